@@ -1,0 +1,14 @@
+//! Curves, queue lengths, delays, the ledger and the findings: pure functions of records.
+//!
+//! The input is every [`Record`](sockscope_record::Record) of a trace, in any order that is nearly that of
+//! time, and what the trace knows of its connections. The output is one [`Analysis`]. Nothing here
+//! reads a clock, a file or a socket, or can tell whether the records came from a kernel, the model
+//! or a capture.
+
+mod result;
+
+pub use result::{
+    AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,
+    Distribution, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger, LedgerPart,
+    LengthSummary, PointSummary, StageAnalysis, TraceFacts,
+};

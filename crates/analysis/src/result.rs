@@ -1,0 +1,423 @@
+//! What an analysis says. Times are nanoseconds of the trace's clock, sizes are bytes.
+
+use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage};
+
+/// What the trace says of itself beside its records; the caller reads it from the bundle.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TraceFacts {
+    /// `live`, `model` or `pcap`.
+    pub source: String,
+    /// Records the source could not keep.
+    pub lost: LossCounts,
+    /// Cost of the probes, in the order of [`Point::ALL`].
+    pub costs: [PointCost; 8],
+    /// Sentences for the reader: a truncated bundle, a hook that was missing.
+    pub notes: Vec<String>,
+}
+
+/// Everything known about one trace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analysis {
+    /// Facts handed in, with notes of the analysis appended.
+    pub facts: TraceFacts,
+    /// Time of the first record.
+    pub start_ns: u64,
+    /// From the first record to the last.
+    pub duration_ns: u64,
+    /// Records read.
+    pub records: u64,
+    /// Records by point, in the order of [`Point::ALL`].
+    pub points: [PointSummary; 8],
+    /// Every connection, by id.
+    pub connections: Vec<ConnectionAnalysis>,
+}
+
+/// How often one point was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PointSummary {
+    /// Which.
+    pub point: Point,
+    /// Records of it in the trace.
+    pub records: u64,
+    /// Records of it known to be lost.
+    pub lost: u64,
+}
+
+/// One connection: its two flows, what its exchanges cost and what is wrong with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConnectionAnalysis {
+    /// Addresses, protocol, processes.
+    pub connection: Connection,
+    /// From the client, then from the server.
+    pub flows: [FlowAnalysis; 2],
+    /// Requests and their responses; `None` when the traffic does not alternate.
+    pub exchanges: Option<ExchangeSummary>,
+    /// Buffer sizes asked for and granted.
+    pub buffers: Vec<BufferGrant>,
+    /// Most time lost first.
+    pub findings: Vec<Finding>,
+}
+
+/// One direction of a connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowAnalysis {
+    /// Its id.
+    pub id: FlowId,
+    /// Distinct bytes that entered the first point seen (retransmissions not counted again).
+    pub bytes: u64,
+    /// Records at point 2 (skbs handed to IP, each possibly of several segments).
+    pub segments: u64,
+    /// Bytes sent again.
+    pub retransmitted_bytes: u64,
+    /// Bytes a second from first byte written to last byte read; `None` below two events.
+    pub throughput_bytes_per_s: Option<f64>,
+    /// In the order of [`Stage::ALL`].
+    pub stages: Vec<StageAnalysis>,
+    /// Where the oldest unread byte was.
+    pub ledger: Ledger,
+    /// Acknowledgments of this flow's data (they travel in the reverse flow).
+    pub acks: AckSummary,
+    /// Groups of segments sent back to back.
+    pub bursts: BurstSummary,
+    /// Size of the program's writes, bytes; `None` when none was seen.
+    pub write_bytes: Option<Distribution>,
+    /// Size of the program's reads, bytes; `None` when none was seen.
+    pub read_bytes: Option<Distribution>,
+}
+
+/// One stage of one flow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageAnalysis {
+    /// Which.
+    pub stage: Stage,
+    /// Time from entering to leaving, of each run of bytes that did both, weighted by run; `None`
+    /// when no byte was seen to do both.
+    pub delay_ns: Option<Distribution>,
+    /// Bytes in it over time; `None` when unknown throughout.
+    pub length_bytes: Option<LengthSummary>,
+    /// Bytes that left without having entered, plus bytes that entered, did not leave and are not
+    /// in the queue at the end of a flow that closed with all data read. 0 when all is accounted
+    /// for; `None` when a point was not observed or loss makes it unknowable.
+    pub residue_bytes: Option<i64>,
+    /// Bytes still in it when the trace ended.
+    pub resident_bytes: u64,
+    /// Intervals of its length that loss makes unknown.
+    pub unknown_intervals: u64,
+}
+
+/// A distribution of times (ns) or sizes (bytes).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distribution {
+    /// Observations.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Smallest.
+    pub min: u64,
+    /// Median.
+    pub p50: u64,
+    /// 90th percentile.
+    pub p90: u64,
+    /// 99th percentile.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// Length of a queue over the trace.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LengthSummary {
+    /// Mean over time, from the first byte in to the last byte out.
+    pub mean: f64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// Where the oldest byte not yet read was, in shares of the flow's time that add up to 1.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Ledger {
+    /// Nanoseconds in each part, in the order of [`LedgerPart::ALL`].
+    pub ns: [u64; LedgerPart::ALL.len()],
+}
+
+/// A place in the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LedgerPart {
+    /// Every byte written has been read.
+    AppIdle,
+    /// Held by Nagle's algorithm.
+    SendNagle,
+    /// Held by `TCP_CORK` or `MSG_MORE`.
+    SendCork,
+    /// Congestion window full.
+    SendCwnd,
+    /// Peer's receive window full.
+    SendRwnd,
+    /// Pacing or TCP small queues.
+    SendPacing,
+    /// In the send queue for another reason.
+    SendOther,
+    /// Points 2 to 3.
+    TcpOutput,
+    /// Points 3 to 4.
+    InterfaceQueue,
+    /// Points 4 to 5.
+    Wire,
+    /// Points 5 to 6.
+    InputQueue,
+    /// Points 6 to 7.
+    TcpInput,
+    /// In the receive queue while its reader waits for a CPU.
+    ReceiveWakeup,
+    /// In the receive queue while its reader does something else.
+    ReceiveApp,
+    /// Cannot be known: lost records, a point not observed.
+    Unknown,
+}
+
+impl LedgerPart {
+    /// All parts, in path order.
+    pub const ALL: [Self; 15] = [
+        Self::AppIdle,
+        Self::SendNagle,
+        Self::SendCork,
+        Self::SendCwnd,
+        Self::SendRwnd,
+        Self::SendPacing,
+        Self::SendOther,
+        Self::TcpOutput,
+        Self::InterfaceQueue,
+        Self::Wire,
+        Self::InputQueue,
+        Self::TcpInput,
+        Self::ReceiveWakeup,
+        Self::ReceiveApp,
+        Self::Unknown,
+    ];
+
+    /// The name in JSON, as `send_queue.nagle`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::AppIdle => "app_idle",
+            Self::SendNagle => "send_queue.nagle",
+            Self::SendCork => "send_queue.cork",
+            Self::SendCwnd => "send_queue.cwnd",
+            Self::SendRwnd => "send_queue.rwnd",
+            Self::SendPacing => "send_queue.pacing",
+            Self::SendOther => "send_queue.other",
+            Self::TcpOutput => "tcp_output",
+            Self::InterfaceQueue => "interface_queue",
+            Self::Wire => "wire",
+            Self::InputQueue => "input_queue",
+            Self::TcpInput => "tcp_input",
+            Self::ReceiveWakeup => "receive_queue.wakeup",
+            Self::ReceiveApp => "receive_queue.app",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Ledger {
+    /// Time covered, nanoseconds.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.ns.iter().sum()
+    }
+
+    /// Share of one part, 0 to 1; 0 when no time is covered.
+    #[must_use]
+    pub fn share(&self, part: LedgerPart) -> f64 {
+        match self.total_ns() {
+            0 => 0.0,
+            total => self.ns[part as usize] as f64 / total as f64,
+        }
+    }
+}
+
+/// Acknowledgments of one flow's data, as the receiver made them (point 4 of the reverse flow; point 6
+/// when only the sender is on this host).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AckSummary {
+    /// Segments that acknowledged new data.
+    pub advancing: u64,
+    /// Of those, segments without data of their own.
+    pub pure: u64,
+    /// Duplicate acknowledgments and window updates.
+    pub duplicate: u64,
+    /// Bytes acknowledged by each advancing one.
+    pub bytes: Option<Distribution>,
+    /// From point 7 of the last byte acknowledged to the acknowledgment, nanoseconds.
+    pub delay_ns: Option<Distribution>,
+    /// How many acknowledgments were late (10 ms or more after point 7), by cause.
+    pub late: Vec<(AckDelayCause, u64)>,
+}
+
+/// Why an acknowledgment came late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum AckDelayCause {
+    /// Sent by the delayed-ACK timer, alone (RFC 9293 §3.8.6.3).
+    Timer,
+    /// Rode on data that the receiver sent late.
+    Piggyback,
+    /// Sent when the program read and the window opened.
+    Read,
+    /// None of these is certain.
+    Unknown,
+}
+
+/// Segments sent with less than 1 ms between neighbours count as one burst.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BurstSummary {
+    /// How many.
+    pub count: u64,
+    /// Bytes of each.
+    pub bytes: Option<Distribution>,
+    /// First to last segment of each, nanoseconds.
+    pub duration_ns: Option<Distribution>,
+    /// From the end of one to the start of the next, nanoseconds.
+    pub gap_ns: Option<Distribution>,
+}
+
+/// Requests and responses: one side writes, the other answers, in turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExchangeSummary {
+    /// The side that asks.
+    pub asked_by: Side,
+    /// From the first byte of the request written to the last byte of the response read.
+    pub total_ns: Distribution,
+    /// The request's way: parts of the ledger of the asking flow, mean nanoseconds an exchange.
+    pub request_ns: Ledger,
+    /// From last request byte read to first response byte written.
+    pub service_ns: Distribution,
+    /// The response's way, as `request_ns`.
+    pub response_ns: Ledger,
+    /// The slowest exchange: start and total.
+    pub slowest: (u64, u64),
+}
+
+/// A socket buffer as the program asked for it and as it got it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferGrant {
+    /// At which end.
+    pub side: Side,
+    /// Send buffer (else receive buffer).
+    pub is_send: bool,
+    /// Bytes asked for by `SO_SNDBUF` or `SO_RCVBUF`; `None` when the program did not ask.
+    pub asked_bytes: Option<u64>,
+    /// Bytes granted (Linux doubles what was asked, socket(7)).
+    pub granted_bytes: u64,
+}
+
+/// Stable name of a finding; each has a page in docs/findings/.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FindingId {
+    /// Nagle's algorithm waits for a delayed acknowledgment.
+    NagleDelayedAck,
+    /// One message in several writes.
+    SplitMessage,
+    /// Writes far smaller than a segment, in bulk.
+    SmallWrites,
+    /// The sender waits for a delayed acknowledgment, other than by Nagle's algorithm.
+    DelayedAckWait,
+    /// One message in flight at a time bounds the throughput.
+    StopAndWait,
+    /// The send buffer is smaller than what the path could carry.
+    SendBufferLimited,
+    /// The receive window bounds the throughput.
+    ReceiveWindowLimited,
+    /// The congestion window bounds the throughput.
+    CongestionLimited,
+    /// The reader leaves data in its socket.
+    SlowReader,
+    /// The reader waits for a CPU.
+    LateWakeup,
+    /// A standing queue at the interface.
+    InterfaceQueueLimited,
+    /// Data was sent again.
+    Retransmission,
+    /// A socket buffer was granted smaller than asked.
+    BufferClipped,
+    /// A socket buffer set by the program is below the bandwidth-delay product.
+    BufferBelowBdp,
+    /// Datagrams were dropped at the receiving socket.
+    UdpReceiveDrop,
+}
+
+impl FindingId {
+    /// All findings.
+    pub const ALL: [Self; 15] = [
+        Self::NagleDelayedAck,
+        Self::SplitMessage,
+        Self::SmallWrites,
+        Self::DelayedAckWait,
+        Self::StopAndWait,
+        Self::SendBufferLimited,
+        Self::ReceiveWindowLimited,
+        Self::CongestionLimited,
+        Self::SlowReader,
+        Self::LateWakeup,
+        Self::InterfaceQueueLimited,
+        Self::Retransmission,
+        Self::BufferClipped,
+        Self::BufferBelowBdp,
+        Self::UdpReceiveDrop,
+    ];
+
+    /// The id in reports, as `nagle-delayed-ack`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NagleDelayedAck => "nagle-delayed-ack",
+            Self::SplitMessage => "split-message",
+            Self::SmallWrites => "small-writes",
+            Self::DelayedAckWait => "delayed-ack-wait",
+            Self::StopAndWait => "stop-and-wait",
+            Self::SendBufferLimited => "send-buffer-limited",
+            Self::ReceiveWindowLimited => "receive-window-limited",
+            Self::CongestionLimited => "congestion-limited",
+            Self::SlowReader => "slow-reader",
+            Self::LateWakeup => "late-wakeup",
+            Self::InterfaceQueueLimited => "interface-queue-limited",
+            Self::Retransmission => "retransmission",
+            Self::BufferClipped => "buffer-clipped",
+            Self::BufferBelowBdp => "buffer-below-bdp",
+            Self::UdpReceiveDrop => "udp-receive-drop",
+        }
+    }
+}
+
+/// Something wrong, with its proof and its cure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// Which rule.
+    pub id: FindingId,
+    /// In which flow's data it shows.
+    pub flow: FlowId,
+    /// The side to change.
+    pub side: Side,
+    /// How often it happened.
+    pub count: u64,
+    /// Time lost by it, nanoseconds, all occurrences together.
+    pub lost_ns: u64,
+    /// One sentence with the figures.
+    pub summary: String,
+    /// The very records that prove it, at most [`Finding::EVIDENCE_MAX`], earliest first.
+    pub evidence: Vec<Evidence>,
+    /// What to change, where.
+    pub fix: String,
+}
+
+impl Finding {
+    /// Evidence kept with a finding.
+    pub const EVIDENCE_MAX: usize = 8;
+}
+
+/// One observation that a finding rests on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// When.
+    pub at_ns: u64,
+    /// What was seen, one line.
+    pub text: String,
+}

@@ -1,0 +1,2 @@
+//! The program `sockscope`.
+fn main() {}

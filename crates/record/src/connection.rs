@@ -1,0 +1,153 @@
+//! Connections, their two flows and the processes at their ends.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+/// A connection's number in its trace, from 1 on; never used twice in one trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(transparent)]
+pub struct ConnectionId(pub u32);
+
+/// One direction of a connection: `2 * connection + direction`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(transparent)]
+pub struct FlowId(pub u32);
+
+/// Which way a flow goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Direction {
+    /// From the side that opened the connection.
+    FromClient = 0,
+    /// From the side that accepted it.
+    FromServer = 1,
+}
+
+/// An end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// The end that opened the connection (for datagrams: that sent first, as far as seen).
+    Client,
+    /// The other end.
+    Server,
+}
+
+impl ConnectionId {
+    /// The connection's flow in this direction.
+    #[must_use]
+    pub fn flow(self, direction: Direction) -> FlowId {
+        FlowId(self.0 * 2 + direction as u32)
+    }
+}
+
+impl FlowId {
+    /// The connection that this flow belongs to.
+    #[must_use]
+    pub fn connection(self) -> ConnectionId {
+        ConnectionId(self.0 / 2)
+    }
+
+    /// Which way it goes.
+    #[must_use]
+    pub fn direction(self) -> Direction {
+        if self.0.is_multiple_of(2) { Direction::FromClient } else { Direction::FromServer }
+    }
+
+    /// The flow of the same connection that goes the other way.
+    #[must_use]
+    pub fn reverse(self) -> Self {
+        Self(self.0 ^ 1)
+    }
+}
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Direction {
+    /// The side that sends.
+    #[must_use]
+    pub fn sender(self) -> Side {
+        match self {
+            Self::FromClient => Side::Client,
+            Self::FromServer => Side::Server,
+        }
+    }
+
+    /// The side that receives.
+    #[must_use]
+    pub fn receiver(self) -> Side {
+        match self {
+            Self::FromClient => Side::Server,
+            Self::FromServer => Side::Client,
+        }
+    }
+}
+
+impl Side {
+    /// The word in reports: `client` or `server`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// Transport protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Protocol {
+    /// RFC 9293.
+    #[default]
+    Tcp,
+    /// RFC 768.
+    Udp,
+}
+
+impl Protocol {
+    /// The word in reports and traces: `tcp` or `udp`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+/// A process that wrote to or read from the connection.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process {
+    /// Process id (kernel: tgid).
+    pub pid: u32,
+    /// The kernel's name of the thread, at most 15 bytes.
+    pub comm: String,
+    /// At which end.
+    pub side: Side,
+}
+
+/// What a trace knows of a connection beside its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// Its number in the trace.
+    pub id: ConnectionId,
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Address and port of the side that opened it.
+    pub client: SocketAddr,
+    /// Address and port of the other side.
+    pub server: SocketAddr,
+    /// When the probes first knew of it, in nanoseconds of the trace's clock.
+    pub opened_ns: u64,
+    /// When the last end seen on this host closed; `None` while open.
+    pub closed_ns: Option<u64>,
+    /// It was established before recording began: early bytes are unknown.
+    pub preexisting: bool,
+    /// Both ends are sockets of this host, so that all eight points can be seen both ways.
+    pub both_ends_here: bool,
+    /// Processes seen at its ends, in order of first sight.
+    pub processes: Vec<Process>,
+}

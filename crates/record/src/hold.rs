@@ -1,0 +1,60 @@
+//! Why TCP did not send data that was in the send queue.
+
+/// What kept the next byte of the send queue from being sent, as the kernel's own fields say at
+/// the moment of the record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(u8)]
+pub enum Hold {
+    /// Nothing: no byte waits, or the next one can go at once.
+    #[default]
+    None = 0,
+    /// A short segment waits for the acknowledgment of an earlier one (RFC 9293 §3.7.4).
+    Nagle = 1,
+    /// A short segment waits because the program set `TCP_CORK` or `MSG_MORE`.
+    Cork = 2,
+    /// The congestion window is full (RFC 5681).
+    Cwnd = 3,
+    /// The peer's receive window is full (RFC 9293 §3.8.6).
+    Rwnd = 4,
+    /// The pacing rate does not allow it yet.
+    Pacing = 5,
+    /// Too much of this socket is still queued below TCP (TCP small queues).
+    SmallQueue = 6,
+    /// None of these: TCP holds it for another reason.
+    Other = 7,
+}
+
+impl Hold {
+    /// All values, in code order.
+    pub const ALL: [Self; 8] = [
+        Self::None,
+        Self::Nagle,
+        Self::Cork,
+        Self::Cwnd,
+        Self::Rwnd,
+        Self::Pacing,
+        Self::SmallQueue,
+        Self::Other,
+    ];
+
+    /// From [`Record::code`](crate::Record::code); an unknown code is `Other`.
+    #[must_use]
+    pub fn from_code(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Other)
+    }
+
+    /// The word in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Nagle => "nagle",
+            Self::Cork => "cork",
+            Self::Cwnd => "cwnd",
+            Self::Rwnd => "rwnd",
+            Self::Pacing => "pacing",
+            Self::SmallQueue => "small-queue",
+            Self::Other => "other",
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The eight points, the stages between them and the events beside them.
+
+/// One of the eight places that every byte passes, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Point {
+    /// 1: application data enters the send socket queue.
+    SendEnqueue = 1,
+    /// 2: the protocol takes a segment.
+    SendDequeue = 2,
+    /// 3: the packet enters the interface queue.
+    InterfaceEnqueue = 3,
+    /// 4: the driver takes it.
+    InterfaceDequeue = 4,
+    /// 5: the packet enters the IP input queue.
+    InputEnqueue = 5,
+    /// 6: IP takes it.
+    InputDequeue = 6,
+    /// 7: data enters the receive socket queue.
+    ReceiveEnqueue = 7,
+    /// 8: data is copied to the application.
+    ReceiveDequeue = 8,
+}
+
+impl Point {
+    /// All eight, in the order in which bytes pass them.
+    pub const ALL: [Self; 8] = [
+        Self::SendEnqueue,
+        Self::SendDequeue,
+        Self::InterfaceEnqueue,
+        Self::InterfaceDequeue,
+        Self::InputEnqueue,
+        Self::InputDequeue,
+        Self::ReceiveEnqueue,
+        Self::ReceiveDequeue,
+    ];
+
+    /// Its number, 1 to 8.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Position in [`Point::ALL`], 0 to 7.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self as u8) - 1
+    }
+
+    /// The name in traces and JSON, as `SendEnqueue`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SendEnqueue => "SendEnqueue",
+            Self::SendDequeue => "SendDequeue",
+            Self::InterfaceEnqueue => "InterfaceEnqueue",
+            Self::InterfaceDequeue => "InterfaceDequeue",
+            Self::InputEnqueue => "InputEnqueue",
+            Self::InputDequeue => "InputDequeue",
+            Self::ReceiveEnqueue => "ReceiveEnqueue",
+            Self::ReceiveDequeue => "ReceiveDequeue",
+        }
+    }
+}
+
+/// What lies between two neighbouring points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// Points 1 to 2: the socket's send queue.
+    SendQueue,
+    /// Points 2 to 3: TCP and IP output.
+    TcpOutput,
+    /// Points 3 to 4: the interface's queue.
+    InterfaceQueue,
+    /// Points 4 to 5: driver, wire, driver.
+    Wire,
+    /// Points 5 to 6: the IP input queue.
+    InputQueue,
+    /// Points 6 to 7: IP and TCP input.
+    TcpInput,
+    /// Points 7 to 8: the socket's receive queue.
+    ReceiveQueue,
+    /// Points 1 to 8.
+    Total,
+}
+
+impl Stage {
+    /// The seven stages in path order, and the total last.
+    pub const ALL: [Self; 8] = [
+        Self::SendQueue,
+        Self::TcpOutput,
+        Self::InterfaceQueue,
+        Self::Wire,
+        Self::InputQueue,
+        Self::TcpInput,
+        Self::ReceiveQueue,
+        Self::Total,
+    ];
+
+    /// The point at which bytes enter it.
+    #[must_use]
+    pub fn enter(self) -> Point {
+        match self {
+            Self::Total => Point::SendEnqueue,
+            stage => Point::ALL[stage as usize],
+        }
+    }
+
+    /// The point at which bytes leave it.
+    #[must_use]
+    pub fn leave(self) -> Point {
+        match self {
+            Self::Total => Point::ReceiveDequeue,
+            stage => Point::ALL[stage as usize + 1],
+        }
+    }
+
+    /// The name in JSON and CSV, as `send_queue`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SendQueue => "send_queue",
+            Self::TcpOutput => "tcp_output",
+            Self::InterfaceQueue => "interface_queue",
+            Self::Wire => "wire",
+            Self::InputQueue => "input_queue",
+            Self::TcpInput => "tcp_input",
+            Self::ReceiveQueue => "receive_queue",
+            Self::Total => "total",
+        }
+    }
+}
+
+/// What a record observed: one of the eight points (values 1 to 8) or an event beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(u8)]
+pub enum Kind {
+    /// Point 1. `thread`: the writer. `code`: a [`Hold`](crate::Hold), what will keep these bytes
+    /// if they do not go at once.
+    #[default]
+    SendEnqueue = 1,
+    /// Point 2. `code`: a [`Hold`](crate::Hold), what keeps the byte after this segment.
+    SendDequeue = 2,
+    /// Point 3. `detail`: the acknowledgment carried, a position in the *reverse* flow (valid when
+    /// `tcp_flags` has ACK). `extra`: window offered, in bytes after scaling. For UDP `detail` is
+    /// the datagram's number in the flow, from 0. A pure ACK has `len` 0.
+    InterfaceEnqueue = 3,
+    /// Point 4. Other fields as at point 3.
+    InterfaceDequeue = 4,
+    /// Point 5. Other fields as at point 3.
+    InputEnqueue = 5,
+    /// Point 6. Other fields as at point 3.
+    InputDequeue = 6,
+    /// Point 7. `thread`: the thread that was blocked waiting for this socket and is woken now
+    /// (0: none or unknown); mark `WAITED_FOR` says that one waited.
+    ReceiveEnqueue = 7,
+    /// Point 8. `thread`: the reader. `detail`: when that thread last got its CPU, same clock
+    /// (0: unknown). `extra`: nanoseconds it spent runnable without a CPU since its previous
+    /// record of this kind on this flow (saturating).
+    ReceiveDequeue = 8,
+    /// A write call starts: `len` bytes asked for, of which the first becomes `offset`.
+    /// `thread`: the caller.
+    WriteCall = 16,
+    /// A write call ended. `len`: bytes taken; `code`: 0, or the errno that it failed with.
+    WriteReturn = 17,
+    /// A read call ended at position `offset + len`. `len`: bytes returned; `code`: as above.
+    ReadReturn = 18,
+    /// `thread` was made runnable by data on this flow.
+    Wakeup = 20,
+    /// `thread`, woken by data on this flow, got a CPU.
+    Run = 21,
+    /// State of the sender of this flow changed. `offset`: first byte not acknowledged; `len`:
+    /// packets in flight; `detail`: congestion window in packets, low 32 bits, and slow-start
+    /// threshold, high 32 bits; `extra`: smoothed round-trip time in microseconds (0: none yet);
+    /// `code`: Linux congestion state (0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss).
+    TcpState = 24,
+    /// What the peer lets this flow's sender send. `offset`: first byte not acknowledged;
+    /// `detail`: send window in bytes from `offset` on; `extra`: segment size in bytes.
+    SendWindow = 25,
+    /// `offset`, `len` are sent again. `code`: a [`RetransmitClass`].
+    Retransmit = 26,
+    /// A segment of this flow was dropped. `detail`: the kernel's drop reason number; `code`: the
+    /// [`Point`] number last passed, 0 if unknown.
+    Drop = 27,
+    /// Socket buffers at the end that sends this flow. `detail`: send buffer, low 32 bits, and
+    /// receive buffer, high 32 bits, in bytes as granted; `code`: bit 0 send buffer, bit 1 receive
+    /// buffer set by the program (else sized by the kernel).
+    SocketBuffers = 28,
+    /// A socket option was set at the end that sends this flow. `extra`: level, high 16 bits, and
+    /// option number, low 16 bits; `detail`: value asked for, low 32 bits, and value granted, high
+    /// 32 bits.
+    SocketOption = 29,
+    /// TCP state of the end that sends this flow. `code`: new state, `extra`: old state (Linux
+    /// numbering: 1 ESTABLISHED … 11 CLOSING).
+    StateChange = 30,
+    /// Records were lost by now. `code`: the [`Point`] number or event kind, `detail`: how many
+    /// since the last such record, `extra`: CPU. Its flow is 0: any flow may be touched. They were
+    /// lost between `offset` (a time, in nanoseconds) and `at_ns`.
+    Loss = 31,
+}
+
+impl Kind {
+    /// All kinds, in code order.
+    pub const ALL: [Self; 21] = [
+        Self::SendEnqueue,
+        Self::SendDequeue,
+        Self::InterfaceEnqueue,
+        Self::InterfaceDequeue,
+        Self::InputEnqueue,
+        Self::InputDequeue,
+        Self::ReceiveEnqueue,
+        Self::ReceiveDequeue,
+        Self::WriteCall,
+        Self::WriteReturn,
+        Self::ReadReturn,
+        Self::Wakeup,
+        Self::Run,
+        Self::TcpState,
+        Self::SendWindow,
+        Self::Retransmit,
+        Self::Drop,
+        Self::SocketBuffers,
+        Self::SocketOption,
+        Self::StateChange,
+        Self::Loss,
+    ];
+
+    /// The kind with this code, if there is one.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == code)
+    }
+
+    /// The point passed, or `None` for an event beside the points.
+    #[must_use]
+    pub fn point(self) -> Option<Point> {
+        let code = self as u8;
+        (1..=8).contains(&code).then(|| Point::ALL[usize::from(code) - 1])
+    }
+
+    /// The name in traces, as `SendEnqueue`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WriteCall => "WriteCall",
+            Self::WriteReturn => "WriteReturn",
+            Self::ReadReturn => "ReadReturn",
+            Self::Wakeup => "Wakeup",
+            Self::Run => "Run",
+            Self::TcpState => "TcpState",
+            Self::SendWindow => "SendWindow",
+            Self::Retransmit => "Retransmit",
+            Self::Drop => "Drop",
+            Self::SocketBuffers => "SocketBuffers",
+            Self::SocketOption => "SocketOption",
+            Self::StateChange => "StateChange",
+            Self::Loss => "Loss",
+            point => match point.point() {
+                Some(point) => point.name(),
+                None => "?",
+            },
+        }
+    }
+}
+
+impl From<Point> for Kind {
+    fn from(point: Point) -> Self {
+        Self::ALL[point.index()]
+    }
+}
+
+/// Why a segment was sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RetransmitClass {
+    /// Not known.
+    Unknown = 0,
+    /// The retransmission timer ran out (RFC 6298).
+    Timeout = 1,
+    /// Duplicate acknowledgments or SACK showed a hole (RFC 5681, RFC 8985).
+    Fast = 2,
+    /// Tail loss probe (RFC 8985 §7).
+    TailProbe = 3,
+    /// It turned out not to have been needed: the original had arrived (RFC 2883).
+    Spurious = 4,
+    /// A SYN or SYN-ACK was sent again.
+    Handshake = 5,
+}
+
+impl RetransmitClass {
+    /// All classes, in code order.
+    pub const ALL: [Self; 6] = [
+        Self::Unknown,
+        Self::Timeout,
+        Self::Fast,
+        Self::TailProbe,
+        Self::Spurious,
+        Self::Handshake,
+    ];
+
+    /// From [`Record::code`](crate::Record::code); an unknown code is `Unknown`.
+    #[must_use]
+    pub fn from_code(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Unknown)
+    }
+
+    /// The word in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Timeout => "timeout",
+            Self::Fast => "fast",
+            Self::TailProbe => "tail-probe",
+            Self::Spurious => "spurious",
+            Self::Handshake => "handshake",
+        }
+    }
+}

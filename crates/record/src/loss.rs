@@ -1,0 +1,46 @@
+//! Loss and cost by point: part of every trace and every report.
+
+use crate::Point;
+
+/// Records that a source could not keep, by point, and beside the points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LossCounts {
+    /// Lost records of each point, in the order of [`Point::ALL`].
+    pub points: [u64; 8],
+    /// Lost records of other kinds.
+    pub events: u64,
+}
+
+impl LossCounts {
+    /// Records lost in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.points.iter().sum::<u64>() + self.events
+    }
+
+    /// Counts `count` lost records of `point`; `None` is an event beside the points.
+    pub fn add(&mut self, point: Option<Point>, count: u64) {
+        let counter = match point {
+            Some(point) => &mut self.points[point.index()],
+            None => &mut self.events,
+        };
+        *counter = counter.saturating_add(count);
+    }
+}
+
+/// What the probes of one point cost, as the kernel measured their run time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PointCost {
+    /// Times that a probe of this point ran, logged traffic or not.
+    pub hits: u64,
+    /// Nanoseconds spent in them; 0 when the kernel's run-time statistics were off.
+    pub run_ns: u64,
+}
+
+impl PointCost {
+    /// Mean nanoseconds of a hit; `None` when nothing was measured.
+    #[must_use]
+    pub fn mean_ns(&self) -> Option<f64> {
+        (self.hits > 0 && self.run_ns > 0).then(|| self.run_ns as f64 / self.hits as f64)
+    }
+}
