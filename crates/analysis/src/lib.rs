@@ -6,6 +6,9 @@
 //! or a capture.
 
 mod result;
+mod store;
+
+pub use store::{ConnectionStore, FlowStore, Pass};
 
 pub use result::{
     AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,

@@ -1,0 +1,71 @@
+//! Records sorted by connection, flow and point: what every analysis reads.
+
+use sockscope_record::{Connection, Direction, FlowId, Point, Record};
+
+/// One passage of bytes through one point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pass {
+    /// When, in nanoseconds of the trace's clock.
+    pub at_ns: u64,
+    /// Position of the first byte.
+    pub offset: u64,
+    /// As in the record of that point.
+    pub detail: u64,
+    /// Bytes.
+    pub len: u32,
+    /// As in the record of that point.
+    pub thread: u32,
+    /// As in the record of that point.
+    pub extra: u32,
+    /// As in the record of that point.
+    pub code: u8,
+    /// As in the record of that point.
+    pub tcp_flags: u8,
+    /// As in the record of that point.
+    pub marks: u8,
+}
+
+impl Pass {
+    /// Position after the last byte.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset + u64::from(self.len)
+    }
+}
+
+/// All that was seen of one flow, each list in time order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FlowStore {
+    /// Which flow.
+    pub id: FlowId,
+    /// Passes by point, in the order of [`Point::ALL`]; segments without data (pure ACKs) at
+    /// points 3 to 6 included, with `len` 0.
+    pub passes: [Vec<Pass>; 8],
+    /// Everything beside the points.
+    pub events: Vec<Record>,
+}
+
+impl FlowStore {
+    /// Passes at one point, in time order.
+    #[must_use]
+    pub fn at(&self, point: Point) -> &[Pass] {
+        &self.passes[point.index()]
+    }
+}
+
+/// All that was seen of one connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConnectionStore {
+    /// Addresses, protocol, processes.
+    pub connection: Connection,
+    /// From the client, then from the server.
+    pub flows: [FlowStore; 2],
+}
+
+impl ConnectionStore {
+    /// The flow in one direction.
+    #[must_use]
+    pub fn flow(&self, direction: Direction) -> &FlowStore {
+        &self.flows[direction as usize]
+    }
+}
