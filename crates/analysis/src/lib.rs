@@ -5,10 +5,18 @@
 //! reads a clock, a file or a socket, or can tell whether the records came from a kernel, the model
 //! or a capture.
 
+mod analyzer;
+mod connection;
+mod log;
 mod result;
 mod store;
+#[cfg(test)]
+mod testing;
+mod timeline;
 
+pub use analyzer::{Analyzer, Stores};
 pub use store::{ConnectionStore, FlowStore, Pass};
+pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval};
 
 pub use result::{
     AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,

@@ -1,0 +1,203 @@
+//! From records to an [`Analysis`]: takes batches in file order, then works connection by connection.
+//!
+//! Records need only be nearly in time order. Those of one connection are set apart as they come;
+//! [`Analyzer::finish`] frees each connection's records before it starts on the next.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use sockscope_record::{Connection, ConnectionId, Kind, Point, Protocol, Record};
+
+use crate::connection::analyze_connection;
+use crate::log::ConnectionLog;
+use crate::{Analysis, ConnectionStore, LossInterval, PointSummary, TraceFacts};
+
+/// Takes the records of one trace and says what they mean.
+///
+/// Order of calls: [`push`](Self::push) and [`connection`](Self::connection) in any order, then one
+/// of the methods that consume it.
+#[derive(Debug, Default)]
+pub struct Analyzer {
+    entries: Vec<Entry>,
+    entry_of: HashMap<u32, usize>,
+    /// The entry of the last record: neighbours mostly belong to one connection.
+    last: Option<(u32, usize)>,
+    losses: Vec<LossInterval>,
+    tally: Tally,
+}
+
+/// The trace's records sorted by connection, flow and point, for figures and listings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stores {
+    /// Every connection, by id.
+    pub connections: Vec<ConnectionStore>,
+    /// Losses anywhere in the trace, by start.
+    pub losses: Vec<LossInterval>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    id: ConnectionId,
+    connection: Option<Connection>,
+    log: ConnectionLog,
+}
+
+/// What is counted while records come in.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    records: u64,
+    points: [u64; 8],
+    impossible: u64,
+    /// First and last time seen.
+    span_ns: Option<(u64, u64)>,
+}
+
+impl Analyzer {
+    /// With nothing read yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next batch of records, in file order. A record whose position overflows 64 bits is
+    /// counted in a note and left out.
+    pub fn push(&mut self, records: &[Record]) {
+        for record in records {
+            self.tally.count(record);
+            if record.kind == Kind::Loss {
+                self.losses.push(loss_interval(record));
+            } else if record.offset.checked_add(u64::from(record.len)).is_none() {
+                self.tally.impossible += 1;
+            } else {
+                let index = self.entry(record.flow.connection());
+                self.entries[index].log.push(*record);
+            }
+        }
+    }
+
+    /// Takes what the trace knows of a connection; the last word on one id counts.
+    pub fn connection(&mut self, connection: Connection) {
+        let index = self.entry(connection.id);
+        self.entries[index].connection = Some(connection);
+    }
+
+    /// Analyses everything, freeing records as it goes.
+    #[must_use]
+    pub fn finish(self, facts: TraceFacts) -> Analysis {
+        let (mut analysis, entries, losses) = self.prepare(facts);
+        for entry in entries {
+            analysis.connections.push(analyze_connection(&entry.into_store(), &losses));
+        }
+        analysis
+    }
+
+    /// As [`Analyzer::finish`], and keeps the sorted records: 40 bytes for each.
+    #[must_use]
+    pub fn finish_keeping(self, facts: TraceFacts) -> (Analysis, Stores) {
+        let (mut analysis, entries, losses) = self.prepare(facts);
+        let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
+        let analyses = connections.iter().map(|store| analyze_connection(store, &losses));
+        analysis.connections.extend(analyses);
+        (analysis, Stores { connections, losses })
+    }
+
+    /// Sorts the records and analyses nothing.
+    #[must_use]
+    pub fn into_stores(self) -> Stores {
+        let (_, entries, losses) = self.prepare(TraceFacts::default());
+        Stores { connections: entries.into_iter().map(Entry::into_store).collect(), losses }
+    }
+
+    fn entry(&mut self, id: ConnectionId) -> usize {
+        if let Some((last_id, index)) = self.last
+            && last_id == id.0
+        {
+            return index;
+        }
+        let index = *self.entry_of.entry(id.0).or_insert_with(|| {
+            self.entries.push(Entry { id, connection: None, log: ConnectionLog::default() });
+            self.entries.len() - 1
+        });
+        self.last = Some((id.0, index));
+        index
+    }
+
+    /// The analysis without its connections, and what they are made from.
+    fn prepare(self, facts: TraceFacts) -> (Analysis, Vec<Entry>, Vec<LossInterval>) {
+        let Self { mut entries, mut losses, tally, .. } = self;
+        entries.sort_by_key(|entry| entry.id);
+        losses.sort_by_key(|loss| loss.start_ns);
+        let nameless = entries.iter().filter(|entry| entry.connection.is_none()).count();
+        (tally.into_analysis(facts, nameless), entries, losses)
+    }
+}
+
+impl Entry {
+    fn into_store(self) -> ConnectionStore {
+        let connection = self.connection.unwrap_or_else(|| undescribed(self.id));
+        self.log.into_store(connection)
+    }
+}
+
+impl Tally {
+    fn count(&mut self, record: &Record) {
+        self.records += 1;
+        if let Some(point) = record.point() {
+            self.points[point.index()] += 1;
+        }
+        let (first, last) = self.span_ns.unwrap_or((record.at_ns, record.at_ns));
+        self.span_ns = Some((first.min(record.at_ns), last.max(record.at_ns)));
+    }
+
+    fn into_analysis(self, mut facts: TraceFacts, nameless: usize) -> Analysis {
+        if self.impossible > 0 {
+            facts.notes.push(format!(
+                "{} records had positions beyond 64 bits and were left out",
+                self.impossible
+            ));
+        }
+        if nameless > 0 {
+            facts.notes.push(format!("{nameless} connections have records but no description"));
+        }
+        let (start_ns, end_ns) = self.span_ns.unwrap_or_default();
+        let points = Point::ALL.map(|point| PointSummary {
+            point,
+            records: self.points[point.index()],
+            lost: facts.lost.points[point.index()],
+        });
+        Analysis {
+            facts,
+            start_ns,
+            duration_ns: end_ns - start_ns,
+            records: self.records,
+            points,
+            connections: Vec::new(),
+        }
+    }
+}
+
+/// Stands for a connection that the trace does not describe; as it may have been joined on the way,
+/// it counts as preexisting.
+fn undescribed(id: ConnectionId) -> Connection {
+    let nowhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    Connection {
+        id,
+        protocol: Protocol::Tcp,
+        client: nowhere,
+        server: nowhere,
+        opened_ns: 0,
+        closed_ns: None,
+        preexisting: true,
+        both_ends_here: false,
+        processes: Vec::new(),
+    }
+}
+
+fn loss_interval(record: &Record) -> LossInterval {
+    LossInterval {
+        start_ns: record.offset.min(record.at_ns),
+        end_ns: record.at_ns,
+        point: Kind::from_code(record.code).and_then(Kind::point),
+        count: record.detail,
+    }
+}

@@ -1,0 +1,88 @@
+//! What the rules of `findings` look at: one connection with all that was computed about it.
+//!
+//! Times are nanoseconds of the trace's clock. A timeline is the ledger spread out over time: its
+//! spans are in time order, touch each other, and cover exactly the time that the ledger sums up.
+
+use sockscope_record::{Direction, Point};
+
+use crate::{BufferGrant, ConnectionStore, ExchangeSummary, FlowAnalysis, FlowStore, LedgerPart};
+
+/// From `start_ns` to `end_ns` the oldest unread byte of a flow was in one place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerSpan {
+    /// When it came there; first instant that counts.
+    pub start_ns: u64,
+    /// When it left; first instant that no longer counts. Later than `start_ns`.
+    pub end_ns: u64,
+    /// Position of the oldest byte not yet read, or of the next one to come while idle.
+    pub offset: u64,
+    /// The place.
+    pub part: LedgerPart,
+}
+
+impl LedgerSpan {
+    /// How long it lasted, nanoseconds.
+    #[must_use]
+    pub fn duration_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+/// Records were lost between two times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LossInterval {
+    /// Not before this.
+    pub start_ns: u64,
+    /// Not after this.
+    pub end_ns: u64,
+    /// Records of this point; `None` for records beside the points.
+    pub point: Option<Point>,
+    /// How many.
+    pub count: u64,
+}
+
+/// One flow with what was computed about it.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowView<'a> {
+    /// The whole connection's records.
+    pub store: &'a ConnectionStore,
+    /// Which of its two flows.
+    pub direction: Direction,
+    /// The flow's ledger over time.
+    pub timeline: &'a [LedgerSpan],
+    /// Its figures.
+    pub analysis: &'a FlowAnalysis,
+    /// First record of the flow.
+    pub start_ns: u64,
+    /// Last record of the connection.
+    pub end_ns: u64,
+    /// Losses anywhere in the trace, by start.
+    pub losses: &'a [LossInterval],
+}
+
+impl<'a> FlowView<'a> {
+    /// The flow's own records.
+    #[must_use]
+    pub fn flow(&self) -> &'a FlowStore {
+        self.store.flow(self.direction)
+    }
+
+    /// The records of the flow that goes the other way; it carries this flow's acknowledgments.
+    #[must_use]
+    pub fn reverse(&self) -> &'a FlowStore {
+        &self.store.flows[1 - self.direction as usize]
+    }
+}
+
+/// One connection with what was computed about it.
+#[derive(Debug, Clone, Copy)]
+pub struct ConnectionView<'a> {
+    /// Its records.
+    pub store: &'a ConnectionStore,
+    /// From the client, then from the server.
+    pub flows: [FlowView<'a>; 2],
+    /// Socket buffers asked for and granted.
+    pub buffers: &'a [BufferGrant],
+    /// Requests and responses, when the traffic alternates.
+    pub exchanges: Option<&'a ExchangeSummary>,
+}
