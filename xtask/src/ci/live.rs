@@ -1,0 +1,109 @@
+//! The tests that load probes into the running kernel: their names begin with `root_`.
+//!
+//! They run when this process has the rights, or can have them from sudo without a password.
+//! `SOCKSCOPE_LIVE=0` leaves them out, `SOCKSCOPE_LIVE=1` makes it an error when they cannot run.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::licences::host_triple;
+
+/// Capabilities that live recording needs (linux/capability.h), with their bit.
+const CAPABILITIES: [(&str, u32); 3] =
+    [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21), ("CAP_BPF", 39)];
+
+/// Where the kernel shows its types; without it no probe loads.
+const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Whether the live tests can run.
+pub enum Rights {
+    /// This process may load probes.
+    Root,
+    /// sudo gives the rights without asking.
+    Sudo,
+    /// They cannot run, and why.
+    Missing(String),
+}
+
+/// What this process may do here.
+pub fn rights() -> Rights {
+    if std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "0") {
+        return Rights::Missing("SOCKSCOPE_LIVE=0".to_owned());
+    }
+    if !Path::new(KERNEL_TYPES).exists() {
+        return Rights::Missing(format!("this kernel has no {KERNEL_TYPES}"));
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    match missing_capability(&status) {
+        None => Rights::Root,
+        Some(_) if sudo_needs_no_password() => Rights::Sudo,
+        Some(name) => Rights::Missing(format!("no {name}, and sudo would ask for a password")),
+    }
+}
+
+/// Runs the live tests, one at a time: they share the kernel's hooks and the machine's CPUs.
+pub fn run(root: &Path, rights: &Rights) -> Result<(), String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--workspace", "--lib", "--bins", "--tests", "--", "root_"]);
+    cargo.arg("--test-threads=1").current_dir(root);
+    if let Rights::Sudo = rights {
+        // Only the test programs run as root; what cargo writes stays the user's.
+        let host = host_triple()?.to_uppercase().replace('-', "_");
+        cargo.env(format!("CARGO_TARGET_{host}_RUNNER"), "sudo -n -E");
+    }
+    let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err("run `cargo test root_` as root".to_owned()) }
+}
+
+/// What to print, loudly, when the live tests did not run.
+pub fn notice(reason: &str) -> String {
+    let rule = "*".repeat(72);
+    format!(
+        "{rule}\n** The live tests did NOT run: {reason}.\n\
+         ** Nothing above shows that the probes work on this kernel.\n\
+         ** Run `sudo make test`, or give this user passwordless sudo.\n{rule}"
+    )
+}
+
+/// Whether the caller insists on the live tests.
+pub fn required() -> bool {
+    std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == "1")
+}
+
+/// The first capability that the process with this `/proc/PID/status` lacks.
+fn missing_capability(status: &str) -> Option<&'static str> {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let effective = effective.unwrap_or(0);
+    CAPABILITIES.iter().find(|(_, bit)| effective >> bit & 1 == 0).map(|(name, _)| *name)
+}
+
+fn sudo_needs_no_password() -> bool {
+    let mut sudo = Command::new("sudo");
+    sudo.args(["-n", "true"]).stdout(Stdio::null()).stderr(Stdio::null());
+    sudo.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_missing_capability_is_named() {
+        assert_eq!(missing_capability("Name:\ta\nCapEff:\t000001ffffffffff\n"), None);
+        assert_eq!(missing_capability("CapEff:\t0000000000000000\n"), Some("CAP_NET_ADMIN"));
+        assert_eq!(missing_capability("CapEff:\t0000000000201000\n"), Some("CAP_BPF"));
+    }
+
+    #[test]
+    fn an_unreadable_status_gives_no_rights() {
+        assert!(missing_capability("").is_some());
+        assert!(missing_capability("CapEff:\tzz").is_some());
+    }
+
+    #[test]
+    fn the_notice_says_why_and_what_to_do() {
+        let text = notice("no CAP_BPF");
+        assert!(text.contains("did NOT run: no CAP_BPF.") && text.contains("sudo make test"));
+    }
+}

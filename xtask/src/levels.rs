@@ -1,0 +1,76 @@
+//! The level table: which crate may use which.
+//!
+//! A crate uses only crates of lower levels. ARCHITECTURE.md shows the same table; tidy compares.
+
+/// One row of the table.
+pub struct Row {
+    /// 0 uses nothing of ours.
+    pub level: u8,
+    /// Folder below `crates/`; the package is `sockscope-` and this.
+    pub folder: &'static str,
+    /// What it is for, as in ARCHITECTURE.md.
+    pub purpose: &'static str,
+}
+
+/// Every crate that may exist, lowest level first.
+pub const TABLE: &[Row] = &[
+    row(0, "record", "what one observation is; points, flows, clocks, loss counters"),
+    row(1, "trace", "the trace bundle: write, read, follow, check, merge two hosts"),
+    row(1, "convert", "pcap, pcapng and tcpdump text in; pcapng, Perfetto, Parquet, CSV out"),
+    row(1, "probe", "BPF C beside its loader; activation; the reader of its lists; doctor"),
+    row(1, "analysis", "curves, lengths, delays, ledger, ACKs, findings"),
+    row(1, "stack", "the BSD stack without I/O: mbufs, socket buffers, TCP, UDP, IP"),
+    row(1, "vmtp", "VMTP (RFC 1045) without I/O, and a driver for sockets"),
+    row(1, "atm", "cells, HEC, AAL3/4 and AAL5, the TCA-100 interface"),
+    row(1, "channel", "memory-based messaging: slots in shared memory, signals"),
+    row(2, "sim", "virtual time: events, CPU, links, machine cost tables"),
+    row(2, "report", "analysis results as text, JSON, CSV, SVG, one-file HTML"),
+    row(3, "lab", "workloads, topologies, experiments, sweeps, claims"),
+    row(4, "view", "terminal and web front ends over report"),
+    row(5, "cli", "the program sockscope"),
+    row(5, "python", "the Python package"),
+];
+
+/// The level of the crate in this folder; `None` when the table does not list it.
+pub fn level(folder: &str) -> Option<u8> {
+    TABLE.iter().find(|row| row.folder == folder).map(|row| row.level)
+}
+
+/// The folder of one of our packages, as `record` of `sockscope-record`.
+pub fn folder_of(package: &str) -> Option<&str> {
+    package.strip_prefix("sockscope-")
+}
+
+/// The table as Markdown; crates not in `existing` are marked as planned.
+pub fn markdown(existing: &[&str]) -> String {
+    let mut text = String::from("| level | crate | purpose |\n|---|---|---|\n");
+    for Row { level, folder, purpose } in TABLE {
+        let planned = if existing.contains(folder) { "" } else { " (planned)" };
+        text.push_str(&format!("| {level} | `{folder}`{planned} | {purpose} |\n"));
+    }
+    text
+}
+
+const fn row(level: u8, folder: &'static str, purpose: &'static str) -> Row {
+    Row { level, folder, purpose }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_never_fall_and_no_folder_stands_twice() {
+        assert!(TABLE.is_sorted_by_key(|row| row.level));
+        for (at, row) in TABLE.iter().enumerate() {
+            assert!(TABLE[..at].iter().all(|other| other.folder != row.folder), "{}", row.folder);
+        }
+    }
+
+    #[test]
+    fn a_crate_without_code_is_marked_as_planned() {
+        let text = markdown(&["record"]);
+        assert!(text.contains("| 0 | `record` | what one"));
+        assert!(text.contains("| 1 | `trace` (planned) |"));
+    }
+}
