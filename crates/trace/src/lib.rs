@@ -1,1 +1,34 @@
-//! Placeholder until its first code lands.
+//! The trace bundle: a folder with what was observed, and what is true of the recording.
+//!
+//! `records.arrows` and `flows.arrows` are Arrow IPC *streams*: they only grow, whole batch by
+//! whole batch, so that a bundle whose writer was killed opens to its last whole batch.
+//! `meta.json` says host, kernel, clock, hooks, loss and cost. `docs/reference/bundle.md` describes
+//! the format.
+//!
+//! [`BundleWriter`] writes a bundle, [`Bundle`] opens one and gives what is whole beside a list of
+//! [`Problem`]s.
+//! Times are those of the records: nanoseconds of `CLOCK_MONOTONIC` of the recorded host, which
+//! [`Meta::clock`] relates to the time since 1970. Nothing here reads a clock or sleeps, and
+//! nothing that is read is trusted: hostile bytes give problems, not panics.
+
+mod append;
+mod bundle;
+mod columns;
+mod compat;
+mod error;
+mod flows;
+mod format;
+mod layout;
+mod meta;
+mod point_tables;
+mod records;
+mod stream;
+mod writer;
+
+pub use bundle::Bundle;
+pub use error::{Error, Problem};
+pub use flows::ConnectionReader;
+pub use format::{BATCH_RECORDS, FORMAT_VERSION, Part};
+pub use meta::{ClockSnapshot, Hook, HookState, Interface, Machine, Meta, Ring, Source};
+pub use records::RecordReader;
+pub use writer::BundleWriter;

@@ -1,0 +1,128 @@
+//! An Arrow stream file that only ever grows by whole messages.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Write};
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::writer::StreamEncoder;
+use arrow_schema::{ArrowError, Schema};
+
+use crate::error::Error;
+
+/// A file that takes batches. Each reaches it in one vectored write (more only where the system
+/// takes less), and a write that fails is undone, so that the file always ends at a batch's end
+/// unless the process dies inside that write.
+pub(crate) struct StreamFile {
+    path: PathBuf,
+    file: File,
+    /// `None` once finished.
+    encoder: Option<StreamEncoder>,
+    whole_bytes: u64,
+    batches: u64,
+}
+
+impl StreamFile {
+    /// Creates the file, which must not exist, with its schema in it.
+    pub(crate) fn create(path: PathBuf, schema: &Schema) -> Result<Self, Error> {
+        let open = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = open.map_err(Error::io(&path))?;
+        let encoder = StreamEncoder::try_new(schema).map_err(|source| Error::Encode {
+            path: path.clone(),
+            batch: 0,
+            source,
+        })?;
+        let mut stream = Self { path, file, encoder: Some(encoder), whole_bytes: 0, batches: 0 };
+        // An empty batch makes the encoder give out the schema at once: a reader that follows, or
+        // that comes after a kill, then knows the columns.
+        stream.write(Ok(RecordBatch::new_empty(schema.clone().into())))?;
+        Ok(stream)
+    }
+
+    /// Writes one batch, unless building it failed already.
+    pub(crate) fn write(&mut self, batch: Result<RecordBatch, ArrowError>) -> Result<(), Error> {
+        let Some(encoder) = &mut self.encoder else { return Ok(()) };
+        let buffers = batch
+            .and_then(|batch| encoder.encode(&batch))
+            .map_err(encode_error(&self.path, self.batches))?;
+        self.append(&buffers)?;
+        self.batches += 1;
+        Ok(())
+    }
+
+    /// Writes the end mark; a second call does nothing.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        let Some(encoder) = self.encoder.take() else { return Ok(()) };
+        let buffers = encoder.finish().map_err(encode_error(&self.path, self.batches))?;
+        self.append(&buffers)
+    }
+
+    fn append(&mut self, buffers: &[Buffer]) -> Result<(), Error> {
+        let mut slices: Vec<IoSlice<'_>> =
+            buffers.iter().map(|buffer| IoSlice::new(buffer.as_slice())).collect();
+        let bytes: usize = buffers.iter().map(Buffer::len).sum();
+        if let Err(error) = write_all_vectored(&mut self.file, &mut slices) {
+            // Best effort: if even this fails, readers still stop at the last whole batch.
+            let _ = self.file.set_len(self.whole_bytes);
+            let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.whole_bytes));
+            return Err(Error::Io { path: self.path.clone(), source: error });
+        }
+        self.whole_bytes += bytes as u64;
+        Ok(())
+    }
+}
+
+fn encode_error(path: &Path, batch: u64) -> impl FnOnce(ArrowError) -> Error + '_ {
+    move |source| Error::Encode { path: path.to_owned(), batch, source }
+}
+
+fn write_all_vectored(file: &mut impl Write, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    // Skips leading empty slices, so that a result of 0 means that nothing could be written.
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match file.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(bytes) => IoSlice::advance_slices(&mut slices, bytes),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes at most three bytes a call, and every other call is interrupted.
+    #[derive(Default)]
+    struct Trickle {
+        bytes: Vec<u8>,
+        calls: usize,
+    }
+
+    impl Write for Trickle {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.calls += 1;
+            if self.calls.is_multiple_of(2) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let taken = bytes.len().min(3);
+            self.bytes.extend(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn short_and_interrupted_writes_lose_nothing() {
+        let mut file = Trickle::default();
+        let parts: [&[u8]; 4] = [b"", b"a batch", b"", b" in parts"];
+        write_all_vectored(&mut file, &mut parts.map(IoSlice::new)).unwrap();
+        assert_eq!(file.bytes, b"a batch in parts");
+    }
+}

@@ -1,0 +1,143 @@
+//! Opening a bundle.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use sockscope_record::Connection;
+
+use crate::error::{Error, Problem};
+use crate::flows::ConnectionReader;
+use crate::format::{META_BYTES_MAX, Part};
+use crate::meta::Meta;
+use crate::records::RecordReader;
+
+/// A bundle as far as it is whole, and what is wrong with it.
+#[derive(Debug)]
+pub struct Bundle {
+    dir: PathBuf,
+    meta: Meta,
+    connections: Vec<Connection>,
+    record_rows: u64,
+    problems: Vec<Problem>,
+}
+
+impl Bundle {
+    /// Opens the bundle in folder `dir`.
+    ///
+    /// Reads `meta.json`, all connections, and the headers of all record batches, so that
+    /// [`Bundle::problems`] already says where the records end; the records themselves are read
+    /// by [`Bundle::records`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotABundle`] when none of the three files is there, [`Error::NewerVersion`] when a
+    /// later release wrote it, [`Error::Io`] when the system refuses to read a file that is there.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
+        let dir = dir.as_ref().to_owned();
+        if !Part::ALL.iter().any(|part| dir.join(part.file_name()).is_file()) {
+            return Err(Error::NotABundle { path: dir });
+        }
+        let mut problems = Vec::new();
+        let meta = match read_meta(&dir)? {
+            Ok(meta) => meta,
+            Err(problem) => {
+                problems.push(problem);
+                Meta::default()
+            }
+        };
+        let connections = read_connections(&dir, &mut problems)?;
+        let mut records = open_records(&dir)?;
+        while records.skip_batch()?.is_some() {}
+        problems.extend(records.problem());
+        Ok(Self { dir, meta, connections, record_rows: records.rows(), problems })
+    }
+
+    /// The bundle's folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What is true of the recording as a whole; defaults where `meta.json` is missing.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// What is known of each connection, by ascending id.
+    #[must_use]
+    pub fn connections(&self) -> &[Connection] {
+        &self.connections
+    }
+
+    /// Rows of all whole batches when the bundle was opened.
+    #[must_use]
+    pub fn record_rows(&self) -> u64 {
+        self.record_rows
+    }
+
+    /// What is wrong with the bundle; empty for one that was finished in order. Unknown kinds of
+    /// records show only in [`RecordReader::unknown_kinds`], when the records are read.
+    #[must_use]
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Reads the records from the first one on. Each call is a pass of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the system refuses to open the file; a missing file reads as empty.
+    pub fn records(&self) -> Result<RecordReader<File>, Error> {
+        open_records(&self.dir)
+    }
+}
+
+/// Reads `meta.json`; the inner error is what is wrong with it.
+pub(crate) fn read_meta(dir: &Path) -> Result<Result<Meta, Problem>, Error> {
+    let path = dir.join(Part::Meta.file_name());
+    let Some(file) = open_if_there(&path)? else {
+        return Ok(Err(Problem::Missing { part: Part::Meta }));
+    };
+    let mut bytes = Vec::new();
+    file.take(META_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Error::io(&path))?;
+    if bytes.len() as u64 > META_BYTES_MAX {
+        let what = format!("expected at most {META_BYTES_MAX} bytes");
+        return Ok(Err(Problem::BadMeta { what }));
+    }
+    match Meta::from_json(&bytes) {
+        Ok(meta) => Ok(Ok(meta)),
+        Err(Error::NewerVersion { found, .. }) => Err(Error::NewerVersion { path, found }),
+        Err(error) => Ok(Err(Problem::BadMeta { what: error.to_string() })),
+    }
+}
+
+pub(crate) fn open_records(dir: &Path) -> Result<RecordReader<File>, Error> {
+    let path = dir.join(Part::Records.file_name());
+    let file = open_if_there(&path)?;
+    Ok(file.map_or_else(RecordReader::missing, |file| RecordReader::new(file, &path)))
+}
+
+pub(crate) fn open_connections(dir: &Path) -> Result<Option<ConnectionReader<File>>, Error> {
+    let path = dir.join(Part::Flows.file_name());
+    Ok(open_if_there(&path)?.map(|file| ConnectionReader::new(file, &path)))
+}
+
+fn read_connections(dir: &Path, problems: &mut Vec<Problem>) -> Result<Vec<Connection>, Error> {
+    let Some(mut reader) = open_connections(dir)? else {
+        problems.push(Problem::Missing { part: Part::Flows });
+        return Ok(Vec::new());
+    };
+    reader.read()?;
+    problems.extend(reader.problems());
+    Ok(reader.into_connections())
+}
+
+fn open_if_there(path: &Path) -> Result<Option<File>, Error> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io(path)(error)),
+    }
+}

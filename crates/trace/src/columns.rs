@@ -1,0 +1,162 @@
+//! Records and connections to Arrow columns.
+//!
+//! The recorder calls this for every record, so there is no builder call per row: each column is a
+//! plain vector that becomes an Arrow buffer without a copy.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{BooleanBuilder, StringBuilder, UInt32Builder, UInt64Builder};
+use arrow_array::{ArrayRef, ListArray, PrimitiveArray, RecordBatch, StructArray, types};
+use arrow_buffer::{ArrowNativeType, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, SchemaRef};
+use sockscope_record::{Connection, Process, Record};
+
+use crate::format::{self, BATCH_RECORDS};
+
+/// Rows copied in one go: as many records as fit the first-level cache while the columns are
+/// filled one after the other.
+const CHUNK_RECORDS: usize = 256;
+
+/// Columns of `records.arrows` being filled.
+#[derive(Debug, Default)]
+pub(crate) struct RecordColumns {
+    at_ns: Vec<u64>,
+    flow: Vec<u32>,
+    kind: Vec<u8>,
+    offset: Vec<u64>,
+    len: Vec<u32>,
+    cpu: Vec<u16>,
+    thread: Vec<u32>,
+    tcp_flags: Vec<u8>,
+    marks: Vec<u8>,
+    code: Vec<u8>,
+    detail: Vec<u64>,
+    extra: Vec<u32>,
+}
+
+impl RecordColumns {
+    /// Rows held.
+    pub(crate) fn rows(&self) -> usize {
+        self.at_ns.len()
+    }
+
+    /// Takes as many of `records` as a full batch has room for; the rest is returned.
+    pub(crate) fn fill<'a>(&mut self, records: &'a [Record]) -> &'a [Record] {
+        let room = BATCH_RECORDS.saturating_sub(self.rows()).min(records.len());
+        let (taken, rest) = records.split_at(room);
+        if self.at_ns.capacity() == 0 {
+            self.reserve();
+        }
+        taken.chunks(CHUNK_RECORDS).for_each(|chunk| self.extend(chunk));
+        rest
+    }
+
+    fn extend(&mut self, chunk: &[Record]) {
+        self.at_ns.extend(chunk.iter().map(|record| record.at_ns));
+        self.flow.extend(chunk.iter().map(|record| record.flow.0));
+        self.kind.extend(chunk.iter().map(|record| record.kind as u8));
+        self.offset.extend(chunk.iter().map(|record| record.offset));
+        self.len.extend(chunk.iter().map(|record| record.len));
+        self.cpu.extend(chunk.iter().map(|record| record.cpu));
+        self.thread.extend(chunk.iter().map(|record| record.thread));
+        self.tcp_flags.extend(chunk.iter().map(|record| record.tcp_flags));
+        self.marks.extend(chunk.iter().map(|record| record.marks));
+        self.code.extend(chunk.iter().map(|record| record.code));
+        self.detail.extend(chunk.iter().map(|record| record.detail));
+        self.extra.extend(chunk.iter().map(|record| record.extra));
+    }
+
+    fn reserve(&mut self) {
+        self.at_ns.reserve_exact(BATCH_RECORDS);
+        self.flow.reserve_exact(BATCH_RECORDS);
+        self.kind.reserve_exact(BATCH_RECORDS);
+        self.offset.reserve_exact(BATCH_RECORDS);
+        self.len.reserve_exact(BATCH_RECORDS);
+        self.cpu.reserve_exact(BATCH_RECORDS);
+        self.thread.reserve_exact(BATCH_RECORDS);
+        self.tcp_flags.reserve_exact(BATCH_RECORDS);
+        self.marks.reserve_exact(BATCH_RECORDS);
+        self.code.reserve_exact(BATCH_RECORDS);
+        self.detail.reserve_exact(BATCH_RECORDS);
+        self.extra.reserve_exact(BATCH_RECORDS);
+    }
+
+    /// All rows as one Arrow batch; the columns are empty afterwards.
+    pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+        let full = std::mem::take(self);
+        let columns = vec![
+            column::<types::UInt64Type>(full.at_ns),
+            column::<types::UInt32Type>(full.flow),
+            column::<types::UInt8Type>(full.kind),
+            column::<types::UInt64Type>(full.offset),
+            column::<types::UInt32Type>(full.len),
+            column::<types::UInt16Type>(full.cpu),
+            column::<types::UInt32Type>(full.thread),
+            column::<types::UInt8Type>(full.tcp_flags),
+            column::<types::UInt8Type>(full.marks),
+            column::<types::UInt8Type>(full.code),
+            column::<types::UInt64Type>(full.detail),
+            column::<types::UInt32Type>(full.extra),
+        ];
+        RecordBatch::try_new(schema.clone(), columns)
+    }
+}
+
+fn column<T: types::ArrowPrimitiveType>(values: Vec<T::Native>) -> ArrayRef
+where
+    T::Native: ArrowNativeType,
+{
+    Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), None))
+}
+
+/// Snapshots of connections as one Arrow batch of `flows.arrows`.
+pub(crate) fn connection_batch(
+    rows: &[Connection],
+    schema: &SchemaRef,
+) -> Result<RecordBatch, ArrowError> {
+    let ids: Vec<u32> = rows.iter().map(|row| row.id.0).collect();
+    let opened: Vec<u64> = rows.iter().map(|row| row.opened_ns).collect();
+    let mut protocol = StringBuilder::new();
+    let mut client = StringBuilder::new();
+    let mut server = StringBuilder::new();
+    let mut closed = UInt64Builder::new();
+    let mut preexisting = BooleanBuilder::new();
+    let mut both_ends_here = BooleanBuilder::new();
+    for row in rows {
+        protocol.append_value(row.protocol.name());
+        client.append_value(row.client.to_string());
+        server.append_value(row.server.to_string());
+        closed.append_option(row.closed_ns);
+        preexisting.append_value(row.preexisting);
+        both_ends_here.append_value(row.both_ends_here);
+    }
+    let columns: Vec<ArrayRef> = vec![
+        column::<types::UInt32Type>(ids),
+        Arc::new(protocol.finish()),
+        Arc::new(client.finish()),
+        Arc::new(server.finish()),
+        column::<types::UInt64Type>(opened),
+        Arc::new(closed.finish()),
+        Arc::new(preexisting.finish()),
+        Arc::new(both_ends_here.finish()),
+        Arc::new(process_lists(rows)?),
+    ];
+    RecordBatch::try_new(schema.clone(), columns)
+}
+
+fn process_lists(rows: &[Connection]) -> Result<ListArray, ArrowError> {
+    let mut pid = UInt32Builder::new();
+    let mut comm = StringBuilder::new();
+    let mut side = StringBuilder::new();
+    for process in rows.iter().flat_map(|row| &row.processes) {
+        let Process { pid: id, comm: name, side: end } = process;
+        pid.append_value(*id);
+        comm.append_value(name);
+        side.append_value(end.name());
+    }
+    let members: Vec<ArrayRef> =
+        vec![Arc::new(pid.finish()), Arc::new(comm.finish()), Arc::new(side.finish())];
+    let items = StructArray::try_new(format::process_fields(), members, None)?;
+    let lengths = OffsetBuffer::from_lengths(rows.iter().map(|row| row.processes.len()));
+    ListArray::try_new(format::process_field(), lengths, Arc::new(items), None)
+}

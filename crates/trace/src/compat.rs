@@ -1,0 +1,77 @@
+//! Bundles of other format versions.
+//!
+//! Every released version's bundle opens in every later release: [`FIXES`] has, for each version
+//! that differs from the next, what turns its `meta.json` into the next one's. Version 1 is the
+//! first, so there is nothing to fix yet; what is checked is that a later version gives one clear
+//! error. Readers of the two streams check the version in the schema metadata by the same rule.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::format::{FORMAT_VERSION, Part};
+use crate::meta::Meta;
+
+/// Turns the `meta.json` of one version into that of the next.
+type Fix = fn(&mut Value);
+
+/// Fixes by the version that they start from, in ascending order.
+const FIXES: &[(u32, Fix)] = &[];
+
+/// Reads a `meta.json` of any version up to ours.
+pub(crate) fn meta(bytes: &[u8]) -> Result<Meta, Error> {
+    let found = version_of(bytes)?;
+    supported(Path::new(Part::Meta.file_name()), found)?;
+    let mut due = FIXES.iter().filter(|(from, _)| *from >= found).peekable();
+    if due.peek().is_none() {
+        // The usual case keeps line and column of what is wrong.
+        return serde_json::from_slice(bytes).map_err(|error| Error::json(&error));
+    }
+    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| Error::json(&error))?;
+    due.for_each(|(_, fix)| fix(&mut value));
+    serde_json::from_value(value).map_err(|error| Error::json(&error))
+}
+
+/// Refuses what a later release wrote.
+pub(crate) fn supported(path: &Path, found: u32) -> Result<(), Error> {
+    if found > FORMAT_VERSION {
+        return Err(Error::NewerVersion { path: path.to_owned(), found });
+    }
+    Ok(())
+}
+
+/// Looks at the version alone: the rest may have any shape in a later version.
+fn version_of(bytes: &[u8]) -> Result<u32, Error> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        #[serde(default = "first")]
+        format_version: u32,
+    }
+    fn first() -> u32 {
+        1
+    }
+    let version: Version = serde_json::from_slice(bytes).map_err(|error| Error::json(&error))?;
+    Ok(version.format_version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_version_gives_one_clear_error_whatever_else_it_holds() {
+        let error = meta(br#"{"format_version":2,"host":["now","a","list"]}"#).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "meta.json: format version 2, and this sockscope reads up to version 1: \
+             a later release opens it"
+        );
+    }
+
+    #[test]
+    fn fixes_are_in_ascending_order_and_below_our_version() {
+        assert!(FIXES.is_sorted_by_key(|(from, _)| *from));
+        assert!(FIXES.iter().all(|(from, _)| *from < FORMAT_VERSION));
+    }
+}

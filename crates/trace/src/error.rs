@@ -1,0 +1,213 @@
+//! Why a bundle could not be written or opened at all.
+//!
+//! What is merely wrong *inside* a bundle that still opens is a [`Problem`](crate::Problem).
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use arrow_schema::ArrowError;
+
+use crate::format::{FORMAT_VERSION, Part};
+
+/// Why a bundle could not be written or opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused an operation on a file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// File or folder concerned.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder has none of a bundle's files.
+    #[error("{}: not a trace bundle: expected records.arrows, flows.arrows or meta.json in it", path.display())]
+    NotABundle {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder to write to has other files than a bundle's.
+    #[error("{}: not empty and not a trace bundle: left as it is, choose another folder", path.display())]
+    NotOverwritten {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A later release of sockscope wrote it.
+    #[error(
+        "{}: format version {found}, and this sockscope reads up to version {FORMAT_VERSION}: a later release opens it",
+        path.display()
+    )]
+    NewerVersion {
+        /// The file that says so.
+        path: PathBuf,
+        /// Version found.
+        found: u32,
+    },
+    /// `meta.json` is not what it should be.
+    #[error("line {line}, column {column}: expected the trace's description as JSON: {what}")]
+    BadMeta {
+        /// Line, from 1 on; 0 when the file as a whole is concerned.
+        line: usize,
+        /// Column, from 1 on.
+        column: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// The Arrow encoder refused a batch.
+    #[error("{}: batch {batch} could not be encoded: {source}", path.display())]
+    Encode {
+        /// File being written.
+        path: PathBuf,
+        /// Number of the batch in it, from 0 on.
+        batch: u64,
+        /// What the encoder said.
+        source: ArrowError,
+    },
+    /// Two bundles cannot be put on one clock.
+    #[error("{}: cannot be merged: expected clock snapshots in its meta.json, found none", path.display())]
+    NoClock {
+        /// The bundle without a clock.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        |source| Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn json(error: &serde_json::Error) -> Self {
+        Self::BadMeta { line: error.line(), column: error.column(), what: error.to_string() }
+    }
+}
+
+/// What is wrong with a bundle that opens all the same: what was whole is given, and this says
+/// what was not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A file is not there; what it held is unknown.
+    #[error("{part}: missing")]
+    Missing {
+        /// The file.
+        part: Part,
+    },
+    /// All batches are whole, but the end mark is missing: the recording goes on, or its writer
+    /// was killed.
+    #[error(
+        "{part}: not finished: ends at byte {at_byte} after {batches} whole batches ({rows} rows) without an end mark"
+    )]
+    NotFinished {
+        /// The file.
+        part: Part,
+        /// Length of the file.
+        at_byte: u64,
+        /// Whole batches before it.
+        batches: u64,
+        /// Rows in them.
+        rows: u64,
+    },
+    /// The file ends inside a batch.
+    #[error(
+        "{part}: truncated: whole up to byte {at_byte} ({batches} batches, {rows} rows), then part of a batch"
+    )]
+    Truncated {
+        /// The file.
+        part: Part,
+        /// Where the incomplete batch begins.
+        at_byte: u64,
+        /// Whole batches before it.
+        batches: u64,
+        /// Rows in them.
+        rows: u64,
+    },
+    /// The bytes are not what the format says; nothing from here on is used.
+    #[error(
+        "{part}: damaged at byte {at_byte}, after {batches} whole batches ({rows} rows): expected {expected}"
+    )]
+    Damaged {
+        /// The file.
+        part: Part,
+        /// Where the damaged message begins.
+        at_byte: u64,
+        /// Whole batches before it.
+        batches: u64,
+        /// Rows in them.
+        rows: u64,
+        /// What should have been there.
+        expected: String,
+    },
+    /// Bytes follow the end mark; they are not used.
+    #[error("{part}: {bytes} bytes after the end mark at byte {at_byte} are not used")]
+    Trailing {
+        /// The file.
+        part: Part,
+        /// Where they begin.
+        at_byte: u64,
+        /// How many.
+        bytes: u64,
+    },
+    /// `meta.json` cannot be read: host, clock and loss are unknown.
+    #[error("meta.json: {what}")]
+    BadMeta {
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// Rows of `flows.arrows` make no sense (an address, a protocol) and were skipped.
+    #[error("{part}: {rows} rows skipped, the first of them row {first_row}: expected {expected}")]
+    BadRows {
+        /// The file.
+        part: Part,
+        /// How many.
+        rows: u64,
+        /// Number of the first, from 0 on.
+        first_row: u64,
+        /// What the first should have had.
+        expected: String,
+    },
+    /// Records of kinds that this release does not know were skipped.
+    #[error("records.arrows: {records} records of unknown kinds skipped")]
+    UnknownKinds {
+        /// How many.
+        records: u64,
+    },
+    /// Times go back further than the few microseconds between CPUs explain.
+    #[error(
+        "records.arrows: time steps back {steps} times, by up to {step_ns_max} ns, where {allowed_ns} ns are expected"
+    )]
+    TimeStepsBack {
+        /// Steps over the allowed size.
+        steps: u64,
+        /// The largest.
+        step_ns_max: u64,
+        /// Allowed size.
+        allowed_ns: u64,
+    },
+    /// Records name connections that `flows.arrows` does not have.
+    #[error(
+        "records.arrows: {records} records of {connections} connections that flows.arrows does not have"
+    )]
+    UnknownConnections {
+        /// Distinct connections, counted up to a limit.
+        connections: u64,
+        /// Records that name them.
+        records: u64,
+    },
+    /// The loss in the records is not the loss in `meta.json`.
+    #[error("loss differs: {records} lost by the loss records, {meta} lost by meta.json")]
+    LossDiffers {
+        /// Sum over the loss records.
+        records: u64,
+        /// Sum in `meta.json`.
+        meta: u64,
+    },
+    /// `meta.json` counts another number of records than there are.
+    #[error("records.arrows: {found} records found, {meta} written by meta.json")]
+    CountDiffers {
+        /// Rows in the file.
+        found: u64,
+        /// Rows written, by `meta.json`.
+        meta: u64,
+    },
+}

@@ -1,0 +1,237 @@
+//! Reading `flows.arrows`: what was known of each connection.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::Path;
+
+use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
+
+use crate::error::{Error, Problem};
+use crate::format::{self, Part};
+use crate::layout::{BatchLayout, Cursor};
+use crate::stream::Stream;
+
+/// Reads the connections of a bundle; a later row of the same connection replaces the earlier one.
+///
+/// At the end of a file that is still being written, ask again later for what was added.
+#[derive(Debug)]
+pub struct ConnectionReader<R> {
+    stream: Stream<R>,
+    body: Vec<u8>,
+    connections: BTreeMap<ConnectionId, Connection>,
+    bad_rows: u64,
+    first_bad: Option<(u64, String)>,
+}
+
+impl<R: Read + Seek> ConnectionReader<R> {
+    /// Reads the bytes of a `flows.arrows` from their start; `path` is for error messages.
+    pub fn new(source: R, path: impl AsRef<Path>) -> Self {
+        Self {
+            stream: Stream::new(source, path.as_ref(), Part::Flows, format::flow_schema()),
+            body: Vec::new(),
+            connections: BTreeMap::new(),
+            bad_rows: 0,
+            first_bad: None,
+        }
+    }
+
+    /// Reads all whole batches that are there by now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the source cannot be read, [`Error::NewerVersion`] when a later release
+    /// wrote it. Damage is not an error: reading ends before it.
+    pub fn read(&mut self) -> Result<(), Error> {
+        loop {
+            let (at_byte, first_row) = (self.stream.position(), self.stream.rows());
+            let Some(layout) = self.stream.next(Some(&mut self.body))? else { return Ok(()) };
+            if let Err(expected) = self.take(&layout, first_row) {
+                self.stream.damaged(at_byte, &layout, expected);
+                return Ok(());
+            }
+        }
+    }
+
+    /// The latest row of each connection, by id.
+    #[must_use]
+    pub fn connections(&self) -> &BTreeMap<ConnectionId, Connection> {
+        &self.connections
+    }
+
+    /// What was wrong so far; a clean file has nothing.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let bad_rows = self.first_bad.as_ref().map(|(first_row, expected)| Problem::BadRows {
+            part: Part::Flows,
+            rows: self.bad_rows,
+            first_row: *first_row,
+            expected: expected.clone(),
+        });
+        self.stream.problem().into_iter().chain(bad_rows).collect()
+    }
+
+    /// The connections, by id.
+    pub(crate) fn into_connections(self) -> Vec<Connection> {
+        self.connections.into_values().collect()
+    }
+
+    fn take(&mut self, layout: &BatchLayout, first_row: u64) -> Result<(), String> {
+        let columns = Columns::new(&self.body, layout)?;
+        for row in 0..layout.rows {
+            match columns.connection(row) {
+                Ok(connection) => {
+                    self.connections.insert(connection.id, connection);
+                }
+                Err(expected) => {
+                    self.bad_rows += 1;
+                    self.first_bad.get_or_insert((first_row + row as u64, expected));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The columns of one batch, as long as its rows need.
+struct Columns<'a> {
+    id: &'a [[u8; 4]],
+    protocol: Texts<'a>,
+    client: Texts<'a>,
+    server: Texts<'a>,
+    opened_ns: &'a [[u8; 8]],
+    closed_valid: Option<&'a [u8]>,
+    closed_ns: &'a [[u8; 8]],
+    preexisting: &'a [u8],
+    both_ends_here: &'a [u8],
+    processes: &'a [[u8; 4]],
+    pid: &'a [[u8; 4]],
+    comm: Texts<'a>,
+    side: Texts<'a>,
+}
+
+impl<'a> Columns<'a> {
+    fn new(body: &'a [u8], layout: &BatchLayout) -> Result<Self, String> {
+        let rows = layout.rows;
+        let mut next = Cursor::new(layout);
+        let id = chunks(body, next.fixed(rows, 4)?);
+        let protocol = Texts::new(body, next.texts(rows)?, rows)?;
+        let client = Texts::new(body, next.texts(rows)?, rows)?;
+        let server = Texts::new(body, next.texts(rows)?, rows)?;
+        let opened_ns = chunks(body, next.fixed(rows, 8)?);
+        let (closed_valid, closed_ns) = next.nullable(rows, 8)?;
+        let preexisting = &body[next.bits(rows)?];
+        let both_ends_here = &body[next.bits(rows)?];
+        let processes = offsets(body, next.lists(rows)?, rows)?;
+        let items = next.structures()?;
+        Ok(Self {
+            id,
+            protocol,
+            client,
+            server,
+            opened_ns,
+            closed_valid: closed_valid.map(|range| &body[range]),
+            closed_ns: chunks(body, closed_ns),
+            preexisting,
+            both_ends_here,
+            processes,
+            pid: chunks(body, next.fixed(items, 4)?),
+            comm: Texts::new(body, next.texts(items)?, items)?,
+            side: Texts::new(body, next.texts(items)?, items)?,
+        })
+    }
+
+    /// `row` must be below the batch's number of rows, which bounds the fixed columns.
+    fn connection(&self, row: usize) -> Result<Connection, String> {
+        let is_closed = self.closed_valid.is_none_or(|bits| bit(bits, row));
+        Ok(Connection {
+            id: ConnectionId(u32::from_le_bytes(self.id[row])),
+            protocol: protocol(self.protocol.text(row)?)?,
+            client: address(self.client.text(row)?)?,
+            server: address(self.server.text(row)?)?,
+            opened_ns: u64::from_le_bytes(self.opened_ns[row]),
+            closed_ns: is_closed.then_some(u64::from_le_bytes(self.closed_ns[row])),
+            preexisting: bit(self.preexisting, row),
+            both_ends_here: bit(self.both_ends_here, row),
+            processes: self.processes(row)?,
+        })
+    }
+
+    fn processes(&self, row: usize) -> Result<Vec<Process>, String> {
+        span(self.processes, row)?.map(|item| self.process(item)).collect()
+    }
+
+    fn process(&self, item: usize) -> Result<Process, String> {
+        let pid = self.pid.get(item).ok_or("processes inside their column")?;
+        Ok(Process {
+            pid: u32::from_le_bytes(*pid),
+            comm: self.comm.text(item)?.to_owned(),
+            side: side(self.side.text(item)?)?,
+        })
+    }
+}
+
+/// A column of texts.
+struct Texts<'a> {
+    offsets: &'a [[u8; 4]],
+    bytes: &'a [u8],
+}
+
+impl<'a> Texts<'a> {
+    fn new(
+        body: &'a [u8],
+        (bounds, bytes): (Range<usize>, Range<usize>),
+        rows: usize,
+    ) -> Result<Self, String> {
+        Ok(Self { offsets: offsets(body, bounds, rows)?, bytes: &body[bytes] })
+    }
+
+    fn text(&self, row: usize) -> Result<&'a str, String> {
+        let bytes = self.bytes.get(span(self.offsets, row)?).ok_or("text inside its column")?;
+        std::str::from_utf8(bytes).map_err(|error| format!("text in UTF-8: {error}"))
+    }
+}
+
+/// The offsets of a text or list column. They must ascend over the whole batch: were one part to
+/// be named by many rows, a short file could ask for any amount of memory.
+fn offsets(body: &[u8], range: Range<usize>, rows: usize) -> Result<&[[u8; 4]], String> {
+    let all = chunks::<4>(body, range);
+    // Without rows there may be no offsets at all.
+    let offsets = &all[..all.len().min(rows + 1)];
+    let ascend = offsets.is_sorted_by_key(|bytes| i32::from_le_bytes(*bytes));
+    let starts_inside = offsets.first().is_none_or(|bytes| i32::from_le_bytes(*bytes) >= 0);
+    if ascend && starts_inside { Ok(offsets) } else { Err("offsets in ascending order".into()) }
+}
+
+/// What belongs to `row`, by the offsets of its column.
+fn span(offsets: &[[u8; 4]], row: usize) -> Result<Range<usize>, String> {
+    let bound = |row: usize| usize::try_from(i32::from_le_bytes(*offsets.get(row)?)).ok();
+    match (bound(row), bound(row + 1)) {
+        (Some(start), Some(end)) => Ok(start..end),
+        _ => Err("a row inside its column".into()),
+    }
+}
+
+fn chunks<const N: usize>(body: &[u8], range: Range<usize>) -> &[[u8; N]] {
+    body[range].as_chunks::<N>().0
+}
+
+/// `row` must be below eight times the number of bytes.
+fn bit(bits: &[u8], row: usize) -> bool {
+    bits[row / 8] >> (row % 8) & 1 == 1
+}
+
+fn protocol(name: &str) -> Result<Protocol, String> {
+    let known = [Protocol::Tcp, Protocol::Udp].into_iter().find(|known| known.name() == name);
+    known.ok_or_else(|| "protocol tcp or udp".into())
+}
+
+fn side(name: &str) -> Result<Side, String> {
+    let known = [Side::Client, Side::Server].into_iter().find(|known| known.name() == name);
+    known.ok_or_else(|| "side client or server".into())
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "address and port, as 127.0.0.1:80 or [::1]:80".into())
+}

@@ -1,0 +1,154 @@
+//! What the files of a bundle are called and which columns they have.
+//!
+//! One place says it: writer, readers and checker all take names and types from here, and
+//! `docs/reference/bundle.md` describes the same. A later version of the same format may add
+//! columns behind these; a reader skips them.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema};
+use sockscope_record::Kind;
+
+/// The format version that this crate writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Records in a full batch of `records.arrows`.
+pub const BATCH_RECORDS: usize = 65_536;
+
+/// Longest message header that a reader accepts, in bytes. Ours have below 3,000.
+pub(crate) const HEADER_BYTES_MAX: u64 = 1 << 20;
+
+/// Longest message body that a reader accepts, in bytes: bounds what one batch can allocate. A
+/// full batch of ours has 3 MB.
+pub(crate) const BODY_BYTES_MAX: u64 = 1 << 28;
+
+/// Longest `meta.json` that a reader accepts, in bytes.
+pub(crate) const META_BYTES_MAX: u64 = 1 << 24;
+
+/// Key of the format version in the schema metadata of both streams.
+pub(crate) const VERSION_KEY: &str = "sockscope.format_version";
+
+/// Key of the kind table in the schema metadata: `code=name`, separated by commas.
+const KINDS_KEY: &str = "sockscope.kinds";
+
+/// Key of the clock's description in the schema metadata.
+const CLOCK_KEY: &str = "sockscope.clock";
+
+/// A file of a bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    /// `records.arrows`
+    Records,
+    /// `flows.arrows`
+    Flows,
+    /// `meta.json`
+    Meta,
+}
+
+impl Part {
+    /// All files of a bundle.
+    pub const ALL: [Self; 3] = [Self::Records, Self::Flows, Self::Meta];
+
+    /// The file's name inside the bundle's folder.
+    #[must_use]
+    pub fn file_name(self) -> &'static str {
+        match self {
+            Self::Records => "records.arrows",
+            Self::Flows => "flows.arrows",
+            Self::Meta => "meta.json",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.file_name())
+    }
+}
+
+/// Width in bytes of each column of `records.arrows`, in column order.
+pub(crate) const RECORD_WIDTHS: [usize; 12] = [8, 4, 1, 8, 4, 2, 4, 1, 1, 1, 8, 4];
+
+/// Columns of `records.arrows`, one for each field of `Record`.
+pub(crate) fn record_schema() -> Schema {
+    let columns = [
+        ("at_ns", DataType::UInt64),
+        ("flow", DataType::UInt32),
+        ("kind", DataType::UInt8),
+        ("offset", DataType::UInt64),
+        ("len", DataType::UInt32),
+        ("cpu", DataType::UInt16),
+        ("thread", DataType::UInt32),
+        ("tcp_flags", DataType::UInt8),
+        ("marks", DataType::UInt8),
+        ("code", DataType::UInt8),
+        ("detail", DataType::UInt64),
+        ("extra", DataType::UInt32),
+    ];
+    with_metadata(columns.map(|(name, data_type)| Field::new(name, data_type, false)).to_vec())
+}
+
+/// Columns of `flows.arrows`: one row is what was known of a connection at one moment.
+pub(crate) fn flow_schema() -> Schema {
+    with_metadata(vec![
+        Field::new("connection", DataType::UInt32, false),
+        Field::new("protocol", DataType::Utf8, false),
+        Field::new("client", DataType::Utf8, false),
+        Field::new("server", DataType::Utf8, false),
+        Field::new("opened_ns", DataType::UInt64, false),
+        Field::new("closed_ns", DataType::UInt64, true),
+        Field::new("preexisting", DataType::Boolean, false),
+        Field::new("both_ends_here", DataType::Boolean, false),
+        Field::new("processes", DataType::List(process_field()), false),
+    ])
+}
+
+/// The item of the list column `processes`.
+pub(crate) fn process_field() -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Struct(process_fields()), false))
+}
+
+/// Members of an item of `processes`.
+pub(crate) fn process_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("pid", DataType::UInt32, false),
+        Field::new("comm", DataType::Utf8, false),
+        Field::new("side", DataType::Utf8, false),
+    ])
+}
+
+fn with_metadata(fields: Vec<Field>) -> Schema {
+    let kinds: Vec<String> =
+        Kind::ALL.iter().map(|kind| format!("{}={}", *kind as u8, kind.name())).collect();
+    let metadata = HashMap::from([
+        (VERSION_KEY.to_owned(), FORMAT_VERSION.to_string()),
+        (KINDS_KEY.to_owned(), kinds.join(",")),
+        (CLOCK_KEY.to_owned(), "monotonic, nanoseconds; see meta.json clock".to_owned()),
+    ]);
+    Schema::new_with_metadata(fields, metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_width_is_that_of_its_column() {
+        let widths: Vec<_> = record_schema()
+            .fields
+            .iter()
+            .map(|field| field.data_type().primitive_width())
+            .collect();
+        assert_eq!(widths, RECORD_WIDTHS.map(Some));
+    }
+
+    #[test]
+    fn the_kind_table_names_every_kind() {
+        let table = &record_schema().metadata[KINDS_KEY];
+        assert_eq!(table.split(',').count(), Kind::ALL.len());
+        assert!(table.starts_with("1=SendEnqueue,2=SendDequeue,"), "{table}");
+        assert!(table.ends_with(",31=Loss"), "{table}");
+    }
+}

@@ -1,0 +1,260 @@
+//! `meta.json`: what is true of the recording as a whole.
+//!
+//! Every field has a default and unknown fields are ignored, so that bundles of older and newer
+//! releases of the same format version open. Names in JSON are those of the fields here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sockscope_record::{LossCounts, PointCost};
+
+use crate::error::Error;
+use crate::format::FORMAT_VERSION;
+use crate::{compat, point_tables};
+
+/// What is true of the recording as a whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// Version of the bundle's format; the writer sets it to [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Version of the program that wrote it.
+    pub tool_version: String,
+    /// Where the records come from.
+    pub source: Source,
+    /// The recording ended in order; false while it goes on, and after a kill.
+    pub complete: bool,
+    /// Rows written to `records.arrows`, set by the writer when it ends.
+    pub records: u64,
+    /// Host name.
+    pub host: String,
+    /// Kernel release, as `uname -r` prints it.
+    pub kernel: String,
+    /// The machine.
+    pub machine: Machine,
+    /// Readings of both clocks at the same moments, at the start and at the end.
+    pub clock: Vec<ClockSnapshot>,
+    /// The recorder's command line, word by word.
+    pub command: Vec<String>,
+    /// Which sockets were picked, as a sentence.
+    pub pick: String,
+    /// Hooks used and missing.
+    pub hooks: Vec<Hook>,
+    /// Room of the ring buffer between kernel and recorder.
+    pub ring: Ring,
+    /// Kernel settings that matter for the result, by name (`net.ipv4.tcp_wmem`).
+    pub sysctls: BTreeMap<String, String>,
+    /// Network interfaces.
+    pub interfaces: Vec<Interface>,
+    /// Records lost, by point and beside the points.
+    #[serde(with = "point_tables::loss")]
+    pub loss: LossCounts,
+    /// Cost of the probes of each point, in the order of `Point::ALL`.
+    #[serde(with = "point_tables::cost")]
+    pub cost: [PointCost; 8],
+    /// Anything else that a reader of results must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Where records come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    /// Probes in a running kernel.
+    #[default]
+    Live,
+    /// The executable model.
+    Model,
+    /// A packet capture.
+    Pcap,
+    /// A source that this release does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Source {
+    /// The word in traces and reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Model => "model",
+            Self::Pcap => "pcap",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// The machine that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Number of CPUs online.
+    pub cpus: u32,
+    /// The processor's name.
+    pub model: String,
+}
+
+/// Both clocks read at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockSnapshot {
+    /// `CLOCK_MONOTONIC`, in nanoseconds: the clock of the records.
+    pub monotonic_ns: u64,
+    /// `CLOCK_REALTIME`, in nanoseconds since 1970.
+    pub realtime_ns: u64,
+}
+
+impl ClockSnapshot {
+    /// What to add to a time of the trace to get the time since 1970, in nanoseconds.
+    #[must_use]
+    pub fn offset_ns(self) -> i128 {
+        i128::from(self.realtime_ns) - i128::from(self.monotonic_ns)
+    }
+}
+
+/// How a point or an event was observed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hook {
+    /// Point or event, by its name in the trace (`SendEnqueue`, `Wakeup`).
+    pub point: String,
+    /// The kernel's hook (`tp_btf/tcp_probe`).
+    pub hook: String,
+    /// Whether it was used.
+    pub state: HookState,
+    /// Why not, or what is special; may be empty.
+    pub note: String,
+}
+
+/// Whether a hook was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HookState {
+    /// Attached during the recording.
+    Used,
+    /// Not in this kernel, or refused.
+    Missing,
+    /// There, but not needed.
+    #[default]
+    Unused,
+    /// A state that this release does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Room of the ring buffer between kernel and recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ring {
+    /// Records that fit.
+    pub records: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// A network interface of the recorded host.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Interface {
+    /// Its name.
+    pub name: String,
+    /// Largest packet, in bytes.
+    pub mtu: u32,
+    /// Its root queueing discipline (`noqueue`, `tbf`).
+    pub qdisc: String,
+    /// Offloads that are on (`tso`, `gro`).
+    pub offloads: Vec<String>,
+}
+
+impl Default for Meta {
+    /// An incomplete recording of which nothing is known.
+    fn default() -> Self {
+        Self {
+            format_version: FORMAT_VERSION,
+            tool_version: String::new(),
+            source: Source::default(),
+            complete: false,
+            records: 0,
+            host: String::new(),
+            kernel: String::new(),
+            machine: Machine::default(),
+            clock: Vec::new(),
+            command: Vec::new(),
+            pick: String::new(),
+            hooks: Vec::new(),
+            ring: Ring::default(),
+            sysctls: BTreeMap::new(),
+            interfaces: Vec::new(),
+            loss: LossCounts::default(),
+            cost: [PointCost::default(); 8],
+            notes: Vec::new(),
+        }
+    }
+}
+
+impl Meta {
+    /// Reads the bytes of a `meta.json`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NewerVersion`] when a later release wrote it, [`Error::BadMeta`] when it is not
+    /// such a file.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
+        compat::meta(bytes)
+    }
+
+    /// The bytes of a `meta.json`, with a newline at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BadMeta`] when a value cannot be written as JSON.
+    pub fn to_json(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = serde_json::to_vec_pretty(self).map_err(|error| Error::json(&error))?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Meta, String> {
+        Meta::from_json(json.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn fields_of_other_releases_are_ignored_and_missing_ones_have_defaults() {
+        let meta = read(r#"{"format_version":1,"host":"a","moon":{"phase":3},"ring":{"bytes":5}}"#);
+        let expected =
+            Meta { host: "a".into(), ring: Ring { records: 0, bytes: 5 }, ..Meta::default() };
+        assert_eq!(meta, Ok(expected));
+    }
+
+    #[test]
+    fn words_of_other_releases_are_unknown_not_errors() {
+        let meta = read(r#"{"source":"satellite","hooks":[{"state":"resting"}]}"#).unwrap();
+        assert_eq!(meta.source, Source::Unknown);
+        assert_eq!(meta.hooks[0].state, HookState::Unknown);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut meta = Meta { source: Source::Pcap, complete: true, ..Meta::default() };
+        meta.loss.points[3] = u64::MAX;
+        meta.loss.events = 7;
+        meta.cost[7] = PointCost { hits: 3, run_ns: 99 };
+        meta.clock.push(ClockSnapshot { monotonic_ns: 5, realtime_ns: 1_790_000_000_000_000_000 });
+        assert_eq!(Meta::from_json(&meta.to_json().unwrap()).unwrap(), meta);
+    }
+
+    #[test]
+    fn a_bad_file_says_where() {
+        let error = read("{\n \"host\": 3\n}").unwrap_err();
+        assert!(
+            error.starts_with("line 2, column 10: expected the trace's description"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! Reading `records.arrows` batch by batch.
+
+use std::io::{Read, Seek};
+use std::ops::Range;
+use std::path::Path;
+
+use sockscope_record::{FlowId, Kind, Record};
+
+use crate::error::{Error, Problem};
+use crate::format::{self, Part};
+use crate::stream::Stream;
+
+/// Reads the records of a bundle in file order, holding one batch at a time.
+///
+/// At the end of a file that is still being written, [`RecordReader::next_batch`] gives `None`,
+/// and gives more when asked again later.
+#[derive(Debug)]
+pub struct RecordReader<R> {
+    /// `None`: the file is missing, and there is nothing to read.
+    stream: Option<Stream<R>>,
+    kinds: [Option<Kind>; 256],
+    body: Vec<u8>,
+    records: Vec<Record>,
+    unknown_kinds: u64,
+}
+
+impl<R: Read + Seek> RecordReader<R> {
+    /// Reads the bytes of a `records.arrows` from their start; `path` is for error messages.
+    pub fn new(source: R, path: impl AsRef<Path>) -> Self {
+        let schema = format::record_schema();
+        Self::over(Some(Stream::new(source, path.as_ref(), Part::Records, schema)))
+    }
+
+    /// Reads nothing and reports the file as missing.
+    pub(crate) fn missing() -> Self {
+        Self::over(None)
+    }
+
+    fn over(stream: Option<Stream<R>>) -> Self {
+        let kinds = std::array::from_fn(|code| u8::try_from(code).ok().and_then(Kind::from_code));
+        Self { stream, kinds, body: Vec::new(), records: Vec::new(), unknown_kinds: 0 }
+    }
+
+    /// The records of the next whole batch, without those of kinds that this release does not
+    /// know. `None` when there is no further whole batch: [`RecordReader::problem`] says why.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the source cannot be read, [`Error::NewerVersion`] when a later release
+    /// wrote it. Damage is not an error: reading ends before it.
+    pub fn next_batch(&mut self) -> Result<Option<&[Record]>, Error> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        let at_byte = stream.position();
+        let Some(layout) = stream.next(Some(&mut self.body))? else { return Ok(None) };
+        match layout.record_columns() {
+            Ok(columns) => self.decode(&columns, layout.rows),
+            Err(expected) => {
+                stream.damaged(at_byte, &layout, expected);
+                return Ok(None);
+            }
+        }
+        Ok(Some(&self.records))
+    }
+
+    /// Passes the next whole batch without decoding it: how many rows it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`RecordReader::next_batch`].
+    pub fn skip_batch(&mut self) -> Result<Option<u64>, Error> {
+        let Some(stream) = &mut self.stream else { return Ok(None) };
+        let at_byte = stream.position();
+        let Some(layout) = stream.next(None)? else { return Ok(None) };
+        if let Err(expected) = layout.record_columns() {
+            stream.damaged(at_byte, &layout, expected);
+            return Ok(None);
+        }
+        Ok(Some(layout.rows as u64))
+    }
+
+    /// Whole batches passed so far. The first one of a file is empty.
+    #[must_use]
+    pub fn batches(&self) -> u64 {
+        self.stream.as_ref().map_or(0, Stream::batches)
+    }
+
+    /// Rows passed so far, those of unknown kinds included.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.stream.as_ref().map_or(0, Stream::rows)
+    }
+
+    /// Records of unknown kinds that were skipped so far.
+    #[must_use]
+    pub fn unknown_kinds(&self) -> u64 {
+        self.unknown_kinds
+    }
+
+    /// Whether the end mark was read: nothing will be added to this file.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.stream.as_ref().is_some_and(Stream::is_ended)
+    }
+
+    /// Why there was no further batch; `None` for a clean end.
+    #[must_use]
+    pub fn problem(&self) -> Option<Problem> {
+        match &self.stream {
+            Some(stream) => stream.problem(),
+            None => Some(Problem::Missing { part: Part::Records }),
+        }
+    }
+
+    fn decode(&mut self, columns: &[Range<usize>; 12], rows: usize) {
+        let body = &self.body;
+        let [at_ns, flow, kind, offset, len, cpu, thread, tcp_flags, marks, code, detail, extra] =
+            columns.each_ref().map(|range| &body[range.clone()]);
+        let (at_ns, flow, kind) =
+            (numbers::<8>(at_ns, rows), numbers::<4>(flow, rows), &kind[..rows]);
+        let (offset, len, cpu) =
+            (numbers::<8>(offset, rows), numbers::<4>(len, rows), numbers::<2>(cpu, rows));
+        let (thread, tcp_flags, marks) =
+            (numbers::<4>(thread, rows), &tcp_flags[..rows], &marks[..rows]);
+        let (code, detail, extra) =
+            (&code[..rows], numbers::<8>(detail, rows), numbers::<4>(extra, rows));
+        let kinds = &self.kinds;
+        self.records.clear();
+        self.records.extend((0..rows).filter_map(|row| {
+            Some(Record {
+                kind: kinds[usize::from(kind[row])]?,
+                at_ns: u64::from_le_bytes(at_ns[row]),
+                offset: u64::from_le_bytes(offset[row]),
+                detail: u64::from_le_bytes(detail[row]),
+                flow: FlowId(u32::from_le_bytes(flow[row])),
+                len: u32::from_le_bytes(len[row]),
+                thread: u32::from_le_bytes(thread[row]),
+                extra: u32::from_le_bytes(extra[row]),
+                code: code[row],
+                tcp_flags: tcp_flags[row],
+                marks: marks[row],
+                cpu: u16::from_le_bytes(cpu[row]),
+            })
+        }));
+        self.unknown_kinds += (rows - self.records.len()) as u64;
+    }
+}
+
+/// The first `rows` numbers of `N` bytes; the layout has checked that there are so many.
+fn numbers<const N: usize>(bytes: &[u8], rows: usize) -> &[[u8; N]] {
+    &bytes.as_chunks::<N>().0[..rows]
+}

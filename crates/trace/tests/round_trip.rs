@@ -1,0 +1,147 @@
+//! What is written is read, whatever it is and however it was batched.
+
+mod common;
+
+use std::fs;
+
+use common::{Folder, connection, meta, read, records, write};
+use proptest::prelude::*;
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Process, Protocol, Record, Side};
+use sockscope_trace::{BATCH_RECORDS, Bundle, BundleWriter, Error, Meta};
+
+#[test]
+fn a_finished_bundle_gives_back_all_it_was_given() {
+    let folder = Folder::new();
+    let all = records(100);
+    write(&folder.bundle(), &[&all[..60], &all[60..]], &[connection(1)]);
+    assert_eq!(read(&folder.bundle()), (all, vec![]));
+    let bundle = Bundle::open(folder.bundle()).unwrap();
+    assert_eq!(bundle.connections(), [connection(1)]);
+    assert_eq!(*bundle.meta(), Meta { complete: true, records: 100, ..meta() });
+}
+
+#[test]
+fn an_empty_bundle_opens_without_a_problem() {
+    let folder = Folder::new();
+    write(&folder.bundle(), &[], &[]);
+    assert_eq!(read(&folder.bundle()), (vec![], vec![]));
+}
+
+#[test]
+fn batches_are_full_however_the_records_arrive() {
+    let folder = Folder::new();
+    let all = records(2 * BATCH_RECORDS as u64 + 10);
+    let mut writer = BundleWriter::create(folder.bundle(), meta()).unwrap();
+    all.chunks(1000).for_each(|chunk| writer.append(chunk).unwrap());
+    assert_eq!(writer.records(), all.len() as u64);
+    writer.finish(meta()).unwrap();
+    let mut reader = Bundle::open(folder.bundle()).unwrap().records().unwrap();
+    let mut sizes = Vec::new();
+    while let Some(batch) = reader.next_batch().unwrap() {
+        sizes.push(batch.len());
+    }
+    assert_eq!(sizes, [0, BATCH_RECORDS, BATCH_RECORDS, 10]);
+    assert_eq!(read(&folder.bundle()).0, all);
+}
+
+#[test]
+fn a_later_row_of_a_connection_replaces_the_earlier() {
+    let folder = Folder::new();
+    let closed = Connection { closed_ns: Some(99), processes: vec![], ..connection(1) };
+    write(&folder.bundle(), &[], &[connection(1), connection(2), closed.clone()]);
+    let bundle = Bundle::open(folder.bundle()).unwrap();
+    assert_eq!(bundle.connections(), [closed, connection(2)]);
+}
+
+#[test]
+fn an_old_bundle_is_replaced_and_its_other_files_stay() {
+    let folder = Folder::new();
+    write(&folder.bundle(), &[&records(9)], &[connection(1)]);
+    fs::write(folder.bundle().join("my-notes.txt"), "keep").unwrap();
+    write(&folder.bundle(), &[&records(3)], &[]);
+    assert_eq!(read(&folder.bundle()), (records(3), vec![]));
+    assert!(folder.bundle().join("my-notes.txt").exists());
+}
+
+#[test]
+fn a_folder_that_is_no_bundle_is_left_as_it_is() {
+    let folder = Folder::new();
+    fs::create_dir(folder.bundle()).unwrap();
+    fs::write(folder.bundle().join("meta.json"), "mine").unwrap();
+    let refused = BundleWriter::create(folder.bundle(), meta());
+    assert!(matches!(refused, Err(Error::NotOverwritten { .. })));
+    assert_eq!(fs::read(folder.bundle().join("meta.json")).unwrap(), b"mine");
+}
+
+#[test]
+fn nothing_there_is_not_a_bundle() {
+    let opened = Bundle::open(Folder::new().bundle());
+    assert!(matches!(opened, Err(Error::NotABundle { .. })));
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let kind = (0..Kind::ALL.len()).prop_map(|index| Kind::ALL[index]);
+    let long = (any::<u64>(), any::<u64>(), any::<u64>());
+    let middle = (any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>());
+    let short = (any::<u8>(), any::<u8>(), any::<u8>(), any::<u16>());
+    (kind, long, middle, short).prop_map(|(kind, long, middle, short)| Record {
+        at_ns: long.0,
+        offset: long.1,
+        detail: long.2,
+        flow: FlowId(middle.0),
+        len: middle.1,
+        thread: middle.2,
+        extra: middle.3,
+        kind,
+        code: short.0,
+        tcp_flags: short.1,
+        marks: short.2,
+        cpu: short.3,
+    })
+}
+
+fn any_connection() -> impl Strategy<Value = Connection> {
+    let side = prop_oneof![Just(Side::Client), Just(Side::Server)];
+    let process =
+        (any::<u32>(), ".{0,15}", side).prop_map(|(pid, comm, side)| Process { pid, comm, side });
+    let address = (any::<std::net::IpAddr>(), any::<u16>()).prop_map(Into::into);
+    let ends = (address.clone(), address);
+    let times = (any::<u64>(), any::<Option<u64>>());
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (any::<u32>(), ends, times, flags, prop::collection::vec(process, 0..4)).prop_map(
+        |(id, ends, times, flags, processes)| Connection {
+            id: ConnectionId(id),
+            protocol: if flags.2 { Protocol::Tcp } else { Protocol::Udp },
+            client: ends.0,
+            server: ends.1,
+            opened_ns: times.0,
+            closed_ns: times.1,
+            preexisting: flags.0,
+            both_ends_here: flags.1,
+            processes,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_records_in_any_batches(batches in prop::collection::vec(prop::collection::vec(any_record(), 0..20), 0..5)) {
+        let folder = Folder::new();
+        let slices: Vec<_> = batches.iter().map(Vec::as_slice).collect();
+        write(&folder.bundle(), &slices, &[]);
+        prop_assert_eq!(read(&folder.bundle()), (batches.concat(), vec![]));
+    }
+
+    #[test]
+    fn any_connections(rows in prop::collection::vec(any_connection(), 0..20)) {
+        let folder = Folder::new();
+        write(&folder.bundle(), &[], &rows);
+        let mut latest = std::collections::BTreeMap::new();
+        latest.extend(rows.into_iter().map(|row| (row.id, row)));
+        let bundle = Bundle::open(folder.bundle()).unwrap();
+        prop_assert_eq!(bundle.problems(), []);
+        prop_assert_eq!(bundle.connections(), latest.into_values().collect::<Vec<_>>());
+    }
+}
