@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Two connections to one server, of which the program asks that one be logged.
+
+The first connection sets the option SO_LOG of the level SOL_SOCKSCOPE; the second does not. Both
+carry the same traffic. Where sockscope does not run the option is refused with ENOPROTOOPT and the
+transfers go on: `so_log` in the facts is `granted` or the name of the error.
+"""
+
+import errno
+import socket
+import struct
+
+import ends
+
+SOL_SOCKSCOPE = 0x5350
+SO_LOG = 1
+
+
+def client(opts):
+    connections = [ends.Counted(ends.connect(opts)) for _ in range(2)]
+    answer = _ask_for_log(connections[0].socket)
+    message = b"q" * opts.message_bytes
+    for _ in range(opts.calls):
+        for connection in connections:
+            connection.write(message)
+            connection.read_exactly(opts.message_bytes)
+    logged, silent = (connection.facts() for connection in connections)
+    for connection in connections:
+        connection.socket.close()
+    ports = {"logged_port": logged["local_port"], "silent_port": silent["local_port"]}
+    return ends.totals([logged, silent]) | {"so_log": answer} | ports
+
+
+def server(opts):
+    connections = [ends.Counted(ends.accept(opts)) for _ in range(2)]
+    for _ in range(opts.calls):
+        for connection in connections:
+            connection.write(connection.read_exactly(opts.message_bytes))
+    for connection in connections:
+        connection.read(1)
+    facts = ends.totals([connection.facts() for connection in connections])
+    for connection in connections:
+        connection.socket.close()
+    return facts
+
+
+def _ask_for_log(sock):
+    try:
+        sock.setsockopt(SOL_SOCKSCOPE, SO_LOG, struct.pack("i", 1))
+        return "granted"
+    except OSError as error:
+        return errno.errorcode.get(error.errno, str(error.errno))
+
+
+if __name__ == "__main__":
+    parser = ends.options(__doc__)
+    parser.add_argument("--calls", type=int, default=100, help="on each connection")
+    parser.add_argument("--message-bytes", type=int, default=500)
+    ends.run(parser.parse_args(), client, server)

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Calls whose request goes out in two writes: Nagle's algorithm meets the delayed acknowledgment.
+
+The client writes a head and a body, the server answers when it has both. Without `--nodelay` the
+body waits for the acknowledgment of the head, which the server's kernel delays by some 40 ms.
+`--one-write` and `--nodelay` are the two cures.
+"""
+
+import statistics
+import time
+
+import ends
+
+
+def client(opts):
+    sock = ends.connect(opts)
+    connection = ends.Counted(sock)
+    parts = [b"h" * opts.head_bytes, b"b" * opts.body_bytes]
+    if opts.one_write:
+        parts = [b"".join(parts)]
+    times_ns = []
+    for _ in range(opts.calls):
+        start_ns = time.monotonic_ns()
+        for part in parts:
+            connection.write(part)
+        connection.read_exactly(opts.answer_bytes)
+        times_ns.append(time.monotonic_ns() - start_ns)
+    facts = ends.totals([connection.facts()])
+    sock.close()
+    return facts | {
+        "calls": opts.calls,
+        # A delayed acknowledgment takes 40 ms or more; an answer over loopback far below one.
+        "calls_over_20ms": sum(call_ns > 20_000_000 for call_ns in times_ns),
+        "call_ns_p50": int(statistics.median(times_ns)),
+        "call_ns_max": max(times_ns),
+    }
+
+
+def server(opts):
+    sock = ends.accept(opts)
+    connection = ends.Counted(sock)
+    answer = b"a" * opts.answer_bytes
+    calls = 0
+    while connection.read_exactly(opts.head_bytes + opts.body_bytes) is not None:
+        connection.write(answer)
+        calls += 1
+    facts = ends.totals([connection.facts()])
+    sock.close()
+    return facts | {"calls": calls}
+
+
+if __name__ == "__main__":
+    parser = ends.options(__doc__)
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--head-bytes", type=int, default=100)
+    parser.add_argument("--body-bytes", type=int, default=300)
+    parser.add_argument("--answer-bytes", type=int, default=100)
+    parser.add_argument("--one-write", action="store_true", help="head and body in one write")
+    ends.run(parser.parse_args(), client, server)
