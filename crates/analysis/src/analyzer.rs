@@ -10,6 +10,7 @@ use sockscope_record::{Connection, ConnectionId, Kind, Point, Protocol, Record};
 
 use crate::connection::analyze_connection;
 use crate::log::ConnectionLog;
+use crate::loss::Losses;
 use crate::{Analysis, ConnectionStore, LossInterval, PointSummary, TraceFacts};
 
 /// Takes the records of one trace and says what they mean.
@@ -85,6 +86,7 @@ impl Analyzer {
     #[must_use]
     pub fn finish(self, facts: TraceFacts) -> Analysis {
         let (mut analysis, entries, losses) = self.prepare(facts);
+        let losses = Losses::new(losses);
         for entry in entries {
             analysis.connections.push(analyze_connection(&entry.into_store(), &losses));
         }
@@ -95,10 +97,11 @@ impl Analyzer {
     #[must_use]
     pub fn finish_keeping(self, facts: TraceFacts) -> (Analysis, Stores) {
         let (mut analysis, entries, losses) = self.prepare(facts);
+        let losses = Losses::new(losses);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
         let analyses = connections.iter().map(|store| analyze_connection(store, &losses));
         analysis.connections.extend(analyses);
-        (analysis, Stores { connections, losses })
+        (analysis, Stores { connections, losses: losses.intervals })
     }
 
     /// Sorts the records and analyses nothing.

@@ -1,34 +1,78 @@
 //! One connection: its flows, its exchanges, its buffers and its findings.
 
-use sockscope_record::Direction;
+use sockscope_record::{Direction, Point, Protocol};
 
+use crate::curve::Curve;
+use crate::flow_curves::FlowCurves;
+use crate::loss::Losses;
 use crate::{
-    AckSummary, BurstSummary, ConnectionAnalysis, ConnectionStore, FlowAnalysis, Ledger,
-    LossInterval,
+    ConnectionAnalysis, ConnectionStore, FlowAnalysis, FlowStore, LedgerSpan, acks, buffers,
+    exchanges, ledger, stages, traffic,
 };
 
-pub(crate) fn analyze_connection(
-    store: &ConnectionStore,
-    _losses: &[LossInterval],
-) -> ConnectionAnalysis {
-    let flow = |direction| FlowAnalysis {
-        id: store.connection.id.flow(direction),
-        bytes: 0,
-        segments: 0,
-        retransmitted_bytes: 0,
-        throughput_bytes_per_s: None,
-        stages: Vec::new(),
-        ledger: Ledger::default(),
-        acks: AckSummary::default(),
-        bursts: BurstSummary::default(),
-        write_bytes: None,
-        read_bytes: None,
-    };
+/// One flow's figures, and what the exchanges and the findings need of it.
+struct FlowResult {
+    analysis: FlowAnalysis,
+    timeline: Vec<LedgerSpan>,
+    start_ns: u64,
+    /// First passages at point 8.
+    reads: Curve,
+}
+
+pub(crate) fn analyze_connection(store: &ConnectionStore, losses: &Losses) -> ConnectionAnalysis {
+    let end_ns = store.flows.iter().filter_map(last_ns).max().unwrap_or(0);
+    let flows = [Direction::FromClient, Direction::FromServer]
+        .map(|direction| analyze_flow(store, direction, losses, end_ns));
+    let [client, server] = &flows;
+    let exchanges = exchanges::summarize(
+        store,
+        [&client.reads, &server.reads],
+        [&client.timeline, &server.timeline],
+    );
+    let buffers = buffers::grants(store);
     ConnectionAnalysis {
         connection: store.connection.clone(),
-        flows: [flow(Direction::FromClient), flow(Direction::FromServer)],
-        exchanges: None,
-        buffers: Vec::new(),
+        flows: flows.map(|flow| flow.analysis),
+        exchanges,
+        buffers,
         findings: Vec::new(),
     }
+}
+
+fn analyze_flow(
+    store: &ConnectionStore,
+    direction: Direction,
+    losses: &Losses,
+    end_ns: u64,
+) -> FlowResult {
+    let flow = store.flow(direction);
+    // A flow without records has no time of its own.
+    let start_ns = first_ns(flow).unwrap_or(end_ns);
+    let mut curves = FlowCurves::with_losses(store, direction, losses);
+    let timeline = ledger::timeline(store, direction, &curves, (start_ns, end_ns));
+    let analysis = FlowAnalysis {
+        id: flow.id,
+        bytes: curves.first_seen().map_or(0, Curve::bytes),
+        segments: flow.at(Point::SendDequeue).iter().filter(|pass| pass.len > 0).count() as u64,
+        retransmitted_bytes: traffic::retransmitted_bytes(flow, &curves),
+        throughput_bytes_per_s: traffic::throughput(&curves),
+        stages: stages::stages(store, &curves, end_ns),
+        ledger: ledger::sum(&timeline),
+        acks: acks::summarize(store, direction, &curves),
+        bursts: traffic::bursts(flow),
+        write_bytes: traffic::write_bytes(flow),
+        read_bytes: traffic::read_bytes(flow, store.connection.protocol == Protocol::Tcp),
+    };
+    let reads = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
+    FlowResult { analysis, timeline, start_ns, reads }
+}
+
+fn first_ns(flow: &FlowStore) -> Option<u64> {
+    let passes = flow.passes.iter().filter_map(|passes| passes.first().map(|pass| pass.at_ns));
+    passes.chain(flow.events.first().map(|event| event.at_ns)).min()
+}
+
+fn last_ns(flow: &FlowStore) -> Option<u64> {
+    let passes = flow.passes.iter().filter_map(|passes| passes.last().map(|pass| pass.at_ns));
+    passes.chain(flow.events.last().map(|event| event.at_ns)).max()
 }

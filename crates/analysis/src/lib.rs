@@ -5,16 +5,32 @@
 //! reads a clock, a file or a socket, or can tell whether the records came from a kernel, the model
 //! or a capture.
 
+mod acks;
 mod analyzer;
+mod buffers;
 mod connection;
+mod curve;
+mod distribution;
+mod exchanges;
+mod flow_curves;
+mod hold;
+mod ledger;
 mod log;
+mod loss;
+mod queue;
+mod ranges;
+mod reader;
 mod result;
+mod stages;
 mod store;
 #[cfg(test)]
 mod testing;
 mod timeline;
+mod traffic;
 
 pub use analyzer::{Analyzer, Stores};
+pub use flow_curves::FlowCurves;
+pub use queue::{DelayRun, QueueStep, queue_delays, queue_lengths};
 pub use store::{ConnectionStore, FlowStore, Pass};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval};
 

@@ -147,7 +147,8 @@ fn kinds(what: &str) -> Vec<Kind> {
 }
 
 fn apply(word: &str, record: &mut Record) {
-    let number = |text: &str| -> u64 { text.parse().unwrap_or_else(|_| panic!("no number: {word}")) };
+    let number =
+        |text: &str| -> u64 { text.parse().unwrap_or_else(|_| panic!("no number: {word}")) };
     if let Some(len) = word.strip_prefix('+') {
         record.len = number(len) as u32;
     } else if let Some((start, end)) = word.split_once("..") {

@@ -1,0 +1,187 @@
+//! Acknowledgments of one flow's data: how many, for how many bytes, and why they came late.
+//!
+//! They travel in the reverse flow and are taken where the receiver makes them (point 4, else 3), or
+//! where they arrive when only the sender is on this host (point 6, else 5).
+
+use sockscope_record::{Direction, Point, tcp_flags};
+
+use crate::curve::{Cursor, Curve};
+use crate::flow_curves::FlowCurves;
+use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, Pass};
+
+/// An acknowledgment this long after its data is late.
+const LATE_NS: u64 = 10_000_000;
+/// Linux's delayed-ACK timer runs for 40 ms at least, in ticks of up to 10 ms that may round down.
+const TIMER_NS: u64 = 35_000_000;
+/// An acknowledgment this soon after a read can be due to it.
+const AFTER_READ_NS: u64 = 1_000_000;
+
+/// Acknowledgments of the flow in `direction`.
+pub(crate) fn summarize(
+    store: &ConnectionStore,
+    direction: Direction,
+    curves: &FlowCurves,
+) -> AckSummary {
+    let reverse = &store.flows[1 - direction as usize];
+    let points = [
+        Point::InterfaceDequeue,
+        Point::InterfaceEnqueue,
+        Point::InputDequeue,
+        Point::InputEnqueue,
+    ];
+    let passes = points.into_iter().map(|point| reverse.at(point)).find(|list| !list.is_empty());
+    let reads = store.flow(direction).at(Point::ReceiveDequeue);
+    let mut tally = Tally::new(curves, reads, store.connection.preexisting);
+    for pass in passes.unwrap_or_default() {
+        let is_ack = pass.tcp_flags & tcp_flags::ACK != 0;
+        if is_ack && pass.tcp_flags & tcp_flags::RST == 0 {
+            tally.take(pass);
+        }
+    }
+    tally.finish()
+}
+
+struct Tally<'a> {
+    came: Cursor<'a>,
+    reads: &'a [Pass],
+    last_read_ns: Option<u64>,
+    /// Position after the last byte of the flow.
+    data_end: u64,
+    /// Furthest position acknowledged; `None` while that is not known.
+    acknowledged: Option<u64>,
+    /// Furthest position that the receiver allowed to send.
+    right_edge: u64,
+    summary: AckSummary,
+    bytes: Vec<u64>,
+    delays_ns: Vec<u64>,
+    /// In the order of `AckDelayCause`.
+    late: [u64; 4],
+}
+
+impl<'a> Tally<'a> {
+    fn new(curves: &'a FlowCurves, reads: &'a [Pass], preexisting: bool) -> Self {
+        Self {
+            came: Cursor::new(curves.at(Point::ReceiveEnqueue)),
+            reads,
+            last_read_ns: None,
+            data_end: curves.curves.iter().map(Curve::end).max().unwrap_or(0),
+            acknowledged: (!preexisting).then_some(0),
+            right_edge: 0,
+            summary: AckSummary::default(),
+            bytes: Vec::new(),
+            delays_ns: Vec::new(),
+            late: [0; 4],
+        }
+    }
+
+    fn take(&mut self, pass: &Pass) {
+        // A FIN takes one number of its own, beyond the data.
+        let reached = pass.detail.min(self.data_end);
+        let before = *self.acknowledged.get_or_insert(reached);
+        let right_edge = pass.detail.saturating_add(u64::from(pass.extra));
+        if reached > before {
+            self.advance(pass, reached, reached - before, right_edge > self.right_edge);
+            self.acknowledged = Some(reached);
+        } else if is_bare(pass) && reached == before && pass.detail <= self.data_end && before > 0 {
+            self.summary.duplicate += 1;
+        }
+        self.right_edge = self.right_edge.max(right_edge);
+    }
+
+    fn advance(&mut self, pass: &Pass, reached: u64, bytes: u64, window_opened: bool) {
+        self.summary.advancing += 1;
+        self.summary.pure += u64::from(pass.len == 0);
+        self.bytes.push(bytes);
+        if let Some(came) = self.came.seek(reached - 1) {
+            let delay_ns = pass.at_ns.saturating_sub(came.at_ns);
+            self.delays_ns.push(delay_ns);
+            if delay_ns >= LATE_NS {
+                let cause = self.cause(pass, delay_ns, window_opened);
+                self.late[cause as usize] += 1;
+            }
+        }
+    }
+
+    fn cause(&mut self, pass: &Pass, delay_ns: u64, window_opened: bool) -> AckDelayCause {
+        if pass.len > 0 {
+            return AckDelayCause::Piggyback;
+        }
+        let has_just_read =
+            self.last_read(pass.at_ns).is_some_and(|ns| pass.at_ns - ns <= AFTER_READ_NS);
+        match has_just_read {
+            true if window_opened => AckDelayCause::Read,
+            false if delay_ns >= TIMER_NS => AckDelayCause::Timer,
+            _ => AckDelayCause::Unknown,
+        }
+    }
+
+    /// The last read at or before `at_ns`, which grows from call to call.
+    fn last_read(&mut self, at_ns: u64) -> Option<u64> {
+        let past = self.reads.partition_point(|read| read.at_ns <= at_ns);
+        if let Some(read) = self.reads[..past].last() {
+            self.last_read_ns = Some(read.at_ns);
+            self.reads = &self.reads[past..];
+        }
+        self.last_read_ns
+    }
+
+    fn finish(mut self) -> AckSummary {
+        use AckDelayCause::{Piggyback, Read, Timer, Unknown};
+        let causes =
+            [Timer, Piggyback, Read, Unknown].map(|cause| (cause, self.late[cause as usize]));
+        self.summary.late = causes.into_iter().filter(|(_, count)| *count > 0).collect();
+        self.summary.bytes = Distribution::of(&mut self.bytes);
+        self.summary.delay_ns = Distribution::of(&mut self.delays_ns);
+        self.summary
+    }
+}
+
+/// No data, and no other reason to be sent than to acknowledge.
+fn is_bare(pass: &Pass) -> bool {
+    pass.len == 0 && pass.tcp_flags & (tcp_flags::SYN | tcp_flags::FIN) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    /// Acknowledgments of the client's data.
+    fn acks(text: &str) -> AckSummary {
+        testing::analyze(text).flows[0].acks.clone()
+    }
+
+    #[test]
+    fn an_acknowledgment_for_two_segments_counts_once_for_all_their_bytes() {
+        let acks = acks("10us 1-8 +1000 | 20us 1-8 +1000 | 30us <4 ack=2000 win=65535");
+        assert_eq!((acks.advancing, acks.pure, acks.duplicate), (1, 1, 0));
+        assert_eq!(acks.bytes.unwrap().max, 2000);
+        assert_eq!(acks.delay_ns.unwrap().max, 10_000);
+        assert_eq!(acks.late, []);
+    }
+
+    #[test]
+    fn the_handshake_and_the_fin_are_no_duplicates() {
+        let acks = acks("1us <4 syn ack=0 | 10us 1-8 +1000 | 20us <4 ack=1000 | 30us <4 ack=1001");
+        assert_eq!((acks.advancing, acks.duplicate), (1, 0));
+    }
+
+    #[test]
+    fn the_same_position_again_without_data_is_a_duplicate() {
+        let acks =
+            acks("10us 1-8 +1000 | 20us <4 ack=1000 | 30us <4 ack=1000 | 40us <4 +5 ack=1000");
+        assert_eq!((acks.advancing, acks.duplicate), (1, 1));
+    }
+
+    #[test]
+    fn late_ones_are_told_apart() {
+        let timer = "1ms 1-8 +100 | 41ms <4 ack=100 win=1000";
+        assert_eq!(acks(timer).late, [(AckDelayCause::Timer, 1)]);
+        let piggyback = "1ms 1-8 +100 | 61ms <1-8 +20 ack=100";
+        assert_eq!(acks(piggyback).late, [(AckDelayCause::Piggyback, 1)]);
+        let read = "1ms 1-7 +100 | 60ms 8 +100 | 60100us <4 ack=100 win=1000";
+        assert_eq!(acks(read).late, [(AckDelayCause::Read, 1)]);
+        let unknown = "1ms 1-8 +100 | 13ms <4 ack=100 win=1000";
+        assert_eq!(acks(unknown).late, [(AckDelayCause::Unknown, 1)]);
+    }
+}

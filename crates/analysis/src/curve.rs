@@ -1,0 +1,215 @@
+//! Which bytes passed one point, and when each of them first did.
+//!
+//! A byte may pass a point several times (retransmission), and bytes may pass out of order. Only the
+//! first passage of a byte counts for queues and delays: a byte that was lost on its way stays, by
+//! this rule, in the stage where it was lost until its retransmission gets through.
+
+use crate::Pass;
+use crate::ranges::{Range, RangeSet, minus, total};
+
+/// Bytes `[offset, offset + len)` passed a point for the first time at `at_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub at_ns: u64,
+    pub offset: u64,
+    pub len: u32,
+    /// Index of the pass that it is part of.
+    pub pass: u32,
+}
+
+/// Bytes that passed a point unseen: their record was lost between two times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LostRun {
+    pub offset: u64,
+    pub end: u64,
+    pub from_ns: u64,
+    pub until_ns: u64,
+}
+
+/// A run, or a lost run at the last instant at which it can have happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Passage {
+    pub at_ns: u64,
+    pub offset: u64,
+    pub end: u64,
+    /// False for a lost run: the time is a bound.
+    pub seen: bool,
+}
+
+/// First passages at one point.
+#[derive(Debug, Default)]
+pub(crate) struct Curve {
+    /// By offset; no byte is in two of them.
+    pub runs: Vec<Run>,
+    /// By offset; no byte of `runs` is in them.
+    pub lost: Vec<LostRun>,
+    /// From this time on, until the end of the trace, it cannot be known what passed.
+    pub unknown_from_ns: Option<u64>,
+    /// Positions of `runs`.
+    pub covered: Vec<Range>,
+    /// Bytes of all passes, repeated ones included.
+    pub passed_bytes: u64,
+}
+
+impl Run {
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + u64::from(self.len)
+    }
+}
+
+impl Curve {
+    /// From passes in time order; those without bytes are no part of it.
+    pub(crate) fn of(passes: &[Pass]) -> Self {
+        let ranges = passes.iter().map(|pass| (pass.at_ns, pass.offset, pass.end()));
+        Self::of_ranges(passes.len(), ranges)
+    }
+
+    /// From `(at_ns, offset, end)` in time order; `pass` of a run is then the place in that order.
+    pub(crate) fn of_ranges(count: usize, ranges: impl Iterator<Item = (u64, u64, u64)>) -> Self {
+        let mut runs = Vec::with_capacity(count);
+        let mut covered = RangeSet::default();
+        let mut passed_bytes = 0u64;
+        for (index, (at_ns, offset, end)) in ranges.enumerate() {
+            passed_bytes = passed_bytes.saturating_add(end - offset);
+            covered.insert(offset, end, |offset, end| {
+                // A pass is at most 4 GiB long, and there are fewer of them than 4 Gi.
+                runs.push(Run { at_ns, offset, len: (end - offset) as u32, pass: index as u32 });
+            });
+        }
+        if !runs.is_sorted_by_key(|run| run.offset) {
+            runs.sort_by_key(|run| run.offset);
+        }
+        let covered = covered.into_ranges();
+        Self { runs, covered, passed_bytes, ..Self::default() }
+    }
+
+    /// Whether any byte was seen to pass.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Distinct bytes seen to pass.
+    pub(crate) fn bytes(&self) -> u64 {
+        total(&self.covered)
+    }
+
+    /// Lowest position seen.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.covered.first().map(|range| range.0)
+    }
+
+    /// Position after the highest one seen; 0 when none was.
+    pub(crate) fn end(&self) -> u64 {
+        self.covered.last().map_or(0, |range| range.1)
+    }
+
+    /// When the byte at `position` first passed; `None` when that was not seen.
+    pub(crate) fn time_of(&self, position: u64) -> Option<u64> {
+        self.run_of(position).map(|run| run.at_ns)
+    }
+
+    /// The run with the byte at `position`.
+    pub(crate) fn run_of(&self, position: u64) -> Option<&Run> {
+        let index = self.runs.partition_point(|run| run.end() <= position);
+        self.runs.get(index).filter(|run| run.offset <= position)
+    }
+
+    /// Runs and lost runs by offset.
+    pub(crate) fn passages(&self) -> impl Iterator<Item = Passage> + '_ {
+        let mut runs = self.runs.iter().map(Passage::of_run).peekable();
+        let mut lost = self.lost.iter().map(Passage::of_lost).peekable();
+        std::iter::from_fn(move || match (runs.peek(), lost.peek()) {
+            (Some(run), Some(gap)) if gap.offset < run.offset => lost.next(),
+            (None, _) => lost.next(),
+            _ => runs.next(),
+        })
+    }
+
+    /// The part of it that is not in `ranges`.
+    pub(crate) fn without(&self, ranges: &[Range]) -> Self {
+        let mut rest = Self::default();
+        for run in &self.runs {
+            let first = ranges.partition_point(|range| range.1 <= run.offset);
+            for (offset, end) in minus(&[(run.offset, run.end())], &ranges[first..]) {
+                rest.runs.push(Run { offset, len: (end - offset) as u32, ..*run });
+            }
+        }
+        rest.covered = minus(&self.covered, ranges);
+        rest
+    }
+
+    /// Positions of lost runs.
+    pub(crate) fn lost_ranges(&self) -> Vec<Range> {
+        self.lost.iter().map(|lost| (lost.offset, lost.end)).collect()
+    }
+
+    /// Times at which it is unknown what passed, until the end of the trace for the last one.
+    pub(crate) fn unknown_ns(&self) -> impl Iterator<Item = Range> + '_ {
+        let lost = self.lost.iter().map(|lost| (lost.from_ns, lost.until_ns));
+        lost.chain(self.unknown_from_ns.map(|from_ns| (from_ns, u64::MAX)))
+    }
+}
+
+impl Passage {
+    fn of_run(run: &Run) -> Self {
+        Self { at_ns: run.at_ns, offset: run.offset, end: run.end(), seen: true }
+    }
+
+    fn of_lost(lost: &LostRun) -> Self {
+        Self { at_ns: lost.until_ns, offset: lost.offset, end: lost.end, seen: false }
+    }
+}
+
+/// Walks through a curve's runs at growing positions, without searching again from the start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor<'a> {
+    runs: &'a [Run],
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(curve: &'a Curve) -> Self {
+        Self { runs: &curve.runs }
+    }
+
+    /// The run with the byte at `position`, which is not lower than at the call before.
+    pub(crate) fn seek(&mut self, position: u64) -> Option<&'a Run> {
+        while self.runs.first().is_some_and(|run| run.end() <= position) {
+            self.runs = &self.runs[1..];
+        }
+        self.runs.first().filter(|run| run.offset <= position)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use sockscope_record::Point;
+
+    fn runs(text: &str) -> String {
+        let store = testing::store(text);
+        let curve = Curve::of(store.flows[0].at(Point::SendDequeue));
+        let runs = curve.runs.iter();
+        let runs: Vec<_> =
+            runs.map(|run| format!("{} {}..{}", run.at_ns, run.offset, run.end())).collect();
+        format!("{} ({} bytes passed)", runs.join(" | "), curve.passed_bytes)
+    }
+
+    #[test]
+    fn a_retransmission_changes_no_first_passage() {
+        insta::assert_snapshot!(runs("10 2 0..100 | 20 2 100..200 | 30 2 0..100 retransmitted"),
+            @"10 0..100 | 20 100..200 (300 bytes passed)");
+    }
+
+    #[test]
+    fn a_retransmission_that_reaches_further_counts_from_its_first_new_byte() {
+        insta::assert_snapshot!(runs("10 2 0..100 | 20 2 50..150"),
+            @"10 0..100 | 20 100..150 (200 bytes passed)");
+    }
+
+    #[test]
+    fn a_late_range_stands_at_its_place_with_its_own_time() {
+        insta::assert_snapshot!(runs("10 2 0..100 | 20 2 200..300 | 30 2 100..200"),
+            @"10 0..100 | 30 100..200 | 20 200..300 (300 bytes passed)");
+    }
+}

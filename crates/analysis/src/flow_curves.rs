@@ -1,0 +1,134 @@
+//! The eight curves of one flow, and which of its points were watched at all.
+
+use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Stage};
+
+use crate::curve::Curve;
+use crate::loss::{Losses, explain_holes};
+use crate::queue::{Queue, delay_runs};
+use crate::ranges::{self, Range};
+use crate::{ConnectionStore, DelayRun, FlowStore, LossInterval, QueueStep};
+
+/// First passages of one flow's bytes at all eight points.
+#[derive(Debug)]
+pub struct FlowCurves {
+    pub(crate) curves: [Curve; 8],
+    /// Datagrams that left the path; empty for a stream, whose bytes are sent again.
+    pub(crate) dropped: Curve,
+    /// Whether the point was watched, in the order of [`Point::ALL`].
+    pub(crate) observed: [bool; 8],
+    preexisting: bool,
+}
+
+impl FlowCurves {
+    /// Of one direction of a connection; `losses` are those of the whole trace, by start.
+    #[must_use]
+    pub fn new(store: &ConnectionStore, direction: Direction, losses: &[LossInterval]) -> Self {
+        Self::with_losses(store, direction, &Losses::new(losses.to_vec()))
+    }
+
+    pub(crate) fn with_losses(
+        store: &ConnectionStore,
+        direction: Direction,
+        losses: &Losses,
+    ) -> Self {
+        let flow = store.flow(direction);
+        let mut curves = Point::ALL.map(|point| Curve::of(flow.at(point)));
+        explain_holes(&mut curves, losses, &store.connection);
+        Self {
+            observed: observed(store, direction, &curves),
+            dropped: dropped(&store.connection, flow),
+            preexisting: store.connection.preexisting,
+            curves,
+        }
+    }
+
+    /// Length of one stage's queue over time; `None` when one of its two points was not watched.
+    ///
+    /// A dropped datagram leaves the queue when it is dropped.
+    #[must_use]
+    pub fn lengths(&self, stage: Stage) -> Option<Vec<QueueStep>> {
+        self.is_observed(stage).then(|| self.queue(stage).steps())
+    }
+
+    /// How long bytes stayed in one stage, by position. Bytes whose passing was lost are left out.
+    #[must_use]
+    pub fn delays(&self, stage: Stage) -> Vec<DelayRun> {
+        delay_runs(self.at(stage.enter()), self.at(stage.leave()), self.floor(stage))
+    }
+
+    pub(crate) fn at(&self, point: Point) -> &Curve {
+        &self.curves[point.index()]
+    }
+
+    pub(crate) fn is_observed(&self, stage: Stage) -> bool {
+        self.observed[stage.enter().index()] && self.observed[stage.leave().index()]
+    }
+
+    pub(crate) fn queue(&self, stage: Stage) -> Queue {
+        let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
+        Queue::new(entered, left, &self.dropped, self.floor(stage))
+    }
+
+    /// The position below which it is unknown what entered or left a stage: it was before the
+    /// recording. Bytes keep their order, so the later of the two points to see its first byte says.
+    pub(crate) fn floor(&self, stage: Stage) -> u64 {
+        if !self.preexisting {
+            return 0;
+        }
+        let first = |point| self.at(point).first().unwrap_or(0);
+        first(stage.enter()).max(first(stage.leave()))
+    }
+
+    /// The first point that saw any byte, in path order.
+    pub(crate) fn first_seen(&self) -> Option<&Curve> {
+        self.curves.iter().find(|curve| !curve.is_empty())
+    }
+
+    /// The last point that saw any byte, in path order.
+    pub(crate) fn last_seen(&self) -> Option<&Curve> {
+        self.curves.iter().rfind(|curve| !curve.is_empty())
+    }
+
+    /// For each point, the bytes seen at any point after it.
+    pub(crate) fn seen_beyond(&self) -> [Vec<Range>; 8] {
+        let mut beyond: [Vec<Range>; 8] = Default::default();
+        for index in (0..7).rev() {
+            beyond[index] = ranges::union(&beyond[index + 1], &self.curves[index + 1].covered);
+        }
+        beyond
+    }
+
+    /// All bytes seen anywhere.
+    pub(crate) fn seen(&self) -> Vec<Range> {
+        self.curves.iter().fold(Vec::new(), |seen, curve| ranges::union(&seen, &curve.covered))
+    }
+}
+
+/// A point was watched if bytes were seen there; or if it lies at an end on this host and no bytes
+/// were seen beyond it either, so that none can have passed.
+fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) -> [bool; 8] {
+    let last_seen = curves.iter().rposition(|curve| !curve.is_empty());
+    Point::ALL.map(|point| {
+        let nothing_beyond = last_seen.is_none_or(|last| last < point.index());
+        !curves[point.index()].is_empty() || nothing_beyond && end_is_here(store, direction, point)
+    })
+}
+
+/// Whether the end of the flow at which `point` lies is a socket of this host: anything seen there in
+/// either direction shows it.
+fn end_is_here(store: &ConnectionStore, direction: Direction, point: Point) -> bool {
+    let seen = |flow: &FlowStore, lists: std::ops::Range<usize>| {
+        flow.passes[lists].iter().any(|passes| !passes.is_empty())
+    };
+    let (flow, reverse) = (store.flow(direction), &store.flows[1 - direction as usize]);
+    let (own, others) = if point.index() < 4 { (0..4, 4..8) } else { (4..8, 0..4) };
+    store.connection.both_ends_here || seen(flow, own) || seen(reverse, others)
+}
+
+fn dropped(connection: &Connection, flow: &FlowStore) -> Curve {
+    if connection.protocol == Protocol::Tcp {
+        return Curve::default();
+    }
+    let drops = flow.events.iter().filter(|event| event.kind == Kind::Drop);
+    Curve::of_ranges(0, drops.map(|drop| (drop.at_ns, drop.offset, drop.end())))
+}

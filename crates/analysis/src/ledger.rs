@@ -1,0 +1,303 @@
+//! Where the oldest byte not yet read was, at each instant.
+//!
+//! The reader takes bytes in order, so between two reads the oldest unread byte is the first one of
+//! the later read: only that byte's way through the points matters in that time. What keeps it in
+//! the send queue is said by `hold`, how its time in the receive queue divides by `reader`.
+//!
+//! Where the end that reads is another host, the acknowledgment seen here stands for the read: the
+//! time from point 4 until then is `wire`, and the time in which everything is acknowledged is
+//! unknown, as nobody here can see whether it was read. Where a byte was not seen at a point, the time
+//! between the points before and after it is unknown; so is all time before the first point that saw
+//! it, unless that is point 1.
+
+use sockscope_record::{Direction, Point, Protocol, tcp_flags};
+
+use crate::curve::{Cursor, Curve};
+use crate::flow_curves::FlowCurves;
+use crate::hold::Holds;
+use crate::ranges::{self, Range};
+use crate::reader::split_wait;
+use crate::{ConnectionStore, FlowStore, Ledger, LedgerPart, LedgerSpan};
+
+/// Parts that begin at points 2 to 6; the send queue (1) and the receive queue (7) divide further.
+const STAGE_PARTS: [LedgerPart; 5] = [
+    LedgerPart::TcpOutput,
+    LedgerPart::InterfaceQueue,
+    LedgerPart::Wire,
+    LedgerPart::InputQueue,
+    LedgerPart::TcpInput,
+];
+
+/// How the oldest byte stopped being the oldest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exit {
+    /// Read; the index of the pass at point 8.
+    Read(u32),
+    /// The read was lost, or the datagram dropped.
+    Gone,
+    /// Acknowledged, with the reader out of sight.
+    Acknowledged,
+    /// Not at all: the trace ended.
+    None,
+}
+
+/// Bytes from `offset` to `end` stop being the oldest at `at_ns`.
+#[derive(Debug, Clone, Copy)]
+struct Departure {
+    at_ns: u64,
+    offset: u64,
+    end: u64,
+    exit: Exit,
+}
+
+/// The spans of one flow from `start_ns` to `end_ns`: in order, touching, covering all of that time.
+pub(crate) fn timeline(
+    store: &ConnectionStore,
+    direction: Direction,
+    curves: &FlowCurves,
+    (start_ns, end_ns): (u64, u64),
+) -> Vec<LedgerSpan> {
+    let flow = store.flow(direction);
+    let mut walk = Walk::new(flow, curves, start_ns);
+    let reader_is_seen = curves.observed[Point::ReceiveDequeue.index()];
+    if store.connection.preexisting && !reader_is_seen {
+        walk.idle = LedgerPart::Unknown;
+    }
+    let mut position = 0;
+    for departure in departures(store, direction, curves) {
+        walk.advance(departure.offset.max(position), departure.at_ns.min(end_ns), departure.exit);
+        if departure.exit == Exit::Acknowledged {
+            walk.idle = LedgerPart::Unknown;
+        }
+        position = position.max(departure.end);
+    }
+    let waiting = next_waiting(curves, position);
+    walk.advance(waiting.unwrap_or(position), end_ns, Exit::None);
+    mark_unknown(walk.spans, curves)
+}
+
+/// The sum of a timeline.
+pub(crate) fn sum(timeline: &[LedgerSpan]) -> Ledger {
+    let mut ledger = Ledger::default();
+    for span in timeline {
+        ledger.ns[span.part as usize] += span.duration_ns();
+    }
+    ledger
+}
+
+/// The first position from `position` on that was seen anywhere and not dropped.
+fn next_waiting(curves: &FlowCurves, position: u64) -> Option<u64> {
+    let waiting = ranges::minus(&curves.seen(), &curves.dropped.covered);
+    ranges::from(&waiting, position).first().map(|range| range.0)
+}
+
+/// All departures by position.
+fn departures(
+    store: &ConnectionStore,
+    direction: Direction,
+    curves: &FlowCurves,
+) -> Vec<Departure> {
+    if !curves.observed[Point::ReceiveDequeue.index()] {
+        let reverse = &store.flows[1 - direction as usize];
+        let is_stream = store.connection.protocol == Protocol::Tcp;
+        return if is_stream { acknowledged(reverse, curves) } else { Vec::new() };
+    }
+    let read = curves.at(Point::ReceiveDequeue);
+    let mut departures = Vec::with_capacity(read.runs.len() + read.lost.len());
+    departures.extend(read.runs.iter().map(|run| Departure {
+        at_ns: run.at_ns,
+        offset: run.offset,
+        end: run.end(),
+        exit: Exit::Read(run.pass),
+    }));
+    let dropped = curves.dropped.without(&read.covered);
+    let gone = read.passages().filter(|passage| !passage.seen);
+    let gone = gone.map(|lost| (lost.at_ns, lost.offset, lost.end));
+    let gone = gone.chain(dropped.runs.iter().map(|run| (run.at_ns, run.offset, run.end())));
+    let seen = departures.len();
+    departures.extend(gone.map(|(at_ns, offset, end)| Departure {
+        at_ns,
+        offset,
+        end,
+        exit: Exit::Gone,
+    }));
+    if departures.len() > seen {
+        departures.sort_by_key(|departure| departure.offset);
+    }
+    departures
+}
+
+/// Acknowledgments that came in with the reverse flow, as departures.
+fn acknowledged(reverse: &FlowStore, curves: &FlowCurves) -> Vec<Departure> {
+    let end = curves.curves.iter().map(Curve::end).max().unwrap_or(0);
+    let mut acknowledged = curves.first_seen().and_then(Curve::first).unwrap_or(0);
+    let points = [Point::InputDequeue, Point::InputEnqueue];
+    let passes = points.into_iter().map(|point| reverse.at(point)).find(|list| !list.is_empty());
+    let mut departures = Vec::new();
+    for pass in passes.unwrap_or_default() {
+        let reached = pass.detail.min(end);
+        if pass.tcp_flags & tcp_flags::ACK != 0 && reached > acknowledged {
+            departures.push(Departure {
+                at_ns: pass.at_ns,
+                offset: acknowledged,
+                end: reached,
+                exit: Exit::Acknowledged,
+            });
+            acknowledged = reached;
+        }
+    }
+    departures
+}
+
+/// Goes through the oldest bytes in order and writes down where each one was.
+struct Walk<'a> {
+    flow: &'a FlowStore,
+    observed: [bool; 8],
+    /// At points 1 to 7.
+    cursors: [Cursor<'a>; 7],
+    lost: [&'a Curve; 7],
+    holds: Holds<'a>,
+    /// What it means that no byte is under way.
+    idle: LedgerPart,
+    now_ns: u64,
+    spans: Vec<LedgerSpan>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(flow: &'a FlowStore, curves: &'a FlowCurves, start_ns: u64) -> Self {
+        Self {
+            flow,
+            observed: curves.observed,
+            cursors: std::array::from_fn(|point| Cursor::new(&curves.curves[point])),
+            lost: std::array::from_fn(|point| &curves.curves[point]),
+            holds: Holds::new(flow.at(Point::SendEnqueue), flow.at(Point::SendDequeue)),
+            idle: LedgerPart::AppIdle,
+            now_ns: start_ns,
+            spans: Vec::new(),
+        }
+    }
+
+    /// The byte at `offset` is the oldest from now until `until_ns`.
+    fn advance(&mut self, offset: u64, until_ns: u64, exit: Exit) {
+        if until_ns <= self.now_ns {
+            return;
+        }
+        // Number of the last point passed, 0 before the byte was written.
+        let mut passed = 0;
+        let mut waited_at = None;
+        for index in 0..7 {
+            let Some((at_ns, pass)) = self.passage(index, offset) else { continue };
+            let number = index + 1;
+            let part = self.between(passed, number);
+            self.stay(offset, at_ns.min(until_ns), passed, part);
+            passed = number;
+            waited_at = pass;
+        }
+        match (passed, exit) {
+            (7, Exit::Read(pass)) => self.wait_for_reader(offset, until_ns, waited_at, pass),
+            _ => {
+                let part = self.last_part(passed, exit);
+                self.stay(offset, until_ns, passed, part);
+            }
+        }
+    }
+
+    /// When the byte passed the point with this index, and by which pass.
+    fn passage(&mut self, index: usize, offset: u64) -> Option<(u64, Option<u32>)> {
+        if let Some(run) = self.cursors[index].seek(offset) {
+            return Some((run.at_ns, Some(run.pass)));
+        }
+        let lost = &self.lost[index].lost;
+        let after = lost.partition_point(|lost| lost.end <= offset);
+        let lost = lost.get(after).filter(|lost| lost.offset <= offset)?;
+        Some((lost.until_ns, None))
+    }
+
+    /// Where a byte is between two points that saw it, with none between them that did.
+    fn between(&self, from: usize, to: usize) -> LedgerPart {
+        if to == from + 1 { self.part_from(from) } else { LedgerPart::Unknown }
+    }
+
+    /// Where a byte is after the last point that saw it.
+    fn last_part(&self, passed: usize, exit: Exit) -> LedgerPart {
+        let next_is_watched = self.observed.get(passed).copied().unwrap_or(false);
+        match exit {
+            Exit::None | Exit::Gone if next_is_watched => self.part_from(passed),
+            Exit::Acknowledged if passed == 4 => LedgerPart::Wire,
+            _ => LedgerPart::Unknown,
+        }
+    }
+
+    /// The part that begins at the point with this number; 0 is before point 1.
+    fn part_from(&self, number: usize) -> LedgerPart {
+        match number {
+            0 => self.idle,
+            1 => LedgerPart::SendOther,
+            7 => LedgerPart::ReceiveApp,
+            number => STAGE_PARTS.get(number - 2).copied().unwrap_or(LedgerPart::Unknown),
+        }
+    }
+
+    /// The byte stays in `part`, which begins at point `from`, until `until_ns`.
+    fn stay(&mut self, offset: u64, until_ns: u64, from: usize, part: LedgerPart) {
+        if until_ns <= self.now_ns {
+            return;
+        }
+        if from == 1 && part == LedgerPart::SendOther {
+            let (now_ns, spans) = (self.now_ns, &mut self.spans);
+            self.holds.between(now_ns, until_ns, |start_ns, end_ns, part| {
+                push(spans, LedgerSpan { start_ns, end_ns, offset, part });
+            });
+        } else {
+            push(
+                &mut self.spans,
+                LedgerSpan { start_ns: self.now_ns, end_ns: until_ns, offset, part },
+            );
+        }
+        self.now_ns = until_ns;
+    }
+
+    /// The byte came into the receive queue by pass `came` and is read by pass `read` at `until_ns`.
+    fn wait_for_reader(&mut self, offset: u64, until_ns: u64, came: Option<u32>, read: u32) {
+        let came = came.map(|pass| &self.flow.at(Point::ReceiveEnqueue)[pass as usize]);
+        let read = &self.flow.at(Point::ReceiveDequeue)[read as usize];
+        let (start_ns, end_ns) = split_wait(self.now_ns, until_ns, came, read);
+        self.stay(offset, start_ns, 7, LedgerPart::ReceiveApp);
+        self.stay(offset, end_ns, 7, LedgerPart::ReceiveWakeup);
+        self.stay(offset, until_ns, 7, LedgerPart::ReceiveApp);
+    }
+}
+
+/// Appends a span, or lengthens the last one when nothing but time has changed.
+fn push(spans: &mut Vec<LedgerSpan>, span: LedgerSpan) {
+    match spans.last_mut() {
+        Some(last) if (last.part, last.offset) == (span.part, span.offset) => {
+            last.end_ns = span.end_ns;
+        }
+        _ if span.start_ns < span.end_ns => spans.push(span),
+        _ => {}
+    }
+}
+
+/// Overlays the times at which lost records make the flow unknown.
+fn mark_unknown(spans: Vec<LedgerSpan>, curves: &FlowCurves) -> Vec<LedgerSpan> {
+    let unknown: Vec<Range> = curves.curves.iter().flat_map(Curve::unknown_ns).collect();
+    if unknown.is_empty() {
+        return spans;
+    }
+    let unknown = ranges::union(&unknown, &[]);
+    let mut marked = Vec::with_capacity(spans.len());
+    for span in spans {
+        let first = unknown.partition_point(|unknown| unknown.1 <= span.start_ns);
+        let mut at_ns = span.start_ns;
+        for &(from_ns, until_ns) in unknown[first..].iter().take_while(|u| u.0 < span.end_ns) {
+            let (from_ns, until_ns) = (from_ns.max(at_ns), until_ns.min(span.end_ns));
+            push(&mut marked, LedgerSpan { start_ns: at_ns, end_ns: from_ns, ..span });
+            let part = LedgerPart::Unknown;
+            push(&mut marked, LedgerSpan { start_ns: from_ns, end_ns: until_ns, part, ..span });
+            at_ns = until_ns;
+        }
+        push(&mut marked, LedgerSpan { start_ns: at_ns, ..span });
+    }
+    marked
+}

@@ -1,0 +1,193 @@
+//! Sets of stream positions as sorted ranges.
+//!
+//! Streams mostly grow at their end, so the highest range is kept apart and grows in place; holes
+//! and what fills them cost a tree look-up.
+
+use std::collections::BTreeMap;
+
+/// Positions `[.0, .1)`; never empty where stored.
+pub(crate) type Range = (u64, u64);
+
+/// Positions seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct RangeSet {
+    /// Start to end of every range below `tail`; they neither touch each other nor `tail`.
+    below: BTreeMap<u64, u64>,
+    /// The highest range; empty only while the set is.
+    tail: Range,
+}
+
+impl RangeSet {
+    /// Adds `[start, end)` and calls `fresh` with each part that was not in the set, lowest first.
+    pub(crate) fn insert(&mut self, start: u64, end: u64, mut fresh: impl FnMut(u64, u64)) {
+        if start >= end {
+            return;
+        }
+        let (tail_start, tail_end) = self.tail;
+        if tail_start == tail_end || start > tail_end {
+            if tail_start < tail_end {
+                self.below.insert(tail_start, tail_end);
+            }
+            self.tail = (start, end);
+            return fresh(start, end);
+        }
+        if start < tail_start {
+            self.insert_below(start, end.min(tail_start), &mut fresh);
+        }
+        if end > tail_end {
+            fresh(tail_end, end);
+            self.tail.1 = end;
+        }
+    }
+
+    /// Adds a range that ends at or before the start of `tail`.
+    fn insert_below(&mut self, start: u64, end: u64, fresh: &mut impl FnMut(u64, u64)) {
+        let mut merged = (start, end);
+        let mut done = start;
+        if let Some((&before, &before_end)) = self.below.range(..start).next_back()
+            && before_end >= start
+        {
+            merged = (before, end.max(before_end));
+            done = before_end;
+        }
+        while let Some((&next, &next_end)) = self.below.range(start..=end).next() {
+            if next > done {
+                fresh(done, next);
+            }
+            done = done.max(next_end);
+            merged.1 = merged.1.max(next_end);
+            self.below.remove(&next);
+        }
+        if done < end {
+            fresh(done, end);
+        }
+        if merged.1 == self.tail.0 {
+            self.below.remove(&merged.0);
+            self.tail.0 = merged.0;
+        } else {
+            self.below.insert(merged.0, merged.1);
+        }
+    }
+
+    /// The ranges, lowest first; they do not touch.
+    pub(crate) fn into_ranges(self) -> Vec<Range> {
+        let tail = (self.tail.0 < self.tail.1).then_some(self.tail);
+        self.below.into_iter().chain(tail).collect()
+    }
+}
+
+/// Positions in all ranges.
+pub(crate) fn total(ranges: &[Range]) -> u64 {
+    ranges.iter().map(|(start, end)| end - start).sum()
+}
+
+/// Positions in `a` or in `b`.
+pub(crate) fn union(a: &[Range], b: &[Range]) -> Vec<Range> {
+    let mut all: Vec<Range> = a.iter().chain(b).copied().collect();
+    all.sort_unstable();
+    let mut merged: Vec<Range> = Vec::with_capacity(all.len());
+    for (start, end) in all {
+        match merged.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => merged.push((start, end)),
+        }
+    }
+    merged
+}
+
+/// Positions in `a` but not in `b`.
+pub(crate) fn minus(a: &[Range], b: &[Range]) -> Vec<Range> {
+    let mut rest = Vec::new();
+    let mut first = 0;
+    for &(mut start, end) in a {
+        while b.get(first).is_some_and(|cut| cut.1 <= start) {
+            first += 1;
+        }
+        for &(cut_start, cut_end) in b[first..].iter().take_while(|cut| cut.0 < end) {
+            if cut_start > start {
+                rest.push((start, cut_start));
+            }
+            start = start.max(cut_end);
+        }
+        if start < end {
+            rest.push((start, end));
+        }
+    }
+    rest
+}
+
+/// Positions in both `a` and `b`.
+pub(crate) fn intersection(a: &[Range], b: &[Range]) -> Vec<Range> {
+    minus(a, &minus(a, b))
+}
+
+/// Positions of `ranges` from `floor` on.
+pub(crate) fn from(ranges: &[Range], floor: u64) -> Vec<Range> {
+    let kept = ranges.iter().filter(|range| range.1 > floor);
+    kept.map(|&(start, end)| (start.max(floor), end)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn inserted(ranges: &[Range]) -> (RangeSet, Vec<Range>) {
+        let mut set = RangeSet::default();
+        let mut fresh = Vec::new();
+        for &(start, end) in ranges {
+            set.insert(start, end, |start, end| fresh.push((start, end)));
+        }
+        (set, fresh)
+    }
+
+    #[test]
+    fn a_hole_is_filled_once() {
+        let (set, fresh) = inserted(&[(0, 10), (20, 30), (5, 25), (0, 30)]);
+        assert_eq!(fresh, [(0, 10), (20, 30), (10, 20)]);
+        assert_eq!(set.into_ranges(), [(0, 30)]);
+    }
+
+    #[test]
+    fn a_range_over_several_holes_reports_each() {
+        let (set, fresh) = inserted(&[(10, 12), (14, 16), (18, 20), (30, 40), (0, 25)]);
+        assert_eq!(fresh[4..], [(0, 10), (12, 14), (16, 18), (20, 25)]);
+        assert_eq!(set.into_ranges(), [(0, 25), (30, 40)]);
+    }
+
+    fn bits(ranges: &[Range]) -> u64 {
+        ranges.iter().flat_map(|&(start, end)| start..end).fold(0, |bits, bit| bits | 1 << bit)
+    }
+
+    fn any_ranges() -> impl Strategy<Value = Vec<Range>> {
+        prop::collection::vec(
+            (0u64..60, 0u64..9).prop_map(|(start, len)| (start, (start + len).min(64))),
+            0..24,
+        )
+    }
+
+    fn as_set(ranges: &[Range]) -> Vec<Range> {
+        inserted(ranges).0.into_ranges()
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_holds_what_was_inserted_and_each_position_is_fresh_once(ranges in any_ranges()) {
+            let (set, fresh) = inserted(&ranges);
+            let ranges_now = set.into_ranges();
+            prop_assert_eq!(bits(&ranges_now), bits(&ranges));
+            prop_assert_eq!(bits(&fresh), bits(&ranges));
+            prop_assert_eq!(total(&fresh), u64::from(bits(&ranges).count_ones()));
+            prop_assert!(ranges_now.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        }
+
+        #[test]
+        fn set_operations_are_those_of_bits(a in any_ranges(), b in any_ranges(), floor in 0u64..63) {
+            let (a, b) = (as_set(&a), as_set(&b));
+            prop_assert_eq!(bits(&union(&a, &b)), bits(&a) | bits(&b));
+            prop_assert_eq!(bits(&minus(&a, &b)), bits(&a) & !bits(&b));
+            prop_assert_eq!(bits(&intersection(&a, &b)), bits(&a) & bits(&b));
+            prop_assert_eq!(bits(&from(&a, floor)), bits(&a) & (u64::MAX << floor));
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! How the time of a byte in the receive queue divides between its reader and the CPU.
+
+use sockscope_record::marks;
+
+use crate::Pass;
+
+/// Start and end of the time in which the reader waited for a CPU, within `[start_ns, end_ns]`; the
+/// rest of that interval is the program's own. Both are equal when it did not wait.
+///
+/// `came` is the pass at point 7 (`None`: its record was lost), `read` the one at point 8.
+///
+/// - A thread was blocked waiting for this data: from its arrival until the reader got its CPU, or
+///   for all of the time if that is unknown and it was the reader itself that was woken.
+/// - None was: the reader spent `extra` nanoseconds runnable without a CPU since its last read. So
+///   much of the interval is put at its end, just before the reader got its CPU or, if that is not
+///   known, just before it read.
+pub(crate) fn split_wait(
+    start_ns: u64,
+    end_ns: u64,
+    came: Option<&Pass>,
+    read: &Pass,
+) -> (u64, u64) {
+    let ran_ns = Some(read.detail).filter(|&ran_ns| ran_ns != 0).map(|ns| ns.min(end_ns));
+    let waited_by = came.filter(|pass| pass.marks & marks::WAITED_FOR != 0);
+    let waited_by = waited_by.map(|pass| pass.thread);
+    match (waited_by, ran_ns) {
+        (Some(_), Some(ran_ns)) => (start_ns, ran_ns.max(start_ns)),
+        (Some(thread), None) if thread != 0 && thread == read.thread => (start_ns, end_ns),
+        (Some(_), None) => (start_ns, start_ns),
+        (None, ran_ns) => {
+            let until_ns = ran_ns.filter(|&ran_ns| ran_ns > start_ns).unwrap_or(end_ns);
+            (until_ns.saturating_sub(u64::from(read.extra)).max(start_ns), until_ns)
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Figures of each stage of one flow: delays, lengths and the balance of its bytes.
+
+use sockscope_record::{Protocol, Stage};
+
+use crate::flow_curves::FlowCurves;
+use crate::queue::Queue;
+use crate::ranges::{self, Range, from, intersection, minus, total};
+use crate::{ConnectionStore, Distribution, LengthSummary, QueueStep, StageAnalysis};
+
+/// All stages in the order of [`Stage::ALL`]; `end_ns` is the connection's last record.
+pub(crate) fn stages(
+    store: &ConnectionStore,
+    curves: &FlowCurves,
+    end_ns: u64,
+) -> Vec<StageAnalysis> {
+    let beyond = curves.seen_beyond();
+    let is_over = is_closed_and_read(store, curves);
+    Stage::ALL
+        .into_iter()
+        .map(|stage| {
+            let beyond = (!is_over).then_some(beyond[stage.leave().index()].as_slice());
+            analyze(curves, stage, beyond, end_ns)
+        })
+        .collect()
+}
+
+/// Whether nothing can be left anywhere: the connection closed and its last byte was read.
+fn is_closed_and_read(store: &ConnectionStore, curves: &FlowCurves) -> bool {
+    let read = curves.curves[7].end().max(curves.dropped.end());
+    let sent = curves.curves.iter().map(|curve| curve.end()).max();
+    // The end of a datagram's reader does not wait for what is under way.
+    let is_stream = store.connection.protocol == Protocol::Tcp;
+    is_stream && store.connection.closed_ns.is_some() && sent == Some(read)
+}
+
+fn analyze(
+    curves: &FlowCurves,
+    stage: Stage,
+    beyond: Option<&[Range]>,
+    end_ns: u64,
+) -> StageAnalysis {
+    let mut delays: Vec<u64> = curves.delays(stage).iter().map(|run| run.delay_ns).collect();
+    let delay_ns = Distribution::of(&mut delays);
+    drop(delays);
+    if !curves.is_observed(stage) {
+        return StageAnalysis {
+            stage,
+            delay_ns,
+            length_bytes: None,
+            residue_bytes: None,
+            resident_bytes: 0,
+            unknown_intervals: 0,
+        };
+    }
+    let queue = curves.queue(stage);
+    let (residue, resident_bytes) = balance(curves, stage, beyond);
+    StageAnalysis {
+        stage,
+        delay_ns,
+        length_bytes: summarize(&queue, end_ns),
+        residue_bytes: (!is_touched_by_loss(curves, stage)).then_some(residue),
+        resident_bytes,
+        unknown_intervals: queue.unknown_intervals(),
+    }
+}
+
+fn is_touched_by_loss(curves: &FlowCurves, stage: Stage) -> bool {
+    let is_touched = |point| curves.at(point).unknown_ns().next().is_some();
+    is_touched(stage.enter()) || is_touched(stage.leave())
+}
+
+/// Residue and resident bytes. `beyond` is what was seen after the stage; `None` when nothing can be
+/// left in it.
+///
+/// A byte that entered and did not leave is resident, unless it was seen further on: then it did
+/// leave, and this point missed it.
+fn balance(curves: &FlowCurves, stage: Stage, beyond: Option<&[Range]>) -> (i64, u64) {
+    let floor = curves.floor(stage);
+    let passed = |point| {
+        let curve = curves.at(point);
+        from(&ranges::union(&curve.covered, &curve.lost_ranges()), floor)
+    };
+    let (entered, left) = (passed(stage.enter()), passed(stage.leave()));
+    let only_left = minus(&left, &entered);
+    let stayed = minus(&minus(&entered, &left), &curves.dropped.covered);
+    let missed = match beyond {
+        Some(beyond) => intersection(&stayed, beyond),
+        None => stayed.clone(),
+    };
+    let residue = total(&only_left).saturating_add(total(&missed));
+    (i64::try_from(residue).unwrap_or(i64::MAX), total(&stayed) - total(&missed))
+}
+
+/// Mean and maximum over the time at which the length is known.
+fn summarize(queue: &Queue, end_ns: u64) -> Option<LengthSummary> {
+    let (mut area, mut known_ns, mut max) = (0u128, 0u64, None);
+    let mut last: Option<QueueStep> = None;
+    let mut add = |step: &QueueStep, until_ns: u64| {
+        if let Some(length) = step.length_bytes {
+            let lasted_ns = until_ns.saturating_sub(step.at_ns);
+            area += u128::from(length) * u128::from(lasted_ns);
+            known_ns += lasted_ns;
+            max = max.max(Some(length));
+        }
+    };
+    queue.each_step(|step| {
+        if let Some(last) = last.replace(step) {
+            add(&last, step.at_ns);
+        }
+    });
+    let Some(last) = last else {
+        return Some(LengthSummary { mean: 0.0, max: 0 });
+    };
+    // After the last byte out nothing more counts; while bytes remain, time goes on.
+    add(&last, if last.length_bytes == Some(0) { last.at_ns } else { end_ns });
+    let mean = if known_ns == 0 { 0.0 } else { area as f64 / known_ns as f64 };
+    max.map(|max| LengthSummary { mean, max })
+}

@@ -1,0 +1,161 @@
+//! What a flow carried: bytes, segments, bursts, and the sizes of the program's writes and reads.
+
+use sockscope_record::{Kind, Point, marks};
+
+use crate::flow_curves::FlowCurves;
+use crate::{BurstSummary, Distribution, FlowStore, Pass};
+
+/// Segments with at least this much time between them belong to different bursts.
+const BURST_GAP_NS: u64 = 1_000_000;
+/// Copies to one thread with less than this between them belong to one read call.
+const READ_GAP_NS: u64 = 20_000;
+
+/// Segments with data, where TCP hands them to IP; where that was not seen, at the first interface
+/// point that was.
+pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Pass> {
+    let points = [Point::SendDequeue, Point::InterfaceEnqueue, Point::InterfaceDequeue];
+    let passes = points.into_iter().map(|point| flow.at(point));
+    let seen = passes.into_iter().find(|passes| passes.iter().any(|pass| pass.len > 0));
+    seen.unwrap_or_default().iter().filter(|pass| pass.len > 0)
+}
+
+/// Bytes sent again: those that passed point 2 when they had already done so, or those that TCP said
+/// it sends again if there are more of these. With neither seen, passes at the first point beyond
+/// that saw any and that carry the mark.
+pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 {
+    let taken = curves.at(Point::SendDequeue);
+    let repeated = taken.passed_bytes - taken.bytes();
+    let events = flow.events.iter().filter(|event| event.kind == Kind::Retransmit);
+    let said: u64 = events.map(|event| u64::from(event.len)).sum();
+    if !taken.is_empty() || said > 0 {
+        return repeated.max(said);
+    }
+    let beyond = flow.passes[2..6].iter().find(|passes| !passes.is_empty());
+    let marked = beyond.into_iter().flatten().filter(|pass| pass.marks & marks::RETRANSMITTED != 0);
+    marked.map(|pass| u64::from(pass.len)).sum()
+}
+
+/// Distinct bytes a second, from the first byte at the first point that saw any to the last byte at
+/// the last point that did. `None` when that takes no time.
+pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
+    let (first, last) = (curves.first_seen()?, curves.last_seen()?);
+    let start_ns = first.runs.iter().map(|run| run.at_ns).min()?;
+    let end_ns = last.runs.iter().map(|run| run.at_ns).max()?;
+    let seconds = end_ns.checked_sub(start_ns).filter(|&ns| ns > 0)? as f64 / 1e9;
+    Some(first.bytes() as f64 / seconds)
+}
+
+/// Segments grouped by the time between them.
+pub(crate) fn bursts(flow: &FlowStore) -> BurstSummary {
+    let (mut bytes, mut durations_ns, mut gaps_ns) = (Vec::new(), Vec::new(), Vec::new());
+    // First and last time of the open burst.
+    let mut open: Option<(u64, u64)> = None;
+    for segment in segments(flow) {
+        match open {
+            Some((first_ns, last_ns)) if segment.at_ns - last_ns < BURST_GAP_NS => {
+                open = Some((first_ns, segment.at_ns));
+            }
+            before => {
+                if let Some((first_ns, last_ns)) = before {
+                    durations_ns.push(last_ns - first_ns);
+                    gaps_ns.push(segment.at_ns - last_ns);
+                }
+                bytes.push(0);
+                open = Some((segment.at_ns, segment.at_ns));
+            }
+        }
+        if let Some(sum) = bytes.last_mut() {
+            *sum += u64::from(segment.len);
+        }
+    }
+    durations_ns.extend(open.map(|(first_ns, last_ns)| last_ns - first_ns));
+    BurstSummary {
+        count: bytes.len() as u64,
+        bytes: Distribution::of(&mut bytes),
+        duration_ns: Distribution::of(&mut durations_ns),
+        gap_ns: Distribution::of(&mut gaps_ns),
+    }
+}
+
+/// Bytes that each write call asked to send.
+pub(crate) fn write_bytes(flow: &FlowStore) -> Option<Distribution> {
+    let calls = flow.events.iter().filter(|event| event.kind == Kind::WriteCall);
+    Distribution::of(&mut calls.map(|call| u64::from(call.len)).collect::<Vec<_>>())
+}
+
+/// Bytes that each read call returned, failed and empty ones left out. Where no call was seen
+/// returning, copies to the same thread less than 20 us apart count as one; for datagrams
+/// (`by_call` false) each is its own.
+pub(crate) fn read_bytes(flow: &FlowStore, by_call: bool) -> Option<Distribution> {
+    let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
+    let returned = returns.filter(|event| event.code == 0 && event.len > 0);
+    let mut sizes: Vec<u64> = returned.map(|event| u64::from(event.len)).collect();
+    if sizes.is_empty() {
+        sizes = copied_bytes(flow.at(Point::ReceiveDequeue), by_call);
+    }
+    Distribution::of(&mut sizes)
+}
+
+fn copied_bytes(copies: &[Pass], grouped: bool) -> Vec<u64> {
+    let mut sizes: Vec<u64> = Vec::new();
+    let mut last: Option<&Pass> = None;
+    for copy in copies.iter().filter(|copy| copy.len > 0) {
+        let continues =
+            |last: &Pass| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
+        match sizes.last_mut() {
+            Some(size) if grouped && last.is_some_and(continues) => *size += u64::from(copy.len),
+            _ => sizes.push(u64::from(copy.len)),
+        }
+        last = Some(copy);
+    }
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_millisecond_without_a_segment_ends_a_burst() {
+        let store = testing::store("1ms 2 +100 | 1500us 2 +100 | 2499us 2 +50 | 9ms 2 +10");
+        let bursts = bursts(&store.flows[0]);
+        assert_eq!(bursts.count, 2);
+        assert_eq!(bursts.bytes.unwrap().max, 250);
+        assert_eq!(bursts.duration_ns.unwrap().max, 1_499_000);
+        assert_eq!(bursts.gap_ns.unwrap().max, 6_501_000);
+    }
+
+    #[test]
+    fn a_failed_read_has_no_size() {
+        let store = testing::store("1us read-return +300 | 2us read-return code=11");
+        assert_eq!(read_bytes(&store.flows[0], true).unwrap().count, 1);
+    }
+
+    #[test]
+    fn copies_close_together_are_one_read_when_no_call_was_seen() {
+        let text =
+            "1us 8 +100 thread=7 | 2us 8 +100 thread=7 | 3us 8 +50 thread=9 | 90us 8 +1 thread=9";
+        let store = testing::store(text);
+        assert_eq!(copied_bytes(store.flows[0].at(Point::ReceiveDequeue), true), [200, 50, 1]);
+        assert_eq!(
+            copied_bytes(store.flows[0].at(Point::ReceiveDequeue), false),
+            [100, 100, 50, 1]
+        );
+    }
+
+    #[test]
+    fn what_passed_point_2_twice_was_sent_again() {
+        let flow = &testing::analyze(
+            "1us 1-2 +300 | 9ms 2 100..200 retransmitted | 9ms retransmit 100..200 | 10ms 3-8 +300",
+        )
+        .flows[0];
+        assert_eq!((flow.bytes, flow.retransmitted_bytes, flow.segments), (300, 100, 2));
+    }
+
+    #[test]
+    fn throughput_runs_from_the_first_write_to_the_last_read() {
+        let flow = &testing::analyze("1ms 1-7 +1000 | 3ms 8 +1000").flows[0];
+        assert_eq!(flow.throughput_bytes_per_s, Some(500_000.0));
+    }
+}
