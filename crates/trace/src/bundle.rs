@@ -47,7 +47,7 @@ impl Bundle {
             }
         };
         let connections = read_connections(&dir, &mut problems)?;
-        let mut records = open_records(&dir)?;
+        let mut records = open_records(&dir)?.unwrap_or_else(RecordReader::missing);
         while records.skip_batch()?.is_some() {}
         problems.extend(records.problem());
         Ok(Self { dir, meta, connections, record_rows: records.rows(), problems })
@@ -90,7 +90,7 @@ impl Bundle {
     ///
     /// [`Error::Io`] when the system refuses to open the file; a missing file reads as empty.
     pub fn records(&self) -> Result<RecordReader<File>, Error> {
-        open_records(&self.dir)
+        Ok(open_records(&self.dir)?.unwrap_or_else(RecordReader::missing))
     }
 }
 
@@ -113,12 +113,13 @@ pub(crate) fn read_meta(dir: &Path) -> Result<Result<Meta, Problem>, Error> {
     }
 }
 
-pub(crate) fn open_records(dir: &Path) -> Result<RecordReader<File>, Error> {
+/// `None`: the file is missing.
+pub(crate) fn open_records(dir: &Path) -> Result<Option<RecordReader<File>>, Error> {
     let path = dir.join(Part::Records.file_name());
-    let file = open_if_there(&path)?;
-    Ok(file.map_or_else(RecordReader::missing, |file| RecordReader::new(file, &path)))
+    Ok(open_if_there(&path)?.map(|file| RecordReader::new(file, &path)))
 }
 
+/// `None`: the file is missing.
 pub(crate) fn open_connections(dir: &Path) -> Result<Option<ConnectionReader<File>>, Error> {
     let path = dir.join(Part::Flows.file_name());
     Ok(open_if_there(&path)?.map(|file| ConnectionReader::new(file, &path)))

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
+use sockscope_record::LossCounts;
 
 use crate::format::{FORMAT_VERSION, Part};
 
@@ -194,13 +195,17 @@ pub enum Problem {
         /// Records that name them.
         records: u64,
     },
-    /// The loss in the records is not the loss in `meta.json`.
-    #[error("loss differs: {records} lost by the loss records, {meta} lost by meta.json")]
+    /// The loss in the records is not the loss in `meta.json`, in all or at some point.
+    #[error(
+        "loss differs: {} lost by the loss records, {} by meta.json, compared point by point",
+        records.total(),
+        meta.total()
+    )]
     LossDiffers {
-        /// Sum over the loss records.
-        records: u64,
-        /// Sum in `meta.json`.
-        meta: u64,
+        /// As the loss records say.
+        records: LossCounts,
+        /// As `meta.json` says.
+        meta: LossCounts,
     },
     /// `meta.json` counts another number of records than there are.
     #[error("records.arrows: {found} records found, {meta} written by meta.json")]

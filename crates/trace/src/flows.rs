@@ -60,6 +60,12 @@ impl<R: Read + Seek> ConnectionReader<R> {
         &self.connections
     }
 
+    /// Whether the end mark was read: nothing will be added to this file.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.stream.is_ended()
+    }
+
     /// What was wrong so far; a clean file has nothing.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {

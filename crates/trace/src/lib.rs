@@ -6,19 +6,26 @@
 //! the format.
 //!
 //! [`BundleWriter`] writes a bundle, [`Bundle`] opens one and gives what is whole beside a list of
-//! [`Problem`]s.
+//! [`Problem`]s; [`Follower`] reads one that still grows, [`check()`] holds one against itself, and
+//! [`merge()`] makes one of two hosts' bundles.
+//!
 //! Times are those of the records: nanoseconds of `CLOCK_MONOTONIC` of the recorded host, which
 //! [`Meta::clock`] relates to the time since 1970. Nothing here reads a clock or sleeps, and
 //! nothing that is read is trusted: hostile bytes give problems, not panics.
 
 mod append;
 mod bundle;
+mod check;
 mod columns;
 mod compat;
 mod error;
 mod flows;
+mod follow;
 mod format;
 mod layout;
+mod merge;
+mod merge_meta;
+mod merge_plan;
 mod meta;
 mod point_tables;
 mod records;
@@ -26,9 +33,12 @@ mod stream;
 mod writer;
 
 pub use bundle::Bundle;
+pub use check::{CheckReport, TIME_STEP_BACK_NS_MAX, check};
 pub use error::{Error, Problem};
 pub use flows::ConnectionReader;
+pub use follow::Follower;
 pub use format::{BATCH_RECORDS, FORMAT_VERSION, Part};
+pub use merge::{Merged, merge};
 pub use meta::{ClockSnapshot, Hook, HookState, Interface, Machine, Meta, Ring, Source};
 pub use records::RecordReader;
 pub use writer::BundleWriter;

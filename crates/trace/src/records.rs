@@ -62,6 +62,11 @@ impl<R: Read + Seek> RecordReader<R> {
         Ok(Some(&self.records))
     }
 
+    /// The records that the last [`RecordReader::next_batch`] gave.
+    pub(crate) fn batch(&self) -> &[Record] {
+        &self.records
+    }
+
     /// Passes the next whole batch without decoding it: how many rows it has.
     ///
     /// # Errors

@@ -1,0 +1,185 @@
+//! Checking a bundle against itself: framing, columns, kinds, times, connections and loss.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use sockscope_record::{ConnectionId, Kind, LossCounts, Point, Record, marks};
+
+use crate::bundle::Bundle;
+use crate::error::{Error, Problem};
+use crate::meta::Meta;
+
+/// How far a record's time may lie before the latest time so far, in nanoseconds.
+///
+/// A probe reads the clock before it gets its place in the ring, and may be interrupted, or its
+/// virtual CPU stopped, in between. More than this is not explained by that.
+pub const TIME_STEP_BACK_NS_MAX: u64 = 100_000_000;
+
+/// Distinct unknown connections that are told apart; bounds what a hostile bundle can allocate.
+const UNKNOWN_CONNECTIONS_MAX: usize = 1 << 16;
+
+/// What a bundle holds, counted, and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Whole batches of `records.arrows`.
+    pub batches: u64,
+    /// Records of known kinds in them.
+    pub records: u64,
+    /// Records by kind, in the order of [`Kind::ALL`].
+    pub kinds: [u64; Kind::ALL.len()],
+    /// Connections in `flows.arrows`.
+    pub connections: u64,
+    /// Records whose time lies before the latest time so far, apart from those whose time is
+    /// marked as derived.
+    pub time_steps_back: u64,
+    /// How far at most, in nanoseconds.
+    pub time_step_back_ns_max: u64,
+    /// Lost records, as the loss records in the file say.
+    pub lost: LossCounts,
+    /// What is wrong; empty for a sound bundle.
+    pub problems: Vec<Problem>,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Reads all of the bundle in folder `dir` and checks it.
+///
+/// # Errors
+///
+/// As [`Bundle::open`]; all else that is wrong is in the report.
+pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport, Error> {
+    let bundle = Bundle::open(dir)?;
+    let ids = bundle.connections().iter().map(|connection| connection.id).collect();
+    let mut counts = Counts::new(ids);
+    let mut reader = bundle.records()?;
+    while let Some(batch) = reader.next_batch()? {
+        batch.iter().for_each(|record| counts.add(record));
+    }
+    let mut problems = bundle.problems().to_vec();
+    if reader.unknown_kinds() > 0 {
+        problems.push(Problem::UnknownKinds { records: reader.unknown_kinds() });
+    }
+    problems.extend(counts.problems());
+    problems.extend(against_meta(bundle.meta(), reader.rows(), &counts.lost));
+    Ok(CheckReport {
+        batches: reader.batches(),
+        records: counts.kinds.iter().sum(),
+        kinds: counts.kinds,
+        connections: bundle.connections().len() as u64,
+        time_steps_back: counts.steps_back,
+        time_step_back_ns_max: counts.step_back_ns_max,
+        lost: counts.lost,
+        problems,
+    })
+}
+
+/// What is counted over the records.
+struct Counts {
+    known: BTreeSet<ConnectionId>,
+    /// The connection of the last record, which is mostly that of the next one.
+    last_known: Option<ConnectionId>,
+    unknown: BTreeSet<ConnectionId>,
+    unknown_records: u64,
+    by_code: [usize; 256],
+    kinds: [u64; Kind::ALL.len()],
+    latest_ns: u64,
+    steps_back: u64,
+    large_steps_back: u64,
+    step_back_ns_max: u64,
+    lost: LossCounts,
+}
+
+impl Counts {
+    fn new(known: BTreeSet<ConnectionId>) -> Self {
+        let mut by_code = [0; 256];
+        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+            by_code[usize::from(kind as u8)] = index;
+        }
+        Self {
+            known,
+            last_known: None,
+            unknown: BTreeSet::new(),
+            unknown_records: 0,
+            by_code,
+            kinds: [0; Kind::ALL.len()],
+            latest_ns: 0,
+            steps_back: 0,
+            large_steps_back: 0,
+            step_back_ns_max: 0,
+            lost: LossCounts::default(),
+        }
+    }
+
+    fn add(&mut self, record: &Record) {
+        self.kinds[self.by_code[usize::from(record.kind as u8)]] += 1;
+        if !record.is_marked(marks::DERIVED) {
+            self.time(record.at_ns);
+        }
+        if record.kind == Kind::Loss {
+            self.lost.add(point_of_loss(record), record.detail);
+        } else {
+            self.connection(record.flow.connection());
+        }
+    }
+
+    fn time(&mut self, at_ns: u64) {
+        let step_ns = self.latest_ns.saturating_sub(at_ns);
+        self.steps_back += u64::from(step_ns > 0);
+        self.large_steps_back += u64::from(step_ns > TIME_STEP_BACK_NS_MAX);
+        self.step_back_ns_max = self.step_back_ns_max.max(step_ns);
+        self.latest_ns = self.latest_ns.max(at_ns);
+    }
+
+    fn connection(&mut self, id: ConnectionId) {
+        if self.last_known == Some(id) {
+            return;
+        }
+        if self.known.contains(&id) {
+            self.last_known = Some(id);
+            return;
+        }
+        self.unknown_records += 1;
+        if self.unknown.len() < UNKNOWN_CONNECTIONS_MAX {
+            self.unknown.insert(id);
+        }
+    }
+
+    fn problems(&self) -> impl Iterator<Item = Problem> {
+        let times = (self.large_steps_back > 0).then_some(Problem::TimeStepsBack {
+            steps: self.large_steps_back,
+            step_ns_max: self.step_back_ns_max,
+            allowed_ns: TIME_STEP_BACK_NS_MAX,
+        });
+        let connections = (self.unknown_records > 0).then_some(Problem::UnknownConnections {
+            connections: self.unknown.len() as u64,
+            records: self.unknown_records,
+        });
+        times.into_iter().chain(connections)
+    }
+}
+
+/// A complete `meta.json` has to agree with the records; an incomplete one lags behind them.
+fn against_meta(meta: &Meta, rows: u64, lost: &LossCounts) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if !meta.complete {
+        return problems;
+    }
+    if meta.records != rows {
+        problems.push(Problem::CountDiffers { found: rows, meta: meta.records });
+    }
+    if meta.loss != *lost {
+        problems.push(Problem::LossDiffers { records: *lost, meta: meta.loss });
+    }
+    problems
+}
+
+/// The point at which a loss record says that records were lost; `None` beside the points.
+fn point_of_loss(record: &Record) -> Option<Point> {
+    Kind::from_code(record.code).and_then(Kind::point)
+}

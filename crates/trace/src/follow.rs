@@ -1,0 +1,129 @@
+//! Reading a bundle while it is being written.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use sockscope_record::{Connection, ConnectionId, Record};
+
+use crate::bundle::{open_connections, open_records, read_meta};
+use crate::error::{Error, Problem};
+use crate::flows::ConnectionReader;
+use crate::format::Part;
+use crate::meta::Meta;
+use crate::records::RecordReader;
+
+/// Reads what a bundle has, and then what is added to it.
+///
+/// Nothing here sleeps: the caller decides how often it asks. A bundle whose writer was killed
+/// never completes, and looks like one whose writer has nothing to write.
+#[derive(Debug)]
+pub struct Follower {
+    dir: PathBuf,
+    meta: Result<Meta, Problem>,
+    records: Option<RecordReader<File>>,
+    connections: Option<ConnectionReader<File>>,
+    /// Stands for the connections while their file is not there.
+    none: BTreeMap<ConnectionId, Connection>,
+}
+
+impl Follower {
+    /// Follows the bundle in folder `dir`, from its first record on. Files may still be missing;
+    /// they are looked for at each poll.
+    ///
+    /// # Errors
+    ///
+    /// As [`Follower::poll`].
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
+        let dir = dir.as_ref().to_owned();
+        let meta = read_meta(&dir)?;
+        Ok(Self { dir, meta, records: None, connections: None, none: BTreeMap::new() })
+    }
+
+    /// The next whole batch that was not given before; `None` when there is none by now. What the
+    /// file had of connections when the batch was found is in [`Follower::connections`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when a file that is there cannot be read, [`Error::NewerVersion`] when a
+    /// later release writes it.
+    pub fn poll(&mut self) -> Result<Option<&[Record]>, Error> {
+        self.open_missing()?;
+        let has_batch = match &mut self.records {
+            Some(records) => has_rows(records)?,
+            None => false,
+        };
+        // After the records: their connections were written before them.
+        if let Some(connections) = &mut self.connections {
+            connections.read()?;
+        }
+        if !has_batch {
+            self.meta = read_meta(&self.dir)?;
+            return Ok(None);
+        }
+        Ok(self.records.as_ref().map(RecordReader::batch))
+    }
+
+    /// Connections known so far, by id.
+    #[must_use]
+    pub fn connections(&self) -> &BTreeMap<ConnectionId, Connection> {
+        self.connections.as_ref().map_or(&self.none, ConnectionReader::connections)
+    }
+
+    /// `meta.json` as of the last poll that found no batch; `None` while it cannot be read.
+    #[must_use]
+    pub fn meta(&self) -> Option<&Meta> {
+        self.meta.as_ref().ok()
+    }
+
+    /// Records of unknown kinds that were skipped so far.
+    #[must_use]
+    pub fn unknown_kinds(&self) -> u64 {
+        self.records.as_ref().map_or(0, RecordReader::unknown_kinds)
+    }
+
+    /// Whether all was read and nothing will follow: both streams ended, and `meta.json` says that
+    /// the recording is complete.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let ended = self.records.as_ref().is_some_and(RecordReader::is_ended)
+            && self.connections.as_ref().is_some_and(ConnectionReader::is_ended);
+        ended && self.meta().is_some_and(|meta| meta.complete)
+    }
+
+    /// What is wrong as of the last poll. While the recording goes on, files that are missing, not
+    /// finished or end inside a batch are no cause for alarm.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        let missing = |part| Some(Problem::Missing { part });
+        let records = match &self.records {
+            Some(records) => records.problem(),
+            None => missing(Part::Records),
+        };
+        let connections = match &self.connections {
+            Some(connections) => connections.problems(),
+            None => missing(Part::Flows).into_iter().collect(),
+        };
+        self.meta.as_ref().err().cloned().into_iter().chain(connections).chain(records).collect()
+    }
+
+    fn open_missing(&mut self) -> Result<(), Error> {
+        if self.records.is_none() {
+            self.records = open_records(&self.dir)?;
+        }
+        if self.connections.is_none() {
+            self.connections = open_connections(&self.dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads up to the next batch that has records.
+fn has_rows(records: &mut RecordReader<File>) -> Result<bool, Error> {
+    while let Some(batch) = records.next_batch()? {
+        if !batch.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}

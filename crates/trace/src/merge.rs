@@ -1,0 +1,196 @@
+//! Two hosts' bundles of the same traffic as one.
+//!
+//! Each host's records carry that host's monotonic clock. The clock snapshots of `meta.json` relate
+//! it to real time, so the times of the host that booted later are shifted by the difference of
+//! the boot times, and never become negative. How far the two hosts' real-time clocks differ is
+//! in no bundle: the notes of the result say so, with what the snapshots do tell.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+
+use sockscope_record::{ConnectionId, FlowId, Kind, Record};
+
+use crate::bundle::Bundle;
+use crate::error::Error;
+use crate::merge_meta::{Shift, merged_meta};
+use crate::merge_plan::{Place, Plan};
+use crate::records::RecordReader;
+use crate::writer::BundleWriter;
+
+/// Records handed to the writer at a time.
+const OUTPUT_RECORDS: usize = 4096;
+
+/// What a merge did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Merged {
+    /// Connections seen by both hosts, now one each.
+    pub matched: u64,
+    /// Connections in all.
+    pub connections: u64,
+    /// Records in all.
+    pub records: u64,
+    /// What was added to the times of the first and of the second bundle, in nanoseconds; one of
+    /// them is 0.
+    pub shift_ns: [u64; 2],
+    /// How far the real-time clocks moved against the monotonic ones within the recordings, both
+    /// together, in nanoseconds: a lower bound of the error between the two hosts' times.
+    pub clock_moved_ns: u64,
+}
+
+/// Writes to folder `out` one bundle with all that `first` and `second` hold.
+///
+/// Connections of both are matched by protocol and addresses, those that opened closest together
+/// first; a connection within one host has no counterpart. Ids are new. CPU, thread and process
+/// numbers stay those of their own host. Records come in time order as far as each bundle has them
+/// so.
+///
+/// # Errors
+///
+/// [`Error::NoClock`] when a bundle has no clock snapshot, and as [`BundleWriter`] and
+/// [`RecordReader`].
+pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<Merged, Error> {
+    let shift = Shift::between(first, second)?;
+    let plan = Plan::new(first.connections(), second.connections(), shift.by_ns);
+    let mut meta = merged_meta(first, second, &shift);
+    meta.notes.push(format!(
+        "{} of {} connections were seen by both hosts; positions of those that were established \
+         before recording began may differ between the hosts",
+        plan.matched,
+        plan.connections.len(),
+    ));
+    let mut writer = BundleWriter::create(out, meta.clone())?;
+    for connection in &plan.connections {
+        writer.connection(connection)?;
+    }
+    let connections = plan.connections.len() as u64;
+    let matched = plan.matched;
+    interleave(first, second, plan, &mut writer)?;
+    let records = writer.records();
+    writer.finish(meta)?;
+    let Shift { by_ns: shift_ns, moved_ns: clock_moved_ns } = shift;
+    Ok(Merged { matched, connections, records, shift_ns, clock_moved_ns })
+}
+
+/// Copies the records of both, numbered anew, on one clock and in order of time.
+fn interleave(
+    first: &Bundle,
+    second: &Bundle,
+    plan: Plan,
+    writer: &mut BundleWriter,
+) -> Result<(), Error> {
+    let mut next_id = plan.connections.len() as u32 + 1;
+    let [places_first, places_second] = plan.places;
+    let mut first = Input::new(first, places_first, plan.shift_ns[0])?;
+    let mut second = Input::new(second, places_second, plan.shift_ns[1])?;
+    let mut output = Vec::with_capacity(OUTPUT_RECORDS);
+    loop {
+        let earlier = match (first.head(&mut next_id)?, second.head(&mut next_id)?) {
+            (Some(a), Some(b)) if a.at_ns <= b.at_ns => first.take(),
+            (Some(_), None) => first.take(),
+            (_, Some(_)) => second.take(),
+            (None, None) => return writer.append(&output),
+        };
+        output.extend(earlier);
+        if output.len() == OUTPUT_RECORDS {
+            writer.append(&output)?;
+            output.clear();
+        }
+    }
+}
+
+/// One of the two bundles, read batch by batch.
+struct Input {
+    reader: RecordReader<File>,
+    places: HashMap<ConnectionId, Place>,
+    shift_ns: u64,
+    /// The batch being copied, numbered anew and on the common clock.
+    batch: Vec<Record>,
+    taken: usize,
+}
+
+impl Input {
+    fn new(
+        bundle: &Bundle,
+        places: HashMap<ConnectionId, Place>,
+        shift_ns: u64,
+    ) -> Result<Self, Error> {
+        Ok(Self { reader: bundle.records()?, places, shift_ns, batch: Vec::new(), taken: 0 })
+    }
+
+    /// The next record; `next_id` numbers connections that no `flows.arrows` has.
+    fn head(&mut self, next_id: &mut u32) -> Result<Option<Record>, Error> {
+        while self.taken == self.batch.len() {
+            let Some(batch) = self.reader.next_batch()? else { return Ok(None) };
+            let (places, shift_ns) = (&mut self.places, self.shift_ns);
+            self.taken = 0;
+            self.batch.clear();
+            self.batch.extend(batch.iter().map(|record| {
+                let flow = match record.kind {
+                    Kind::Loss => record.flow,
+                    _ => placed(record.flow, places, next_id),
+                };
+                on_clock(&Record { flow, ..*record }, shift_ns)
+            }));
+        }
+        Ok(self.batch.get(self.taken).copied())
+    }
+
+    fn take(&mut self) -> Option<Record> {
+        self.taken += 1;
+        self.batch.get(self.taken - 1).copied()
+    }
+}
+
+/// The flow's new number.
+fn placed(flow: FlowId, places: &mut HashMap<ConnectionId, Place>, next_id: &mut u32) -> FlowId {
+    let place = places.entry(flow.connection()).or_insert_with(|| {
+        let id = ConnectionId(*next_id);
+        // Stays in the range that a flow number can name; only a hostile bundle gets there.
+        *next_id = (*next_id + 1).min(u32::MAX / 2);
+        Place { id, is_swapped: false }
+    });
+    let placed = place.id.flow(flow.direction());
+    if place.is_swapped { placed.reverse() } else { placed }
+}
+
+/// The record with all its times on the common clock.
+fn on_clock(record: &Record, shift_ns: u64) -> Record {
+    let mut record = *record;
+    record.at_ns = record.at_ns.saturating_add(shift_ns);
+    match record.kind {
+        // Lost since this time.
+        Kind::Loss => record.offset = record.offset.saturating_add(shift_ns),
+        // The reader has its CPU since this time, if it is known.
+        Kind::ReceiveDequeue if record.detail != 0 => {
+            record.detail = record.detail.saturating_add(shift_ns);
+        }
+        _ => {}
+    }
+    record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_in_a_record_is_shifted_and_an_unknown_one_stays_unknown() {
+        let shifted = |kind, offset, detail| {
+            let record =
+                on_clock(&Record { at_ns: 5, kind, offset, detail, ..Record::default() }, 100);
+            (record.at_ns, record.offset, record.detail)
+        };
+        assert_eq!(shifted(Kind::SendEnqueue, 7, 8), (105, 7, 8));
+        assert_eq!(shifted(Kind::Loss, 7, 8), (105, 107, 8));
+        assert_eq!(shifted(Kind::ReceiveDequeue, 7, 8), (105, 7, 108));
+        assert_eq!(shifted(Kind::ReceiveDequeue, 7, 0), (105, 7, 0));
+    }
+
+    #[test]
+    fn flows_of_connections_that_nobody_listed_get_free_numbers() {
+        let (mut places, mut next_id) = (HashMap::new(), 5);
+        let flows = [8, 9, 2, 8].map(|flow| placed(FlowId(flow), &mut places, &mut next_id).0);
+        assert_eq!(flows, [10, 11, 12, 10]);
+    }
+}

@@ -1,0 +1,179 @@
+//! Clocks and descriptions of two hosts' bundles as those of one.
+
+use sockscope_record::{LossCounts, PointCost};
+
+use crate::bundle::Bundle;
+use crate::error::Error;
+use crate::meta::{ClockSnapshot, Hook, Interface, Machine, Meta, Source};
+
+/// How the clocks of two bundles become one: that of the host that booted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shift {
+    /// What to add to the times of each bundle, in nanoseconds; at least one is 0.
+    pub(crate) by_ns: [u64; 2],
+    /// How far real time moved against monotonic time within the recordings, both together.
+    pub(crate) moved_ns: u64,
+}
+
+impl Shift {
+    pub(crate) fn between(first: &Bundle, second: &Bundle) -> Result<Self, Error> {
+        let offsets = |bundle: &Bundle| {
+            let no_clock = || Error::NoClock { path: bundle.dir().to_owned() };
+            offsets(&bundle.meta().clock).ok_or_else(no_clock)
+        };
+        Ok(Self::of(offsets(first)?, offsets(second)?))
+    }
+
+    fn of(first: Offsets, second: Offsets) -> Self {
+        let later_boot_ns = second.middle_ns - first.middle_ns;
+        let at_least_zero = |ns: i128| u64::try_from(ns.max(0)).unwrap_or(u64::MAX);
+        Self {
+            by_ns: [at_least_zero(-later_boot_ns), at_least_zero(later_boot_ns)],
+            moved_ns: at_least_zero(first.moved_ns + second.moved_ns),
+        }
+    }
+}
+
+/// Real minus monotonic time of one host, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Offsets {
+    middle_ns: i128,
+    moved_ns: i128,
+}
+
+/// `None` without a snapshot.
+fn offsets(clock: &[ClockSnapshot]) -> Option<Offsets> {
+    let offsets = || clock.iter().map(|snapshot| snapshot.offset_ns());
+    let (least, most) = (offsets().min()?, offsets().max()?);
+    Some(Offsets { middle_ns: least + (most - least) / 2, moved_ns: most - least })
+}
+
+/// The description of the merged bundle.
+pub(crate) fn merged_meta(first: &Bundle, second: &Bundle, shift: &Shift) -> Meta {
+    let names = names(first, second);
+    let (a, b) = (first.meta(), second.meta());
+    let base = if shift.by_ns[0] == 0 { 0 } else { 1 };
+    let mut meta = Meta {
+        tool_version: a.tool_version.clone(),
+        source: if a.source == b.source { a.source } else { Source::Unknown },
+        host: names.join(" + "),
+        kernel: both(&a.kernel, &b.kernel),
+        machine: Machine {
+            cpus: a.machine.cpus.saturating_add(b.machine.cpus),
+            model: both(&a.machine.model, &b.machine.model),
+        },
+        clock: [a, b][base].clock.clone(),
+        command: a.command.clone(),
+        pick: both(&a.pick, &b.pick),
+        ring: a.ring,
+        loss: sum_of_losses(&a.loss, &b.loss),
+        cost: std::array::from_fn(|point| PointCost {
+            hits: a.cost[point].hits.saturating_add(b.cost[point].hits),
+            run_ns: a.cost[point].run_ns.saturating_add(b.cost[point].run_ns),
+        }),
+        ..Meta::default()
+    };
+    for (name, bundle) in names.iter().zip([first, second]) {
+        add_host(&mut meta, name, bundle);
+    }
+    meta.notes.push(clock_note(&names, base, shift));
+    meta
+}
+
+/// Lists of one host, each entry with the host's name.
+fn add_host(meta: &mut Meta, name: &str, bundle: &Bundle) {
+    let of = bundle.meta();
+    meta.hooks.extend(of.hooks.iter().map(|hook| Hook {
+        note: format!("{name}: {}", hook.note).trim_end_matches([':', ' ']).to_owned(),
+        ..hook.clone()
+    }));
+    meta.interfaces.extend(of.interfaces.iter().map(|interface| Interface {
+        name: format!("{name}:{}", interface.name),
+        ..interface.clone()
+    }));
+    let sysctls = of.sysctls.iter().map(|(key, value)| (format!("{name}:{key}"), value.clone()));
+    meta.sysctls.extend(sysctls);
+    meta.notes.extend(of.notes.iter().map(|note| format!("{name}: {note}")));
+    meta.notes.extend(bundle.problems().iter().map(|problem| format!("{name}: {problem}")));
+}
+
+fn clock_note(names: &[String; 2], base: usize, shift: &Shift) -> String {
+    format!(
+        "times are on the monotonic clock of {}; those of {} were shifted by {} ns by the real-time \
+         clocks of the two hosts. Their difference is not known and adds to every time between the \
+         hosts; within the recordings they moved by {} ns",
+        names[base],
+        names[1 - base],
+        shift.by_ns[1 - base],
+        shift.moved_ns,
+    )
+}
+
+/// Names that tell the hosts apart.
+fn names(first: &Bundle, second: &Bundle) -> [String; 2] {
+    let (a, b) = (&first.meta().host, &second.meta().host);
+    if a.is_empty() || b.is_empty() || a == b {
+        return [format!("first host {a}"), format!("second host {b}")]
+            .map(|name| name.trim_end().to_owned());
+    }
+    [a.clone(), b.clone()]
+}
+
+fn both(first: &str, second: &str) -> String {
+    if first == second { first.to_owned() } else { format!("{first} + {second}") }
+}
+
+fn sum_of_losses(first: &LossCounts, second: &LossCounts) -> LossCounts {
+    LossCounts {
+        points: std::array::from_fn(|point| {
+            first.points[point].saturating_add(second.points[point])
+        }),
+        events: first.events.saturating_add(second.events),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shifts for hosts whose snapshots are these (monotonic, realtime) pairs.
+    fn shift(first: &[(u64, u64)], second: &[(u64, u64)]) -> Shift {
+        let offsets = |pairs: &[(u64, u64)]| {
+            let pairs = pairs.iter();
+            let clock: Vec<_> = pairs
+                .map(|&(monotonic_ns, realtime_ns)| ClockSnapshot { monotonic_ns, realtime_ns })
+                .collect();
+            offsets(&clock).unwrap()
+        };
+        Shift::of(offsets(first), offsets(second))
+    }
+
+    #[test]
+    fn times_of_the_host_that_booted_later_are_shifted() {
+        assert_eq!(
+            shift(&[(500, 10_000)], &[(100, 10_000)]),
+            Shift { by_ns: [0, 400], moved_ns: 0 }
+        );
+        assert_eq!(
+            shift(&[(100, 10_000)], &[(500, 10_000)]),
+            Shift { by_ns: [400, 0], moved_ns: 0 }
+        );
+    }
+
+    #[test]
+    fn a_clock_that_moved_is_taken_at_its_middle() {
+        let moved = shift(&[(0, 1_000), (100, 1_104)], &[(0, 1_500)]);
+        assert_eq!(moved, Shift { by_ns: [0, 498], moved_ns: 4 });
+    }
+
+    #[test]
+    fn absurd_clocks_saturate() {
+        let absurd = shift(&[(u64::MAX, 0)], &[(0, u64::MAX)]);
+        assert_eq!(absurd.by_ns, [0, u64::MAX]);
+    }
+
+    #[test]
+    fn without_a_snapshot_there_is_no_clock() {
+        assert!(offsets(&[]).is_none());
+    }
+}

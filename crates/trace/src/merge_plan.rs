@@ -1,0 +1,238 @@
+//! Which connections of two hosts are the same, and what each is called in the merged bundle.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+
+use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
+
+/// Where a connection of an input went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its new number.
+    pub(crate) id: ConnectionId,
+    /// This input had client and server the other way round.
+    pub(crate) is_swapped: bool,
+}
+
+/// The connections of the result, and where those of each input went.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// In order of opening, numbered from 1 on, with times of the common clock.
+    pub(crate) connections: Vec<Connection>,
+    /// For each input, by its own numbers.
+    pub(crate) places: [HashMap<ConnectionId, Place>; 2],
+    /// How many are made of one of each.
+    pub(crate) matched: u64,
+    /// What was added to the times of each input, in nanoseconds.
+    pub(crate) shift_ns: [u64; 2],
+}
+
+impl Plan {
+    /// Matches the connections of two hosts.
+    pub(crate) fn new(first: &[Connection], second: &[Connection], shift_ns: [u64; 2]) -> Self {
+        let first: Vec<_> = first.iter().map(|row| on_clock(row, shift_ns[0])).collect();
+        let second: Vec<_> = second.iter().map(|row| on_clock(row, shift_ns[1])).collect();
+        let mut partners = partners(&first, &second);
+        let mut joined: Vec<Joined> = Vec::new();
+        for (index, row) in second.iter().enumerate() {
+            match partners.remove(&index) {
+                Some(partner) => joined.push(Joined::both(&first[partner], row)),
+                None => joined.push(Joined::of_second(row)),
+            }
+        }
+        let matched = joined.iter().filter(|connection| connection.first.is_some()).count() as u64;
+        let taken: BTreeSet<_> = joined.iter().filter_map(|joined| Some(joined.first?.0)).collect();
+        let alone = first.iter().filter(|row| !taken.contains(&row.id));
+        joined.extend(alone.map(Joined::of_first));
+        joined.sort_by_key(|joined| (joined.connection.opened_ns, joined.first, joined.second));
+        Self::numbered(joined, matched, shift_ns)
+    }
+
+    fn numbered(joined: Vec<Joined>, matched: u64, shift_ns: [u64; 2]) -> Self {
+        let mut plan = Self {
+            connections: Vec::new(),
+            places: [HashMap::new(), HashMap::new()],
+            matched,
+            shift_ns,
+        };
+        for (number, joined) in (1..).zip(joined) {
+            let id = ConnectionId(number);
+            for (places, source) in plan.places.iter_mut().zip([joined.first, joined.second]) {
+                places.extend(source.map(|(old, is_swapped)| (old, Place { id, is_swapped })));
+            }
+            plan.connections.push(Connection { id, ..joined.connection });
+        }
+        plan
+    }
+}
+
+/// A connection of the result: its number in each input that has it, and whether that input had
+/// it the other way round.
+#[derive(Debug)]
+struct Joined {
+    connection: Connection,
+    first: Option<(ConnectionId, bool)>,
+    second: Option<(ConnectionId, bool)>,
+}
+
+impl Joined {
+    fn of_first(row: &Connection) -> Self {
+        Self { connection: row.clone(), first: Some((row.id, false)), second: None }
+    }
+
+    fn of_second(row: &Connection) -> Self {
+        Self { connection: row.clone(), first: None, second: Some((row.id, false)) }
+    }
+
+    /// A host that saw the handshake knows who opened; else the first host's view is kept.
+    fn both(first: &Connection, second: &Connection) -> Self {
+        let is_swapped = first.client != second.client;
+        let second_knows = first.preexisting && !second.preexisting;
+        let (base, other) = if second_knows { (second, first) } else { (first, second) };
+        let of_other = other.processes.iter().map(|process| Process {
+            side: if is_swapped { opposite(process.side) } else { process.side },
+            ..process.clone()
+        });
+        let connection = Connection {
+            opened_ns: first.opened_ns.min(second.opened_ns),
+            closed_ns: first.closed_ns.zip(second.closed_ns).map(|(a, b)| a.max(b)),
+            preexisting: first.preexisting || second.preexisting,
+            both_ends_here: true,
+            processes: base.processes.iter().cloned().chain(of_other).collect(),
+            ..base.clone()
+        };
+        Self {
+            connection,
+            first: Some((first.id, is_swapped && second_knows)),
+            second: Some((second.id, is_swapped && !second_knows)),
+        }
+    }
+}
+
+/// What both hosts agree on: the addresses, whichever side each takes for the client.
+type Key = (Protocol, SocketAddr, SocketAddr);
+
+/// For connections of `second`, by index, the index of the same one in `first`.
+fn partners(first: &[Connection], second: &[Connection]) -> BTreeMap<usize, usize> {
+    let mut free: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+    for (index, row) in first.iter().enumerate().filter(|(_, row)| may_span_hosts(row)) {
+        free.entry(key(row)).or_default().push(index);
+    }
+    let mut partners = BTreeMap::new();
+    for (index, row) in second.iter().enumerate().filter(|(_, row)| may_span_hosts(row)) {
+        let Some(candidates) = free.get_mut(&key(row)) else { continue };
+        // A port is used again after a while: the nearest opening is the same connection.
+        let distance_ns = |candidate: &usize| first[*candidate].opened_ns.abs_diff(row.opened_ns);
+        let nearest = (0..candidates.len()).min_by_key(|place| distance_ns(&candidates[*place]));
+        partners.extend(nearest.map(|place| (index, candidates.remove(place))));
+    }
+    partners
+}
+
+/// Whether the other end can be on another host.
+fn may_span_hosts(row: &Connection) -> bool {
+    !row.both_ends_here && !row.client.ip().is_loopback() && !row.server.ip().is_loopback()
+}
+
+fn key(row: &Connection) -> Key {
+    (row.protocol, row.client.min(row.server), row.client.max(row.server))
+}
+
+fn on_clock(row: &Connection, shift_ns: u64) -> Connection {
+    Connection {
+        opened_ns: row.opened_ns.saturating_add(shift_ns),
+        closed_ns: row.closed_ns.map(|closed_ns| closed_ns.saturating_add(shift_ns)),
+        ..row.clone()
+    }
+}
+
+fn opposite(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `id client>server opened flags`, flags being `p`reexisting and `h`ere with both ends.
+    fn connections(text: &str) -> Vec<Connection> {
+        text.split(" | ").filter(|row| !row.is_empty()).map(connection).collect()
+    }
+
+    fn connection(text: &str) -> Connection {
+        let mut words = text.split(' ');
+        let mut next = || words.next().unwrap_or_default();
+        let id = ConnectionId(next().parse().unwrap());
+        let (client, server) = next().split_once('>').unwrap();
+        let address = |name: &str| format!("10.0.0.{name}:80").parse().unwrap();
+        let opened_ns = next().parse().unwrap();
+        let flags = next();
+        Connection {
+            id,
+            protocol: Protocol::Tcp,
+            client: address(client),
+            server: address(server),
+            opened_ns,
+            closed_ns: None,
+            preexisting: flags.contains('p'),
+            both_ends_here: flags.contains('h'),
+            processes: Vec::new(),
+        }
+    }
+
+    /// Each connection of the result as `client>server opened`, with `first-id/second-id` and a
+    /// `~` where that input had it the other way round.
+    fn plan(first: &str, second: &str, shift_ns: [u64; 2]) -> String {
+        let plan = Plan::new(&connections(first), &connections(second), shift_ns);
+        let of = |input: usize, id: ConnectionId| {
+            let found = plan.places[input].iter().find(|(_, place)| place.id == id);
+            found.map_or("-".into(), |(old, place)| {
+                format!("{}{}", old.0, if place.is_swapped { "~" } else { "" })
+            })
+        };
+        let rows = plan.connections.iter().map(|row| {
+            let last = |address: SocketAddr| address.ip().to_string().replace("10.0.0.", "");
+            let (client, server) = (last(row.client), last(row.server));
+            format!("{client}>{server} {} {}/{}", row.opened_ns, of(0, row.id), of(1, row.id))
+        });
+        rows.collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn the_same_addresses_are_one_connection_and_others_stay_apart() {
+        let merged = plan("1 1>2 50 | 2 3>2 60", "7 1>2 55 | 8 4>1 40", [0, 0]);
+        assert_eq!(merged, "4>1 40 -/8 | 1>2 50 1/7 | 3>2 60 2/-");
+    }
+
+    #[test]
+    fn times_are_compared_on_the_common_clock() {
+        let merged = plan("1 1>2 1000 | 2 1>2 2000", "7 1>2 0 | 8 1>2 990", [0, 1000]);
+        assert_eq!(merged, "1>2 1000 1/7 | 1>2 1990 2/8");
+    }
+
+    #[test]
+    fn who_saw_the_handshake_says_who_the_client_is() {
+        assert_eq!(plan("1 1>2 5", "7 2>1 5 p", [0, 0]), "1>2 5 1/7~");
+        assert_eq!(plan("1 1>2 5 p", "7 2>1 5", [0, 0]), "2>1 5 1~/7");
+    }
+
+    #[test]
+    fn what_stays_within_a_host_has_no_counterpart() {
+        assert_eq!(plan("1 1>2 5 h", "7 1>2 6", [0, 0]), "1>2 5 1/- | 1>2 6 -/7");
+    }
+
+    #[test]
+    fn processes_of_both_hosts_are_joined_on_their_sides() {
+        let process = |pid, side| Process { pid, comm: "x".into(), side };
+        let first =
+            Connection { processes: vec![process(1, Side::Client)], ..connection("1 1>2 5") };
+        let second =
+            Connection { processes: vec![process(2, Side::Client)], ..connection("7 2>1 5 p") };
+        let plan = Plan::new(&[first], &[second], [0, 0]);
+        let joined = [process(1, Side::Client), process(2, Side::Server)];
+        assert_eq!(plan.connections[0].processes, joined);
+    }
+}
