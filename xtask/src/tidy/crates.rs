@@ -9,6 +9,9 @@ use crate::tree::{File, Tree};
 /// Tables of a manifest that name dependencies.
 const DEPENDENCY_TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
+const NOT_INHERITED: &str = "expected `[lints] workspace = true`; a crate that may hold `unsafe` \
+                             allows it in its lib.rs";
+
 /// A crate stands in the level table, is named after its folder and uses only lower levels.
 pub fn levels(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -59,7 +62,7 @@ pub fn lints(tree: &Tree) -> Vec<Problem> {
             lints.and_then(Value::as_bool) == Some(true)
         });
         if !inherits {
-            problems.push(Problem::file(&file.path, "expected `[lints] workspace = true`"));
+            problems.push(Problem::file(&file.path, NOT_INHERITED));
         }
     }
     for lint in ["missing_docs", "unsafe_code"] {
@@ -175,7 +178,7 @@ mod tests {
         ]);
         assert!(lints(&good).is_empty());
         let bad = Tree::of(&[("Cargo.toml", DENIED), ("xtask/Cargo.toml", "[package]")]);
-        assert_eq!(texts(lints(&bad)), ["expected `[lints] workspace = true`"]);
+        assert_eq!(texts(lints(&bad)), [NOT_INHERITED]);
     }
 
     #[test]

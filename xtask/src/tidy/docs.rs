@@ -7,6 +7,9 @@ use crate::tree::Tree;
 /// Where the ids of findings are declared.
 const FINDING_IDS: &str = "crates/analysis/src/result.rs";
 
+/// What a page about a finding must say, in this order.
+const FINDING_SECTIONS: [&str; 5] = ["Symptom", "Evidence", "Cause", "Fix", "Test it"];
+
 /// Kinds of change that a changelog section may hold (keepachangelog.com 1.1.0).
 const CHANGES: [&str; 6] = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"];
 
@@ -62,7 +65,7 @@ fn is_date(text: &str) -> bool {
         && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Each finding's id has its page, and each page its finding.
+/// Each finding's id has its page with all its sections, and each page its finding.
 pub fn finding_pages(tree: &Tree) -> Vec<Problem> {
     let ids = finding_ids(tree);
     let mut problems = Vec::new();
@@ -75,8 +78,15 @@ pub fn finding_pages(tree: &Tree) -> Vec<Problem> {
     for file in tree.ending(".md") {
         let page =
             file.path.strip_prefix("docs/findings/").and_then(|name| name.strip_suffix(".md"));
-        if page.is_some_and(|page| page != "README" && !ids.iter().any(|id| id == page)) {
+        let Some(page) = page.filter(|page| *page != "README") else { continue };
+        if !ids.iter().any(|id| id == page) {
             problems.push(Problem::file(&file.path, "no finding has this id"));
+        }
+        let titles: Vec<&str> =
+            file.text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        if !titles.starts_with(&FINDING_SECTIONS) {
+            let text = format!("expected the sections {}", FINDING_SECTIONS.join(", "));
+            problems.push(Problem::file(&file.path, text));
         }
     }
     problems
@@ -209,6 +219,8 @@ mod tests {
     const IDS: &str = "impl FindingId {\n    Self::SlowReader => \"slow-reader\",\n}\n\
                        impl Other {\n    Self::A => \"a\",\n}";
 
+    const PAGE: &str = "# a\n## Symptom\n## Evidence\n## Cause\n## Fix\n## Test it\n## Limits\n";
+
     #[test]
     fn a_finding_without_a_page_is_refused() {
         let problems = finding_pages(&Tree::of(&[(FINDING_IDS, IDS)]));
@@ -221,10 +233,21 @@ mod tests {
 
     #[test]
     fn a_finding_with_a_page_passes_and_a_page_without_a_finding_does_not() {
-        let page = ("docs/findings/slow-reader.md", "");
+        let page = ("docs/findings/slow-reader.md", PAGE);
         assert!(finding_pages(&Tree::of(&[(FINDING_IDS, IDS), page])).is_empty());
-        let stray = ("docs/findings/fast-reader.md", "");
+        let stray = ("docs/findings/fast-reader.md", PAGE);
         assert_eq!(finding_pages(&Tree::of(&[(FINDING_IDS, IDS), page, stray])).len(), 1);
+    }
+
+    #[test]
+    fn a_page_has_all_its_sections() {
+        let short = PAGE.replace("## Fix\n", "");
+        let page = ("docs/findings/slow-reader.md", short.as_str());
+        let problems = finding_pages(&Tree::of(&[(FINDING_IDS, IDS), page]));
+        assert_eq!(
+            problems[0].text,
+            "expected the sections Symptom, Evidence, Cause, Fix, Test it"
+        );
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn no_ignored_test(tree: &Tree) -> Vec<Problem> {
 /// Outside tests, `unwrap()` has its reason in a comment on its line or the one before.
 pub fn unwrap_has_reason(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
-    for file in tree.ending(".rs").filter(|file| !is_test_file(&file.path)) {
+    for file in tree.ending(".rs").filter(|file| !is_for_tests(tree, &file.path)) {
         let mut commented_before = false;
         for (line, number) in outside_tests(&file.text).zip(1..) {
             let Line { code, comment } = Line::split(line, "//");
@@ -65,7 +65,7 @@ pub fn unsafe_only_where_allowed(tree: &Tree) -> Vec<Problem> {
 
 /// A file stays below [`LINES_MAX`] lines outside its tests.
 pub fn length(tree: &Tree) -> Vec<Problem> {
-    let files = tree.ending(".rs").filter(|file| !is_test_file(&file.path));
+    let files = tree.ending(".rs").filter(|file| !is_for_tests(tree, &file.path));
     files
         .filter_map(|file| {
             let lines = outside_tests(&file.text).count();
@@ -99,9 +99,32 @@ fn outside_tests(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn is_test_file(path: &str) -> bool {
-    path.starts_with("tests/")
-        || ["/tests/", "/benches/", "/tests.rs", "_tests.rs"].iter().any(|part| path.contains(part))
+/// Whether this file is compiled for tests and benches only: by its place, or because the module
+/// above it declares it so.
+fn is_for_tests(tree: &Tree, path: &str) -> bool {
+    let by_place = ["tests/", "benches/"]
+        .iter()
+        .any(|folder| path.starts_with(folder) || path.contains(&format!("/{folder}")));
+    by_place || is_declared_for_tests(tree, path)
+}
+
+fn is_declared_for_tests(tree: &Tree, path: &str) -> bool {
+    let Some((folder, name)) = path.rsplit_once('/') else { return false };
+    let name = name.trim_end_matches(".rs");
+    let parents = [
+        format!("{folder}.rs"),
+        format!("{folder}/mod.rs"),
+        format!("{folder}/lib.rs"),
+        format!("{folder}/main.rs"),
+    ];
+    let mut parents = parents.iter().filter_map(|parent| tree.file(parent));
+    parents.any(|parent| {
+        let mut declarations = parent.text.split("#[cfg(test)]\n").skip(1);
+        declarations.any(|rest| {
+            let line = rest.lines().next().unwrap_or("");
+            line.split(' ').next_back() == Some(&format!("{name};"))
+        })
+    })
 }
 
 #[cfg(test)]
@@ -136,6 +159,17 @@ mod tests {
         let in_test = "#[cfg(test)]\nmod tests {\n    let a = b.unwrap();\n}";
         assert_eq!(count(unwrap_has_reason, "a.rs", in_test), 0);
         assert_eq!(count(unwrap_has_reason, "tests/a.rs", "let a = b.unwrap();"), 0);
+    }
+
+    #[test]
+    fn a_module_declared_for_tests_may_unwrap_wherever_it_stands() {
+        let of = |declaration: &str, path: &str| {
+            let files = [("src/lib.rs", declaration), (path, "let a = b.unwrap();")];
+            unwrap_has_reason(&Tree::of(&files)).len()
+        };
+        assert_eq!(of("#[cfg(test)]\nmod fixture;\n", "src/fixture.rs"), 0);
+        assert_eq!(of("#[cfg(test)]\npub(crate) mod fixture;\n", "src/fixture.rs"), 0);
+        assert_eq!(of("mod fixture;\n#[cfg(test)]\nmod other;", "src/fixture.rs"), 1);
     }
 
     #[test]
