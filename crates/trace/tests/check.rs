@@ -1,0 +1,92 @@
+//! A bundle held against itself.
+
+mod common;
+
+use common::{Folder, connection, meta, records};
+use sockscope_record::{FlowId, Kind, LossCounts, Point, Record, marks};
+use sockscope_trace::{BundleWriter, CheckReport, Meta, check};
+
+fn checked(records: &[Record], lost: LossCounts) -> CheckReport {
+    let folder = Folder::new();
+    let mut writer = BundleWriter::create(folder.bundle(), meta()).unwrap();
+    writer.connection(&connection(1)).unwrap();
+    writer.append(records).unwrap();
+    writer.finish(Meta { loss: lost, ..meta() }).unwrap();
+    check(folder.bundle()).unwrap()
+}
+
+fn problems(records: &[Record], lost: LossCounts) -> Vec<String> {
+    checked(records, lost).problems.iter().map(ToString::to_string).collect()
+}
+
+fn at(at_ns: u64, marks: u8) -> Record {
+    Record { at_ns, flow: FlowId(2), marks, ..Record::default() }
+}
+
+fn loss(point: Point, count: u64) -> Record {
+    Record { at_ns: 9, kind: Kind::Loss, code: point.number(), detail: count, ..Record::default() }
+}
+
+fn lost(point: Point, count: u64) -> LossCounts {
+    let mut lost = LossCounts::default();
+    lost.add(Some(point), count);
+    lost
+}
+
+#[test]
+fn a_sound_bundle_is_counted() {
+    let report = checked(&records(41), LossCounts::default());
+    assert!(report.is_sound(), "{:?}", report.problems);
+    assert_eq!((report.records, report.batches, report.connections), (41, 2, 1));
+    assert_eq!(report.kinds[..3], [3, 2, 2]);
+}
+
+#[test]
+fn small_steps_back_are_counted_and_large_ones_are_a_problem() {
+    let report = checked(&[at(500, 0), at(400, 0), at(450, 0)], LossCounts::default());
+    assert_eq!((report.time_steps_back, report.time_step_back_ns_max), (2, 100));
+    assert!(report.is_sound());
+    let large = problems(&[at(200_000_000, 0), at(5, 0), at(7, 0)], LossCounts::default());
+    assert_eq!(
+        large,
+        ["records.arrows: time steps back 2 times, by up to 199999995 ns, \
+          where 100000000 ns are expected"]
+    );
+}
+
+#[test]
+fn a_derived_time_may_lie_anywhere() {
+    let records = [at(200_000_000, 0), at(5, marks::DERIVED)];
+    assert_eq!(problems(&records, LossCounts::default()), [""; 0]);
+}
+
+#[test]
+fn records_of_connections_that_nobody_listed_are_named() {
+    let flows = [2, 9, 8, 10, 3].map(|flow| Record { flow: FlowId(flow), ..Record::default() });
+    assert_eq!(
+        problems(&flows, LossCounts::default()),
+        ["records.arrows: 3 records of 2 connections that flows.arrows does not have"]
+    );
+}
+
+#[test]
+fn loss_is_compared_point_by_point() {
+    let records = [loss(Point::SendDequeue, 3), loss(Point::SendDequeue, 4)];
+    assert_eq!(checked(&records, lost(Point::SendDequeue, 7)).lost, lost(Point::SendDequeue, 7));
+    assert_eq!(problems(&records, lost(Point::SendDequeue, 7)), [""; 0]);
+    assert_eq!(
+        problems(&records, lost(Point::SendEnqueue, 7)),
+        ["loss differs: 7 lost by the loss records, 7 by meta.json, compared point by point"]
+    );
+}
+
+#[test]
+fn a_complete_bundle_has_as_many_records_as_it_says() {
+    let folder = Folder::new();
+    common::write(&folder.bundle(), &[&records(5), &records(5)], &[connection(1)]);
+    let whole = common::bytes(&folder.bundle(), sockscope_trace::Part::Records);
+    common::put(&folder.bundle(), sockscope_trace::Part::Records, &whole[..whole.len() - 9]);
+    let problems = check(folder.bundle()).unwrap().problems;
+    let last = problems.last().map(ToString::to_string).unwrap();
+    assert_eq!(last, "records.arrows: 5 records found, 10 written by meta.json");
+}

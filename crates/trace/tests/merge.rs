@@ -1,0 +1,95 @@
+//! Two hosts' bundles as one.
+
+mod common;
+
+use std::path::Path;
+
+use common::{Folder, connection, read};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record};
+use sockscope_trace::{Bundle, BundleWriter, ClockSnapshot, Error, Merged, Meta, check, merge};
+
+/// A host that booted at `booted_ns` (real time), and what it saw of one connection.
+fn host(dir: &Path, name: &str, booted_ns: u64, id: u32, records: &[(u64, Kind)]) -> Bundle {
+    let flow = ConnectionId(id).flow(sockscope_record::Direction::FromClient);
+    let records: Vec<_> = records
+        .iter()
+        .map(|&(at_ns, kind)| Record { at_ns, kind, flow, len: 10, ..Record::default() })
+        .collect();
+    let meta = Meta {
+        host: name.into(),
+        clock: vec![ClockSnapshot { monotonic_ns: 7, realtime_ns: booted_ns + 7 }],
+        ..Meta::default()
+    };
+    let seen = Connection { id: ConnectionId(id), both_ends_here: false, ..connection(1) };
+    let mut writer = BundleWriter::create(dir, meta.clone()).unwrap();
+    writer.connection(&seen).unwrap();
+    writer.append(&records).unwrap();
+    writer.finish(meta).unwrap();
+    Bundle::open(dir).unwrap()
+}
+
+#[test]
+fn one_transfer_seen_by_both_hosts_is_one_flow_on_one_clock() {
+    let folder = Folder::new();
+    let sender = [(500, Kind::SendEnqueue), (510, Kind::SendDequeue), (900, Kind::SendEnqueue)];
+    let receiver = [(30, Kind::ReceiveEnqueue), (90, Kind::ReceiveDequeue)];
+    let sender = host(&folder.named("alpha"), "alpha", 1_000, 4, &sender);
+    let receiver = host(&folder.named("beta"), "beta", 1_500, 9, &receiver);
+    let merged = merge(&sender, &receiver, folder.named("both")).unwrap();
+    let expected =
+        Merged { matched: 1, connections: 1, records: 5, shift_ns: [0, 500], clock_moved_ns: 0 };
+    assert_eq!(merged, expected);
+
+    let (records, problems) = read(&folder.named("both"));
+    assert_eq!(problems, [""; 0]);
+    let seen: Vec<_> =
+        records.iter().map(|record| (record.at_ns, record.kind.name(), record.flow)).collect();
+    let flow = FlowId(2);
+    assert_eq!(
+        seen,
+        [
+            (500, "SendEnqueue", flow),
+            (510, "SendDequeue", flow),
+            (530, "ReceiveEnqueue", flow),
+            (590, "ReceiveDequeue", flow),
+            (900, "SendEnqueue", flow),
+        ]
+    );
+    assert!(check(folder.named("both")).unwrap().is_sound());
+    let both = Bundle::open(folder.named("both")).unwrap();
+    assert_eq!(both.meta().host, "alpha + beta");
+    assert!(both.connections()[0].both_ends_here);
+    let notes = both.meta().notes.join("\n");
+    assert!(notes.contains("those of beta were shifted by 500 ns"), "{notes}");
+    assert!(notes.contains("Their difference is not known"), "{notes}");
+}
+
+#[test]
+fn without_a_clock_there_is_no_merge() {
+    let folder = Folder::new();
+    let with = host(&folder.named("a"), "a", 5, 1, &[]);
+    BundleWriter::create(folder.named("b"), Meta::default())
+        .unwrap()
+        .finish(Meta::default())
+        .unwrap();
+    let without = Bundle::open(folder.named("b")).unwrap();
+    let refused = merge(&with, &without, folder.named("both"));
+    assert!(matches!(refused, Err(Error::NoClock { .. })));
+    assert!(!folder.named("both").exists());
+}
+
+#[test]
+fn a_truncated_half_is_merged_as_far_as_it_goes_and_noted() {
+    let folder = Folder::new();
+    let sender = host(&folder.named("a"), "a", 5, 1, &[(1, Kind::SendEnqueue)]);
+    host(&folder.named("b"), "b", 5, 1, &[(2, Kind::ReceiveEnqueue)]);
+    let records = folder.named("b").join("records.arrows");
+    let whole = std::fs::read(&records).unwrap();
+    std::fs::write(&records, &whole[..whole.len() - 20]).unwrap();
+    let receiver = Bundle::open(folder.named("b")).unwrap();
+    assert_eq!(merge(&sender, &receiver, folder.named("both")).unwrap().records, 1);
+    let both = Bundle::open(folder.named("both")).unwrap();
+    let noted =
+        both.meta().notes.iter().any(|note| note.starts_with("b: records.arrows: truncated"));
+    assert!(noted, "{:?}", both.meta().notes);
+}
