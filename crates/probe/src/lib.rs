@@ -1,1 +1,29 @@
-//! Placeholder until its first code lands.
+//! The kernel probes: BPF programs, their loader, activation and doctor.
+//!
+//! [`Recorder`] loads the programs of `src/bpf`, attaches them by the table of [`HOOKS`], and
+//! hands [`Record`](sockscope_record::Record)s to a [`Sink`]. Times are nanoseconds of
+//! `CLOCK_MONOTONIC`. Only header fields, lengths and times are read, never payload. Programs,
+//! maps and links belong to this process and go with it, also when it is killed.
+
+mod cgroup;
+mod decode;
+mod doctor;
+mod error;
+mod hooks;
+mod layout;
+mod lists;
+mod pick;
+mod programs;
+mod recorder;
+mod rights;
+mod spawn;
+
+pub use cgroup::Cgroup;
+pub use doctor::{HitCost, drop_reasons, measure, probe_hooks};
+pub use error::Error;
+pub use hooks::{HOOKS, HookEntry, When};
+pub use pick::Pick;
+pub use programs::{HookReport, Statistics};
+pub use recorder::{Options, Recorder, Sink, Summary, monotonic_ns};
+pub use rights::{Right, missing as missing_right, rights};
+pub use spawn::{count_interrupts, interrupts, spawn};

@@ -1,0 +1,58 @@
+//! Compiles the BPF programs and generates their loader. The layouts that both sides share come
+//! from the compiled programs' BTF, the constants from `layout.h` itself.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, process};
+
+use libbpf_cargo::SkeletonBuilder;
+
+const SOURCE: &str = "src/bpf/sockscope.bpf.c";
+const LAYOUT: &str = "src/bpf/layout.h";
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/bpf");
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let built = SkeletonBuilder::new()
+        .source(SOURCE)
+        .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
+        .build_and_generate(out.join("sockscope.skel.rs"));
+    if let Err(error) = built {
+        eprintln!("cannot compile {SOURCE}: {error:#}; is clang (12 or later) installed?");
+        process::exit(1);
+    }
+    if let Err(error) = write_constants(&out.join("constants.rs")) {
+        eprintln!("cannot read the constants of {LAYOUT}: {error}");
+        process::exit(1);
+    }
+}
+
+/// `#define NAME number` and the members of `enum *_kind` become `u8` or `usize` constants.
+fn write_constants(to: &Path) -> std::io::Result<()> {
+    let text = fs::read_to_string(LAYOUT)?;
+    let mut rust = String::new();
+    let mut next = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("#define RAW_MARK_") {
+            let mut words = rest.split_whitespace();
+            if let (Some(name), Some(value)) = (words.next(), words.next()) {
+                rust += &format!("pub const MARK_{name}: u8 = {value};\n");
+            }
+        } else if line.starts_with("enum ") && line.ends_with('{') {
+            next = Some(0u8);
+        } else if line.starts_with('}') {
+            next = None;
+        } else if let Some(value) = &mut next {
+            let item = line.split(',').next().unwrap_or_default();
+            let mut sides = item.split('=').map(str::trim);
+            let name = sides.next().unwrap_or_default();
+            if let Some(explicit) = sides.next().and_then(|number| number.parse().ok()) {
+                *value = explicit;
+            }
+            if name.chars().all(|c| c.is_ascii_uppercase() || c == '_') && !name.is_empty() {
+                rust += &format!("pub const {name}: u8 = {value};\n");
+                *value += 1;
+            }
+        }
+    }
+    fs::write(to, rust)
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* SO_LOG by the program itself, the mark in the SYN, and connections that are already open. */
+#ifndef SOCKSCOPE_ACTIVATE_H
+#define SOCKSCOPE_ACTIVATE_H
+
+#define SOL_SOCKSCOPE 0x5350
+#define SO_LOG 1
+#define SOL_SOCKET 1
+#define SOL_TCP 6
+
+static __always_inline void note_option(struct bpf_sockopt *ctx)
+{
+	__u8 *value = ctx->optval;
+	struct event *e;
+
+	if ((ctx->level != SOL_SOCKET && ctx->level != SOL_TCP) || ctx->optlen < 4)
+		return;
+	if (value + 4 > (__u8 *)ctx->optval_end)
+		return;
+	e = reserve_event(EVENT_OPTION);
+	if (!e)
+		return;
+	e->socket = (__u64)ctx->sk;
+	e->level = ctx->level;
+	e->option = ctx->optname;
+	e->value = *(__u32 *)value;
+	name_task(e);
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline bool asks_to_log(struct bpf_sockopt *ctx)
+{
+	__u8 *value = ctx->optval;
+
+	return ctx->optlen >= 4 && value + 4 <= (__u8 *)ctx->optval_end && *(__u32 *)value;
+}
+
+/* A kernel without sockscope answers SO_LOG with ENOPROTOOPT; this program takes it. */
+SEC("cgroup/setsockopt")
+int so_log(struct bpf_sockopt *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct mark *mark;
+	struct sock *full;
+	struct tuple t;
+	struct key k;
+	__u64 address;
+	__u8 one = 1;
+
+	if (ctx->level != SOL_SOCKSCOPE) {
+		note_option(ctx);
+		return 1;
+	}
+	if (ctx->optname != SO_LOG || !sk)
+		return 1;
+	if (!asks_to_log(ctx)) {
+		bpf_sk_storage_delete(&marked, sk);
+		ctx->optlen = -1;
+		return 1;
+	}
+	mark = bpf_sk_storage_get(&marked, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (mark)
+		mark->logged = 1;
+	address = (__u64)sk;
+	full = KERNEL_CAST(sock, address);
+	if (full->sk_protocol == IPPROTO_TCP) {
+		if (full->__sk_common.skc_state == TCP_LISTEN) {
+			bpf_map_update_elem(&listeners, &address, &one, BPF_ANY);
+		} else if (full->__sk_common.skc_state == TCP_ESTABLISHED &&
+			   tuple_of_sock(full, IPPROTO_TCP, &t)) {
+			make_key(&t, &k);
+			if (!find(&k))
+				join_connection(full, &k, &t);
+		}
+	}
+	ctx->optlen = -1;
+	return 1;
+}
+
+/* Connections and listeners that were there before: one pass over all open files. */
+SEC("iter/task_file")
+int existing(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct socket *socket;
+	struct sock *sk;
+	struct tuple t;
+	struct key k;
+	__u8 state, one = 1;
+	__u64 address;
+
+	if (!task || !file || !pick.any)
+		return 0;
+	socket = bpf_sock_from_file(file);
+	if (!socket)
+		return 0;
+	sk = KERNEL_CAST(sock, KERNEL_CAST(socket, socket)->sk);
+	if (!sk || sk->sk_protocol != IPPROTO_TCP ||
+	    (sk->__sk_common.skc_family != AF_INET && sk->__sk_common.skc_family != AF_INET6))
+		return 0;
+	if (pick.has_cgroup && !in_picked_cgroup(sk->sk_cgrp_data.cgroup))
+		return 0;
+	if (pick.pids || pick.has_comm) {
+		char comm[16];
+
+		bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
+		if (!process_is_picked(task->tgid, comm))
+			return 0;
+	}
+	state = sk->__sk_common.skc_state;
+	if (state == TCP_LISTEN) {
+		address = (__u64)sk;
+		if (pick.pids || pick.has_comm)
+			bpf_map_update_elem(&listeners, &address, &one, BPF_ANY);
+		return 0;
+	}
+	if (state == TCP_CLOSE || state == TCP_SYN_SENT || state == TCP_NEW_SYN_RECV ||
+	    !tuple_of_sock(sk, IPPROTO_TCP, &t) || !tuple_is_picked(&t))
+		return 0;
+	make_key(&t, &k);
+	join_connection(sk, &k, &t);
+	return 0;
+}
+
+#endif

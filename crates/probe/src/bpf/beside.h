@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Events beside the points: retransmissions, drops, states, call returns, scheduling. */
+#ifndef SOCKSCOPE_BESIDE_H
+#define SOCKSCOPE_BESIDE_H
+
+/* Classes of the trace. */
+#define CLASS_TIMEOUT 1
+#define CLASS_FAST 2
+#define CLASS_TAIL_PROBE 3
+
+static __always_inline struct flow_slot *slot_of_sock(const struct sock *sk, __u32 protocol,
+						      struct key *k)
+{
+	struct tuple t;
+
+	if (!tuple_of_sock(sk, protocol, &t))
+		return NULL;
+	make_key(&t, k);
+	return find(k);
+}
+
+static __always_inline struct raw_record *begin(__u32 flow, __u8 kind, __u64 *stamp)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct record_list *list = this_list();
+	struct raw_record *r;
+
+	if (!list)
+		return NULL;
+	r = reserve(list, kind, stamp);
+	if (!r)
+		return NULL;
+	r->at_ns = now;
+	r->flow = flow;
+	r->seq = r->len = r->ack = r->window = r->thread = r->a = 0;
+	r->kind = kind;
+	r->code = r->tcp_flags = r->marks = 0;
+	r->b = r->c = 0;
+	list->last_ns = now;
+	return r;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(retransmit, const struct sock *sk, const struct sk_buff *skb)
+{
+	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+	struct flow_slot *slot;
+	struct raw_record *r;
+	struct key k;
+	__u32 ca_state;
+	__u64 stamp;
+
+	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
+	if (!slot)
+		return 0;
+	r = begin(flow_of(slot, &k), RAW_RETRANSMIT, &stamp);
+	if (!r)
+		return 0;
+	ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
+	/* struct tcp_skb_cb starts with seq and end_seq. */
+	bpf_probe_read_kernel(&r->seq, 4, (const void *)skb + bpf_core_field_offset(struct sk_buff, cb));
+	r->len = skb->len;
+	if (ca_state == TCP_CA_LOSS)
+		r->code = CLASS_TIMEOUT;
+	else if (tp->tlp_high_seq)
+		r->code = CLASS_TAIL_PROBE;
+	else if (ca_state == TCP_CA_RECOVERY)
+		r->code = CLASS_FAST;
+	else if (tp->inet_conn.icsk_retransmits)
+		r->code = CLASS_TIMEOUT;
+	commit(r, stamp);
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason reason)
+{
+	unsigned char *network = skb->head + skb->network_header;
+	__u16 ethertype = skb->protocol;
+	struct net_device *dev = skb->dev;
+	struct flow_slot *slot;
+	struct raw_record *r;
+	struct packet p = {};
+	struct key k;
+	__u64 stamp;
+	__u32 netns = 0;
+
+	if (ethertype != bpf_htons(ETH_P_IP) && ethertype != bpf_htons(ETH_P_IPV6))
+		return 0;
+	if (dev)
+		netns = KERNEL_CAST(net_device, dev)->nd_net.net->ns.inum;
+	if (!parse(skb, network, 0, netns, &p))
+		return 0;
+	make_key(&p.tuple, &k);
+	slot = find(&k);
+	if (!slot) {
+		/* UDP keeps other things in `dev` once a datagram is queued. */
+		struct task_struct *task = bpf_get_current_task_btf();
+
+		p.tuple.scope = scope_of(task->nsproxy->net_ns->ns.inum, p.protocol,
+					 p.family == AF_INET && is_loopback4(p.tuple.daddr));
+		make_key(&p.tuple, &k);
+		slot = find(&k);
+		if (!slot)
+			return 0;
+	}
+	r = begin(flow_of(slot, &k), RAW_DROP, &stamp);
+	if (!r)
+		return 0;
+	r->seq = p.seq;
+	r->len = p.len;
+	r->tcp_flags = p.flags;
+	r->a = reason;
+	r->marks = p.protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0;
+	commit(r, stamp);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_state)
+{
+	struct flow_slot *slot;
+	struct event *e;
+	struct key k;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	if (new_state == TCP_LISTEN) {
+		__u64 address = (__u64)sk;
+		__u8 one = 1;
+
+		if (((pick.pids || pick.has_comm) && current_is_picked()) ||
+		    bpf_sk_storage_get(&marked, (void *)sk, 0, 0))
+			bpf_map_update_elem(&listeners, &address, &one, BPF_ANY);
+		return 0;
+	}
+	if (old_state == TCP_LISTEN) {
+		__u64 address = (__u64)sk;
+
+		bpf_map_delete_elem(&listeners, &address);
+		return 0;
+	}
+	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
+	if (!slot)
+		return 0;
+	if (new_state == TCP_ESTABLISHED)
+		__sync_fetch_and_add(&slot->endpoints, 1);
+	e = reserve_event(EVENT_STATE);
+	if (e) {
+		describe_socket(e, sk, slot, &k);
+		e->old_state = old_state;
+		e->new_state = new_state;
+		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	}
+	if (new_state == TCP_CLOSE &&
+	    (slot->endpoints <= 1 || __sync_fetch_and_add(&slot->endpoints, -1) <= 1))
+		slot->connection = 0;
+	return 0;
+}
+
+static __always_inline int call_return(const struct sock *sk, int ret, __u8 kind)
+{
+	struct flow_slot *slot;
+	struct raw_record *r;
+	struct key k;
+	__u64 stamp;
+
+	if (sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
+	if (!slot)
+		return 0;
+	r = begin(flow_of(slot, &k) ^ (kind == RAW_READ_RETURN), kind, &stamp);
+	if (!r)
+		return 0;
+	r->seq = kind == RAW_WRITE_RETURN ? KERNEL_CAST(tcp_sock, sk)->write_seq :
+					    KERNEL_CAST(tcp_sock, sk)->copied_seq;
+	r->len = ret < 0 ? 0 : ret;
+	r->code = ret < 0 ? -ret : 0;
+	r->thread = (__u32)bpf_get_current_pid_tgid();
+	commit(r, stamp);
+	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(write_return, struct sock *sk, int ret, int flags)
+{
+	return call_return(sk, ret, RAW_WRITE_RETURN);
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(read_return, struct sock *sk, int ret, int flags)
+{
+	return call_return(sk, ret, RAW_READ_RETURN);
+}
+
+#endif

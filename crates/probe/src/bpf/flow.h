@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which logged connection, if any, a packet or a socket belongs to.
+ *
+ * Both directions and both ends of a connection on this host share one slot: its key is the
+ * address pair in a fixed order. IPv6 addresses are folded to 32 bits each; ports, protocol and
+ * the other address must agree too. On loopback addresses the network namespace is part of the
+ * key; elsewhere it must not be, since the two ends may live in different ones.
+ */
+#ifndef SOCKSCOPE_FLOW_H
+#define SOCKSCOPE_FLOW_H
+
+struct tuple {
+	__u32 saddr; /* folded, as on the wire */
+	__u32 daddr;
+	__u16 sport; /* host order */
+	__u16 dport;
+	__u32 scope; /* netns inode for loopback addresses and the protocol in the top byte */
+};
+
+struct key {
+	__u64 key1;
+	__u64 key2;
+	__u32 source_is_low;
+};
+
+static __always_inline __u32 fold6(const __u32 a[4])
+{
+	__u32 h = a[0] * 0x9e3779b1U;
+
+	h = (h ^ a[1]) * 0x85ebca6bU;
+	h = (h ^ a[2]) * 0xc2b2ae35U;
+	return h ^ (h >> 15) ^ a[3];
+}
+
+static __always_inline bool is_loopback4(__u32 addr)
+{
+	return (addr & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
+}
+
+static __always_inline bool is_loopback6(const __u32 a[4])
+{
+	return !a[0] && !a[1] && !a[2] && a[3] == bpf_htonl(1);
+}
+
+static __always_inline bool is_mapped6(const __u32 a[4])
+{
+	return !a[0] && !a[1] && a[2] == bpf_htonl(0xffff);
+}
+
+static __always_inline __u32 scope_of(__u32 netns, __u32 protocol, bool loopback)
+{
+	return (loopback ? netns & 0xffffff : 0) | protocol << 24;
+}
+
+static __always_inline void make_key(const struct tuple *t, struct key *k)
+{
+	__u64 source = (__u64)t->saddr << 16 | t->sport;
+	__u64 dest = (__u64)t->daddr << 16 | t->dport;
+	__u64 low = source < dest ? source : dest;
+	__u64 high = source < dest ? dest : source;
+
+	k->source_is_low = source < dest;
+	k->key1 = low << 16 | (high & 0xffff);
+	k->key2 = (high >> 16) << 32 | t->scope;
+}
+
+static __always_inline __u32 bucket_of(const struct key *k)
+{
+	__u64 h = (k->key1 ^ (k->key2 << 7 | k->key2 >> 57)) * 0x9e3779b97f4a7c15ULL;
+
+	return (__u32)(h >> 40) & (FLOW_BUCKETS - 1);
+}
+
+static __always_inline struct flow_slot *find(const struct key *k)
+{
+	__u32 first = bucket_of(k) * BUCKET_SLOTS;
+
+#pragma unroll
+	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
+		struct flow_slot *slot = &flows[(first + i) & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+
+		if (slot->key1 == k->key1 && slot->key2 == k->key2 && slot->connection &&
+		    slot->connection != SLOT_BUSY)
+			return slot;
+	}
+	return NULL;
+}
+
+/* 0 when the tuple's source is the client, else 1. */
+static __always_inline __u32 direction_of(const struct flow_slot *slot, const struct key *k)
+{
+	return slot->low_is_client ? !k->source_is_low : k->source_is_low;
+}
+
+static __always_inline __u32 flow_of(const struct flow_slot *slot, const struct key *k)
+{
+	return slot->connection * 2 + direction_of(slot, k);
+}
+
+static __always_inline struct flow_slot *take_slot(const struct key *k)
+{
+	__u32 first = bucket_of(k) * BUCKET_SLOTS;
+
+	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
+		struct flow_slot *slot = &flows[(first + i) & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+
+		if (!__sync_val_compare_and_swap(&slot->connection, 0, SLOT_BUSY))
+			return slot;
+	}
+	/* All four are in use: a datagram flow has no end that could be seen, so one gives way. */
+	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
+		struct flow_slot *slot = &flows[(first + i) & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+		__u32 connection = slot->connection;
+
+		if ((__u32)slot->key2 >> 24 == IPPROTO_UDP && connection != SLOT_BUSY &&
+		    __sync_val_compare_and_swap(&slot->connection, connection, SLOT_BUSY) == connection)
+			return slot;
+	}
+	__sync_fetch_and_add(&flow_table_full, 1);
+	return NULL;
+}
+
+/* The tuple of what `sk` sends. False for a socket that is not a connected inet socket. */
+static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol, struct tuple *t)
+{
+	__u16 family = sk->__sk_common.skc_family;
+	bool loopback;
+
+	t->sport = sk->__sk_common.skc_num;
+	t->dport = bpf_ntohs(sk->__sk_common.skc_dport);
+	if (family == AF_INET6) {
+		__u32 daddr[4], saddr[4];
+
+		daddr[0] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[0];
+		daddr[1] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[1];
+		daddr[2] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2];
+		daddr[3] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3];
+		if (!is_mapped6(daddr)) {
+			saddr[0] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[0];
+			saddr[1] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[1];
+			saddr[2] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[2];
+			saddr[3] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[3];
+			t->saddr = fold6(saddr);
+			t->daddr = fold6(daddr);
+			loopback = is_loopback6(daddr);
+			t->scope = scope_of(loopback ? sk->__sk_common.skc_net.net->ns.inum : 0,
+					    protocol, loopback);
+			return true;
+		}
+	} else if (family != AF_INET) {
+		return false;
+	}
+	t->saddr = sk->__sk_common.skc_rcv_saddr;
+	t->daddr = sk->__sk_common.skc_daddr;
+	loopback = is_loopback4(t->daddr);
+	t->scope = scope_of(loopback ? sk->__sk_common.skc_net.net->ns.inum : 0, protocol, loopback);
+	return true;
+}
+
+#endif

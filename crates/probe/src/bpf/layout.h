@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the probes hand to the recorder. This is the one place where these layouts stand: the
+ * loader's Rust types are generated from the BTF of the compiled programs.
+ */
+#ifndef SOCKSCOPE_LAYOUT_H
+#define SOCKSCOPE_LAYOUT_H
+
+/* Kinds of struct raw_record. */
+enum raw_kind {
+	RAW_WRITE = 1,	/* a chunk of a write call is about to be copied in */
+	RAW_QUEUED,	/* a queueing discipline took the packet */
+	RAW_TRANSMIT,	/* the driver is handed the packet */
+	RAW_INPUT,	/* the packet enters the IP input queue */
+	RAW_RECEIVE,	/* IP takes the packet */
+	RAW_READY,	/* data is in the receive queue */
+	RAW_COPY,	/* data was copied to the reader */
+	RAW_RETRANSMIT, /* TCP decided to send a segment again */
+	RAW_DROP,	/* the kernel dropped the packet */
+	RAW_WRITE_RETURN, /* a send call returned */
+	RAW_READ_RETURN,  /* a receive call returned */
+	RAW_CONGESTION,	  /* slow-start threshold or congestion state changed */
+	RAW_KINDS,
+};
+
+/* Marks of struct raw_record. */
+#define RAW_MARK_UDP 1
+#define RAW_MARK_WAITED_FOR 2
+#define RAW_MARK_AGGREGATED 4
+#define RAW_MARK_LOOPBACK 8
+#define RAW_MARK_RETRANSMITTED 16
+#define RAW_MARK_ROOM 32
+
+/*
+ * One hit of one probe: a cache line. `stamp` is the record's number in its list plus one and is
+ * written last, so that the reader knows a finished record.
+ */
+struct raw_record {
+	__u64 stamp;
+	__u64 at_ns;	/* CLOCK_MONOTONIC */
+	__u32 flow;	/* 2 * connection + direction */
+	__u32 seq;	/* TCP sequence number, of the first byte or as the kind says */
+	__u32 len;	/* bytes of payload */
+	__u32 ack;	/* acknowledgment number of the header */
+	__u32 window;	/* window field of the header, not scaled */
+	__u32 thread;	/* task id; 0 in interrupt context */
+	__u8 kind;
+	__u8 code;	/* hold reason, retransmission class, drop point or errno */
+	__u8 tcp_flags;
+	__u8 marks;
+	__u32 a;	/* RAW_TRANSMIT, RAW_QUEUED: nanoseconds since TCP took the segment */
+	__u64 b;	/* TRANSMIT: congestion window | packets in flight << 32; COPY: run delay */
+	__u64 c;	/* TRANSMIT: send window | smoothed RTT in us << 32; COPY: last arrival */
+};
+
+/* Records of one CPU. The probes move `head`, the recorder moves `tail`. */
+#define LIST_RECORDS (1 << 17)
+struct record_list {
+	__u64 head;
+	__u64 last_ns;
+	__u32 udp_flow;
+	__u32 udp_len;
+	__u32 udp_port;
+	__u32 pad;
+	__u64 lost[RAW_KINDS];
+	__u64 pad2[64 - 5 - RAW_KINDS];
+	__u64 tail;
+	__u64 pad3[63];
+	struct raw_record records[LIST_RECORDS];
+};
+
+/* Rare events, through the ring buffer. */
+enum event_kind {
+	EVENT_OPEN = 1,	  /* a connection got its number */
+	EVENT_STATE = 2,  /* TCP state of a logged socket changed */
+	EVENT_OPTION = 3, /* a socket option was set */
+	EVENT_THREAD = 4, /* a thread was first seen on a flow */
+	EVENT_JOIN = 5,	  /* sequence numbers of a connection joined on its way */
+};
+
+struct event {
+	__u64 at_ns;
+	__u64 socket;	/* identity of the socket, for matching events */
+	__u32 kind;
+	__u32 connection;
+	__u32 flow;	/* the flow that the local socket sends, or 0 */
+	__u32 netns;	/* inode number */
+	__u8 client_addr[16];
+	__u8 server_addr[16];
+	__u16 client_port;
+	__u16 server_port;
+	__u8 family;
+	__u8 protocol;
+	__u8 old_state;
+	__u8 new_state;
+	__u32 pid;
+	__u32 thread;
+	char comm[16];
+	__u32 level;
+	__u32 option;
+	__u32 value;
+	__u32 userlocks;
+	__u32 sndbuf;
+	__u32 rcvbuf;
+	__u32 snd_seq;	/* JOIN: sequence number of snd_una; STATE: write_seq */
+	__u32 rcv_seq;	/* JOIN: rcv_nxt */
+	__u64 snd_offset; /* JOIN: position of snd_seq in its stream */
+	__u64 rcv_offset; /* JOIN: position of rcv_seq */
+	__u32 copied_seq; /* JOIN: what the reader has had */
+	__u16 mss;
+	__u8 snd_wscale; /* shift of windows that the peer offers */
+	__u8 rcv_wscale; /* shift of windows that this socket offers */
+};
+
+#endif

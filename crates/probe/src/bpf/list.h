@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Appending to this CPU's list. A hit may be interrupted by another on the same CPU (task by
+ * softirq by hardirq), so the place is taken with an atomic add, and the stamp is written last.
+ */
+#ifndef SOCKSCOPE_LIST_H
+#define SOCKSCOPE_LIST_H
+
+/* Places kept free, so that hits nested in one another cannot overrun the reader. */
+#define NESTING_MAX 64
+
+#define barrier() asm volatile("" ::: "memory")
+
+static __always_inline struct record_list *this_list(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&lists, &cpu);
+}
+
+/* A place for a record of `kind`, or NULL: then it is counted as lost. */
+static __always_inline struct raw_record *reserve(struct record_list *list, __u8 kind, __u64 *stamp)
+{
+	__u64 head = *(volatile __u64 *)&list->head;
+
+	if (head - *(volatile __u64 *)&list->tail >= LIST_RECORDS - NESTING_MAX) {
+		__sync_fetch_and_add(&list->lost[kind & 15], 1);
+		return NULL;
+	}
+	head = __sync_fetch_and_add(&list->head, 1);
+	*stamp = head + 1;
+	return &list->records[head & (LIST_RECORDS - 1)];
+}
+
+static __always_inline void commit(struct raw_record *record, __u64 stamp)
+{
+	barrier();
+	*(volatile __u64 *)&record->stamp = stamp;
+}
+
+#endif

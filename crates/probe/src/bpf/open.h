@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A connection gets its number, and the recorder learns its addresses. */
+#ifndef SOCKSCOPE_OPEN_H
+#define SOCKSCOPE_OPEN_H
+
+static __always_inline struct event *reserve_event(__u32 kind)
+{
+	struct event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+
+	if (!e) {
+		__sync_fetch_and_add(&events_lost, 1);
+		return NULL;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->at_ns = bpf_ktime_get_ns();
+	e->kind = kind;
+	return e;
+}
+
+static __always_inline void address4(__u8 to[16], __u32 addr)
+{
+	__builtin_memcpy(to, &addr, 4);
+}
+
+static __always_inline void name_task(struct event *e)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+
+	e->pid = id >> 32;
+	e->thread = (__u32)id;
+	bpf_get_current_comm(e->comm, sizeof(e->comm));
+}
+
+/* Takes a slot for the tuple; its source is the client when `source_is_client`. */
+static __always_inline struct flow_slot *open_slot(const struct key *k, bool source_is_client,
+						   __u32 isn)
+{
+	struct flow_slot *slot = take_slot(k);
+
+	if (!slot)
+		return NULL;
+	slot->key1 = k->key1;
+	slot->key2 = k->key2;
+	slot->low_is_client = source_is_client ? k->source_is_low : !k->source_is_low;
+	slot->endpoints = 0;
+	slot->isn = isn;
+	slot->writer[0] = slot->writer[1] = 0;
+	slot->reader[0] = slot->reader[1] = 0;
+	slot->ssthresh[0] = slot->ssthresh[1] = 0;
+	slot->ca_state[0] = slot->ca_state[1] = 0;
+	barrier();
+	slot->connection = (__sync_fetch_and_add(&last_connection, 1) + 1) & 0x7ffffffe ?
+				   last_connection :
+				   1;
+	return slot;
+}
+
+/* Tells the recorder of a connection opened by a packet. */
+static __always_inline void announce_packet(const struct flow_slot *slot, const struct packet *p,
+					    unsigned char *network, bool source_is_client,
+					    __u32 netns)
+{
+	struct event *e = reserve_event(EVENT_OPEN);
+	__u8 *from, *to;
+
+	if (!e)
+		return;
+	e->connection = slot->connection;
+	e->netns = netns;
+	e->family = p->family;
+	e->protocol = p->protocol;
+	e->client_port = source_is_client ? p->tuple.sport : p->tuple.dport;
+	e->server_port = source_is_client ? p->tuple.dport : p->tuple.sport;
+	from = source_is_client ? e->client_addr : e->server_addr;
+	to = source_is_client ? e->server_addr : e->client_addr;
+	if (p->family == AF_INET) {
+		struct iphdr *ip = KERNEL_CAST(iphdr, network);
+
+		address4(from, ip->saddr);
+		address4(to, ip->daddr);
+	} else {
+		bpf_probe_read_kernel(from, 16, network + 8);
+		bpf_probe_read_kernel(to, 16, network + 24);
+	}
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+/* Fills in what a socket says of itself. */
+static __always_inline void describe_socket(struct event *e, const struct sock *sk,
+					    const struct flow_slot *slot, const struct key *k)
+{
+	e->socket = (__u64)sk;
+	e->connection = slot->connection;
+	e->flow = flow_of(slot, k);
+	e->protocol = sk->sk_protocol;
+	e->netns = sk->__sk_common.skc_net.net->ns.inum;
+	e->sndbuf = sk->sk_sndbuf;
+	e->rcvbuf = sk->sk_rcvbuf;
+	e->userlocks = sk->sk_userlocks;
+	if (sk->sk_protocol == IPPROTO_TCP) {
+		struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+
+		e->mss = tp->mss_cache;
+		e->snd_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.snd_wscale);
+		e->rcv_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
+		e->snd_seq = tp->write_seq;
+		e->rcv_seq = tp->rcv_nxt;
+		e->copied_seq = tp->copied_seq;
+	}
+}
+
+static __always_inline void socket_addresses(struct event *e, const struct sock *sk,
+					     bool local_is_client)
+{
+	__u8 *local = local_is_client ? e->client_addr : e->server_addr;
+	__u8 *peer = local_is_client ? e->server_addr : e->client_addr;
+	__u16 sport = sk->__sk_common.skc_num;
+	__u16 dport = bpf_ntohs(sk->__sk_common.skc_dport);
+
+	e->client_port = local_is_client ? sport : dport;
+	e->server_port = local_is_client ? dport : sport;
+	e->family = sk->__sk_common.skc_family;
+	if (e->family == AF_INET6) {
+		struct in6_addr addr;
+
+		bpf_probe_read_kernel(&addr, 16, &sk->__sk_common.skc_v6_rcv_saddr);
+		__builtin_memcpy(local, &addr, 16);
+		bpf_probe_read_kernel(&addr, 16, &sk->__sk_common.skc_v6_daddr);
+		__builtin_memcpy(peer, &addr, 16);
+	} else {
+		address4(local, sk->__sk_common.skc_rcv_saddr);
+		address4(peer, sk->__sk_common.skc_daddr);
+	}
+}
+
+/*
+ * Joins a TCP connection that is already open: positions come from the socket's own 64-bit
+ * counters (RFC 4898 tcpEStatsAppHCThruOctetsAcked and ...Received). Which side opened it is not
+ * known any more; the lower port is taken for the server's.
+ */
+static __always_inline void join_connection(const struct sock *sk, const struct key *k,
+					    const struct tuple *t)
+{
+	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+	struct flow_slot *slot = find(k);
+	bool local_is_client = t->sport >= t->dport;
+	struct event *e;
+	__u64 acked = tp->bytes_acked;
+
+	if (slot) {
+		slot->endpoints++;
+		return;
+	}
+	slot = open_slot(k, local_is_client, 0);
+	if (!slot)
+		return;
+	slot->endpoints = 1;
+	e = reserve_event(EVENT_JOIN);
+	if (!e)
+		return;
+	describe_socket(e, sk, slot, k);
+	socket_addresses(e, sk, local_is_client);
+	e->new_state = sk->__sk_common.skc_state;
+	e->snd_seq = tp->snd_una;
+	e->snd_offset = acked ? acked - 1 : 0; /* the SYN counts as one there */
+	e->rcv_offset = tp->bytes_received;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+#endif

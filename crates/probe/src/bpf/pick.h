@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Which connections are logged, decided once: when a connection opens or its mark is set. */
+#ifndef SOCKSCOPE_PICK_H
+#define SOCKSCOPE_PICK_H
+
+static __always_inline bool in_picked_cgroup(struct cgroup *cgroup)
+{
+	struct cgroup *ancestor;
+	__u32 level = pick.cgroup_level & 63;
+
+	if (!cgroup || cgroup->level < (int)level)
+		return false;
+	if (cgroup->level == (int)level)
+		return cgroup->kn->id == pick.cgroup_id;
+	/* A program of its own may sit below: look at the ancestor on the picked level. */
+	bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
+			      (const void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors) +
+				      level * sizeof(void *));
+	cgroup = KERNEL_CAST(cgroup, ancestor);
+	return cgroup->kn->id == pick.cgroup_id;
+}
+
+static __always_inline bool port_is_picked(__u16 port)
+{
+	for (__u32 i = 0; i < MAX_PORTS; i++)
+		if (i < pick.ports && pick.port[i] == port)
+			return true;
+	return false;
+}
+
+static __always_inline bool address_is_picked(__u32 address)
+{
+	for (__u32 i = 0; i < MAX_ADDRESSES; i++)
+		if (i < pick.addresses && pick.address[i] == address)
+			return true;
+	return false;
+}
+
+static __always_inline bool process_is_picked(__u32 tgid, const char comm[16])
+{
+	bool found = !pick.pids;
+
+	for (__u32 i = 0; i < MAX_PIDS; i++)
+		if (i < pick.pids && pick.pid[i] == tgid)
+			found = true;
+	if (!found)
+		return false;
+	if (pick.has_comm) {
+		for (__u32 i = 0; i < 16; i++) {
+			if (pick.comm[i] != comm[i])
+				return false;
+			if (!comm[i])
+				break;
+		}
+	}
+	return true;
+}
+
+static __always_inline bool current_is_picked(void)
+{
+	char comm[16] = {};
+
+	if (pick.has_comm)
+		bpf_get_current_comm(comm, sizeof(comm));
+	return process_is_picked(bpf_get_current_pid_tgid() >> 32, comm);
+}
+
+static __always_inline bool tuple_is_picked(const struct tuple *t)
+{
+	if (pick.ports && !port_is_picked(t->sport) && !port_is_picked(t->dport))
+		return false;
+	if (pick.addresses && !address_is_picked(t->saddr) && !address_is_picked(t->daddr))
+		return false;
+	return true;
+}
+
+/* A socket whose own user is the current task, or anything that the pick decides without one. */
+static __always_inline bool is_picked(struct cgroup *cgroup, const struct tuple *t, bool in_process)
+{
+	if (!pick.any || !tuple_is_picked(t))
+		return false;
+	if (pick.has_cgroup && !in_picked_cgroup(cgroup))
+		return false;
+	if (pick.pids || pick.has_comm)
+		return in_process && current_is_picked();
+	return true;
+}
+
+static __always_inline bool listener_is_marked(const void *listener)
+{
+	__u64 key = (__u64)listener;
+
+	return bpf_map_lookup_elem(&listeners, &key) != NULL;
+}
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Points 5 to 8: from the driver to the read call. */
+#ifndef SOCKSCOPE_RECEIVE_H
+#define SOCKSCOPE_RECEIVE_H
+
+/* TCP option kind 253 with ExID 0x5350 (RFC 6994) in the SYN asks the receiver to log. */
+#define IN_BAND_KIND 253
+#define IN_BAND_EXID 0x5350
+#define OPTIONS_MAX 40
+
+static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct packet *p)
+{
+	__u8 options[OPTIONS_MAX] = {};
+	unsigned char *tcp = skb->head + p->header;
+	struct tcphdr *header = KERNEL_CAST(tcphdr, tcp);
+	__u32 size = ((header->offset_flags & 0xf0) >> 2) - 20;
+	__u32 at = 0;
+
+	if (!size || size > OPTIONS_MAX)
+		return false;
+	if (bpf_probe_read_kernel(options, size, tcp + 20))
+		return false;
+	for (int i = 0; i < OPTIONS_MAX / 2; i++) {
+		__u8 kind, len;
+
+		if (at + 3 >= OPTIONS_MAX || at >= size)
+			return false;
+		kind = options[at];
+		if (!kind)
+			return false;
+		if (kind == 1) {
+			at++;
+			continue;
+		}
+		len = options[at + 1];
+		if (kind == IN_BAND_KIND && len == 4 && options[at + 2] == IN_BAND_EXID >> 8 &&
+		    options[at + 3] == (IN_BAND_EXID & 0xff))
+			return true;
+		if (len < 2)
+			return false;
+		at += len;
+	}
+	return false;
+}
+
+/* A SYN or first datagram that comes in: picked by port or address, or asking for it itself? */
+static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct packet *p,
+						  unsigned char *network, __u32 netns)
+{
+	bool picked = pick.any && !pick.has_cgroup && !pick.pids && !pick.has_comm &&
+		      tuple_is_picked(&p->tuple);
+	bool source_is_client = p->protocol == IPPROTO_UDP || (p->flags & 0x12) == 0x02;
+	struct flow_slot *slot;
+	struct key k;
+
+	if (!picked && pick.in_band && p->protocol == IPPROTO_TCP && source_is_client)
+		picked = asks_in_band(skb, p);
+	if (!picked)
+		return NULL;
+	make_key(&p->tuple, &k);
+	slot = open_slot(&k, source_is_client, p->seq);
+	if (!slot)
+		return NULL;
+	if (p->protocol == IPPROTO_UDP)
+		udp_seen = 1;
+	announce_packet(slot, p, network, source_is_client, netns);
+	return slot;
+}
+
+static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
+{
+	unsigned char *network = skb->data;
+	struct net_device *dev = skb->dev;
+	__u32 netns = dev->nd_net.net->ns.inum;
+	struct record_list *list;
+	struct flow_slot *slot;
+	struct raw_record *r;
+	struct packet p = {};
+	struct key k;
+	__u64 now, stamp;
+
+	if (!parse(skb, network, skb->len, netns, &p))
+		return 0;
+	make_key(&p.tuple, &k);
+	slot = find(&k);
+	if (slot && begins_anew(slot, &p)) {
+		slot->connection = 0;
+		slot = NULL;
+	}
+	if (!slot) {
+		if (p.protocol == IPPROTO_TCP && !(p.flags & 0x02))
+			return 0;
+		slot = open_incoming(skb, &p, network, netns);
+		if (!slot)
+			return 0;
+	}
+	now = bpf_ktime_get_ns();
+	list = this_list();
+	if (!list)
+		return 0;
+	r = reserve(list, kind, &stamp);
+	if (!r)
+		return 0;
+	r->at_ns = now;
+	r->flow = flow_of(slot, &k);
+	r->seq = p.seq;
+	r->len = p.len;
+	r->ack = p.ack;
+	r->window = p.window;
+	r->thread = 0;
+	r->kind = kind;
+	r->code = 0;
+	r->tcp_flags = p.flags;
+	r->marks = (p.protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0) |
+		   (dev->flags & IFF_LOOPBACK ? RAW_MARK_LOOPBACK : 0);
+	list->last_ns = now;
+	if (p.protocol == IPPROTO_UDP && kind == RAW_RECEIVE) {
+		list->udp_flow = r->flow;
+		list->udp_len = p.len;
+		list->udp_port = p.tuple.dport;
+	}
+	commit(r, stamp);
+	return 0;
+}
+
+SEC("tp_btf/netif_rx")
+int BPF_PROG(point5_rx, struct sk_buff *skb)
+{
+	return incoming(skb, RAW_INPUT);
+}
+
+SEC("tp_btf/napi_gro_receive_entry")
+int BPF_PROG(point5_gro, struct sk_buff *skb)
+{
+	return incoming(skb, RAW_INPUT);
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(point6, struct sk_buff *skb)
+{
+	return incoming(skb, RAW_RECEIVE);
+}
+
+/*
+ * Whether a thread is blocked on this socket now: one sleeps in a receive call or in poll() (its
+ * wait entry has a private pointer), or the entry is epoll's and one sleeps in epoll_wait().
+ */
+static __always_inline bool is_waited_for(const struct sock *sk)
+{
+	struct socket_wq *wq = sk->sk_wq;
+	struct wait_queue_entry *entry;
+	struct eppoll_entry *poll;
+	struct eventpoll *ep;
+	void *head, *first;
+
+	if (!wq)
+		return false;
+	head = (void *)wq + bpf_core_field_offset(struct socket_wq, wait.head);
+	first = KERNEL_CAST(socket_wq, wq)->wait.head.next;
+	if (!first || first == head)
+		return false;
+	first -= bpf_core_field_offset(struct wait_queue_entry, entry);
+	entry = KERNEL_CAST(wait_queue_entry, first);
+	if (entry->private)
+		return true;
+	first -= bpf_core_field_offset(struct eppoll_entry, wait);
+	poll = KERNEL_CAST(eppoll_entry, first);
+	if ((void *)poll->whead !=
+	    (void *)wq + bpf_core_field_offset(struct socket_wq, wait))
+		return false;
+	ep = KERNEL_CAST(epitem, poll->base)->ep;
+	head = (void *)ep + bpf_core_field_offset(struct eventpoll, wq.head);
+	return (void *)KERNEL_CAST(eventpoll, ep)->wq.head.next != head;
+}
+
+/* Data is in the receive queue, up to rcv_nxt; the reader is woken right after this. */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(point7, const struct sock *sk)
+{
+	__u16 protocol = sk->sk_protocol;
+	struct record_list *list;
+	struct flow_slot *slot;
+	struct raw_record *r;
+	struct tuple t;
+	struct key k;
+	__u64 now, stamp;
+	__u32 flow, seq = 0, len = 0;
+
+	if (protocol == IPPROTO_TCP) {
+		if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
+			return 0;
+		make_key(&t, &k);
+		slot = find(&k);
+		if (!slot)
+			return 0;
+		list = this_list();
+		if (!list)
+			return 0;
+		flow = flow_of(slot, &k) ^ 1;
+		seq = KERNEL_CAST(tcp_sock, sk)->rcv_nxt;
+	} else if (protocol == IPPROTO_UDP) {
+		list = this_list();
+		if (!list || !list->udp_flow || list->udp_port != sk->__sk_common.skc_num)
+			return 0;
+		flow = list->udp_flow;
+		len = list->udp_len;
+		list->udp_flow = 0;
+	} else {
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	r = reserve(list, RAW_READY, &stamp);
+	if (!r)
+		return 0;
+	r->at_ns = now;
+	r->flow = flow;
+	r->seq = seq;
+	r->len = len;
+	r->thread = 0;
+	r->kind = RAW_READY;
+	r->code = 0;
+	r->tcp_flags = 0;
+	r->marks = (protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0) |
+		   (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0);
+	list->last_ns = now;
+	commit(r, stamp);
+	return 0;
+}
+
+static __always_inline void describe_reader(struct raw_record *r)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	r->thread = task->pid;
+	r->b = task->sched_info.run_delay;
+	r->c = task->sched_info.last_arrival;
+}
+
+/* Fires after each piece that a receive call copied, copied_seq already moved. */
+SEC("tp_btf/tcp_rcv_space_adjust")
+int BPF_PROG(point8_tcp, struct sock *sk)
+{
+	struct record_list *list;
+	struct flow_slot *slot;
+	struct raw_record *r;
+	struct tuple t;
+	struct key k;
+	__u64 now, stamp;
+	__u32 direction;
+
+	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
+		return 0;
+	make_key(&t, &k);
+	slot = find(&k);
+	if (!slot)
+		return 0;
+	now = bpf_ktime_get_ns();
+	list = this_list();
+	if (!list)
+		return 0;
+	direction = !direction_of(slot, &k);
+	r = reserve(list, RAW_COPY, &stamp);
+	if (!r)
+		return 0;
+	r->at_ns = now;
+	r->flow = slot->connection * 2 + direction;
+	r->seq = KERNEL_CAST(tcp_sock, sk)->copied_seq;
+	r->len = 0;
+	r->kind = RAW_COPY;
+	r->code = r->tcp_flags = r->marks = 0;
+	describe_reader(r);
+	list->last_ns = now;
+	if (slot->reader[direction & 1] != r->thread)
+		note_thread(&slot->reader[direction & 1], r->flow ^ 1, r->thread);
+	commit(r, stamp);
+	return 0;
+}
+
+/* A datagram is copied to the reader. Attached only while datagrams are logged. */
+SEC("tp_btf/skb_copy_datagram_iovec")
+int BPF_PROG(point8_udp, struct sk_buff *skb, int len)
+{
+	unsigned char *network = skb->head + skb->network_header;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct record_list *list;
+	struct flow_slot *slot;
+	struct raw_record *r;
+	struct packet p = {};
+	struct key k;
+	__u64 now, stamp;
+	__u32 direction;
+
+	if (!parse(skb, network, 0, task->nsproxy->net_ns->ns.inum, &p) ||
+	    p.protocol != IPPROTO_UDP)
+		return 0;
+	make_key(&p.tuple, &k);
+	slot = find(&k);
+	if (!slot)
+		return 0;
+	now = bpf_ktime_get_ns();
+	list = this_list();
+	if (!list)
+		return 0;
+	direction = direction_of(slot, &k);
+	r = reserve(list, RAW_COPY, &stamp);
+	if (!r)
+		return 0;
+	r->at_ns = now;
+	r->flow = slot->connection * 2 + direction;
+	r->seq = 0;
+	r->len = p.len;
+	r->kind = RAW_COPY;
+	r->code = r->tcp_flags = 0;
+	r->marks = RAW_MARK_UDP;
+	describe_reader(r);
+	list->last_ns = now;
+	if (slot->reader[direction & 1] != r->thread)
+		note_thread(&slot->reader[direction & 1], r->flow ^ 1, r->thread);
+	commit(r, stamp);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Points 1 to 4: from the write call to the driver. */
+#ifndef SOCKSCOPE_SEND_H
+#define SOCKSCOPE_SEND_H
+
+static __always_inline void note_thread(__u32 *seen, __u32 flow, __u32 thread)
+{
+	struct event *e;
+
+	if (*seen == thread)
+		return;
+	*seen = thread;
+	e = reserve_event(EVENT_THREAD);
+	if (!e)
+		return;
+	e->flow = flow;
+	name_task(e);
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+/*
+ * Fires before each chunk of a send call is copied into the socket, the chunk's position being
+ * write_seq. Chunks that have to wait for room come back here, so that a position that did not
+ * move means that nothing was taken.
+ */
+SEC("tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
+{
+	struct record_list *list;
+	struct raw_record *r;
+	struct flow_slot *slot;
+	struct tcp_sock *tp;
+	struct tuple t;
+	struct key k;
+	__u64 now, stamp;
+	__u32 left, direction;
+	__s32 room;
+
+	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
+		return 0;
+	make_key(&t, &k);
+	slot = find(&k);
+	if (!slot)
+		return 0;
+	now = bpf_ktime_get_ns();
+	list = this_list();
+	if (!list)
+		return 0;
+	direction = direction_of(slot, &k);
+	r = reserve(list, RAW_WRITE, &stamp);
+	if (!r)
+		return 0;
+	tp = KERNEL_CAST(tcp_sock, sk);
+	left = msg->msg_iter.count;
+	room = sk->sk_sndbuf - sk->sk_wmem_queued;
+	r->at_ns = now;
+	r->flow = slot->connection * 2 + direction;
+	r->seq = tp->write_seq;
+	r->len = left;
+	r->ack = tp->snd_una;
+	r->window = tp->snd_nxt;
+	r->thread = (__u32)bpf_get_current_pid_tgid();
+	r->kind = RAW_WRITE;
+	r->code = hold_reason(sk, tp, tp->snd_nxt, tp->write_seq + left - tp->snd_nxt, 0, false, 0);
+	r->tcp_flags = 0;
+	r->marks = room > 0 && left <= (__u32)room / 2 ? RAW_MARK_ROOM : 0;
+	r->a = 0;
+	list->last_ns = now;
+	if (slot->writer[direction & 1] != r->thread)
+		note_thread(&slot->writer[direction & 1], r->flow, r->thread);
+	commit(r, stamp);
+	return 0;
+}
+
+/* An outgoing SYN, SYN-ACK or first datagram of a connection without a slot: is it picked? */
+static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct packet *p,
+						  unsigned char *network, __u32 netns)
+{
+	struct sock *sk = skb->sk;
+	bool source_is_client = true;
+	struct cgroup *cgroup;
+	bool picked = false;
+	struct flow_slot *slot;
+	struct key k;
+
+	if (!sk)
+		return NULL;
+	make_key(&p->tuple, &k);
+	if (sk->__sk_common.skc_state == TCP_NEW_SYN_RECV) {
+		struct sock *listener = sk->__sk_common.skc_listener;
+
+		source_is_client = false;
+		if (listener) {
+			listener = KERNEL_CAST(sock, listener);
+			picked = listener_is_marked(listener) ||
+				 is_picked(listener->sk_cgrp_data.cgroup, &p->tuple, false);
+		}
+	} else if (sk->__sk_common.skc_state != TCP_TIME_WAIT) {
+		struct sock *full = KERNEL_CAST(sock, sk);
+
+		cgroup = full->sk_cgrp_data.cgroup;
+		picked = is_picked(cgroup, &p->tuple, true) ||
+			 bpf_sk_storage_get(&marked, sk, 0, 0) != NULL;
+	}
+	if (!picked)
+		return NULL;
+	slot = open_slot(&k, source_is_client, p->seq);
+	if (!slot)
+		return NULL;
+	if (p->protocol == IPPROTO_UDP)
+		udp_seen = 1;
+	announce_packet(slot, p, network, source_is_client, netns);
+	return slot;
+}
+
+/* A SYN for a slot that a former connection left behind begins a new one. */
+static __always_inline bool begins_anew(const struct flow_slot *slot, const struct packet *p)
+{
+	return p->protocol == IPPROTO_TCP && (p->flags & 0x12) == 0x02 && slot->isn != p->seq;
+}
+
+static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, struct packet *p,
+							  struct key *k, unsigned char *network,
+							  __u32 netns)
+{
+	struct flow_slot *slot;
+
+	make_key(&p->tuple, k);
+	slot = find(k);
+	if (slot && begins_anew(slot, p)) {
+		slot->connection = 0;
+		slot = NULL;
+	}
+	if (!slot && (p->protocol == IPPROTO_UDP || (p->flags & 0x02)))
+		slot = open_outgoing(skb, p, network, netns);
+	return slot;
+}
+
+/* Congestion state that changes rarely has a record of its own. */
+static __always_inline void note_congestion(struct record_list *list, struct flow_slot *slot,
+					    __u32 direction, const struct sock *sk,
+					    const struct tcp_sock *tp, __u64 now)
+{
+	__u32 ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
+	__u32 ssthresh = tp->snd_ssthresh;
+	struct raw_record *r;
+	__u64 stamp;
+
+	direction &= 1;
+	if (slot->ssthresh[direction] == ssthresh && slot->ca_state[direction] == ca_state)
+		return;
+	slot->ssthresh[direction] = ssthresh;
+	slot->ca_state[direction] = ca_state;
+	r = reserve(list, RAW_CONGESTION, &stamp);
+	if (!r)
+		return;
+	r->at_ns = now;
+	r->flow = slot->connection * 2 + direction;
+	r->seq = tp->snd_una;
+	r->len = ssthresh;
+	r->ack = tp->mss_cache;
+	r->window = tp->dsack_dups;
+	r->thread = 0;
+	r->kind = RAW_CONGESTION;
+	r->code = ca_state;
+	r->tcp_flags = r->marks = 0;
+	r->a = sk->sk_sndbuf;
+	r->b = sk->sk_rcvbuf;
+	r->c = sk->sk_userlocks;
+	commit(r, stamp);
+}
+
+/*
+ * The state of the sending socket at this segment. The moment at which TCP took the segment from
+ * the send queue lies between the start of this run of tcp_write_xmit(), which the kernel itself
+ * stamps (tcp_clock_cache), or the last hit on this CPU if that was later, and now.
+ */
+static __always_inline void describe_sender(struct raw_record *r, struct sk_buff *skb,
+					    const struct packet *p, __u64 now, __u64 last_ns)
+{
+	const struct sock *sk = KERNEL_CAST(sock, skb->sk);
+	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+	struct skb_shared_info *shared = KERNEL_CAST(skb_shared_info, skb->head + skb->end);
+	__u32 segments = shared->gso_segs ? shared->gso_segs : 1;
+	__u32 end = p->seq + p->len;
+	bool is_new = !after(tp->snd_nxt, p->seq);
+	__u64 taken = tp->tcp_clock_cache;
+	__u32 mss = tp->mss_cache;
+	__u32 next = is_new ? end : tp->snd_nxt;
+
+	if (taken < last_ns)
+		taken = last_ns;
+	r->a = taken < now && now - taken < 1000000000ULL ? now - taken : 0;
+	if (p->len) {
+		bool small = p->len < mss || p->len % mss;
+
+		if (segments > 1)
+			r->marks |= RAW_MARK_AGGREGATED;
+		if (!is_new)
+			r->marks |= RAW_MARK_RETRANSMITTED;
+		r->code = hold_reason(sk, tp, next, tp->write_seq - next, is_new ? segments : 0,
+				      is_new && small, skb->truesize);
+	}
+	r->b = (__u64)(in_flight(tp) + (is_new && p->len ? segments : 0)) << 32 | tp->snd_cwnd;
+	r->c = (__u64)(tp->srtt_us >> 3) << 32 | tp->snd_wnd;
+}
+
+static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_device *dev)
+{
+	unsigned char *network = skb->head + skb->network_header;
+	__u32 netns = dev->nd_net.net->ns.inum;
+	struct record_list *list;
+	struct flow_slot *slot;
+	struct raw_record *r;
+	struct packet p = {};
+	struct key k;
+	__u64 now, stamp, last_ns;
+	__u32 direction;
+	struct sock *sk;
+	__u8 state;
+
+	if (!parse(skb, network, skb->len - (__u32)(network - skb->data), netns, &p))
+		return 0;
+	slot = slot_of_outgoing(skb, &p, &k, network, netns);
+	if (!slot)
+		return 0;
+	now = bpf_ktime_get_ns();
+	list = this_list();
+	if (!list)
+		return 0;
+	direction = direction_of(slot, &k);
+	last_ns = list->last_ns;
+	r = reserve(list, kind, &stamp);
+	if (!r)
+		return 0;
+	r->at_ns = now;
+	r->flow = slot->connection * 2 + direction;
+	r->seq = p.seq;
+	r->len = p.len;
+	r->ack = p.ack;
+	r->window = p.window;
+	r->thread = 0;
+	r->kind = kind;
+	r->code = 0;
+	r->tcp_flags = p.flags;
+	r->marks = (p.protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0) |
+		   (dev->flags & IFF_LOOPBACK ? RAW_MARK_LOOPBACK : 0);
+	r->a = 0;
+	r->b = r->c = 0;
+	list->last_ns = now;
+	sk = skb->sk;
+	if (sk) {
+		state = sk->__sk_common.skc_state;
+		if (p.protocol == IPPROTO_UDP) {
+			r->thread = (__u32)bpf_get_current_pid_tgid();
+			note_thread(&slot->writer[direction & 1], r->flow, r->thread);
+		} else if (state != TCP_NEW_SYN_RECV && state != TCP_TIME_WAIT &&
+			   state != TCP_LISTEN) {
+			describe_sender(r, skb, &p, now, last_ns);
+			commit(r, stamp);
+			note_congestion(list, slot, direction, KERNEL_CAST(sock, sk),
+					KERNEL_CAST(tcp_sock, sk), now);
+			return 0;
+		}
+	}
+	commit(r, stamp);
+	return 0;
+}
+
+SEC("tp_btf/qdisc_enqueue")
+int BPF_PROG(point3, struct Qdisc *qdisc, const struct netdev_queue *txq, struct sk_buff *skb)
+{
+	return outgoing(skb, RAW_QUEUED, skb->dev);
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(point4, struct sk_buff *skb, struct net_device *dev)
+{
+	return outgoing(skb, RAW_TRANSMIT, dev);
+}
+
+#endif

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The probes of sockscope: one program a hook, typed tracepoints and cgroup programs only.
+ *
+ * A hit reads the clock once, finds the flow in a table shared by all programs and appends one
+ * 64-byte record to this CPU's list, which the recorder has mapped.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
+
+#ifndef NULL
+#define NULL ((void *)0)
+#endif
+
+#include "layout.h"
+#include "state.h"
+#include "list.h"
+#include "flow.h"
+#include "packet.h"
+#include "hold.h"
+#include "pick.h"
+#include "open.h"
+#include "send.h"
+#include "receive.h"
+#include "beside.h"
+#include "activate.h"
+#include "in_band.h"
+#include "measure.h"
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Maps and settings shared by all programs. */
+#ifndef SOCKSCOPE_STATE_H
+#define SOCKSCOPE_STATE_H
+
+#define MAX_CPUS 512
+#define MAX_PORTS 16
+#define MAX_ADDRESSES 8
+#define MAX_PIDS 64
+
+/* What to log. Kinds of picks that are set must all match; values of one kind are alternatives. */
+struct pick {
+	__u64 cgroup_id;
+	__u32 cgroup_level;
+	__u32 has_cgroup;
+	__u32 ports;
+	__u32 addresses;
+	__u32 pids;
+	__u32 has_comm;
+	__u32 in_band;
+	__u32 any; /* no pick at all but marked sockets: 0 */
+	__u16 port[MAX_PORTS];
+	__u32 address[MAX_ADDRESSES]; /* folded */
+	__u32 pid[MAX_PIDS];
+	char comm[16];
+};
+
+/* Settings: read-only once loaded. */
+const volatile struct pick pick = {};
+/* Never written: brings the layout of an event into the generated types. */
+const volatile struct event event_layout = {};
+
+/* Connections. Four slots a bucket; a slot is free while `connection` is 0. */
+#define FLOW_BUCKETS (1 << 14)
+#define BUCKET_SLOTS 4
+#define SLOT_BUSY 0xffffffffU
+
+struct flow_slot {
+	__u64 key1;
+	__u64 key2;
+	__u32 connection;
+	__u32 low_is_client;
+	__u32 endpoints;
+	__u32 isn; /* of the SYN that opened it */
+	__u32 writer[2]; /* last thread seen, by direction */
+	__u32 reader[2];
+	__u32 ssthresh[2];
+	__u32 ca_state[2];
+};
+struct flow_slot flows[FLOW_BUCKETS * BUCKET_SLOTS] SEC(".bss.flows");
+
+/* Counters and the connection number. */
+__u32 last_connection = 0;
+__u64 flow_table_full = 0;
+__u64 events_lost = 0;
+__u64 udp_seen = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* one list a CPU: set by the loader */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct record_list);
+} lists SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} events SEC(".maps");
+
+/* SO_LOG: the mark lives in the socket. */
+struct mark {
+	__u32 logged;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct mark);
+} marked SEC(".maps");
+
+/*
+ * Listening sockets that SO_LOG or a pick by process chose, by address: a SYN-ACK shows its
+ * listener as a bare pointer, which cannot lead to the socket's storage.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u8);
+} listeners SEC(".maps");
+
+#endif

@@ -1,0 +1,238 @@
+//! What is remembered of a connection between two hits.
+
+use std::collections::VecDeque;
+
+use sockscope_record::{Connection, FlowId, Kind, Record, Unwrapper, marks};
+
+/// Packets remembered between two points of a flow, at most; older ones are forgotten.
+const BETWEEN_MAX: usize = 16_384;
+
+pub(super) struct ConnectionState {
+    pub(super) info: Connection,
+    pub(super) flows: [FlowState; 2],
+    /// Identity of the local socket that sends each flow; 0 while none is known.
+    pub(super) sockets: [u64; 2],
+}
+
+impl ConnectionState {
+    pub(super) fn new(info: Connection) -> Self {
+        let flows = [0, 1].map(|direction| FlowState::new(FlowId(info.id.0 * 2 + direction)));
+        Self { info, flows, sockets: [0; 2] }
+    }
+}
+
+/// What is remembered of one direction.
+pub(super) struct FlowState {
+    pub(super) id: FlowId,
+    /// Sequence numbers to positions; `None` until the SYN was seen or the connection joined.
+    pub(super) positions: Option<Unwrapper>,
+    /// Position of the end of the stream, once a FIN showed it.
+    pub(super) end: Option<u64>,
+    /// Shift of the window field in packets that this flow's sender makes (RFC 7323 §2.2).
+    pub(super) window_shift: u8,
+    /// Bytes known to have been written.
+    pub(super) written: Option<u64>,
+    /// A chunk about to be taken from the writer.
+    pub(super) writing: Option<Writing>,
+    /// Segments in a queueing discipline.
+    pub(super) queued: VecDeque<(u64, u64)>,
+    /// Bytes that entered the receive queue.
+    pub(super) ready: Option<u64>,
+    /// The furthest acknowledgment that the receiver made, and when: proof of having received.
+    pub(super) acknowledged: (u64, u64),
+    /// When the last data that a thread waited for arrived; 0 when none did since it last read.
+    pub(super) woken_ns: u64,
+    /// Bytes that the reader has had.
+    pub(super) copied: Option<u64>,
+    pub(super) reader: Reader,
+    pub(super) congestion: Congestion,
+    pub(super) datagrams: Datagrams,
+}
+
+/// A chunk of a write call: `[from, to)` was asked for at `at_ns`, what of it was taken shows later.
+#[derive(Clone, Copy)]
+pub(super) struct Writing {
+    pub(super) at_ns: u64,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) thread: u32,
+    pub(super) hold: u8,
+    pub(super) cpu: u16,
+}
+
+/// The last reader and how long it had waited for a CPU in all its life.
+#[derive(Default)]
+pub(super) struct Reader {
+    thread: u32,
+    run_delay_ns: u64,
+}
+
+impl Reader {
+    /// Time that `thread` waited runnable since its last read here; 0 for a first read.
+    pub(super) fn waited_ns(&mut self, thread: u32, run_delay_ns: u64) -> u64 {
+        let known = self.thread == thread;
+        let waited = if known { run_delay_ns.saturating_sub(self.run_delay_ns) } else { 0 };
+        *self = Self { thread, run_delay_ns };
+        waited
+    }
+}
+
+/// Sender state as last recorded, so that only changes are.
+#[derive(Default)]
+pub(super) struct Congestion {
+    pub(super) cwnd: u32,
+    pub(super) ssthresh: u32,
+    pub(super) ca_state: u8,
+    pub(super) send_window: u32,
+    pub(super) mss: u32,
+    pub(super) duplicates: u32,
+    pub(super) buffers: u64,
+}
+
+/// A datagram on its way.
+#[derive(Clone, Copy)]
+pub(super) struct Datagram {
+    pub(super) offset: u64,
+    pub(super) len: u32,
+    pub(super) number: u64,
+}
+
+/// Datagrams of a flow between two points, each list in order of arrival.
+#[derive(Default)]
+pub(super) struct Datagrams {
+    /// Bytes and datagrams seen to enter, at the first point that saw them.
+    pub(super) bytes: u64,
+    pub(super) count: u64,
+    /// Between points 3 and 4, 4 and 5, 5 and 6, 6 and 7, 7 and 8.
+    pub(super) between: [VecDeque<Datagram>; 5],
+}
+
+impl FlowState {
+    fn new(id: FlowId) -> Self {
+        Self {
+            id,
+            positions: None,
+            end: None,
+            window_shift: 0,
+            written: None,
+            writing: None,
+            queued: VecDeque::new(),
+            ready: None,
+            acknowledged: (0, 0),
+            woken_ns: 0,
+            copied: None,
+            reader: Reader::default(),
+            congestion: Congestion::default(),
+            datagrams: Datagrams::default(),
+        }
+    }
+
+    /// Position of a sequence number, at most the end of the stream.
+    pub(super) fn position(&mut self, sequence: u32) -> Option<u64> {
+        let position = self.positions.as_mut()?.position(sequence);
+        Some(self.end.map_or(position, |end| position.min(end)))
+    }
+
+    /// Sequence numbers start with this SYN, unless they are known already.
+    pub(super) fn begin(&mut self, syn: u32) {
+        if self.positions.is_none() {
+            self.positions = Some(Unwrapper::new(syn.wrapping_add(1)));
+            self.written = Some(0);
+            self.ready = Some(0);
+            self.copied = Some(0);
+        }
+    }
+
+    /// Records that the writer's chunk is in the send queue, as far as `seen` proves.
+    pub(super) fn flush_write(&mut self, seen: u64, out: &mut Vec<Record>) {
+        let Some(mut writing) = self.writing else { return };
+        let to = writing.to.min(seen);
+        let from = writing.from.max(self.written.unwrap_or(writing.from));
+        if to > from {
+            out.push(Record {
+                at_ns: writing.at_ns,
+                offset: from,
+                len: u32::try_from(to - from).unwrap_or(u32::MAX),
+                flow: self.id,
+                kind: Kind::SendEnqueue,
+                thread: writing.thread,
+                code: writing.hold,
+                cpu: writing.cpu,
+                ..Record::default()
+            });
+            self.written = Some(to);
+        }
+        writing.from = writing.from.max(to);
+        self.writing = (writing.from < writing.to).then_some(writing);
+    }
+
+    /// The segment left the queueing discipline; false when it had not been in one.
+    pub(super) fn leave_queue(&mut self, start: u64, end: u64) -> bool {
+        let holds = |&(from, to): &(u64, u64)| from <= start && end <= to;
+        let Some(index) = self.queued.iter().position(holds) else { return false };
+        let (from, to) = self.queued[index];
+        self.queued.drain(..index);
+        if end < to {
+            self.queued[0] = (end.max(from), to);
+        } else {
+            self.queued.pop_front();
+        }
+        true
+    }
+
+    pub(super) fn enter_queue(&mut self, start: u64, end: u64) {
+        if self.queued.len() == BETWEEN_MAX {
+            self.queued.pop_front();
+        }
+        self.queued.push_back((start, end));
+    }
+}
+
+impl Datagrams {
+    /// A datagram that no earlier point announced gets the next position.
+    pub(super) fn announce(&mut self, len: u32) -> Datagram {
+        let datagram = Datagram { offset: self.bytes, len, number: self.count };
+        self.bytes += u64::from(len);
+        self.count += 1;
+        datagram
+    }
+
+    pub(super) fn put(&mut self, gap: usize, datagram: Datagram) {
+        let list = &mut self.between[gap];
+        if list.len() == BETWEEN_MAX {
+            list.pop_front();
+        }
+        list.push_back(datagram);
+    }
+
+    /// The oldest datagram of this length in the gap; older ones of another length got lost.
+    pub(super) fn take(&mut self, gap: usize, len: u32) -> Option<Datagram> {
+        let list = &mut self.between[gap];
+        let index = list.iter().position(|datagram| datagram.len == len)?;
+        list.drain(..index);
+        list.pop_front()
+    }
+
+    /// Removes the newest datagram of this length, latest gap first: the one just dropped. Also
+    /// says after which point.
+    pub(super) fn remove(&mut self, len: u32) -> Option<(Datagram, u8)> {
+        for gap in (0..self.between.len()).rev() {
+            let list = &mut self.between[gap];
+            if let Some(index) = list.iter().rposition(|datagram| datagram.len == len) {
+                return list.remove(index).map(|datagram| (datagram, gap as u8 + 3));
+            }
+        }
+        None
+    }
+}
+
+/// Marks of a segment's record from those of the raw record.
+pub(super) fn segment_marks(raw: u8) -> u8 {
+    use crate::layout::constants::{MARK_AGGREGATED, MARK_LOOPBACK, MARK_RETRANSMITTED};
+    let pairs = [
+        (MARK_AGGREGATED, marks::AGGREGATED),
+        (MARK_LOOPBACK, marks::LOOPBACK),
+        (MARK_RETRANSMITTED, marks::RETRANSMITTED),
+    ];
+    pairs.into_iter().filter(|(from, _)| raw & from != 0).fold(0, |all, (_, to)| all | to)
+}

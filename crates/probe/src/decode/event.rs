@@ -1,0 +1,193 @@
+//! Rare events of the ring buffer: connections open, change state and close, threads appear,
+//! options are set.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use sockscope_record::{
+    Connection, FlowId, Kind, Process, Protocol, Record, Unwrapper,
+};
+
+use super::{Decoder, connection_id};
+use crate::layout::{RawEvent, constants as raw};
+
+const AF_INET6: u8 = 10;
+const IPPROTO_UDP: u8 = 17;
+const TCP_ESTABLISHED: u8 = 1;
+const TCP_CLOSE: u8 = 7;
+/// Sockets whose options are remembered until their connection opens, at most.
+const OPTIONS_MAX: usize = 65_536;
+
+/// An option set on a socket that has no connection yet.
+#[derive(Clone, Copy)]
+pub(super) struct OptionSet {
+    at_ns: u64,
+    thread: u32,
+    level: u32,
+    option: u32,
+    value: u32,
+}
+
+impl Decoder {
+    /// One event.
+    pub(crate) fn event(&mut self, event: &RawEvent) {
+        match event.kind as u8 {
+            raw::EVENT_OPEN => self.opened(event, false),
+            raw::EVENT_JOIN => self.joined(event),
+            raw::EVENT_STATE => self.state_changed(event),
+            raw::EVENT_THREAD => self.thread_seen(event),
+            raw::EVENT_OPTION => self.option_set(event),
+            _ => {}
+        }
+    }
+
+    fn opened(&mut self, event: &RawEvent, preexisting: bool) {
+        self.insert(Connection {
+            id: sockscope_record::ConnectionId(event.connection),
+            protocol: if event.protocol == IPPROTO_UDP { Protocol::Udp } else { Protocol::Tcp },
+            client: address(event.family, event.client_addr, event.client_port),
+            server: address(event.family, event.server_addr, event.server_port),
+            opened_ns: event.at_ns,
+            closed_ns: None,
+            preexisting,
+            both_ends_here: false,
+            processes: Vec::new(),
+        });
+    }
+
+    fn joined(&mut self, event: &RawEvent) {
+        self.opened(event, true);
+        let Some(state) = self.state_mut(event.connection) else { return };
+        let local = (event.flow & 1) as usize;
+        let sends = &mut state.flows[local];
+        sends.positions = Some(Unwrapper::joined_at(event.snd_seq, event.snd_offset));
+        let receives = &mut state.flows[1 - local];
+        let mut positions = Unwrapper::joined_at(event.rcv_seq, event.rcv_offset);
+        receives.copied = Some(positions.position(event.copied_seq));
+        receives.ready = Some(event.rcv_offset);
+        receives.positions = Some(positions);
+        self.note_buffers(event);
+    }
+
+    fn state_changed(&mut self, event: &RawEvent) {
+        let Some(state) = self.state_mut(event.connection) else { return };
+        let local = (event.flow & 1) as usize;
+        if event.new_state == TCP_ESTABLISHED {
+            state.flows[local].window_shift = event.rcv_wscale;
+            state.flows[1 - local].window_shift = event.snd_wscale;
+            state.flows[local].congestion.mss = u32::from(event.mss);
+            state.sockets[local] = event.socket;
+            state.info.both_ends_here = !state.sockets.contains(&0);
+        }
+        if event.new_state == TCP_CLOSE {
+            state.info.closed_ns = Some(event.at_ns);
+            self.closed.push_back((event.at_ns, event.connection));
+        }
+        self.changed.insert(event.connection);
+        self.out.push(Record {
+            at_ns: event.at_ns,
+            flow: FlowId(event.flow),
+            kind: Kind::StateChange,
+            code: event.new_state,
+            extra: u32::from(event.old_state),
+            ..Record::default()
+        });
+        self.note_buffers(event);
+        if let Some(options) = self.options.remove(&event.socket) {
+            for option in options {
+                self.push_option(event, option);
+            }
+        }
+    }
+
+    fn note_buffers(&mut self, event: &RawEvent) {
+        let detail = u64::from(event.rcvbuf) << 32 | u64::from(event.sndbuf);
+        self.out.push(Record {
+            at_ns: event.at_ns,
+            flow: FlowId(event.flow),
+            kind: Kind::SocketBuffers,
+            detail,
+            code: event.userlocks as u8 & 3,
+            ..Record::default()
+        });
+    }
+
+    fn thread_seen(&mut self, event: &RawEvent) {
+        let Some(state) = self.state_mut(connection_id(event.flow).0) else { return };
+        let side = FlowId(event.flow).direction().sender();
+        let bytes: Vec<u8> =
+            event.comm.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
+        let comm = String::from_utf8_lossy(&bytes).into_owned();
+        let process = Process { pid: event.pid, comm, side };
+        let known = &mut state.info.processes;
+        if known.iter().any(|seen| seen.pid == process.pid && seen.side == side) {
+            return;
+        }
+        known.push(process);
+        let at = state.info.id.0;
+        self.changed.insert(at);
+    }
+
+    fn option_set(&mut self, event: &RawEvent) {
+        let option = OptionSet {
+            at_ns: event.at_ns,
+            thread: event.thread,
+            level: event.level,
+            option: event.option,
+            value: event.value,
+        };
+        let owner = self
+            .connections
+            .iter()
+            .rev()
+            .flatten()
+            .take(64)
+            .find_map(|state| {
+                let local = state.sockets.iter().position(|socket| *socket == event.socket)?;
+                Some(state.flows[local].id)
+            });
+        match owner {
+            Some(flow) => {
+                let event = RawEvent { flow: flow.0, ..*event };
+                self.push_option(&event, option);
+            }
+            None if self.options.len() < OPTIONS_MAX => {
+                self.options.entry(event.socket).or_default().push(option);
+            }
+            None => {}
+        }
+    }
+
+    /// `event` says which flow the socket sends and what buffers it has.
+    fn push_option(&mut self, event: &RawEvent, option: OptionSet) {
+        let granted = granted(event, &option);
+        self.out.push(Record {
+            at_ns: option.at_ns,
+            flow: FlowId(event.flow),
+            kind: Kind::SocketOption,
+            detail: u64::from(granted) << 32 | u64::from(option.value),
+            extra: option.level << 16 | option.option & 0xffff,
+            thread: option.thread,
+            ..Record::default()
+        });
+    }
+}
+
+/// What the kernel made of a buffer size; other options are granted as asked.
+fn granted(event: &RawEvent, option: &OptionSet) -> u32 {
+    const SOL_SOCKET: u32 = 1;
+    match (option.level, option.option) {
+        (SOL_SOCKET, 7 | 32) if event.sndbuf > 0 => event.sndbuf,
+        (SOL_SOCKET, 8 | 33) if event.rcvbuf > 0 => event.rcvbuf,
+        _ => option.value,
+    }
+}
+
+fn address(family: u8, bytes: [u8; 16], port: u16) -> SocketAddr {
+    let ip = if family == AF_INET6 {
+        let v6 = Ipv6Addr::from(bytes);
+        v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4)
+    } else {
+        IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]))
+    };
+    SocketAddr::new(ip, port)
+}

@@ -1,0 +1,179 @@
+//! From what a probe hit saw to records: sequence numbers become stream positions, one hit becomes
+//! the points that it stands for, and rare events become what is known of a connection.
+//!
+//! Input is every raw record, merged over the CPUs in time order as far as clocks allow, and the
+//! events of the ring buffer, which never come later than the records that need them. Nothing here
+//! reads a clock or the kernel.
+
+mod connection;
+mod datagram;
+mod event;
+mod segment;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record};
+
+use crate::layout::{RawRecord, constants as raw};
+use connection::{ConnectionState, FlowState};
+
+/// Keeps a closed connection this long, for records that are still on their way.
+const LINGER_NS: u64 = 5_000_000_000;
+
+/// Turns raw records and events into [`Record`]s and [`Connection`]s.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    connections: Vec<Option<Box<ConnectionState>>>,
+    options: HashMap<u64, Vec<event::OptionSet>>,
+    closed: std::collections::VecDeque<(u64, u32)>,
+    changed: BTreeSet<u32>,
+    out: Vec<Record>,
+    /// What to add to the scheduler's clock to get the trace's; `None` until calibrated.
+    scheduler_offset_ns: Option<i64>,
+    unknown: u64,
+}
+
+impl Decoder {
+    /// Records decoded since the last call; the buffer keeps its room.
+    pub(crate) fn records(&mut self) -> &mut Vec<Record> {
+        &mut self.out
+    }
+
+    /// Connections of which something new became known since the last call.
+    pub(crate) fn take_changed(&mut self) -> Vec<Connection> {
+        let ids = std::mem::take(&mut self.changed);
+        ids.into_iter().filter_map(|id| self.state(id).map(|state| state.info.clone())).collect()
+    }
+
+    /// Raw records of connections that were never announced.
+    pub(crate) fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    /// Tells how far the scheduler's clock is from the trace's.
+    pub(crate) fn calibrate(&mut self, scheduler_offset_ns: i64) {
+        self.scheduler_offset_ns = Some(scheduler_offset_ns);
+    }
+
+    /// One hit of a probe.
+    pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
+        let offset = self.scheduler_offset_ns;
+        let slot = self.connections.get_mut((raw.flow / 2) as usize).and_then(Option::as_mut);
+        let Some(state) = slot else {
+            self.unknown += 1;
+            return;
+        };
+        let mut hit = Hit { raw, cpu, out: &mut self.out, scheduler_offset_ns: offset };
+        let direction = (raw.flow & 1) as usize;
+        if raw.marks & raw::MARK_UDP != 0 {
+            datagram::decode(&mut hit, &mut state.flows[direction]);
+        } else {
+            segment::decode(&mut hit, state, direction);
+        }
+    }
+
+    /// Ends the recording: what was still held back becomes records.
+    pub(crate) fn finish(&mut self) {
+        for state in self.connections.iter_mut().flatten() {
+            for flow in &mut state.flows {
+                flow.flush_write(u64::MAX, &mut self.out);
+            }
+        }
+    }
+
+    /// Forgets connections that closed long before `now_ns`.
+    pub(crate) fn expire(&mut self, now_ns: u64) {
+        while let Some((closed_ns, id)) = self.closed.front().copied() {
+            if closed_ns + LINGER_NS > now_ns {
+                break;
+            }
+            self.closed.pop_front();
+            if let Some(slot) = self.connections.get_mut(id as usize) {
+                if let Some(state) = slot {
+                    for flow in &mut state.flows {
+                        flow.flush_write(u64::MAX, &mut self.out);
+                    }
+                }
+                *slot = None;
+            }
+        }
+    }
+
+    fn state(&self, id: u32) -> Option<&ConnectionState> {
+        self.connections.get(id as usize)?.as_deref()
+    }
+
+    fn state_mut(&mut self, id: u32) -> Option<&mut ConnectionState> {
+        self.connections.get_mut(id as usize)?.as_deref_mut()
+    }
+
+    fn insert(&mut self, info: Connection) -> &mut ConnectionState {
+        let id = info.id.0;
+        let index = id as usize;
+        if self.connections.len() <= index {
+            self.connections.resize_with(index + 1, || None);
+        }
+        self.changed.insert(id);
+        self.connections[index].insert(Box::new(ConnectionState::new(info)))
+    }
+}
+
+/// One raw record being decoded.
+struct Hit<'a> {
+    raw: &'a RawRecord,
+    cpu: u16,
+    out: &'a mut Vec<Record>,
+    scheduler_offset_ns: Option<i64>,
+}
+
+impl Hit<'_> {
+    /// A record at the hit's time, on its CPU and flow.
+    fn record(&self, kind: Kind, offset: u64, len: u32) -> Record {
+        Record {
+            at_ns: self.raw.at_ns,
+            offset,
+            len,
+            flow: FlowId(self.raw.flow),
+            kind,
+            cpu: self.cpu,
+            ..Record::default()
+        }
+    }
+
+    /// When the thread of a copy last got its CPU, in the trace's clock; 0 when unknown.
+    fn run_ns(&self) -> u64 {
+        match self.scheduler_offset_ns {
+            Some(offset) if self.raw.c > 0 => {
+                self.raw.c.saturating_add_signed(offset).min(self.raw.at_ns)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The copy to the reader: point 8, and what the scheduler did to the reader before it.
+    fn copied(&mut self, flow: &mut FlowState, offset: u64, len: u32) {
+        let run_ns = self.run_ns();
+        let waited_ns = flow.reader.waited_ns(self.raw.thread, self.raw.b);
+        if flow.woken_ns > 0 && run_ns > flow.woken_ns {
+            let thread = self.raw.thread;
+            let woken = Record { at_ns: flow.woken_ns, thread, ..self.record(Kind::Wakeup, offset, 0) };
+            let run = Record { at_ns: run_ns, thread, ..self.record(Kind::Run, offset, 0) };
+            self.out.extend([woken, run]);
+        }
+        flow.woken_ns = 0;
+        let record = Record {
+            thread: self.raw.thread,
+            detail: run_ns,
+            extra: u32::try_from(waited_ns).unwrap_or(u32::MAX),
+            ..self.record(Kind::ReceiveDequeue, offset, len)
+        };
+        self.out.push(record);
+    }
+}
+
+/// The connection with this number.
+fn connection_id(flow: u32) -> ConnectionId {
+    FlowId(flow).connection()
+}

@@ -1,0 +1,230 @@
+//! TCP: hits to records.
+
+use sockscope_record::{Kind, Record, marks, tcp_flags};
+
+use super::Hit;
+use super::connection::{ConnectionState, FlowState, Writing, segment_marks};
+use crate::layout::constants as raw;
+
+/// A change of the send window by less than an eighth is not recorded.
+const WINDOW_CHANGE_SHIFT: u32 = 3;
+
+pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: usize) {
+    let [first, second] = &mut state.flows;
+    let (flow, reverse) = if direction == 0 { (first, second) } else { (second, first) };
+    match hit.raw.kind {
+        raw::RAW_WRITE => write(hit, flow),
+        raw::RAW_QUEUED | raw::RAW_TRANSMIT | raw::RAW_INPUT | raw::RAW_RECEIVE => {
+            packet(hit, flow, reverse);
+        }
+        raw::RAW_READY => ready(hit, flow),
+        raw::RAW_COPY => copy(hit, flow),
+        raw::RAW_RETRANSMIT => {
+            if let Some(offset) = flow.position(hit.raw.seq) {
+                let record = hit.record(Kind::Retransmit, offset, hit.raw.len);
+                hit.out.push(Record { code: hit.raw.code, ..record });
+            }
+        }
+        raw::RAW_DROP => dropped(hit, flow),
+        raw::RAW_CONGESTION => congestion(hit, flow),
+        raw::RAW_WRITE_RETURN => call_returned(hit, flow, Kind::WriteReturn),
+        raw::RAW_READ_RETURN => call_returned(hit, flow, Kind::ReadReturn),
+        _ => {}
+    }
+}
+
+/// A chunk is about to be taken. The one before it ended where this one begins.
+fn write(hit: &mut Hit<'_>, flow: &mut FlowState) {
+    let Some(from) = flow.position(hit.raw.seq) else { return };
+    let to = from + u64::from(hit.raw.len);
+    let is_same_call =
+        flow.writing.is_some_and(|writing| writing.to == to && writing.thread == hit.raw.thread);
+    flow.flush_write(from, hit.out);
+    if flow.written.is_none_or(|written| written < from) {
+        // Joined on the way, or a record was lost: what is missing stays missing.
+        flow.written = Some(from);
+    }
+    if !is_same_call {
+        let call = hit.record(Kind::WriteCall, from, hit.raw.len);
+        hit.out.push(Record { thread: hit.raw.thread, ..call });
+    }
+    flow.writing = Some(Writing {
+        at_ns: hit.raw.at_ns,
+        from,
+        to,
+        thread: hit.raw.thread,
+        hold: hit.raw.code,
+        cpu: hit.cpu,
+    });
+    if hit.raw.marks & raw::MARK_ROOM != 0 {
+        flow.flush_write(to, hit.out);
+    }
+}
+
+/// A packet at points 3 to 6, which on its way out also shows that TCP took it (point 2).
+fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
+    let is_syn = hit.raw.tcp_flags & tcp_flags::SYN != 0;
+    if is_syn {
+        flow.begin(hit.raw.seq);
+    }
+    let Some(start) = flow.position(hit.raw.seq) else { return };
+    let end = start + u64::from(hit.raw.len);
+    if hit.raw.tcp_flags & tcp_flags::FIN != 0 && flow.end.is_none() {
+        flow.end = Some(end);
+    }
+    let acknowledged = (hit.raw.tcp_flags & tcp_flags::ACK != 0)
+        .then(|| reverse.position(hit.raw.ack))
+        .flatten();
+    let shift = if is_syn { 0 } else { flow.window_shift };
+    let passed = Record {
+        detail: acknowledged.unwrap_or(0),
+        extra: hit.raw.window.checked_shl(u32::from(shift)).unwrap_or(u32::MAX),
+        tcp_flags: hit.raw.tcp_flags,
+        marks: segment_marks(hit.raw.marks),
+        ..hit.record(Kind::InputEnqueue, start, hit.raw.len)
+    };
+    match hit.raw.kind {
+        raw::RAW_INPUT => hit.out.push(passed),
+        raw::RAW_RECEIVE => hit.out.push(Record { kind: Kind::InputDequeue, ..passed }),
+        raw::RAW_QUEUED => {
+            taken(hit, flow, &passed);
+            hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
+            flow.enter_queue(start, end);
+        }
+        _ => transmitted(hit, flow, passed),
+    }
+    if let (Some(position), true) = (acknowledged, is_outgoing(hit.raw.kind))
+        && position > reverse.acknowledged.0
+    {
+        reverse.acknowledged = (position, hit.raw.at_ns);
+    }
+}
+
+fn is_outgoing(kind: u8) -> bool {
+    kind == raw::RAW_QUEUED || kind == raw::RAW_TRANSMIT
+}
+
+/// The driver has it: point 4, and points 2 and 3 too unless a queueing discipline had it before.
+fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
+    let was_queued = flow.leave_queue(passed.offset, passed.end());
+    if was_queued {
+        hit.out.push(Record { kind: Kind::InterfaceDequeue, ..passed });
+        return;
+    }
+    taken(hit, flow, &passed);
+    let passed = Record { marks: passed.marks | marks::NO_QUEUE, ..passed };
+    hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
+    hit.out.push(Record { kind: Kind::InterfaceDequeue, ..passed });
+}
+
+/// TCP took the segment from the send queue (point 2); the sender's state came along.
+fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
+    flow.flush_write(passed.end(), hit.out);
+    if passed.len > 0 {
+        hit.out.push(Record {
+            at_ns: passed.at_ns.saturating_sub(u64::from(hit.raw.a)),
+            detail: 0,
+            extra: 0,
+            code: hit.raw.code,
+            marks: passed.marks | marks::DERIVED,
+            kind: Kind::SendDequeue,
+            ..*passed
+        });
+    }
+    let (cwnd, in_flight) = (hit.raw.b as u32, (hit.raw.b >> 32) as u32);
+    let (send_window, srtt_us) = (hit.raw.c as u32, (hit.raw.c >> 32) as u32);
+    if cwnd == 0 {
+        return;
+    }
+    let known = &mut flow.congestion;
+    if known.cwnd != cwnd {
+        known.cwnd = cwnd;
+        let state = hit.record(Kind::TcpState, passed.offset, in_flight);
+        hit.out.push(Record {
+            detail: u64::from(known.ssthresh) << 32 | u64::from(cwnd),
+            extra: srtt_us,
+            code: known.ca_state,
+            ..state
+        });
+    }
+    if known.send_window.abs_diff(send_window) > known.send_window >> WINDOW_CHANGE_SHIFT {
+        known.send_window = send_window;
+        let window = hit.record(Kind::SendWindow, passed.offset, 0);
+        hit.out.push(Record { detail: u64::from(send_window), extra: known.mss, ..window });
+    }
+}
+
+/// Data is in the receive queue. Its acknowledgment may have gone out just before.
+fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) {
+    let waited_for = hit.raw.marks & raw::MARK_WAITED_FOR != 0;
+    if waited_for && flow.woken_ns == 0 {
+        flow.woken_ns = hit.raw.at_ns;
+    }
+    let Some(to) = flow.position(hit.raw.seq) else { return };
+    let mark = if waited_for { marks::WAITED_FOR } else { 0 };
+    received(hit, flow, to, hit.raw.at_ns, mark);
+}
+
+fn received(hit: &mut Hit<'_>, flow: &mut FlowState, to: u64, at_ns: u64, marks: u8) {
+    let from = flow.ready.unwrap_or(to);
+    flow.ready = Some(from.max(to));
+    if to <= from {
+        return;
+    }
+    let (acknowledged, acknowledged_ns) = flow.acknowledged;
+    let at_ns = if acknowledged >= to { at_ns.min(acknowledged_ns) } else { at_ns };
+    let len = u32::try_from(to - from).unwrap_or(u32::MAX);
+    let record = hit.record(Kind::ReceiveEnqueue, from, len);
+    hit.out.push(Record { at_ns, marks, flow: flow.id, ..record });
+}
+
+/// The reader has had everything up to the hit's sequence number.
+fn copy(hit: &mut Hit<'_>, flow: &mut FlowState) {
+    let Some(to) = flow.position(hit.raw.seq) else { return };
+    // Data that was read without its arrival having been announced (SO_RCVLOWAT).
+    received(hit, flow, to, hit.raw.at_ns, marks::DERIVED);
+    let from = flow.copied.unwrap_or(to);
+    flow.copied = Some(from.max(to));
+    if to > from {
+        let len = u32::try_from(to - from).unwrap_or(u32::MAX);
+        hit.copied(flow, from, len);
+    }
+}
+
+fn dropped(hit: &mut Hit<'_>, flow: &mut FlowState) {
+    if let Some(offset) = flow.position(hit.raw.seq) {
+        let record = hit.record(Kind::Drop, offset, hit.raw.len);
+        let tcp_flags = hit.raw.tcp_flags;
+        hit.out.push(Record { detail: u64::from(hit.raw.a), tcp_flags, ..record });
+    }
+}
+
+/// Slow-start threshold, congestion state, duplicate reports and buffer sizes.
+fn congestion(hit: &mut Hit<'_>, flow: &mut FlowState) {
+    let Some(offset) = flow.position(hit.raw.seq) else { return };
+    let known = &mut flow.congestion;
+    known.ssthresh = hit.raw.len;
+    known.ca_state = hit.raw.code;
+    known.mss = hit.raw.ack;
+    known.cwnd = 0;
+    let duplicates = hit.raw.window.saturating_sub(known.duplicates);
+    if duplicates > 0 {
+        known.duplicates = hit.raw.window;
+        let code = sockscope_record::RetransmitClass::Spurious as u8;
+        let spurious = hit.record(Kind::Retransmit, offset, 0);
+        hit.out.push(Record { code, extra: duplicates, ..spurious });
+    }
+    let buffers = hit.raw.b << 32 | u64::from(hit.raw.a);
+    if known.buffers != buffers {
+        known.buffers = buffers;
+        let record = hit.record(Kind::SocketBuffers, 0, 0);
+        hit.out.push(Record { detail: buffers, code: hit.raw.c as u8 & 3, ..record });
+    }
+}
+
+fn call_returned(hit: &mut Hit<'_>, flow: &mut FlowState, kind: Kind) {
+    let Some(end) = flow.position(hit.raw.seq) else { return };
+    let offset = end.saturating_sub(u64::from(hit.raw.len));
+    let record = hit.record(kind, offset, hit.raw.len);
+    hit.out.push(Record { thread: hit.raw.thread, code: hit.raw.code, ..record });
+}

@@ -1,0 +1,61 @@
+//! What can go wrong between the program and the kernel.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a recording cannot start or go on. Each is one line that says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The right that is missing.
+    #[error("cannot load probes: {right} is missing; run as root (sudo) or grant it; `sockscope doctor` lists what is needed")]
+    NoRight {
+        /// As `CAP_BPF`.
+        right: &'static str,
+    },
+    /// The kernel lacks something that every recording needs.
+    #[error("cannot load probes: this kernel has no {what}; {instead}")]
+    NoKernelSupport {
+        /// As `BTF (/sys/kernel/btf/vmlinux)`.
+        what: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// The kernel refused the programs.
+    #[error("the kernel refused the probes: {0}; `sockscope doctor` shows which hook failed")]
+    Load(String),
+    /// A hook could not be attached.
+    #[error("cannot attach {hook}: {reason}")]
+    Attach {
+        /// As `tp_btf/netif_rx`.
+        hook: &'static str,
+        /// The kernel's answer.
+        reason: String,
+    },
+    /// No control group of version 2.
+    #[error("no cgroup2 file system is mounted; mount one: mount -t cgroup2 none /sys/fs/cgroup")]
+    NoCgroup,
+    /// A file of the system could not be used.
+    #[error("{what} {}: {source}", path.display())]
+    File {
+        /// What was tried, as `cannot create`.
+        what: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The command could not be started.
+    #[error("cannot start {command}: {source}")]
+    Spawn {
+        /// Its first word.
+        command: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A pick that cannot be used.
+    #[error("{0}")]
+    Pick(String),
+    /// The caller could not keep the records.
+    #[error("cannot write the trace: {0}")]
+    Sink(String),
+}

@@ -1,0 +1,278 @@
+//! The table of hooks: which kernel hook each program uses, for which point, and when.
+//!
+//! A new kernel that renames or lacks a hook changes a line here, not the code.
+
+use libbpf_rs::btf::{Btf, types};
+use sockscope_record::Point;
+
+/// When a program is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// In every recording.
+    Always,
+    /// While datagrams are logged.
+    Datagrams,
+    /// When returns of calls were asked for (`--calls`).
+    Calls,
+    /// On the root control group, while recording: sockets that ask themselves.
+    Control,
+    /// When marks in the SYN were asked for (`--in-band`).
+    InBand,
+    /// Not attached: run by the recorder itself.
+    Run,
+    /// Only while costs are measured.
+    Measure,
+}
+
+/// One program and its hook.
+#[derive(Debug, Clone, Copy)]
+pub struct HookEntry {
+    /// The program's name in the BPF object.
+    pub program: &'static str,
+    /// Kind of hook and its name, as `tp_btf/tcp_sendmsg_locked`.
+    pub hook: &'static str,
+    /// Points that it observes; empty for events beside them.
+    pub points: &'static [Point],
+    /// What it observes, in the words of the trace.
+    pub observes: &'static str,
+    /// When it is attached.
+    pub when: When,
+    /// First kernel that has it.
+    pub since: &'static str,
+    /// What is missing without it.
+    pub without: &'static str,
+}
+
+use Point::{
+    InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, ReceiveDequeue, ReceiveEnqueue,
+    SendDequeue, SendEnqueue,
+};
+
+/// Every program, in path order.
+pub const HOOKS: &[HookEntry] = &[
+    HookEntry {
+        program: "point1_tcp",
+        hook: "tp_btf/tcp_sendmsg_locked",
+        points: &[SendEnqueue],
+        observes: "TCP bytes enter the send queue; write calls; why TCP would hold them",
+        when: When::Always,
+        since: "6.16",
+        without: "point 1 of TCP, and with it the send queue",
+    },
+    HookEntry {
+        program: "point3",
+        hook: "tp_btf/qdisc_enqueue",
+        points: &[SendDequeue, InterfaceEnqueue],
+        observes: "packets enter a queueing discipline",
+        when: When::Always,
+        since: "5.15",
+        without: "queues at interfaces: points 3 and 4 would always coincide",
+    },
+    HookEntry {
+        program: "point4",
+        hook: "tp_btf/net_dev_start_xmit",
+        points: &[SendDequeue, InterfaceEnqueue, InterfaceDequeue],
+        observes: "packets handed to the driver; the sender's TCP state; datagrams sent",
+        when: When::Always,
+        since: "5.5",
+        without: "points 2, 3 and 4",
+    },
+    HookEntry {
+        program: "point5_rx",
+        hook: "tp_btf/netif_rx",
+        points: &[InputEnqueue],
+        observes: "packets enter the input queue (loopback, veth)",
+        when: When::Always,
+        since: "5.5",
+        without: "point 5 on loopback and veth",
+    },
+    HookEntry {
+        program: "point5_gro",
+        hook: "tp_btf/napi_gro_receive_entry",
+        points: &[InputEnqueue],
+        observes: "packets enter the input queue (network cards)",
+        when: When::Always,
+        since: "5.5",
+        without: "point 5 on network cards",
+    },
+    HookEntry {
+        program: "point6",
+        hook: "tp_btf/netif_receive_skb",
+        points: &[InputDequeue],
+        observes: "IP takes packets; acknowledgments received",
+        when: When::Always,
+        since: "5.5",
+        without: "point 6",
+    },
+    HookEntry {
+        program: "point7",
+        hook: "tp_btf/sk_data_ready",
+        points: &[ReceiveEnqueue],
+        observes: "data is in the receive queue; whether a thread waits for it",
+        when: When::Always,
+        since: "6.2",
+        without: "point 7: taken from the acknowledgment that follows",
+    },
+    HookEntry {
+        program: "point8_tcp",
+        hook: "tp_btf/tcp_rcv_space_adjust",
+        points: &[ReceiveDequeue],
+        observes: "TCP data was copied to the reader; when the reader got its CPU",
+        when: When::Always,
+        since: "5.5",
+        without: "point 8 of TCP",
+    },
+    HookEntry {
+        program: "point8_udp",
+        hook: "tp_btf/skb_copy_datagram_iovec",
+        points: &[ReceiveDequeue],
+        observes: "datagrams are copied to the reader",
+        when: When::Datagrams,
+        since: "5.5",
+        without: "point 8 of UDP",
+    },
+    HookEntry {
+        program: "retransmit",
+        hook: "tp_btf/tcp_retransmit_skb",
+        points: &[],
+        observes: "retransmissions and their class",
+        when: When::Always,
+        since: "5.5",
+        without: "the class of retransmissions",
+    },
+    HookEntry {
+        program: "drop",
+        hook: "tp_btf/kfree_skb",
+        points: &[],
+        observes: "drops and their reason",
+        when: When::Always,
+        since: "5.17",
+        without: "drops",
+    },
+    HookEntry {
+        program: "state",
+        hook: "tp_btf/inet_sock_set_state",
+        points: &[],
+        observes: "TCP states, socket buffers, window scales",
+        when: When::Always,
+        since: "5.5",
+        without: "ends of connections, buffer sizes",
+    },
+    HookEntry {
+        program: "write_return",
+        hook: "tp_btf/sock_send_length",
+        points: &[],
+        observes: "returns of send calls",
+        when: When::Calls,
+        since: "6.3",
+        without: "returns of send calls",
+    },
+    HookEntry {
+        program: "read_return",
+        hook: "tp_btf/sock_recv_length",
+        points: &[],
+        observes: "returns of receive calls",
+        when: When::Calls,
+        since: "6.3",
+        without: "returns of receive calls",
+    },
+    HookEntry {
+        program: "so_log",
+        hook: "cgroup/setsockopt",
+        points: &[],
+        observes: "SO_LOG, and socket options asked for",
+        when: When::Control,
+        since: "5.5",
+        without: "SO_LOG and socket options asked for",
+    },
+    HookEntry {
+        program: "in_band",
+        hook: "sockops",
+        points: &[],
+        observes: "puts the mark into the SYN",
+        when: When::InBand,
+        since: "5.10",
+        without: "--in-band on the sending side",
+    },
+    HookEntry {
+        program: "existing",
+        hook: "iter/task_file",
+        points: &[],
+        observes: "connections that are open already",
+        when: When::Run,
+        since: "5.11",
+        without: "connections that were open before recording",
+    },
+    HookEntry {
+        program: "calibrate",
+        hook: "syscall",
+        points: &[],
+        observes: "the scheduler's clock",
+        when: When::Run,
+        since: "5.14",
+        without: "the moment at which a reader got its CPU",
+    },
+    HookEntry {
+        program: "produce",
+        hook: "syscall",
+        points: &[],
+        observes: "load for the benchmarks",
+        when: When::Run,
+        since: "5.14",
+        without: "the benchmark of the recorder",
+    },
+    HookEntry {
+        program: "empty",
+        hook: "tp_btf/net_dev_start_xmit",
+        points: &[],
+        observes: "nothing: what a hit costs before a probe does anything",
+        when: When::Measure,
+        since: "5.5",
+        without: "the net cost of a hit",
+    },
+];
+
+/// What the running kernel offers, from its own type information.
+pub(crate) struct Kernel {
+    btf: Btf<'static>,
+}
+
+impl Kernel {
+    /// `None` when the kernel has no BTF.
+    pub(crate) fn running() -> Option<Self> {
+        Btf::from_vmlinux().ok().map(|btf| Self { btf })
+    }
+
+    /// Whether this kernel has the entry's hook.
+    pub(crate) fn has(&self, entry: &HookEntry) -> bool {
+        match entry.hook.split_once('/') {
+            Some(("tp_btf", name)) => {
+                self.btf.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
+            }
+            Some(("iter", name)) => {
+                self.btf.type_by_name::<types::Func<'_>>(&format!("bpf_iter_{name}")).is_some()
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether headers can be read with plain loads (6.2); the probes need it.
+    pub(crate) fn has_cast(&self) -> bool {
+        self.btf.type_by_name::<types::Func<'_>>("bpf_rdonly_cast").is_some()
+    }
+
+    /// The kernel's names of drop reasons, by number.
+    pub(crate) fn drop_reasons(&self) -> Vec<(u32, String)> {
+        let Some(reasons) = self.btf.type_by_name::<types::Enum<'_>>("skb_drop_reason") else {
+            return Vec::new();
+        };
+        reasons
+            .iter()
+            .filter_map(|member| {
+                let name = member.name?.to_str()?;
+                let name = name.strip_prefix("SKB_DROP_REASON_").unwrap_or(name);
+                Some((member.value as u32, name.to_owned()))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,22 @@
+//! The layouts and constants that the BPF programs and the recorder share, as generated.
+
+#[allow(
+    missing_docs,
+    unused_qualifications,
+    non_camel_case_types,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::semicolon_if_nothing_returned,
+    clippy::uninlined_format_args,
+    unsafe_op_in_unsafe_fn
+)]
+pub(crate) mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/sockscope.skel.rs"));
+}
+
+#[allow(dead_code)]
+pub(crate) mod constants {
+    include!(concat!(env!("OUT_DIR"), "/constants.rs"));
+}
+
+pub(crate) use skeleton::types::{event as RawEvent, raw_record as RawRecord, record_list as RecordList};

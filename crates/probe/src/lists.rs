@@ -1,0 +1,119 @@
+//! The mapped record lists: one for each CPU, written by the probes, read here.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use libbpf_rs::MapMut;
+
+use crate::layout::{RawRecord, RecordList};
+
+/// Records that one list holds.
+pub(crate) const LIST_RECORDS: u64 = {
+    let list = size_of::<RecordList>() - std::mem::offset_of!(RecordList, records);
+    (list / size_of::<RawRecord>()) as u64
+};
+
+const _: () = assert!(LIST_RECORDS.is_power_of_two() && size_of::<RawRecord>() == 64);
+
+/// All lists, mapped into this process.
+pub(crate) struct Lists {
+    base: NonNull<RecordList>,
+    cpus: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread; `Lists` has no interior state.
+unsafe impl Send for Lists {}
+
+impl Lists {
+    pub(crate) fn map(map: &MapMut<'_>, cpus: usize) -> std::io::Result<Self> {
+        use libbpf_rs::MapCore as _;
+        let size = cpus * size_of::<RecordList>();
+        // SAFETY: a fresh shared mapping of a map's memory, of the size that the map has (its
+        // value size is that of RecordList, it has `cpus` entries), at an address of the kernel's
+        // choice: it aliases no Rust object.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        let base = NonNull::new(address.cast()).ok_or(std::io::ErrorKind::OutOfMemory)?;
+        Ok(Self { base, cpus })
+    }
+
+    pub(crate) fn cpus(&self) -> usize {
+        self.cpus
+    }
+
+    fn list(&self, cpu: usize) -> *mut RecordList {
+        assert!(cpu < self.cpus);
+        // SAFETY: the mapping has `cpus` lists one after another, and `cpu` is below that.
+        unsafe { self.base.as_ptr().add(cpu) }
+    }
+
+    /// Numbers of the first record not yet read and of the first not yet begun.
+    pub(crate) fn span(&self, cpu: usize) -> (u64, u64) {
+        let list = self.list(cpu);
+        // SAFETY: `head` and `tail` are aligned u64 inside the mapping, changed only by atomic
+        // operations (here) and by aligned stores and atomic adds of the probes.
+        let (head, tail) = unsafe {
+            (
+                AtomicU64::from_ptr(&raw mut (*list).head).load(Ordering::Acquire),
+                AtomicU64::from_ptr(&raw mut (*list).tail).load(Ordering::Relaxed),
+            )
+        };
+        (tail, head)
+    }
+
+    /// The record with this number, if its probe has finished it.
+    pub(crate) fn read(&self, cpu: usize, number: u64) -> Option<RawRecord> {
+        let list = self.list(cpu);
+        let index = (number & (LIST_RECORDS - 1)) as usize;
+        // SAFETY: the index is below LIST_RECORDS; the stamp is an aligned u64 in the mapping.
+        unsafe {
+            let record = &raw mut (*list).records[index];
+            let stamp = AtomicU64::from_ptr(&raw mut (*record).stamp);
+            if stamp.load(Ordering::Acquire) != number + 1 {
+                return None;
+            }
+            // The probes write a record again only after `tail` has passed it.
+            fence(Ordering::Acquire);
+            Some(record.read_volatile())
+        }
+    }
+
+    /// Gives the places before `number` back to the probes.
+    pub(crate) fn release(&self, cpu: usize, number: u64) {
+        let list = self.list(cpu);
+        // SAFETY: as in `span`; only this thread stores `tail`.
+        unsafe { AtomicU64::from_ptr(&raw mut (*list).tail).store(number, Ordering::Release) };
+    }
+
+    /// Lost records by raw kind, all CPUs together.
+    pub(crate) fn lost(&self) -> Vec<u64> {
+        let mut sum: Vec<u64> = Vec::new();
+        for cpu in 0..self.cpus {
+            let list = self.list(cpu);
+            // SAFETY: an array of aligned u64 inside the mapping, changed by atomic adds.
+            let counters = unsafe { (&raw const (*list).lost).read_volatile() };
+            sum.resize(counters.len(), 0);
+            sum.iter_mut().zip(counters).for_each(|(sum, count)| *sum += count);
+        }
+        sum
+    }
+}
+
+impl Drop for Lists {
+    fn drop(&mut self) {
+        // SAFETY: the range is the one that `map` got from mmap, unmapped once.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.cpus * size_of::<RecordList>()) };
+    }
+}

@@ -1,0 +1,277 @@
+//! The BPF object: opened, settings written, loaded, attached by the table of hooks.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd};
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, Object, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+
+use crate::cgroup;
+use crate::error::Error;
+use crate::hooks::{HOOKS, HookEntry, Kernel, When};
+use crate::layout::RawEvent;
+use crate::layout::skeleton::{SockscopeSkel, SockscopeSkelBuilder};
+use crate::lists::Lists;
+use crate::pick::Pick;
+use crate::rights;
+
+/// What became of one line of the table of hooks.
+#[derive(Debug, Clone)]
+pub struct HookReport {
+    /// The line.
+    pub entry: HookEntry,
+    /// Attached now, or run by the recorder.
+    pub used: bool,
+    /// Why not, if it should be; empty otherwise.
+    pub problem: String,
+}
+
+/// Loaded programs and their links. Dropping it detaches everything.
+pub(crate) struct Programs {
+    skel: SockscopeSkel<'static>,
+    links: BTreeMap<&'static str, Link>,
+    problems: BTreeMap<&'static str, String>,
+    pub(crate) cpus: usize,
+}
+
+impl Programs {
+    /// Loads everything that the running kernel has; attaches nothing yet.
+    pub(crate) fn load(pick: &Pick) -> Result<Self, Error> {
+        if let Some(right) = rights::missing() {
+            return Err(Error::NoRight { right });
+        }
+        silence();
+        let kernel = Kernel::running().ok_or(Error::NoKernelSupport {
+            what: "BTF (/sys/kernel/btf/vmlinux)",
+            instead: "use one built with CONFIG_DEBUG_INFO_BTF",
+        })?;
+        if !kernel.has_cast() {
+            return Err(Error::NoKernelSupport {
+                what: "bpf_rdonly_cast",
+                instead: "Linux 6.2 or later is needed to record; everything else works",
+            });
+        }
+        // The object lives as long as the process records; one recording a process.
+        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open =
+            SockscopeSkelBuilder::default().open(storage).map_err(|e| Error::Load(one_line(&e)))?;
+        let cpus = possible_cpus();
+        open.maps.lists.set_max_entries(cpus as u32).map_err(|e| Error::Load(one_line(&e)))?;
+        if let Some(rodata) = open.maps.rodata_data.as_mut() {
+            pick.write(&mut rodata.pick)?;
+        }
+        let mut problems = BTreeMap::new();
+        let absent: Vec<&HookEntry> = HOOKS.iter().filter(|entry| !kernel.has(entry)).collect();
+        for mut program in open.open_object_mut().progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if let Some(entry) = absent.iter().find(|entry| entry.program == name) {
+                program.set_autoload(false);
+                problems.insert(entry.program, format!("not in this kernel; since Linux {}", entry.since));
+            }
+        }
+        let skel = open.load().map_err(|e| Error::Load(one_line(&e)))?;
+        Ok(Self { skel, links: BTreeMap::new(), problems, cpus })
+    }
+
+    /// Attaches every program of this class that is there and not attached yet.
+    pub(crate) fn attach(&mut self, when: When) -> Result<(), Error> {
+        for entry in HOOKS.iter().filter(|entry| entry.when == when) {
+            if self.problems.contains_key(entry.program) || self.links.contains_key(entry.program) {
+                continue;
+            }
+            match attach(self.skel.object(), entry) {
+                Ok(link) => {
+                    self.links.insert(entry.program, link);
+                }
+                Err(reason) => {
+                    self.problems.insert(entry.program, reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Detaches every program of this class.
+    pub(crate) fn detach(&mut self, when: When) {
+        for entry in HOOKS.iter().filter(|entry| entry.when == when) {
+            self.links.remove(entry.program);
+        }
+    }
+
+    pub(crate) fn report(&self) -> Vec<HookReport> {
+        HOOKS
+            .iter()
+            .map(|entry| HookReport {
+                entry: *entry,
+                used: self.links.contains_key(entry.program)
+                    || entry.when == When::Run && !self.problems.contains_key(entry.program),
+                problem: self.problems.get(entry.program).cloned().unwrap_or_default(),
+            })
+            .collect()
+    }
+
+    pub(crate) fn lists(&self) -> Result<Lists, Error> {
+        Lists::map(&self.skel.maps.lists, self.cpus).map_err(|source| Error::File {
+            what: "cannot map",
+            path: "the record lists".into(),
+            source,
+        })
+    }
+
+    /// The ring of rare events; each is handed to `on_event`.
+    pub(crate) fn events(
+        &self,
+        mut on_event: impl FnMut(&RawEvent) + 'static,
+    ) -> Result<RingBuffer<'static>, Error> {
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&self.skel.maps.events, move |bytes| {
+                if bytes.len() >= size_of::<RawEvent>() {
+                    // SAFETY: at least as many bytes as the layout has, which is plain integers
+                    // for which every bit pattern is valid; the copy may start unaligned.
+                    let event = unsafe { bytes.as_ptr().cast::<RawEvent>().read_unaligned() };
+                    on_event(&event);
+                }
+                0
+            })
+            .map_err(|e| Error::Load(one_line(&e)))?;
+        builder.build().map_err(|e| Error::Load(one_line(&e)))
+    }
+
+    /// Events and connections that found no room, and whether a datagram was logged.
+    pub(crate) fn counters(&self) -> Counters {
+        self.skel.maps.bss_data.as_ref().map_or_else(Counters::default, |bss| Counters {
+            events_lost: bss.events_lost,
+            flow_table_full: bss.flow_table_full,
+            datagrams: bss.udp_seen > 0,
+        })
+    }
+
+    /// One pass over all open files, joining connections that the pick chooses.
+    pub(crate) fn join_existing(&mut self) -> Result<(), Error> {
+        if self.problems.contains_key("existing") {
+            return Ok(());
+        }
+        let failed = |reason: String| Error::Attach { hook: "iter/task_file", reason };
+        let link = self.skel.progs.existing.attach().map_err(|e| failed(one_line(&e)))?;
+        let mut iter = Iter::new(&link).map_err(|e| failed(one_line(&e)))?;
+        let mut nothing = Vec::new();
+        iter.read_to_end(&mut nothing).map_err(|e| failed(e.to_string()))?;
+        Ok(())
+    }
+
+    /// What to add to the scheduler's clock to get `CLOCK_MONOTONIC`, from one reading: too large
+    /// by the time since this thread got its CPU.
+    pub(crate) fn scheduler_offset_ns(&self) -> Option<i64> {
+        let mut reading = [0u8; 16];
+        let input = ProgramInput { context_in: Some(&mut reading), ..ProgramInput::default() };
+        let mut out = [0u8; 16];
+        let input = ProgramInput { context_out: Some(&mut out), ..input };
+        self.skel.progs.calibrate.test_run(input).ok()?;
+        let number = |from: usize| out.get(from..from + 8)?.try_into().ok().map(u64::from_ne_bytes);
+        let (now, arrival) = (number(0)?, number(8)?);
+        (arrival > 0).then(|| now.cast_signed().wrapping_sub(arrival.cast_signed()))
+    }
+
+    /// Appends `records` records of `flow` to this CPU's list, from sequence number `seq` on, and
+    /// says how many fitted: the load of the benchmark.
+    pub(crate) fn produce(&self, records: u32, flow: u32, seq: u32) -> u32 {
+        let mut burst = [0u8; 16];
+        for (to, value) in burst.chunks_exact_mut(4).zip([records, flow, seq, 0]) {
+            to.copy_from_slice(&value.to_ne_bytes());
+        }
+        let mut out = [0u8; 16];
+        let input = ProgramInput {
+            context_in: Some(&mut burst),
+            context_out: Some(&mut out),
+            ..ProgramInput::default()
+        };
+        match self.skel.progs.produce.test_run(input) {
+            Ok(_) => u32::from_ne_bytes([out[12], out[13], out[14], out[15]]),
+            Err(_) => 0,
+        }
+    }
+
+    /// Hits and run time of each program, by name; the time stands still while the kernel's
+    /// statistics are off.
+    pub(crate) fn costs(&self) -> BTreeMap<String, (u64, u64)> {
+        self.skel
+            .object()
+            .progs()
+            .filter_map(|program| {
+                let info = program_info(program.as_fd().as_raw_fd())?;
+                Some((program.name().to_string_lossy().into_owned(), info))
+            })
+            .collect()
+    }
+}
+
+/// What the programs counted beside the records.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) events_lost: u64,
+    pub(crate) flow_table_full: u64,
+    pub(crate) datagrams: bool,
+}
+
+fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
+    let program = object
+        .progs_mut()
+        .find(|program| program.name() == entry.program)
+        .ok_or_else(|| "no such program in the object".to_owned())?;
+    match entry.when {
+        When::Control | When::InBand => {
+            let path = cgroup::root().map_err(|e| e.to_string())?;
+            let dir = std::fs::File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            program.attach_cgroup(dir.as_raw_fd()).map_err(|e| one_line(&e))
+        }
+        _ => program.attach().map_err(|e| one_line(&e)),
+    }
+}
+
+/// Run count and nanoseconds of a program.
+fn program_info(fd: i32) -> Option<(u64, u64)> {
+    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: `info` is a zeroed structure of the length given; the kernel fills at most that.
+    let result = unsafe {
+        libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &raw mut len)
+    };
+    (result == 0).then_some((info.run_cnt, info.run_time_ns))
+}
+
+/// The kernel's run-time statistics, on while this is held (Linux 5.8).
+pub struct Statistics {
+    _fd: std::os::fd::OwnedFd,
+}
+
+impl Statistics {
+    /// Turns them on; `None` when the kernel refuses.
+    #[must_use]
+    pub fn enable() -> Option<Self> {
+        use std::os::fd::FromRawFd;
+        // SAFETY: a plain system call; 0 is BPF_STATS_RUN_TIME.
+        let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(0) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: a fresh descriptor that nothing else owns.
+        Some(Self { _fd: unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) } })
+    }
+}
+
+/// CPUs that the kernel may ever bring up: a list for each.
+fn possible_cpus() -> usize {
+    libbpf_rs::num_possible_cpus().unwrap_or(1).max(1)
+}
+
+fn one_line(error: &libbpf_rs::Error) -> String {
+    format!("{error:#}").lines().collect::<Vec<_>>().join("; ")
+}
+
+/// libbpf's own messages would go to standard error; ours say what matters.
+fn silence() {
+    libbpf_rs::set_print(None);
+}

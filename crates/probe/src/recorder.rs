@@ -1,0 +1,459 @@
+//! A recording: programs attached, lists drained, records handed to a sink.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::RingBuffer;
+use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record};
+
+use crate::decode::Decoder;
+use crate::error::Error;
+use crate::hooks::{HOOKS, When};
+use crate::layout::{RawEvent, RawRecord, constants as raw};
+use crate::lists::{LIST_RECORDS, Lists};
+use crate::pick::Pick;
+use crate::programs::{Counters, HookReport, Programs, Statistics};
+
+/// Where decoded records go.
+pub trait Sink {
+    /// Records, nearly in time order.
+    ///
+    /// # Errors
+    /// When they cannot be kept; the recording then ends.
+    fn records(&mut self, records: &[Record]) -> Result<(), String>;
+
+    /// A connection of which something new became known.
+    ///
+    /// # Errors
+    /// As for records.
+    fn connection(&mut self, connection: &Connection) -> Result<(), String>;
+}
+
+/// How to record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Also record returns of send and receive calls.
+    pub calls: bool,
+    /// Measure the run time of the probes; costs some 40 ns a hit itself.
+    pub statistics: bool,
+}
+
+/// Between two looks at the lists, at most and at least.
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+const PAUSE_MIN: Duration = Duration::from_micros(500);
+/// A list filled by this share between two looks is looked at twice as often.
+const FILL_HIGH: u64 = LIST_RECORDS / 16;
+const FILL_LOW: u64 = LIST_RECORDS / 64;
+/// Records younger than this wait for the next look, so that the CPUs' lists merge in order.
+const HOLD_BACK_NS: u64 = 200_000;
+/// Records taken from one list before its places are given back.
+const RELEASE_EVERY: u64 = 2_048;
+/// Decoded records handed to the sink at once.
+const BATCH: usize = 16_384;
+/// Readings of the scheduler's clock of which the best counts.
+const READINGS: usize = 64;
+/// Without a datagram for this long after the start, their hook is detached until one comes.
+const DATAGRAM_PATIENCE: Duration = Duration::from_millis(400);
+
+/// A running recording. Dropping it detaches every probe.
+pub struct Recorder {
+    programs: Programs,
+    lists: Lists,
+    ring: RingBuffer<'static>,
+    incoming: Rc<RefCell<Vec<RawEvent>>>,
+    decoder: Decoder,
+    readings: VecDeque<i64>,
+    lost_seen: Vec<u64>,
+    lost: LossCounts,
+    last_drain_ns: u64,
+    pause: Duration,
+    started: Instant,
+    datagrams: Datagrams,
+    records: u64,
+    raw_records: u64,
+    statistics: Option<Statistics>,
+    costs_before: BTreeMap<String, (u64, u64)>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Datagrams {
+    /// Attached; given up if none comes.
+    Waiting,
+    /// Detached until one is seen.
+    Absent,
+    /// Attached for good.
+    Logged,
+}
+
+/// What a recording was, beside its records.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Records handed to the sink.
+    pub records: u64,
+    /// Probe hits that they came from.
+    pub hits: u64,
+    /// Records lost.
+    pub lost: LossCounts,
+    /// Run time of the probes of each point; its hits count logged and other traffic.
+    pub costs: [PointCost; 8],
+    /// The table of hooks as used.
+    pub hooks: Vec<HookReport>,
+    /// Records that each CPU's list holds.
+    pub list_records: u64,
+    /// Bytes of all lists.
+    pub list_bytes: u64,
+    /// Sentences for the reader.
+    pub notes: Vec<String>,
+}
+
+impl Recorder {
+    /// Loads and attaches the probes; from its return on, everything picked is recorded.
+    ///
+    /// # Errors
+    /// When a right or a kernel feature is missing.
+    pub fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
+        let mut programs = Programs::load(pick)?;
+        let lists = programs.lists()?;
+        let incoming: Rc<RefCell<Vec<RawEvent>>> = Rc::default();
+        let events = Rc::clone(&incoming);
+        let ring = programs.events(move |event| events.borrow_mut().push(*event))?;
+        let statistics = options.statistics.then(Statistics::enable).flatten();
+        let costs_before = programs.costs();
+        programs.attach(When::Control)?;
+        if options.calls {
+            programs.attach(When::Calls)?;
+        }
+        if pick.in_band {
+            programs.attach(When::InBand)?;
+        }
+        programs.attach(When::Datagrams)?;
+        programs.attach(When::Always)?;
+        if pick.picks_any() {
+            programs.join_existing()?;
+        }
+        let lost_seen = lists.lost();
+        let mut recorder = Self {
+            programs,
+            lists,
+            ring,
+            incoming,
+            decoder: Decoder::default(),
+            readings: VecDeque::new(),
+            lost_seen,
+            lost: LossCounts::default(),
+            last_drain_ns: monotonic_ns(),
+            pause: PAUSE_MIN,
+            started: Instant::now(),
+            datagrams: Datagrams::Waiting,
+            records: 0,
+            raw_records: 0,
+            statistics,
+            costs_before,
+            notes: Vec::new(),
+        };
+        recorder.calibrate();
+        Ok(recorder)
+    }
+
+    /// The table of hooks as used now.
+    #[must_use]
+    pub fn hooks(&self) -> Vec<HookReport> {
+        self.programs.report()
+    }
+
+    /// Records handed to the sink so far.
+    #[must_use]
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Records lost so far.
+    #[must_use]
+    pub fn lost(&self) -> LossCounts {
+        self.lost
+    }
+
+    /// Waits a little, then takes what the probes wrote meanwhile. To be called in a loop.
+    ///
+    /// # Errors
+    /// When the sink fails.
+    pub fn step(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        std::thread::sleep(self.pause);
+        self.calibrate();
+        let now_ns = monotonic_ns();
+        let fullest = self.drain(now_ns.saturating_sub(HOLD_BACK_NS), sink)?;
+        self.pause = match fullest {
+            high if high > FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
+            low if low < FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
+            _ => self.pause,
+        };
+        self.note_loss(now_ns, sink)?;
+        self.decoder.expire(now_ns);
+        self.follow_datagrams()
+    }
+
+    /// Detaches the probes and takes what is left, for at most `deadline`.
+    ///
+    /// # Errors
+    /// When the sink fails.
+    pub fn finish(mut self, sink: &mut impl Sink, deadline: Duration) -> Result<Summary, Error> {
+        let hooks = self.programs.report();
+        let ends = Instant::now() + deadline;
+        for when in [When::Always, When::Datagrams, When::Calls, When::Control, When::InBand] {
+            self.programs.detach(when);
+        }
+        while self.drain(u64::MAX, sink)? > 0 {
+            if Instant::now() > ends {
+                self.notes.push(format!(
+                    "the end of the trace is cut: records were left after {} s",
+                    deadline.as_secs_f32()
+                ));
+                break;
+            }
+        }
+        self.note_loss(monotonic_ns(), sink)?;
+        self.decoder.finish();
+        self.hand_over(sink)?;
+        Ok(self.summary(hooks))
+    }
+
+    fn summary(mut self, hooks: Vec<HookReport>) -> Summary {
+        let Counters { events_lost, flow_table_full, .. } = self.programs.counters();
+        self.lost.events += events_lost;
+        if flow_table_full > 0 {
+            self.notes.push(format!(
+                "{flow_table_full} connections were not logged: too many at once; pick fewer"
+            ));
+        }
+        if self.decoder.unknown() > 0 {
+            self.notes.push(format!(
+                "{} observations belong to connections whose opening was lost",
+                self.decoder.unknown()
+            ));
+        }
+        Summary {
+            records: self.records,
+            hits: self.raw_records,
+            lost: self.lost,
+            costs: self.point_costs(),
+            hooks,
+            list_records: LIST_RECORDS,
+            list_bytes: (self.lists.cpus() * size_of::<crate::layout::RecordList>()) as u64,
+            notes: self.notes,
+        }
+    }
+
+    fn point_costs(&self) -> [PointCost; 8] {
+        let now = self.programs.costs();
+        let mut costs = [PointCost::default(); 8];
+        if self.statistics.is_none() {
+            return costs;
+        }
+        for entry in HOOKS {
+            // A hook that stands for several points is counted once, at the last.
+            let (Some(point), Some(&(hits, run_ns))) = (entry.points.last(), now.get(entry.program))
+            else {
+                continue;
+            };
+            let before = self.costs_before.get(entry.program).copied().unwrap_or((0, 0));
+            let cost = &mut costs[point.index()];
+            cost.hits += hits - before.0;
+            cost.run_ns += run_ns - before.1;
+        }
+        costs
+    }
+
+    /// Takes every finished record up to `horizon_ns`; the largest number taken from one list.
+    fn drain(&mut self, horizon_ns: u64, sink: &mut impl Sink) -> Result<u64, Error> {
+        // Heads first, then events: what a record needs to be understood was announced before.
+        let mut cursors: Vec<Cursor> =
+            (0..self.lists.cpus()).filter_map(|cpu| Cursor::new(&self.lists, cpu)).collect();
+        self.take_events(sink)?;
+        let mut fullest = 0;
+        while let Some((first, bound)) = earliest(&cursors) {
+            let cursor = &mut cursors[first];
+            if cursor.at_ns() > horizon_ns {
+                break;
+            }
+            while let Some(record) = cursor.current
+                && record.at_ns <= bound.min(horizon_ns)
+            {
+                self.decoder.raw(cursor.cpu as u16, &record);
+                self.raw_records += 1;
+                cursor.advance(&self.lists);
+            }
+            fullest = fullest.max(cursor.taken);
+            if self.decoder.records().len() >= BATCH {
+                self.hand_over(sink)?;
+            }
+        }
+        for cursor in &cursors {
+            self.lists.release(cursor.cpu, cursor.next);
+        }
+        self.hand_over(sink)?;
+        Ok(fullest)
+    }
+
+    fn take_events(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        self.ring.consume().map_err(|error| Error::Load(error.to_string()))?;
+        for event in self.incoming.borrow_mut().drain(..) {
+            self.decoder.event(&event);
+        }
+        for connection in self.decoder.take_changed() {
+            sink.connection(&connection).map_err(Error::Sink)?;
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        let records = self.decoder.records();
+        if records.is_empty() {
+            return Ok(());
+        }
+        sink.records(records).map_err(Error::Sink)?;
+        self.records += records.len() as u64;
+        records.clear();
+        Ok(())
+    }
+
+    /// Writes down what the probes could not keep since the last look.
+    fn note_loss(&mut self, now_ns: u64, sink: &mut impl Sink) -> Result<(), Error> {
+        let since_ns = std::mem::replace(&mut self.last_drain_ns, now_ns);
+        let now = self.lists.lost();
+        for (kind, (count, seen)) in now.iter().zip(&self.lost_seen).enumerate() {
+            let fresh = count - seen;
+            if fresh == 0 {
+                continue;
+            }
+            let point = point_of_raw(kind as u8);
+            self.lost.add(point, fresh);
+            let record = Record {
+                at_ns: now_ns,
+                offset: since_ns,
+                detail: fresh,
+                kind: Kind::Loss,
+                code: point.map_or(Kind::Loss as u8, Point::number),
+                ..Record::default()
+            };
+            sink.records(&[record]).map_err(Error::Sink)?;
+            self.records += 1;
+        }
+        self.lost_seen = now;
+        Ok(())
+    }
+
+    /// This thread just woke up: the best of the last readings is closest to the truth.
+    fn calibrate(&mut self) {
+        let Some(reading) = self.programs.scheduler_offset_ns() else { return };
+        if self.readings.len() == READINGS {
+            self.readings.pop_front();
+        }
+        self.readings.push_back(reading);
+        if let Some(best) = self.readings.iter().min() {
+            self.decoder.calibrate(*best);
+        }
+    }
+
+    fn follow_datagrams(&mut self) -> Result<(), Error> {
+        if self.datagrams == Datagrams::Logged {
+            return Ok(());
+        }
+        if self.programs.counters().datagrams {
+            if self.datagrams == Datagrams::Absent {
+                self.programs.attach(When::Datagrams)?;
+                self.notes.push(format!(
+                    "reads of datagrams are recorded from {:.3} s after the start on",
+                    self.started.elapsed().as_secs_f64()
+                ));
+            }
+            self.datagrams = Datagrams::Logged;
+        } else if self.datagrams == Datagrams::Waiting
+            && self.started.elapsed() > DATAGRAM_PATIENCE
+        {
+            self.programs.detach(When::Datagrams);
+            self.datagrams = Datagrams::Absent;
+        }
+        Ok(())
+    }
+}
+
+/// Reading position in one CPU's list.
+struct Cursor {
+    cpu: usize,
+    next: u64,
+    end: u64,
+    taken: u64,
+    current: Option<RawRecord>,
+}
+
+impl Cursor {
+    fn new(lists: &Lists, cpu: usize) -> Option<Self> {
+        let (next, end) = lists.span(cpu);
+        if next == end {
+            return None;
+        }
+        let current = lists.read(cpu, next);
+        Some(Self { cpu, next, end, taken: 0, current })
+    }
+
+    fn at_ns(&self) -> u64 {
+        self.current.map_or(u64::MAX, |record| record.at_ns)
+    }
+
+    fn advance(&mut self, lists: &Lists) {
+        self.next += 1;
+        self.taken += 1;
+        if self.taken.is_multiple_of(RELEASE_EVERY) {
+            lists.release(self.cpu, self.next);
+        }
+        self.current = if self.next < self.end { lists.read(self.cpu, self.next) } else { None };
+    }
+}
+
+/// The cursor with the earliest record, and up to when it may go on before another has its turn.
+fn earliest(cursors: &[Cursor]) -> Option<(usize, u64)> {
+    let mut best: Option<usize> = None;
+    let mut bound = u64::MAX;
+    for (index, cursor) in cursors.iter().enumerate() {
+        if cursor.current.is_none() {
+            continue;
+        }
+        match best {
+            Some(first) if cursors[first].at_ns() <= cursor.at_ns() => {
+                bound = bound.min(cursor.at_ns());
+            }
+            Some(first) => {
+                bound = cursors[first].at_ns();
+                best = Some(index);
+            }
+            None => best = Some(index),
+        }
+    }
+    best.map(|first| (first, bound))
+}
+
+/// The point at which a lost raw record would have been recorded.
+fn point_of_raw(kind: u8) -> Option<Point> {
+    match kind {
+        raw::RAW_WRITE => Some(Point::SendEnqueue),
+        raw::RAW_QUEUED => Some(Point::InterfaceEnqueue),
+        raw::RAW_TRANSMIT => Some(Point::InterfaceDequeue),
+        raw::RAW_INPUT => Some(Point::InputEnqueue),
+        raw::RAW_RECEIVE => Some(Point::InputDequeue),
+        raw::RAW_READY => Some(Point::ReceiveEnqueue),
+        raw::RAW_COPY => Some(Point::ReceiveDequeue),
+        _ => None,
+    }
+}
+
+/// `CLOCK_MONOTONIC`, the clock of the records.
+#[must_use]
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec for the call to fill.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
