@@ -5,7 +5,7 @@
 
 mod live;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -14,65 +14,87 @@ use live::Rights;
 use crate::tree::Tree;
 use crate::{licences, tidy};
 
-/// A step that runs cargo: its name and cargo's arguments.
+/// A step that is one command.
 struct Step {
     name: &'static str,
-    arguments: &'static [&'static str],
-    /// Variables set for this step alone.
-    environment: &'static [(&'static str, &'static str)],
+    /// The program and its arguments, separated by single spaces.
+    command: &'static str,
+    /// A variable set for this step alone.
+    variable: Option<(&'static str, &'static str)>,
 }
 
-const FORMAT: Step = step("format", &["fmt", "--all", "--", "--check"]);
-const CLIPPY: Step =
-    step("clippy", &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
-const TESTS: Step = step("tests", &["test", "--workspace", "--", "--skip", "root_"]);
-const DOCS: Step = Step {
-    name: "docs",
-    arguments: &["doc", "--quiet", "--workspace", "--no-deps"],
-    environment: &[("RUSTDOCFLAGS", "-D warnings")],
-};
-const FUZZ: Step = step("fuzz targets", &["check", "--manifest-path", "fuzz/Cargo.toml"]);
+/// Steps that need no rights, after those that need no build.
+const STEPS: &[Step] = &[
+    step("clippy", "cargo clippy --quiet --workspace --all-targets -- -D warnings"),
+    step("workloads", "python3 -B -m unittest discover --start-directory tests/workloads"),
+    step("tests", "cargo test --workspace -- --skip root_"),
+    Step {
+        name: "docs",
+        command: "cargo doc --quiet --workspace --no-deps",
+        variable: Some(("RUSTDOCFLAGS", "-D warnings")),
+    },
+];
+const FORMAT: Step = step("format", "cargo fmt --all -- --check");
+
+/// The fuzz targets are a workspace of their own, which needs a nightly compiler only to run.
+const FUZZ_STEPS: &[Step] = &[
+    step("fuzz format", "cargo fmt --manifest-path fuzz/Cargo.toml -- --check"),
+    step("fuzz targets", "cargo check --quiet --manifest-path fuzz/Cargo.toml"),
+];
 
 /// Runs all steps in the checkout at `root`, the live tests last.
 ///
 /// Fails with one line that names the step.
 pub fn run(root: &Path) -> Result<(), String> {
     let started = Instant::now();
-    cargo(root, &FORMAT)?;
+    run_step(root, &FORMAT)?;
     inside("tidy", || tidy_step(root))?;
     inside("licences", || licence_step(root))?;
-    cargo(root, &CLIPPY)?;
-    cargo(root, &TESTS)?;
-    cargo(root, &DOCS)?;
+    for step in STEPS {
+        run_step(root, step)?;
+    }
     if root.join("fuzz/Cargo.toml").exists() {
-        cargo(root, &FUZZ)?;
-    }
-    let live = live::rights();
-    if let Rights::Root | Rights::Sudo = live {
-        inside("live tests", || live::run(root, &live))?;
-    }
-    println!("\nci: all checks and tests passed in {} s", started.elapsed().as_secs());
-    match live {
-        Rights::Missing(reason) if live::required() => {
-            return Err(format!("live tests failed: {reason}, and SOCKSCOPE_LIVE=1 demands them"));
+        for step in FUZZ_STEPS {
+            run_step(root, step)?;
         }
-        Rights::Missing(reason) => println!("{}", live::notice(&reason)),
-        Rights::Root | Rights::Sudo => println!("ci: the live tests (root_) ran too"),
     }
+    let end = live_step(root)?;
+    println!("\nci: all checks and tests passed in {} s\n{end}", started.elapsed().as_secs());
     Ok(())
 }
 
-fn cargo(root: &Path, step: &Step) -> Result<(), String> {
+/// Runs the live tests where they can run, and returns what to say of them at the end.
+fn live_step(root: &Path) -> Result<String, String> {
+    match live::rights() {
+        Rights::Missing(reason) if live::required() => {
+            Err(format!("live tests failed: {reason}, and SOCKSCOPE_LIVE=1 demands them"))
+        }
+        Rights::Missing(reason) => Ok(live::notice(&reason)),
+        rights @ (Rights::Root | Rights::Sudo) => {
+            inside("live tests", || live::run(root, &rights))?;
+            Ok("ci: the live tests (root_) ran too".to_owned())
+        }
+    }
+}
+
+fn run_step(root: &Path, step: &Step) -> Result<(), String> {
     inside(step.name, || {
-        let status = Command::new("cargo")
-            .args(step.arguments)
-            .envs(step.environment.iter().copied())
+        let mut words = step.command.split(' ');
+        let program = words.next().unwrap_or_default();
+        let status = Command::new(program)
+            .args(words)
+            .envs(step.variable)
+            .env("CARGO_TARGET_DIR", target_folder(root))
             .current_dir(root)
             .status()
-            .map_err(|error| format!("cannot start cargo: {error}"))?;
-        let again = || format!("run `cargo {}` alone", step.arguments.join(" "));
-        if status.success() { Ok(()) } else { Err(again()) }
+            .map_err(|error| format!("cannot start {program}: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("run `{}` alone", step.command)) }
     })
+}
+
+/// One target folder for every step, the fuzz workspace included.
+fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// Runs one step between a line that announces it and one that says how long it took.
@@ -97,6 +119,6 @@ fn licence_step(root: &Path) -> Result<(), String> {
     if refused.is_empty() { Ok(()) } else { Err(refused.join("; ")) }
 }
 
-const fn step(name: &'static str, arguments: &'static [&'static str]) -> Step {
-    Step { name, arguments, environment: &[] }
+const fn step(name: &'static str, command: &'static str) -> Step {
+    Step { name, command, variable: None }
 }
