@@ -1,2 +1,54 @@
-//! The program `sockscope`.
-fn main() {}
+//! The program `sockscope`: see where every byte waits between `write()` and `read()`.
+//!
+//! Results go to standard output, talk to standard error. Exit status: 0 done, 1 `--check` found
+//! something, 2 an error, told in one line.
+
+mod args;
+mod bundle;
+mod demo;
+mod doctor;
+mod failure;
+mod machine;
+mod plot;
+mod recording;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Arguments, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match execute(arguments.command) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Found) => ExitCode::from(1),
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("sockscope: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// How a command ended without an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// `--check` was given and there are findings.
+    Found,
+}
+
+fn execute(command: Command) -> Result<Outcome, Failure> {
+    match command {
+        Command::Run(run) => recording::run(&run),
+        Command::Record(record) => recording::record(&record).map(|()| Outcome::Done),
+        Command::Report(report) => bundle::report(&report),
+        Command::Show(show) => bundle::show(&show).map(|()| Outcome::Done),
+        Command::Plot(plot) => plot::plot(&plot).map(|()| Outcome::Done),
+        Command::Doctor(doctor) => doctor::doctor(&doctor).map(|()| Outcome::Done),
+        Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),
+    }
+}

@@ -28,7 +28,7 @@ pub(crate) fn root() -> Result<PathBuf, Error> {
 pub struct Cgroup {
     path: PathBuf,
     /// Its inode number and depth below the root.
-    pub(crate) id: (u64, u32),
+    id: (u64, u32),
 }
 
 impl Cgroup {
@@ -48,6 +48,29 @@ impl Cgroup {
     /// The file to which a process writes its id to join.
     pub(crate) fn procs(&self) -> PathBuf {
         self.path.join("cgroup.procs")
+    }
+
+    /// Its inode number and its depth below the root, as a pick wants them.
+    #[must_use]
+    pub fn id(&self) -> (u64, u32) {
+        self.id
+    }
+
+    /// Where the version 2 hierarchy is mounted.
+    ///
+    /// # Errors
+    /// When it is not.
+    pub fn hierarchy() -> Result<PathBuf, Error> {
+        root()
+    }
+
+    /// Removes groups of recorders that are gone; their processes move to the root group.
+    ///
+    /// # Errors
+    /// When there is no version 2 hierarchy.
+    pub fn remove_stale() -> Result<(), Error> {
+        remove_stale(&root()?);
+        Ok(())
     }
 
     /// Processes still in it.
@@ -81,13 +104,13 @@ fn remove(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
-/// Removes groups of recorders that are gone; their processes move to the root group.
-pub fn remove_stale(root: &Path) {
+fn remove_stale(root: &Path) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-        let is_ours = pid.parse::<u32>().is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+        let is_ours =
+            pid.parse::<u32>().is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
         if is_ours {
             remove(&entry.path());
         }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The right that is missing.
-    #[error("cannot load probes: {right} is missing; run as root (sudo) or grant it; `sockscope doctor` lists what is needed")]
+    #[error(
+        "cannot load probes: {right} is missing; run as root (sudo) or grant it; `sockscope doctor` lists what is needed"
+    )]
     NoRight {
         /// As `CAP_BPF`.
         right: &'static str,

@@ -19,4 +19,6 @@ pub(crate) mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
 
-pub(crate) use skeleton::types::{event as RawEvent, raw_record as RawRecord, record_list as RecordList};
+pub(crate) use skeleton::types::{
+    event as RawEvent, raw_record as RawRecord, record_list as RecordList,
+};

@@ -27,7 +27,6 @@ unsafe impl Send for Lists {}
 
 impl Lists {
     pub(crate) fn map(map: &MapMut<'_>, cpus: usize) -> std::io::Result<Self> {
-        use libbpf_rs::MapCore as _;
         let size = cpus * size_of::<RecordList>();
         // SAFETY: a fresh shared mapping of a map's memory, of the size that the map has (its
         // value size is that of RecordList, it has `cpus` entries), at an address of the kernel's

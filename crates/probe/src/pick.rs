@@ -61,7 +61,11 @@ impl Pick {
     }
 }
 
-fn fill<T: Copy>(room: &mut [T], values: impl ExactSizeIterator<Item = T>, what: &str) -> Result<u32, Error> {
+fn fill<T: Copy>(
+    room: &mut [T],
+    values: impl ExactSizeIterator<Item = T>,
+    what: &str,
+) -> Result<u32, Error> {
     let count = values.len();
     if count > room.len() {
         return Err(Error::Pick(format!(

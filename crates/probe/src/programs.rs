@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, Object, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, Object, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
 
 use crate::cgroup;
 use crate::error::Error;
@@ -54,7 +54,8 @@ impl Programs {
             });
         }
         // The object lives as long as the process records; one recording a process.
-        let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let storage: &'static mut MaybeUninit<OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open =
             SockscopeSkelBuilder::default().open(storage).map_err(|e| Error::Load(one_line(&e)))?;
         let cpus = possible_cpus();
@@ -68,7 +69,10 @@ impl Programs {
             let name = program.name().to_string_lossy().into_owned();
             if let Some(entry) = absent.iter().find(|entry| entry.program == name) {
                 program.set_autoload(false);
-                problems.insert(entry.program, format!("not in this kernel; since Linux {}", entry.since));
+                problems.insert(
+                    entry.program,
+                    format!("not in this kernel; since Linux {}", entry.since),
+                );
             }
         }
         let skel = open.load().map_err(|e| Error::Load(one_line(&e)))?;

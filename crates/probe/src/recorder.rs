@@ -254,7 +254,8 @@ impl Recorder {
         }
         for entry in HOOKS {
             // A hook that stands for several points is counted once, at the last.
-            let (Some(point), Some(&(hits, run_ns))) = (entry.points.last(), now.get(entry.program))
+            let (Some(point), Some(&(hits, run_ns))) =
+                (entry.points.last(), now.get(entry.program))
             else {
                 continue;
             };
@@ -370,8 +371,7 @@ impl Recorder {
                 ));
             }
             self.datagrams = Datagrams::Logged;
-        } else if self.datagrams == Datagrams::Waiting
-            && self.started.elapsed() > DATAGRAM_PATIENCE
+        } else if self.datagrams == Datagrams::Waiting && self.started.elapsed() > DATAGRAM_PATIENCE
         {
             self.programs.detach(When::Datagrams);
             self.datagrams = Datagrams::Absent;

@@ -27,7 +27,11 @@ pub fn rights() -> Vec<Right> {
     let has = |bit: u32| effective >> bit & 1 == 1;
     RIGHTS
         .iter()
-        .map(|&(name, bit, needed_for)| Right { name, needed_for, held: has(bit) || has(21) && bit != 12 })
+        .map(|&(name, bit, needed_for)| Right {
+            name,
+            needed_for,
+            held: has(bit) || has(21) && bit != 12,
+        })
         .collect()
 }
 

@@ -20,7 +20,8 @@ pub fn spawn(command: &[OsString], group: &Cgroup) -> Result<Child, Error> {
     };
     let procs = group.procs();
     let joined = OpenOptions::new().write(true).open(&procs);
-    let joined = joined.map_err(|source| Error::File { what: "cannot open", path: procs, source })?;
+    let joined =
+        joined.map_err(|source| Error::File { what: "cannot open", path: procs, source })?;
     let fd = joined.as_raw_fd();
     let mut start = Command::new(program);
     start.args(arguments);
@@ -35,10 +36,9 @@ pub fn spawn(command: &[OsString], group: &Cgroup) -> Result<Child, Error> {
             }
         });
     }
-    let child = start.spawn().map_err(|source| Error::Spawn {
-        command: program.to_string_lossy().into_owned(),
-        source,
-    });
+    let child = start
+        .spawn()
+        .map_err(|source| Error::Spawn { command: program.to_string_lossy().into_owned(), source });
     drop(joined);
     child
 }

@@ -3,9 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use sockscope_record::{
-    Connection, FlowId, Kind, Process, Protocol, Record, Unwrapper,
-};
+use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Unwrapper};
 
 use super::{Decoder, connection_id};
 use crate::layout::{RawEvent, constants as raw};
@@ -135,16 +133,10 @@ impl Decoder {
             option: event.option,
             value: event.value,
         };
-        let owner = self
-            .connections
-            .iter()
-            .rev()
-            .flatten()
-            .take(64)
-            .find_map(|state| {
-                let local = state.sockets.iter().position(|socket| *socket == event.socket)?;
-                Some(state.flows[local].id)
-            });
+        let owner = self.connections.iter().rev().flatten().take(64).find_map(|state| {
+            let local = state.sockets.iter().position(|socket| *socket == event.socket)?;
+            Some(state.flows[local].id)
+        });
         match owner {
             Some(flow) => {
                 let event = RawEvent { flow: flow.0, ..*event };

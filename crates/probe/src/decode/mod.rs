@@ -158,7 +158,8 @@ impl Hit<'_> {
         let waited_ns = flow.reader.waited_ns(self.raw.thread, self.raw.b);
         if flow.woken_ns > 0 && run_ns > flow.woken_ns {
             let thread = self.raw.thread;
-            let woken = Record { at_ns: flow.woken_ns, thread, ..self.record(Kind::Wakeup, offset, 0) };
+            let woken =
+                Record { at_ns: flow.woken_ns, thread, ..self.record(Kind::Wakeup, offset, 0) };
             let run = Record { at_ns: run_ns, thread, ..self.record(Kind::Run, offset, 0) };
             self.out.extend([woken, run]);
         }

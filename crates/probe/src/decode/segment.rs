@@ -72,9 +72,8 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
     if hit.raw.tcp_flags & tcp_flags::FIN != 0 && flow.end.is_none() {
         flow.end = Some(end);
     }
-    let acknowledged = (hit.raw.tcp_flags & tcp_flags::ACK != 0)
-        .then(|| reverse.position(hit.raw.ack))
-        .flatten();
+    let acknowledged =
+        (hit.raw.tcp_flags & tcp_flags::ACK != 0).then(|| reverse.position(hit.raw.ack)).flatten();
     let shift = if is_syn { 0 } else { flow.window_shift };
     let passed = Record {
         detail: acknowledged.unwrap_or(0),

@@ -1,0 +1,252 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// See where every byte waits between the write() that sent it and the read() that got it.
+#[derive(Debug, Parser)]
+#[command(name = "sockscope", version, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Record a command's sockets, then print the report.
+    Run(Run),
+    /// Record into a trace bundle.
+    Record(Record),
+    /// Print what a trace bundle says.
+    Report(Report),
+    /// Print the traffic as text, one event a line, every layer.
+    Show(Show),
+    /// Draw a figure of one flow as SVG.
+    Plot(Plot),
+    /// Say what works on this machine, what is missing and what a probe hit costs.
+    Doctor(Doctor),
+    /// See a stalled call: recorded, explained, fixed, recorded again.
+    Demo(Demo),
+}
+
+/// Which connections to log. Options of different kinds must all match; values of one kind are
+/// alternatives. Sockets that set SO_LOG are always logged.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Which connections")]
+pub struct PickArgs {
+    /// Port at either end (several: repeat)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: Vec<u16>,
+    /// Address at either end (several: repeat)
+    #[arg(long, value_name = "IP")]
+    pub addr: Vec<IpAddr>,
+    /// Process that connects or listens (several: repeat)
+    #[arg(long, value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// Name of processes that connect or listen, as in /proc/PID/comm
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// Control group whose sockets to log: its folder in the cgroup2 file system
+    #[arg(long, value_name = "DIR")]
+    pub cgroup: Option<PathBuf>,
+    /// Mark the SYN of logged connections (TCP option 253, RFC 6994), and log connections whose SYN
+    /// is marked
+    #[arg(long)]
+    pub in_band: bool,
+}
+
+/// How to record.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = "How to record")]
+pub struct HowArgs {
+    /// Also record when each send and receive call returned, and what
+    #[arg(long)]
+    pub calls: bool,
+    /// Measure the probes' own run time (costs some 40 ns a hit itself)
+    #[arg(long)]
+    pub cost: bool,
+}
+
+/// `sockscope run`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// Which connections of the command to log.
+    #[command(flatten)]
+    pub pick: PickArgs,
+    /// How to record.
+    #[command(flatten)]
+    pub how: HowArgs,
+    /// Keep the trace bundle in this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// How to print.
+    #[command(flatten)]
+    pub print: PrintArgs,
+    /// The command and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// `sockscope record`.
+#[derive(Debug, Args)]
+pub struct Record {
+    /// Which connections to log.
+    #[command(flatten)]
+    pub pick: PickArgs,
+    /// How to record.
+    #[command(flatten)]
+    pub how: HowArgs,
+    /// Folder of the trace bundle
+    #[arg(short, long, value_name = "DIR", default_value = "trace.sockscope")]
+    pub output: PathBuf,
+    /// Stop after this many seconds
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub duration: Option<Duration>,
+    /// Stop after this many records
+    #[arg(long, value_name = "N")]
+    pub max_records: Option<u64>,
+    /// Run this command and log its sockets; stop when it ends
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// How to print a report.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub struct PrintArgs {
+    /// Form of the report
+    #[arg(long, value_enum, default_value_t)]
+    pub format: FormatArg,
+    /// Exit with status 1 when there are findings
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Form of a report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// For people
+    #[default]
+    Text,
+    /// Schema sockscope.report/1, one document
+    Json,
+    /// One row for each flow and stage, base units
+    Csv,
+}
+
+/// `sockscope report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Folder of the trace bundle
+    pub dir: PathBuf,
+    /// How to print.
+    #[command(flatten)]
+    pub print: PrintArgs,
+    /// Only this flow
+    #[arg(long, value_name = "N")]
+    pub flow: Option<u32>,
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+}
+
+/// `sockscope show`.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Folder of the trace bundle
+    pub dir: PathBuf,
+    /// Only this flow
+    #[arg(long, value_name = "N")]
+    pub flow: Option<u32>,
+}
+
+/// `sockscope plot`.
+#[derive(Debug, Args)]
+pub struct Plot {
+    /// Folder of the trace bundle
+    pub dir: PathBuf,
+    /// Which picture: packet-trace, queue-length, queue-delay, protocol-delay, acks, time-sequence
+    /// or sequence
+    #[arg(long, value_name = "NAME")]
+    pub figure: String,
+    /// The flow to draw; without it, the one that carried most bytes
+    #[arg(long, value_name = "N")]
+    pub flow: Option<u32>,
+    /// Start of the picture, seconds after the first record
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub from: Option<Duration>,
+    /// End of the picture, seconds after the first record
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub to: Option<Duration>,
+    /// Width in pixels
+    #[arg(long, value_name = "PX", default_value_t = 800)]
+    pub width: u32,
+    /// Height in pixels
+    #[arg(long, value_name = "PX", default_value_t = 600)]
+    pub height: u32,
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+}
+
+/// `sockscope doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t)]
+    pub format: DoctorFormat,
+}
+
+/// Form of the doctor's answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// For people
+    #[default]
+    Text,
+    /// One document
+    Json,
+}
+
+/// `sockscope demo`.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Show the recorded bundles that come with the project instead of recording
+    #[arg(long)]
+    pub recorded: bool,
+    /// Calls to make
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub calls: u32,
+    /// Internal: the client and server of the demonstration.
+    #[arg(long, hide = true)]
+    pub traffic: Option<String>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} seconds cannot be waited"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_command() {
+        let parsed =
+            Arguments::parse_from(["sockscope", "run", "--port", "80", "--", "curl", "-s", "x"]);
+        let Command::Run(run) = parsed.command else { panic!("not run") };
+        assert_eq!(run.pick.port, [80]);
+        assert_eq!(run.command, ["curl", "-s", "x"]);
+    }
+}

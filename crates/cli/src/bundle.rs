@@ -1,0 +1,134 @@
+//! `sockscope report` and `sockscope show`: a bundle read, analysed, printed.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
+use sockscope_record::FlowId;
+use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
+use sockscope_trace::{Bundle, Meta};
+
+use crate::args::{self, FormatArg, PrintArgs};
+use crate::failure::Failure;
+use crate::{Outcome, terminal};
+
+/// `sockscope report`.
+pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
+    print(&arguments.dir, arguments.print, arguments.flow.map(FlowId), &arguments.output)
+}
+
+/// `sockscope show`.
+pub fn show(arguments: &args::Show) -> Result<(), Failure> {
+    let loaded = Loaded::read(&arguments.dir)?;
+    for note in &loaded.facts.notes {
+        eprintln!("sockscope: {note}");
+    }
+    let stores = loaded.analyzer.into_stores();
+    let options = Options { flow: arguments.flow.map(FlowId), ..terminal::options() };
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    sockscope_report::show(
+        &stores.connections,
+        &stores.losses,
+        &ShowOptions::from(&options),
+        &mut out,
+    )?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Prints the report of the bundle in `dir`.
+pub fn print(
+    dir: &Path,
+    print: PrintArgs,
+    flow: Option<FlowId>,
+    to: &Path,
+) -> Result<Outcome, Failure> {
+    let (analysis, origin) = analyze(dir)?;
+    let is_stdout = to == Path::new("-");
+    let options = terminal::options();
+    let options = Options { flow, color: options.color && is_stdout, ..options };
+    let report = Report { origin: &origin, analysis: &analysis, options: &options };
+    let mut out = output(to)?;
+    format(print.format).write(&report, &mut out)?;
+    out.flush()?;
+    let found = analysis.connections.iter().any(|connection| !connection.findings.is_empty());
+    Ok(if print.check && found { Outcome::Found } else { Outcome::Done })
+}
+
+/// Reads and analyses a bundle.
+pub fn analyze(dir: &Path) -> Result<(Analysis, Origin), Failure> {
+    let loaded = Loaded::read(dir)?;
+    Ok((loaded.analyzer.finish(loaded.facts), loaded.origin))
+}
+
+/// Reads a bundle and keeps its records sorted, for figures.
+pub fn stores(dir: &Path) -> Result<(Stores, TraceFacts), Failure> {
+    let loaded = Loaded::read(dir)?;
+    Ok((loaded.analyzer.into_stores(), loaded.facts))
+}
+
+/// A file, or standard output for `-`.
+pub fn output(path: &Path) -> Result<Box<dyn Write>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufWriter::new(std::io::stdout().lock())));
+    }
+    let file = File::create(path).map_err(|error| Failure::file("cannot create", path, &error))?;
+    Ok(Box::new(BufWriter::new(file)))
+}
+
+fn format(format: FormatArg) -> Box<dyn Format> {
+    match format {
+        FormatArg::Text => Box::new(Text),
+        FormatArg::Json => Box::new(Json),
+        FormatArg::Csv => Box::new(Csv),
+    }
+}
+
+struct Loaded {
+    analyzer: Analyzer,
+    facts: TraceFacts,
+    origin: Origin,
+}
+
+impl Loaded {
+    /// Reads everything that is whole; what is not is said in the notes.
+    fn read(dir: &Path) -> Result<Self, Failure> {
+        let bundle = Bundle::open(dir)?;
+        let mut notes: Vec<String> = bundle.problems().iter().map(ToString::to_string).collect();
+        let mut analyzer = Analyzer::new();
+        for connection in bundle.connections() {
+            analyzer.connection(connection.clone());
+        }
+        let mut records = bundle.records()?;
+        while let Some(batch) = records.next_batch()? {
+            analyzer.push(batch);
+        }
+        if let Some(problem) = records.problem() {
+            let problem = problem.to_string();
+            if !notes.contains(&problem) {
+                notes.push(problem);
+            }
+        }
+        let meta = bundle.meta();
+        notes.extend(meta.notes.iter().cloned());
+        let facts = TraceFacts {
+            source: meta.source.name().to_owned(),
+            lost: meta.loss,
+            costs: meta.cost,
+            notes,
+        };
+        Ok(Self { analyzer, facts, origin: origin(meta) })
+    }
+}
+
+fn origin(meta: &Meta) -> Origin {
+    let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    Origin {
+        tool_version: known(&meta.tool_version),
+        host: known(&meta.host),
+        kernel: known(&meta.kernel),
+        clock: Some("monotonic".to_owned()),
+        command: known(&meta.command.join(" ")),
+    }
+}

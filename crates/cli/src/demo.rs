@@ -1,0 +1,153 @@
+//! `sockscope demo`: a stalled call, seen, explained, fixed, seen again.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufWriter, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+
+use sockscope_analysis::Analysis;
+use sockscope_report::{Format, Report, Text, compare};
+
+use crate::args::{self, HowArgs, PickArgs};
+use crate::failure::Failure;
+use crate::recording::Job;
+use crate::{bundle, terminal};
+
+/// The message of the demonstration: a header, then a body, in two writes or in one.
+const HEADER: usize = 100;
+const BODY: usize = 300;
+const ANSWER: usize = 100;
+
+macro_rules! recorded {
+    ($name:literal) => {
+        [
+            (
+                "records.arrows",
+                include_bytes!(concat!("../demo/", $name, ".sockscope/records.arrows")),
+            ),
+            ("flows.arrows", include_bytes!(concat!("../demo/", $name, ".sockscope/flows.arrows"))),
+            ("meta.json", include_bytes!(concat!("../demo/", $name, ".sockscope/meta.json"))),
+        ]
+    };
+}
+/// The two recorded runs that come with the program.
+const RECORDED: [(&str, Files); 2] =
+    [("two-writes", recorded!("two-writes")), ("one-write", recorded!("one-write"))];
+
+/// Name and content of each file of a bundle.
+type Files = [(&'static str, &'static [u8]); 3];
+
+/// `sockscope demo`.
+pub fn demo(arguments: &args::Demo) -> Result<(), Failure> {
+    if let Some(kind) = &arguments.traffic {
+        return traffic(kind == "one-write", arguments.calls);
+    }
+    let temporary = tempfile::Builder::new().prefix("sockscope-demo-").tempdir()?;
+    let can_record = sockscope_probe::missing_right().is_none();
+    if arguments.recorded || !can_record {
+        if !can_record && !arguments.recorded {
+            let right = sockscope_probe::missing_right().unwrap_or("a right");
+            eprintln!(
+                "sockscope: {right} is missing, so nothing is recorded now: these two runs come with the program"
+            );
+        }
+        for (name, files) in RECORDED {
+            let dir = temporary.path().join(name);
+            fs::create_dir(&dir)?;
+            for (file, bytes) in files {
+                fs::write(dir.join(file), bytes)?;
+            }
+        }
+    } else {
+        for name in ["two-writes", "one-write"] {
+            record(name, arguments.calls, &temporary.path().join(name))?;
+        }
+    }
+    tell(temporary.path(), arguments.calls)
+}
+
+/// Records this program's own client and server.
+fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
+    let program = std::env::current_exe()?;
+    let command: Vec<OsString> = [
+        program.into_os_string(),
+        "demo".into(),
+        "--traffic".into(),
+        kind.into(),
+        "--calls".into(),
+        calls.to_string().into(),
+    ]
+    .to_vec();
+    let job = Job {
+        pick: &PickArgs::default(),
+        how: HowArgs::default(),
+        command: &command,
+        dir,
+        duration: None,
+        max_records: None,
+    };
+    let (_, status) = job.record()?;
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => {
+            Err(Failure::new(format!("the demonstration's traffic ended with {status}")))
+        }
+        None => Err(Failure::new("the demonstration was interrupted")),
+    }
+}
+
+/// The story: before, why, after.
+fn tell(dir: &Path, calls: u32) -> Result<(), Failure> {
+    let options = terminal::options();
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    writeln!(
+        out,
+        "A client sends {calls} requests over loopback, each as a header of {HEADER} bytes and a body of {BODY}\n\
+         in two writes, and waits for the answer. It is slow. Where do the bytes wait?\n"
+    )?;
+    let (before, origin) = bundle::analyze(&dir.join("two-writes"))?;
+    Text.write(&Report { origin: &origin, analysis: &before, options: &options }, &mut out)?;
+    writeln!(
+        out,
+        "\nNow the same calls with the fix that the finding names: header and body in one write.\n"
+    )?;
+    let (after, _): (Analysis, _) = bundle::analyze(&dir.join("one-write"))?;
+    compare(&before, &after, &options, &mut out)?;
+    writeln!(out, "\nYour own program: sockscope run -- COMMAND")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// The client and the server that are recorded.
+fn traffic(in_one_write: bool, calls: u32) -> Result<(), Failure> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    let address = listener.local_addr()?;
+    let serving = std::thread::Builder::new().name("demo-server".to_owned()).spawn(move || {
+        let (mut connection, _) = listener.accept()?;
+        let mut request = [0; HEADER + BODY];
+        for _ in 0..calls {
+            connection.read_exact(&mut request)?;
+            connection.write_all(&[7; ANSWER])?;
+        }
+        std::io::Result::Ok(())
+    })?;
+    let mut connection = TcpStream::connect(address)?;
+    let request = [7; HEADER + BODY];
+    let mut answer = [0; ANSWER];
+    for _ in 0..calls {
+        if in_one_write {
+            connection.write_all(&request)?;
+        } else {
+            let (header, body) = request.split_at(HEADER);
+            connection.write_all(header)?;
+            connection.write_all(body)?;
+        }
+        connection.read_exact(&mut answer)?;
+    }
+    drop(connection);
+    match serving.join() {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(Failure::new("the demonstration's server failed")),
+    }
+}

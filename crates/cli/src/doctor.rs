@@ -1,0 +1,112 @@
+//! `sockscope doctor`: what works here, what is missing, what it costs.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::json;
+use sockscope_probe::{HookReport, When, measure, probe_hooks, rights};
+
+use crate::args::{self, DoctorFormat};
+use crate::failure::Failure;
+use crate::machine;
+
+/// Traffic of our own for the measurement.
+const MEASURE: Duration = Duration::from_millis(300);
+
+/// `sockscope doctor`.
+pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
+    let hooks = probe_hooks();
+    let costs = if hooks.is_ok() { measure(MEASURE).unwrap_or_default() } else { Vec::new() };
+    let cost = |program: &str| costs.iter().find(|cost| cost.program == program);
+    let mut out = std::io::stdout().lock();
+    if arguments.format == DoctorFormat::Json {
+        let document = json!({
+            "schema": "sockscope.doctor/1",
+            "tool_version": env!("CARGO_PKG_VERSION"),
+            "host": machine::host(),
+            "kernel": machine::kernel(),
+            "can_record": hooks.is_ok(),
+            "problem": hooks.as_ref().err().map(ToString::to_string),
+            "rights": rights().iter().map(|right| json!({
+                "name": right.name, "held": right.held, "needed_for": right.needed_for,
+            })).collect::<Vec<_>>(),
+            "hooks": hooks.as_deref().unwrap_or_default().iter().map(|report| json!({
+                "program": report.entry.program,
+                "hook": report.entry.hook,
+                "points": report.entry.points.iter().map(|point| point.name()).collect::<Vec<_>>(),
+                "observes": report.entry.observes,
+                "since": report.entry.since,
+                "works": report.problem.is_empty(),
+                "problem": (!report.problem.is_empty()).then_some(&report.problem),
+                "without": report.entry.without,
+                "cost_ns_gross": cost(report.entry.program).map(|cost| cost.gross_ns),
+                "cost_ns_net": cost(report.entry.program).and_then(|cost| cost.net_ns),
+            })).collect::<Vec<_>>(),
+        });
+        serde_json::to_writer_pretty(&mut out, &document)
+            .map_err(|error| Failure::from(std::io::Error::from(error)))?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "sockscope {} on {}, Linux {}",
+        env!("CARGO_PKG_VERSION"),
+        machine::host(),
+        machine::kernel()
+    )?;
+    writeln!(out, "\nRights")?;
+    for right in rights() {
+        let held = if right.held { "held   " } else { "MISSING" };
+        writeln!(out, "  {held}  {:<14}  {}", right.name, right.needed_for)?;
+    }
+    match &hooks {
+        Ok(hooks) => write_hooks(&mut out, hooks, &cost)?,
+        Err(error) => {
+            writeln!(out, "\nRecording does not work here: {error}")?;
+            writeln!(
+                out,
+                "Reports, figures and the recorded demo work: sockscope demo --recorded"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn write_hooks<'a>(
+    out: &mut impl Write,
+    hooks: &[HookReport],
+    cost: &impl Fn(&str) -> Option<&'a sockscope_probe::HitCost>,
+) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "\nHooks                              points  ns a hit (net of an empty program)  state"
+    )?;
+    for report in hooks.iter().filter(|report| report.entry.when != When::Measure) {
+        let points: Vec<String> =
+            report.entry.points.iter().map(|point| point.number().to_string()).collect();
+        let points = if points.is_empty() { "-".to_owned() } else { points.join(" ") };
+        let measured = match cost(report.entry.program) {
+            Some(cost) => match cost.net_ns {
+                Some(net) => format!("{:.0} ({:.0})", cost.gross_ns, net.max(0.0)),
+                None => format!("{:.0}", cost.gross_ns),
+            },
+            None => "?".to_owned(),
+        };
+        let state = match (report.problem.is_empty(), report.entry.when) {
+            (false, _) => {
+                format!("MISSING: {}; without it: {}", report.problem, report.entry.without)
+            }
+            (true, When::Always | When::Control) => "used".to_owned(),
+            (true, When::Datagrams) => "used while datagrams are logged".to_owned(),
+            (true, When::Calls) => "used with --calls".to_owned(),
+            (true, When::InBand) => "used with --in-band".to_owned(),
+            (true, _) => "works".to_owned(),
+        };
+        writeln!(out, "  {:<32} {points:<7} {measured:<37} {state}", report.entry.hook)?;
+    }
+    writeln!(
+        out,
+        "\nA hit's cost was measured on calls of 100 bytes over loopback, all logged; ? had none."
+    )
+}

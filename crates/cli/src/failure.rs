@@ -1,0 +1,62 @@
+//! What ends the program with status 2: one line for the user.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// An error as the user sees it.
+#[derive(Debug)]
+pub struct Failure {
+    line: String,
+    kind: Option<io::ErrorKind>,
+}
+
+impl Failure {
+    /// Says `line`.
+    pub fn new(line: impl Into<String>) -> Self {
+        Self { line: line.into(), kind: None }
+    }
+
+    /// A file that could not be used, and how.
+    pub fn file(what: &str, path: &Path, error: &io::Error) -> Self {
+        Self { line: format!("{what} {}: {error}", path.display()), kind: Some(error.kind()) }
+    }
+
+    /// Whoever read our output went away: no error for a filter.
+    pub fn is_broken_pipe(&self) -> bool {
+        self.kind == Some(io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.line)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self { line: error.to_string(), kind: Some(error.kind()) }
+    }
+}
+
+impl From<sockscope_probe::Error> for Failure {
+    fn from(error: sockscope_probe::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<sockscope_trace::Error> for Failure {
+    fn from(error: sockscope_trace::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<sockscope_report::ReportError> for Failure {
+    fn from(error: sockscope_report::ReportError) -> Self {
+        match error {
+            sockscope_report::ReportError::Write(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Facts about this host that a reader of results needs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sockscope_probe::monotonic_ns;
+use sockscope_trace::{ClockSnapshot, Interface, Machine};
+
+/// Settings that change what a connection can do.
+const SYSCTLS: [&str; 16] = [
+    "net.core.rmem_default",
+    "net.core.rmem_max",
+    "net.core.wmem_default",
+    "net.core.wmem_max",
+    "net.core.default_qdisc",
+    "net.core.netdev_max_backlog",
+    "net.ipv4.tcp_autocorking",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_limit_output_bytes",
+    "net.ipv4.tcp_moderate_rcvbuf",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_sack",
+    "net.ipv4.tcp_slow_start_after_idle",
+    "net.ipv4.tcp_timestamps",
+    "net.ipv4.tcp_window_scaling",
+    "net.ipv4.tcp_wmem",
+];
+
+/// First line of a small file, trimmed; empty when it cannot be read.
+fn line(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// Host name.
+pub fn host() -> String {
+    line("/proc/sys/kernel/hostname")
+}
+
+/// Kernel release.
+pub fn kernel() -> String {
+    line("/proc/sys/kernel/osrelease")
+}
+
+/// Processors.
+pub fn machine() -> Machine {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpuinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"))
+        .map(|rest| rest.trim_start_matches([' ', '\t', ':']).to_owned());
+    let cpus = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    Machine { cpus: u32::try_from(cpus).unwrap_or(0), model: model.unwrap_or_default() }
+}
+
+/// Both clocks now.
+pub fn clock() -> ClockSnapshot {
+    let realtime = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    ClockSnapshot {
+        monotonic_ns: monotonic_ns(),
+        realtime_ns: u64::try_from(realtime.as_nanos()).unwrap_or(u64::MAX),
+    }
+}
+
+/// Kernel settings by name; those that this kernel lacks are left out.
+pub fn sysctls() -> BTreeMap<String, String> {
+    SYSCTLS
+        .iter()
+        .map(|name| ((*name).to_owned(), line(format!("/proc/sys/{}", name.replace('.', "/")))))
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| (name, value.split_whitespace().collect::<Vec<_>>().join(" ")))
+        .collect()
+}
+
+/// Interfaces of this network namespace; queueing disciplines and offloads as far as `ip` and
+/// `ethtool` are installed.
+pub fn interfaces() -> Vec<Interface> {
+    let Ok(entries) = fs::read_dir("/sys/class/net") else { return Vec::new() };
+    let qdiscs = qdiscs();
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+        .into_iter()
+        .map(|name| Interface {
+            mtu: line(format!("/sys/class/net/{name}/mtu")).parse().unwrap_or(0),
+            qdisc: qdiscs.get(&name).cloned().unwrap_or_default(),
+            offloads: offloads(&name),
+            name,
+        })
+        .collect()
+}
+
+fn qdiscs() -> BTreeMap<String, String> {
+    let output = Command::new("ip").args(["-json", "link", "show"]).output();
+    let Ok(output) = output else { return BTreeMap::new() };
+    let links: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let links = links.as_array().map(Vec::as_slice).unwrap_or_default();
+    links
+        .iter()
+        .filter_map(|link| {
+            let text = |field: &str| Some(link.get(field)?.as_str()?.to_owned());
+            Some((text("ifname")?, text("qdisc")?))
+        })
+        .collect()
+}
+
+fn offloads(name: &str) -> Vec<String> {
+    const WATCHED: [&str; 5] = [
+        "tcp-segmentation-offload",
+        "generic-segmentation-offload",
+        "generic-receive-offload",
+        "large-receive-offload",
+        "tx-checksumming",
+    ];
+    let Ok(output) = Command::new("ethtool").args(["-k", name]).output() else { return Vec::new() };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    WATCHED
+        .iter()
+        .filter(|offload| {
+            text.lines().any(|line| line.trim().starts_with(&format!("{offload}: on")))
+        })
+        .map(|offload| (*offload).to_owned())
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! `sockscope plot`: one figure of one flow.
+
+use std::io::Write;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sockscope_analysis::Stores;
+use sockscope_record::{FlowId, Point};
+use sockscope_report::plot::{Figure, PlotOptions, draw};
+
+use crate::args;
+use crate::bundle::{output, stores};
+use crate::failure::Failure;
+
+/// `sockscope plot`.
+pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
+    let figure =
+        Figure::from_str(&arguments.figure).map_err(|error| Failure::new(error.to_string()))?;
+    let (stores, _) = stores(&arguments.dir)?;
+    let flow = match arguments.flow {
+        Some(flow) => FlowId(flow),
+        None => largest(&stores)
+            .ok_or_else(|| Failure::new(format!("{}: no flow to draw", arguments.dir.display())))?,
+    };
+    let store = stores
+        .connections
+        .iter()
+        .find(|store| store.connection.id == flow.connection())
+        .ok_or_else(|| Failure::new(format!("no flow {flow} in {}", arguments.dir.display())))?;
+    let start_ns = store
+        .flows
+        .iter()
+        .flat_map(|flow| flow.passes.iter().filter_map(|passes| passes.first()))
+        .map(|pass| pass.at_ns)
+        .min()
+        .unwrap_or(0);
+    let at = |after: Option<Duration>| {
+        after.map(|after| {
+            start_ns.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
+        })
+    };
+    let options = PlotOptions {
+        direction: flow.direction(),
+        from_ns: at(arguments.from),
+        to_ns: at(arguments.to),
+        zero_ns: None,
+        width: arguments.width,
+        height: arguments.height,
+        losses: &stores.losses,
+    };
+    let svg = draw(figure, store, &options).map_err(|error| Failure::new(error.to_string()))?;
+    let mut out = output(&arguments.output)?;
+    out.write_all(svg.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// The flow that carried most bytes.
+fn largest(stores: &Stores) -> Option<FlowId> {
+    let carried = |flow: &sockscope_analysis::FlowStore| {
+        [Point::SendDequeue, Point::ReceiveDequeue]
+            .iter()
+            .filter_map(|point| flow.at(*point).last())
+            .map(sockscope_analysis::Pass::end)
+            .max()
+            .unwrap_or(0)
+    };
+    stores
+        .connections
+        .iter()
+        .flat_map(|store| &store.flows)
+        .max_by_key(|flow| (carried(flow), std::cmp::Reverse(flow.id)))
+        .map(|flow| flow.id)
+}

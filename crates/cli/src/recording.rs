@@ -1,0 +1,293 @@
+//! `sockscope run` and `sockscope record`: probes into a bundle.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use sockscope_probe::{
+    Cgroup, HookReport, Options, Pick, Recorder, Sink, Summary, When, count_interrupts, interrupts,
+    spawn,
+};
+use sockscope_record::{Connection, Kind, Record};
+use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
+
+use crate::args::{self, HowArgs, PickArgs};
+use crate::failure::Failure;
+use crate::{Outcome, bundle, machine};
+
+/// What a kill may cost: records are on their way to the file at most this long.
+const FLUSH_EVERY: Duration = Duration::from_millis(200);
+/// `meta.json` is brought up to date this often.
+const META_EVERY: Duration = Duration::from_secs(1);
+/// Last packets and reads of peers after the command ended.
+const LINGER: Duration = Duration::from_millis(150);
+/// For taking what is left at the end.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
+/// A command that was interrupted may take this long to end.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Records the command, prints the report.
+pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
+    let temporary = tempfile::Builder::new().prefix("sockscope-").suffix(".sockscope").tempdir()?;
+    let dir = run.output.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let job = Job {
+        pick: &run.pick,
+        how: run.how,
+        command: &run.command,
+        dir: &dir,
+        duration: None,
+        max_records: None,
+    };
+    let status = job.record()?.1;
+    if let Some(status) = status.filter(|status| !status.success()) {
+        eprintln!("sockscope: the command ended with {status}");
+    }
+    let outcome = bundle::print(&dir, run.print, None, Path::new("-"))?;
+    if let Some(kept) = &run.output {
+        eprintln!(
+            "sockscope: the trace is in {0}; see also: sockscope plot {0} --figure queue-length",
+            kept.display()
+        );
+    }
+    Ok(outcome)
+}
+
+/// Records into a bundle that is kept.
+pub fn record(record: &args::Record) -> Result<(), Failure> {
+    let job = Job {
+        pick: &record.pick,
+        how: record.how,
+        command: &record.command,
+        dir: &record.output,
+        duration: record.duration,
+        max_records: record.max_records,
+    };
+    let (summary, _) = job.record()?;
+    eprintln!(
+        "sockscope: {} records, {} lost, in {1}; see them: sockscope report {2}",
+        summary.records,
+        summary.lost.total(),
+        record.output.display(),
+    );
+    Ok(())
+}
+
+/// One recording.
+pub struct Job<'a> {
+    pub pick: &'a PickArgs,
+    pub how: HowArgs,
+    pub command: &'a [OsString],
+    pub dir: &'a Path,
+    pub duration: Option<Duration>,
+    pub max_records: Option<u64>,
+}
+
+impl Job<'_> {
+    /// Runs it to its end; the exit status is the command's, if there was one.
+    pub fn record(&self) -> Result<(Summary, Option<ExitStatus>), Failure> {
+        if let Some(right) = sockscope_probe::missing_right() {
+            return Err(sockscope_probe::Error::NoRight { right }.into());
+        }
+        count_interrupts();
+        let group = if self.command.is_empty() { None } else { Some(Cgroup::create()?) };
+        if group.is_none() {
+            Cgroup::remove_stale()?;
+        }
+        let pick = self.pick(group.as_ref())?;
+        let options = Options { calls: self.how.calls, statistics: self.how.cost };
+        let mut recorder = Recorder::start(&pick, options)?;
+        let mut meta = self.meta(&pick, &recorder.hooks());
+        let mut sink = BundleSink { writer: BundleWriter::create(self.dir, meta.clone())? };
+        let mut child = match &group {
+            Some(group) => Some(spawn(self.command, group)?),
+            None => None,
+        };
+        if child.is_none() {
+            eprintln!("sockscope: recording; Ctrl-C ends it");
+        }
+        let ended = self.watch(&mut recorder, &mut sink, &mut meta, child.as_mut());
+        // Whatever happened, what was recorded becomes a whole bundle.
+        let summary = recorder.finish(&mut sink, DRAIN_DEADLINE)?;
+        let status = ended?;
+        complete(&mut meta, &summary);
+        sink.writer.finish(meta)?;
+        Ok((summary, status))
+    }
+
+    fn pick(&self, group: Option<&Cgroup>) -> Result<Pick, Failure> {
+        let cgroup = match (group, &self.pick.cgroup) {
+            (Some(_), Some(_)) => {
+                return Err(Failure::new("--cgroup and a command exclude each other; give one"));
+            }
+            (Some(group), None) => Some(group.id()),
+            (None, Some(path)) => Some(existing_group(path)?),
+            (None, None) => None,
+        };
+        Ok(Pick {
+            cgroup,
+            ports: self.pick.port.clone(),
+            addresses: self.pick.addr.clone(),
+            pids: self.pick.pid.clone(),
+            comm: self.pick.comm.clone(),
+            in_band: self.pick.in_band,
+        })
+    }
+
+    fn meta(&self, pick: &Pick, hooks: &[HookReport]) -> Meta {
+        Meta {
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            host: machine::host(),
+            kernel: machine::kernel(),
+            machine: machine::machine(),
+            clock: vec![machine::clock()],
+            command: self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            pick: describe(pick, !self.command.is_empty()),
+            hooks: hooks.iter().map(hook).collect(),
+            sysctls: machine::sysctls(),
+            ..Meta::default()
+        }
+    }
+
+    /// Records until there is a reason to stop.
+    fn watch(
+        &self,
+        recorder: &mut Recorder,
+        sink: &mut BundleSink,
+        meta: &mut Meta,
+        mut child: Option<&mut Child>,
+    ) -> Result<Option<ExitStatus>, Failure> {
+        let started = Instant::now();
+        let mut flushed = started;
+        let mut described = started;
+        let mut ends: Option<Instant> = None;
+        let mut status = None;
+        let shows_progress = child.is_none() && std::io::stderr().is_terminal();
+        loop {
+            recorder.step(sink)?;
+            let now = Instant::now();
+            if now - flushed > FLUSH_EVERY {
+                sink.writer.flush()?;
+                flushed = now;
+                if shows_progress {
+                    eprint!("\r{} records, {} lost ", recorder.records(), recorder.lost().total());
+                }
+            }
+            if now - described > META_EVERY {
+                meta.loss = recorder.lost();
+                sink.writer.update_meta(meta)?;
+                described = now;
+            }
+            if status.is_none()
+                && let Some(child) = child.as_deref_mut()
+                && let Some(ended) = child.try_wait()?
+            {
+                status = Some(ended);
+                ends = Some(now + LINGER);
+            }
+            if interrupts() > 0 && ends.is_none() {
+                ends = Some(now + if child.is_some() { COMMAND_PATIENCE } else { Duration::ZERO });
+            }
+            let is_over = ends.is_some_and(|ends| now >= ends)
+                || self.duration.is_some_and(|duration| now - started >= duration)
+                || self.max_records.is_some_and(|most| recorder.records() >= most);
+            if is_over {
+                break;
+            }
+        }
+        if shows_progress {
+            eprintln!();
+        }
+        Ok(status)
+    }
+}
+
+/// Adds what is known only at the end.
+fn complete(meta: &mut Meta, summary: &Summary) {
+    meta.clock.push(machine::clock());
+    meta.interfaces = machine::interfaces();
+    meta.hooks = summary.hooks.iter().map(hook).collect();
+    meta.ring = Ring { records: summary.list_records, bytes: summary.list_bytes };
+    meta.loss = summary.lost;
+    meta.cost = summary.costs;
+    meta.notes.clone_from(&summary.notes);
+    meta.complete = true;
+}
+
+fn hook(report: &HookReport) -> Hook {
+    let entry = report.entry;
+    let names: Vec<&str> = entry.points.iter().map(|point| point.name()).collect();
+    Hook {
+        point: if names.is_empty() { entry.observes.to_owned() } else { names.join("+") },
+        hook: entry.hook.to_owned(),
+        state: match (report.used, report.problem.is_empty()) {
+            (true, _) => HookState::Used,
+            (false, true) => HookState::Unused,
+            (false, false) => HookState::Missing,
+        },
+        note: match (report.used, entry.when) {
+            (false, When::Datagrams) if report.problem.is_empty() => {
+                "no datagram was logged".to_owned()
+            }
+            _ => report.problem.clone(),
+        },
+    }
+}
+
+fn describe(pick: &Pick, has_command: bool) -> String {
+    let list = |name: &str, values: Vec<String>| {
+        (!values.is_empty()).then(|| format!("{name} {}", values.join(" or ")))
+    };
+    let parts: Vec<String> = [
+        has_command.then(|| "sockets of the command and their peers".to_owned()),
+        (pick.cgroup.is_some() && !has_command).then(|| "sockets of a control group".to_owned()),
+        list("port", pick.ports.iter().map(u16::to_string).collect()),
+        list("address", pick.addresses.iter().map(ToString::to_string).collect()),
+        list("process", pick.pids.iter().map(u32::to_string).collect()),
+        pick.comm.as_ref().map(|comm| format!("processes named {comm}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let marked = if pick.in_band { "; connections whose SYN is marked" } else { "" };
+    if parts.is_empty() {
+        format!("sockets that set SO_LOG{marked}")
+    } else {
+        format!("{}; sockets that set SO_LOG{marked}", parts.join(" and "))
+    }
+}
+
+/// Inode number and depth of a control group that somebody else made.
+fn existing_group(path: &PathBuf) -> Result<(u64, u32), Failure> {
+    let root = sockscope_probe::Cgroup::hierarchy()?;
+    let full = fs::canonicalize(path)
+        .map_err(|error| Failure::file("cannot use --cgroup", path, &error))?;
+    let Ok(below) = full.strip_prefix(&root) else {
+        return Err(Failure::new(format!(
+            "--cgroup {}: not below the cgroup2 file system at {}",
+            path.display(),
+            root.display()
+        )));
+    };
+    let inode =
+        fs::metadata(&full).map_err(|error| Failure::file("cannot read", &full, &error))?.ino();
+    Ok((inode, u32::try_from(below.components().count()).unwrap_or(u32::MAX)))
+}
+
+struct BundleSink {
+    writer: BundleWriter,
+}
+
+impl Sink for BundleSink {
+    fn records(&mut self, records: &[Record]) -> Result<(), String> {
+        debug_assert!(records.iter().all(|record| record.kind == Kind::Loss || record.flow.0 > 1));
+        self.writer.append(records).map_err(|error| error.to_string())
+    }
+
+    fn connection(&mut self, connection: &Connection) -> Result<(), String> {
+        self.writer.connection(connection).map_err(|error| error.to_string())
+    }
+}
