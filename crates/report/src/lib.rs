@@ -1,1 +1,186 @@
-//! Placeholder until its first code lands.
+//! Analysis results as text, JSON and CSV, the traffic itself as text, and figures.
+//!
+//! Everything here is a pure function of an [`Analysis`](sockscope_analysis::Analysis) or of
+//! [`ConnectionStore`](sockscope_analysis::ConnectionStore)s, written to any [`io::Write`]: no
+//! clock, no file, no environment is read, and the same input gives the same bytes out. Whether
+//! to use colour and which characters the terminal can show is the caller's to find out and to
+//! say in [`Options`]; nothing is ever told by colour alone.
+//!
+//! Text has human units with three significant digits. JSON and CSV have base units: nanoseconds,
+//! bytes, shares of 1. What is unknown is `?` in text, `null` in JSON and empty in CSV.
+
+mod compare;
+mod csv;
+mod json;
+mod number;
+mod order;
+mod show;
+mod style;
+mod text;
+
+#[cfg(test)]
+mod fixture;
+
+use std::io;
+
+use sockscope_analysis::{Analysis, ConnectionAnalysis, Finding, FlowAnalysis};
+use sockscope_record::FlowId;
+
+pub use compare::compare;
+pub use csv::Csv;
+pub use json::Json;
+pub use show::{ShowOptions, show};
+pub use style::Charset;
+pub use text::Text;
+
+/// An export format: one way to write a whole report.
+pub trait Format {
+    /// Writes `report` to `out`, in small pieces: hand it a buffered writer.
+    ///
+    /// # Errors
+    ///
+    /// [`ReportError::NoSuchFlow`] before the first byte is written when the options name a flow
+    /// that the analysis does not have; [`ReportError::Write`] when `out` fails.
+    fn write(&self, report: &Report<'_>, out: &mut dyn io::Write) -> Result<(), ReportError>;
+}
+
+/// What a format writes.
+#[derive(Debug, Clone, Copy)]
+pub struct Report<'a> {
+    /// Where the trace comes from.
+    pub origin: &'a Origin,
+    /// What the analysis found.
+    pub analysis: &'a Analysis,
+    /// What to write of it and how.
+    pub options: &'a Options,
+}
+
+/// Where a trace comes from, for the header. `None` is printed as unknown.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    /// Version of the tool that recorded the trace, as `0.1.0`.
+    pub tool_version: Option<String>,
+    /// Name of the recording host.
+    pub host: Option<String>,
+    /// Its kernel, as `6.18.1`.
+    pub kernel: Option<String>,
+    /// The clock that all times are read on, as `monotonic`.
+    pub clock: Option<String>,
+    /// The command line that was recorded.
+    pub command: Option<String>,
+}
+
+/// What to write and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Only this flow; all flows when `None`.
+    pub flow: Option<FlowId>,
+    /// Columns to fill in text, kept within [`Options::WIDTH_MIN`] and [`Options::WIDTH_MAX`].
+    pub width: usize,
+    /// Whether text may contain terminal colours (SGR sequences, ECMA-48 §8.3.117).
+    pub color: bool,
+    /// Characters that text may use.
+    pub charset: Charset,
+    /// Connections that text shows in full, the most important ones.
+    pub detailed: usize,
+    /// Further connections that text shows as a line of a table; the rest is summed up.
+    pub listed: usize,
+}
+
+impl Options {
+    /// Narrowest text, in columns: the path with its seven stages needs it.
+    pub const WIDTH_MIN: usize = 80;
+    /// Widest text, in columns: longer lines are hard to read.
+    pub const WIDTH_MAX: usize = 100;
+}
+
+impl Default for Options {
+    /// All flows, 80 columns, Unicode, no colour, 4 connections in full and 40 in the table.
+    fn default() -> Self {
+        Self {
+            flow: None,
+            width: Self::WIDTH_MIN,
+            color: false,
+            charset: Charset::Unicode,
+            detailed: 4,
+            listed: 40,
+        }
+    }
+}
+
+/// Why a report was not written, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The writer failed. A broken pipe arrives here, too: for a program that is success.
+    #[error("cannot write the report: {0}")]
+    Write(#[from] io::Error),
+    /// The options name a flow that is not in the trace.
+    #[error("no flow {wanted} in this trace, which has {}", known_flows(*.first, *.last))]
+    NoSuchFlow {
+        /// The flow that was asked for.
+        wanted: FlowId,
+        /// The lowest flow id of the trace; `None` when it has no connection.
+        first: Option<FlowId>,
+        /// The highest one.
+        last: Option<FlowId>,
+    },
+}
+
+fn known_flows(first: Option<FlowId>, last: Option<FlowId>) -> String {
+    match (first, last) {
+        (Some(first), Some(last)) => format!("flows {first} to {last}"),
+        _ => "no connection".to_owned(),
+    }
+}
+
+/// Fails when `wanted` is not one of `flows`, which come in ascending order.
+fn check_flow(
+    wanted: Option<FlowId>,
+    mut flows: impl Iterator<Item = FlowId> + Clone,
+) -> Result<(), ReportError> {
+    match wanted {
+        Some(wanted) if !flows.clone().any(|flow| flow == wanted) => Err(ReportError::NoSuchFlow {
+            wanted,
+            first: flows.clone().min(),
+            last: flows.by_ref().max(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+impl<'a> Report<'a> {
+    /// The connections to write, by id.
+    fn connections(&self) -> impl Iterator<Item = &'a ConnectionAnalysis> + Clone + use<'a> {
+        let wanted = self.options.flow;
+        let all = self.analysis.connections.iter();
+        all.filter(move |connection| wanted.is_none_or(|flow| has_flow(connection, flow)))
+    }
+
+    /// The flows of `connection` to write, from the client first.
+    fn flows(
+        &self,
+        connection: &'a ConnectionAnalysis,
+    ) -> impl Iterator<Item = &'a FlowAnalysis> + Clone + use<'a> {
+        let wanted = self.options.flow;
+        connection.flows.iter().filter(move |flow| wanted.is_none_or(|id| flow.id == id))
+    }
+
+    /// The findings of `connection` that concern the flows to write, most time lost first.
+    fn findings(
+        &self,
+        connection: &'a ConnectionAnalysis,
+    ) -> impl Iterator<Item = &'a Finding> + Clone + use<'a> {
+        let wanted = self.options.flow;
+        connection.findings.iter().filter(move |finding| wanted.is_none_or(|id| finding.flow == id))
+    }
+
+    /// Fails when the options name a flow that is not there.
+    fn check(&self) -> Result<(), ReportError> {
+        let flows = self.analysis.connections.iter().flat_map(|connection| &connection.flows);
+        check_flow(self.options.flow, flows.map(|flow| flow.id))
+    }
+}
+
+fn has_flow(connection: &ConnectionAnalysis, id: FlowId) -> bool {
+    connection.flows.iter().any(|flow| flow.id == id)
+}

@@ -1,0 +1,196 @@
+//! CSV (RFC 4180), tidy: one row per flow and stage, then one per flow and part of the ledger.
+//!
+//! Base units; what is unknown or does not apply is empty. A ledger row's stage is `ledger.` and
+//! the part's name, as `ledger.send_queue.nagle`. Columns are described in
+//! docs/reference/report.md.
+
+use std::io::{self, Write};
+
+use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, LedgerPart, StageAnalysis};
+
+use crate::number::rounded;
+use crate::{Format, Report, ReportError};
+
+/// Column heads, in order.
+pub(crate) const COLUMNS: [&str; 23] = [
+    "connection",
+    "flow",
+    "protocol",
+    "client",
+    "server",
+    "from",
+    "stage",
+    "flow_bytes",
+    "delay_count",
+    "delay_ns_mean",
+    "delay_ns_min",
+    "delay_ns_p50",
+    "delay_ns_p90",
+    "delay_ns_p99",
+    "delay_ns_max",
+    "length_bytes_mean",
+    "length_bytes_max",
+    "residue_bytes",
+    "resident_bytes",
+    "unknown_intervals",
+    "lost_records",
+    "ledger_ns",
+    "ledger_share",
+];
+
+/// CSV with a head line.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Csv;
+
+impl Format for Csv {
+    fn write(&self, report: &Report<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
+        report.check()?;
+        writeln!(out, "{}", COLUMNS.join(","))?;
+        let lost_records = report.analysis.facts.lost.total();
+        for connection in report.connections() {
+            for flow in report.flows(connection) {
+                let key = flow_key(connection, flow);
+                write_flow(&key, flow, lost_records, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What all rows of a flow start with. No field needs quotes: addresses and names have neither
+/// commas nor quotes nor line ends.
+fn flow_key(analysis: &ConnectionAnalysis, flow: &FlowAnalysis) -> String {
+    let connection = &analysis.connection;
+    format!(
+        "{},{},{},{},{},{}",
+        connection.id.0,
+        flow.id,
+        connection.protocol.name(),
+        connection.client,
+        connection.server,
+        flow.id.direction().sender().name(),
+    )
+}
+
+fn write_flow(
+    key: &str,
+    flow: &FlowAnalysis,
+    lost_records: u64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    for stage in &flow.stages {
+        let name = stage.stage.name();
+        write!(out, "{key},{name},{},", flow.bytes)?;
+        write_stage(stage, out)?;
+        writeln!(out, ",{lost_records},,")?;
+    }
+    for (part, ns) in LedgerPart::ALL.into_iter().zip(flow.ledger.ns) {
+        let share = flow.ledger.share(part);
+        let (name, bytes) = (part.name(), flow.bytes);
+        writeln!(out, "{key},ledger.{name},{bytes},,,,,,,,,,,,,{lost_records},{ns},{share:.9}")?;
+    }
+    Ok(())
+}
+
+fn write_stage(stage: &StageAnalysis, out: &mut dyn Write) -> io::Result<()> {
+    match &stage.delay_ns {
+        None => write!(out, ",,,,,,,")?,
+        Some(delay) => write!(
+            out,
+            "{},{},{},{},{},{},{},",
+            delay.count,
+            or_empty(rounded(delay.mean)),
+            delay.min,
+            delay.p50,
+            delay.p90,
+            delay.p99,
+            delay.max,
+        )?,
+    }
+    match &stage.length_bytes {
+        Some(length) if length.mean.is_finite() => {
+            write!(out, "{:.3},{},", length.mean, length.max)?;
+        }
+        Some(length) => write!(out, ",{},", length.max)?,
+        None => write!(out, ",,")?,
+    }
+    let residue = or_empty(stage.residue_bytes);
+    write!(out, "{residue},{},{}", stage.resident_bytes, stage.unknown_intervals)
+}
+
+fn or_empty(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{self, stall, unknown_everything};
+    use crate::{Options, Report};
+
+    fn csv(analysis: &sockscope_analysis::Analysis) -> String {
+        fixture::written(&Csv, analysis, &Options::default())
+    }
+
+    #[test]
+    fn every_row_has_every_column() {
+        for analysis in [stall(), unknown_everything(), fixture::many(30)] {
+            for line in csv(&analysis).lines() {
+                assert_eq!(line.split(',').count(), COLUMNS.len(), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_flow_is_its_eight_stages_then_its_ledger() {
+        let text = csv(&stall());
+        let stages: Vec<_> = text.lines().skip(1).map(|line| column(line, "stage")).collect();
+        assert_eq!(stages[0], "send_queue");
+        assert_eq!(stages[7], "total");
+        assert_eq!(stages[8], "ledger.app_idle");
+        assert_eq!(stages[22], "ledger.unknown");
+        assert_eq!(stages.len(), 2 * (8 + 15));
+    }
+
+    #[test]
+    fn unknown_is_empty_and_never_zero() {
+        let text = csv(&unknown_everything());
+        let first = text.lines().nth(1).unwrap();
+        for unknown in ["delay_ns_p50", "length_bytes_mean", "residue_bytes"] {
+            assert_eq!(column(first, unknown), "", "{unknown}");
+        }
+    }
+
+    #[test]
+    fn the_ledger_of_a_flow_adds_up_to_one() {
+        let text = csv(&stall());
+        let shares = text.lines().skip(1).take(23).map(|line| column(line, "ledger_share"));
+        let sum: f64 =
+            shares.filter(|share| !share.is_empty()).map(|s| s.parse::<f64>().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-6, "{sum}");
+    }
+
+    #[test]
+    fn one_flow_of_many_can_be_picked() {
+        let options = Options { flow: Some(sockscope_record::FlowId(3)), ..Options::default() };
+        let text = fixture::written(&Csv, &stall(), &options);
+        assert!(text.lines().skip(1).all(|line| column(line, "flow") == "3"));
+        assert_eq!(text.lines().count(), 1 + 8 + 15);
+    }
+
+    #[test]
+    fn an_absent_flow_is_an_error_before_the_first_byte() {
+        let options = Options { flow: Some(sockscope_record::FlowId(99)), ..Options::default() };
+        let (analysis, origin) = (stall(), fixture::origin());
+        let report = Report { origin: &origin, analysis: &analysis, options: &options };
+        let mut out = Vec::new();
+        let error = Csv.write(&report, &mut out).unwrap_err();
+        assert_eq!(error.to_string(), "no flow 99 in this trace, which has flows 2 to 3");
+        assert!(out.is_empty());
+    }
+
+    fn column<'a>(line: &'a str, name: &str) -> &'a str {
+        let index = COLUMNS.iter().position(|&column| column == name).unwrap();
+        line.split(',').nth(index).unwrap()
+    }
+}

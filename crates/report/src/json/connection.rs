@@ -1,0 +1,159 @@
+//! One connection: its ends, its flows, its exchanges and what is wrong with it.
+
+use serde::Serialize;
+use sockscope_analysis::{
+    BufferGrant, ConnectionAnalysis, Evidence, ExchangeSummary, Finding, Ledger, LedgerPart,
+};
+use sockscope_record::{Process, Protocol};
+
+use super::flow::{FlowView, TimesView};
+use crate::Report;
+
+#[derive(Serialize)]
+pub(super) struct ConnectionView<'a> {
+    id: u32,
+    protocol: &'static str,
+    client: String,
+    server: String,
+    processes: Vec<ProcessView<'a>>,
+    flows: Vec<FlowView<'a>>,
+    findings: Vec<FindingView<'a>>,
+    opened_ns: u64,
+    closed_ns: Option<u64>,
+    preexisting: bool,
+    both_ends_here: bool,
+    exchanges: Option<ExchangesView>,
+    buffers: Vec<BufferView>,
+}
+
+impl<'a> ConnectionView<'a> {
+    pub(super) fn new(report: &Report<'a>, analysis: &'a ConnectionAnalysis) -> Self {
+        let connection = &analysis.connection;
+        let is_udp = connection.protocol == Protocol::Udp;
+        Self {
+            id: connection.id.0,
+            protocol: connection.protocol.name(),
+            client: connection.client.to_string(),
+            server: connection.server.to_string(),
+            processes: connection.processes.iter().map(ProcessView::new).collect(),
+            flows: report.flows(analysis).map(|flow| FlowView::new(flow, is_udp)).collect(),
+            findings: report.findings(analysis).map(FindingView::new).collect(),
+            opened_ns: connection.opened_ns,
+            closed_ns: connection.closed_ns,
+            preexisting: connection.preexisting,
+            both_ends_here: connection.both_ends_here,
+            exchanges: analysis.exchanges.as_ref().map(ExchangesView::new),
+            buffers: analysis.buffers.iter().map(BufferView::new).collect(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ProcessView<'a> {
+    pid: u32,
+    comm: &'a str,
+    side: &'static str,
+}
+
+impl<'a> ProcessView<'a> {
+    fn new(process: &'a Process) -> Self {
+        Self { pid: process.pid, comm: &process.comm, side: process.side.name() }
+    }
+}
+
+#[derive(Serialize)]
+struct FindingView<'a> {
+    id: &'static str,
+    count: u64,
+    lost_ns: u64,
+    flow: u32,
+    side: &'static str,
+    summary: &'a str,
+    evidence: Vec<EvidenceView<'a>>,
+    fix: &'a str,
+}
+
+impl<'a> FindingView<'a> {
+    fn new(finding: &'a Finding) -> Self {
+        Self {
+            id: finding.id.name(),
+            count: finding.count,
+            lost_ns: finding.lost_ns,
+            flow: finding.flow.0,
+            side: finding.side.name(),
+            summary: &finding.summary,
+            evidence: finding.evidence.iter().map(EvidenceView::new).collect(),
+            fix: &finding.fix,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct EvidenceView<'a> {
+    at_ns: u64,
+    text: &'a str,
+}
+
+impl<'a> EvidenceView<'a> {
+    fn new(evidence: &'a Evidence) -> Self {
+        Self { at_ns: evidence.at_ns, text: &evidence.text }
+    }
+}
+
+#[derive(Serialize)]
+struct ExchangesView {
+    asked_by: &'static str,
+    total_ns: TimesView,
+    request_ns: PartsView,
+    service_ns: TimesView,
+    response_ns: PartsView,
+    slowest: SlowestView,
+}
+
+#[derive(Serialize)]
+struct SlowestView {
+    at_ns: u64,
+    total_ns: u64,
+}
+
+impl ExchangesView {
+    fn new(exchanges: &ExchangeSummary) -> Self {
+        let (at_ns, total_ns) = exchanges.slowest;
+        Self {
+            asked_by: exchanges.asked_by.name(),
+            total_ns: TimesView::new(&exchanges.total_ns),
+            request_ns: PartsView(exchanges.request_ns.clone()),
+            service_ns: TimesView::new(&exchanges.service_ns),
+            response_ns: PartsView(exchanges.response_ns.clone()),
+            slowest: SlowestView { at_ns, total_ns },
+        }
+    }
+}
+
+/// Nanoseconds by part of the ledger.
+struct PartsView(Ledger);
+
+impl Serialize for PartsView {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(LedgerPart::ALL.iter().map(|part| part.name()).zip(self.0.ns))
+    }
+}
+
+#[derive(Serialize)]
+struct BufferView {
+    side: &'static str,
+    buffer: &'static str,
+    asked_bytes: Option<u64>,
+    granted_bytes: u64,
+}
+
+impl BufferView {
+    fn new(grant: &BufferGrant) -> Self {
+        Self {
+            side: grant.side.name(),
+            buffer: if grant.is_send { "send" } else { "receive" },
+            asked_bytes: grant.asked_bytes,
+            granted_bytes: grant.granted_bytes,
+        }
+    }
+}

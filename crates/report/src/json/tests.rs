@@ -1,0 +1,166 @@
+//! The contract, key by key: a key that goes away or moves fails here.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use sockscope_analysis::Analysis;
+
+use super::*;
+use crate::Options;
+use crate::fixture::{absurd, empty, hostile, many, stall, unknown_everything, written};
+
+fn json(analysis: &Analysis) -> Value {
+    serde_json::from_str(&written(&Json, analysis, &Options::default())).unwrap()
+}
+
+/// Asserts that `value` is an object with these keys and no others.
+fn has_keys(value: &Value, keys: &str) {
+    let found: BTreeSet<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    let wanted: BTreeSet<_> = keys.split_whitespace().collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn the_report_has_the_keys_of_its_schema() {
+    let report = json(&stall());
+    has_keys(&report, "schema trace connections");
+    assert_eq!(report["schema"], "sockscope.report/1");
+    has_keys(
+        &report["trace"],
+        "duration_ns records lost_records points source notes
+         start_ns lost_events tool_version host kernel clock command",
+    );
+    has_keys(
+        &report["trace"]["points"],
+        "SendEnqueue SendDequeue InterfaceEnqueue InterfaceDequeue
+         InputEnqueue InputDequeue ReceiveEnqueue ReceiveDequeue",
+    );
+    has_keys(&report["trace"]["points"]["SendEnqueue"], "records lost cost_ns_mean");
+}
+
+#[test]
+fn a_connection_has_the_keys_of_its_schema() {
+    let connection = &json(&stall())["connections"][0];
+    has_keys(
+        connection,
+        "id protocol client server processes flows findings
+         opened_ns closed_ns preexisting both_ends_here exchanges buffers",
+    );
+    has_keys(&connection["processes"][0], "pid comm side");
+    has_keys(&connection["findings"][0], "id count lost_ns flow side summary evidence fix");
+    has_keys(&connection["findings"][0]["evidence"][0], "at_ns text");
+    has_keys(
+        &connection["exchanges"],
+        "asked_by total_ns request_ns service_ns response_ns slowest",
+    );
+    has_keys(&connection["exchanges"]["slowest"], "at_ns total_ns");
+    has_keys(&connection["buffers"][0], "side buffer asked_bytes granted_bytes");
+}
+
+#[test]
+fn a_flow_has_the_keys_of_its_schema() {
+    let flow = &json(&stall())["connections"][0]["flows"][0];
+    has_keys(
+        flow,
+        "id from bytes segments retransmitted_bytes stages ledger
+         to throughput_bytes_per_s ledger_total_ns acks bursts write_bytes read_bytes",
+    );
+    has_keys(
+        &flow["stages"],
+        "send_queue tcp_output interface_queue wire input_queue tcp_input receive_queue total",
+    );
+    let stage = &flow["stages"]["send_queue"];
+    has_keys(stage, "delay_ns length_bytes residue_bytes resident_bytes unknown_intervals");
+    has_keys(&stage["delay_ns"], "count mean min p50 p90 p99 max");
+    has_keys(&stage["length_bytes"], "mean max");
+    has_keys(
+        &flow["ledger"],
+        "app_idle send_queue.nagle send_queue.cork send_queue.cwnd send_queue.rwnd
+         send_queue.pacing send_queue.other tcp_output interface_queue wire input_queue tcp_input
+         receive_queue.wakeup receive_queue.app unknown",
+    );
+    has_keys(&flow["acks"], "advancing pure duplicate bytes delay_ns late");
+    has_keys(&flow["acks"]["late"], "timer piggyback read unknown");
+    has_keys(&flow["bursts"], "count bytes duration_ns gap_ns");
+}
+
+#[test]
+fn figures_are_in_base_units() {
+    let report = json(&stall());
+    let connection = &report["connections"][0];
+    assert_eq!(report["trace"]["points"]["SendEnqueue"]["cost_ns_mean"], 87.0);
+    assert_eq!(connection["client"], "127.0.0.1:40000");
+    assert_eq!(connection["findings"][0]["lost_ns"], 8_170_000_000_u64);
+    let stage = &connection["flows"][0]["stages"]["send_queue"];
+    assert_eq!(stage["delay_ns"]["p50"], 42_100_000);
+    assert!(stage["delay_ns"]["mean"].is_u64(), "times are integers");
+    assert_eq!(stage["length_bytes"]["mean"], 210.5);
+}
+
+#[test]
+fn the_ledger_adds_up_to_one() {
+    let report = json(&stall());
+    let ledger = report["connections"][0]["flows"][0]["ledger"].as_object().unwrap().clone();
+    let sum: f64 = ledger.values().map(|share| share.as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+}
+
+#[test]
+fn unknown_is_null_and_never_zero() {
+    let report = json(&unknown_everything());
+    assert!(report["trace"]["points"]["SendEnqueue"]["cost_ns_mean"].is_null());
+    assert_eq!(report["trace"]["lost_records"], 515);
+    let connection = &report["connections"][0];
+    assert!(connection["exchanges"].is_null() && connection["closed_ns"].is_null());
+    let flow = &connection["flows"][0];
+    assert!(flow["throughput_bytes_per_s"].is_null());
+    for unknown in ["delay_ns", "length_bytes", "residue_bytes"] {
+        assert!(flow["stages"]["wire"][unknown].is_null(), "{unknown}");
+    }
+}
+
+#[test]
+fn zero_connections_are_an_empty_list() {
+    assert_eq!(json(&empty())["connections"], serde_json::json!([]));
+}
+
+#[test]
+fn thousands_of_connections_come_by_id() {
+    let report = json(&many(2000));
+    let connections = report["connections"].as_array().unwrap();
+    let ids = connections.iter().map(|connection| connection["id"].as_u64().unwrap());
+    assert!(ids.eq(1..=2000));
+}
+
+#[test]
+fn hostile_names_survive_the_round_trip() {
+    let report = json(&hostile());
+    assert_eq!(report["connections"][0]["processes"][0]["comm"], "x\n\x1b[2J\u{202e}\"");
+}
+
+#[test]
+fn no_number_is_not_finite() {
+    let text = written(&Json, &absurd(), &Options::default());
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    let flow = &json(&absurd())["connections"][0]["flows"][0];
+    assert!(flow["throughput_bytes_per_s"].is_null());
+    assert!(flow["stages"]["wire"]["delay_ns"]["mean"].is_null());
+    assert_eq!(flow["stages"]["wire"]["delay_ns"]["p99"], u64::MAX);
+    assert_eq!(flow["stages"]["wire"]["residue_bytes"], i64::MIN);
+}
+
+#[test]
+fn one_flow_comes_with_its_own_findings() {
+    let options = Options { flow: Some(sockscope_record::FlowId(3)), ..Options::default() };
+    let report: Value = serde_json::from_str(&written(&Json, &stall(), &options)).unwrap();
+    let connection = &report["connections"][0];
+    assert_eq!(connection["flows"].as_array().unwrap().len(), 1);
+    assert_eq!(connection["flows"][0]["from"], "server");
+    assert_eq!(connection["findings"], serde_json::json!([]));
+}
+
+#[test]
+fn the_same_analysis_gives_the_same_bytes() {
+    let options = Options::default();
+    assert_eq!(written(&Json, &many(50), &options), written(&Json, &many(50), &options));
+}

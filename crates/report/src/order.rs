@@ -1,0 +1,99 @@
+//! What matters most: connections by time lost, findings summed over connections, time by place.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use sockscope_analysis::{ConnectionAnalysis, Finding, FindingId, FlowAnalysis, LedgerPart};
+
+use crate::Report;
+
+/// One rule's findings, all connections together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FindingTotal<'a> {
+    pub(crate) id: FindingId,
+    pub(crate) count: u64,
+    pub(crate) lost_ns: u64,
+    /// Connections that have it.
+    pub(crate) connections: u64,
+    /// Where it costs most.
+    pub(crate) worst: &'a Finding,
+    pub(crate) worst_in: &'a ConnectionAnalysis,
+}
+
+/// Time lost by findings, then bytes; ties by id.
+pub(crate) fn by_importance<'a>(report: &Report<'a>) -> Vec<&'a ConnectionAnalysis> {
+    let mut connections: Vec<_> = report.connections().collect();
+    connections.sort_by_cached_key(|connection| {
+        (
+            Reverse(lost_ns(report, connection)),
+            Reverse(report.flows(connection).map(|flow| flow.bytes).fold(0, u64::saturating_add)),
+            connection.connection.id,
+        )
+    });
+    connections
+}
+
+/// Time lost by all findings of a connection, nanoseconds. Findings may overlap in time, so this
+/// ranks connections and is not printed as a duration of its own.
+pub(crate) fn lost_ns<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> u64 {
+    report.findings(connection).map(|finding| finding.lost_ns).fold(0, u64::saturating_add)
+}
+
+/// The findings by rule, most time lost first.
+pub(crate) fn finding_totals<'a>(report: &Report<'a>) -> Vec<FindingTotal<'a>> {
+    let mut totals: BTreeMap<FindingId, FindingTotal<'a>> = BTreeMap::new();
+    for connection in report.connections() {
+        let mut here = std::collections::BTreeSet::new();
+        for finding in report.findings(connection) {
+            let first_here = here.insert(finding.id);
+            totals
+                .entry(finding.id)
+                .and_modify(|total| total.add(finding, connection, first_here))
+                .or_insert(FindingTotal::new(finding, connection));
+        }
+    }
+    let mut totals: Vec<_> = totals.into_values().collect();
+    totals.sort_by_key(|total| (Reverse(total.lost_ns), Reverse(total.count), total.id));
+    totals
+}
+
+impl<'a> FindingTotal<'a> {
+    fn new(finding: &'a Finding, connection: &'a ConnectionAnalysis) -> Self {
+        Self {
+            id: finding.id,
+            count: finding.count,
+            lost_ns: finding.lost_ns,
+            connections: 1,
+            worst: finding,
+            worst_in: connection,
+        }
+    }
+
+    fn add(&mut self, finding: &'a Finding, connection: &'a ConnectionAnalysis, first_here: bool) {
+        self.count = self.count.saturating_add(finding.count);
+        self.lost_ns = self.lost_ns.saturating_add(finding.lost_ns);
+        self.connections += u64::from(first_here);
+        if finding.lost_ns > self.worst.lost_ns {
+            (self.worst, self.worst_in) = (finding, connection);
+        }
+    }
+}
+
+/// Nanoseconds in each part of the ledgers of all flows together, in the order of
+/// [`LedgerPart::ALL`].
+pub(crate) fn ledger_sum<'a>(
+    flows: impl Iterator<Item = &'a FlowAnalysis>,
+) -> [u64; LedgerPart::ALL.len()] {
+    let mut sum = [0u64; LedgerPart::ALL.len()];
+    for flow in flows {
+        for (sum, ns) in sum.iter_mut().zip(flow.ledger.ns) {
+            *sum = sum.saturating_add(ns);
+        }
+    }
+    sum
+}
+
+/// Whether bytes were under way in this part: neither idle nor unknown.
+pub(crate) fn is_under_way(part: LedgerPart) -> bool {
+    !matches!(part, LedgerPart::AppIdle | LedgerPart::Unknown)
+}

@@ -1,0 +1,73 @@
+//! The traffic as text: one event a line, every layer, both directions in time order.
+//!
+//! The stores hold one time-ordered list for each flow and point. They are merged as they are
+//! written, so that nothing is copied or sorted: memory does not grow with the number of events.
+
+mod event;
+mod line;
+mod merge;
+mod names;
+
+use std::io;
+
+use sockscope_analysis::{ConnectionStore, LossInterval};
+use sockscope_record::FlowId;
+
+use crate::style::Style;
+use crate::{Charset, Options, ReportError, check_flow};
+use line::Line;
+use merge::merged;
+
+/// What [`show`] writes and how.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ShowOptions {
+    /// Only what concerns this flow; both flows of every connection when `None`.
+    pub flow: Option<FlowId>,
+    /// Whether lines may contain terminal colours.
+    pub color: bool,
+    /// Characters that lines may use.
+    pub charset: Charset,
+}
+
+impl From<&Options> for ShowOptions {
+    fn from(options: &Options) -> Self {
+        Self { flow: options.flow, color: options.color, charset: options.charset }
+    }
+}
+
+/// Writes every event of `stores` in time order, equal times in path order, under a head that
+/// explains the columns. `losses`, which may touch any flow, stand at the end of their interval.
+///
+/// Times are relative to the first event of all stores, whichever flow is picked. Hand it a
+/// buffered writer.
+///
+/// # Errors
+///
+/// [`ReportError::NoSuchFlow`] before the first byte is written when the options name a flow that
+/// is not in `stores`; [`ReportError::Write`] when `out` fails.
+pub fn show(
+    stores: &[ConnectionStore],
+    losses: &[LossInterval],
+    options: &ShowOptions,
+    out: &mut dyn io::Write,
+) -> Result<(), ReportError> {
+    check_flow(options.flow, stores.iter().flat_map(|it| &it.flows).map(|flow| flow.id))?;
+    let style = Style { charset: options.charset, color: options.color };
+    let picked: Vec<_> = stores.iter().filter(|store| concerns(store, options.flow)).collect();
+    let losses = merge::as_records(losses);
+    let range_width = line::range_width(merge::furthest(&picked));
+    line::write_head(&picked, range_width, style, out)?;
+    let start_ns = merge::first_at(stores).unwrap_or(0);
+    let mut line = Line::new(start_ns, range_width, style);
+    for event in merged(&picked, &losses, options.flow) {
+        out.write_all(line.of(&event).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn concerns(store: &ConnectionStore, flow: Option<FlowId>) -> bool {
+    flow.is_none_or(|flow| store.flows.iter().any(|it| it.id == flow))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! The columns of a line.
+
+use std::fmt::Write as _;
+use std::io;
+
+use sockscope_analysis::ConnectionStore;
+use sockscope_record::{Direction, Kind, Record};
+
+use super::event::write_details;
+use crate::style::{Style, Tone};
+
+/// Connections that the head names one by one.
+const NAMED_MAX: usize = 20;
+
+/// Formats event after event into the same buffer.
+pub(super) struct Line {
+    start_ns: u64,
+    previous_ns: u64,
+    range_width: usize,
+    style: Style,
+    text: String,
+}
+
+/// Columns of a range whose end is at most `furthest`: two such numbers and `[, )`.
+pub(super) fn range_width(furthest: u64) -> usize {
+    let digits = furthest.checked_ilog10().unwrap_or(0) as usize + 1;
+    (2 * digits + 4).max(10)
+}
+
+impl Line {
+    pub(super) fn new(start_ns: u64, range_width: usize, style: Style) -> Self {
+        let text = String::with_capacity(160);
+        Self { start_ns, previous_ns: start_ns, range_width, style, text }
+    }
+
+    /// The line of `event`, with its end.
+    pub(super) fn of(&mut self, event: &Record) -> &str {
+        self.text.clear();
+        // Writing to a string does not fail.
+        let _ = self.write(event);
+        let end = self.text.trim_end().len();
+        self.text.truncate(end);
+        self.text.push('\n');
+        &self.text
+    }
+
+    fn write(&mut self, event: &Record) -> std::fmt::Result {
+        let since_ns = event.at_ns.saturating_sub(self.start_ns);
+        let delta_ns = event.at_ns.saturating_sub(self.previous_ns);
+        self.previous_ns = event.at_ns;
+        let (seconds, nanos) = (since_ns / 1_000_000_000, since_ns % 1_000_000_000);
+        let text = &mut self.text;
+        write!(text, "{seconds:>4}.{nanos:09} ")?;
+        write!(text, "{:>7}.{:03} ", delta_ns / 1000, delta_ns % 1000)?;
+        match (event.kind, event.flow.direction()) {
+            (Kind::Loss, _) => text.push_str("   * * "),
+            (_, Direction::FromClient) => write!(text, "{:>4} > ", event.flow.0)?,
+            (_, Direction::FromServer) => write!(text, "{:>4} < ", event.flow.0)?,
+        }
+        match event.point() {
+            Some(point) => write!(text, "{} ", point.number())?,
+            None => text.push_str("- "),
+        }
+        write_name(event.kind, self.style, text)?;
+        let padded_to = text.len() + self.range_width;
+        if has_range(event.kind) {
+            write!(text, "[{}, {})", event.offset, event.offset.saturating_add(event.len.into()))?;
+        }
+        pad(text, padded_to);
+        match has_range(event.kind) {
+            true => write!(text, " {:>6}  ", event.len)?,
+            false => text.push_str("         "),
+        }
+        write_details(event, text)
+    }
+}
+
+/// The kind's name, 16 columns and a space.
+fn write_name(kind: Kind, style: Style, text: &mut String) -> std::fmt::Result {
+    let name = kind.name();
+    match style.color {
+        true => text.push_str(&style.paint(name, tone(kind))),
+        false => text.push_str(name),
+    }
+    write!(text, "{:width$} ", "", width = 16usize.saturating_sub(name.len()))
+}
+
+fn pad(text: &mut String, to: usize) {
+    let missing = to.saturating_sub(text.len());
+    text.extend(std::iter::repeat_n(' ', missing));
+}
+
+/// Whether offset and length of this kind are bytes of the stream.
+fn has_range(kind: Kind) -> bool {
+    !matches!(
+        kind,
+        Kind::TcpState
+            | Kind::SendWindow
+            | Kind::SocketBuffers
+            | Kind::SocketOption
+            | Kind::StateChange
+            | Kind::Loss
+            | Kind::Wakeup
+            | Kind::Run
+    )
+}
+
+fn tone(kind: Kind) -> Tone {
+    match kind {
+        Kind::Retransmit | Kind::Drop | Kind::Loss => Tone::Bad,
+        Kind::SendEnqueue | Kind::ReceiveDequeue => Tone::Strong,
+        kind if kind.point().is_none() => Tone::Faint,
+        _ => Tone::Plain,
+    }
+}
+
+/// Which connections these are and what the columns mean.
+pub(super) fn write_head(
+    stores: &[&ConnectionStore],
+    range_width: usize,
+    style: Style,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    for store in stores.iter().take(NAMED_MAX) {
+        write_connection(store, style, out)?;
+    }
+    if stores.len() > NAMED_MAX {
+        writeln!(out, "# and {} connections more", stores.len() - NAMED_MAX)?;
+    }
+    out.write_all(LEGEND.as_bytes())?;
+    writeln!(
+        out,
+        "#{:>13} {:>11} {:>4}   p {:<16} {:<range_width$} {:>6}  details",
+        "time s", "delta us", "flow", "event", "range", "bytes"
+    )
+}
+
+const LEGEND: &str = "\
+# time: seconds since the first event; delta: microseconds since the line above
+# >: from the client, <: from the server, *: any flow; p: the point passed, 1 to 8
+# range: bytes of the flow's stream, the last one excluded; ack: of the other flow's
+";
+
+fn write_connection(
+    store: &ConnectionStore,
+    style: Style,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    let connection = &store.connection;
+    let [from_client, from_server] = store.flows.each_ref().map(|flow| flow.id);
+    let (protocol, client, server) =
+        (connection.protocol.name(), connection.client, connection.server);
+    writeln!(out, "# flows {from_client} >, {from_server} <: {protocol} {client} > {server}")?;
+    for process in &connection.processes {
+        let (side, comm) = (process.side.name(), style.clean(&process.comm));
+        writeln!(out, "#   {side} {comm} (pid {})", process.pid)?;
+    }
+    Ok(())
+}

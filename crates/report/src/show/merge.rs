@@ -1,0 +1,120 @@
+//! All lists of all flows as one sequence in time order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use sockscope_analysis::{ConnectionStore, LossInterval, Pass};
+use sockscope_record::{FlowId, Kind, Point, Record};
+
+/// One list and how far it has been read.
+enum Cursor<'a> {
+    Passes { flow: FlowId, point: Point, rest: &'a [Pass] },
+    Events { rest: &'a [Record] },
+}
+
+impl Cursor<'_> {
+    fn next_at(&self) -> Option<u64> {
+        match self {
+            Self::Passes { rest, .. } => rest.first().map(|pass| pass.at_ns),
+            Self::Events { rest } => rest.first().map(|record| record.at_ns),
+        }
+    }
+
+    fn take(&mut self) -> Option<Record> {
+        match self {
+            Self::Passes { flow, point, rest } => {
+                let (pass, after) = rest.split_first()?;
+                *rest = after;
+                Some(record(*flow, *point, pass))
+            }
+            Self::Events { rest } => {
+                let (record, after) = rest.split_first()?;
+                *rest = after;
+                Some(*record)
+            }
+        }
+    }
+}
+
+/// The record that a pass was made from; its CPU is not kept in the store.
+fn record(flow: FlowId, point: Point, pass: &Pass) -> Record {
+    Record {
+        at_ns: pass.at_ns,
+        offset: pass.offset,
+        detail: pass.detail,
+        flow,
+        len: pass.len,
+        thread: pass.thread,
+        extra: pass.extra,
+        kind: Kind::from(point),
+        code: pass.code,
+        tcp_flags: pass.tcp_flags,
+        marks: pass.marks,
+        cpu: 0,
+    }
+}
+
+/// Every event of `stores`, or of `flow` alone, and `losses`, by time; equal times by flow and
+/// point, events beside the points after them, losses last.
+pub(super) fn merged<'a>(
+    stores: &[&'a ConnectionStore],
+    losses: &'a [Record],
+    flow: Option<FlowId>,
+) -> impl Iterator<Item = Record> + use<'a> {
+    let flows = stores.iter().flat_map(|store| &store.flows);
+    let picked = flows.filter(move |it| flow.is_none_or(|flow| it.id == flow));
+    let mut cursors: Vec<Cursor<'a>> = picked
+        .flat_map(|flow| {
+            let passes = Point::ALL.into_iter().zip(&flow.passes);
+            let passes = passes.map(|(point, rest)| Cursor::Passes { flow: flow.id, point, rest });
+            passes.chain([Cursor::Events { rest: &flow.events }])
+        })
+        .chain([Cursor::Events { rest: losses }])
+        .collect();
+    let mut heap: BinaryHeap<Reverse<(u64, usize)>> = cursors
+        .iter()
+        .enumerate()
+        .filter_map(|(index, cursor)| Some(Reverse((cursor.next_at()?, index))))
+        .collect();
+    std::iter::from_fn(move || {
+        let Reverse((_, index)) = heap.pop()?;
+        let record = cursors[index].take();
+        heap.extend(cursors[index].next_at().map(|at_ns| Reverse((at_ns, index))));
+        record
+    })
+}
+
+/// Losses as records in time order, each at the end of its interval. They are few: a source counts
+/// many lost records in one.
+pub(super) fn as_records(losses: &[LossInterval]) -> Vec<Record> {
+    let mut records: Vec<_> = losses
+        .iter()
+        .map(|loss| Record {
+            at_ns: loss.end_ns,
+            offset: loss.start_ns,
+            detail: loss.count,
+            kind: Kind::Loss,
+            code: loss.point.map_or(0, Point::number),
+            ..Record::default()
+        })
+        .collect();
+    records.sort_by_key(|record| (record.at_ns, record.code));
+    records
+}
+
+/// The furthest position in any flow, as the last passes say: good enough for a column's width.
+pub(super) fn furthest(stores: &[&ConnectionStore]) -> u64 {
+    let lists = stores.iter().flat_map(|store| &store.flows).flat_map(|flow| &flow.passes);
+    let ends = lists.filter_map(|passes| passes.last());
+    ends.map(|pass| pass.offset.saturating_add(pass.len.into())).max().unwrap_or(0)
+}
+
+/// When the first event of all happened.
+pub(super) fn first_at(stores: &[ConnectionStore]) -> Option<u64> {
+    let flows = stores.iter().flat_map(|store| &store.flows);
+    let firsts = flows.flat_map(|flow| {
+        let passes = flow.passes.iter().filter_map(|passes| passes.first()).map(|pass| pass.at_ns);
+        passes.chain(flow.events.first().map(|record| record.at_ns))
+    });
+    firsts.min()
+}

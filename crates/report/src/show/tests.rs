@@ -1,0 +1,220 @@
+use proptest::prelude::*;
+use sockscope_analysis::{FlowStore, Pass};
+use sockscope_record::{
+    Connection, ConnectionId, Hold, Kind, Point, Process, Protocol, Record, Side, marks, tcp_flags,
+};
+
+use super::*;
+
+const START_NS: u64 = 7_000_000_000;
+
+fn shown(stores: &[ConnectionStore], options: &ShowOptions) -> String {
+    let mut out = Vec::new();
+    show(stores, &[], options, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Lines without the head.
+fn lines(stores: &[ConnectionStore]) -> String {
+    let text = shown(stores, &ShowOptions::default());
+    text.lines().filter(|line| !line.starts_with('#')).map(|line| line.to_owned() + "\n").collect()
+}
+
+fn connection() -> Connection {
+    Connection {
+        id: ConnectionId(1),
+        protocol: Protocol::Tcp,
+        client: ([127, 0, 0, 1], 40_000).into(),
+        server: ([127, 0, 0, 1], 5_000).into(),
+        opened_ns: START_NS,
+        closed_ns: None,
+        preexisting: false,
+        both_ends_here: true,
+        processes: vec![
+            Process { pid: 4711, comm: "cli\x1bent".to_owned(), side: Side::Client },
+            Process { pid: 4712, comm: "server".to_owned(), side: Side::Server },
+        ],
+    }
+}
+
+/// A store of these records, each flow's in time order.
+fn store(records: &[Record]) -> ConnectionStore {
+    let mut flows = [2, 3].map(|id| FlowStore {
+        id: FlowId(id),
+        passes: Default::default(),
+        events: Vec::new(),
+    });
+    for record in records {
+        let flow = &mut flows[record.flow.direction() as usize];
+        match record.point() {
+            Some(point) => flow.passes[point.index()].push(pass(record)),
+            None => flow.events.push(*record),
+        }
+    }
+    ConnectionStore { connection: connection(), flows }
+}
+
+fn pass(record: &Record) -> Pass {
+    let Record { at_ns, offset, detail, len, thread, extra, code, tcp_flags, marks, .. } = *record;
+    Pass { at_ns, offset, detail, len, thread, extra, code, tcp_flags, marks }
+}
+
+/// An event of the client's flow `at_us` microseconds after the start.
+fn at(at_us: u64, kind: Kind, offset: u64, len: u32) -> Record {
+    let flow = FlowId(2);
+    Record { at_ns: START_NS + at_us * 1000, kind, offset, len, flow, ..Record::default() }
+}
+
+fn segment(at_us: u64, kind: Kind, offset: u64, len: u32, ack: u64) -> Record {
+    let tcp_flags = tcp_flags::ACK | if len > 0 { tcp_flags::PSH } else { 0 };
+    Record { detail: ack, extra: 65_536, tcp_flags, ..at(at_us, kind, offset, len) }
+}
+
+fn back(record: Record) -> Record {
+    Record { flow: FlowId(3), ..record }
+}
+
+/// Two writes, the second held by Nagle's algorithm, and the acknowledgment that frees it.
+fn stalled_message() -> ConnectionStore {
+    let by = |thread, record| Record { thread, ..record };
+    let nagle = Hold::Nagle as u8;
+    store(&[
+        by(4711, at(0, Kind::WriteCall, 0, 100)),
+        by(4711, at(1, Kind::SendEnqueue, 0, 100)),
+        at(3, Kind::SendDequeue, 0, 100),
+        segment(5, Kind::InterfaceEnqueue, 0, 100, 0),
+        segment(6, Kind::InterfaceDequeue, 0, 100, 0),
+        segment(8, Kind::InputEnqueue, 0, 100, 0),
+        segment(9, Kind::InputDequeue, 0, 100, 0),
+        Record { marks: marks::WAITED_FOR, ..by(4712, at(14, Kind::ReceiveEnqueue, 0, 100)) },
+        by(4711, at(16, Kind::WriteReturn, 0, 100)),
+        by(4711, at(18, Kind::WriteCall, 100, 300)),
+        Record { code: nagle, ..by(4711, at(19, Kind::SendEnqueue, 100, 300)) },
+        by(4712, at(20, Kind::Wakeup, 0, 0)),
+        by(4712, at(31, Kind::Run, 0, 0)),
+        Record {
+            detail: START_NS + 31_000,
+            extra: 11_000,
+            ..by(4712, at(33, Kind::ReceiveDequeue, 0, 100))
+        },
+        back(segment(41_014, Kind::InterfaceEnqueue, 0, 0, 100)),
+        at(41_020, Kind::SendDequeue, 100, 300),
+    ])
+}
+
+#[test]
+fn every_layer_of_a_stalled_message_is_a_line() {
+    insta::assert_snapshot!(shown(&[stalled_message()], &ShowOptions::default()));
+}
+
+#[test]
+fn every_kind_has_its_details() {
+    let half = |low: u64, high: u64| high << 32 | low;
+    let records = [
+        Record { extra: 87, detail: half(10, 0x7fff_ffff), ..at(0, Kind::TcpState, 400, 3) },
+        Record { extra: 1448, detail: 65_536, ..at(1, Kind::SendWindow, 400, 0) },
+        Record { code: 3, ..at(2, Kind::Retransmit, 400, 1448) },
+        Record { code: 6, detail: 77, ..at(3, Kind::Drop, 400, 1448) },
+        Record { code: 1, detail: half(131_072, 87_380), ..at(4, Kind::SocketBuffers, 0, 0) },
+        Record {
+            extra: 1 << 16 | 7,
+            detail: half(65_536, 131_072),
+            ..at(5, Kind::SocketOption, 0, 0)
+        },
+        Record { extra: 6 << 16 | 1, detail: half(1, 1), ..at(6, Kind::SocketOption, 0, 0) },
+        Record { extra: 1, code: 4, ..at(7, Kind::StateChange, 0, 0) },
+        Record { code: 11, ..at(8, Kind::WriteReturn, 400, 0) },
+        Record { code: 7, detail: 512, extra: 1, ..at(9, Kind::Loss, START_NS, 0) },
+    ];
+    insta::assert_snapshot!(lines(&[store(&records)]));
+}
+
+#[test]
+fn equal_times_keep_the_order_of_the_path() {
+    let same =
+        [segment(5, Kind::InterfaceDequeue, 0, 9, 0), segment(5, Kind::InterfaceEnqueue, 0, 9, 0)];
+    let text = lines(&[store(&same)]);
+    let names: Vec<_> = text.lines().map(|line| line.split_whitespace().nth(5).unwrap()).collect();
+    assert_eq!(names, ["InterfaceEnqueue", "InterfaceDequeue"]);
+}
+
+#[test]
+fn one_flow_keeps_the_time_of_the_whole() {
+    let options = ShowOptions { flow: Some(FlowId(3)), ..ShowOptions::default() };
+    let text = shown(&[stalled_message()], &options);
+    let events: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(events.len(), 1);
+    assert!(events[0].starts_with("   0.041014000"), "{text}");
+}
+
+#[test]
+fn a_loss_stands_at_the_end_of_its_interval_whatever_flow_is_picked() {
+    let lost = |point, count| LossInterval {
+        start_ns: START_NS + 2_000,
+        end_ns: START_NS + 6_000,
+        point,
+        count,
+    };
+    let options = ShowOptions { flow: Some(FlowId(3)), ..ShowOptions::default() };
+    let losses = [lost(Some(Point::ReceiveEnqueue), 512), lost(None, 3)];
+    let mut out = Vec::new();
+    show(&[stalled_message()], &losses, &options, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let events: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(events[0].ends_with("3 records beside the points lost within 4.000us"), "{text}");
+    assert!(events[1].ends_with("512 records of ReceiveEnqueue lost within 4.000us"), "{text}");
+    assert!(events[2].contains("InterfaceEnqueue"), "{text}");
+}
+
+#[test]
+fn a_datagram_has_its_number() {
+    let datagram = Record { detail: 12, ..at(0, Kind::InterfaceEnqueue, 600, 50) };
+    assert!(lines(&[store(&[datagram])]).ends_with("datagram 12\n"));
+}
+
+#[test]
+fn no_store_gives_the_head_alone_and_an_absent_flow_an_error() {
+    assert!(shown(&[], &ShowOptions::default()).lines().all(|line| line.starts_with('#')));
+    let options = ShowOptions { flow: Some(FlowId(2)), ..ShowOptions::default() };
+    let error = show(&[], &[], &options, &mut Vec::new()).unwrap_err();
+    assert_eq!(error.to_string(), "no flow 2 in this trace, which has no connection");
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), 0usize..21, 2u32..4);
+    let small = (any::<u32>(), any::<u32>(), any::<u32>(), any::<[u8; 3]>());
+    (numbers, small).prop_map(
+        |((at_ns, offset, detail, kind, flow), (len, thread, extra, bytes))| Record {
+            at_ns,
+            offset,
+            detail,
+            flow: FlowId(flow),
+            len,
+            thread,
+            extra,
+            kind: Kind::ALL[kind],
+            code: bytes[0],
+            tcp_flags: bytes[1],
+            marks: bytes[2],
+            cpu: 0,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_records_are_a_line_each_in_time_order(records in prop::collection::vec(any_record(), 0..60)) {
+        let mut records = records;
+        records.sort_by_key(|record| record.at_ns);
+        let store = store(&records);
+        let times: Vec<_> = merged(&[&store], &[], None).map(|record| record.at_ns).collect();
+        prop_assert_eq!(&times, &records.iter().map(|record| record.at_ns).collect::<Vec<_>>());
+        prop_assert_eq!(lines(&[store]).lines().count(), records.len());
+    }
+}
+
+#[test]
+fn all_eight_points_are_merged() {
+    let records = Point::ALL.map(|point| at(u64::from(point.number()), point.into(), 0, 1));
+    assert_eq!(lines(&[store(&records)]).lines().count(), 8);
+}

@@ -1,0 +1,43 @@
+//! The report for people: verdict, path, ledger, findings, and what the figures are worth.
+//!
+//! Lines fit 80 columns, apart from texts of one word that do not.
+
+pub(crate) mod bar;
+mod calls;
+mod closing;
+mod connection;
+mod findings;
+mod header;
+pub(crate) mod page;
+mod path;
+mod table;
+
+use std::io;
+
+use crate::{Format, Report, ReportError, order};
+use page::Page;
+
+/// Plain text, with colours if the options allow them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Text;
+
+impl Format for Text {
+    fn write(&self, report: &Report<'_>, out: &mut dyn io::Write) -> Result<(), ReportError> {
+        report.check()?;
+        let mut page = Page::new(out, report.options);
+        header::write(report, &mut page)?;
+        let ranked = order::by_importance(report);
+        let (detailed, rest) = ranked.split_at(ranked.len().min(report.options.detailed));
+        for connection in detailed {
+            connection::write(report, connection, &mut page)?;
+        }
+        if !rest.is_empty() {
+            table::write(report, rest, &ranked, &mut page)?;
+        }
+        closing::write(report, &mut page)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! One line each: acknowledgments, the program's calls, bursts, exchanges, buffers.
+
+use std::cmp::Reverse;
+use std::io;
+
+use sockscope_analysis::{
+    AckDelayCause, AckSummary, BufferGrant, Distribution, ExchangeSummary, FlowAnalysis, Ledger,
+    LedgerPart,
+};
+
+use super::page::{INDENT, Page};
+use crate::number::{count, percent_of, rounded, since, size};
+use crate::style::Tone;
+
+/// How the data was written, sent, acknowledged and read.
+pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>) -> io::Result<()> {
+    if let Some(writes) = &flow.write_bytes {
+        page.labelled("writes", &sizes(writes), Tone::Plain)?;
+    }
+    if let Some(reads) = &flow.read_bytes {
+        page.labelled("reads", &sizes(reads), Tone::Plain)?;
+    }
+    if flow.bursts.count > 0 {
+        page.labelled("bursts", &bursts(flow, page), Tone::Plain)?;
+    }
+    if is_tcp {
+        page.labelled("acks", &acks(&flow.acks, page), Tone::Plain)?;
+    }
+    Ok(())
+}
+
+fn sizes(sizes: &Distribution) -> String {
+    let mean = rounded(sizes.mean).map_or("?".to_owned(), size);
+    format!(
+        "{}: mean {mean}, p50 {}, from {} to {}",
+        count(sizes.count),
+        size(sizes.p50),
+        size(sizes.min),
+        size(sizes.max),
+    )
+}
+
+fn bursts(flow: &FlowAnalysis, page: &Page<'_>) -> String {
+    let bursts = &flow.bursts;
+    let mut text = count(bursts.count);
+    if let Some(bytes) = &bursts.bytes {
+        text += &format!(" of {} (p50)", size(bytes.p50));
+    }
+    if let Some(gap) = &bursts.gap_ns {
+        text += &format!(", {} apart (p50; p99 {})", page.time(gap.p50), page.time(gap.p99));
+    }
+    text
+}
+
+fn acks(acks: &AckSummary, page: &Page<'_>) -> String {
+    if acks.advancing == 0 {
+        return "none seen".to_owned();
+    }
+    let mut text = format!("{} ({} without data", count(acks.advancing), count(acks.pure));
+    if acks.duplicate > 0 {
+        text += &format!("; {} more acknowledged nothing new", count(acks.duplicate));
+    }
+    text.push(')');
+    if let Some(bytes) = &acks.bytes {
+        text += &format!(", of {} each (p50)", size(bytes.p50));
+    }
+    if let Some(delay) = &acks.delay_ns {
+        text += &format!(
+            ", {} after arrival (p50; p99 {})",
+            page.time(delay.p50),
+            page.time(delay.p99)
+        );
+    }
+    let late: Vec<_> = acks.late.iter().filter(|(_, count)| *count > 0).map(late).collect();
+    if !late.is_empty() {
+        text += &format!("; late: {}", late.join(", "));
+    }
+    text
+}
+
+fn late(&(cause, late): &(AckDelayCause, u64)) -> String {
+    let cause = match cause {
+        AckDelayCause::Timer => "by the delayed-ACK timer",
+        AckDelayCause::Piggyback => "on data sent late",
+        AckDelayCause::Read => "when the reader read",
+        AckDelayCause::Unknown => "for an unknown reason",
+    };
+    format!("{} {cause}", count(late))
+}
+
+/// Request to response, and where the time of a mean exchange went.
+pub(super) fn write_exchanges(
+    exchanges: &ExchangeSummary,
+    start_ns: u64,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let total = &exchanges.total_ns;
+    let (slowest_at_ns, slowest_ns) = exchanges.slowest;
+    let text = format!(
+        "{} {}, asked by the {}: p50 {}, p90 {}, p99 {}; slowest {} at {}",
+        count(total.count),
+        if total.count == 1 { "request and response" } else { "requests and responses" },
+        exchanges.asked_by.name(),
+        page.time(total.p50),
+        page.time(total.p90),
+        page.time(total.p99),
+        page.time(slowest_ns),
+        since(start_ns, slowest_at_ns),
+    );
+    page.labelled("exchange", &text, Tone::Plain)?;
+    let mean_ns = rounded(total.mean).unwrap_or(0);
+    let service_ns = rounded(exchanges.service_ns.mean);
+    let request_ns = total_ns(&exchanges.request_ns);
+    let response_ns = total_ns(&exchanges.response_ns);
+    page.line(&format!("{:INDENT$}a mean one takes {}:", "", page.mean_time(total.mean)))?;
+    let mut leg = |name: &str, ns: Option<u64>, parts: String| {
+        let share = ns.map_or("?".to_owned(), |ns| percent_of(ns, mean_ns));
+        let time = ns.map_or("?".to_owned(), |ns| page.time(ns));
+        let first = format!("{:INDENT$}  {name:<9}{time:>8} {share:>8}  ", "");
+        page.wrapped(&first, first.chars().count(), &parts, Tone::Plain)
+    };
+    leg("request", Some(request_ns), parts(&exchanges.request_ns, mean_ns))?;
+    leg("service", service_ns, "from last byte read to first byte written".to_owned())?;
+    leg("response", Some(response_ns), parts(&exchanges.response_ns, mean_ns))
+}
+
+fn total_ns(ledger: &Ledger) -> u64 {
+    ledger.ns.iter().fold(0, |sum, &ns| sum.saturating_add(ns))
+}
+
+/// The parts of at least 1 % of `whole_ns`, largest first; the largest in any case.
+fn parts(ledger: &Ledger, whole_ns: u64) -> String {
+    let mut parts: Vec<_> = LedgerPart::ALL.into_iter().zip(ledger.ns).collect();
+    parts.retain(|&(_, ns)| ns > 0);
+    parts.sort_by_key(|&(part, ns)| (Reverse(ns), part));
+    let is_shown = |ns: u64| u128::from(ns) * 100 >= u128::from(whole_ns);
+    let large = parts.iter().filter(|&&(_, ns)| is_shown(ns)).count().max(1);
+    let texts = parts
+        .iter()
+        .take(large)
+        .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, whole_ns)));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Socket buffers asked for and granted.
+pub(super) fn write_buffers(buffers: &[BufferGrant], page: &mut Page<'_>) -> io::Result<()> {
+    if buffers.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<_> = buffers.iter().map(buffer).collect();
+    page.labelled("buffers", &texts.join("; "), Tone::Plain)
+}
+
+fn buffer(grant: &BufferGrant) -> String {
+    let which = if grant.is_send { "send" } else { "receive" };
+    let granted = size(grant.granted_bytes);
+    match grant.asked_bytes {
+        Some(asked) => format!("{} {which} {granted} (asked {})", grant.side.name(), size(asked)),
+        None => format!("{} {which} {granted} (by the kernel)", grant.side.name()),
+    }
+}

@@ -1,0 +1,124 @@
+//! What the figures are worth: conservation, loss, and the probes' own cost.
+
+use std::io;
+
+use sockscope_analysis::{FlowAnalysis, StageAnalysis};
+use sockscope_record::{LossCounts, Point, PointCost, Stage};
+
+use super::page::Page;
+use super::path::signed_size;
+use crate::Report;
+use crate::number::{count, percent_of};
+use crate::style::Tone;
+
+/// Flows named one by one before the rest is only counted.
+const NAMED_MAX: usize = 6;
+
+pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    page.blank()?;
+    write_conservation(report, page)?;
+    let analysis = report.analysis;
+    let loss =
+        format!("{}; {}", lost(&analysis.facts.lost), cost(&analysis.facts.costs, report, page));
+    page.labelled("lost", &loss, Tone::Plain)
+}
+
+fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let flows: Vec<_> = report
+        .connections()
+        .flat_map(|connection| report.flows(connection))
+        .filter(|flow| flow.bytes > 0)
+        .collect();
+    let queues_all: usize = flows.iter().map(|flow| queues(flow).count()).sum();
+    if queues_all == 0 {
+        return Ok(());
+    }
+    let is_whole = |stage: &&StageAnalysis| stage.residue_bytes == Some(0);
+    let whole: usize = flows.iter().map(|flow| queues(flow).filter(is_whole).count()).sum();
+    let (whole_text, all_text) = (count(whole as u64), count(queues_all as u64));
+    let (tone, mut text) = match queues_all - whole {
+        0 => (Tone::Good, format!("residue 0 in all {all_text} queues")),
+        _ => (Tone::Bad, format!("residue 0 in {whole_text} of {all_text} queues")),
+    };
+    text += &match flows.len() {
+        1 => " (7 of 1 flow with data)".to_owned(),
+        more => format!(" (7 of each of {} flows with data)", count(more as u64)),
+    };
+    if let Some(differs) = named(&flows, |residue| residue.is_some_and(|bytes| bytes != 0)) {
+        text += &format!("; not 0: {differs}");
+    }
+    if let Some(unknown) = named(&flows, |residue| residue.is_none()) {
+        text += &format!("; unknown: {unknown}");
+    }
+    page.wrapped("conservation: ", super::page::INDENT, &text, tone)
+}
+
+/// The seven stages, without the total that they add up to.
+fn queues(flow: &FlowAnalysis) -> impl Iterator<Item = &StageAnalysis> {
+    flow.stages.iter().filter(|stage| stage.stage != Stage::Total)
+}
+
+/// The flows with stages whose residue is `odd`, as `flow 3 wire -1.41 KiB`; `None` when there is
+/// none.
+fn named(flows: &[&FlowAnalysis], odd: impl Fn(Option<i64>) -> bool) -> Option<String> {
+    let mut names = flows.iter().filter_map(|flow| {
+        let odd: Vec<_> = queues(flow).filter(|stage| odd(stage.residue_bytes)).collect();
+        let is_unknown = queues(flow).all(|stage| stage.residue_bytes.is_none());
+        match odd.is_empty() {
+            true => None,
+            false if is_unknown => Some(format!("all of flow {}", flow.id)),
+            false => {
+                let stages: Vec<_> = odd.into_iter().map(with_residue).collect();
+                Some(format!("flow {} {}", flow.id, stages.join(" and ")))
+            }
+        }
+    });
+    let mut listed: Vec<_> = names.by_ref().take(NAMED_MAX).collect();
+    let more = names.count();
+    if more > 0 {
+        listed.push(format!("and {} flows more", count(more as u64)));
+    }
+    (!listed.is_empty()).then(|| listed.join(", "))
+}
+
+fn with_residue(stage: &StageAnalysis) -> String {
+    match stage.residue_bytes {
+        Some(bytes) => format!("{} {}", stage.stage.name(), signed_size(bytes)),
+        None => stage.stage.name().to_owned(),
+    }
+}
+
+/// As `515 records: 512 of ReceiveEnqueue, 3 beside the points`.
+fn lost(lost: &LossCounts) -> String {
+    let mut places: Vec<_> = Point::ALL
+        .iter()
+        .zip(lost.points)
+        .filter(|&(_, lost)| lost > 0)
+        .map(|(point, lost)| format!("{} of {}", count(lost), point.name()))
+        .collect();
+    if lost.events > 0 {
+        places.push(format!("{} beside the points", count(lost.events)));
+    }
+    match places.is_empty() {
+        true => "no record".to_owned(),
+        false => format!("{} records: {}", count(lost.total()), places.join(", ")),
+    }
+}
+
+/// What the probes took, all together and each hit.
+fn cost(costs: &[PointCost; 8], report: &Report<'_>, page: &Page<'_>) -> String {
+    let measured = costs.iter().filter(|cost| cost.mean_ns().is_some());
+    let (hits, run_ns) = measured.fold((0u64, 0u64), |(hits, run_ns), cost| {
+        (hits.saturating_add(cost.hits), run_ns.saturating_add(cost.run_ns))
+    });
+    if hits == 0 {
+        return "cost of the probes: ? (not measured)".to_owned();
+    }
+    let share = percent_of(run_ns, report.analysis.duration_ns);
+    format!(
+        "probes: {} hits of {}, {} in all, {share} of a CPU",
+        count(hits),
+        page.mean_time(run_ns as f64 / hits as f64),
+        page.time(run_ns),
+    )
+}

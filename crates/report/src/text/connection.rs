@@ -1,0 +1,96 @@
+//! One connection in full.
+
+use std::io;
+
+use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis};
+use sockscope_record::{Protocol, Side};
+
+use super::page::{INDENT, Page};
+use super::{bar, calls, findings, path};
+use crate::Report;
+use crate::number::{bit_rate, count, rate, size};
+use crate::style::Tone;
+
+pub(super) fn write<'a>(
+    report: &Report<'a>,
+    analysis: &'a ConnectionAnalysis,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    page.blank()?;
+    page.rule(&format!("connection {}: {}", analysis.connection.id.0, headline(analysis, page)))?;
+    write_ends(analysis, page)?;
+    for flow in report.flows(analysis) {
+        write_flow(analysis, flow, page)?;
+    }
+    if analysis.exchanges.is_some() || !analysis.buffers.is_empty() {
+        page.blank()?;
+    }
+    if let Some(exchanges) = &analysis.exchanges {
+        calls::write_exchanges(exchanges, report.analysis.start_ns, page)?;
+    }
+    calls::write_buffers(&analysis.buffers, page)?;
+    let found: Vec<_> = report.findings(analysis).collect();
+    findings::write(&found, report.analysis, page)
+}
+
+/// As `tcp 127.0.0.1:40000 → 127.0.0.1:5000`.
+pub(super) fn headline(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String {
+    let connection = &analysis.connection;
+    let (client, server) = (connection.client, connection.server);
+    format!("{} {client} {} {server}", connection.protocol.name(), page.arrow())
+}
+
+fn write_ends(analysis: &ConnectionAnalysis, page: &mut Page<'_>) -> io::Result<()> {
+    for side in [Side::Client, Side::Server] {
+        let processes = analysis.connection.processes.iter().filter(|process| process.side == side);
+        let names: Vec<_> =
+            processes.map(|process| format!("{} (pid {})", process.comm, process.pid)).collect();
+        let text = if names.is_empty() { "?".to_owned() } else { names.join(", ") };
+        page.labelled(side.name(), &text, Tone::Plain)?;
+    }
+    if !analysis.connection.both_ends_here {
+        let text = "one end is not on this host: what passed there is unknown";
+        page.labelled("note", text, Tone::Plain)?;
+    }
+    if analysis.connection.preexisting {
+        let text = "established before recording began: its early bytes are unknown";
+        page.labelled("note", text, Tone::Plain)?;
+    }
+    Ok(())
+}
+
+fn write_flow(
+    analysis: &ConnectionAnalysis,
+    flow: &FlowAnalysis,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let direction = flow.id.direction();
+    let ends =
+        format!("{} {} {}", direction.sender().name(), page.arrow(), direction.receiver().name());
+    page.blank()?;
+    if flow.bytes == 0 && flow.segments == 0 {
+        return page.line(&format!("flow {}: {ends}, no data", flow.id));
+    }
+    page.wrapped(&format!("flow {}: ", flow.id), INDENT, &traffic(flow, &ends), Tone::Strong)?;
+    page.blank()?;
+    path::write(flow, page)?;
+    page.blank()?;
+    let line = bar::bar(&flow.ledger.ns, bar::BAR_WIDTH, page);
+    page.line(&format!("ledger  {line}"))?;
+    bar::legend(&flow.ledger.ns, INDENT, page)?;
+    calls::write_flow(flow, analysis.connection.protocol == Protocol::Tcp, page)
+}
+
+/// As `client → server, 78.1 KiB in 400 segments, 9.07 KiB/s (74.3 kbit/s)`.
+fn traffic(flow: &FlowAnalysis, ends: &str) -> String {
+    let throughput = match flow.throughput_bytes_per_s {
+        Some(rate_) => format!("{} ({})", rate(rate_), bit_rate(rate_)),
+        None => "throughput ?".to_owned(),
+    };
+    let mut text =
+        format!("{ends}, {} in {} segments, {throughput}", size(flow.bytes), count(flow.segments));
+    if flow.retransmitted_bytes > 0 {
+        text += &format!(", {} sent again", size(flow.retransmitted_bytes));
+    }
+    text
+}

@@ -1,0 +1,46 @@
+//! What is wrong with a connection, with proof and cure.
+
+use std::io;
+
+use sockscope_analysis::{Analysis, Finding};
+
+use super::page::{INDENT, Page};
+use crate::number::{count, percent_of, since};
+use crate::style::Tone;
+
+pub(super) fn write(
+    findings: &[&Finding],
+    analysis: &Analysis,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    page.blank()?;
+    if findings.is_empty() {
+        return page.labelled("findings", "none", Tone::Good);
+    }
+    for finding in findings {
+        write_one(finding, analysis, page)?;
+    }
+    Ok(())
+}
+
+fn write_one(finding: &Finding, analysis: &Analysis, page: &mut Page<'_>) -> io::Result<()> {
+    let times = page.style.glyphs().times;
+    let lost = match finding.lost_ns {
+        0 => "no time lost that can be measured".to_owned(),
+        ns => {
+            let share = percent_of(ns, analysis.duration_ns);
+            format!("{} lost ({share} of the trace)", page.time(ns))
+        }
+    };
+    let id = page.style.paint(finding.id.name(), Tone::Bad);
+    let seen = count(finding.count);
+    page.line(&format!("finding  {id}: {seen}{times}, {lost}, flow {}", finding.flow))?;
+    let indent = " ".repeat(INDENT);
+    page.wrapped(&indent, INDENT, &finding.summary, Tone::Plain)?;
+    for evidence in &finding.evidence {
+        let first = format!("{indent}{:>13}  ", since(analysis.start_ns, evidence.at_ns));
+        page.wrapped(&first, first.chars().count(), &evidence.text, Tone::Plain)?;
+    }
+    let first = format!("{indent}fix: ");
+    page.wrapped(&first, INDENT, &finding.fix, Tone::Strong)
+}

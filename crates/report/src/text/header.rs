@@ -1,0 +1,165 @@
+//! What was recorded, and the one sentence to take home.
+
+use std::io;
+
+use sockscope_analysis::LedgerPart;
+
+use super::connection::headline;
+use super::page::Page;
+use crate::Report;
+use crate::number::{count, percent_of};
+use crate::order::{FindingTotal, finding_totals, is_under_way, ledger_sum};
+use crate::style::Tone;
+
+pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    write_origin(report, page)?;
+    write_trace(report, page)?;
+    page.blank()?;
+    write_verdict(report, page)?;
+    write_cautions(report, page)
+}
+
+fn write_origin(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let origin = report.origin;
+    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "?".to_owned());
+    let line = format!(
+        "sockscope {} on {}, kernel {}, clock {}",
+        known(&origin.tool_version),
+        known(&origin.host),
+        known(&origin.kernel),
+        known(&origin.clock),
+    );
+    page.wrapped("", 0, &line, Tone::Strong)?;
+    match &origin.command {
+        Some(command) => page.labelled("command", command, Tone::Plain),
+        None => Ok(()),
+    }
+}
+
+fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let analysis = report.analysis;
+    let source = match analysis.facts.source.as_str() {
+        "" => "?",
+        source => source,
+    };
+    let line = format!(
+        "{source}, {}, {} {}, {} records, {} lost",
+        page.time(analysis.duration_ns),
+        count(analysis.connections.len() as u64),
+        if analysis.connections.len() == 1 { "connection" } else { "connections" },
+        count(analysis.records),
+        count(analysis.facts.lost.total()),
+    );
+    page.labelled("trace", &line, Tone::Plain)
+}
+
+fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let totals = finding_totals(report);
+    match totals.split_first() {
+        None => {
+            let tone = if is_blind(report) { Tone::Plain } else { Tone::Good };
+            page.labelled("verdict", &all_clear(report, page), tone)
+        }
+        Some((first, others)) => {
+            page.labelled("verdict", &costliest(report, first, page), Tone::Bad)?;
+            page.labelled("fix", &first.worst.fix, Tone::Strong)?;
+            write_others(others, page)
+        }
+    }
+}
+
+/// Nothing can be said of where time went.
+fn is_blind(report: &Report<'_>) -> bool {
+    under_way(report).iter().all(|&(_, ns)| ns == 0)
+}
+
+fn costliest(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> String {
+    let times = match total.count {
+        1 => "once".to_owned(),
+        more => format!("{} times", count(more)),
+    };
+    let place = match total.connections {
+        1 => format!("on connection {}", total.worst_in.connection.id.0),
+        more => format!(
+            "on {} connections, most on connection {} ({})",
+            count(more),
+            total.worst_in.connection.id.0,
+            headline(total.worst_in, page)
+        ),
+    };
+    let id = total.id.name();
+    if total.lost_ns == 0 {
+        return format!("{id}: seen {times} {place}; no time lost that can be measured.");
+    }
+    // Of several connections, times overlap: only of one is a share of the trace meaningful.
+    let share = match total.connections {
+        1 => format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns)),
+        _ => String::new(),
+    };
+    format!("{id} costs most: {} lost{share}, {times}, {place}.", page.time(total.lost_ns))
+}
+
+fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<()> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<_> = others
+        .iter()
+        .map(|total| {
+            let times = page.style.glyphs().times;
+            format!(
+                "{} {}{times} ({})",
+                total.id.name(),
+                count(total.count),
+                page.time(total.lost_ns)
+            )
+        })
+        .collect();
+    page.labelled("also", &list.join(", "), Tone::Plain)
+}
+
+fn all_clear(report: &Report<'_>, page: &Page<'_>) -> String {
+    let mut spent = under_way(report);
+    let total = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
+    if total == 0 {
+        return match report.connections().count() {
+            0 => "no connection was recorded.".to_owned(),
+            _ => "nothing can be said: where the bytes were is unknown.".to_owned(),
+        };
+    }
+    spent.sort_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
+    let most: Vec<_> = spent
+        .iter()
+        .take(3)
+        .filter(|&&(_, ns)| ns > 0)
+        .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, total)))
+        .collect();
+    let total = page.time(total);
+    format!("nothing wrong found; of {total} with bytes under way: {}.", most.join(", "))
+}
+
+/// Time in each part where bytes are under way, all flows together.
+fn under_way(report: &Report<'_>) -> Vec<(LedgerPart, u64)> {
+    let flows = report.connections().flat_map(|connection| report.flows(connection));
+    let sum = ledger_sum(flows);
+    LedgerPart::ALL.into_iter().zip(sum).filter(|&(part, _)| is_under_way(part)).collect()
+}
+
+/// What limits the worth of all that follows.
+fn write_cautions(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
+    let analysis = report.analysis;
+    let lost = analysis.facts.lost.total();
+    if lost > 0 {
+        let share = percent_of(lost, lost.saturating_add(analysis.records));
+        let text = format!(
+            "{} records ({share}) were lost: what they touch is unknown, not guessed. Record with a \
+             larger ring or pick fewer connections.",
+            count(lost)
+        );
+        page.labelled("caution", &text, Tone::Bad)?;
+    }
+    for note in &analysis.facts.notes {
+        page.labelled("note", note, Tone::Plain)?;
+    }
+    Ok(())
+}

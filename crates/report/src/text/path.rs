@@ -1,0 +1,136 @@
+//! The path of one flow as a line from `write()` to `read()`, with times and lengths below it.
+//!
+//! ```text
+//! write() 1━━━━━━━━2────────3━━━━━━━━4┄┄┄┄┄┄┄┄5━━━━━━━━6────────7━━━━━━━━8 read()
+//! ```
+//!
+//! The digits are the eight points; between them lie the stages, queues drawn heavy, code thin,
+//! the wire dotted. Below: delay (median and 99th percentile), length over time in bytes, residue;
+//! where there are any, bytes still there when the trace ended and intervals of unknown length.
+
+use std::io;
+
+use sockscope_analysis::{FlowAnalysis, StageAnalysis};
+use sockscope_record::Stage;
+
+use super::page::{Page, columns};
+use crate::number::{count, rounded, size};
+use crate::style::Tone;
+
+/// Columns of a stage, its point not counted.
+const CELL: usize = 8;
+
+/// Columns before point 1.
+const LABEL: usize = 8;
+
+/// What stands above each stage, in two lines.
+const HEADS: [[&str; 2]; 8] = [
+    ["send", "queue"],
+    ["TCP/IP", "out"],
+    ["interface", "queue"],
+    ["", "wire"],
+    ["input", "queue"],
+    ["TCP/IP", "in"],
+    ["receive", "queue"],
+    ["", "total"],
+];
+
+type CellText = fn(&StageAnalysis, &Page<'_>) -> String;
+
+/// Rows below the line, top to bottom.
+const ROWS: [(&str, CellText); 5] = [
+    ("p50", |stage, page| stage.delay_ns.map_or(unknown(), |delay| page.time(delay.p50))),
+    ("p99", |stage, page| stage.delay_ns.map_or(unknown(), |delay| page.time(delay.p99))),
+    ("mean len", |stage, _| length_mean(stage)),
+    ("max len", |stage, _| stage.length_bytes.map_or(unknown(), |length| size(length.max))),
+    ("residue", |stage, _| stage.residue_bytes.map_or(unknown(), signed_size)),
+];
+
+pub(super) fn write(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> {
+    for line in 0..2 {
+        page.line(&head(line))?;
+    }
+    page.line(&drawn(page))?;
+    for (label, text) in ROWS {
+        let tone = if label == "p50" { Tone::Strong } else { Tone::Plain };
+        write_row(label, text, tone, flow, page)?;
+    }
+    // Rare, and then worth a row.
+    if flow.stages.iter().any(|stage| stage.resident_bytes > 0) {
+        write_row("at end", |stage, _| size(stage.resident_bytes), Tone::Plain, flow, page)?;
+    }
+    if flow.stages.iter().any(|stage| stage.unknown_intervals > 0) {
+        write_row("gaps", |stage, _| count(stage.unknown_intervals), Tone::Bad, flow, page)?;
+    }
+    Ok(())
+}
+
+fn write_row(
+    label: &str,
+    text: CellText,
+    tone: Tone,
+    flow: &FlowAnalysis,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let cells = Stage::ALL.map(|stage| {
+        let found = flow.stages.iter().find(|analysis| analysis.stage == stage);
+        found.map_or(unknown(), |analysis| text(analysis, page))
+    });
+    let line = page.style.paint(&row(label, &cells), tone);
+    page.line(&line)
+}
+
+/// A mean that rounds to nothing and is not: `<1 B`.
+fn length_mean(stage: &StageAnalysis) -> String {
+    let Some(length) = stage.length_bytes else { return unknown() };
+    match rounded(length.mean) {
+        Some(0) if length.mean > 0.0 => "<1 B".to_owned(),
+        mean => mean.map_or(unknown(), size),
+    }
+}
+
+fn unknown() -> String {
+    "?".to_owned()
+}
+
+/// A residue: bytes too many or too few, with its sign.
+pub(super) fn signed_size(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", size(bytes.unsigned_abs()))
+}
+
+fn head(line: usize) -> String {
+    let mut text = " ".repeat(LABEL);
+    for names in HEADS {
+        text.push_str(&format!("{:^width$}", names[line], width = CELL + 1));
+    }
+    text
+}
+
+fn drawn(page: &Page<'_>) -> String {
+    let [queue, code, wire] = page.style.glyphs().path;
+    let mut text = format!("{:<LABEL$}", "write()");
+    for stage in &Stage::ALL[..7] {
+        let line = match stage {
+            Stage::TcpOutput | Stage::TcpInput => code,
+            Stage::Wire => wire,
+            _ => queue,
+        };
+        text.push_str(&stage.enter().number().to_string());
+        text.extend(std::iter::repeat_n(line, CELL));
+    }
+    text.push_str("8 read()");
+    text
+}
+
+/// Cells end one column before the next point, so that they are centred for usual values.
+fn row(label: &str, cells: &[String; 8]) -> String {
+    let mut text = format!("{label:<LABEL$}");
+    for cell in cells {
+        // A value wider than its stage pushes the rest to the right rather than be cut.
+        let padding = (CELL + 1).saturating_sub(columns(cell)).max(1);
+        text.extend(std::iter::repeat_n(' ', padding));
+        text.push_str(cell);
+    }
+    text
+}

@@ -1,0 +1,159 @@
+//! The connections that are not shown in full: one line each, then the sum of all.
+
+use std::io;
+
+use sockscope_analysis::{ConnectionAnalysis, LedgerPart};
+
+use super::page::{Page, columns};
+use crate::Report;
+use crate::number::{ColumnUnit, count};
+use crate::order::{is_under_way, ledger_sum, lost_ns};
+use crate::style::Tone;
+
+/// Columns beside the two addresses: id, bytes, time lost, and the longest finding's name.
+const BESIDE_ENDS: usize = 49;
+
+/// One unit for each column of the table.
+struct Units {
+    bytes: ColumnUnit,
+    lost: ColumnUnit,
+}
+
+/// Bytes both ways and time lost, of one connection or of several.
+#[derive(Default)]
+struct Sums {
+    bytes: u64,
+    lost_ns: u64,
+}
+
+/// What a line says of one connection or of several.
+struct Row {
+    id: String,
+    ends: String,
+    sums: Sums,
+    remark: String,
+}
+
+impl Units {
+    /// Units that suit the largest row; sums below them may have more digits.
+    fn new(rows: &[Row], page: &Page<'_>) -> Self {
+        let largest =
+            |figure: fn(&Sums) -> u64| rows.iter().map(|row| figure(&row.sums)).max().unwrap_or(0);
+        Self {
+            bytes: ColumnUnit::for_sizes(largest(|sums| sums.bytes)),
+            lost: ColumnUnit::for_times(largest(|sums| sums.lost_ns), page.style.charset),
+        }
+    }
+}
+
+/// Lists the most important of `rest`, and sums up `all`, which it is the tail of.
+pub(super) fn write<'a>(
+    report: &Report<'a>,
+    rest: &[&'a ConnectionAnalysis],
+    all: &[&'a ConnectionAnalysis],
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let (listed, unlisted) = rest.split_at(rest.len().min(report.options.listed));
+    let mut rows: Vec<_> = listed.iter().map(|it| connection_row(report, it, page)).collect();
+    let units = Units::new(&rows, page);
+    if !unlisted.is_empty() {
+        let ends = format!("{} more", count(unlisted.len() as u64));
+        rows.push(sum_row(report, ends, unlisted, "(in CSV and JSON)"));
+    }
+    let ends = format!("all {} connections", count(all.len() as u64));
+    rows.push(sum_row(report, ends, all, ""));
+    page.blank()?;
+    page.rule(&format!("the other {} connections", count(rest.len() as u64)))?;
+    write_head(&units, page)?;
+    rows.iter().try_for_each(|row| write_row(row, &units, page))
+}
+
+fn connection_row<'a>(
+    report: &Report<'a>,
+    connection: &'a ConnectionAnalysis,
+    page: &Page<'_>,
+) -> Row {
+    Row {
+        id: connection.connection.id.0.to_string(),
+        ends: shortened(&ends(connection, page), ends_width(page)),
+        sums: sums(report, &[connection]),
+        remark: remark(report, connection),
+    }
+}
+
+fn sum_row<'a>(
+    report: &Report<'a>,
+    ends: String,
+    connections: &[&'a ConnectionAnalysis],
+    remark: &str,
+) -> Row {
+    let sums = sums(report, connections);
+    Row { id: String::new(), ends, sums, remark: remark.to_owned() }
+}
+
+fn ends_width(page: &Page<'_>) -> usize {
+    page.width - BESIDE_ENDS
+}
+
+fn write_head(units: &Units, page: &mut Page<'_>) -> io::Result<()> {
+    let ends = format!("client {} server", page.arrow());
+    let bytes = match units.bytes.name {
+        "B" => "bytes".to_owned(),
+        unit => format!("size {unit}"),
+    };
+    let (width, lost) = (ends_width(page), format!("lost {}", units.lost.name));
+    let head = format!("{:>5} {ends:<width$} {bytes:>8} {lost:>8}  most in", "id");
+    let head = page.style.paint(&head, Tone::Faint);
+    page.line(&head)
+}
+
+fn write_row(row: &Row, units: &Units, page: &mut Page<'_>) -> io::Result<()> {
+    let Row { id, ends, sums, remark } = row;
+    let width = ends_width(page);
+    let (bytes, lost) = (units.bytes.cell(sums.bytes), units.lost.cell(sums.lost_ns));
+    page.line(&format!("{id:>5} {ends:<width$} {bytes:>8} {lost:>8}  {remark}"))
+}
+
+/// Both addresses; between two sockets of one address it is written once.
+fn ends(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String {
+    let (client, server) = (analysis.connection.client, analysis.connection.server);
+    match client.ip() == server.ip() {
+        true => format!("{client} {} :{}", page.arrow(), server.port()),
+        false => format!("{client} {} {server}", page.arrow()),
+    }
+}
+
+/// Long pairs are cut in the middle; the id says which connection it is.
+fn shortened(ends: &str, width: usize) -> String {
+    let length = columns(ends);
+    if length <= width {
+        return ends.to_owned();
+    }
+    let keep = (width - 2) / 2;
+    let head: String = ends.chars().take(keep).collect();
+    let tail: String = ends.chars().skip(length - keep).collect();
+    format!("{head}..{tail}")
+}
+
+/// The finding that costs most, else where most time went.
+fn remark<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> String {
+    if let Some(finding) = report.findings(connection).max_by_key(|finding| finding.lost_ns) {
+        return finding.id.name().to_owned();
+    }
+    let sum = ledger_sum(report.flows(connection));
+    let under_way = LedgerPart::ALL.into_iter().zip(sum).filter(|&(part, _)| is_under_way(part));
+    match under_way.max_by_key(|&(_, ns)| ns) {
+        Some((part, ns)) if ns > 0 => part.name().to_owned(),
+        _ => "?".to_owned(),
+    }
+}
+
+fn sums<'a>(report: &Report<'a>, connections: &[&'a ConnectionAnalysis]) -> Sums {
+    let mut sums = Sums::default();
+    for connection in connections {
+        let bytes = report.flows(connection).map(|flow| flow.bytes);
+        sums.bytes = bytes.fold(sums.bytes, u64::saturating_add);
+        sums.lost_ns = sums.lost_ns.saturating_add(lost_ns(report, connection));
+    }
+    sums
+}

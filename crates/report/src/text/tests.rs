@@ -1,0 +1,100 @@
+use super::*;
+use crate::fixture::{absurd, empty, fixed, hostile, many, stall, unknown_everything, written};
+use crate::text::page::columns;
+use crate::{Charset, Options};
+
+fn text(analysis: &sockscope_analysis::Analysis) -> String {
+    written(&Text, analysis, &Options::default())
+}
+
+#[test]
+fn a_stalled_call_is_seen_explained_and_cured() {
+    insta::assert_snapshot!(text(&stall()));
+}
+
+#[test]
+fn ascii_says_the_same() {
+    let options = Options { charset: Charset::Ascii, ..Options::default() };
+    let text = written(&Text, &stall(), &options);
+    assert!(text.is_ascii());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_healthy_trace_says_where_its_time_went() {
+    insta::assert_snapshot!(text(&fixed()));
+}
+
+#[test]
+fn unknown_is_shown_as_unknown() {
+    insta::assert_snapshot!(text(&unknown_everything()));
+}
+
+#[test]
+fn thousands_of_connections_stay_readable() {
+    let options = Options { detailed: 1, listed: 5, ..Options::default() };
+    let text = written(&Text, &many(3000), &options);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn nothing_recorded_is_a_report_too() {
+    insta::assert_snapshot!(text(&empty()), @r"
+    sockscope 0.1.0 on anvil, kernel 6.18.1, clock monotonic
+    command  python3 rpc.py
+    trace    live, 0 ns, 0 connections, 0 records, 0 lost
+
+    verdict  no connection was recorded.
+
+    lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, ? of a CPU
+    ");
+}
+
+#[test]
+fn hostile_names_stay_on_their_line() {
+    let text = text(&hostile());
+    assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+    assert!(text.contains("x\\n\\u{1b}[2J\\u{202e}\" (pid 4711)"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with("verdict")).count(), 1);
+}
+
+#[test]
+fn absurd_figures_do_not_panic_and_are_not_printed_as_numbers() {
+    let text = text(&absurd());
+    assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+}
+
+#[test]
+fn lines_keep_within_the_width() {
+    for width in [0, 80, 100, 1000] {
+        for analysis in [stall(), fixed(), unknown_everything(), many(100)] {
+            let text = written(&Text, &analysis, &Options { width, ..Options::default() });
+            let widest = text.lines().map(columns).max().unwrap();
+            assert!(widest <= width.clamp(80, 100), "{widest} > {width}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    let options = Options { color: true, ..Options::default() };
+    let colored = written(&Text, &stall(), &options);
+    assert!(colored.contains("\x1b["));
+    assert_eq!(without_colour(&colored), text(&stall()));
+}
+
+#[test]
+fn one_flow_is_shown_alone() {
+    let options = Options { flow: Some(sockscope_record::FlowId(3)), ..Options::default() };
+    let text = written(&Text, &stall(), &options);
+    assert!(text.contains("flow 3: ") && !text.contains("flow 2: "));
+    assert!(!text.contains("nagle-delayed-ack"), "the finding is the other flow's");
+}
+
+fn without_colour(text: &str) -> String {
+    let mut plain = String::new();
+    for (index, piece) in text.split("\x1b[").enumerate() {
+        plain.push_str(if index == 0 { piece } else { piece.split_once('m').unwrap().1 });
+    }
+    plain
+}
