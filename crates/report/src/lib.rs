@@ -1,6 +1,6 @@
 //! Analysis results as text, JSON and CSV, the traffic itself as text, and figures.
 //!
-//! Everything here is a pure function of an [`Analysis`](sockscope_analysis::Analysis) or of
+//! Everything here is a pure function of an [`Analysis`] or of
 //! [`ConnectionStore`](sockscope_analysis::ConnectionStore)s, written to any [`io::Write`]: no
 //! clock, no file, no environment is read, and the same input gives the same bytes out. Whether
 //! to use colour and which characters the terminal can show is the caller's to find out and to

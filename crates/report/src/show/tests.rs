@@ -1,3 +1,5 @@
+//! Every kind of event as a line, and the order of the lines.
+
 use proptest::prelude::*;
 use sockscope_analysis::{FlowStore, Pass};
 use sockscope_record::{

@@ -6,7 +6,6 @@ use sockscope_analysis::{FlowAnalysis, StageAnalysis};
 use sockscope_record::{LossCounts, Point, PointCost, Stage};
 
 use super::page::Page;
-use super::path::signed_size;
 use crate::Report;
 use crate::number::{count, percent_of};
 use crate::style::Tone;
@@ -45,7 +44,7 @@ fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()
         more => format!(" (7 of each of {} flows with data)", count(more as u64)),
     };
     if let Some(differs) = named(&flows, |residue| residue.is_some_and(|bytes| bytes != 0)) {
-        text += &format!("; not 0: {differs}");
+        text += &format!("; off by: {differs}");
     }
     if let Some(unknown) = named(&flows, |residue| residue.is_none()) {
         text += &format!("; unknown: {unknown}");
@@ -58,7 +57,7 @@ fn queues(flow: &FlowAnalysis) -> impl Iterator<Item = &StageAnalysis> {
     flow.stages.iter().filter(|stage| stage.stage != Stage::Total)
 }
 
-/// The flows with stages whose residue is `odd`, as `flow 3 wire -1.41 KiB`; `None` when there is
+/// The flows with stages whose residue is `odd`, as `flow 3 wire -1,448 B`; `None` when there is
 /// none.
 fn named(flows: &[&FlowAnalysis], odd: impl Fn(Option<i64>) -> bool) -> Option<String> {
     let mut names = flows.iter().filter_map(|flow| {
@@ -83,7 +82,10 @@ fn named(flows: &[&FlowAnalysis], odd: impl Fn(Option<i64>) -> bool) -> Option<S
 
 fn with_residue(stage: &StageAnalysis) -> String {
     match stage.residue_bytes {
-        Some(bytes) => format!("{} {}", stage.stage.name(), signed_size(bytes)),
+        Some(bytes) => {
+            let sign = if bytes < 0 { "-" } else { "" };
+            format!("{} {sign}{} B", stage.stage.name(), count(bytes.unsigned_abs()))
+        }
         None => stage.stage.name().to_owned(),
     }
 }

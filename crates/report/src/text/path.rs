@@ -94,7 +94,7 @@ fn unknown() -> String {
 }
 
 /// A residue: bytes too many or too few, with its sign.
-pub(super) fn signed_size(bytes: i64) -> String {
+fn signed_size(bytes: i64) -> String {
     let sign = if bytes < 0 { "-" } else { "" };
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }

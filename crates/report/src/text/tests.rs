@@ -1,3 +1,5 @@
+//! Whole reports as text: what is said, what is escaped, how wide it gets.
+
 use super::*;
 use crate::fixture::{absurd, empty, fixed, hostile, many, stall, unknown_everything, written};
 use crate::text::page::columns;
@@ -28,6 +30,24 @@ fn a_healthy_trace_says_where_its_time_went() {
 #[test]
 fn unknown_is_shown_as_unknown() {
     insta::assert_snapshot!(text(&unknown_everything()));
+}
+
+#[test]
+fn a_queue_that_does_not_add_up_is_named() {
+    let mut analysis = stall();
+    let flow = &mut analysis.connections[0].flows[1];
+    flow.stages[3].residue_bytes = Some(-1448);
+    flow.stages[4].residue_bytes = None;
+    flow.stages[6].resident_bytes = 512;
+    let text = text(&analysis);
+    let closing: Vec<_> =
+        text.lines().skip_while(|line| !line.starts_with("conservation")).take(3).collect();
+    insta::assert_snapshot!(closing.join("\n"), @"
+    conservation: residue 0 in 12 of 14 queues (7 of each of 2 flows with data); off
+             by: flow 3 wire -1,448 B; unknown: flow 3 input_queue
+    lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, <0.1 % of a CPU
+    ");
+    assert!(text.contains("at end        0 B"), "{text}");
 }
 
 #[test]
