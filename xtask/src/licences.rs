@@ -44,8 +44,9 @@ pub fn check(root: &Path) -> Result<Vec<String>, String> {
     Ok(packages.iter().filter_map(refusal).collect())
 }
 
-/// Why this package of `cargo metadata` may not be used.
+/// Why this package of `cargo metadata` may not be used; our own, which come from no registry, may.
 fn refusal(package: &Value) -> Option<String> {
+    package.get("source").filter(|source| !source.is_null())?;
     let text = |key: &str| package.get(key).and_then(Value::as_str);
     let place = || format!("{} {}", text("name").unwrap_or("?"), text("version").unwrap_or("?"));
     match text("license") {
@@ -129,6 +130,8 @@ fn run(command: &mut Command) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -165,11 +168,14 @@ mod tests {
 
     #[test]
     fn a_package_without_a_licence_is_named() {
-        let package = serde_json::json!({"name": "odd", "version": "1.0.0", "license": null});
-        assert_eq!(refusal(&package).as_deref(), Some("odd 1.0.0: names no licence"));
-        let package = serde_json::json!({"name": "odd", "version": "1.0.0", "license": "AGPL-3.0"});
-        assert_eq!(refusal(&package).as_deref(), Some("odd 1.0.0: `AGPL-3.0` is not allowed"));
-        let package = serde_json::json!({"name": "fine", "version": "1.0.0", "license": "MIT"});
-        assert_eq!(refusal(&package), None);
+        let of = |license: Value, source: Value| {
+            refusal(&json!({"name": "a", "version": "1.0.0", "license": license, "source": source}))
+        };
+        let registry = || json!("registry");
+        assert_eq!(of(Value::Null, registry()).as_deref(), Some("a 1.0.0: names no licence"));
+        let refused = Some("a 1.0.0: `AGPL-3.0` is not allowed");
+        assert_eq!(of(json!("AGPL-3.0"), registry()).as_deref(), refused);
+        assert_eq!(of(json!("MIT"), registry()), None);
+        assert_eq!(of(json!("GPL-2.0-only"), Value::Null), None);
     }
 }
