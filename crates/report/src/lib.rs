@@ -14,6 +14,7 @@ mod csv;
 mod json;
 mod number;
 mod order;
+pub mod plot;
 mod show;
 mod style;
 mod text;

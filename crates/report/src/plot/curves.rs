@@ -1,0 +1,53 @@
+//! The analysis' curves, cut to the time that a figure shows.
+
+use sockscope_record::Stage;
+
+use super::scene::Scene;
+
+/// From `at_ns` on a curve has this value; `None` where nobody can know.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Step {
+    pub(super) at_ns: u64,
+    pub(super) value: Option<f64>,
+}
+
+/// A run of bytes that entered a stage at `entered_ns` and left it `delay_ns` later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wait {
+    pub(super) entered_ns: u64,
+    pub(super) delay_ns: u64,
+}
+
+/// Bytes in the queue of `stage` over the time shown; empty when one of its points was not watched
+/// or nothing entered.
+pub(super) fn lengths(scene: &Scene<'_>, stage: Stage) -> Vec<Step> {
+    let lengths = scene.curves().lengths(stage).unwrap_or_default();
+    let shown = clipped(scene, &lengths, |step| step.at_ns).iter();
+    shown
+        .map(|step| Step {
+            at_ns: step.at_ns,
+            value: step.length_bytes.map(|length_bytes| length_bytes as f64),
+        })
+        .collect()
+}
+
+/// What bytes that entered `stage` in the time shown waited there, by position.
+pub(super) fn waits(scene: &Scene<'_>, stage: Stage) -> Vec<Wait> {
+    let runs = scene.curves().delays(stage).into_iter();
+    runs.filter(|run| scene.shows(run.entered_ns))
+        .map(|run| Wait { entered_ns: run.entered_ns, delay_ns: run.delay_ns })
+        .collect()
+}
+
+/// The part of `items` within the time shown, and the last one before it, which still holds there.
+///
+/// `items` are in the order of `at_ns`.
+pub(super) fn clipped<'a, T>(
+    scene: &Scene<'_>,
+    items: &'a [T],
+    at_ns: impl Fn(&T) -> u64,
+) -> &'a [T] {
+    let from = items.partition_point(|item| at_ns(item) <= scene.from_ns).saturating_sub(1);
+    let to = items.partition_point(|item| at_ns(item) <= scene.to_ns);
+    items.get(from..to).unwrap_or(&[])
+}

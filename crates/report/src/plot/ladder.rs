@@ -1,0 +1,339 @@
+//! What a time-sequence drawing shows: segments that left one end and came to the other, and the
+//! program's writes and reads beside them.
+//!
+//! A segment leaves at point 4 and arrives at point 5; where one of these was not seen, the nearest
+//! point that was seen serves. Times are nanoseconds of the trace's clock.
+
+use std::collections::BTreeSet;
+
+use sockscope_analysis::{FlowStore, Pass};
+use sockscope_record::{Direction, Point, Protocol, Side, marks, tcp_flags};
+
+use super::scene::{Scene, end_of};
+use super::units::grouped;
+
+/// Segments shown when the figure picks the part to show.
+const PICKED_ARROWS: usize = 14;
+/// Segments shown at most when the reader picked it.
+const ARROWS_MAX: usize = 80;
+/// Arrivals looked at to find that of one segment.
+const SCAN_MAX: usize = 4096;
+/// The longest gap is worth picking when it is so many times the mean one.
+const LONG_GAP_RATIO: f64 = 4.0;
+
+/// A segment on its way.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Arrow {
+    pub(super) from: Side,
+    /// `None`: only its arrival was seen.
+    pub(super) departed_ns: Option<u64>,
+    /// `None`: it was dropped, or the other end was not seen.
+    pub(super) arrived_ns: Option<u64>,
+    pub(super) carries: Carries,
+    pub(super) label: String,
+}
+
+/// What kind of segment it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carries {
+    Data,
+    DataAgain,
+    Nothing,
+}
+
+/// A write or a read by the program at one end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Act {
+    pub(super) at_ns: u64,
+    pub(super) side: Side,
+    pub(super) is_write: bool,
+    pub(super) bytes: u32,
+}
+
+/// The part of a connection that is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Ladder {
+    pub(super) arrows: Vec<Arrow>,
+    pub(super) acts: Vec<Act>,
+    /// Why this part, and what is left out.
+    pub(super) notes: Vec<String>,
+}
+
+/// The longest time in which no segment left while data was under way.
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    /// Its place among all departures: the number of those before it.
+    index: usize,
+    ns: u64,
+}
+
+impl Ladder {
+    /// The part around the longest gap, or the part that the options ask for.
+    pub(super) fn of(scene: &Scene<'_>) -> Self {
+        let is_asked = scene.options.from_ns.is_some() || scene.options.to_ns.is_some();
+        let total = departures(scene).count();
+        let mut notes = Vec::new();
+        let (first, limit) = if is_asked {
+            (
+                departures(scene).take_while(|(_, pass)| pass.at_ns < scene.from_ns).count(),
+                ARROWS_MAX,
+            )
+        } else {
+            let gap = longest_gap(scene).filter(|_| total > PICKED_ARROWS);
+            (gap.map_or(0, |gap| gap.index.saturating_sub(PICKED_ARROWS / 2)), PICKED_ARROWS)
+        };
+        let picked: Vec<(Direction, &Pass)> = departures(scene)
+            .skip(first)
+            .take_while(|(_, pass)| pass.at_ns <= scene.to_ns)
+            .take(limit)
+            .collect();
+        let shown_words =
+            format!("{} of {} segments shown", picked.len(), grouped(&total.to_string()));
+        match longest_gap(scene) {
+            Some(_) if !is_asked && total > picked.len() => {
+                notes.push(format!("{shown_words}, around the longest wait"));
+            }
+            _ if picked.len() < total => notes.push(shown_words),
+            _ => {}
+        }
+        let before = departures(scene).nth(first.wrapping_sub(1)).map(|(_, pass)| pass.at_ns);
+        let after = departures(scene).nth(first + picked.len()).map(|(_, pass)| pass.at_ns);
+        let arrows = arrows(scene, &picked);
+        let acts = acts(scene, before, after, limit * 2);
+        Self { arrows, acts, notes }
+    }
+}
+
+/// Where segments of a flow are seen to leave, or failing that, to arrive.
+fn leaving(flow: &FlowStore) -> &[Pass] {
+    first_seen(
+        flow,
+        &[
+            Point::InterfaceDequeue,
+            Point::InterfaceEnqueue,
+            Point::SendDequeue,
+            Point::InputEnqueue,
+            Point::InputDequeue,
+            Point::ReceiveEnqueue,
+        ],
+    )
+}
+
+/// Where segments of a flow are seen to arrive; empty when only their departure is.
+fn arriving(flow: &FlowStore) -> &[Pass] {
+    first_seen(flow, &[Point::InputEnqueue, Point::InputDequeue, Point::ReceiveEnqueue])
+}
+
+/// Whether what [`leaving`] gives is seen at the sending end.
+fn is_departure_seen(flow: &FlowStore) -> bool {
+    let points = [Point::InterfaceDequeue, Point::InterfaceEnqueue, Point::SendDequeue];
+    points.into_iter().any(|point| !flow.at(point).is_empty())
+}
+
+fn first_seen<'a>(flow: &'a FlowStore, points: &[Point]) -> &'a [Pass] {
+    points.iter().map(|point| flow.at(*point)).find(|seen| !seen.is_empty()).unwrap_or(&[])
+}
+
+/// Segments of both flows in the order in which they left.
+fn departures<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Direction, &'a Pass)> {
+    let mut client = leaving(&scene.store.flows[0]).iter().peekable();
+    let mut server = leaving(&scene.store.flows[1]).iter().peekable();
+    std::iter::from_fn(move || {
+        let is_client = match (client.peek(), server.peek()) {
+            (Some(one), Some(other)) => one.at_ns <= other.at_ns,
+            (one, _) => one.is_some(),
+        };
+        if is_client {
+            client.next().map(|pass| (Direction::FromClient, pass))
+        } else {
+            server.next().map(|pass| (Direction::FromServer, pass))
+        }
+    })
+}
+
+/// The longest gap between departures while something written was not yet read; `None` when no gap
+/// stands out.
+fn longest_gap(scene: &Scene<'_>) -> Option<Gap> {
+    let mut pending = scene.store.flows.each_ref().map(Pending::new);
+    let mut longest: Option<Gap> = None;
+    let (mut first_ns, mut before_ns, mut count) = (None, None, 0);
+    for (_, pass) in departures(scene) {
+        if let Some(before_ns) = before_ns {
+            let ns = pass.at_ns.saturating_sub(before_ns);
+            if longest.is_none_or(|gap| ns > gap.ns) {
+                let middle_ns = before_ns + ns / 2;
+                // Both are brought up to date, whatever the first one says.
+                if pending.iter_mut().any(|flow| flow.is_pending(middle_ns)) {
+                    longest = Some(Gap { index: count, ns });
+                }
+            }
+        }
+        first_ns = first_ns.or(Some(pass.at_ns));
+        before_ns = Some(pass.at_ns);
+        count += 1;
+    }
+    let mean_ns = before_ns?.saturating_sub(first_ns?) as f64 / count as f64;
+    longest.filter(|gap| gap.ns as f64 > LONG_GAP_RATIO * mean_ns)
+}
+
+/// Whether a flow has bytes written and not yet read, at times that rise.
+struct Pending<'a> {
+    written: std::iter::Peekable<std::slice::Iter<'a, Pass>>,
+    read: std::iter::Peekable<std::slice::Iter<'a, Pass>>,
+    written_end: u64,
+    read_end: u64,
+}
+
+impl<'a> Pending<'a> {
+    fn new(flow: &'a FlowStore) -> Self {
+        Self {
+            written: flow.at(Point::SendEnqueue).iter().peekable(),
+            read: flow.at(Point::ReceiveDequeue).iter().peekable(),
+            written_end: 0,
+            read_end: 0,
+        }
+    }
+
+    fn is_pending(&mut self, at_ns: u64) -> bool {
+        while let Some(pass) = self.written.next_if(|pass| pass.at_ns <= at_ns) {
+            self.written_end = self.written_end.max(end_of(pass));
+        }
+        while let Some(pass) = self.read.next_if(|pass| pass.at_ns <= at_ns) {
+            self.read_end = self.read_end.max(end_of(pass));
+        }
+        self.written_end > self.read_end
+    }
+}
+
+fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
+    let mut used = [BTreeSet::new(), BTreeSet::new()];
+    picked
+        .iter()
+        .map(|(direction, pass)| {
+            let flow = scene.store.flow(*direction);
+            let is_seen = is_departure_seen(flow);
+            let arrived_ns = if is_seen {
+                arrival(flow, pass, &mut used[*direction as usize])
+            } else {
+                Some(pass.at_ns)
+            };
+            Arrow {
+                from: direction.sender(),
+                departed_ns: is_seen.then_some(pass.at_ns),
+                arrived_ns,
+                carries: carries(pass),
+                label: label(scene.store.connection.protocol, pass),
+            }
+        })
+        .collect()
+}
+
+/// When `pass` came to the other end. An arrival may bring the bytes of several segments, but a
+/// segment without data only itself. When the same bytes left again before any arrival that
+/// is left over for this one, this one was lost.
+fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<u64> {
+    let arrivals = arriving(flow);
+    let start = arrivals.partition_point(|arrival| arrival.at_ns < pass.at_ns);
+    let mut candidates = arrivals
+        .iter()
+        .enumerate()
+        .skip(start)
+        .take(SCAN_MAX)
+        .filter(|(index, arrival)| !used.contains(index) && brings(arrival, pass));
+    let (index, found) = candidates.next()?;
+    if pass.len == 0 {
+        used.insert(index);
+        return Some(found.at_ns);
+    }
+    let left = leaving(flow);
+    let later = left.partition_point(|other| other.at_ns <= pass.at_ns);
+    let sent_again = left
+        .iter()
+        .skip(later)
+        .take(SCAN_MAX)
+        .take_while(|other| other.at_ns <= found.at_ns)
+        .filter(|other| brings(found, other) && end_of(other) == end_of(pass))
+        .count();
+    if sent_again > candidates.count() {
+        return None;
+    }
+    if sent_again > 0 {
+        used.insert(index);
+    }
+    Some(found.at_ns)
+}
+
+/// Whether `arrival` has the last byte of `pass`, or is the same segment without data.
+fn brings(arrival: &Pass, pass: &Pass) -> bool {
+    if pass.len == 0 {
+        return arrival.len == 0
+            && arrival.offset == pass.offset
+            && arrival.detail == pass.detail
+            && arrival.tcp_flags == pass.tcp_flags;
+    }
+    arrival.len > 0 && arrival.offset < end_of(pass) && end_of(arrival) >= end_of(pass)
+}
+
+fn carries(pass: &Pass) -> Carries {
+    match pass.len {
+        0 => Carries::Nothing,
+        _ if pass.marks & marks::RETRANSMITTED != 0 => Carries::DataAgain,
+        _ => Carries::Data,
+    }
+}
+
+/// As tcpdump would: flags, `first:end (bytes)`, `ack position`.
+fn label(protocol: Protocol, pass: &Pass) -> String {
+    let mut words = Vec::new();
+    let names = [(tcp_flags::SYN, "SYN"), (tcp_flags::FIN, "FIN"), (tcp_flags::RST, "RST")];
+    for (flag, name) in names {
+        if pass.tcp_flags & flag != 0 {
+            words.push(name.to_owned());
+        }
+    }
+    let number = |position: u64| grouped(&position.to_string());
+    if pass.len > 0 {
+        let (first, end) = (number(pass.offset), number(end_of(pass)));
+        words.push(format!("{first}:{end} ({} B)", number(pass.len.into())));
+    }
+    if protocol == Protocol::Tcp && pass.tcp_flags & tcp_flags::ACK != 0 {
+        words.push(format!("ack {}", number(pass.detail)));
+    }
+    if pass.marks & marks::RETRANSMITTED != 0 {
+        words.push("again".to_owned());
+    }
+    words.join(", ")
+}
+
+/// Writes and reads after the departure before the part shown and before the one that follows it.
+fn acts(
+    scene: &Scene<'_>,
+    before_ns: Option<u64>,
+    after_ns: Option<u64>,
+    limit: usize,
+) -> Vec<Act> {
+    let from_ns = before_ns.map_or(scene.from_ns, |at_ns| at_ns.saturating_add(1));
+    let to_ns = after_ns.unwrap_or(scene.to_ns).min(scene.to_ns);
+    let mut acts = Vec::new();
+    for direction in [Direction::FromClient, Direction::FromServer] {
+        let flow = scene.store.flow(direction);
+        let ends = [
+            (Point::SendEnqueue, direction.sender(), true),
+            (Point::ReceiveDequeue, direction.receiver(), false),
+        ];
+        for (point, side, is_write) in ends {
+            let passes = flow.at(point);
+            let start = passes.partition_point(|pass| pass.at_ns < from_ns);
+            let within = passes.iter().skip(start).take_while(|pass| pass.at_ns <= to_ns);
+            acts.extend(within.take(limit).map(|pass| Act {
+                at_ns: pass.at_ns,
+                side,
+                is_write,
+                bytes: pass.len,
+            }));
+        }
+    }
+    acts.sort_by_key(|act| act.at_ns);
+    acts.truncate(limit);
+    acts
+}

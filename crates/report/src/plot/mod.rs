@@ -1,0 +1,201 @@
+//! Figures of one connection as SVG text.
+//!
+//! Each [`Figure`] looks at one direction of a connection over a span of time. Drawing is pure: the
+//! same store and options give the same text, with no clock, no file and no hash order. Figures of
+//! long traces keep to pixel resolution (an envelope of extremes for each pixel column, and the
+//! figure says so), so their size does not follow the number of records.
+//!
+//! What each figure shows and how to read it: `docs/reference/plots.md`.
+
+mod acks;
+mod columns;
+mod curves;
+mod histogram;
+mod ladder;
+mod packet_trace;
+mod page;
+mod protocol_delay;
+mod queue_delay;
+mod queue_length;
+mod scale;
+mod scene;
+mod sequence;
+mod step_line;
+mod svg;
+mod theme;
+mod time_sequence;
+mod units;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use sockscope_analysis::{ConnectionStore, LossInterval};
+use sockscope_record::Direction;
+
+use scene::Scene;
+
+/// Draws `figure` of one connection as an SVG document.
+///
+/// Where the store holds nothing to draw, the figure says what was not seen. Fails only on options
+/// that no figure can be drawn with.
+pub fn draw(
+    figure: Figure,
+    store: &ConnectionStore,
+    options: &PlotOptions<'_>,
+) -> Result<String, PlotError> {
+    let scene = Scene::new(store, options, figure)?;
+    Ok(match figure {
+        Figure::PacketTrace => packet_trace::draw(&scene),
+        Figure::QueueLength => queue_length::draw(&scene),
+        Figure::QueueDelay => queue_delay::draw(&scene),
+        Figure::ProtocolDelay => protocol_delay::draw(&scene),
+        Figure::Acks => acks::draw(&scene),
+        Figure::TimeSequence => time_sequence::draw(&scene),
+        Figure::Sequence => sequence::draw(&scene),
+    })
+}
+
+/// Which picture to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Figure {
+    /// Packets at points 3, 4, 7 and 8 over time.
+    PacketTrace,
+    /// Bytes in the four queues over time.
+    QueueLength,
+    /// What each run of bytes waited in the four queues, at the time of its entry.
+    QueueDelay,
+    /// Histograms of the protocol's own time, sending (2 to 3) and receiving (6 to 7).
+    ProtocolDelay,
+    /// The receive queue over time, with the acknowledgments that it caused.
+    Acks,
+    /// Segments and acknowledgments as arrows between the two ends, time downward.
+    TimeSequence,
+    /// Stream positions over time: sent, acknowledged, allowed and read.
+    Sequence,
+}
+
+impl Figure {
+    /// All figures.
+    pub const ALL: [Self; 7] = [
+        Self::PacketTrace,
+        Self::QueueLength,
+        Self::QueueDelay,
+        Self::ProtocolDelay,
+        Self::Acks,
+        Self::TimeSequence,
+        Self::Sequence,
+    ];
+
+    /// The name on the command line, as `packet-trace`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PacketTrace => "packet-trace",
+            Self::QueueLength => "queue-length",
+            Self::QueueDelay => "queue-delay",
+            Self::ProtocolDelay => "protocol-delay",
+            Self::Acks => "acks",
+            Self::TimeSequence => "time-sequence",
+            Self::Sequence => "sequence",
+        }
+    }
+}
+
+impl FromStr for Figure {
+    type Err = PlotError;
+
+    /// The figure of this [name](Figure::name); fails on any other word.
+    fn from_str(name: &str) -> Result<Self, PlotError> {
+        let found = Self::ALL.into_iter().find(|figure| figure.name() == name);
+        found.ok_or_else(|| PlotError::UnknownFigure { name: name.to_owned() })
+    }
+}
+
+/// What to show of a connection, and how large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlotOptions<'a> {
+    /// The flow whose data is shown. `time-sequence` shows both.
+    pub direction: Direction,
+    /// First instant shown, nanoseconds of the trace's clock; `None`: the connection's first record.
+    pub from_ns: Option<u64>,
+    /// Last instant shown, same clock; `None`: the connection's last record. `time-sequence` picks
+    /// a readable part by itself when neither is given.
+    pub to_ns: Option<u64>,
+    /// The instant that time axes call 0, same clock; `None`: the connection's first record.
+    pub zero_ns: Option<u64>,
+    /// Pixels across, within [`PlotOptions::SIZES_PX`].
+    pub width: u32,
+    /// Pixels down, within [`PlotOptions::SIZES_PX`]; `time-sequence` is as tall as its events need.
+    pub height: u32,
+    /// Where the trace lost records: queue lengths are unknown there.
+    pub losses: &'a [LossInterval],
+}
+
+impl PlotOptions<'_> {
+    /// Widths and heights that a figure can have, pixels.
+    pub const SIZES_PX: RangeInclusive<u32> = 320..=8192;
+}
+
+impl Default for PlotOptions<'_> {
+    fn default() -> Self {
+        Self {
+            direction: Direction::FromClient,
+            from_ns: None,
+            to_ns: None,
+            zero_ns: None,
+            width: 960,
+            height: 720,
+            losses: &[],
+        }
+    }
+}
+
+/// Why a figure cannot be drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlotError {
+    /// A width or height outside [`PlotOptions::SIZES_PX`].
+    Size {
+        /// What was asked for, pixels.
+        size_px: u32,
+    },
+    /// The last instant to show is not after the first.
+    EmptyWindow {
+        /// First instant, nanoseconds of the trace's clock.
+        from_ns: u64,
+        /// Last instant, same clock.
+        to_ns: u64,
+    },
+    /// No figure has this name.
+    UnknownFigure {
+        /// The name given.
+        name: String,
+    },
+}
+
+impl fmt::Display for PlotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size { size_px } => {
+                let sizes = PlotOptions::SIZES_PX;
+                let (least, most) = (sizes.start(), sizes.end());
+                write!(f, "a figure is {least} to {most} pixels wide and tall, not {size_px}")
+            }
+            Self::EmptyWindow { from_ns, to_ns } => {
+                write!(
+                    f,
+                    "nothing to show: the end, {to_ns} ns, is not after the start, {from_ns} ns"
+                )
+            }
+            Self::UnknownFigure { name } => {
+                let names = Figure::ALL.map(Figure::name).join(", ");
+                write!(f, "no figure is called {name:?}; there are {names}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlotError {}

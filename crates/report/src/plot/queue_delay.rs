@@ -1,0 +1,64 @@
+//! Queueing delay in the four queues: a bar at the time of entry, as tall as the wait.
+//!
+//! One bar stands for one run of bytes that entered together and left together.
+
+use sockscope_record::Stage;
+
+use super::curves::{self, Wait};
+use super::histogram::quantile;
+use super::packet_trace::draw_bars;
+use super::page::{Key, Page, Panel, Sample};
+use super::queue_length::{QUEUES, nothing_seen, stage_words};
+use super::scene::Scene;
+use super::svg::Rect;
+use super::theme::Ink;
+use super::units::Quantity;
+use crate::number::count;
+
+pub(super) fn draw(scene: &Scene<'_>) -> String {
+    let keys = [Key {
+        sample: Sample::Bars(Ink::Data),
+        words: "wait of a run of bytes, at the time it entered the queue",
+    }];
+    let mut page = Page::open(scene, "Queue delays", &keys);
+    for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
+        draw_queue(scene, &mut page, QUEUES[index], area, index + 1 == QUEUES.len());
+    }
+    page.finish()
+}
+
+fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_last: bool) {
+    let waits = curves::waits(scene, stage);
+    let longest = waits.iter().map(|wait| wait.delay_ns).max().unwrap_or(0) as f64;
+    let panel = Panel::over_time(scene, area, ("delay", Quantity::Time, longest));
+    page.svg.group(stage.name());
+    page.panel_title(area, &stage_words(stage), &summary(&waits));
+    if waits.is_empty() {
+        page.frame(&panel.without_values(), is_last);
+        page.empty(area, &nothing_seen(scene, stage));
+    } else {
+        page.frame(&panel, is_last);
+        let bars = waits.iter().map(|wait| {
+            (panel.x.scale.px(scene.since_zero(wait.entered_ns)), wait.delay_ns as f64)
+        });
+        draw_bars(page, &panel, bars, waits.len());
+    }
+    page.svg.end_group();
+    if scene.loses_records_of(&[stage.enter(), stage.leave()]) {
+        page.note("bytes whose entry or leaving was among the lost records have no bar".to_owned());
+    }
+}
+
+fn summary(waits: &[Wait]) -> String {
+    let mut delays: Vec<u64> = waits.iter().map(|wait| wait.delay_ns).collect();
+    delays.sort_unstable();
+    match delays.as_slice() {
+        [] => String::new(),
+        [.., longest] => format!(
+            "{} runs; median {}, longest {}",
+            count(delays.len() as u64),
+            Quantity::Time.words(quantile(&delays, 0.5).unwrap_or(0) as f64),
+            Quantity::Time.words(*longest as f64)
+        ),
+    }
+}

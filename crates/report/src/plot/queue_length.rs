@@ -1,0 +1,89 @@
+//! Bytes in the four queues over time: what has entered less what has left, as a step curve.
+
+use sockscope_record::Stage;
+
+use super::curves::{self, Step};
+use super::page::{Key, Page, Panel, Sample};
+use super::scene::Scene;
+use super::step_line;
+use super::svg::Rect;
+use super::theme::{Ink, Stroke};
+use super::units::Quantity;
+
+/// The queues among the stages, in path order.
+pub(super) const QUEUES: [Stage; 4] =
+    [Stage::SendQueue, Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue];
+
+pub(super) fn draw(scene: &Scene<'_>) -> String {
+    let keys = [
+        Key { sample: Sample::Line(Ink::Data, Stroke::Line), words: "bytes in the queue" },
+        Key { sample: Sample::Unknown, words: "unknown: records were lost" },
+    ];
+    let mut page = Page::open(scene, "Queue lengths", &keys);
+    for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
+        draw_queue(scene, &mut page, QUEUES[index], area, index + 1 == QUEUES.len());
+    }
+    page.finish()
+}
+
+/// `send socket queue, points 1 to 2`.
+pub(super) fn stage_words(stage: Stage) -> String {
+    let name = match stage {
+        Stage::SendQueue => "send socket queue",
+        Stage::TcpOutput => "protocol output",
+        Stage::InterfaceQueue => "interface queue",
+        Stage::Wire => "wire",
+        Stage::InputQueue => "IP input queue",
+        Stage::TcpInput => "protocol input",
+        Stage::ReceiveQueue => "receive socket queue",
+        Stage::Total => "write to read",
+    };
+    format!("{name}, points {} to {}", stage.enter().number(), stage.leave().number())
+}
+
+/// Why a stage has nothing to draw.
+pub(super) fn nothing_seen(scene: &Scene<'_>, stage: Stage) -> String {
+    let unseen =
+        [stage.enter(), stage.leave()].into_iter().find(|point| scene.flow().at(*point).is_empty());
+    match unseen {
+        Some(point) => format!("no bytes seen at point {}", point.number()),
+        None => "no bytes seen to pass in this time".to_owned(),
+    }
+}
+
+/// Draws one queue; the receive queue's panel also serves the figure of acknowledgments.
+pub(super) fn draw_queue(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    stage: Stage,
+    area: Rect,
+    has_x_numbers: bool,
+) {
+    let steps = curves::lengths(scene, stage);
+    let high = steps.iter().filter_map(|step| step.value).fold(0.0, f64::max);
+    let panel = Panel::over_time(scene, area, ("length", Quantity::Bytes, high));
+    page.svg.group(stage.name());
+    page.panel_title(area, &stage_words(stage), &summary(&steps, high));
+    let panel = if steps.is_empty() { panel.without_values() } else { panel };
+    page.frame(&panel, has_x_numbers);
+    if steps.is_empty() {
+        page.empty(area, &nothing_seen(scene, stage));
+    } else {
+        step_line::draw_unknown(scene, page, &panel, &steps);
+        step_line::draw_length(scene, page, &panel, &steps);
+    }
+    page.svg.end_group();
+}
+
+fn summary(steps: &[Step], high: f64) -> String {
+    let unknown = steps.chunk_by(|left, right| left.value.is_none() == right.value.is_none());
+    let unknown = unknown.filter(|run| run.iter().all(|step| step.value.is_none())).count();
+    match (steps.is_empty(), unknown) {
+        (true, _) => String::new(),
+        (false, 0) => format!("most {}", Quantity::Bytes.words(high)),
+        (false, 1) => format!("most known {}; unknown in 1 interval", Quantity::Bytes.words(high)),
+        (false, some) => {
+            format!("most known {}; unknown in {some} intervals", Quantity::Bytes.words(high))
+        }
+    }
+}

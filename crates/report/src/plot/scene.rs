@@ -1,0 +1,189 @@
+//! What a figure is drawn of: one connection, the direction looked at, and the time shown.
+//!
+//! Times are nanoseconds of the trace's clock; the figure counts them from its zero. Positions that
+//! would overflow 64 bits are held at the largest one, so hostile records draw oddly but draw.
+
+use std::cell::OnceCell;
+
+use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, Pass};
+use sockscope_record::{Point, Side};
+
+use super::units::Quantity;
+use super::{Figure, PlotError, PlotOptions};
+use crate::number::count;
+
+/// One figure's data and window.
+pub(super) struct Scene<'a> {
+    figure: Figure,
+    pub(super) store: &'a ConnectionStore,
+    pub(super) options: &'a PlotOptions<'a>,
+    /// First instant shown.
+    pub(super) from_ns: u64,
+    /// Last instant shown, later than `from_ns`.
+    pub(super) to_ns: u64,
+    zero_ns: u64,
+    records: u64,
+    curves: OnceCell<FlowCurves>,
+}
+
+impl<'a> Scene<'a> {
+    /// Checks the options against the data.
+    pub(super) fn new(
+        store: &'a ConnectionStore,
+        options: &'a PlotOptions<'a>,
+        figure: Figure,
+    ) -> Result<Self, PlotError> {
+        for size_px in [options.width, options.height] {
+            if !PlotOptions::SIZES_PX.contains(&size_px) {
+                return Err(PlotError::Size { size_px });
+            }
+        }
+        let (first_ns, last_ns) = span(store).unwrap_or((0, 0));
+        let from_ns = options.from_ns.unwrap_or(first_ns);
+        if options.to_ns.is_some_and(|to_ns| to_ns <= from_ns) {
+            return Err(PlotError::EmptyWindow { from_ns, to_ns: options.to_ns.unwrap_or(0) });
+        }
+        // A window of one instant, or one after the last record, is given a microsecond.
+        let to_ns = options.to_ns.unwrap_or(last_ns).max(from_ns.saturating_add(1_000));
+        Ok(Self {
+            figure,
+            store,
+            options,
+            from_ns: from_ns.min(u64::MAX - 1_000),
+            to_ns,
+            zero_ns: options.zero_ns.unwrap_or(first_ns),
+            records: record_count(store),
+            curves: OnceCell::new(),
+        })
+    }
+
+    /// The flow whose data the figure shows.
+    pub(super) fn flow(&self) -> &'a FlowStore {
+        self.store.flow(self.options.direction)
+    }
+
+    /// The curves of that flow, worked out when a figure first asks for them.
+    pub(super) fn curves(&self) -> &FlowCurves {
+        self.curves.get_or_init(|| {
+            FlowCurves::new(self.store, self.options.direction, self.options.losses)
+        })
+    }
+
+    /// The flow that carries its acknowledgments.
+    pub(super) fn reverse(&self) -> &'a FlowStore {
+        &self.store.flows[1 - self.options.direction as usize]
+    }
+
+    /// Nanoseconds from the figure's zero to `at_ns`; negative before it.
+    pub(super) fn since_zero(&self, at_ns: u64) -> f64 {
+        (i128::from(at_ns) - i128::from(self.zero_ns)) as f64
+    }
+
+    /// The passes of `passes` within the time shown.
+    pub(super) fn shown(&self, passes: &'a [Pass]) -> &'a [Pass] {
+        let from = passes.partition_point(|pass| pass.at_ns < self.from_ns);
+        let to = passes.partition_point(|pass| pass.at_ns <= self.to_ns);
+        passes.get(from..to).unwrap_or(&[])
+    }
+
+    /// Whether `at_ns` is within the time shown.
+    pub(super) fn shows(&self, at_ns: u64) -> bool {
+        (self.from_ns..=self.to_ns).contains(&at_ns)
+    }
+
+    /// Whether records of one of `points` were lost within the time shown.
+    pub(super) fn loses_records_of(&self, points: &[Point]) -> bool {
+        self.options.losses.iter().any(|loss| {
+            loss.point.is_some_and(|point| points.contains(&point))
+                && loss.start_ns <= self.to_ns
+                && loss.end_ns >= self.from_ns
+        })
+    }
+
+    /// `tcp 10.0.0.1:4711 (curl) → 10.0.0.2:80 (nginx), client to server`.
+    pub(super) fn subtitle(&self) -> String {
+        let protocol = self.store.connection.protocol.name();
+        if self.figure == Figure::TimeSequence {
+            let (client, server) = (self.end_words(Side::Client), self.end_words(Side::Server));
+            return format!("{protocol} {client} ↔ {server}, both directions");
+        }
+        let direction = self.options.direction;
+        let (sender, receiver) = (direction.sender(), direction.receiver());
+        let (from, to) = (self.end_words(sender), self.end_words(receiver));
+        format!("{protocol} {from} → {to}, {} to {}", sender.name(), receiver.name())
+    }
+
+    /// Address and programs of one end.
+    pub(super) fn end_words(&self, side: Side) -> String {
+        let connection = &self.store.connection;
+        let address = match side {
+            Side::Client => connection.client,
+            Side::Server => connection.server,
+        };
+        let mut programs: Vec<&str> = Vec::new();
+        for process in connection.processes.iter().filter(|process| process.side == side) {
+            if !programs.contains(&process.comm.as_str()) {
+                programs.push(&process.comm);
+            }
+        }
+        match programs.as_slice() {
+            [] => address.to_string(),
+            [one] => format!("{address} ({one})"),
+            [first, rest @ ..] => format!("{address} ({first} and {} more)", rest.len()),
+        }
+    }
+
+    /// The line at the foot: records and losses, and the part of the trace that is shown.
+    pub(super) fn facts(&self, shown_ns: u64) -> String {
+        let lost: u64 =
+            self.options.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.count));
+        let lost = match lost {
+            0 => "no records lost".to_owned(),
+            1 => "1 record lost in the trace".to_owned(),
+            lost => format!("{} records lost in the trace", count(lost)),
+        };
+        let span = Quantity::Time.words(shown_ns as f64);
+        let records = count(self.records);
+        format!("sockscope: {records} records of this connection; {lost}; {span} shown")
+    }
+}
+
+/// Position after the last byte of `pass`.
+pub(super) fn end_of(pass: &Pass) -> u64 {
+    pass.offset.saturating_add(u64::from(pass.len))
+}
+
+/// First and last time in `store`.
+fn span(store: &ConnectionStore) -> Option<(u64, u64)> {
+    let mut times = Vec::new();
+    for flow in &store.flows {
+        for passes in &flow.passes {
+            times.extend(passes.first().map(|pass| pass.at_ns));
+            times.extend(passes.last().map(|pass| pass.at_ns));
+        }
+        times.extend(flow.events.first().map(|event| event.at_ns));
+        times.extend(flow.events.last().map(|event| event.at_ns));
+    }
+    Some((times.iter().copied().min()?, times.iter().copied().max()?))
+}
+
+fn record_count(store: &ConnectionStore) -> u64 {
+    let of_flow =
+        |flow: &FlowStore| flow.passes.iter().map(Vec::len).sum::<usize>() + flow.events.len();
+    store.flows.iter().map(of_flow).sum::<usize>() as u64
+}
+
+/// What a point is called in a figure: `point 3`, with its name.
+pub(super) fn point_words(point: Point) -> String {
+    let what = match point {
+        Point::SendEnqueue => "application writes",
+        Point::SendDequeue => "protocol takes a segment",
+        Point::InterfaceEnqueue => "into the interface queue",
+        Point::InterfaceDequeue => "taken by the driver",
+        Point::InputEnqueue => "into the IP input queue",
+        Point::InputDequeue => "taken by IP",
+        Point::ReceiveEnqueue => "into the receive socket queue",
+        Point::ReceiveDequeue => "read by the application",
+    };
+    format!("point {}: {what}", point.number())
+}

@@ -1,0 +1,208 @@
+//! Positions in the stream over time: what was sent, acknowledged, allowed and read.
+//!
+//! A vertical stroke is a segment at point 2, from its first to its last byte. Below it runs the
+//! line of what the sender knows to be acknowledged and of what was read; above it the edge of the
+//! window that the receiver offers. The room between stroke and edge is what could be sent.
+
+use sockscope_analysis::Pass;
+use sockscope_record::{Kind, Point, marks, tcp_flags};
+
+use super::columns;
+use super::curves::{Step, clipped};
+use super::packet_trace::{crowd, is_crowded};
+use super::page::{Key, Page, Panel, Sample, time_axis};
+use super::scale::Axis;
+use super::scene::{Scene, end_of};
+use super::step_line;
+use super::svg::{Path, Rect};
+use super::theme::{Ink, Shape, Stroke};
+use super::units::Quantity;
+use crate::number::count;
+
+/// The window's edge may raise the figure to so many times the height of the rest.
+const EDGE_ROOM: f64 = 2.0;
+
+/// The three lines of the figure.
+struct Lines {
+    acknowledged: Vec<Step>,
+    window_edge: Vec<Step>,
+    read: Vec<Step>,
+}
+
+pub(super) fn draw(scene: &Scene<'_>) -> String {
+    let keys = [
+        Key { sample: Sample::Bars(Ink::Data), words: "segment sent" },
+        Key { sample: Sample::Mark(Ink::Alarm, Shape::Cross), words: "sent again" },
+        Key { sample: Sample::Line(Ink::Window, Stroke::Dashed), words: "edge of the window" },
+        Key { sample: Sample::Line(Ink::Ack, Stroke::Line), words: "acknowledged" },
+        Key {
+            sample: Sample::Line(Ink::Program, Stroke::Dotted),
+            words: "read by the application",
+        },
+    ];
+    let mut page = Page::open(scene, "Sequence", &keys);
+    let area = page.stack(&[1.0], true)[0];
+    let (point, seen) = segments(scene);
+    let sent = scene.shown(seen);
+    let lines = Lines::of(scene);
+    let panel = panel(scene, &mut page, area, sent, &lines);
+    page.svg.group("sequence");
+    page.panel_title(area, "position in the stream", &summary(sent));
+    page.frame(&panel, true);
+    if sent.iter().all(|pass| pass.len == 0) {
+        page.empty(area, "no segments with data seen");
+    } else if point != Point::SendDequeue {
+        page.note(format!("point 2 was not seen: segments are those of point {}", point.number()));
+    }
+    draw_line(scene, &mut page, &panel, &lines.window_edge, (Ink::Window, Stroke::Dashed));
+    draw_line(scene, &mut page, &panel, &lines.read, (Ink::Program, Stroke::Dotted));
+    draw_line(scene, &mut page, &panel, &lines.acknowledged, (Ink::Ack, Stroke::Line));
+    draw_segments(scene, &mut page, &panel, sent);
+    page.svg.end_group();
+    if scene.loses_records_of(&[point]) {
+        page.note(format!("records of point {} were lost: segments are missing", point.number()));
+    }
+    page.finish()
+}
+
+/// The flow's segments at point 2, or at the next point that was seen.
+fn segments<'a>(scene: &Scene<'a>) -> (Point, &'a [Pass]) {
+    let points = &Point::ALL[Point::SendDequeue.index()..Point::ReceiveDequeue.index()];
+    let seen = points.iter().find(|point| !scene.flow().at(**point).is_empty());
+    let point = seen.copied().unwrap_or(Point::SendDequeue);
+    (point, scene.flow().at(point))
+}
+
+impl Lines {
+    fn of(scene: &Scene<'_>) -> Self {
+        let arriving = [Point::InputDequeue, Point::InputEnqueue, Point::InterfaceDequeue];
+        let acks = arriving.map(|point| scene.reverse().at(point));
+        let acks = acks.into_iter().find(|acks| !acks.is_empty()).unwrap_or(&[]);
+        let acks = acks.iter().filter(|pass| pass.tcp_flags & tcp_flags::ACK != 0);
+        let windows = scene.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
+        let reads = scene.flow().at(Point::ReceiveDequeue).iter();
+        Self {
+            acknowledged: rising(scene, acks.map(|pass| (pass.at_ns, pass.detail))),
+            window_edge: steps(
+                scene,
+                windows.map(|event| (event.at_ns, event.offset.saturating_add(event.detail))),
+            ),
+            read: rising(scene, reads.map(|pass| (pass.at_ns, end_of(pass)))),
+        }
+    }
+}
+
+/// A curve that only rises: a lower position later says nothing new.
+fn rising(scene: &Scene<'_>, positions: impl Iterator<Item = (u64, u64)>) -> Vec<Step> {
+    let mut highest = 0;
+    let raised = positions.map(|(at_ns, position)| {
+        highest = highest.max(position);
+        (at_ns, highest)
+    });
+    steps(scene, raised)
+}
+
+fn steps(scene: &Scene<'_>, positions: impl Iterator<Item = (u64, u64)>) -> Vec<Step> {
+    let all: Vec<Step> =
+        positions.map(|(at_ns, position)| Step { at_ns, value: Some(position as f64) }).collect();
+    clipped(scene, &all, |step| step.at_ns).to_vec()
+}
+
+fn panel(scene: &Scene<'_>, page: &mut Page, area: Rect, sent: &[Pass], lines: &Lines) -> Panel {
+    let values = |steps: &[Step]| steps.iter().filter_map(|step| step.value).collect::<Vec<_>>();
+    let mut positions: Vec<f64> = Vec::new();
+    for pass in sent.iter().filter(|pass| pass.len > 0) {
+        positions.extend([pass.offset as f64, end_of(pass) as f64]);
+    }
+    if positions.is_empty() {
+        positions = [values(&lines.acknowledged), values(&lines.read)].concat();
+    }
+    let low = positions.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = positions.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (low, high) = if low <= high { (low, high.max(low + 1.0)) } else { (0.0, 1.0) };
+    let edge = values(&lines.window_edge).into_iter().fold(f64::NEG_INFINITY, f64::max);
+    let room = low + (high - low) * EDGE_ROOM;
+    if edge > room {
+        let words = Quantity::Bytes.words(edge - high);
+        page.note(format!(
+            "the window's edge lies above the figure, up to {words} past the last byte sent"
+        ));
+    }
+    let top = if edge > room { high } else { high.max(edge) };
+    let margin = (top - low) * 0.03;
+    let bottom = if low <= margin { 0.0 } else { low - margin };
+    let px = (area.bottom(), area.y);
+    let name = "position";
+    let y = Axis::linear(name, Quantity::Bytes, (bottom, top + margin), px, 8);
+    Panel { area, x: time_axis(scene, area), y }
+}
+
+fn summary(sent: &[Pass]) -> String {
+    let data = || sent.iter().filter(|pass| pass.len > 0);
+    let again = data().filter(|pass| pass.marks & marks::RETRANSMITTED != 0).count();
+    format!(
+        "{} segments with data, {} sent again",
+        count(data().count() as u64),
+        count(again as u64)
+    )
+}
+
+/// Draws the part of a line that lies within the figure: nothing when it is all above or below.
+fn draw_line(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    panel: &Panel,
+    steps: &[Step],
+    style: (Ink, Stroke),
+) {
+    let (low, high) = (panel.y.scale.low(), panel.y.scale.high());
+    let within = |value: &f64| (low..=high).contains(value);
+    let kept: Vec<Step> =
+        steps.iter().map(|step| Step { value: step.value.filter(within), ..*step }).collect();
+    step_line::draw(scene, page, panel, &kept, style);
+}
+
+fn draw_segments(scene: &Scene<'_>, page: &mut Page, panel: &Panel, sent: &[Pass]) {
+    let x_of = |pass: &Pass| panel.x.scale.px(scene.since_zero(pass.at_ns));
+    let y_of = |position: u64| panel.y.scale.px(position as f64);
+    for (is_again, ink) in [(false, Ink::Data), (true, Ink::Alarm)] {
+        let of_kind = || {
+            sent.iter().filter(move |pass| {
+                pass.len > 0 && (pass.marks & marks::RETRANSMITTED != 0) == is_again
+            })
+        };
+        let mut path = Path::default();
+        let mut crosses = Path::default();
+        if is_crowded(of_kind().count(), panel.area) {
+            let ends = of_kind().flat_map(|pass| {
+                [(x_of(pass), pass.offset as f64), (x_of(pass), end_of(pass) as f64)]
+            });
+            for column in columns::envelope(ends, panel.area.x, panel.area.width) {
+                let (low_y, high_y) = (panel.y.scale.px(column.min), panel.y.scale.px(column.max));
+                put_stroke(&mut path, column.x_px, low_y, high_y);
+                Shape::Cross.put(&mut crosses, (column.x_px, high_y), 4.0);
+            }
+            page.note(format!(
+                "{} or more segments are drawn as an envelope from the first to the last byte of \
+                 each pixel column",
+                count(crowd(panel.area) as u64)
+            ));
+        } else {
+            for pass in of_kind() {
+                let (low_y, high_y) = (y_of(pass.offset), y_of(end_of(pass)));
+                put_stroke(&mut path, x_of(pass), low_y, high_y);
+                Shape::Cross.put(&mut crosses, (x_of(pass), (low_y + high_y) / 2.0), 4.0);
+            }
+        }
+        page.svg.path(&ink.drawn(Stroke::Line), &path);
+        if is_again {
+            page.svg.path(&ink.drawn(Shape::Cross.stroke()), &crosses);
+        }
+    }
+}
+
+/// A stroke between two heights, long enough to be seen.
+fn put_stroke(path: &mut Path, x: f64, low_y: f64, high_y: f64) {
+    let short = (2.0 - (low_y - high_y)).max(0.0) / 2.0;
+    path.bar(x, low_y + short, high_y - short);
+}

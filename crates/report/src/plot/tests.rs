@@ -1,0 +1,394 @@
+//! Figures of small traces, written out as text: what is drawn, in which numbers, and that it is
+//! whole SVG whatever the records say.
+
+use insta::assert_snapshot;
+use proptest::prelude::*;
+use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Pass};
+use sockscope_record::{
+    Connection, ConnectionId, Direction, Kind, Point, Process, Protocol, Record, Side, marks,
+    tcp_flags,
+};
+
+use super::{Figure, PlotError, PlotOptions, draw};
+
+/// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
+/// `s`; `window` in place of a point is a send window.
+fn trace(text: &str) -> ConnectionStore {
+    let mut store = no_records();
+    for line in text.split(" | ").filter(|line| !line.trim().is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let at_ns = words[0].parse::<u64>().unwrap() * 1_000;
+        let flow = &mut store.flows[usize::from(words[1] == "s")];
+        let (offset, len) = words[3].split_once('+').unwrap();
+        let (offset, len) = (offset.parse().unwrap(), len.parse().unwrap());
+        if words[2] == "window" {
+            let (kind, detail) = (Kind::SendWindow, u64::from(len));
+            flow.events.push(Record { at_ns, offset, detail, kind, ..Record::default() });
+            continue;
+        }
+        let after = |word| words.iter().position(|other| *other == word).map(|at| words[at + 1]);
+        let pass = Pass {
+            at_ns,
+            offset,
+            detail: after("ack").map_or(0, |ack| ack.parse().unwrap()),
+            len,
+            thread: 0,
+            extra: 0,
+            code: 0,
+            tcp_flags: tcp_flags::ACK | if words.contains(&"SYN") { tcp_flags::SYN } else { 0 },
+            marks: if words.contains(&"again") { marks::RETRANSMITTED } else { 0 },
+        };
+        for point in words[2].split(',') {
+            flow.passes[point.parse::<usize>().unwrap() - 1].push(pass);
+        }
+    }
+    store
+}
+
+fn no_records() -> ConnectionStore {
+    let id = ConnectionId(1);
+    let flow = |direction| FlowStore {
+        id: id.flow(direction),
+        passes: Default::default(),
+        events: Vec::new(),
+    };
+    ConnectionStore {
+        connection: Connection {
+            id,
+            protocol: Protocol::Tcp,
+            client: ([10, 0, 0, 1], 4711).into(),
+            server: ([10, 0, 0, 2], 80).into(),
+            opened_ns: 0,
+            closed_ns: None,
+            preexisting: false,
+            both_ends_here: true,
+            processes: vec![Process { pid: 1, comm: "<a&b>".to_owned(), side: Side::Client }],
+        },
+        flows: [flow(Direction::FromClient), flow(Direction::FromServer)],
+    }
+}
+
+/// A request in two writes, the second held until the acknowledgment of the first, and a response.
+const STALLED: &str = "0 c 1 0+100 | 2 c 2,3,4 0+100 | 4 c 5,6,7 0+100 | 20 c 8 0+100 | \
+    25 c 1 100+300 | 40000 s 3,4 0+0 ack 100 | 40002 s 5,6 0+0 ack 100 | \
+    40004 c 2,3,4 100+300 | 40006 c 5,6,7 100+300 | 40020 c 8 100+300 | 40050 s 1 0+60 | \
+    40051 s 2,3,4 0+60 ack 400 | 40053 s 5,6,7 0+60 ack 400 | 40060 s 8 0+60";
+
+fn drawn(figure: Figure, store: &ConnectionStore) -> String {
+    draw(figure, store, &PlotOptions::default()).unwrap()
+}
+
+/// What is inside the first group of this name.
+fn group<'a>(svg: &'a str, name: &str) -> &'a str {
+    let (_, rest) = svg.split_once(&format!("<g id=\"{name}\">")).expect("a group of this name");
+    rest.split_once("</g>").unwrap().0
+}
+
+/// Strokes of all paths of this class.
+fn strokes(svg: &str, class: &str) -> usize {
+    let start = format!("<path class=\"{class}\" d=\"");
+    svg.split(&start).skip(1).map(|path| path.split('"').next().unwrap().matches('M').count()).sum()
+}
+
+/// The words in `svg`, one text a line.
+fn texts(svg: &str) -> Vec<&str> {
+    let ends = svg.split("</text>").filter(|part| part.contains("<text"));
+    ends.map(|part| part.rsplit_once('>').unwrap().1).collect()
+}
+
+/// Checks that tags nest, attributes are quoted and nothing stands outside the root.
+fn assert_well_formed(svg: &str) {
+    let mut open = Vec::new();
+    let mut rest = svg;
+    while let Some((text, after)) = rest.split_once('<') {
+        assert!(!text.contains('>') || open.last() == Some(&"style"), "stray > in {text:?}");
+        let (tag, after) = after.split_once('>').expect("a tag ends");
+        assert!(tag.matches('"').count().is_multiple_of(2), "unclosed quote in {tag:?}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name), "tags nest");
+        } else if !tag.ends_with('/') {
+            open.push(tag.split_whitespace().next().unwrap());
+        }
+        rest = after;
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+    assert!(rest.trim().is_empty(), "text after the document: {rest:?}");
+    assert!(!svg.contains("NaN") && !svg.contains("inf"), "a coordinate is no number");
+}
+
+#[test]
+fn every_packet_of_a_short_trace_is_one_bar() {
+    let store = trace(STALLED);
+    let svg = drawn(Figure::PacketTrace, &store);
+    for point in [Point::InterfaceEnqueue, Point::InterfaceDequeue, Point::ReceiveEnqueue] {
+        let panel = group(&svg, point.name());
+        assert_eq!(strokes(panel, "thin data"), store.flows[0].at(point).len(), "{point:?}");
+    }
+}
+
+#[test]
+fn a_segment_without_data_has_its_own_stroke_and_a_resent_one_a_cross() {
+    let store = trace("0 c 3 0+0 | 5 c 3 0+100 | 9 c 3 0+100 again | 12 c 3 100+100");
+    let panel = drawn(Figure::PacketTrace, &store);
+    let panel = group(&panel, "InterfaceEnqueue");
+    assert_eq!(strokes(panel, "thin data"), 3);
+    assert_eq!(strokes(panel, "thin ack"), 1);
+    assert_eq!(strokes(panel, "line alarm"), 2, "a cross has two strokes");
+}
+
+#[test]
+fn four_queues_say_their_name_axis_and_most() {
+    let svg = drawn(Figure::QueueLength, &trace(STALLED));
+    assert_snapshot!(texts(group(&svg, "send_queue")).join(" | "),
+        @"send socket queue, points 1 to 2 | most 300 B | 0 | 100 | 200 | 300 | length (B)");
+    assert_snapshot!(texts(group(&svg, "receive_queue")).join(" | "),
+        @"receive socket queue, points 7 to 8 | most 300 B | 0 | 5 | 10 | 15 | 20 | 25 | 30 | 35 | 40 | time (ms) | 0 | 100 | 200 | 300 | length (B)");
+}
+
+#[test]
+fn a_wait_is_as_tall_as_it_was_long() {
+    let svg = drawn(Figure::QueueDelay, &trace(STALLED));
+    let panel = group(&svg, "send_queue");
+    assert_eq!(strokes(panel, "thin data"), 2);
+    assert!(texts(panel).contains(&"2 runs; median 2.00 µs, longest 40.0 ms"), "{panel}");
+}
+
+#[test]
+fn protocol_delays_have_count_median_and_p99() {
+    let store =
+        trace("0 c 2 0+10 | 3 c 3 0+10 | 5 c 2 10+10 | 9 c 3 10+10 | 10 c 2 20+10 | 17 c 3 20+10");
+    let svg = drawn(Figure::ProtocolDelay, &store);
+    let words = texts(group(&svg, "tcp_output")).join(" | ");
+    for wanted in ["3 runs; bins of", "median 4.00 µs", "p99 7.00 µs", "delay (µs)", "runs"] {
+        assert!(words.contains(wanted), "{wanted} is not in {words}");
+    }
+    assert!(texts(group(&svg, "tcp_input")).contains(&"no bytes seen at point 6"));
+}
+
+#[test]
+fn the_acknowledgment_that_broke_the_stall_is_late_and_the_other_rides_on_data() {
+    let svg = drawn(Figure::Acks, &trace(STALLED));
+    assert_snapshot!(texts(group(&svg, "acks"))[1], @"1 on data, 0 pure, 1 late, 0 repeat");
+    let repeated = trace("0 c 7 0+10 | 1 s 4 0+0 ack 10 | 2 s 4 0+0 ack 10 | 3 s 4 0+0 ack 0 SYN");
+    let svg = drawn(Figure::Acks, &repeated);
+    assert_snapshot!(texts(group(&svg, "acks"))[1], @"0 on data, 1 pure, 0 late, 1 repeat");
+}
+
+#[test]
+fn the_ladder_has_an_arrow_for_each_segment_and_cuts_the_stall() {
+    let svg = drawn(Figure::TimeSequence, &trace(STALLED));
+    let words = texts(group(&svg, "time-sequence"));
+    for wanted in [
+        "0:100 (100 B), ack 0",
+        "ack 100",
+        "100:400 (300 B), ack 0",
+        "0:60 (60 B), ack 400",
+        "40.0 ms",
+        "write 300 B",
+        "read 60 B",
+    ] {
+        assert!(words.contains(&wanted), "{wanted} is not in {words:?}");
+    }
+    assert_eq!(strokes(group(&svg, "time-sequence"), "fill data"), 3, "heads of data arrows");
+    assert_eq!(strokes(group(&svg, "time-sequence"), "fill ack"), 1, "heads of pure ACKs");
+}
+
+#[test]
+fn a_segment_that_never_arrived_ends_in_a_cross_and_its_copy_arrives() {
+    let store = trace(
+        "0 c 4 0+100 | 5 c 4 100+100 | 7 c 5 100+100 | 300 c 4 0+100 again | 302 c 5 0+100 again",
+    );
+    let svg = drawn(Figure::TimeSequence, &store);
+    let ladder = group(&svg, "time-sequence");
+    assert_eq!(strokes(ladder, "line alarm"), 1 + 2, "one shaft, one cross of two strokes");
+    let words = texts(ladder);
+    assert!(words.contains(&"0:100 (100 B), ack 0, again"), "{words:?}");
+}
+
+#[test]
+fn a_long_trace_is_drawn_around_its_longest_wait() {
+    let mut text = String::new();
+    for call in 0..100 {
+        let at = call * 50 + if call > 60 { 40_000 } else { 0 };
+        let (offset, read) = (call * 10, at + 4 + if call == 60 { 39_999 } else { 0 });
+        let next = at + 2;
+        text += &format!(
+            "{at} c 1,2,3,4 {offset}+10 | {next} c 5,6,7 {offset}+10 | {read} c 8 {offset}+10 | "
+        );
+    }
+    let svg = drawn(Figure::TimeSequence, &trace(&text));
+    assert!(
+        svg.contains("600:610 (10 B)") && svg.contains("610:620 (10 B)"),
+        "both sides of the wait"
+    );
+    assert!(svg.contains("14 of 100 segments shown, around the longest wait"));
+    assert!(!svg.contains(">0:10 (10 B)"), "the calm start is left out");
+}
+
+#[test]
+fn the_sequence_figure_shows_segments_copies_and_three_lines() {
+    let store = trace(
+        "0 c window 0+400 | 1 c 2 0+100 | 2 c 2 100+100 | 9 c 2 0+100 again | 11 s 6 0+0 ack 200 | \
+         12 c 8 0+200",
+    );
+    let svg = drawn(Figure::Sequence, &store);
+    let figure = group(&svg, "sequence");
+    assert_eq!(strokes(figure, "line data"), 2);
+    assert_eq!(strokes(figure, "line alarm"), 1 + 2, "a stroke and its cross");
+    for class in ["dashed window", "line ack", "dotted program"] {
+        assert_eq!(strokes(figure, class), 1, "{class}");
+    }
+}
+
+#[test]
+fn what_was_lost_is_hatched_and_named() {
+    let store = trace("0 c 1 0+300 | 10 c 2 0+100 | 900 c 2 200+100 | 1000 c 8 0+1");
+    let loss = LossInterval {
+        start_ns: 100_000,
+        end_ns: 600_000,
+        point: Some(Point::SendDequeue),
+        count: 3,
+    };
+    let options = PlotOptions { losses: &[loss], ..PlotOptions::default() };
+    let svg = draw(Figure::QueueLength, &store, &options).unwrap();
+    let panel = group(&svg, "send_queue");
+    assert_eq!(panel.matches("class=\"unknown\"").count(), 1);
+    assert!(texts(panel).contains(&"unknown"), "{panel}");
+    assert!(svg.contains("3 records lost in the trace"));
+}
+
+#[test]
+fn a_connection_without_records_gives_figures_that_say_so() {
+    for figure in Figure::ALL {
+        let svg = drawn(figure, &no_records());
+        assert_well_formed(&svg);
+        let words = texts(&svg).join(" | ");
+        assert!(words.contains("no ") && words.contains(" seen"), "{figure:?}: {words}");
+        assert!(words.contains("0 records of this connection"), "{figure:?}: {words}");
+    }
+}
+
+#[test]
+fn a_window_shows_its_part_and_counts_time_from_the_zero_given() {
+    let options = PlotOptions {
+        from_ns: Some(39_990_000),
+        to_ns: Some(40_070_000),
+        zero_ns: Some(39_990_000),
+        ..PlotOptions::default()
+    };
+    let svg = draw(Figure::PacketTrace, &trace(STALLED), &options).unwrap();
+    assert_eq!(strokes(group(&svg, "InterfaceEnqueue"), "thin data"), 1);
+    assert!(texts(&svg).contains(&"time (µs)") && texts(&svg).contains(&"80"), "{svg}");
+}
+
+#[test]
+fn options_that_no_figure_can_have_are_refused() {
+    let store = no_records();
+    let refused = |options| draw(Figure::Acks, &store, &options).unwrap_err().to_string();
+    assert_snapshot!(refused(PlotOptions { width: 10, ..PlotOptions::default() }),
+        @"a figure is 320 to 8192 pixels wide and tall, not 10");
+    assert_snapshot!(
+        refused(PlotOptions { from_ns: Some(9), to_ns: Some(9), ..PlotOptions::default() }),
+        @"nothing to show: the end, 9 ns, is not after the start, 9 ns");
+    assert_eq!("acks".parse(), Ok(Figure::Acks));
+    let unknown = "pie".parse::<Figure>().unwrap_err();
+    assert!(matches!(&unknown, PlotError::UnknownFigure { name } if name == "pie"));
+    assert!(unknown.to_string().contains("packet-trace, queue-length"), "{unknown}");
+}
+
+#[test]
+fn a_small_figure_is_drawn_as_it_was() {
+    let store = trace("0 c 7 0+100 | 10 c 7 100+100 | 30 c 8 0+200 | 31 s 4 0+0 ack 200");
+    let options = PlotOptions { width: 480, height: 360, ..PlotOptions::default() };
+    let svg = draw(Figure::Acks, &store, &options).unwrap();
+    insta::assert_snapshot!("small_acks", svg.split_once("</style>").unwrap().1);
+}
+
+#[test]
+fn a_trace_of_half_a_million_records_stays_small_and_keeps_its_extremes() {
+    let mut store = no_records();
+    for number in 0..60_000u64 {
+        let len = if number == 31_234 { 65_000 } else { 100 };
+        let pass = Pass {
+            at_ns: number * 1_000,
+            offset: number * 100,
+            len,
+            detail: 0,
+            thread: 0,
+            extra: 0,
+            code: 0,
+            tcp_flags: tcp_flags::ACK,
+            marks: if number % 3 == 0 { marks::RETRANSMITTED } else { 0 },
+        };
+        for (point, passes) in store.flows[0].passes.iter_mut().enumerate() {
+            passes.push(Pass { at_ns: pass.at_ns + 100 * point as u64, ..pass });
+        }
+        let ack = Pass { offset: 0, len: 0, detail: pass.offset, ..pass };
+        store.flows[1].passes[3].push(ack);
+    }
+    for figure in Figure::ALL {
+        let svg = drawn(figure, &store);
+        assert!(svg.len() < 600_000, "{figure:?} has {} bytes", svg.len());
+    }
+    let svg = drawn(Figure::PacketTrace, &store);
+    assert!(svg.contains("envelope"), "the figure says what it left out");
+    assert_eq!(strokes(group(&svg, "InterfaceEnqueue"), "pale-thin data"), 1, "one tall column");
+}
+
+fn any_pass() -> impl Strategy<Value = Pass> {
+    let time = prop_oneof![0..50_000u64, Just(u64::MAX), any::<u64>()];
+    let offset = prop_oneof![0..5_000u64, Just(u64::MAX - 7), any::<u64>()];
+    let len = prop_oneof![Just(0), 1..3_000u32, any::<u32>()];
+    (time, offset, len, any::<u64>(), any::<u8>(), any::<u8>()).prop_map(
+        |(at_ns, offset, len, detail, tcp_flags, marks)| {
+            // As the analysis hands them out: no position past the last one.
+            let offset = offset.min(u64::MAX - u64::from(len));
+            Pass { at_ns, offset, detail, len, thread: 0, extra: 0, code: 0, tcp_flags, marks }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_records_give_whole_figures(
+        passes in prop::collection::vec((0usize..2, 0usize..8, any_pass()), 0..60),
+        windows in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>()), 0..5),
+        window in prop::option::of((0..100_000u64, 1..1_000_000u64)),
+        loss in (any::<u64>(), any::<u64>()),
+        width in 320u32..2000,
+        height in 320u32..1000,
+    ) {
+        let mut store = no_records();
+        for (flow, point, pass) in passes {
+            store.flows[flow].passes[point].push(pass);
+        }
+        for (at_ns, offset, detail) in windows {
+            let kind = Kind::SendWindow;
+            store.flows[0].events.push(Record { at_ns, offset, detail, kind, ..Record::default() });
+        }
+        for flow in &mut store.flows {
+            flow.passes.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
+            flow.events.sort_by_key(|event| event.at_ns);
+        }
+        let losses = [LossInterval {
+            start_ns: loss.0.min(loss.1),
+            end_ns: loss.0.max(loss.1),
+            point: Some(Point::InterfaceDequeue),
+            count: u64::MAX,
+        }];
+        let options = PlotOptions {
+            from_ns: window.map(|window| window.0),
+            to_ns: window.map(|window| window.0 + window.1),
+            width,
+            height,
+            losses: &losses,
+            ..PlotOptions::default()
+        };
+        for figure in Figure::ALL {
+            let svg = draw(figure, &store, &options).unwrap();
+            assert_well_formed(&svg);
+            prop_assert_eq!(&svg, &draw(figure, &store, &options).unwrap());
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The ladder between the two ends: client left, server right, time downward.
+//!
+//! Segments are arrows from where they left to where they arrived; writes and reads stand at the
+//! lines of the ends. The drawing keeps the order of events, not their distance: close events are
+//! spread so that each has its own line of text, long gaps are cut and labelled with their length.
+
+use sockscope_record::Side;
+
+use super::ladder::{Act, Arrow, Carries, Ladder};
+use super::page::{Key, Page, Sample};
+use super::scene::Scene;
+use super::svg::{Anchor, Path, Rect};
+use super::theme::{self, Ink, Shape, Stroke, Words};
+use super::units::{Quantity, grouped};
+
+/// Room at each side for the time of an event and what the program did.
+const SIDE_PX: f64 = 182.0;
+/// Of that, the time.
+const TIME_PX: f64 = 74.0;
+/// Room above the first event, for the names of the ends.
+const HEAD_PX: f64 = 62.0;
+/// Least distance of two texts below each other.
+const ROW_PX: f64 = 15.0;
+/// Least distance between two departures, whose labels stand over the arrows.
+const DEPARTURE_PX: f64 = 24.0;
+/// Height of a cut in the time line.
+const CUT_PX: f64 = 46.0;
+/// A gap is cut when it is so many times the upper quartile of all gaps, and no shorter than the least.
+const CUT_RATIO: u64 = 8;
+const CUT_NS_MIN: u64 = 20_000;
+
+/// Something that has a time and a side, and needs a height.
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    at_ns: u64,
+    /// Order among events of one instant: write, departure, arrival, read.
+    rank: u8,
+    side: Side,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Departure(usize),
+    Arrival(usize),
+    Act(usize),
+}
+
+/// An event and its height in the drawing.
+#[derive(Debug, Clone, Copy)]
+struct Placed {
+    event: Event,
+    y: f64,
+}
+
+/// A gap too long to draw.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    y: f64,
+    ns: u64,
+}
+
+/// Pixels of the two ends' lines.
+#[derive(Debug, Clone, Copy)]
+struct Ends {
+    client_x: f64,
+    server_x: f64,
+}
+
+impl Ends {
+    fn x(self, side: Side) -> f64 {
+        match side {
+            Side::Client => self.client_x,
+            Side::Server => self.server_x,
+        }
+    }
+}
+
+pub(super) fn draw(scene: &Scene<'_>) -> String {
+    let keys = [
+        Key { sample: Sample::Arrow(Ink::Data, Stroke::Line), words: "data" },
+        Key { sample: Sample::Arrow(Ink::Ack, Stroke::Dashed), words: "no data: ACK, SYN, FIN" },
+        Key { sample: Sample::Arrow(Ink::Alarm, Stroke::Line), words: "data sent again" },
+        Key { sample: Sample::Mark(Ink::Alarm, Shape::Cross), words: "not seen to arrive" },
+        Key { sample: Sample::Mark(Ink::Program, Shape::Triangle), words: "write" },
+        Key { sample: Sample::Mark(Ink::Program, Shape::Circle), words: "read" },
+    ];
+    let ladder = Ladder::of(scene);
+    let mut page = Page::open(scene, "Time sequence", &keys);
+    let events = events(&ladder);
+    let (placed, cuts) = place(&events);
+    let height = placed.last().map_or(120.0, |last| last.y + 24.0);
+    page.set_content_height(HEAD_PX + height);
+    let content = page.content();
+    page.svg.group("time-sequence");
+    if events.is_empty() {
+        page.empty(content, "no segments seen");
+    } else {
+        draw_ladder(scene, &mut page, content, &ladder, &placed, &cuts);
+        page.note("the order of events is drawn, not their distance: long gaps are cut".to_owned());
+        page.set_shown(scene, span_ns(&events));
+        note_losses(scene, &mut page, &events);
+    }
+    page.svg.end_group();
+    ladder.notes.into_iter().for_each(|note| page.note(note));
+    page.finish()
+}
+
+/// Says so when a segment may be missing from the drawing.
+fn note_losses(scene: &Scene<'_>, page: &mut Page, events: &[Event]) {
+    let Some((first, last)) = events.first().zip(events.last()) else { return };
+    let mut losses = scene.options.losses.iter();
+    if losses.any(|loss| loss.start_ns <= last.at_ns && loss.end_ns >= first.at_ns) {
+        page.note("records were lost in this time: segments may be missing".to_owned());
+    }
+}
+
+fn span_ns(events: &[Event]) -> u64 {
+    match (events.first(), events.last()) {
+        (Some(first), Some(last)) => last.at_ns - first.at_ns,
+        _ => 0,
+    }
+}
+
+fn events(ladder: &Ladder) -> Vec<Event> {
+    let mut events = Vec::new();
+    for (index, arrow) in ladder.arrows.iter().enumerate() {
+        let ends = [
+            (arrow.departed_ns, arrow.from, 1, What::Departure(index)),
+            (arrow.arrived_ns, other(arrow.from), 2, What::Arrival(index)),
+        ];
+        for (at_ns, side, rank, what) in ends {
+            events.extend(at_ns.map(|at_ns| Event { at_ns, rank, side, what }));
+        }
+    }
+    for (index, act) in ladder.acts.iter().enumerate() {
+        let rank = if act.is_write { 0 } else { 3 };
+        let (at_ns, side) = (act.at_ns, act.side);
+        events.push(Event { at_ns, rank, side, what: What::Act(index) });
+    }
+    // The sort is stable: equal events stay in the order of the trace.
+    events.sort_by_key(|event| (event.at_ns, event.rank));
+    events
+}
+
+fn other(side: Side) -> Side {
+    match side {
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
+    }
+}
+
+/// Gives each event its height, from 0 on, and says where time is cut.
+fn place(events: &[Event]) -> (Vec<Placed>, Vec<Cut>) {
+    let cut_ns = cut_ns(events);
+    let (mut placed, mut cuts): (Vec<Placed>, Vec<Cut>) = (Vec::new(), Vec::new());
+    let mut y = 0.0;
+    for (index, event) in events.iter().enumerate() {
+        let gap_ns = index.checked_sub(1).map_or(0, |before| event.at_ns - events[before].at_ns);
+        let before_y = y;
+        if gap_ns >= cut_ns {
+            cuts.push(Cut { y: before_y + CUT_PX / 2.0 + 2.0, ns: gap_ns });
+            y += CUT_PX + 4.0;
+        } else {
+            y += 10.0 * gap_ns as f64 / cut_ns as f64;
+        }
+        for other in placed.iter().rev().take(8) {
+            y = f64::max(y, other.y + distance_px(&other.event, event));
+        }
+        placed.push(Placed { event: *event, y });
+    }
+    (placed, cuts)
+}
+
+/// How far `later` must stand below `earlier`, so that their texts do not touch.
+fn distance_px(earlier: &Event, later: &Event) -> f64 {
+    let is_departure = |event: &Event| matches!(event.what, What::Departure(_));
+    let of_one_arrow = match (earlier.what, later.what) {
+        (What::Departure(left), What::Arrival(right)) => left == right,
+        _ => false,
+    };
+    if of_one_arrow {
+        // Time runs downward: even the fastest arrow has a slant.
+        10.0
+    } else if is_departure(earlier) && is_departure(later) {
+        DEPARTURE_PX
+    } else if earlier.side == later.side {
+        ROW_PX
+    } else {
+        0.0
+    }
+}
+
+/// Gaps from this length on are cut.
+fn cut_ns(events: &[Event]) -> u64 {
+    let mut gaps: Vec<u64> = events
+        .windows(2)
+        .map(|pair| pair[1].at_ns - pair[0].at_ns)
+        .filter(|gap| *gap > 0)
+        .collect();
+    gaps.sort_unstable();
+    let quartile = gaps.get(gaps.len() * 3 / 4).copied().unwrap_or(0);
+    quartile.saturating_mul(CUT_RATIO).max(CUT_NS_MIN)
+}
+
+fn draw_ladder(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    content: Rect,
+    ladder: &Ladder,
+    placed: &[Placed],
+    cuts: &[Cut],
+) {
+    let ends = Ends { client_x: content.x + SIDE_PX, server_x: content.right() - SIDE_PX };
+    let top = content.y + HEAD_PX;
+    for cut in cuts {
+        let width = ends.server_x - ends.client_x;
+        let y = top + cut.y - 11.0;
+        page.svg.rect(theme::CUT, Rect { x: ends.client_x, y, width, height: 22.0 });
+    }
+    draw_ends(scene, page, content, ends, placed, cuts);
+    for (index, arrow) in ladder.arrows.iter().enumerate() {
+        let height = |what: What| {
+            placed.iter().find(|placed| placed.event.what == what).map(|placed| top + placed.y)
+        };
+        let heights = (height(What::Departure(index)), height(What::Arrival(index)));
+        draw_arrow(page, ends, arrow, heights);
+    }
+    draw_cut_words(page, ends, cuts, top);
+    draw_side_words(scene, page, ends, ladder, placed, top);
+}
+
+/// The time that each cut leaves out.
+fn draw_cut_words(page: &mut Page, ends: Ends, cuts: &[Cut], top: f64) {
+    for cut in cuts {
+        let middle = (ends.client_x + ends.server_x) / 2.0;
+        page.svg.text(
+            Words::Panel.class(),
+            Anchor::Middle,
+            (middle, top + cut.y + 4.5),
+            &Quantity::Time.words(cut.ns as f64),
+        );
+    }
+}
+
+/// The names of the ends and their lines, broken where time is cut.
+fn draw_ends(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    content: Rect,
+    ends: Ends,
+    placed: &[Placed],
+    cuts: &[Cut],
+) {
+    let top = content.y + HEAD_PX;
+    let bottom = top + placed.last().map_or(0.0, |last| last.y) + 14.0;
+    for side in [Side::Client, Side::Server] {
+        let x = ends.x(side);
+        let place = (x, content.y + 18.0);
+        page.svg.text(Words::Panel.class(), Anchor::Middle, place, side.name());
+        let name = Words::Note.fitted(&scene.end_words(side), 2.0 * SIDE_PX - 20.0);
+        page.svg.text(Words::Note.class(), Anchor::Middle, (x, content.y + 34.0), &name);
+        let mut line = Path::default();
+        line.move_to((x, top - 10.0));
+        for cut in cuts {
+            let y = top + cut.y;
+            line.down_to(y - 10.0);
+            for (across, down) in [(-5.0, -6.0), (5.0, 0.0), (-5.0, 6.0), (0.0, 10.0)] {
+                line.line_to((x + across, y + down));
+            }
+        }
+        line.down_to(bottom);
+        page.svg.path("axis", &line);
+    }
+    let outward = [(Side::Client, Anchor::End, -9.0), (Side::Server, Anchor::Start, 9.0)];
+    for (side, anchor, across) in outward {
+        let place = (ends.x(side) + across, top - 11.0);
+        page.svg.text(Words::Axis.class(), anchor, place, "time (ms)");
+    }
+}
+
+fn draw_arrow(page: &mut Page, ends: Ends, arrow: &Arrow, heights: (Option<f64>, Option<f64>)) {
+    let (from_x, to_x) = (ends.x(arrow.from), ends.x(other(arrow.from)));
+    let (ink, stroke) = match arrow.carries {
+        Carries::Data => (Ink::Data, Stroke::Line),
+        Carries::DataAgain => (Ink::Alarm, Stroke::Line),
+        Carries::Nothing => (Ink::Ack, Stroke::Dashed),
+    };
+    let middle = match heights {
+        (Some(from_y), Some(to_y)) => {
+            page.arrow(ink, stroke, (from_x, from_y), (to_x, to_y));
+            ((from_x + to_x) / 2.0, (from_y + to_y) / 2.0)
+        }
+        (Some(from_y), None) => {
+            // Three quarters of the way, and a cross where nobody saw it go further.
+            let end = (from_x + (to_x - from_x) * 0.75, from_y + 8.0);
+            page.arrow(ink, stroke, (from_x, from_y), end);
+            let mut cross = Path::default();
+            Shape::Cross.put(&mut cross, (end.0 + (to_x - from_x).signum() * 9.0, end.1), 5.0);
+            page.svg.path(&Ink::Alarm.drawn(Stroke::Line), &cross);
+            ((from_x + end.0) / 2.0, (from_y + end.1) / 2.0)
+        }
+        (None, Some(to_y)) => {
+            let start = (from_x + (to_x - from_x) * 0.25, to_y - 8.0);
+            page.arrow(ink, stroke, start, (to_x, to_y));
+            ((start.0 + to_x) / 2.0, to_y - 4.0)
+        }
+        (None, None) => return,
+    };
+    page.label(middle, &arrow.label);
+}
+
+/// At the outer side of each line: the time of each event and, farther out, what the program did.
+fn draw_side_words(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    ends: Ends,
+    ladder: &Ladder,
+    placed: &[Placed],
+    top: f64,
+) {
+    for Placed { event, y } in placed {
+        let (anchor, outward) = match event.side {
+            Side::Client => (Anchor::End, -1.0),
+            Side::Server => (Anchor::Start, 1.0),
+        };
+        let (x, y) = (ends.x(event.side), top + y);
+        let time_ms = format!("{:.3}", scene.since_zero(event.at_ns) / 1e6);
+        let place = (x + 9.0 * outward, y + 4.0);
+        page.svg.text(Words::Tick.class(), anchor, place, &grouped(&time_ms));
+        if let What::Act(index) = event.what {
+            draw_act(page, &ladder.acts[index], (x, y), outward, anchor);
+        }
+    }
+}
+
+fn draw_act(page: &mut Page, act: &Act, (x, y): (f64, f64), outward: f64, anchor: Anchor) {
+    let shape = if act.is_write { Shape::Triangle } else { Shape::Circle };
+    let mut mark = Path::default();
+    shape.put(&mut mark, (x, y), 4.5);
+    page.svg.path(&Ink::Program.drawn(shape.stroke()), &mark);
+    let verb = if act.is_write { "write" } else { "read" };
+    let words = format!("{verb} {}", Quantity::Bytes.words(act.bytes.into()));
+    let place = (x + (9.0 + TIME_PX) * outward, y + 4.0);
+    page.svg.text(Words::Label.class(), anchor, place, &words);
+}

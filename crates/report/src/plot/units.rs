@@ -1,0 +1,109 @@
+//! Units that suit a value, and values as words: times in ns, µs, ms, s and sizes in B, KiB, MiB.
+
+use crate::number;
+use crate::style::Charset;
+
+/// What an axis or a value measures; its base unit is the trace's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quantity {
+    /// Nanoseconds.
+    Time,
+    /// Bytes.
+    Bytes,
+    /// Things counted.
+    Count,
+}
+
+/// A unit to print in: how many base units one of it is, and its symbol.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Unit {
+    pub(super) per: f64,
+    pub(super) symbol: &'static str,
+}
+
+const TIME: [Unit; 4] = [
+    Unit { per: 1.0, symbol: "ns" },
+    Unit { per: 1e3, symbol: "µs" },
+    Unit { per: 1e6, symbol: "ms" },
+    Unit { per: 1e9, symbol: "s" },
+];
+
+const BYTES: [Unit; 5] = [
+    Unit { per: 1.0, symbol: "B" },
+    Unit { per: 1024.0, symbol: "KiB" },
+    Unit { per: 1_048_576.0, symbol: "MiB" },
+    Unit { per: 1_073_741_824.0, symbol: "GiB" },
+    Unit { per: 1_099_511_627_776.0, symbol: "TiB" },
+];
+
+const COUNT: [Unit; 1] = [Unit { per: 1.0, symbol: "" }];
+
+impl Quantity {
+    /// All its units, smallest first.
+    fn units(self) -> &'static [Unit] {
+        match self {
+            Self::Time => &TIME,
+            Self::Bytes => &BYTES,
+            Self::Count => &COUNT,
+        }
+    }
+
+    /// The largest unit of which `span` is at least `at_least`; the smallest if none is.
+    fn unit_of(self, span: f64, at_least: f64) -> Unit {
+        let units = self.units();
+        units.iter().rev().find(|unit| span >= unit.per * at_least).copied().unwrap_or(units[0])
+    }
+
+    /// The unit for the ticks of an axis that covers `span` base units: at least 1.5 of it fit,
+    /// so that the ticks need no long fractions.
+    pub(super) fn axis_unit(self, span: f64) -> Unit {
+        self.unit_of(span, 1.5)
+    }
+
+    /// A value with its unit, in three significant digits, as everywhere in reports: `40.2 ms`.
+    pub(super) fn words(self, value: f64) -> String {
+        // The cast saturates, and makes 0 of what is no number.
+        let value = value.round() as u64;
+        match self {
+            Self::Time => number::time(value, Charset::Unicode),
+            Self::Bytes => number::size(value),
+            Self::Count => number::count(value),
+        }
+    }
+}
+
+/// A number in decimal digits, with a comma between each three digits of its whole part.
+pub(super) fn grouped(number: &str) -> String {
+    let (sign, number) = match number.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", number),
+    };
+    let (whole, fraction) = number.split_at(number.find('.').unwrap_or(number.len()));
+    let mut text = String::from(sign);
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text + fraction
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_grouped_and_fractions_are_not() {
+        let numbers = ["1", "1234", "-1234567", "999", "1000.0625"];
+        assert_eq!(numbers.map(grouped), ["1", "1,234", "-1,234,567", "999", "1,000.0625"]);
+    }
+
+    #[test]
+    fn an_axis_unit_leaves_room_for_ticks() {
+        assert_eq!(Quantity::Time.axis_unit(1.2e6).symbol, "µs");
+        assert_eq!(Quantity::Time.axis_unit(1.6e6).symbol, "ms");
+        assert_eq!(Quantity::Bytes.axis_unit(0.0).symbol, "B");
+        assert_eq!(Quantity::Bytes.axis_unit(65_536.0).symbol, "KiB");
+    }
+}
