@@ -1,0 +1,161 @@
+//! Acknowledgments that the receiver's delayed-ACK timer made.
+//!
+//! RFC 9293 §3.8.6.3 lets a receiver hold an acknowledgment back for less than 500 ms in the hope of
+//! data to send it with. Linux waits 40 ms to 200 ms (`TCP_DELACK_MIN`, `TCP_DELACK_MAX`), BSD up to
+//! 200 ms. A late acknowledgment counts here only when nothing else can have made it: it carries no
+//! data, and the program did not just read (reading sends window updates).
+
+use sockscope_record::{Point, tcp_flags};
+
+use crate::{FlowStore, FlowView, Pass};
+
+/// An acknowledgment this long after the data is late: as in [`crate::AckSummary::late`]. Well above
+/// a busy receiver's softirq delay, well below Linux's shortest timer of 40 ms.
+pub(super) const LATE_ACK_NS_MIN: u64 = 10_000_000;
+
+/// RFC 1122 §4.2.3.2: the delay must be less than 0.5 s; what is later has another cause.
+const LATE_ACK_NS_MAX: u64 = 500_000_000;
+
+/// An acknowledgment this soon after a read was made by the read (`tcp_cleanup_rbuf` runs in the read
+/// call itself, microseconds after the copy).
+const READ_MAKES_ACK_NS_MAX: u64 = 1_000_000;
+
+/// What an acknowledgment releases goes out in the same softirq; more than this between the two and
+/// something else released it.
+pub(super) const RELEASE_NS_MAX: u64 = 1_000_000;
+
+/// An acknowledgment made by the delayed-ACK timer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LateAck {
+    /// Position up to which it acknowledges.
+    pub position: u64,
+    /// When the last byte acknowledged entered the receive queue.
+    pub arrived_ns: u64,
+    /// When the receiver sent it.
+    pub made_ns: u64,
+    /// When the sender got it.
+    pub received_ns: u64,
+}
+
+impl LateAck {
+    /// How long the receiver kept it back.
+    pub(super) fn delay_ns(&self) -> u64 {
+        self.made_ns - self.arrived_ns
+    }
+}
+
+/// All of them for one flow's data, in order; none when its receiver was not seen.
+pub(super) fn late_acks(view: &FlowView<'_>) -> Vec<LateAck> {
+    let (flow, reverse) = (view.flow(), view.reverse());
+    let mut arrivals = Walk::new(flow.at(Point::ReceiveEnqueue));
+    let mut reads = Walk::new(flow.at(Point::ReceiveDequeue));
+    let mut received = Walk::new(acks_received(reverse));
+    let mut acknowledged = 0;
+    let mut late = Vec::new();
+    for ack in reverse.at(Point::InterfaceEnqueue).iter().filter(|pass| is_ack(pass)) {
+        if ack.detail <= acknowledged {
+            continue;
+        }
+        acknowledged = ack.detail;
+        let Some(arrival) = arrivals.first_from(|pass| pass.end() >= ack.detail) else { break };
+        let delay_ns = ack.at_ns.saturating_sub(arrival.at_ns);
+        if ack.len > 0 || !(LATE_ACK_NS_MIN..LATE_ACK_NS_MAX).contains(&delay_ns) {
+            continue;
+        }
+        let just_before_ns = ack.at_ns.saturating_sub(READ_MAKES_ACK_NS_MAX);
+        let read = reads.first_from(|pass| pass.at_ns >= just_before_ns);
+        if read.is_some_and(|read| read.at_ns <= ack.at_ns && read.offset < ack.detail) {
+            continue;
+        }
+        let arrived_back = received.first_from(|pass| {
+            pass.at_ns >= ack.at_ns && is_ack(pass) && pass.detail >= ack.detail
+        });
+        late.push(LateAck {
+            position: ack.detail,
+            arrived_ns: arrival.at_ns,
+            made_ns: ack.at_ns,
+            received_ns: arrived_back.map_or(ack.at_ns, |pass| pass.at_ns),
+        });
+    }
+    late
+}
+
+/// The acknowledgment that was received within [`RELEASE_NS_MAX`] before `released_ns`, and not
+/// before `held_ns`.
+pub(super) fn released_by(late: &[LateAck], held_ns: u64, released_ns: u64) -> Option<&LateAck> {
+    let after = late.partition_point(|ack| ack.received_ns <= released_ns);
+    let ack = late[..after].last()?;
+    let in_time = ack.received_ns > held_ns && released_ns - ack.received_ns <= RELEASE_NS_MAX;
+    in_time.then_some(ack)
+}
+
+fn acks_received(reverse: &FlowStore) -> &[Pass] {
+    match reverse.at(Point::InputDequeue) {
+        [] => reverse.at(Point::InputEnqueue),
+        passes => passes,
+    }
+}
+
+fn is_ack(pass: &Pass) -> bool {
+    pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & (tcp_flags::SYN | tcp_flags::RST) == 0
+}
+
+/// A list of passes that is only ever searched forward.
+struct Walk<'a> {
+    passes: &'a [Pass],
+    next: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(passes: &'a [Pass]) -> Self {
+        Self { passes, next: 0 }
+    }
+
+    /// The first pass from the last answer on that is `wanted`; `None` for ever after the last.
+    fn first_from(&mut self, wanted: impl Fn(&Pass) -> bool) -> Option<&'a Pass> {
+        let rest = &self.passes[self.next..];
+        let skipped = rest.iter().position(wanted).unwrap_or(rest.len());
+        self.next += skipped;
+        self.passes.get(self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::Fixture;
+
+    fn delays_ms(text: &str) -> Vec<u64> {
+        let fixture = Fixture::new(text, "");
+        let late = fixture.with_flow(super::late_acks);
+        late.iter().map(|ack| ack.delay_ns() / 1_000_000).collect()
+    }
+
+    const ARRIVED: &str = "1ms 1-7 +100 | 1ms 8 +100 |";
+
+    #[test]
+    fn a_bare_acknowledgment_40_ms_after_the_data_is_the_timers() {
+        assert_eq!(delays_ms(&format!("{ARRIVED} 41ms <3-6 ack=100")), [40]);
+    }
+
+    #[test]
+    fn one_that_carries_data_is_the_programs() {
+        assert!(delays_ms(&format!("{ARRIVED} 41ms <3-6 +50 ack=100")).is_empty());
+    }
+
+    #[test]
+    fn one_right_after_a_read_is_the_reads() {
+        let text = "1ms 1-7 +100 | 41ms 8 +100 | 41ms <3-6 ack=100";
+        assert!(delays_ms(text).is_empty());
+    }
+
+    #[test]
+    fn a_prompt_one_and_one_beyond_half_a_second_are_not_the_timers() {
+        assert!(delays_ms(&format!("{ARRIVED} 9ms <3-6 ack=100")).is_empty());
+        assert!(delays_ms(&format!("{ARRIVED} 502ms <3-6 ack=100")).is_empty());
+    }
+
+    #[test]
+    fn a_receiver_on_another_host_proves_nothing() {
+        assert!(delays_ms("1ms 1-4 +100 | 41ms <5-6 ack=100").is_empty());
+    }
+}

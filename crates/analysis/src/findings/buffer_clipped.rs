@@ -1,0 +1,92 @@
+//! `buffer-clipped`: a program asked for a larger socket buffer than it was granted.
+//!
+//! Linux doubles what is asked, to have room for its own overhead (socket(7)): a grant of less than
+//! twice the request was cut by `wmem_max` or `rmem_max`.
+
+use super::buffers::{BufferRequest, requests};
+use super::facts::FlowFacts;
+use super::{Tally, words};
+use crate::{Finding, FindingId};
+
+/// What Linux grants for each byte asked.
+const GRANT_FACTOR: u64 = 2;
+
+/// At most one finding for each of the two buffers of the end that sends this flow; of several requests
+/// the last one counts.
+pub(super) fn find(facts: &FlowFacts<'_>) -> Vec<Finding> {
+    let finding = |is_send| {
+        let requests = requests(facts.view.flow()).filter(|request| request.is_send == is_send);
+        let last = requests.last()?;
+        (last.granted_bytes < last.asked_bytes * GRANT_FACTOR).then(|| of_request(facts, &last))
+    };
+    [true, false].into_iter().filter_map(finding).collect()
+}
+
+fn of_request(facts: &FlowFacts<'_>, request: &BufferRequest) -> Finding {
+    let BufferRequest { at_ns, is_send, asked_bytes, granted_bytes } = *request;
+    let (option, sysctl, tuned) = match is_send {
+        true => ("SO_SNDBUF", "net.core.wmem_max", "send"),
+        false => ("SO_RCVBUF", "net.core.rmem_max", "receive"),
+    };
+    let who = words::who(&facts.view.store.connection, facts.sender());
+    let mut tally = Tally { count: 1, ..Tally::default() };
+    tally.notes.add(at_ns, || {
+        format!("setsockopt {option}: asked {asked_bytes} bytes, granted {granted_bytes} (twice the bytes usable)")
+    });
+    let summary = format!(
+        "The {who} asked for a {tuned} buffer of {asked_bytes} bytes and got {} (with the kernel's \
+         overhead {granted_bytes}).",
+        granted_bytes / GRANT_FACTOR,
+    );
+    let fix = format!(
+        "In the {who}: do not set {option}, so that the kernel sizes the buffer; or raise {sysctl} to \
+         {asked_bytes} or more on its host."
+    );
+    tally.into_finding(FindingId::BufferClipped, facts, facts.sender(), summary, fix)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::found;
+    use insta::assert_snapshot;
+
+    const IDLE: &str = "0ms app_idle | 1ms end";
+    /// `extra`: level 1 (SOL_SOCKET), high half; option 7 (SO_SNDBUF), low half.
+    const SO_SNDBUF: u32 = 1 << 16 | 7;
+    const SO_RCVBUF: u32 = 1 << 16 | 8;
+
+    fn request(option: u32, asked: u64, granted: u64) -> String {
+        format!("1ms option extra={option} detail={asked} high={granted}")
+    }
+
+    #[test]
+    fn a_grant_below_twice_the_request_was_clipped() {
+        assert_snapshot!(found(&request(SO_SNDBUF, 4_194_304, 425_984), IDLE), @"buffer-clipped @client 1x 0 ns: The client asked for a send buffer of 4194304 bytes and got 212992 (with the kernel's overhead 425984).");
+        assert_snapshot!(found(&request(SO_RCVBUF, 4_194_304, 425_984), IDLE), @"buffer-clipped @client 1x 0 ns: The client asked for a receive buffer of 4194304 bytes and got 212992 (with the kernel's overhead 425984).");
+    }
+
+    #[test]
+    fn a_grant_of_twice_the_request_was_not() {
+        assert_snapshot!(found(&request(SO_SNDBUF, 100_000, 200_000), IDLE), @"");
+    }
+
+    #[test]
+    fn nor_was_one_raised_to_the_kernels_minimum() {
+        assert_snapshot!(found(&request(SO_SNDBUF, 1, 4_608), IDLE), @"");
+    }
+
+    #[test]
+    fn of_two_requests_the_last_one_counts() {
+        let text = format!(
+            "{} | {}",
+            request(SO_SNDBUF, 4_194_304, 425_984),
+            request(SO_SNDBUF, 1_000, 4_608)
+        );
+        assert_snapshot!(found(&text, IDLE), @"");
+    }
+
+    #[test]
+    fn other_options_with_the_same_number_are_other_options() {
+        assert_snapshot!(found(&request(6 << 16 | 7, 4_194_304, 1), IDLE), @"");
+    }
+}

@@ -1,0 +1,84 @@
+//! Socket buffers as programs asked for them and as the kernel granted them.
+
+use sockscope_record::{Kind, Record};
+
+use crate::FlowStore;
+
+/// Linux `asm-generic/socket.h`; most architectures.
+const SOL_SOCKET: u32 = 1;
+const SO_SNDBUF: u32 = 7;
+const SO_RCVBUF: u32 = 8;
+const SO_SNDBUFFORCE: u32 = 32;
+const SO_RCVBUFFORCE: u32 = 33;
+
+/// Linux counts its own overhead against a buffer; about half of it holds data (socket(7)).
+const DATA_SHARE_DIVISOR: u64 = 2;
+
+/// One socket buffer, as last seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct BufferSetting {
+    /// Bytes granted, with the kernel's overhead; `None` when never seen.
+    pub granted_bytes: Option<u64>,
+    /// The program chose the size.
+    pub is_set_by_program: bool,
+}
+
+/// A request for a buffer size and its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BufferRequest {
+    pub at_ns: u64,
+    pub is_send: bool,
+    pub asked_bytes: u64,
+    pub granted_bytes: u64,
+}
+
+impl BufferSetting {
+    /// The send buffer of the end that sends `flow`.
+    pub(super) fn send(flow: &FlowStore) -> Self {
+        Self::of(flow, true)
+    }
+
+    /// The receive buffer of the end that sends `flow`.
+    pub(super) fn receive(flow: &FlowStore) -> Self {
+        Self::of(flow, false)
+    }
+
+    /// Bytes of data that fit.
+    pub(super) fn data_bytes(self) -> Option<u64> {
+        self.granted_bytes.map(|bytes| bytes / DATA_SHARE_DIVISOR)
+    }
+
+    fn of(flow: &FlowStore, is_send: bool) -> Self {
+        let (shift, bit) = if is_send { (0, 1) } else { (32, 2) };
+        let mut setting = Self::default();
+        for event in flow.events.iter().filter(|event| event.kind == Kind::SocketBuffers) {
+            setting.granted_bytes = Some(event.detail >> shift & u64::from(u32::MAX));
+            setting.is_set_by_program |= event.code & bit != 0;
+        }
+        for request in requests(flow).filter(|request| request.is_send == is_send) {
+            setting.is_set_by_program = true;
+            setting.granted_bytes = setting.granted_bytes.or(Some(request.granted_bytes));
+        }
+        setting
+    }
+}
+
+/// Requests for buffer sizes by the end that sends `flow`, in time order.
+pub(super) fn requests(flow: &FlowStore) -> impl Iterator<Item = BufferRequest> + '_ {
+    flow.events.iter().filter(|event| event.kind == Kind::SocketOption).filter_map(request)
+}
+
+fn request(event: &Record) -> Option<BufferRequest> {
+    let (level, option) = (event.extra >> 16, event.extra & 0xffff);
+    let is_send = match option {
+        SO_SNDBUF | SO_SNDBUFFORCE => true,
+        SO_RCVBUF | SO_RCVBUFFORCE => false,
+        _ => return None,
+    };
+    (level == SOL_SOCKET).then_some(BufferRequest {
+        at_ns: event.at_ns,
+        is_send,
+        asked_bytes: event.detail & u64::from(u32::MAX),
+        granted_bytes: event.detail >> 32,
+    })
+}

@@ -1,0 +1,130 @@
+//! `congestion-limited`: the congestion window keeps data in the send queue most of the busy time.
+//!
+//! On a path below 1 ms the window is never what a user should look at; a queue at the interface or a
+//! reader that is behind explains a full window by itself, and its time is taken off.
+
+use sockscope_record::{Hold, Kind};
+
+use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
+use super::holds::held_by;
+use super::intervals::Intervals;
+use super::resent::resent;
+use super::stop_and_wait::PATH_RTT_NS_MIN;
+use super::{Tally, words};
+use crate::{Finding, FindingId};
+
+/// The window is what bounds the flow only if it does so most of the time.
+const SHARE_PERCENT_MIN: u64 = 50;
+
+/// A short transfer's slow start is not worth a word.
+const LOST_NS_MIN: u64 = 50_000_000;
+
+pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    facts.base_rtt_ns.filter(|&rtt_ns| rtt_ns >= PATH_RTT_NS_MIN)?;
+    let held = held_by(&facts.holds, Hold::Cwnd)
+        .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
+        .without(&facts.interface.occupied)
+        .without(&facts.lost_records);
+    let lost_ns = held.total_ns();
+    if lost_ns < LOST_NS_MIN || !facts.is_share_of_busy(lost_ns, SHARE_PERCENT_MIN) {
+        return None;
+    }
+    let mut tally = Tally { count: held.len() as u64, lost_ns, ..Tally::default() };
+    note(&mut tally, facts, &held);
+    let sender = facts.who(facts.sender());
+    let losses = resent(facts.view).iter().filter(|one| one.was_needed).count() as u64;
+    let why = match losses {
+        0 => "it was still growing, no data was sent again".to_owned(),
+        _ => format!("{} had to be sent again", words::counted(losses, "range")),
+    };
+    let summary = format!(
+        "The congestion window held data of the {sender} for {} ({} of the busy time); {why}.",
+        words::time(lost_ns),
+        words::percent(lost_ns, facts.busy_ns),
+    );
+    let fix = match losses {
+        0 => format!(
+            "On the {sender}'s side: keep the connection open and reuse it; \
+             net.ipv4.tcp_slow_start_after_idle=0; a larger initcwnd on the route."
+        ),
+        _ => format!(
+            "Find the losses on the path first; on the {sender}'s host \
+             net.ipv4.tcp_congestion_control=bbr suffers less from random ones."
+        ),
+    };
+    Some(tally.into_finding(FindingId::CongestionLimited, facts, facts.sender(), summary, fix))
+}
+
+fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {
+    let mut states = facts.view.flow().events.iter().filter(|event| event.kind == Kind::TcpState);
+    for one in held.iter().take(Finding::EVIDENCE_MAX / 2) {
+        tally.notes.add(one.start_ns, || {
+            let held = words::time(one.duration_ns());
+            format!("unsent data waits {held} for the congestion window")
+        });
+        if let Some(state) = states.find(|event| event.at_ns >= one.start_ns) {
+            tally.notes.add(state.at_ns, || {
+                let (window, threshold) = (state.detail & u64::from(u32::MAX), state.detail >> 32);
+                let rtt = words::time(u64::from(state.extra) * 1_000);
+                format!(
+                    "congestion window {window} packets, threshold {threshold}, {} in flight, round \
+                     trip {rtt}",
+                    state.len
+                )
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::found;
+    use insta::assert_snapshot;
+
+    /// Five round trips of 20 ms in which the window holds data.
+    fn rounds(srtt_us: u64, hold: &str) -> String {
+        let rounds: String = (0..5)
+            .map(|i| format!("{}ms 2-4 +1000 {hold} | {}ms 5-8 +1000 |", i * 20, i * 20 + 10))
+            .collect();
+        format!(
+            "0ms tcp-state len=10 detail=10 extra={srtt_us} | 0ms 1 +6000 | {rounds} 100ms 2 +1000"
+        )
+    }
+
+    const WIRE: &str = "0ms wire | 100ms end";
+
+    #[test]
+    fn slow_start_over_a_long_path_is_said_to_be_growth() {
+        assert_snapshot!(found(&rounds(20_000, "cwnd"), WIRE), @"congestion-limited @client 1x 100 ms: The congestion window held data of the client for 100 ms (100 % of the busy time); it was still growing, no data was sent again.");
+    }
+
+    #[test]
+    fn after_losses_the_losses_are_named() {
+        // Code 2: fast.
+        let text = format!("{} | 50ms retransmit 1000..2000 code=2", rounds(20_000, "cwnd"));
+        assert_snapshot!(found(&text.replace("30ms 5-8 +1000", "60ms 5-8 +1000"), WIRE), @r#"
+        congestion-limited @client 1x 100 ms: The congestion window held data of the client for 100 ms (100 % of the busy time); 1 range had to be sent again.
+        retransmission @client 1x 30.0 ms: 1 range of the client had to be sent again (1 fast).
+        "#);
+    }
+
+    #[test]
+    fn on_loopback_the_window_is_never_the_reason() {
+        assert_snapshot!(found(&rounds(60, "cwnd"), WIRE), @"");
+    }
+
+    #[test]
+    fn behind_a_queue_at_the_interface_the_window_is_an_effect() {
+        assert_snapshot!(found(&rounds(20_000, "cwnd"), "0ms interface_queue | 100ms end"), @"");
+    }
+
+    #[test]
+    fn a_transfer_held_a_third_of_its_time_is_not_limited_by_it() {
+        assert_snapshot!(found(&rounds(20_000, "cwnd"), "0ms wire | 300ms end"), @"");
+    }
+
+    #[test]
+    fn pacing_is_another_hold() {
+        assert_snapshot!(found(&rounds(20_000, "pacing"), WIRE), @"");
+    }
+}

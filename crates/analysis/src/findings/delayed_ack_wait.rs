@@ -1,0 +1,194 @@
+//! `delayed-ack-wait`: the sender waits for a delayed acknowledgment, other than by Nagle's
+//! algorithm.
+//!
+//! Either a window of less than two segments is full, or the unacknowledged bytes fill the send buffer
+//! and the write call blocks. All that was sent has arrived and the receiver's timer alone makes the
+//! acknowledgment.
+
+use sockscope_record::Hold;
+
+use super::acks::{LATE_ACK_NS_MIN, LateAck, released_by};
+use super::facts::FlowFacts;
+use super::holds::send_queue_steps;
+use super::writes::Write;
+use super::{Tally, words};
+use crate::{Finding, FindingId, LedgerPart};
+
+pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    if facts.late_acks.is_empty() {
+        return None;
+    }
+    let mut waits = window_waits(facts);
+    waits.extend(blocked_writes(facts));
+    waits.sort_by_key(|wait| wait.ack.made_ns);
+    waits.dedup_by_key(|wait| wait.ack.made_ns);
+    if waits.is_empty() {
+        return None;
+    }
+    let mut tally = Tally { count: waits.len() as u64, ..Tally::default() };
+    for wait in &waits {
+        tally.lost_ns += wait.ack.made_ns - wait.since_ns;
+        note(&mut tally, wait);
+    }
+    let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
+    let each = words::time(tally.lost_ns / tally.count);
+    let summary = format!(
+        "The {sender} waited {each} on average for {} of the {receiver}, with {} full.",
+        words::counted(tally.count, "delayed acknowledgment"),
+        waits[0].what.words(),
+    );
+    let side = waits[0].what.side(facts);
+    let fix = waits[0].what.fix(&facts.who(side));
+    Some(tally.into_finding(FindingId::DelayedAckWait, facts, side, summary, fix))
+}
+
+/// What was full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Full {
+    CongestionWindow,
+    ReceiveWindow,
+    SendBuffer,
+}
+
+impl Full {
+    fn words(self) -> &'static str {
+        match self {
+            Self::CongestionWindow => "the congestion window",
+            Self::ReceiveWindow => "the receive window",
+            Self::SendBuffer => "the send buffer",
+        }
+    }
+
+    fn side(self, facts: &FlowFacts<'_>) -> sockscope_record::Side {
+        match self {
+            Self::ReceiveWindow => facts.receiver(),
+            Self::CongestionWindow | Self::SendBuffer => facts.sender(),
+        }
+    }
+
+    fn fix(self, who: &str) -> String {
+        match self {
+            Self::CongestionWindow => format!(
+                "On the {who}'s host: let the window grow beyond two segments (look for losses, or a route \
+                 with a small initcwnd); or write less than a window at a time."
+            ),
+            Self::ReceiveWindow => {
+                format!("In the {who}: do not set SO_RCVBUF, or make it hold several segments.")
+            }
+            Self::SendBuffer => {
+                format!("In the {who}: do not set SO_SNDBUF, or make it hold several segments.")
+            }
+        }
+    }
+}
+
+/// One wait that a timer's acknowledgment ended.
+#[derive(Debug, Clone, Copy)]
+struct Wait {
+    since_ns: u64,
+    ack: LateAck,
+    what: Full,
+}
+
+impl Wait {
+    /// From when both the sender waited and the data had arrived; `None` when that is too short.
+    fn new(held_ns: u64, ack: LateAck, what: Full) -> Option<Self> {
+        let since_ns = ack.arrived_ns.max(held_ns);
+        let waited_ns = ack.made_ns.saturating_sub(since_ns);
+        (waited_ns >= LATE_ACK_NS_MIN).then_some(Self { since_ns, ack, what })
+    }
+}
+
+/// A window held the oldest unread byte, so that the reader had read everything and waited too.
+fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
+    let wait = |hold: &super::holds::HoldSpan| {
+        let (what, part) = match hold.hold {
+            Hold::Cwnd => (Full::CongestionWindow, LedgerPart::SendCwnd),
+            Hold::Rwnd => (Full::ReceiveWindow, LedgerPart::SendRwnd),
+            _ => return None,
+        };
+        let ack = released_by(&facts.late_acks, hold.start_ns, hold.end_ns)?;
+        // Just before: at that very instant the acknowledgment may already have released the byte.
+        let is_in_ledger = facts.part_at(ack.made_ns.saturating_sub(1)) == Some(part);
+        Wait::new(hold.start_ns, *ack, what).filter(|_| is_in_ledger)
+    };
+    facts.holds.iter().filter_map(wait).collect()
+}
+
+/// Within one write call nothing entered or left the send queue until the acknowledgment came, and
+/// nothing in it was unsent.
+fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
+    let mut waits = Vec::new();
+    let mut writes = facts.writes.iter().peekable();
+    let mut all_sent_ns = None;
+    for step in send_queue_steps(facts.view.flow()) {
+        let at_ns = step.pass.at_ns;
+        let sent_ns: Option<u64> = all_sent_ns.take();
+        if step.is_enqueue
+            && let Some(sent_ns) = sent_ns
+            && let Some(ack) = released_by(&facts.late_acks, sent_ns, at_ns)
+        {
+            while writes.next_if(|write| write.end_ns.is_none_or(|end_ns| end_ns < at_ns)).is_some()
+            {
+            }
+            let spans = |write: &&Write| write.start_ns <= sent_ns && write.end_ns >= Some(at_ns);
+            let is_blocked = writes.peek().copied().filter(spans).is_some();
+            waits.extend(Wait::new(sent_ns, *ack, Full::SendBuffer).filter(|_| is_blocked));
+        }
+        all_sent_ns = (step.unsent_bytes == 0).then_some(at_ns);
+    }
+    waits
+}
+
+fn note(tally: &mut Tally, wait: &Wait) {
+    let Wait { since_ns, ack, what } = *wait;
+    tally.notes.add(since_ns, || {
+        format!("everything sent, up to {}, has arrived; {} is full", ack.position, what.words())
+    });
+    tally.notes.add(ack.made_ns, || {
+        let delay = words::time(ack.delay_ns());
+        format!("receiver acknowledges {} without data, {delay} after it arrived", ack.position)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::found;
+    use insta::assert_snapshot;
+
+    #[test]
+    fn a_full_congestion_window_of_one_segment_waits_for_the_timer() {
+        let text = "1ms 1 +2000 | 1ms 2-8 +1000 cwnd | 41ms <3-6 ack=1000 | 41ms 2-8 +1000";
+        let ledger = "1ms send_queue.cwnd 1000 | 41ms app_idle | 50ms end";
+        assert_snapshot!(found(text, ledger), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms on average for 1 delayed acknowledgment of the server, with the congestion window full.");
+    }
+
+    #[test]
+    fn a_write_blocked_on_the_send_buffer_waits_for_the_timer() {
+        let text = "1ms write +2000 | 1ms 1-8 +1000 | 41ms <3-6 ack=1000
+                    41ms 1-8 +1000 | 41ms write-return len=2000";
+        assert_snapshot!(found(text, "0ms app_idle | 50ms end"), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms on average for 1 delayed acknowledgment of the server, with the send buffer full.");
+    }
+
+    #[test]
+    fn a_program_that_pauses_between_two_writes_waits_for_nothing() {
+        let text =
+            "1ms write +1000 | 1ms 1-8 +1000 | 1ms write-return len=1000 | 41ms <3-6 ack=1000
+                    41ms write +1000 | 41ms 1-8 +1000 | 41ms write-return len=1000";
+        assert_snapshot!(found(text, "0ms app_idle | 50ms end"), @"");
+    }
+
+    #[test]
+    fn a_prompt_acknowledgment_is_not_a_delayed_one() {
+        let text = "1ms 1 +2000 | 1ms 2-8 +1000 cwnd | 6ms <3-6 ack=1000 | 6ms 2-8 +1000";
+        let ledger = "1ms send_queue.cwnd 1000 | 6ms app_idle | 50ms end";
+        assert_snapshot!(found(text, ledger), @"");
+    }
+
+    #[test]
+    fn while_the_reader_has_unread_data_it_is_not_the_acknowledgment_that_matters() {
+        let text = "1ms 1 +2000 | 1ms 2-7 +1000 rwnd | 41ms <3-6 ack=1000 | 41ms 2-7 +1000";
+        let ledger = "1ms receive_queue.app | 50ms end";
+        assert_snapshot!(found(text, ledger), @"");
+    }
+}

@@ -1,0 +1,147 @@
+//! What several rules need of one flow, worked out once.
+//!
+//! Every list is in time order, and every walk over records is one pass: rules must keep up with
+//! traces of millions of records.
+
+use sockscope_record::{Direction, Kind, Point, Side, tcp_flags};
+
+use super::acks::{LateAck, late_acks};
+use super::buffers::BufferSetting;
+use super::holds::{HoldSpan, hold_spans};
+use super::interface::InterfaceQueue;
+use super::intervals::{Interval, Intervals};
+use super::reads::{ReadWait, read_waits};
+use super::words;
+use super::writes::{Write, writes};
+use crate::{ConnectionView, FlowView, LedgerPart, Pass};
+
+/// Segment size assumed where none was seen: Ethernet's 1500 less IP and TCP headers with timestamps.
+const SEGMENT_BYTES_USUAL: u32 = 1448;
+
+/// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
+/// itself has it; while idle only its acknowledgment may be on the way.
+pub(super) const ON_THE_PATH: [LedgerPart; 4] =
+    [LedgerPart::AppIdle, LedgerPart::TcpOutput, LedgerPart::Wire, LedgerPart::TcpInput];
+
+/// Parts of the ledger in which no queue behind the sender explains why it is held.
+pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 9] = [
+    LedgerPart::SendNagle,
+    LedgerPart::SendCork,
+    LedgerPart::SendCwnd,
+    LedgerPart::SendRwnd,
+    LedgerPart::SendPacing,
+    LedgerPart::SendOther,
+    LedgerPart::TcpOutput,
+    LedgerPart::Wire,
+    LedgerPart::TcpInput,
+];
+
+/// One flow, seen by the rules.
+pub(super) struct FlowFacts<'a> {
+    pub view: &'a FlowView<'a>,
+    /// Time in which some written byte is known not to have been read yet, nanoseconds.
+    pub busy_ns: u64,
+    /// Round trip of the empty path, nanoseconds; `None` when nothing measured it.
+    pub base_rtt_ns: Option<u64>,
+    /// Largest segment the sender makes.
+    pub segment_bytes: u32,
+    /// Times in which records of any kind were lost.
+    pub lost_records: Intervals,
+    pub holds: Vec<HoldSpan>,
+    pub late_acks: Vec<LateAck>,
+    pub interface: InterfaceQueue,
+    pub writes: Vec<Write>,
+    pub read_waits: Vec<ReadWait>,
+    /// Send buffer at the sending end, receive buffer at the receiving end.
+    pub send_buffer: BufferSetting,
+    pub receive_buffer: BufferSetting,
+}
+
+impl<'a> FlowFacts<'a> {
+    pub(super) fn new(connection: &ConnectionView<'a>, view: &'a FlowView<'a>) -> Self {
+        let lost = view
+            .losses
+            .iter()
+            .map(|loss| Interval::new(loss.start_ns, loss.end_ns.saturating_add(1)));
+        // Unknown time may have been idle: shares are of what is known.
+        let is_busy = |part| !matches!(part, LedgerPart::AppIdle | LedgerPart::Unknown);
+        let busy = view.timeline.iter().filter(|span| is_busy(span.part));
+        Self {
+            view,
+            busy_ns: busy.map(|span| span.duration_ns()).sum(),
+            base_rtt_ns: base_rtt_ns(connection),
+            segment_bytes: segment_bytes(view),
+            lost_records: Intervals::union_of(lost),
+            holds: hold_spans(view),
+            late_acks: late_acks(view),
+            interface: InterfaceQueue::of(view),
+            writes: writes(view.flow()),
+            read_waits: read_waits(view.flow()),
+            send_buffer: BufferSetting::send(view.flow()),
+            receive_buffer: BufferSetting::receive(view.reverse()),
+        }
+    }
+
+    /// The times at which the oldest unread byte was in one of `parts`.
+    pub(super) fn times_in(&self, parts: &[LedgerPart]) -> Intervals {
+        let spans = self.view.timeline.iter().filter(|span| parts.contains(&span.part));
+        Intervals::union_of(spans.map(|span| Interval::new(span.start_ns, span.end_ns)))
+    }
+
+    /// Where the oldest unread byte was at `at_ns`; `None` outside the timeline.
+    pub(super) fn part_at(&self, at_ns: u64) -> Option<LedgerPart> {
+        let after = self.view.timeline.partition_point(|span| span.end_ns <= at_ns);
+        let span = self.view.timeline.get(after)?;
+        (span.start_ns <= at_ns).then_some(span.part)
+    }
+
+    pub(super) fn sender(&self) -> Side {
+        self.view.direction.sender()
+    }
+
+    pub(super) fn receiver(&self) -> Side {
+        self.view.direction.receiver()
+    }
+
+    /// The side with its process, as `client (python3, pid 812)`.
+    pub(super) fn who(&self, side: Side) -> String {
+        words::who(&self.view.store.connection, side)
+    }
+
+    /// Whether `ns` is `percent` of the flow's busy time or more.
+    pub(super) fn is_share_of_busy(&self, ns: u64, percent: u64) -> bool {
+        ns > 0 && u128::from(ns) * 100 >= u128::from(self.busy_ns) * u128::from(percent)
+    }
+}
+
+fn segment_bytes(view: &FlowView<'_>) -> u32 {
+    let sizes = view.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
+    sizes.map(|event| event.extra).filter(|&size| size > 0).max().unwrap_or(SEGMENT_BYTES_USUAL)
+}
+
+/// The smaller of the handshake's round trip and the smallest smoothed one that TCP reported: both
+/// are upper bounds of what the empty path takes.
+pub(super) fn base_rtt_ns(connection: &ConnectionView<'_>) -> Option<u64> {
+    let events = connection.store.flows.iter().flat_map(|flow| &flow.events);
+    let states = events.filter(|event| event.kind == Kind::TcpState && event.extra > 0);
+    let smoothed_ns = states.map(|event| u64::from(event.extra) * 1_000).min();
+    [handshake_ns(connection), smoothed_ns].into_iter().flatten().min()
+}
+
+/// From the SYN's departure to the SYN-ACK's arrival; `None` when either was sent twice, which makes
+/// it unclear which answers which (Karn's rule, RFC 6298 §3).
+fn handshake_ns(connection: &ConnectionView<'_>) -> Option<u64> {
+    let out = only_syn(connection, Direction::FromClient, Point::InterfaceDequeue)?;
+    let back = only_syn(connection, Direction::FromServer, Point::InputDequeue)?;
+    back.at_ns.checked_sub(out.at_ns)
+}
+
+fn only_syn<'a>(
+    connection: &ConnectionView<'a>,
+    direction: Direction,
+    point: Point,
+) -> Option<&'a Pass> {
+    let passes = connection.store.flow(direction).at(point).iter();
+    let mut syns = passes.filter(|pass| pass.tcp_flags & tcp_flags::SYN != 0);
+    syns.next().filter(|_| syns.next().is_none())
+}

@@ -1,0 +1,105 @@
+//! `interface-queue-limited`: packets stand in the queue of the sender's interface.
+//!
+//! While it fires, what a full interface queue causes elsewhere (small-queue holds, a full congestion
+//! window, a blocked write, packets that the queue dropped) is its effect and not reported again.
+
+use super::facts::FlowFacts;
+use super::resent::resent;
+use super::{Tally, words};
+use crate::{Finding, FindingId, LedgerPart};
+
+/// A queue that delayed fewer packets than this was a burst.
+const DELAYED_MIN: usize = 20;
+
+/// The interface is the bottleneck when the oldest unread byte is there most of the time.
+const SHARE_PERCENT_MIN: u64 = 50;
+
+pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    let queue = &facts.interface;
+    let in_queue_ns = facts.times_in(&[LedgerPart::InterfaceQueue]).total_ns();
+    let is_bottleneck = facts.is_share_of_busy(in_queue_ns, SHARE_PERCENT_MIN);
+    if queue.delayed.len() < DELAYED_MIN || !(is_bottleneck || queue.is_standing) {
+        return None;
+    }
+    let mut tally =
+        Tally { count: queue.delayed.len() as u64, lost_ns: in_queue_ns, ..Tally::default() };
+    for stay in &queue.delayed {
+        tally.notes.add(stay.left_ns, || {
+            let stayed = words::time(stay.left_ns - stay.entered_ns);
+            format!(
+                "bytes {}..{} leave the interface queue after {stayed}",
+                stay.offset,
+                stay.offset + u64::from(stay.len)
+            )
+        });
+    }
+    let stays = queue.delayed.iter().map(|stay| u128::from(stay.left_ns - stay.entered_ns));
+    let mean_ns = stays.sum::<u128>() / queue.delayed.len() as u128;
+    let dropped = resent(facts.view).iter().filter(|one| one.was_dropped_by_interface).count();
+    let dropped = match dropped {
+        0 => String::new(),
+        _ => format!("; {} dropped there and sent again", words::counted(dropped as u64, "packet")),
+    };
+    let share = match in_queue_ns {
+        0 => String::new(),
+        _ => format!(" ({} of the busy time)", words::percent(in_queue_ns, facts.busy_ns)),
+    };
+    let sender = facts.who(facts.sender());
+    let summary = format!(
+        "Packets of the {sender} stood {} on average in its interface queue{share}{dropped}: the \
+         interface's rate is the limit.",
+        words::time(u64::try_from(mean_ns).unwrap_or(u64::MAX)),
+    );
+    let fix = format!(
+        "On the {sender}'s host: raise or remove the interface's rate limit (tc -s qdisc show), use a faster \
+         link, or, where the limit is wanted, a queue that stays short (fq_codel, a lower limit)."
+    );
+    Some(tally.into_finding(FindingId::InterfaceQueueLimited, facts, facts.sender(), summary, fix))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::{found, repeat};
+    use insta::assert_snapshot;
+
+    /// All packets enter at once; one leaves every `period` and is read at once.
+    fn limited(packets: u64, period: &str) -> String {
+        let entering = repeat(packets, "0ms", |at| format!("{at} 2-3 +1000 cwnd"));
+        let leaving = repeat(packets, period, |at| format!("{at} 4-8 +1000"));
+        format!("0ms tcp-state extra=9000 | 0ms 1 +900000 | {entering} | {leaving}")
+    }
+
+    #[test]
+    fn a_rate_limit_shows_on_the_interface_queue_and_nowhere_else() {
+        let ledger = "0ms interface_queue | 200ms end";
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of the busy time): the interface's rate is the limit.");
+    }
+
+    #[test]
+    fn a_standing_queue_is_found_even_without_a_receiver_in_sight() {
+        let text = limited(100, "2ms").replace("4-8", "4");
+        assert_snapshot!(found(&text, "0ms unknown | 200ms end"), @"interface-queue-limited @client 100x 0 ns: Packets of the client stood 101 ms on average in its interface queue: the interface's rate is the limit.");
+    }
+
+    #[test]
+    fn a_burst_that_drains_in_microseconds_is_not_a_queue() {
+        let text = limited(100, "5us");
+        assert_snapshot!(found(&text, "0ms interface_queue | 500us app_idle | 200ms end"), @"");
+    }
+
+    #[test]
+    fn a_queue_that_delays_a_little_while_the_time_goes_elsewhere_is_not_the_limit() {
+        let ledger = "0ms interface_queue | 60ms wire | 200ms end";
+        assert_snapshot!(found(&limited(30, "2ms"), ledger), @"");
+    }
+
+    #[test]
+    fn packets_that_the_queue_dropped_are_not_reported_again() {
+        let text = format!(
+            "{} | 150ms retransmit 99000..100000 code=2",
+            limited(100, "2ms").replace("200ms 4-8 +1000", "900ms 8 +1")
+        );
+        let ledger = "0ms interface_queue | 200ms end";
+        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 99x 200 ms: Packets of the client stood 100 ms on average in its interface queue (100 % of the busy time); 1 packet dropped there and sent again: the interface's rate is the limit.");
+    }
+}

@@ -1,0 +1,100 @@
+//! `late-wakeup`: data lies in the receive queue while its reader is runnable and has no CPU.
+//!
+//! Judged by the scheduler's account of the reader's thread. An ordinary wake-up takes microseconds; only single
+//! waits of [`READ_WAIT_NS_MIN`] or more count, which the scheduler makes when another thread has
+//! the CPU.
+
+use super::facts::FlowFacts;
+use super::reads::{READ_WAIT_NS_MIN, ReadWait};
+use super::{Tally, words};
+use crate::{Finding, FindingId};
+
+/// Any machine makes a thread wait now and then.
+const COUNT_MIN: u64 = 3;
+
+/// Less than a fifth of the busy time is what sharing a machine costs.
+const SHARE_PERCENT_MIN: u64 = 20;
+
+pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    let mut tally = Tally::default();
+    for wait in &facts.read_waits {
+        let runnable_ns = wait.runnable_ns.unwrap_or(0);
+        if runnable_ns < READ_WAIT_NS_MIN || facts.lost_records.touches(wait.interval()) {
+            continue;
+        }
+        tally.count += 1;
+        tally.lost_ns += runnable_ns;
+        note(&mut tally, wait, runnable_ns);
+    }
+    if tally.count < COUNT_MIN || !facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN) {
+        return None;
+    }
+    let receiver = facts.who(facts.receiver());
+    let summary = format!(
+        "The {receiver} was ready to read {} but had no CPU for {} on average ({} of the busy time).",
+        words::counted(tally.count, "time"),
+        words::time(tally.lost_ns / tally.count),
+        words::percent(tally.lost_ns, facts.busy_ns),
+    );
+    let fix = format!(
+        "On the {receiver}'s host: give the reader a CPU of its own (taskset, cpuset), move the other load \
+         away, raise its priority, or lift its cgroup's cpu.max."
+    );
+    Some(tally.into_finding(FindingId::LateWakeup, facts, facts.receiver(), summary, fix))
+}
+
+fn note(tally: &mut Tally, wait: &ReadWait, runnable_ns: u64) {
+    tally.notes.add(wait.since_ns, || format!("data from {} on waits to be read", wait.offset));
+    tally.notes.add(wait.read_ns, || {
+        let runnable = words::time(runnable_ns);
+        format!("thread {} reads it; it was runnable without a CPU for {runnable}", wait.thread)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::{found, repeat};
+    use insta::assert_snapshot;
+
+    /// Every 10 ms a request comes and is read 4 ms later.
+    fn requests(word: &str) -> String {
+        let sent = repeat(20, "10ms", |at| format!("{at} 1-7 +100 waited"));
+        let read = repeat(20, "10ms", |at| format!("{at} 8 +100 thread=9 {word}"));
+        format!("{sent} | {}", read.replace("0ms 8", "4ms 8"))
+    }
+
+    const LEDGER: &str = "0ms receive_queue.wakeup | 80ms app_idle | 204ms end";
+
+    #[test]
+    fn a_reader_beside_a_hog_waits_for_its_cpu() {
+        assert_snapshot!(found(&requests("runq=3900us"), LEDGER), @"late-wakeup @server 20x 78.0 ms: The server was ready to read 20 times but had no CPU for 3.90 ms on average (98 % of the busy time).");
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_has_its_cpu() {
+        let reads = repeat(20, "50ms", |at| format!("{at} 8 +100 runq=30us"));
+        let said = found(&format!("0ms 1-7 +2000 | {reads}"), "0ms receive_queue.app | 1s end");
+        assert!(!said.contains("late-wakeup"), "{said}");
+    }
+
+    #[test]
+    fn ordinary_wake_ups_are_silent_however_many() {
+        let text = repeat(500, "1ms", |at| format!("{at} 1-7 +100 waited | {at} 1-7 +0"));
+        let reads =
+            repeat(500, "1ms", |at| format!("{at} 8 +100 runq=80us")).replace("ms 8", "080us 8");
+        let ledger = "0ms receive_queue.wakeup | 500ms end";
+        assert_snapshot!(found(&format!("{text} | {reads}"), ledger), @"");
+    }
+
+    #[test]
+    fn waits_that_are_a_small_part_of_the_time_are_silent() {
+        let ledger = "0ms receive_queue.wakeup | 80ms wire | 1s end";
+        assert_snapshot!(found(&requests("runq=3900us"), ledger), @"");
+    }
+
+    #[test]
+    fn waiting_for_a_cpu_before_any_data_came_delays_nothing() {
+        let text = repeat(20, "10ms", |at| format!("{at} 1-8 +100 runq=4ms"));
+        assert_snapshot!(found(&text, "0ms app_idle | 200ms end"), @"");
+    }
+}

@@ -1,0 +1,148 @@
+//! What is wrong with a connection, who has to change what, and the records that prove it.
+//!
+//! One rule a file, each a pure function of one flow's facts. The order of precedence, so that no
+//! time is reported twice, stands in [`of_flow`]; docs/findings/ has a page for each rule. A rule that is
+//! not certain says nothing: no finding is better than a wrong one.
+
+mod acks;
+mod buffer_below_bdp;
+mod buffer_clipped;
+mod buffers;
+mod congestion_limited;
+mod delayed_ack_wait;
+#[cfg(test)]
+mod end_to_end;
+mod facts;
+mod holds;
+mod interface;
+mod interface_queue_limited;
+mod intervals;
+mod late_wakeup;
+mod nagle_delayed_ack;
+mod reads;
+mod receive_window_limited;
+mod resent;
+mod retransmission;
+mod send_buffer_limited;
+mod slow_reader;
+mod small_writes;
+mod split_message;
+mod stop_and_wait;
+#[cfg(test)]
+mod testing;
+mod udp_receive_drop;
+mod words;
+mod writes;
+
+use std::cmp::Reverse;
+
+use sockscope_record::{Protocol, Side};
+
+use self::facts::FlowFacts;
+use self::words::Notes;
+use crate::{ConnectionView, Finding, FindingId, FlowView};
+
+/// All findings of a connection, most time lost first.
+pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
+    let flows = view.flows.iter();
+    let mut findings: Vec<_> = flows.flat_map(|flow| of_flow(view, flow)).collect();
+    findings.extend(stop_and_wait::find(view));
+    findings.sort_by_key(|finding| (Reverse(finding.lost_ns), finding.flow, finding.id));
+    findings
+}
+
+/// The rules of one flow in order of precedence. An earlier rule takes time away from a later one
+/// either by its finding or by the times that both read from [`FlowFacts`].
+fn of_flow(connection: &ConnectionView<'_>, flow: &FlowView<'_>) -> Vec<Finding> {
+    let facts = FlowFacts::new(connection, flow);
+    let clipped = buffer_clipped::find(&facts);
+    let reader = [slow_reader::find(&facts), late_wakeup::find(&facts)];
+    let queue = interface_queue_limited::find(&facts);
+    if connection.store.connection.protocol == Protocol::Udp {
+        let dropped = udp_receive_drop::find(&facts);
+        return reader.into_iter().chain([queue, dropped]).flatten().chain(clipped).collect();
+    }
+    let is_queue_limited = queue.is_some();
+    let is_reader_slow = reader[0].is_some();
+    let send_buffer = send_buffer_limited::find(&facts);
+    let receive_window = receive_window_limited::find(&facts, is_reader_slow);
+    let below_bdp = buffer_below_bdp::find(&facts, send_buffer.is_some(), receive_window.is_some());
+    let of_sender = [
+        nagle_delayed_ack::find(&facts),
+        split_message::find(&facts),
+        small_writes::find(&facts),
+        delayed_ack_wait::find(&facts),
+        congestion_limited::find(&facts),
+        retransmission::find(&facts, is_queue_limited),
+    ];
+    let limits = [queue, send_buffer, receive_window, below_bdp];
+    of_sender.into_iter().chain(reader).chain(limits).flatten().chain(clipped).collect()
+}
+
+/// How often something happened, the time it cost and the records that show it.
+#[derive(Debug, Default)]
+struct Tally {
+    count: u64,
+    lost_ns: u64,
+    notes: Notes,
+}
+
+impl Tally {
+    /// Makes the finding of it.
+    fn into_finding(
+        self,
+        id: FindingId,
+        facts: &FlowFacts<'_>,
+        side: Side,
+        summary: String,
+        fix: String,
+    ) -> Finding {
+        Finding {
+            id,
+            flow: facts.view.flow().id,
+            side,
+            count: self.count,
+            lost_ns: self.lost_ns,
+            summary,
+            evidence: self.notes.into_evidence(),
+            fix,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// `FindingId::ALL` and docs/findings/ name the same findings.
+    #[test]
+    fn each_finding_has_its_page_and_each_page_its_finding() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/findings");
+        let index = std::fs::read_to_string(folder.join("README.md")).unwrap();
+        let files = std::fs::read_dir(&folder).unwrap();
+        let mut pages: Vec<_> = files
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .filter_map(|name| name.strip_suffix(".md").map(str::to_owned))
+            .filter(|name| name != "README")
+            .collect();
+        let mut ids: Vec<_> = FindingId::ALL.iter().map(|id| id.name().to_owned()).collect();
+        pages.sort();
+        ids.sort();
+        assert_eq!(pages, ids);
+        for id in &ids {
+            assert!(index.contains(&format!("({id}.md)")), "README.md does not list {id}");
+        }
+    }
+
+    #[test]
+    fn each_page_answers_the_same_questions() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/findings");
+        for id in FindingId::ALL {
+            let page = std::fs::read_to_string(folder.join(format!("{}.md", id.name()))).unwrap();
+            assert!(page.starts_with(&format!("# {}\n", id.name())));
+            let heads: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+            assert_eq!(heads, ["Symptom", "Evidence", "Cause", "Fix", "Test it", "Limits"]);
+        }
+    }
+}

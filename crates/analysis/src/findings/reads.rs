@@ -1,0 +1,108 @@
+//! How long data lay in the receive queue before each read, and what the reader did meanwhile.
+
+use sockscope_record::{Point, marks};
+
+use super::intervals::Interval;
+use crate::FlowStore;
+
+/// Shorter waits are ordinary: a wake-up takes microseconds, leaving a deep idle state up to some
+/// hundred, a system call between two reads about as long.
+pub(super) const READ_WAIT_NS_MIN: u64 = 1_000_000;
+
+/// Data waited from `since_ns` until the read at `read_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReadWait {
+    /// When the data arrived, or when the read before it took place if that left some.
+    pub since_ns: u64,
+    pub read_ns: u64,
+    /// Position read from.
+    pub offset: u64,
+    /// The thread that read; 0 when unknown.
+    pub thread: u32,
+    /// A thread was blocked waiting when the data came.
+    pub was_awaited: bool,
+    /// Part of the wait in which the reader was runnable without a CPU; `None` when it did not fit
+    /// its record.
+    pub runnable_ns: Option<u64>,
+}
+
+impl ReadWait {
+    pub(super) fn interval(&self) -> Interval {
+        Interval::new(self.since_ns, self.read_ns)
+    }
+
+    pub(super) fn duration_ns(&self) -> u64 {
+        self.read_ns - self.since_ns
+    }
+}
+
+/// The waits of [`READ_WAIT_NS_MIN`] or more, in order.
+pub(super) fn read_waits(flow: &FlowStore) -> Vec<ReadWait> {
+    let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
+    let (mut entered, mut left) = (0, 0);
+    // Since when data waits, and whether a thread was blocked for it.
+    let mut waiting: Option<(u64, bool)> = None;
+    let mut waits = Vec::new();
+    for read in flow.at(Point::ReceiveDequeue) {
+        while let Some(arrival) = arrivals.next_if(|arrival| arrival.at_ns <= read.at_ns) {
+            entered = arrival.end().max(entered);
+            let was_awaited = arrival.marks & marks::WAITED_FOR != 0;
+            if entered > left {
+                waiting = waiting.or(Some((arrival.at_ns, was_awaited)));
+            }
+        }
+        if let Some((since_ns, was_awaited)) = waiting
+            && read.at_ns - since_ns >= READ_WAIT_NS_MIN
+        {
+            let runnable_ns = u64::from(read.extra).min(read.at_ns - since_ns);
+            waits.push(ReadWait {
+                since_ns,
+                read_ns: read.at_ns,
+                offset: read.offset,
+                thread: read.thread,
+                was_awaited,
+                runnable_ns: (read.extra != u32::MAX).then_some(runnable_ns),
+            });
+        }
+        left = read.end().max(left);
+        waiting = (entered > left).then_some((read.at_ns, false));
+    }
+    waits
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::Fixture;
+
+    fn waits(text: &str) -> Vec<String> {
+        let fixture = Fixture::new(text, "");
+        let waits = fixture.with_flow(|view| super::read_waits(view.flow()));
+        let said = waits.iter().map(|wait| {
+            let runnable = wait.runnable_ns.map_or("?".into(), super::super::words::time);
+            let awaited = if wait.was_awaited { "awaited " } else { "" };
+            format!("{awaited}{} {runnable}", super::super::words::time(wait.duration_ns()))
+        });
+        said.collect()
+    }
+
+    #[test]
+    fn what_a_read_leaves_behind_waits_from_that_read_on() {
+        let text = "1ms 7 +200 waited | 1ms 8 +100 | 51ms 8 +100 runq=2ms";
+        assert_eq!(waits(text), ["50.0 ms 2.00 ms"]);
+    }
+
+    #[test]
+    fn runnable_time_before_the_data_came_is_not_the_datas_wait() {
+        assert_eq!(waits("10ms 7 +100 waited | 12ms 8 +100 runq=9ms"), ["awaited 2.00 ms 2.00 ms"]);
+    }
+
+    #[test]
+    fn a_saturated_counter_says_nothing() {
+        assert_eq!(waits("1ms 7 +100 | 6s 8 +100 extra=4294967295"), ["6.00 s ?"]);
+    }
+
+    #[test]
+    fn an_empty_queue_waits_for_nothing() {
+        assert!(waits("1ms 7 +100 | 1ms 8 +100 | 90ms 7 +100 | 90ms 8 +100").is_empty());
+    }
+}

@@ -1,0 +1,112 @@
+//! `receive-window-limited`: the peer's window is full although its program reads at once.
+//!
+//! Times in which the receive queue or the interface queue has the oldest unread byte are taken off: there the
+//! reader or the interface is the cause, and the closed window only its effect.
+
+use sockscope_record::{Hold, Kind};
+
+use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
+use super::holds::held_by;
+use super::intervals::Intervals;
+use super::stop_and_wait::PATH_RTT_NS_MIN;
+use super::{Tally, words};
+use crate::{Finding, FindingId};
+
+/// Less than a fifth of the busy time would gain little.
+const SHARE_PERCENT_MIN: u64 = 20;
+
+/// Less than this in all is nothing to change a program for.
+const LOST_NS_MIN: u64 = 10_000_000;
+
+pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Finding> {
+    let is_path = facts.base_rtt_ns.is_some_and(|rtt_ns| rtt_ns >= PATH_RTT_NS_MIN);
+    let is_set = facts.receive_buffer.is_set_by_program;
+    if is_reader_slow || !(is_path || is_set) {
+        return None;
+    }
+    let held = held_by(&facts.holds, Hold::Rwnd)
+        .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
+        .without(&facts.interface.occupied)
+        .without(&facts.lost_records);
+    let lost_ns = held.total_ns();
+    if lost_ns < LOST_NS_MIN || !facts.is_share_of_busy(lost_ns, SHARE_PERCENT_MIN) {
+        return None;
+    }
+    let mut tally = Tally { count: held.len() as u64, lost_ns, ..Tally::default() };
+    note(&mut tally, facts, &held);
+    let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
+    let summary = format!(
+        "The {sender} was held by the {receiver}'s full receive window {} ({} of the busy time), \
+         although the {} reads at once.",
+        words::counted(tally.count, "time"),
+        words::percent(lost_ns, facts.busy_ns),
+        facts.receiver().name(),
+    );
+    let fix = if is_set {
+        format!(
+            "In the {receiver}: do not set SO_RCVBUF (the kernel sizes the buffer), or set it higher."
+        )
+    } else {
+        format!("On the {receiver}'s host: raise the third value of net.ipv4.tcp_rmem.")
+    };
+    Some(tally.into_finding(FindingId::ReceiveWindowLimited, facts, facts.receiver(), summary, fix))
+}
+
+fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {
+    let windows = facts.view.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
+    if let Some(window) = windows.max_by_key(|event| event.detail) {
+        tally.notes.add(window.at_ns, || {
+            format!("the largest window that the receiver offered: {} bytes", window.detail)
+        });
+    }
+    for one in held.iter() {
+        tally.notes.add(one.start_ns, || {
+            let held = words::time(one.duration_ns());
+            format!("unsent data waits {held} for the receive window; the receive queue is empty")
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::found;
+    use insta::assert_snapshot;
+
+    /// Five windows over a path of 20 ms; the sender is held by the window for most of the time.
+    fn windows(event: &str) -> String {
+        let rounds: String = (0..5)
+            .map(|i| format!("{}ms 2-4 +1000 rwnd | {}ms 5-8 +1000 |", i * 20, i * 20 + 10))
+            .collect();
+        format!("{event} | 0ms 1 +6000 | {rounds} 100ms 2 +1000")
+    }
+
+    const PATH: &str = "0ms tcp-state extra=20000";
+    const WIRE: &str = "0ms wire | 100ms end";
+
+    #[test]
+    fn a_window_that_closes_each_round_trip_over_a_long_path_is_found() {
+        assert_snapshot!(found(&windows(PATH), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
+    }
+
+    #[test]
+    fn on_loopback_a_full_window_is_found_only_when_the_program_set_the_buffer() {
+        assert_snapshot!(found(&windows("0ms tcp-state extra=50"), WIRE), @"");
+        let set = "0ms tcp-state extra=50 | 0ms <buffers high=2304 code=2";
+        assert_snapshot!(found(&windows(set), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
+    }
+
+    #[test]
+    fn a_window_closed_by_unread_data_is_the_readers() {
+        assert_snapshot!(found(&windows(PATH), "0ms receive_queue.app | 100ms end"), @"");
+    }
+
+    #[test]
+    fn a_window_met_now_and_then_is_no_limit() {
+        assert_snapshot!(found(&windows(PATH), "0ms wire | 600ms end"), @"");
+    }
+
+    #[test]
+    fn without_any_round_trip_time_nothing_is_certain() {
+        assert_snapshot!(found(&windows("0ms send-window detail=1000 extra=1448"), WIRE), @"");
+    }
+}

@@ -1,0 +1,111 @@
+//! Each retransmission with what became of the first transmission.
+
+use sockscope_record::{Kind, Point, RetransmitClass, marks, tcp_flags};
+
+use super::intervals::Interval;
+use crate::{FlowView, Pass};
+
+/// How far back a search for an earlier transmission looks: more packets than any window has.
+const LOOK_BACK_PASSES_MAX: usize = 65_536;
+
+/// Where a packet can be seen on its way, nearest to the receiver first.
+const ON_THE_WAY: [Point; 4] =
+    [Point::InputDequeue, Point::InputEnqueue, Point::InterfaceDequeue, Point::InterfaceEnqueue];
+
+/// One range that was sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Resent {
+    pub at_ns: u64,
+    pub offset: u64,
+    pub len: u32,
+    /// As the kernel classed it, or `Spurious` where the records show that the original had arrived.
+    pub class: RetransmitClass,
+    /// When it was last sent before; `None` when that was not seen.
+    pub before_ns: Option<u64>,
+    /// Last point at which it was seen before.
+    pub last_seen: Option<Point>,
+    /// The data had to be sent again, as far as the records can tell.
+    pub was_needed: bool,
+    /// It entered the sender's interface queue and never left it.
+    pub was_dropped_by_interface: bool,
+}
+
+impl Resent {
+    /// From the transmission before to this one.
+    pub(super) fn gap(&self) -> Option<Interval> {
+        Some(Interval::new(self.before_ns?, self.at_ns))
+    }
+}
+
+/// All retransmissions of a flow, in order.
+pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
+    let events = view.flow().events.iter().filter(|event| event.kind == Kind::Retransmit);
+    let mut all: Vec<Resent> = Vec::new();
+    for event in events {
+        let class = RetransmitClass::from_code(event.code);
+        let one = match class {
+            RetransmitClass::Handshake => handshake(view, event.at_ns),
+            _ => data(view, event.at_ns, event.offset, event.len, class),
+        };
+        let same = |earlier: &&Resent| {
+            earlier.offset == one.offset && earlier.class != RetransmitClass::Handshake
+        };
+        let again =
+            all.iter().rev().take(LOOK_BACK_PASSES_MAX).find(same).map(|earlier| earlier.at_ns);
+        let before_ns = if class == RetransmitClass::Handshake {
+            one.before_ns
+        } else {
+            one.before_ns.max(again)
+        };
+        all.push(Resent { before_ns, ..one });
+    }
+    all
+}
+
+fn handshake(view: &FlowView<'_>, at_ns: u64) -> Resent {
+    let passes = view.flow().at(Point::InterfaceEnqueue).iter();
+    let syns = passes.take_while(|pass| pass.at_ns < at_ns && pass.offset == 0);
+    let before = syns.filter(|pass| pass.tcp_flags & tcp_flags::SYN != 0).last();
+    Resent {
+        at_ns,
+        offset: 0,
+        len: 0,
+        class: RetransmitClass::Handshake,
+        before_ns: before.map(|pass| pass.at_ns),
+        last_seen: None,
+        was_needed: true,
+        was_dropped_by_interface: false,
+    }
+}
+
+fn data(view: &FlowView<'_>, at_ns: u64, offset: u64, len: u32, class: RetransmitClass) -> Resent {
+    let flow = view.flow();
+    let first_sent = last_covering(flow.at(Point::SendDequeue), offset, at_ns);
+    let before_ns = first_sent.map(|pass| pass.at_ns);
+    let had_arrived = last_covering(flow.at(Point::ReceiveEnqueue), offset, at_ns).is_some();
+    let seen_at = |point: &Point| last_covering(flow.at(*point), offset, at_ns).is_some();
+    let last_seen = ON_THE_WAY.into_iter().find(seen_at);
+    let receiver_is_seen = !flow.at(Point::ReceiveEnqueue).is_empty();
+    let class = if had_arrived { RetransmitClass::Spurious } else { class };
+    // A probe is sent on a suspicion: only a receiver that is seen can confirm it.
+    let is_proven = class != RetransmitClass::TailProbe || receiver_is_seen;
+    let queue_is_seen = flow.at(Point::InterfaceDequeue).iter().any(|pass| pass.len > 0);
+    Resent {
+        at_ns,
+        offset,
+        len,
+        class,
+        before_ns,
+        last_seen,
+        was_needed: class != RetransmitClass::Spurious && is_proven,
+        was_dropped_by_interface: queue_is_seen && last_seen == Some(Point::InterfaceEnqueue),
+    }
+}
+
+/// The last pass before `at_ns` that has the byte at `offset`, other than of a retransmission.
+fn last_covering(passes: &[Pass], offset: u64, at_ns: u64) -> Option<&Pass> {
+    let before = &passes[..passes.partition_point(|pass| pass.at_ns < at_ns)];
+    let covers = |pass: &&Pass| pass.offset <= offset && offset < pass.end();
+    let originals = before.iter().rev().take(LOOK_BACK_PASSES_MAX);
+    originals.filter(|pass| pass.marks & marks::RETRANSMITTED == 0).find(covers)
+}

@@ -1,0 +1,196 @@
+//! `retransmission`: data was sent again.
+//!
+//! Ranges that turn out not to have been needed cost no time; they are named only when there are many.
+//! The time lost runs from one transmission of a range to the next, overlapping times counted once.
+
+use sockscope_record::{Kind, Point, RetransmitClass, Side};
+
+use super::facts::FlowFacts;
+use super::intervals::Intervals;
+use super::resent::{Resent, resent};
+use super::{Tally, words};
+use crate::{Finding, FindingId};
+
+/// A few needless ones are what reordering and tail probes cost on any path.
+const SPURIOUS_MIN: usize = 10;
+
+/// And they matter from one in a hundred segments on.
+const SPURIOUS_SHARE_DIVISOR: usize = 100;
+
+/// `is_queue_limited`: packets dropped by the interface queue are reported there.
+pub(super) fn find(facts: &FlowFacts<'_>, is_queue_limited: bool) -> Option<Finding> {
+    let mut all = resent(facts.view);
+    all.retain(|one| !(is_queue_limited && one.was_dropped_by_interface));
+    let (needed, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.was_needed);
+    if !needed.is_empty() {
+        return Some(of_losses(facts, &needed));
+    }
+    let spurious: Vec<_> =
+        rest.into_iter().filter(|one| one.class == RetransmitClass::Spurious).collect();
+    let segments = facts.view.flow().at(Point::SendDequeue).len();
+    let is_many = spurious.len() >= SPURIOUS_MIN
+        && spurious.len() * SPURIOUS_SHARE_DIVISOR >= segments
+        && !is_queue_limited;
+    is_many.then(|| of_spurious(facts, &spurious))
+}
+
+fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
+    let gaps = Intervals::union_of(needed.iter().filter_map(Resent::gap));
+    let mut tally =
+        Tally { count: needed.len() as u64, lost_ns: gaps.total_ns(), ..Tally::default() };
+    for one in needed {
+        note(&mut tally, one);
+    }
+    note_drops(&mut tally, facts);
+    let classes: Vec<_> = RetransmitClass::ALL
+        .into_iter()
+        .map(|class| (class, needed.iter().filter(|one| one.class == class).count()))
+        .filter(|&(_, count)| count > 0)
+        .map(|(class, count)| format!("{count} {}", class.name()))
+        .collect();
+    let sender = facts.who(facts.sender());
+    let summary = format!(
+        "{} of the {sender} had to be sent again ({}).",
+        words::counted(tally.count, "range"),
+        classes.join(", "),
+    );
+    let (side, fix) = cure(facts, needed);
+    tally.into_finding(FindingId::Retransmission, facts, side, summary, fix)
+}
+
+fn of_spurious(facts: &FlowFacts<'_>, spurious: &[Resent]) -> Finding {
+    let mut tally = Tally { count: spurious.len() as u64, ..Tally::default() };
+    for one in spurious {
+        note(&mut tally, one);
+    }
+    let sender = facts.who(facts.sender());
+    let summary = format!(
+        "{} of the {sender} were sent again needlessly: the originals arrived.",
+        words::counted(tally.count, "range"),
+    );
+    let fix = format!(
+        "On the {sender}'s host: look for reordering or for delay that grows suddenly (a long queue on \
+         the path); net.ipv4.tcp_recovery and tcp_reordering set how patient TCP is."
+    );
+    tally.into_finding(FindingId::Retransmission, facts, facts.sender(), summary, fix)
+}
+
+/// Where most of the lost packets were last seen says who can do something.
+fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
+    let seen =
+        |point| needed.iter().filter(|one| one.last_seen == Some(point)).count() * 2 > needed.len();
+    let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
+    if seen(Point::InterfaceEnqueue) {
+        let fix = format!(
+            "On the {sender}'s host: the packets did not leave the interface queue; see tc -s qdisc show for \
+             drops and raise the limit or the rate."
+        );
+        return (facts.sender(), fix);
+    }
+    if seen(Point::InputEnqueue) || seen(Point::InputDequeue) {
+        let fix = format!(
+            "On the {receiver}'s host: the packets arrived and were dropped there; see nstat -az for drops \
+             and prunes, and the packet filter."
+        );
+        return (facts.receiver(), fix);
+    }
+    let fix = format!(
+        "Find where the path from the {sender} loses packets: a full queue, a filter, a bad link; \
+         ethtool -S and nstat on both hosts show what they dropped."
+    );
+    (facts.sender(), fix)
+}
+
+fn note(tally: &mut Tally, one: &Resent) {
+    tally.notes.add(one.at_ns, || {
+        let what = match one.class {
+            RetransmitClass::Handshake => "the handshake is sent again".to_owned(),
+            class => format!(
+                "bytes {}..{} are sent again ({})",
+                one.offset,
+                one.offset + u64::from(one.len),
+                class.name()
+            ),
+        };
+        let after = one
+            .gap()
+            .map(|gap| format!(", {} after they were last sent", words::time(gap.duration_ns())));
+        let seen = one.last_seen.map(|point| format!(", last seen at {}", point.name()));
+        format!("{what}{}{}", after.unwrap_or_default(), seen.unwrap_or_default())
+    });
+}
+
+fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>) {
+    for drop in facts.view.flow().events.iter().filter(|event| event.kind == Kind::Drop) {
+        tally.notes.add(drop.at_ns, || {
+            let point = Kind::from_code(drop.code).and_then(Kind::point);
+            let place = point.map_or("an unknown point", Point::name);
+            format!(
+                "the kernel drops bytes from {} on after {place}, reason {}",
+                drop.offset, drop.detail
+            )
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::{found, repeat};
+    use insta::assert_snapshot;
+
+    const WIRE: &str = "1ms wire | 205ms app_idle | 210ms end";
+
+    #[test]
+    fn a_timeout_costs_the_time_since_the_first_transmission() {
+        let text = "1ms 1-4 +1000 | 202ms retransmit 0..1000 code=1 | 202ms 2 0..1000 retransmitted
+                    202ms 3-4 0..1000 retransmitted | 203ms 5-8 +1000";
+        assert_snapshot!(found(text, WIRE), @"retransmission @client 1x 201 ms: 1 range of the client had to be sent again (1 timeout).");
+    }
+
+    #[test]
+    fn a_second_timeout_counts_from_the_first() {
+        let text =
+            "1ms 1-4 +1000 | 101ms retransmit 0..1000 code=1 | 201ms retransmit 0..1000 code=1
+                    203ms 5-8 +1000";
+        assert_snapshot!(found(text, WIRE), @"retransmission @client 2x 200 ms: 2 ranges of the client had to be sent again (2 timeout).");
+    }
+
+    #[test]
+    fn a_packet_dropped_by_the_receiving_host_is_the_receivers() {
+        let text = "1ms 1-6 +1000 | 1ms drop 0..1000 code=6 detail=77 | 3ms 1-8 1000..2000
+                    4ms retransmit 0..1000 code=2 | 5ms 7-8 0..1000";
+        assert_snapshot!(found(text, WIRE), @"retransmission @server 1x 3.00 ms: 1 range of the client had to be sent again (1 fast).");
+    }
+
+    #[test]
+    fn a_lost_syn_is_a_handshake() {
+        let text = "0ms 3-4 syn | 100ms retransmit code=5 | 100ms 3-4 syn";
+        assert_snapshot!(found(text, "0ms app_idle | 210ms end"), @"retransmission @client 1x 100 ms: 1 range of the client had to be sent again (1 handshake).");
+    }
+
+    #[test]
+    fn a_tail_probe_whose_original_had_arrived_is_silent() {
+        let text = "1ms 1-7 +1000 | 5ms retransmit 0..1000 code=3 | 6ms 8 +1000";
+        assert_snapshot!(found(text, WIRE), @"");
+    }
+
+    #[test]
+    fn a_tail_probe_towards_another_host_proves_no_loss() {
+        let text = "1ms 1-4 +1000 | 5ms retransmit 0..1000 code=3";
+        assert_snapshot!(found(text, WIRE), @"");
+    }
+
+    #[test]
+    fn many_needless_ones_are_named_without_a_time() {
+        let text = repeat(20, "1ms", |at| format!("{at} 1-7 +10 | {at} 8 +10"));
+        let again = repeat(12, "2ms", |at| format!("{at} retransmit 0..10 code=4"));
+        assert_snapshot!(found(&format!("{text} | {again}"), WIRE), @"retransmission @client 12x 0 ns: 12 ranges of the client were sent again needlessly: the originals arrived.");
+    }
+
+    #[test]
+    fn a_few_needless_ones_are_silent() {
+        let text = repeat(20, "1ms", |at| format!("{at} 1-7 +10 | {at} 8 +10"));
+        let again = repeat(9, "2ms", |at| format!("{at} retransmit 0..10 code=4"));
+        assert_snapshot!(found(&format!("{text} | {again}"), WIRE), @"");
+    }
+}

@@ -1,0 +1,130 @@
+//! `slow-reader`: data lies in the receive queue while the reading program does something else.
+//!
+//! Judged by the gaps between reads, not by how full the queue is: a reader that copies without pause
+//! keeps a full queue too. Time in which the reader wanted to run and had no CPU is taken off; it is
+//! `late-wakeup`'s. A wait for data that a blocked thread was woken for is a wake-up, whatever its
+//! length.
+
+use sockscope_record::Hold;
+
+use super::facts::FlowFacts;
+use super::holds::held_by;
+use super::reads::ReadWait;
+use super::{Tally, words};
+use crate::{Finding, FindingId};
+
+/// An event loop that is busy with other sockets is back within a few milliseconds; and the window of
+/// a usual receive buffer covers that on a local network.
+const AWAY_NS_MIN: u64 = 10_000_000;
+
+/// Once is a start-up or a pause; unless the sender was held up meanwhile.
+const COUNT_MIN: u64 = 3;
+
+const SHARE_PERCENT_MIN: u64 = 10;
+
+pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    let closed = held_by(&facts.holds, Hold::Rwnd);
+    let mut tally = Tally::default();
+    let mut was_sender_held = false;
+    for wait in &facts.read_waits {
+        let Some(away_ns) = away_ns(facts, wait) else { continue };
+        tally.count += 1;
+        tally.lost_ns += away_ns;
+        was_sender_held |= closed.touches(wait.interval());
+        note(&mut tally, wait, away_ns);
+    }
+    let is_habit = tally.count >= COUNT_MIN || was_sender_held;
+    if !is_habit || !facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN) {
+        return None;
+    }
+    let receiver = facts.who(facts.receiver());
+    let effect =
+        if was_sender_held { ", which closed the window and stopped the sender" } else { "" };
+    let summary = format!(
+        "The {receiver} left data unread {}, {} on average, while it did something else{effect}.",
+        words::counted(tally.count, "time"),
+        words::time(tally.lost_ns / tally.count),
+    );
+    let fix = format!(
+        "In the {receiver}: read in a thread of its own or hand the work to one; `strace -r -p PID` \
+         shows what it does between two reads."
+    );
+    Some(tally.into_finding(FindingId::SlowReader, facts, facts.receiver(), summary, fix))
+}
+
+/// How long the reader did something else, if it was long enough and is certain.
+fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait) -> Option<u64> {
+    let away_ns = wait.duration_ns() - wait.runnable_ns?;
+    let is_certain = !wait.was_awaited && !facts.lost_records.touches(wait.interval());
+    (is_certain && away_ns >= AWAY_NS_MIN).then_some(away_ns)
+}
+
+fn note(tally: &mut Tally, wait: &ReadWait, away_ns: u64) {
+    tally.notes.add(wait.since_ns, || format!("data from {} on waits to be read", wait.offset));
+    tally.notes.add(wait.read_ns, || {
+        let (waited, away) = (words::time(wait.duration_ns()), words::time(away_ns));
+        format!(
+            "thread {} reads it after {waited}, {away} of them not waiting for a CPU",
+            wait.thread
+        )
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::{found, repeat};
+    use insta::assert_snapshot;
+
+    /// The sender fills the receive queue at once, the reader takes 100 bytes every `period`.
+    fn reader(period: &str, word: &str) -> String {
+        let reads = repeat(20, period, |at| format!("{at} 8 +100 thread=9 {word}"));
+        format!("0ms 1-7 +2000 | {reads}")
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_50_ms_between_reads_is_slow() {
+        let ledger = "0ms receive_queue.app | 1s end";
+        assert_snapshot!(found(&reader("50ms", ""), ledger), @"slow-reader @server 20x 1.00 s: The server left data unread 20 times, 50.0 ms on average, while it did something else.");
+    }
+
+    #[test]
+    fn a_single_long_absence_counts_when_it_stops_the_sender() {
+        let text = "0ms 1-7 +1000 | 1us 1 +500 rwnd | 900ms 8 +1000 | 900ms 2-8 +500";
+        assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"slow-reader @server 1x 900 ms: The server left data unread 1 time, 900 ms on average, while it did something else, which closed the window and stopped the sender.");
+        let text = "0ms 1-7 +1000 | 900ms 8 +1000";
+        assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"");
+    }
+
+    #[test]
+    fn a_reader_busy_copying_has_no_gaps() {
+        let ledger = "0ms receive_queue.app | 20ms end";
+        assert_snapshot!(found(&reader("1ms", ""), ledger), @"");
+    }
+
+    #[test]
+    fn a_reader_without_a_cpu_is_not_slow() {
+        let ledger = "0ms receive_queue.wakeup | 1s end";
+        let text = reader("50ms", "runq=45ms");
+        assert!(!found(&text, ledger).contains("slow-reader"));
+    }
+
+    #[test]
+    fn a_thread_that_was_blocked_waiting_is_woken_late_not_slow() {
+        let text = repeat(20, "50ms", |at| format!("{at} 1-7 +100 waited | {at} 1-7 +0"));
+        let reads = repeat(20, "50ms", |at| format!("{at} 8 +100")).replace("ms 8", "020us 8");
+        let ledger = "0ms receive_queue.app | 1s end";
+        assert_snapshot!(found(&format!("{text} | {reads}"), ledger), @"");
+    }
+
+    #[test]
+    fn gaps_in_which_records_were_lost_prove_nothing() {
+        let text = format!("{} | 990ms loss from=0ms detail=9 code=8", reader("50ms", ""));
+        assert_snapshot!(found(&text, "0ms unknown | 1s end"), @"");
+    }
+
+    #[test]
+    fn a_client_that_is_idle_between_answers_is_not_slow() {
+        let text = repeat(20, "50ms", |at| format!("{at} 1-8 +100 | {at} <1-8 +100"));
+        assert_snapshot!(found(&text, "0ms app_idle | 1s end"), @"");
+    }
+}

@@ -1,0 +1,129 @@
+//! `small-writes`: a bulk transfer in pieces far smaller than a segment.
+//!
+//! Bulk is a run of writes without an answer read and without a pause between them; requests and
+//! responses never make one. The time lost is what the system calls cost that larger writes would
+//! have saved.
+
+use super::facts::FlowFacts;
+use super::writes::{Write, turns};
+use super::{Tally, words};
+use crate::{Finding, FindingId};
+
+/// Below about this a system call (some hundred nanoseconds and the socket's locks) costs more than
+/// copying its bytes.
+const SMALL_BYTES_MAX: u32 = 1024;
+
+/// Bulk, not a message in parts: two orders above any protocol's header fields.
+const RUN_WRITES_MIN: usize = 1000;
+
+/// A pause of this between two writes and the program is not in a hurry.
+const PAUSE_NS_MIN: u64 = 1_000_000;
+
+/// What a buffered stream would write at a time: where the gain of larger writes levels off.
+const GOOD_WRITE_BYTES: u64 = 65_536;
+
+pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    let small_max = SMALL_BYTES_MAX.min(facts.segment_bytes.saturating_sub(1) / 2);
+    let mut tally = Tally::default();
+    let mut bytes = 0;
+    for turn in turns(facts.view, &facts.writes) {
+        let runs = turn.writes.chunk_by(|a, b| belong_together(a, b, small_max));
+        for run in runs.filter(|run| run.len() >= RUN_WRITES_MIN) {
+            let run_bytes: u64 = run.iter().map(|write| u64::from(write.len)).sum();
+            tally.count += run.len() as u64;
+            tally.lost_ns += avoidable_ns(run, run_bytes);
+            bytes += run_bytes;
+            note(&mut tally, run, run_bytes);
+        }
+    }
+    if tally.count == 0 {
+        return None;
+    }
+    let sender = facts.who(facts.sender());
+    let summary = format!(
+        "The {sender} wrote {bytes} bytes of bulk data in {} of {} bytes on average.",
+        words::counted(tally.count, "call"),
+        bytes / tally.count,
+    );
+    let fix = format!(
+        "In the {sender}: buffer and write 16 KiB to 64 KiB at a time (a buffered stream, or writev \
+         over many pieces)."
+    );
+    Some(tally.into_finding(FindingId::SmallWrites, facts, facts.sender(), summary, fix))
+}
+
+fn belong_together(a: &Write, b: &Write, small_max: u32) -> bool {
+    let pause_ns = b.start_ns.saturating_sub(a.end_ns.unwrap_or(a.start_ns));
+    a.len <= small_max && b.len <= small_max && pause_ns < PAUSE_NS_MIN
+}
+
+/// The median call leaves out those that the kernel blocked on a full buffer.
+fn avoidable_ns(run: &[Write], bytes: u64) -> u64 {
+    let durations = run.iter().filter_map(|write| write.end_ns?.checked_sub(write.start_ns));
+    let mut durations: Vec<_> = durations.collect();
+    if durations.is_empty() {
+        return 0;
+    }
+    let middle = durations.len() / 2;
+    let (_, &mut median_ns, _) = durations.select_nth_unstable(middle);
+    let avoidable = (durations.len() as u64).saturating_sub(bytes.div_ceil(GOOD_WRITE_BYTES));
+    median_ns.saturating_mul(avoidable)
+}
+
+fn note(tally: &mut Tally, run: &[Write], bytes: u64) {
+    let (Some(first), Some(last)) = (run.first(), run.last()) else { return };
+    tally.notes.add(first.start_ns, || {
+        let took = words::time(last.start_ns - first.start_ns);
+        format!(
+            "{} writes of {bytes} bytes in all begin, in {took}, nothing read between",
+            run.len()
+        )
+    });
+    tally.notes.add(last.start_ns, || format!("the last of them: {} bytes", last.len));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::{found, repeat};
+    use insta::assert_snapshot;
+
+    const IDLE: &str = "0ms app_idle | 10s end";
+
+    #[test]
+    fn thousands_of_tiny_writes_in_a_row_are_found() {
+        let text = repeat(2000, "10us", |at| format!("{at} write +100 | {at} 1-8 +100"));
+        assert_snapshot!(found(&text, IDLE), @"small-writes @client 2000x 0 ns: The client wrote 200000 bytes of bulk data in 2000 calls of 100 bytes on average.");
+    }
+
+    #[test]
+    fn the_calls_saved_are_the_time_lost() {
+        let text: String = (1..=1000)
+            .map(|i| format!("{i}0us write +64 | {i}3us write-return len=64 |",))
+            .collect();
+        assert_snapshot!(found(&text, IDLE), @"small-writes @client 1000x 3.00 ms: The client wrote 64000 bytes of bulk data in 1000 calls of 64 bytes on average.");
+    }
+
+    #[test]
+    fn requests_that_are_answered_are_not_bulk() {
+        let text = repeat(2000, "10us", |at| format!("{at} 1-8 +100 | {at} <1-8 +5"));
+        assert_snapshot!(found(&text, IDLE), @"");
+    }
+
+    #[test]
+    fn a_message_every_two_milliseconds_is_not_bulk() {
+        let text = repeat(2000, "2ms", |at| format!("{at} 1-8 +100"));
+        assert_snapshot!(found(&text, IDLE), @"");
+    }
+
+    #[test]
+    fn a_kilobyte_and_more_is_not_small() {
+        let text = repeat(2000, "10us", |at| format!("{at} 1-8 +1025"));
+        assert_snapshot!(found(&text, IDLE), @"");
+    }
+
+    #[test]
+    fn a_short_run_is_not_bulk() {
+        let text = repeat(999, "10us", |at| format!("{at} 1-8 +100"));
+        assert_snapshot!(found(&text, IDLE), @"");
+    }
+}

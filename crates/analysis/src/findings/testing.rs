@@ -1,0 +1,176 @@
+//! Fixtures for rules: records as text, and the ledger over time as text beside them.
+//!
+//! The ledger is written out so that a rule's test needs only the rule: `TIME PART [POSITION]`, each
+//! part lasting until the next entry's time, the last entry being `TIME end`.
+
+use sockscope_record::{Direction, Protocol, Record, Side};
+
+use crate::testing::{connection, records, time_ns};
+use crate::{
+    AckSummary, Analyzer, BurstSummary, ConnectionStore, ConnectionView, Distribution,
+    ExchangeSummary, FlowAnalysis, FlowView, Ledger, LedgerPart, LedgerSpan, LossInterval,
+};
+
+/// A connection's records and its client flow's ledger; the server's flow is idle throughout.
+pub(super) struct Fixture {
+    store: ConnectionStore,
+    losses: Vec<LossInterval>,
+    timeline: Vec<LedgerSpan>,
+    exchanges: Option<ExchangeSummary>,
+}
+
+/// Request and response figures of a fixture.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Exchanges {
+    pub count: u64,
+    pub p50_ms: u64,
+    pub mean_ms: u64,
+}
+
+/// What the rules find in `text` with this ledger: one finding a line, nothing when all is well.
+pub(super) fn found(text: &str, ledger: &str) -> String {
+    Fixture::new(text, ledger).found()
+}
+
+/// `entry` for each of `count` times, `period` apart, from one period on.
+pub(super) fn repeat(count: u64, period: &str, entry: impl Fn(&str) -> String) -> String {
+    let period_ns = time_ns(period);
+    let unit = period.trim_start_matches(|c: char| c.is_ascii_digit());
+    let unit_ns = time_ns(&format!("1{unit}"));
+    let at = |i: u64| format!("{}{unit}", period_ns / unit_ns * i);
+    let entries: Vec<_> = (1..=count).map(|i| entry(&at(i))).collect();
+    entries.join(" | ")
+}
+
+impl Fixture {
+    pub(super) fn new(text: &str, ledger: &str) -> Self {
+        Self::of_records(&records(text), ledger)
+    }
+
+    /// Of records as they are, on a connection that need not be described.
+    pub(super) fn of_records(records: &[Record], ledger: &str) -> Self {
+        let mut analyzer = Analyzer::new();
+        analyzer.connection(connection(1));
+        analyzer.push(records);
+        let mut stores = analyzer.into_stores();
+        Self {
+            store: stores.connections.remove(0),
+            losses: stores.losses,
+            timeline: timeline(ledger),
+            exchanges: None,
+        }
+    }
+
+    /// The same connection as datagrams.
+    pub(super) fn udp(mut self) -> Self {
+        self.store.connection.protocol = Protocol::Udp;
+        self
+    }
+
+    /// The client asks, with these figures.
+    pub(super) fn exchanges(mut self, exchanges: Exchanges) -> Self {
+        let Exchanges { count, p50_ms, mean_ms } = exchanges;
+        let total_ns = Distribution {
+            count,
+            mean: (mean_ms * 1_000_000) as f64,
+            min: p50_ms * 1_000_000,
+            p50: p50_ms * 1_000_000,
+            p90: p50_ms * 1_000_000,
+            p99: p50_ms * 1_000_000,
+            max: p50_ms * 1_000_000,
+        };
+        self.exchanges = Some(ExchangeSummary {
+            asked_by: Side::Client,
+            total_ns,
+            request_ns: Ledger::default(),
+            service_ns: total_ns,
+            response_ns: Ledger::default(),
+            slowest: (0, p50_ms * 1_000_000),
+        });
+        self
+    }
+
+    /// Every finding as `id @side count lost: summary`.
+    pub(super) fn found(&self) -> String {
+        let line = |finding: crate::Finding| {
+            assert!(!finding.evidence.is_empty(), "{} proves nothing", finding.id.name());
+            assert!(finding.evidence.len() <= crate::Finding::EVIDENCE_MAX);
+            assert!(finding.evidence.is_sorted_by_key(|evidence| evidence.at_ns));
+            assert!(!finding.fix.is_empty());
+            let crate::Finding { id, side, count, lost_ns, summary, .. } = finding;
+            let lost = super::words::time(lost_ns);
+            format!("{} @{} {count}x {lost}: {summary}", id.name(), side.name())
+        };
+        let lines: Vec<_> = self.findings().into_iter().map(line).collect();
+        lines.join("\n")
+    }
+
+    pub(super) fn findings(&self) -> Vec<crate::Finding> {
+        self.with_view(super::find)
+    }
+
+    /// What `look` sees of the client's flow.
+    pub(super) fn with_flow<T>(&self, look: impl FnOnce(&FlowView<'_>) -> T) -> T {
+        self.with_view(|view| look(&view.flows[0]))
+    }
+
+    fn with_view<T>(&self, look: impl FnOnce(&ConnectionView<'_>) -> T) -> T {
+        let directions = [Direction::FromClient, Direction::FromServer];
+        let analyses = directions.map(|direction| analysis(&self.store, direction));
+        let times = self.store.flows.iter().flat_map(|flow| {
+            let passes = flow.passes.iter().flatten().map(|pass| pass.at_ns);
+            passes.chain(flow.events.iter().map(|event| event.at_ns))
+        });
+        let times: Vec<_> = times.collect();
+        let start_ns = times.iter().copied().min().unwrap_or(0);
+        let end_ns = times.iter().copied().max().unwrap_or(0);
+        let flow = |direction| FlowView {
+            store: &self.store,
+            direction,
+            timeline: if direction == Direction::FromClient { &self.timeline } else { &[] },
+            analysis: &analyses[direction as usize],
+            start_ns,
+            end_ns,
+            losses: &self.losses,
+        };
+        look(&ConnectionView {
+            store: &self.store,
+            flows: directions.map(flow),
+            buffers: &[],
+            exchanges: self.exchanges.as_ref(),
+        })
+    }
+}
+
+fn timeline(ledger: &str) -> Vec<LedgerSpan> {
+    let entries = ledger.split('|').map(str::trim).filter(|entry| !entry.is_empty());
+    let entries: Vec<Vec<_>> = entries.map(|entry| entry.split_whitespace().collect()).collect();
+    let span = |pair: &[Vec<&str>]| LedgerSpan {
+        start_ns: time_ns(pair[0][0]),
+        end_ns: time_ns(pair[1][0]),
+        offset: pair[0].get(2).map_or(0, |offset| offset.parse().expect("a position")),
+        part: part(pair[0][1]),
+    };
+    entries.windows(2).map(span).collect()
+}
+
+fn part(name: &str) -> LedgerPart {
+    let part = LedgerPart::ALL.into_iter().find(|part| part.name() == name);
+    part.unwrap_or_else(|| panic!("no part of the ledger: {name}"))
+}
+
+fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
+    FlowAnalysis {
+        id: store.connection.id.flow(direction),
+        bytes: 0,
+        segments: 0,
+        retransmitted_bytes: 0,
+        throughput_bytes_per_s: None,
+        stages: Vec::new(),
+        ledger: Ledger::default(),
+        acks: AckSummary::default(),
+        bursts: BurstSummary::default(),
+        write_bytes: None,
+        read_bytes: None,
+    }
+}

@@ -1,0 +1,106 @@
+//! `udp-receive-drop`: datagrams reached the receiving host and found the socket's buffer full.
+//!
+//! Drop reasons have different numbers in different kernels, so the queue is asked instead: a datagram
+//! that was dropped after IP had it, while earlier ones of the flow still waited to be read.
+
+use sockscope_record::{Kind, Point};
+
+use super::facts::FlowFacts;
+use super::{Tally, words};
+use crate::{Finding, FindingId, Pass};
+
+pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
+    let flow = facts.view.flow();
+    let mut entered = Running::new(flow.at(Point::ReceiveEnqueue));
+    let mut left = Running::new(flow.at(Point::ReceiveDequeue));
+    let mut tally = Tally::default();
+    let mut bytes = 0;
+    let drops = flow.events.iter().filter(|event| event.kind == Kind::Drop);
+    for drop in drops.filter(|drop| drop.code >= Point::InputDequeue.number()) {
+        let waiting = entered.until(drop.at_ns).saturating_sub(left.until(drop.at_ns));
+        if waiting == 0 {
+            continue;
+        }
+        tally.count += 1;
+        bytes += u64::from(drop.len);
+        tally.notes.add(drop.at_ns, || {
+            format!(
+                "a datagram of {} bytes is dropped (reason {}); {waiting} bytes wait unread",
+                drop.len, drop.detail
+            )
+        });
+    }
+    if tally.count == 0 {
+        return None;
+    }
+    let receiver = facts.who(facts.receiver());
+    let buffer = match facts.receive_buffer.granted_bytes {
+        Some(granted) => format!("receive buffer of {granted} bytes"),
+        None => "receive buffer".to_owned(),
+    };
+    let summary = format!(
+        "The {receiver} lost {} ({bytes} bytes): its {buffer} was full of unread ones.",
+        words::counted(tally.count, "datagram"),
+    );
+    let fix = format!(
+        "In the {receiver}: read faster (recvmmsg, a thread that only reads), or set a larger SO_RCVBUF with \
+         net.core.rmem_max raised; or pace the sender."
+    );
+    Some(tally.into_finding(FindingId::UdpReceiveDrop, facts, facts.receiver(), summary, fix))
+}
+
+/// Sum of bytes up to a time that only moves forward.
+struct Running<'a> {
+    rest: &'a [Pass],
+    bytes: u64,
+}
+
+impl<'a> Running<'a> {
+    fn new(passes: &'a [Pass]) -> Self {
+        Self { rest: passes, bytes: 0 }
+    }
+
+    fn until(&mut self, at_ns: u64) -> u64 {
+        while let Some((first, rest)) = self.rest.split_first()
+            && first.at_ns <= at_ns
+        {
+            self.bytes += u64::from(first.len);
+            self.rest = rest;
+        }
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::findings::testing::Fixture;
+    use insta::assert_snapshot;
+
+    fn found(text: &str) -> String {
+        Fixture::new(text, "0ms receive_queue.app | 5ms end").udp().found()
+    }
+
+    #[test]
+    fn datagrams_dropped_while_others_wait_unread_are_counted() {
+        let text = "1ms 1-7 +100 | 2ms 1-6 +100 | 2ms drop 100..200 code=6 detail=6 | 3ms 8 +100";
+        assert_snapshot!(found(text), @"udp-receive-drop @server 1x 0 ns: The server lost 1 datagram (100 bytes): its receive buffer was full of unread ones.");
+    }
+
+    #[test]
+    fn one_dropped_by_an_empty_socket_has_another_reason() {
+        let text = "1ms 1-8 +100 | 2ms 1-6 +100 | 2ms drop 100..200 code=6 detail=3";
+        assert_snapshot!(found(text), @"");
+    }
+
+    #[test]
+    fn one_dropped_before_the_host_had_it_is_not_the_sockets() {
+        let text = "1ms 1-7 +100 | 2ms 1-3 +100 | 2ms drop 100..200 code=3 detail=6 | 3ms 8 +100";
+        assert_snapshot!(found(text), @"");
+    }
+
+    #[test]
+    fn tcp_does_not_drop_datagrams() {
+        let text = "1ms 1-7 +100 | 2ms 1-6 +100 | 2ms drop 100..200 code=6 detail=6 | 3ms 8 +100";
+        assert_snapshot!(Fixture::new(text, "0ms receive_queue.app | 5ms end").found(), @"");
+    }
+}

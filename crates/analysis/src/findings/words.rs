@@ -1,0 +1,78 @@
+//! How findings say times, sizes and sides.
+
+use sockscope_record::{Connection, Side};
+
+use crate::{Evidence, Finding};
+
+/// `850 ns`, `12.5 us`, `40.2 ms`, `1.35 s`: three figures, as a reader takes them in.
+pub(super) fn time(ns: u64) -> String {
+    let ns_f = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} us", three_figures(ns_f / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", three_figures(ns_f / 1e6)),
+        _ => format!("{} s", three_figures(ns_f / 1e9)),
+    }
+}
+
+fn three_figures(value: f64) -> String {
+    match value {
+        0.0..10.0 => format!("{value:.2}"),
+        10.0..100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// `part` of `whole` as `42 %`; 0 % of nothing.
+pub(super) fn percent(part: u64, whole: u64) -> String {
+    let share = if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+    format!("{:.0} %", share * 100.0)
+}
+
+/// `1 write`, `2 writes`.
+pub(super) fn counted(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+/// `client (python3, pid 812)`; the side alone when no process was seen there.
+pub(super) fn who(connection: &Connection, side: Side) -> String {
+    let process = connection.processes.iter().find(|process| process.side == side);
+    match process {
+        Some(process) => format!("{} ({}, pid {})", side.name(), process.comm, process.pid),
+        None => side.name().to_owned(),
+    }
+}
+
+/// Evidence as it is found; what comes after the list is full is not even formatted.
+#[derive(Debug, Default)]
+pub(super) struct Notes(Vec<Evidence>);
+
+impl Notes {
+    pub(super) fn add(&mut self, at_ns: u64, text: impl FnOnce() -> String) {
+        if self.0.len() < Finding::EVIDENCE_MAX {
+            self.0.push(Evidence { at_ns, text: text() });
+        }
+    }
+
+    /// The evidence, earliest first.
+    pub(super) fn into_evidence(mut self) -> Vec<Evidence> {
+        self.0.sort_by_key(|evidence| evidence.at_ns);
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_figures_and_the_unit_that_suits() {
+        let said = [999, 1_000, 12_345, 999_999, 40_200_000, 1_350_000_000].map(time);
+        assert_eq!(said, ["999 ns", "1.00 us", "12.3 us", "1000 us", "40.2 ms", "1.35 s"]);
+    }
+
+    #[test]
+    fn a_share_of_nothing_is_none() {
+        assert_eq!([percent(1, 3), percent(5, 0)], ["33 %", "0 %"]);
+    }
+}
