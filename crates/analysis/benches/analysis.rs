@@ -1,1 +1,183 @@
-fn main() {}
+//! Records analysed a second, and the memory that takes.
+//!
+//! Each case makes 10 million records, batch by batch, and times only the analysis of them: taking
+//! them in, and everything after that up to the finished result. Each runs in a process of its own,
+//! so that the peak of resident memory (`VmHWM`) is its own too.
+//!
+//! `cargo bench -p sockscope-analysis`, or `-- CASE [RECORDS]` for one case.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use sockscope_analysis::{Analyzer, TraceFacts};
+use sockscope_record::{
+    Connection, ConnectionId, Direction, Hold, Kind, Point, Protocol, Record, marks, tcp_flags,
+};
+
+const RECORDS: usize = 10_000_000;
+const BATCH: usize = 65_536;
+
+/// Name, connections, and how many of them carry bulk data; the others make calls.
+const CASES: [(&str, u32, u32); 4] =
+    [("one-bulk", 1, 1), ("one-caller", 1, 0), ("mixed-64", 64, 8), ("mixed-5000", 5000, 50)];
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    match arguments.next() {
+        Some(name) => {
+            let records = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(RECORDS);
+            let case = CASES.into_iter().find(|case| case.0 == name);
+            let (name, connections, bulk) = case.expect("a case's name");
+            run(name, connections, bulk, records);
+        }
+        None => {
+            for (name, ..) in CASES {
+                let program = std::env::current_exe().expect("the path of this program");
+                let status = Command::new(program).arg(name).status().expect("to start it again");
+                assert!(status.success(), "case {name} failed");
+            }
+        }
+    }
+}
+
+fn run(name: &str, connections: u32, bulk: u32, records: usize) {
+    let mut traffic = Traffic::new(connections, bulk);
+    let mut analyzer = Analyzer::new();
+    let mut batch = Vec::with_capacity(BATCH + 64);
+    let (mut made, mut spent) = (0, Duration::ZERO);
+    while made < records {
+        batch.clear();
+        while batch.len() < BATCH {
+            traffic.step(&mut batch);
+        }
+        made += batch.len();
+        let start = Instant::now();
+        analyzer.push(&batch);
+        spent += start.elapsed();
+    }
+    for id in 1..=connections {
+        analyzer.connection(connection(id));
+    }
+    let pushed = spent;
+    let start = Instant::now();
+    let analysis = analyzer.finish(TraceFacts::default());
+    spent += start.elapsed();
+    let flows = analysis.connections.iter().flat_map(|connection| &connection.flows);
+    let residue: i64 =
+        flows.flat_map(|flow| &flow.stages).filter_map(|stage| stage.residue_bytes).sum();
+    assert_eq!((analysis.records as usize, residue), (made, 0));
+    println!(
+        "{name:<12} {:>6.2} M records/s ({made} records, taking in {:.2} s, all {:.2} s), peak {} MiB",
+        made as f64 / spent.as_secs_f64() / 1e6,
+        pushed.as_secs_f64(),
+        spent.as_secs_f64(),
+        peak_kib() / 1024,
+    );
+}
+
+/// Traffic of many connections that take turns.
+struct Traffic {
+    now_ns: u64,
+    bulk: u32,
+    next: usize,
+    /// Bytes sent so far in each direction.
+    sent: Vec<[u64; 2]>,
+    random: u64,
+}
+
+impl Traffic {
+    fn new(connections: u32, bulk: u32) -> Self {
+        let sent = vec![[0; 2]; connections as usize];
+        Self { now_ns: 1_000_000, bulk, next: 0, sent, random: 0x5350 }
+    }
+
+    /// One skb of bulk data, or one call, on the next connection.
+    fn step(&mut self, out: &mut Vec<Record>) {
+        let index = self.next;
+        self.next = (index + 1) % self.sent.len();
+        let id = ConnectionId(index as u32 + 1);
+        if (index as u32) < self.bulk {
+            self.data(id, Direction::FromClient, 65_536, out);
+            self.acknowledge(id, Direction::FromClient, out);
+        } else {
+            let request = 64 + self.random(400) as u32;
+            self.data(id, Direction::FromClient, request, out);
+            self.now_ns += self.random(20_000);
+            self.data(id, Direction::FromServer, 4096, out);
+            self.acknowledge(id, Direction::FromServer, out);
+        }
+        self.now_ns += self.random(5_000);
+    }
+
+    fn data(&mut self, id: ConnectionId, direction: Direction, len: u32, out: &mut Vec<Record>) {
+        let flow = id.flow(direction);
+        let [client, server] = self.sent[id.0 as usize - 1];
+        let (offset, acknowledged) = match direction {
+            Direction::FromClient => (client, server),
+            Direction::FromServer => (server, client),
+        };
+        self.sent[id.0 as usize - 1][direction as usize] += u64::from(len);
+        let thread = id.0 * 2 + direction as u32;
+        let base = Record { flow, offset, len, thread, ..Record::default() };
+        out.push(Record { at_ns: self.now_ns, kind: Kind::WriteCall, ..base });
+        for point in Point::ALL {
+            self.now_ns += self.random(2_000);
+            let kind = Kind::from(point);
+            let mut record = Record { at_ns: self.now_ns, kind, ..base };
+            match point {
+                Point::SendEnqueue | Point::SendDequeue => record.code = Hold::Cwnd as u8,
+                Point::ReceiveEnqueue => record.marks = marks::WAITED_FOR,
+                Point::ReceiveDequeue => record.detail = self.now_ns - 500,
+                _ => (record.detail, record.tcp_flags) = (acknowledged, tcp_flags::ACK),
+            }
+            out.push(record);
+        }
+        out.push(Record { at_ns: self.now_ns, kind: Kind::ReadReturn, ..base });
+    }
+
+    fn acknowledge(&mut self, id: ConnectionId, of: Direction, out: &mut Vec<Record>) {
+        let sent = self.sent[id.0 as usize - 1];
+        let flow = id.flow(of).reverse();
+        let (detail, offset) = (sent[of as usize], sent[1 - of as usize]);
+        let base = Record { flow, offset, detail, tcp_flags: tcp_flags::ACK, ..Record::default() };
+        for point in &Point::ALL[2..6] {
+            self.now_ns += self.random(1_000);
+            out.push(Record { at_ns: self.now_ns, kind: Kind::from(*point), ..base });
+        }
+        let state =
+            Record { at_ns: self.now_ns, kind: Kind::TcpState, flow: flow.reverse(), ..base };
+        out.push(state);
+    }
+
+    /// Below `limit`; Knuth's MMIX generator.
+    fn random(&mut self, limit: u64) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % limit
+    }
+}
+
+fn connection(id: u32) -> Connection {
+    Connection {
+        id: ConnectionId(id),
+        protocol: Protocol::Tcp,
+        client: SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000)),
+        server: SocketAddr::from((Ipv4Addr::LOCALHOST, 80)),
+        opened_ns: 0,
+        closed_ns: None,
+        preexisting: false,
+        both_ends_here: true,
+        processes: Vec::new(),
+    }
+}
+
+/// Peak of resident memory so far; 0 where /proc does not say.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}

@@ -160,7 +160,7 @@ impl Tally {
             ));
         }
         if nameless > 0 {
-            facts.notes.push(format!("{nameless} connections have records but no description"));
+            facts.notes.push(format!("connections with records but no description: {nameless}"));
         }
         let (start_ns, end_ns) = self.span_ns.unwrap_or_default();
         let points = Point::ALL.map(|point| PointSummary {

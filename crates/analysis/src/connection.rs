@@ -6,8 +6,8 @@ use crate::curve::Curve;
 use crate::flow_curves::FlowCurves;
 use crate::loss::Losses;
 use crate::{
-    ConnectionAnalysis, ConnectionStore, FlowAnalysis, FlowStore, LedgerSpan, acks, buffers,
-    exchanges, ledger, stages, traffic,
+    ConnectionAnalysis, ConnectionStore, ConnectionView, FlowAnalysis, FlowStore, FlowView,
+    LedgerSpan, acks, buffers, exchanges, findings, ledger, stages, traffic,
 };
 
 /// One flow's figures, and what the exchanges and the findings need of it.
@@ -30,12 +30,30 @@ pub(crate) fn analyze_connection(store: &ConnectionStore, losses: &Losses) -> Co
         [&client.timeline, &server.timeline],
     );
     let buffers = buffers::grants(store);
+    let view = |direction| {
+        let flow: &FlowResult = &flows[direction as usize];
+        FlowView {
+            store,
+            direction,
+            timeline: &flow.timeline,
+            analysis: &flow.analysis,
+            start_ns: flow.start_ns,
+            end_ns,
+            losses: &losses.intervals,
+        }
+    };
+    let findings = findings::find(&ConnectionView {
+        store,
+        flows: [view(Direction::FromClient), view(Direction::FromServer)],
+        buffers: &buffers,
+        exchanges: exchanges.as_ref(),
+    });
     ConnectionAnalysis {
         connection: store.connection.clone(),
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         buffers,
-        findings: Vec::new(),
+        findings,
     }
 }
 

@@ -103,17 +103,6 @@ impl Curve {
         self.covered.last().map_or(0, |range| range.1)
     }
 
-    /// When the byte at `position` first passed; `None` when that was not seen.
-    pub(crate) fn time_of(&self, position: u64) -> Option<u64> {
-        self.run_of(position).map(|run| run.at_ns)
-    }
-
-    /// The run with the byte at `position`.
-    pub(crate) fn run_of(&self, position: u64) -> Option<&Run> {
-        let index = self.runs.partition_point(|run| run.end() <= position);
-        self.runs.get(index).filter(|run| run.offset <= position)
-    }
-
     /// Runs and lost runs by offset.
     pub(crate) fn passages(&self) -> impl Iterator<Item = Passage> + '_ {
         let mut runs = self.runs.iter().map(Passage::of_run).peekable();

@@ -7,7 +7,7 @@
 
 use sockscope_record::{Direction, Point, Side};
 
-use crate::curve::Curve;
+use crate::curve::{Cursor, Curve};
 use crate::{ConnectionStore, Distribution, ExchangeSummary, Ledger, LedgerSpan, Pass};
 
 /// Fewer exchanges than this say nothing about a habit.
@@ -110,9 +110,13 @@ fn exchanges(turns: &[Turn], asker: Direction, reads: [&Curve; 2]) -> Option<Vec
     let turns = &turns[first..];
     let mut exchanges = Vec::with_capacity(turns.len() / 2);
     let mut complete = 0;
+    let mut reads = reads.map(Cursor::new);
     for (index, pair) in turns.chunks_exact(2).enumerate() {
         let (request, response) = (pair[0], pair[1]);
-        let read_ns = |turn: Turn| reads[turn.direction as usize].time_of(turn.end.checked_sub(1)?);
+        let mut read_ns = |turn: Turn| {
+            let last = turn.end.checked_sub(1)?;
+            reads[turn.direction as usize].seek(last).map(|run| run.at_ns)
+        };
         let (Some(heard_ns), Some(done_ns)) = (read_ns(request), read_ns(response)) else {
             continue;
         };
@@ -140,8 +144,9 @@ impl<'a> Walk<'a> {
     }
 
     fn add(&mut self, start_ns: u64, end_ns: u64) {
-        let past = self.spans.partition_point(|span| span.end_ns <= start_ns);
-        self.spans = &self.spans[past..];
+        while self.spans.first().is_some_and(|span| span.end_ns <= start_ns) {
+            self.spans = &self.spans[1..];
+        }
         for span in self.spans.iter().take_while(|span| span.start_ns < end_ns) {
             let overlap_ns = span.end_ns.min(end_ns) - span.start_ns.max(start_ns);
             self.sum.ns[span.part as usize] += overlap_ns;

@@ -33,10 +33,11 @@ impl FlowCurves {
     ) -> Self {
         let flow = store.flow(direction);
         let mut curves = Point::ALL.map(|point| Curve::of(flow.at(point)));
-        explain_holes(&mut curves, losses, &store.connection);
+        let dropped = dropped(&store.connection, flow);
+        explain_holes(&mut curves, flow, &dropped, losses, &store.connection);
         Self {
             observed: observed(store, direction, &curves),
-            dropped: dropped(&store.connection, flow),
+            dropped,
             preexisting: store.connection.preexisting,
             curves,
         }

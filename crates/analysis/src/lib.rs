@@ -12,15 +12,20 @@ mod connection;
 mod curve;
 mod distribution;
 mod exchanges;
+mod findings;
 mod flow_curves;
 mod hold;
 mod ledger;
 mod log;
 mod loss;
+#[cfg(test)]
+mod properties;
 mod queue;
 mod ranges;
 mod reader;
 mod result;
+#[cfg(test)]
+mod scenes;
 mod stages;
 mod store;
 #[cfg(test)]

@@ -5,11 +5,12 @@
 //! some time between them; before and after, the count is exact. A hole with no loss to explain it is
 //! left as it is, and becomes residue.
 
-use sockscope_record::{Connection, Point, Protocol};
+use sockscope_record::{Connection, Point, Protocol, marks};
 
-use crate::LossInterval;
-use crate::curve::{Curve, LostRun};
+use crate::curve::{Curve, LostRun, Run};
+use crate::queue::join;
 use crate::ranges::{Range, minus, union};
+use crate::{FlowStore, LossInterval, Pass};
 
 /// All losses of a trace.
 #[derive(Debug, Default)]
@@ -43,49 +44,115 @@ impl Losses {
     }
 }
 
-/// Fills the holes of a flow's curves that losses explain.
-pub(crate) fn explain_holes(curves: &mut [Curve; 8], losses: &Losses, connection: &Connection) {
+/// Fills the holes of a flow's curves that losses explain, point by point.
+pub(crate) fn explain_holes(
+    curves: &mut [Curve; 8],
+    flow: &FlowStore,
+    dropped: &Curve,
+    losses: &Losses,
+    connection: &Connection,
+) {
     for point in Point::ALL {
         if losses.by_point[point.index()].is_empty() {
             continue;
         }
+        forget_repeats(curves, point, flow.at(point), losses);
         let passed = surely_passed(curves, point, connection);
-        let reached = passed.last().map_or(0, |range| range.1);
-        let came_before = curves[..point.index()].iter().map(Curve::end).max().unwrap_or(0);
+        let keeps_order = connection.protocol == Protocol::Tcp && keeps_order(point);
+        let holes = minus(&passed, &curves[point.index()].covered);
+        let lost = holes.into_iter().filter_map(|hole| {
+            let (from_ns, until_ns) = bounds_ns(curves, point, hole, keeps_order);
+            let (from_ns, until_ns) = losses.within(point, from_ns, until_ns)?;
+            Some(LostRun { offset: hole.0, end: hole.1, from_ns, until_ns })
+        });
+        let lost = lost.collect();
+        let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
+        let unknown_from_ns = waiting.into_iter().filter_map(|range| {
+            let (from_ns, _) = bounds_ns(curves, point, range, keeps_order);
+            losses.within(point, from_ns, u64::MAX).map(|loss| loss.0)
+        });
+        let unknown_from_ns = unknown_from_ns.min();
         let curve = &mut curves[point.index()];
-        for (offset, end) in minus(&passed, &curve.covered) {
-            let (from_ns, until_ns) = neighbours_ns(curve, offset, end);
-            if let Some((from_ns, until_ns)) = losses.within(point, from_ns, until_ns) {
-                curve.lost.push(LostRun { offset, end, from_ns, until_ns });
+        (curve.lost, curve.unknown_from_ns) = (lost, unknown_from_ns);
+    }
+}
+
+/// Whether a stream's bytes pass `point` in order; on the way between hosts they may overtake.
+fn keeps_order(point: Point) -> bool {
+    use Point::{ReceiveDequeue, ReceiveEnqueue, SendDequeue, SendEnqueue};
+    matches!(point, SendEnqueue | SendDequeue | ReceiveEnqueue | ReceiveDequeue)
+}
+
+/// Takes retransmissions out of a curve, if a loss can have hidden the first time: a first passage
+/// that is marked as a repetition, or that comes after the bytes were seen beyond.
+fn forget_repeats(curves: &mut [Curve; 8], point: Point, passes: &[Pass], losses: &Losses) {
+    let (here, beyond) = curves[point.index()..].split_at(1);
+    let is_marked = |run: &&Run| passes[run.pass as usize].marks & marks::RETRANSMITTED != 0;
+    let marked = here[0].runs.iter().filter(is_marked);
+    let mut late: Vec<Range> = marked.map(|run| (run.offset, run.end())).collect();
+    if let Some(next) = beyond.iter().find(|curve| !curve.is_empty()) {
+        join(&here[0], next, 0, |stay| {
+            if stay.left_ns < stay.entered_ns {
+                late.push((stay.offset, stay.end));
             }
-        }
-        if came_before > reached {
-            // Bytes came as far as the point before and no record says that they passed.
-            let last_ns = curve.runs.iter().map(|run| run.at_ns).max().unwrap_or(0);
-            let tail = losses.within(point, last_ns, u64::MAX);
-            curve.unknown_from_ns = tail.map(|(from_ns, _)| from_ns);
-        }
+        });
+    }
+    late.retain(|&range| {
+        let (from_ns, until_ns) = bounds_ns(curves, point, range, false);
+        losses.within(point, from_ns, until_ns).is_some()
+    });
+    if !late.is_empty() {
+        let here = &mut curves[point.index()];
+        *here = here.without(&union(&late, &[]));
     }
 }
 
 /// Bytes that must have passed `point`, as they or (for a stream) later ones were seen there or
 /// beyond.
 fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> Vec<Range> {
-    let from_here = &curves[point.index()..];
-    let seen = from_here.iter().fold(Vec::new(), |seen, curve| union(&seen, &curve.covered));
+    let seen = seen_at(&curves[point.index()..]);
     match (connection.protocol, seen.first(), seen.last()) {
-        (Protocol::Tcp, Some(first), Some(last)) => {
+        (Protocol::Tcp, Some(first), Some(last)) if keeps_order(point) => {
             vec![(if connection.preexisting { first.0 } else { 0 }, last.1)]
         }
         _ => seen,
     }
 }
 
-/// When the bytes next below and next above a hole passed, in order of time.
-fn neighbours_ns(curve: &Curve, offset: u64, end: u64) -> Range {
-    let above = curve.runs.partition_point(|run| run.offset < end);
-    let below_ns = curve.runs[..above].last().filter(|run| run.end() <= offset);
-    let below_ns = below_ns.map_or(0, |run| run.at_ns);
-    let above_ns = curve.runs.get(above).map_or(u64::MAX, |run| run.at_ns);
-    (below_ns.min(above_ns), below_ns.max(above_ns))
+fn seen_before(curves: &[Curve; 8], point: Point) -> Vec<Range> {
+    seen_at(&curves[..point.index()])
+}
+
+fn seen_at(curves: &[Curve]) -> Vec<Range> {
+    curves.iter().fold(Vec::new(), |seen, curve| union(&seen, &curve.covered))
+}
+
+/// The times between which the bytes of a hole passed `point`, as far as their own records at other
+/// points tell, and their neighbours' at this one where order is kept.
+fn bounds_ns(curves: &[Curve; 8], point: Point, hole: Range, keeps_order: bool) -> Range {
+    let (before, from_here) = curves.split_at(point.index());
+    let (here, beyond) = (&from_here[0], &from_here[1..]);
+    let before_ns = before.iter().rev().find_map(|curve| times_of(curve, hole));
+    let beyond_ns = beyond.iter().find_map(|curve| times_of(curve, hole));
+    let mut from_ns = before_ns.map_or(0, |times| times.0);
+    let mut until_ns = beyond_ns.map_or(u64::MAX, |times| times.1);
+    if keeps_order {
+        let above = here.runs.partition_point(|run| run.offset < hole.1);
+        from_ns = from_ns.max(here.runs[..above].last().map_or(0, |run| run.at_ns));
+        until_ns = until_ns.min(here.runs.get(above).map_or(u64::MAX, |run| run.at_ns));
+    }
+    // The clocks of two CPUs may disagree a little.
+    (from_ns.min(until_ns), from_ns.max(until_ns))
+}
+
+/// First and last time at which bytes of `range` passed; `None` unless all of them were seen to.
+fn times_of(curve: &Curve, range: Range) -> Option<Range> {
+    let covering = curve.covered.partition_point(|covered| covered.1 < range.1);
+    curve.covered.get(covering).filter(|covered| covered.0 <= range.0)?;
+    let first = curve.runs.partition_point(|run| run.end() <= range.0);
+    let runs = curve.runs[first..].iter().take_while(|run| run.offset < range.1);
+    runs.fold(None, |times, run| {
+        let (first_ns, last_ns) = times.unwrap_or((run.at_ns, run.at_ns));
+        Some((first_ns.min(run.at_ns), last_ns.max(run.at_ns)))
+    })
 }

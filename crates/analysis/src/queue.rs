@@ -64,17 +64,17 @@ pub(crate) fn delay_runs(entered: &Curve, left: &Curve, floor: u64) -> Vec<Delay
 }
 
 /// Bytes that entered and left.
-struct Stay {
-    offset: u64,
-    end: u64,
-    entered_ns: u64,
-    left_ns: u64,
+pub(crate) struct Stay {
+    pub offset: u64,
+    pub end: u64,
+    pub entered_ns: u64,
+    pub left_ns: u64,
     /// Both times were seen.
-    seen: bool,
+    pub seen: bool,
 }
 
 /// Calls `each` with every overlap of an entering and a leaving passage, by position.
-fn join(entered: &Curve, left: &Curve, floor: u64, mut each: impl FnMut(&Stay)) {
+pub(crate) fn join(entered: &Curve, left: &Curve, floor: u64, mut each: impl FnMut(&Stay)) {
     let mut leaving = left.passages();
     let mut next = leaving.next();
     for enter in entered.passages() {

@@ -1,0 +1,280 @@
+//! Random streams over the eight points, compared with a count byte by byte.
+//!
+//! A stream of a few hundred bytes is cut differently at each point; segments overtake each other at
+//! points 3 to 6, and some are sent again. For each byte the time of its first passage is kept aside.
+
+use proptest::prelude::*;
+use sockscope_record::{ConnectionId, Direction, FlowId, Kind, Point, Record, Stage, marks};
+
+use crate::{
+    Analysis, Analyzer, FlowCurves, LedgerPart, LedgerSpan, Stores, TraceFacts, ledger, testing,
+};
+
+/// A stream as it went: its records, and by point the time at which each byte first passed.
+#[derive(Debug, Clone)]
+struct Stream {
+    records: Vec<Record>,
+    passed_ns: Vec<Vec<u64>>,
+}
+
+/// Sizes of the pieces and times between them, at each point; which ranges are sent again.
+#[derive(Debug, Clone)]
+struct Plan {
+    bytes: u32,
+    pieces: Vec<Vec<(u32, u64)>>,
+    again: Vec<(u32, u32)>,
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let pieces = prop::collection::vec((1u32..60, 0u64..40), 1..12);
+    let again = prop::collection::vec((0u32..200, 1u32..80), 0..4);
+    (1u32..300, prop::collection::vec(pieces, 8), again).prop_map(|(bytes, pieces, again)| Plan {
+        bytes,
+        pieces,
+        again,
+    })
+}
+
+fn record(point: usize, at_ns: u64, start: u32, end: u32) -> Record {
+    let kind = Kind::from(Point::ALL[point]);
+    let flow = ConnectionId(1).flow(Direction::FromClient);
+    Record { at_ns, kind, flow, offset: start.into(), len: end - start, ..Record::default() }
+}
+
+/// Sends the stream point by point. No two records have the same time, so that order decides nothing.
+fn send(plan: &Plan) -> Stream {
+    let bytes = plan.bytes as usize;
+    let mut records = Vec::new();
+    let mut passed_ns: Vec<Vec<u64>> = Vec::new();
+    let mut unique = 0;
+    for point in 0..8 {
+        let mut here = vec![0; bytes];
+        let (mut start, mut last_ns) = (0, 0);
+        let mut pieces = plan.pieces[point].iter().cycle();
+        while start < bytes {
+            let &(len, delay_ns) = pieces.next().unwrap();
+            let end = (start + len as usize).min(bytes);
+            let came_ns = match point {
+                0 => last_ns,
+                _ => passed_ns[point - 1][start..end].iter().copied().max().unwrap(),
+            };
+            // Within the network, the delay alone decides the order.
+            let keeps_order = !(2..6).contains(&point);
+            let after_ns = if keeps_order { came_ns.max(last_ns) } else { came_ns };
+            unique += 1;
+            let at_ns = (after_ns / 10_000 + 1 + delay_ns) * 10_000 + unique;
+            here[start..end].fill(at_ns);
+            records.push(record(point, at_ns, start as u32, end as u32));
+            (start, last_ns) = (end, at_ns);
+        }
+        passed_ns.push(here);
+    }
+    for &(start, len) in &plan.again {
+        let end = (start + len).min(plan.bytes);
+        if start >= end {
+            continue;
+        }
+        for (point, passed_ns) in passed_ns.iter().enumerate().take(6).skip(1) {
+            let range = &passed_ns[start as usize..end as usize];
+            unique += 1;
+            let at_ns = (range.iter().max().unwrap() / 10_000 + 3) * 10_000 + unique;
+            let again = record(point, at_ns, start, end);
+            records.push(Record { marks: marks::RETRANSMITTED, ..again });
+        }
+    }
+    records.sort_by_key(|record| record.at_ns);
+    Stream { records, passed_ns }
+}
+
+fn analyzer(records: &[Record], is_closed: bool) -> Analyzer {
+    let mut connection = testing::connection(1);
+    connection.closed_ns = is_closed.then_some(u64::MAX);
+    let mut analyzer = Analyzer::new();
+    analyzer.connection(connection);
+    for batch in records.chunks(7) {
+        analyzer.push(batch);
+    }
+    analyzer
+}
+
+fn analysis(records: &[Record]) -> Analysis {
+    analyzer(records, true).finish(TraceFacts::default())
+}
+
+impl Stream {
+    /// Bytes in a stage just after `at_ns`.
+    fn length_at(&self, stage: Stage, at_ns: u64) -> u64 {
+        let entered = &self.passed_ns[stage.enter().index()];
+        let left = &self.passed_ns[stage.leave().index()];
+        let pairs = entered.iter().zip(left);
+        pairs.filter(|(entered, left)| **entered <= at_ns && at_ns < **left).count() as u64
+    }
+
+    /// The point last passed, 0 to 7, by the oldest unread byte just after `at_ns`; 0 when idle.
+    fn oldest_is_after(&self, at_ns: u64) -> usize {
+        let read = &self.passed_ns[7];
+        let Some(oldest) = read.iter().position(|&read_ns| read_ns > at_ns) else { return 0 };
+        (0..8).take_while(|&point| self.passed_ns[point][oldest] <= at_ns).count()
+    }
+}
+
+/// The point where a part of the ledger begins, as in [`Stream::oldest_is_after`].
+fn begins_at(part: LedgerPart) -> Option<usize> {
+    use LedgerPart::*;
+    Some(match part {
+        AppIdle => 0,
+        SendNagle | SendCork | SendCwnd | SendRwnd | SendPacing | SendOther => 1,
+        TcpOutput => 2,
+        InterfaceQueue => 3,
+        Wire => 4,
+        InputQueue => 5,
+        TcpInput => 6,
+        ReceiveWakeup | ReceiveApp => 7,
+        Unknown => return None,
+    })
+}
+
+fn curves(stores: &Stores) -> FlowCurves {
+    FlowCurves::new(&stores.connections[0], Direction::FromClient, &stores.losses)
+}
+
+fn timeline(stores: &Stores, records: &[Record]) -> Vec<LedgerSpan> {
+    let times = || records.iter().filter(|record| record.kind != Kind::Loss).map(|r| r.at_ns);
+    let span = (times().min().unwrap(), times().max().unwrap());
+    ledger::timeline(&stores.connections[0], Direction::FromClient, &curves(stores), span)
+}
+
+/// Takes away the records of one point in a part of the trace, and says so as a probe would.
+fn lose(records: &[Record], point: Point, from_ns: u64, until_ns: u64) -> Vec<Record> {
+    let is_lost = |record: &Record| {
+        record.point() == Some(point) && (from_ns..=until_ns).contains(&record.at_ns)
+    };
+    let mut kept: Vec<_> = records.iter().filter(|record| !is_lost(record)).copied().collect();
+    let lost = records.len() - kept.len();
+    if lost > 0 {
+        kept.push(Record {
+            at_ns: until_ns,
+            kind: Kind::Loss,
+            flow: FlowId(0),
+            code: point.number(),
+            offset: from_ns,
+            detail: lost as u64,
+            ..Record::default()
+        });
+    }
+    kept
+}
+
+proptest! {
+    #[test]
+    fn every_byte_is_accounted_for(plan in plans()) {
+        let flow = analysis(&send(&plan).records).connections[0].flows[0].clone();
+        prop_assert_eq!(flow.bytes, u64::from(plan.bytes));
+        for stage in flow.stages {
+            prop_assert_eq!((stage.residue_bytes, stage.resident_bytes), (Some(0), 0));
+        }
+    }
+
+    #[test]
+    fn lengths_are_those_counted_byte_by_byte(plan in plans()) {
+        let stream = send(&plan);
+        let curves = curves(&analyzer(&stream.records, false).into_stores());
+        for stage in Stage::ALL {
+            for step in curves.lengths(stage).unwrap() {
+                prop_assert_eq!(step.length_bytes, Some(stream.length_at(stage, step.at_ns)));
+            }
+        }
+    }
+
+    #[test]
+    fn delays_are_those_of_each_byte(plan in plans()) {
+        let stream = send(&plan);
+        let curves = curves(&analyzer(&stream.records, false).into_stores());
+        for stage in Stage::ALL {
+            let (enter, leave) = (stage.enter().index(), stage.leave().index());
+            let runs = curves.delays(stage);
+            prop_assert_eq!(runs.iter().map(|run| run.len).sum::<u64>(), u64::from(plan.bytes));
+            for run in runs {
+                for byte in run.offset..run.offset + run.len {
+                    let [entered, left] = [enter, leave].map(|p| stream.passed_ns[p][byte as usize]);
+                    prop_assert_eq!((run.entered_ns, run.delay_ns), (entered, left - entered));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_ledger_has_the_oldest_byte_in_its_place_and_sums_to_all_time(plan in plans()) {
+        let stream = send(&plan);
+        let spans = timeline(&analyzer(&stream.records, false).into_stores(), &stream.records);
+        for span in &spans {
+            prop_assert_eq!(begins_at(span.part), Some(stream.oldest_is_after(span.start_ns)));
+            prop_assert_eq!(begins_at(span.part), Some(stream.oldest_is_after(span.end_ns - 1)));
+        }
+        prop_assert!(spans.windows(2).all(|pair| pair[0].end_ns == pair[1].start_ns));
+        let all_ns = stream.records.last().unwrap().at_ns - stream.records[0].at_ns;
+        prop_assert_eq!(ledger::sum(&spans).total_ns(), all_ns);
+    }
+
+    #[test]
+    fn late_records_change_nothing(plan in plans(), lateness in prop::collection::vec(0u64..100_000, 64)) {
+        let mut records = send(&plan).records;
+        let expected = analysis(&records);
+        let mut late: Vec<_> = lateness.iter().cycle().zip(records.drain(..)).collect();
+        late.sort_by_key(|(late_ns, record)| record.at_ns + **late_ns);
+        let records: Vec<_> = late.into_iter().map(|(_, record)| record).collect();
+        prop_assert_eq!(analysis(&records), expected);
+    }
+
+    #[test]
+    fn what_a_loss_leaves_known_is_true(
+        plan in plans(),
+        losses in prop::collection::vec((0usize..8, 0usize..60, 0usize..30), 1..3),
+    ) {
+        let stream = send(&plan);
+        let mut records = stream.records.clone();
+        for (point, first, count) in losses {
+            let first = first.min(stream.records.len() - 1);
+            let last = (first + count).min(stream.records.len() - 1);
+            let [from_ns, until_ns] = [first, last].map(|index| stream.records[index].at_ns);
+            records = lose(&records, Point::ALL[point], from_ns, until_ns);
+        }
+        let stores = analyzer(&records, false).into_stores();
+        let curves = curves(&stores);
+        for stage in Stage::ALL {
+            for step in curves.lengths(stage).unwrap_or_default() {
+                if let Some(length_bytes) = step.length_bytes {
+                    prop_assert_eq!(length_bytes, stream.length_at(stage, step.at_ns), "{:?}", stage);
+                }
+            }
+        }
+        for span in timeline(&stores, &records) {
+            if let Some(point) = begins_at(span.part) {
+                prop_assert_eq!(point, stream.oldest_is_after(span.start_ns));
+            }
+        }
+    }
+
+    #[test]
+    fn no_record_makes_it_panic(
+        fields in prop::collection::vec(
+            ((any::<u64>(), any::<u64>(), any::<u64>()), (0u32..6, any::<u32>(), any::<u32>()), (0usize..21, any::<[u8; 3]>())),
+            0..60,
+        ),
+        small in any::<bool>(),
+    ) {
+        let records: Vec<_> = fields
+            .into_iter()
+            .map(|((at_ns, offset, detail), (flow, len, extra), (kind, [code, tcp_flags, marks]))| {
+                let bound = if small { 200 } else { u64::MAX };
+                let (at_ns, offset, detail) = (at_ns % bound, offset % bound, detail % bound);
+                let (kind, flow) = (Kind::ALL[kind], FlowId(flow));
+                Record { at_ns, offset, detail, flow, len, extra, kind, code, tcp_flags, marks, ..Record::default() }
+            })
+            .collect();
+        let analysis = analysis(&records);
+        for flow in analysis.connections.iter().flat_map(|connection| &connection.flows) {
+            prop_assert!(flow.ledger.total_ns() <= analysis.duration_ns);
+        }
+    }
+}

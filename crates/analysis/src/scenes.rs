@@ -1,0 +1,200 @@
+//! Small traces and what the analysis must say of them.
+
+use insta::assert_snapshot;
+use sockscope_record::{Connection, Direction, Protocol};
+
+use crate::{Analyzer, ConnectionAnalysis, TraceFacts, ledger, testing};
+
+fn connection() -> Connection {
+    testing::connection(1)
+}
+
+fn on_one_host_only() -> Connection {
+    Connection { both_ends_here: false, ..connection() }
+}
+
+fn datagrams() -> Connection {
+    Connection { protocol: Protocol::Udp, ..connection() }
+}
+
+/// Durations of the places of the oldest byte, in order.
+fn places_of(connection: Connection, direction: Direction, text: &str) -> String {
+    let mut analyzer = Analyzer::new();
+    analyzer.connection(connection);
+    analyzer.push(&testing::records(text));
+    let (analysis, stores) = analyzer.finish_keeping(TraceFacts::default());
+    let store = &stores.connections[0];
+    let curves = crate::FlowCurves::new(store, direction, &stores.losses);
+    let span_ns = (analysis.start_ns, analysis.start_ns + analysis.duration_ns);
+    let spans = ledger::timeline(store, direction, &curves, span_ns);
+    let shown =
+        spans.iter().map(|span| format!("{} {}us", span.part.name(), span.duration_ns() / 1000));
+    shown.collect::<Vec<_>>().join(" | ")
+}
+
+fn places(text: &str) -> String {
+    places_of(connection(), Direction::FromClient, text)
+}
+
+/// Residue and resident bytes of the client's stages, and how often a length is unknown.
+fn balance(analysis: &ConnectionAnalysis) -> String {
+    let shown = analysis.flows[0].stages.iter().map(|stage| {
+        let residue = stage.residue_bytes.map_or("?".into(), |bytes| bytes.to_string());
+        let (resident, unknown) = (stage.resident_bytes, stage.unknown_intervals);
+        format!("{} {residue}/{resident}/{unknown}", stage.stage.name())
+    });
+    shown.collect::<Vec<_>>().join(" | ")
+}
+
+#[test]
+fn a_second_write_held_by_nagle_is_the_ledgers_largest_part() {
+    assert_snapshot!(places(
+        "10us 1 +100 | 12us 2-4 +100 | 14us 5-7 +100 | 15us 8 +100
+         16us 1 +300 nagle | 40016us 2-4 +300 | 40018us 5-7 +300 | 40020us 8 +300"
+    ), @"send_queue.other 2us | wire 2us | receive_queue.app 1us | app_idle 1us | send_queue.nagle 40000us | wire 2us | receive_queue.app 2us");
+}
+
+#[test]
+fn each_segment_says_what_holds_the_next_byte() {
+    assert_snapshot!(places(
+        "10us 1 +3000 | 11us 2 +1000 cwnd | 12us 3-8 +1000 | 30us 2 +1000 rwnd | 31us 3-8 +1000
+         50us 1 +10 cork | 70us 2 +1010 | 71us 3-8 +1010"
+    ), @"send_queue.other 1us | tcp_output 1us | send_queue.cwnd 18us | tcp_output 1us | send_queue.rwnd 19us | send_queue.cork 20us | tcp_output 1us");
+}
+
+#[test]
+fn pacing_and_small_queues_are_one_part() {
+    assert_snapshot!(places("10us 1 +10 pacing | 20us 1 +10 small-queue | 30us 2-8 +20"),
+        @"send_queue.pacing 20us");
+}
+
+#[test]
+fn a_woken_reader_waits_for_its_cpu_and_then_takes_its_time() {
+    assert_snapshot!(places("10us 1-7 +100 waited thread=7 | 60us 8 +100 thread=7 ran=50us"),
+        @"receive_queue.wakeup 40us | receive_queue.app 10us");
+}
+
+#[test]
+fn a_busy_reader_is_the_programs_own_except_what_it_spent_without_a_cpu() {
+    assert_snapshot!(places("10us 1-7 +100 | 60us 8 +100 thread=7 ran=1us"), @"receive_queue.app 50us");
+    assert_snapshot!(places("10us 1-7 +100 | 60us 8 +100 thread=7 ran=50us runq=15us"),
+        @"receive_queue.app 25us | receive_queue.wakeup 15us | receive_queue.app 10us");
+}
+
+#[test]
+fn when_it_is_unknown_when_the_reader_ran_only_the_woken_thread_itself_waited() {
+    assert_snapshot!(places("10us 1-7 +1 waited thread=7 | 60us 8 +1 thread=7"), @"receive_queue.wakeup 50us");
+    assert_snapshot!(places("10us 1-7 +1 waited thread=7 | 60us 8 +1 thread=9"), @"receive_queue.app 50us");
+}
+
+#[test]
+fn a_receiver_on_another_host_is_known_by_its_acknowledgments() {
+    assert_snapshot!(places_of(on_one_host_only(), Direction::FromClient,
+        "1us <5-6 syn ack=0 | 10us 1 +100 | 11us 2 +100 | 12us 3 +100 | 14us 4 +100 | 50us <5-6 ack=100
+         70us 1-4 +10 | 90us <5-6 ack=110"
+    ), @"app_idle 9us | send_queue.other 1us | tcp_output 1us | interface_queue 2us | wire 36us | unknown 20us | wire 20us");
+}
+
+#[test]
+fn a_sender_on_another_host_leaves_all_before_its_packets_arrive_unknown() {
+    assert_snapshot!(places_of(on_one_host_only(), Direction::FromServer,
+        "1us 1-4 +5 | 10us <5 +100 | 12us <6 +100 | 13us <7 +100 | 20us <8 +100 | 30us <5-8 +10"
+    ), @"unknown 9us | input_queue 2us | tcp_input 1us | receive_queue.app 7us | unknown 10us");
+}
+
+#[test]
+fn a_point_without_a_hook_leaves_both_its_stages_unknown() {
+    let text = "10us 1-4 +100 | 20us 6-7 +100 | 25us 8 +100";
+    assert_snapshot!(places(text), @"unknown 10us | receive_queue.app 5us");
+    assert_snapshot!(balance(&testing::analyze(text)),
+        @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire ?/0/0 | input_queue ?/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+}
+
+#[test]
+fn a_reader_that_never_reads_keeps_everything_in_its_queue() {
+    let text = "10us 1-7 +100 | 60us 1-7 +50";
+    assert_snapshot!(places(text), @"receive_queue.app 50us");
+    assert_snapshot!(balance(&testing::analyze(text)),
+        @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/150/0 | total 0/150/0");
+}
+
+#[test]
+fn after_half_close_the_other_direction_goes_on() {
+    let text = "10us 1-8 +100 | 11us 3-6 fin | 20us <1-7 +900 | 50us <8 +900";
+    assert_snapshot!(places(text), @"app_idle 40us");
+    assert_snapshot!(places_of(connection(), Direction::FromServer, text), @"app_idle 10us | receive_queue.app 30us");
+}
+
+#[test]
+fn bytes_of_before_the_recording_are_unknown_and_no_residue() {
+    let preexisting = Connection { preexisting: true, ..connection() };
+    let text = "10us 8 500..600 | 20us 7-8 600..700 | 30us 1-8 700..900";
+    assert_snapshot!(balance(&testing::analyze_of(preexisting.clone(), text)),
+        @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+    assert_snapshot!(places_of(preexisting, Direction::FromClient, text), @"unknown 10us | app_idle 10us");
+}
+
+#[test]
+fn positions_beyond_4_gib_are_as_good_as_any() {
+    let preexisting = Connection { preexisting: true, ..connection() };
+    let text = "10us 1-8 4294967000..4294967400 | 20us 1-7 4294967400..4294968000 | 30us 8 4294967400..4294968000";
+    let flow = &testing::analyze_of(preexisting, text).flows[0];
+    assert_eq!((flow.bytes, flow.stages[6].residue_bytes), (1000, Some(0)));
+    assert_eq!(flow.stages[6].delay_ns.unwrap().max, 10_000);
+}
+
+#[test]
+fn a_record_missing_without_a_declared_loss_is_residue() {
+    let text = "10us 1 +100 | 11us 2 +40 | 12us 3-8 +100";
+    assert_snapshot!(balance(&testing::analyze(text)),
+        @"send_queue 60/0/0 | tcp_output 60/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+}
+
+#[test]
+fn with_a_declared_loss_the_same_hole_is_unknown_for_as_long_as_it_can_be() {
+    let text = "10us 1 +100 | 11us 2 +40 | 14us 3-8 +100 | 20us loss code=2 from=9us detail=1";
+    assert_snapshot!(balance(&testing::analyze(text)),
+        @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+    let places = places(
+        "10us 1 +40 | 10us 1 +60 | 11us 2-8 0..40 | 14us 3-8 40..100 | 20us loss code=2 from=9us",
+    );
+    assert_snapshot!(places, @"send_queue.other 1us | unknown 3us | app_idle 6us");
+}
+
+#[test]
+fn a_loss_that_hid_nothing_of_a_flow_changes_nothing() {
+    let text = "10us 1-8 +100 | 20us loss code=2 from=5us detail=9 | 30us 1-8 +100";
+    assert_snapshot!(balance(&testing::analyze(text)),
+        @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+}
+
+#[test]
+fn a_dropped_datagram_leaves_the_path_where_it_was_dropped() {
+    let text = "10us 1-6 +100 | 12us drop 0..100 code=6 | 20us 1-6 +50 | 25us 7 100..150 | 29us 8 100..150";
+    assert_snapshot!(balance(&testing::analyze_of(datagrams(), text)),
+        @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+    assert_snapshot!(places_of(datagrams(), Direction::FromClient, text),
+        @"tcp_input 2us | app_idle 8us | tcp_input 5us | receive_queue.app 4us");
+}
+
+#[test]
+fn a_lost_segment_waits_where_it_was_lost_until_its_retransmission_gets_through() {
+    assert_snapshot!(places("10us 1-4 +100 | 210us 2-4 0..100 retransmitted | 212us 5-8 +100"), @"wire 202us");
+}
+
+#[test]
+fn a_connection_that_closed_with_all_data_read_has_nothing_left_anywhere() {
+    let closed = Connection { closed_ns: Some(99_000), ..connection() };
+    let text = "10us 1-2 +100 | 12us 3-8 50..100";
+    assert_snapshot!(balance(&testing::analyze_of(closed, text)),
+        @"send_queue 0/0/0 | tcp_output 50/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 50/0/0");
+}
+
+#[test]
+fn records_without_a_connection_are_analysed_and_noted() {
+    let mut analyzer = Analyzer::new();
+    analyzer.push(&testing::records("10us 1-8 +100"));
+    let analysis = analyzer.finish(TraceFacts::default());
+    assert_eq!(analysis.connections[0].flows[0].bytes, 100);
+    assert_eq!(analysis.facts.notes, ["connections with records but no description: 1"]);
+}
