@@ -11,6 +11,7 @@ use sockscope_record::{Direction, Point, Protocol, Side, marks, tcp_flags};
 
 use super::scene::{Scene, end_of};
 use super::units::grouped;
+use crate::number::count;
 
 /// Segments shown when the figure picks the part to show.
 const PICKED_ARROWS: usize = 14;
@@ -73,13 +74,11 @@ impl Ladder {
         let is_asked = scene.options.from_ns.is_some() || scene.options.to_ns.is_some();
         let total = departures(scene).count();
         let mut notes = Vec::new();
+        let gap = if is_asked || total <= PICKED_ARROWS { None } else { longest_gap(scene) };
         let (first, limit) = if is_asked {
-            (
-                departures(scene).take_while(|(_, pass)| pass.at_ns < scene.from_ns).count(),
-                ARROWS_MAX,
-            )
+            let before = departures(scene).take_while(|(_, pass)| pass.at_ns < scene.from_ns);
+            (before.count(), ARROWS_MAX)
         } else {
-            let gap = longest_gap(scene).filter(|_| total > PICKED_ARROWS);
             (gap.map_or(0, |gap| gap.index.saturating_sub(PICKED_ARROWS / 2)), PICKED_ARROWS)
         };
         let picked: Vec<(Direction, &Pass)> = departures(scene)
@@ -87,16 +86,15 @@ impl Ladder {
             .take_while(|(_, pass)| pass.at_ns <= scene.to_ns)
             .take(limit)
             .collect();
-        let shown_words =
-            format!("{} of {} segments shown", picked.len(), grouped(&total.to_string()));
-        match longest_gap(scene) {
-            Some(_) if !is_asked && total > picked.len() => {
-                notes.push(format!("{shown_words}, around the longest wait"));
-            }
-            _ if picked.len() < total => notes.push(shown_words),
-            _ => {}
+        if picked.len() < total {
+            let (shown, all) = (picked.len(), count(total as u64));
+            let why = if gap.is_some() { ", around the longest wait" } else { "" };
+            notes.push(format!("{shown} of {all} segments shown{why}"));
         }
-        let before = departures(scene).nth(first.wrapping_sub(1)).map(|(_, pass)| pass.at_ns);
+        let before = first
+            .checked_sub(1)
+            .and_then(|last| departures(scene).nth(last))
+            .map(|(_, pass)| pass.at_ns);
         let after = departures(scene).nth(first + picked.len()).map(|(_, pass)| pass.at_ns);
         let arrows = arrows(scene, &picked);
         let acts = acts(scene, before, after, limit * 2);
@@ -162,7 +160,6 @@ fn longest_gap(scene: &Scene<'_>) -> Option<Gap> {
             let ns = pass.at_ns.saturating_sub(before_ns);
             if longest.is_none_or(|gap| ns > gap.ns) {
                 let middle_ns = before_ns + ns / 2;
-                // Both are brought up to date, whatever the first one says.
                 if pending.iter_mut().any(|flow| flow.is_pending(middle_ns)) {
                     longest = Some(Gap { index: count, ns });
                 }

@@ -19,6 +19,8 @@ const PANEL_TITLE_PX: f64 = 24.0;
 /// Room under the lowest panel for tick numbers and the axis' name.
 const X_AXIS_PX: f64 = 42.0;
 const NOTE_ROW_PX: f64 = 15.0;
+/// First and last event stand this far from the edges of their panel, so that they are seen.
+const TIME_INSET_PX: f64 = 6.0;
 /// Notes get so many rows at most.
 const NOTE_ROWS: usize = 2;
 
@@ -352,7 +354,7 @@ pub(super) fn time_axis(scene: &Scene<'_>, area: Rect) -> Axis {
         "time",
         Quantity::Time,
         (scene.since_zero(scene.from_ns), scene.since_zero(scene.to_ns)),
-        (area.x, area.right()),
+        (area.x + TIME_INSET_PX, area.right() - TIME_INSET_PX),
         ticks,
     )
 }

@@ -59,7 +59,14 @@ fn is_dense(steps: &[Step], panel: &Panel) -> bool {
 fn columns_of(scene: &Scene<'_>, panel: &Panel, steps: &[Step]) -> Vec<Column> {
     let points =
         steps.iter().map(|step| (panel.x.scale.px(scene.since_zero(step.at_ns)), step.value));
-    step_envelope(points, panel.area.x, panel.area.width)
+    // Nothing is known after the time shown.
+    let end = std::iter::once((end_px(panel), None));
+    step_envelope(points.chain(end), panel.area.x, panel.area.width)
+}
+
+/// Where the time shown ends.
+fn end_px(panel: &Panel) -> f64 {
+    panel.x.scale.px(panel.x.scale.high())
 }
 
 /// Columns without a gap between them.
@@ -74,7 +81,7 @@ fn area_path(panel: &Panel, columns: &[Column]) -> Path {
         path.move_to((run[0].x_px - 0.5, zero_y));
         for column in run {
             path.down_to(panel.y.scale.px(column.max));
-            path.across_to((column.x_px + 0.5).min(panel.area.right()));
+            path.across_to((column.x_px + 0.5).min(end_px(panel)));
         }
         path.down_to(zero_y);
         path.close();
@@ -124,7 +131,7 @@ fn unknown_spans(scene: &Scene<'_>, panel: &Panel, steps: &[Step]) -> Vec<(f64, 
     let px = |at_ns: u64| panel.x.scale.px(scene.since_zero(at_ns));
     let unknown = steps.iter().enumerate().filter(|(_, step)| step.value.is_none());
     let spans = unknown.map(|(index, step)| {
-        let to = steps.get(index + 1).map_or(panel.area.right(), |next| px(next.at_ns));
+        let to = steps.get(index + 1).map_or(end_px(panel), |next| px(next.at_ns));
         (px(step.at_ns), to)
     });
     joined(spans)
@@ -158,7 +165,7 @@ fn exact_path(scene: &Scene<'_>, panel: &Panel, steps: &[Step]) -> Path {
         is_known = step.value.is_some();
     }
     if is_known {
-        path.across_to(panel.area.right());
+        path.across_to(end_px(panel));
     }
     path
 }

@@ -39,12 +39,6 @@ pub(super) struct Svg {
 }
 
 impl Svg {
-    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        let mut path = Path::default();
-        path.segment(from, to);
-        self.path(class, &path);
-    }
-
     pub(super) fn rect(&mut self, class: &str, rect: Rect) {
         let [x, y, width, height] = [rect.x, rect.y, rect.width, rect.height].map(px);
         self.element(&format!(
@@ -152,10 +146,6 @@ impl Path {
     pub(super) fn bar(&mut self, x: f64, from_y: f64, to_y: f64) {
         self.move_to((x, from_y));
         self.down_to(to_y);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.data.is_empty()
     }
 
     fn put(&mut self, step: std::fmt::Arguments<'_>) {
