@@ -10,7 +10,11 @@ use super::{Tally, words};
 use crate::{Finding, FindingId};
 
 /// Any machine makes a thread wait now and then.
-const COUNT_MIN: u64 = 3;
+const COUNT_MIN: u64 = 5;
+
+/// A flow that is mostly idle has little busy time, of which a few stray waits would be a large share:
+/// they must matter for its whole time too.
+const WHOLE_PERCENT_MIN: u128 = 2;
 
 /// Less than a fifth of the busy time is what sharing a machine costs.
 const SHARE_PERCENT_MIN: u64 = 20;
@@ -26,7 +30,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         tally.lost_ns += runnable_ns;
         note(&mut tally, wait, runnable_ns);
     }
-    if tally.count < COUNT_MIN || !facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN) {
+    let whole_ns = facts.view.end_ns.saturating_sub(facts.view.start_ns);
+    let is_felt = u128::from(tally.lost_ns) * 100 >= u128::from(whole_ns) * WHOLE_PERCENT_MIN;
+    let is_share = facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN);
+    if tally.count < COUNT_MIN || !is_felt || !is_share {
         return None;
     }
     let receiver = facts.who(facts.receiver());
@@ -90,6 +97,12 @@ mod tests {
     fn waits_that_are_a_small_part_of_the_time_are_silent() {
         let ledger = "0ms receive_queue.wakeup | 80ms wire | 1s end";
         assert_snapshot!(found(&requests("runq=3900us"), ledger), @"");
+    }
+
+    #[test]
+    fn a_few_stray_waits_of_a_mostly_idle_flow_are_silent() {
+        let text = format!("{} | 9s 1 +1", requests("runq=3900us"));
+        assert_snapshot!(found(&text, LEDGER), @"");
     }
 
     #[test]

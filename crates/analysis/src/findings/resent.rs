@@ -43,6 +43,10 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     let mut all: Vec<Resent> = Vec::new();
     for event in events {
         let class = RetransmitClass::from_code(event.code);
+        if class == RetransmitClass::Spurious && event.len == 0 {
+            reported_duplicate(&mut all, event.extra.max(1));
+            continue;
+        }
         let one = match class {
             RetransmitClass::Handshake => handshake(view, event.at_ns),
             _ => data(view, event.at_ns, event.offset, event.len, class),
@@ -60,6 +64,16 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
         all.push(Resent { before_ns, ..one });
     }
     all
+}
+
+/// The peer reported `count` ranges as received twice (D-SACK, RFC 2883), without saying to which
+/// retransmissions that belongs: the latest ones are the likely ones.
+fn reported_duplicate(all: &mut [Resent], count: u32) {
+    let needed = all.iter_mut().rev().filter(|one| one.was_needed && one.len > 0);
+    for one in needed.take(count as usize) {
+        one.class = RetransmitClass::Spurious;
+        one.was_needed = false;
+    }
 }
 
 fn handshake(view: &FlowView<'_>, at_ns: u64) -> Resent {

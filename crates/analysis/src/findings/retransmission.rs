@@ -17,13 +17,20 @@ const SPURIOUS_MIN: usize = 10;
 /// And they matter from one in a hundred segments on.
 const SPURIOUS_SHARE_DIVISOR: usize = 100;
 
+/// A few losses that were repaired within this in all (a round trip of a local network) are how TCP
+/// works.
+const REPAIR_NS_MIN: u64 = 1_000_000;
+const REPAIRED_MIN: u64 = 10;
+
 /// `is_queue_limited`: packets dropped by the interface queue are reported there.
 pub(super) fn find(facts: &FlowFacts<'_>, is_queue_limited: bool) -> Option<Finding> {
     let mut all = resent(facts.view);
     all.retain(|one| !(is_queue_limited && one.was_dropped_by_interface));
     let (needed, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.was_needed);
-    if !needed.is_empty() {
-        return Some(of_losses(facts, &needed));
+    let losses = of_losses(facts, &needed);
+    if losses.count >= REPAIRED_MIN || losses.lost_ns >= REPAIR_NS_MIN || needed.iter().any(is_slow)
+    {
+        return Some(losses);
     }
     let spurious: Vec<_> =
         rest.into_iter().filter(|one| one.class == RetransmitClass::Spurious).collect();
@@ -32,6 +39,11 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_queue_limited: bool) -> Option<Find
         && spurious.len() * SPURIOUS_SHARE_DIVISOR >= segments
         && !is_queue_limited;
     is_many.then(|| of_spurious(facts, &spurious))
+}
+
+/// Repaired by a timer, which never takes less than many round trips.
+fn is_slow(one: &Resent) -> bool {
+    matches!(one.class, RetransmitClass::Timeout | RetransmitClass::Handshake)
 }
 
 fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
@@ -185,6 +197,19 @@ mod tests {
         let text = repeat(20, "1ms", |at| format!("{at} 1-7 +10 | {at} 8 +10"));
         let again = repeat(12, "2ms", |at| format!("{at} retransmit 0..10 code=4"));
         assert_snapshot!(found(&format!("{text} | {again}"), WIRE), @"retransmission @client 12x 0 ns: 12 ranges of the client were sent again needlessly: the originals arrived.");
+    }
+
+    #[test]
+    fn one_loss_repaired_within_a_fraction_of_a_millisecond_is_silent() {
+        let text = "1ms 1-6 +1000 | 1010us 1-8 1000..2000 | 1200us retransmit 0..1000 code=2 | 1210us 7-8 0..1000";
+        assert_snapshot!(found(text, WIRE), @"");
+    }
+
+    #[test]
+    fn a_timeout_that_the_peer_reports_as_duplicate_was_not_needed() {
+        // Only the sender's host is seen; the report comes with an acknowledgment, without a range.
+        let text = "1ms 1-4 +1000 | 202ms retransmit 0..1000 code=1 | 203ms retransmit at=1000 code=4 extra=1";
+        assert_snapshot!(found(text, WIRE), @"");
     }
 
     #[test]

@@ -17,6 +17,13 @@ pub(super) struct Write {
     pub len: u32,
 }
 
+impl Write {
+    /// Position after its last byte.
+    pub(super) fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::from(self.len))
+    }
+}
+
 /// The writes of a flow, by start: its `WriteCall` records, or where there are none its point 1.
 /// Calls that took nothing are left out.
 pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
@@ -25,8 +32,12 @@ pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
     for event in &flow.events {
         match event.kind {
             Kind::WriteCall => {
-                open_by_thread.insert(event.thread, writes.len());
-                writes.push(started(event));
+                let open = open_by_thread.get(&event.thread).map(|&index| &writes[index]);
+                // A call that waited for room may be announced again with what is left of it.
+                if open.is_none_or(|write: &Write| write.end() != event.end()) {
+                    open_by_thread.insert(event.thread, writes.len());
+                    writes.push(started(event));
+                }
             }
             Kind::WriteReturn => {
                 if let Some(index) = open_by_thread.remove(&event.thread) {
@@ -90,7 +101,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn end(&self) -> u64 {
-        self.writes.last().map_or(0, |write| write.offset.saturating_add(u64::from(write.len)))
+        self.writes.last().map_or(0, Write::end)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -129,6 +140,12 @@ mod tests {
         let text = "1 write +10 thread=7 | 2 1 +4 | 3 1 +6 | 4 write-return len=10 thread=7
                     5 write at=10 len=9 thread=7 | 6 write-return len=0 code=11 thread=7";
         assert_eq!(sizes(text), [vec![10]]);
+    }
+
+    #[test]
+    fn a_call_announced_again_with_what_is_left_is_one_call() {
+        let text = "1 write +100 thread=7 | 2 write 60..100 thread=7 | 3 write-return at=0 len=100 thread=7";
+        assert_eq!(sizes(text), [vec![100]]);
     }
 
     #[test]
