@@ -32,6 +32,8 @@ pub(super) struct FlowState {
     pub(super) window_shift: u8,
     /// Bytes known to have been written.
     pub(super) written: Option<u64>,
+    /// End and thread of the write call that the last chunk belonged to.
+    pub(super) call: Option<(u64, u32)>,
     /// A chunk about to be taken from the writer.
     pub(super) writing: Option<Writing>,
     /// Segments in a queueing discipline.
@@ -115,6 +117,7 @@ impl FlowState {
             end: None,
             window_shift: 0,
             written: None,
+            call: None,
             writing: None,
             queued: VecDeque::new(),
             ready: None,

@@ -37,8 +37,9 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: 
 fn write(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(from) = flow.position(hit.raw.seq) else { return };
     let to = from + u64::from(hit.raw.len);
-    let is_same_call =
-        flow.writing.is_some_and(|writing| writing.to == to && writing.thread == hit.raw.thread);
+    let call = Some((to, hit.raw.thread));
+    let is_same_call = flow.call == call;
+    flow.call = call;
     flow.flush_write(from, hit.out);
     if flow.written.is_none_or(|written| written < from) {
         // Joined on the way, or a record was lost: what is missing stays missing.
