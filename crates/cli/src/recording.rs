@@ -262,7 +262,7 @@ fn describe(pick: &Pick, has_command: bool) -> String {
 
 /// Inode number and depth of a control group that somebody else made.
 fn existing_group(path: &PathBuf) -> Result<(u64, u32), Failure> {
-    let root = sockscope_probe::Cgroup::hierarchy()?;
+    let root = Cgroup::hierarchy()?;
     let full = fs::canonicalize(path)
         .map_err(|error| Failure::file("cannot use --cgroup", path, &error))?;
     let Ok(below) = full.strip_prefix(&root) else {

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Iter, Link, Object, OpenObject, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, Object, OpenObject, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
 
 use crate::cgroup;
 use crate::error::Error;
@@ -169,12 +169,11 @@ impl Programs {
     /// What to add to the scheduler's clock to get `CLOCK_MONOTONIC`, from one reading: too large
     /// by the time since this thread got its CPU.
     pub(crate) fn scheduler_offset_ns(&self) -> Option<i64> {
-        let mut reading = [0u8; 16];
-        let input = ProgramInput { context_in: Some(&mut reading), ..ProgramInput::default() };
-        let mut out = [0u8; 16];
-        let input = ProgramInput { context_out: Some(&mut out), ..input };
-        self.skel.progs.calibrate.test_run(input).ok()?;
-        let number = |from: usize| out.get(from..from + 8)?.try_into().ok().map(u64::from_ne_bytes);
+        let reading = self.run_with(&self.skel.progs.calibrate, [0; 16])?;
+        let number = |from: usize| {
+            let bytes = reading.get(from..from + 8)?.try_into().ok();
+            bytes.map(u64::from_ne_bytes)
+        };
         let (now, arrival) = (number(0)?, number(8)?);
         (arrival > 0).then(|| now.cast_signed().wrapping_sub(arrival.cast_signed()))
     }
@@ -186,16 +185,15 @@ impl Programs {
         for (to, value) in burst.chunks_exact_mut(4).zip([records, flow, seq, 0]) {
             to.copy_from_slice(&value.to_ne_bytes());
         }
-        let mut out = [0u8; 16];
-        let input = ProgramInput {
-            context_in: Some(&mut burst),
-            context_out: Some(&mut out),
-            ..ProgramInput::default()
-        };
-        match self.skel.progs.produce.test_run(input) {
-            Ok(_) => u32::from_ne_bytes([out[12], out[13], out[14], out[15]]),
-            Err(_) => 0,
-        }
+        let done = self.run_with(&self.skel.progs.produce, burst);
+        done.map_or(0, |burst| u32::from_ne_bytes([burst[12], burst[13], burst[14], burst[15]]))
+    }
+
+    /// Runs a program once with this context, which the kernel hands back as the program left it.
+    fn run_with(&self, program: &ProgramMut<'_>, mut context: [u8; 16]) -> Option<[u8; 16]> {
+        let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
+        program.test_run(input).ok()?;
+        Some(context)
     }
 
     /// Hits and run time of each program, by name; the time stands still while the kernel's
