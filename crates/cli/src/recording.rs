@@ -68,10 +68,10 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
     };
     let (summary, _) = job.record()?;
     eprintln!(
-        "sockscope: {} records, {} lost, in {1}; see them: sockscope report {2}",
+        "sockscope: {} records, {} lost, in {dir}; see them: sockscope report {dir}",
         summary.records,
         summary.lost.total(),
-        record.output.display(),
+        dir = record.output.display(),
     );
     Ok(())
 }
