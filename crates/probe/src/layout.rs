@@ -5,6 +5,7 @@
     unused_qualifications,
     non_camel_case_types,
     clippy::all,
+    clippy::pedantic,
     clippy::undocumented_unsafe_blocks,
     clippy::semicolon_if_nothing_returned,
     clippy::uninlined_format_args,

@@ -34,6 +34,8 @@ pub(super) struct FlowState {
     pub(super) written: Option<u64>,
     /// End and thread of the write call that the last chunk belonged to.
     pub(super) call: Option<(u64, u32)>,
+    /// Position of the end of what was written, once the socket's closing told it.
+    pub(super) last_written: Option<u64>,
     /// A chunk about to be taken from the writer.
     pub(super) writing: Option<Writing>,
     /// Segments in a queueing discipline.
@@ -118,6 +120,7 @@ impl FlowState {
             window_shift: 0,
             written: None,
             call: None,
+            last_written: None,
             writing: None,
             queued: VecDeque::new(),
             ready: None,
@@ -167,6 +170,15 @@ impl FlowState {
         }
         writing.from = writing.from.max(to);
         self.writing = (writing.from < writing.to).then_some(writing);
+    }
+
+    /// At the end: the pending chunk was taken as far as the closing socket said. Without its word
+    /// nobody knows, and a call that found no room took nothing.
+    pub(super) fn settle_write(&mut self, out: &mut Vec<Record>) {
+        if let Some(last) = self.last_written {
+            self.flush_write(last, out);
+        }
+        self.writing = None;
     }
 
     /// The segment left the queueing discipline; false when it had not been in one.

@@ -12,6 +12,8 @@ const AF_INET6: u8 = 10;
 const IPPROTO_UDP: u8 = 17;
 const TCP_ESTABLISHED: u8 = 1;
 const TCP_CLOSE: u8 = 7;
+/// FIN_WAIT1, LAST_ACK and CLOSE: from there on no byte enters the send queue.
+const ENDS_WRITING: [u8; 3] = [4, 9, TCP_CLOSE];
 /// Sockets whose options are remembered until their connection opens, at most.
 const OPTIONS_MAX: usize = 65_536;
 
@@ -75,6 +77,10 @@ impl Decoder {
             state.flows[local].congestion.mss = u32::from(event.mss);
             state.sockets[local] = event.socket;
             state.info.both_ends_here = !state.sockets.contains(&0);
+        }
+        if ENDS_WRITING.contains(&event.new_state) && state.flows[local].last_written.is_none() {
+            let flow = &mut state.flows[local];
+            flow.last_written = flow.positions.map(|positions| positions.peek(event.snd_seq));
         }
         if event.new_state == TCP_CLOSE {
             state.info.closed_ns = Some(event.at_ns);

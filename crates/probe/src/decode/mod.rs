@@ -78,7 +78,7 @@ impl Decoder {
     pub(crate) fn finish(&mut self) {
         for state in self.connections.iter_mut().flatten() {
             for flow in &mut state.flows {
-                flow.flush_write(u64::MAX, &mut self.out);
+                flow.settle_write(&mut self.out);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Decoder {
             if let Some(slot) = self.connections.get_mut(id as usize) {
                 if let Some(state) = slot {
                     for flow in &mut state.flows {
-                        flow.flush_write(u64::MAX, &mut self.out);
+                        flow.settle_write(&mut self.out);
                     }
                 }
                 *slot = None;
