@@ -124,11 +124,11 @@ pub const HOOKS: &[HookEntry] = &[
     },
     HookEntry {
         program: "point8_udp",
-        hook: "tp_btf/skb_copy_datagram_iovec",
+        hook: "tp_btf/sock_recv_length",
         points: &[ReceiveDequeue],
-        observes: "datagrams are copied to the reader",
+        observes: "datagrams were copied to the reader",
         when: When::Datagrams,
-        since: "5.5",
+        since: "6.3",
         without: "point 8 of UDP",
     },
     HookEntry {

@@ -6,7 +6,9 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Iter, Link, Object, OpenObject, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{
+    Iter, Link, Object, OpenObject, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder,
+};
 
 use crate::cgroup;
 use crate::error::Error;

@@ -33,6 +33,7 @@ enum { false = 0, true = 1 };
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86DD
 #define IFF_LOOPBACK 0x8
+#define MSG_PEEK 2
 
 /* include/net/tcp_states.h */
 #define TCP_ESTABLISHED 1
@@ -54,6 +55,7 @@ enum { false = 0, true = 1 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
 };

@@ -41,7 +41,7 @@ struct raw_record {
 	__u32 flow;	/* 2 * connection + direction */
 	__u32 seq;	/* TCP sequence number, of the first byte or as the kind says */
 	__u32 len;	/* bytes of payload */
-	__u32 ack;	/* acknowledgment number of the header */
+	__u32 ack;	/* acknowledgment number of the header; UDP READY, COPY: number of the socket */
 	__u32 window;	/* window field of the header, not scaled */
 	__u32 thread;	/* task id; 0 in interrupt context */
 	__u8 kind;

@@ -173,6 +173,24 @@ static __always_inline bool is_waited_for(const struct sock *sk)
 	return (void *)KERNEL_CAST(eventpoll, ep)->wq.head.next != head;
 }
 
+/* The number of a datagram socket that gets logged data, for the reads that follow. */
+static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow)
+{
+	struct udp_socket fresh = {};
+	struct udp_socket *known;
+	__u64 address = (__u64)sk;
+
+	known = bpf_map_lookup_elem(&udp_sockets, &address);
+	if (known) {
+		known->flow = flow;
+		return known->number;
+	}
+	fresh.flow = flow;
+	fresh.number = __sync_fetch_and_add(&last_udp_socket, 1) + 1;
+	bpf_map_update_elem(&udp_sockets, &address, &fresh, BPF_ANY);
+	return fresh.number;
+}
+
 /* Data is in the receive queue, up to rcv_nxt; the reader is woken right after this. */
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(point7, const struct sock *sk)
@@ -184,7 +202,7 @@ int BPF_PROG(point7, const struct sock *sk)
 	struct tuple t;
 	struct key k;
 	__u64 now, stamp;
-	__u32 flow, seq = 0, len = 0;
+	__u32 flow, seq = 0, len = 0, socket = 0;
 
 	if (protocol == IPPROTO_TCP) {
 		if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
@@ -205,6 +223,7 @@ int BPF_PROG(point7, const struct sock *sk)
 		flow = list->udp_flow;
 		len = list->udp_len;
 		list->udp_flow = 0;
+		socket = number_udp_socket(sk, flow);
 	} else {
 		return 0;
 	}
@@ -216,6 +235,8 @@ int BPF_PROG(point7, const struct sock *sk)
 	r->flow = flow;
 	r->seq = seq;
 	r->len = len;
+	r->ack = socket;
+	r->window = 0;
 	r->thread = 0;
 	r->kind = RAW_READY;
 	r->code = 0;
@@ -276,46 +297,43 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	return 0;
 }
 
-/* A datagram is copied to the reader. Attached only while datagrams are logged. */
-SEC("tp_btf/skb_copy_datagram_iovec")
-int BPF_PROG(point8_udp, struct sk_buff *skb, int len)
+/*
+ * A receive call on a datagram socket returned. Of the sender it shows nothing: the recorder
+ * follows the socket's queue, first in, first out. Attached only while datagrams are logged.
+ */
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(point8_udp, struct sock *sk, int ret, int flags)
 {
-	unsigned char *network = skb->head + skb->network_header;
-	struct task_struct *task = bpf_get_current_task_btf();
+	struct udp_socket *known;
 	struct record_list *list;
-	struct flow_slot *slot;
 	struct raw_record *r;
-	struct packet p = {};
-	struct key k;
-	__u64 now, stamp;
-	__u32 direction;
+	__u64 now, stamp, address = (__u64)sk;
 
-	if (!parse(skb, network, 0, task->nsproxy->net_ns->ns.inum, &p) ||
-	    p.protocol != IPPROTO_UDP)
+	if (sk->sk_protocol != IPPROTO_UDP || ret < 0 || (flags & MSG_PEEK))
 		return 0;
-	make_key(&p.tuple, &k);
-	slot = find(&k);
-	if (!slot)
+	known = bpf_map_lookup_elem(&udp_sockets, &address);
+	if (!known)
 		return 0;
 	now = bpf_ktime_get_ns();
 	list = this_list();
 	if (!list)
 		return 0;
-	direction = direction_of(slot, &k);
 	r = reserve(list, RAW_COPY, &stamp);
 	if (!r)
 		return 0;
 	r->at_ns = now;
-	r->flow = slot->connection * 2 + direction;
+	r->flow = known->flow;
 	r->seq = 0;
-	r->len = p.len;
+	r->len = ret;
+	r->ack = known->number;
+	r->window = 0;
 	r->kind = RAW_COPY;
 	r->code = r->tcp_flags = 0;
 	r->marks = RAW_MARK_UDP;
 	describe_reader(r);
 	list->last_ns = now;
-	if (slot->reader[direction & 1] != r->thread)
-		note_thread(&slot->reader[direction & 1], r->flow ^ 1, r->thread);
+	if (known->reader != r->thread)
+		note_thread(&known->reader, r->flow ^ 1, r->thread);
 	commit(r, stamp);
 	return 0;
 }

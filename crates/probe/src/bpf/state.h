@@ -54,6 +54,7 @@ __u32 last_connection = 0;
 __u64 flow_table_full = 0;
 __u64 events_lost = 0;
 __u64 udp_seen = 0;
+__u32 last_udp_socket = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -89,5 +90,18 @@ struct {
 	__type(key, __u64);
 	__type(value, __u8);
 } listeners SEC(".maps");
+
+/* Datagram sockets that got logged data, by address. */
+struct udp_socket {
+	__u32 flow; /* of the last datagram */
+	__u32 reader;
+	__u32 number;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct udp_socket);
+} udp_sockets SEC(".maps");
 
 #endif

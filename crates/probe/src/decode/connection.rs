@@ -44,6 +44,8 @@ pub(super) struct FlowState {
     pub(super) ready: Option<u64>,
     /// The furthest acknowledgment that the receiver made, and when: proof of having received.
     pub(super) acknowledged: (u64, u64),
+    /// First byte that the sender has no acknowledgment of.
+    pub(super) unacknowledged: u64,
     /// When the last data that a thread waited for arrived; 0 when none did since it last read.
     pub(super) woken_ns: u64,
     /// Bytes that the reader has had.
@@ -87,7 +89,8 @@ pub(super) struct Congestion {
     pub(super) cwnd: u32,
     pub(super) ssthresh: u32,
     pub(super) ca_state: u8,
-    pub(super) send_window: u32,
+    /// Position up to which the peer lets the sender send.
+    pub(super) window_edge: u64,
     pub(super) mss: u32,
     pub(super) duplicates: u32,
     pub(super) buffers: u64,
@@ -125,6 +128,7 @@ impl FlowState {
             queued: VecDeque::new(),
             ready: None,
             acknowledged: (0, 0),
+            unacknowledged: 0,
             woken_ns: 0,
             copied: None,
             reader: Reader::default(),
@@ -228,10 +232,15 @@ impl Datagrams {
         list.pop_front()
     }
 
-    /// Removes the newest datagram of this length, latest gap first: the one just dropped. Also
-    /// says after which point.
+    /// The oldest datagram in the gap.
+    pub(super) fn next(&mut self, gap: usize) -> Option<Datagram> {
+        self.between[gap].pop_front()
+    }
+
+    /// Removes the newest datagram of this length from where a drop is most likely: before the
+    /// socket, then further up, and last the receive queue itself. Also says after which point.
     pub(super) fn remove(&mut self, len: u32) -> Option<(Datagram, u8)> {
-        for gap in (0..self.between.len()).rev() {
+        for gap in [3, 2, 1, 0, 4] {
             let list = &mut self.between[gap];
             if let Some(index) = list.iter().rposition(|datagram| datagram.len == len) {
                 return list.remove(index).map(|datagram| (datagram, gap as u8 + 3));

@@ -63,10 +63,11 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) {
             }
         }
         raw::RAW_COPY => {
-            let received = known.take(RECEIVED, len);
+            // A read may ask for less than the datagram holds.
+            let received = known.take(RECEIVED, len).or_else(|| known.next(RECEIVED));
             let datagram = received.or_else(|| {
                 // Queued together with another one, whose announcement stood for both.
-                let datagram = known.take(SOCKET, len)?;
+                let datagram = known.take(SOCKET, len).or_else(|| known.next(SOCKET))?;
                 hit.passed(Kind::ReceiveEnqueue, datagram, marks::DERIVED);
                 Some(datagram)
             });

@@ -127,6 +127,9 @@ impl Decoder {
             return;
         }
         known.push(process);
+        if known.iter().any(|seen| seen.side != side) {
+            state.info.both_ends_here = true;
+        }
         let at = state.info.id.0;
         self.changed.insert(at);
     }

@@ -12,7 +12,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record};
 
@@ -22,12 +22,17 @@ use connection::{ConnectionState, FlowState};
 /// Keeps a closed connection this long, for records that are still on their way.
 const LINGER_NS: u64 = 5_000_000_000;
 
+/// Datagrams remembered for one socket, at most.
+const SOCKET_MAX: usize = 65_536;
+
 /// Turns raw records and events into [`Record`]s and [`Connection`]s.
 #[derive(Default)]
 pub(crate) struct Decoder {
     connections: Vec<Option<Box<ConnectionState>>>,
     options: HashMap<u64, Vec<event::OptionSet>>,
-    closed: std::collections::VecDeque<(u64, u32)>,
+    /// Flows of the datagrams that wait in each socket, in order of arrival.
+    sockets: HashMap<u32, VecDeque<u32>>,
+    closed: VecDeque<(u64, u32)>,
     changed: BTreeSet<u32>,
     out: Vec<Record>,
     /// What to add to the scheduler's clock to get the trace's; `None` until calibrated.
@@ -60,6 +65,13 @@ impl Decoder {
     /// One hit of a probe.
     pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
         let offset = self.scheduler_offset_ns;
+        let read;
+        let raw = if raw.marks & raw::MARK_UDP != 0 {
+            read = self.follow_socket(raw);
+            &read
+        } else {
+            raw
+        };
         let slot = self.connections.get_mut((raw.flow / 2) as usize).and_then(Option::as_mut);
         let Some(state) = slot else {
             self.unknown += 1;
@@ -72,6 +84,26 @@ impl Decoder {
         } else {
             segment::decode(&mut hit, state, direction);
         }
+    }
+
+    /// A read from a datagram socket shows no sender: it takes what came first.
+    fn follow_socket(&mut self, raw: &RawRecord) -> RawRecord {
+        let socket = raw.ack;
+        let flow = match raw.kind {
+            raw::RAW_READY => {
+                let waiting = self.sockets.entry(socket).or_default();
+                if waiting.len() < SOCKET_MAX {
+                    waiting.push_back(raw.flow);
+                }
+                raw.flow
+            }
+            raw::RAW_COPY => {
+                let waiting = self.sockets.get_mut(&socket);
+                waiting.and_then(VecDeque::pop_front).unwrap_or(raw.flow)
+            }
+            _ => raw.flow,
+        };
+        RawRecord { flow, ..*raw }
     }
 
     /// Ends the recording: what was still held back becomes records.

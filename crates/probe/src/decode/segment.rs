@@ -6,7 +6,7 @@ use super::Hit;
 use super::connection::{ConnectionState, FlowState, Writing, segment_marks};
 use crate::layout::constants as raw;
 
-/// A change of the send window by less than an eighth is not recorded.
+/// A move of the send window's edge by less than an eighth of the window is not recorded.
 const WINDOW_CHANGE_SHIFT: u32 = 3;
 
 pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: usize) {
@@ -93,10 +93,14 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
         }
         _ => transmitted(hit, flow, passed),
     }
-    if let (Some(position), true) = (acknowledged, is_outgoing(hit.raw.kind))
-        && position > reverse.acknowledged.0
-    {
-        reverse.acknowledged = (position, hit.raw.at_ns);
+    if let Some(position) = acknowledged {
+        if is_outgoing(hit.raw.kind) {
+            if position > reverse.acknowledged.0 {
+                reverse.acknowledged = (position, hit.raw.at_ns);
+            }
+        } else if hit.raw.kind == raw::RAW_RECEIVE {
+            reverse.unacknowledged = reverse.unacknowledged.max(position);
+        }
     }
 }
 
@@ -139,7 +143,7 @@ fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
     let known = &mut flow.congestion;
     if known.cwnd != cwnd {
         known.cwnd = cwnd;
-        let state = hit.record(Kind::TcpState, passed.offset, in_flight);
+        let state = hit.record(Kind::TcpState, flow.unacknowledged, in_flight);
         hit.out.push(Record {
             detail: u64::from(known.ssthresh) << 32 | u64::from(cwnd),
             extra: srtt_us,
@@ -147,9 +151,10 @@ fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
             ..state
         });
     }
-    if known.send_window.abs_diff(send_window) > known.send_window >> WINDOW_CHANGE_SHIFT {
-        known.send_window = send_window;
-        let window = hit.record(Kind::SendWindow, passed.offset, 0);
+    let edge = flow.unacknowledged + u64::from(send_window);
+    if known.window_edge.abs_diff(edge) > u64::from(send_window >> WINDOW_CHANGE_SHIFT) {
+        known.window_edge = edge;
+        let window = hit.record(Kind::SendWindow, flow.unacknowledged, 0);
         hit.out.push(Record { detail: u64::from(send_window), extra: known.mss, ..window });
     }
 }
