@@ -98,6 +98,7 @@ fn write_hooks<'a>(
                 format!("MISSING: {}; without it: {}", report.problem, report.entry.without)
             }
             (true, When::Always | When::Control) => "used".to_owned(),
+            (true, When::Devices) => "used while there are veth or tun devices".to_owned(),
             (true, When::Datagrams) => "used while datagrams are logged".to_owned(),
             (true, When::Calls) => "used with --calls".to_owned(),
             (true, When::InBand) => "used with --in-band".to_owned(),

@@ -12,6 +12,9 @@ pub enum When {
     Always,
     /// While datagrams are logged.
     Datagrams,
+    /// While packets may take another device than loopback, whose transmit function itself puts
+    /// them into the input queue.
+    Devices,
     /// When returns of calls were asked for (`--calls`).
     Calls,
     /// On the root control group, while recording: sockets that ask themselves.
@@ -81,10 +84,10 @@ pub const HOOKS: &[HookEntry] = &[
         program: "point5_rx",
         hook: "tp_btf/netif_rx",
         points: &[InputEnqueue],
-        observes: "packets enter the input queue (loopback, veth)",
-        when: When::Always,
+        observes: "packets enter the input queue (veth, tun; on loopback that is point 4)",
+        when: When::Devices,
         since: "5.5",
-        without: "point 5 on loopback and veth",
+        without: "point 5 on veth and tun: taken from point 6",
     },
     HookEntry {
         program: "point5_gro",

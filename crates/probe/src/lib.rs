@@ -8,6 +8,8 @@
 // Maps, mmap and system calls; every block says why it is sound.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "bench")]
+pub mod bench;
 mod cgroup;
 mod decode;
 mod doctor;
@@ -16,6 +18,7 @@ mod hooks;
 mod layout;
 mod lists;
 mod pick;
+mod places;
 mod programs;
 mod recorder;
 mod rights;

@@ -99,6 +99,11 @@ impl Programs {
         Ok(())
     }
 
+    /// Whether a program of this class is attached.
+    pub(crate) fn is_attached(&self, when: When) -> bool {
+        HOOKS.iter().any(|entry| entry.when == when && self.links.contains_key(entry.program))
+    }
+
     /// Detaches every program of this class.
     pub(crate) fn detach(&mut self, when: When) {
         for entry in HOOKS.iter().filter(|entry| entry.when == when) {
@@ -152,6 +157,7 @@ impl Programs {
             events_lost: bss.events_lost,
             flow_table_full: bss.flow_table_full,
             datagrams: bss.udp_seen > 0,
+            devices: bss.devices_seen > 0,
         })
     }
 
@@ -182,6 +188,7 @@ impl Programs {
 
     /// Appends `records` records of `flow` to this CPU's list, from sequence number `seq` on, and
     /// says how many fitted: the load of the benchmark.
+    #[cfg(feature = "bench")]
     pub(crate) fn produce(&self, records: u32, flow: u32, seq: u32) -> u32 {
         let mut burst = [0u8; 16];
         for (to, value) in burst.chunks_exact_mut(4).zip([records, flow, seq, 0]) {
@@ -218,6 +225,7 @@ pub(crate) struct Counters {
     pub(crate) events_lost: u64,
     pub(crate) flow_table_full: u64,
     pub(crate) datagrams: bool,
+    pub(crate) devices: bool,
 }
 
 fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
@@ -236,7 +244,7 @@ fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
 }
 
 /// Run count and nanoseconds of a program.
-fn program_info(fd: i32) -> Option<(u64, u64)> {
+pub(crate) fn program_info(fd: i32) -> Option<(u64, u64)> {
     let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
     // SAFETY: `info` is a zeroed structure of the length given; the kernel fills at most that.

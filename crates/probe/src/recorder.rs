@@ -1,5 +1,8 @@
 //! A recording: programs attached, lists drained, records handed to a sink.
 
+#[cfg(feature = "bench")]
+mod bench;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -14,6 +17,7 @@ use crate::hooks::{HOOKS, When};
 use crate::layout::{RawEvent, RawRecord, constants as raw};
 use crate::lists::{LIST_RECORDS, Lists};
 use crate::pick::Pick;
+use crate::places::Places;
 use crate::programs::{Counters, HookReport, Programs, Statistics};
 
 /// Where decoded records go.
@@ -71,6 +75,7 @@ pub struct Recorder {
     pause: Duration,
     started: Instant,
     datagrams: Datagrams,
+    places: Places,
     records: u64,
     raw_records: u64,
     statistics: Option<Statistics>,
@@ -130,6 +135,10 @@ impl Recorder {
             programs.attach(When::InBand)?;
         }
         programs.attach(When::Datagrams)?;
+        let places = Places::now();
+        if places.may_need_input_hook() {
+            programs.attach(When::Devices)?;
+        }
         programs.attach(When::Always)?;
         if pick.picks_any() {
             programs.join_existing()?;
@@ -148,12 +157,14 @@ impl Recorder {
             pause: PAUSE_MIN,
             started: Instant::now(),
             datagrams: Datagrams::Waiting,
+            places,
             records: 0,
             raw_records: 0,
             statistics,
             costs_before,
             notes: Vec::new(),
         };
+        recorder.decoder.see_input(recorder.programs.is_attached(When::Devices));
         recorder.calibrate();
         Ok(recorder)
     }
@@ -192,6 +203,7 @@ impl Recorder {
         };
         self.note_loss(now_ns, sink)?;
         self.decoder.expire(now_ns);
+        self.follow_devices()?;
         self.follow_datagrams()
     }
 
@@ -202,7 +214,9 @@ impl Recorder {
     pub fn finish(mut self, sink: &mut impl Sink, deadline: Duration) -> Result<Summary, Error> {
         let hooks = self.programs.report();
         let ends = Instant::now() + deadline;
-        for when in [When::Always, When::Datagrams, When::Calls, When::Control, When::InBand] {
+        for when in
+            [When::Always, When::Devices, When::Datagrams, When::Calls, When::Control, When::InBand]
+        {
             self.programs.detach(when);
         }
         while self.drain(u64::MAX, sink)? > 0 {
@@ -356,6 +370,18 @@ impl Recorder {
         if let Some(best) = self.readings.iter().min() {
             self.decoder.calibrate(*best);
         }
+    }
+
+    /// Attaches the hook of point 5 before, or at the latest when, packets need it.
+    fn follow_devices(&mut self) -> Result<(), Error> {
+        if self.programs.is_attached(When::Devices) {
+            return Ok(());
+        }
+        if self.programs.counters().devices || self.places.grew() {
+            self.programs.attach(When::Devices)?;
+            self.decoder.see_input(self.programs.is_attached(When::Devices));
+        }
+        Ok(())
     }
 
     fn follow_datagrams(&mut self) -> Result<(), Error> {

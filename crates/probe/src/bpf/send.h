@@ -248,6 +248,8 @@ static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_d
 	r->a = 0;
 	r->b = r->c = 0;
 	list->last_ns = now;
+	if (!(r->marks & RAW_MARK_LOOPBACK) && !devices_seen)
+		devices_seen = 1;
 	sk = skb->sk;
 	if (sk) {
 		state = sk->__sk_common.skc_state;

@@ -54,6 +54,8 @@ __u32 last_connection = 0;
 __u64 flow_table_full = 0;
 __u64 events_lost = 0;
 __u64 udp_seen = 0;
+/* A logged packet left by another device than loopback: point 5 needs its own hook. */
+__u64 devices_seen = 0;
 __u32 last_udp_socket = 0;
 
 struct {

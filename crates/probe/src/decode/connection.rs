@@ -40,6 +40,8 @@ pub(super) struct FlowState {
     pub(super) writing: Option<Writing>,
     /// Segments in a queueing discipline.
     pub(super) queued: VecDeque<(u64, u64)>,
+    /// Furthest byte seen to enter the input queue.
+    pub(super) arrived: u64,
     /// Bytes that entered the receive queue.
     pub(super) ready: Option<u64>,
     /// The furthest acknowledgment that the receiver made, and when: proof of having received.
@@ -126,6 +128,7 @@ impl FlowState {
             last_written: None,
             writing: None,
             queued: VecDeque::new(),
+            arrived: 0,
             ready: None,
             acknowledged: (0, 0),
             unacknowledged: 0,

@@ -33,7 +33,12 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) {
                 }
             };
             hit.passed(Kind::InterfaceDequeue, datagram, 0);
-            known.put(WIRE, datagram);
+            if hit.enters_at_once {
+                hit.passed(Kind::InputEnqueue, datagram, marks::DERIVED);
+                known.put(INPUT, datagram);
+            } else {
+                known.put(WIRE, datagram);
+            }
         }
         raw::RAW_INPUT => {
             let datagram = known.take(WIRE, len).unwrap_or_else(|| known.announce(len));
@@ -41,10 +46,12 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) {
             known.put(INPUT, datagram);
         }
         raw::RAW_RECEIVE => {
-            let datagram = known
-                .take(INPUT, len)
-                .or_else(|| known.take(WIRE, len))
-                .unwrap_or_else(|| known.announce(len));
+            let datagram = known.take(INPUT, len).unwrap_or_else(|| {
+                // Its entry was not observed: it was at the latest now.
+                let datagram = known.take(WIRE, len).unwrap_or_else(|| known.announce(len));
+                hit.passed(Kind::InputEnqueue, datagram, marks::DERIVED);
+                datagram
+            });
             hit.passed(Kind::InputDequeue, datagram, 0);
             known.put(SOCKET, datagram);
         }

@@ -37,6 +37,8 @@ pub(crate) struct Decoder {
     out: Vec<Record>,
     /// What to add to the scheduler's clock to get the trace's; `None` until calibrated.
     scheduler_offset_ns: Option<i64>,
+    /// Whether point 5 has a hook of its own now; without it, loopback's is point 4.
+    sees_input: bool,
     unknown: u64,
 }
 
@@ -62,6 +64,11 @@ impl Decoder {
         self.scheduler_offset_ns = Some(scheduler_offset_ns);
     }
 
+    /// Tells whether packets entering the input queue are observed by a hook of their own.
+    pub(crate) fn see_input(&mut self, sees_input: bool) {
+        self.sees_input = sees_input;
+    }
+
     /// One hit of a probe.
     pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
         let offset = self.scheduler_offset_ns;
@@ -77,7 +84,9 @@ impl Decoder {
             self.unknown += 1;
             return;
         };
-        let mut hit = Hit { raw, cpu, out: &mut self.out, scheduler_offset_ns: offset };
+        let enters_at_once = !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0;
+        let mut hit =
+            Hit { raw, cpu, out: &mut self.out, scheduler_offset_ns: offset, enters_at_once };
         let direction = (raw.flow & 1) as usize;
         if raw.marks & raw::MARK_UDP != 0 {
             datagram::decode(&mut hit, &mut state.flows[direction]);
@@ -158,6 +167,8 @@ struct Hit<'a> {
     cpu: u16,
     out: &'a mut Vec<Record>,
     scheduler_offset_ns: Option<i64>,
+    /// A transmitted packet is in the input queue by the same function call: loopback.
+    enters_at_once: bool,
 }
 
 impl Hit<'_> {

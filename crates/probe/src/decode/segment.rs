@@ -84,8 +84,18 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
         ..hit.record(Kind::InputEnqueue, start, hit.raw.len)
     };
     match hit.raw.kind {
-        raw::RAW_INPUT => hit.out.push(passed),
-        raw::RAW_RECEIVE => hit.out.push(Record { kind: Kind::InputDequeue, ..passed }),
+        raw::RAW_INPUT => {
+            flow.arrived = flow.arrived.max(end);
+            hit.out.push(passed);
+        }
+        raw::RAW_RECEIVE => {
+            if end > flow.arrived {
+                // Its entry was not observed: it was at the latest now.
+                flow.arrived = end;
+                hit.out.push(Record { marks: passed.marks | marks::DERIVED, ..passed });
+            }
+            hit.out.push(Record { kind: Kind::InputDequeue, ..passed });
+        }
         raw::RAW_QUEUED => {
             taken(hit, flow, &passed);
             hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
@@ -111,14 +121,18 @@ fn is_outgoing(kind: u8) -> bool {
 /// The driver has it: point 4, and points 2 and 3 too unless a queueing discipline had it before.
 fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
     let was_queued = flow.leave_queue(passed.offset, passed.end());
-    if was_queued {
-        hit.out.push(Record { kind: Kind::InterfaceDequeue, ..passed });
-        return;
+    let mut passed = passed;
+    if !was_queued {
+        taken(hit, flow, &passed);
+        passed.marks |= marks::NO_QUEUE;
+        hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
     }
-    taken(hit, flow, &passed);
-    let passed = Record { marks: passed.marks | marks::NO_QUEUE, ..passed };
-    hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
     hit.out.push(Record { kind: Kind::InterfaceDequeue, ..passed });
+    if hit.enters_at_once {
+        flow.arrived = flow.arrived.max(passed.end());
+        let marks = passed.marks & !marks::NO_QUEUE | marks::DERIVED;
+        hit.out.push(Record { kind: Kind::InputEnqueue, marks, ..passed });
+    }
 }
 
 /// TCP took the segment from the send queue (point 2); the sender's state came along.

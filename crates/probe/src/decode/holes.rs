@@ -1,0 +1,244 @@
+//! Observations that the kernel skipped: bytes that arrived, but that no probe saw on their way.
+//!
+//! Under CPU contention a kernel may run no tracepoint on a CPU for some 100 µs, and counts
+//! nothing. Where both ends of a connection are sockets of this host, positions tell all the same:
+//! what the receiver has had must have passed points 1 to 6. A position is judged one look after
+//! it was proven, so that records of other CPUs have come by then. Bytes are judged once; a point
+//! that never saw the flow is one that this path does not have, and is not judged.
+
+use sockscope_record::{Kind, LossCounts, Point, Record};
+
+use super::Decoder;
+use super::connection::ConnectionState;
+
+/// Points that a receiver's position can vouch for: 1 to 6.
+const POINTS: usize = 6;
+/// Ranges remembered for a point, at most; then the oldest gap counts as seen.
+const RANGES_MAX: usize = 256;
+
+/// What of a flow passed where, from the first byte not yet judged on.
+#[derive(Default)]
+pub(super) struct Passage {
+    judged: u64,
+    points: [Seen; POINTS],
+    /// How far the receiver has had the flow, and when that first showed.
+    proof: Proof,
+    /// The proof at the last look.
+    settled: Proof,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Proof {
+    position: u64,
+    at_ns: u64,
+}
+
+/// Bytes seen at one point.
+#[derive(Default)]
+struct Seen {
+    is_observed: bool,
+    /// Apart from each other, in order.
+    ranges: Vec<Range>,
+    /// Earliest time at which the first byte not yet judged can have passed.
+    since_ns: u64,
+}
+
+/// `[from, to)`, of which the last byte passed at `at_ns`.
+#[derive(Clone, Copy)]
+struct Range {
+    from: u64,
+    to: u64,
+    at_ns: u64,
+}
+
+/// Gaps at one point, none of which passed before `since_ns`.
+struct Hole {
+    count: u64,
+    since_ns: u64,
+}
+
+impl Passage {
+    /// A probe at the point of this record saw its bytes.
+    pub(super) fn note(&mut self, record: &Record) {
+        let Some(seen) = self.points.get_mut((record.kind as usize).wrapping_sub(1)) else {
+            return;
+        };
+        seen.is_observed = true;
+        let from = record.offset.max(self.judged);
+        if from < record.end() {
+            seen.add(Range { from, to: record.end(), at_ns: record.at_ns });
+        }
+    }
+
+    /// The receiver has had everything up to `position`; true when that is news.
+    pub(super) fn prove(&mut self, position: u64, at_ns: u64) -> bool {
+        if position <= self.proof.position {
+            return false;
+        }
+        self.proof = Proof { position, at_ns };
+        true
+    }
+
+    fn is_settled(&self) -> bool {
+        self.judged >= self.proof.position
+    }
+
+    /// What was proven by the last look and never seen, by point.
+    fn judge(&mut self) -> impl Iterator<Item = (Point, Hole, u64)> {
+        let (from, settled) = (self.judged, self.settled);
+        self.judged = from.max(settled.position);
+        self.settled = self.proof;
+        Point::ALL.into_iter().zip(&mut self.points).filter_map(move |(point, seen)| {
+            let hole = seen.judge(from, settled.position)?;
+            Some((point, hole, settled.at_ns))
+        })
+    }
+}
+
+impl Seen {
+    fn add(&mut self, mut new: Range) {
+        if let Some(last) = self.ranges.last_mut()
+            && (last.from..=last.to).contains(&new.from)
+        {
+            if new.to > last.to {
+                (last.to, last.at_ns) = (new.to, new.at_ns);
+            }
+            return;
+        }
+        let first = self.ranges.partition_point(|range| range.to < new.from);
+        let after = self.ranges.partition_point(|range| range.from <= new.to);
+        for range in self.ranges.drain(first..after) {
+            new.from = new.from.min(range.from);
+            if range.to >= new.to {
+                (new.to, new.at_ns) = (range.to, range.at_ns);
+            }
+        }
+        self.ranges.insert(first, new);
+        if self.ranges.len() > RANGES_MAX {
+            let second = self.ranges.remove(1);
+            self.ranges[0] = Range { from: self.ranges[0].from, ..second };
+        }
+    }
+
+    /// The gaps in `[from, to)`, which is forgotten.
+    fn judge(&mut self, from: u64, to: u64) -> Option<Hole> {
+        let mut hole = Hole { count: 0, since_ns: u64::MAX };
+        let (mut reached, mut since_ns) = (from, self.since_ns);
+        for range in self.ranges.iter().take_while(|range| range.from < to) {
+            if range.from > reached {
+                hole.widen(since_ns);
+            }
+            (reached, since_ns) = (range.to, range.at_ns);
+        }
+        if reached < to {
+            hole.widen(since_ns);
+        }
+        self.since_ns = since_ns;
+        self.ranges.retain(|range| range.to > to);
+        if let Some(first) = self.ranges.first_mut() {
+            first.from = first.from.max(to);
+        }
+        (self.is_observed && hole.count > 0).then_some(hole)
+    }
+}
+
+impl Hole {
+    fn widen(&mut self, since_ns: u64) {
+        self.count += 1;
+        self.since_ns = self.since_ns.min(since_ns);
+    }
+}
+
+/// From when to when a recording sees everything, and what is known of its losses.
+#[derive(Default)]
+pub(super) struct Watch {
+    attached_ns: u64,
+    until_ns: Option<u64>,
+    lost_until_ns: u64,
+    /// Connections with bytes that are proven and not yet judged.
+    moved: Vec<u32>,
+    found: LossCounts,
+}
+
+impl Watch {
+    /// Whether bytes that arrived at `at_ns` passed while every probe was attached.
+    pub(super) fn covers(&self, at_ns: u64) -> bool {
+        self.until_ns.is_none_or(|until_ns| at_ns <= until_ns)
+    }
+
+    /// `count` observations of `point` were skipped between two times; `None` when a loss that is
+    /// counted already explains it.
+    pub(super) fn found(&mut self, point: Point, count: u64, times: (u64, u64)) -> Option<Record> {
+        let (since_ns, at_ns) = times;
+        if since_ns <= self.lost_until_ns && self.lost_until_ns > 0 {
+            return None;
+        }
+        self.found.add(Some(point), count);
+        Some(Record {
+            at_ns,
+            offset: since_ns.min(at_ns),
+            detail: count,
+            kind: Kind::Loss,
+            code: point.number(),
+            ..Record::default()
+        })
+    }
+}
+
+impl ConnectionState {
+    /// Whether every byte between its two sockets can be seen: both are here, from the start on.
+    fn is_judged(&self, watch: &Watch) -> bool {
+        let is_new = !self.info.preexisting && self.info.opened_ns >= watch.attached_ns;
+        is_new && self.opened == [true; 2]
+    }
+}
+
+impl Decoder {
+    /// All probes are attached from `at_ns` on: connections opened before are not judged.
+    pub(crate) fn attached(&mut self, at_ns: u64) {
+        self.watch.attached_ns = at_ns;
+    }
+
+    /// Probes are detached from `at_ns` on: what arrives later proves nothing.
+    pub(crate) fn detaching(&mut self, at_ns: u64) {
+        self.watch.until_ns = Some(at_ns);
+    }
+
+    /// Records were lost and counted by `at_ns`: gaps that may come from that are no news.
+    pub(crate) fn lost_until(&mut self, at_ns: u64) {
+        self.watch.lost_until_ns = self.watch.lost_until_ns.max(at_ns);
+    }
+
+    /// Observations that the kernel skipped, found since the last call.
+    pub(crate) fn take_holes(&mut self) -> LossCounts {
+        std::mem::take(&mut self.watch.found)
+    }
+
+    /// Looks for holes in what was proven by the last look. To be called when all records of all
+    /// CPUs up to one time were decoded.
+    pub(crate) fn judge(&mut self) {
+        for id in std::mem::take(&mut self.watch.moved) {
+            let slot = self.connections.get_mut(id as usize).and_then(Option::as_mut);
+            let Some(state) = slot else { continue };
+            let is_judged = state.is_judged(&self.watch);
+            for flow in &mut state.flows {
+                for (point, hole, at_ns) in flow.passage.judge().filter(|_| is_judged) {
+                    let since_ns = hole.since_ns.max(state.info.opened_ns);
+                    self.out.extend(self.watch.found(point, hole.count, (since_ns, at_ns)));
+                }
+            }
+            state.is_moved = !state.flows.iter().all(|flow| flow.passage.is_settled());
+            if state.is_moved {
+                self.watch.moved.push(id);
+            }
+        }
+    }
+
+    /// Remembers that a connection has bytes to judge.
+    pub(super) fn moved(state: &mut ConnectionState, watch: &mut Watch) {
+        if !state.is_moved {
+            state.is_moved = true;
+            watch.moved.push(state.info.id.0);
+        }
+    }
+}

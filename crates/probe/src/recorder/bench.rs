@@ -1,0 +1,32 @@
+//! What the benchmarks do with a recorder that no recording does (feature `bench`).
+
+use std::collections::BTreeMap;
+
+use sockscope_record::{ConnectionId, Direction};
+
+use super::{Recorder, Sink};
+use crate::error::Error;
+
+impl Recorder {
+    /// Hits and run time in nanoseconds of each program since it was loaded, by name; the time
+    /// stands still while the kernel's statistics are off.
+    #[must_use]
+    pub fn program_costs(&self) -> BTreeMap<String, (u64, u64)> {
+        self.programs.costs()
+    }
+
+    /// Appends `segments` records to this CPU's list, as the driver's hook would for segments of
+    /// 1448 bytes that the client sends from sequence number `seq` on. Says how many fitted.
+    #[must_use]
+    pub fn produce(&self, segments: u32, connection: ConnectionId, seq: u32) -> u32 {
+        self.programs.produce(segments, connection.flow(Direction::FromClient).0, seq)
+    }
+
+    /// Takes all that the probes wrote, as [`Recorder::step`] does after its pause.
+    ///
+    /// # Errors
+    /// When the sink fails.
+    pub fn take(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        self.drain(u64::MAX, sink).map(drop)
+    }
+}
