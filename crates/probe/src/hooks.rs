@@ -162,6 +162,15 @@ pub const HOOKS: &[HookEntry] = &[
         without: "ends of connections, buffer sizes",
     },
     HookEntry {
+        program: "destroy",
+        hook: "tp_btf/tcp_destroy_sock",
+        points: &[],
+        observes: "sockets destroyed: the end of what can be seen of a connection",
+        when: When::Always,
+        since: "5.5",
+        without: "room for new connections in very long recordings",
+    },
+    HookEntry {
         program: "write_return",
         hook: "tp_btf/sock_send_length",
         points: &[],

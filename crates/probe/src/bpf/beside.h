@@ -152,9 +152,33 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		e->new_state = new_state;
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}
-	if (new_state == TCP_CLOSE &&
-	    (slot->endpoints <= 1 || __sync_fetch_and_add(&slot->endpoints, -1) <= 1))
-		slot->connection = 0;
+	if (new_state == TCP_CLOSE && !slot->endpoints)
+		slot->connection = 0; /* it never opened */
+	return 0;
+}
+
+/*
+ * A socket is closed long before its reader has had all: only its destruction ends what can be
+ * seen of it.
+ */
+SEC("tp_btf/tcp_destroy_sock")
+int BPF_PROG(destroy, struct sock *sk)
+{
+	struct flow_slot *slot;
+	struct event *e;
+	struct key k;
+
+	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
+	if (!slot)
+		return 0;
+	if (slot->endpoints > 1 && __sync_fetch_and_add(&slot->endpoints, -1) > 1)
+		return 0;
+	e = reserve_event(EVENT_GONE);
+	if (e) {
+		e->connection = slot->connection;
+		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	}
+	slot->connection = 0;
 	return 0;
 }
 

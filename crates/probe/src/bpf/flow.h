@@ -10,6 +10,12 @@
 #ifndef SOCKSCOPE_FLOW_H
 #define SOCKSCOPE_FLOW_H
 
+/* Since 6.2; lets a program read any kernel address with plain loads, faults giving 0. */
+extern void *bpf_rdonly_cast(const void *obj__ign, __u32 btf_id__k) __ksym __weak;
+
+#define KERNEL_CAST(type, pointer) \
+	((struct type *)bpf_rdonly_cast((const void *)(pointer), bpf_core_type_id_kernel(struct type)))
+
 struct tuple {
 	__u32 saddr; /* folded, as on the wire */
 	__u32 daddr;
@@ -127,7 +133,7 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 	__u16 family = sk->__sk_common.skc_family;
 	bool loopback;
 
-	t->sport = sk->__sk_common.skc_num;
+	t->sport = bpf_ntohs(KERNEL_CAST(inet_sock, sk)->inet_sport);
 	t->dport = bpf_ntohs(sk->__sk_common.skc_dport);
 	if (family == AF_INET6) {
 		__u32 daddr[4], saddr[4];

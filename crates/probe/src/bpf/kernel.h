@@ -164,6 +164,10 @@ struct sock {
 	u8 sk_pacing_shift;
 	struct sock_cgroup_data sk_cgrp_data;
 };
+/* The local port stays here when a closed socket gives up its number. */
+struct inet_sock {
+	__be16 inet_sport;
+};
 struct request_sock {
 	struct sock_common __req_common;
 };

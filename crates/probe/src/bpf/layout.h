@@ -76,6 +76,7 @@ enum event_kind {
 	EVENT_OPTION = 3, /* a socket option was set */
 	EVENT_THREAD = 4, /* a thread was first seen on a flow */
 	EVENT_JOIN = 5,	  /* sequence numbers of a connection joined on its way */
+	EVENT_GONE = 6,	  /* the last local socket of a connection was destroyed */
 };
 
 struct event {

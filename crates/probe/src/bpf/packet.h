@@ -3,12 +3,6 @@
 #ifndef SOCKSCOPE_PACKET_H
 #define SOCKSCOPE_PACKET_H
 
-/* Since 6.2; lets a program read any kernel address with plain loads, faults giving 0. */
-extern void *bpf_rdonly_cast(const void *obj__ign, __u32 btf_id__k) __ksym __weak;
-
-#define KERNEL_CAST(type, pointer) \
-	((struct type *)bpf_rdonly_cast((const void *)(pointer), bpf_core_type_id_kernel(struct type)))
-
 struct packet {
 	struct tuple tuple;
 	__u32 seq;

@@ -59,7 +59,7 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	r->len = left;
 	r->ack = tp->snd_una;
 	r->window = tp->snd_nxt;
-	r->thread = (__u32)bpf_get_current_pid_tgid();
+	r->thread = bpf_get_current_task_btf()->pid;
 	r->kind = RAW_WRITE;
 	r->code = hold_reason(sk, tp, tp->snd_nxt, tp->write_seq + left - tp->snd_nxt, 0, false, 0);
 	r->tcp_flags = 0;

@@ -14,8 +14,14 @@ const TCP_ESTABLISHED: u8 = 1;
 const TCP_CLOSE: u8 = 7;
 /// FIN_WAIT1, LAST_ACK and CLOSE: from there on no byte enters the send queue.
 const ENDS_WRITING: [u8; 3] = [4, 9, TCP_CLOSE];
+/// FIN_WAIT1 and LAST_ACK: the FIN comes right behind what was written.
+const SENDS_FIN: [u8; 2] = [4, 9];
+/// CLOSE_WAIT, LAST_ACK and CLOSING: the peer's FIN was counted as a byte received.
+const HAS_FIN: [u8; 3] = [8, 9, 11];
 /// Sockets whose options are remembered until their connection opens, at most.
 const OPTIONS_MAX: usize = 65_536;
+/// Options remembered for one of them, at most; later ones are forgotten.
+const OPTIONS_OF_ONE_MAX: usize = 64;
 
 /// An option set on a socket that has no connection yet.
 #[derive(Clone, Copy)]
@@ -36,6 +42,7 @@ impl Decoder {
             raw::EVENT_STATE => self.state_changed(event),
             raw::EVENT_THREAD => self.thread_seen(event),
             raw::EVENT_OPTION => self.option_set(event),
+            raw::EVENT_GONE => self.closed.push_back((event.at_ns, event.connection)),
             _ => {}
         }
     }
@@ -58,12 +65,19 @@ impl Decoder {
         self.opened(event, true);
         let Some(state) = self.state_mut(event.connection) else { return };
         let local = (event.flow & 1) as usize;
+        state.opened[local] = true;
         let sends = &mut state.flows[local];
+        sends.window_shift = event.rcv_wscale;
+        sends.congestion.mss = u32::from(event.mss);
         sends.positions = Some(Unwrapper::joined_at(event.snd_seq, event.snd_offset));
         let receives = &mut state.flows[1 - local];
+        receives.window_shift = event.snd_wscale;
         let mut positions = Unwrapper::joined_at(event.rcv_seq, event.rcv_offset);
-        receives.copied = Some(positions.position(event.copied_seq));
-        receives.ready = Some(event.rcv_offset);
+        let has_fin = HAS_FIN.contains(&event.new_state);
+        let end = event.rcv_offset.saturating_sub(u64::from(has_fin));
+        receives.end = has_fin.then_some(end);
+        receives.copied = Some(positions.position(event.copied_seq).min(end));
+        receives.ready = Some(end);
         receives.positions = Some(positions);
         self.note_buffers(event);
     }
@@ -75,8 +89,12 @@ impl Decoder {
             state.flows[local].window_shift = event.rcv_wscale;
             state.flows[1 - local].window_shift = event.snd_wscale;
             state.flows[local].congestion.mss = u32::from(event.mss);
+            state.flows[local].begin_provisionally(event.snd_seq);
+            state.flows[1 - local].begin_provisionally(event.rcv_seq);
             state.sockets[local] = event.socket;
-            state.info.both_ends_here = !state.sockets.contains(&0);
+            state.opened[local] = true;
+            state.info.both_ends_here = state.opened == [true; 2];
+            state.info.closed_ns = None;
         }
         if ENDS_WRITING.contains(&event.new_state) && state.flows[local].last_written.is_none() {
             let flow = &mut state.flows[local];
@@ -84,7 +102,6 @@ impl Decoder {
         }
         if event.new_state == TCP_CLOSE {
             state.info.closed_ns = Some(event.at_ns);
-            self.closed.push_back((event.at_ns, event.connection));
         }
         self.changed.insert(event.connection);
         self.out.push(Record {
@@ -152,7 +169,10 @@ impl Decoder {
                 self.push_option(&event, option);
             }
             None if self.options.len() < OPTIONS_MAX => {
-                self.options.entry(event.socket).or_default().push(option);
+                let options = self.options.entry(event.socket).or_default();
+                if options.len() < OPTIONS_OF_ONE_MAX {
+                    options.push(option);
+                }
             }
             None => {}
         }
