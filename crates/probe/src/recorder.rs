@@ -71,6 +71,8 @@ pub struct Recorder {
     readings: VecDeque<i64>,
     lost_seen: Vec<u64>,
     lost: LossCounts,
+    skipped: u64,
+    is_stalled: bool,
     last_drain_ns: u64,
     pause: Duration,
     started: Instant,
@@ -143,6 +145,7 @@ impl Recorder {
         if pick.picks_any() {
             programs.join_existing()?;
         }
+        let attached_ns = monotonic_ns();
         let lost_seen = lists.lost();
         let mut recorder = Self {
             programs,
@@ -153,7 +156,9 @@ impl Recorder {
             readings: VecDeque::new(),
             lost_seen,
             lost: LossCounts::default(),
-            last_drain_ns: monotonic_ns(),
+            skipped: 0,
+            is_stalled: false,
+            last_drain_ns: attached_ns,
             pause: PAUSE_MIN,
             started: Instant::now(),
             datagrams: Datagrams::Waiting,
@@ -165,6 +170,7 @@ impl Recorder {
             notes: Vec::new(),
         };
         recorder.decoder.see_input(recorder.programs.is_attached(When::Devices));
+        recorder.decoder.attached(attached_ns);
         recorder.calibrate();
         Ok(recorder)
     }
@@ -202,6 +208,7 @@ impl Recorder {
             _ => self.pause,
         };
         self.note_loss(now_ns, sink)?;
+        self.judge();
         self.decoder.expire(now_ns);
         self.follow_devices()?;
         self.follow_datagrams()
@@ -214,6 +221,7 @@ impl Recorder {
     pub fn finish(mut self, sink: &mut impl Sink, deadline: Duration) -> Result<Summary, Error> {
         let hooks = self.programs.report();
         let ends = Instant::now() + deadline;
+        self.decoder.detaching(monotonic_ns());
         for when in
             [When::Always, When::Devices, When::Datagrams, When::Calls, When::Control, When::InBand]
         {
@@ -229,6 +237,9 @@ impl Recorder {
             }
         }
         self.note_loss(monotonic_ns(), sink)?;
+        // Once for what was proven before, once for what this last look proved.
+        self.judge();
+        self.judge();
         self.decoder.finish();
         self.hand_over(sink)?;
         Ok(self.summary(hooks))
@@ -240,6 +251,12 @@ impl Recorder {
         if flow_table_full > 0 {
             self.notes.push(format!(
                 "{flow_table_full} connections were not logged: too many at once; pick fewer"
+            ));
+        }
+        if self.skipped > 0 {
+            self.notes.push(format!(
+                "the kernel skipped {} observations (no probe ran): they are counted as lost",
+                self.skipped
             ));
         }
         if self.decoder.unknown() > 0 {
@@ -305,6 +322,7 @@ impl Recorder {
                 self.hand_over(sink)?;
             }
         }
+        self.is_stalled = cursors.iter().any(Cursor::is_stalled);
         for cursor in &cursors {
             self.lists.release(cursor.cpu, cursor.next);
         }
@@ -345,6 +363,7 @@ impl Recorder {
             }
             let point = point_of_raw(kind as u8);
             self.lost.add(point, fresh);
+            self.decoder.lost_until(now_ns);
             let record = Record {
                 at_ns: now_ns,
                 offset: since_ns,
@@ -358,6 +377,20 @@ impl Recorder {
         }
         self.lost_seen = now;
         Ok(())
+    }
+
+    /// Counts what the kernel skipped, unless a CPU's list stopped at an unfinished record: then
+    /// what looks skipped may come yet.
+    fn judge(&mut self) {
+        if self.is_stalled {
+            return;
+        }
+        self.decoder.judge();
+        let holes = self.decoder.take_holes();
+        self.skipped += holes.total();
+        for (point, count) in Point::ALL.into_iter().zip(holes.points) {
+            self.lost.add(Some(point), count);
+        }
     }
 
     /// This thread just woke up: the best of the last readings is closest to the truth.
@@ -423,6 +456,11 @@ impl Cursor {
         }
         let current = lists.read(cpu, next);
         Some(Self { cpu, next, end, taken: 0, current })
+    }
+
+    /// Whether the next record is begun and not finished.
+    fn is_stalled(&self) -> bool {
+        self.current.is_none() && self.next < self.end
     }
 
     fn at_ns(&self) -> u64 {

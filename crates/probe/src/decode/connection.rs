@@ -4,20 +4,26 @@ use std::collections::VecDeque;
 
 use sockscope_record::{Connection, FlowId, Kind, Record, Unwrapper, marks};
 
+use super::holes::Passage;
+
 /// Packets remembered between two points of a flow, at most; older ones are forgotten.
 const BETWEEN_MAX: usize = 16_384;
 
 pub(super) struct ConnectionState {
     pub(super) info: Connection,
     pub(super) flows: [FlowState; 2],
-    /// Identity of the local socket that sends each flow; 0 while none is known.
+    /// Identity of the local socket that sends each flow; 0 while none is known or open.
     pub(super) sockets: [u64; 2],
+    /// Whether the socket that sends each flow was ever seen here.
+    pub(super) opened: [bool; 2],
+    /// Whether it waits to be judged.
+    pub(super) is_moved: bool,
 }
 
 impl ConnectionState {
     pub(super) fn new(info: Connection) -> Self {
         let flows = [0, 1].map(|direction| FlowState::new(FlowId(info.id.0 * 2 + direction)));
-        Self { info, flows, sockets: [0; 2] }
+        Self { info, flows, sockets: [0; 2], opened: [false; 2], is_moved: false }
     }
 }
 
@@ -26,7 +32,9 @@ pub(super) struct FlowState {
     pub(super) id: FlowId,
     /// Sequence numbers to positions; `None` until the SYN was seen or the connection joined.
     pub(super) positions: Option<Unwrapper>,
-    /// Position of the end of the stream, once a FIN showed it.
+    /// The sequence number taken for position 0 from the socket, its SYN not having been seen.
+    provisional: Option<u32>,
+    /// Position of the end of the stream, once a FIN or the closing socket showed it.
     pub(super) end: Option<u64>,
     /// Shift of the window field in packets that this flow's sender makes (RFC 7323 §2.2).
     pub(super) window_shift: u8,
@@ -39,7 +47,8 @@ pub(super) struct FlowState {
     /// A chunk about to be taken from the writer.
     pub(super) writing: Option<Writing>,
     /// Segments in a queueing discipline.
-    pub(super) queued: VecDeque<(u64, u64)>,
+    pub(super) queued: VecDeque<Queued>,
+    pub(super) passage: Passage,
     /// Furthest byte seen to enter the input queue.
     pub(super) arrived: u64,
     /// Bytes that entered the receive queue.
@@ -55,6 +64,14 @@ pub(super) struct FlowState {
     pub(super) reader: Reader,
     pub(super) congestion: Congestion,
     pub(super) datagrams: Datagrams,
+}
+
+/// A segment in a queueing discipline, as far as it has not left it in parts.
+#[derive(Clone, Copy)]
+pub(super) struct Queued {
+    from: u64,
+    to: u64,
+    marks: u8,
 }
 
 /// A chunk of a write call: `[from, to)` was asked for at `at_ns`, what of it was taken shows later.
@@ -121,6 +138,7 @@ impl FlowState {
         Self {
             id,
             positions: None,
+            provisional: None,
             end: None,
             window_shift: 0,
             written: None,
@@ -128,6 +146,7 @@ impl FlowState {
             last_written: None,
             writing: None,
             queued: VecDeque::new(),
+            passage: Passage::default(),
             arrived: 0,
             ready: None,
             acknowledged: (0, 0),
@@ -140,20 +159,51 @@ impl FlowState {
         }
     }
 
-    /// Position of a sequence number, at most the end of the stream.
+    /// Position of a sequence number that a socket of this host has; its FIN has none of its own.
     pub(super) fn position(&mut self, sequence: u32) -> Option<u64> {
         let position = self.positions.as_mut()?.position(sequence);
-        Some(self.end.map_or(position, |end| position.min(end)))
+        Some(self.without_fin(position))
+    }
+
+    /// Position of a sequence number in a header, which anybody may have sent: not remembered.
+    pub(super) fn claimed(&self, sequence: u32) -> Option<u64> {
+        Some(self.without_fin(self.positions?.peek(sequence)))
+    }
+
+    fn without_fin(&self, position: u64) -> u64 {
+        // More than one beyond the end: then the FIN that told it was a forged one.
+        self.end.filter(|end| *end < position && position - end == 1).unwrap_or(position)
     }
 
     /// Sequence numbers start with this SYN, unless they are known already.
     pub(super) fn begin(&mut self, syn: u32) {
+        let first_byte = syn.wrapping_add(1);
         if self.positions.is_none() {
-            self.positions = Some(Unwrapper::new(syn.wrapping_add(1)));
-            self.written = Some(0);
-            self.ready = Some(0);
-            self.copied = Some(0);
+            self.begin_at(first_byte);
+        } else if let Some(provisional) = self.provisional {
+            // With TCP Fast Open the socket had counted the data of its SYN by then.
+            let positions = Unwrapper::new(first_byte);
+            let early = positions.peek(provisional);
+            self.end = self.end.map(|end| end.saturating_add(early));
+            self.last_written = self.last_written.map(|last| last.saturating_add(early));
+            self.positions = Some(positions);
         }
+        self.provisional = None;
+    }
+
+    /// As [`FlowState::begin`] from what the socket itself says, until a SYN is seen.
+    pub(super) fn begin_provisionally(&mut self, first_byte: u32) {
+        if self.positions.is_none() {
+            self.begin_at(first_byte);
+            self.provisional = Some(first_byte);
+        }
+    }
+
+    fn begin_at(&mut self, first_byte: u32) {
+        self.positions = Some(Unwrapper::new(first_byte));
+        self.written = Some(0);
+        self.ready = Some(0);
+        self.copied = Some(0);
     }
 
     /// Records that the writer's chunk is in the send queue, as far as `seen` proves.
@@ -188,25 +238,29 @@ impl FlowState {
         self.writing = None;
     }
 
-    /// The segment left the queueing discipline; false when it had not been in one.
-    pub(super) fn leave_queue(&mut self, start: u64, end: u64) -> bool {
-        let holds = |&(from, to): &(u64, u64)| from <= start && end <= to;
-        let Some(index) = self.queued.iter().position(holds) else { return false };
-        let (from, to) = self.queued[index];
+    /// The segment left the queueing discipline: the marks that it entered with; `None` when it had
+    /// not been in one. Those before it were dropped there.
+    pub(super) fn leave_queue(&mut self, start: u64, end: u64) -> Option<u8> {
+        let holds = |queued: &Queued| {
+            let is_part = queued.from <= start && end <= queued.to;
+            is_part && (start < end) == (queued.from < queued.to)
+        };
+        let index = self.queued.iter().position(holds)?;
         self.queued.drain(..index);
-        if end < to {
-            self.queued[0] = (end.max(from), to);
-        } else {
+        let first = self.queued.front_mut()?;
+        let marks = first.marks;
+        first.from = end;
+        if first.from == first.to {
             self.queued.pop_front();
         }
-        true
+        Some(marks)
     }
 
-    pub(super) fn enter_queue(&mut self, start: u64, end: u64) {
+    pub(super) fn enter_queue(&mut self, from: u64, to: u64, marks: u8) {
         if self.queued.len() == BETWEEN_MAX {
             self.queued.pop_front();
         }
-        self.queued.push_back((start, end));
+        self.queued.push_back(Queued { from, to, marks });
     }
 }
 

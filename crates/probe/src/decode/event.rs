@@ -99,9 +99,17 @@ impl Decoder {
         if ENDS_WRITING.contains(&event.new_state) && state.flows[local].last_written.is_none() {
             let flow = &mut state.flows[local];
             flow.last_written = flow.positions.map(|positions| positions.peek(event.snd_seq));
+            if SENDS_FIN.contains(&event.new_state) {
+                flow.end = flow.last_written;
+            }
         }
         if event.new_state == TCP_CLOSE {
             state.info.closed_ns = Some(event.at_ns);
+            // Another socket may get the same identity.
+            state.sockets[local] = 0;
+            if state.opened == [false; 2] {
+                self.closed.push_back((event.at_ns, event.connection));
+            }
         }
         self.changed.insert(event.connection);
         self.out.push(Record {

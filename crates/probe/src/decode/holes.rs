@@ -59,7 +59,7 @@ struct Hole {
 
 impl Passage {
     /// A probe at the point of this record saw its bytes.
-    pub(super) fn note(&mut self, record: &Record) {
+    fn note(&mut self, record: &Record) {
         let Some(seen) = self.points.get_mut((record.kind as usize).wrapping_sub(1)) else {
             return;
         };
@@ -71,7 +71,7 @@ impl Passage {
     }
 
     /// The receiver has had everything up to `position`; true when that is news.
-    pub(super) fn prove(&mut self, position: u64, at_ns: u64) -> bool {
+    fn prove(&mut self, position: u64, at_ns: u64) -> bool {
         if position <= self.proof.position {
             return false;
         }
@@ -161,14 +161,31 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Whether bytes that arrived at `at_ns` passed while every probe was attached.
-    pub(super) fn covers(&self, at_ns: u64) -> bool {
-        self.until_ns.is_none_or(|until_ns| at_ns <= until_ns)
+    /// What one hit at `at_ns` showed of a connection.
+    pub(super) fn follow(&mut self, state: &mut ConnectionState, shown: &[Record], at_ns: u64) {
+        if state.info.preexisting {
+            return;
+        }
+        for record in shown {
+            state.flows[(record.flow.0 & 1) as usize].passage.note(record);
+        }
+        if self.until_ns.is_some_and(|until_ns| at_ns > until_ns) {
+            return;
+        }
+        let mut is_news = false;
+        for flow in &mut state.flows {
+            // A copy is not news: nothing is read before it is in the receive queue.
+            let position = flow.ready.unwrap_or(0).max(flow.acknowledged.0);
+            is_news |= flow.passage.prove(position, at_ns);
+        }
+        if is_news && !std::mem::replace(&mut state.is_moved, true) {
+            self.moved.push(state.info.id.0);
+        }
     }
 
     /// `count` observations of `point` were skipped between two times; `None` when a loss that is
     /// counted already explains it.
-    pub(super) fn found(&mut self, point: Point, count: u64, times: (u64, u64)) -> Option<Record> {
+    fn found(&mut self, point: Point, count: u64, times: (u64, u64)) -> Option<Record> {
         let (since_ns, at_ns) = times;
         if since_ns <= self.lost_until_ns && self.lost_until_ns > 0 {
             return None;
@@ -231,14 +248,6 @@ impl Decoder {
             if state.is_moved {
                 self.watch.moved.push(id);
             }
-        }
-    }
-
-    /// Remembers that a connection has bytes to judge.
-    pub(super) fn moved(state: &mut ConnectionState, watch: &mut Watch) {
-        if !state.is_moved {
-            state.is_moved = true;
-            watch.moved.push(state.info.id.0);
         }
     }
 }

@@ -8,6 +8,7 @@
 mod connection;
 mod datagram;
 mod event;
+mod holes;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,9 @@ use connection::{ConnectionState, FlowState};
 
 /// Keeps a closed connection this long, for records that are still on their way.
 const LINGER_NS: u64 = 5_000_000_000;
+
+/// Connections whose announcements can have been lost in a row.
+const NUMBERS_SKIPPED_MAX: usize = 1 << 20;
 
 /// Datagrams remembered for one socket, at most.
 const SOCKET_MAX: usize = 65_536;
@@ -39,6 +43,7 @@ pub(crate) struct Decoder {
     scheduler_offset_ns: Option<i64>,
     /// Whether point 5 has a hook of its own now; without it, loopback's is point 4.
     sees_input: bool,
+    watch: holes::Watch,
     unknown: u64,
 }
 
@@ -88,10 +93,12 @@ impl Decoder {
         let mut hit =
             Hit { raw, cpu, out: &mut self.out, scheduler_offset_ns: offset, enters_at_once };
         let direction = (raw.flow & 1) as usize;
+        let before = hit.out.len();
         if raw.marks & raw::MARK_UDP != 0 {
             datagram::decode(&mut hit, &mut state.flows[direction]);
         } else {
             segment::decode(&mut hit, state, direction);
+            self.watch.follow(state, &self.out[before..], raw.at_ns);
         }
     }
 
@@ -108,7 +115,12 @@ impl Decoder {
             }
             raw::RAW_COPY => {
                 let waiting = self.sockets.get_mut(&socket);
-                waiting.and_then(VecDeque::pop_front).unwrap_or(raw.flow)
+                let flow = waiting.and_then(VecDeque::pop_front).unwrap_or(raw.flow);
+                // Sockets come and go: an empty one is forgotten.
+                if self.sockets.get(&socket).is_some_and(VecDeque::is_empty) {
+                    self.sockets.remove(&socket);
+                }
+                flow
             }
             _ => raw.flow,
         };
@@ -124,20 +136,17 @@ impl Decoder {
         }
     }
 
-    /// Forgets connections that closed long before `now_ns`.
+    /// Forgets connections whose last socket here went long before `now_ns`.
     pub(crate) fn expire(&mut self, now_ns: u64) {
         while let Some((closed_ns, id)) = self.closed.front().copied() {
-            if closed_ns + LINGER_NS > now_ns {
+            if closed_ns.saturating_add(LINGER_NS) > now_ns {
                 break;
             }
             self.closed.pop_front();
-            if let Some(slot) = self.connections.get_mut(id as usize) {
-                if let Some(state) = slot {
-                    for flow in &mut state.flows {
-                        flow.settle_write(&mut self.out);
-                    }
-                }
-                *slot = None;
+            let slot = self.connections.get_mut(id as usize).and_then(Option::take);
+            for flow in slot.into_iter().flat_map(|state| state.flows) {
+                let mut flow = flow;
+                flow.settle_write(&mut self.out);
             }
         }
     }
@@ -150,14 +159,18 @@ impl Decoder {
         self.connections.get_mut(id as usize)?.as_deref_mut()
     }
 
-    fn insert(&mut self, info: Connection) -> &mut ConnectionState {
+    /// `None` for a number that cannot have followed those before.
+    fn insert(&mut self, info: Connection) -> Option<&mut ConnectionState> {
         let id = info.id.0;
         let index = id as usize;
+        if index > self.connections.len() + NUMBERS_SKIPPED_MAX {
+            return None;
+        }
         if self.connections.len() <= index {
             self.connections.resize_with(index + 1, || None);
         }
         self.changed.insert(id);
-        self.connections[index].insert(Box::new(ConnectionState::new(info)))
+        Some(self.connections[index].insert(Box::new(ConnectionState::new(info))))
     }
 }
 

@@ -1,15 +1,22 @@
 //! TCP: hits to records.
 
-use sockscope_record::{Kind, Record, marks, tcp_flags};
+use sockscope_record::{Kind, Record, RetransmitClass, marks, tcp_flags};
 
 use super::Hit;
 use super::connection::{ConnectionState, FlowState, Writing, segment_marks};
-use crate::layout::constants as raw;
+use crate::layout::{RawRecord, constants as raw};
 
 /// A move of the send window's edge by less than an eighth of the window is not recorded.
 const WINDOW_CHANGE_SHIFT: u32 = 3;
+/// Bytes of the largest packet that a kernel makes (its GSO_MAX_SIZE is 8 * 65,535), rounded up;
+/// a header that claims more is broken.
+const PACKET_MAX: u32 = 1 << 20;
 
 pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: usize) {
+    let sender_is_here = state.opened[direction] || state.info.preexisting;
+    if is_forwarded(hit.raw) && !sender_is_here {
+        return;
+    }
     let [first, second] = &mut state.flows;
     let (flow, reverse) = if direction == 0 { (first, second) } else { (second, first) };
     match hit.raw.kind {
@@ -19,15 +26,10 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: 
         }
         raw::RAW_READY => ready(hit, flow),
         raw::RAW_COPY => copy(hit, flow),
-        raw::RAW_RETRANSMIT => {
-            if let Some(offset) = flow.position(hit.raw.seq) {
-                let record = hit.record(Kind::Retransmit, offset, hit.raw.len);
-                hit.out.push(Record { code: hit.raw.code, ..record });
-            }
-        }
+        raw::RAW_RETRANSMIT => retransmitted(hit, flow),
         raw::RAW_DROP => dropped(hit, flow),
         raw::RAW_CONGESTION => congestion(hit, flow),
-        raw::RAW_WRITE_RETURN => call_returned(hit, flow, Kind::WriteReturn),
+        raw::RAW_WRITE_RETURN => write_returned(hit, flow),
         raw::RAW_READ_RETURN => call_returned(hit, flow, Kind::ReadReturn),
         _ => {}
     }
@@ -36,7 +38,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: 
 /// A chunk is about to be taken. The one before it ended where this one begins.
 fn write(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(from) = flow.position(hit.raw.seq) else { return };
-    let to = from + u64::from(hit.raw.len);
+    let to = from.saturating_add(u64::from(hit.raw.len));
     let call = Some((to, hit.raw.thread));
     let is_same_call = flow.call == call;
     flow.call = call;
@@ -64,17 +66,25 @@ fn write(hit: &mut Hit<'_>, flow: &mut FlowState) {
 
 /// A packet at points 3 to 6, which on its way out also shows that TCP took it (point 2).
 fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
+    if hit.raw.len > PACKET_MAX {
+        return;
+    }
     let is_syn = hit.raw.tcp_flags & tcp_flags::SYN != 0;
     if is_syn {
         flow.begin(hit.raw.seq);
     }
-    let Some(start) = flow.position(hit.raw.seq) else { return };
-    let end = start + u64::from(hit.raw.len);
-    if hit.raw.tcp_flags & tcp_flags::FIN != 0 && flow.end.is_none() {
+    // Only what a socket of this host sends is sure to be true.
+    let is_own = is_outgoing(hit.raw.kind) && hit.raw.b != 0;
+    let position = |flow: &mut FlowState, sequence| {
+        if is_own { flow.position(sequence) } else { flow.claimed(sequence) }
+    };
+    let Some(start) = position(flow, hit.raw.seq) else { return };
+    let end = start.saturating_add(u64::from(hit.raw.len));
+    if hit.raw.tcp_flags & tcp_flags::FIN != 0 && (is_own || flow.end.is_none()) {
         flow.end = Some(end);
     }
-    let acknowledged =
-        (hit.raw.tcp_flags & tcp_flags::ACK != 0).then(|| reverse.position(hit.raw.ack)).flatten();
+    let has_ack = hit.raw.tcp_flags & tcp_flags::ACK != 0;
+    let acknowledged = has_ack.then(|| position(reverse, hit.raw.ack)).flatten();
     let shift = if is_syn { 0 } else { flow.window_shift };
     let passed = Record {
         detail: acknowledged.unwrap_or(0),
@@ -99,7 +109,7 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
         raw::RAW_QUEUED => {
             taken(hit, flow, &passed);
             hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
-            flow.enter_queue(start, end);
+            flow.enter_queue(start, end, passed.marks);
         }
         _ => transmitted(hit, flow, passed),
     }
@@ -118,11 +128,19 @@ fn is_outgoing(kind: u8) -> bool {
     kind == raw::RAW_QUEUED || kind == raw::RAW_TRANSMIT
 }
 
+/// Data on its way out that no socket of this host sent: the state of one would have come along.
+fn is_forwarded(raw: &RawRecord) -> bool {
+    is_outgoing(raw.kind) && raw.b == 0 && raw.len > 0 && raw.tcp_flags & tcp_flags::SYN == 0
+}
+
 /// The driver has it: point 4, and points 2 and 3 too unless a queueing discipline had it before.
 fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
-    let was_queued = flow.leave_queue(passed.offset, passed.end());
     let mut passed = passed;
-    if !was_queued {
+    if let Some(entered) = flow.leave_queue(passed.offset, passed.end()) {
+        // By now the socket has counted it as sent, so that it looks like a repetition.
+        let repeated = marks::RETRANSMITTED;
+        passed.marks = passed.marks & !repeated | entered & repeated;
+    } else {
         taken(hit, flow, &passed);
         passed.marks |= marks::NO_QUEUE;
         hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
@@ -165,7 +183,7 @@ fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
             ..state
         });
     }
-    let edge = flow.unacknowledged + u64::from(send_window);
+    let edge = flow.unacknowledged.saturating_add(u64::from(send_window));
     if known.window_edge.abs_diff(edge) > u64::from(send_window >> WINDOW_CHANGE_SHIFT) {
         known.window_edge = edge;
         let window = hit.record(Kind::SendWindow, flow.unacknowledged, 0);
@@ -210,8 +228,17 @@ fn copy(hit: &mut Hit<'_>, flow: &mut FlowState) {
     }
 }
 
+/// TCP decided to send a segment again; one before the first byte is the SYN itself.
+fn retransmitted(hit: &mut Hit<'_>, flow: &mut FlowState) {
+    let Some(offset) = flow.position(hit.raw.seq) else { return };
+    let is_syn = hit.raw.len == 0 && flow.claimed(hit.raw.seq.wrapping_add(1)) == Some(0);
+    let code = if is_syn { RetransmitClass::Handshake as u8 } else { hit.raw.code };
+    let record = hit.record(Kind::Retransmit, offset, hit.raw.len);
+    hit.out.push(Record { code, ..record });
+}
+
 fn dropped(hit: &mut Hit<'_>, flow: &mut FlowState) {
-    if let Some(offset) = flow.position(hit.raw.seq) {
+    if let Some(offset) = flow.claimed(hit.raw.seq) {
         let record = hit.record(Kind::Drop, offset, hit.raw.len);
         let tcp_flags = hit.raw.tcp_flags;
         hit.out.push(Record { detail: u64::from(hit.raw.a), tcp_flags, ..record });
@@ -229,7 +256,7 @@ fn congestion(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let duplicates = hit.raw.window.saturating_sub(known.duplicates);
     if duplicates > 0 {
         known.duplicates = hit.raw.window;
-        let code = sockscope_record::RetransmitClass::Spurious as u8;
+        let code = RetransmitClass::Spurious as u8;
         let spurious = hit.record(Kind::Retransmit, offset, 0);
         hit.out.push(Record { code, extra: duplicates, ..spurious });
     }
@@ -239,6 +266,17 @@ fn congestion(hit: &mut Hit<'_>, flow: &mut FlowState) {
         let record = hit.record(Kind::SocketBuffers, 0, 0);
         hit.out.push(Record { detail: buffers, code: hit.raw.c as u8 & 3, ..record });
     }
+}
+
+/// The call took no more than the socket has now; the next one is another call.
+fn write_returned(hit: &mut Hit<'_>, flow: &mut FlowState) {
+    let is_writer = flow.writing.is_some_and(|writing| writing.thread == hit.raw.thread);
+    if let (true, Some(taken)) = (is_writer, flow.position(hit.raw.seq)) {
+        flow.flush_write(taken, hit.out);
+        flow.writing = None;
+    }
+    flow.call = flow.call.filter(|(_, thread)| *thread != hit.raw.thread);
+    call_returned(hit, flow, Kind::WriteReturn);
 }
 
 fn call_returned(hit: &mut Hit<'_>, flow: &mut FlowState, kind: Kind) {
