@@ -1,26 +1,58 @@
 //! The control group of a traced command.
 
 use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::error::Error;
 
 /// Names of our groups: this and the recorder's process id.
 const PREFIX: &str = "sockscope-";
 
-/// Where the version 2 hierarchy is mounted.
+/// Where the version 2 hierarchy is: its mount point, or where this mount namespace has none (as
+/// below `ip netns exec`), a mount of our own that no folder shows and that goes with the process.
 pub(crate) fn root() -> Result<PathBuf, Error> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    mounts
-        .lines()
-        .filter_map(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let (path, kind) = (words.next()?, words.next()?);
-            (kind == "cgroup2").then(|| PathBuf::from(path))
-        })
-        .next()
-        .ok_or(Error::NoCgroup)
+    mount_point(&mounts).or_else(own_mount).ok_or(Error::NoCgroup)
+}
+
+fn mount_point(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (path, kind) = (words.next()?, words.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+/// A detached mount (fsopen(2), Linux 5.2), made once and kept while the process lives.
+fn own_mount() -> Option<PathBuf> {
+    static MOUNT: OnceLock<Option<OwnedFd>> = OnceLock::new();
+    let mount = MOUNT.get_or_init(detached_mount).as_ref()?;
+    Some(PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), mount.as_raw_fd())))
+}
+
+fn detached_mount() -> Option<OwnedFd> {
+    const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
+    let owned = |fd: libc::c_long| {
+        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
+        // SAFETY: a descriptor that the kernel just made and nothing else owns.
+        Some(unsafe { OwnedFd::from_raw_fd(fd) })
+    };
+    // SAFETY: fsopen reads a string with a nul at its end and makes a descriptor.
+    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"cgroup2".as_ptr(), 1) })?;
+    let no_text = std::ptr::null::<libc::c_char>();
+    // SAFETY: this command takes no key, no value and no number.
+    let created = unsafe {
+        let fd = context.as_raw_fd();
+        libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, no_text, no_text, 0)
+    };
+    if created != 0 {
+        return None;
+    }
+    // SAFETY: takes two numbers beside the descriptor, makes another one; 1 is FSMOUNT_CLOEXEC.
+    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
 }
 
 /// A group of our own, removed when dropped as far as it is empty.

@@ -26,36 +26,46 @@ struct bpf_sock_ops {
 	__u32 bpf_sock_ops_cb_flags;
 };
 
-static long (*sock_ops_cb_flags_set)(struct bpf_sock_ops *, int) = (void *)59;
-static long (*store_hdr_opt)(struct bpf_sock_ops *, const void *, __u32, __u64) = (void *)142;
-static long (*reserve_hdr_opt)(struct bpf_sock_ops *, __u32, __u64) = (void *)144;
+/* The pick as in send.h, here within connect(): the current task is the socket's user. */
+static __always_inline bool connect_is_picked(struct bpf_sock_ops *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct tuple t = {};
+
+	t.sport = ctx->local_port;
+	t.dport = bpf_ntohl(ctx->remote_port);
+	if (ctx->family == AF_INET) {
+		t.saddr = ctx->local_ip4;
+		t.daddr = ctx->remote_ip4;
+	} else {
+		__u32 a[4] = { ctx->remote_ip6[0], ctx->remote_ip6[1], ctx->remote_ip6[2],
+			       ctx->remote_ip6[3] };
+
+		t.daddr = is_mapped6(a) ? a[3] : fold6(a);
+	}
+	return is_picked(task->cgroups->dfl_cgrp, &t, true);
+}
 
 SEC("sockops")
 int in_band(struct bpf_sock_ops *ctx)
 {
 	switch (ctx->op) {
-	case SOCK_OPS_TCP_CONNECT: {
-		struct tuple t = {};
-
-		t.sport = ctx->local_port;
-		t.dport = bpf_ntohl(ctx->remote_port);
-		if (pick.any && (!pick.ports || tuple_is_picked(&t)) &&
-		    (!(pick.pids || pick.has_comm) || current_is_picked()))
-			sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | WRITE_HDR_OPT_FLAG);
+	case SOCK_OPS_TCP_CONNECT:
+		if (connect_is_picked(ctx))
+			bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags | WRITE_HDR_OPT_FLAG);
 		break;
-	}
 	case SOCK_OPS_HDR_OPT_LEN:
-		reserve_hdr_opt(ctx, 4, 0);
+		bpf_reserve_hdr_opt(ctx, 4, 0);
 		break;
 	case SOCK_OPS_WRITE_HDR_OPT: {
 		__u8 option[4] = { IN_BAND_KIND, 4, IN_BAND_EXID >> 8, IN_BAND_EXID & 0xff };
 
-		store_hdr_opt(ctx, option, sizeof(option), 0);
+		bpf_store_hdr_opt(ctx, option, sizeof(option), 0);
 		break;
 	}
 	case SOCK_OPS_ACTIVE_ESTABLISHED:
 		/* Only the SYN carries it. */
-		sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~WRITE_HDR_OPT_FLAG);
+		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~WRITE_HDR_OPT_FLAG);
 		break;
 	}
 	return 1;

@@ -249,7 +249,11 @@ struct sched_info {
 	unsigned long long last_arrival;
 };
 struct file;
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
 struct task_struct {
+	struct css_set *cgroups;
 	int pid;
 	int tgid;
 	char comm[16];
