@@ -48,10 +48,11 @@ static __always_inline bool small_queue_is_full(const struct sock *sk, __u32 tru
 /*
  * What holds back the byte at `next` while `unsent` bytes wait from there on. `segments` are being
  * sent right now and not yet counted by TCP; `small` says that the last one is below the MSS.
+ * `truesize` is that of the packet being sent, 0 at a write call.
  */
 static __always_inline __u8 hold_reason(const struct sock *sk, const struct tcp_sock *tp,
 					__u32 next, __s32 unsent, __u32 segments, bool small,
-					__u32 truesize)
+					__u32 truesize, __u64 now)
 {
 	__u32 mss = tp->mss_cache;
 	__u32 chunk;
@@ -73,7 +74,8 @@ static __always_inline __u8 hold_reason(const struct sock *sk, const struct tcp_
 		    (small || (after(tp->snd_sml, tp->snd_una) && !after(tp->snd_sml, next))))
 			return HOLD_NAGLE;
 	}
-	if (sk->sk_pacing_status == SK_PACING_NEEDED)
+	/* tcp_pacing_check(); what is being sent right now moves the stamp on. */
+	if (sk->sk_pacing_status == SK_PACING_NEEDED && (segments || tp->tcp_wstamp_ns > now))
 		return HOLD_PACING;
 	if (truesize && small_queue_is_full(sk, truesize))
 		return HOLD_SMALL_QUEUE;

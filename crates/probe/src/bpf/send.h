@@ -61,7 +61,7 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	r->window = tp->snd_nxt;
 	r->thread = bpf_get_current_task_btf()->pid;
 	r->kind = RAW_WRITE;
-	r->code = hold_reason(sk, tp, tp->snd_nxt, tp->write_seq + left - tp->snd_nxt, 0, false, 0);
+	r->code = hold_reason(sk, tp, tp->snd_nxt, tp->write_seq + left - tp->snd_nxt, 0, false, 0, now);
 	r->tcp_flags = 0;
 	r->marks = room > 0 && left <= (__u32)room / 2 ? RAW_MARK_ROOM : 0;
 	r->a = 0;
@@ -199,7 +199,7 @@ static __always_inline void describe_sender(struct raw_record *r, struct sk_buff
 		if (!is_new)
 			r->marks |= RAW_MARK_RETRANSMITTED;
 		r->code = hold_reason(sk, tp, next, tp->write_seq - next, is_new ? segments : 0,
-				      is_new && small, skb->truesize);
+				      is_new && small, skb->truesize, now);
 	}
 	r->b = (__u64)(in_flight(tp) + (is_new && p->len ? segments : 0)) << 32 | tp->snd_cwnd;
 	r->c = (__u64)(tp->srtt_us >> 3) << 32 | tp->snd_wnd;
