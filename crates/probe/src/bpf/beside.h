@@ -147,7 +147,8 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		__sync_fetch_and_add(&slot->endpoints, 1);
 	e = reserve_event(EVENT_STATE);
 	if (e) {
-		describe_socket(e, sk, slot, &k);
+		describe_socket(e, sk);
+		name_flow(e, slot, &k);
 		e->old_state = old_state;
 		e->new_state = new_state;
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);

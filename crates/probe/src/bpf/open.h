@@ -86,12 +86,9 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 }
 
 /* Fills in what a socket says of itself. */
-static __always_inline void describe_socket(struct event *e, const struct sock *sk,
-					    const struct flow_slot *slot, const struct key *k)
+static __always_inline void describe_socket(struct event *e, const struct sock *sk)
 {
 	e->socket = (__u64)sk;
-	e->connection = slot->connection;
-	e->flow = flow_of(slot, k);
 	e->protocol = sk->sk_protocol;
 	e->netns = sk->__sk_common.skc_net.net->ns.inum;
 	e->sndbuf = sk->sk_sndbuf;
@@ -107,6 +104,13 @@ static __always_inline void describe_socket(struct event *e, const struct sock *
 		e->rcv_seq = tp->rcv_nxt;
 		e->copied_seq = tp->copied_seq;
 	}
+}
+
+static __always_inline void name_flow(struct event *e, const struct flow_slot *slot,
+				      const struct key *k)
+{
+	e->connection = slot->connection;
+	e->flow = flow_of(slot, k);
 }
 
 static __always_inline void socket_addresses(struct event *e, const struct sock *sk,
@@ -151,19 +155,23 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 		slot->endpoints++;
 		return;
 	}
-	slot = open_slot(k, local_is_client, 0);
-	if (!slot)
-		return;
-	slot->endpoints = 1;
+	/* The socket's counters first: what passes after them is recorded. */
 	e = reserve_event(EVENT_JOIN);
 	if (!e)
 		return;
-	describe_socket(e, sk, slot, k);
+	describe_socket(e, sk);
 	socket_addresses(e, sk, local_is_client);
 	e->new_state = sk->__sk_common.skc_state;
 	e->snd_seq = tp->snd_una;
 	e->snd_offset = acked ? acked - 1 : 0; /* the SYN counts as one there */
 	e->rcv_offset = tp->bytes_received;
+	slot = open_slot(k, local_is_client, 0);
+	if (!slot) {
+		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+		return;
+	}
+	slot->endpoints = 1;
+	name_flow(e, slot, k);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
