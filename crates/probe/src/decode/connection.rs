@@ -121,6 +121,8 @@ pub(super) struct Datagram {
     pub(super) offset: u64,
     pub(super) len: u32,
     pub(super) number: u64,
+    /// When it passed the last point.
+    pub(super) at_ns: u64,
 }
 
 /// Datagrams of a flow between two points, each list in order of arrival.
@@ -267,18 +269,18 @@ impl FlowState {
 impl Datagrams {
     /// A datagram that no earlier point announced gets the next position.
     pub(super) fn announce(&mut self, len: u32) -> Datagram {
-        let datagram = Datagram { offset: self.bytes, len, number: self.count };
+        let datagram = Datagram { offset: self.bytes, len, number: self.count, at_ns: 0 };
         self.bytes += u64::from(len);
         self.count += 1;
         datagram
     }
 
-    pub(super) fn put(&mut self, gap: usize, datagram: Datagram) {
+    pub(super) fn put(&mut self, gap: usize, datagram: Datagram, at_ns: u64) {
         let list = &mut self.between[gap];
         if list.len() == BETWEEN_MAX {
             list.pop_front();
         }
-        list.push_back(datagram);
+        list.push_back(Datagram { at_ns, ..datagram });
     }
 
     /// The oldest datagram of this length in the gap; older ones of another length got lost.
@@ -289,9 +291,17 @@ impl Datagrams {
         list.pop_front()
     }
 
-    /// The oldest datagram in the gap.
-    pub(super) fn next(&mut self, gap: usize) -> Option<Datagram> {
-        self.between[gap].pop_front()
+    /// The oldest datagram in the gap, if it has at least `len` bytes.
+    pub(super) fn next(&mut self, gap: usize, len: u32) -> Option<Datagram> {
+        let list = &mut self.between[gap];
+        if list.front()?.len >= len { list.pop_front() } else { None }
+    }
+
+    /// All that came into the gap before the oldest one of this length.
+    pub(super) fn before(&mut self, gap: usize, len: u32) -> Vec<Datagram> {
+        let list = &mut self.between[gap];
+        let index = list.iter().position(|datagram| datagram.len == len).unwrap_or(0);
+        list.drain(..index).collect()
     }
 
     /// Removes the newest datagram of this length from where a drop is most likely: before the

@@ -1,7 +1,7 @@
 //! UDP: hits to records. Datagrams carry no position; they are followed from point to point by
 //! their order and length, every queue on the way being first in, first out.
 
-use sockscope_record::{Kind, Record, marks};
+use sockscope_record::{Kind, Point, Record, marks};
 
 use super::Hit;
 use super::connection::{Datagram, Datagrams, FlowState, segment_marks};
@@ -14,20 +14,30 @@ const INPUT: usize = 2;
 const SOCKET: usize = 3;
 const RECEIVED: usize = 4;
 
-pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) {
+/// Points that a datagram passed unseen: the first and the last of them, and since when it can have.
+pub(super) struct Skipped {
+    pub(super) points: [Point; 2],
+    pub(super) since_ns: u64,
+}
+
+/// One hit; says what the kernel skipped before it.
+pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
+    if hit.raw.kind == raw::RAW_READY {
+        return ready(hit, flow);
+    }
     let len = hit.raw.len;
     let known = &mut flow.datagrams;
     match hit.raw.kind {
         raw::RAW_QUEUED => {
-            let datagram = sent(hit, known);
+            let datagram = forwarded(hit, known).unwrap_or_else(|| sent(hit, known));
             hit.passed(Kind::InterfaceEnqueue, datagram, 0);
-            known.put(QUEUED, datagram);
+            known.put(QUEUED, datagram, hit.raw.at_ns);
         }
         raw::RAW_TRANSMIT => {
             let datagram = match known.take(QUEUED, len) {
                 Some(datagram) => datagram,
                 None => {
-                    let datagram = sent(hit, known);
+                    let datagram = forwarded(hit, known).unwrap_or_else(|| sent(hit, known));
                     hit.passed(Kind::InterfaceEnqueue, datagram, marks::NO_QUEUE);
                     datagram
                 }
@@ -35,46 +45,23 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) {
             hit.passed(Kind::InterfaceDequeue, datagram, 0);
             if hit.enters_at_once {
                 hit.passed(Kind::InputEnqueue, datagram, marks::DERIVED);
-                known.put(INPUT, datagram);
+                known.put(INPUT, datagram, hit.raw.at_ns);
             } else {
-                known.put(WIRE, datagram);
+                known.put(WIRE, datagram, hit.raw.at_ns);
             }
         }
         raw::RAW_INPUT => {
             let datagram = known.take(WIRE, len).unwrap_or_else(|| known.announce(len));
             hit.passed(Kind::InputEnqueue, datagram, 0);
-            known.put(INPUT, datagram);
+            known.put(INPUT, datagram, hit.raw.at_ns);
         }
-        raw::RAW_RECEIVE => {
-            let datagram = known.take(INPUT, len).unwrap_or_else(|| {
-                // Its entry was not observed: it was at the latest now.
-                let datagram = known.take(WIRE, len).unwrap_or_else(|| known.announce(len));
-                hit.passed(Kind::InputEnqueue, datagram, marks::DERIVED);
-                datagram
-            });
-            hit.passed(Kind::InputDequeue, datagram, 0);
-            known.put(SOCKET, datagram);
-        }
-        raw::RAW_READY => {
-            if let Some(datagram) = known.take(SOCKET, len) {
-                let waited_for = hit.raw.marks & raw::MARK_WAITED_FOR != 0;
-                hit.passed(
-                    Kind::ReceiveEnqueue,
-                    datagram,
-                    if waited_for { marks::WAITED_FOR } else { 0 },
-                );
-                known.put(RECEIVED, datagram);
-                if waited_for && flow.woken_ns == 0 {
-                    flow.woken_ns = hit.raw.at_ns;
-                }
-            }
-        }
+        raw::RAW_RECEIVE => received(hit, known),
         raw::RAW_COPY => {
-            // A read may ask for less than the datagram holds.
-            let received = known.take(RECEIVED, len).or_else(|| known.next(RECEIVED));
+            // First in, first out; a read may ask for less than the datagram holds, never get more.
+            let received = known.next(RECEIVED, len).or_else(|| known.take(RECEIVED, len));
             let datagram = received.or_else(|| {
                 // Queued together with another one, whose announcement stood for both.
-                let datagram = known.take(SOCKET, len).or_else(|| known.next(SOCKET))?;
+                let datagram = known.next(SOCKET, len).or_else(|| known.take(SOCKET, len))?;
                 hit.passed(Kind::ReceiveEnqueue, datagram, marks::DERIVED);
                 Some(datagram)
             });
@@ -90,6 +77,55 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) {
         }
         _ => {}
     }
+    None
+}
+
+/// IP takes the datagram.
+fn received(hit: &mut Hit<'_>, known: &mut Datagrams) {
+    let len = hit.raw.len;
+    let datagram = known.take(INPUT, len).unwrap_or_else(|| {
+        // Its entry was not observed: it was at the latest now.
+        let datagram = known
+            .take(WIRE, len)
+            // A bridge hands it to IP again.
+            .or_else(|| known.take(SOCKET, len))
+            .unwrap_or_else(|| known.announce(len));
+        hit.passed(Kind::InputEnqueue, datagram, marks::DERIVED);
+        datagram
+    });
+    hit.passed(Kind::InputDequeue, datagram, 0);
+    known.put(SOCKET, datagram, hit.raw.at_ns);
+}
+
+/// A datagram is in the receive queue, and with it those before it that no drop took away: one
+/// announcement may stand for several.
+fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
+    let waited_for = hit.raw.marks & raw::MARK_WAITED_FOR != 0;
+    if waited_for && flow.woken_ns == 0 {
+        flow.woken_ns = hit.raw.at_ns;
+    }
+    let known = &mut flow.datagrams;
+    let mark = if waited_for { marks::WAITED_FOR } else { 0 };
+    for earlier in known.before(SOCKET, hit.raw.len) {
+        hit.passed(Kind::ReceiveEnqueue, earlier, marks::DERIVED);
+        known.put(RECEIVED, earlier, hit.raw.at_ns);
+    }
+    let seen = [(SOCKET, None), (INPUT, Some([6, 6])), (WIRE, Some([5, 6]))];
+    let found = seen.into_iter().find_map(|(gap, skipped)| {
+        known.take(gap, hit.raw.len).map(|datagram| (datagram, skipped))
+    });
+    let (datagram, skipped) = found?;
+    hit.passed(Kind::ReceiveEnqueue, datagram, mark);
+    known.put(RECEIVED, datagram, hit.raw.at_ns);
+    skipped.map(|numbers| Skipped {
+        points: numbers.map(|number: usize| Point::ALL[number - 1]),
+        since_ns: datagram.at_ns,
+    })
+}
+
+/// A datagram on its way out again that came in before: no socket sends it.
+fn forwarded(hit: &Hit<'_>, known: &mut Datagrams) -> Option<Datagram> {
+    if hit.raw.thread == 0 { known.take(SOCKET, hit.raw.len) } else { None }
 }
 
 /// A datagram goes from the program to IP within the send call: points 1 and 2 are this moment.

@@ -23,6 +23,9 @@ const OPTIONS_MAX: usize = 65_536;
 /// Options remembered for one of them, at most; later ones are forgotten.
 const OPTIONS_OF_ONE_MAX: usize = 64;
 
+/// No connection carries more; room is left above for what follows.
+const POSITION_MAX: u64 = 1 << 62;
+
 /// An option set on a socket that has no connection yet.
 #[derive(Clone, Copy)]
 pub(super) struct OptionSet {
@@ -69,12 +72,14 @@ impl Decoder {
         let sends = &mut state.flows[local];
         sends.window_shift = event.rcv_wscale;
         sends.congestion.mss = u32::from(event.mss);
-        sends.positions = Some(Unwrapper::joined_at(event.snd_seq, event.snd_offset));
+        sends.positions =
+            Some(Unwrapper::joined_at(event.snd_seq, event.snd_offset.min(POSITION_MAX)));
         let receives = &mut state.flows[1 - local];
         receives.window_shift = event.snd_wscale;
-        let mut positions = Unwrapper::joined_at(event.rcv_seq, event.rcv_offset);
+        let rcv_offset = event.rcv_offset.min(POSITION_MAX);
+        let mut positions = Unwrapper::joined_at(event.rcv_seq, rcv_offset);
         let has_fin = HAS_FIN.contains(&event.new_state);
-        let end = event.rcv_offset.saturating_sub(u64::from(has_fin));
+        let end = rcv_offset.saturating_sub(u64::from(has_fin));
         receives.end = has_fin.then_some(end);
         receives.copied = Some(positions.position(event.copied_seq).min(end));
         receives.ready = Some(end);

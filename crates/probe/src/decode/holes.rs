@@ -10,6 +10,7 @@ use sockscope_record::{Kind, LossCounts, Point, Record};
 
 use super::Decoder;
 use super::connection::ConnectionState;
+use super::datagram::Skipped;
 
 /// Points that a receiver's position can vouch for: 1 to 6.
 const POINTS: usize = 6;
@@ -180,6 +181,17 @@ impl Watch {
         }
         if is_news && !std::mem::replace(&mut state.is_moved, true) {
             self.moved.push(state.info.id.0);
+        }
+    }
+
+    /// A datagram arrived that two points, or those from one to the other, should have seen.
+    pub(super) fn skipped(&mut self, skipped: &Skipped, at_ns: u64, out: &mut Vec<Record>) {
+        if skipped.since_ns < self.attached_ns || self.until_ns.is_some_and(|until| at_ns > until) {
+            return;
+        }
+        let [first, last] = skipped.points;
+        for point in &Point::ALL[first.index()..=last.index()] {
+            out.extend(self.found(*point, 1, (skipped.since_ns, at_ns)));
         }
     }
 

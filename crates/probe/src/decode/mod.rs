@@ -95,7 +95,9 @@ impl Decoder {
         let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
         if raw.marks & raw::MARK_UDP != 0 {
-            datagram::decode(&mut hit, &mut state.flows[direction]);
+            if let Some(skipped) = datagram::decode(&mut hit, &mut state.flows[direction]) {
+                self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
+            }
         } else {
             segment::decode(&mut hit, state, direction);
             self.watch.follow(state, &self.out[before..], raw.at_ns);

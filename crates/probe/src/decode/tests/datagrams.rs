@@ -1,0 +1,139 @@
+//! UDP.
+
+use super::{Decoder, check_with, empty, open};
+
+fn udp() -> Decoder {
+    let mut decoder = empty();
+    decoder.event(&open(1, 17));
+    decoder
+}
+
+/// Every hit of these traces is of a datagram.
+#[track_caller]
+fn check(hits: &str, expected: &str) {
+    let hits = hits.lines().flat_map(|line| line.split('|'));
+    let hits = hits.map(|hit| format!("{hit} udp")).collect::<Vec<_>>().join("|");
+    check_with(udp(), &hits, expected);
+}
+
+#[test]
+fn a_datagram_passes_all_eight_points() {
+    check(
+        "10 transmit +100 thread=7 | 20 input +100 | 30 receive +100 | 40 ready +100 socket=1 waited
+         50 copy +100 socket=1",
+        "10 WriteCall 0+100
+         10 1d 2d 3n 4 0+100
+         20 5 0+100
+         30 6 0+100
+         40 7w 0+100
+         50 8 0+100",
+    );
+}
+
+#[test]
+fn datagrams_of_different_lengths_are_told_apart_in_a_qdisc() {
+    check(
+        "10 queued +100 thread=7 | 11 queued +50 thread=7 | 20 transmit +50 | 21 input +50",
+        "10 WriteCall 0+100
+         10 1d 2d 3 0+100
+         11 WriteCall 100+50
+         11 1d 2d 3 100+50
+         20 4 100+50
+         21 5 100+50",
+    );
+}
+
+#[test]
+fn a_drop_at_the_socket_takes_the_newest_away() {
+    check(
+        "10 transmit +100 thread=7 | 20 input +100 | 30 receive +100 | 40 drop +100
+         50 transmit +100 thread=7 | 60 input +100 | 70 receive +100 | 80 ready +100 socket=1",
+        "10 WriteCall 0+100
+         10 1d 2d 3n 4 0+100
+         20 5 0+100
+         30 6 0+100
+         40 Drop 0+100
+         50 WriteCall 100+100
+         50 1d 2d 3n 4 100+100
+         60 5 100+100
+         70 6 100+100
+         80 7 100+100",
+    );
+}
+
+#[test]
+fn a_drop_in_a_qdisc_leaves_the_others_in_order() {
+    check(
+        "10 queued +100 thread=7 | 11 queued +200 thread=7 | 15 drop +100 | 20 transmit +200",
+        "10 WriteCall 0+100
+         10 1d 2d 3 0+100
+         11 WriteCall 100+200
+         11 1d 2d 3 100+200
+         15 Drop 0+100
+         20 4 100+200",
+    );
+}
+
+#[test]
+fn one_announcement_may_stand_for_several() {
+    check(
+        "10 input +100 | 11 receive +100 | 20 input +50 | 21 receive +50 | 30 ready +50 socket=1
+         40 copy +100 socket=1 | 50 copy +50 socket=1",
+        "10 5 0+100
+         11 6 0+100
+         20 5 100+50
+         21 6 100+50
+         30 7d 0+100
+         30 7 100+50
+         40 8 0+100
+         50 8 100+50",
+    );
+}
+
+#[test]
+fn a_short_read_takes_the_oldest_and_not_one_of_its_length() {
+    check(
+        "10 input +100 | 11 receive +100 | 12 ready +100 socket=1
+         20 input +10 | 21 receive +10 | 22 ready +10 socket=1 | 30 copy +10 socket=1",
+        "10 5 0+100
+         11 6 0+100
+         12 7 0+100
+         20 5 100+10
+         21 6 100+10
+         22 7 100+10
+         30 8 0+100",
+    );
+}
+
+#[test]
+fn a_peer_elsewhere_shows_the_half_that_is_here() {
+    check("10 transmit +100 thread=7", "10 WriteCall 0+100\n10 1d 2d 3n 4 0+100");
+    check("10 input +100 | 20 receive +100", "10 5 0+100\n20 6 0+100");
+}
+
+#[test]
+fn a_forwarded_datagram_is_not_sent_a_second_time() {
+    check(
+        "10 transmit +100 thread=7 | 20 input +100 | 30 receive +100 | 40 transmit +100
+         50 input +100",
+        "10 WriteCall 0+100
+         10 1d 2d 3n 4 0+100
+         20 5 0+100
+         30 6 0+100
+         40 3n 4 0+100
+         50 5 0+100",
+    );
+}
+
+#[test]
+fn an_arrival_that_no_probe_of_ip_saw_is_a_loss_at_its_points() {
+    check(
+        "10 transmit +100 thread=7 | 50 ready +100 socket=1 | 60 copy +100 socket=1",
+        "10 WriteCall 0+100
+         10 1d 2d 3n 4 0+100
+         50 7 0+100
+         50 Loss of 1 at 5 since 10
+         50 Loss of 1 at 6 since 10
+         60 8 0+100",
+    );
+}

@@ -1,0 +1,360 @@
+//! TCP.
+
+use super::{
+    assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, shown, state,
+};
+use crate::layout::{RawEvent, constants as raw};
+
+#[test]
+fn a_segment_over_loopback_passes_all_eight_points() {
+    check(
+        "10 write 1000+100 room thread=7 | 20 transmit 1000+100 taken=5 | 30 input 1000+100
+         40 receive 1000+100 | 50 ready 1100 waited | 60 copy 1100 thread=8",
+        "10 WriteCall 0+100
+         10 1 0+100
+         15 2d 0+100
+         20 3n 4n 0+100
+         30 5 0+100
+         40 6 0+100
+         50 7w 0+100
+         60 8 0+100",
+    );
+}
+
+#[test]
+fn a_write_that_nagle_holds_is_in_the_queue_before_it_is_sent() {
+    check(
+        "10 write 1000+100 room code=1 | 900 transmit 1000+100",
+        "10 WriteCall 0+100
+         10 1 0+100
+         900 2d 3n 4n 0+100",
+    );
+}
+
+#[test]
+fn chunks_of_one_call_become_one_call() {
+    check(
+        "10 write 1000+300 | 20 write 1100+200 | 30 write 1200+100 room",
+        "10 WriteCall 0+300
+         10 1 0+100
+         20 1 100+100
+         30 1 200+100",
+    );
+}
+
+#[test]
+fn a_write_without_room_is_counted_as_far_as_segments_prove_it() {
+    check(
+        "10 write 1000+300 | 20 transmit 1000+100",
+        "10 WriteCall 0+300
+         10 1 0+100
+         20 2d 3n 4n 0+100",
+    );
+}
+
+#[test]
+fn a_blocked_write_takes_nothing_until_it_is_seen_again() {
+    check(
+        "10 write 1000+100 | 500 write 1000+100 room",
+        "10 WriteCall 0+100
+         500 1 0+100",
+    );
+}
+
+#[test]
+fn a_write_cut_short_ends_where_the_next_one_begins() {
+    check(
+        "10 write 1000+300 thread=7 | 20 write 1100+50 room thread=7",
+        "10 WriteCall 0+300
+         10 1 0+100
+         20 WriteCall 100+50
+         20 1 100+50",
+    );
+}
+
+#[test]
+fn the_return_of_a_call_says_what_it_took_and_the_rest_is_another_call() {
+    check(
+        "10 write 1000+300 thread=7 | 15 write-return 1100+100 thread=7
+         20 write 1100+200 room thread=7",
+        "10 WriteCall 0+300
+         10 1 0+100
+         15 WriteReturn 0+100
+         20 WriteCall 100+200
+         20 1 100+200",
+    );
+}
+
+#[test]
+fn a_segment_waits_in_the_qdisc_and_keeps_the_mark_it_entered_with() {
+    // At 90 the socket has counted it as sent, so that the hit calls it a repetition.
+    check(
+        "10 write 1000+100 room | 20 queued 1000+100 | 90 transmit 1000+100 again",
+        "10 WriteCall 0+100
+         10 1 0+100
+         20 2d 3 0+100
+         90 4 0+100",
+    );
+}
+
+#[test]
+fn a_retransmission_through_a_qdisc_is_marked_at_each_point() {
+    check(
+        "10 write 1000+100 room | 20 queued 1000+100 | 30 retransmit 1000+100 code=1
+         31 queued 1000+100 again | 90 transmit 1000+100 again | 95 transmit 1000+100 again",
+        "10 WriteCall 0+100
+         10 1 0+100
+         20 2d 3 0+100
+         30 Retransmit 1 0+100
+         31 2dr 3r 0+100
+         90 4 0+100
+         95 4r 0+100",
+    );
+}
+
+#[test]
+fn a_segment_queued_as_a_whole_leaves_in_parts() {
+    check(
+        "10 write 1000+300 room | 20 queued 1000+300 | 30 transmit 1000+100 | 40 transmit 1100+100
+         50 transmit 1200+100 | 60 queued 1300",
+        "10 WriteCall 0+300
+         10 1 0+300
+         20 2d 3 0+300
+         30 4 0+100
+         40 4 100+100
+         50 4 200+100
+         60 3 300+0",
+    );
+}
+
+#[test]
+fn what_a_qdisc_drops_does_not_hide_what_leaves_it_later() {
+    check(
+        "10 write 1000+200 room | 20 queued 1000+100 | 21 queued 1100+100 | 25 drop 1000+100
+         30 transmit 1100+100",
+        "10 WriteCall 0+200
+         10 1 0+200
+         20 2d 3 0+100
+         21 2d 3 100+100
+         25 Drop 0+100
+         30 4 100+100",
+    );
+}
+
+#[test]
+fn a_pure_acknowledgment_does_not_stand_for_queued_data() {
+    check(
+        "10 write 1000+100 room | 20 queued 1000+100 | 21 queued 1100 | 30 transmit 1000+100
+         31 transmit 1100 | 40 transmit 1100",
+        "10 WriteCall 0+100
+         10 1 0+100
+         20 2d 3 0+100
+         21 3 100+0
+         30 4 0+100
+         31 4 100+0
+         40 3n 4n 100+0",
+    );
+}
+
+#[test]
+fn data_was_received_at_the_latest_when_its_acknowledgment_was_made() {
+    check(
+        "20 transmit 1000+100 | 50 <transmit 5000 ack=1100 | 60 ready 1100",
+        "20 2d 3n 4n 0+100
+         50 <3n 4n 0+0
+         50 7 0+100",
+    );
+}
+
+#[test]
+fn data_read_without_an_announcement_was_received_by_then() {
+    check(
+        "20 transmit 1000+100 | 60 copy 1100",
+        "20 2d 3n 4n 0+100
+         60 7d 8 0+100",
+    );
+}
+
+#[test]
+fn an_announcement_that_moves_nothing_is_no_record() {
+    check(
+        "10 ready 1100 | 20 ready 1100 | 30 copy 1100 | 40 copy 1100",
+        "10 7 0+100
+         30 8 0+100",
+    );
+}
+
+#[test]
+fn a_fin_is_not_a_byte() {
+    check(
+        "20 transmit 1000+100 fin | 30 input 1000+100 fin | 40 ready 1101 | 50 copy 1101
+         60 <transmit 5000 ack=1101",
+        "20 2d 3n 4n 0+100
+         30 5 0+100
+         40 7 0+100
+         50 8 0+100
+         60 <3n 4n 0+0",
+    );
+}
+
+#[test]
+fn a_fin_that_no_probe_saw_is_not_a_byte_either() {
+    let mut decoder = opened();
+    feed(&mut decoder, "20 transmit 1000+100");
+    decoder.event(&state(2, 4, 1100, 5000));
+    check_with(decoder, "40 ready 1101", "20 2d 3n 4n 0+100\n40 7 0+100");
+}
+
+#[test]
+fn after_a_half_close_the_other_direction_goes_on() {
+    check(
+        "20 transmit 1000 fin | 30 <transmit 5000+100 ack=1001 | 40 <ready 5100 | 50 <copy 5100",
+        "20 3n 4n 0+0
+         30 <2d 3n 4n 0+100
+         40 <7 0+100
+         50 <8 0+100",
+    );
+}
+
+#[test]
+fn a_forged_fin_or_reset_far_away_moves_no_position() {
+    check(
+        "20 input 1000+0 fin | 21 receive 2000000000 ack=3000000000 | 22 drop 2100000000+5
+         23 input 4000000000 | 30 ready 1100 | 40 copy 1100",
+        "20 5 0+0
+         21 5d 6 1999999000+0
+         22 Drop 2099999000+5
+         23 5 0+0
+         30 7 0+100
+         40 8 0+100",
+    );
+}
+
+#[test]
+fn positions_go_on_where_sequence_numbers_wrap() {
+    let mut decoder = empty();
+    decoder.event(&open(1, 6));
+    feed(&mut decoder, "1 transmit 4294967289 syn");
+    decoder.records().clear();
+    check_with(
+        decoder,
+        "10 write 4294967290+10 room | 20 transmit 4294967290+10 | 30 ready 4 | 40 copy 4
+         50 write 4+5 room",
+        "10 WriteCall 0+10
+         10 1 0+10
+         20 2d 3n 4n 0+10
+         30 7 0+10
+         40 8 0+10
+         50 WriteCall 10+5
+         50 1 10+5",
+    );
+}
+
+fn joined() -> super::Decoder {
+    let mut decoder = empty();
+    let join = RawEvent {
+        kind: u32::from(raw::EVENT_JOIN),
+        flow: 2,
+        snd_seq: 7000,
+        snd_offset: 6000,
+        rcv_seq: 9000,
+        rcv_offset: 4000,
+        copied_seq: 8900,
+        ..open(1, 6)
+    };
+    decoder.event(&join);
+    decoder.records().clear();
+    decoder
+}
+
+#[test]
+fn a_joined_connection_goes_on_from_its_counters() {
+    check_with(
+        joined(),
+        "10 transmit 7000+50 | 20 write 7050+10 room | 30 <ready 9100 | 40 <copy 9100",
+        "10 2d 3n 4n 6000+50
+         20 WriteCall 6050+10
+         20 1 6050+10
+         30 <7 4000+100
+         40 <8 3900+200",
+    );
+}
+
+#[test]
+fn a_connection_whose_syn_was_not_seen_begins_with_what_the_sockets_say() {
+    let mut decoder = empty();
+    decoder.event(&open(1, 6));
+    decoder.event(&state(2, 1, 1000, 5000));
+    decoder.records().clear();
+    check_with(
+        decoder,
+        "20 transmit 1000+100 | 30 <transmit 5000+5",
+        "20 2d 3n 4n 0+100\n30 <2d 3n 4n 0+5",
+    );
+}
+
+#[test]
+fn a_syn_with_data_corrects_what_the_socket_said_first() {
+    let mut decoder = empty();
+    decoder.event(&open(1, 6));
+    decoder.event(&state(2, 1, 1010, 5000));
+    decoder.event(&state(2, 4, 1030, 5000));
+    decoder.records().clear();
+    check_with(
+        decoder,
+        "5 transmit 999+10 syn | 20 transmit 1010+20 fin | 30 ready 1031",
+        "5 2d 3n 4n 0+10
+         20 2d 3n 4n 10+20
+         30 7 0+30",
+    );
+}
+
+#[test]
+fn the_class_of_a_repeated_syn_is_handshake() {
+    check("10 retransmit 999 code=1", "10 Retransmit 5 0+0");
+}
+
+#[test]
+fn reports_of_duplicates_are_counted_once() {
+    check(
+        "10 congestion 1000 dups=2 | 20 congestion 1000 dups=2 | 30 congestion 1000 dups=3",
+        "10 Retransmit 4 0+0
+         30 Retransmit 4 0+0",
+    );
+}
+
+#[test]
+fn what_a_bridge_forwards_for_a_remote_sender_has_no_point_of_sending() {
+    let hits = "10 <input 5000+100 | 20 <receive 5000+100 | 30 <transmit 5000+100 forwarded";
+    check_with(opened_to_peer(), hits, "10 <5 0+100\n20 <6 0+100");
+}
+
+#[test]
+fn a_peer_elsewhere_shows_points_1_to_4_of_what_goes_and_5_to_8_of_what_comes() {
+    check_with(
+        opened_to_peer(),
+        "10 write 1000+100 room | 20 transmit 1000+100 | 30 <input 5000+50 ack=1100
+         40 <receive 5000+50 ack=1100 | 50 <ready 5050 | 60 <copy 5050",
+        "10 WriteCall 0+100
+         10 1 0+100
+         20 2d 3n 4n 0+100
+         30 <5 0+50
+         40 <6 0+50
+         50 <7 0+50
+         60 <8 0+50",
+    );
+}
+
+#[test]
+fn a_header_that_claims_an_impossible_length_is_no_packet() {
+    check("10 input 1000+4294967288 | 20 input 1000+9", "20 5 0+9");
+}
+
+#[test]
+fn a_pending_write_counts_as_far_as_the_closing_socket_says() {
+    let mut decoder = opened();
+    feed(&mut decoder, "10 write 1000+100");
+    decoder.event(&state(2, 4, 1040, 5000));
+    decoder.finish();
+    assert_lines(&shown(&mut decoder), "10 WriteCall 0+100\n10 1 0+40");
+}
