@@ -54,7 +54,7 @@ struct raw_record {
 };
 
 /* Records of one CPU. The probes move `head`, the recorder moves `tail`. */
-#define LIST_RECORDS (1 << 17)
+#define LIST_RECORDS (1 << 16)
 struct record_list {
 	__u64 head;
 	__u64 last_ns;

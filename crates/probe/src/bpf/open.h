@@ -48,6 +48,7 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	slot->reader[0] = slot->reader[1] = 0;
 	slot->ssthresh[0] = slot->ssthresh[1] = 0;
 	slot->ca_state[0] = slot->ca_state[1] = 0;
+	slot->call_end[0] = slot->call_end[1] = 0;
 	barrier();
 	slot->connection = (__sync_fetch_and_add(&last_connection, 1) + 1) & 0x7ffffffe ?
 				   last_connection :

@@ -42,16 +42,19 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	slot = find(&k);
 	if (!slot)
 		return 0;
+	tp = KERNEL_CAST(tcp_sock, sk);
+	left = msg->msg_iter.count;
+	direction = direction_of(slot, &k) & 1;
+	/* A later chunk of a call that was recorded whole says nothing new. */
+	if (slot->call_end[direction] == tp->write_seq + left)
+		return 0;
 	now = bpf_ktime_get_ns();
 	list = this_list();
 	if (!list)
 		return 0;
-	direction = direction_of(slot, &k);
 	r = reserve(list, RAW_WRITE, &stamp);
 	if (!r)
 		return 0;
-	tp = KERNEL_CAST(tcp_sock, sk);
-	left = msg->msg_iter.count;
 	room = sk->sk_sndbuf - sk->sk_wmem_queued;
 	r->at_ns = now;
 	r->flow = slot->connection * 2 + direction;
@@ -63,7 +66,13 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	r->kind = RAW_WRITE;
 	r->code = hold_reason(sk, tp, tp->snd_nxt, tp->write_seq + left - tp->snd_nxt, 0, false, 0, now);
 	r->tcp_flags = 0;
-	r->marks = room > 0 && left <= (__u32)room / 2 ? RAW_MARK_ROOM : 0;
+	if (room > 0 && left <= (__u32)room / 2) {
+		r->marks = RAW_MARK_ROOM;
+		slot->call_end[direction] = tp->write_seq + left;
+	} else {
+		r->marks = 0;
+		slot->call_end[direction] = tp->write_seq; /* no call ends where it begins */
+	}
 	r->a = 0;
 	list->last_ns = now;
 	if (slot->writer[direction & 1] != r->thread)
@@ -141,7 +150,7 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 					    __u32 direction, const struct sock *sk,
 					    const struct tcp_sock *tp, __u64 now)
 {
-	__u32 ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
+	__u8 ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
 	__u32 ssthresh = tp->snd_ssthresh;
 	struct raw_record *r;
 	__u64 stamp;

@@ -35,19 +35,23 @@ const volatile struct event event_layout = {};
 #define BUCKET_SLOTS 4
 #define SLOT_BUSY 0xffffffffU
 
+/* A cache line. */
 struct flow_slot {
 	__u64 key1;
 	__u64 key2;
 	__u32 connection;
-	__u32 low_is_client;
 	__u32 endpoints;
 	__u32 isn; /* of the SYN that opened it */
+	__u8 low_is_client;
+	__u8 ca_state[2];
+	__u8 pad;
 	__u32 writer[2]; /* last thread seen, by direction */
 	__u32 reader[2];
 	__u32 ssthresh[2];
-	__u32 ca_state[2];
+	__u32 call_end[2]; /* where the send call under way ends, if all of it finds room */
 };
 struct flow_slot flows[FLOW_BUCKETS * BUCKET_SLOTS] SEC(".bss.flows");
+_Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");
 
 /* Counters and the connection number. */
 __u32 last_connection = 0;
