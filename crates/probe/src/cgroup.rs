@@ -148,3 +148,38 @@ fn remove_stale(root: &Path) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_2_hierarchy_is_found_wherever_it_is_mounted() {
+        let found = |mounts| mount_point(mounts).map(|path| path.display().to_string());
+        let hybrid = "tmpfs /sys/fs/cgroup tmpfs ro 0 0\n\
+                      cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\n\
+                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        assert_eq!(found(hybrid).as_deref(), Some("/sys/fs/cgroup/unified"));
+        assert_eq!(
+            found("none /sys/fs/cgroup cgroup2 rw 0 0\n").as_deref(),
+            Some("/sys/fs/cgroup")
+        );
+        assert_eq!(found("cgroup2 /mnt tmpfs rw 0 0\nbroken\n"), None);
+    }
+
+    #[test]
+    fn only_groups_of_recorders_that_are_gone_are_removed() {
+        let root = std::env::temp_dir().join(format!("sockscope-cgroups-{}", std::process::id()));
+        // Above the largest process id that Linux gives (2^22).
+        let gone = format!("{PREFIX}4194999");
+        let alive = format!("{PREFIX}{}", std::process::id());
+        let names = [gone.as_str(), &alive, "sockscope-", "sockscope-x", "system.slice"];
+        for name in names {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        remove_stale(&root);
+        let left: Vec<bool> = names.iter().map(|name| root.join(name).exists()).collect();
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(left, [false, true, true, true, true]);
+    }
+}

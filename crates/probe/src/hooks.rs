@@ -113,7 +113,7 @@ pub const HOOKS: &[HookEntry] = &[
         points: &[ReceiveEnqueue],
         observes: "data is in the receive queue; whether a thread waits for it",
         when: When::Always,
-        since: "6.2",
+        since: "6.3",
         without: "point 7: taken from the acknowledgment that follows",
     },
     HookEntry {
@@ -286,5 +286,56 @@ impl Kernel {
                 Some((member.value as u32, name.to_owned()))
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::mem::MaybeUninit;
+
+    use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+    use super::*;
+    use crate::layout::skeleton::SockscopeSkelBuilder;
+
+    #[test]
+    fn every_program_of_the_object_stands_in_the_table_with_its_hook() {
+        let mut storage = MaybeUninit::uninit();
+        let open = SockscopeSkelBuilder::default().open(&mut storage).unwrap();
+        let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
+        let compiled: BTreeMap<String, String> = open
+            .open_object()
+            .progs()
+            .map(|program| (text(program.name()), text(program.section())))
+            .collect();
+        let table: BTreeMap<String, String> =
+            HOOKS.iter().map(|entry| (entry.program.to_owned(), entry.hook.to_owned())).collect();
+        assert_eq!(compiled, table);
+        assert_eq!(table.len(), HOOKS.len());
+    }
+
+    #[test]
+    fn every_point_has_a_hook() {
+        for point in Point::ALL {
+            assert!(HOOKS.iter().any(|entry| entry.points.contains(&point)), "{point:?}");
+        }
+    }
+
+    /// The line of the table in the reference.
+    fn line(entry: &HookEntry) -> String {
+        let points: Vec<String> =
+            entry.points.iter().map(|point| point.number().to_string()).collect();
+        let points = if points.is_empty() { "–".to_owned() } else { points.join(", ") };
+        let HookEntry { hook, observes, since, without, .. } = entry;
+        format!("| {points} | `{hook}` | {since} | {observes} | {without} |")
+    }
+
+    #[test]
+    fn the_reference_lists_the_table() {
+        let page = include_str!("../../../docs/reference/hooks.md");
+        let listed: Vec<&str> = page.lines().filter(|line| line.contains("| `")).collect();
+        let table: Vec<String> = HOOKS.iter().map(line).collect();
+        assert_eq!(listed, table, "\n{}", table.join("\n"));
     }
 }

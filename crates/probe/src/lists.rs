@@ -116,3 +116,68 @@ impl Drop for Lists {
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.cpus * size_of::<RecordList>()) };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lists in memory of this process alone.
+    fn lists(cpus: usize) -> Lists {
+        let size = cpus * size_of::<RecordList>();
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
+        assert_ne!(address, libc::MAP_FAILED);
+        Lists { base: NonNull::new(address.cast()).unwrap(), cpus }
+    }
+
+    /// What a probe does: takes the next place, fills it, and finishes it or not.
+    fn append(lists: &Lists, cpu: usize, at_ns: u64, is_finished: bool) {
+        let list = lists.list(cpu);
+        // SAFETY: only this thread touches the list, and the index is below LIST_RECORDS.
+        unsafe {
+            let number = (*list).head;
+            let record = &raw mut (*list).records[(number & (LIST_RECORDS - 1)) as usize];
+            (*record).at_ns = at_ns;
+            (*record).stamp = if is_finished { number + 1 } else { 0 };
+            (*list).head = number + 1;
+        }
+    }
+
+    fn read(lists: &Lists, cpu: usize, number: u64) -> Option<u64> {
+        lists.read(cpu, number).map(|record| record.at_ns)
+    }
+
+    #[test]
+    fn finished_records_of_each_cpu_are_read_by_number() {
+        let lists = lists(2);
+        append(&lists, 1, 10, true);
+        append(&lists, 1, 20, false);
+        assert_eq!((lists.span(0), lists.span(1)), ((0, 0), (0, 2)));
+        assert_eq!((read(&lists, 1, 0), read(&lists, 1, 1)), (Some(10), None));
+    }
+
+    #[test]
+    fn a_place_used_again_does_not_show_its_old_record() {
+        let lists = lists(1);
+        append(&lists, 0, 10, true);
+        lists.release(0, 1);
+        assert_eq!(lists.span(0), (1, 1));
+        assert_eq!(read(&lists, 0, LIST_RECORDS), None);
+        (1..=LIST_RECORDS).for_each(|at_ns| append(&lists, 0, at_ns, true));
+        assert_eq!(read(&lists, 0, LIST_RECORDS), Some(LIST_RECORDS));
+        assert_eq!(read(&lists, 0, 0), None);
+    }
+
+    #[test]
+    fn losses_of_all_cpus_add_up_by_kind() {
+        let lists = lists(2);
+        for cpu in 0..2 {
+            // SAFETY: only this thread touches the lists.
+            unsafe { (*lists.list(cpu)).lost[3] = 4 };
+        }
+        let lost = lists.lost();
+        assert_eq!((lost[3], lost.iter().sum::<u64>()), (8, 8));
+    }
+}

@@ -103,3 +103,80 @@ fn fold(address: &IpAddr) -> u32 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `fold6` of `bpf/flow.h` again, on numbers that cannot overflow, little-endian.
+    fn folded_by_hand(octets: [u8; 16]) -> u32 {
+        let words = octets.chunks(4).map(|word| {
+            word.iter().rev().fold(0u128, |number, octet| number * 256 + u128::from(*octet))
+        });
+        let words: Vec<u128> = words.collect();
+        let modulus = 1u128 << 32;
+        let first = words[0] * 2_654_435_761 % modulus;
+        let second = (first ^ words[1]) * 2_246_822_507 % modulus;
+        let third = (second ^ words[2]) * 3_266_489_909 % modulus;
+        u32::try_from(third ^ (third / 32_768) ^ words[3]).unwrap()
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn an_ipv6_address_is_folded_as_the_probes_do() {
+        for text in ["::1", "2001:db8::1", "fe80::1ff:fe23:4567:890a", "ff02::fb", "::"] {
+            let IpAddr::V6(address) = text.parse().unwrap() else { panic!("not IPv6: {text}") };
+            assert_eq!(fold(&IpAddr::V6(address)), folded_by_hand(address.octets()), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_probes_fold_with_the_same_numbers() {
+        let source = include_str!("bpf/flow.h");
+        for number in [2_654_435_761u32, 2_246_822_507, 3_266_489_909] {
+            assert!(source.contains(&format!("{number:#x}U")), "{number:#x}");
+        }
+    }
+
+    #[test]
+    fn an_ipv4_address_stays_as_on_the_wire_also_when_mapped() {
+        let wire = u32::from_ne_bytes([10, 0, 0, 7]);
+        assert_eq!(fold(&"10.0.0.7".parse().unwrap()), wire);
+        assert_eq!(fold(&"::ffff:10.0.0.7".parse().unwrap()), wire);
+    }
+
+    #[test]
+    fn what_is_picked_is_written_and_the_rest_left_empty() {
+        let pick = Pick {
+            ports: vec![80, 443],
+            pids: vec![7],
+            comm: Some("fifteen-bytes-x".to_owned()),
+            ..Pick::default()
+        };
+        let mut raw = RawPick::default();
+        pick.write(&mut raw).unwrap();
+        assert_eq!((raw.ports, raw.port[0], raw.port[1], raw.port[2]), (2, 80, 443, 0));
+        assert_eq!((raw.pids, raw.pid[0], raw.addresses), (1, 7, 0));
+        assert_eq!((raw.has_comm, raw.comm[14], raw.comm[15]), (1, 120, 0));
+        assert_eq!((raw.any, raw.has_cgroup, raw.in_band), (1, 0, 0));
+    }
+
+    #[test]
+    fn with_nothing_picked_only_marked_sockets_are_logged() {
+        let mut raw = RawPick::default();
+        Pick { in_band: true, ..Pick::default() }.write(&mut raw).unwrap();
+        assert_eq!((raw.any, raw.in_band), (0, 1));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_in_words() {
+        let mut raw = RawPick::default();
+        let refused = |pick: &Pick, raw: &mut RawPick| pick.write(raw).unwrap_err().to_string();
+        let ports = Pick { ports: (1..=17).collect(), ..Pick::default() };
+        assert!(refused(&ports, &mut raw).contains("17 ports picked, at most 16 fit"));
+        for comm in ["", "sixteen-bytes-xx"] {
+            let pick = Pick { comm: Some(comm.to_owned()), ..Pick::default() };
+            assert!(refused(&pick, &mut raw).contains("1 to 15 bytes"), "{comm}");
+        }
+    }
+}

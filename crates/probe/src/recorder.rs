@@ -521,3 +521,69 @@ pub fn monotonic_ns() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One cursor for each time; 0 is a list at its end or at an unfinished record.
+    fn cursors(times: &[u64]) -> Vec<Cursor> {
+        let cursor = |(cpu, at_ns): (usize, &u64)| {
+            let record = RawRecord { at_ns: *at_ns, ..RawRecord::default() };
+            let current = (*at_ns > 0).then_some(record);
+            Cursor { cpu, next: 0, end: u64::from(*at_ns == 9), taken: 0, current }
+        };
+        times.iter().enumerate().map(cursor).collect()
+    }
+
+    #[test]
+    fn the_earliest_list_goes_on_until_the_next_one_has_its_turn() {
+        assert_eq!(earliest(&cursors(&[30, 10, 20])), Some((1, 20)));
+        assert_eq!(earliest(&cursors(&[10, 30, 20])), Some((0, 20)));
+        assert_eq!(earliest(&cursors(&[30, 20, 10])), Some((2, 20)));
+    }
+
+    #[test]
+    fn a_list_alone_goes_on_to_its_end() {
+        assert_eq!(earliest(&cursors(&[0, 10, 0])), Some((1, u64::MAX)));
+        assert_eq!(earliest(&cursors(&[0, 0])), None);
+    }
+
+    #[test]
+    fn of_two_at_one_time_the_first_cpu_goes_first_and_no_further() {
+        assert_eq!(earliest(&cursors(&[10, 10, 10])), Some((0, 10)));
+    }
+
+    #[test]
+    fn lists_merge_into_one_order_of_time() {
+        let mut lists = [vec![1, 4, 5, 9], vec![2, 3, 9], vec![], vec![6]];
+        let mut merged = Vec::new();
+        loop {
+            let heads: Vec<u64> = lists.iter().map(|l| l.first().copied().unwrap_or(0)).collect();
+            let Some((first, bound)) = earliest(&cursors(&heads)) else { break };
+            while lists[first].first().is_some_and(|at_ns| *at_ns <= bound) {
+                merged.push(lists[first].remove(0));
+            }
+        }
+        assert_eq!(merged, [1, 2, 3, 4, 5, 6, 9, 9]);
+    }
+
+    #[test]
+    fn a_list_stops_at_a_record_that_is_begun_and_not_finished() {
+        let [mut cursor]: [Cursor; 1] = cursors(&[9]).try_into().ok().unwrap();
+        assert!(!cursor.is_stalled());
+        cursor.current = None;
+        assert!(cursor.is_stalled());
+        cursor.next = cursor.end;
+        assert!(!cursor.is_stalled());
+    }
+
+    #[test]
+    fn each_point_counts_its_own_losses() {
+        let points: Vec<Option<Point>> = (0..raw::RAW_KINDS).map(point_of_raw).collect();
+        for point in Point::ALL.into_iter().filter(|point| *point != Point::SendDequeue) {
+            assert_eq!(points.iter().filter(|of| **of == Some(point)).count(), 1, "{point:?}");
+        }
+        assert_eq!(point_of_raw(raw::RAW_DROP), None);
+    }
+}
