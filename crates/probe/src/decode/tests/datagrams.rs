@@ -1,4 +1,4 @@
-//! UDP.
+//! What hits of datagrams (UDP) become, which only their order and length tell apart.
 
 use super::{Decoder, check_with, empty, open};
 
