@@ -1,4 +1,4 @@
-//! What hits of datagrams (UDP) become, which only their order and length tell apart.
+//! Datagrams: hits of UDP in, records out, every case one trace in text.
 
 use super::{Decoder, check_with, empty, open};
 

@@ -1,4 +1,4 @@
-//! What hits of streams (TCP) become: one segment, queues, losses, ends, wrap-around, joining.
+//! TCP streams: hits in, records out, every case one trace in text.
 
 use super::{
     assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, shown, state,
