@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::process::Child;
 
 use libbpf_rs::libbpf_sys;
@@ -111,6 +112,60 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     unsafe { libc::CPU_SET(cpu, &mut set) };
     // SAFETY: a set and its size, for this thread.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A connection over loopback, client and server end, both of which send with Reno (RFC 5681): every
+/// kernel has it, and it never paces. A transfer that waits for a timer leaves CPU time over, in
+/// which what probes cost would not show.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn unpaced_connection() -> io::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let port = listener.local_addr()?.port();
+    // SAFETY: a plain system call.
+    let client = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if client < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nothing else owns.
+    let client = unsafe { OwnedFd::from_raw_fd(client) };
+    // Before they connect: a socket that once paced goes on with it.
+    use_reno(listener.as_raw_fd())?;
+    use_reno(client.as_raw_fd())?;
+    let address = libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: port.to_be(),
+        sin_addr: libc::in_addr { s_addr: Ipv4Addr::LOCALHOST.to_bits().to_be() },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: an address and its size, which live through the call.
+    let result = unsafe {
+        libc::connect(
+            client.as_raw_fd(),
+            (&raw const address).cast(),
+            size_of_val(&address) as libc::socklen_t,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((client.into(), listener.accept()?.0))
+}
+
+fn use_reno(socket: RawFd) -> io::Result<()> {
+    let name = b"reno";
+    // SAFETY: a name and its length, which live through the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket,
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

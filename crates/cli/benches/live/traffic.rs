@@ -1,0 +1,131 @@
+//! What recording costs the traffic: ratios within one running transfer.
+
+use crate::slices::{Condition, Cost, plain, under};
+use crate::statistics::Median;
+use crate::transfer::{Load, Transfer};
+use crate::{Failure, Plan, costs};
+
+/// Rates as shares of the unrecorded rate right before and after; one row for each round.
+struct Ratios {
+    rows: Vec<[Option<f64>; Condition::ALL.len()]>,
+    plain: Vec<f64>,
+    costs: Vec<Cost>,
+}
+
+pub fn run(plan: &Plan) -> Result<(), Failure> {
+    for load in [Load::Calls, Load::Bulk] {
+        let transfer = Transfer::start(load, plan.traffic_cpu)?;
+        let ratios = measure(&transfer, plan)?;
+        print(load, &ratios, plan);
+        println!();
+        costs::run(load, &transfer, plan)?;
+        println!();
+    }
+    Ok(())
+}
+
+/// In each round every condition has one slice, in a new order; between any two of them, and at
+/// both ends, nothing is switched on for one slice.
+fn measure(transfer: &Transfer, plan: &Plan) -> Result<Ratios, Failure> {
+    let mut ratios = Ratios { rows: Vec::new(), plain: Vec::new(), costs: Vec::new() };
+    let mut order = Order(0x5350);
+    let mut before = plain(transfer, plan);
+    for _ in 0..plan.pairs {
+        let mut row = [None; Condition::ALL.len()];
+        for index in order.shuffled() {
+            let (rate, cost) = under(Condition::ALL[index], transfer, plan)?;
+            let after = plain(transfer, plan);
+            row[index] = rate.map(|rate| rate / f64::midpoint(before, after));
+            ratios.costs.extend(cost);
+            ratios.plain.push(after);
+            before = after;
+        }
+        ratios.rows.push(row);
+    }
+    Ok(ratios)
+}
+
+impl Ratios {
+    fn of(&self, condition: Condition) -> Option<Median> {
+        self.map(|row| row[condition as usize])
+    }
+
+    /// Of one condition to another of the same round.
+    fn between(&self, one: Condition, other: Condition) -> Option<Median> {
+        self.map(|row| Some(row[one as usize]? / row[other as usize]?))
+    }
+
+    fn map(
+        &self,
+        value: impl Fn(&[Option<f64>; Condition::ALL.len()]) -> Option<f64>,
+    ) -> Option<Median> {
+        let values: Vec<f64> = self.rows.iter().filter_map(value).collect();
+        (!values.is_empty()).then(|| Median::of(values))
+    }
+}
+
+fn print(load: Load, ratios: &Ratios, plan: &Plan) {
+    let (unit, bytes) = match load {
+        Load::Calls => ("thousand calls/s", 1e5),
+        Load::Bulk => ("million bytes/s", 1e6),
+    };
+    let plain = Median::of(ratios.plain.iter().map(|rate| rate / bytes).collect());
+    println!(
+        "{}: rate as a share of the unrecorded, {} pairs of {} ms, median (95 % interval)",
+        load.name(),
+        plan.pairs,
+        plan.slice.as_millis()
+    );
+    row("unrecorded", &format!("{} {unit}", plain.text(0)), None);
+    for condition in Condition::ALL {
+        let target = match (condition, load) {
+            (Condition::Recorded, Load::Calls) => Some(0.88),
+            (Condition::Recorded, Load::Bulk) => Some(0.90),
+            _ => None,
+        };
+        ratio(condition.name(), ratios.of(condition), target);
+    }
+    let not_logged = ratios.between(Condition::OtherPort, Condition::Empty);
+    ratio("other traffic logged : empty programs", not_logged, Some(0.97));
+    let tcpdump = ratios.between(Condition::Recorded, Condition::Tcpdump);
+    ratio("recorded : tcpdump", tcpdump, Some(1.0));
+    let of_costs = |value: fn(&Cost) -> f64| Median::of(ratios.costs.iter().map(value).collect());
+    row("CPUs of the recorder's thread", &of_costs(|cost| cost.thread_cpus).text(2), None);
+    let records = of_costs(|cost| cost.records_per_s / 1e6);
+    row("records", &format!("{} million/s", records.text(2)), None);
+    let lost: u64 = ratios.costs.iter().map(|cost| cost.lost).sum();
+    row("records lost in all slices", &lost.to_string(), None);
+    let partly = ratios.costs.iter().filter(|cost| !cost.is_whole).count();
+    row("slices left out, not wholly recorded", &partly.to_string(), None);
+}
+
+fn ratio(name: &str, median: Option<Median>, target: Option<f64>) {
+    let text = median.map_or_else(|| "not installed".to_owned(), |median| median.text(3));
+    let verdict = median.zip(target).map(|(median, target)| {
+        let word = if median.value >= target { "reached" } else { "missed" };
+        format!("at least {target:.2}: {word}")
+    });
+    row(name, &text, verdict);
+}
+
+/// One line of a table: name, value, and what was to be reached.
+pub fn row(name: &str, value: &str, verdict: Option<String>) {
+    let line = format!("  {name:<40} {value:<24} {}", verdict.unwrap_or_default());
+    println!("{}", line.trim_end());
+}
+
+/// Pseudo-random orders, the same in every run (Marsaglia, Xorshift RNGs, 2003).
+struct Order(u64);
+
+impl Order {
+    fn shuffled(&mut self) -> [usize; Condition::ALL.len()] {
+        let mut order = std::array::from_fn(|index| index);
+        for last in (1..order.len()).rev() {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            order.swap(last, (self.0 % (last as u64 + 1)) as usize);
+        }
+        order
+    }
+}
