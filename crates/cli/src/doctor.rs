@@ -13,11 +13,16 @@ use crate::machine;
 /// Traffic of our own for the measurement.
 const MEASURE: Duration = Duration::from_millis(300);
 
+/// The mean of fewer hits than this says nothing.
+const HITS_MIN: u64 = 100;
+
 /// `sockscope doctor`.
 pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
     let hooks = probe_hooks();
     let costs = if hooks.is_ok() { measure(MEASURE).unwrap_or_default() } else { Vec::new() };
-    let cost = |program: &str| costs.iter().find(|cost| cost.program == program);
+    let cost = |program: &str| {
+        costs.iter().find(|cost| cost.program == program && cost.hits >= HITS_MIN)
+    };
     let mut out = std::io::stdout().lock();
     if arguments.format == DoctorFormat::Json {
         let document = json!({
@@ -108,6 +113,6 @@ fn write_hooks<'a>(
     }
     writeln!(
         out,
-        "\nA hit's cost was measured on calls of 100 bytes over loopback, all logged; ? had none."
+        "\nA hit's cost was measured on calls of 100 bytes over loopback, all logged; ? had fewer than {HITS_MIN}."
     )
 }

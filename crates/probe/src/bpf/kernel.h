@@ -175,7 +175,11 @@ struct socket {
 	struct sock *sk;
 };
 
+struct inet_bind_bucket {
+	signed char fastreuse;
+};
 struct inet_connection_sock {
+	struct inet_bind_bucket *icsk_bind_hash;
 	u8 icsk_ca_state : 5;
 	u8 icsk_retransmits;
 };

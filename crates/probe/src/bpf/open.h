@@ -139,16 +139,29 @@ static __always_inline void socket_addresses(struct event *e, const struct sock 
 }
 
 /*
+ * Whether this end opened the connection. A port that connect() chose has its bucket marked as not
+ * to be shared (net/ipv4/inet_hashtables.c); for one that bind() chose nobody knows any more, and
+ * the higher port is taken for the client's.
+ */
+static __always_inline bool opened_by(const struct tcp_sock *tp, const struct tuple *t)
+{
+	struct inet_bind_bucket *bucket = tp->inet_conn.icsk_bind_hash;
+
+	if (bucket && KERNEL_CAST(inet_bind_bucket, bucket)->fastreuse == -1)
+		return true;
+	return bucket ? t->sport > t->dport && t->dport < 1024 : t->sport >= t->dport;
+}
+
+/*
  * Joins a TCP connection that is already open: positions come from the socket's own 64-bit
- * counters (RFC 4898 tcpEStatsAppHCThruOctetsAcked and ...Received). Which side opened it is not
- * known any more; the lower port is taken for the server's.
+ * counters (RFC 4898 tcpEStatsAppHCThruOctetsAcked and ...Received).
  */
 static __always_inline void join_connection(const struct sock *sk, const struct key *k,
 					    const struct tuple *t)
 {
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	struct flow_slot *slot = find(k);
-	bool local_is_client = t->sport >= t->dport;
+	bool local_is_client = opened_by(tp, t);
 	struct event *e;
 	__u64 acked = tp->bytes_acked;
 
