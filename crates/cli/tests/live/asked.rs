@@ -1,0 +1,142 @@
+//! Which connections are logged: asked for by the program, by the packet, by the operator.
+
+use crate::background::{Background, free_port};
+use crate::bundle::{Recorder, Recording, command, facts, run_once, stdout_of, whole, workload};
+use crate::hosts::{B_V4, Hosts};
+use crate::report::{Report, bytes, count};
+use crate::turn;
+
+#[test]
+fn root_so_log_logs_the_connection_that_asked_and_no_other() {
+    let Some(_turn) = turn::take() else { return };
+    let mut said = String::new();
+    let recording = whole(|| {
+        let recorder = Recorder::start(&[], None);
+        said = run(&workload("so_log.py", &[]));
+        recorder.stop()
+    });
+    let client = &facts(&said)["client"];
+    assert_eq!(client["so_log"], "granted");
+    let connections = recording.report.connections();
+    assert_eq!(connections.len(), 1, "{}", recording.report.summary());
+    // The program that connected is the client, though it asked only then.
+    let port = u16::try_from(count(&client["logged_port"])).expect("a port");
+    assert_eq!(recording.report.at_port("client", port).len(), 1, "{}", recording.report.summary());
+    for end in ["client", "server"] {
+        assert_eq!(bytes(&connections[0], end), 50_000);
+    }
+}
+
+#[test]
+fn root_so_log_is_refused_while_nothing_records() {
+    let Some(_turn) = turn::take() else { return };
+    let said = run(&workload("so_log.py", &["--calls", "5"]));
+    assert_eq!(facts(&said)["client"]["so_log"], "ENOPROTOOPT");
+}
+
+#[test]
+fn root_in_band_starts_the_recorder_of_the_receiving_host() {
+    let Some(_turn) = turn::take() else { return };
+    let hosts = Hosts::up(&[]);
+    let mut received = None;
+    let sent = whole(|| {
+        let recorder = Recorder::start(&["--in-band"], Some(&hosts));
+        let sent = calls_between(&hosts, &["--in-band"]);
+        let recording = recorder.stop();
+        // One machine made both: what one could not see the other could not either.
+        received = Some(recording);
+        sent
+    });
+    let received = received.expect("made above");
+    let written = count(&sent.facts()["client"]["written_bytes"]);
+    for recording in [&sent, &received] {
+        let connections = recording.report.connections();
+        assert_eq!(connections.len(), 1, "{}", recording.report.summary());
+        assert_eq!(bytes(&connections[0], "client"), written);
+        assert_eq!(bytes(&connections[0], "server"), written);
+    }
+    assert_eq!(received.report.gaps(), Vec::<String>::new());
+}
+
+#[test]
+fn root_in_band_leaves_unmarked_connections_alone() {
+    let Some(_turn) = turn::take() else { return };
+    let hosts = Hosts::up(&[]);
+    let recorder = Recorder::start(&["--in-band"], Some(&hosts));
+    // Recorded, but without the mark.
+    let unmarked = calls_between(&hosts, &[]);
+    assert_eq!(unmarked.report.connections().len(), 1);
+    assert!(recorder.stop().report.connections().is_empty());
+}
+
+#[test]
+fn root_a_port_picks_its_connections_and_no_others() {
+    let Some(_turn) = turn::take() else { return };
+    let (picked, other) = (free_port().to_string(), free_port().to_string());
+    let recording = whole(|| {
+        let recorder = Recorder::start(&["--port", &picked], None);
+        for port in [&picked, &other] {
+            run(&workload("rpc.py", &["--calls", "20", "--port", port]));
+        }
+        recorder.stop()
+    });
+    assert_only(&recording.report, &picked);
+}
+
+#[test]
+fn root_an_address_picks_its_connections_and_no_others() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = whole(|| {
+        let recorder = Recorder::start(&["--addr", "::1"], None);
+        for host in ["127.0.0.1", "::1"] {
+            run(&workload("rpc.py", &["--calls", "20", "--host", host]));
+        }
+        recorder.stop()
+    });
+    let connections = recording.report.connections();
+    assert_eq!(connections.len(), 1, "{}", recording.report.summary());
+    assert!(connections[0]["server"].as_str().is_some_and(|server| server.starts_with("[::1]")));
+}
+
+#[test]
+fn root_a_connection_made_before_the_recorder_is_joined() {
+    let Some(_turn) = turn::take() else { return };
+    let port = free_port().to_string();
+    let slow = ["--bytes", "8000000", "--rate", "4000000", "--port", &port];
+    let recording = whole(|| {
+        let mut transfer = command(&workload("bulk.py", &slow));
+        let transfer = Background::start_until(&mut transfer, "-TERM", "listening on");
+        let recorder = Recorder::start(&["--port", &port], None);
+        let said = facts(&transfer.ended());
+        assert_eq!(said["server"]["ok"], true, "{said}");
+        recorder.stop()
+    });
+    assert_only(&recording.report, &port);
+    let connection = &recording.report.connections()[0];
+    assert!(bytes(connection, "client") > 0 && bytes(connection, "client") < 8_000_000);
+    assert_eq!(bytes(connection, "server"), 32);
+}
+
+fn assert_only(report: &Report, port: &str) {
+    let port = port.parse().expect("a port");
+    assert_eq!(report.connections().len(), 1, "{}", report.summary());
+    assert_eq!(report.at_port("server", port).len(), 1, "{}", report.summary());
+}
+
+/// Remote calls from host `a` to host `b`, the client recorded with `options`.
+fn calls_between(hosts: &Hosts, options: &[&str]) -> Recording {
+    let end = |role| {
+        let port = "7000";
+        workload("rpc.py", &["--calls", "40", "--host", B_V4, "--port", port, "--role", role])
+    };
+    let mut serve = command(&hosts.on_b(&end("server")));
+    let server = Background::start_until(&mut serve, "-TERM", "listening on");
+    let recording = run_once(options, &hosts.on_a(&end("client")));
+    server.ended();
+    recording
+}
+
+/// Runs a program to its good end; returns what it printed.
+fn run(words: &[String]) -> String {
+    stdout_of(&command(words).output().expect("it is there"))
+}

@@ -1,0 +1,162 @@
+//! Recordings: `sockscope run` on a command, or `sockscope record` beside other traffic.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::background::Background;
+use crate::hosts::Hosts;
+use crate::report::Report;
+
+/// How often a recording is made before its gaps count as a failure. A machine whose CPUs are all
+/// busy may skip every tracepoint of a CPU for some 100 µs: the recorder says so and cannot help it.
+const ATTEMPTS: u32 = 3;
+
+const START_OF_REPORT: &str = "{\"schema\":\"sockscope.report/1\"";
+
+/// A finished recording.
+pub struct Recording {
+    /// Removed with all that is in it.
+    folder: TempDir,
+    /// What the recorded command printed.
+    pub said: String,
+    /// What it amounts to.
+    pub report: Report,
+}
+
+impl Recording {
+    /// The bundle.
+    pub fn dir(&self) -> PathBuf {
+        self.folder.path().join("live.sockscope")
+    }
+
+    /// What a workload printed: the facts of the ends that ran in it.
+    pub fn facts(&self) -> Value {
+        facts(&self.said)
+    }
+}
+
+/// The program under test, with nothing but its name.
+pub fn sockscope() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sockscope"))
+}
+
+/// Runs it to its end, which must be a good one; returns its standard output.
+pub fn sockscope_says<S: AsRef<OsStr>>(arguments: &[S]) -> String {
+    let output = sockscope().args(arguments).output().expect("it was built");
+    stdout_of(&output)
+}
+
+/// Records `command` by `sockscope run OPTIONS -- command`, once.
+pub fn run_once(options: &[&str], command: &[String]) -> Recording {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let output = sockscope()
+        .args(["run", "--format", "json", "-o"])
+        .arg(folder.path().join("live.sockscope"))
+        .args(options)
+        .arg("--")
+        .args(command)
+        .output()
+        .expect("it was built");
+    let said = stdout_of(&output);
+    let start = said.rfind(START_OF_REPORT).unwrap_or_else(|| panic!("no report in {said}"));
+    let report = Report::parse(&said[start..]);
+    Recording { folder, said: said[..start].to_owned(), report }
+}
+
+/// A recording without gaps, made at most three times; says why when it makes one again.
+pub fn whole(mut make: impl FnMut() -> Recording) -> Recording {
+    for attempt in 1.. {
+        let recording = make();
+        let gaps = recording.report.gaps();
+        if gaps.is_empty() {
+            return recording;
+        }
+        let what = format!("{gaps:?}; {}", recording.report.summary());
+        assert!(attempt < ATTEMPTS, "recorded {ATTEMPTS} times, never whole: {what}");
+        eprintln!("recording once more, because of {what}");
+    }
+    unreachable!("the loop ends by return or panic")
+}
+
+/// Records a workload of `tests/workloads`, without gaps.
+pub fn workload_recorded(program: &str, arguments: &[&str]) -> Recording {
+    let command = workload(program, arguments);
+    whole(|| run_once(&[], &command))
+}
+
+/// The command line of a workload of `tests/workloads`.
+pub fn workload(program: &str, arguments: &[&str]) -> Vec<String> {
+    let path = checkout().join("tests/workloads").join(program);
+    let words = ["python3".to_owned(), "-B".to_owned(), path.display().to_string()];
+    words.into_iter().chain(arguments.iter().map(|&word| word.to_owned())).collect()
+}
+
+/// The facts that a workload printed: its last line, one JSON object.
+pub fn facts(said: &str) -> Value {
+    let line = said.lines().next_back().unwrap_or_default();
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// A command that runs `words`.
+pub fn command(words: &[String]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// Words as owned strings.
+pub fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// `sockscope record` that runs beside the test.
+pub struct Recorder {
+    folder: TempDir,
+    process: Background,
+}
+
+impl Recorder {
+    /// Starts it, ready to record; on host `b` of `hosts` if given.
+    pub fn start(options: &[&str], hosts: Option<&Hosts>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let program = words(&[env!("CARGO_BIN_EXE_sockscope"), "record", "-o"]);
+        let program = match hosts {
+            Some(hosts) => hosts.on_b(&program),
+            None => program,
+        };
+        let mut command = command(&program);
+        command.arg(folder.path().join("live.sockscope")).args(options);
+        let process = Background::start_until(&mut command, "-INT", "recording; Ctrl-C ends it");
+        Self { folder, process }
+    }
+
+    /// Ends it, as Ctrl-C does.
+    pub fn stop(self) -> Recording {
+        self.process.stop();
+        let report = report(&self.folder.path().join("live.sockscope"));
+        Recording { folder: self.folder, said: String::new(), report }
+    }
+}
+
+/// The report of a bundle.
+pub fn report(dir: &Path) -> Report {
+    let dir = dir.display().to_string();
+    Report::parse(&sockscope_says(&["report", &dir, "--format", "json"]))
+}
+
+/// Root of the checkout.
+pub fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Standard output of a program that must have ended well.
+pub fn stdout_of(output: &Output) -> String {
+    let talk = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}: {talk}{said}", output.status);
+    said
+}

@@ -1,0 +1,63 @@
+//! Datagrams, dropped and not.
+
+use serde_json::Value;
+
+use crate::background::{Background, free_port};
+use crate::bundle::{Recording, command, run_once, whole, words, workload_recorded};
+use crate::report::{bytes, count, flow, programs};
+use crate::turn;
+
+#[test]
+fn root_datagrams_that_the_receiver_drops_are_counted() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("udp_flood.py", &[]);
+    let facts = recording.facts();
+    let missing = count(&facts["server"]["missing"]);
+    assert!(missing > 0, "nothing was dropped here: {facts}");
+    let report = &recording.report;
+    assert_eq!(report.found(), ["udp-receive-drop"].into(), "{}", report.summary());
+    let finding = report.findings("udp-receive-drop")[0];
+    assert_eq!(count(&finding["count"]), missing, "{finding}");
+    assert_eq!(finding["side"], "server");
+    assert_eq!(report.records_at("SendEnqueue"), count(&facts["client"]["datagrams"]));
+    assert_eq!(report.records_at("ReceiveDequeue"), count(&facts["server"]["datagrams"]));
+}
+
+#[test]
+fn root_datagrams_with_room_to_wait_are_not_dropped() {
+    let Some(_turn) = turn::take() else { return };
+    let room = ["--datagrams", "50", "--sleep-ms", "0", "--reader-rcvbuf", "200000"];
+    for host in ["127.0.0.1", "::1"] {
+        let recording = workload_recorded("udp_flood.py", &[&room[..], &["--host", host]].concat());
+        assert_eq!(recording.report.findings("udp-receive-drop"), Vec::<&Value>::new());
+        let connection = &recording.report.connections()[0];
+        assert_eq!(bytes(connection, "client"), 50 * 500);
+        assert_eq!(flow(connection, "client")["segments"], 50);
+    }
+}
+
+#[test]
+fn root_iperf3_over_udp_says_the_same_bytes() {
+    let Some(_turn) = turn::take() else { return };
+    // Before its data each end sends one datagram of four bytes.
+    const GREETING: u64 = 4;
+    let recording = whole(udp_by_iperf3);
+    let said: Value = serde_json::from_str(&recording.said).expect("iperf3 speaks JSON");
+    let sent = count(&said["end"]["streams"][0]["udp"]["bytes"]);
+    let report = &recording.report;
+    let udp = report.connections().iter().find(|connection| connection["protocol"] == "udp");
+    let udp = udp.unwrap_or_else(|| panic!("no datagrams: {}", report.summary()));
+    assert_eq!(bytes(udp, "client"), sent + GREETING);
+    assert_eq!(bytes(udp, "server"), GREETING);
+    assert_eq!(programs(udp, "server"), ["iperf3"].into());
+}
+
+fn udp_by_iperf3() -> Recording {
+    let port = free_port().to_string();
+    let serve = words(&["iperf3", "--server", "--one-off", "--port", &port]);
+    let number = port.parse().expect("a port");
+    let _server = Background::start(&mut command(&serve), "-TERM").listening(number);
+    let amount = ["--udp", "--bitrate", "50M", "--bytes", "2M", "--json"];
+    let client = [&["iperf3", "--client", "127.0.0.1", "--port", &port], &amount[..]].concat();
+    run_once(&[], &words(&client))
+}

@@ -1,0 +1,79 @@
+//! The other faces of a live bundle, and what the machine says of itself.
+
+use serde_json::Value;
+
+use crate::bundle::{sockscope_says, workload_recorded};
+use crate::turn;
+
+const POINTS: [&str; 8] = [
+    "SendEnqueue",
+    "SendDequeue",
+    "InterfaceEnqueue",
+    "InterfaceDequeue",
+    "InputEnqueue",
+    "InputDequeue",
+    "ReceiveEnqueue",
+    "ReceiveDequeue",
+];
+const FIGURES: [&str; 7] = [
+    "packet-trace",
+    "queue-length",
+    "queue-delay",
+    "protocol-delay",
+    "acks",
+    "time-sequence",
+    "sequence",
+];
+
+#[test]
+fn root_every_face_shows_a_live_bundle() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("split_calls.py", &["--calls", "10"]);
+    let dir = recording.dir().display().to_string();
+
+    let events = sockscope_says(&["show", &dir]);
+    for point in POINTS {
+        assert!(events.lines().filter(|line| line.contains(point)).count() >= 20, "{point}");
+    }
+    for figure in FIGURES {
+        let svg = sockscope_says(&["plot", &dir, "--figure", figure]);
+        assert!(svg.starts_with("<svg") || svg.starts_with("<?xml"), "{figure}");
+        assert!(svg.trim_end().ends_with("</svg>"), "{figure}");
+    }
+    let text = sockscope_says(&["report", &dir]);
+    for part in ["verdict", "residue", "ledger", "nagle-delayed-ack", "fix:", "lost"] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    let csv = sockscope_says(&["report", &dir, "--format", "csv"]);
+    let columns = csv.lines().next().map_or(0, |line| line.split(',').count());
+    assert!(csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
+    assert!(csv.contains(",receive_queue,"), "{csv}");
+}
+
+#[test]
+fn root_doctor_finds_every_point_and_measures_it() {
+    let Some(_turn) = turn::take() else { return };
+    let said = sockscope_says(&["doctor", "--format", "json"]);
+    let doctor: Value = serde_json::from_str(&said).expect("one document");
+    assert_eq!(doctor["can_record"], true, "{}", doctor["problem"]);
+    let hooks = doctor["hooks"].as_array().expect("hooks");
+    for point in POINTS {
+        let of_point = |hook: &&Value| {
+            let points = hook["points"].as_array().expect("points");
+            points.iter().any(|name| name == point)
+        };
+        let works = hooks.iter().filter(of_point).any(|hook| hook["works"] == true);
+        assert!(works, "{point}: {said}");
+    }
+    let measured = hooks.iter().filter(|hook| hook["cost_ns_gross"].is_number()).count();
+    assert!(measured >= 5, "only {measured} hooks were measured: {said}");
+}
+
+#[test]
+fn root_the_demonstration_shows_the_stall_and_its_cure() {
+    let Some(_turn) = turn::take() else { return };
+    let said = sockscope_says(&["demo", "--calls", "10"]);
+    let (before, after) = said.split_once("Now the same calls").expect("two runs");
+    assert!(before.contains("nagle-delayed-ack") && before.contains("TCP_NODELAY"), "{said}");
+    assert!(after.contains("before") && after.contains("after"), "{said}");
+}

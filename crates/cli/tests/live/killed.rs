@@ -1,0 +1,105 @@
+//! A recorder that is killed: harmless for the traffic, nothing left, the bundle opens.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::bundle::{facts, report, sockscope, sockscope_says, stdout_of, workload};
+use crate::report::{bytes, count};
+use crate::turn;
+
+#[test]
+fn root_a_killed_recorder_harms_nothing_and_leaves_nothing() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let dir = folder.path().join("killed.sockscope");
+    let transfer = workload("bulk.py", &["--bytes", "20000000", "--rate", "10000000"]);
+    let mut recorder = sockscope();
+    recorder.args(["record", "-o"]).arg(&dir).arg("--").args(transfer);
+    recorder.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut recorder = Killed(recorder.spawn().expect("it was built"));
+
+    wait_until("data is in the bundle", || size(&dir.join("records.arrows")) > 100_000);
+    let pid = recorder.0.id();
+    let programs = programs_held_by(pid);
+    assert!(!programs.is_empty(), "the recorder holds no BPF program");
+    assert!(leftover(&programs).is_subset(&programs) && !leftover(&programs).is_empty());
+    recorder.0.kill().expect("it runs");
+
+    // The pipe ends when the transfer does: that goes on without the recorder.
+    let mut said = String::new();
+    let out = recorder.0.stdout.as_mut().expect("piped above");
+    out.read_to_string(&mut said).expect("text");
+    let facts = facts(&said);
+    assert_eq!((&facts["client"]["ok"], &facts["server"]["ok"]), (&true.into(), &true.into()));
+    assert_eq!(facts["server"]["read_bytes"], 20_000_000);
+
+    let report = report(&dir);
+    assert!(report.notes().contains("not finished"), "{}", report.notes());
+    assert_eq!(report.gaps(), Vec::<String>::new());
+    let recorded = bytes(&report.connections()[0], "client");
+    assert!(recorded > 0 && recorded < count(&facts["client"]["written_bytes"]), "{recorded}");
+
+    recorder.0.wait().expect("it was started");
+    sockscope_says(&["run", "--format", "json", "--", "true"]);
+    wait_until("its programs are gone", || leftover(&programs).is_empty());
+    assert_eq!(groups_of(pid), Vec::<PathBuf>::new());
+}
+
+/// Ends the recorder also when the test fails; its command ends by itself.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Ids of the BPF programs that a process holds, alone or by a link.
+fn programs_held_by(pid: u32) -> BTreeSet<u64> {
+    let Ok(open) = fs::read_dir(format!("/proc/{pid}/fdinfo")) else { return BTreeSet::new() };
+    let texts = open.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
+    let ids = |text: String| {
+        let ids = text.lines().filter_map(|line| line.strip_prefix("prog_id:"));
+        ids.filter_map(|id| id.trim().parse().ok()).collect::<Vec<u64>>()
+    };
+    texts.flat_map(ids).collect()
+}
+
+/// Which of these programs the kernel still has.
+fn leftover(programs: &BTreeSet<u64>) -> BTreeSet<u64> {
+    let output = Command::new("bpftool").args(["--json", "prog", "show"]).output();
+    let said = stdout_of(&output.expect("bpftool is installed: see scripts/setup"));
+    let all: serde_json::Value = serde_json::from_str(&said).expect("bpftool speaks JSON");
+    let ids = all.as_array().expect("a list").iter().map(|program| count(&program["id"]));
+    ids.filter(|id| programs.contains(id)).collect()
+}
+
+/// Control groups that a recorder made, wherever the version 2 hierarchy is mounted.
+fn groups_of(pid: u32) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("proc(5)");
+    let points = mounts.lines().filter_map(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let point = words.next()?;
+        (words.next()? == "cgroup2").then(|| Path::new(point).join(format!("sockscope-{pid}")))
+    });
+    points.filter(|group| group.exists()).collect()
+}
+
+fn size(file: &Path) -> u64 {
+    fs::metadata(file).map_or(0, |metadata| metadata.len())
+}
+
+/// Waits; how long only decides how long a failure takes.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(15), "never came: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,23 @@
+//! The real program on real traffic: each test starts servers and clients of its own, records them
+//! and compares the report with what the programs say of themselves.
+//!
+//! Every test needs root and BPF, so its name begins with `root_`. No test asserts a duration or a
+//! rate: only order, cause, counts, bytes, residue and loss. They take turns, because probes see
+//! the whole machine and two recordings at once disturb each other.
+
+mod background;
+mod bundle;
+mod hosts;
+mod report;
+mod turn;
+
+mod asked;
+mod connections;
+mod datagrams;
+mod faces;
+mod killed;
+mod programs;
+
+mod readers;
+mod stall;
+mod two_hosts;

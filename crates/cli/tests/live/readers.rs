@@ -1,0 +1,31 @@
+//! Readers that are late, and why: they do something else, or have no CPU.
+
+use crate::bundle::workload_recorded;
+use crate::report::{bytes, flow, longest_wait};
+use crate::turn;
+
+#[test]
+fn root_a_reader_that_sleeps_is_slow_and_not_late() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("slow_reader.py", &["--bytes", "1000000"]);
+    let report = &recording.report;
+    assert_eq!(report.found(), ["slow-reader"].into(), "{}", report.summary());
+    let finding = report.findings("slow-reader")[0];
+    assert_eq!(finding["side"], "server");
+    let connection = &report.connections()[0];
+    assert_eq!(bytes(connection, "client"), 1_000_000);
+    assert_eq!(longest_wait(flow(connection, "client")), "receive_queue.app");
+}
+
+#[test]
+fn root_a_reader_beside_a_hog_is_late_and_not_slow() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = workload_recorded("hog_reader.py", &[]);
+    let report = &recording.report;
+    assert!(report.found().contains("late-wakeup"), "{}", report.summary());
+    assert!(!report.found().contains("slow-reader"), "{}", report.summary());
+    assert_eq!(report.findings("late-wakeup")[0]["side"], "server");
+    let connection = &report.connections()[0];
+    assert_eq!(bytes(connection, "client"), 300_000);
+    assert_eq!(longest_wait(flow(connection, "client")), "receive_queue.wakeup");
+}

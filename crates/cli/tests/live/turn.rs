@@ -1,0 +1,51 @@
+//! Whether live tests can run here, and whose turn it is.
+
+use std::fs;
+use std::io::Write;
+use std::panic::Location;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Bits of the capabilities that live recording needs (linux/capability.h).
+const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21), ("CAP_BPF", 39)];
+
+/// Held by the one test that records.
+pub struct Turn(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+
+/// Waits for the caller's turn; `None`, and a line that cannot be overlooked, where live tests
+/// cannot run.
+///
+/// With `SOCKSCOPE_LIVE=1` that is a failure instead.
+#[track_caller]
+pub fn take() -> Option<Turn> {
+    let Some(missing) = missing() else {
+        // A test that failed in its turn has left nothing half done: its guards cleaned up.
+        return Some(Turn(TURN.lock().unwrap_or_else(PoisonError::into_inner)));
+    };
+    let test = Location::caller();
+    assert!(!wishes("1"), "{missing}, and SOCKSCOPE_LIVE=1 demands the live tests");
+    // Not eprintln: what a passing test prints that way is not shown.
+    let _ = writeln!(std::io::stderr(), "SKIPPED, needs root and BPF: {test}: {missing}");
+    None
+}
+
+/// What this process lacks.
+fn missing() -> Option<String> {
+    if wishes("0") {
+        return Some("SOCKSCOPE_LIVE=0".to_owned());
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Some("this kernel does not show its types".to_owned());
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let lacking = NEEDED.iter().find(|(_, bit)| mask >> bit & 1 == 0);
+    lacking.map(|(name, _)| format!("no {name}"))
+}
+
+fn wishes(value: &str) -> bool {
+    std::env::var("SOCKSCOPE_LIVE").is_ok_and(|wish| wish == value)
+}

@@ -1,0 +1,97 @@
+//! Traffic between two network namespaces, over veth, with and without a limit of its rate.
+
+use serde_json::Value;
+
+use crate::background::Background;
+use crate::bundle::{Recording, command, facts, run_once, whole, workload};
+use crate::hosts::{B_V4, B_V6, Hosts};
+use crate::report::{bytes, count, flow, longest_wait};
+use crate::turn;
+
+const PORT: u16 = 7000;
+
+#[test]
+fn root_calls_between_two_hosts_are_whole() {
+    let Some(_turn) = turn::take() else { return };
+    let hosts = Hosts::up(&[]);
+    for address in [B_V4, B_V6] {
+        let (recording, server) = between(&hosts, "rpc.py", address, &[]);
+        let client = &recording.facts()["client"];
+        let connection = recording.report.connection(PORT);
+        assert_eq!(bytes(connection, "client"), count(&client["written_bytes"]));
+        assert_eq!(bytes(connection, "server"), count(&server["written_bytes"]));
+        let pids = connection["processes"].as_array().expect("processes");
+        let pids: Vec<u64> = pids.iter().map(|process| count(&process["pid"])).collect();
+        assert!(pids.contains(&count(&client["pid"])), "{pids:?}");
+        assert!(pids.contains(&count(&server["pid"])), "{pids:?}");
+        assert_no_interface_limit(&recording);
+    }
+}
+
+#[test]
+fn root_a_transfer_between_two_hosts_is_whole() {
+    let Some(_turn) = turn::take() else { return };
+    let hosts = Hosts::up(&[]);
+    let (recording, server) = between(&hosts, "bulk.py", B_V4, &["--bytes", "30000000"]);
+    assert_eq!(server["ok"], true);
+    assert_eq!(bytes(recording.report.connection(PORT), "client"), 30_000_000);
+    assert_no_interface_limit(&recording);
+}
+
+#[test]
+fn root_a_limited_interface_of_the_client_is_found_there_and_nowhere_else() {
+    let Some(_turn) = turn::take() else { return };
+    check_limited("client", &[]);
+}
+
+#[test]
+fn root_a_limited_interface_of_the_server_is_found_there_and_nowhere_else() {
+    let Some(_turn) = turn::take() else { return };
+    check_limited("server", &["--reverse"]);
+}
+
+fn check_limited(sender: &str, direction: &[&str]) {
+    let hosts = Hosts::up(&["--rate", "50mbit"]);
+    let amount = [&["--bytes", "3000000"], direction].concat();
+    let (recording, server) = between(&hosts, "bulk.py", B_V4, &amount);
+    assert_eq!(server["ok"], true);
+    let report = &recording.report;
+    let connection = report.connection(PORT);
+    let limited = flow(connection, sender);
+    assert_eq!(bytes(connection, sender), 3_000_000);
+    assert_eq!(longest_wait(limited), "interface_queue");
+
+    let findings = report.findings("interface-queue-limited");
+    assert_eq!(findings.len(), 1, "{}", report.summary());
+    assert_eq!(findings[0]["flow"], limited["id"]);
+    assert_eq!(findings[0]["side"], sender);
+    // A busy machine may keep the reader from its CPU; nothing else is wrong here.
+    let mut others = report.found();
+    others.remove("late-wakeup");
+    assert_eq!(others, ["interface-queue-limited"].into(), "{}", report.summary());
+}
+
+fn assert_no_interface_limit(recording: &Recording) {
+    let report = &recording.report;
+    assert!(!report.found().contains("interface-queue-limited"), "{}", report.summary());
+}
+
+/// Records the workload's client on host `a` while its server runs on host `b`; returns what was
+/// recorded and the server's facts.
+fn between(hosts: &Hosts, program: &str, address: &str, arguments: &[&str]) -> (Recording, Value) {
+    let port = PORT.to_string();
+    let ends = |role| {
+        let place = ["--host", address, "--port", &port, "--role", role];
+        workload(program, &[&place[..], arguments].concat())
+    };
+    let mut said = String::new();
+    let recording = whole(|| {
+        let mut serve = command(&hosts.on_b(&ends("server")));
+        let server = Background::start_until(&mut serve, "-TERM", "listening on");
+        let recording = run_once(&[], &hosts.on_a(&ends("client")));
+        said = server.ended();
+        recording
+    });
+    let server = facts(&said)["server"].take();
+    (recording, server)
+}
