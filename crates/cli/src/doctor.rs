@@ -20,9 +20,8 @@ const HITS_MIN: u64 = 100;
 pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
     let hooks = probe_hooks();
     let costs = if hooks.is_ok() { measure(MEASURE).unwrap_or_default() } else { Vec::new() };
-    let cost = |program: &str| {
-        costs.iter().find(|cost| cost.program == program && cost.hits >= HITS_MIN)
-    };
+    let cost =
+        |program: &str| costs.iter().find(|cost| cost.program == program && cost.hits >= HITS_MIN);
     let mut out = std::io::stdout().lock();
     if arguments.format == DoctorFormat::Json {
         let document = json!({
