@@ -21,9 +21,7 @@ pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
 /// `sockscope show`.
 pub fn show(arguments: &args::Show) -> Result<(), Failure> {
     let loaded = Loaded::read(&arguments.dir)?;
-    for note in &loaded.facts.notes {
-        eprintln!("sockscope: {note}");
-    }
+    loaded.say_notes();
     let stores = loaded.analyzer.into_stores();
     let options = Options { flow: arguments.flow.map(FlowId), ..terminal::options() };
     let mut out = BufWriter::new(std::io::stdout().lock());
@@ -62,10 +60,11 @@ pub fn analyze(dir: &Path) -> Result<(Analysis, Origin), Failure> {
     Ok((loaded.analyzer.finish(loaded.facts), loaded.origin))
 }
 
-/// Reads a bundle and keeps its records sorted, for figures.
-pub fn stores(dir: &Path) -> Result<(Stores, TraceFacts), Failure> {
+/// Reads a bundle and keeps its records sorted, for figures; says what is not whole.
+pub fn stores(dir: &Path) -> Result<Stores, Failure> {
     let loaded = Loaded::read(dir)?;
-    Ok((loaded.analyzer.into_stores(), loaded.facts))
+    loaded.say_notes();
+    Ok(loaded.analyzer.into_stores())
 }
 
 /// A file, or standard output for `-`.
@@ -119,6 +118,13 @@ impl Loaded {
             notes,
         };
         Ok(Self { analyzer, facts, origin: origin(meta) })
+    }
+
+    /// Tells the user what a report would have in its head.
+    fn say_notes(&self) {
+        for note in &self.facts.notes {
+            eprintln!("sockscope: {note}");
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
     let figure =
         Figure::from_str(&arguments.figure).map_err(|error| Failure::new(error.to_string()))?;
-    let (stores, _) = stores(&arguments.dir)?;
+    let stores = stores(&arguments.dir)?;
     let flow = match arguments.flow {
         Some(flow) => FlowId(flow),
         None => largest(&stores)

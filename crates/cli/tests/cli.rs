@@ -1,0 +1,207 @@
+//! The command line without recording: bundles that come with the project, whole and spoilt, and
+//! what is refused. Results go to standard output, talk to standard error; 0 done, 1 found
+//! something with `--check`, 2 an error told in one line.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+#[test]
+fn check_tells_a_bundle_with_findings_from_one_without() {
+    let status = |name| run(["report", "--check", path(&recorded(name))]).status.code();
+    assert_eq!(status("two-writes"), Some(1));
+    assert_eq!(status("one-write"), Some(0));
+}
+
+#[test]
+fn a_report_goes_to_the_file_that_is_named() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let file = folder.path().join("report.json");
+    let output =
+        run(["report", path(&recorded("two-writes")), "--format", "json", "-o", path(&file)]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
+    let written = fs::read_to_string(&file).expect("it was written");
+    let report: Value = serde_json::from_str(&written).expect("one document");
+    assert_eq!(report["schema"], "sockscope.report/1");
+    assert_eq!(report["trace"]["lost_records"], 0);
+}
+
+#[test]
+fn one_flow_can_be_asked_for() {
+    let output = run(["show", path(&recorded("two-writes")), "--flow", "3"]);
+    let said = text(&output.stdout);
+    assert!(said.lines().any(|line| line.contains("    3 <")), "{said}");
+    assert!(!said.lines().any(|line| line.contains("    2 >")), "{said}");
+}
+
+#[test]
+fn what_is_not_there_is_refused_in_one_line() {
+    let bundle = recorded("two-writes");
+    let bundle = path(&bundle);
+    for (arguments, reason) in [
+        (vec!["report", "/nowhere"], "not a trace bundle"),
+        (vec!["show", "/nowhere"], "not a trace bundle"),
+        (vec!["plot", "/nowhere", "--figure", "acks"], "not a trace bundle"),
+        (vec!["report", "/"], "not a trace bundle"),
+        (vec!["report", bundle, "--flow", "99"], "no flow 99"),
+        (vec!["show", bundle, "--flow", "99"], "no flow 99"),
+        (vec!["plot", bundle, "--figure", "acks", "--flow", "99"], "no flow 99"),
+        (vec!["plot", bundle, "--figure", "pie"], "no figure is called"),
+        (vec!["report", bundle, "-o", "/nowhere/report"], "cannot create /nowhere/report"),
+    ] {
+        assert_refused(&run(&arguments), reason);
+    }
+}
+
+#[test]
+fn a_bundle_cut_anywhere_shows_what_is_whole_and_says_what_is_not() {
+    let (_folder, dir) = spoilt("two-writes");
+    let records = dir.join("records.arrows");
+    let whole = fs::read(&records).expect("the copy has records");
+    for length in [0, 7, whole.len() / 3, whole.len() - 1] {
+        fs::write(&records, &whole[..length]).expect("the copy is ours");
+        let output = run(["report", path(&dir), "--format", "json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        let notes = report["trace"]["notes"].to_string();
+        assert!(notes.contains("records.arrows"), "cut to {length} bytes: {notes}");
+    }
+}
+
+#[test]
+fn a_bundle_without_one_of_its_files_says_so() {
+    for file in ["records.arrows", "flows.arrows", "meta.json"] {
+        let (_folder, dir) = spoilt("two-writes");
+        fs::remove_file(dir.join(file)).expect("the copy has it");
+        let output = run(["report", path(&dir)]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        assert!(said.contains(&format!("{file}: missing")), "{said}");
+    }
+}
+
+#[test]
+fn garbage_is_refused_or_noted_and_never_panics() {
+    for file in ["records.arrows", "flows.arrows", "meta.json"] {
+        let (_folder, dir) = spoilt("two-writes");
+        fs::write(dir.join(file), [0xa5; 5000]).expect("the copy is ours");
+        for task in [&["report"][..], &["show"], &["plot", "--figure", "packet-trace"]] {
+            let output = run([task, &[path(&dir)]].concat());
+            let talk = text(&output.stderr);
+            assert!(matches!(output.status.code(), Some(0 | 2)), "{task:?} {file}: {talk}");
+            let said = text(&output.stdout) + &talk;
+            assert!(said.contains(file), "{task:?} {file}: {talk}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut show = sockscope();
+    show.args(["show", path(&recorded("two-writes"))]);
+    show.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut show = show.spawn().expect("it was built");
+    let mut first = [0; 10];
+    let mut out = show.stdout.take().expect("piped above");
+    out.read_exact(&mut first).expect("it says something");
+    drop(out);
+    let output = show.wait_with_output().expect("it was started");
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+}
+
+#[test]
+fn the_recorded_demonstration_needs_no_rights() {
+    let output = without_rights(&["demo", "--recorded"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(said.contains("nagle-delayed-ack") && said.contains("TCP_NODELAY"), "{said}");
+}
+
+#[test]
+fn without_rights_recording_names_the_missing_one() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let dir = folder.path().join("never");
+    for task in [&["run", "-o", path(&dir), "--", "true"][..], &["record", "-o", path(&dir)]] {
+        assert_refused(&without_rights(task), "CAP_BPF is missing");
+    }
+    assert!(!dir.exists(), "a refused recording leaves no bundle");
+}
+
+#[test]
+fn without_rights_doctor_says_what_is_missing() {
+    let output = without_rights(&["doctor", "--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let doctor: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(doctor["can_record"], false);
+    let rights = doctor["rights"].as_array().expect("rights");
+    let bpf = rights.iter().find(|right| right["name"] == "CAP_BPF");
+    assert_eq!(bpf.expect("it is needed")["held"], false);
+}
+
+fn assert_refused(output: &Output, reason: &str) {
+    let talk = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{talk}");
+    assert_eq!(text(&output.stdout), "", "{talk}");
+    assert_eq!(talk.lines().count(), 1, "{talk}");
+    assert!(talk.starts_with("sockscope: ") && talk.contains(reason), "{talk}");
+}
+
+fn sockscope() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sockscope"))
+}
+
+fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output {
+    sockscope().args(arguments).output().expect("it was built")
+}
+
+/// Runs it as a user without rights: as it is, or for root as nobody, from where nobody can read.
+fn without_rights(arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let program = folder.path().join("sockscope");
+    fs::copy(env!("CARGO_BIN_EXE_sockscope"), &program).expect("it was built");
+    for place in [folder.path(), &program] {
+        fs::set_permissions(place, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    let mut command = Command::new("setpriv");
+    if is_root() {
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    }
+    command.arg("--no-new-privs").arg(&program).args(arguments).current_dir("/");
+    command.output().expect("setpriv is part of util-linux")
+}
+
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").expect("proc(5)");
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).expect("proc(5)");
+    uids.split_whitespace().nth(1) == Some("0")
+}
+
+/// A bundle that comes with the program.
+fn recorded(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("demo").join(format!("{name}.sockscope"))
+}
+
+/// A copy of it to spoil.
+fn spoilt(name: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let dir = folder.path().join("spoilt.sockscope");
+    fs::create_dir(&dir).expect("the folder is ours");
+    for file in ["records.arrows", "flows.arrows", "meta.json"] {
+        fs::copy(recorded(name).join(file), dir.join(file)).expect("the bundle has it");
+    }
+    (folder, dir)
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("our paths are text")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
