@@ -50,6 +50,28 @@ fn root_a_killed_recorder_harms_nothing_and_leaves_nothing() {
     assert_eq!(groups_of(pid), Vec::<PathBuf>::new());
 }
 
+#[test]
+fn root_a_second_interrupt_ends_a_run_whose_command_does_not() {
+    let Some(_turn) = turn::take() else { return };
+    // The group is the recorder's: an interrupt of a terminal would reach the command too, and
+    // this one ignores it.
+    let mut run = sockscope();
+    run.args(["run", "--", "sh", "-c", "trap '' INT; echo started; exec sleep 5"]);
+    run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut run = Killed(run.spawn().expect("it was built"));
+    let mut started = [0; 7];
+    run.0.stdout.as_mut().expect("piped above").read_exact(&mut started).expect("it starts");
+    let pid = run.0.id();
+    wait_until("it ends", || {
+        let _ =
+            Command::new("kill").args(["-INT", &pid.to_string()]).stderr(Stdio::null()).status();
+        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+    });
+    assert!(!run.0.wait().expect("it was started").success());
+    sockscope_says(&["run", "--format", "json", "--", "true"]);
+    assert_eq!(groups_of(pid), Vec::<PathBuf>::new());
+}
+
 /// Ends the recorder also when the test fails; its command ends by itself.
 struct Killed(Child);
 
