@@ -9,7 +9,12 @@ pub const B_V4: &str = "10.83.0.2";
 /// The same, IPv6.
 pub const B_V6: &str = "fd83::2";
 
-const NAME: &str = "sockscope-live";
+/// Names of our pairs: this and the id of the process that tests.
+const PREFIX: &str = "sockscope-live-";
+
+fn name() -> String {
+    format!("{PREFIX}{}", std::process::id())
+}
 
 /// Hosts `a` and `b`; dropping them ends what runs there and removes them.
 pub struct Hosts(());
@@ -17,8 +22,9 @@ pub struct Hosts(());
 impl Hosts {
     /// Makes them; `options` as `scripts/netns-pair` takes them.
     pub fn up(options: &[&str]) -> Self {
+        remove_stale();
         let hosts = Self(());
-        let status = netns_pair("up").args(options).status().expect("the script is there");
+        let status = netns_pair("up", &name()).args(options).status().expect("the script is there");
         assert!(status.success(), "netns-pair up: {status}");
         hosts
     }
@@ -36,17 +42,31 @@ impl Hosts {
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        let _ = netns_pair("down").status();
+        let _ = netns_pair("down", &name()).status();
     }
 }
 
 fn inside(host: &str, command: &[String]) -> Vec<String> {
     let start = ["ip", "netns", "exec"].map(str::to_owned).into_iter();
-    start.chain([format!("{NAME}-{host}")]).chain(command.iter().cloned()).collect()
+    start.chain([format!("{}-{host}", name())]).chain(command.iter().cloned()).collect()
 }
 
-fn netns_pair(task: &str) -> Command {
+/// Removes pairs of test processes that were killed.
+fn remove_stale() {
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    for entry in entries {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let Some(pid) = file.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix("-a")) else {
+            continue;
+        };
+        if !std::path::Path::new("/proc").join(pid).exists() {
+            let _ = netns_pair("down", &format!("{PREFIX}{pid}")).status();
+        }
+    }
+}
+
+fn netns_pair(task: &str, name: &str) -> Command {
     let mut command = Command::new(checkout().join("scripts/netns-pair"));
-    command.args([task, NAME]);
+    command.args([task, name]);
     command
 }
