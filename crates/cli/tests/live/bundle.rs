@@ -62,6 +62,8 @@ pub fn run_once(options: &[&str], command: &[String]) -> Recording {
         .output()
         .expect("it was built");
     let said = stdout_of(&output);
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(!talk.contains("the command ended with"), "{command:?}: {talk}{said}");
     let start = said.rfind(START_OF_REPORT).unwrap_or_else(|| panic!("no report in {said}"));
     let report = Report::parse(&said[start..]);
     Recording { folder, said: said[..start].to_owned(), report }

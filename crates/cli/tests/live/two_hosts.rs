@@ -52,13 +52,13 @@ fn root_a_limited_interface_of_the_server_is_found_there_and_nowhere_else() {
 
 fn check_limited(sender: &str, direction: &[&str]) {
     let hosts = Hosts::up(&["--rate", "50mbit"]);
-    let amount = [&["--bytes", "3000000"], direction].concat();
+    let amount = [&["--bytes", "1500000"], direction].concat();
     let (recording, server) = between(&hosts, "bulk.py", B_V4, &amount);
     assert_eq!(server["ok"], true);
     let report = &recording.report;
     let connection = report.connection(PORT);
     let limited = flow(connection, sender);
-    assert_eq!(bytes(connection, sender), 3_000_000);
+    assert_eq!(bytes(connection, sender), 1_500_000);
     assert_eq!(longest_wait(limited), "interface_queue");
 
     let findings = report.findings("interface-queue-limited");
