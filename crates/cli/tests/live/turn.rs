@@ -2,9 +2,13 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::panic::Location;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -12,7 +16,10 @@ static TURN: Mutex<()> = Mutex::new(());
 const NEEDED: [(&str, u32); 3] = [("CAP_NET_ADMIN", 12), ("CAP_SYS_ADMIN", 21), ("CAP_BPF", 39)];
 
 /// Held by the one test that records.
-pub struct Turn(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+pub struct Turn {
+    _in_this_process: MutexGuard<'static, ()>,
+    _on_this_machine: UnixListener,
+}
 
 /// Waits for the caller's turn; `None`, and a line that cannot be overlooked, where live tests
 /// cannot run.
@@ -22,13 +29,26 @@ pub struct Turn(#[expect(dead_code, reason = "held, not read")] MutexGuard<'stat
 pub fn take() -> Option<Turn> {
     let Some(missing) = missing() else {
         // A test that failed in its turn has left nothing half done: its guards cleaned up.
-        return Some(Turn(TURN.lock().unwrap_or_else(PoisonError::into_inner)));
+        let in_this_process = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        return Some(Turn { _in_this_process: in_this_process, _on_this_machine: only_one() });
     };
     let test = Location::caller();
     assert!(!wishes("1"), "{missing}, and SOCKSCOPE_LIVE=1 demands the live tests");
     // Not eprintln: what a passing test prints that way is not shown.
     let _ = writeln!(std::io::stderr(), "SKIPPED, needs root and BPF: {test}: {missing}");
     None
+}
+
+/// Waits until no other process tests: the holder of this name, which the kernel takes back from
+/// whoever ends.
+fn only_one() -> UnixListener {
+    let name = SocketAddr::from_abstract_name("sockscope-live-tests").expect("a short name");
+    loop {
+        match UnixListener::bind_addr(&name) {
+            Ok(listener) => return listener,
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
 }
 
 /// What this process lacks.
