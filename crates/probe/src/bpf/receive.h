@@ -101,18 +101,7 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	r = reserve(list, kind, &stamp);
 	if (!r)
 		return 0;
-	r->at_ns = now;
-	r->flow = flow_of(slot, &k);
-	r->seq = p.seq;
-	r->len = p.len;
-	r->ack = p.ack;
-	r->window = p.window;
-	r->thread = 0;
-	r->kind = kind;
-	r->code = 0;
-	r->tcp_flags = p.flags;
-	r->marks = (p.protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0) |
-		   (dev->flags & IFF_LOOPBACK ? RAW_MARK_LOOPBACK : 0);
+	describe_packet(r, &p, dev, kind, flow_of(slot, &k), now);
 	list->last_ns = now;
 	if (p.protocol == IPPROTO_UDP && kind == RAW_RECEIVE) {
 		list->udp_flow = r->flow;

@@ -214,6 +214,25 @@ static __always_inline void describe_sender(struct raw_record *r, struct sk_buff
 	r->c = (__u64)(tp->srtt_us >> 3) << 32 | tp->snd_wnd;
 }
 
+/* What the headers say, of a packet on its way out or in. */
+static __always_inline void describe_packet(struct raw_record *r, const struct packet *p,
+					    const struct net_device *dev, __u8 kind, __u32 flow,
+					    __u64 now)
+{
+	r->at_ns = now;
+	r->flow = flow;
+	r->seq = p->seq;
+	r->len = p->len;
+	r->ack = p->ack;
+	r->window = p->window;
+	r->thread = 0;
+	r->kind = kind;
+	r->code = 0;
+	r->tcp_flags = p->flags;
+	r->marks = (p->protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0) |
+		   (dev->flags & IFF_LOOPBACK ? RAW_MARK_LOOPBACK : 0);
+}
+
 static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_device *dev)
 {
 	unsigned char *network = skb->head + skb->network_header;
@@ -242,18 +261,7 @@ static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_d
 	r = reserve(list, kind, &stamp);
 	if (!r)
 		return 0;
-	r->at_ns = now;
-	r->flow = slot->connection * 2 + direction;
-	r->seq = p.seq;
-	r->len = p.len;
-	r->ack = p.ack;
-	r->window = p.window;
-	r->thread = 0;
-	r->kind = kind;
-	r->code = 0;
-	r->tcp_flags = p.flags;
-	r->marks = (p.protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0) |
-		   (dev->flags & IFF_LOOPBACK ? RAW_MARK_LOOPBACK : 0);
+	describe_packet(r, &p, dev, kind, slot->connection * 2 + direction, now);
 	r->a = 0;
 	r->b = r->c = 0;
 	list->last_ns = now;
