@@ -114,9 +114,10 @@ impl Curve {
         })
     }
 
-    /// The part of it that is not in `ranges`.
+    /// The part of it that is not in `ranges`. Passes there stay counted in `passed_bytes`: they are
+    /// repetitions of passes that were not seen.
     pub(crate) fn without(&self, ranges: &[Range]) -> Self {
-        let mut rest = Self::default();
+        let mut rest = Self { passed_bytes: self.passed_bytes, ..Self::default() };
         for run in &self.runs {
             let first = ranges.partition_point(|range| range.1 <= run.offset);
             for (offset, end) in minus(&[(run.offset, run.end())], &ranges[first..]) {

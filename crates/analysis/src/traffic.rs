@@ -27,7 +27,7 @@ pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 
     let repeated = taken.passed_bytes - taken.bytes();
     let events = flow.events.iter().filter(|event| event.kind == Kind::Retransmit);
     let said: u64 = events.map(|event| u64::from(event.len)).sum();
-    if !taken.is_empty() || said > 0 {
+    if taken.passed_bytes > 0 || said > 0 {
         return repeated.max(said);
     }
     let beyond = flow.passes[2..6].iter().find(|passes| !passes.is_empty());
@@ -151,6 +151,15 @@ mod tests {
         )
         .flows[0];
         assert_eq!((flow.bytes, flow.retransmitted_bytes, flow.segments), (300, 100, 2));
+    }
+
+    #[test]
+    fn what_passed_point_2_again_counts_as_sent_again_though_the_first_time_was_lost() {
+        let flow = &testing::analyze(
+            "1us 1 +100 | 2us 3-8 +100 | 5us loss code=2 from=1us | 9ms 2 +100 retransmitted",
+        )
+        .flows[0];
+        assert_eq!((flow.bytes, flow.retransmitted_bytes), (100, 100));
     }
 
     #[test]
