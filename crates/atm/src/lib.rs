@@ -1,0 +1,37 @@
+//! ATM without I/O: cells, adaptation layers, and the interface card that a thesis measured.
+//!
+//! From the line up: [`Cell`] and [`Header`] with their [header error control](hec), the adaptation
+//! layers [`aal34`] (with the 5-bit sequence number of that thesis) and [`aal5`], and [`capture`],
+//! which writes both in forms that packet analysers read. Beside them stand [`tca100`], a model of
+//! FORE's TCA-100 as its driver saw it, and [`driver`], the thesis's driver on top of it, which
+//! counts each access by kind.
+//!
+//! Nothing here reads a clock, a file or a socket. Times are integer nanoseconds of whatever clock
+//! the caller keeps, passed in as `now_ns`; they never run backwards. Lengths are octets. Received
+//! octets are hostile: they are refused or counted, and never panic.
+//!
+//! Where a comment cites "Whateley", it means chapter 4 of "The Influence of Protocol Choice on
+//! Network Performance"; "Mach" means CMU's Mach 3.0 driver for the same card. What neither says
+//! stands in `docs/reference/atm.md` as our choice.
+
+pub mod aal34;
+pub mod aal5;
+mod cell;
+pub mod crc10;
+pub mod crc32;
+mod error;
+mod header;
+pub mod hec;
+
+pub use cell::Cell;
+pub use error::Error;
+pub use header::{Channel, Header, Interface, PayloadType};
+
+/// Octets of a cell.
+pub const CELL_BYTES: usize = 53;
+
+/// Octets of a cell's header with its HEC.
+pub const HEADER_BYTES: usize = 5;
+
+/// Octets of a cell's information field.
+pub const PAYLOAD_BYTES: usize = CELL_BYTES - HEADER_BYTES;
