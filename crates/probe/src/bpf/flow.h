@@ -10,6 +10,8 @@
 #ifndef SOCKSCOPE_FLOW_H
 #define SOCKSCOPE_FLOW_H
 
+#define barrier() asm volatile("" ::: "memory")
+
 /* Since 6.2; lets a program read any kernel address with plain loads, faults giving 0. */
 extern void *bpf_rdonly_cast(const void *obj__ign, __u32 btf_id__k) __ksym __weak;
 
@@ -162,6 +164,45 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 	loopback = is_loopback4(t->daddr);
 	t->scope = scope_of(loopback ? sk->__sk_common.skc_net.net->ns.inum : 0, protocol, loopback);
 	return true;
+}
+
+/*
+ * The slot of a connected TCP socket, and the direction of what it sends. Sockets found before are
+ * known by their address, for as long as ports, hash of the addresses and connection stay the same.
+ */
+static __always_inline struct flow_slot *slot_of_socket(struct record_list *list,
+							const struct sock *sk, __u32 *direction)
+{
+	__u32 ports = sk->__sk_common.skc_portpair;
+	__u32 hash = sk->__sk_common.skc_hash;
+	struct known_socket *known = &list->known[hash & (KNOWN_SOCKETS - 1)];
+	struct flow_slot *slot;
+	struct tuple t;
+	struct key k;
+
+	if (known->socket == (__u64)sk && known->ports == ports && known->hash == hash) {
+		slot = &flows[known->slot & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+		if (slot->connection == known->connection) {
+			*direction = known->direction & 1;
+			return slot;
+		}
+	}
+	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
+		return NULL;
+	make_key(&t, &k);
+	slot = find(&k);
+	if (!slot)
+		return NULL;
+	known->socket = 0; /* a hit that interrupts this one sees no half of it */
+	barrier();
+	known->ports = ports;
+	known->hash = hash;
+	known->slot = slot - flows;
+	known->connection = slot->connection;
+	*direction = known->direction = direction_of(slot, &k);
+	barrier();
+	known->socket = (__u64)sk;
+	return slot;
 }
 
 #endif

@@ -47,21 +47,20 @@ static __always_inline bool small_queue_is_full(const struct sock *sk, __u32 tru
 
 /*
  * What holds back the byte at `next` while `unsent` bytes wait from there on. `segments` are being
- * sent right now and not yet counted by TCP; `small` says that the last one is below the MSS.
- * `truesize` is that of the packet being sent, 0 at a write call.
+ * sent right now and not yet counted by TCP, `flying` are those and all in flight; `small` says that
+ * the last one is below `mss`. `truesize` is that of the packet being sent, 0 at a write call.
  */
 static __always_inline __u8 hold_reason(const struct sock *sk, const struct tcp_sock *tp,
-					__u32 next, __s32 unsent, __u32 segments, bool small,
-					__u32 truesize, __u64 now)
+					__u32 next, __s32 unsent, __u32 mss, __u32 segments,
+					__u32 flying, bool small, __u32 truesize, __u64 now)
 {
-	__u32 mss = tp->mss_cache;
 	__u32 chunk;
 	__u8 nagle;
 
 	if (unsent <= 0)
 		return HOLD_NONE;
 	chunk = (__u32)unsent < mss ? (__u32)unsent : mss;
-	if (in_flight(tp) + segments >= tp->snd_cwnd)
+	if (flying >= tp->snd_cwnd)
 		return HOLD_CWND;
 	if (after(next + chunk, tp->snd_una + tp->snd_wnd))
 		return HOLD_RWND;

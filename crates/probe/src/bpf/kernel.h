@@ -38,9 +38,14 @@ enum { false = 0, true = 1 };
 /* include/net/tcp_states.h */
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
+#define TCP_FIN_WAIT1 4
+#define TCP_FIN_WAIT2 5
 #define TCP_TIME_WAIT 6
 #define TCP_CLOSE 7
+#define TCP_CLOSE_WAIT 8
+#define TCP_LAST_ACK 9
 #define TCP_LISTEN 10
+#define TCP_CLOSING 11
 #define TCP_NEW_SYN_RECV 12
 
 /* include/linux/tcp.h, include/net/tcp.h */
@@ -138,8 +143,10 @@ typedef struct refcount_struct {
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
+	__u32 skc_portpair;
 	__be16 skc_dport;
 	__u16 skc_num;
+	__u32 skc_hash;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
 	possible_net_t skc_net;
@@ -276,6 +283,11 @@ struct bpf_iter__task_file {
 	struct file *file;
 };
 
+/* Of any two words of eight bytes: see word64(). */
+struct timespec64 {
+	long long tv_sec;
+};
+
 struct pt_regs;
 enum skb_drop_reason { SOCKSCOPE_DROP_REASON_PLACEHOLDER };
 
@@ -294,14 +306,6 @@ struct iphdr {
 	__be32 saddr;
 	__be32 daddr;
 };
-struct ipv6hdr {
-	__be32 version_flow;
-	__be16 payload_len;
-	__u8 nexthdr;
-	__u8 hop_limit;
-	__be32 saddr[4];
-	__be32 daddr[4];
-};
 struct tcphdr {
 	__be16 source;
 	__be16 dest;
@@ -309,12 +313,6 @@ struct tcphdr {
 	__be32 ack_seq;
 	__u16 offset_flags; /* data offset in the low byte's high half, flags in the high byte */
 	__be16 window;
-};
-struct udphdr {
-	__be16 source;
-	__be16 dest;
-	__be16 len;
-	__u16 check;
 };
 
 struct bpf_sock {

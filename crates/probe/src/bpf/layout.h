@@ -53,6 +53,18 @@ struct raw_record {
 	__u64 c;	/* TRANSMIT: send window | smoothed RTT in us << 32; COPY: last arrival */
 };
 
+/* What the look-up of a connected socket found last time: see slot_of_socket(). */
+#define KNOWN_SOCKETS 64
+struct known_socket {
+	__u64 socket;
+	__u32 ports;
+	__u32 hash;
+	__u32 slot;
+	__u32 connection;
+	__u32 direction;
+	__u32 pad;
+};
+
 /* Records of one CPU. The probes move `head`, the recorder moves `tail`. */
 #define LIST_RECORDS (1 << 16)
 struct record_list {
@@ -61,9 +73,11 @@ struct record_list {
 	__u32 udp_flow;
 	__u32 udp_len;
 	__u32 udp_port;
-	__u32 pad;
+	__u32 call_end;	/* of the send call last recorded whole on this CPU: where it ends */
+	__u64 call_socket; /* and the socket's address */
 	__u64 lost[RAW_KINDS];
-	__u64 pad2[64 - 5 - RAW_KINDS];
+	__u64 pad2[64 - 6 - RAW_KINDS];
+	struct known_socket known[KNOWN_SOCKETS];
 	__u64 tail;
 	__u64 pad3[63];
 	struct raw_record records[LIST_RECORDS];

@@ -9,8 +9,6 @@
 /* Places kept free, so that hits nested in one another cannot overrun the reader. */
 #define NESTING_MAX 64
 
-#define barrier() asm volatile("" ::: "memory")
-
 static __always_inline struct record_list *this_list(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();

@@ -188,22 +188,17 @@ int BPF_PROG(point7, const struct sock *sk)
 	struct record_list *list;
 	struct flow_slot *slot;
 	struct raw_record *r;
-	struct tuple t;
-	struct key k;
 	__u64 now, stamp;
-	__u32 flow, seq = 0, len = 0, socket = 0;
+	__u32 flow, seq = 0, len = 0, socket = 0, direction = 0;
 
 	if (protocol == IPPROTO_TCP) {
-		if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
-			return 0;
-		make_key(&t, &k);
-		slot = find(&k);
-		if (!slot)
-			return 0;
 		list = this_list();
 		if (!list)
 			return 0;
-		flow = flow_of(slot, &k) ^ 1;
+		slot = slot_of_socket(list, sk, &direction);
+		if (!slot)
+			return 0;
+		flow = slot->connection * 2 + !direction;
 		seq = KERNEL_CAST(tcp_sock, sk)->rcv_nxt;
 	} else if (protocol == IPPROTO_UDP) {
 		list = this_list();
@@ -253,22 +248,17 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	struct record_list *list;
 	struct flow_slot *slot;
 	struct raw_record *r;
-	struct tuple t;
-	struct key k;
 	__u64 now, stamp;
-	__u32 direction;
+	__u32 direction = 0;
 
-	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
-		return 0;
-	make_key(&t, &k);
-	slot = find(&k);
-	if (!slot)
-		return 0;
-	now = bpf_ktime_get_ns();
 	list = this_list();
 	if (!list)
 		return 0;
-	direction = !direction_of(slot, &k);
+	slot = slot_of_socket(list, sk, &direction);
+	if (!slot)
+		return 0;
+	now = bpf_ktime_get_ns();
+	direction = !direction;
 	r = reserve(list, RAW_COPY, &stamp);
 	if (!r)
 		return 0;

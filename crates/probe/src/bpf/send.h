@@ -26,52 +26,53 @@ static __always_inline void note_thread(__u32 *seen, __u32 flow, __u32 thread)
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 {
-	struct record_list *list;
+	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+	__u32 start = tp->write_seq;
+	__u32 left = msg->msg_iter.count;
+	struct record_list *list = this_list();
+	__u32 direction = 0, next, unsent;
 	struct raw_record *r;
 	struct flow_slot *slot;
-	struct tcp_sock *tp;
-	struct tuple t;
-	struct key k;
 	__u64 now, stamp;
-	__u32 left, direction;
 	__s32 room;
 
-	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
-		return 0;
-	make_key(&t, &k);
-	slot = find(&k);
-	if (!slot)
-		return 0;
-	tp = KERNEL_CAST(tcp_sock, sk);
-	left = msg->msg_iter.count;
-	direction = direction_of(slot, &k) & 1;
-	/* A later chunk of a call that was recorded whole says nothing new. */
-	if (slot->call_end[direction] == tp->write_seq + left)
-		return 0;
-	now = bpf_ktime_get_ns();
-	list = this_list();
 	if (!list)
 		return 0;
+	/* A later chunk of a call that was recorded whole says nothing new. */
+	if (list->call_socket == (__u64)sk && list->call_end == start + left)
+		return 0;
+	slot = slot_of_socket(list, sk, &direction);
+	if (!slot)
+		return 0;
+	direction &= 1;
+	/* The same, after the thread moved to another CPU. */
+	if (slot->call_end[direction] == start + left)
+		return 0;
+	now = bpf_ktime_get_ns();
 	r = reserve(list, RAW_WRITE, &stamp);
 	if (!r)
 		return 0;
 	room = sk->sk_sndbuf - sk->sk_wmem_queued;
+	next = tp->snd_nxt;
+	unsent = start + left - next;
 	r->at_ns = now;
 	r->flow = slot->connection * 2 + direction;
-	r->seq = tp->write_seq;
+	r->seq = start;
 	r->len = left;
 	r->ack = tp->snd_una;
-	r->window = tp->snd_nxt;
+	r->window = next;
 	r->thread = bpf_get_current_task_btf()->pid;
 	r->kind = RAW_WRITE;
-	r->code = hold_reason(sk, tp, tp->snd_nxt, tp->write_seq + left - tp->snd_nxt, 0, false, 0, now);
+	r->code = hold_reason(sk, tp, next, unsent, tp->mss_cache, 0, in_flight(tp), false, 0, now);
 	r->tcp_flags = 0;
 	if (room > 0 && left <= (__u32)room / 2) {
 		r->marks = RAW_MARK_ROOM;
-		slot->call_end[direction] = tp->write_seq + left;
+		slot->call_end[direction] = list->call_end = start + left;
+		list->call_socket = (__u64)sk;
 	} else {
 		r->marks = 0;
-		slot->call_end[direction] = tp->write_seq; /* no call ends where it begins */
+		slot->call_end[direction] = start; /* no call ends where it begins */
+		list->call_socket = 0;
 	}
 	r->a = 0;
 	list->last_ns = now;
@@ -185,17 +186,20 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
  * stamps (tcp_clock_cache), or the last hit on this CPU if that was later, and now.
  */
 static __always_inline void describe_sender(struct raw_record *r, struct sk_buff *skb,
-					    const struct packet *p, __u64 now, __u64 last_ns)
+					    const struct sock *sk, const struct packet *p,
+					    __u64 now, __u64 last_ns)
 {
-	const struct sock *sk = KERNEL_CAST(sock, skb->sk);
 	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	struct skb_shared_info *shared = KERNEL_CAST(skb_shared_info, skb->head + skb->end);
 	__u32 segments = shared->gso_segs ? shared->gso_segs : 1;
 	__u32 end = p->seq + p->len;
-	bool is_new = !after(tp->snd_nxt, p->seq);
+	__u32 snd_nxt = tp->snd_nxt;
+	bool is_new = !after(snd_nxt, p->seq);
 	__u64 taken = tp->tcp_clock_cache;
 	__u32 mss = tp->mss_cache;
-	__u32 next = is_new ? end : tp->snd_nxt;
+	__u32 next = is_new ? end : snd_nxt;
+	__u32 fresh = is_new && p->len ? segments : 0;
+	__u32 flying = in_flight(tp) + fresh;
 
 	if (taken < last_ns)
 		taken = last_ns;
@@ -207,10 +211,10 @@ static __always_inline void describe_sender(struct raw_record *r, struct sk_buff
 			r->marks |= RAW_MARK_AGGREGATED;
 		if (!is_new)
 			r->marks |= RAW_MARK_RETRANSMITTED;
-		r->code = hold_reason(sk, tp, next, tp->write_seq - next, is_new ? segments : 0,
+		r->code = hold_reason(sk, tp, next, tp->write_seq - next, mss, fresh, flying,
 				      is_new && small, skb->truesize, now);
 	}
-	r->b = (__u64)(in_flight(tp) + (is_new && p->len ? segments : 0)) << 32 | tp->snd_cwnd;
+	r->b = (__u64)flying << 32 | tp->snd_cwnd;
 	r->c = (__u64)(tp->srtt_us >> 3) << 32 | tp->snd_wnd;
 }
 
@@ -233,7 +237,50 @@ static __always_inline void describe_packet(struct raw_record *r, const struct p
 		   (dev->flags & IFF_LOOPBACK ? RAW_MARK_LOOPBACK : 0);
 }
 
-static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_device *dev)
+/* States in which a TCP socket has one peer and both know it. */
+#define CONNECTED_STATES                                                                      \
+	(1 << TCP_ESTABLISHED | 1 << TCP_FIN_WAIT1 | 1 << TCP_FIN_WAIT2 | 1 << TCP_CLOSE_WAIT | \
+	 1 << TCP_LAST_ACK | 1 << TCP_CLOSING)
+
+static __always_inline bool is_connected(const struct sock *sk)
+{
+	return sk->sk_protocol == IPPROTO_TCP &&
+	       CONNECTED_STATES >> (sk->__sk_common.skc_state & 15) & 1;
+}
+
+/* A segment of an established connection: the socket tells whose it is. */
+static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
+					    const struct net_device *dev, const struct sock *sk,
+					    struct record_list *list)
+{
+	unsigned char *transport = skb->head + skb->transport_header;
+	struct packet p = { .protocol = IPPROTO_TCP };
+	__u32 direction = 0;
+	__u64 now, stamp, last_ns;
+	struct flow_slot *slot;
+	struct raw_record *r;
+
+	slot = slot_of_socket(list, sk, &direction);
+	if (!slot)
+		return 0;
+	parse_transport(transport, skb->len - (__u32)(transport - skb->data), &p);
+	now = bpf_ktime_get_ns();
+	last_ns = list->last_ns;
+	r = reserve(list, kind, &stamp);
+	if (!r)
+		return 0;
+	describe_packet(r, &p, dev, kind, slot->connection * 2 + direction, now);
+	list->last_ns = now;
+	if (!(r->marks & RAW_MARK_LOOPBACK) && !devices_seen)
+		devices_seen = 1;
+	describe_sender(r, skb, sk, &p, now, last_ns);
+	commit(r, stamp);
+	note_congestion(list, slot, direction, sk, KERNEL_CAST(tcp_sock, sk), now);
+	return 0;
+}
+
+/* Anything else: set-up, datagrams, and what is sent without a socket of its own. */
+static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct net_device *dev)
 {
 	unsigned char *network = skb->head + skb->network_header;
 	__u32 netns = dev->nd_net.net->ns.inum;
@@ -275,15 +322,24 @@ static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_d
 			note_thread(&slot->writer[direction & 1], r->flow, r->thread);
 		} else if (state != TCP_NEW_SYN_RECV && state != TCP_TIME_WAIT &&
 			   state != TCP_LISTEN) {
-			describe_sender(r, skb, &p, now, last_ns);
+			describe_sender(r, skb, sk, &p, now, last_ns);
 			commit(r, stamp);
-			note_congestion(list, slot, direction, KERNEL_CAST(sock, sk),
-					KERNEL_CAST(tcp_sock, sk), now);
+			note_congestion(list, slot, direction, sk, KERNEL_CAST(tcp_sock, sk), now);
 			return 0;
 		}
 	}
 	commit(r, stamp);
 	return 0;
+}
+
+static __always_inline int outgoing(struct sk_buff *skb, __u8 kind, struct net_device *dev)
+{
+	struct sock *sk = skb->sk;
+	struct record_list *list = this_list();
+
+	if (list && sk && is_connected(sk))
+		return outgoing_segment(skb, kind, dev, sk, list);
+	return outgoing_packet(skb, kind, dev);
 }
 
 SEC("tp_btf/qdisc_enqueue")
