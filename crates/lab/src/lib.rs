@@ -1,3 +1,14 @@
 //! Experiments of classic papers as files, run on the model, and their claims checked.
+//!
+//! An [`Experiment`](experiment::Experiment) says what is run, varied and recorded; a run gives a
+//! [`RunResult`](result::RunResult); a [`Claims`](papers::Claims) register says what the papers found,
+//! and `check` compares. Times are nanoseconds of the model's clock, sizes octets. Results depend on
+//! the experiment and its seed alone, not on the number of threads.
 
+mod error;
+pub mod experiment;
+pub mod papers;
+pub mod result;
 pub mod rpc;
+
+pub use error::{Error, Result};

@@ -1,0 +1,56 @@
+//! What can go wrong in the laboratory.
+
+/// Why an experiment, a claim or a table could not be used, or a run not be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A file is not of the form that its place demands. `file` is its path in the project.
+    #[error("{file}: {problem}")]
+    File {
+        /// The file.
+        file: String,
+        /// What is wrong, and where in it.
+        problem: String,
+    },
+    /// No experiment has this id.
+    #[error("no experiment `{wanted}`; `sockscope lab list` names them")]
+    NoSuchExperiment {
+        /// The id asked for.
+        wanted: String,
+    },
+    /// No paper has this name.
+    #[error("no paper `{wanted}`: expected one of {known}")]
+    NoSuchPaper {
+        /// The name asked for.
+        wanted: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A case could not be run, or its run failed: damaged data, or no end in sight.
+    #[error("{experiment}, case {case}: {problem}")]
+    Run {
+        /// The experiment's id.
+        experiment: String,
+        /// The case, by its parameters.
+        case: String,
+        /// What happened.
+        problem: String,
+    },
+    /// Results or a trace could not be written.
+    #[error("cannot write {what}: {problem}")]
+    Write {
+        /// What was being written.
+        what: String,
+        /// What the system or the trace's writer said.
+        problem: String,
+    },
+}
+
+impl Error {
+    /// A problem with a file of the project.
+    pub(crate) fn file(file: &str, problem: impl Into<String>) -> Self {
+        Self::File { file: file.to_owned(), problem: problem.into() }
+    }
+}
+
+/// Result with the laboratory's error.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,85 @@
+//! The files of `experiments/`, carried in the program so that it needs none beside it.
+
+use super::Experiment;
+use crate::error::{Error, Result};
+
+/// The path and the text of `experiments/NAME.toml`.
+macro_rules! file {
+    ($name:literal) => {
+        (
+            concat!("experiments/", $name, ".toml"),
+            include_str!(concat!("../../../../experiments/", $name, ".toml")),
+        )
+    };
+}
+
+const FILES: &[(&str, &str)] = &[
+    file!("bb-1"),
+    file!("bb-2"),
+    file!("bb-3"),
+    file!("bb-4"),
+    file!("lh-1"),
+    file!("lh-2"),
+    file!("lh-3"),
+    file!("lh-4"),
+    file!("lh-5"),
+    file!("lh-6"),
+    file!("lh-7"),
+    file!("lh-8"),
+];
+
+/// All experiments of the project, by id.
+///
+/// # Errors
+///
+/// When a file has no sense; a test keeps the carried ones free of that.
+pub fn carried() -> Result<Vec<Experiment>> {
+    FILES.iter().map(|(file, text)| Experiment::parse(file, text)).collect()
+}
+
+/// The experiment with this id.
+///
+/// # Errors
+///
+/// When there is none.
+pub fn carried_by_id(id: &str) -> Result<Experiment> {
+    let path = format!("experiments/{id}.toml");
+    match FILES.iter().find(|(file, _)| *file == path) {
+        Some((file, text)) => Experiment::parse(file, text),
+        None => Err(Error::NoSuchExperiment { wanted: id.to_owned() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::Claims;
+    use std::path::Path;
+
+    #[test]
+    fn every_file_of_the_folder_is_carried_and_makes_sense() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+        let files = std::fs::read_dir(root).unwrap();
+        let mut names: Vec<_> = files
+            .map(|file| format!("experiments/{}", file.unwrap().file_name().display()))
+            .filter(|name| name.ends_with(".toml"))
+            .collect();
+        names.sort();
+        assert_eq!(FILES.iter().map(|(file, _)| *file).collect::<Vec<_>>(), names);
+        for (experiment, file) in carried().unwrap().iter().zip(names) {
+            assert_eq!(experiment.file(), file);
+            assert!(!experiment.cases().unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn experiments_feed_claims_that_exist() {
+        let claims = Claims::carried().unwrap();
+        for experiment in carried().unwrap() {
+            for id in &experiment.feeds {
+                let claim = claims.claim(id).unwrap_or_else(|| panic!("{}: {id}", experiment.id));
+                assert_eq!(claim.paper(), experiment.paper, "{}", experiment.id);
+            }
+        }
+    }
+}

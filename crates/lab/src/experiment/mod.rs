@@ -1,0 +1,353 @@
+//! An experiment: what is run, what is varied, what is recorded, and which claims it feeds.
+//!
+//! One file in `experiments/` each. Its fixed parameters with those of one variant and one choice of
+//! the swept ones make a [`Case`]. Variants come in file order; the last swept parameter changes
+//! fastest.
+
+mod carried;
+mod parameters;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+pub use carried::{carried, carried_by_id};
+pub use parameters::{LinkKind, Parameters, Protocol, SendRule, Topology};
+
+use crate::error::{Error, Result};
+
+/// Repetitions that a file may ask for at most.
+const REPETITIONS_MAX: u32 = 10_000;
+
+/// Cases that a sweep may make at most.
+const CASES_MAX: usize = 10_000;
+
+/// An experiment as its file gives it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// Its id, as `lh-1`; also the name of its file.
+    pub id: String,
+    /// A few words.
+    pub title: String,
+    /// The paper that made it first, as `layering`.
+    pub paper: String,
+    /// Where in the paper its results stand.
+    pub source: String,
+    /// What it is to answer, one sentence.
+    pub question: String,
+    /// Ids of the claims that need its results.
+    #[serde(default)]
+    pub feeds: Vec<String>,
+    /// What the programs do.
+    pub workload: Workload,
+    /// Seed of the first repetition.
+    pub seed: u64,
+    /// Runs of each case, each on its own seed, which moves the start against the timers.
+    pub repetitions: u32,
+    /// What to keep.
+    pub record: Vec<Keep>,
+    /// Where the model has to choose what the paper does not say, and how it chose.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// Fixed parameters.
+    #[serde(default)]
+    parameters: Table,
+    /// Sets of parameters to compare, each with every choice of the sweep.
+    #[serde(default)]
+    variant: Vec<Table>,
+    /// Swept parameters.
+    #[serde(default)]
+    sweep: Table,
+}
+
+/// What the programs do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// `messages` sends of `message_bytes` each; over TCP to a reader, over UDP to a port.
+    Send,
+    /// `calls` remote calls with a string of `data_bytes`, echoed.
+    RpcEcho,
+    /// `total_bytes` written in buffers of `write_bytes` to a reader that drops them.
+    Discard,
+}
+
+impl Workload {
+    /// The word in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::RpcEcho => "rpc-echo",
+            Self::Discard => "discard",
+        }
+    }
+}
+
+/// A kind of result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// Calls of each routine at the sender.
+    Calls,
+    /// Seconds spent in each routine at the sender.
+    Seconds,
+    /// Time of each call or message.
+    Time,
+    /// Bits a second, first write to last read.
+    Throughput,
+    /// Segments with data and without, both ways.
+    Packets,
+    /// Every packet as a wire trace shows it.
+    Wire,
+    /// System calls of the client.
+    SystemCalls,
+    /// Records at the eight points.
+    Trace,
+}
+
+/// One choice of parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// Typed.
+    pub parameters: Parameters,
+    /// The same by name, in the order of the file: fixed ones, then those of the variant and the
+    /// swept ones.
+    pub named: Vec<(String, Value)>,
+    /// How many of the last of `named` are of the variant or swept.
+    pub swept: usize,
+}
+
+impl Experiment {
+    /// Reads an experiment; `file` is named in messages.
+    ///
+    /// # Errors
+    ///
+    /// When it is not TOML of this form, a parameter is unknown or has no sense, or the sweep makes
+    /// no case or too many.
+    pub fn parse(file: &str, text: &str) -> Result<Self> {
+        let experiment: Self =
+            toml::from_str(text).map_err(|error| Error::file(file, error.to_string()))?;
+        experiment.check_sense().map_err(|problem| Error::file(file, problem))?;
+        Ok(experiment)
+    }
+
+    /// Replaces a parameter, swept or fixed, by one value, as `data_bytes=4800`.
+    ///
+    /// # Errors
+    ///
+    /// When `text` is no such pair, or the experiment makes no sense with it.
+    pub fn set(&mut self, text: &str) -> Result<()> {
+        let refuse = |problem: String| Error::file(&format!("--set {text}"), problem);
+        let pair = text.split_once('=');
+        let (name, value) = pair.ok_or_else(|| refuse("expected NAME=VALUE".to_owned()))?;
+        // What is no number and no boolean is taken as a word.
+        let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
+        self.sweep.remove(name);
+        self.variant.iter_mut().for_each(|variant| drop(variant.remove(name)));
+        self.parameters.insert(name.to_owned(), value);
+        self.check_sense().map_err(refuse)
+    }
+
+    /// The cases in order.
+    ///
+    /// # Errors
+    ///
+    /// When a parameter is unknown, of the wrong type or without sense.
+    pub fn cases(&self) -> Result<Vec<Case>> {
+        self.expand().map_err(|problem| Error::file(&self.file(), problem))
+    }
+
+    /// Whether `what` is to be kept.
+    #[must_use]
+    pub fn keeps(&self, what: Keep) -> bool {
+        self.record.contains(&what)
+    }
+
+    /// Path of its file in the project.
+    #[must_use]
+    pub fn file(&self) -> String {
+        format!("experiments/{}.toml", self.id)
+    }
+
+    fn check_sense(&self) -> std::result::Result<(), String> {
+        if !crate::papers::PAPERS.contains(&self.paper.as_str()) {
+            return Err(format!("`{}` is not the folder of a paper", self.paper));
+        }
+        if !(1..=REPETITIONS_MAX).contains(&self.repetitions) {
+            return Err(format!("expected 1 to {REPETITIONS_MAX} repetitions"));
+        }
+        if self.record.is_empty() {
+            return Err("expected something to record".to_owned());
+        }
+        for case in self.expand()? {
+            case.parameters.check_sense(self.workload)?;
+        }
+        Ok(())
+    }
+
+    fn expand(&self) -> std::result::Result<Vec<Case>, String> {
+        let variant = |table: &Table| table.clone().into_iter().collect::<Vec<_>>();
+        let mut tables: Vec<_> = self.variant.iter().map(variant).collect();
+        if tables.is_empty() {
+            tables.push(Vec::new());
+        }
+        for (name, values) in &self.sweep {
+            let values = swept_values(name, values)?;
+            if values.is_empty() || values.len() * tables.len() > CASES_MAX {
+                return Err(format!("sweep of `{name}`: expected 1 to {CASES_MAX} cases in all"));
+            }
+            let one_more = |table: &Vec<(String, Value)>| {
+                let with = |value: &Value| {
+                    let mut table = table.clone();
+                    table.push((name.clone(), value.clone()));
+                    table
+                };
+                values.iter().map(with).collect::<Vec<_>>()
+            };
+            tables = tables.iter().flat_map(one_more).collect();
+        }
+        tables.into_iter().map(|swept| self.case(swept)).collect()
+    }
+
+    fn case(&self, swept: Vec<(String, Value)>) -> std::result::Result<Case, String> {
+        for (at, (name, _)) in swept.iter().enumerate() {
+            let is_twice = swept[..at].iter().any(|(other, _)| other == name);
+            if is_twice || self.parameters.contains_key(name) {
+                return Err(format!("`{name}` is given twice"));
+            }
+        }
+        let fixed = self.parameters.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let count = swept.len();
+        let named: Vec<_> = fixed.chain(swept).collect();
+        let table: Table = named.iter().cloned().collect();
+        let parameters = table.try_into().map_err(|error: toml::de::Error| error.to_string())?;
+        Ok(Case { parameters, named, swept: count })
+    }
+}
+
+/// The values of one swept parameter: a list, or `{ from, to, step, also }`.
+fn swept_values(name: &str, values: &Value) -> std::result::Result<Vec<Value>, String> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Range {
+        from: i64,
+        to: i64,
+        step: i64,
+        #[serde(default)]
+        also: Vec<i64>,
+    }
+    match values {
+        Value::Array(values) => Ok(values.clone()),
+        other => {
+            let range: Range = other
+                .clone()
+                .try_into()
+                .map_err(|error: toml::de::Error| format!("sweep of `{name}`: {error}"))?;
+            if range.step < 1 || (range.to - range.from) / range.step >= CASES_MAX as i64 {
+                return Err(format!("sweep of `{name}`: expected a step above 0, fewer values"));
+            }
+            let steps = (range.from..=range.to).step_by(range.step as usize);
+            let mut values: Vec<i64> = steps.chain(range.also).collect();
+            values.sort_unstable();
+            values.dedup();
+            Ok(values.into_iter().map(Value::Integer).collect())
+        }
+    }
+}
+
+impl Case {
+    /// The swept parameters, or all when none is swept, as `data_bytes 4800, nodelay true`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let from = if self.swept == 0 { 0 } else { self.named.len() - self.swept };
+        let words =
+            self.named[from..].iter().map(|(name, value)| format!("{name} {}", word(value)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    /// A parameter by name, as the file has it.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.named.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+    }
+}
+
+/// A parameter's value as one word.
+#[must_use]
+pub fn word(value: &Value) -> String {
+    match value {
+        Value::String(word) => word.clone(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(is) => is.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = r#"
+        id = "x-1"
+        title = "t"
+        paper = "layering"
+        source = "s"
+        question = "q"
+        workload = "rpc-echo"
+        seed = 1
+        repetitions = 2
+        record = ["time"]
+        [parameters]
+        machine = "vax-11-750"
+        personality = "sunos-4.1"
+        calls = 3
+        [sweep]
+        data_bytes = { from = 0, to = 8, step = 4, also = [4, 6] }
+        nodelay = [false, true]
+    "#;
+
+    fn problem(change: (&str, &str)) -> String {
+        Experiment::parse("x", &FILE.replace(change.0, change.1)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_sweep_makes_cases_in_order() {
+        let experiment = Experiment::parse("x", FILE).unwrap();
+        let words: Vec<_> = experiment.cases().unwrap().iter().map(Case::words).collect();
+        assert_eq!(words.len(), 8);
+        assert_eq!(words[0], "data_bytes 0, nodelay false");
+        assert_eq!(words[1], "data_bytes 0, nodelay true");
+        assert_eq!(words[5], "data_bytes 6, nodelay true");
+        assert_eq!(words[7], "data_bytes 8, nodelay true");
+    }
+
+    #[test]
+    fn a_parameter_can_be_set_to_one_value() {
+        let mut experiment = Experiment::parse("x", FILE).unwrap();
+        experiment.set("data_bytes=4800").unwrap();
+        experiment.set("personality=reno").unwrap();
+        let cases = experiment.cases().unwrap();
+        assert_eq!(cases.len(), 2);
+        assert_eq!(cases[0].parameters.data_bytes, Some(4800));
+        assert_eq!(cases[0].parameters.personality, "reno");
+        assert!(experiment.set("data_bytes").is_err());
+        assert!(experiment.set("moon=3").unwrap_err().to_string().contains("moon"));
+    }
+
+    #[test]
+    fn files_without_sense_are_refused() {
+        assert!(problem(("layering", "lasagna")).contains("not the folder of a paper"));
+        assert!(problem(("repetitions = 2", "repetitions = 0")).contains("repetitions"));
+        assert!(problem(("record = [\"time\"]", "record = []")).contains("something to record"));
+        assert!(problem(("step = 4", "step = 0")).contains("step above 0"));
+        assert!(problem(("[false, true]", "[]")).contains("1 to 10000 cases"));
+        assert!(problem(("nodelay = [false, true]", "calls = [1]")).contains("given twice"));
+        assert!(problem(("calls = 3", "calls = 0")).contains("calls"));
+        assert!(problem(("calls = 3", "balls = 3")).contains("balls"));
+        assert!(
+            problem(("workload = \"rpc-echo\"", "workload = \"send\"")).contains("message_bytes")
+        );
+    }
+}

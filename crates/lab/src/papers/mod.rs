@@ -1,0 +1,11 @@
+//! What the papers say: claims, tables and wire traces, carried in `papers/`.
+
+mod claim;
+mod files;
+mod table;
+mod wire;
+
+pub use claim::{Claim, ClaimKind, Claims, Live, Role, Where};
+pub use files::{PAPERS, table, wire_trace};
+pub use table::Table;
+pub use wire::{WireFlags, WireRow};

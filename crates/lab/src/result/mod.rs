@@ -1,0 +1,106 @@
+//! What a run gave: schema `sockscope.lab/1` and its text and CSV forms.
+
+mod csv;
+mod distribution;
+mod json;
+mod text;
+
+pub use csv::write_csv;
+pub use distribution::Distribution;
+pub use json::write_json;
+pub use text::write_text;
+
+use crate::experiment::{Case, Experiment};
+use crate::papers::WireRow;
+
+/// Everything that an experiment gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunResult {
+    /// The experiment as it was run.
+    pub experiment: Experiment,
+    /// Its cases in order.
+    pub cases: Vec<CaseResult>,
+}
+
+/// What one case gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaseResult {
+    /// What was run.
+    pub case: Case,
+    /// What was seen.
+    pub seen: Seen,
+}
+
+/// What was seen in the repetitions of one case. Counts and sums are of all repetitions.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Seen {
+    /// Calls of each routine at the first host, by its C name, in the order of the model's list.
+    pub calls: Vec<(&'static str, u64)>,
+    /// Nanoseconds of CPU charged to each routine at the first host.
+    pub routine_ns: Vec<(&'static str, u64)>,
+    /// Nanoseconds that each call or message took.
+    pub call_ns: Distribution,
+    /// Octets that the receiving program got.
+    pub bytes: u64,
+    /// Nanoseconds from the first write to the last octet read.
+    pub transfer_ns: u64,
+    /// TCP segments with data and datagrams, both ways.
+    pub segments: u64,
+    /// TCP segments without data, SYN, FIN and RST aside, both ways.
+    pub acks: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+    /// Every packet of the first repetition, in the order in which the wire saw them.
+    pub wire: Vec<WireRow>,
+    /// System calls of the client in the first repetition.
+    pub system_calls: Vec<SystemCall>,
+}
+
+/// A system call that a program of the model made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SystemCall {
+    /// Start, in nanoseconds of the model's clock.
+    pub at_ns: u64,
+    /// Its name, as `write`.
+    pub name: &'static str,
+    /// Octets asked for; 0 where the call has none.
+    pub asked: u64,
+    /// What it returned: octets, or 0.
+    pub returned: u64,
+}
+
+impl Seen {
+    /// Calls of the routine with this C name; 0 when it was never called.
+    #[must_use]
+    pub fn calls_of(&self, routine: &str) -> u64 {
+        self.calls.iter().find(|(name, _)| *name == routine).map_or(0, |(_, calls)| *calls)
+    }
+
+    /// Seconds charged to the routine with this C name.
+    #[must_use]
+    pub fn seconds_of(&self, routine: &str) -> f64 {
+        let found = self.routine_ns.iter().find(|(name, _)| *name == routine);
+        found.map_or(0.0, |(_, ns)| *ns as f64 / 1e9)
+    }
+
+    /// Bits a second from the first write to the last octet read; `None` when nothing moved.
+    #[must_use]
+    pub fn throughput_bits_per_s(&self) -> Option<f64> {
+        (self.transfer_ns > 0).then(|| self.bytes as f64 * 8e9 / self.transfer_ns as f64)
+    }
+}
+
+impl RunResult {
+    /// The cases whose parameters have all these values, as `("data_bytes", "4800")`.
+    pub fn cases_with<'a>(
+        &'a self,
+        wanted: &'a [(&'a str, &'a str)],
+    ) -> impl Iterator<Item = &'a CaseResult> {
+        let has = |case: &Case, name: &str, value: &str| {
+            case.value(name).is_some_and(|it| crate::experiment::word(it) == value)
+        };
+        self.cases
+            .iter()
+            .filter(move |result| wanted.iter().all(|(name, value)| has(&result.case, name, value)))
+    }
+}
