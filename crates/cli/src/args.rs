@@ -163,6 +163,19 @@ pub struct Show {
     /// Only this flow
     #[arg(long, value_name = "N")]
     pub flow: Option<u32>,
+    /// What a line is
+    #[arg(long, value_enum, default_value_t)]
+    pub format: ShowFormat,
+}
+
+/// What a line of `show` is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ShowFormat {
+    /// Every event at every point
+    #[default]
+    Text,
+    /// Every packet, as tcpdump printed them around 1990; with --flow, its whole connection
+    Tcpdump,
 }
 
 /// `sockscope plot`.

@@ -9,7 +9,7 @@ use sockscope_record::FlowId;
 use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
 use sockscope_trace::{Bundle, Meta};
 
-use crate::args::{self, FormatArg, PrintArgs};
+use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
 use crate::failure::Failure;
 use crate::{Outcome, terminal};
 
@@ -25,12 +25,17 @@ pub fn show(arguments: &args::Show) -> Result<(), Failure> {
     let stores = loaded.analyzer.into_stores();
     let options = Options { flow: arguments.flow.map(FlowId), ..terminal::options() };
     let mut out = BufWriter::new(std::io::stdout().lock());
-    sockscope_report::show(
-        &stores.connections,
-        &stores.losses,
-        &ShowOptions::from(&options),
-        &mut out,
-    )?;
+    match arguments.format {
+        ShowFormat::Text => sockscope_report::show(
+            &stores.connections,
+            &stores.losses,
+            &ShowOptions::from(&options),
+            &mut out,
+        )?,
+        ShowFormat::Tcpdump => {
+            sockscope_report::show_tcpdump(&stores.connections, options.flow, &mut out)?;
+        }
+    }
     out.flush()?;
     Ok(())
 }

@@ -30,7 +30,7 @@ use sockscope_record::FlowId;
 pub use compare::compare;
 pub use csv::Csv;
 pub use json::Json;
-pub use show::{ShowOptions, show};
+pub use show::{ShowOptions, show, show_tcpdump};
 pub use style::Charset;
 pub use text::Text;
 

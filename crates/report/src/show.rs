@@ -7,6 +7,7 @@ mod event;
 mod line;
 mod merge;
 mod names;
+mod tcpdump;
 
 use std::io;
 
@@ -17,6 +18,8 @@ use crate::style::Style;
 use crate::{Charset, Options, ReportError, check_flow};
 use line::Line;
 use merge::merged;
+
+pub use tcpdump::show_tcpdump;
 
 /// What [`show`] writes and how.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

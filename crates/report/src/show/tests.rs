@@ -220,3 +220,44 @@ fn all_eight_points_are_merged() {
     let records = Point::ALL.map(|point| at(u64::from(point.number()), point.into(), 0, 1));
     assert_eq!(lines(&[store(&records)]).lines().count(), 8);
 }
+
+/// Two data segments, their acknowledgment, and a FIN with its own, as points 4 saw them.
+#[test]
+fn packets_alone_read_as_in_traces_of_the_papers_time() {
+    let with = |record: Record, flags: u8, window: u32| Record {
+        tcp_flags: flags,
+        extra: window,
+        ..record
+    };
+    let left = Kind::InterfaceDequeue;
+    const ACK: u8 = tcp_flags::ACK;
+    let records = [
+        with(segment(0, left, 0, 0, 0), tcp_flags::SYN, 4096),
+        with(back(segment(2, left, 0, 0, 0)), tcp_flags::SYN | ACK, 4096),
+        with(segment(4, left, 0, 0, 0), ACK, 4096),
+        with(segment(10, left, 0, 1460, 0), ACK, 4096),
+        with(segment(20, left, 1460, 96, 0), ACK | tcp_flags::PSH, 4096),
+        with(back(segment(30, left, 0, 0, 1556)), ACK, 4000),
+        with(segment(40, left, 1556, 0, 0), ACK | tcp_flags::FIN, 4096),
+        with(back(segment(1_500_000, left, 0, 0, 1556)), ACK, 4096),
+    ];
+    let mut out = Vec::new();
+    show_tcpdump(&[store(&records)], None, &mut out).unwrap();
+    insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r"
+    0.000000 127.0.0.1.40000 > 127.0.0.1.5000: S 1:1(0) win 4096
+    0.000002 127.0.0.1.5000 > 127.0.0.1.40000: S 1:1(0) ack 1 win 4096
+    0.000004 127.0.0.1.40000 > 127.0.0.1.5000: . ack 1 win 4096
+    0.000010 127.0.0.1.40000 > 127.0.0.1.5000: . 1:1461(1460) ack 1 win 4096
+    0.000020 127.0.0.1.40000 > 127.0.0.1.5000: P 1461:1557(96) ack 1 win 4096
+    0.000030 127.0.0.1.5000 > 127.0.0.1.40000: . ack 1557 win 4000
+    0.000040 127.0.0.1.40000 > 127.0.0.1.5000: F 1557:1557(0) ack 1 win 4096
+    1.500000 127.0.0.1.5000 > 127.0.0.1.40000: . ack 1558 win 4096
+    ");
+}
+
+#[test]
+fn packets_of_a_flow_that_is_not_there_are_refused() {
+    let stores = [store(&[])];
+    let error = show_tcpdump(&stores, Some(FlowId(9)), &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, ReportError::NoSuchFlow { .. }));
+}
