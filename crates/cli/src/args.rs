@@ -31,6 +31,8 @@ pub enum Command {
     Plot(Plot),
     /// Say what works on this machine, what is missing and what a probe hit costs.
     Doctor(Doctor),
+    /// Make a trace bundle of what another tool printed.
+    Convert(Convert),
     /// See a stalled call: recorded, explained, fixed, recorded again.
     Demo(Demo),
 }
@@ -183,8 +185,8 @@ pub enum ShowFormat {
 pub struct Plot {
     /// Folder of the trace bundle
     pub dir: PathBuf,
-    /// Which picture: packet-trace, queue-length, queue-delay, protocol-delay, acks, time-sequence
-    /// or sequence
+    /// Which picture: packet-trace, queue-length, queue-delay, protocol-delay, acks, time-sequence,
+    /// sequence or layers
     #[arg(long, value_name = "NAME")]
     pub figure: String,
     /// The flow to draw; without it, the one that carried most bytes
@@ -223,6 +225,29 @@ pub enum DoctorFormat {
     Text,
     /// One document
     Json,
+}
+
+/// `sockscope convert`.
+#[derive(Debug, Args)]
+pub struct Convert {
+    /// Text to read; - is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// What printed it
+    #[arg(long, value_enum, value_name = "TOOL", default_value_t = ToolArg::Tcpdump)]
+    pub from: ToolArg,
+    /// Folder for the bundle
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+}
+
+/// A tool whose text can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ToolArg {
+    /// tcpdump, as it printed in 1990 and as it prints today
+    Tcpdump,
+    /// NETMON (iptrace), the kernel monitor
+    Netmon,
 }
 
 /// `sockscope demo`.

@@ -12,6 +12,7 @@ mod columns;
 mod curves;
 mod histogram;
 mod ladder;
+mod layers;
 mod packet_trace;
 mod page;
 mod protocol_delay;
@@ -56,6 +57,7 @@ pub fn draw(
         Figure::Acks => acks::draw(&scene),
         Figure::TimeSequence => time_sequence::draw(&scene),
         Figure::Sequence => sequence::draw(&scene),
+        Figure::Layers => layers::draw(&scene),
     })
 }
 
@@ -76,11 +78,13 @@ pub enum Figure {
     TimeSequence,
     /// Stream positions over time: sent, acknowledged, allowed and read.
     Sequence,
+    /// Segments on their way through the eight points, time downward.
+    Layers,
 }
 
 impl Figure {
     /// All figures.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::PacketTrace,
         Self::QueueLength,
         Self::QueueDelay,
@@ -88,6 +92,7 @@ impl Figure {
         Self::Acks,
         Self::TimeSequence,
         Self::Sequence,
+        Self::Layers,
     ];
 
     /// The name on the command line, as `packet-trace`.
@@ -101,6 +106,7 @@ impl Figure {
             Self::Acks => "acks",
             Self::TimeSequence => "time-sequence",
             Self::Sequence => "sequence",
+            Self::Layers => "layers",
         }
     }
 }

@@ -241,6 +241,19 @@ fn the_sequence_figure_shows_segments_copies_and_three_lines() {
 }
 
 #[test]
+fn layers_have_a_line_for_each_segment_and_cut_the_stall() {
+    let svg = drawn(Figure::Layers, &trace(STALLED));
+    let figure = group(&svg, "layers");
+    assert_eq!(strokes(figure, "line data"), 2, "two segments of the client");
+    let words = texts(figure);
+    for wanted in ["program", "driver", "40.0 ms", "100 at 0", "300 at 100"] {
+        assert!(words.contains(&wanted), "{wanted} is not in {words:?}");
+    }
+    let nothing = drawn(Figure::Layers, &trace("0 s 1 0+10"));
+    assert!(texts(group(&nothing, "layers")).contains(&"no segments seen"));
+}
+
+#[test]
 fn what_was_lost_is_hatched_and_named() {
     let store = trace("0 c 1 0+300 | 10 c 2 0+100 | 900 c 2 200+100 | 1000 c 8 0+1");
     let loss = LossInterval {
