@@ -5,6 +5,7 @@
 
 mod args;
 mod bundle;
+mod convert;
 mod demo;
 mod doctor;
 mod failure;
@@ -49,6 +50,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Show(show) => bundle::show(&show).map(|()| Outcome::Done),
         Command::Plot(plot) => plot::plot(&plot).map(|()| Outcome::Done),
         Command::Doctor(doctor) => doctor::doctor(&doctor).map(|()| Outcome::Done),
+        Command::Convert(convert) => convert::convert(&convert).map(|()| Outcome::Done),
         Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),
     }
 }

@@ -41,6 +41,40 @@ fn one_flow_can_be_asked_for() {
 }
 
 #[test]
+fn the_text_of_tcpdump_becomes_a_bundle() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let bundle = folder.path().join("wire.sockscope");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../convert/tests/samples/rpc-call.txt");
+    let output = run(["convert", sample, "-o", path(&bundle)]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), String::new()));
+    let output = run(["report", path(&bundle), "--format", "json"]);
+    let report: Value = serde_json::from_str(&text(&output.stdout)).expect("one document");
+    assert_eq!(
+        (&report["trace"]["source"], &report["trace"]["lost_records"]),
+        (&"pcap".into(), &0.into())
+    );
+    let bytes = |connection: usize, flow: usize| {
+        report["connections"][connection]["flows"][flow]["bytes"].as_u64()
+    };
+    assert_eq!(
+        [bytes(0, 0), bytes(0, 1), bytes(1, 0), bytes(1, 1)],
+        [56, 28, 4852, 4836].map(Some)
+    );
+}
+
+#[test]
+fn a_text_without_packets_makes_no_bundle() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let (file, bundle) = (folder.path().join("notes.txt"), folder.path().join("x.sockscope"));
+    fs::write(&file, "nothing\n0.1 a.1 > b.2: Q 1:2(1)\n").expect("writable");
+    let output = run(["convert", path(&file), "-o", path(&bundle)]);
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("line 2: expected TCP flags"), "{said}");
+    assert!(!bundle.exists());
+}
+
+#[test]
 fn what_is_not_there_is_refused_in_one_line() {
     let bundle = recorded("two-writes");
     let bundle = path(&bundle);

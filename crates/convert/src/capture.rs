@@ -1,0 +1,100 @@
+//! What a reader gives: connections, records, and what it did not understand.
+
+use std::net::SocketAddr;
+
+use sockscope_record::{Connection, ConnectionId, Direction, FlowId, Kind, Protocol, Record};
+
+/// What a text said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Capture {
+    /// In order of first sight.
+    pub connections: Vec<Connection>,
+    /// In time order, those of one time in the order of the text.
+    pub records: Vec<Record>,
+    /// What a reader of results must know, one sentence each.
+    pub notes: Vec<String>,
+    /// Lines that are not of this form.
+    pub problems: Vec<Problem>,
+}
+
+/// A line that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: expected {expected}, found: {found}")]
+pub struct Problem {
+    /// Line number, from 1 on.
+    pub line: usize,
+    /// What should have stood there.
+    pub expected: &'static str,
+    /// What stands there, cut to 60 characters.
+    pub found: String,
+}
+
+impl Problem {
+    pub(crate) fn new(line: usize, expected: &'static str, found: &str) -> Self {
+        Self { line, expected, found: found.chars().take(60).collect() }
+    }
+}
+
+impl Capture {
+    /// The flow of what `source` sends to `destination`; opens a connection when there is none, by
+    /// the side that `opened` says.
+    pub(crate) fn flow(
+        &mut self,
+        protocol: Protocol,
+        [source, destination]: [SocketAddr; 2],
+        at_ns: u64,
+        opened: Opened,
+    ) -> FlowId {
+        let found = self.connections.iter().find_map(|connection| {
+            let ends = [connection.client, connection.server];
+            let direction = match ends {
+                _ if connection.protocol != protocol => return None,
+                _ if ends == [source, destination] => Direction::FromClient,
+                _ if ends == [destination, source] => Direction::FromServer,
+                _ => return None,
+            };
+            Some(connection.id.flow(direction))
+        });
+        found.unwrap_or_else(|| {
+            let id = ConnectionId(self.connections.len() as u32 + 1);
+            let from_server = opened == Opened::ByReceiver;
+            let (client, server) =
+                if from_server { (destination, source) } else { (source, destination) };
+            self.connections.push(Connection {
+                id,
+                protocol,
+                client,
+                server,
+                opened_ns: at_ns,
+                closed_ns: None,
+                preexisting: opened == Opened::Before,
+                both_ends_here: false,
+                processes: Vec::new(),
+            });
+            id.flow(if from_server { Direction::FromServer } else { Direction::FromClient })
+        })
+    }
+
+    /// Says that `count` packets or more are missing, somewhere between two times.
+    pub(crate) fn lost(&mut self, from_ns: u64, until_ns: u64, count: u64) {
+        self.records.push(Record {
+            at_ns: until_ns,
+            offset: from_ns,
+            detail: count,
+            kind: Kind::Loss,
+            code: Kind::InterfaceDequeue as u8,
+            ..Record::default()
+        });
+    }
+}
+
+/// What the first packet of a connection says about its opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opened {
+    /// It opens the connection.
+    BySender,
+    /// It answers the opening, which was not seen.
+    ByReceiver,
+    /// The connection was there before.
+    Before,
+}
