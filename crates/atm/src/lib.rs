@@ -19,9 +19,11 @@ pub mod aal5;
 mod cell;
 pub mod crc10;
 pub mod crc32;
+pub mod driver;
 mod error;
 mod header;
 pub mod hec;
+pub mod tca100;
 
 pub use cell::Cell;
 pub use error::Error;
