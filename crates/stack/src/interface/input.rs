@@ -1,0 +1,135 @@
+//! From a frame to the IP input queue: `enrint`, `if_rubaget`.
+
+use super::{
+    InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES, TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX,
+    TYPE_IP, TYPE_TRAILER,
+};
+use crate::mbuf::{CLUSTER_BYTES, Chain};
+use crate::meter::{Effect, Meter};
+use crate::packet::{Mark, Packet};
+use crate::routine::{Routine, Work};
+use crate::stack::Stack;
+
+/// The two parts of a frame behind its link header, in the order in which IP wants them.
+struct Parts<'a> {
+    /// Headers that stood at the end of the frame; empty without a trailer.
+    trailed: &'a [u8],
+    /// All else.
+    data: &'a [u8],
+}
+
+impl Stack {
+    /// `enrint`, the receive interrupt: the frame becomes a packet in the IP input queue (point 5).
+    ///
+    /// What cannot be read, finds the queue full or no mbufs is dropped and counted. The frame may
+    /// hold anything.
+    pub fn receive_frame(
+        &mut self,
+        number: u8,
+        frame: &[u8],
+        mark: Option<Mark>,
+        meter: &mut Meter,
+    ) -> bool {
+        meter.call(Routine::Enrint, Work::NONE);
+        let Some(interface) = self.interfaces.get_mut(usize::from(number)) else { return false };
+        interface.counts.in_frames += 1;
+        let limit = interface.kind.header_bytes() + interface.mtu as usize + TRAILER_HEADER_BYTES;
+        let parts = if frame.len() > limit { None } else { split(interface.kind, frame) };
+        let Some(parts) = parts else {
+            interface.counts.in_errors += 1;
+            return false;
+        };
+        let Some(chain) = self.if_rubaget(&parts, meter) else {
+            self.interfaces[usize::from(number)].counts.in_drops += 1;
+            return false;
+        };
+        self.enqueue_input(number, Packet { chain, mark }, meter)
+    }
+
+    /// The packet of an [`Effect::LoopbackInput`] enters the IP input queue (point 5).
+    pub fn loopback_input(&mut self, number: u8, packet: Packet, meter: &mut Meter) -> bool {
+        self.ip_queue_pending = self.ip_queue_pending.saturating_sub(1);
+        if let Some(interface) = self.interfaces.get_mut(usize::from(number)) {
+            interface.counts.in_frames += 1;
+        }
+        self.enqueue_input(number, packet, meter)
+    }
+
+    fn enqueue_input(&mut self, number: u8, packet: Packet, meter: &mut Meter) -> bool {
+        if self.ip_queue.len() >= QUEUE_PACKETS_MAX {
+            if let Some(interface) = self.interfaces.get_mut(usize::from(number)) {
+                interface.counts.in_drops += 1;
+            }
+            self.pool.m_freem(packet.chain, meter);
+            return false;
+        }
+        self.ip_queue.push_back((number, packet));
+        meter.effect(Effect::SoftInterrupt);
+        true
+    }
+
+    /// Copies a frame into mbufs; whole pages of its data are exchanged rather than copied.
+    /// `None` when the pool is used up.
+    fn if_rubaget(&mut self, parts: &Parts<'_>, meter: &mut Meter) -> Option<Chain> {
+        let mut chain = Chain::new();
+        let mut work = Work::NONE;
+        let done = self.input_piece(&mut chain, parts.trailed, &mut work, meter)
+            && self.input_piece(&mut chain, parts.data, &mut work, meter);
+        meter.call(Routine::IfRubaget, work);
+        if done {
+            return Some(chain);
+        }
+        self.pool.free_chain(chain, meter);
+        None
+    }
+
+    fn input_piece(
+        &mut self,
+        chain: &mut Chain,
+        bytes: &[u8],
+        work: &mut Work,
+        meter: &mut Meter,
+    ) -> bool {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let Some(id) = self.pool.get(meter) else { return false };
+            let wants_cluster = rest.len() >= self.personality.interface.input_cluster_min_bytes;
+            let has_cluster = wants_cluster && self.pool.get_cluster(id, meter);
+            let room = if has_cluster {
+                CLUSTER_BYTES
+            } else {
+                usize::from(self.pool.geometry().plain_bytes)
+            };
+            let (here, later) = rest.split_at(rest.len().min(room));
+            self.pool.set_range(id, 0, here.len());
+            self.pool.data_mut(id).copy_from_slice(here);
+            self.pool.push_back(chain, id);
+            work.mbufs += 1;
+            // A whole page is exchanged with the one that the device wrote to.
+            work.bytes += if here.len() == CLUSTER_BYTES { 0 } else { here.len() as u32 };
+            rest = later;
+        }
+        true
+    }
+}
+
+/// Takes the link header off and finds the trailer; `None` for a frame that is no IP packet.
+fn split(kind: InterfaceKind, frame: &[u8]) -> Option<Parts<'_>> {
+    let header_bytes = kind.header_bytes();
+    let (header, body) = frame.split_at_checked(header_bytes)?;
+    let Some(link_type) = header.last_chunk::<2>().map(|bytes| u16::from_be_bytes(*bytes)) else {
+        return (!body.is_empty()).then_some(Parts { trailed: &[], data: body });
+    };
+    if link_type == TYPE_IP {
+        return (!body.is_empty()).then_some(Parts { trailed: &[], data: body });
+    }
+    let units = usize::from(link_type.checked_sub(TYPE_TRAILER)?);
+    if units == 0 || units > TRAILER_UNITS_MAX {
+        return None;
+    }
+    let (data, trailer) = body.split_at_checked(units * TRAILER_UNIT_BYTES)?;
+    let inner_type = u16::from_be_bytes(*trailer.first_chunk()?);
+    let trailer_bytes = usize::from(u16::from_be_bytes(*trailer.get(2..)?.first_chunk()?));
+    let trailed = trailer.get(TRAILER_HEADER_BYTES..trailer_bytes)?;
+    (inner_type == TYPE_IP).then_some(Parts { trailed, data })
+}

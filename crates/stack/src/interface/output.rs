@@ -1,0 +1,193 @@
+//! From IP to a frame: `enoutput`, `enstart`, `if_wubaput`, `enxint`, `looutput`.
+
+use std::net::Ipv4Addr;
+
+use super::{
+    ETHERNET10_BYTES_MIN, InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES,
+    TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER, Transmission, link_header,
+};
+use crate::mbuf::{CLUSTER_BYTES, Chain};
+use crate::meter::{Effect, Meter};
+use crate::packet::Packet;
+use crate::routine::{Routine, Work};
+use crate::socket::SocketError;
+use crate::stack::Stack;
+
+impl Stack {
+    /// `if_output`: gives a packet its link header and lets it go to the interface's queue.
+    ///
+    /// Fails with `NoBuffers`, the packet freed, when the queue is full by then.
+    pub(crate) fn if_output(
+        &mut self,
+        number: u8,
+        next_host: Ipv4Addr,
+        packet: Packet,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        match self.interfaces[usize::from(number)].kind {
+            InterfaceKind::Loopback => self.looutput(number, packet, meter),
+            _ => self.enoutput(number, next_host, packet, meter),
+        }
+    }
+
+    fn looutput(
+        &mut self,
+        number: u8,
+        mut packet: Packet,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        meter.call(Routine::Looutput, Work::NONE);
+        if self.ip_queue.len() + self.ip_queue_pending >= QUEUE_PACKETS_MAX {
+            self.interfaces[usize::from(number)].counts.out_drops += 1;
+            self.pool.m_freem(packet.chain, meter);
+            return Err(SocketError::NoBuffers);
+        }
+        self.ip_queue_pending += 1;
+        if let Some(mark) = &mut packet.mark {
+            mark.is_loopback = true;
+        }
+        meter.effect(Effect::LoopbackInput { interface: number, packet });
+        meter.effect(Effect::SoftInterrupt);
+        Ok(())
+    }
+
+    fn enoutput(
+        &mut self,
+        number: u8,
+        next_host: Ipv4Addr,
+        mut packet: Packet,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        meter.call(Routine::Enoutput, Work::NONE);
+        // The host test that chooses the link address.
+        meter.calls_of(Routine::InLnaof, 1);
+        let link_type = self.make_trailer(number, &mut packet.chain);
+        let interface = &self.interfaces[usize::from(number)];
+        let header = link_header(interface.kind, interface.address, next_host, link_type);
+        let header_bytes = interface.kind.header_bytes();
+        let is_full = interface.queue.len() + interface.pending >= interface.queue_packets_max;
+        let has_header =
+            self.prepend_link_header(&mut packet.chain, &header[..header_bytes], meter);
+        let interface = &mut self.interfaces[usize::from(number)];
+        if is_full || !has_header {
+            interface.counts.out_drops += 1;
+            self.pool.m_freem(packet.chain, meter);
+            return Err(SocketError::NoBuffers);
+        }
+        interface.pending += 1;
+        meter.effect(Effect::Output { interface: number, packet });
+        Ok(())
+    }
+
+    /// Moves the headers behind the data if the packet suits (RFC 893); the packet's link type.
+    ///
+    /// Only the length decides: data in small mbufs go as a trailer packet too.
+    fn make_trailer(&mut self, number: u8, chain: &mut Chain) -> u16 {
+        let allowed = self.personality.interface.uses_trailers
+            && self.interfaces[usize::from(number)].uses_trailers;
+        let Some(first) = chain.first().filter(|_| allowed) else { return TYPE_IP };
+        let data_bytes = chain.len() - self.pool.len(first);
+        let units = data_bytes / TRAILER_UNIT_BYTES;
+        let suits = data_bytes > 0
+            && data_bytes % TRAILER_UNIT_BYTES == 0
+            && units <= TRAILER_UNITS_MAX
+            && self.pool.leading_room(first) >= TRAILER_HEADER_BYTES;
+        if !suits {
+            return TYPE_IP;
+        }
+        self.pool.pop_front(chain);
+        self.pool.widen_front(first, TRAILER_HEADER_BYTES);
+        let header_bytes = self.pool.len(first) as u16;
+        let start = self.pool.data_mut(first);
+        start[..2].copy_from_slice(&TYPE_IP.to_be_bytes());
+        start[2..4].copy_from_slice(&header_bytes.to_be_bytes());
+        self.pool.push_back(chain, first);
+        TYPE_TRAILER + units as u16
+    }
+
+    fn prepend_link_header(&mut self, chain: &mut Chain, header: &[u8], meter: &mut Meter) -> bool {
+        if header.is_empty() {
+            return true;
+        }
+        let done = self.pool.prepend(chain, header.len(), meter);
+        if let Some(first) = chain.first().filter(|_| done) {
+            self.pool.data_mut(first)[..header.len()].copy_from_slice(header);
+        }
+        done
+    }
+
+    /// `IF_ENQUEUE`: the packet of an [`Effect::Output`] enters the queue (point 3). `false`, the
+    /// packet freed, when the queue is full, which the step that made it should have seen.
+    pub fn interface_enqueue(&mut self, number: u8, packet: Packet, meter: &mut Meter) -> bool {
+        let Some(interface) = self.interfaces.get_mut(usize::from(number)) else {
+            self.pool.m_freem(packet.chain, meter);
+            return false;
+        };
+        interface.pending = interface.pending.saturating_sub(1);
+        if interface.queue.len() >= interface.queue_packets_max {
+            interface.counts.out_drops += 1;
+            self.pool.m_freem(packet.chain, meter);
+            return false;
+        }
+        interface.queue.push_back(packet);
+        true
+    }
+
+    /// `enstart`: takes the next packet from the queue (point 4) and puts its bytes into `frame`,
+    /// whose old contents go. `None` when the queue is empty.
+    pub fn interface_start(
+        &mut self,
+        number: u8,
+        frame: &mut Vec<u8>,
+        meter: &mut Meter,
+    ) -> Option<Transmission> {
+        meter.call(Routine::Enstart, Work::NONE);
+        frame.clear();
+        let interface = self.interfaces.get_mut(usize::from(number))?;
+        let packet = interface.queue.pop_front()?;
+        interface.counts.out_frames += 1;
+        self.if_wubaput(number, packet.chain, frame, meter);
+        Some(Transmission { mark: packet.mark })
+    }
+
+    /// `enstart` called again for a frame that collided: counted, with nothing else to do.
+    pub fn interface_restart(&mut self, meter: &mut Meter) {
+        meter.call(Routine::Enstart, Work::NONE);
+    }
+
+    /// Puts a chain into the transmit buffer. Whole pages at aligned places are mapped and kept
+    /// until the frame has gone; all else is copied and freed.
+    fn if_wubaput(&mut self, number: u8, mut chain: Chain, frame: &mut Vec<u8>, meter: &mut Meter) {
+        let interface = &mut self.interfaces[usize::from(number)];
+        // The link header is placed so that it ends where a page begins.
+        let header_bytes = interface.kind.header_bytes();
+        let mut work = Work::mbufs(chain.mbufs());
+        while let Some(id) = self.pool.pop_front(&mut chain) {
+            let place = frame.len().checked_sub(header_bytes);
+            let is_aligned = place.is_some_and(|place| place % CLUSTER_BYTES == 0);
+            frame.extend_from_slice(self.pool.data(id));
+            if is_aligned && self.pool.is_whole_page(id) {
+                self.pool.push_back(&mut interface.mapped, id);
+            } else {
+                work.bytes += self.pool.len(id) as u32;
+                self.pool.free(id, meter);
+            }
+        }
+        if interface.kind == InterfaceKind::Ethernet10 && frame.len() < ETHERNET10_BYTES_MIN {
+            frame.resize(ETHERNET10_BYTES_MIN, 0);
+        }
+        meter.call(Routine::IfWubaput, work);
+    }
+
+    /// `enxint`: the frame has gone. Whether another packet waits in the queue.
+    pub fn transmit_done(&mut self, number: u8, meter: &mut Meter) -> bool {
+        meter.call(Routine::Enxint, Work::NONE);
+        let Some(interface) = self.interfaces.get_mut(usize::from(number)) else { return false };
+        let mapped = interface.mapped.take();
+        let waits = !interface.queue.is_empty();
+        if !mapped.is_empty() {
+            self.pool.m_freem(mapped, meter);
+        }
+        waits
+    }
+}

@@ -1,0 +1,190 @@
+//! `ip_output`: header, route, fragments.
+
+use std::net::Ipv4Addr;
+
+use super::{IP_HEADER_BYTES, OutputHeader};
+use crate::checksum::checksum;
+use crate::mbuf::Chain;
+use crate::meter::Meter;
+use crate::packet::{Mark, Packet};
+use crate::route::{Route, is_broadcast};
+use crate::routine::{Routine, Work};
+use crate::socket::{SocketError, SocketId};
+use crate::stack::Stack;
+
+/// "More fragments" in the flags and offset field.
+const MORE_FRAGMENTS: u16 = 0x2000;
+
+/// Fragment offsets count units of so many bytes.
+const FRAGMENT_UNIT_BYTES: usize = 8;
+
+/// Where a packet goes next.
+#[derive(Clone, Copy)]
+struct Hop {
+    interface: u8,
+    host: Ipv4Addr,
+}
+
+/// The part of a packet's payload that one fragment carries.
+#[derive(Clone, Copy)]
+struct Part {
+    offset: usize,
+    len: usize,
+    is_last: bool,
+}
+
+impl Stack {
+    /// Sends a packet whose first mbuf begins with [`IP_HEADER_BYTES`] for the header, which are
+    /// filled in here. `socket` is the one whose cached route serves, if any.
+    ///
+    /// The packet is gone whatever comes back: `NetworkUnreachable` without a route, `NoBuffers`
+    /// when the interface queue is full or the pool used up, `MessageSize` beyond 65,535 bytes or
+    /// for a broadcast that would need fragments.
+    pub(crate) fn ip_output(
+        &mut self,
+        packet: Packet,
+        header: &OutputHeader,
+        socket: Option<SocketId>,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        meter.call(Routine::IpOutput, Work::NONE);
+        let route = match self.output_route(header.destination, socket, meter) {
+            Some(route) => route,
+            None => {
+                self.ip_counts.no_route += 1;
+                self.pool.m_freem(packet.chain, meter);
+                return Err(SocketError::NetworkUnreachable);
+            }
+        };
+        let hop =
+            Hop { interface: route.interface, host: route.gateway.unwrap_or(header.destination) };
+        let interface = &self.interfaces[usize::from(hop.interface)];
+        let mtu = interface.mtu as usize;
+        let mut header = *header;
+        // Two host tests: is a source address given, is the destination a broadcast address.
+        meter.calls_of(Routine::InLnaof, 2);
+        if header.source.is_unspecified() {
+            header.source = interface.address;
+        }
+        self.ip_id = self.ip_id.wrapping_add(1);
+        let len = packet.chain.len();
+        if len <= mtu {
+            let fields = Part { offset: 0, len: len - IP_HEADER_BYTES, is_last: true };
+            return self.send_part(packet, &header, fields, hop, meter);
+        }
+        if len > usize::from(u16::MAX) || is_broadcast(header.destination) {
+            self.pool.m_freem(packet.chain, meter);
+            return Err(SocketError::MessageSize);
+        }
+        self.send_fragments(packet, &header, mtu, hop, meter)
+    }
+
+    /// The socket's cached route, or a new one that it then keeps.
+    fn output_route(
+        &mut self,
+        destination: Ipv4Addr,
+        socket: Option<SocketId>,
+        meter: &mut Meter,
+    ) -> Option<Route> {
+        if let Some(route) = socket.and_then(|id| self.sockets[id].route.to(destination)) {
+            return Some(route);
+        }
+        let route = self.routes.look_up(destination, meter)?;
+        if let Some(id) = socket {
+            self.sockets[id].route.set(destination, route);
+        }
+        Some(route)
+    }
+
+    /// Fills in the IP header of one packet or fragment and gives it to the interface.
+    fn send_part(
+        &mut self,
+        packet: Packet,
+        header: &OutputHeader,
+        part: Part,
+        hop: Hop,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        let tos = if packet.mark.is_some() { self.personality.ip.log_tos } else { 0 };
+        let bytes = header_bytes(header, self.ip_id, tos, part);
+        meter.call(Routine::InCksum, Work::bytes(IP_HEADER_BYTES));
+        let place = packet.chain.first().map(|first| self.pool.data_mut(first));
+        match place.and_then(|data| data.get_mut(..IP_HEADER_BYTES)) {
+            Some(place) => place.copy_from_slice(&bytes),
+            None => {
+                self.pool.m_freem(packet.chain, meter);
+                return Err(SocketError::Invalid);
+            }
+        }
+        self.if_output(hop.interface, hop.host, packet, meter)
+    }
+
+    /// Each fragment gets a header mbuf and a copy of its part of the payload.
+    fn send_fragments(
+        &mut self,
+        packet: Packet,
+        header: &OutputHeader,
+        mtu: usize,
+        hop: Hop,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        self.ip_counts.fragmented += 1;
+        let payload_bytes = packet.chain.len() - IP_HEADER_BYTES;
+        let step = (mtu - IP_HEADER_BYTES) / FRAGMENT_UNIT_BYTES * FRAGMENT_UNIT_BYTES;
+        let mut result = Ok(());
+        for offset in (0..payload_bytes).step_by(step) {
+            let len = step.min(payload_bytes - offset);
+            let part = Part { offset, len, is_last: offset + len == payload_bytes };
+            result = match self.fragment(&packet, part, meter) {
+                Some(fragment) => self.send_part(fragment, header, part, hop, meter),
+                None => Err(SocketError::NoBuffers),
+            };
+            if result.is_err() {
+                break;
+            }
+        }
+        self.pool.m_freem(packet.chain, meter);
+        result
+    }
+
+    fn fragment(&mut self, packet: &Packet, part: Part, meter: &mut Meter) -> Option<Packet> {
+        let id = self.pool.get_header(meter)?;
+        let room = self.pool.trailing_room(id);
+        self.pool.set_range(id, room - IP_HEADER_BYTES, IP_HEADER_BYTES);
+        let mut chain = Chain::new();
+        self.pool.push_back(&mut chain, id);
+        let from = IP_HEADER_BYTES + part.offset;
+        let Some(copy) = self.pool.m_copy(&packet.chain, from, part.len, meter) else {
+            self.pool.free_chain(chain, meter);
+            return None;
+        };
+        self.pool.append(&mut chain, copy);
+        let payload_bytes = packet.chain.len() - IP_HEADER_BYTES;
+        Some(Packet { chain, mark: packet.mark.map(|mark| part_of(mark, payload_bytes, part)) })
+    }
+}
+
+/// The mark of one fragment: what it carries of the data behind the transport header.
+fn part_of(mark: Mark, payload_bytes: usize, part: Part) -> Mark {
+    let header_bytes = payload_bytes.saturating_sub(mark.len as usize);
+    let skip = part.offset.saturating_sub(header_bytes);
+    let end = (part.offset + part.len).saturating_sub(header_bytes);
+    mark.part(skip as u32, (end - skip) as u32)
+}
+
+/// The header as it goes out (RFC 791 §3.1), its checksum filled in.
+fn header_bytes(header: &OutputHeader, id: u16, tos: u8, part: Part) -> [u8; IP_HEADER_BYTES] {
+    let more = if part.is_last { 0 } else { MORE_FRAGMENTS };
+    let place = more | (part.offset / FRAGMENT_UNIT_BYTES) as u16;
+    let mut bytes = [0; IP_HEADER_BYTES];
+    bytes[..2].copy_from_slice(&[0x45, tos]);
+    bytes[2..4].copy_from_slice(&((part.len + IP_HEADER_BYTES) as u16).to_be_bytes());
+    bytes[4..6].copy_from_slice(&id.to_be_bytes());
+    bytes[6..8].copy_from_slice(&place.to_be_bytes());
+    bytes[8..10].copy_from_slice(&[header.ttl, header.protocol]);
+    bytes[12..16].copy_from_slice(&header.source.octets());
+    bytes[16..20].copy_from_slice(&header.destination.octets());
+    let sum = checksum(&bytes).to_be_bytes();
+    bytes[10..12].copy_from_slice(&sum);
+    bytes
+}

@@ -1,0 +1,36 @@
+//! The BSD network stack of 1983 to 1990, without I/O.
+//!
+//! One [`Stack`] is one host's kernel between the system call and the device: mbufs, socket
+//! buffers, `sosend` and `soreceive`, TCP, UDP, IP and interfaces, each under the rules of a
+//! [`Personality`]. It reads no clock, opens nothing and never sleeps. What it does takes effect at
+//! once; the CPU time for it is charged to a [`Meter`], which also lists the *effects* (packets,
+//! wake-ups, observations) with the time at which each would have happened. Whoever drives it lets
+//! them happen in that order.
+//!
+//! Frames and user data are real bytes: checksums are computed, data are copied.
+
+pub mod checksum;
+pub mod interface;
+pub mod ip;
+pub mod mbuf;
+pub mod meter;
+pub mod packet;
+pub mod personality;
+pub mod route;
+pub mod routine;
+pub mod sockbuf;
+pub mod socket;
+pub mod tcp;
+pub mod udp;
+
+mod observe;
+mod pcb;
+mod request;
+mod stack;
+
+pub use meter::{Channel, Cost, Costs, Effect, Meter};
+pub use packet::{Mark, Packet};
+pub use personality::Personality;
+pub use routine::{Routine, Work};
+pub use socket::{Endpoint, Options, SetOption, SocketError, SocketId};
+pub use stack::{Stack, StackConfig};

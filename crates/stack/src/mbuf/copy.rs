@@ -1,0 +1,304 @@
+//! Copying, joining and trimming chains.
+
+use super::{Chain, MbufId, Pool, Pullup, Store};
+use crate::meter::Meter;
+use crate::routine::{Routine, Work};
+
+/// Bytes that [`Pullup::Extra`] takes beyond what was asked for.
+const PULLUP_EXTRA: usize = 32;
+
+/// Bytes of an IP and a TCP header without options, which [`Pullup::Protocol`] always takes.
+const PROTOCOL_HEADER_BYTES: usize = 40;
+
+impl Pool {
+    /// `m_copy`: `len` bytes from `offset` on, or as far as the chain goes.
+    ///
+    /// Clusters and lent buffers are shared, plain mbufs copied one for one: ten source mbufs give
+    /// ten. `None`, and nothing kept, when the pool is used up.
+    pub fn m_copy(
+        &mut self,
+        chain: &Chain,
+        offset: usize,
+        len: usize,
+        meter: &mut Meter,
+    ) -> Option<Chain> {
+        let mut copy = Chain::new();
+        let mut work = Work::NONE;
+        let mut skip = offset;
+        let mut rest = len;
+        let mut at = chain.first();
+        while let Some(source) = at.filter(|_| rest > 0) {
+            let here = self.len(source);
+            at = self.next(source);
+            if skip >= here {
+                skip -= here;
+                work.walked += 1;
+                continue;
+            }
+            let take = rest.min(here - skip);
+            let Some(id) = self.share(source, skip, take, meter) else {
+                self.free_chain(copy, meter);
+                meter.call(Routine::MCopy, work);
+                return None;
+            };
+            work.mbufs += 1;
+            work.bytes += if self.is_plain(source) { take as u32 } else { 0 };
+            self.push_back(&mut copy, id);
+            rest -= take;
+            skip = 0;
+        }
+        meter.call(Routine::MCopy, work);
+        Some(copy)
+    }
+
+    /// A new mbuf with `len` bytes of `source` from `skip` on: shared where that is possible.
+    fn share(
+        &mut self,
+        source: MbufId,
+        skip: usize,
+        len: usize,
+        meter: &mut Meter,
+    ) -> Option<MbufId> {
+        let id = self.get(meter)?;
+        let from = *self.mbuf(source);
+        match from.store {
+            Store::Plain { .. } => self.copy_slot(source, usize::from(from.offset) + skip, id, len),
+            Store::Cluster(cluster) => self.cluster_references[cluster as usize] += 1,
+            Store::Lent(index) => self.lent[index as usize].references += 1,
+        }
+        if !matches!(from.store, Store::Plain { .. }) {
+            let mbuf = self.mbuf_mut(id);
+            mbuf.store = from.store;
+            mbuf.offset = from.offset + skip as u16;
+            mbuf.len = len as u16;
+        }
+        Some(id)
+    }
+
+    /// Copies part of one slot to the start of that of a fresh mbuf.
+    fn copy_slot(&mut self, source: MbufId, start: usize, id: MbufId, len: usize) {
+        // A packet's first mbuf may have less room than a later one has data: it is a plain copy.
+        self.mbuf_mut(id).store = Store::Plain { room: self.geometry.plain_bytes };
+        let bytes = self.slots[source.0 as usize];
+        self.slots[id.0 as usize][..len].copy_from_slice(&bytes[start..start + len]);
+        self.mbuf_mut(id).len = len as u16;
+    }
+
+    /// Copies bytes from `offset` on into `into`, without counting a call; how many there were.
+    pub fn copy_to(&self, chain: &Chain, offset: usize, into: &mut [u8]) -> usize {
+        let mut skip = offset;
+        let mut done = 0;
+        for piece in self.pieces(chain) {
+            if skip >= piece.len() {
+                skip -= piece.len();
+                continue;
+            }
+            let take = (piece.len() - skip).min(into.len() - done);
+            into[done..done + take].copy_from_slice(&piece[skip..skip + take]);
+            done += take;
+            skip = 0;
+            if done == into.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// `m_copydata`: as [`Pool::copy_to`], and counted as a call.
+    pub fn m_copydata(
+        &self,
+        chain: &Chain,
+        offset: usize,
+        into: &mut [u8],
+        meter: &mut Meter,
+    ) -> usize {
+        let done = self.copy_to(chain, offset, into);
+        meter.call(Routine::MCopydata, Work::bytes(done));
+        done
+    }
+
+    /// A chain of plain mbufs with these bytes; `None` when the pool is used up.
+    pub fn chain_of(&mut self, bytes: &[u8], meter: &mut Meter) -> Option<Chain> {
+        let mut chain = Chain::new();
+        for piece in bytes.chunks(usize::from(self.geometry.plain_bytes)) {
+            let Some(id) = self.get(meter) else {
+                self.free_chain(chain, meter);
+                return None;
+            };
+            self.set_range(id, 0, piece.len());
+            self.data_mut(id).copy_from_slice(piece);
+            self.push_back(&mut chain, id);
+        }
+        Some(chain)
+    }
+
+    /// All bytes of a chain, for tests and tools.
+    #[must_use]
+    pub fn bytes_of(&self, chain: &Chain) -> Vec<u8> {
+        self.pieces(chain).flatten().copied().collect()
+    }
+
+    /// Whether the first `len` bytes lie together where a header may be read and changed: in the
+    /// first mbuf, and not in a cluster.
+    #[must_use]
+    pub fn is_pulled_up(&self, chain: &Chain, len: usize) -> bool {
+        chain.first().is_some_and(|first| self.is_plain(first) && self.len(first) >= len)
+    }
+
+    /// `m_pullup`: the same bytes with the first `len` together in a plain mbuf.
+    ///
+    /// `None`, and the chain freed, when it is shorter, when no mbuf holds `len` bytes or when the
+    /// pool is used up.
+    pub fn m_pullup(&mut self, mut chain: Chain, len: usize, meter: &mut Meter) -> Option<Chain> {
+        let head = if chain.len() < len || len > usize::from(self.geometry.header_bytes) {
+            None
+        } else {
+            self.pullup_head(&mut chain, len, meter)
+        };
+        let Some(head) = head else {
+            meter.call(Routine::MPullup, Work::NONE);
+            self.free_chain(chain, meter);
+            return None;
+        };
+        let wanted = self.pullup_bytes(len).min(self.len(head) + self.trailing_room(head));
+        let mut work = Work::NONE;
+        while self.len(head) < wanted {
+            let Some(next) = self.pop_front(&mut chain) else { break };
+            let take = self.len(next).min(wanted - self.len(head));
+            self.append_from(head, next, take);
+            work.bytes += take as u32;
+            work.mbufs += 1;
+            if self.len(next) == take {
+                self.m_free(next, meter);
+            } else {
+                self.trim_front(next, take);
+                self.push_front(&mut chain, next);
+            }
+        }
+        self.push_front(&mut chain, head);
+        meter.call(Routine::MPullup, work);
+        Some(chain)
+    }
+
+    /// The mbuf that will hold the pulled-up bytes: the first of the chain if that serves.
+    fn pullup_head(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> Option<MbufId> {
+        let in_place = self.geometry.pullup != Pullup::Exact
+            && chain.mbufs > 1
+            && chain.first().is_some_and(|first| {
+                self.is_plain(first) && self.len(first) + self.trailing_room(first) >= len
+            });
+        if in_place { self.pop_front(chain) } else { self.get(meter) }
+    }
+
+    fn pullup_bytes(&self, len: usize) -> usize {
+        match self.geometry.pullup {
+            Pullup::Exact => len,
+            Pullup::Extra => len + PULLUP_EXTRA,
+            Pullup::Protocol => len.max(PROTOCOL_HEADER_BYTES),
+        }
+    }
+
+    /// Copies the first `len` bytes of `source` behind the data of the plain mbuf `target`.
+    fn append_from(&mut self, target: MbufId, source: MbufId, len: usize) {
+        let mut bytes = [0; super::SLOT_BYTES];
+        bytes[..len].copy_from_slice(&self.data(source)[..len]);
+        let old = self.len(target);
+        self.mbuf_mut(target).len += len as u16;
+        self.data_mut(target)[old..].copy_from_slice(&bytes[..len]);
+    }
+
+    /// Copies a plain mbuf behind the data of the chain's last one and frees it, if both are plain
+    /// and the bytes leave at least `spare` unused there; else the mbuf comes back.
+    pub fn compact(
+        &mut self,
+        chain: &mut Chain,
+        id: MbufId,
+        spare: usize,
+        meter: &mut Meter,
+    ) -> Result<(), MbufId> {
+        let len = self.len(id);
+        match chain.last() {
+            Some(last) if self.is_plain(id) && self.trailing_room(last) >= len + spare => {
+                self.append_from(last, id, len);
+                chain.bytes += len as u32;
+                self.m_free(id, meter);
+                Ok(())
+            }
+            _ => Err(id),
+        }
+    }
+
+    /// Takes `len` bytes off the front of one mbuf that is in no chain.
+    fn trim_front(&mut self, id: MbufId, len: usize) {
+        let mbuf = self.mbuf_mut(id);
+        let len = (len as u16).min(mbuf.len);
+        mbuf.offset += len;
+        mbuf.len -= len;
+    }
+
+    /// Takes up to `len` bytes off the front: whole mbufs are freed, the next is trimmed. The
+    /// storage of those freed, as [`Pool::storage_bytes`] counts it.
+    pub fn drop_front(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> usize {
+        let mut rest = len;
+        let mut freed = 0;
+        while let Some(first) = self.pop_front(chain) {
+            if self.len(first) > rest {
+                self.trim_front(first, rest);
+                self.push_front(chain, first);
+                break;
+            }
+            rest -= self.len(first);
+            freed += self.storage_bytes(first);
+            self.free(first, meter);
+        }
+        freed
+    }
+
+    /// Cuts the chain after `len` bytes; mbufs that held only later ones are freed.
+    pub fn truncate(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) {
+        let mut whole = chain.take();
+        while chain.len() < len {
+            let Some(id) = self.pop_front(&mut whole) else { break };
+            let keep = self.len(id).min(len - chain.len());
+            self.mbuf_mut(id).len = keep as u16;
+            self.push_back(chain, id);
+        }
+        self.free_chain(whole, meter);
+    }
+
+    /// `m_adj`: takes bytes off the front when `by` is positive, off the end when it is negative.
+    pub fn m_adj(&mut self, chain: &mut Chain, by: i32, meter: &mut Meter) {
+        meter.call(Routine::MAdj, Work::mbufs(chain.mbufs));
+        let bytes = by.unsigned_abs() as usize;
+        if by >= 0 {
+            self.drop_front(chain, bytes, meter);
+        } else {
+            let keep = chain.len().saturating_sub(bytes);
+            self.truncate(chain, keep, meter);
+        }
+    }
+
+    /// Lets the data of a plain mbuf that is in no chain begin `len` bytes earlier, as far as there
+    /// is room.
+    pub(crate) fn widen_front(&mut self, id: MbufId, len: usize) {
+        let len = len.min(self.leading_room(id)) as u16;
+        let mbuf = self.mbuf_mut(id);
+        mbuf.offset -= len;
+        mbuf.len += len;
+    }
+
+    /// Makes `len` bytes of room before the data, in the first mbuf if it is plain and has it, else
+    /// in a new one got with `m_get`. `false` when the pool is used up.
+    pub fn prepend(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> bool {
+        if let Some(first) = chain.first().filter(|first| self.leading_room(*first) >= len) {
+            self.widen_front(first, len);
+            chain.bytes += len as u32;
+            return true;
+        }
+        let Some(id) = self.m_get(meter) else { return false };
+        // At the end of the mbuf, so that what is prepended next finds room.
+        self.set_range(id, usize::from(self.geometry.plain_bytes) - len, len);
+        self.push_front(chain, id);
+        true
+    }
+}

@@ -1,0 +1,234 @@
+//! Counts and costs of what a host does, and the effects of the present step.
+//!
+//! State changes happen at once; the CPU time that they take is charged here. A step's effects
+//! stand in order, each with the CPU time that the step had used when it happened, so that the
+//! caller can let them happen in virtual time and let interrupts come in between.
+//! Times are nanoseconds of CPU time since the step began; costs per byte are picoseconds.
+
+use sockscope_record::Record;
+
+use crate::packet::Packet;
+use crate::routine::{Routine, Work};
+use crate::socket::SocketId;
+
+/// What one call of a routine costs: linear in its [`Work`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cost {
+    /// Each call, in nanoseconds.
+    pub call_ns: u64,
+    /// Each byte moved or summed, in picoseconds.
+    pub byte_ps: u64,
+    /// Each mbuf made, freed or handled, in nanoseconds.
+    pub mbuf_ns: u64,
+    /// Each mbuf or list entry walked past, in nanoseconds.
+    pub walk_ns: u64,
+}
+
+impl Cost {
+    /// Nanoseconds for `work`, the fixed cost of a call aside; fractions are rounded to nearest.
+    #[must_use]
+    pub fn of(&self, work: Work) -> u64 {
+        let bytes_ps = u64::from(work.bytes) * self.byte_ps;
+        (bytes_ps + 500) / 1000
+            + u64::from(work.mbufs) * self.mbuf_ns
+            + u64::from(work.walked) * self.walk_ns
+    }
+}
+
+/// The cost of every routine; all zero by default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Costs([Cost; Routine::COUNT]);
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self([Cost::default(); Routine::COUNT])
+    }
+}
+
+impl Costs {
+    /// What `routine` costs.
+    #[must_use]
+    pub fn of(&self, routine: Routine) -> Cost {
+        self.0[routine.index()]
+    }
+
+    /// From now on `routine` costs this.
+    pub fn set(&mut self, routine: Routine, cost: Cost) {
+        self.0[routine.index()] = cost;
+    }
+}
+
+/// What a process sleeps on and a wake-up names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Channel {
+    /// Data, the end of the stream or an error in the receive buffer; also a connection to accept.
+    Readable(SocketId),
+    /// Space in the send buffer, or an error.
+    Writable(SocketId),
+    /// The connection was made or failed.
+    Connection(SocketId),
+    /// The send buffer is no longer locked by another writer.
+    SendLock(SocketId),
+    /// The receive buffer is no longer locked by another reader.
+    ReceiveLock(SocketId),
+}
+
+/// Something that happens outside the step that caused it.
+#[derive(Debug)]
+pub enum Effect {
+    /// One observation; its time, CPU and thread are left for the caller to fill in.
+    Observed(Record),
+    /// A packet for `Stack::interface_enqueue` of this interface.
+    Output {
+        /// Index of the interface.
+        interface: u8,
+        /// Link header included.
+        packet: Packet,
+    },
+    /// A packet for `Stack::loopback_input`.
+    LoopbackInput {
+        /// Index of the loopback interface.
+        interface: u8,
+        /// The packet, from its IP header on.
+        packet: Packet,
+    },
+    /// Whoever sleeps on this runs again.
+    Wakeup(Channel),
+    /// `Stack::ip_input_step` has work.
+    SoftInterrupt,
+}
+
+/// Counters of one host and the effects of the step in progress.
+#[derive(Debug)]
+pub struct Meter {
+    costs: Costs,
+    calls: [u64; Routine::COUNT],
+    charged_ns: [u64; Routine::COUNT],
+    elapsed_ns: u64,
+    effects: Vec<(u64, Effect)>,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self::new(Costs::default())
+    }
+}
+
+impl Meter {
+    /// Nothing counted yet.
+    #[must_use]
+    pub fn new(costs: Costs) -> Self {
+        Self {
+            costs,
+            calls: [0; Routine::COUNT],
+            charged_ns: [0; Routine::COUNT],
+            elapsed_ns: 0,
+            effects: Vec::new(),
+        }
+    }
+
+    /// A new step begins: no time used, no effects.
+    ///
+    /// Take the effects of the step before with [`Meter::take_effects`] first: packets in them
+    /// would be lost to their pool.
+    pub fn begin(&mut self) {
+        debug_assert!(self.effects.is_empty(), "effects of the last step were not taken");
+        self.elapsed_ns = 0;
+        self.effects.clear();
+    }
+
+    /// Counts one call of `routine` and charges it with its work.
+    #[inline]
+    pub fn call(&mut self, routine: Routine, work: Work) {
+        self.calls[routine.index()] += 1;
+        self.spend(routine, self.costs.of(routine).call_ns + self.costs.of(routine).of(work));
+    }
+
+    /// Counts this many calls of `routine` without any work.
+    #[inline]
+    pub fn calls_of(&mut self, routine: Routine, count: u32) {
+        self.calls[routine.index()] += u64::from(count);
+        self.spend(routine, self.costs.of(routine).call_ns * u64::from(count));
+    }
+
+    /// Charges more work to a call that is counted already.
+    #[inline]
+    pub fn charge(&mut self, routine: Routine, work: Work) {
+        self.spend(routine, self.costs.of(routine).of(work));
+    }
+
+    #[inline]
+    fn spend(&mut self, routine: Routine, ns: u64) {
+        self.charged_ns[routine.index()] += ns;
+        self.elapsed_ns += ns;
+    }
+
+    /// Notes that `effect` happens when the CPU has come this far.
+    #[inline]
+    pub fn effect(&mut self, effect: Effect) {
+        self.effects.push((self.elapsed_ns, effect));
+    }
+
+    /// CPU time used by the step in progress, in nanoseconds.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        self.elapsed_ns
+    }
+
+    /// Effects of the step in progress, each with the CPU time at which it happens.
+    #[must_use]
+    pub fn effects(&self) -> &[(u64, Effect)] {
+        &self.effects
+    }
+
+    /// Moves the effects of the step to the end of `into`; the memory of both is kept for reuse.
+    pub fn take_effects(&mut self, into: &mut Vec<(u64, Effect)>) {
+        into.append(&mut self.effects);
+    }
+
+    /// How often `routine` was called since the meter was made.
+    #[must_use]
+    pub fn calls(&self, routine: Routine) -> u64 {
+        self.calls[routine.index()]
+    }
+
+    /// CPU time charged to `routine` itself since the meter was made, in nanoseconds.
+    #[must_use]
+    pub fn charged_ns(&self, routine: Routine) -> u64 {
+        self.charged_ns[routine.index()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_costs_its_fixed_part_and_its_work() {
+        let mut costs = Costs::default();
+        let cost = Cost { call_ns: 100, byte_ps: 1500, mbuf_ns: 20, walk_ns: 3 };
+        costs.set(Routine::MCopy, cost);
+        let mut meter = Meter::new(costs);
+        meter.call(Routine::MCopy, Work { bytes: 3, mbufs: 2, walked: 10 });
+        assert_eq!(meter.elapsed_ns(), 100 + 5 + 40 + 30, "4.5 ns of bytes round to 5");
+        meter.call(Routine::MGet, Work::mbufs(7));
+        assert_eq!(meter.elapsed_ns(), 175, "what has no cost takes no time");
+        assert_eq!((meter.calls(Routine::MCopy), meter.charged_ns(Routine::MCopy)), (1, 175));
+    }
+
+    #[test]
+    fn effects_carry_the_time_used_before_them() {
+        let mut costs = Costs::default();
+        costs.set(Routine::Ipintr, Cost { call_ns: 50, ..Cost::default() });
+        let mut meter = Meter::new(costs);
+        meter.effect(Effect::SoftInterrupt);
+        meter.call(Routine::Ipintr, Work::NONE);
+        meter.effect(Effect::SoftInterrupt);
+        assert_eq!(meter.effects().iter().map(|(ns, _)| *ns).collect::<Vec<_>>(), [0, 50]);
+        let mut taken = Vec::new();
+        meter.take_effects(&mut taken);
+        meter.begin();
+        assert_eq!((taken.len(), meter.elapsed_ns(), meter.effects().len()), (2, 0, 0));
+        assert_eq!(meter.calls(Routine::Ipintr), 1, "counts outlive the step");
+    }
+}

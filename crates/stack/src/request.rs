@@ -1,0 +1,47 @@
+//! What the socket layer asks of a protocol (`PRU_*`).
+
+use crate::mbuf::Chain;
+use crate::meter::Meter;
+use crate::socket::{Endpoint, SocketError, SocketId};
+use crate::stack::Stack;
+use sockscope_record::Protocol;
+
+/// One user request.
+#[derive(Debug)]
+pub enum Request {
+    /// `PRU_ATTACH`: a new socket.
+    Attach,
+    /// `PRU_DETACH`: the process has closed the socket.
+    Detach,
+    /// `PRU_LISTEN`
+    Listen,
+    /// `PRU_CONNECT`
+    Connect(Endpoint),
+    /// `PRU_ACCEPT`
+    Accept,
+    /// `PRU_DISCONNECT`
+    Disconnect,
+    /// `PRU_SHUTDOWN`: nothing more will be sent.
+    Shutdown,
+    /// `PRU_RCVD`: the process took data from the receive buffer.
+    Received,
+    /// `PRU_SEND`: data to send, with a destination if the call names one.
+    Send(Chain, Option<Endpoint>),
+    /// `PRU_ABORT`: give the connection up.
+    Abort,
+}
+
+impl Stack {
+    /// Passes a request to the socket's protocol.
+    pub(crate) fn usrreq(
+        &mut self,
+        socket: SocketId,
+        request: Request,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        match self.sockets[socket].protocol {
+            Protocol::Tcp => self.tcp_usrreq(socket, request, meter),
+            Protocol::Udp => self.udp_usrreq(socket, request, meter),
+        }
+    }
+}

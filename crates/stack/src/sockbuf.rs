@@ -1,0 +1,266 @@
+//! Socket buffers: what waits between a process and its protocol.
+//!
+//! Two limits hold: bytes of data (`cc` against `hiwat`) and bytes of storage (`mbcnt` against
+//! `mbmax`), since a small message may sit in a large cluster. A stream is one chain; datagrams
+//! are records, each with its sender's address.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, MbufId, Pool};
+use crate::meter::Meter;
+use crate::packet::Mark;
+use crate::routine::{Routine, Work};
+
+/// Bytes of an address as a datagram's record holds it (`struct sockaddr`).
+pub const ADDRESS_BYTES: u32 = 16;
+
+/// How socket buffers account and append.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferRules {
+    /// Storage may reach twice the data limit, but no more than this.
+    pub storage_bytes_max: u32,
+    /// Largest data limit that a program may ask for; `None` where there is no such option.
+    pub hiwat_max: Option<u32>,
+    /// Since 4.3BSD `sbappend` calls `sbcompress` for the joining of small mbufs.
+    pub calls_compress: bool,
+    /// Bytes that must stay free behind joined data: 0, in 4.3BSD-Reno 1.
+    pub compact_spare_bytes: usize,
+    /// 4.2BSD puts an empty mbuf for access rights into each datagram's record.
+    pub rights_mbuf: bool,
+    /// Low-water mark of send buffers, cut to their limit; 0 where there is none.
+    pub send_lowat: u32,
+}
+
+/// One datagram in a receive buffer.
+#[derive(Debug)]
+pub struct Datagram {
+    /// Who sent it.
+    pub from: (Ipv4Addr, u16),
+    /// Its data.
+    pub chain: Chain,
+    /// As it came with the packet, if the sender is logged.
+    pub mark: Option<Mark>,
+    overhead: Chain,
+}
+
+/// One direction of a socket's buffering.
+#[derive(Debug, Default)]
+pub struct SockBuf {
+    chain: Chain,
+    datagrams: VecDeque<Datagram>,
+    cc: u32,
+    mbcnt: u32,
+    hiwat: u32,
+    mbmax: u32,
+    lowat: u32,
+    entered: u64,
+    left: u64,
+    /// A process works on this buffer; others wait for it (`SB_LOCK`).
+    pub is_locked: bool,
+    /// Somebody waits for the lock (`SB_WANT`).
+    pub is_lock_wanted: bool,
+    /// A process sleeps until the protocol changes this buffer (`SB_WAIT`).
+    pub is_waited_for: bool,
+}
+
+impl SockBuf {
+    /// `sbreserve`: from now on at most `hiwat` bytes of data.
+    pub fn reserve(&mut self, hiwat: u32, rules: &BufferRules) {
+        self.hiwat = hiwat;
+        self.mbmax = (2 * hiwat).min(rules.storage_bytes_max);
+        self.lowat = self.lowat.min(hiwat);
+    }
+
+    /// Sets the low-water mark: less space than this does not count as space for more data.
+    pub fn set_lowat(&mut self, lowat: u32) {
+        self.lowat = lowat.min(self.hiwat);
+    }
+
+    /// Data bytes, and addresses of datagrams.
+    #[must_use]
+    pub fn cc(&self) -> u32 {
+        self.cc
+    }
+
+    /// Bytes of storage used.
+    #[must_use]
+    pub fn mbcnt(&self) -> u32 {
+        self.mbcnt
+    }
+
+    /// Limit of data bytes.
+    #[must_use]
+    pub fn hiwat(&self) -> u32 {
+        self.hiwat
+    }
+
+    /// Limit of storage bytes.
+    #[must_use]
+    pub fn mbmax(&self) -> u32 {
+        self.mbmax
+    }
+
+    /// Low-water mark in bytes.
+    #[must_use]
+    pub fn lowat(&self) -> u32 {
+        self.lowat
+    }
+
+    /// `sbspace`: bytes that may still enter; negative when a limit is exceeded.
+    #[must_use]
+    pub fn space(&self) -> i64 {
+        let data = i64::from(self.hiwat) - i64::from(self.cc);
+        let storage = i64::from(self.mbmax) - i64::from(self.mbcnt);
+        data.min(storage)
+    }
+
+    /// The stream's data; `m_copy` from here.
+    #[must_use]
+    pub fn chain(&self) -> &Chain {
+        &self.chain
+    }
+
+    /// Stream position after the last byte that ever entered.
+    #[must_use]
+    pub fn entered(&self) -> u64 {
+        self.entered
+    }
+
+    /// Stream position after the last byte that ever left.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// `sbappend`: data of a stream enters. Mbufs without data are freed, small ones joined.
+    pub fn append(
+        &mut self,
+        mut data: Chain,
+        rules: &BufferRules,
+        pool: &mut Pool,
+        meter: &mut Meter,
+    ) {
+        // The C sources look for the last mbuf from the first one on.
+        let mut work = Work { walked: self.chain.mbufs(), mbufs: data.mbufs(), bytes: 0 };
+        self.cc += data.len() as u32;
+        self.entered += data.len() as u64;
+        while let Some(id) = pool.pop_front(&mut data) {
+            if pool.len(id) == 0 {
+                pool.m_free(id, meter);
+                continue;
+            }
+            let len = pool.len(id) as u32;
+            match pool.compact(&mut self.chain, id, rules.compact_spare_bytes, meter) {
+                Ok(()) => work.bytes += len,
+                Err(id) => {
+                    self.mbcnt += pool.storage_bytes(id) as u32;
+                    pool.push_back(&mut self.chain, id);
+                }
+            }
+        }
+        if rules.calls_compress {
+            meter.call(Routine::Sbappend, Work { bytes: 0, ..work });
+            meter.call(Routine::Sbcompress, Work::bytes(work.bytes as usize));
+        } else {
+            meter.call(Routine::Sbappend, work);
+        }
+    }
+
+    /// `len` bytes pass without being kept, as datagrams do on their way out; the stream position
+    /// of the first.
+    pub(crate) fn pass(&mut self, len: usize) -> u64 {
+        let offset = self.entered;
+        self.entered += len as u64;
+        self.left = self.entered;
+        offset
+    }
+
+    /// `sbdrop`: the first `len` bytes leave, as far as there are any.
+    pub fn drop_front(&mut self, len: usize, pool: &mut Pool, meter: &mut Meter) {
+        let before = self.chain.mbufs();
+        self.remove_front(len, pool, meter);
+        meter.call(Routine::Sbdrop, Work::mbufs(before - self.chain.mbufs()));
+    }
+
+    /// As [`SockBuf::drop_front`], done by the caller itself.
+    pub(crate) fn remove_front(&mut self, len: usize, pool: &mut Pool, meter: &mut Meter) {
+        let before = self.chain.len();
+        self.mbcnt -= pool.drop_front(&mut self.chain, len, meter) as u32;
+        let removed = before - self.chain.len();
+        self.cc -= removed as u32;
+        self.left += removed as u64;
+    }
+
+    /// The first mbuf of the stream.
+    pub(crate) fn first(&self) -> Option<MbufId> {
+        self.chain.first()
+    }
+
+    /// `sbappendaddr`: a datagram enters with its sender's address, if there is space and the pool
+    /// has the mbufs for it; else it comes back.
+    pub fn append_datagram(
+        &mut self,
+        from: (Ipv4Addr, u16),
+        data: Chain,
+        mark: Option<Mark>,
+        rules: &BufferRules,
+        pool: &mut Pool,
+        meter: &mut Meter,
+    ) -> Result<(), Chain> {
+        meter.call(Routine::Sbappendaddr, Work { mbufs: data.mbufs(), ..Work::NONE });
+        let bytes = data.len() as u32 + ADDRESS_BYTES;
+        if i64::from(bytes) > self.space() {
+            return Err(data);
+        }
+        let mut overhead = Chain::new();
+        for _ in 0..1 + u32::from(rules.rights_mbuf) {
+            let Some(id) = pool.m_get(meter) else {
+                pool.free_chain(overhead, meter);
+                return Err(data);
+            };
+            pool.push_back(&mut overhead, id);
+        }
+        self.cc += bytes;
+        self.mbcnt += Self::storage_of(&data, &overhead, pool);
+        self.entered += data.len() as u64;
+        self.datagrams.push_back(Datagram { from, chain: data, mark, overhead });
+        Ok(())
+    }
+
+    fn storage_of(data: &Chain, overhead: &Chain, pool: &Pool) -> u32 {
+        (pool.chain_storage_bytes(data) + pool.chain_storage_bytes(overhead)) as u32
+    }
+
+    /// Takes the first datagram out; the mbufs of its address are freed.
+    pub fn take_datagram(&mut self, pool: &mut Pool, meter: &mut Meter) -> Option<Datagram> {
+        let mut datagram = self.datagrams.pop_front()?;
+        self.cc -= datagram.chain.len() as u32 + ADDRESS_BYTES;
+        self.mbcnt -= Self::storage_of(&datagram.chain, &datagram.overhead, pool);
+        self.left += datagram.chain.len() as u64;
+        pool.free_chain(datagram.overhead.take(), meter);
+        Some(datagram)
+    }
+
+    /// Datagrams waiting.
+    #[must_use]
+    pub fn datagrams(&self) -> usize {
+        self.datagrams.len()
+    }
+
+    /// `sbflush`: everything leaves.
+    pub fn flush(&mut self, pool: &mut Pool, meter: &mut Meter) {
+        self.remove_front(self.chain.len(), pool, meter);
+        while let Some(datagram) = self.take_datagram(pool, meter) {
+            pool.free_chain(datagram.chain, meter);
+        }
+    }
+}
+
+/// Largest data limit when `storage_bytes_max` of storage must hold it in full clusters: 52,428 of
+/// 65,536 bytes (`SB_MAX * CLBYTES / (2 * MSIZE + CLBYTES)` in 4.3BSD).
+#[must_use]
+pub const fn hiwat_limit(storage_bytes_max: u64, mbufs_per_cluster: u64) -> u32 {
+    let cluster = CLUSTER_BYTES as u64;
+    (storage_bytes_max * cluster / (mbufs_per_cluster * MBUF_BYTES as u64 + cluster)) as u32
+}

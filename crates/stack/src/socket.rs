@@ -1,0 +1,307 @@
+//! Sockets: what a process holds, and what its protocol hangs on it.
+
+mod layer;
+mod queue;
+
+use std::net::Ipv4Addr;
+use std::ops::{Index, IndexMut};
+
+use sockscope_record::{FlowId, Protocol};
+
+use crate::route::RouteCache;
+use crate::sockbuf::SockBuf;
+use crate::tcp::Tcb;
+
+pub use queue::ListenQueue;
+
+/// One socket of one host. The number of a socket that is gone may be given to a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketId(pub u32);
+
+/// An address and a port.
+pub type Endpoint = (Ipv4Addr, u16);
+
+/// No address and no port.
+pub const ANY: Endpoint = (Ipv4Addr::UNSPECIFIED, 0);
+
+/// Why a call on a socket failed; the names are those of `errno`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum SocketError {
+    /// `EBADF`
+    #[error("no such socket")]
+    BadSocket,
+    /// `EWOULDBLOCK`
+    #[error("the call would have to wait, and the socket does not block")]
+    WouldBlock,
+    /// `EPIPE`
+    #[error("the sending direction is closed")]
+    Pipe,
+    /// `EINVAL`
+    #[error("not possible in this state, or a value out of range")]
+    Invalid,
+    /// `EDESTADDRREQ`
+    #[error("no destination address")]
+    DestinationRequired,
+    /// `EMSGSIZE`
+    #[error("the message is longer than the socket may send at once")]
+    MessageSize,
+    /// `EOPNOTSUPP`
+    #[error("the protocol does not offer this")]
+    NotSupported,
+    /// `EADDRINUSE`
+    #[error("the address is in use")]
+    AddressInUse,
+    /// `EADDRNOTAVAIL`
+    #[error("no interface has this address")]
+    AddressNotAvailable,
+    /// `ENETUNREACH`
+    #[error("no route to the network")]
+    NetworkUnreachable,
+    /// `ECONNABORTED`
+    #[error("the connection was given up here")]
+    ConnectionAborted,
+    /// `ECONNRESET`
+    #[error("the peer reset the connection")]
+    ConnectionReset,
+    /// `ENOBUFS`
+    #[error("no mbufs left, or the interface queue is full")]
+    NoBuffers,
+    /// `EISCONN`
+    #[error("already connected")]
+    IsConnected,
+    /// `ENOTCONN`
+    #[error("not connected")]
+    NotConnected,
+    /// `ETIMEDOUT`
+    #[error("the peer did not answer in time")]
+    TimedOut,
+    /// `ECONNREFUSED`
+    #[error("the peer refused the connection, or nobody listens at the port")]
+    ConnectionRefused,
+    /// `EALREADY`
+    #[error("a connection is being made already")]
+    Already,
+    /// `EINPROGRESS`
+    #[error("the connection is being made")]
+    InProgress,
+}
+
+impl SocketError {
+    /// The number that records and traces carry: Linux's, whatever the personality.
+    #[must_use]
+    pub fn errno(self) -> u8 {
+        match self {
+            Self::BadSocket => 9,
+            Self::WouldBlock => 11,
+            Self::Invalid => 22,
+            Self::Pipe => 32,
+            Self::DestinationRequired => 89,
+            Self::MessageSize => 90,
+            Self::NotSupported => 95,
+            Self::AddressInUse => 98,
+            Self::AddressNotAvailable => 99,
+            Self::NetworkUnreachable => 101,
+            Self::ConnectionAborted => 103,
+            Self::ConnectionReset => 104,
+            Self::NoBuffers => 105,
+            Self::IsConnected => 106,
+            Self::NotConnected => 107,
+            Self::TimedOut => 110,
+            Self::ConnectionRefused => 111,
+            Self::Already => 114,
+            Self::InProgress => 115,
+        }
+    }
+}
+
+/// Where a socket stands (`so_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SocketState {
+    /// `SS_ISCONNECTED`
+    pub is_connected: bool,
+    /// `SS_ISCONNECTING`
+    pub is_connecting: bool,
+    /// `SS_ISDISCONNECTING`
+    pub is_disconnecting: bool,
+    /// `SS_CANTSENDMORE`
+    pub cannot_send_more: bool,
+    /// `SS_CANTRCVMORE`
+    pub cannot_receive_more: bool,
+    /// `SS_NOFDREF`: the process has closed it, or has not accepted it yet.
+    pub is_unreferenced: bool,
+    /// `SS_NBIO`: calls fail rather than wait.
+    pub is_nonblocking: bool,
+}
+
+/// What a program may set on a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// `TCP_NODELAY`: short segments do not wait for acknowledgments.
+    pub no_delay: bool,
+    /// `SO_KEEPALIVE`
+    pub keep_alive: bool,
+    /// `SO_REUSEADDR`
+    pub reuse_address: bool,
+    /// `SO_BROADCAST`
+    pub broadcast: bool,
+}
+
+/// One change that a program asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetOption {
+    /// `TCP_NODELAY`
+    NoDelay(bool),
+    /// `SO_KEEPALIVE`
+    KeepAlive(bool),
+    /// `SO_REUSEADDR`
+    ReuseAddress(bool),
+    /// `SO_BROADCAST`
+    Broadcast(bool),
+    /// `FIONBIO`
+    NonBlocking(bool),
+    /// `SO_SNDBUF`, in bytes.
+    SendBuffer(u32),
+    /// `SO_RCVBUF`, in bytes.
+    ReceiveBuffer(u32),
+    /// `SO_SNDLOWAT`, in bytes.
+    SendLowat(u32),
+    /// `SO_LOG`: what this socket sends is logged as this flow, what it receives as the reverse.
+    Log(FlowId),
+}
+
+/// One socket with its protocol control block (`struct socket` and `struct inpcb`).
+#[derive(Debug)]
+pub struct Socket {
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Own address and port; [`ANY`] until bound.
+    pub local: Endpoint,
+    /// The peer's; [`ANY`] while not connected.
+    pub foreign: Endpoint,
+    /// What is to be sent.
+    pub snd: SockBuf,
+    /// What was received.
+    pub rcv: SockBuf,
+    /// Where it stands.
+    pub state: SocketState,
+    /// The next call fails with this (`so_error`).
+    pub error: Option<SocketError>,
+    /// What the program has set.
+    pub options: Options,
+    /// The flow that this socket sends, if it is logged.
+    pub log: Option<FlowId>,
+    /// TCP's half of the protocol control block.
+    pub tcb: Option<Tcb>,
+    /// The route last used (`inp_route`).
+    pub route: RouteCache,
+    /// Connections that wait to be accepted, if it listens.
+    pub listen: Option<ListenQueue>,
+    /// The listening socket in whose queue it waits (`so_head`).
+    pub head: Option<SocketId>,
+    /// It has a protocol control block (`so_pcb`).
+    pub is_attached: bool,
+    /// Datagrams sent and received so far, which number the records.
+    pub datagrams: (u64, u64),
+}
+
+impl Socket {
+    pub(crate) fn new(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            local: ANY,
+            foreign: ANY,
+            snd: SockBuf::default(),
+            rcv: SockBuf::default(),
+            state: SocketState::default(),
+            error: None,
+            options: Options::default(),
+            log: None,
+            tcb: None,
+            route: RouteCache::default(),
+            listen: None,
+            head: None,
+            is_attached: false,
+            datagrams: (0, 0),
+        }
+    }
+
+    /// `PR_ATOMIC`: one call is one message.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        self.protocol == Protocol::Udp
+    }
+
+    /// The flow that this socket receives, if it is logged.
+    #[must_use]
+    pub fn received_flow(&self) -> Option<FlowId> {
+        self.log.map(FlowId::reverse)
+    }
+}
+
+/// All sockets of a host by number.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    slots: Vec<Option<Socket>>,
+    free: Vec<u32>,
+}
+
+impl Sockets {
+    /// The socket of this number, if there is one.
+    #[must_use]
+    pub fn find(&self, id: SocketId) -> Option<&Socket> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    /// As [`Sockets::find`], to change it.
+    pub fn find_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// All sockets in order of their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (SocketId, &Socket)> {
+        let numbered = self.slots.iter().zip(0..);
+        numbered.filter_map(|(slot, number)| Some((SocketId(number), slot.as_ref()?)))
+    }
+
+    /// One more than the largest number in use, for walks that change the sockets on the way.
+    #[must_use]
+    pub fn end(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub(crate) fn insert(&mut self, socket: Socket) -> SocketId {
+        if let Some(number) = self.free.pop() {
+            self.slots[number as usize] = Some(socket);
+            return SocketId(number);
+        }
+        self.slots.push(Some(socket));
+        SocketId(self.slots.len() as u32 - 1)
+    }
+
+    pub(crate) fn remove(&mut self, id: SocketId) -> Option<Socket> {
+        let socket = self.slots.get_mut(id.0 as usize)?.take()?;
+        self.free.push(id.0);
+        Some(socket)
+    }
+}
+
+/// The number must be that of a socket that exists: inside the stack it always is.
+impl Index<SocketId> for Sockets {
+    type Output = Socket;
+
+    fn index(&self, id: SocketId) -> &Socket {
+        match self.find(id) {
+            Some(socket) => socket,
+            None => panic!("no socket {}", id.0),
+        }
+    }
+}
+
+impl IndexMut<SocketId> for Sockets {
+    fn index_mut(&mut self, id: SocketId) -> &mut Socket {
+        match self.find_mut(id) {
+            Some(socket) => socket,
+            None => panic!("no socket {}", id.0),
+        }
+    }
+}

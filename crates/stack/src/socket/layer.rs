@@ -1,0 +1,316 @@
+//! The calls that need no data: `socket`, `bind`, `listen`, `setsockopt`, `shutdown`, `close`; and
+//! what protocols tell the socket layer (`soisconnected` and its kin).
+
+use sockscope_record::{Kind, Protocol, Record};
+
+use super::{Endpoint, ListenQueue, SetOption, Socket, SocketError, SocketId};
+use crate::meter::{Channel, Effect, Meter};
+use crate::request::Request;
+use crate::routine::{Routine, Work};
+use crate::stack::Stack;
+
+/// Which directions `shutdown` closes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Nothing more will be received.
+    Receive,
+    /// Nothing more will be sent.
+    Send,
+    /// Both.
+    Both,
+}
+
+impl Stack {
+    /// `socket`: a new one with the buffers of the personality.
+    pub fn socket(
+        &mut self,
+        protocol: Protocol,
+        meter: &mut Meter,
+    ) -> Result<SocketId, SocketError> {
+        meter.call(Routine::Syscall, Work::NONE);
+        meter.call(Routine::Socreate, Work::NONE);
+        let id = self.sockets.insert(Socket::new(protocol));
+        self.usrreq(id, Request::Attach, meter)?;
+        self.set_default_lowat(id);
+        Ok(id)
+    }
+
+    fn set_default_lowat(&mut self, id: SocketId) {
+        let lowat = self.personality.socket.buffers.send_lowat;
+        self.sockets[id].snd.set_lowat(lowat);
+    }
+
+    /// `bind`: takes a local address; port 0 asks for any free one.
+    pub fn bind(
+        &mut self,
+        id: SocketId,
+        local: Endpoint,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        meter.call(Routine::Syscall, Work::NONE);
+        meter.call(Routine::Sobind, Work::NONE);
+        self.attached(id)?;
+        self.in_pcbbind(id, local, meter)
+    }
+
+    /// `listen`: from now on connections may come, `backlog` of them before they are accepted.
+    pub fn listen(
+        &mut self,
+        id: SocketId,
+        backlog: u32,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        meter.call(Routine::Syscall, Work::NONE);
+        meter.call(Routine::Solisten, Work::NONE);
+        self.attached(id)?;
+        if self.sockets[id].protocol != Protocol::Tcp {
+            return Err(SocketError::NotSupported);
+        }
+        self.usrreq(id, Request::Listen, meter)?;
+        self.sockets[id].listen.get_or_insert_with(|| ListenQueue::new(backlog));
+        Ok(())
+    }
+
+    /// `setsockopt` and `FIONBIO`. Buffer sizes fail with `NotSupported` where there is no such
+    /// option, with `NoBuffers` beyond the largest.
+    pub fn set_option(
+        &mut self,
+        id: SocketId,
+        option: SetOption,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        meter.call(Routine::Syscall, Work::NONE);
+        let rules = self.personality.socket.buffers;
+        let socket = self.sockets.find_mut(id).ok_or(SocketError::BadSocket)?;
+        match option {
+            SetOption::NoDelay(on) => socket.options.no_delay = on,
+            SetOption::KeepAlive(on) => socket.options.keep_alive = on,
+            SetOption::ReuseAddress(on) => socket.options.reuse_address = on,
+            SetOption::Broadcast(on) => socket.options.broadcast = on,
+            SetOption::NonBlocking(on) => socket.state.is_nonblocking = on,
+            SetOption::SendLowat(bytes) => socket.snd.set_lowat(bytes),
+            SetOption::Log(flow) => socket.log = Some(flow),
+            SetOption::SendBuffer(bytes) | SetOption::ReceiveBuffer(bytes) => {
+                let limit = rules.hiwat_max.ok_or(SocketError::NotSupported)?;
+                if bytes == 0 || bytes > limit {
+                    return Err(SocketError::NoBuffers);
+                }
+                let is_send = matches!(option, SetOption::SendBuffer(_));
+                let buffer = if is_send { &mut socket.snd } else { &mut socket.rcv };
+                buffer.reserve(bytes, &rules);
+                self.observe_buffers(id, if is_send { 1 } else { 2 }, meter);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets both buffer limits whatever the personality offers: a kernel built with other defaults.
+    pub fn reserve(&mut self, id: SocketId, send: u32, receive: u32) -> Result<(), SocketError> {
+        let rules = self.personality.socket.buffers;
+        let socket = self.sockets.find_mut(id).ok_or(SocketError::BadSocket)?;
+        socket.snd.reserve(send, &rules);
+        socket.rcv.reserve(receive, &rules);
+        self.set_default_lowat(id);
+        Ok(())
+    }
+
+    /// The socket's buffers as a record; `set_by_program` has bit 0 for send, bit 1 for receive.
+    pub(crate) fn observe_buffers(&self, id: SocketId, set_by_program: u8, meter: &mut Meter) {
+        let socket = &self.sockets[id];
+        let Some(flow) = socket.log else { return };
+        let detail = u64::from(socket.rcv.hiwat()) << 32 | u64::from(socket.snd.hiwat());
+        meter.effect(Effect::Observed(Record {
+            flow,
+            detail,
+            kind: Kind::SocketBuffers,
+            code: set_by_program,
+            ..Record::default()
+        }));
+    }
+
+    /// `shutdown`
+    pub fn shutdown(
+        &mut self,
+        id: SocketId,
+        how: Shutdown,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        meter.call(Routine::Syscall, Work::NONE);
+        meter.call(Routine::Soshutdown, Work::NONE);
+        self.attached(id)?;
+        if how != Shutdown::Send {
+            self.socantrcvmore(id, meter);
+            let socket = &mut self.sockets[id];
+            socket.rcv.flush(&mut self.pool, meter);
+        }
+        if how != Shutdown::Receive {
+            self.usrreq(id, Request::Shutdown, meter)?;
+        }
+        Ok(())
+    }
+
+    /// `close`, which does not linger: what is still to be sent is sent behind the process's back.
+    pub fn close(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
+        meter.call(Routine::Syscall, Work::NONE);
+        meter.call(Routine::Soclose, Work::NONE);
+        let socket = self.sockets.find_mut(id).ok_or(SocketError::BadSocket)?;
+        if socket.state.is_unreferenced {
+            return Err(SocketError::BadSocket);
+        }
+        for waiting in socket.listen.take().iter().flat_map(ListenQueue::all) {
+            self.sockets[waiting].head = None;
+            self.usrreq(waiting, Request::Abort, meter)?;
+        }
+        let mut result = Ok(());
+        let socket = &self.sockets[id];
+        if socket.is_attached && socket.state.is_connected && !socket.state.is_disconnecting {
+            result = self.usrreq(id, Request::Disconnect, meter);
+        }
+        // The process holds the socket until here, so that it cannot have gone on the way.
+        if self.sockets[id].is_attached {
+            result = result.and(self.usrreq(id, Request::Detach, meter));
+        }
+        self.sockets[id].state.is_unreferenced = true;
+        self.sofree(id, meter);
+        result
+    }
+
+    /// `sofree`: the socket goes once neither protocol nor process hold it.
+    pub(crate) fn sofree(&mut self, id: SocketId, meter: &mut Meter) {
+        let Some(socket) = self.sockets.find(id) else { return };
+        if socket.is_attached || !socket.state.is_unreferenced {
+            return;
+        }
+        if let Some(head) = socket.head
+            && let Some(queue) = self.sockets.find_mut(head).and_then(|head| head.listen.as_mut())
+        {
+            queue.remove(id);
+        }
+        if let Some(mut socket) = self.sockets.remove(id) {
+            socket.snd.flush(&mut self.pool, meter);
+            socket.rcv.flush(&mut self.pool, meter);
+        }
+    }
+
+    /// The socket, if it exists and has a control block.
+    pub(crate) fn attached(&self, id: SocketId) -> Result<&Socket, SocketError> {
+        let socket = self.sockets.find(id).ok_or(SocketError::BadSocket)?;
+        if socket.is_attached { Ok(socket) } else { Err(SocketError::Invalid) }
+    }
+
+    /// The error that waits at the socket, which is thereby delivered.
+    pub fn take_error(&mut self, id: SocketId) -> Option<SocketError> {
+        self.sockets.find_mut(id)?.error.take()
+    }
+
+    /// `sonewconn`: a connection begins at a listening socket; `None` when its queue is full.
+    ///
+    /// The new socket has options and buffers of the listening one and is not attached yet.
+    pub(crate) fn sonewconn(&mut self, head: SocketId, meter: &mut Meter) -> Option<SocketId> {
+        meter.call(Routine::Sonewconn, Work::NONE);
+        let rules = self.personality.socket;
+        let listener = &self.sockets[head];
+        if !listener.listen.as_ref().is_some_and(ListenQueue::has_room) {
+            return None;
+        }
+        let mut socket = Socket::new(listener.protocol);
+        socket.options = listener.options;
+        socket.state.is_unreferenced = true;
+        socket.state.is_nonblocking = listener.state.is_nonblocking;
+        socket.head = Some(head);
+        let (send, receive) = (listener.snd.hiwat(), listener.rcv.hiwat());
+        let receive = if rules.accepted_takes_send_limit { send } else { receive };
+        socket.snd.reserve(send, &rules.buffers);
+        socket.rcv.reserve(receive, &rules.buffers);
+        socket.snd.set_lowat(listener.snd.lowat());
+        let id = self.sockets.insert(socket);
+        if let Some(queue) = self.sockets[head].listen.as_mut() {
+            queue.begin(id);
+        }
+        Some(id)
+    }
+
+    /// `soisconnecting`
+    pub(crate) fn soisconnecting(&mut self, id: SocketId) {
+        let state = &mut self.sockets[id].state;
+        state.is_connected = false;
+        state.is_disconnecting = false;
+        state.is_connecting = true;
+    }
+
+    /// `soisconnected`: whoever waits for the connection, or to accept it, is woken.
+    pub(crate) fn soisconnected(&mut self, id: SocketId, meter: &mut Meter) {
+        let socket = &mut self.sockets[id];
+        socket.state.is_connecting = false;
+        socket.state.is_disconnecting = false;
+        socket.state.is_connected = true;
+        let head = socket.head;
+        let queue = head.and_then(|head| self.sockets.find_mut(head)?.listen.as_mut());
+        match (head, queue.map(|queue| queue.complete(id))) {
+            (Some(head), Some(true)) => self.sorwakeup(head, meter),
+            _ => {
+                meter.effect(Effect::Wakeup(Channel::Connection(id)));
+                self.sorwakeup(id, meter);
+                self.sowwakeup(id, meter);
+            }
+        }
+    }
+
+    /// `soisdisconnecting`: the connection is being closed from here.
+    pub(crate) fn soisdisconnecting(&mut self, id: SocketId, meter: &mut Meter) {
+        let state = &mut self.sockets[id].state;
+        state.is_connecting = false;
+        state.is_disconnecting = true;
+        self.nothing_more(id, meter);
+    }
+
+    /// `soisdisconnected`: the connection is gone.
+    pub(crate) fn soisdisconnected(&mut self, id: SocketId, meter: &mut Meter) {
+        let state = &mut self.sockets[id].state;
+        state.is_connecting = false;
+        state.is_connected = false;
+        state.is_disconnecting = false;
+        self.nothing_more(id, meter);
+    }
+
+    fn nothing_more(&mut self, id: SocketId, meter: &mut Meter) {
+        let state = &mut self.sockets[id].state;
+        state.cannot_receive_more = true;
+        state.cannot_send_more = true;
+        meter.effect(Effect::Wakeup(Channel::Connection(id)));
+        self.sowwakeup(id, meter);
+        self.sorwakeup(id, meter);
+    }
+
+    /// `socantsendmore`
+    pub(crate) fn socantsendmore(&mut self, id: SocketId, meter: &mut Meter) {
+        self.sockets[id].state.cannot_send_more = true;
+        self.sowwakeup(id, meter);
+    }
+
+    /// `socantrcvmore`
+    pub(crate) fn socantrcvmore(&mut self, id: SocketId, meter: &mut Meter) {
+        self.sockets[id].state.cannot_receive_more = true;
+        self.sorwakeup(id, meter);
+    }
+
+    /// `sorwakeup`: wakes whoever waits to read, or to accept.
+    pub(crate) fn sorwakeup(&mut self, id: SocketId, meter: &mut Meter) {
+        meter.call(Routine::Sorwakeup, Work::NONE);
+        let rcv = &mut self.sockets[id].rcv;
+        if rcv.is_waited_for {
+            rcv.is_waited_for = false;
+            meter.effect(Effect::Wakeup(Channel::Readable(id)));
+        }
+    }
+
+    /// `sowwakeup`: wakes whoever waits for space to write.
+    pub(crate) fn sowwakeup(&mut self, id: SocketId, meter: &mut Meter) {
+        meter.call(Routine::Sowwakeup, Work::NONE);
+        let snd = &mut self.sockets[id].snd;
+        if snd.is_waited_for {
+            snd.is_waited_for = false;
+            meter.effect(Effect::Wakeup(Channel::Writable(id)));
+        }
+    }
+}
