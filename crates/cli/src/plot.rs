@@ -58,12 +58,8 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
 /// The flow that carried most bytes.
 fn largest(stores: &Stores) -> Option<FlowId> {
     let carried = |flow: &sockscope_analysis::FlowStore| {
-        [Point::SendDequeue, Point::ReceiveDequeue]
-            .iter()
-            .filter_map(|point| flow.at(*point).last())
-            .map(sockscope_analysis::Pass::end)
-            .max()
-            .unwrap_or(0)
+        let last_seen = Point::ALL.into_iter().filter_map(|point| flow.at(point).last());
+        last_seen.map(sockscope_analysis::Pass::end).max().unwrap_or(0)
     };
     stores
         .connections

@@ -56,6 +56,8 @@ pub(super) struct Act {
 pub(super) struct Ladder {
     pub(super) arrows: Vec<Arrow>,
     pub(super) acts: Vec<Act>,
+    /// False where no end saw any segment arrive, as in a capture on the wire.
+    pub(super) sees_arrivals: bool,
     /// Why this part, and what is left out.
     pub(super) notes: Vec<String>,
 }
@@ -98,7 +100,11 @@ impl Ladder {
         let after = departures(scene).nth(first + picked.len()).map(|(_, pass)| pass.at_ns);
         let arrows = arrows(scene, &picked);
         let acts = acts(scene, before, after, limit * 2);
-        Self { arrows, acts, notes }
+        let sees_arrivals = arrows.iter().any(|arrow| arrow.arrived_ns.is_some());
+        if !sees_arrivals && !arrows.is_empty() {
+            notes.push("arrivals were not recorded".to_owned());
+        }
+        Self { arrows, acts, sees_arrivals, notes }
     }
 }
 

@@ -77,7 +77,7 @@ impl Ends {
 }
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
-    let keys = [
+    let mut keys = vec![
         Key { sample: Sample::Arrow(Ink::Data, Stroke::Line), words: "data" },
         Key { sample: Sample::Arrow(Ink::Ack, Stroke::Dashed), words: "no data: ACK, SYN, FIN" },
         Key { sample: Sample::Arrow(Ink::Alarm, Stroke::Line), words: "data sent again" },
@@ -86,6 +86,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Mark(Ink::Program, Shape::Circle), words: "read" },
     ];
     let ladder = Ladder::of(scene);
+    if !ladder.sees_arrivals {
+        keys.retain(|key| !matches!(key.sample, Sample::Mark(_, Shape::Cross)));
+    }
     let mut page = Page::open(scene, "Time sequence", &keys);
     let events = events(&ladder);
     let (placed, cuts) = place(&events);
@@ -224,7 +227,7 @@ fn draw_ladder(
             placed.iter().find(|placed| placed.event.what == what).map(|placed| top + placed.y)
         };
         let heights = (height(What::Departure(index)), height(What::Arrival(index)));
-        draw_arrow(page, ends, arrow, heights);
+        draw_arrow(page, ends, arrow, heights, ladder.sees_arrivals);
     }
     draw_cut_words(page, ends, cuts, top);
     draw_side_words(scene, page, ends, ladder, placed, top);
@@ -279,7 +282,13 @@ fn draw_ends(
     }
 }
 
-fn draw_arrow(page: &mut Page, ends: Ends, arrow: &Arrow, heights: (Option<f64>, Option<f64>)) {
+fn draw_arrow(
+    page: &mut Page,
+    ends: Ends,
+    arrow: &Arrow,
+    heights: (Option<f64>, Option<f64>),
+    sees_arrivals: bool,
+) {
     let (from_x, to_x) = (ends.x(arrow.from), ends.x(other(arrow.from)));
     let (ink, stroke) = match arrow.carries {
         Carries::Data => (Ink::Data, Stroke::Line),
@@ -290,6 +299,10 @@ fn draw_arrow(page: &mut Page, ends: Ends, arrow: &Arrow, heights: (Option<f64>,
         (Some(from_y), Some(to_y)) => {
             page.arrow(ink, stroke, (from_x, from_y), (to_x, to_y));
             ((from_x + to_x) / 2.0, (from_y + to_y) / 2.0)
+        }
+        (Some(from_y), None) if !sees_arrivals => {
+            page.arrow(ink, stroke, (from_x, from_y), (to_x, from_y + 8.0));
+            ((from_x + to_x) / 2.0, from_y + 4.0)
         }
         (Some(from_y), None) => {
             // Three quarters of the way, and a cross where nobody saw it go further.
