@@ -13,5 +13,6 @@ fuzz_target!(|bytes: &[u8]| {
     while let Ok(Some(batch)) = reader.next_batch() {
         records += batch.len() as u64;
     }
-    assert_eq!(records + reader.unknown_kinds(), reader.rows());
+    // Loss records stand for damaged batches; they are not in the file.
+    assert!(records + reader.unknown_kinds() >= reader.rows());
 });

@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
-use sockscope_record::FlowId;
+use sockscope_record::{FlowId, LossCounts};
 use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
 use sockscope_trace::{Bundle, Meta};
 
@@ -99,7 +99,6 @@ impl Loaded {
     /// Reads everything that is whole; what is not is said in the notes.
     fn read(dir: &Path) -> Result<Self, Failure> {
         let bundle = Bundle::open(dir)?;
-        let mut notes: Vec<String> = bundle.problems().iter().map(ToString::to_string).collect();
         let mut analyzer = Analyzer::new();
         for connection in bundle.connections() {
             analyzer.connection(connection.clone());
@@ -108,17 +107,13 @@ impl Loaded {
         while let Some(batch) = records.next_batch()? {
             analyzer.push(batch);
         }
-        if let Some(problem) = records.problem() {
-            let problem = problem.to_string();
-            if !notes.contains(&problem) {
-                notes.push(problem);
-            }
-        }
+        let problems = bundle.problems_after(&records);
+        let mut notes: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let meta = bundle.meta();
         notes.extend(meta.notes.iter().cloned());
         let facts = TraceFacts {
             source: meta.source.name().to_owned(),
-            lost: meta.loss,
+            lost: lost_with(meta.loss, records.damaged_rows()),
             costs: meta.cost,
             notes,
         };
@@ -131,6 +126,12 @@ impl Loaded {
             eprintln!("sockscope: {note}");
         }
     }
+}
+
+/// Rows of damaged batches are lost as well; of which points they were, nobody knows.
+fn lost_with(mut lost: LossCounts, damaged_rows: u64) -> LossCounts {
+    lost.add(None, damaged_rows);
+    lost
 }
 
 fn origin(meta: &Meta) -> Origin {

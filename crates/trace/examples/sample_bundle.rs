@@ -1,6 +1,6 @@
-//! Writes the sample bundle of format version 1 to the folder given:
+//! Writes the sample bundle of the present format version to the folder given:
 //!
-//! `cargo run -p sockscope-trace --example sample_bundle -- tests/bundles/v1/calls.sockscope`
+//! `cargo run -p sockscope-trace --example sample_bundle -- tests/bundles/v2/calls.sockscope`
 //!
 //! A released format's sample is made once and kept; see `docs/reference/bundle.md`.
 

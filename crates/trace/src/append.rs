@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::writer::StreamEncoder;
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::error::Error;
+use crate::seal;
 
 /// A file that takes batches. Each reaches it in one vectored write (more only where the system
 /// takes less), and a write that fails is undone, so that the file always ends at a batch's end
@@ -21,11 +22,13 @@ pub(crate) struct StreamFile {
     encoder: Option<StreamEncoder>,
     whole_bytes: u64,
     batches: u64,
+    rows: u64,
+    schema: SchemaRef,
 }
 
 impl StreamFile {
     /// Creates the file, which must not exist, with its schema in it.
-    pub(crate) fn create(path: PathBuf, schema: &Schema) -> Result<Self, Error> {
+    pub(crate) fn create(path: PathBuf, schema: &SchemaRef) -> Result<Self, Error> {
         let open = OpenOptions::new().write(true).create_new(true).open(&path);
         let file = open.map_err(Error::io(&path))?;
         let encoder = StreamEncoder::try_new(schema).map_err(|source| Error::Encode {
@@ -33,29 +36,49 @@ impl StreamFile {
             batch: 0,
             source,
         })?;
-        let mut stream = Self { path, file, encoder: Some(encoder), whole_bytes: 0, batches: 0 };
+        let mut stream = Self {
+            path,
+            file,
+            encoder: Some(encoder),
+            whole_bytes: 0,
+            batches: 0,
+            rows: 0,
+            schema: schema.clone(),
+        };
         // An empty batch makes the encoder give out the schema at once: a reader that follows, or
         // that comes after a kill, then knows the columns.
-        stream.write(Ok(RecordBatch::new_empty(schema.clone().into())))?;
+        stream.write_empty()?;
         Ok(stream)
     }
 
     /// Writes one batch, unless building it failed already.
     pub(crate) fn write(&mut self, batch: Result<RecordBatch, ArrowError>) -> Result<(), Error> {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };
-        let buffers = batch
-            .and_then(|batch| encoder.encode(&batch))
-            .map_err(encode_error(&self.path, self.batches))?;
+        let rows_before = self.rows;
+        let encoded = batch.and_then(|batch| {
+            let buffers = seal::sealed(encoder.encode(&batch)?, rows_before)?;
+            Ok((buffers, batch.num_rows() as u64))
+        });
+        let (buffers, rows) = encoded.map_err(encode_error(&self.path, self.batches))?;
         self.append(&buffers)?;
         self.batches += 1;
+        self.rows += rows;
         Ok(())
     }
 
     /// Writes the end mark; a second call does nothing.
     pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        // An empty batch, whose seal says how many rows came before it: so they are known even if
+        // the header of the last batch with rows is damaged.
+        self.write_empty()?;
         let Some(encoder) = self.encoder.take() else { return Ok(()) };
         let buffers = encoder.finish().map_err(encode_error(&self.path, self.batches))?;
         self.append(&buffers)
+    }
+
+    fn write_empty(&mut self) -> Result<(), Error> {
+        let empty = RecordBatch::new_empty(self.schema.clone());
+        self.write(Ok(empty))
     }
 
     fn append(&mut self, buffers: &[Buffer]) -> Result<(), Error> {

@@ -1,7 +1,7 @@
 //! Opening a bundle.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use sockscope_record::Connection;
@@ -19,7 +19,10 @@ pub struct Bundle {
     meta: Meta,
     connections: Vec<Connection>,
     record_rows: u64,
+    /// Those of the records come last.
     problems: Vec<Problem>,
+    /// How many are not of the records.
+    other_problems: usize,
 }
 
 impl Bundle {
@@ -27,7 +30,7 @@ impl Bundle {
     ///
     /// Reads `meta.json`, all connections, and the headers of all record batches, so that
     /// [`Bundle::problems`] already says where the records end; the records themselves are read
-    /// by [`Bundle::records`].
+    /// by [`Bundle::records`], which is also when a damaged body shows.
     ///
     /// # Errors
     ///
@@ -49,8 +52,9 @@ impl Bundle {
         let connections = read_connections(&dir, &mut problems)?;
         let mut records = open_records(&dir)?.unwrap_or_else(RecordReader::missing);
         while records.skip_batch()?.is_some() {}
-        problems.extend(records.problem());
-        Ok(Self { dir, meta, connections, record_rows: records.rows(), problems })
+        let (other_problems, record_rows) = (problems.len(), records.rows());
+        problems.extend(records.problems());
+        Ok(Self { dir, meta, connections, record_rows, problems, other_problems })
     }
 
     /// The bundle's folder.
@@ -78,10 +82,19 @@ impl Bundle {
     }
 
     /// What is wrong with the bundle; empty for one that was finished in order. Unknown kinds of
-    /// records show only in [`RecordReader::unknown_kinds`], when the records are read.
+    /// records and damaged bodies of batches show only when the records are read, in
+    /// [`RecordReader::unknown_kinds`] and [`RecordReader::problems`].
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// What is wrong with the bundle, with what `reader` found in the records up to now in place of
+    /// what their headers alone told.
+    #[must_use]
+    pub fn problems_after<R: Read + Seek>(&self, reader: &RecordReader<R>) -> Vec<Problem> {
+        let others = self.problems[..self.other_problems].iter().cloned();
+        others.chain(reader.problems()).collect()
     }
 
     /// Reads the records from the first one on. Each call is a pass of its own.

@@ -34,7 +34,8 @@ pub struct CheckReport {
     pub time_steps_back: u64,
     /// How far at most, in nanoseconds.
     pub time_step_back_ns_max: u64,
-    /// Lost records, as the loss records in the file say.
+    /// Lost records, as the loss records in the file say; rows of damaged batches are with those
+    /// beside the points.
     pub lost: LossCounts,
     /// What is wrong; empty for a sound bundle.
     pub problems: Vec<Problem>,
@@ -61,12 +62,18 @@ pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport, Error> {
     while let Some(batch) = reader.next_batch()? {
         batch.iter().for_each(|record| counts.add(record));
     }
-    let mut problems = bundle.problems().to_vec();
+    let mut problems = bundle.problems_after(&reader);
     if reader.unknown_kinds() > 0 {
         problems.push(Problem::UnknownKinds { records: reader.unknown_kinds() });
     }
     problems.extend(counts.problems());
-    problems.extend(against_meta(bundle.meta(), reader.rows(), &counts.lost));
+    // Rows of damaged batches were written, and were lost only afterwards.
+    let rows = reader.rows() + reader.damaged_rows();
+    let lost = LossCounts {
+        events: counts.lost.events.saturating_sub(reader.damaged_rows()),
+        ..counts.lost
+    };
+    problems.extend(against_meta(bundle.meta(), rows, &lost));
     Ok(CheckReport {
         batches: reader.batches(),
         records: counts.kinds.iter().sum(),

@@ -1,9 +1,10 @@
 //! Bundles of other format versions.
 //!
 //! Every released version's bundle opens in every later release: [`FIXES`] has, for each version
-//! that differs from the next, what turns its `meta.json` into the next one's. Version 1 is the
-//! first, so there is nothing to fix yet; what is checked is that a later version gives one clear
-//! error. Readers of the two streams check the version in the schema metadata by the same rule.
+//! that differs from the next, what turns its `meta.json` into the next one's. Version 2 gave the
+//! messages of the streams their seals and left `meta.json` as it was, so there is nothing to fix
+//! yet; what is checked is that a later version gives one clear error. Readers of the two streams
+//! check the version in the schema metadata by the same rule.
 
 use std::path::Path;
 
@@ -65,10 +66,10 @@ mod tests {
 
     #[test]
     fn a_later_version_gives_one_clear_error_whatever_else_it_holds() {
-        let error = meta(br#"{"format_version":2,"host":["now","a","list"]}"#).unwrap_err();
+        let error = meta(br#"{"format_version":3,"host":["now","a","list"]}"#).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "meta.json: format version 2, and this sockscope reads up to version 1: \
+            "meta.json: format version 3, and this sockscope reads up to version 2: \
              a later release opens it"
         );
     }

@@ -139,6 +139,32 @@ pub enum Problem {
         /// What should have been there.
         expected: String,
     },
+    /// A batch is not what was written: its rows are left out, and count as lost.
+    #[error(
+        "{part}: batch {batch}, at byte {at_byte}, is damaged: {rows} rows left out: expected {expected}"
+    )]
+    DamagedBatch {
+        /// The file.
+        part: Part,
+        /// Number of the batch in the file, from 0 on; the batch 0 is empty.
+        batch: u64,
+        /// Where it begins.
+        at_byte: u64,
+        /// Rows that it had, with those of batches directly behind it of which the same is true.
+        rows: u64,
+        /// What should have been there.
+        expected: String,
+    },
+    /// Further batches are not what was written; their rows are left out, and count as lost.
+    #[error("{part}: {batches} more batches are damaged: {rows} rows left out")]
+    MoreDamaged {
+        /// The file.
+        part: Part,
+        /// How many.
+        batches: u64,
+        /// Rows that they had.
+        rows: u64,
+    },
     /// Bytes follow the end mark; they are not used.
     #[error("{part}: {bytes} bytes after the end mark at byte {at_byte} are not used")]
     Trailing {

@@ -75,7 +75,7 @@ impl<R: Read + Seek> ConnectionReader<R> {
             first_row: *first_row,
             expected: expected.clone(),
         });
-        self.stream.problem().into_iter().chain(bad_rows).collect()
+        self.stream.problems().chain(bad_rows).collect()
     }
 
     /// The connections, by id.

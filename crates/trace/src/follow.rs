@@ -97,8 +97,8 @@ impl Follower {
     pub fn problems(&self) -> Vec<Problem> {
         let missing = |part| Some(Problem::Missing { part });
         let records = match &self.records {
-            Some(records) => records.problem(),
-            None => missing(Part::Records),
+            Some(records) => records.problems(),
+            None => missing(Part::Records).into_iter().collect(),
         };
         let connections = match &self.connections {
             Some(connections) => connections.problems(),

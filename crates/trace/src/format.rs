@@ -12,13 +12,19 @@ use arrow_schema::{DataType, Field, Fields, Schema};
 use sockscope_record::Kind;
 
 /// The format version that this crate writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The first version whose messages all have a seal.
+pub(crate) const SEALED_VERSION: u32 = 2;
 
 /// Records in a full batch of `records.arrows`.
 pub const BATCH_RECORDS: usize = 65_536;
 
 /// Longest message header that a reader accepts, in bytes. Ours have below 3,000.
 pub(crate) const HEADER_BYTES_MAX: u64 = 1 << 20;
+
+/// Longest message header that is looked for behind a damaged one, in bytes.
+pub(crate) const SEALED_HEADER_BYTES_MAX: u64 = 1 << 13;
 
 /// Longest message body that a reader accepts, in bytes: bounds what one batch can allocate. A
 /// full batch of ours has 3 MB.

@@ -18,6 +18,7 @@ mod bundle;
 mod check;
 mod columns;
 mod compat;
+mod damage;
 mod error;
 mod flows;
 mod follow;
@@ -29,6 +30,7 @@ mod merge_plan;
 mod meta;
 mod point_tables;
 mod records;
+mod seal;
 mod stream;
 mod writer;
 

@@ -65,20 +65,22 @@ pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<M
     }
     let connections = plan.connections.len() as u64;
     let matched = plan.matched;
-    interleave(first, second, plan, &mut writer)?;
+    let damaged_rows = interleave(first, second, plan, &mut writer)?;
+    meta.loss.events = meta.loss.events.saturating_add(damaged_rows);
     let records = writer.records();
     writer.finish(meta)?;
     let Shift { by_ns: shift_ns, moved_ns: clock_moved_ns } = shift;
     Ok(Merged { matched, connections, records, shift_ns, clock_moved_ns })
 }
 
-/// Copies the records of both, numbered anew, on one clock and in order of time.
+/// Copies the records of both, numbered anew, on one clock and in order of time. How many rows of
+/// damaged batches were left out.
 fn interleave(
     first: &Bundle,
     second: &Bundle,
     plan: Plan,
     writer: &mut BundleWriter,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     let mut next_id = plan.connections.len() as u32 + 1;
     let [places_first, places_second] = plan.places;
     let mut first = Input::new(first, places_first, plan.shift_ns[0])?;
@@ -89,7 +91,10 @@ fn interleave(
             (Some(a), Some(b)) if a.at_ns <= b.at_ns => first.take(),
             (Some(_), None) => first.take(),
             (_, Some(_)) => second.take(),
-            (None, None) => return writer.append(&output),
+            (None, None) => {
+                writer.append(&output)?;
+                return Ok(first.reader.damaged_rows() + second.reader.damaged_rows());
+            }
         };
         output.extend(earlier);
         if output.len() == OUTPUT_RECORDS {

@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn fields_of_other_releases_are_ignored_and_missing_ones_have_defaults() {
-        let meta = read(r#"{"format_version":1,"host":"a","moon":{"phase":3},"ring":{"bytes":5}}"#);
+        let meta = read(r#"{"format_version":2,"host":"a","moon":{"phase":3},"ring":{"bytes":5}}"#);
         let expected =
             Meta { host: "a".into(), ring: Ring { records: 0, bytes: 5 }, ..Meta::default() };
         assert_eq!(meta, Ok(expected));

@@ -1,14 +1,20 @@
 //! Reading `records.arrows` batch by batch.
+//!
+//! What a damaged batch had is lost, and told as a probe would tell it: by loss records at its place.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
 use std::path::Path;
 
-use sockscope_record::{FlowId, Kind, Record};
+use sockscope_record::{FlowId, Kind, Point, Record, marks};
 
 use crate::error::{Error, Problem};
 use crate::format::{self, Part};
 use crate::stream::Stream;
+
+/// How far a record's time may lie outside of what the batches before and after a damaged one span,
+/// in nanoseconds: rows are nearly in order of time, not strictly.
+const ORDER_SLACK_NS: u64 = 1_000_000;
 
 /// Reads the records of a bundle in file order, holding one batch at a time.
 ///
@@ -22,6 +28,10 @@ pub struct RecordReader<R> {
     body: Vec<u8>,
     records: Vec<Record>,
     unknown_kinds: u64,
+    /// Rows of damaged batches of which loss records were given.
+    told_rows: u64,
+    /// Latest time so far that is not derived.
+    latest_ns: u64,
 }
 
 impl<R: Read + Seek> RecordReader<R> {
@@ -38,28 +48,68 @@ impl<R: Read + Seek> RecordReader<R> {
 
     fn over(stream: Option<Stream<R>>) -> Self {
         let kinds = std::array::from_fn(|code| u8::try_from(code).ok().and_then(Kind::from_code));
-        Self { stream, kinds, body: Vec::new(), records: Vec::new(), unknown_kinds: 0 }
+        Self {
+            stream,
+            kinds,
+            body: Vec::new(),
+            records: Vec::new(),
+            unknown_kinds: 0,
+            told_rows: 0,
+            latest_ns: 0,
+        }
     }
 
     /// The records of the next whole batch, without those of kinds that this release does not
     /// know. `None` when there is no further whole batch: [`RecordReader::problem`] says why.
     ///
+    /// Damaged batches are passed over. In their place come records of kind [`Kind::Loss`] that are
+    /// not in the file: one for events, whose `detail` is the number of rows left out, and one for
+    /// each point with a `detail` of 0, as nobody knows how many of the rows were of that point.
+    ///
     /// # Errors
     ///
     /// [`Error::Io`] when the source cannot be read, [`Error::NewerVersion`] when a later release
-    /// wrote it. Damage is not an error: reading ends before it.
+    /// wrote it. Damage is not an error.
     pub fn next_batch(&mut self) -> Result<Option<&[Record]>, Error> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let at_byte = stream.position();
-        let Some(layout) = stream.next(Some(&mut self.body))? else { return Ok(None) };
-        match layout.record_columns() {
-            Ok(columns) => self.decode(&columns, layout.rows),
-            Err(expected) => {
-                stream.damaged(at_byte, &layout, expected);
-                return Ok(None);
+        let layout = stream.next(Some(&mut self.body))?;
+        let lost_rows = stream.damaged_rows() - self.told_rows;
+        self.records.clear();
+        let is_batch = match layout.as_ref().map(|layout| (layout, layout.record_columns())) {
+            Some((layout, Ok(columns))) => {
+                self.decode(&columns, layout.rows);
+                true
             }
+            Some((layout, Err(expected))) => {
+                stream.damaged(at_byte, layout, expected);
+                false
+            }
+            None => false,
+        };
+        if lost_rows > 0 {
+            self.tell_loss(lost_rows);
         }
-        Ok(Some(&self.records))
+        self.latest_ns = latest_ns(&self.records).max(self.latest_ns);
+        Ok((is_batch || lost_rows > 0).then_some(&self.records))
+    }
+
+    /// Puts loss records before those of the batch.
+    fn tell_loss(&mut self, rows: u64) {
+        self.told_rows += rows;
+        let since_ns = self.latest_ns.saturating_sub(ORDER_SLACK_NS);
+        let next_ns = self.records.first().map_or(self.latest_ns, |record| record.at_ns);
+        let until_ns = next_ns.max(self.latest_ns).saturating_add(ORDER_SLACK_NS);
+        let loss = |code: u8, detail: u64| Record {
+            at_ns: until_ns,
+            offset: since_ns,
+            kind: Kind::Loss,
+            code,
+            detail,
+            ..Record::default()
+        };
+        let points = Point::ALL.map(|point| loss(point.number(), 0));
+        self.records.splice(0..0, points.into_iter().chain([loss(Kind::Loss as u8, rows)]));
     }
 
     /// The records that the last [`RecordReader::next_batch`] gave.
@@ -95,6 +145,12 @@ impl<R: Read + Seek> RecordReader<R> {
         self.stream.as_ref().map_or(0, Stream::rows)
     }
 
+    /// Rows of damaged batches that were left out so far.
+    #[must_use]
+    pub fn damaged_rows(&self) -> u64 {
+        self.stream.as_ref().map_or(0, Stream::damaged_rows)
+    }
+
     /// Records of unknown kinds that were skipped so far.
     #[must_use]
     pub fn unknown_kinds(&self) -> u64 {
@@ -116,6 +172,15 @@ impl<R: Read + Seek> RecordReader<R> {
         }
     }
 
+    /// What was wrong so far: damaged batches, then [`RecordReader::problem`].
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        match &self.stream {
+            Some(stream) => stream.problems().collect(),
+            None => self.problem().into_iter().collect(),
+        }
+    }
+
     fn decode(&mut self, columns: &[Range<usize>; 12], rows: usize) {
         let body = &self.body;
         let [at_ns, flow, kind, offset, len, cpu, thread, tcp_flags, marks, code, detail, extra] =
@@ -129,7 +194,6 @@ impl<R: Read + Seek> RecordReader<R> {
         let (code, detail, extra) =
             (&code[..rows], numbers::<8>(detail, rows), numbers::<4>(extra, rows));
         let kinds = &self.kinds;
-        self.records.clear();
         self.records.extend((0..rows).filter_map(|row| {
             Some(Record {
                 kind: kinds[usize::from(kind[row])]?,
@@ -148,6 +212,13 @@ impl<R: Read + Seek> RecordReader<R> {
         }));
         self.unknown_kinds += (rows - self.records.len()) as u64;
     }
+}
+
+fn latest_ns(records: &[Record]) -> u64 {
+    let exact = records
+        .iter()
+        .filter(|record| record.kind != Kind::Loss && !record.is_marked(marks::DERIVED));
+    exact.map(|record| record.at_ns).max().unwrap_or(0)
 }
 
 /// The first `rows` numbers of `N` bytes; the layout has checked that there are so many.

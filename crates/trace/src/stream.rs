@@ -3,7 +3,9 @@
 //! Nothing is believed before it is checked against the file's length and the format's limits, so
 //! that hostile bytes neither panic nor allocate beyond one batch. A message counts when all of it
 //! is there; until then the position stays before it, so that a file that still grows can be asked
-//! again.
+//! again. A message that its seal shows to be damaged is passed over, and its rows are counted.
+
+mod resync;
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -12,9 +14,11 @@ use arrow_ipc::{Endianness, Message, convert, root_as_message};
 use arrow_schema::Schema;
 
 use crate::compat;
+use crate::damage::Damage;
 use crate::error::{Error, Problem};
-use crate::format::{BODY_BYTES_MAX, HEADER_BYTES_MAX, Part, VERSION_KEY};
+use crate::format::{BODY_BYTES_MAX, HEADER_BYTES_MAX, Part, SEALED_VERSION, VERSION_KEY};
 use crate::layout::BatchLayout;
+use crate::seal::Seal;
 
 /// Begins every message.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -31,10 +35,15 @@ pub(crate) struct Stream<R> {
     /// What the first message must say.
     expected: Schema,
     schema_seen: bool,
+    /// Each message has a seal; known once the schema is.
+    is_sealed: bool,
     state: State,
+    /// Length of the file when it was last looked at.
+    length: u64,
     position: u64,
     batches: u64,
     rows: u64,
+    damage: Damage,
     header: Vec<u8>,
 }
 
@@ -51,10 +60,31 @@ enum State {
     Damaged { expected: String },
 }
 
+impl State {
+    /// What was expected, where the bytes at the position may be damaged ones with whole messages
+    /// behind them.
+    fn suspicion(&self) -> Option<String> {
+        match self {
+            Self::Cut => Some("a message that ends inside the file".into()),
+            Self::Ended { trailing_bytes: 1.. } => Some("nothing behind an end mark".into()),
+            Self::Damaged { expected } => Some(expected.clone()),
+            Self::Open | Self::Ended { .. } => None,
+        }
+    }
+}
+
 /// A message's place in the file.
 struct Frame {
     body_at: u64,
     body_bytes: u64,
+    seal: Option<Seal>,
+}
+
+impl Frame {
+    /// Where the next message begins.
+    fn end(&self) -> u64 {
+        self.body_at + self.body_bytes
+    }
 }
 
 impl<R: Read + Seek> Stream<R> {
@@ -66,41 +96,73 @@ impl<R: Read + Seek> Stream<R> {
             part,
             expected,
             schema_seen: false,
+            is_sealed: false,
             state: State::Open,
+            length: 0,
             position: 0,
             batches: 0,
             rows: 0,
+            damage: Damage::default(),
             header: Vec::new(),
         }
     }
 
     /// The next whole batch, `None` when there is none by now; see [`Stream::problem`] for why.
-    /// Its body is read into `body` if one is given.
+    /// Its body is read into `body`, and held against its seal, if one is given.
     pub(crate) fn next(
         &mut self,
         mut body: Option<&mut Vec<u8>>,
     ) -> Result<Option<BatchLayout>, Error> {
-        while let Some(frame) = self.next_frame()? {
+        loop {
+            let Some(frame) = self.next_frame()? else {
+                match self.state.suspicion() {
+                    Some(expected) if self.resync(&expected)? => continue,
+                    _ => return Ok(None),
+                }
+            };
             let layout = match self.interpret(&frame)? {
                 Ok(layout) => layout,
+                Err(expected) if self.resync(&expected)? => continue,
                 Err(expected) => {
                     self.state = State::Damaged { expected };
                     return Ok(None);
                 }
             };
-            if let (Some(body), Some(_)) = (body.as_deref_mut(), &layout) {
-                // Fits: bounded by `BODY_BYTES_MAX` and by the file's length.
-                body.resize(frame.body_bytes as usize, 0);
-                read_at(&mut self.source, frame.body_at, body).map_err(Error::io(&self.path))?;
+            let Some(layout) = layout else {
+                self.position = frame.end();
+                continue;
+            };
+            if let Some(body) = body.as_deref_mut()
+                && let Err(expected) = self.read_body(&frame, body)?
+            {
+                self.leave_out(frame.end(), layout.rows as u64, expected);
+                continue;
             }
-            self.position = frame.body_at + frame.body_bytes;
-            if let Some(layout) = layout {
-                self.batches += 1;
-                self.rows += layout.rows as u64;
-                return Ok(Some(layout));
-            }
+            self.position = frame.end();
+            self.batches += 1;
+            self.rows += layout.rows as u64;
+            return Ok(Some(layout));
         }
-        Ok(None)
+    }
+
+    /// The inner error says how the body differs from what was written.
+    fn read_body(
+        &mut self,
+        frame: &Frame,
+        body: &mut Vec<u8>,
+    ) -> Result<Result<(), String>, Error> {
+        // Fits: bounded by `BODY_BYTES_MAX` and by the file's length.
+        body.resize(frame.body_bytes as usize, 0);
+        read_at(&mut self.source, frame.body_at, body).map_err(Error::io(&self.path))?;
+        Ok(frame.seal.map_or(Ok(()), |seal| seal.check_body(body)))
+    }
+
+    /// Goes on at `next_at`: what lies before it had `rows` rows, and is not what was written.
+    fn leave_out(&mut self, next_at: u64, rows: u64, expected: String) {
+        let batch = self.batches + self.damage.batches();
+        self.damage.add(self.part, batch, self.position, rows, expected);
+        self.position = next_at;
+        self.state = State::Open;
     }
 
     /// Stops here for good: the batch just read is not what it should be.
@@ -126,6 +188,16 @@ impl<R: Read + Seek> Stream<R> {
         self.rows
     }
 
+    /// Rows of damaged batches that were passed over so far.
+    pub(crate) fn damaged_rows(&self) -> u64 {
+        self.damage.rows()
+    }
+
+    /// Damaged batches that were passed over so far, then why there is no further batch by now.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
+        self.damage.problems(self.part).chain(self.problem())
+    }
+
     /// Whether the end mark was read.
     pub(crate) fn is_ended(&self) -> bool {
         matches!(self.state, State::Ended { .. })
@@ -139,7 +211,7 @@ impl<R: Read + Seek> Stream<R> {
             State::Cut => Some(Problem::Truncated { part, at_byte, batches, rows }),
             State::Ended { trailing_bytes: 0 } => None,
             State::Ended { trailing_bytes: bytes } => {
-                Some(Problem::Trailing { part, at_byte, bytes: *bytes })
+                Some(Problem::Trailing { part, at_byte: at_byte + PREFIX_BYTES, bytes: *bytes })
             }
             State::Damaged { expected } => {
                 let expected = expected.clone();
@@ -153,9 +225,9 @@ impl<R: Read + Seek> Stream<R> {
         if matches!(self.state, State::Ended { .. } | State::Damaged { .. }) {
             return Ok(None);
         }
-        let length = self.source.seek(SeekFrom::End(0)).map_err(Error::io(&self.path))?;
+        self.length = self.source.seek(SeekFrom::End(0)).map_err(Error::io(&self.path))?;
         self.state = State::Open;
-        let left = length.saturating_sub(self.position);
+        let left = self.length.saturating_sub(self.position);
         if left == 0 {
             return Ok(None);
         }
@@ -165,7 +237,6 @@ impl<R: Read + Seek> Stream<R> {
         read_at(&mut self.source, self.position, prefix).map_err(Error::io(&self.path))?;
         let header_bytes = match header_bytes(prefix) {
             Ok(Some(0)) => {
-                self.position += PREFIX_BYTES;
                 self.state = State::Ended { trailing_bytes: left - PREFIX_BYTES };
                 return Ok(None);
             }
@@ -181,9 +252,13 @@ impl<R: Read + Seek> Stream<R> {
         read_at(&mut self.source, self.position + PREFIX_BYTES, &mut self.header)
             .map_err(Error::io(&self.path))?;
         let body_at = self.position + PREFIX_BYTES + header_bytes;
-        match body_bytes(&self.header) {
-            Ok(body_bytes) if body_bytes <= length - body_at => {
-                Ok(Some(Frame { body_at, body_bytes }))
+        match body_and_seal(&self.header) {
+            Ok((_, None)) if self.is_sealed => {
+                self.state = State::Damaged { expected: "a message with a seal".into() };
+                Ok(None)
+            }
+            Ok((body_bytes, seal)) if body_bytes <= self.length - body_at => {
+                Ok(Some(Frame { body_at, body_bytes, seal }))
             }
             Ok(_) => Ok(None),
             Err(expected) => {
@@ -208,11 +283,15 @@ impl<R: Read + Seek> Stream<R> {
             Err(expected) => return Ok(Err(expected)),
         };
         let version = schema.metadata.get(VERSION_KEY).and_then(|text| text.parse().ok());
-        compat::supported(&self.path, version.unwrap_or(0))?;
+        let version = version.unwrap_or(0);
+        compat::supported(&self.path, version)?;
+        if version >= SEALED_VERSION && frame.seal.is_none() {
+            return Ok(Err("a message with a seal".into()));
+        }
         if let Err(expected) = has_columns(&schema, &self.expected) {
             return Ok(Err(expected));
         }
-        self.schema_seen = true;
+        (self.schema_seen, self.is_sealed) = (true, frame.seal.is_some());
         Ok(Ok(None))
     }
 }
@@ -232,11 +311,12 @@ fn header_bytes(prefix: &[u8]) -> Result<Option<u64>, String> {
     Ok(Some(length))
 }
 
-fn body_bytes(header: &[u8]) -> Result<u64, String> {
+fn body_and_seal(header: &[u8]) -> Result<(u64, Option<Seal>), String> {
     let message = root_as_message(header).map_err(|error| format!("a message header: {error}"))?;
+    let seal = Seal::of(header, &message)?;
     let length = message.bodyLength();
     match u64::try_from(length) {
-        Ok(bytes) if bytes <= BODY_BYTES_MAX => Ok(bytes),
+        Ok(bytes) if bytes <= BODY_BYTES_MAX => Ok((bytes, seal)),
         _ => Err(format!("a message body of 0 to {BODY_BYTES_MAX} bytes, not {length}")),
     }
 }

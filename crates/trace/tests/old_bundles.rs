@@ -15,14 +15,17 @@ fn sample_of(version: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn version_1_opens_with_all_that_was_written() {
-    let dir = sample_of("v1");
-    let bundle = Bundle::open(&dir).unwrap();
-    assert_eq!(read(&dir), (sample::records(), vec![]));
-    assert_eq!(bundle.connections(), sample::connections());
-    let records = sample::records().len() as u64;
-    assert_eq!(*bundle.meta(), Meta { complete: true, records, ..sample::meta() });
-    assert_eq!(check(&dir).unwrap().problems, []);
+fn every_version_opens_with_all_that_was_written() {
+    for (version, format_version) in [("v1", 1), ("v2", 2)] {
+        let dir = sample_of(version);
+        let bundle = Bundle::open(&dir).unwrap();
+        assert_eq!(read(&dir), (sample::records(), vec![]), "{version}");
+        assert_eq!(bundle.connections(), sample::connections(), "{version}");
+        let records = sample::records().len() as u64;
+        let meta = Meta { format_version, complete: true, records, ..sample::meta() };
+        assert_eq!(*bundle.meta(), meta, "{version}");
+        assert_eq!(check(&dir).unwrap().problems, [], "{version}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn batches_are_full_however_the_records_arrive() {
     while let Some(batch) = reader.next_batch().unwrap() {
         sizes.push(batch.len());
     }
-    assert_eq!(sizes, [0, BATCH_RECORDS, BATCH_RECORDS, 10]);
+    assert_eq!(sizes, [0, BATCH_RECORDS, BATCH_RECORDS, 10, 0]);
     assert_eq!(read(&folder.bundle()).0, all);
 }
 

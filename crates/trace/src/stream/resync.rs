@@ -1,0 +1,71 @@
+//! Finding the next whole message behind bytes that are not what was written.
+//!
+//! Only a message with a seal that holds is taken, so that no column of numbers is mistaken for one.
+
+use std::io::{Read, Seek};
+
+use arrow_ipc::root_as_message;
+
+use super::{CONTINUATION, PREFIX_BYTES, Stream, header_bytes, read_at};
+use crate::error::Error;
+use crate::format::SEALED_HEADER_BYTES_MAX;
+use crate::seal::Seal;
+
+/// Messages begin at multiples of this.
+const STEP_BYTES: u64 = 8;
+
+/// Bytes looked through at a time.
+const CHUNK_BYTES: u64 = 1 << 16;
+
+impl<R: Read + Seek> Stream<R> {
+    /// Passes over the message at the position, and all up to the next one with a seal that holds.
+    /// False when there is none: the position then stays.
+    pub(super) fn resync(&mut self, expected: &str) -> Result<bool, Error> {
+        if self.schema_seen && !self.is_sealed {
+            return Ok(false);
+        }
+        let Some((at_byte, seal)) = self.next_sealed()? else { return Ok(false) };
+        let rows = seal.rows_before.saturating_sub(self.rows.saturating_add(self.damage.rows()));
+        self.leave_out(at_byte, rows, expected.to_owned());
+        // The columns are those of this format: earlier ones had no seals.
+        (self.schema_seen, self.is_sealed) = (true, true);
+        Ok(true)
+    }
+
+    fn next_sealed(&mut self) -> Result<Option<(u64, Seal)>, Error> {
+        let mut at = self.position.saturating_add(STEP_BYTES);
+        let mut chunk = Vec::new();
+        while let Some(left) = self.length.checked_sub(at).filter(|left| *left >= PREFIX_BYTES) {
+            chunk.resize(left.min(CHUNK_BYTES) as usize, 0);
+            read_at(&mut self.source, at, &mut chunk).map_err(Error::io(&self.path))?;
+            let words = chunk.as_chunks::<{ STEP_BYTES as usize }>().0;
+            for (number, word) in words.iter().enumerate() {
+                let here = at + number as u64 * STEP_BYTES;
+                if word.starts_with(&CONTINUATION)
+                    && let Some(seal) = self.seal_at(here, word)?
+                {
+                    return Ok(Some((here, seal)));
+                }
+            }
+            at += words.len() as u64 * STEP_BYTES;
+        }
+        Ok(None)
+    }
+
+    /// The seal of the message at `at`, which begins with `prefix`, if there is one that holds.
+    fn seal_at(&mut self, at: u64, prefix: &[u8]) -> Result<Option<Seal>, Error> {
+        let Ok(Some(bytes)) = header_bytes(prefix) else { return Ok(None) };
+        let left = self.length - at - PREFIX_BYTES;
+        if bytes == 0 || bytes > left.min(SEALED_HEADER_BYTES_MAX) {
+            return Ok(None);
+        }
+        let mut header = vec![0; bytes as usize];
+        read_at(&mut self.source, at + PREFIX_BYTES, &mut header).map_err(Error::io(&self.path))?;
+        let seal = root_as_message(&header).ok().and_then(|message| {
+            // A schema is only at the start of a file.
+            message.header_as_record_batch()?;
+            Seal::of(&header, &message).ok().flatten()
+        });
+        Ok(seal)
+    }
+}
