@@ -16,6 +16,7 @@
 
 pub mod aal34;
 pub mod aal5;
+pub mod capture;
 mod cell;
 pub mod crc10;
 pub mod crc32;
