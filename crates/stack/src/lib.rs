@@ -9,6 +9,7 @@
 //!
 //! Frames and user data are real bytes: checksums are computed, data are copied.
 
+pub mod calls;
 pub mod checksum;
 pub mod interface;
 pub mod ip;
@@ -27,7 +28,10 @@ mod observe;
 mod pcb;
 mod request;
 mod stack;
+#[cfg(test)]
+mod testing;
 
+pub use calls::{AcceptCall, ConnectCall, ReceiveCall, SendCall, Step};
 pub use meter::{Channel, Cost, Costs, Effect, Meter};
 pub use packet::{Mark, Packet};
 pub use personality::Personality;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, MbufId, Pool};
+use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, Pool};
 use crate::meter::Meter;
 use crate::packet::Mark;
 use crate::routine::{Routine, Work};
@@ -190,11 +190,6 @@ impl SockBuf {
         let removed = before - self.chain.len();
         self.cc -= removed as u32;
         self.left += removed as u64;
-    }
-
-    /// The first mbuf of the stream.
-    pub(crate) fn first(&self) -> Option<MbufId> {
-        self.chain.first()
     }
 
     /// `sbappendaddr`: a datagram enters with its sender's address, if there is space and the pool
