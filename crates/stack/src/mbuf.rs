@@ -9,6 +9,8 @@
 //! sources call are counted as calls, macros as operations.
 
 mod copy;
+#[cfg(test)]
+mod tests;
 
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};

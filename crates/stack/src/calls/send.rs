@@ -1,5 +1,8 @@
 //! `write` and `sendto`: `sosend` under each personality's rules.
 
+#[cfg(test)]
+mod tests;
+
 use sockscope_record::Kind;
 
 use super::{Step, count_getsock, count_sockargs, lock, unlock};
@@ -248,6 +251,10 @@ impl SendCall {
         if let Err(error) = stack.usrreq(self.socket, request, meter) {
             return self.ends_with(Err(error));
         }
+        self.after_send(stack)
+    }
+
+    fn after_send(&mut self, stack: &Stack) -> Step {
         if self.taken == self.len {
             return self.ends_with(Ok(()));
         }
