@@ -88,7 +88,9 @@ impl Analyzer {
         let (mut analysis, entries, losses) = self.prepare(facts);
         let losses = Losses::new(losses);
         for entry in entries {
-            analysis.connections.push(analyze_connection(&entry.into_store(), &losses));
+            let store = entry.into_store();
+            let connection = analyze_connection(&store, &losses, &analysis.facts.drop_reasons);
+            analysis.connections.push(connection);
         }
         analysis
     }
@@ -99,8 +101,9 @@ impl Analyzer {
         let (mut analysis, entries, losses) = self.prepare(facts);
         let losses = Losses::new(losses);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
-        let analyses = connections.iter().map(|store| analyze_connection(store, &losses));
-        analysis.connections.extend(analyses);
+        let reasons = &analysis.facts.drop_reasons;
+        let analyses = connections.iter().map(|store| analyze_connection(store, &losses, reasons));
+        analysis.connections = analyses.collect();
         (analysis, Stores { connections, losses: losses.intervals })
     }
 

@@ -6,8 +6,8 @@ use crate::curve::Curve;
 use crate::flow_curves::FlowCurves;
 use crate::loss::Losses;
 use crate::{
-    ConnectionAnalysis, ConnectionStore, ConnectionView, FlowAnalysis, FlowStore, FlowView,
-    LedgerSpan, acks, buffers, exchanges, findings, ledger, stages, traffic,
+    ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
+    FlowView, LedgerSpan, acks, buffers, exchanges, findings, ledger, stages, traffic,
 };
 
 /// One flow's figures, and what the exchanges and the findings need of it.
@@ -19,7 +19,11 @@ struct FlowResult {
     reads: Curve,
 }
 
-pub(crate) fn analyze_connection(store: &ConnectionStore, losses: &Losses) -> ConnectionAnalysis {
+pub(crate) fn analyze_connection(
+    store: &ConnectionStore,
+    losses: &Losses,
+    drop_reasons: &DropReasons,
+) -> ConnectionAnalysis {
     let end_ns = store.flows.iter().filter_map(last_ns).max().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
         .map(|direction| analyze_flow(store, direction, losses, end_ns));
@@ -40,6 +44,7 @@ pub(crate) fn analyze_connection(store: &ConnectionStore, losses: &Losses) -> Co
             start_ns: flow.start_ns,
             end_ns,
             losses: &losses.intervals,
+            drop_reasons,
         }
     };
     let findings = findings::find(&ConnectionView {

@@ -41,6 +41,6 @@ pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval};
 
 pub use result::{
     AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,
-    Distribution, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger, LedgerPart,
-    LengthSummary, PointSummary, StageAnalysis, TraceFacts,
+    Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger,
+    LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
 };

@@ -1,5 +1,7 @@
 //! What an analysis says. Times are nanoseconds of the trace's clock, sizes are bytes.
 
+use std::collections::BTreeMap;
+
 use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage};
 
 /// What the trace says of itself beside its records; the caller reads it from the bundle.
@@ -13,7 +15,13 @@ pub struct TraceFacts {
     pub costs: [PointCost; 8],
     /// Sentences for the reader: a truncated bundle, a hook that was missing.
     pub notes: Vec<String>,
+    /// Names of the numbers in `Drop` records.
+    pub drop_reasons: DropReasons,
 }
+
+/// Why a kernel drops packets: its own names by its own numbers, which differ between kernels. A
+/// number without a name stays a number.
+pub type DropReasons = BTreeMap<u32, String>;
 
 /// Everything known about one trace.
 #[derive(Debug, Clone, PartialEq)]

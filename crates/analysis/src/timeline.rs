@@ -5,7 +5,9 @@
 
 use sockscope_record::{Direction, Point};
 
-use crate::{BufferGrant, ConnectionStore, ExchangeSummary, FlowAnalysis, FlowStore, LedgerPart};
+use crate::{
+    BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore, LedgerPart,
+};
 
 /// From `start_ns` to `end_ns` the oldest unread byte of a flow was in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,8 @@ pub struct FlowView<'a> {
     pub end_ns: u64,
     /// Losses anywhere in the trace, by start.
     pub losses: &'a [LossInterval],
+    /// Names of the numbers in `Drop` records.
+    pub drop_reasons: &'a DropReasons,
 }
 
 impl<'a> FlowView<'a> {

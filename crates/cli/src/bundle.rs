@@ -22,16 +22,15 @@ pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
 pub fn show(arguments: &args::Show) -> Result<(), Failure> {
     let loaded = Loaded::read(&arguments.dir)?;
     loaded.say_notes();
+    let drop_reasons = loaded.facts.drop_reasons;
     let stores = loaded.analyzer.into_stores();
     let options = Options { flow: arguments.flow.map(FlowId), ..terminal::options() };
+    let options = ShowOptions { drop_reasons, ..ShowOptions::from(&options) };
     let mut out = BufWriter::new(std::io::stdout().lock());
     match arguments.format {
-        ShowFormat::Text => sockscope_report::show(
-            &stores.connections,
-            &stores.losses,
-            &ShowOptions::from(&options),
-            &mut out,
-        )?,
+        ShowFormat::Text => {
+            sockscope_report::show(&stores.connections, &stores.losses, &options, &mut out)?
+        }
         ShowFormat::Tcpdump => {
             sockscope_report::show_tcpdump(&stores.connections, options.flow, &mut out)?;
         }
@@ -116,6 +115,7 @@ impl Loaded {
             lost: lost_with(meta.loss, records.damaged_rows()),
             costs: meta.cost,
             notes,
+            drop_reasons: meta.drop_reasons.clone(),
         };
         Ok(Self { analyzer, facts, origin: origin(meta) })
     }

@@ -148,6 +148,7 @@ impl Job<'_> {
             pick: describe(pick, !self.command.is_empty()),
             hooks: hooks.iter().map(hook).collect(),
             sysctls: machine::sysctls(),
+            drop_reasons: sockscope_probe::drop_reasons().into_iter().collect(),
             ..Meta::default()
         }
     }

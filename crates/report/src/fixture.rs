@@ -2,8 +2,8 @@
 
 use sockscope_analysis::{
     AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,
-    Distribution, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger, LedgerPart,
-    LengthSummary, PointSummary, StageAnalysis, TraceFacts,
+    Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger,
+    LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
 };
 use sockscope_record::{
     Connection, ConnectionId, FlowId, LossCounts, Point, PointCost, Process, Protocol, Side, Stage,
@@ -182,6 +182,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
             lost: LossCounts::default(),
             costs: [cost; 8],
             notes: Vec::new(),
+            drop_reasons: DropReasons::new(),
         },
         start_ns: START_NS,
         duration_ns,

@@ -20,6 +20,12 @@ pub(crate) struct FindingTotal<'a> {
     pub(crate) worst_in: &'a ConnectionAnalysis,
 }
 
+/// A finding is the verdict on a run when it costs at least one part in this many of the run's time.
+///
+/// Less is below what two runs of the same program differ by on any machine, so that its cure could
+/// not be seen to help; and a trace of minutes always has a microsecond that some rule can explain.
+pub(crate) const VERDICT_SHARE_DIVISOR: u64 = 100;
+
 /// Time lost by findings, then bytes; ties by id.
 pub(crate) fn by_importance<'a>(report: &Report<'a>) -> Vec<&'a ConnectionAnalysis> {
     let mut connections: Vec<_> = report.connections().collect();
@@ -69,6 +75,22 @@ impl<'a> FindingTotal<'a> {
         }
     }
 
+    /// Whether it is the verdict, by [`VERDICT_SHARE_DIVISOR`]. The run's time is that in which bytes
+    /// were under way on the connection that it cost most, where that is less than `duration_ns`: a
+    /// recording that went on for an hour after the traffic makes no stall harmless. Datagrams that
+    /// nobody will read are no matter of time.
+    pub(crate) fn is_worth_a_verdict(&self, duration_ns: u64) -> bool {
+        if self.id == FindingId::UdpReceiveDrop {
+            return true;
+        }
+        let flows = self.worst_in.flows.iter();
+        let busy = flows.map(under_way_ns).fold(0, u64::saturating_add);
+        // Nothing is known of where the bytes were: the trace as a whole has to do.
+        let run_ns = if busy == 0 { duration_ns } else { duration_ns.min(busy) };
+        let lost_ns = self.worst.lost_ns;
+        lost_ns > 0 && lost_ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= run_ns
+    }
+
     fn add(&mut self, finding: &'a Finding, connection: &'a ConnectionAnalysis, first_here: bool) {
         self.count = self.count.saturating_add(finding.count);
         self.lost_ns = self.lost_ns.saturating_add(finding.lost_ns);
@@ -91,6 +113,11 @@ pub(crate) fn ledger_sum<'a>(
         }
     }
     sum
+}
+
+fn under_way_ns(flow: &FlowAnalysis) -> u64 {
+    let parts = LedgerPart::ALL.into_iter().zip(flow.ledger.ns);
+    parts.filter(|&(part, _)| is_under_way(part)).map(|(_, ns)| ns).fold(0, u64::saturating_add)
 }
 
 /// Whether bytes were under way in this part: neither idle nor unknown.

@@ -11,7 +11,7 @@ mod tcpdump;
 
 use std::io;
 
-use sockscope_analysis::{ConnectionStore, LossInterval};
+use sockscope_analysis::{ConnectionStore, DropReasons, LossInterval};
 use sockscope_record::FlowId;
 
 use crate::style::Style;
@@ -30,11 +30,18 @@ pub struct ShowOptions {
     pub color: bool,
     /// Characters that lines may use.
     pub charset: Charset,
+    /// The kernel's names of why packets are dropped; a number without one is shown as it is.
+    pub drop_reasons: DropReasons,
 }
 
 impl From<&Options> for ShowOptions {
     fn from(options: &Options) -> Self {
-        Self { flow: options.flow, color: options.color, charset: options.charset }
+        Self {
+            flow: options.flow,
+            color: options.color,
+            charset: options.charset,
+            drop_reasons: DropReasons::new(),
+        }
     }
 }
 
@@ -61,7 +68,7 @@ pub fn show(
     let range_width = line::range_width(merge::furthest(&picked));
     line::write_head(&picked, range_width, style, out)?;
     let start_ns = merge::first_at(stores).unwrap_or(0);
-    let mut line = Line::new(start_ns, range_width, style);
+    let mut line = Line::new(start_ns, range_width, style, &options.drop_reasons);
     for event in merged(&picked, &losses, options.flow) {
         out.write_all(line.of(&event).as_bytes())?;
     }

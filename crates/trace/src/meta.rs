@@ -46,6 +46,9 @@ pub struct Meta {
     pub sysctls: BTreeMap<String, String>,
     /// Network interfaces.
     pub interfaces: Vec<Interface>,
+    /// The kernel's names of why packets are dropped, by the number in `Drop` records: numbers
+    /// differ from kernel to kernel.
+    pub drop_reasons: BTreeMap<u32, String>,
     /// Records lost, by point and beside the points.
     #[serde(with = "point_tables::loss")]
     pub loss: LossCounts,
@@ -186,6 +189,7 @@ impl Default for Meta {
             ring: Ring::default(),
             sysctls: BTreeMap::new(),
             interfaces: Vec::new(),
+            drop_reasons: BTreeMap::new(),
             loss: LossCounts::default(),
             cost: [PointCost::default(); 8],
             notes: Vec::new(),

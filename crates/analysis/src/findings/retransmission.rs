@@ -138,8 +138,9 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>) {
             let point = Kind::from_code(drop.code).and_then(Kind::point);
             let place = point.map_or("an unknown point", Point::name);
             format!(
-                "the kernel drops bytes from {} on after {place}, reason {}",
-                drop.offset, drop.detail
+                "the kernel drops bytes from {} on after {place}, {}",
+                drop.offset,
+                words::reason(facts.view.drop_reasons, drop.detail)
             )
         });
     }

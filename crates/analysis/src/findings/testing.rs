@@ -124,6 +124,7 @@ impl Fixture {
         let times: Vec<_> = times.collect();
         let start_ns = times.iter().copied().min().unwrap_or(0);
         let end_ns = times.iter().copied().max().unwrap_or(0);
+        let drop_reasons = [(6, "SOCKET_RCVBUFF".to_owned())].into();
         let flow = |direction| FlowView {
             store: &self.store,
             direction,
@@ -132,6 +133,7 @@ impl Fixture {
             start_ns,
             end_ns,
             losses: &self.losses,
+            drop_reasons: &drop_reasons,
         };
         look(&ConnectionView {
             store: &self.store,

@@ -25,8 +25,9 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         bytes += u64::from(drop.len);
         tally.notes.add(drop.at_ns, || {
             format!(
-                "a datagram of {} bytes is dropped (reason {}); {waiting} bytes wait unread",
-                drop.len, drop.detail
+                "a datagram of {} bytes is dropped ({}); {waiting} bytes wait unread",
+                drop.len,
+                words::reason(facts.view.drop_reasons, drop.detail)
             )
         });
     }
@@ -84,6 +85,18 @@ mod tests {
     fn datagrams_dropped_while_others_wait_unread_are_counted() {
         let text = "1ms 1-7 +100 | 2ms 1-6 +100 | 2ms drop 100..200 code=6 detail=6 | 3ms 8 +100";
         assert_snapshot!(found(text), @"udp-receive-drop @server 1x 0 ns: The server lost 1 datagram (100 bytes): its receive buffer was full of unread ones.");
+    }
+
+    #[test]
+    fn the_kernels_reason_stands_in_the_evidence_by_its_name() {
+        let text = "1ms 1-7 +100 | 2ms 1-6 +100 | 2ms drop 100..200 code=6 detail=6 | 3ms 8 +100
+                    | 4ms 1-7 +100 | 4ms 1-6 +100 | 4ms drop 300..400 code=6 detail=99";
+        let findings = Fixture::new(text, "0ms receive_queue.app | 5ms end").udp().findings();
+        let texts: Vec<_> = findings[0].evidence.iter().map(|one| one.text.as_str()).collect();
+        assert_snapshot!(texts.join("\n"), @"
+        a datagram of 100 bytes is dropped (reason SOCKET_RCVBUFF); 100 bytes wait unread
+        a datagram of 100 bytes is dropped (reason 99); 100 bytes wait unread
+        ");
     }
 
     #[test]

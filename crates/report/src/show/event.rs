@@ -2,12 +2,13 @@
 
 use std::fmt::{Result, Write};
 
+use sockscope_analysis::DropReasons;
 use sockscope_record::{Hold, Kind, Point, Record, RetransmitClass, marks, tcp_flags};
 
 use super::names::{congestion_state_name, errno_name, option_name, tcp_state_name};
 
 /// Appends the details of `event` to `text`.
-pub(super) fn write_details(event: &Record, text: &mut String) -> Result {
+pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut String) -> Result {
     match event.kind {
         Kind::SendEnqueue | Kind::SendDequeue => write_hold(event, text)?,
         Kind::InterfaceEnqueue
@@ -22,7 +23,7 @@ pub(super) fn write_details(event: &Record, text: &mut String) -> Result {
         Kind::TcpState => write_tcp_state(event, text)?,
         Kind::SendWindow => write_window(event, text)?,
         Kind::Retransmit => write!(text, "{}", RetransmitClass::from_code(event.code).name())?,
-        Kind::Drop => write_drop(event, text)?,
+        Kind::Drop => write_drop(event, reasons, text)?,
         Kind::SocketBuffers => write_buffers(event, text)?,
         Kind::SocketOption => write_option(event, text)?,
         Kind::StateChange => write_state_change(event, text)?,
@@ -103,8 +104,11 @@ fn write_window(event: &Record, text: &mut String) -> Result {
     write!(text, "una {} window {} mss {} ", event.offset, event.detail, event.extra)
 }
 
-fn write_drop(event: &Record, text: &mut String) -> Result {
-    write!(text, "kernel reason {} ", event.detail)?;
+fn write_drop(event: &Record, reasons: &DropReasons, text: &mut String) -> Result {
+    match u32::try_from(event.detail).ok().and_then(|number| reasons.get(&number)) {
+        Some(name) => write!(text, "reason {name} ")?,
+        None => write!(text, "kernel reason {} ", event.detail)?,
+    }
     match Point::ALL.into_iter().find(|point| point.number() == event.code) {
         Some(point) => write!(text, "after {} ", point.name()),
         None => Ok(()),

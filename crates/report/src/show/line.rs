@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io;
 
-use sockscope_analysis::ConnectionStore;
+use sockscope_analysis::{ConnectionStore, DropReasons};
 use sockscope_record::{Direction, Kind, Record};
 
 use super::event::write_details;
@@ -13,11 +13,12 @@ use crate::style::{Style, Tone};
 const NAMED_MAX: usize = 20;
 
 /// Formats event after event into the same buffer.
-pub(super) struct Line {
+pub(super) struct Line<'a> {
     start_ns: u64,
     previous_ns: u64,
     range_width: usize,
     style: Style,
+    drop_reasons: &'a DropReasons,
     text: String,
 }
 
@@ -27,10 +28,15 @@ pub(super) fn range_width(furthest: u64) -> usize {
     (2 * digits + 4).max(10)
 }
 
-impl Line {
-    pub(super) fn new(start_ns: u64, range_width: usize, style: Style) -> Self {
+impl<'a> Line<'a> {
+    pub(super) fn new(
+        start_ns: u64,
+        range_width: usize,
+        style: Style,
+        drop_reasons: &'a DropReasons,
+    ) -> Self {
         let text = String::with_capacity(160);
-        Self { start_ns, previous_ns: start_ns, range_width, style, text }
+        Self { start_ns, previous_ns: start_ns, range_width, style, drop_reasons, text }
     }
 
     /// The line of `event`, with its end.
@@ -71,7 +77,7 @@ impl Line {
             true => write!(text, " {:>6}  ", event.len)?,
             false => text.push_str("         "),
         }
-        write_details(event, text)
+        write_details(event, self.drop_reasons, text)
     }
 }
 

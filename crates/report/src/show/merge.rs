@@ -6,6 +6,9 @@ use std::collections::BinaryHeap;
 use sockscope_analysis::{ConnectionStore, LossInterval, Pass};
 use sockscope_record::{FlowId, Kind, Point, Record};
 
+/// Lists of a flow: one for each point, one for the events beside them.
+const CURSORS: usize = Point::ALL.len() + 1;
+
 /// One list and how far it has been read.
 enum Cursor<'a> {
     Passes { flow: FlowId, point: Point, rest: &'a [Pass] },
@@ -13,10 +16,13 @@ enum Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    fn next_at(&self) -> Option<u64> {
+    /// Time and kind of the next event.
+    fn next(&self) -> Option<(u64, Kind)> {
         match self {
-            Self::Passes { rest, .. } => rest.first().map(|pass| pass.at_ns),
-            Self::Events { rest } => rest.first().map(|record| record.at_ns),
+            Self::Passes { rest, point, .. } => {
+                rest.first().map(|pass| (pass.at_ns, Kind::from(*point)))
+            }
+            Self::Events { rest } => rest.first().map(|record| (record.at_ns, record.kind)),
         }
     }
 
@@ -54,8 +60,21 @@ fn record(flow: FlowId, point: Point, pass: &Pass) -> Record {
     }
 }
 
-/// Every event of `stores`, or of `flow` alone, and `losses`, by time; equal times by flow and
-/// point, events beside the points after them, losses last.
+/// Place among the events of a flow at the same time: the order in which they follow from each
+/// other. A thread is woken and runs before it reads; other events beside the points come last.
+fn rank(kind: Kind) -> u8 {
+    const BEFORE_READ: u8 = Kind::ReceiveDequeue as u8;
+    match (kind, kind.point()) {
+        (_, Some(Point::ReceiveDequeue)) => BEFORE_READ + 2,
+        (_, Some(point)) => point.number(),
+        (Kind::Wakeup, _) => BEFORE_READ,
+        (Kind::Run, _) => BEFORE_READ + 1,
+        _ => BEFORE_READ + 3,
+    }
+}
+
+/// Every event of `stores`, or of `flow` alone, and `losses`, by time; equal times by flow, then by
+/// [`rank`], losses last.
 pub(super) fn merged<'a>(
     stores: &[&'a ConnectionStore],
     losses: &'a [Record],
@@ -71,15 +90,16 @@ pub(super) fn merged<'a>(
         })
         .chain([Cursor::Events { rest: losses }])
         .collect();
-    let mut heap: BinaryHeap<Reverse<(u64, usize)>> = cursors
-        .iter()
-        .enumerate()
-        .filter_map(|(index, cursor)| Some(Reverse((cursor.next_at()?, index))))
-        .collect();
+    let due = |index: usize, cursor: &Cursor<'_>| {
+        let (at_ns, kind) = cursor.next()?;
+        Some(Reverse((at_ns, index / CURSORS, rank(kind), index)))
+    };
+    let mut heap: BinaryHeap<_> =
+        cursors.iter().enumerate().filter_map(|(index, cursor)| due(index, cursor)).collect();
     std::iter::from_fn(move || {
-        let Reverse((_, index)) = heap.pop()?;
+        let Reverse((.., index)) = heap.pop()?;
         let record = cursors[index].take();
-        heap.extend(cursors[index].next_at().map(|at_ns| Reverse((at_ns, index))));
+        heap.extend(due(index, &cursors[index]));
         record
     })
 }

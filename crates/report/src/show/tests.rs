@@ -110,6 +110,41 @@ fn every_layer_of_a_stalled_message_is_a_line() {
 }
 
 #[test]
+fn a_thread_runs_before_it_reads_at_the_same_nanosecond() {
+    let text = shown(
+        &[store(&[
+            at(10, Kind::ReceiveEnqueue, 0, 100),
+            at(10, Kind::ReceiveDequeue, 0, 100),
+            at(10, Kind::Wakeup, 0, 0),
+            at(10, Kind::Run, 0, 0),
+            at(10, Kind::ReadReturn, 0, 100),
+        ])],
+        &ShowOptions::default(),
+    );
+    let names: Vec<_> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line[36..].split_whitespace().next().unwrap_or_default())
+        .collect();
+    assert_eq!(names, ["ReceiveEnqueue", "Wakeup", "Run", "ReceiveDequeue", "ReadReturn"]);
+}
+
+#[test]
+fn a_drop_has_the_kernels_own_name_for_it() {
+    let stores = [store(&[
+        Record { code: 6, detail: 77, ..at(3, Kind::Drop, 400, 1448) },
+        Record { code: 6, detail: 78, ..at(4, Kind::Drop, 400, 1448) },
+    ])];
+    let options = ShowOptions {
+        drop_reasons: [(77, "SOCKET_RCVBUFF".into())].into(),
+        ..ShowOptions::default()
+    };
+    let text = shown(&stores, &options);
+    assert!(text.contains("reason SOCKET_RCVBUFF after InputDequeue"), "{text}");
+    assert!(text.contains("kernel reason 78 after InputDequeue"), "{text}");
+}
+
+#[test]
 fn every_kind_has_its_details() {
     let half = |low: u64, high: u64| high << 32 | low;
     let records = [

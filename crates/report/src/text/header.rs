@@ -8,7 +8,7 @@ use super::connection::headline;
 use super::page::Page;
 use crate::Report;
 use crate::number::{count, percent_of};
-use crate::order::{FindingTotal, finding_totals, is_under_way, ledger_sum};
+use crate::order::{FindingTotal, VERDICT_SHARE_DIVISOR, finding_totals, is_under_way, ledger_sum};
 use crate::style::Tone;
 
 pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
@@ -54,18 +54,18 @@ fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
 }
 
 fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    let totals = finding_totals(report);
-    match totals.split_first() {
-        None => {
-            let tone = if is_blind(report) { Tone::Plain } else { Tone::Good };
-            page.labelled("verdict", &all_clear(report, page), tone)
-        }
-        Some((first, others)) => {
-            page.labelled("verdict", &costliest(report, first, page), Tone::Bad)?;
-            page.labelled("fix", &first.worst.fix, Tone::Strong)?;
-            write_others(others, page)
-        }
-    }
+    let mut totals = finding_totals(report);
+    let duration_ns = report.analysis.duration_ns;
+    let verdict = totals.iter().position(|total| total.is_worth_a_verdict(duration_ns));
+    let Some(verdict) = verdict else {
+        let tone = if is_blind(report) { Tone::Plain } else { Tone::Good };
+        page.labelled("verdict", &all_clear(report, !totals.is_empty(), page), tone)?;
+        return write_others(&totals, page);
+    };
+    let first = totals.remove(verdict);
+    page.labelled("verdict", &costliest(report, &first, page), Tone::Bad)?;
+    page.labelled("fix", &first.worst.fix, Tone::Strong)?;
+    write_others(&totals, page)
 }
 
 /// Nothing can be said of where time went.
@@ -118,7 +118,7 @@ fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<
     page.labelled("also", &list.join(", "), Tone::Plain)
 }
 
-fn all_clear(report: &Report<'_>, page: &Page<'_>) -> String {
+fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String {
     let mut spent = under_way(report);
     let total = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
     if total == 0 {
@@ -135,7 +135,11 @@ fn all_clear(report: &Report<'_>, page: &Page<'_>) -> String {
         .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, total)))
         .collect();
     let total = page.time(total);
-    format!("nothing wrong found; of {total} with bytes under way: {}.", most.join(", "))
+    let found = match has_findings {
+        true => format!("nothing that costs {} % of the time", 100 / VERDICT_SHARE_DIVISOR),
+        false => "nothing wrong found".to_owned(),
+    };
+    format!("{found}; of {total} with bytes under way: {}.", most.join(", "))
 }
 
 /// Time in each part where bytes are under way, all flows together.
@@ -152,8 +156,7 @@ fn write_cautions(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     if lost > 0 {
         let share = percent_of(lost, lost.saturating_add(analysis.records));
         let text = format!(
-            "{} records ({share}) were lost: what they touch is unknown, not guessed. Record with a \
-             larger ring or pick fewer connections.",
+            "{} records ({share}) were lost: what they touch is unknown, not guessed.",
             count(lost)
         );
         page.labelled("caution", &text, Tone::Bad)?;

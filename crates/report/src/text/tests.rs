@@ -1,11 +1,13 @@
 //! Whole reports as text: what is said, what is escaped, how wide it gets.
 
+use sockscope_analysis::{Analysis, Finding, FindingId};
+
 use super::*;
 use crate::fixture::{absurd, empty, fixed, hostile, many, stall, unknown_everything, written};
 use crate::text::page::columns;
 use crate::{Charset, Options};
 
-fn text(analysis: &sockscope_analysis::Analysis) -> String {
+fn text(analysis: &Analysis) -> String {
     written(&Text, analysis, &Options::default())
 }
 
@@ -48,6 +50,48 @@ fn a_queue_that_does_not_add_up_is_named() {
     lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, <0.1 % of a CPU
     ");
     assert!(text.contains("at end        0 B"), "{text}");
+}
+
+/// Verdict and what follows it up to the first empty line, of the stall with its finding changed.
+fn verdict(change: impl Fn(&mut Analysis, &mut Finding)) -> String {
+    let mut analysis = stall();
+    let mut finding = analysis.connections[0].findings.remove(0);
+    change(&mut analysis, &mut finding);
+    analysis.connections[0].findings = vec![finding];
+    let text = text(&analysis);
+    let lines = text.lines().skip_while(|line| !line.starts_with("verdict"));
+    lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_costs_next_to_nothing_is_no_verdict() {
+    let verdict = verdict(|_, finding| finding.lost_ns = 80_000_000);
+    assert!(
+        verdict.starts_with("verdict  nothing that costs 1 % of the time; of 8.35 s "),
+        "{verdict}"
+    );
+    assert!(!verdict.contains("\nfix"), "{verdict}");
+    assert!(verdict.ends_with("\nalso     nagle-delayed-ack 199× (80.0 ms)"), "{verdict}");
+}
+
+#[test]
+fn one_in_a_hundred_of_the_time_is_a_verdict() {
+    let verdict = verdict(|_, finding| finding.lost_ns = 90_000_000);
+    assert!(verdict.starts_with("verdict  nagle-delayed-ack costs most: 90.0 ms"), "{verdict}");
+}
+
+#[test]
+fn an_idle_hour_after_the_traffic_makes_no_stall_harmless() {
+    let verdict = verdict(|analysis, _| analysis.duration_ns = 3_600_000_000_000);
+    assert!(verdict.starts_with("verdict  nagle-delayed-ack costs most: 8.17 s"), "{verdict}");
+}
+
+#[test]
+fn lost_datagrams_are_a_verdict_whatever_time_they_cost() {
+    let verdict = verdict(|_, finding| {
+        (finding.id, finding.lost_ns) = (FindingId::UdpReceiveDrop, 0);
+    });
+    assert!(verdict.starts_with("verdict  udp-receive-drop: seen "), "{verdict}");
 }
 
 #[test]
