@@ -139,7 +139,10 @@ fn cut_ns(times: &[u64]) -> u64 {
     let (mut sum_ns, mut longest) = (0, u64::MAX);
     for (at, gap) in gaps.iter().enumerate() {
         // The first gaps are kept whatever their share: some must be drawn.
-        if at >= 4 && *gap as f64 > CUT_SHARE * (sum_ns + gap) as f64 && *gap > 4 * gaps[at - 1] {
+        if at >= 4
+            && *gap as f64 > CUT_SHARE * (sum_ns + gap) as f64
+            && *gap > gaps[at - 1].saturating_mul(4)
+        {
             longest = gaps[at - 1];
             break;
         }
@@ -248,5 +251,17 @@ fn label_segments(page: &mut Page, journeys: &[Journey], x: f64, height: &impl F
             page.svg.text(Words::Tick.class(), Anchor::Start, (x, y + 4.0), &words);
             free_from = y + ROW_PX;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut_ns;
+
+    #[test]
+    fn gaps_of_centuries_are_cut_without_overflow() {
+        let quarter = u64::MAX / 5;
+        let times: Vec<_> = (0..6).map(|number| number * quarter).collect();
+        assert_eq!(cut_ns(&times), u64::MAX);
     }
 }
