@@ -1,5 +1,8 @@
 //! UDP (RFC 768) as the BSD systems had it.
 
+#[cfg(test)]
+mod tests;
+
 use sockscope_record::{Hold, Kind, Point, Record};
 
 use crate::checksum::Checksum;
