@@ -7,6 +7,7 @@
 
 mod error;
 pub mod experiment;
+pub mod live;
 pub mod papers;
 pub mod result;
 pub mod rpc;

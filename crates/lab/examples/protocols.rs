@@ -1,0 +1,18 @@
+//! What a small and a large call cost over each protocol of this machine.
+//!
+//! `cargo run --release -p sockscope-lab --example protocols`
+
+use std::time::Duration;
+
+use sockscope_lab::live::{Plan, compare, write_text};
+
+fn main() -> std::io::Result<()> {
+    let plan = Plan {
+        message_bytes: vec![64, 16 << 10, 1 << 20],
+        clients: vec![1, 16],
+        slice: Duration::from_millis(200),
+        ..Plan::default()
+    };
+    let comparison = compare(plan, &|case| eprintln!("{case}"));
+    write_text(&comparison, &mut std::io::stdout().lock())
+}

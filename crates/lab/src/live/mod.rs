@@ -1,0 +1,270 @@
+//! The same question to protocols of today, on this machine: what does a call cost?
+//!
+//! A call sends a request of a given size and gets a short response; one server, one or many
+//! clients, each calling again as soon as it has its response. Everything runs on loopback, in one
+//! process. Each case is measured with nothing watching, and its ledger is taken from the same calls
+//! made once more under the recorder, where that has the rights and sees the protocol.
+//!
+//! Times are nanoseconds of the monotonic clock, rates per second; nothing here is compared between
+//! runs: this is what the machine does now, beside what else it does.
+
+mod datagram;
+mod measure;
+mod quic;
+mod record;
+mod stream;
+mod transport;
+mod write;
+
+use std::io;
+use std::time::Duration;
+
+pub use record::CaseLedger;
+pub use write::{write_csv, write_json, write_text};
+
+use crate::result::Distribution;
+use datagram::{UDP_BYTES_MAX, Udp};
+use measure::{Measured, measure};
+use quic::Quic;
+use record::{Recording, window};
+use stream::{Tcp, Unix};
+use transport::Transport;
+
+/// The id under which this comparison is listed and run.
+pub const ID: &str = "protocol-choice";
+
+/// A protocol under comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// TCP with `TCP_NODELAY`, one connection for each client.
+    Tcp,
+    /// UDP, one datagram each way.
+    Udp,
+    /// Unix stream sockets.
+    Unix,
+    /// QUIC (RFC 9000) by the library quinn, one stream for each call.
+    Quic,
+}
+
+impl Protocol {
+    /// All, in the order of tables.
+    pub const ALL: [Self; 4] = [Self::Tcp, Self::Udp, Self::Unix, Self::Quic];
+
+    /// The word in tables and options.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Unix => "unix",
+            Self::Quic => "quic",
+        }
+    }
+
+    /// The largest request that it carries; `None` without a limit.
+    #[must_use]
+    pub fn request_bytes_max(self) -> Option<usize> {
+        (self == Self::Udp).then_some(UDP_BYTES_MAX)
+    }
+
+    fn transport(self) -> &'static dyn Transport {
+        match self {
+            Self::Tcp => &Tcp,
+            Self::Udp => &Udp,
+            Self::Unix => &Unix,
+            Self::Quic => &Quic,
+        }
+    }
+
+    /// Whether its bytes pass the kernel's network stack, where the probes are.
+    fn passes_probes(self) -> bool {
+        self != Self::Unix
+    }
+}
+
+/// What is to be measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Which protocols.
+    pub protocols: Vec<Protocol>,
+    /// Bytes of a request.
+    pub message_bytes: Vec<usize>,
+    /// Clients at once.
+    pub clients: Vec<usize>,
+    /// How long each case is measured.
+    pub slice: Duration,
+    /// How long each case is recorded for its ledger; zero leaves ledgers out.
+    pub recorded: Duration,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            protocols: Protocol::ALL.to_vec(),
+            message_bytes: vec![1, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
+            clients: vec![1, 4, 16, 64],
+            slice: Duration::from_millis(200),
+            recorded: Duration::from_millis(20),
+        }
+    }
+}
+
+/// What a comparison gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// What was measured.
+    pub plan: Plan,
+    /// Its cases: by protocol, then message size, then clients.
+    pub rows: Vec<Row>,
+    /// What a reader must know, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Which protocol.
+    pub protocol: Protocol,
+    /// Bytes of a request.
+    pub message_bytes: usize,
+    /// Clients at once.
+    pub clients: usize,
+    /// What was measured, or why nothing was.
+    pub outcome: Result<Figures, String>,
+}
+
+/// The figures of one case.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Figures {
+    /// Time of single calls.
+    pub call_ns: Distribution,
+    /// Calls counted, of all clients.
+    pub calls: u64,
+    /// Calls a second, of all clients.
+    pub calls_per_s: f64,
+    /// Where the bytes waited; `None` when that is unknown.
+    pub ledger: Option<CaseLedger>,
+}
+
+impl Row {
+    /// Bits of requests a second; `None` when the case has no figures.
+    #[must_use]
+    pub fn throughput_bits_per_s(&self) -> Option<f64> {
+        let figures = self.outcome.as_ref().ok()?;
+        Some(figures.calls_per_s * self.message_bytes as f64 * 8.0)
+    }
+}
+
+/// Measures all cases of `plan`; `progress` is told of each before it begins.
+#[must_use]
+pub fn compare(plan: Plan, progress: &(dyn Fn(&str) + Sync)) -> Comparison {
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    for &protocol in &plan.protocols {
+        let mut of_protocol: Vec<Row> = cases(&plan)
+            .map(|(message_bytes, clients)| {
+                progress(&format!("{}, {message_bytes} B, {clients} clients", protocol.name()));
+                let outcome = run(protocol, message_bytes, clients, plan.slice);
+                let outcome = outcome.map(Figures::of).map_err(|error| error.to_string());
+                Row { protocol, message_bytes, clients, outcome }
+            })
+            .collect();
+        notes.extend(add_ledgers(&plan, protocol, &mut of_protocol, progress));
+        rows.extend(of_protocol);
+    }
+    Comparison { plan, rows, notes }
+}
+
+fn cases(plan: &Plan) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let sizes = plan.message_bytes.iter();
+    sizes.flat_map(|&size| plan.clients.iter().map(move |&clients| (size, clients)))
+}
+
+fn run(protocol: Protocol, bytes: usize, clients: usize, slice: Duration) -> io::Result<Measured> {
+    if let Some(most) = protocol.request_bytes_max().filter(|&most| bytes > most) {
+        return Err(io::Error::other(format!("carries at most {most} bytes")));
+    }
+    let server = protocol.transport().serve(bytes)?;
+    measure(server.as_ref(), clients, slice)
+}
+
+impl Figures {
+    fn of(measured: Measured) -> Self {
+        let Measured { call_ns, calls, calls_per_s, .. } = measured;
+        Self { call_ns, calls, calls_per_s, ledger: None }
+    }
+}
+
+/// Records each case that has figures; gives a note when there are no ledgers, or not whole ones.
+fn add_ledgers(
+    plan: &Plan,
+    protocol: Protocol,
+    rows: &mut [Row],
+    progress: &(dyn Fn(&str) + Sync),
+) -> Option<String> {
+    let name = protocol.name();
+    if plan.recorded.is_zero() {
+        return None;
+    }
+    if !protocol.passes_probes() {
+        return Some(format!("{name}: no ledger, its bytes do not pass the network stack"));
+    }
+    if let Some(right) = sockscope_probe::missing_right() {
+        return Some(format!("{name}: no ledger, recording needs {right}"));
+    }
+    progress(&format!("{name}, ledgers"));
+    let measured: Vec<_> =
+        rows.iter().map(|row| (row.outcome.is_ok(), row.message_bytes, row.clients)).collect();
+    let recorded = plan.recorded;
+    let recording = Recording::of(move || {
+        let record = |(is_ok, bytes, clients): (bool, usize, usize)| {
+            let opened = is_ok.then(window)?;
+            let measured = run(protocol, bytes, clients, recorded).ok()?;
+            Some(opened.close(measured.ports))
+        };
+        measured.into_iter().map(record).collect::<Vec<_>>()
+    });
+    let (recording, windows) = match recording {
+        Ok(done) => done,
+        Err(error) => return Some(format!("{name}: no ledger: {error}")),
+    };
+    for (row, window) in rows.iter_mut().zip(windows) {
+        if let (Ok(figures), Some(window)) = (&mut row.outcome, window) {
+            figures.ledger = recording.ledger(&window);
+        }
+    }
+    (recording.lost > 0).then(|| format!("{name}: {} records were lost", recording.lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(message_bytes: Vec<usize>) -> Plan {
+        Plan {
+            protocols: Protocol::ALL.to_vec(),
+            message_bytes,
+            clients: vec![1, 3],
+            slice: Duration::from_millis(5),
+            recorded: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn every_protocol_answers_every_size() {
+        let comparison = compare(plan(vec![1, 7, 3000, 65_000]), &|_| {});
+        assert_eq!(comparison.rows.len(), Protocol::ALL.len() * 4 * 2);
+        for row in &comparison.rows {
+            let figures = row.outcome.as_ref().unwrap_or_else(|why| panic!("{row:?}: {why}"));
+            assert!(figures.calls >= row.clients as u64, "{row:?}");
+            assert!(figures.call_ns.n() as u64 <= figures.calls);
+        }
+    }
+
+    #[test]
+    fn what_a_protocol_cannot_carry_has_a_reason_and_no_figures() {
+        let comparison = compare(plan(vec![100_000]), &|_| {});
+        let refused = comparison.rows.iter().filter(|row| row.outcome.is_err());
+        assert!(refused.clone().all(|row| row.protocol == Protocol::Udp));
+        assert_eq!(refused.count(), 2);
+    }
+}
