@@ -46,11 +46,11 @@ class Counted:
         self.peer_port = sock.getpeername()[1]
         self.written_bytes = self.read_bytes = self.writes = self.reads = 0
 
-    def write(self, data):
-        """Writes all of `data`, in as many calls as the kernel needs."""
+    def write(self, data, flags=0):
+        """Writes all of `data`, in as many calls as the kernel needs; `flags` as in send(2)."""
         rest = memoryview(data)
         while rest:
-            taken = self.socket.send(rest)
+            taken = self.socket.send(rest, flags)
             self.writes += 1
             self.written_bytes += taken
             rest = rest[taken:]

@@ -3,9 +3,11 @@
 
 The client writes a head and a body, the server answers when it has both. Without `--nodelay` the
 body waits for the acknowledgment of the head, which the server's kernel delays by some 40 ms.
-`--one-write` and `--nodelay` are the two cures.
+`--one-write` and `--nodelay` are the two cures. With `--more` the head waits for the body in the send
+queue, for as long as `--pause-ms` lets it.
 """
 
+import socket
 import statistics
 import time
 
@@ -21,8 +23,11 @@ def client(opts):
     times_ns = []
     for _ in range(opts.calls):
         start_ns = time.monotonic_ns()
-        for part in parts:
-            connection.write(part)
+        for part in parts[:-1]:
+            connection.write(part, socket.MSG_MORE if opts.more else 0)
+            if opts.pause_ms:
+                time.sleep(opts.pause_ms / 1000)
+        connection.write(parts[-1])
         connection.read_exactly(opts.answer_bytes)
         times_ns.append(time.monotonic_ns() - start_ns)
     facts = ends.totals([connection.facts()])
@@ -56,4 +61,6 @@ if __name__ == "__main__":
     parser.add_argument("--body-bytes", type=int, default=300)
     parser.add_argument("--answer-bytes", type=int, default=100)
     parser.add_argument("--one-write", action="store_true", help="head and body in one write")
+    parser.add_argument("--more", action="store_true", help="send the head with MSG_MORE")
+    parser.add_argument("--pause-ms", type=float, default=0, help="between head and body")
     ends.run(parser.parse_args(), client, server)

@@ -57,6 +57,16 @@ fn root_no_stall_is_found_in_calls_that_write_once_by_themselves() {
     }
 }
 
+#[test]
+fn root_what_msg_more_holds_back_is_corked() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = calls(&["--more", "--pause-ms", "5"]);
+    let client = flow(&recording.report.connections()[0], "client");
+    assert_eq!(longest_wait(client), "send_queue.cork", "{}", recording.report.summary());
+    assert_eq!(client["ledger"]["send_queue.nagle"], Value::from(0.0));
+    assert!(!recording.report.found().contains("nagle-delayed-ack"));
+}
+
 /// 200 calls of 100 + 300 bytes, answered by 100, recorded whole.
 fn calls(arguments: &[&str]) -> Recording {
     let recording = workload_recorded("split_calls.py", arguments);

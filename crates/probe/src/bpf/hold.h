@@ -81,4 +81,13 @@ static __always_inline __u8 hold_reason(const struct sock *sk, const struct tcp_
 	return HOLD_NONE;
 }
 
+/*
+ * The same for a call that says MSG_MORE: for this call tcp_push() takes a short segment as corked,
+ * whatever the socket's own setting; only the windows are looked at before.
+ */
+static __always_inline __u8 hold_of_more(__u8 hold)
+{
+	return hold == HOLD_CWND || hold == HOLD_RWND ? hold : HOLD_CORK;
+}
+
 #endif

@@ -34,6 +34,7 @@ enum { false = 0, true = 1 };
 #define ETH_P_IPV6 0x86DD
 #define IFF_LOOPBACK 0x8
 #define MSG_PEEK 2
+#define MSG_MORE 0x8000
 
 /* include/net/tcp_states.h */
 #define TCP_ESTABLISHED 1
@@ -228,6 +229,7 @@ struct iov_iter {
 };
 struct msghdr {
 	struct iov_iter msg_iter;
+	unsigned int msg_flags;
 };
 
 struct Qdisc;

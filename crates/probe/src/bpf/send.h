@@ -64,6 +64,8 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	r->thread = bpf_get_current_task_btf()->pid;
 	r->kind = RAW_WRITE;
 	r->code = hold_reason(sk, tp, next, unsent, tp->mss_cache, 0, in_flight(tp), false, 0, now);
+	if (msg->msg_flags & MSG_MORE && unsent < tp->mss_cache)
+		r->code = hold_of_more(r->code);
 	r->tcp_flags = 0;
 	if (room > 0 && left <= (__u32)room / 2) {
 		r->marks = RAW_MARK_ROOM;

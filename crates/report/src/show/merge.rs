@@ -61,12 +61,14 @@ fn record(flow: FlowId, point: Point, pass: &Pass) -> Record {
 }
 
 /// Place among the events of a flow at the same time: the order in which they follow from each
-/// other. A thread is woken and runs before it reads; other events beside the points come last.
+/// other. A write call enqueues, a thread is woken and runs before it reads; other events beside the
+/// points come last.
 fn rank(kind: Kind) -> u8 {
     const BEFORE_READ: u8 = Kind::ReceiveDequeue as u8;
     match (kind, kind.point()) {
         (_, Some(Point::ReceiveDequeue)) => BEFORE_READ + 2,
         (_, Some(point)) => point.number(),
+        (Kind::WriteCall, _) => 0,
         (Kind::Wakeup, _) => BEFORE_READ,
         (Kind::Run, _) => BEFORE_READ + 1,
         _ => BEFORE_READ + 3,
