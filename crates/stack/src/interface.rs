@@ -6,6 +6,8 @@
 
 mod input;
 mod output;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;

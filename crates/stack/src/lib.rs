@@ -33,6 +33,7 @@ mod testing;
 
 pub use calls::{AcceptCall, ConnectCall, ReceiveCall, SendCall, Step};
 pub use meter::{Channel, Cost, Costs, Effect, Meter};
+pub use observe::DropReason;
 pub use packet::{Mark, Packet};
 pub use personality::Personality;
 pub use routine::{Routine, Work};

@@ -3,11 +3,94 @@
 use sockscope_record::{Hold, Kind, Point, Record, marks};
 
 use crate::meter::{Effect, Meter};
-use crate::packet::Mark;
+use crate::packet::{Mark, Packet};
 use crate::socket::{SocketError, SocketId};
 use crate::stack::Stack;
 
+/// Why a packet was dropped; the numbers stand in records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum DropReason {
+    /// The interface queue was full.
+    InterfaceQueueFull = 1,
+    /// The IP input queue was full.
+    InputQueueFull = 2,
+    /// No mbufs were left.
+    NoMbufs = 3,
+    /// A frame, a header or a length made no sense.
+    Malformed = 4,
+    /// A checksum was wrong.
+    BadChecksum = 5,
+    /// It was for another host or another protocol.
+    NotForUs = 6,
+    /// No socket at its port.
+    NoSocket = 7,
+    /// The socket's receive buffer was full.
+    ReceiveBufferFull = 8,
+    /// A fragment of a packet that never became whole, or one too many.
+    Fragment = 9,
+    /// TCP had no use for it: outside the window, or received before.
+    OutsideWindow = 10,
+}
+
+impl DropReason {
+    /// All reasons, in the order of their numbers, which begin with 1.
+    pub const ALL: [Self; 10] = [
+        Self::InterfaceQueueFull,
+        Self::InputQueueFull,
+        Self::NoMbufs,
+        Self::Malformed,
+        Self::BadChecksum,
+        Self::NotForUs,
+        Self::NoSocket,
+        Self::ReceiveBufferFull,
+        Self::Fragment,
+        Self::OutsideWindow,
+    ];
+
+    /// The word in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InterfaceQueueFull => "interface-queue-full",
+            Self::InputQueueFull => "input-queue-full",
+            Self::NoMbufs => "no-mbufs",
+            Self::Malformed => "malformed",
+            Self::BadChecksum => "bad-checksum",
+            Self::NotForUs => "not-for-us",
+            Self::NoSocket => "no-socket",
+            Self::ReceiveBufferFull => "receive-buffer-full",
+            Self::Fragment => "fragment",
+            Self::OutsideWindow => "outside-window",
+        }
+    }
+}
+
+/// A packet was dropped after it had passed `last`; its mark says whose it was.
+pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, meter: &mut Meter) {
+    let Some(mark) = mark else { return };
+    meter.effect(Effect::Observed(Record {
+        kind: Kind::Drop,
+        code: last.number(),
+        detail: reason as u64,
+        extra: 0,
+        ..mark.record(last)
+    }));
+}
+
 impl Stack {
+    /// `m_freem` of a packet that goes no further, having passed `last`.
+    pub(crate) fn drop_packet(
+        &mut self,
+        packet: Packet,
+        reason: DropReason,
+        last: Point,
+        meter: &mut Meter,
+    ) {
+        observe_drop(packet.mark, reason, last, meter);
+        self.pool.m_freem(packet.chain, meter);
+    }
+
     /// Point 1: `len` bytes are about to enter the send buffer. `hold` says what will keep them.
     pub(crate) fn observe_send_enqueue(
         &self,
@@ -72,8 +155,10 @@ impl Stack {
     ) {
         let socket = &self.sockets[socket];
         let Some(flow) = socket.log else { return };
+        // A call that returns names the bytes that it took.
+        let taken = if kind == Kind::WriteReturn { len as u64 } else { 0 };
         meter.effect(Effect::Observed(Record {
-            offset: socket.snd.entered(),
+            offset: socket.snd.entered().saturating_sub(taken),
             len: len as u32,
             flow,
             kind,

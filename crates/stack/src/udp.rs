@@ -3,19 +3,19 @@
 #[cfg(test)]
 mod tests;
 
-use sockscope_record::{Hold, Kind, Point, Record};
+use sockscope_record::{Hold, Point, Protocol, Record};
 
 use crate::checksum::Checksum;
 use crate::ip::{DEFAULT_TTL, IP_HEADER_BYTES, InputHeader, OutputHeader, PROTOCOL_UDP};
 use crate::mbuf::Chain;
 use crate::meter::{Effect, Meter};
+use crate::observe::DropReason;
 use crate::packet::{Mark, Packet};
 use crate::request::Request;
 use crate::route::is_broadcast;
 use crate::routine::{Routine, Work};
 use crate::socket::{ANY, Endpoint, SocketError, SocketId};
 use crate::stack::Stack;
-use sockscope_record::Protocol;
 
 /// Bytes of a UDP header.
 pub const UDP_HEADER_BYTES: usize = 8;
@@ -218,8 +218,7 @@ impl Stack {
             && !self.is_udp_sum_valid(&packet, ip, meter)
         {
             self.ip_counts.udp_bad_checksums += 1;
-            self.pool.m_freem(packet.chain, meter);
-            return;
+            return self.drop_packet(packet, DropReason::BadChecksum, Point::InputDequeue, meter);
         }
         let (from, to) = ((ip.source, source_port), (ip.destination, port));
         // A broadcast reaches the socket that left its address open.
@@ -275,20 +274,19 @@ impl Stack {
         let appended = socket.rcv.append_datagram(from, chain, mark, rules, &mut self.pool, meter);
         if let Err(chain) = appended {
             self.ip_counts.udp_full += 1;
-            self.observe_drop(mark, Point::InputDequeue, meter);
-            self.pool.m_freem(chain, meter);
-            return;
+            let packet = Packet { chain, mark };
+            let reason = DropReason::ReceiveBufferFull;
+            return self.drop_packet(packet, reason, Point::InputDequeue, meter);
         }
         self.observe_datagram(mark, waited_for, meter);
         self.sorwakeup(id, meter);
     }
 
     fn udp_no_port(&mut self, packet: Packet, ip: InputHeader, meter: &mut Meter) {
-        self.observe_drop(packet.mark, Point::InputDequeue, meter);
         if self.config.answers_unreachable && !is_broadcast(ip.destination) {
             self.icmp_port_unreachable(&packet.chain, ip, meter);
         }
-        self.pool.m_freem(packet.chain, meter);
+        self.drop_packet(packet, DropReason::NoSocket, Point::InputDequeue, meter);
     }
 
     /// A peer said that nobody listens at its port: the sockets connected to it hear of it.
@@ -306,14 +304,6 @@ impl Stack {
                 self.sowwakeup(id, meter);
             }
         }
-    }
-
-    /// A segment or datagram was dropped after it had passed `point`.
-    pub(crate) fn observe_drop(&self, mark: Option<Mark>, point: Point, meter: &mut Meter) {
-        let Some(mark) = mark else { return };
-        let record =
-            Record { kind: Kind::Drop, code: point.number(), detail: 0, ..mark.record(point) };
-        meter.effect(Effect::Observed(record));
     }
 }
 

@@ -1,11 +1,14 @@
 //! From a frame to the IP input queue: `enrint`, `if_rubaget`.
 
+use sockscope_record::Point;
+
 use super::{
     InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES, TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX,
     TYPE_IP, TYPE_TRAILER,
 };
 use crate::mbuf::{CLUSTER_BYTES, Chain};
 use crate::meter::{Effect, Meter};
+use crate::observe::{DropReason, observe_drop};
 use crate::packet::{Mark, Packet};
 use crate::routine::{Routine, Work};
 use crate::stack::Stack;
@@ -37,10 +40,12 @@ impl Stack {
         let parts = if frame.len() > limit { None } else { split(interface.kind, frame) };
         let Some(parts) = parts else {
             interface.counts.in_errors += 1;
+            observe_drop(mark, DropReason::Malformed, Point::InterfaceDequeue, meter);
             return false;
         };
         let Some(chain) = self.if_rubaget(&parts, meter) else {
             self.interfaces[usize::from(number)].counts.in_drops += 1;
+            observe_drop(mark, DropReason::NoMbufs, Point::InterfaceDequeue, meter);
             return false;
         };
         self.enqueue_input(number, Packet { chain, mark }, meter)
@@ -60,7 +65,8 @@ impl Stack {
             if let Some(interface) = self.interfaces.get_mut(usize::from(number)) {
                 interface.counts.in_drops += 1;
             }
-            self.pool.m_freem(packet.chain, meter);
+            let reason = DropReason::InputQueueFull;
+            self.drop_packet(packet, reason, Point::InterfaceDequeue, meter);
             return false;
         }
         self.ip_queue.push_back((number, packet));

@@ -2,12 +2,15 @@
 
 use std::net::Ipv4Addr;
 
+use sockscope_record::Point;
+
 use super::{
     ETHERNET10_BYTES_MIN, InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES,
     TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER, Transmission, link_header,
 };
 use crate::mbuf::{CLUSTER_BYTES, Chain};
 use crate::meter::{Effect, Meter};
+use crate::observe::DropReason;
 use crate::packet::Packet;
 use crate::routine::{Routine, Work};
 use crate::socket::SocketError;
@@ -39,7 +42,7 @@ impl Stack {
         meter.call(Routine::Looutput, Work::NONE);
         if self.ip_queue.len() + self.ip_queue_pending >= QUEUE_PACKETS_MAX {
             self.interfaces[usize::from(number)].counts.out_drops += 1;
-            self.pool.m_freem(packet.chain, meter);
+            self.drop_packet(packet, DropReason::InputQueueFull, Point::SendDequeue, meter);
             return Err(SocketError::NoBuffers);
         }
         self.ip_queue_pending += 1;
@@ -71,7 +74,8 @@ impl Stack {
         let interface = &mut self.interfaces[usize::from(number)];
         if is_full || !has_header {
             interface.counts.out_drops += 1;
-            self.pool.m_freem(packet.chain, meter);
+            let reason = if is_full { DropReason::InterfaceQueueFull } else { DropReason::NoMbufs };
+            self.drop_packet(packet, reason, Point::SendDequeue, meter);
             return Err(SocketError::NoBuffers);
         }
         interface.pending += 1;
@@ -126,7 +130,8 @@ impl Stack {
         interface.pending = interface.pending.saturating_sub(1);
         if interface.queue.len() >= interface.queue_packets_max {
             interface.counts.out_drops += 1;
-            self.pool.m_freem(packet.chain, meter);
+            let reason = DropReason::InterfaceQueueFull;
+            self.drop_packet(packet, reason, Point::SendDequeue, meter);
             return false;
         }
         interface.queue.push_back(packet);

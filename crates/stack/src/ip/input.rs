@@ -3,10 +3,12 @@
 use std::net::Ipv4Addr;
 
 use etherparse::Ipv4HeaderSlice;
+use sockscope_record::Point;
 
 use super::{IP_HEADER_BYTES, InputHeader, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP};
 use crate::checksum::checksum;
 use crate::meter::Meter;
+use crate::observe::DropReason;
 use crate::packet::Packet;
 use crate::route::is_broadcast;
 use crate::routine::{Routine, Work};
@@ -54,16 +56,11 @@ impl Stack {
         };
         let header = match self.read_header(&mut packet, interface, meter) {
             Ok(header) => header,
-            Err(count) => {
-                *count(&mut self.ip_counts) += 1;
-                self.pool.m_freem(packet.chain, meter);
-                return;
-            }
+            Err(reason) => return self.drop_packet(packet, reason, Point::InputDequeue, meter),
         };
         if !self.is_for_us(header.fields.destination) {
             self.ip_counts.not_for_us += 1;
-            self.pool.m_freem(packet.chain, meter);
-            return;
+            return self.drop_packet(packet, DropReason::NotForUs, Point::InputDequeue, meter);
         }
         self.strip_options(&mut packet, &header, meter);
         let (_, offset, more) = header.fragment;
@@ -94,27 +91,29 @@ impl Stack {
         Some(Packet { chain: self.pool.m_pullup(chain, len, meter)?, mark })
     }
 
-    /// Checks header and length and cuts what is behind the packet's end; on failure the counter
-    /// of the reason.
+    /// Checks header and length and cuts what is behind the packet's end.
     fn read_header(
         &mut self,
         packet: &mut Packet,
         interface: u8,
         meter: &mut Meter,
-    ) -> Result<Header, fn(&mut super::IpCounts) -> &mut u64> {
+    ) -> Result<Header, DropReason> {
         let mut copy = [0; 60];
         let have = self.pool.copy_to(&packet.chain, 0, &mut copy);
         let Ok(slice) = Ipv4HeaderSlice::from_slice(&copy[..have]) else {
-            return Err(|counts| &mut counts.bad_headers);
+            self.ip_counts.bad_headers += 1;
+            return Err(DropReason::Malformed);
         };
         let bytes = slice.slice();
         meter.call(Routine::InCksum, Work::bytes(bytes.len()));
         if checksum(bytes) != 0 {
-            return Err(|counts| &mut counts.bad_checksums);
+            self.ip_counts.bad_checksums += 1;
+            return Err(DropReason::BadChecksum);
         }
         let total = usize::from(slice.total_len());
         if total < bytes.len() || total > packet.chain.len() {
-            return Err(|counts| &mut counts.too_short);
+            self.ip_counts.too_short += 1;
+            return Err(DropReason::Malformed);
         }
         let header = Header::of(&slice, interface);
         if total < packet.chain.len() {
@@ -153,7 +152,7 @@ impl Stack {
             PROTOCOL_ICMP => self.icmp_input(packet, header, meter),
             _ => {
                 self.ip_counts.no_protocol += 1;
-                self.pool.m_freem(packet.chain, meter);
+                self.drop_packet(packet, DropReason::NotForUs, Point::InputDequeue, meter);
             }
         }
     }
