@@ -87,15 +87,24 @@ pub fn bitwise(octets: &[u8]) -> u16 {
 }
 
 /// `crc` after the octets of one step.
+#[inline]
 fn advance<const OCTETS: usize>(crc: u16, octets: &[u8; OCTETS]) -> u16 {
-    let mut sum = 0;
-    // The ten bits so far stand over the first two octets; a single octet leaves two of them over.
-    let before = (crc << 6).to_be_bytes();
+    // Several sums, none of which waits for another or for the CRC so far.
+    let mut sums = [0; 4];
     for (at, &octet) in octets.iter().enumerate() {
-        let octet = if at < 2 { octet ^ before[at] } else { octet };
-        sum ^= TABLES[OCTETS - 1 - at][usize::from(octet)];
+        sums[at % 4] ^= TABLES[OCTETS - 1 - at][usize::from(octet)];
     }
-    if OCTETS == 1 { sum ^ (crc << 8 & MASK) } else { sum }
+    after_zeros::<OCTETS>(crc) ^ sums[0] ^ sums[1] ^ sums[2] ^ sums[3]
+}
+
+/// `crc` after so many octets of zero: its ten bits stand over the first octet and two bits more.
+#[inline]
+fn after_zeros<const OCTETS: usize>(crc: u16) -> u16 {
+    let first = TABLES[OCTETS - 1][usize::from(crc >> 2)];
+    match OCTETS {
+        1 => first ^ (crc << 8 & MASK),
+        _ => first ^ TABLES[OCTETS - 2][usize::from((crc << 6) as u8)],
+    }
 }
 
 /// `crc` after the upper `bits` bits of the octet.

@@ -86,8 +86,15 @@ pub(super) struct Slots {
 }
 
 impl Slots {
+    /// The message found last, when that is the one meant.
+    #[inline]
+    pub fn latest(&mut self, key: Key) -> Option<&mut Slot> {
+        // A closed slot has no cells.
+        self.slots.get_mut(self.latest).filter(|slot| slot.key == key && slot.cells > 0)
+    }
+
     pub fn find(&mut self, key: Key) -> Option<usize> {
-        if self.slots.get(self.latest).is_some_and(|slot| slot.key == key && slot.cells > 0) {
+        if self.latest(key).is_some() {
             return Some(self.latest);
         }
         self.latest = *self.by_key.get(&key)?;
