@@ -7,6 +7,8 @@ mod icmp;
 mod input;
 mod output;
 mod reassembly;
+#[cfg(test)]
+mod tests;
 
 use std::net::Ipv4Addr;
 

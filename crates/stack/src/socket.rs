@@ -2,6 +2,8 @@
 
 mod layer;
 mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::net::Ipv4Addr;
 use std::ops::{Index, IndexMut};
@@ -12,6 +14,7 @@ use crate::route::RouteCache;
 use crate::sockbuf::SockBuf;
 use crate::tcp::Tcb;
 
+pub use layer::Shutdown;
 pub use queue::ListenQueue;
 
 /// One socket of one host. The number of a socket that is gone may be given to a new one.
