@@ -1,7 +1,7 @@
 //! The messages that are on their way in: a bounded table, found by channel and identifier or by
 //! the time at which patience ends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::Channel;
 
@@ -72,17 +72,28 @@ pub(super) struct Slot {
     /// Delivered; kept so that late repetitions are known as such.
     pub is_done: bool,
     deadline_ns: u64,
+    /// Whether `by_key` leads here; before, only `latest` does.
+    is_listed: bool,
+    /// Neighbours among the open messages by deadline.
+    earlier: Option<usize>,
+    later: Option<usize>,
 }
 
 /// All of them.
+///
+/// A message whose cells come one after the other is only ever the latest: it is entered among the
+/// names when a cell of another comes between. Deadlines are a list through the slots, for each new
+/// one is the last of all: time does not run backwards and the timeout is always the same.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<usize>,
+    open: usize,
     by_key: BTreeMap<Key, usize>,
-    by_deadline: BTreeSet<(u64, usize)>,
     /// The slot found last: the next cell is mostly of the same message.
     latest: usize,
+    first: Option<usize>,
+    last: Option<usize>,
 }
 
 impl Slots {
@@ -94,10 +105,10 @@ impl Slots {
     }
 
     pub fn find(&mut self, key: Key) -> Option<usize> {
-        if self.latest(key).is_some() {
-            return Some(self.latest);
+        if self.latest(key).is_none() {
+            let at = *self.by_key.get(&key)?;
+            self.turn_to(at);
         }
-        self.latest = *self.by_key.get(&key)?;
         Some(self.latest)
     }
 
@@ -105,9 +116,9 @@ impl Slots {
         &mut self.slots[at]
     }
 
-    /// Opens a message whose first cell is there; `None` when `max` are open.
+    /// Opens a message that is not open and whose first cell is there; `None` when `max` are open.
     pub fn open(&mut self, key: Key, deadline_ns: u64, max: usize) -> Option<usize> {
-        if self.by_key.len() >= max && !self.forget_oldest_done() {
+        if self.open >= max && !self.forget_oldest_done() {
             return None;
         }
         let at = self.free.pop().unwrap_or(self.slots.len());
@@ -116,42 +127,42 @@ impl Slots {
         }
         let mut bytes = std::mem::take(&mut self.slots[at].bytes);
         bytes.clear();
-        self.slots[at] = Slot { key, bytes, deadline_ns, cells: 1, ..Slot::default() };
-        self.by_key.insert(key, at);
-        self.by_deadline.insert((deadline_ns, at));
-        self.latest = at;
+        self.slots[at] = Slot { key, bytes, cells: 1, ..Slot::default() };
+        self.open += 1;
+        self.append(at, deadline_ns);
+        self.turn_to(at);
         Some(at)
     }
 
     /// Closes a message; its bytes stay where they are until the slot is opened again.
     pub fn close(&mut self, at: usize) {
+        self.unlink(at);
         let slot = &mut self.slots[at];
         slot.cells = 0;
-        self.by_deadline.remove(&(slot.deadline_ns, at));
-        self.by_key.remove(&slot.key);
+        if slot.is_listed {
+            self.by_key.remove(&slot.key);
+        }
+        self.open -= 1;
         self.free.push(at);
     }
 
     pub fn postpone(&mut self, at: usize, deadline_ns: u64) {
-        let slot = &mut self.slots[at];
-        self.by_deadline.remove(&(slot.deadline_ns, at));
-        slot.deadline_ns = deadline_ns;
-        self.by_deadline.insert((deadline_ns, at));
+        self.unlink(at);
+        self.append(at, deadline_ns);
     }
 
     pub fn next_deadline_ns(&self) -> Option<u64> {
-        self.by_deadline.first().map(|&(deadline_ns, _)| deadline_ns)
+        self.first.map(|at| self.slots[at].deadline_ns)
     }
 
     /// A message whose time is over at `now_ns`, the longest over first.
     pub fn due(&self, now_ns: u64) -> Option<usize> {
-        let &(deadline_ns, at) = self.by_deadline.first()?;
-        (deadline_ns <= now_ns).then_some(at)
+        self.first.filter(|&at| self.slots[at].deadline_ns <= now_ns)
     }
 
     /// Messages that are on their way, those delivered and remembered not counted.
     pub fn open_messages(&self) -> usize {
-        self.by_key.values().filter(|&&at| !self.slots[at].is_done).count()
+        self.by_deadline().filter(|&at| !self.slots[at].is_done).count()
     }
 
     /// Octets that all messages together may hold without asking for more memory.
@@ -160,8 +171,48 @@ impl Slots {
     }
 
     fn forget_oldest_done(&mut self) -> bool {
-        let mut oldest_first = self.by_deadline.iter().map(|&(_, at)| at);
-        let done = oldest_first.find(|&at| self.slots[at].is_done);
+        let done = self.by_deadline().find(|&at| self.slots[at].is_done);
         done.inspect(|&at| self.close(at)).is_some()
+    }
+
+    /// Open messages, the one that is due first coming first.
+    fn by_deadline(&self) -> impl Iterator<Item = usize> + '_ {
+        std::iter::successors(self.first, |&at| self.slots[at].later)
+    }
+
+    /// Makes a message the latest, and lists the one before if it is still open.
+    fn turn_to(&mut self, at: usize) {
+        let before = std::mem::replace(&mut self.latest, at);
+        let slot = &mut self.slots[before];
+        if before != at && slot.cells > 0 && !slot.is_listed {
+            slot.is_listed = true;
+            self.by_key.insert(slot.key, before);
+        }
+    }
+
+    /// Enters a message as the last to be due.
+    fn append(&mut self, at: usize, deadline_ns: u64) {
+        // A caller whose clock ran backwards still finds the list in order.
+        let latest_ns = self.last.map_or(0, |last| self.slots[last].deadline_ns);
+        let slot = &mut self.slots[at];
+        slot.deadline_ns = deadline_ns.max(latest_ns);
+        slot.later = None;
+        slot.earlier = self.last.replace(at);
+        match slot.earlier {
+            Some(earlier) => self.slots[earlier].later = Some(at),
+            None => self.first = Some(at),
+        }
+    }
+
+    fn unlink(&mut self, at: usize) {
+        let (earlier, later) = (self.slots[at].earlier, self.slots[at].later);
+        match earlier {
+            Some(earlier) => self.slots[earlier].later = later,
+            None => self.first = later,
+        }
+        match later {
+            Some(later) => self.slots[later].earlier = earlier,
+            None => self.last = earlier,
+        }
     }
 }
