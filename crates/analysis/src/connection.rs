@@ -76,7 +76,7 @@ fn analyze_flow(
     let analysis = FlowAnalysis {
         id: flow.id,
         bytes: curves.first_seen().map_or(0, Curve::bytes),
-        segments: flow.at(Point::SendDequeue).iter().filter(|pass| pass.len > 0).count() as u64,
+        segments: segments(store, flow),
         retransmitted_bytes: traffic::retransmitted_bytes(flow, &curves),
         throughput_bytes_per_s: traffic::throughput(&curves),
         stages: stages::stages(store, &curves, end_ns),
@@ -88,6 +88,13 @@ fn analyze_flow(
     };
     let reads = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
     FlowResult { analysis, timeline, start_ns, reads }
+}
+
+/// A datagram may be empty and is one all the same; a TCP segment without data is none of the flow's.
+fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
+    let is_datagram = store.connection.protocol == Protocol::Udp;
+    let taken = flow.at(Point::SendDequeue).iter();
+    taken.filter(|pass| pass.len > 0 || is_datagram).count() as u64
 }
 
 fn first_ns(flow: &FlowStore) -> Option<u64> {

@@ -73,7 +73,8 @@ pub struct FlowAnalysis {
     pub id: FlowId,
     /// Distinct bytes that entered the first point seen (retransmissions not counted again).
     pub bytes: u64,
-    /// Records at point 2 (skbs handed to IP, each possibly of several segments).
+    /// Records at point 2 (skbs handed to IP, each possibly of several segments): of TCP those with
+    /// data, of UDP all.
     pub segments: u64,
     /// Bytes sent again.
     pub retransmitted_bytes: u64,

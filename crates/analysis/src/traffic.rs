@@ -113,6 +113,8 @@ fn copied_bytes(copies: &[Pass], grouped: bool) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use sockscope_record::{Connection, Protocol};
+
     use super::*;
     use crate::testing;
 
@@ -151,6 +153,14 @@ mod tests {
         )
         .flows[0];
         assert_eq!((flow.bytes, flow.retransmitted_bytes, flow.segments), (300, 100, 2));
+    }
+
+    #[test]
+    fn empty_datagrams_are_counted_and_empty_segments_are_not() {
+        let text = "1us 1-8 +100 | 2us 1-8 +0 | 3us 1-8 +50";
+        let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
+        let segments = |connection| testing::analyze_of(connection, text).flows[0].segments;
+        assert_eq!((segments(udp), segments(testing::connection(1))), (3, 2));
     }
 
     #[test]

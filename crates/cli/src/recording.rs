@@ -1,5 +1,6 @@
 //! `sockscope run` and `sockscope record`: probes into a bundle.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::IsTerminal;
@@ -12,7 +13,7 @@ use sockscope_probe::{
     Cgroup, HookReport, Options, Pick, Recorder, Sink, Summary, When, count_interrupts, interrupts,
     spawn,
 };
-use sockscope_record::{Connection, Kind, Record};
+use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record};
 use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
 
 use crate::args::{self, HowArgs, PickArgs};
@@ -66,14 +67,20 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         duration: record.duration,
         max_records: record.max_records,
     };
-    let (summary, _) = job.record()?;
+    let (recorded, _) = job.record()?;
     eprintln!(
         "sockscope: {} records, {} lost, in {dir}; see them: sockscope report {dir}",
-        summary.records,
-        summary.lost.total(),
+        recorded.records,
+        recorded.lost,
         dir = record.output.display(),
     );
     Ok(())
+}
+
+/// What a recording has.
+pub struct Recorded {
+    records: u64,
+    lost: u64,
 }
 
 /// One recording.
@@ -88,7 +95,7 @@ pub struct Job<'a> {
 
 impl Job<'_> {
     /// Runs it to its end; the exit status is the command's, if there was one.
-    pub fn record(&self) -> Result<(Summary, Option<ExitStatus>), Failure> {
+    pub fn record(&self) -> Result<(Recorded, Option<ExitStatus>), Failure> {
         if let Some(right) = sockscope_probe::missing_right() {
             return Err(sockscope_probe::Error::NoRight { right }.into());
         }
@@ -101,7 +108,8 @@ impl Job<'_> {
         let options = Options { calls: self.how.calls, statistics: self.how.cost };
         let mut recorder = Recorder::start(&pick, options)?;
         let mut meta = self.meta(&pick, &recorder.hooks());
-        let mut sink = BundleSink { writer: BundleWriter::create(self.dir, meta.clone())? };
+        let mut sink =
+            BundleSink::new(BundleWriter::create(self.dir, meta.clone())?, self.max_records);
         let mut child = match &group {
             Some(group) => Some(spawn(self.command, group)?),
             None => None,
@@ -114,8 +122,10 @@ impl Job<'_> {
         let summary = recorder.finish(&mut sink, DRAIN_DEADLINE)?;
         let status = ended?;
         complete(&mut meta, &summary);
+        sink.describe(&mut meta);
+        let recorded = Recorded { records: sink.writer.records(), lost: meta.loss.total() };
         sink.writer.finish(meta)?;
-        Ok((summary, status))
+        Ok((recorded, status))
     }
 
     fn pick(&self, group: Option<&Cgroup>) -> Result<Pick, Failure> {
@@ -194,7 +204,7 @@ impl Job<'_> {
             }
             let is_over = ends.is_some_and(|ends| now >= ends)
                 || self.duration.is_some_and(|duration| now - started >= duration)
-                || self.max_records.is_some_and(|most| recorder.records() >= most);
+                || sink.is_full();
             if is_over {
                 break;
             }
@@ -278,17 +288,62 @@ fn existing_group(path: &PathBuf) -> Result<(u64, u32), Failure> {
     Ok((inode, u32::try_from(below.components().count()).unwrap_or(u32::MAX)))
 }
 
+/// Takes records until there are as many as were asked for; what comes later is not in the trace.
 struct BundleSink {
     writer: BundleWriter,
+    records_max: Option<u64>,
+    /// Loss as far as the records taken tell it.
+    lost: LossCounts,
+    known: HashSet<ConnectionId>,
+}
+
+impl BundleSink {
+    fn new(writer: BundleWriter, records_max: Option<u64>) -> Self {
+        Self { writer, records_max, lost: LossCounts::default(), known: HashSet::new() }
+    }
+
+    fn room(&self) -> u64 {
+        self.records_max.map_or(u64::MAX, |most| most.saturating_sub(self.writer.records()))
+    }
+
+    fn is_full(&self) -> bool {
+        self.room() == 0
+    }
+
+    /// Adds to the description that it was full, if it was.
+    fn describe(&self, meta: &mut Meta) {
+        if !self.is_full() {
+            return;
+        }
+        meta.loss = self.lost;
+        meta.notes.push(format!(
+            "ended after {} records, as --max-records asks: what came later is not in the trace",
+            self.writer.records()
+        ));
+    }
 }
 
 impl Sink for BundleSink {
     fn records(&mut self, records: &[Record]) -> Result<(), String> {
         debug_assert!(records.iter().all(|record| record.kind == Kind::Loss || record.flow.0 > 1));
+        let taken = usize::try_from(self.room()).unwrap_or(usize::MAX).min(records.len());
+        let records = &records[..taken];
+        if self.records_max.is_some() {
+            let losses = records.iter().filter(|record| record.kind == Kind::Loss);
+            losses.for_each(|loss| {
+                self.lost.add(Kind::from_code(loss.code).and_then(Kind::point), loss.detail);
+            });
+        }
         self.writer.append(records).map_err(|error| error.to_string())
     }
 
     fn connection(&mut self, connection: &Connection) -> Result<(), String> {
+        if self.is_full() && !self.known.contains(&connection.id) {
+            return Ok(());
+        }
+        if self.records_max.is_some() {
+            self.known.insert(connection.id);
+        }
         self.writer.connection(connection).map_err(|error| error.to_string())
     }
 }

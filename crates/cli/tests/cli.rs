@@ -121,6 +121,31 @@ fn a_bundle_without_one_of_its_files_says_so() {
 }
 
 #[test]
+fn without_the_flow_table_nothing_is_said_of_where_the_ends_are() {
+    let (_folder, dir) = spoilt("two-writes");
+    fs::remove_file(dir.join("flows.arrows")).expect("the copy has it");
+    let output = run(["report", path(&dir)]);
+    let said = text(&output.stdout);
+    assert!(said.contains("flow table is missing or damaged"), "{said}");
+    assert!(!said.contains("not on this host"), "{said}");
+}
+
+#[test]
+fn a_damaged_batch_is_named_and_its_rows_count_as_lost() {
+    let (_folder, dir) = spoilt_at(&checkout().join("tests/bundles/v2/calls.sockscope"));
+    let records = dir.join("records.arrows");
+    let mut bytes = fs::read(&records).expect("the copy has records");
+    // The middle of the first batch with rows.
+    bytes[6_000] ^= 1;
+    fs::write(&records, &bytes).expect("the copy is ours");
+    let said = text(&run(["report", path(&dir), "--format", "json"]).stdout);
+    let report: Value = serde_json::from_str(&said).expect("one document");
+    let notes = report["trace"]["notes"].to_string();
+    assert!(notes.contains("batch 1, at byte ") && notes.contains("100 rows left out"), "{notes}");
+    assert_eq!(report["trace"]["lost_events"], 100);
+}
+
+#[test]
 fn garbage_is_refused_or_noted_and_never_panics() {
     for file in ["records.arrows", "flows.arrows", "meta.json"] {
         let (_folder, dir) = spoilt("two-writes");
@@ -223,13 +248,22 @@ fn recorded(name: &str) -> PathBuf {
 
 /// A copy of it to spoil.
 fn spoilt(name: &str) -> (TempDir, PathBuf) {
+    spoilt_at(&recorded(name))
+}
+
+/// The same of the bundle at `from`.
+fn spoilt_at(from: &Path) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let dir = folder.path().join("spoilt.sockscope");
     fs::create_dir(&dir).expect("the folder is ours");
     for file in ["records.arrows", "flows.arrows", "meta.json"] {
-        fs::copy(recorded(name).join(file), dir.join(file)).expect("the bundle has it");
+        fs::copy(from.join(file), dir.join(file)).expect("the bundle has it");
     }
     (folder, dir)
+}
+
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn path(path: &Path) -> &str {

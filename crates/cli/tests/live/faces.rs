@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::bundle::{sockscope_says, workload_recorded};
+use crate::bundle::{sockscope_says, workload, workload_recorded};
 use crate::turn;
 
 const POINTS: [&str; 8] = [
@@ -48,6 +48,23 @@ fn root_every_face_shows_a_live_bundle() {
     let columns = csv.lines().next().map_or(0, |line| line.split(',').count());
     assert!(csv.lines().all(|line| line.split(',').count() == columns), "{csv}");
     assert!(csv.contains(",receive_queue,"), "{csv}");
+}
+
+#[test]
+fn root_no_more_records_are_kept_than_were_asked_for() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder for the bundle");
+    let dir = folder.path().join("few.sockscope").display().to_string();
+    let command = workload("split_calls.py", &[]);
+    let mut arguments = vec!["record", "--max-records", "100", "-o", &dir, "--"];
+    arguments.extend(command.iter().map(String::as_str));
+    sockscope_says(&arguments);
+    let report = sockscope_says(&["report", &dir, "--format", "json"]);
+    let report: Value = serde_json::from_str(&report).expect("one document");
+    assert_eq!(report["trace"]["records"], 100);
+    assert_eq!(report["trace"]["lost_records"], 0);
+    let notes = report["trace"]["notes"].to_string();
+    assert!(notes.contains("ended after 100 records"), "{notes}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io;
 
 use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis};
-use sockscope_record::{Protocol, Side};
+use sockscope_record::{Connection, Protocol, Side};
 
 use super::page::{INDENT, Page};
 use super::{bar, calls, findings, path};
@@ -48,15 +48,33 @@ fn write_ends(analysis: &ConnectionAnalysis, page: &mut Page<'_>) -> io::Result<
         let text = if names.is_empty() { "?".to_owned() } else { names.join(", ") };
         page.labelled(side.name(), &text, Tone::Plain)?;
     }
-    if !analysis.connection.both_ends_here {
-        let text = "one end is not on this host: what passed there is unknown";
-        page.labelled("note", text, Tone::Plain)?;
+    notes(&analysis.connection)
+        .into_iter()
+        .try_for_each(|text| page.labelled("note", text, Tone::Plain))
+}
+
+/// What the connection itself leaves unknown.
+fn notes(connection: &Connection) -> Vec<&'static str> {
+    if connection.client.port() == 0 && connection.server.port() == 0 {
+        return vec![
+            "not described in the trace, whose flow table is missing or damaged: addresses, processes \
+             and when it was opened are unknown",
+        ];
     }
-    if analysis.connection.preexisting {
-        let text = "established before recording began: its early bytes are unknown";
-        page.labelled("note", text, Tone::Plain)?;
+    let mut notes = Vec::new();
+    if !connection.both_ends_here {
+        notes.push("one end is not on this host: what passed there is unknown");
     }
-    Ok(())
+    if connection.preexisting {
+        notes.push("established before recording began: its early bytes are unknown");
+    }
+    if connection.preexisting && connection.both_ends_here && connection.protocol == Protocol::Tcp {
+        notes.push(
+            "joined on the way, so that the recorder did not look for records that the kernel \
+             skipped: a skipped one shows as residue, not as lost",
+        );
+    }
+    notes
 }
 
 fn write_flow(
