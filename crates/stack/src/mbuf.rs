@@ -8,9 +8,12 @@
 //! Sizes are bytes. What is got and freed is counted at the [`Meter`]; functions that the C
 //! sources call are counted as calls, macros as operations.
 
+mod chain;
 mod copy;
 #[cfg(test)]
 mod tests;
+
+pub use chain::Chain;
 
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
@@ -103,57 +106,6 @@ pub struct Lent {
 struct LentSlot {
     lent: Option<Lent>,
     references: u16,
-}
-
-/// Mbufs linked in order; owns them. Dropping one that is not empty leaks its mbufs.
-#[derive(Debug, Default)]
-#[must_use = "the mbufs of a chain are lost unless it is freed or put somewhere"]
-pub struct Chain {
-    ends: Option<(MbufId, MbufId)>,
-    bytes: u32,
-    mbufs: u32,
-}
-
-impl Chain {
-    /// No mbufs.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Bytes of data.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.bytes as usize
-    }
-
-    /// Whether it holds no mbuf at all.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_none()
-    }
-
-    /// Number of mbufs.
-    #[must_use]
-    pub fn mbufs(&self) -> u32 {
-        self.mbufs
-    }
-
-    /// The first mbuf.
-    #[must_use]
-    pub fn first(&self) -> Option<MbufId> {
-        self.ends.map(|(first, _)| first)
-    }
-
-    /// The last mbuf.
-    #[must_use]
-    pub fn last(&self) -> Option<MbufId> {
-        self.ends.map(|(_, last)| last)
-    }
-
-    /// Takes the mbufs, leaving none.
-    pub fn take(&mut self) -> Self {
-        std::mem::take(self)
-    }
 }
 
 /// All mbufs, clusters and lent buffers of one host.
@@ -455,68 +407,6 @@ impl Pool {
         let mbuf = self.mbuf_mut(id);
         mbuf.offset = offset as u16;
         mbuf.len = len.min(room - offset) as u16;
-    }
-
-    /// Puts one mbuf that is in no chain behind all others.
-    pub fn push_back(&mut self, chain: &mut Chain, id: MbufId) {
-        self.mbuf_mut(id).next = NIL;
-        chain.ends = match chain.ends {
-            None => Some((id, id)),
-            Some((first, last)) => {
-                self.mbuf_mut(last).next = id.0;
-                Some((first, id))
-            }
-        };
-        chain.bytes += u32::from(self.mbuf(id).len);
-        chain.mbufs += 1;
-    }
-
-    /// Puts one mbuf that is in no chain before all others.
-    pub fn push_front(&mut self, chain: &mut Chain, id: MbufId) {
-        self.mbuf_mut(id).next = chain.first().map_or(NIL, |first| first.0);
-        chain.ends = Some((id, chain.last().unwrap_or(id)));
-        chain.bytes += u32::from(self.mbuf(id).len);
-        chain.mbufs += 1;
-    }
-
-    /// Takes the first mbuf out of the chain.
-    pub fn pop_front(&mut self, chain: &mut Chain) -> Option<MbufId> {
-        let (first, last) = chain.ends?;
-        chain.ends = self.next(first).map(|next| (next, last));
-        chain.bytes -= u32::from(self.mbuf(first).len);
-        chain.mbufs -= 1;
-        self.mbuf_mut(first).next = NIL;
-        Some(first)
-    }
-
-    /// Moves all mbufs of `tail` behind those of `chain`.
-    pub fn append(&mut self, chain: &mut Chain, tail: Chain) {
-        let Some((tail_first, tail_last)) = tail.ends else { return };
-        let first = match chain.ends {
-            None => tail_first,
-            Some((first, last)) => {
-                self.mbuf_mut(last).next = tail_first.0;
-                first
-            }
-        };
-        chain.ends = Some((first, tail_last));
-        chain.bytes += tail.bytes;
-        chain.mbufs += tail.mbufs;
-    }
-
-    /// The mbufs of a chain in order.
-    pub fn ids<'a>(&'a self, chain: &Chain) -> impl Iterator<Item = MbufId> + use<'a> {
-        std::iter::successors(chain.first(), |id| self.next(*id))
-    }
-
-    /// The data of a chain, mbuf by mbuf.
-    pub fn pieces<'a>(&'a self, chain: &Chain) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.ids(chain).map(|id| self.data(id))
-    }
-
-    fn next(&self, id: MbufId) -> Option<MbufId> {
-        let next = self.mbuf(id).next;
-        (next != NIL).then_some(MbufId(next))
     }
 
     fn mbuf(&self, id: MbufId) -> &Mbuf {

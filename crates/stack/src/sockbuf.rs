@@ -116,7 +116,6 @@ impl SockBuf {
     }
 
     /// The stream's data; `m_copy` from here.
-    #[must_use]
     pub fn chain(&self) -> &Chain {
         &self.chain
     }

@@ -1,6 +1,7 @@
 //! Sockets: what a process holds, and what its protocol hangs on it.
 
 mod layer;
+mod notify;
 mod queue;
 #[cfg(test)]
 mod tests;

@@ -93,7 +93,7 @@ impl Stack {
         let data_bytes = chain.len() - self.pool.len(first);
         let units = data_bytes / TRAILER_UNIT_BYTES;
         let suits = data_bytes > 0
-            && data_bytes % TRAILER_UNIT_BYTES == 0
+            && data_bytes.is_multiple_of(TRAILER_UNIT_BYTES)
             && units <= TRAILER_UNITS_MAX
             && self.pool.leading_room(first) >= TRAILER_HEADER_BYTES;
         if !suits {
