@@ -5,11 +5,18 @@
 //! and `check` compares. Times are nanoseconds of the model's clock, sizes octets. Results depend on
 //! the experiment and its seed alone, not on the number of threads.
 
+pub mod bundle;
+pub mod check;
 mod error;
 pub mod experiment;
+pub mod integrated;
 pub mod live;
+mod model;
 pub mod papers;
 pub mod result;
 pub mod rpc;
+pub mod run;
+mod wire;
+mod workload;
 
 pub use error::{Error, Result};

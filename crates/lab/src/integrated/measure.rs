@@ -1,0 +1,125 @@
+//! Both forms on this machine, in turns.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use super::form::{DATA_BYTES_MAX, Form, Integrated, Layered, Touches, Wire};
+use crate::result::Distribution;
+
+/// Turns that each form gets for each size.
+const TURNS: usize = 15;
+
+/// What is to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Bytes of data, 1 MiB at most.
+    pub data_bytes: Vec<usize>,
+    /// Length of one turn.
+    pub turn: Duration,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            data_bytes: vec![64, 1024, 4000, 4800, 16 << 10, 64 << 10, 1 << 20],
+            turn: Duration::from_millis(2),
+        }
+    }
+}
+
+/// One form at one size.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// Bytes of data.
+    pub data_bytes: usize,
+    /// Which form.
+    pub form: &'static str,
+    /// Time of an echo call without network: there and back, both ends' work. One time a turn, the mean
+    /// of the turn's calls.
+    pub call_ns: Distribution,
+    /// Touches of each octet, one way.
+    pub touches: Touches,
+}
+
+/// What a comparison gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Comparison {
+    /// By size, then form.
+    pub rows: Vec<Row>,
+}
+
+/// Measures both forms, in turns, so that what disturbs one disturbs the other. Sizes over 1 MiB are
+/// measured at that.
+#[must_use]
+pub fn compare(plan: &Plan) -> Comparison {
+    let mut rows = Vec::new();
+    for &data_bytes in &plan.data_bytes {
+        let (mut layered, mut integrated) = (Layered::default(), Integrated);
+        let forms: [&mut dyn Form; 2] = [&mut layered, &mut integrated];
+        let mut sides = forms.map(|form| Side::new(form, data_bytes.min(DATA_BYTES_MAX)));
+        for _ in 0..TURNS {
+            sides.iter_mut().for_each(|side| side.turn(plan.turn));
+        }
+        rows.extend(sides.into_iter().map(|side| Row {
+            data_bytes,
+            form: side.form.name(),
+            touches: side.form.touches(),
+            call_ns: side.times_ns.into_iter().collect(),
+        }));
+    }
+    Comparison { rows }
+}
+
+struct Side<'a> {
+    form: &'a mut dyn Form,
+    data: Vec<u8>,
+    got: Vec<u8>,
+    wire: Wire,
+    times_ns: Vec<u64>,
+}
+
+impl<'a> Side<'a> {
+    fn new(form: &'a mut dyn Form, data_bytes: usize) -> Self {
+        let data: Vec<u8> = (0..data_bytes).map(|at| (at * 31 % 251) as u8).collect();
+        let mut side =
+            Self { form, data, got: Vec::new(), wire: Wire::default(), times_ns: Vec::new() };
+        // The first call gets memory from the system.
+        side.call();
+        side
+    }
+
+    fn turn(&mut self, length: Duration) {
+        let started = Instant::now();
+        let mut calls = 0;
+        while calls == 0 || started.elapsed() < length {
+            self.call();
+            calls += 1;
+        }
+        let ns = started.elapsed().as_nanos() / calls;
+        self.times_ns.push(u64::try_from(ns).unwrap_or(u64::MAX));
+    }
+
+    /// There and back: the answer carries the same data.
+    fn call(&mut self) {
+        for _ in 0..2 {
+            self.form.send(black_box(&self.data), &mut self.wire);
+            let came = self.form.receive(black_box(&self.wire), &mut self.got);
+            assert!(came.is_ok() && self.got.len() == self.data.len(), "the call came back whole");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_measured_at_every_size() {
+        let plan = Plan { data_bytes: vec![0, 4800, 2 << 20], turn: Duration::ZERO };
+        let comparison = compare(&plan);
+        let rows: Vec<_> = comparison.rows.iter().map(|row| (row.data_bytes, row.form)).collect();
+        assert_eq!(rows.len(), 6);
+        assert_eq!(rows[2..4], [(4800, "layered"), (4800, "integrated")]);
+        assert!(comparison.rows.iter().all(|row| row.call_ns.n() == TURNS));
+    }
+}
