@@ -46,7 +46,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Appends the frame to `octets`. Fails when its payload is longer than the length field can say.
+/// Appends the frame to `octets`. An empty payload makes a frame that says that a message was given
+/// up. Fails when the payload is longer than the length field can say.
 pub fn encode(frame: &Frame<'_>, octets: &mut Vec<u8>) -> Result<(), Error> {
     let trailer = frame.trailer()?;
     let begin = octets.len();

@@ -133,10 +133,8 @@ impl Sender {
         }
         if octets > 0 {
             let mut shared = [0; 4];
-            for (to, from) in shared.iter_mut().zip(rest) {
-                host.work(Work::DataLoadOctet);
-                *to = *from;
-            }
+            shared[..octets].copy_from_slice(rest);
+            host.work(Work::DataLoadPart);
             host.write(Work::DataWrite, TRANSMIT_QUEUE + PAYLOAD, u32::from_le_bytes(shared))?;
         }
         for _ in 0..filler_words {

@@ -152,7 +152,7 @@ fn filler_is_counted_in_words_and_in_the_word_that_it_shares() {
         let counts = counts(octets);
         let shared = 3;
         assert_eq!(counts[Work::FillerWrite] * 4 + shared, 43, "{octets}");
-        assert_eq!(counts[Work::DataLoadOctet], 1, "{octets}");
+        assert_eq!(counts[Work::DataLoadPart], 1, "{octets}");
         assert_eq!(counts[Work::DataLoad], octets as u64 / 4, "{octets}");
     }
 }
@@ -165,6 +165,25 @@ fn words_copied_grow_by_the_message_and_all_others_by_the_cell() {
         assert_eq!(counts.bus_accesses(), 14 * octets.div_ceil(44) as u64);
         assert_eq!(counts[Work::Flush], 1 + 3 * octets.div_ceil(44) as u64);
     }
+}
+
+/// Whateley, Figure 4: the copy share of a packet with a header of 68 octets is a saw tooth of 44
+/// octets, lowest at 21 octets of data, whatever an access costs.
+#[test]
+fn the_copy_share_is_a_saw_tooth_that_is_lowest_at_21_octets_of_data() {
+    let mut costs = Costs::of_bus(225);
+    for work in [Work::DataLoad, Work::DataLoadPart, Work::Flush, Work::CellLoop] {
+        costs[work] = 20;
+    }
+    (costs[Work::MessageSetup], costs[Work::TwoCellSetup]) = (1_000, 200);
+    let share = |data: usize| {
+        let (copy_ns, other_ns) = counts(68 + data).cost_ns(&costs);
+        copy_ns as f64 / (copy_ns + other_ns) as f64
+    };
+    let shares: Vec<f64> = (0..=1024).map(share).collect();
+    let falls: Vec<usize> = (1..=1024).filter(|&at| shares[at] < shares[at - 1]).collect();
+    assert_eq!(falls, (21..=1024).step_by(44).collect::<Vec<_>>());
+    assert!(shares.iter().all(|&share| share >= shares[21]));
 }
 
 #[test]

@@ -34,8 +34,8 @@ pub enum Work {
     TrailerWrite,
     /// Memory: a word of the message read.
     DataLoad,
-    /// Memory: an octet of the message read, where less than a word is left.
-    DataLoadOctet,
+    /// Memory: the last word of the message read and cut, where less than a word is left.
+    DataLoadPart,
     /// Bus: a cell's header word read.
     HeaderRead,
     /// Bus: the word with the SAR header read.
@@ -71,7 +71,7 @@ impl Work {
         Self::FillerWrite,
         Self::TrailerWrite,
         Self::DataLoad,
-        Self::DataLoadOctet,
+        Self::DataLoadPart,
         Self::HeaderRead,
         Self::SarHeaderRead,
         Self::DataRead,
@@ -89,7 +89,7 @@ impl Work {
         matches!(
             self,
             Self::DataLoad
-                | Self::DataLoadOctet
+                | Self::DataLoadPart
                 | Self::DataWrite
                 | Self::DataRead
                 | Self::DataStore
@@ -136,7 +136,7 @@ impl WorkCounts {
         self.sum(|work| work.is_bus())
     }
 
-    /// Words and octets of the message that were moved, each time that they were.
+    /// Words of the message that were moved, each time that they were.
     #[must_use]
     pub fn copies(&self) -> u64 {
         self.sum(|work| work.is_copy())
