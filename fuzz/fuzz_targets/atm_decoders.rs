@@ -5,6 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use sockscope_atm::aal34::{Format, SarPdu, cpcs};
+use sockscope_atm::delineation::Delineator;
 use sockscope_atm::tca100::words;
 use sockscope_atm::{Cell, Interface, aal5, crc10, crc32, hec};
 
@@ -22,6 +23,9 @@ fuzz_target!(|octets: &[u8]| {
         aal5::encode(&frame, &mut encoded).expect("its length was in a length field");
         assert_eq!(aal5::decode(&encoded), Ok(frame));
     }
+    let mut line = Delineator::new();
+    let cells = octets.iter().filter_map(|&octet| line.push(octet)).count();
+    assert!(cells <= octets.len() / 53);
     let received = words::of_received(octets);
     if let Ok(mut cell) = Cell::try_from(octets) {
         assert_eq!(words::to_cell(&received), cell);

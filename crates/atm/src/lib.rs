@@ -1,10 +1,10 @@
 //! ATM without I/O: cells, adaptation layers, and the interface card that a thesis measured.
 //!
-//! From the line up: [`Cell`] and [`Header`] with their [header error control](hec), the adaptation
-//! layers [`aal34`] (with the 5-bit sequence number of that thesis) and [`aal5`], and [`capture`],
-//! which writes both in forms that packet analysers read. Beside them stand [`tca100`], a model of
-//! FORE's TCA-100 as its driver saw it, and [`driver`], the thesis's driver on top of it, which
-//! counts each access by kind.
+//! From the line up: [where cells begin](delineation), [`Cell`] and [`Header`] with their
+//! [header error control](hec), the adaptation layers [`aal34`] (with the 5-bit sequence number of
+//! that thesis) and [`aal5`], and [`capture`], which writes both in forms that packet analysers
+//! read. Beside them stand [`tca100`], a model of FORE's TCA-100 as its driver saw it, and
+//! [`driver`], the thesis's driver on top of it, which counts each access by kind.
 //!
 //! Nothing here reads a clock, a file or a socket. Times are integer nanoseconds of whatever clock
 //! the caller keeps, passed in as `now_ns`; they never run backwards. Lengths are octets. Received
@@ -20,6 +20,7 @@ pub mod capture;
 mod cell;
 pub mod crc10;
 pub mod crc32;
+pub mod delineation;
 pub mod driver;
 mod error;
 mod header;
