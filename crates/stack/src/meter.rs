@@ -27,11 +27,12 @@ pub struct Cost {
 impl Cost {
     /// Nanoseconds for `work`, the fixed cost of a call aside; fractions are rounded to nearest.
     #[must_use]
+    #[inline]
     pub fn of(&self, work: Work) -> u64 {
         let bytes_ps = u64::from(work.bytes) * self.byte_ps;
-        (bytes_ps + 500) / 1000
-            + u64::from(work.mbufs) * self.mbuf_ns
-            + u64::from(work.walked) * self.walk_ns
+        // Most calls move no bytes; a division is not for nothing.
+        let bytes_ns = if bytes_ps == 0 { 0 } else { (bytes_ps + 500) / 1000 };
+        bytes_ns + u64::from(work.mbufs) * self.mbuf_ns + u64::from(work.walked) * self.walk_ns
     }
 }
 
@@ -101,11 +102,17 @@ pub enum Effect {
 /// Counters of one host and the effects of the step in progress.
 #[derive(Debug)]
 pub struct Meter {
-    costs: Costs,
-    calls: [u64; Routine::COUNT],
-    charged_ns: [u64; Routine::COUNT],
+    rows: [Row; Routine::COUNT],
     elapsed_ns: u64,
     effects: Vec<(u64, Effect)>,
+}
+
+/// What is known of one routine, together for the sake of the cache.
+#[derive(Debug, Clone, Copy, Default)]
+struct Row {
+    cost: Cost,
+    calls: u64,
+    charged_ns: u64,
 }
 
 impl Default for Meter {
@@ -117,14 +124,9 @@ impl Default for Meter {
 impl Meter {
     /// Nothing counted yet.
     #[must_use]
-    pub fn new(costs: Costs) -> Self {
-        Self {
-            costs,
-            calls: [0; Routine::COUNT],
-            charged_ns: [0; Routine::COUNT],
-            elapsed_ns: 0,
-            effects: Vec::new(),
-        }
+    pub fn new(Costs(costs): Costs) -> Self {
+        let rows = costs.map(|cost| Row { cost, ..Row::default() });
+        Self { rows, elapsed_ns: 0, effects: Vec::new() }
     }
 
     /// A new step begins: no time used, no effects.
@@ -140,26 +142,29 @@ impl Meter {
     /// Counts one call of `routine` and charges it with its work.
     #[inline]
     pub fn call(&mut self, routine: Routine, work: Work) {
-        self.calls[routine.index()] += 1;
-        self.spend(routine, self.costs.of(routine).call_ns + self.costs.of(routine).of(work));
+        let row = &mut self.rows[routine.index()];
+        row.calls += 1;
+        let ns = row.cost.call_ns + row.cost.of(work);
+        row.charged_ns += ns;
+        self.elapsed_ns += ns;
     }
 
     /// Counts this many calls of `routine` without any work.
     #[inline]
     pub fn calls_of(&mut self, routine: Routine, count: u32) {
-        self.calls[routine.index()] += u64::from(count);
-        self.spend(routine, self.costs.of(routine).call_ns * u64::from(count));
+        let row = &mut self.rows[routine.index()];
+        row.calls += u64::from(count);
+        let ns = row.cost.call_ns * u64::from(count);
+        row.charged_ns += ns;
+        self.elapsed_ns += ns;
     }
 
     /// Charges more work to a call that is counted already.
     #[inline]
     pub fn charge(&mut self, routine: Routine, work: Work) {
-        self.spend(routine, self.costs.of(routine).of(work));
-    }
-
-    #[inline]
-    fn spend(&mut self, routine: Routine, ns: u64) {
-        self.charged_ns[routine.index()] += ns;
+        let row = &mut self.rows[routine.index()];
+        let ns = row.cost.of(work);
+        row.charged_ns += ns;
         self.elapsed_ns += ns;
     }
 
@@ -189,13 +194,13 @@ impl Meter {
     /// How often `routine` was called since the meter was made.
     #[must_use]
     pub fn calls(&self, routine: Routine) -> u64 {
-        self.calls[routine.index()]
+        self.rows[routine.index()].calls
     }
 
     /// CPU time charged to `routine` itself since the meter was made, in nanoseconds.
     #[must_use]
     pub fn charged_ns(&self, routine: Routine) -> u64 {
-        self.charged_ns[routine.index()]
+        self.rows[routine.index()].charged_ns
     }
 }
 

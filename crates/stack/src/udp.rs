@@ -60,7 +60,8 @@ impl Stack {
         meter.call(Routine::UdpUsrreq, Work::NONE);
         match request {
             Request::Attach => {
-                self.udp_attach(id);
+                self.in_pcballoc(id);
+                self.soreserve(id);
                 Ok(())
             }
             Request::Detach | Request::Abort => {
@@ -88,14 +89,6 @@ impl Stack {
             Request::Received => Ok(()),
             Request::Listen | Request::Accept => Err(SocketError::NotSupported),
         }
-    }
-
-    fn udp_attach(&mut self, id: SocketId) {
-        self.in_pcballoc(id);
-        let rules = self.personality.socket;
-        let socket = &mut self.sockets[id];
-        socket.snd.reserve(rules.udp_bytes.0, &rules.buffers);
-        socket.rcv.reserve(rules.udp_bytes.1, &rules.buffers);
     }
 
     /// `PRU_SEND`: a datagram with a destination connects the socket for as long as it takes.

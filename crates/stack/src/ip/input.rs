@@ -14,6 +14,9 @@ use crate::route::is_broadcast;
 use crate::routine::{Routine, Work};
 use crate::stack::Stack;
 
+/// Bytes of an IP header with all options that fit (RFC 791 §3.1).
+const HEADER_BYTES_MAX: usize = 60;
+
 /// What the fixed header says, once it has been read.
 pub(super) struct Header {
     pub(super) fields: InputHeader,
@@ -98,9 +101,16 @@ impl Stack {
         interface: u8,
         meter: &mut Meter,
     ) -> Result<Header, DropReason> {
-        let mut copy = [0; 60];
-        let have = self.pool.copy_to(&packet.chain, 0, &mut copy);
-        let Ok(slice) = Ipv4HeaderSlice::from_slice(&copy[..have]) else {
+        let first = packet.chain.first().map_or(&[][..], |first| self.pool.data(first));
+        let has_options = first.first() != Some(&0x45);
+        let mut copy = [0; HEADER_BYTES_MAX];
+        let header = if has_options {
+            let have = self.pool.copy_to(&packet.chain, 0, &mut copy);
+            &copy[..have]
+        } else {
+            first
+        };
+        let Ok(slice) = Ipv4HeaderSlice::from_slice(header) else {
             self.ip_counts.bad_headers += 1;
             return Err(DropReason::Malformed);
         };

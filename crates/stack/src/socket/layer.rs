@@ -29,14 +29,30 @@ impl Stack {
         meter.call(Routine::Syscall, Work::NONE);
         meter.call(Routine::Socreate, Work::NONE);
         let id = self.sockets.insert(Socket::new(protocol));
-        self.usrreq(id, Request::Attach, meter)?;
-        self.set_default_lowat(id);
-        Ok(id)
+        match self.usrreq(id, Request::Attach, meter) {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                self.sockets[id].state.is_unreferenced = true;
+                self.sofree(id, meter);
+                Err(error)
+            }
+        }
     }
 
-    fn set_default_lowat(&mut self, id: SocketId) {
-        let lowat = self.personality.socket.buffers.send_lowat;
-        self.sockets[id].snd.set_lowat(lowat);
+    /// `soreserve` with the sizes of the personality, unless the socket has its sizes already.
+    pub(crate) fn soreserve(&mut self, id: SocketId) {
+        let rules = self.personality.socket;
+        let socket = &mut self.sockets[id];
+        if socket.snd.hiwat() > 0 {
+            return;
+        }
+        let (send, receive) = match socket.protocol {
+            Protocol::Tcp => rules.tcp_bytes,
+            Protocol::Udp => rules.udp_bytes,
+        };
+        socket.snd.reserve(send, &rules.buffers);
+        socket.rcv.reserve(receive, &rules.buffers);
+        socket.snd.set_lowat(rules.buffers.send_lowat);
     }
 
     /// `bind`: takes a local address; port 0 asks for any free one.
@@ -109,7 +125,7 @@ impl Stack {
         let socket = self.sockets.find_mut(id).ok_or(SocketError::BadSocket)?;
         socket.snd.reserve(send, &rules);
         socket.rcv.reserve(receive, &rules);
-        self.set_default_lowat(id);
+        socket.snd.set_lowat(rules.send_lowat);
         Ok(())
     }
 
