@@ -12,7 +12,7 @@ const LOG_RATIO_MIN: u64 = 100;
 /// Logarithmic bins in each decade.
 const BINS_PER_DECADE: f64 = 10.0;
 /// Smaller values count as this one on a logarithmic axis, which has no zero.
-const LOG_FLOOR: u64 = 10;
+pub(super) const LOG_FLOOR: u64 = 10;
 /// Bins of one width are widened until there are no more than this.
 const BINS_MAX: f64 = 80.0;
 

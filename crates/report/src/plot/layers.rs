@@ -16,7 +16,7 @@ use crate::number::count;
 
 /// Segments shown at most: more lines than this cannot be told apart.
 const SEGMENTS_MAX: usize = 40;
-/// Room for times, left, and for the sizes of segments, right.
+/// Room for times, left; right as much, or more where the words for segments need it.
 const SIDE_PX: f64 = 92.0;
 /// Room above the first event, for the names of the layers.
 const HEAD_PX: f64 = 58.0;
@@ -24,6 +24,8 @@ const HEAD_PX: f64 = 58.0;
 const CUT_PX: f64 = 30.0;
 /// A gap is cut when it is longer than this share of all gaps that are not.
 const CUT_SHARE: f64 = 0.25;
+/// Between the last column and the words for a segment.
+const LABEL_GAP_PX: f64 = 10.0;
 /// Least distance of two times at the left edge.
 const ROW_PX: f64 = 14.0;
 
@@ -53,7 +55,13 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Mark(Ink::Program, Shape::Circle), words: "read" },
     ];
     let mut page = Page::open(scene, "Through the layers", &keys);
-    let (journeys, left_out) = journeys(scene);
+    let (mut journeys, mut left_out) = journeys(scene);
+    // Cuts have a height of their own, so that a trace of long waits has room for fewer segments.
+    let room_px = room_px(page.content());
+    while journeys.len() > 1 && Heights::of(&journeys, room_px).bottom() > room_px {
+        journeys.pop();
+        left_out += 1;
+    }
     page.svg.group("layers");
     if journeys.is_empty() {
         page.empty(page.content(), "no segments seen");
@@ -154,16 +162,23 @@ fn cut_ns(times: &[u64]) -> u64 {
 fn draw_journeys(scene: &Scene<'_>, page: &mut Page, journeys: &[Journey]) {
     let content = page.content();
     let top = content.y + HEAD_PX;
-    let heights = Heights::of(journeys, (content.bottom() - top - 12.0).max(1.0));
-    let column =
-        |index: usize| content.x + SIDE_PX + (content.width - 2.0 * SIDE_PX) * index as f64 / 7.0;
+    let heights = Heights::of(journeys, room_px(content));
+    let words = journeys.iter().map(|journey| Words::Tick.width_px(&label(journey)));
+    let right_px = words.fold(SIDE_PX, |most, width| most.max(width + LABEL_GAP_PX));
+    let between = content.width - SIDE_PX - right_px;
+    let column = |index: usize| content.x + SIDE_PX + between * index as f64 / 7.0;
     draw_columns(page, &column, content, top + heights.bottom() + 8.0);
     let across = (column(0), column(7));
     draw_times(scene, page, &heights, across, top);
     for journey in journeys {
         draw_journey(page, journey, &|index| column(index), &|at_ns| top + heights.y(at_ns));
     }
-    label_segments(page, journeys, column(7) + 10.0, &|at_ns| top + heights.y(at_ns));
+    label_segments(page, journeys, column(7) + LABEL_GAP_PX, &|at_ns| top + heights.y(at_ns));
+}
+
+/// Height for the times, below the names of the layers.
+fn room_px(content: Rect) -> f64 {
+    (content.bottom() - content.y - HEAD_PX - 12.0).max(1.0)
 }
 
 fn draw_columns(page: &mut Page, column: &impl Fn(usize) -> f64, content: Rect, bottom: f64) {
@@ -243,15 +258,15 @@ fn label_segments(page: &mut Page, journeys: &[Journey], x: f64, height: &impl F
         let Some(last_ns) = journey.at_ns.iter().flatten().max() else { continue };
         let y = height(*last_ns);
         if y >= free_from {
-            let words = format!(
-                "{} at {}",
-                grouped(&journey.bytes.to_string()),
-                grouped(&journey.from.to_string())
-            );
-            page.svg.text(Words::Tick.class(), Anchor::Start, (x, y + 4.0), &words);
+            page.svg.text(Words::Tick.class(), Anchor::Start, (x, y + 4.0), &label(journey));
             free_from = y + ROW_PX;
         }
     }
+}
+
+fn label(journey: &Journey) -> String {
+    let (bytes, from) = (journey.bytes.to_string(), journey.from.to_string());
+    format!("{} at {}", grouped(&bytes), grouped(&from))
 }
 
 #[cfg(test)]

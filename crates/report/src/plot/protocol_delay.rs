@@ -5,7 +5,7 @@
 use sockscope_record::Stage;
 
 use super::curves;
-use super::histogram::{Histogram, quantile};
+use super::histogram::{Histogram, LOG_FLOOR, quantile};
 use super::page::{Key, Page, Panel, Sample};
 use super::queue_length::{nothing_seen, stage_words};
 use super::scale::Axis;
@@ -61,7 +61,10 @@ fn draw_stage(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect) {
 }
 
 fn summary(delays: &[u64], bins: &Histogram) -> String {
-    let width = if bins.is_log {
+    let below = delays.partition_point(|delay| *delay < LOG_FLOOR);
+    let width = if bins.is_log && below > 0 {
+        format!("10 bins a decade; {} below {LOG_FLOOR} ns are in the first", count(below as u64))
+    } else if bins.is_log {
         "10 bins a decade".to_owned()
     } else {
         let width = bins.edges[1] - bins.edges[0];
@@ -105,14 +108,18 @@ fn draw_bins(page: &mut Page, panel: &Panel, bins: &Histogram) {
 fn draw_marks(page: &mut Page, panel: &Panel, delays: &[u64]) {
     let marks =
         [(0.5, "median", Ink::Plain, Stroke::Line), (0.99, "p99", Ink::Alarm, Stroke::Dashed)];
-    let mut y = panel.area.y + MARK_ROW_PX / 2.0 - 2.0;
+    let mut labels = Vec::new();
     for (share, name, ink, stroke) in marks {
         let Some(delay) = quantile(delays, share) else { continue };
         let x = panel.x.scale.px(delay as f64);
         let mut path = Path::default();
         path.bar(x, panel.area.bottom(), panel.area.y);
         page.svg.path(&ink.drawn(stroke), &path);
-        let words = format!("{name} {}", Quantity::Time.words(delay as f64));
+        labels.push((x, format!("{name} {}", Quantity::Time.words(delay as f64))));
+    }
+    // After both lines, so that neither runs through the words of the other.
+    let mut y = panel.area.y + MARK_ROW_PX / 2.0 - 2.0;
+    for (x, words) in labels {
         let reach = Words::Label.width_px(&words) / 2.0 + 8.0;
         let is_room_right = x + 2.0 * reach < panel.area.right();
         page.label((if is_room_right { x + reach } else { x - reach }, y), &words);

@@ -79,17 +79,25 @@ impl Lines {
         let acks = arriving.map(|point| scene.reverse().at(point));
         let acks = acks.into_iter().find(|acks| !acks.is_empty()).unwrap_or(&[]);
         let acks = acks.iter().filter(|pass| pass.tcp_flags & tcp_flags::ACK != 0);
-        let windows = scene.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
         let reads = scene.flow().at(Point::ReceiveDequeue).iter();
         Self {
+            window_edge: window_edge(scene, acks.clone()),
             acknowledged: rising(scene, acks.map(|pass| (pass.at_ns, pass.detail))),
-            window_edge: steps(
-                scene,
-                windows.map(|event| (event.at_ns, event.offset.saturating_add(event.detail))),
-            ),
             read: rising(scene, reads.map(|pass| (pass.at_ns, end_of(pass)))),
         }
     }
+}
+
+/// The position that each arriving acknowledgment allows to be sent up to: what it acknowledges and
+/// the window behind that (RFC 9293 §3.3.1). Where none was seen arriving, what the sender noted of it.
+fn window_edge<'a>(scene: &Scene<'_>, acks: impl Iterator<Item = &'a Pass>) -> Vec<Step> {
+    let edges: Vec<_> =
+        acks.map(|pass| (pass.at_ns, pass.detail.saturating_add(pass.extra.into()))).collect();
+    if !edges.is_empty() {
+        return steps(scene, edges.into_iter());
+    }
+    let noted = scene.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
+    steps(scene, noted.map(|event| (event.at_ns, event.offset.saturating_add(event.detail))))
 }
 
 /// A curve that only rises: a lower position later says nothing new.
