@@ -1,0 +1,312 @@
+//! One host: a stack, a CPU with three levels, devices, processes and their scheduler.
+//!
+//! The host is run at each time at which something on it happens. What happens is decided in this
+//! order: device interrupts, software interrupts, the running process, the scheduler. Times are
+//! nanoseconds.
+
+mod devices;
+mod effects;
+mod logging;
+mod processes;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use sockscope_record::{Point, Record};
+use sockscope_stack::{Effect, Meter, Routine, Stack};
+
+use crate::cpu::{Cpu, End, LEVELS, Level, Mask, Segment, Turn};
+use crate::event::Event;
+use crate::machine::Machine;
+use crate::process::Process;
+use crate::random::Random;
+use crate::scenario::HostConfig;
+use crate::scheduler::{ProcessIndex, QUANTUM_NS, Scheduler};
+use crate::sink::RecordSink;
+use crate::world::World;
+
+use devices::{Device, HardInterrupt};
+
+/// Period of the protocols' fast timer (`pffasttimo`).
+pub const FAST_TIMER_NS: u64 = 200_000_000;
+
+/// Period of the protocols' slow timer (`pfslowtimo`).
+pub const SLOW_TIMER_NS: u64 = 500_000_000;
+
+/// Turns of one host at one moment, at most: more is a program that never lets time pass.
+const TURNS_MAX: u32 = 50_000_000;
+
+/// One host of a simulation.
+pub struct Host {
+    name: String,
+    number: u16,
+    machine: Machine,
+    stack: Stack,
+    meter: Meter,
+    cpu: Cpu,
+    scheduler: Scheduler,
+    processes: Vec<Process>,
+    /// Whoever had the CPU last.
+    last_process: Option<ProcessIndex>,
+    counters: BTreeMap<u32, u32>,
+    devices: Vec<Option<Device>>,
+    hard_pending: VecDeque<HardInterrupt>,
+    net_pending: bool,
+    fast_pending: bool,
+    slow_pending: bool,
+    /// When the timers began to tick.
+    timer_phase_ns: u64,
+    timers_armed: bool,
+    quantum_armed: bool,
+    /// When the CPU comes to its next effect; `u64::MAX` when it has nothing to do.
+    next_ns: u64,
+    is_stuck: bool,
+}
+
+impl Host {
+    pub(crate) fn new(number: u16, config: HostConfig, seed: u64) -> Self {
+        let mut random = Random::new(seed, 0x0a00 + u64::from(number));
+        let drawn_ns = random.below(FAST_TIMER_NS);
+        let devices = config.links.iter().map(|link| link.map(Device::new)).collect();
+        let mut stack = config.stack;
+        if stack.initial_sequence == 0 {
+            stack.initial_sequence = random.next_u64() as u32;
+        }
+        Self {
+            name: config.name,
+            number,
+            meter: Meter::new(config.machine.costs.clone()),
+            machine: config.machine,
+            stack: Stack::new(config.personality, stack),
+            cpu: Cpu::default(),
+            scheduler: Scheduler::default(),
+            processes: Vec::new(),
+            last_process: None,
+            counters: BTreeMap::new(),
+            devices,
+            hard_pending: VecDeque::new(),
+            net_pending: false,
+            fast_pending: false,
+            slow_pending: false,
+            timer_phase_ns: config.timer_phase_ns.unwrap_or(drawn_ns),
+            timers_armed: false,
+            quantum_armed: false,
+            next_ns: u64::MAX,
+            is_stuck: false,
+        }
+    }
+
+    /// As in its configuration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its kernel.
+    #[must_use]
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Calls and CPU time of each routine since the start, or since [`Host::reset_meter`].
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Its machine.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Its scheduler.
+    #[must_use]
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
+    }
+
+    /// CPU time used at each level so far: process, soft, hard. Nanoseconds.
+    #[must_use]
+    pub fn cpu_used_ns(&self) -> [u64; LEVELS] {
+        self.cpu.used_ns
+    }
+
+    /// Begins to count calls and seconds anew, as one switches a profiler on. The CPU must be idle.
+    pub fn reset_meter(&mut self) {
+        self.meter = Meter::new(self.machine.costs.clone());
+    }
+
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    /// It went on without end at one moment.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
+    /// Whether nothing is under way on it but sleeping processes.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.cpu.level().is_none()
+            && self.hard_pending.is_empty()
+            && !self.net_pending
+            && self.devices.iter().flatten().all(Device::is_idle)
+    }
+
+    /// Lets everything happen that happens now.
+    pub(crate) fn run<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        for _ in 0..TURNS_MAX {
+            if self.take_interrupt(now_ns, world) || self.preempt_user(now_ns, world) {
+                continue;
+            }
+            match self.cpu.turn(now_ns) {
+                Some(Turn::Wait(next_ns)) => {
+                    self.next_ns = next_ns;
+                    return;
+                }
+                Some(Turn::Effect(effect)) => self.happen(now_ns, effect, world),
+                Some(Turn::End(level, end)) => self.segment_ended(now_ns, level, end, world),
+                None if self.advance_process(now_ns, world) => {}
+                None => {
+                    self.next_ns = u64::MAX;
+                    return;
+                }
+            }
+        }
+        self.is_stuck = true;
+        self.next_ns = u64::MAX;
+    }
+
+    fn segment_ended<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        level: Level,
+        end: End,
+        world: &mut World<S>,
+    ) {
+        debug_assert!(level == Level::Process || matches!(end, End::Nothing | End::Transmit(..)));
+        match end {
+            End::Nothing => {}
+            End::Transmit(interface, frame) => self.transmit(now_ns, interface, frame, world),
+            End::Step(result) => self.step_ended(now_ns, result, world),
+            End::Computed => self.computed(),
+            End::Switched => {}
+        }
+    }
+
+    /// The highest interrupt that is pending and may come in now takes the CPU.
+    #[inline]
+    fn take_interrupt<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> bool {
+        let level = self.cpu.level();
+        let mask = self.cpu.mask();
+        if level < Some(Level::Hard)
+            && mask < Mask::All
+            && let Some(interrupt) = self.hard_pending.pop_front()
+        {
+            self.hard_interrupt(now_ns, interrupt, world);
+            return true;
+        }
+        if level < Some(Level::Soft) && mask < Mask::Soft {
+            return self.soft_interrupt(now_ns);
+        }
+        false
+    }
+
+    /// `splnet` before `softclock`.
+    fn soft_interrupt(&mut self, now_ns: u64) -> bool {
+        if self.net_pending {
+            return self.input_packet(now_ns);
+        }
+        if std::mem::take(&mut self.fast_pending) {
+            self.meter.begin();
+            self.stack.fasttimo(&mut self.meter);
+        } else if std::mem::take(&mut self.slow_pending) {
+            self.meter.begin();
+            self.stack.slowtimo(&mut self.meter);
+        } else {
+            return false;
+        }
+        self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
+        true
+    }
+
+    /// One packet of the IP input queue; `true` if there was one.
+    fn input_packet(&mut self, now_ns: u64) -> bool {
+        let mark = self.stack.next_input().and_then(|packet| packet.mark);
+        let drains = self.meter.calls(Routine::Ipintr);
+        self.meter.begin();
+        self.net_pending = self.stack.ip_input_step(&mut self.meter);
+        if !self.net_pending && self.meter.effects().is_empty() && self.meter.elapsed_ns() == 0 {
+            return false;
+        }
+        let mut effects = self.cpu.spare_effects();
+        if let Some(mark) = mark {
+            // The first packet waits until the interrupt has been dispatched.
+            let is_first = self.meter.calls(Routine::Ipintr) > drains;
+            let dispatch = self.machine.costs.of(Routine::Ipintr).call_ns;
+            let at_ns = if is_first { dispatch } else { 0 };
+            effects.push((at_ns, Effect::Observed(mark.record(Point::InputDequeue))));
+        }
+        self.meter.take_effects(&mut effects);
+        let len_ns = self.meter.elapsed_ns();
+        let segment = Segment::new(effects, len_ns, Mask::Soft, End::Nothing);
+        self.cpu.begin(now_ns, Level::Soft, segment);
+        true
+    }
+
+    /// The step that the meter holds begins.
+    fn begin_step(&mut self, now_ns: u64, level: Level, mask: Mask, end: End) {
+        let mut effects = self.cpu.spare_effects();
+        self.meter.take_effects(&mut effects);
+        let segment = Segment::new(effects, self.meter.elapsed_ns(), mask, end);
+        self.cpu.begin(now_ns, level, segment);
+    }
+
+    /// The protocol timers tick.
+    pub(crate) fn timers<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        self.timers_armed = false;
+        let since_ns = now_ns - self.timer_phase_ns;
+        self.fast_pending |= since_ns.is_multiple_of(FAST_TIMER_NS);
+        self.slow_pending |= since_ns.is_multiple_of(SLOW_TIMER_NS);
+        if self.stack.sockets.iter().next().is_some() {
+            self.arm_timers(now_ns, world);
+        }
+        self.run(now_ns, world);
+    }
+
+    /// The next tick of the timers will come, if anything can need it.
+    fn arm_timers<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        if self.timers_armed {
+            return;
+        }
+        self.timers_armed = true;
+        let since_ns = now_ns.saturating_sub(self.timer_phase_ns);
+        let next = |period_ns| (since_ns / period_ns + 1) * period_ns;
+        let tick_ns = self.timer_phase_ns + next(FAST_TIMER_NS).min(next(SLOW_TIMER_NS));
+        world.events.schedule(tick_ns, Event::Timers(usize::from(self.number)));
+    }
+
+    /// A quantum is over.
+    pub(crate) fn quantum<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        self.quantum_armed = false;
+        self.scheduler.quantum_over();
+        self.run(now_ns, world);
+        self.arm_quantum(now_ns, world);
+    }
+
+    /// While somebody waits for the CPU, processes take turns.
+    fn arm_quantum<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        if self.quantum_armed || !self.scheduler.somebody_waits() {
+            return;
+        }
+        self.quantum_armed = true;
+        let next_ns = (now_ns / QUANTUM_NS + 1) * QUANTUM_NS;
+        world.events.schedule(next_ns, Event::Quantum(usize::from(self.number)));
+    }
+
+    /// Hands a record of this host over, with its time and CPU.
+    #[inline]
+    fn record<S: RecordSink>(&self, now_ns: u64, record: Record, world: &mut World<S>) {
+        world.record(&Record { at_ns: now_ns, cpu: self.number, ..record });
+    }
+}

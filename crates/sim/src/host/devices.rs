@@ -1,0 +1,301 @@
+//! Interfaces' devices and drivers: frames out, frames in, and their interrupts.
+
+use std::collections::VecDeque;
+
+use sockscope_record::{Kind, Point, Record, marks};
+use sockscope_stack::{Effect, Packet, Routine};
+
+use super::Host;
+use crate::cpu::{End, Level, Mask, Segment};
+use crate::event::Event;
+use crate::link::{FrameId, LinkId, Port};
+use crate::sink::RecordSink;
+use crate::world::World;
+
+/// Frames that a device holds for a CPU that does not come to them.
+const RECEIVED_FRAMES_MAX: usize = 32;
+
+/// Frames that a device which sends back to back takes from the driver.
+const RING_FRAMES: usize = 16;
+
+/// The device of one interface.
+#[derive(Debug)]
+pub(super) struct Device {
+    link: LinkId,
+    /// Its number on the link.
+    station: u16,
+    /// Taken from the queue by a driver that has not handed it over yet.
+    starting: usize,
+    /// With the device, the one being sent first.
+    ring: VecDeque<FrameId>,
+    /// The first of the ring is with the link.
+    is_sending: bool,
+    /// When the last frame had gone.
+    sent_ns: u64,
+    /// Received frames that the CPU has not come to.
+    received: usize,
+    /// Frames lost because there were too many of these.
+    overruns: u64,
+}
+
+/// Why a device interrupts.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum HardInterrupt {
+    Sent(u8),
+    Collided,
+    Received(u8, FrameId),
+}
+
+impl Device {
+    pub(super) fn new(link: LinkId) -> Self {
+        Self {
+            link,
+            station: 0,
+            starting: 0,
+            ring: VecDeque::new(),
+            is_sending: false,
+            sent_ns: 0,
+            received: 0,
+            overruns: 0,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.starting == 0 && self.ring.is_empty()
+    }
+}
+
+impl Host {
+    pub(crate) fn attach(&mut self, interface: u8, station: u16) {
+        if let Some(Some(device)) = self.devices.get_mut(usize::from(interface)) {
+            device.station = station;
+        }
+    }
+
+    /// Frames that came in while the device could hold no more.
+    #[must_use]
+    pub fn overruns(&self) -> u64 {
+        self.devices.iter().flatten().map(|device| device.overruns).sum()
+    }
+
+    fn device(&mut self, interface: u8) -> Option<&mut Device> {
+        self.devices.get_mut(usize::from(interface))?.as_mut()
+    }
+
+    fn device_has_room(&mut self, interface: u8) -> bool {
+        let room = if self.machine.driver.sends_back_to_back { RING_FRAMES } else { 1 };
+        self.device(interface).is_some_and(|device| device.starting + device.ring.len() < room)
+    }
+
+    /// A packet enters the interface queue (point 3), and the driver starts if it is idle.
+    pub(super) fn output<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        level: Level,
+        interface: u8,
+        packet: Packet,
+        world: &mut World<S>,
+    ) {
+        let mark = packet.mark;
+        self.meter.begin();
+        let is_queued = self.stack.interface_enqueue(interface, packet, &mut self.meter);
+        if let Some(mark) = mark {
+            let record = mark.record(Point::InterfaceEnqueue);
+            let kind = if is_queued { record.kind } else { Kind::Drop };
+            self.record(now_ns, Record { kind, ..record }, world);
+        }
+        if is_queued && self.device_has_room(interface) {
+            self.start(now_ns, level, interface, world);
+        }
+    }
+
+    /// The driver takes a packet from the queue (point 4); the meter has begun a step.
+    fn start<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        level: Level,
+        interface: u8,
+        world: &mut World<S>,
+    ) {
+        let id = world.frames.make();
+        let frame = world.frames.frame_mut(id);
+        let before = self.meter.elapsed_ns();
+        let sent = self.stack.interface_start(interface, &mut frame.bytes, &mut self.meter);
+        let Some(transmission) = sent else {
+            world.frames.release(id);
+            self.begin_step(now_ns, level, Mask::All, End::Nothing);
+            return;
+        };
+        frame.mark = transmission.mark;
+        let mut effects = self.cpu.spare_effects();
+        if let Some(mark) = transmission.mark {
+            let taken_ns = before + self.machine.costs.of(Routine::Enstart).call_ns;
+            let record = mark.record(Point::InterfaceDequeue);
+            effects.push((taken_ns, Effect::Observed(record)));
+        }
+        self.meter.take_effects(&mut effects);
+        let end = End::Transmit(interface, id);
+        let segment = Segment::new(effects, self.meter.elapsed_ns(), Mask::All, end);
+        self.cpu.begin(now_ns, level, segment);
+        if let Some(device) = self.device(interface) {
+            device.starting += 1;
+        }
+    }
+
+    /// The driver has handed the device a frame.
+    pub(super) fn transmit<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        interface: u8,
+        frame: FrameId,
+        world: &mut World<S>,
+    ) {
+        let Some(device) = self.device(interface) else { return };
+        device.starting -= 1;
+        device.ring.push_back(frame);
+        if !device.is_sending {
+            device.is_sending = true;
+            let sent_ns = device.sent_ns;
+            let driver = self.machine.driver;
+            let earliest_ns = if sent_ns == 0 { 0 } else { sent_ns + driver.gap_ns };
+            let at_ns = (now_ns + driver.start_ns).max(earliest_ns);
+            let port = Port { host: self.number, interface };
+            if at_ns > now_ns {
+                world.events.schedule(at_ns, Event::DriverReady(port));
+            } else {
+                self.offer(now_ns, interface, world);
+            }
+        }
+    }
+
+    /// The link gets the first frame of the device's ring.
+    pub(crate) fn offer<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        interface: u8,
+        world: &mut World<S>,
+    ) {
+        let Some(device) = self.device(interface) else { return };
+        let (link, station) = (device.link, device.station);
+        if let Some(frame) = device.ring.front().copied() {
+            world.with_link(now_ns, link, |link, context| link.offer(station, frame, context));
+        }
+    }
+
+    /// The frame being sent has gone.
+    pub(crate) fn sent<S: RecordSink>(&mut self, now_ns: u64, interface: u8, world: &mut World<S>) {
+        let Some(device) = self.device(interface) else { return };
+        device.ring.pop_front();
+        device.sent_ns = now_ns;
+        device.is_sending = !device.ring.is_empty();
+        if device.is_sending {
+            self.offer(now_ns, interface, world);
+        }
+        self.hard_pending.push_back(HardInterrupt::Sent(interface));
+        self.run(now_ns, world);
+    }
+
+    /// The frame being sent has collided.
+    pub(crate) fn collided<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        if self.machine.driver.restarts_in_software {
+            self.hard_pending.push_back(HardInterrupt::Collided);
+            self.run(now_ns, world);
+        }
+    }
+
+    /// A frame has come in.
+    pub(crate) fn arrived<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        interface: u8,
+        frame: FrameId,
+        world: &mut World<S>,
+    ) {
+        let Some(device) = self.device(interface) else { return };
+        if device.received >= RECEIVED_FRAMES_MAX {
+            device.overruns += 1;
+            world.frames.release(frame);
+            return;
+        }
+        device.received += 1;
+        self.hard_pending.push_back(HardInterrupt::Received(interface, frame));
+        self.run(now_ns, world);
+    }
+
+    pub(super) fn hard_interrupt<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        interrupt: HardInterrupt,
+        world: &mut World<S>,
+    ) {
+        self.meter.begin();
+        match interrupt {
+            HardInterrupt::Sent(interface) => {
+                let waits = self.stack.transmit_done(interface, &mut self.meter);
+                if waits && self.device_has_room(interface) {
+                    self.start(now_ns, Level::Hard, interface, world);
+                    return;
+                }
+            }
+            HardInterrupt::Collided => self.stack.interface_restart(&mut self.meter),
+            HardInterrupt::Received(interface, frame) => {
+                self.receive(now_ns, interface, frame, world);
+                return;
+            }
+        }
+        self.begin_step(now_ns, Level::Hard, Mask::All, End::Nothing);
+    }
+
+    /// The receive interrupt: at its end the packet is in the IP input queue (point 5).
+    fn receive<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        interface: u8,
+        id: FrameId,
+        world: &mut World<S>,
+    ) {
+        if let Some(device) = self.device(interface) {
+            device.received -= 1;
+        }
+        let frame = world.frames.frame(id);
+        let mark = frame.mark;
+        let is_taken = self.stack.receive_frame(interface, &frame.bytes, mark, &mut self.meter);
+        world.frames.release(id);
+        let mut effects = self.cpu.spare_effects();
+        self.meter.take_effects(&mut effects);
+        if let Some(mark) = mark {
+            let record = mark.record(Point::InputEnqueue);
+            let kind = if is_taken { record.kind } else { Kind::Drop };
+            let code = if is_taken { 0 } else { Point::InterfaceDequeue.number() };
+            let observed = Effect::Observed(Record { kind, code, ..record });
+            effects.push((self.meter.elapsed_ns(), observed));
+        }
+        let segment = Segment::new(effects, self.meter.elapsed_ns(), Mask::All, End::Nothing);
+        self.cpu.begin(now_ns, Level::Hard, segment);
+    }
+
+    /// A packet goes through the loopback interface: points 3, 4 and 5 are one moment.
+    pub(super) fn loop_back<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        interface: u8,
+        packet: Packet,
+        world: &mut World<S>,
+    ) {
+        let mark = packet.mark;
+        self.meter.begin();
+        let is_taken = self.stack.loopback_input(interface, packet, &mut self.meter);
+        let mut effects = self.cpu.spare_effects();
+        self.meter.take_effects(&mut effects);
+        self.net_pending |= is_taken;
+        self.cpu.return_effects(effects);
+        let Some(mark) = mark else { return };
+        let mut record = mark.record(Point::InterfaceEnqueue);
+        record.marks |= marks::NO_QUEUE | marks::LOOPBACK;
+        self.record(now_ns, record, world);
+        self.record(now_ns, Record { kind: Kind::InterfaceDequeue, ..record }, world);
+        record.marks &= !marks::NO_QUEUE;
+        let (kind, code) = if is_taken { (Kind::InputEnqueue, 0) } else { (Kind::Drop, 4) };
+        self.record(now_ns, Record { kind, code, ..record }, world);
+    }
+}

@@ -1,0 +1,129 @@
+//! What happens when the CPU comes to an effect: records, packets, wake-ups.
+
+use sockscope_record::{FlowId, Kind, Record, marks};
+use sockscope_stack::{Channel, Effect};
+
+use super::Host;
+use crate::cpu::Level;
+use crate::process::Awaited;
+use crate::scheduler::ProcessIndex;
+use crate::sink::{Activity, ActivityState, RecordSink};
+use crate::world::World;
+
+impl Host {
+    #[inline]
+    pub(super) fn happen<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        effect: Effect,
+        world: &mut World<S>,
+    ) {
+        match effect {
+            Effect::Observed(record) => {
+                let record = self.with_thread(record);
+                self.record(now_ns, record, world);
+            }
+            Effect::Output { interface, packet } => {
+                let level = self.cpu.level().unwrap_or(Level::Process);
+                self.output(now_ns, level, interface, packet, world);
+            }
+            Effect::LoopbackInput { interface, packet } => {
+                self.loop_back(now_ns, interface, packet, world);
+            }
+            Effect::Wakeup(channel) => self.wake_up(now_ns, Awaited::Channel(channel), world),
+            Effect::SoftInterrupt => self.net_pending = true,
+        }
+    }
+
+    /// Fills in which process a record is about.
+    fn with_thread(&mut self, record: Record) -> Record {
+        match record.kind {
+            Kind::SendEnqueue
+            | Kind::WriteCall
+            | Kind::WriteReturn
+            | Kind::ReadReturn
+            | Kind::SocketOption => Record { thread: self.running_thread(), ..record },
+            Kind::ReceiveDequeue => self.with_reader(record),
+            Kind::ReceiveEnqueue if record.is_marked(marks::WAITED_FOR) => {
+                Record { thread: self.waiting_thread(record.flow), ..record }
+            }
+            _ => record,
+        }
+    }
+
+    fn running_thread(&self) -> u32 {
+        self.scheduler.running().map_or(0, |process| self.processes[process].number)
+    }
+
+    /// At a copy to the reader: when it got the CPU, and how long it had waited for it.
+    fn with_reader(&mut self, record: Record) -> Record {
+        let Some(process) = self.scheduler.running() else { return record };
+        let process = &mut self.processes[process];
+        let waited_ns = std::mem::take(&mut process.waited_ns);
+        Record {
+            thread: process.number,
+            detail: process.run_ns,
+            extra: u32::try_from(waited_ns).unwrap_or(u32::MAX),
+            ..record
+        }
+    }
+
+    /// The process that sleeps until this flow brings data.
+    fn waiting_thread(&self, flow: FlowId) -> u32 {
+        let waits = |awaited: Option<Awaited>| match awaited {
+            Some(Awaited::Channel(Channel::Readable(id))) => {
+                let socket = self.stack.sockets.find(id);
+                socket.is_some_and(|socket| {
+                    socket.received_flow() == Some(flow) || socket.is_atomic()
+                })
+            }
+            _ => false,
+        };
+        let mut processes = self.processes.iter();
+        processes.find(|process| waits(process.awaited)).map_or(0, |process| process.number)
+    }
+
+    /// Whoever waits for this is ready.
+    pub(super) fn wake_up<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        awaited: Awaited,
+        world: &mut World<S>,
+    ) {
+        for index in 0..self.processes.len() {
+            if self.processes[index].awaited == Some(awaited) {
+                self.wake_process(now_ns, index, world);
+            }
+        }
+    }
+
+    pub(super) fn wake_process<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        world: &mut World<S>,
+    ) {
+        let awaited = self.processes[index].awaited.take();
+        if !self.scheduler.wakeup(now_ns, index) {
+            return;
+        }
+        let woken_by = match awaited {
+            Some(Awaited::Channel(Channel::Readable(id))) => self.stack.sockets.find(id),
+            _ => None,
+        };
+        let woken_by =
+            woken_by.and_then(|socket| Some((socket.received_flow()?, socket.rcv.left())));
+        let process = &mut self.processes[index];
+        process.ready_ns = now_ns;
+        process.woken_by = woken_by;
+        let number = process.number;
+        if let Some((flow, offset)) = woken_by {
+            let kind = Kind::Wakeup;
+            let woken = Record { kind, flow, offset, thread: number, ..Record::default() };
+            self.record(now_ns, woken, world);
+        }
+        let state = ActivityState::Ready;
+        world.sink.activity(Activity { at_ns: now_ns, process: number, state });
+        self.arm_quantum(now_ns, world);
+    }
+}

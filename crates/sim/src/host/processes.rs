@@ -1,0 +1,329 @@
+//! The process level: programs, their system calls, and who gets the CPU.
+
+use sockscope_record::{Kind, Record};
+use sockscope_stack::{AcceptCall, Channel, ConnectCall, Effect, ReceiveCall, SendCall};
+
+use super::Host;
+use crate::cpu::{End, Level, Mask, Segment};
+use crate::event::Event;
+use crate::process::{Awaited, Call, Process, ProcessId, StepResult};
+use crate::program::{Action, Answer, Data, ProgramContext};
+use crate::scheduler::{PSLEP, PSOCK, ProcessIndex, TICK_NS};
+use crate::sink::{Activity, ActivityState, RecordSink};
+use crate::world::World;
+
+impl Host {
+    /// A new process that begins at `start_ns`.
+    pub(crate) fn spawn<S: RecordSink>(
+        &mut self,
+        start_ns: u64,
+        process: Process,
+        nice: u8,
+        world: &mut World<S>,
+    ) -> ProcessId {
+        let index = self.scheduler.spawn(nice);
+        self.processes.push(Process { awaited: Some(Awaited::Time), ..process });
+        let id = ProcessId { host: usize::from(self.number), index };
+        world.events.schedule(start_ns, Event::Wake(id));
+        id
+    }
+
+    /// A process has slept long enough.
+    pub(crate) fn time_is_up<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        world: &mut World<S>,
+    ) {
+        self.wake_process(now_ns, index, world);
+        self.run(now_ns, world);
+    }
+
+    /// On the way back to user mode, or in it, a better process takes the CPU.
+    #[inline]
+    pub(super) fn preempt_user<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        world: &mut World<S>,
+    ) -> bool {
+        let computes = self.cpu.level() == Some(Level::Process) && self.cpu.mask() == Mask::User;
+        if !computes || !self.scheduler.must_reschedule() {
+            return false;
+        }
+        let left_ns = self.cpu.preempt(now_ns);
+        if let Some(process) = self.scheduler.running() {
+            self.processes[process].compute_ns = left_ns;
+        }
+        self.give_up(now_ns, world);
+        true
+    }
+
+    fn give_up<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        if let Some(index) = self.scheduler.running() {
+            self.scheduler.give_up(now_ns);
+            self.processes[index].ready_ns = now_ns;
+            self.activity(now_ns, index, ActivityState::Ready, world);
+            self.arm_quantum(now_ns, world);
+        }
+    }
+
+    fn activity<S: RecordSink>(
+        &self,
+        now_ns: u64,
+        index: ProcessIndex,
+        state: ActivityState,
+        world: &mut World<S>,
+    ) {
+        let process = self.processes[index].number;
+        world.sink.activity(Activity { at_ns: now_ns, process, state });
+    }
+
+    /// Nothing is on the CPU: the running process goes on, or another one gets its turn. `false`
+    /// when nobody wants it.
+    pub(super) fn advance_process<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        world: &mut World<S>,
+    ) -> bool {
+        let Some(index) = self.scheduler.running() else { return self.switch(now_ns, world) };
+        if let Some(call) = &self.processes[index].call {
+            match call {
+                Call::Simple(Action::Take(counter)) => {
+                    self.take_counter(now_ns, index, *counter, world);
+                }
+                _ => self.step_call(now_ns, index, world),
+            }
+        } else if self.scheduler.must_reschedule() {
+            self.give_up(now_ns, world);
+        } else if self.processes[index].compute_ns > 0 {
+            let compute_ns = self.processes[index].compute_ns;
+            let effects = self.cpu.spare_effects();
+            let segment = Segment::new(effects, compute_ns, Mask::User, End::Computed);
+            self.cpu.begin(now_ns, Level::Process, segment);
+        } else if self.processes[index].is_exiting {
+            self.exit(now_ns, index, world);
+        } else {
+            self.ask_program(now_ns, index, world);
+        }
+        true
+    }
+
+    /// The best process gets the CPU.
+    fn switch<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> bool {
+        let Some(index) = self.scheduler.pick(now_ns) else { return false };
+        let switch_ns = match self.last_process.replace(index) {
+            Some(last) if last == index => 0,
+            _ => self.machine.cpu.switch_ns,
+        };
+        let process = &mut self.processes[index];
+        process.run_ns = now_ns + switch_ns;
+        process.waited_ns += process.run_ns - process.ready_ns;
+        let number = process.number;
+        let mut effects = self.cpu.spare_effects();
+        if let Some((flow, offset)) = process.woken_by.take() {
+            let kind = Kind::Run;
+            let run = Record { kind, flow, offset, thread: number, ..Record::default() };
+            effects.push((switch_ns, Effect::Observed(run)));
+        }
+        self.activity(now_ns, index, ActivityState::Running, world);
+        let segment = Segment::new(effects, switch_ns, Mask::None, End::Switched);
+        self.cpu.begin(now_ns, Level::Process, segment);
+        true
+    }
+
+    fn step_call<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        world: &mut World<S>,
+    ) {
+        self.meter.begin();
+        let process = &mut self.processes[index];
+        let result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
+        self.begin_step(now_ns, Level::Process, Mask::Soft, End::Step(result));
+    }
+
+    /// A step of the running process's call has taken its time.
+    pub(super) fn step_ended<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        result: StepResult,
+        world: &mut World<S>,
+    ) {
+        let Some(index) = self.scheduler.running() else { return };
+        match result {
+            StepResult::Continue => {}
+            StepResult::Sleep(channel) => {
+                if let Channel::Connection(id) = channel {
+                    self.name_flow(id, world);
+                }
+                self.sleep(now_ns, index, Awaited::Channel(channel), PSOCK, world);
+            }
+            StepResult::Done(answer) => {
+                let process = &mut self.processes[index];
+                process.answer = answer;
+                process.compute_ns = self.machine.cpu.user_ns;
+                if let Some(Call::Connect(_)) = process.call.take() {
+                    for id in self.processes[index].sockets.clone() {
+                        self.name_flow(id, world);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn computed(&mut self) {
+        if let Some(index) = self.scheduler.running() {
+            self.processes[index].compute_ns = 0;
+        }
+    }
+
+    fn sleep<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        awaited: Awaited,
+        priority: u8,
+        world: &mut World<S>,
+    ) {
+        self.processes[index].awaited = Some(awaited);
+        self.scheduler.sleep(now_ns, priority);
+        self.activity(now_ns, index, ActivityState::Asleep, world);
+    }
+
+    /// The process is in user mode: its program says what to do.
+    fn ask_program<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        world: &mut World<S>,
+    ) {
+        let Process { program, answer, from, number, buffer, read_bytes, .. } =
+            &mut self.processes[index];
+        let mut context = ProgramContext {
+            now_ns,
+            answer: *answer,
+            from: *from,
+            process: *number,
+            data: &buffer[..*read_bytes],
+            pattern: &world.pattern,
+            notes: &mut world.notes,
+            damage: &mut world.damage,
+        };
+        let action = program.next(&mut context);
+        self.act(now_ns, index, action, world);
+    }
+
+    fn act<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        action: Action,
+        world: &mut World<S>,
+    ) {
+        let call = match action {
+            Action::Write(id, data) => {
+                make_pattern(&data, world);
+                Call::Send(Box::new(SendCall::write(id, data.len())), data)
+            }
+            Action::SendTo(id, to, data) => {
+                make_pattern(&data, world);
+                self.log_datagrams(now_ns, id, to, world);
+                Call::Send(Box::new(SendCall::send_to(id, data.len(), to)), data)
+            }
+            Action::Read(id, len) => {
+                self.processes[index].make_room(len);
+                Call::Receive(Box::new(ReceiveCall::read(id, len)))
+            }
+            Action::ReceiveFrom(id, len) => {
+                self.processes[index].make_room(len);
+                Call::Receive(Box::new(ReceiveCall::receive_from(id, len)))
+            }
+            Action::Connect(id, to) => {
+                self.log_on_connect(now_ns, id, world);
+                Call::Connect(ConnectCall::new(id, to))
+            }
+            Action::Accept(id) => Call::Accept(AcceptCall::new(id)),
+            Action::Sleep(ns) => return self.sleep_for(now_ns, index, ns, world),
+            Action::Compute(ns) => {
+                let process = &mut self.processes[index];
+                process.answer = Answer::Done(0);
+                process.compute_ns = ns;
+                return;
+            }
+            Action::Post(counter) => {
+                *self.counters.entry(counter).or_default() += 1;
+                self.processes[index].answer = Answer::Done(0);
+                return self.wake_up(now_ns, Awaited::Counter(counter), world);
+            }
+            Action::Take(counter) => return self.take_counter(now_ns, index, counter, world),
+            Action::Log(id) => {
+                self.log(now_ns, id, world);
+                self.processes[index].answer = Answer::Done(0);
+                return;
+            }
+            Action::Exit => return self.exit(now_ns, index, world),
+            simple => Call::Simple(simple),
+        };
+        self.processes[index].call = Some(call);
+        self.arm_timers(now_ns, world);
+    }
+
+    fn sleep_for<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        ns: u64,
+        world: &mut World<S>,
+    ) {
+        // Timeouts are looked at when the clock ticks.
+        let wake_ns = now_ns.saturating_add(ns).div_ceil(TICK_NS).saturating_mul(TICK_NS);
+        let process = ProcessId { host: usize::from(self.number), index };
+        world.events.schedule(wake_ns, Event::Wake(process));
+        self.processes[index].answer = Answer::Done(0);
+        self.sleep(now_ns, index, Awaited::Time, PSLEP, world);
+    }
+
+    /// Stays in the same action until the counter has something to take.
+    fn take_counter<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        counter: u32,
+        world: &mut World<S>,
+    ) {
+        let count = self.counters.entry(counter).or_default();
+        if *count > 0 {
+            *count -= 1;
+            let process = &mut self.processes[index];
+            process.answer = Answer::Done(0);
+            process.awaited = None;
+            process.call = None;
+        } else {
+            self.processes[index].call = Some(Call::Simple(Action::Take(counter)));
+            self.sleep(now_ns, index, Awaited::Counter(counter), PSLEP, world);
+        }
+    }
+
+    /// The process ends: its sockets are closed one by one, then it is gone.
+    fn exit<S: RecordSink>(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World<S>) {
+        let process = &mut self.processes[index];
+        if let Some(id) = process.sockets.pop() {
+            process.call = Some(Call::Simple(Action::Close(id)));
+            process.is_exiting = true;
+            return;
+        }
+        process.is_gone = true;
+        if !process.is_daemon {
+            world.working -= 1;
+        }
+        self.scheduler.exit(now_ns);
+        self.activity(now_ns, index, ActivityState::Gone, world);
+    }
+}
+
+fn make_pattern<S: RecordSink>(data: &Data, world: &mut World<S>) {
+    if let Data::Pattern { len, .. } = data {
+        world.pattern.make_room(*len);
+    }
+}

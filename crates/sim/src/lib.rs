@@ -1,0 +1,36 @@
+//! Virtual time for the model stacks: hosts, processes, links.
+//!
+//! A [`Simulation`] runs a [`Scenario`]: hosts with a [`sockscope_stack::Stack`] each, a CPU on
+//! which every routine takes the time that its [`Machine`] says, processes under the scheduler of
+//! 4.3BSD, and links with faults. [`Program`]s are what the processes do. Observations at the
+//! eight points go to a [`RecordSink`].
+//!
+//! Time is integer nanoseconds, chance comes from the scenario's seed alone, and nothing reads a
+//! clock or follows hash order: the same scenario and programs give the same records, byte by byte.
+
+pub mod cpu;
+mod event;
+mod host;
+pub mod link;
+pub mod machine;
+pub mod pattern;
+mod process;
+pub mod program;
+pub mod programs;
+pub mod random;
+pub mod scenario;
+pub mod scheduler;
+mod simulation;
+pub mod sink;
+mod world;
+
+pub use host::{FAST_TIMER_NS, Host, SLOW_TIMER_NS};
+pub use link::{EthernetConfig, Faults, LinkConfig, LinkCounts, LinkId, LinkKind};
+pub use machine::{Machine, MachineError};
+pub use process::ProcessId;
+pub use program::{Action, Answer, Data, Note, Program, ProgramContext};
+pub use scenario::{HostConfig, LogPolicy, Scenario};
+pub use simulation::{Outcome, ScenarioError, Simulation};
+pub use sink::{
+    Activity, ActivityState, BoundedList, BundleSink, Digest, Everything, NoRecords, RecordSink,
+};

@@ -1,0 +1,169 @@
+//! Links between hosts, and what they do to frames.
+//!
+//! A link takes one frame at a time from each of its stations and says when the frame has gone and
+//! where it arrives, by events. Chance decides about back-off and faults, each in a stream of its
+//! own. Times are nanoseconds.
+
+mod ethernet;
+mod faults;
+mod frames;
+mod point_to_point;
+
+use crate::event::{Event, EventQueue};
+
+pub use ethernet::EthernetConfig;
+pub use faults::Faults;
+pub use point_to_point::PointToPointConfig;
+
+pub(crate) use ethernet::Ethernet;
+pub(crate) use faults::FaultSource;
+pub(crate) use frames::{FrameId, Frames};
+pub(crate) use point_to_point::PointToPoint;
+
+/// A link's place in the scenario.
+pub type LinkId = usize;
+
+/// A link of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// What kind of link.
+    pub kind: LinkKind,
+    /// What goes wrong on it.
+    pub faults: Faults,
+}
+
+/// What kind of link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkKind {
+    /// A cable that all stations share.
+    Ethernet(EthernetConfig),
+    /// A line between two stations, which can send at the same time.
+    PointToPoint(PointToPointConfig),
+}
+
+impl LinkConfig {
+    /// The 10 Mbit/s Ethernet, without faults.
+    #[must_use]
+    pub fn ethernet10() -> Self {
+        Self { kind: LinkKind::Ethernet(EthernetConfig::TEN), faults: Faults::NONE }
+    }
+
+    /// The experimental 3 Mbit/s Ethernet, without faults.
+    #[must_use]
+    pub fn ethernet3() -> Self {
+        Self { kind: LinkKind::Ethernet(EthernetConfig::THREE), faults: Faults::NONE }
+    }
+
+    /// A line of so many bits per second (0: no limit) and this delay, without faults.
+    #[must_use]
+    pub fn point_to_point(bits_per_s: u64, delay_ns: u64) -> Self {
+        let config = PointToPointConfig { bits_per_s, delay_ns };
+        Self { kind: LinkKind::PointToPoint(config), faults: Faults::NONE }
+    }
+
+    /// The same link with these faults.
+    #[must_use]
+    pub fn with_faults(self, faults: Faults) -> Self {
+        Self { faults, ..self }
+    }
+}
+
+/// One interface of one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Port {
+    pub(crate) host: u16,
+    pub(crate) interface: u8,
+}
+
+/// A station of a link: its port, and the bytes that frames for it begin with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Station {
+    pub(crate) port: Port,
+    pub(crate) address: Vec<u8>,
+}
+
+/// What a link schedules for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LinkTimer {
+    /// A station looks whether it can send now.
+    Attempt(u16),
+    /// The transmission of this number ends.
+    End(u64),
+}
+
+/// What has passed a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LinkCounts {
+    /// Frames that went out whole.
+    pub frames: u64,
+    /// Bytes of these, link headers included.
+    pub bytes: u64,
+    /// Transmissions that met another one.
+    pub collisions: u64,
+    /// Frames given up after too many collisions.
+    pub given_up: u64,
+    /// Frames that faults lost, doubled, held back and damaged.
+    pub lost: u64,
+    /// See [`LinkCounts::lost`].
+    pub duplicated: u64,
+    /// See [`LinkCounts::lost`].
+    pub reordered: u64,
+    /// See [`LinkCounts::lost`].
+    pub corrupted: u64,
+    /// Time that the medium carried whole frames, summed over directions, in nanoseconds.
+    pub busy_ns: u64,
+}
+
+/// What links share while one of them works.
+pub(crate) struct LinkContext<'a> {
+    pub(crate) now_ns: u64,
+    pub(crate) events: &'a mut EventQueue<Event>,
+    pub(crate) frames: &'a mut Frames,
+}
+
+/// A link of a running simulation.
+#[derive(Debug)]
+pub(crate) enum Link {
+    Ethernet(Ethernet),
+    PointToPoint(PointToPoint),
+}
+
+impl Link {
+    pub(crate) fn new(config: &LinkConfig, id: LinkId, stations: Vec<Station>, seed: u64) -> Self {
+        let faults = FaultSource::new(config.faults, seed, id as u64);
+        match &config.kind {
+            LinkKind::Ethernet(ethernet) => {
+                Self::Ethernet(Ethernet::new(*ethernet, id, stations, faults, seed))
+            }
+            LinkKind::PointToPoint(line) => {
+                Self::PointToPoint(PointToPoint::new(*line, &stations, faults))
+            }
+        }
+    }
+
+    /// The station's device has a frame to send; it has none under way.
+    pub(crate) fn offer(&mut self, station: u16, frame: FrameId, context: &mut LinkContext<'_>) {
+        match self {
+            Self::Ethernet(ethernet) => ethernet.offer(station, frame, context),
+            Self::PointToPoint(line) => line.offer(station, frame, context),
+        }
+    }
+
+    pub(crate) fn timer(&mut self, timer: LinkTimer, context: &mut LinkContext<'_>) {
+        if let Self::Ethernet(ethernet) = self {
+            ethernet.timer(timer, context);
+        }
+    }
+
+    pub(crate) fn counts(&self) -> LinkCounts {
+        match self {
+            Self::Ethernet(ethernet) => ethernet.counts,
+            Self::PointToPoint(line) => line.counts,
+        }
+    }
+}
+
+/// Nanoseconds that so many bytes take; 0 without a limit.
+fn serial_ns(bytes: u64, bits_per_s: u64) -> u64 {
+    (bytes * 8 * 1_000_000_000).checked_div(bits_per_s).unwrap_or(0)
+}

@@ -1,0 +1,222 @@
+//! Ethernet: one cable, carrier sense, collisions, back-off (IEEE 802.3-1985 §4.2.3).
+//!
+//! The cable is as long as its propagation time everywhere: a station hears another one after
+//! that time, and until then may begin to send too. Both then stop, jam, and wait for a random
+//! number of slots. Stations that found the cable busy begin together when it falls silent, which
+//! is how most collisions come about.
+
+use super::{FaultSource, FrameId, LinkContext, LinkCounts, LinkId, LinkTimer, Station, serial_ns};
+use crate::event::Event;
+use crate::random::Random;
+
+/// Parameters of an Ethernet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EthernetConfig {
+    /// Bits per second.
+    pub bits_per_s: u64,
+    /// Preamble and frame check sequence, in bytes, which frames here do not hold.
+    pub framing_bytes: u64,
+    /// Silence between frames, in nanoseconds.
+    pub gap_ns: u64,
+    /// Unit of the back-off time, in nanoseconds.
+    pub slot_ns: u64,
+    /// Time of the jam after a collision, in nanoseconds.
+    pub jam_ns: u64,
+    /// Propagation from end to end, in nanoseconds.
+    pub propagation_ns: u64,
+    /// After so many collisions a frame is given up.
+    pub attempts_max: u32,
+}
+
+impl EthernetConfig {
+    /// 10 Mbit/s (IEEE 802.3-1985 §4.4.2.1); half a segment of 500 m.
+    pub const TEN: Self = Self {
+        bits_per_s: 10_000_000,
+        framing_bytes: 12,
+        gap_ns: 9_600,
+        slot_ns: 51_200,
+        jam_ns: 3_200,
+        propagation_ns: 1_200,
+        attempts_max: 16,
+    };
+
+    /// The experimental Ethernet of Metcalfe and Boggs (CACM 19:7, 1976): 2.94 Mbit/s, one bit of
+    /// preamble, which counts as none, a CRC of 16 bits, a slot of 16 µs for a cable of 1 km.
+    pub const THREE: Self = Self {
+        bits_per_s: 2_940_000,
+        framing_bytes: 2,
+        gap_ns: 1_000,
+        slot_ns: 16_000,
+        jam_ns: 3_000,
+        propagation_ns: 1_200,
+        attempts_max: 16,
+    };
+}
+
+/// Back-off grows up to two to this power (IEEE 802.3-1985 §4.2.3.2.5).
+const BACKOFF_BITS_MAX: u32 = 10;
+
+#[derive(Debug)]
+struct Sender {
+    station: Station,
+    frame: Option<FrameId>,
+    collisions: u32,
+    /// It waits for the cable to fall silent.
+    is_deferring: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Transmission {
+    station: u16,
+    started_ns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Ethernet {
+    config: EthernetConfig,
+    id: LinkId,
+    senders: Vec<Sender>,
+    current: Option<Transmission>,
+    /// Number of the transmission under way: the end of one that collided does not count.
+    number: u64,
+    /// Nobody may begin before.
+    silent_ns: u64,
+    random: Random,
+    faults: FaultSource,
+    pub(super) counts: LinkCounts,
+}
+
+impl Ethernet {
+    pub(super) fn new(
+        config: EthernetConfig,
+        id: LinkId,
+        stations: Vec<Station>,
+        faults: FaultSource,
+        seed: u64,
+    ) -> Self {
+        let sender =
+            |station| Sender { station, frame: None, collisions: 0, is_deferring: false };
+        Self {
+            config,
+            id,
+            senders: stations.into_iter().map(sender).collect(),
+            current: None,
+            number: 0,
+            silent_ns: 0,
+            random: Random::new(seed, 0x0e00 + id as u64),
+            faults,
+            counts: LinkCounts::default(),
+        }
+    }
+
+    pub(super) fn offer(&mut self, station: u16, frame: FrameId, context: &mut LinkContext<'_>) {
+        let sender = &mut self.senders[usize::from(station)];
+        debug_assert!(sender.frame.is_none(), "the device sends already");
+        sender.frame = Some(frame);
+        sender.collisions = 0;
+        self.attempt(station, context);
+    }
+
+    pub(super) fn timer(&mut self, timer: LinkTimer, context: &mut LinkContext<'_>) {
+        match timer {
+            LinkTimer::Attempt(station) => self.attempt(station, context),
+            LinkTimer::End(number) if number == self.number => self.end(context),
+            LinkTimer::End(_) => {}
+        }
+    }
+
+    /// Begins, waits for silence, or collides.
+    fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
+        let now_ns = context.now_ns;
+        match self.current {
+            Some(other) if now_ns - other.started_ns < self.config.propagation_ns => {
+                self.collide(other.station, station, context);
+            }
+            Some(_) => self.senders[usize::from(station)].is_deferring = true,
+            None if now_ns < self.silent_ns => {
+                let timer = LinkTimer::Attempt(station);
+                context.events.schedule(self.silent_ns, Event::Link(self.id, timer));
+            }
+            None => self.begin(station, context),
+        }
+    }
+
+    fn begin(&mut self, station: u16, context: &mut LinkContext<'_>) {
+        let Some(frame) = self.senders[usize::from(station)].frame else { return };
+        self.number += 1;
+        self.current = Some(Transmission { station, started_ns: context.now_ns });
+        let bytes = context.frames.frame(frame).bytes.len() as u64 + self.config.framing_bytes;
+        let end_ns = context.now_ns + serial_ns(bytes, self.config.bits_per_s);
+        context.events.schedule(end_ns, Event::Link(self.id, LinkTimer::End(self.number)));
+    }
+
+    fn end(&mut self, context: &mut LinkContext<'_>) {
+        let Some(transmission) = self.current.take() else { return };
+        let sender = &mut self.senders[usize::from(transmission.station)];
+        let port = sender.station.port;
+        let frame = sender.frame.take();
+        self.counts.busy_ns += context.now_ns - transmission.started_ns;
+        context.events.schedule(context.now_ns, Event::Sent(port));
+        if let Some(frame) = frame {
+            self.deliver(frame, context);
+        }
+        self.fall_silent(context.now_ns + self.config.gap_ns, context);
+    }
+
+    fn deliver(&mut self, frame: FrameId, context: &mut LinkContext<'_>) {
+        let bytes = &context.frames.frame(frame).bytes;
+        self.counts.frames += 1;
+        self.counts.bytes += bytes.len() as u64;
+        let receiver = self.senders.iter().find(|sender| bytes.starts_with(&sender.station.address));
+        match receiver.map(|sender| sender.station.port) {
+            Some(port) => {
+                let at_ns = context.now_ns + self.config.propagation_ns;
+                self.faults.deliver(at_ns, port, frame, &mut self.counts, context);
+            }
+            None => context.frames.release(frame),
+        }
+    }
+
+    fn collide(&mut self, first: u16, second: u16, context: &mut LinkContext<'_>) {
+        self.current = None;
+        self.number += 1;
+        self.counts.collisions += 1;
+        let silent_ns = context.now_ns
+            + self.config.propagation_ns
+            + self.config.jam_ns
+            + self.config.gap_ns;
+        self.fall_silent(silent_ns, context);
+        self.back_off(first, context);
+        self.back_off(second, context);
+    }
+
+    fn back_off(&mut self, station: u16, context: &mut LinkContext<'_>) {
+        let sender = &mut self.senders[usize::from(station)];
+        sender.collisions += 1;
+        sender.is_deferring = false;
+        let port = sender.station.port;
+        if sender.collisions >= self.config.attempts_max {
+            if let Some(frame) = sender.frame.take() {
+                context.frames.release(frame);
+            }
+            self.counts.given_up += 1;
+            context.events.schedule(context.now_ns, Event::Sent(port));
+            return;
+        }
+        let slots = self.random.below(1 << sender.collisions.min(BACKOFF_BITS_MAX));
+        let at_ns = self.silent_ns + slots * self.config.slot_ns;
+        context.events.schedule(context.now_ns, Event::Collided(port));
+        context.events.schedule(at_ns, Event::Link(self.id, LinkTimer::Attempt(station)));
+    }
+
+    /// Who waits for silence looks again when it comes.
+    fn fall_silent(&mut self, silent_ns: u64, context: &mut LinkContext<'_>) {
+        self.silent_ns = silent_ns;
+        for (sender, station) in self.senders.iter_mut().zip(0..) {
+            if std::mem::take(&mut sender.is_deferring) {
+                let timer = LinkTimer::Attempt(station);
+                context.events.schedule(silent_ns, Event::Link(self.id, timer));
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Frames between devices. Their memory is used again, so that a long run needs no more of it.
+
+use sockscope_stack::Mark;
+
+/// A frame's place in [`Frames`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameId(u32);
+
+/// A frame as a device sends it: link header, packet, no CRC.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) mark: Option<Mark>,
+}
+
+/// All frames under way.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    slots: Vec<Frame>,
+    free: Vec<FrameId>,
+}
+
+impl Frames {
+    /// A frame to fill; it may still hold bytes of one before.
+    pub(crate) fn make(&mut self) -> FrameId {
+        self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Frame::default());
+            FrameId(self.slots.len() as u32 - 1)
+        })
+    }
+
+    pub(crate) fn copy(&mut self, id: FrameId) -> FrameId {
+        let copy = self.make();
+        let mut frame = std::mem::take(self.frame_mut(copy));
+        let original = self.frame(id);
+        frame.bytes.clear();
+        frame.bytes.extend_from_slice(&original.bytes);
+        frame.mark = original.mark;
+        *self.frame_mut(copy) = frame;
+        copy
+    }
+
+    pub(crate) fn release(&mut self, id: FrameId) {
+        self.free.push(id);
+    }
+
+    pub(crate) fn frame(&self, id: FrameId) -> &Frame {
+        &self.slots[id.0 as usize]
+    }
+
+    pub(crate) fn frame_mut(&mut self, id: FrameId) -> &mut Frame {
+        &mut self.slots[id.0 as usize]
+    }
+
+    /// Frames in use.
+    pub(crate) fn in_use(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}

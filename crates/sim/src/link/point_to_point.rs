@@ -1,0 +1,50 @@
+//! A line between two hosts: a rate and a delay, each way by itself.
+
+use super::{FaultSource, FrameId, LinkContext, LinkCounts, Port, Station, serial_ns};
+use crate::event::Event;
+
+/// A line between two stations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PointToPointConfig {
+    /// Bits per second each way; 0 for no limit.
+    pub bits_per_s: u64,
+    /// From the last bit sent to the last bit received, in nanoseconds.
+    pub delay_ns: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct PointToPoint {
+    config: PointToPointConfig,
+    ports: Vec<Port>,
+    faults: FaultSource,
+    pub(super) counts: LinkCounts,
+}
+
+impl PointToPoint {
+    pub(super) fn new(
+        config: PointToPointConfig,
+        stations: &[Station],
+        faults: FaultSource,
+    ) -> Self {
+        let ports = stations.iter().map(|station| station.port).collect();
+        Self { config, ports, faults, counts: LinkCounts::default() }
+    }
+
+    pub(super) fn offer(&mut self, station: u16, frame: FrameId, context: &mut LinkContext<'_>) {
+        let bytes = context.frames.frame(frame).bytes.len() as u64;
+        let serial_ns = serial_ns(bytes, self.config.bits_per_s);
+        let sent_ns = context.now_ns + serial_ns;
+        self.counts.frames += 1;
+        self.counts.bytes += bytes;
+        self.counts.busy_ns += serial_ns;
+        context.events.schedule(sent_ns, Event::Sent(self.ports[usize::from(station)]));
+        let other = usize::from(1 - station.min(1));
+        match self.ports.get(other) {
+            Some(port) => {
+                let arrival_ns = sent_ns + self.config.delay_ns;
+                self.faults.deliver(arrival_ns, *port, frame, &mut self.counts, context);
+            }
+            None => context.frames.release(frame),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Machines: what each routine costs, and how the driver behaves.
+//!
+//! A machine is a file in `machines/`. Costs are nanoseconds of CPU time (per byte: picoseconds);
+//! every number stands beside the source that it comes from.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use sockscope_stack::{Cost, Costs, Routine};
+
+/// Why a machine file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// It is not TOML of the expected form; the text says where.
+    #[error("{0}")]
+    Form(String),
+    /// It gives a cost for a routine that is not counted.
+    #[error("routine `{0}` is not one that the model has")]
+    UnknownRoutine(String),
+    /// A number has no source.
+    #[error("`{0}` has no source")]
+    NoSource(String),
+}
+
+/// One machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Machine {
+    /// As in `vax-11-750`.
+    pub name: String,
+    /// Its full name.
+    pub title: String,
+    /// What each routine costs.
+    pub costs: Costs,
+    /// The CPU beside the routines.
+    pub cpu: Cpu,
+    /// The Ethernet driver and its device.
+    pub driver: Driver,
+}
+
+/// What the CPU does beside the routines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cpu {
+    /// Going from one process to another (`swtch`), in nanoseconds.
+    pub switch_ns: u64,
+    /// What a program itself does between two system calls, in nanoseconds.
+    pub user_ns: u64,
+}
+
+/// An Ethernet driver and its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Driver {
+    /// From the end of `enstart` to the first bit on the wire, without the CPU, in nanoseconds.
+    pub start_ns: u64,
+    /// Least time from the end of one frame to the start of the next one, in nanoseconds.
+    pub gap_ns: u64,
+    /// The device sends queued frames back to back by itself; else each waits for the interrupt
+    /// of the one before.
+    pub sends_back_to_back: bool,
+    /// A collision interrupts the CPU, which calls `enstart` again.
+    pub restarts_in_software: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    title: String,
+    cpu: CpuSection,
+    driver: DriverSection,
+    routine: BTreeMap<String, CostSection>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CpuSection {
+    switch_ns: u64,
+    user_ns: u64,
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DriverSection {
+    start_ns: u64,
+    gap_ns: u64,
+    sends_back_to_back: bool,
+    restarts_in_software: bool,
+    source: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CostSection {
+    #[serde(default)]
+    call_ns: u64,
+    #[serde(default)]
+    byte_ps: u64,
+    #[serde(default)]
+    mbuf_ns: u64,
+    #[serde(default)]
+    walk_ns: u64,
+    source: String,
+}
+
+/// The machines of this repository.
+const FILES: [(&str, &str); 3] = [
+    ("vax-11-750", include_str!("../../../machines/vax-11-750.toml")),
+    ("sparcstation-1", include_str!("../../../machines/sparcstation-1.toml")),
+    ("sparcstation-2", include_str!("../../../machines/sparcstation-2.toml")),
+];
+
+impl Machine {
+    /// Names of the machines that come with the program.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|(name, _)| *name)
+    }
+
+    /// A machine that comes with the program; `instant` is one on which nothing costs time.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        if name == "instant" {
+            return Some(Self::instant());
+        }
+        let (_, text) = FILES.iter().find(|(known, _)| *known == name)?;
+        Self::from_toml(text).ok()
+    }
+
+    /// A CPU on which nothing costs time.
+    #[must_use]
+    pub fn instant() -> Self {
+        Self {
+            name: "instant".to_owned(),
+            title: "a machine on which nothing costs time".to_owned(),
+            costs: Costs::default(),
+            cpu: Cpu::default(),
+            driver: Driver { sends_back_to_back: true, ..Driver::default() },
+        }
+    }
+
+    /// Reads a machine file.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of the expected form, names a routine that does not exist, or leaves a
+    /// source out.
+    pub fn from_toml(text: &str) -> Result<Self, MachineError> {
+        let file: File =
+            toml::from_str(text).map_err(|error| MachineError::Form(error.to_string()))?;
+        sourced("cpu", &file.cpu.source)?;
+        sourced("driver", &file.driver.source)?;
+        let mut costs = Costs::default();
+        for (name, section) in &file.routine {
+            let routine = Routine::by_name(name)
+                .ok_or_else(|| MachineError::UnknownRoutine(name.clone()))?;
+            sourced(name, &section.source)?;
+            costs.set(routine, section.cost());
+        }
+        let DriverSection { start_ns, gap_ns, sends_back_to_back, restarts_in_software, .. } =
+            file.driver;
+        Ok(Self {
+            name: file.name,
+            title: file.title,
+            costs,
+            cpu: Cpu { switch_ns: file.cpu.switch_ns, user_ns: file.cpu.user_ns },
+            driver: Driver { start_ns, gap_ns, sends_back_to_back, restarts_in_software },
+        })
+    }
+}
+
+impl CostSection {
+    fn cost(&self) -> Cost {
+        let Self { call_ns, byte_ps, mbuf_ns, walk_ns, .. } = *self;
+        Cost { call_ns, byte_ps, mbuf_ns, walk_ns }
+    }
+}
+
+fn sourced(name: &str, source: &str) -> Result<(), MachineError> {
+    if source.trim().is_empty() {
+        return Err(MachineError::NoSource(name.to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+        name = "small"
+        title = "A small machine"
+        [cpu]
+        switch_ns = 5
+        user_ns = 0
+        source = "estimate"
+        [driver]
+        start_ns = 1
+        gap_ns = 2
+        sends_back_to_back = false
+        restarts_in_software = true
+        source = "estimate"
+        [routine.sosend]
+        call_ns = 100
+        mbuf_ns = 7
+        source = "Table 1"
+    "#;
+
+    #[test]
+    fn a_file_becomes_a_machine() {
+        let machine = Machine::from_toml(SMALL).unwrap();
+        let cost = Cost { call_ns: 100, mbuf_ns: 7, ..Cost::default() };
+        assert_eq!(machine.costs.of(Routine::Sosend), cost);
+        assert_eq!(machine.costs.of(Routine::Uiomove), Cost::default());
+        assert_eq!((machine.cpu.switch_ns, machine.driver.gap_ns), (5, 2));
+    }
+
+    #[test]
+    fn a_number_without_a_source_or_routine_is_refused() {
+        let unsourced = SMALL.replace("\"Table 1\"", "\" \"");
+        assert_eq!(Machine::from_toml(&unsourced), Err(MachineError::NoSource("sosend".into())));
+        let unknown = SMALL.replace("sosend", "tcp_sendmsg");
+        let expected = MachineError::UnknownRoutine("tcp_sendmsg".into());
+        assert_eq!(Machine::from_toml(&unknown), Err(expected));
+        let misspelt = SMALL.replace("mbuf_ns", "mbufs_ns");
+        let error = Machine::from_toml(&misspelt).unwrap_err().to_string();
+        assert!(error.contains("mbufs_ns") && error.contains("line 16"), "{error}");
+    }
+
+    #[test]
+    fn the_machines_of_the_repository_can_be_read() {
+        for (name, text) in FILES {
+            match Machine::from_toml(text) {
+                Ok(machine) => assert_eq!(machine.name, name),
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+        assert_eq!(Machine::by_name("pdp-11"), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! A process: its program, the system call that it is in, and what it waits for.
+
+use sockscope_stack::socket::ANY;
+use sockscope_stack::{
+    AcceptCall, Channel, ConnectCall, Endpoint, Meter, ReceiveCall, SendCall, SocketError,
+    SocketId, Stack, Step,
+};
+
+use crate::pattern::Pattern;
+use crate::program::{Action, Answer, Data, Program};
+use crate::scheduler::ProcessIndex;
+
+/// A process of a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId {
+    /// Its host.
+    pub host: usize,
+    /// Its number on that host.
+    pub index: ProcessIndex,
+}
+
+/// What a step of a system call came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepResult {
+    Continue,
+    Sleep(Channel),
+    Done(Answer),
+}
+
+/// What a process sleeps on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    Channel(Channel),
+    Time,
+    Counter(u32),
+}
+
+/// A system call under way.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Send(Box<SendCall>, Data),
+    Receive(Box<ReceiveCall>),
+    Connect(ConnectCall),
+    Accept(AcceptCall),
+    /// One that needs a single step.
+    Simple(Action),
+}
+
+/// One process.
+pub(crate) struct Process {
+    /// Number in the simulation, which records carry as the thread.
+    pub(crate) number: u32,
+    pub(crate) program: Box<dyn Program>,
+    pub(crate) call: Option<Call>,
+    pub(crate) awaited: Option<Awaited>,
+    pub(crate) answer: Answer,
+    pub(crate) from: Endpoint,
+    /// What was read last stands in the first `read_bytes` of it.
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) read_bytes: usize,
+    /// User-mode work before it asks its program again, in nanoseconds.
+    pub(crate) compute_ns: u64,
+    pub(crate) sockets: Vec<SocketId>,
+    /// When it last got the CPU.
+    pub(crate) run_ns: u64,
+    /// Since when it is ready, while it waits for the CPU.
+    pub(crate) ready_ns: u64,
+    /// Time spent ready without the CPU since the last copy to it.
+    pub(crate) waited_ns: u64,
+    /// Data woke it: the flow and position that it will read, until it runs.
+    pub(crate) woken_by: Option<(sockscope_record::FlowId, u64)>,
+    pub(crate) is_gone: bool,
+    /// It has asked to end; its sockets are being closed.
+    pub(crate) is_exiting: bool,
+    /// The run does not wait for its end.
+    pub(crate) is_daemon: bool,
+}
+
+impl Process {
+    pub(crate) fn new(number: u32, program: Box<dyn Program>, is_daemon: bool) -> Self {
+        Self {
+            number,
+            program,
+            call: None,
+            awaited: None,
+            answer: Answer::Begin,
+            from: ANY,
+            buffer: Vec::new(),
+            read_bytes: 0,
+            compute_ns: 0,
+            sockets: Vec::new(),
+            run_ns: 0,
+            ready_ns: 0,
+            waited_ns: 0,
+            woken_by: None,
+            is_gone: false,
+            is_exiting: false,
+            is_daemon,
+        }
+    }
+
+    /// The next step of the call under way.
+    pub(crate) fn step(
+        &mut self,
+        stack: &mut Stack,
+        pattern: &Pattern,
+        meter: &mut Meter,
+    ) -> StepResult {
+        let Some(call) = &mut self.call else { return StepResult::Done(self.answer) };
+        match call {
+            Call::Send(send, data) => {
+                let user = match data {
+                    Data::Pattern { offset, len } => pattern.piece(*offset, *len),
+                    Data::Bytes(bytes) => bytes,
+                };
+                StepResult::from(send.step(stack, user, meter))
+            }
+            Call::Receive(receive) => {
+                let result = StepResult::from(receive.step(stack, &mut self.buffer, meter));
+                if let StepResult::Done(answer) = result {
+                    self.read_bytes = answer.bytes() as usize;
+                    self.from = receive.from().unwrap_or(ANY);
+                }
+                result
+            }
+            Call::Connect(connect) => StepResult::from(connect.step(stack, meter)),
+            Call::Accept(accept) => match accept.step(stack, meter) {
+                Step::Done(Ok(number)) => {
+                    self.sockets.push(SocketId(number));
+                    StepResult::Done(Answer::Socket(SocketId(number)))
+                }
+                step => StepResult::from(step),
+            },
+            Call::Simple(action) => {
+                let answer = simple(action, stack, meter);
+                if let (Action::Socket(_), Answer::Socket(id)) = (&*action, answer) {
+                    self.sockets.push(id);
+                }
+                if let (Action::Close(id), Answer::Done(_)) = (&*action, answer) {
+                    let id = *id;
+                    self.sockets.retain(|open| *open != id);
+                }
+                StepResult::Done(answer)
+            }
+        }
+    }
+
+    /// Makes the buffer at least so long.
+    pub(crate) fn make_room(&mut self, len: usize) {
+        if self.buffer.len() < len {
+            self.buffer.resize(len, 0);
+        }
+    }
+}
+
+/// A call that never waits.
+fn simple(action: &Action, stack: &mut Stack, meter: &mut Meter) -> Answer {
+    let result = match action {
+        Action::Socket(protocol) => {
+            return match stack.socket(*protocol, meter) {
+                Ok(id) => Answer::Socket(id),
+                Err(error) => Answer::Failed(error),
+            };
+        }
+        Action::Bind(id, port) => stack.bind(*id, (ANY.0, *port), meter),
+        Action::Listen(id, backlog) => stack.listen(*id, *backlog, meter),
+        Action::SetOption(id, option) => stack.set_option(*id, *option, meter),
+        Action::Reserve(id, send, receive) => stack.reserve(*id, *send, *receive),
+        Action::Shutdown(id, how) => stack.shutdown(*id, *how, meter),
+        Action::Close(id) => stack.close(*id, meter),
+        _ => Err(SocketError::Invalid),
+    };
+    result.map_or_else(Answer::Failed, |()| Answer::Done(0))
+}
+
+impl From<Step> for StepResult {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Continue => Self::Continue,
+            Step::Sleep(channel) => Self::Sleep(channel),
+            Step::Done(Ok(count)) => Self::Done(Answer::Done(count)),
+            Step::Done(Err(error)) => Self::Done(Answer::Failed(error)),
+        }
+    }
+}

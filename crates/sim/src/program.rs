@@ -1,0 +1,188 @@
+//! Programs: what processes do.
+//!
+//! A program is asked for its next action each time it is in user mode, and learns there what
+//! became of the action before. It has no other way to the world, so that a run depends on nothing
+//! but its scenario.
+
+use sockscope_record::Protocol;
+use sockscope_stack::socket::Shutdown;
+use sockscope_stack::{Endpoint, SetOption, SocketError, SocketId};
+
+use crate::pattern::Pattern;
+
+/// What a process does.
+pub trait Program {
+    /// The name of the process, at most 15 bytes.
+    fn name(&self) -> &str;
+
+    /// What to do next. Called first when the process begins, with [`Answer::Begin`].
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action;
+}
+
+/// What a program asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// `socket`: answers [`Answer::Socket`].
+    Socket(Protocol),
+    /// `bind` to this port of any address; 0 for any port.
+    Bind(SocketId, u16),
+    /// `listen`
+    Listen(SocketId, u32),
+    /// `accept`: answers [`Answer::Socket`].
+    Accept(SocketId),
+    /// `connect`
+    Connect(SocketId, Endpoint),
+    /// `write`: answers [`Answer::Done`] with the bytes taken.
+    Write(SocketId, Data),
+    /// `read` of at most so many bytes: answers [`Answer::Done`] with the bytes had, 0 at the end.
+    Read(SocketId, usize),
+    /// `sendto`
+    SendTo(SocketId, Endpoint, Data),
+    /// `recvfrom`: as [`Action::Read`]; the sender stands in the context.
+    ReceiveFrom(SocketId, usize),
+    /// `setsockopt`
+    SetOption(SocketId, SetOption),
+    /// `SO_LOG`: what the socket sends and receives is logged from now on.
+    Log(SocketId),
+    /// The socket gets these buffer limits, sending and receiving, as if the kernel had been built
+    /// with them; no system call.
+    Reserve(SocketId, u32, u32),
+    /// `shutdown`
+    Shutdown(SocketId, Shutdown),
+    /// `close`
+    Close(SocketId),
+    /// Sleeps for so many nanoseconds, up to the next clock tick.
+    Sleep(u64),
+    /// Uses the CPU in user mode for so many nanoseconds.
+    Compute(u64),
+    /// Adds one to a counter of the host, and wakes who waits for it.
+    Post(u32),
+    /// Takes one from a counter of the host, waiting until there is one.
+    Take(u32),
+    /// The process ends; its sockets are closed.
+    Exit,
+}
+
+/// What is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Data {
+    /// So many bytes of the [pattern](crate::pattern), from a position of the stream on.
+    Pattern {
+        /// Position of the first byte.
+        offset: u64,
+        /// How many.
+        len: usize,
+    },
+    /// These bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Data {
+    /// How many bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Pattern { len, .. } => *len,
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What became of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// There was none yet.
+    Begin,
+    /// It is done; for transfers the number of bytes.
+    Done(u32),
+    /// A new socket.
+    Socket(SocketId),
+    /// It failed.
+    Failed(SocketError),
+}
+
+impl Answer {
+    /// The socket that was made or accepted.
+    #[must_use]
+    pub fn socket(self) -> Option<SocketId> {
+        match self {
+            Self::Socket(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The bytes transferred; 0 for all else.
+    #[must_use]
+    pub fn bytes(self) -> u32 {
+        match self {
+            Self::Done(bytes) => bytes,
+            _ => 0,
+        }
+    }
+}
+
+/// Something that a program measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// When it was noted, in nanoseconds.
+    pub at_ns: u64,
+    /// The process's number in the simulation.
+    pub process: u32,
+    /// What was measured; the unit ends the name.
+    pub name: &'static str,
+    /// The value.
+    pub value: u64,
+}
+
+/// What a program sees while it decides.
+pub struct ProgramContext<'a> {
+    /// The time, in nanoseconds.
+    pub now_ns: u64,
+    /// What became of the action before.
+    pub answer: Answer,
+    /// The sender of the datagram that was read last.
+    pub from: Endpoint,
+    pub(crate) process: u32,
+    pub(crate) data: &'a [u8],
+    pub(crate) pattern: &'a Pattern,
+    pub(crate) notes: &'a mut Vec<Note>,
+    pub(crate) damage: &'a mut Vec<Damage>,
+}
+
+/// A byte that came out other than it went in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Damage {
+    /// When it was found, in nanoseconds.
+    pub at_ns: u64,
+    /// The process that found it.
+    pub process: u32,
+    /// Its position in the stream.
+    pub offset: u64,
+}
+
+impl ProgramContext<'_> {
+    /// The bytes that the last action read.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        self.data
+    }
+
+    /// Notes a measurement.
+    pub fn note(&mut self, name: &'static str, value: u64) {
+        self.notes.push(Note { at_ns: self.now_ns, process: self.process, name, value });
+    }
+
+    /// Checks the bytes read against the pattern from `offset` on; what differs fails the run.
+    pub fn check_pattern(&mut self, offset: u64) -> bool {
+        let difference = self.pattern.first_difference(offset, self.data);
+        let damage = |offset| Damage { at_ns: self.now_ns, process: self.process, offset };
+        self.damage.extend(difference.map(damage));
+        difference.is_none()
+    }
+}

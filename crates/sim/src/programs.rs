@@ -1,0 +1,57 @@
+//! Ready-made programs: the papers' workloads.
+//!
+//! What they write is the [pattern](crate::pattern); what they read is checked against it.
+
+mod bulk;
+mod datagrams;
+mod echo;
+mod load;
+mod pipeline;
+mod sink;
+
+pub use bulk::{BulkWriter, Pace};
+pub use datagrams::{DatagramSender, DatagramSink};
+pub use echo::{EchoClient, EchoServer};
+pub use load::PrimeLoad;
+pub use pipeline::{Computer, StageReceiver, StageSender};
+pub use sink::Sink;
+
+use sockscope_stack::{SetOption, SocketId};
+
+use crate::program::Action;
+
+/// What programs do to a new socket before they use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Setup {
+    /// Send and receive buffer asked for with `setsockopt`, in bytes.
+    pub buffer_bytes: Option<u32>,
+    /// Send and receive buffer of a kernel built so, in bytes.
+    pub reserve_bytes: Option<u32>,
+    /// `TCP_NODELAY`
+    pub no_delay: bool,
+    /// `SO_LOG`
+    pub log: bool,
+}
+
+impl Setup {
+    /// The actions for socket `id`, in order.
+    fn actions(self, id: SocketId) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if let Some(bytes) = self.reserve_bytes {
+            actions.push(Action::Reserve(id, bytes, bytes));
+        }
+        if let Some(bytes) = self.buffer_bytes {
+            let options = [SetOption::SendBuffer(bytes), SetOption::ReceiveBuffer(bytes)];
+            actions.extend(options.map(|option| Action::SetOption(id, option)));
+        }
+        if self.no_delay {
+            actions.push(Action::SetOption(id, SetOption::NoDelay(true)));
+        }
+        if self.log {
+            actions.push(Action::Log(id));
+        }
+        // Taken from the end.
+        actions.reverse();
+        actions
+    }
+}

@@ -1,0 +1,148 @@
+//! Datagrams one way.
+
+use sockscope_record::Protocol;
+use sockscope_stack::{Endpoint, SocketError, SocketId};
+
+use super::Pace;
+use crate::program::{Action, Answer, Data, Program, ProgramContext};
+
+/// Sends `count` datagrams to one address, with `sendto` each time.
+///
+/// Notes `first_ns` and `sent_ns`, the times before the first and after the last, and `refused`,
+/// how many sends found no room.
+#[derive(Debug)]
+pub struct DatagramSender {
+    to: Endpoint,
+    bytes: usize,
+    count: u64,
+    pace: Pace,
+    socket: Option<SocketId>,
+    has_begun: bool,
+    is_pausing: bool,
+    sent: u64,
+    offset: u64,
+    refused: u64,
+}
+
+impl DatagramSender {
+    /// A sender of datagrams of so many bytes.
+    #[must_use]
+    pub fn new(to: Endpoint, bytes: usize, count: u64) -> Self {
+        Self {
+            to,
+            bytes,
+            count,
+            pace: Pace::Fast,
+            socket: None,
+            has_begun: false,
+            is_pausing: false,
+            sent: 0,
+            offset: 0,
+            refused: 0,
+        }
+    }
+
+    /// The same with this between two datagrams.
+    #[must_use]
+    pub fn paced(self, pace: Pace) -> Self {
+        Self { pace, ..self }
+    }
+
+    fn send(&mut self, id: SocketId, context: &mut ProgramContext<'_>) -> Action {
+        if self.sent == self.count {
+            context.note("sent_ns", context.now_ns);
+            context.note("refused", self.refused);
+            return Action::Exit;
+        }
+        if self.sent == 0 {
+            context.note("first_ns", context.now_ns);
+        }
+        self.sent += 1;
+        let data = Data::Pattern { offset: self.offset, len: self.bytes };
+        Action::SendTo(id, self.to, data)
+    }
+}
+
+impl Program for DatagramSender {
+    fn name(&self) -> &str {
+        "sender"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Action::Socket(Protocol::Udp);
+        }
+        let Some(id) = self.socket.or(context.answer.socket()) else { return Action::Exit };
+        if self.socket.replace(id).is_none() || std::mem::take(&mut self.is_pausing) {
+            return self.send(id, context);
+        }
+        match context.answer {
+            // The stream position counts only what the protocol took.
+            Answer::Done(bytes) => self.offset += u64::from(bytes),
+            Answer::Failed(SocketError::NoBuffers) => self.refused += 1,
+            _ => {}
+        }
+        self.is_pausing = self.sent < self.count && self.pace != Pace::Fast;
+        match self.pace {
+            Pace::Sleep(ns) if self.is_pausing => Action::Sleep(ns),
+            Pace::Compute(ns) if self.is_pausing => Action::Compute(ns),
+            _ => self.send(id, context),
+        }
+    }
+}
+
+/// Receives datagrams at a port until `count` have come; 0 for no end.
+///
+/// Notes `received_ns` with the time of the last one and `received_bytes`.
+#[derive(Debug)]
+pub struct DatagramSink {
+    port: u16,
+    read_bytes: usize,
+    count: u64,
+    socket: Option<SocketId>,
+    step: u8,
+    received: u64,
+    bytes: u64,
+}
+
+impl DatagramSink {
+    /// Reads up to `read_bytes` of each datagram.
+    #[must_use]
+    pub fn new(port: u16, read_bytes: usize, count: u64) -> Self {
+        Self { port, read_bytes, count, socket: None, step: 0, received: 0, bytes: 0 }
+    }
+}
+
+impl Program for DatagramSink {
+    fn name(&self) -> &str {
+        "datagram-sink"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        if let Answer::Failed(error) = context.answer {
+            context.note("read_failed", u64::from(error.errno()));
+            return Action::Exit;
+        }
+        self.step = (self.step + 1).min(4);
+        match (self.step, self.socket) {
+            (1, _) => return Action::Socket(Protocol::Udp),
+            (2, _) => {
+                self.socket = context.answer.socket();
+                let Some(id) = self.socket else { return Action::Exit };
+                return Action::Bind(id, self.port);
+            }
+            (4, _) => {
+                self.received += 1;
+                self.bytes += u64::from(context.answer.bytes());
+            }
+            _ => {}
+        }
+        let Some(id) = self.socket else { return Action::Exit };
+        if self.count > 0 && self.received == self.count {
+            context.note("received_ns", context.now_ns);
+            context.note("received_bytes", self.bytes);
+            return Action::Exit;
+        }
+        Action::ReceiveFrom(id, self.read_bytes)
+    }
+}

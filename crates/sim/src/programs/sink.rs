@@ -1,0 +1,157 @@
+//! A server that reads and throws away.
+
+use sockscope_record::Protocol;
+use sockscope_stack::SocketId;
+
+use super::{Pace, Setup};
+use crate::program::{Action, Answer, Program, ProgramContext};
+
+/// Listens at a port, takes connections one after the other, reads each to its end and checks it.
+///
+/// Notes `accepted_ns` and `end_ns`, the times of these, `received_bytes` of each connection, and
+/// `read_failed` with the error's number if a call failed.
+#[derive(Debug)]
+pub struct Sink {
+    port: u16,
+    read_bytes: usize,
+    connections: u64,
+    pace: Pace,
+    setup: Setup,
+    setting_up: Vec<Action>,
+    state: State,
+    received: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Begin,
+    Made,
+    Binding(SocketId),
+    SettingUp(SocketId),
+    Listening(SocketId),
+    Accepting(SocketId),
+    Reading(SocketId, SocketId),
+    Pausing(SocketId, SocketId),
+    Closing(SocketId),
+}
+
+impl Sink {
+    /// Reads `read_bytes` at a time from `connections` connections to this port.
+    #[must_use]
+    pub fn new(port: u16, read_bytes: usize, connections: u64) -> Self {
+        Self {
+            port,
+            read_bytes,
+            connections,
+            pace: Pace::Fast,
+            setup: Setup::default(),
+            setting_up: Vec::new(),
+            state: State::Begin,
+            received: 0,
+        }
+    }
+
+    /// The same with this done to its listening socket, from which the others have it.
+    #[must_use]
+    pub fn set_up(self, setup: Setup) -> Self {
+        Self { setup, ..self }
+    }
+
+    /// The same with this between two reads.
+    #[must_use]
+    pub fn paced(self, pace: Pace) -> Self {
+        Self { pace, ..self }
+    }
+
+    fn next_set_up(&mut self, id: SocketId) -> Action {
+        self.state = State::SettingUp(id);
+        self.setting_up.pop().unwrap_or_else(|| {
+            self.state = State::Listening(id);
+            Action::Listen(id, 5)
+        })
+    }
+
+    fn accept(&mut self, listener: SocketId) -> Action {
+        if self.connections == 0 {
+            return Action::Exit;
+        }
+        self.connections -= 1;
+        self.received = 0;
+        self.state = State::Accepting(listener);
+        Action::Accept(listener)
+    }
+
+    fn read(&mut self, listener: SocketId, id: SocketId) -> Action {
+        self.state = State::Reading(listener, id);
+        Action::Read(id, self.read_bytes)
+    }
+
+    fn have_read(
+        &mut self,
+        listener: SocketId,
+        id: SocketId,
+        context: &mut ProgramContext<'_>,
+    ) -> Action {
+        let bytes = context.answer.bytes();
+        if bytes == 0 {
+            return self.end(listener, id, context);
+        }
+        context.check_pattern(self.received);
+        self.received += u64::from(bytes);
+        self.state = State::Pausing(listener, id);
+        match self.pace {
+            Pace::Fast => self.read(listener, id),
+            Pace::Sleep(ns) => Action::Sleep(ns),
+            Pace::Compute(ns) => Action::Compute(ns),
+        }
+    }
+
+    fn end(
+        &mut self,
+        listener: SocketId,
+        id: SocketId,
+        context: &mut ProgramContext<'_>,
+    ) -> Action {
+        context.note("received_bytes", self.received);
+        context.note("end_ns", context.now_ns);
+        self.state = State::Closing(listener);
+        Action::Close(id)
+    }
+}
+
+impl Program for Sink {
+    fn name(&self) -> &str {
+        "sink"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        if let Answer::Failed(error) = context.answer {
+            context.note("read_failed", u64::from(error.errno()));
+            return match self.state {
+                State::Reading(listener, id) => self.end(listener, id, context),
+                _ => Action::Exit,
+            };
+        }
+        match self.state {
+            State::Begin => {
+                self.state = State::Made;
+                Action::Socket(Protocol::Tcp)
+            }
+            State::Made => {
+                let Some(id) = context.answer.socket() else { return Action::Exit };
+                self.setting_up = self.setup.actions(id);
+                self.state = State::Binding(id);
+                Action::Bind(id, self.port)
+            }
+            State::Binding(id) | State::SettingUp(id) => self.next_set_up(id),
+            State::Listening(id) | State::Closing(id) => self.accept(id),
+            State::Accepting(listener) => {
+                let Some(id) = context.answer.socket() else { return Action::Exit };
+                context.note("accepted_ns", context.now_ns);
+                self.read(listener, id)
+            }
+            State::Reading(listener, id) => self.have_read(listener, id, context),
+            State::Pausing(listener, id) => self.read(listener, id),
+        }
+    }
+}

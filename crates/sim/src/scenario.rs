@@ -1,0 +1,103 @@
+//! What is simulated: hosts, their interfaces, and the links between them.
+
+use std::net::Ipv4Addr;
+
+use sockscope_stack::interface::InterfaceConfig;
+use sockscope_stack::{Personality, StackConfig};
+
+use crate::link::{LinkConfig, LinkId};
+use crate::machine::Machine;
+
+/// A whole simulation before it begins.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Decides everything that is left to chance.
+    pub seed: u64,
+    /// The hosts; their numbers are their places here.
+    pub hosts: Vec<HostConfig>,
+    /// The links; their numbers are their places here.
+    pub links: Vec<LinkConfig>,
+    /// Which sockets are logged.
+    pub log: LogPolicy,
+}
+
+/// Which sockets are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogPolicy {
+    /// Every socket that connects, or sends a datagram.
+    #[default]
+    All,
+    /// Those for which a program asks (`SO_LOG`).
+    OnRequest,
+}
+
+/// One host.
+#[derive(Debug, Clone)]
+pub struct HostConfig {
+    /// Its name.
+    pub name: String,
+    /// The rules of its kernel.
+    pub personality: Personality,
+    /// Its hardware.
+    pub machine: Machine,
+    /// What else is special in its kernel; the interfaces here are those of `links`, in order.
+    pub stack: StackConfig,
+    /// The link of each interface; `None` for loopback.
+    pub links: Vec<Option<LinkId>>,
+    /// When the protocol timers begin to tick; `None` leaves it to the seed. Nanoseconds.
+    pub timer_phase_ns: Option<u64>,
+}
+
+impl HostConfig {
+    /// A host without interfaces.
+    #[must_use]
+    pub fn new(name: &str, personality: Personality, machine: Machine) -> Self {
+        Self {
+            name: name.to_owned(),
+            personality,
+            machine,
+            stack: StackConfig::default(),
+            links: Vec::new(),
+            timer_phase_ns: None,
+        }
+    }
+
+    /// The host with one more interface.
+    #[must_use]
+    pub fn with_interface(mut self, interface: InterfaceConfig, link: Option<LinkId>) -> Self {
+        self.stack.interfaces.push(interface);
+        self.links.push(link);
+        self
+    }
+
+    /// The host with a 10 Mbit/s Ethernet interface `le0`.
+    #[must_use]
+    pub fn with_ethernet10(self, address: Ipv4Addr, link: LinkId) -> Self {
+        self.with_interface(InterfaceConfig::ethernet10("le0", address), Some(link))
+    }
+
+    /// The host with a 3 Mbit/s Ethernet interface `en0`.
+    #[must_use]
+    pub fn with_ethernet3(self, address: Ipv4Addr, link: LinkId) -> Self {
+        self.with_interface(InterfaceConfig::ethernet3("en0", address), Some(link))
+    }
+
+    /// The host with one end of a line, `sl0`.
+    #[must_use]
+    pub fn with_line(self, address: Ipv4Addr, mtu: u32, link: LinkId) -> Self {
+        self.with_interface(InterfaceConfig::point_to_point("sl0", address, mtu), Some(link))
+    }
+
+    /// The host with a loopback interface at 127.0.0.1.
+    #[must_use]
+    pub fn with_loopback(self) -> Self {
+        self.with_interface(InterfaceConfig::loopback(Ipv4Addr::LOCALHOST), None)
+    }
+
+    /// Address of the interface with this number; unspecified if there is none.
+    #[must_use]
+    pub fn address(&self, interface: usize) -> Ipv4Addr {
+        let interface = self.stack.interfaces.get(interface);
+        interface.map_or(Ipv4Addr::UNSPECIFIED, |interface| interface.address)
+    }
+}

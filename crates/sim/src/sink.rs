@@ -1,0 +1,239 @@
+//! Where records go.
+
+use std::path::Path;
+
+use sockscope_record::{Connection, LossCounts, Record};
+use sockscope_trace::{BundleWriter, Error, Meta, Source};
+
+/// Takes the records of a simulation, in order of time.
+pub trait RecordSink {
+    /// One observation.
+    fn record(&mut self, record: &Record);
+
+    /// Whether records are wanted at all; else nothing is logged.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
+    /// What a process does changed.
+    fn activity(&mut self, _activity: Activity) {}
+}
+
+/// A change of what a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Activity {
+    /// When, in nanoseconds.
+    pub at_ns: u64,
+    /// The process's number in the simulation.
+    pub process: u32,
+    /// What it does from then on.
+    pub state: ActivityState,
+}
+
+/// What a process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActivityState {
+    /// It has the CPU.
+    Running,
+    /// It waits for the CPU.
+    Ready,
+    /// It waits for something else.
+    Asleep,
+    /// It has ended.
+    Gone,
+}
+
+/// Wants no records.
+#[derive(Debug, Default)]
+pub struct NoRecords;
+
+impl RecordSink for NoRecords {
+    fn record(&mut self, _record: &Record) {}
+
+    fn is_wanted(&self) -> bool {
+        false
+    }
+}
+
+/// Keeps everything.
+#[derive(Debug, Default)]
+pub struct Everything {
+    /// The records.
+    pub records: Vec<Record>,
+    /// What processes did.
+    pub activities: Vec<Activity>,
+}
+
+impl RecordSink for Everything {
+    fn record(&mut self, record: &Record) {
+        self.records.push(*record);
+    }
+
+    fn activity(&mut self, activity: Activity) {
+        self.activities.push(activity);
+    }
+}
+
+/// Counts records and adds them up to a hash (FNV-1a, 64 bits, over words).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digest {
+    /// How many there were.
+    pub count: u64,
+    /// The hash so far.
+    pub hash: u64,
+}
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self { count: 0, hash: 0xcbf2_9ce4_8422_2325 }
+    }
+}
+
+impl RecordSink for Digest {
+    fn record(&mut self, record: &Record) {
+        self.count += 1;
+        let small = [
+            u64::from(record.flow.0) << 32 | u64::from(record.len),
+            u64::from(record.thread) << 32 | u64::from(record.extra),
+            u64::from_le_bytes([
+                record.kind as u8,
+                record.code,
+                record.tcp_flags,
+                record.marks,
+                record.cpu as u8,
+                (record.cpu >> 8) as u8,
+                0,
+                0,
+            ]),
+        ];
+        for word in [record.at_ns, record.offset, record.detail].into_iter().chain(small) {
+            self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+/// A list of limited length, as the paper's probes had: what does not fit is lost and counted,
+/// nothing is overwritten.
+#[derive(Debug)]
+pub struct BoundedList {
+    /// The records that fitted.
+    pub records: Vec<Record>,
+    /// What did not fit.
+    pub loss: LossCounts,
+    limit: usize,
+}
+
+impl BoundedList {
+    /// Room for `limit` records.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { records: Vec::new(), loss: LossCounts::default(), limit }
+    }
+}
+
+impl RecordSink for BoundedList {
+    fn record(&mut self, record: &Record) {
+        if self.records.len() < self.limit {
+            self.records.push(*record);
+        } else {
+            self.loss.add(record.point(), 1);
+        }
+    }
+}
+
+/// Records held back before they are written.
+const WRITE_RECORDS: usize = 8192;
+
+/// Writes a trace bundle.
+pub struct BundleSink {
+    writer: BundleWriter,
+    held: Vec<Record>,
+    failure: Option<Error>,
+}
+
+impl BundleSink {
+    /// Creates the bundle.
+    ///
+    /// # Errors
+    ///
+    /// As [`BundleWriter::create`].
+    pub fn create(dir: impl AsRef<Path>, meta: &Meta) -> Result<Self, Error> {
+        let writer = BundleWriter::create(dir, Meta { source: Source::Model, ..meta.clone() })?;
+        Ok(Self { writer, held: Vec::with_capacity(WRITE_RECORDS), failure: None })
+    }
+
+    fn write(&mut self) {
+        if self.failure.is_none() {
+            self.failure = self.writer.append(&self.held).err();
+        }
+        self.held.clear();
+    }
+
+    /// Ends the bundle with what is known of its connections.
+    ///
+    /// # Errors
+    ///
+    /// When anything could not be written, also earlier.
+    pub fn finish(mut self, connections: &[Connection], meta: Meta) -> Result<(), Error> {
+        self.write();
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        for connection in connections {
+            self.writer.connection(connection)?;
+        }
+        self.writer.finish(Meta { source: Source::Model, ..meta })
+    }
+}
+
+impl RecordSink for BundleSink {
+    fn record(&mut self, record: &Record) {
+        self.held.push(*record);
+        if self.held.len() == WRITE_RECORDS {
+            self.write();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockscope_record::Kind;
+
+    #[test]
+    fn a_full_list_loses_and_counts_what_comes_later() {
+        let mut list = BoundedList::new(2);
+        for (at_ns, kind) in [(1, Kind::SendEnqueue), (2, Kind::Run), (3, Kind::SendDequeue)] {
+            list.record(&Record { at_ns, kind, ..Record::default() });
+        }
+        assert_eq!(list.records.iter().map(|record| record.at_ns).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((list.loss.points[1], list.loss.total()), (1, 1));
+    }
+
+    #[test]
+    fn every_field_changes_the_hash() {
+        let hash = |record: Record| {
+            let mut digest = Digest::default();
+            digest.record(&record);
+            digest.hash
+        };
+        let plain = Record::default();
+        let others = [
+            Record { at_ns: 1, ..plain },
+            Record { offset: 1, ..plain },
+            Record { detail: 1, ..plain },
+            Record { len: 1, ..plain },
+            Record { thread: 1, ..plain },
+            Record { extra: 1, ..plain },
+            Record { code: 1, ..plain },
+            Record { tcp_flags: 1, ..plain },
+            Record { marks: 1, ..plain },
+            Record { cpu: 256, ..plain },
+            Record { kind: Kind::Loss, ..plain },
+        ];
+        let mut hashes: Vec<u64> = others.map(hash).into_iter().chain([hash(plain)]).collect();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), 12);
+    }
+}

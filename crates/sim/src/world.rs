@@ -1,0 +1,148 @@
+//! What all hosts share: events, frames, links, and what is recorded.
+
+use std::net::{IpAddr, SocketAddr};
+
+use sockscope_record::{
+    Connection, ConnectionId, Direction, FlowId, Kind, Process as RecordedProcess, Protocol, Record,
+    Side,
+};
+use sockscope_stack::Endpoint;
+
+use crate::event::{Event, EventQueue};
+use crate::link::{Frames, Link, LinkContext, LinkId, LinkTimer};
+use crate::pattern::Pattern;
+use crate::program::{Damage, Note};
+use crate::scenario::LogPolicy;
+use crate::sink::RecordSink;
+
+/// Linux's number of the state CLOSED in records of [`Kind::StateChange`].
+const TCP_CLOSE: u8 = 7;
+
+/// What all hosts share.
+pub(crate) struct World<S> {
+    pub(crate) events: EventQueue<Event>,
+    pub(crate) frames: Frames,
+    pub(crate) links: Vec<Link>,
+    pub(crate) sink: S,
+    pub(crate) log: LogPolicy,
+    pub(crate) wants_records: bool,
+    pub(crate) pattern: Pattern,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) damage: Vec<Damage>,
+    pub(crate) connections: Vec<Connection>,
+    /// For each connection, the last process seen at either end.
+    seen: Vec<[u32; 2]>,
+    /// Processes that the run waits for and that have not ended.
+    pub(crate) working: u32,
+    /// Names of processes by number.
+    pub(crate) names: Vec<String>,
+}
+
+impl<S: RecordSink> World<S> {
+    pub(crate) fn new(links: Vec<Link>, log: LogPolicy, sink: S) -> Self {
+        Self {
+            events: EventQueue::default(),
+            frames: Frames::default(),
+            links,
+            wants_records: sink.is_wanted(),
+            sink,
+            log,
+            pattern: Pattern::default(),
+            notes: Vec::new(),
+            damage: Vec::new(),
+            connections: Vec::new(),
+            seen: Vec::new(),
+            working: 0,
+            names: vec![String::new()],
+        }
+    }
+
+    /// Works on a link at `now_ns`.
+    pub(crate) fn with_link(
+        &mut self,
+        now_ns: u64,
+        id: LinkId,
+        work: impl FnOnce(&mut Link, &mut LinkContext<'_>),
+    ) {
+        let mut context =
+            LinkContext { now_ns, events: &mut self.events, frames: &mut self.frames };
+        work(&mut self.links[id], &mut context);
+    }
+
+    pub(crate) fn link_timer(&mut self, now_ns: u64, id: LinkId, timer: LinkTimer) {
+        self.with_link(now_ns, id, |link, context| link.timer(timer, context));
+    }
+
+    /// A connection is about to be logged; the flow that its client sends.
+    pub(crate) fn open_connection(&mut self, now_ns: u64, protocol: Protocol) -> FlowId {
+        let id = ConnectionId(self.connections.len() as u32 + 1);
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        self.connections.push(Connection {
+            id,
+            protocol,
+            client: nowhere,
+            server: nowhere,
+            opened_ns: now_ns,
+            closed_ns: None,
+            preexisting: false,
+            both_ends_here: true,
+            processes: Vec::new(),
+        });
+        self.seen.push([0; 2]);
+        id.flow(Direction::FromClient)
+    }
+
+    /// The addresses of a connection are known now.
+    pub(crate) fn name_connection(&mut self, flow: FlowId, client: Endpoint, server: Endpoint) {
+        let address = |(ip, port): Endpoint| SocketAddr::new(IpAddr::V4(ip), port);
+        if let Some(connection) = self.connection_mut(flow) {
+            connection.client = address(client);
+            connection.server = address(server);
+        }
+    }
+
+    fn connection_mut(&mut self, flow: FlowId) -> Option<&mut Connection> {
+        let index = (flow.connection().0 as usize).checked_sub(1)?;
+        self.connections.get_mut(index)
+    }
+
+    /// One observation, complete.
+    #[inline]
+    pub(crate) fn record(&mut self, record: &Record) {
+        if !self.wants_records {
+            return;
+        }
+        if record.thread != 0 {
+            self.see_process(record);
+        }
+        if record.kind == Kind::StateChange
+            && record.code == TCP_CLOSE
+            && let Some(connection) = self.connection_mut(record.flow)
+        {
+            connection.closed_ns = Some(record.at_ns);
+        }
+        self.sink.record(record);
+    }
+
+    /// Notes which process works at which end of a connection.
+    fn see_process(&mut self, record: &Record) {
+        let side = match record.kind {
+            Kind::SendEnqueue | Kind::WriteCall => record.flow.direction().sender(),
+            Kind::ReceiveDequeue => record.flow.direction().receiver(),
+            _ => return,
+        };
+        let index = (record.flow.connection().0 as usize).wrapping_sub(1);
+        let place = usize::from(side == Side::Server);
+        let Some(seen) = self.seen.get_mut(index) else { return };
+        if seen[place] == record.thread {
+            return;
+        }
+        seen[place] = record.thread;
+        let name = self.names.get(record.thread as usize).cloned().unwrap_or_default();
+        let process = RecordedProcess { pid: record.thread, comm: name, side };
+        let known = &mut self.connections[index].processes;
+        if !known.contains(&process) {
+            known.push(process);
+        }
+    }
+}
