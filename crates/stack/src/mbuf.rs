@@ -184,12 +184,12 @@ impl Pool {
 
     /// `MGET`: a plain mbuf without data; `None` at the limit.
     pub fn get(&mut self, meter: &mut Meter) -> Option<MbufId> {
-        self.get_with_room(self.geometry.plain_bytes, meter)
+        self.with_room(self.geometry.plain_bytes, meter)
     }
 
     /// `MGETHDR`: the first mbuf of a packet; `None` at the limit.
-    pub fn get_header(&mut self, meter: &mut Meter) -> Option<MbufId> {
-        self.get_with_room(self.geometry.header_bytes, meter)
+    pub fn new_header(&mut self, meter: &mut Meter) -> Option<MbufId> {
+        self.with_room(self.geometry.header_bytes, meter)
     }
 
     /// `m_get`, the function: as [`Pool::get`], and counted as a call.
@@ -198,7 +198,7 @@ impl Pool {
         self.get(meter)
     }
 
-    fn get_with_room(&mut self, room: u16, meter: &mut Meter) -> Option<MbufId> {
+    fn with_room(&mut self, room: u16, meter: &mut Meter) -> Option<MbufId> {
         meter.call(Routine::MgetMacro, Work::NONE);
         let fresh = Mbuf { next: NIL, offset: 0, len: 0, store: Store::Plain { room } };
         let id = self.free;
@@ -217,7 +217,7 @@ impl Pool {
     }
 
     /// `MCLGET`: gives a fresh plain mbuf a cluster; `false` at the limit, the mbuf unchanged.
-    pub fn get_cluster(&mut self, id: MbufId, meter: &mut Meter) -> bool {
+    pub fn attach_cluster(&mut self, id: MbufId, meter: &mut Meter) -> bool {
         meter.call(Routine::MclgetMacro, Work::NONE);
         debug_assert!(matches!(self.mbuf(id).store, Store::Plain { .. }) && self.mbuf(id).len == 0);
         let cluster = match self.clusters_free.pop() {

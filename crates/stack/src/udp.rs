@@ -183,7 +183,7 @@ impl Stack {
         }
         let id = match rule {
             UdpHeader::Function => self.pool.m_get(meter),
-            UdpHeader::Macro | UdpHeader::InPlace => self.pool.get_header(meter),
+            UdpHeader::Macro | UdpHeader::InPlace => self.pool.new_header(meter),
         };
         let Some(id) = id else { return false };
         // At the end, so that link headers find room before them.

@@ -230,10 +230,10 @@ impl SendCall {
     /// A fresh mbuf, with a cluster where the rules give one.
     fn mbuf_for(&self, stack: &mut Stack, meter: &mut Meter) -> Option<(MbufId, bool)> {
         let is_first = self.staged.is_empty();
-        let id = if is_first { stack.pool.get_header(meter) } else { stack.pool.get(meter) }?;
+        let id = if is_first { stack.pool.new_header(meter) } else { stack.pool.get(meter) }?;
         let wants_cluster = self.len - self.taken >= stack.personality.socket.cluster_min_bytes
             && self.space >= CLUSTER_BYTES as i64;
-        Some((id, wants_cluster && stack.pool.get_cluster(id, meter)))
+        Some((id, wants_cluster && stack.pool.attach_cluster(id, meter)))
     }
 
     /// Where the data begin in their mbuf: a short datagram leaves 4.3BSD-Reno room for headers.

@@ -100,7 +100,7 @@ impl Stack {
         while !rest.is_empty() {
             let Some(id) = self.pool.get(meter) else { return false };
             let wants_cluster = rest.len() >= self.personality.interface.input_cluster_min_bytes;
-            let has_cluster = wants_cluster && self.pool.get_cluster(id, meter);
+            let has_cluster = wants_cluster && self.pool.attach_cluster(id, meter);
             let room = if has_cluster {
                 CLUSTER_BYTES
             } else {

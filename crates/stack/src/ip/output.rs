@@ -148,7 +148,7 @@ impl Stack {
     }
 
     fn fragment(&mut self, packet: &Packet, part: Part, meter: &mut Meter) -> Option<Packet> {
-        let id = self.pool.get_header(meter)?;
+        let id = self.pool.new_header(meter)?;
         let room = self.pool.trailing_room(id);
         self.pool.set_range(id, room - IP_HEADER_BYTES, IP_HEADER_BYTES);
         let mut chain = Chain::new();

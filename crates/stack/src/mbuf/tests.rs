@@ -30,7 +30,7 @@ fn one(pool: &mut Pool, make: Make, bytes: &[u8], meter: &mut Meter) -> MbufId {
         return pool.lend(Lent { owner: 7, bytes: bytes.to_vec() }, meter).unwrap();
     }
     let id = pool.get(meter).unwrap();
-    assert!(make == Make::Plain || pool.get_cluster(id, meter));
+    assert!(make == Make::Plain || pool.attach_cluster(id, meter));
     // Not at the start where there is room: most real headers are not either.
     let offset = if make == Make::Plain { 5.min(112 - bytes.len()) } else { 0 };
     pool.set_range(id, offset, bytes.len());
@@ -209,7 +209,7 @@ fn a_pool_at_its_limit_refuses_and_keeps_nothing() {
     assert!(pool.m_copy(&whole, 0, 8, &mut meter).is_none(), "one mbuf left, two needed");
     assert_eq!(pool.in_use().mbufs, 2);
     let last = pool.get(&mut meter).unwrap();
-    assert!(!pool.get_cluster(last, &mut meter));
+    assert!(!pool.attach_cluster(last, &mut meter));
     assert!(pool.lend(Lent { owner: 1, bytes: vec![0] }, &mut meter).is_err());
     assert!(pool.get(&mut meter).is_none() && pool.refused() >= 3);
     pool.free(last, &mut meter);
