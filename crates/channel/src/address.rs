@@ -1,0 +1,89 @@
+//! Names under which ends of channels are found.
+//!
+//! A name lives in the kernel's abstract namespace of Unix sockets (unix(7)): it belongs to a network
+//! namespace, has no file, and vanishes with the process that holds it, however that ends.
+
+use std::fmt;
+
+use crate::error::Error;
+
+/// What all names begin with; the user's id and a slash follow.
+const PREFIX: &str = "sockscope.channel/";
+
+/// Longest name: what `sun_path` leaves (unix(7): 108 bytes) beside the prefix and a user id.
+pub const NAME_BYTES_MAX: usize = 64;
+
+/// Where one end of a channel is found: a name within a user.
+///
+/// Two users may use the same name without meeting. That a name is held by the user whom it stands
+/// for is checked with the kernel during set-up, because anybody may take any abstract name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Address {
+    uid: u32,
+    name: String,
+}
+
+impl Address {
+    /// The address `name` of the calling user.
+    ///
+    /// # Errors
+    /// `BadSetting` when the name is empty or has more than [`NAME_BYTES_MAX`] bytes.
+    pub fn new(name: &str) -> Result<Self, Error> {
+        Self::of_user(rustix::process::geteuid().as_raw(), name)
+    }
+
+    /// The address `name` of the user `uid`.
+    ///
+    /// # Errors
+    /// As [`Address::new`].
+    pub fn of_user(uid: u32, name: &str) -> Result<Self, Error> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Error::BadSetting { what: "a name of 1 to 64 bytes" });
+        }
+        Ok(Self { uid, name: name.to_owned() })
+    }
+
+    /// The name within the user.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whose address it is.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The name as the kernel knows it.
+    pub(crate) fn abstract_name(&self) -> Vec<u8> {
+        format!("{PREFIX}{}/{}", self.uid, self.name).into_bytes()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_name_fits_into_a_socket_address() {
+        let name = "n".repeat(NAME_BYTES_MAX);
+        let address = Address::of_user(u32::MAX, &name).unwrap();
+        // One byte of the 108 is the zero that marks an abstract name.
+        assert!(address.abstract_name().len() < 108);
+        assert!(Address::new(&format!("{name}n")).is_err());
+        assert!(Address::new("").is_err());
+    }
+
+    #[test]
+    fn users_do_not_share_names() {
+        let [one, two] = [1, 2].map(|uid| Address::of_user(uid, "a").unwrap());
+        assert_ne!(one.abstract_name(), two.abstract_name());
+    }
+}

@@ -1,0 +1,87 @@
+//! Why a message could not be sent or received, or a channel not be set up.
+
+use std::io;
+
+use crate::address::Address;
+use crate::hello::Refusal;
+use crate::peer::Peer;
+
+/// Why a call on a channel failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The call was not to wait, and no message or no free slot is there.
+    #[error("nothing to receive, or no slot free, and the call was not to wait")]
+    WouldBlock,
+    /// The time to wait is over.
+    #[error("the time to wait is over")]
+    TimedOut,
+    /// The message does not fit into a slot.
+    #[error("message of {bytes} bytes, slots have {slot_bytes}")]
+    TooLong {
+        /// Length of the message.
+        bytes: usize,
+        /// Bytes that a slot holds.
+        slot_bytes: usize,
+    },
+    /// Nobody listens at the address.
+    #[error("nobody listens at {address}")]
+    NotThere {
+        /// Where somebody was expected.
+        address: Address,
+    },
+    /// Somebody listens already at the address.
+    #[error("{address} is taken")]
+    Taken {
+        /// The address.
+        address: Address,
+    },
+    /// The other side refused to set the channel up.
+    #[error("the other side refused: {reason}")]
+    Refused {
+        /// Why.
+        reason: Refusal,
+    },
+    /// The peer's process ended or closed its side; all that it had sent before was delivered. Each
+    /// departure is told once.
+    #[error("{peer} is gone")]
+    PeerGone {
+        /// Who.
+        peer: Peer,
+    },
+    /// The peer broke the protocol and was detached. Told once.
+    #[error("{peer} broke the protocol and was detached at message {position}: {what}")]
+    Misbehaved {
+        /// Who.
+        peer: Peer,
+        /// What was found in place of what was expected.
+        what: &'static str,
+        /// Number of the message concerned, from 0 on.
+        position: u64,
+    },
+    /// During set-up the other side sent what no peer of this version sends.
+    #[error("set-up: {what}")]
+    BadSetup {
+        /// What was expected.
+        what: &'static str,
+    },
+    /// A setting out of its range.
+    #[error("setting out of range: {what}")]
+    BadSetting {
+        /// What was expected.
+        what: &'static str,
+    },
+    /// The system refused a call.
+    #[error("{call}: {source}")]
+    System {
+        /// Which call.
+        call: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Names the call in the error that the system gave.
+pub(crate) fn system(call: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
+    move |errno| Error::System { call, source: errno.into() }
+}

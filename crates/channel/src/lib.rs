@@ -1,0 +1,40 @@
+//! Memory-based messaging between processes on Linux.
+//!
+//! A message is written into a slot of memory that both processes have mapped, and a signal on the
+//! slot tells the receiver, who reads it where it lies ("The Influence of Protocol Choice on Network
+//! Performance", chapter 4). The kernel gives memory and signals and knows nothing of messages.
+//!
+//! - [`Sender`] and [`Receiver`] are the two ends: one to one, one to many ([`Sender::bind`]), many to
+//!   one ([`Receiver::bind`]). Set-up happens with the first message.
+//! - What the two ends may rely on, and what a hostile peer can do, is in docs/reference/channel.md.
+//!
+//! Positions are 64-bit counts of messages, sizes bytes, times `CLOCK_MONOTONIC` nanoseconds.
+
+// Shared memory is this crate's subject; every block says why it is sound.
+#![allow(unsafe_code)]
+
+mod address;
+mod door;
+mod error;
+mod hello;
+mod memory;
+mod observe;
+mod patience;
+mod peer;
+mod poller;
+mod receiver;
+mod sender;
+mod settings;
+mod setup;
+mod signal;
+mod slots;
+mod socket;
+
+pub use address::{Address, NAME_BYTES_MAX};
+pub use error::Error;
+pub use hello::{Hello, Offer, Refusal, Role, SETUP_BYTES, Welcome};
+pub use observe::{Event, Observer, Unobserved};
+pub use peer::Peer;
+pub use receiver::{Message, Receiver};
+pub use sender::{Sender, Slot};
+pub use settings::{Means, Settings, Trust, Wait, WhenFull};

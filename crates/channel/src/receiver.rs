@@ -1,0 +1,295 @@
+//! The receiving end: of one sender, or of many that are read in turn.
+
+mod inlet;
+mod waiting;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sockscope_record::Point;
+
+use crate::address::Address;
+use crate::door::{Door, Inbox};
+use crate::error::Error;
+use crate::memory::PeerSegment;
+use crate::observe::{Event, Observer, Unobserved, now_ns};
+use crate::peer::Peer;
+use crate::poller::Poller;
+use crate::settings::{Settings, Wait};
+use crate::signal::Alarm;
+
+pub(crate) use inlet::Inlet;
+
+/// The receiving end of channels.
+///
+/// It is either bound to an address that senders [call](crate::Sender::to), or subscribes to senders
+/// that are [bound](crate::Sender::bind). Messages of one sender come in order; those of several
+/// senders are taken in turn, so that none of them can shut the others out.
+pub struct Receiver<O = Unobserved> {
+    settings: Settings,
+    inlets: Vec<Inlet>,
+    /// Which inlet is looked at first.
+    turn: usize,
+    inbox: Arc<Inbox<Inlet>>,
+    news_seen: u32,
+    /// Looks in vain by calls that do not wait.
+    idle_looks: u32,
+    departed: VecDeque<Error>,
+    alarm: Alarm,
+    poller: Option<Poller>,
+    observer: O,
+    door: Option<Door>,
+}
+
+impl Receiver {
+    /// A receiver of all senders that call `address`.
+    ///
+    /// # Errors
+    /// `BadSetting`; `Taken` when somebody listens there already; `System`.
+    pub fn bind(address: &Address, settings: Settings) -> Result<Self, Error> {
+        let mut receiver = Self::new(settings)?;
+        let admit = inlet::admission(&receiver.settings, &receiver.inbox);
+        receiver.door = Some(Door::open(address, receiver.settings.trust, admit)?);
+        Ok(receiver)
+    }
+
+    /// A receiver of what the sender bound to `address` sends from now on.
+    ///
+    /// # Errors
+    /// `NotThere`, `Refused`, `BadSetup`, `BadSetting`, `TimedOut`, `System`.
+    pub fn subscribe(address: &Address, settings: Settings) -> Result<Self, Error> {
+        let mut receiver = Self::new(settings)?;
+        receiver.add(address)?;
+        Ok(receiver)
+    }
+
+    /// A receiver of nobody yet.
+    pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
+        settings.geometry()?;
+        Ok(Self {
+            settings,
+            inlets: Vec::new(),
+            turn: 0,
+            inbox: Inbox::new()?,
+            news_seen: 0,
+            idle_looks: 0,
+            departed: VecDeque::new(),
+            alarm: Alarm::default(),
+            poller: None,
+            observer: Unobserved,
+            door: None,
+        })
+    }
+}
+
+impl<O: Observer> Receiver<O> {
+    /// The same receiver, watched by `observer` at points 7 and 8.
+    pub fn observed<P: Observer>(self, observer: P) -> Receiver<P> {
+        Receiver {
+            settings: self.settings,
+            inlets: self.inlets,
+            turn: self.turn,
+            inbox: self.inbox,
+            news_seen: self.news_seen,
+            idle_looks: self.idle_looks,
+            departed: self.departed,
+            alarm: self.alarm,
+            poller: self.poller,
+            observer,
+            door: self.door,
+        }
+    }
+
+    /// Subscribes to one more sender.
+    ///
+    /// # Errors
+    /// As [`Receiver::subscribe`].
+    pub fn add(&mut self, address: &Address) -> Result<Peer, Error> {
+        let inlet = inlet::call(address, &self.settings, &self.inbox, None)?;
+        let peer = inlet.peer;
+        self.attach(inlet)?;
+        Ok(peer)
+    }
+
+    /// The next message, in its slot. The slot is given back when the message is dropped.
+    ///
+    /// # Errors
+    /// `WouldBlock` and `TimedOut` when none came; `PeerGone` and `Misbehaved` once for each sender
+    /// that was detached, after what it had sent before. The others' messages are not touched by
+    /// that: receive again.
+    #[inline]
+    pub fn receive(&mut self, wait: Wait) -> Result<Message<'_, O>, Error> {
+        let found = match self.find()? {
+            Some(found) => found,
+            None => self.wait_for_message(wait)?,
+        };
+        self.tell(Point::ReceiveEnqueue, found);
+        Ok(Message { receiver: self, found })
+    }
+
+    /// The next message, copied to the beginning of `to`; its length. Of a message that is longer
+    /// than `to` the rest is dropped, as with recv(2).
+    ///
+    /// # Errors
+    /// As [`Receiver::receive`].
+    #[inline]
+    pub fn receive_into(&mut self, to: &mut [u8], wait: Wait) -> Result<usize, Error> {
+        let message = self.receive(wait)?;
+        message.copy_to(to);
+        Ok(message.len())
+    }
+
+    /// The senders, as far as the receiver has noticed.
+    pub fn peers(&mut self) -> impl Iterator<Item = Peer> + '_ {
+        self.adopt();
+        self.inlets.iter().map(|inlet| inlet.peer)
+    }
+
+    /// Messages of the present senders that were written over before they were read. Only senders
+    /// that [overwrite](crate::WhenFull::Overwrite) have any.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.inlets.iter().map(|inlet| inlet.slots.lost()).sum()
+    }
+
+    #[inline]
+    fn find(&mut self) -> Result<Option<Located>, Error> {
+        if self.inbox.news().load(Ordering::Relaxed) != self.news_seen {
+            self.adopt();
+        }
+        let count = self.inlets.len();
+        let mut at = self.turn;
+        for _ in 0..count {
+            at = if at < count { at } else { 0 };
+            match self.inlets[at].look() {
+                Ok(Some((number, len, offset))) => {
+                    self.turn = at + 1;
+                    return Ok(Some(Located { at, number, len, offset }));
+                }
+                Ok(None) => {}
+                Err(broken) => return Err(self.misbehaved(at, broken)),
+            }
+            at += 1;
+        }
+        Ok(None)
+    }
+
+    fn tell(&mut self, point: Point, found: Located) {
+        if O::ACTIVE {
+            let peer = self.inlets[found.at].peer.id;
+            let Located { number, len, offset, .. } = found;
+            self.observer.passed(Event { at_ns: now_ns(), point, peer, number, offset, len });
+        }
+    }
+}
+
+/// Where the message is.
+#[derive(Debug, Clone, Copy)]
+struct Located {
+    /// Which inlet.
+    at: usize,
+    number: u64,
+    len: u32,
+    offset: u64,
+}
+
+/// A message in its slot, read in place, which its sender cannot use again before this is dropped.
+///
+/// The sender's process keeps its right to write there. A well-behaved one never does so before the
+/// slot is given back; what a hostile one does shows only as other bytes of its own message, from one
+/// read to the next: read a byte once, or copy it first, before it is checked and used. Number and
+/// length are copies and stand still. Of a sender that overwrites, the message is a copy, taken and
+/// checked to be whole when it was received.
+pub struct Message<'a, O: Observer = Unobserved> {
+    receiver: &'a mut Receiver<O>,
+    found: Located,
+}
+
+impl<O: Observer> Message<'_, O> {
+    /// Bytes of the message.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.found.len as usize
+    }
+
+    /// Whether it has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.found.len == 0
+    }
+
+    /// Its number in its sender's stream, from 0 on.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.found.number
+    }
+
+    /// Who sent it.
+    #[must_use]
+    pub fn from(&self) -> Peer {
+        self.inlet().peer
+    }
+
+    /// Copies the message to the beginning of `to`, as far as there is room; each word is read once.
+    /// Returns the bytes copied.
+    #[inline]
+    pub fn copy_to(&self, to: &mut [u8]) -> usize {
+        let len = self.len().min(to.len());
+        self.inlet().copy_to(self.found.number, 0, &mut to[..len]);
+        len
+    }
+
+    /// Copies bytes from position `at` on, a multiple of 8, as far as there are any: to read a long
+    /// message piece by piece in place. Returns the bytes copied.
+    ///
+    /// # Panics
+    /// When `at` is no multiple of 8.
+    pub fn copy_from(&self, at: usize, to: &mut [u8]) -> usize {
+        assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
+        let len = self.len().saturating_sub(at).min(to.len());
+        if len > 0 {
+            self.inlet().copy_to(self.found.number, at, &mut to[..len]);
+        }
+        len
+    }
+
+    /// A copy of the message.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.len()];
+        self.copy_to(&mut bytes);
+        bytes
+    }
+
+    /// The message's own bytes, without any copy.
+    ///
+    /// # Safety
+    /// The sender's process must be trusted to leave the slot alone until the message is dropped,
+    /// as every process does that uses this library. It does not matter for senders that overwrite.
+    #[must_use]
+    pub unsafe fn as_bytes(&self) -> &[u8] {
+        // SAFETY: passed on to the caller.
+        unsafe { self.inlet().bytes(self.found.number, self.len()) }
+    }
+
+    fn inlet(&self) -> &Inlet {
+        &self.receiver.inlets[self.found.at]
+    }
+}
+
+impl<O: Observer> Drop for Message<'_, O> {
+    #[inline]
+    fn drop(&mut self) {
+        self.receiver.tell(Point::ReceiveDequeue, self.found);
+        self.receiver.inlets[self.found.at].pass();
+    }
+}
+
+/// Where an inlet's bytes are.
+enum Bytes<'a> {
+    /// In the slot.
+    Shared(&'a PeerSegment, usize),
+    /// In a copy of our own.
+    Copied(&'a [u8]),
+}

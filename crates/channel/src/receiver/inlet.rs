@@ -1,0 +1,182 @@
+//! One sender of a receiver: how it is attached, from either side, and how it is read.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use super::Bytes;
+use crate::address::Address;
+use crate::door::{Caller, Inbox};
+use crate::error::Error;
+use crate::hello::{Hello, Offer, Refusal, Role, Welcome};
+use crate::memory::{LOW_HALF_AT, PROGRESS_AT, PeerSegment};
+use crate::peer::Peer;
+use crate::settings::{Settings, WhenFull};
+use crate::slots::{Broken, Found, SlotReader};
+use crate::{setup, signal, socket};
+
+/// A sender, as its receiver sees it.
+pub(crate) struct Inlet {
+    pub socket: OwnedFd,
+    pub slots: SlotReader,
+    /// Its last alarm that was answered.
+    answered: u32,
+    pub peer: Peer,
+    /// The message just found, of a sender that overwrites.
+    copy: Vec<u8>,
+}
+
+impl Inlet {
+    /// The next message's number, length and offset. Tells the sender which slots are free when
+    /// there is none: it may be waiting for them.
+    #[inline]
+    pub fn look(&mut self) -> Result<Option<(u64, u32, u64)>, Broken> {
+        match self.slots.look()? {
+            Found::Message { number, len, offset } if self.take(number, len) => {
+                Ok(Some((number, len, offset)))
+            }
+            _ => {
+                self.tell();
+                Ok(None)
+            }
+        }
+    }
+
+    /// Copies a message that may be written over, and says whether the copy is whole.
+    #[inline]
+    fn take(&mut self, number: u64, len: u32) -> bool {
+        if self.slots.when_full() == WhenFull::Wait {
+            return true;
+        }
+        self.copy.resize(len as usize, 0);
+        self.slots.data.copy_to(self.slots.payload_at(number), &mut self.copy);
+        let whole = self.slots.is_still_there(number, len);
+        if !whole {
+            self.slots.lose();
+        }
+        whole
+    }
+
+    /// Gives the slot of the message just read back.
+    #[inline]
+    pub fn pass(&mut self) {
+        if self.slots.pass() {
+            self.tell();
+        }
+    }
+
+    #[inline]
+    fn tell(&mut self) {
+        if self.slots.tell() {
+            signal::settle();
+            let word = self.slots.control.futex(PROGRESS_AT + LOW_HALF_AT);
+            signal::answer(&self.slots.data, &mut self.answered, word, &self.socket);
+        }
+    }
+
+    pub fn copy_to(&self, number: u64, at: usize, to: &mut [u8]) {
+        match self.place(number) {
+            Bytes::Shared(data, payload_at) => data.copy_to(payload_at + at, to),
+            Bytes::Copied(copy) => to.copy_from_slice(&copy[at..at + to.len()]),
+        }
+    }
+
+    /// # Safety
+    /// As `Message::as_bytes`.
+    pub unsafe fn bytes(&self, number: u64, len: usize) -> &[u8] {
+        match self.place(number) {
+            // SAFETY: the caller vouches for the peer.
+            Bytes::Shared(data, payload_at) => unsafe { data.bytes(payload_at, len) },
+            Bytes::Copied(copy) => copy,
+        }
+    }
+
+    fn place(&self, number: u64) -> Bytes<'_> {
+        match self.slots.when_full() {
+            WhenFull::Wait => Bytes::Shared(&self.slots.data, self.slots.payload_at(number)),
+            WhenFull::Overwrite => Bytes::Copied(&self.copy),
+        }
+    }
+}
+
+/// Subscribes to the sender bound to `address`, as member `member` of a group, if any.
+pub(crate) fn call(
+    address: &Address,
+    settings: &Settings,
+    inbox: &Inbox<Inlet>,
+    member: Option<(u32, u64)>,
+) -> Result<Inlet, Error> {
+    if !inbox.enter(settings.peers_max) {
+        return Err(Error::BadSetting { what: "fewer senders than `peers_max`" });
+    }
+    let (member, incarnation) = member.unzip();
+    let incarnation = incarnation.unwrap_or(0);
+    let hello = Hello { role: Role::Receives, offer: Offer::NONE, member, incarnation };
+    let attach = || {
+        let (control, file) = SlotReader::control_segment()?;
+        let answer = setup::call(address, &hello, &file, settings)?;
+        let data = map(&answer.offer, &answer.descriptor, settings.segment_bytes_max);
+        let data = data.map_err(|what| Error::BadSetup { what })?;
+        let peer = answer.peer(inbox.id(), None);
+        let slots = reader(data, control, &answer.offer)?;
+        Ok(Inlet { socket: answer.socket, slots, answered: 0, peer, copy: Vec::new() })
+    };
+    attach().inspect_err(|_| inbox.leave())
+}
+
+/// What the door of a bound receiver does with a caller.
+pub(crate) fn admission(
+    settings: &Settings,
+    inbox: &Arc<Inbox<Inlet>>,
+) -> impl FnMut(Caller) -> Result<(), Refusal> + Send + 'static {
+    let (most, bytes_max) = (settings.peers_max, settings.segment_bytes_max);
+    let inbox = Arc::clone(inbox);
+    move |caller: Caller| {
+        let offer = caller.hello.offer;
+        if caller.hello.role != Role::Sends {
+            return Err(Refusal::WrongRole);
+        }
+        if offer.geometry().map_or(0, |geometry| geometry.segment_bytes()) > bytes_max {
+            return Err(Refusal::TooLarge);
+        }
+        let data = map(&offer, &caller.descriptor, bytes_max).map_err(|_| Refusal::BadHello)?;
+        if !inbox.enter(most) {
+            return Err(Refusal::Full);
+        }
+        let arrived = inbox.arrive(|| welcome(caller, data, &inbox));
+        // Who could not be welcomed is gone, and is owed no refusal.
+        arrived.or_else(|_| {
+            inbox.leave();
+            Ok(())
+        })
+    }
+}
+
+fn welcome(caller: Caller, data: PeerSegment, inbox: &Inbox<Inlet>) -> Result<Inlet, Error> {
+    let Caller { socket, hello, pid, uid, .. } = caller;
+    let (control, file) = SlotReader::control_segment()?;
+    let slots = reader(data, control, &hello.offer)?;
+    let peer = Peer { id: inbox.id(), pid, uid, member: hello.member };
+    let welcome = Welcome::Accepted(Offer::NONE).encode();
+    socket::send_setup(&socket, &welcome, Some(file.as_fd()))?;
+    Ok(Inlet { socket, slots, answered: 0, peer, copy: Vec::new() })
+}
+
+/// Maps the data segment that was offered.
+fn map(offer: &Offer, file: &OwnedFd, bytes_max: u64) -> Result<PeerSegment, &'static str> {
+    let geometry = offer.geometry()?;
+    if geometry.segment_bytes() > bytes_max {
+        return Err("a segment of at most `segment_bytes_max`");
+    }
+    // `Geometry` made sure that the size fits into memory.
+    let len = geometry.segment_bytes() as usize;
+    PeerSegment::open(file, len).map_err(|_| "a sealed memory file of the size offered")
+}
+
+fn reader(
+    data: PeerSegment,
+    control: crate::memory::OwnSegment,
+    offer: &Offer,
+) -> Result<SlotReader, Error> {
+    let geometry = offer.geometry().map_err(|what| Error::BadSetup { what })?;
+    Ok(SlotReader::new(data, control, geometry, offer.when_full, offer.next))
+}

@@ -1,0 +1,248 @@
+//! The sending end: to one receiver, or to many that read the same slots.
+
+mod outlet;
+mod waiting;
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use sockscope_record::Point;
+
+use crate::address::Address;
+use crate::door::{Door, Inbox};
+use crate::error::Error;
+use crate::memory::{LOW_HALF_AT, OwnSegment, PROGRESS_AT};
+use crate::observe::{Event, Observer, Unobserved, now_ns};
+use crate::peer::Peer;
+use crate::poller::Poller;
+use crate::settings::{Settings, Wait};
+use crate::signal::{self, Alarm};
+use crate::slots::SlotWriter;
+
+pub(crate) use outlet::Outlet;
+
+/// The sending end of channels. All its receivers read the same slots, so a message is written once.
+///
+/// It is either bound to an address at which receivers [subscribe](crate::Receiver::subscribe), or
+/// calls a receiver that is [bound](crate::Receiver::bind), with the first message. Messages of one
+/// sender reach each receiver in order; none is sent twice.
+pub struct Sender<O = Unobserved> {
+    slots: SlotWriter,
+    data: OwnedFd,
+    settings: Settings,
+    outlets: Vec<Outlet>,
+    inbox: Arc<Inbox<Outlet>>,
+    news_seen: u32,
+    /// Whom to call when there is nobody to send to.
+    target: Option<Address>,
+    departed: VecDeque<Error>,
+    alarm: Alarm,
+    poller: Option<Poller>,
+    observer: O,
+    door: Option<Door>,
+}
+
+impl Sender {
+    /// A sender to the receiver that is bound to `address`. It calls there with the first message,
+    /// and again with the next one after that receiver was gone.
+    ///
+    /// # Errors
+    /// `BadSetting`; `System` when there is no memory.
+    pub fn to(address: Address, settings: Settings) -> Result<Self, Error> {
+        Self::with_target(Some(address), settings)
+    }
+
+    /// A sender to all receivers that subscribe at `address`, each from the next message on. Without
+    /// any, what it sends goes nowhere.
+    ///
+    /// # Errors
+    /// As [`Sender::to`]; `Taken` when somebody listens there already.
+    pub fn bind(address: &Address, settings: Settings) -> Result<Self, Error> {
+        let mut sender = Self::with_target(None, settings)?;
+        let admit = outlet::admission(&sender.data, &sender.slots, &sender.settings, &sender.inbox)?;
+        sender.door = Some(Door::open(address, sender.settings.trust, admit)?);
+        Ok(sender)
+    }
+
+    fn with_target(target: Option<Address>, settings: Settings) -> Result<Self, Error> {
+        let geometry = settings.geometry()?;
+        let len = usize::try_from(geometry.segment_bytes());
+        let len = len.map_err(|_| Error::BadSetting { what: "slots that memory can hold" })?;
+        let (segment, data) = OwnSegment::create(len)?;
+        Ok(Self {
+            slots: SlotWriter::new(segment, geometry, settings.when_full),
+            data,
+            settings,
+            outlets: Vec::new(),
+            inbox: Inbox::new()?,
+            news_seen: 0,
+            target,
+            departed: VecDeque::new(),
+            alarm: Alarm::default(),
+            poller: None,
+            observer: Unobserved,
+            door: None,
+        })
+    }
+}
+
+impl<O: Observer> Sender<O> {
+    /// The same sender, watched by `observer` at points 1 and 2.
+    pub fn observed<P: Observer>(self, observer: P) -> Sender<P> {
+        Sender {
+            slots: self.slots,
+            data: self.data,
+            settings: self.settings,
+            outlets: self.outlets,
+            inbox: self.inbox,
+            news_seen: self.news_seen,
+            target: self.target,
+            departed: self.departed,
+            alarm: self.alarm,
+            poller: self.poller,
+            observer,
+            door: self.door,
+        }
+    }
+
+    /// Sends a copy of `message` and returns its number, from 0 on. The copy is the only one on the
+    /// way: the receiver reads it where it was written.
+    ///
+    /// # Errors
+    /// `TooLong`; `WouldBlock` and `TimedOut` when no slot became free; of a sender that calls its
+    /// receiver also what [`Sender::connect`] says, and `PeerGone` and `Misbehaved`, once each. The
+    /// message is then not sent, and the next one sets the channel up anew.
+    #[inline]
+    pub fn send(&mut self, message: &[u8], wait: Wait) -> Result<u64, Error> {
+        let slot_bytes = self.slots.geometry().slot_bytes() as usize;
+        if message.len() > slot_bytes {
+            return Err(Error::TooLong { bytes: message.len(), slot_bytes });
+        }
+        self.make_room(wait)?;
+        self.slots.payload()[..message.len()].copy_from_slice(message);
+        Ok(self.publish(message.len() as u32))
+    }
+
+    /// The next slot, to be written in place.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn reserve(&mut self, wait: Wait) -> Result<Slot<'_, O>, Error> {
+        self.make_room(wait)?;
+        Ok(Slot { sender: self })
+    }
+
+    /// Sets up a channel to the receiver bound to `address`, beside those that there are. It gets
+    /// what is sent from now on.
+    ///
+    /// # Errors
+    /// `NotThere`, `Refused`, `BadSetup`, `TimedOut`, `System`.
+    pub fn connect(&mut self, address: &Address) -> Result<Peer, Error> {
+        let outlet = outlet::call(address, &self.data, &self.slots, &self.settings, &self.inbox)?;
+        let peer = outlet.peer;
+        self.attach(outlet)?;
+        Ok(peer)
+    }
+
+    /// The receivers, as far as the sender has noticed.
+    pub fn peers(&mut self) -> impl Iterator<Item = Peer> + '_ {
+        self.adopt();
+        self.outlets.iter().map(|outlet| outlet.peer)
+    }
+
+    /// Looks after receivers that came or went, which every call that sends does too, now and then.
+    pub fn attend(&mut self) {
+        self.adopt();
+        self.check_peers();
+    }
+
+    /// Why receivers were detached since the last time: `PeerGone` and `Misbehaved`, the oldest
+    /// first, as many as there may be peers. A sender that calls its receiver gives them as errors
+    /// of sending too.
+    pub fn departures(&mut self) -> impl Iterator<Item = Error> + '_ {
+        self.departed.drain(..)
+    }
+
+    /// Messages sent so far.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.slots.next()
+    }
+
+    /// Messages that every receiver has given back, as far as they have told.
+    #[must_use]
+    pub fn read_by_all(&self) -> u64 {
+        self.outlets.iter().map(Outlet::latest_progress).min().unwrap_or(self.slots.next())
+    }
+
+    /// Bytes of shared memory that this sender holds.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u64 {
+        self.slots.geometry().segment_bytes()
+    }
+
+    #[inline]
+    fn make_room(&mut self, wait: Wait) -> Result<(), Error> {
+        if self.inbox.news().load(Ordering::Relaxed) != self.news_seen {
+            self.adopt();
+        }
+        if self.target.is_some() && (self.outlets.is_empty() || !self.departed.is_empty()) {
+            self.call_target()?;
+        }
+        if self.slots.has_room() { Ok(()) } else { self.wait_for_room(wait) }
+    }
+
+    /// Publishes the next slot and signals it.
+    #[inline]
+    fn publish(&mut self, len: u32) -> u64 {
+        let number = self.slots.next();
+        if O::ACTIVE {
+            self.tell(Point::SendEnqueue, len);
+            self.tell(Point::SendDequeue, len);
+        }
+        self.slots.publish(len);
+        signal::settle();
+        for outlet in &mut self.outlets {
+            let word = self.slots.segment.futex(PROGRESS_AT + LOW_HALF_AT);
+            signal::answer(&outlet.control, &mut outlet.answered, word, &outlet.socket);
+        }
+        // Who never waits would not notice otherwise that nobody is there any more.
+        if number & (self.slots.geometry().slots() - 1) == 0 {
+            self.check_peers();
+        }
+        number
+    }
+
+    fn tell(&mut self, point: Point, len: u32) {
+        let (number, offset) = (self.slots.next(), self.slots.offset());
+        self.observer.passed(Event { at_ns: now_ns(), point, peer: 0, number, offset, len });
+    }
+}
+
+/// A slot to be written in place. Dropped without [`Slot::send`] nothing is sent.
+pub struct Slot<'a, O: Observer = Unobserved> {
+    sender: &'a mut Sender<O>,
+}
+
+impl<O: Observer> Slot<'_, O> {
+    /// All bytes of the slot; they hold what an earlier message left there.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.sender.slots.payload()
+    }
+
+    /// Sends the first `len` bytes and returns the message's number.
+    ///
+    /// # Errors
+    /// `TooLong` when the slot has less; nothing is sent then.
+    #[inline]
+    pub fn send(self, len: usize) -> Result<u64, Error> {
+        let slot_bytes = self.sender.slots.geometry().slot_bytes();
+        match u32::try_from(len) {
+            Ok(len) if len <= slot_bytes => Ok(self.sender.publish(len)),
+            _ => Err(Error::TooLong { bytes: len, slot_bytes: slot_bytes as usize }),
+        }
+    }
+}

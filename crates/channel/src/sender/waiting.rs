@@ -1,0 +1,205 @@
+//! How a sender waits for a free slot, and how it notices who came and who is gone.
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::{Outlet, Sender};
+use crate::error::Error;
+use crate::memory::{self, LOW_HALF_AT, PROGRESS_AT};
+use crate::observe::Observer;
+use crate::patience::{Patience, Step};
+use crate::poller::{BELL, Poller};
+use crate::settings::{Means, Wait};
+use crate::slots::{Broken, progress_of};
+use crate::{setup, signal, socket};
+
+impl<O: Observer> Sender<O> {
+    /// A descriptor that becomes readable when a free slot was announced after [`Sender::arm`], or a
+    /// receiver came or went. It stays the same; nothing is to be read from it.
+    ///
+    /// # Errors
+    /// `System` when there is no descriptor left.
+    pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
+        Ok(self.poller()?.descriptor())
+    }
+
+    /// Asks for the descriptor to become readable. False when a slot is free: then send, for nothing
+    /// was asked.
+    ///
+    /// # Errors
+    /// As [`Sender::descriptor`].
+    pub fn arm(&mut self) -> Result<bool, Error> {
+        self.poller()?;
+        self.settle_sockets();
+        Ok(self.set_alarm(Means::Socket))
+    }
+
+    #[cold]
+    pub(super) fn wait_for_room(&mut self, wait: Wait) -> Result<(), Error> {
+        let mut patience = Patience::new(wait);
+        loop {
+            self.refresh();
+            // First, because nobody at all to send to looks like room.
+            self.report()?;
+            if self.slots.has_room() {
+                return Ok(());
+            }
+            match patience.next()? {
+                Step::Look => std::hint::spin_loop(),
+                Step::Check => {
+                    self.attend();
+                    std::thread::yield_now();
+                }
+                Step::Sleep(until) => self.sleep(wait.by, until)?,
+            }
+        }
+    }
+
+    /// Calls the target after telling what became of the one before.
+    #[cold]
+    pub(super) fn call_target(&mut self) -> Result<(), Error> {
+        self.report()?;
+        match self.target.clone() {
+            Some(target) => self.connect(&target).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// A sender that calls gives departures as errors; a bound one goes on without.
+    fn report(&mut self) -> Result<(), Error> {
+        let told = if self.target.is_some() { self.departed.pop_front() } else { None };
+        told.map_or(Ok(()), Err)
+    }
+
+    fn sleep(&mut self, means: Means, until: Option<Instant>) -> Result<(), Error> {
+        if means == Means::Socket {
+            self.poller()?;
+        }
+        if self.set_alarm(means) {
+            match means {
+                Means::Socket => socket::sleep_at(self.poller()?.descriptor(), until)?,
+                _ => self.sleep_on_slowest(until)?,
+            }
+        }
+        if self.alarm.clear() {
+            signal::set(&self.slots.segment, 0);
+        }
+        self.settle_sockets();
+        self.attend();
+        Ok(())
+    }
+
+    /// Sets the alarm and looks once more. False when there is room, and no alarm.
+    fn set_alarm(&mut self, means: Means) -> bool {
+        let word = self.alarm.next(means);
+        signal::set(&self.slots.segment, word);
+        signal::settle();
+        self.refresh();
+        if self.slots.has_room() {
+            self.alarm.clear();
+            signal::set(&self.slots.segment, 0);
+        }
+        !self.slots.has_room()
+    }
+
+    fn sleep_on_slowest(&mut self, until: Option<Instant>) -> Result<(), Error> {
+        let Some(slowest) = self.outlets.iter().min_by_key(|outlet| outlet.progress) else {
+            return Ok(());
+        };
+        let progress = (slowest.control.futex(PROGRESS_AT + LOW_HALF_AT), slowest.progress as u32);
+        let news = (self.inbox.news(), self.news_seen);
+        memory::sleep_on(&[progress, news], setup::slice(until))
+    }
+
+    /// Reads how far the receivers are; detaches those that claim the impossible.
+    pub(super) fn refresh(&mut self) {
+        let next = self.slots.next();
+        for at in (0..self.outlets.len()).rev() {
+            let outlet = &mut self.outlets[at];
+            match progress_of(&outlet.control, outlet.progress, next) {
+                Ok(progress) => outlet.progress = progress,
+                Err(Broken(what)) => self.detach(at, Some(what)),
+            }
+        }
+        self.slots.free(self.outlets.iter().map(|outlet| outlet.progress).min());
+    }
+
+    /// Takes in the receivers that the door admitted.
+    #[cold]
+    pub(super) fn adopt(&mut self) {
+        let news = self.inbox.news().load(Ordering::SeqCst);
+        if news == self.news_seen {
+            return;
+        }
+        self.news_seen = news;
+        for outlet in self.inbox.take() {
+            let peer = outlet.peer;
+            if self.attach(outlet).is_err() {
+                self.inbox.leave();
+                self.note(Error::PeerGone { peer });
+            }
+        }
+    }
+
+    pub(super) fn attach(&mut self, outlet: Outlet) -> Result<(), Error> {
+        if let Some(poller) = &self.poller {
+            poller.add(&outlet.socket, u64::from(outlet.peer.id))?;
+        }
+        self.outlets.push(outlet);
+        self.refresh();
+        Ok(())
+    }
+
+    /// Detaches the receivers that have hung up.
+    pub(super) fn check_peers(&mut self) {
+        for at in (0..self.outlets.len()).rev() {
+            if socket::has_hung_up(&self.outlets[at].socket) {
+                self.detach(at, None);
+            }
+        }
+        self.slots.free(self.outlets.iter().map(|outlet| outlet.progress).min());
+    }
+
+    fn detach(&mut self, at: usize, what: Option<&'static str>) {
+        let Outlet { peer, progress: position, .. } = self.outlets.swap_remove(at);
+        self.inbox.leave();
+        self.note(match what {
+            Some(what) => Error::Misbehaved { peer, what, position },
+            None => Error::PeerGone { peer },
+        });
+    }
+
+    fn note(&mut self, departure: Error) {
+        if self.departed.len() >= self.settings.peers_max as usize {
+            self.departed.pop_front();
+        }
+        self.departed.push_back(departure);
+    }
+
+    /// Takes the signals that woke us.
+    fn settle_sockets(&mut self) {
+        let Some(poller) = &self.poller else { return };
+        for id in poller.ready().into_iter().filter(|id| *id != BELL) {
+            let at = self.outlets.iter().position(|outlet| u64::from(outlet.peer.id) == id);
+            if let Some(at) = at
+                && signal::drain(&self.outlets[at].socket)
+            {
+                self.detach(at, None);
+            }
+        }
+        self.adopt();
+    }
+
+    fn poller(&mut self) -> Result<&Poller, Error> {
+        if self.poller.is_none() {
+            let poller = Poller::new(self.inbox.bell())?;
+            for outlet in &self.outlets {
+                poller.add(&outlet.socket, u64::from(outlet.peer.id))?;
+            }
+            self.poller = Some(poller);
+        }
+        // Just made if it was not there.
+        Ok(self.poller.as_ref().unwrap())
+    }
+}

@@ -1,0 +1,113 @@
+//! What an end of a channel may be told: sizes, limits, how to wait.
+
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::memory::Geometry;
+
+/// Sizes and limits of one end. All memory that the end may ever use follows from them.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Slots of a sending end: a power of two, 2 to 2^20. Bounds what is under way.
+    pub slots: u32,
+    /// Bytes that a slot of a sending end holds, 1 to 2^28. A message is at most as long.
+    pub slot_bytes: u32,
+    /// What a sending end does when its slots are full.
+    pub when_full: WhenFull,
+    /// Peers that an end takes at once, 1 to 1,024; more are refused.
+    pub peers_max: u32,
+    /// Largest segment of a peer that a receiving end maps; a peer with a larger one is refused.
+    pub segment_bytes_max: u64,
+    /// Whom an end talks to.
+    pub trust: Trust,
+    /// How long set-up may take before it fails.
+    pub setup_timeout: Duration,
+}
+
+impl Default for Settings {
+    /// 256 slots of 2,032 bytes (2 KiB with the slot's header), back-pressure, 64 peers, segments up
+    /// to 64 MiB, peers of the same user, 5 s for set-up.
+    fn default() -> Self {
+        Self {
+            slots: 256,
+            slot_bytes: 2_032,
+            when_full: WhenFull::Wait,
+            peers_max: 64,
+            segment_bytes_max: 64 << 20,
+            trust: Trust::SameUser,
+            setup_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Settings {
+    /// Checks the ranges and gives the shape of a sending end's segment.
+    pub(crate) fn geometry(&self) -> Result<Geometry, Error> {
+        if !(1..=1_024).contains(&self.peers_max) {
+            return Err(Error::BadSetting { what: "1 to 1,024 peers" });
+        }
+        Geometry::new(self.slots, self.slot_bytes).map_err(|what| Error::BadSetting { what })
+    }
+}
+
+/// What a sending end does when a receiver has not yet read the slot that is next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits, as its call says: nothing is lost, and the slowest receiver sets the pace.
+    Wait,
+    /// It writes over the oldest message: it never waits, and each receiver counts what it lost.
+    Overwrite,
+}
+
+/// Whom an end talks to, by the user that the kernel names for the other side's socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Processes of the same effective user, and of root.
+    SameUser,
+    /// Everybody in the network namespace. Messages are then as trustworthy as their senders.
+    Anybody,
+}
+
+/// How a call waits for a message or for a free slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// By what means.
+    pub by: Means,
+    /// How long, from the beginning of the call on; `None` for ever.
+    pub timeout: Option<Duration>,
+}
+
+/// By what means a call waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Means {
+    /// Not at all.
+    Nothing,
+    /// Looks at the slot again and again. Shortest latency, one CPU in full use.
+    Spin,
+    /// Sleeps on the slot's signal word (futex(2)). A peer's death is noticed within 50 ms.
+    Futex,
+    /// Sleeps on the channel's socket (poll(2)). A peer's death is noticed at once.
+    Socket,
+}
+
+impl Wait {
+    /// Do not wait.
+    pub const NOT: Self = Self { by: Means::Nothing, timeout: None };
+    /// Look again and again, for ever.
+    pub const SPIN: Self = Self { by: Means::Spin, timeout: None };
+    /// Sleep on the signal word, for ever.
+    pub const FUTEX: Self = Self { by: Means::Futex, timeout: None };
+    /// Sleep on the sockets, for ever.
+    pub const SOCKET: Self = Self { by: Means::Socket, timeout: None };
+
+    /// The same for at most `timeout`.
+    #[must_use]
+    pub const fn within(self, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..self }
+    }
+
+    /// When the wait ends; `None` for never, also where the time is too far off to be told.
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        self.timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+    }
+}

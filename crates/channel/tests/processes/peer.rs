@@ -1,0 +1,152 @@
+//! The other process of the tests and of the benchmark: `channel-peer COMMAND ARGUMENT…`.
+//!
+//! What it finds goes to standard output, one line for each thing. It ends with its standard input
+//! where it would otherwise run for ever, so that no test leaves it behind.
+
+#![allow(unsafe_code)]
+
+mod hostile;
+
+use std::io::Read;
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+use sockscope_channel::{Address, Error, Receiver, Sender, Settings, Wait, WhenFull};
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // A parent that is gone has closed the other end of the pipe.
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    match words[..] {
+        ["echo", from, to, wait, cpu] => echo(from, to, wait_of(wait), cpu),
+        ["drain", from, count, slots, cpu] => drain(from, number(count), number(slots), cpu),
+        ["send", to, id, count] => send(to, number(id), number(count)),
+        ["subscribe", to, count] => subscribe(to, number(count)),
+        ["publish", at] => publish(at),
+        ["stall", from, read] => stall(from, number(read)),
+        ["scribble-slots", to, seed] => hostile::scribble_slots(to, number(seed)),
+        ["scribble-control", at, seed] => hostile::scribble_control(at, number(seed)),
+        ["shrink", to] => hostile::shrink(to),
+        ["hold-the-door", at] => hostile::hold_the_door(at),
+        _ => panic!("no such command: {words:?}"),
+    }
+}
+
+/// Sends back what it receives, until the sender is gone.
+fn echo(from: &str, to: &str, wait: Wait, cpu: &str) {
+    pin(cpu);
+    let settings = || Settings { slots: 64, slot_bytes: 1 << 16, ..Settings::default() };
+    let mut receiver = Receiver::bind(&address(from), settings()).expect("a free address");
+    let mut sender = Sender::to(address(to), settings()).expect("memory");
+    println!("ready");
+    let mut bytes = vec![0; 1 << 16];
+    while let Ok(len) = receiver.receive_into(&mut bytes, wait) {
+        sender.send(&bytes[..len], wait).expect("the caller listens");
+    }
+}
+
+/// Receives `count` numbered messages of 64 bytes and says how long it took from the first on.
+fn drain(from: &str, count: u64, slots: u64, cpu: &str) {
+    pin(cpu);
+    let settings = Settings { slots: slots as u32, slot_bytes: 64, ..Settings::default() };
+    let mut receiver = Receiver::bind(&address(from), settings).expect("a free address");
+    println!("ready");
+    loop {
+        let mut message = [0; 64];
+        if receiver.receive_into(&mut message, Wait::SPIN).is_err() {
+            return;
+        }
+        let start = std::time::Instant::now();
+        for expected in 1..count {
+            receiver.receive_into(&mut message, Wait::SPIN).expect("the sender sends all");
+            assert_eq!(message[..8], expected.to_le_bytes());
+        }
+        println!("{}", start.elapsed().as_nanos());
+    }
+}
+
+/// Sends `count` messages "ID NUMBER" of changing lengths, then waits until they are read.
+fn send(to: &str, id: u64, count: u64) {
+    let settings = Settings { slots: 8, slot_bytes: 128, ..Settings::default() };
+    let mut sender = Sender::to(address(to), settings).expect("memory");
+    for number in 0..count {
+        let text = format!("{id} {number} {}", "x".repeat(number as usize % 90));
+        sender.send(text.as_bytes(), Wait::FUTEX).expect("a receiver");
+    }
+    println!("sent {count}");
+}
+
+/// Subscribes, says so, receives `count` messages and prints how the numbers went.
+fn subscribe(to: &str, count: u64) {
+    let mut receiver =
+        Receiver::subscribe(&address(to), Settings::default()).expect("somebody sends");
+    println!("ready");
+    let mut first = None;
+    for expected in 0..count {
+        let message = receiver.receive(Wait::SOCKET).expect("a message");
+        let start = *first.get_or_insert(message.number());
+        assert_eq!(message.number(), start + expected);
+        assert_eq!(message.to_vec(), message.number().to_le_bytes());
+    }
+    println!("received {count}");
+}
+
+/// Publishes numbers, as fast as it can and over what nobody has read, until it is killed.
+fn publish(at: &str) {
+    let settings =
+        Settings { slots: 16, when_full: WhenFull::Overwrite, ..Settings::default() };
+    let mut sender = Sender::bind(&address(at), settings).expect("a free address");
+    println!("ready");
+    loop {
+        let number = sender.sent().to_le_bytes();
+        let message: Vec<u8> = number.into_iter().cycle().take(8 * 64).collect();
+        sender.send(&message, Wait::NOT).expect("overwriting never waits");
+    }
+}
+
+/// Receives `read` messages, says so, and then does nothing any more.
+fn stall(from: &str, read: u64) {
+    let mut receiver =
+        Receiver::bind(&address(from), Settings::default()).expect("a free address");
+    println!("ready");
+    for _ in 0..read {
+        match receiver.receive(Wait::FUTEX) {
+            Ok(_) => {}
+            Err(Error::PeerGone { .. }) => return,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    println!("stalled");
+    loop {
+        std::thread::park();
+    }
+}
+
+fn address(name: &str) -> Address {
+    Address::new(name).expect("a short name")
+}
+
+fn number(word: &str) -> u64 {
+    word.parse().expect("a number")
+}
+
+fn wait_of(word: &str) -> Wait {
+    match word {
+        "spin" => Wait::SPIN,
+        "futex" => Wait::FUTEX,
+        "socket" => Wait::SOCKET,
+        _ => panic!("spin, futex or socket, not {word}"),
+    }
+}
+
+/// Keeps this thread on one CPU; `-` for any.
+fn pin(cpu: &str) {
+    if let Ok(cpu) = cpu.parse() {
+        let mut set = CpuSet::new();
+        set.set(cpu);
+        sched_setaffinity(None, &set).expect("a CPU that we may use");
+    }
+}
