@@ -44,6 +44,9 @@ pub struct InterfaceRules {
     pub uses_trailers: bool,
     /// What is left of a received frame goes into a cluster if it is at least so long.
     pub input_cluster_min_bytes: usize,
+    /// The driver lends the buffer that the device filled, and gets it back when it is free, if the
+    /// frame would not fit a plain mbuf (SunOS).
+    pub lends_input: bool,
 }
 
 /// What kind of link an interface is on.

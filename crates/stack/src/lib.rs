@@ -32,7 +32,7 @@ mod stack;
 mod testing;
 
 pub use calls::{AcceptCall, ConnectCall, ReceiveCall, SendCall, Step};
-pub use meter::{Channel, Cost, Costs, Effect, Meter};
+pub use meter::{Channel, Cost, Costs, Effect, Meter, WorkTotal};
 pub use observe::DropReason;
 pub use packet::{Mark, Packet};
 pub use personality::Personality;

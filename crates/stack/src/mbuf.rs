@@ -66,7 +66,7 @@ pub struct PoolLimits {
 
 impl Default for PoolLimits {
     fn default() -> Self {
-        Self { mbufs: 4096, clusters: 512, lent: 64 }
+        Self { mbufs: 4096, clusters: 512, lent: 512 }
     }
 }
 
@@ -261,6 +261,12 @@ impl Pool {
         Ok(id)
     }
 
+    /// One buffer of this owner that no mbuf refers to any more.
+    pub fn reclaim(&mut self, owner: u32) -> Option<Vec<u8>> {
+        let at = self.returned.iter().rposition(|lent| lent.owner == owner)?;
+        Some(self.returned.swap_remove(at).bytes)
+    }
+
     /// Lent buffers that no mbuf refers to any more, in the order in which they became free.
     pub fn take_returned(&mut self) -> Vec<Lent> {
         std::mem::take(&mut self.returned)
@@ -382,10 +388,11 @@ impl Pool {
         }
     }
 
-    /// What one mbuf counts against a socket buffer's storage limit (`mbcnt`).
+    /// What one mbuf counts against a socket buffer's storage limit (`mbcnt`). A lent buffer counts
+    /// as a cluster, whose place it takes.
     #[must_use]
     pub fn storage_bytes(&self, id: MbufId) -> usize {
-        MBUF_BYTES + if self.is_cluster(id) { CLUSTER_BYTES } else { 0 }
+        MBUF_BYTES + if self.is_plain(id) { 0 } else { CLUSTER_BYTES }
     }
 
     /// What a whole chain counts against a socket buffer's storage limit.

@@ -15,13 +15,13 @@ use crate::socket::SocketId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Each call, in nanoseconds.
-    pub call_ns: u64,
+    pub call_ns: u32,
     /// Each byte moved or summed, in picoseconds.
-    pub byte_ps: u64,
+    pub byte_ps: u32,
     /// Each mbuf made, freed or handled, in nanoseconds.
-    pub mbuf_ns: u64,
+    pub mbuf_ns: u32,
     /// Each mbuf or list entry walked past, in nanoseconds.
-    pub walk_ns: u64,
+    pub walk_ns: u32,
 }
 
 impl Cost {
@@ -107,12 +107,33 @@ pub struct Meter {
     effects: Vec<(u64, Effect)>,
 }
 
-/// What is known of one routine, together for the sake of the cache.
+/// What is known of one routine, together in one line of the cache.
 #[derive(Debug, Clone, Copy, Default)]
 struct Row {
     cost: Cost,
     calls: u64,
     charged_ns: u64,
+    total: WorkTotal,
+}
+
+/// All the work of one routine so far, from which its cost can be fitted to measured times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WorkTotal {
+    /// Bytes moved or summed.
+    pub bytes: u64,
+    /// Mbufs made, freed or otherwise handled.
+    pub mbufs: u64,
+    /// Mbufs or list entries walked past.
+    pub walked: u64,
+}
+
+impl WorkTotal {
+    #[inline]
+    fn add(&mut self, work: Work) {
+        self.bytes += u64::from(work.bytes);
+        self.mbufs += u64::from(work.mbufs);
+        self.walked += u64::from(work.walked);
+    }
 }
 
 impl Default for Meter {
@@ -144,7 +165,8 @@ impl Meter {
     pub fn call(&mut self, routine: Routine, work: Work) {
         let row = &mut self.rows[routine.index()];
         row.calls += 1;
-        let ns = row.cost.call_ns + row.cost.of(work);
+        row.total.add(work);
+        let ns = u64::from(row.cost.call_ns) + row.cost.of(work);
         row.charged_ns += ns;
         self.elapsed_ns += ns;
     }
@@ -154,7 +176,7 @@ impl Meter {
     pub fn calls_of(&mut self, routine: Routine, count: u32) {
         let row = &mut self.rows[routine.index()];
         row.calls += u64::from(count);
-        let ns = row.cost.call_ns * u64::from(count);
+        let ns = u64::from(row.cost.call_ns) * u64::from(count);
         row.charged_ns += ns;
         self.elapsed_ns += ns;
     }
@@ -163,6 +185,7 @@ impl Meter {
     #[inline]
     pub fn charge(&mut self, routine: Routine, work: Work) {
         let row = &mut self.rows[routine.index()];
+        row.total.add(work);
         let ns = row.cost.of(work);
         row.charged_ns += ns;
         self.elapsed_ns += ns;
@@ -202,6 +225,12 @@ impl Meter {
     pub fn charged_ns(&self, routine: Routine) -> u64 {
         self.rows[routine.index()].charged_ns
     }
+
+    /// The work of `routine` since the meter was made.
+    #[must_use]
+    pub fn work(&self, routine: Routine) -> WorkTotal {
+        self.rows[routine.index()].total
+    }
 }
 
 #[cfg(test)]
@@ -219,6 +248,8 @@ mod tests {
         meter.call(Routine::MGet, Work::mbufs(7));
         assert_eq!(meter.elapsed_ns(), 175, "what has no cost takes no time");
         assert_eq!((meter.calls(Routine::MCopy), meter.charged_ns(Routine::MCopy)), (1, 175));
+        let total = WorkTotal { bytes: 3, mbufs: 2, walked: 10 };
+        assert_eq!(meter.work(Routine::MCopy), total);
     }
 
     #[test]

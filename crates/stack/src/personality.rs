@@ -114,7 +114,11 @@ const RELEASED_42: Personality = Personality {
         local_address: LocalAddress::NetworkOf,
         log_tos: 0,
     },
-    interface: InterfaceRules { uses_trailers: true, input_cluster_min_bytes: 1024 },
+    interface: InterfaceRules {
+        uses_trailers: true,
+        input_cluster_min_bytes: 1024,
+        lends_input: false,
+    },
     tcp: TcpRules::RELEASED_42,
 };
 
@@ -195,12 +199,13 @@ const RENO: Personality = Personality {
     tcp: TcpRules::RENO,
 };
 
-/// 4.3BSD's `sosend` over Tahoe's TCP; trailers are not mentioned anywhere, so they are off.
+/// 4.3BSD's `sosend` over Tahoe's TCP; trailers are not mentioned anywhere, so they
+/// are off.
 const SUNOS_403: Personality = Personality {
     name: "sunos-4.0.3",
     socket: SocketRules { accepted_takes_send_limit: false, ..TAHOE.socket },
     ip: IpRules { log_tos: 0x01, ..TAHOE.ip },
-    interface: InterfaceRules { uses_trailers: false, ..TAHOE.interface },
+    interface: InterfaceRules { uses_trailers: false, lends_input: true, ..TAHOE.interface },
     tcp: TcpRules::SUNOS_403,
     ..TAHOE
 };

@@ -102,6 +102,25 @@ fn pages_are_exchanged_on_input() {
 }
 
 #[test]
+fn a_driver_of_sunos_lends_its_buffer_and_gets_it_back() {
+    let mut pair = Pair::new(&named("sunos-4.0.3"));
+    let server = pair.bound(1, Protocol::Udp, 9);
+    for round in 0..3 {
+        pair.is_held = true;
+        let client = pair.bound(0, Protocol::Udp, 3000 + round);
+        let mut call = SendCall::send_to(client, 1024, (ADDRESSES[1], 9));
+        pair.run_send(0, &mut call, &pattern(1024));
+        pair.settle();
+        let lent = pair.hosts[1].stack.pool.in_use();
+        assert_eq!((lent.lent, lent.clusters), (1, 0));
+        assert_eq!(pair.read(1, server, 2000), Some(pattern(1024)));
+        pair.assert_all_free();
+    }
+    let returned = pair.hosts[1].stack.pool.take_returned();
+    assert_eq!(returned.len(), 1, "the same buffer each time");
+}
+
+#[test]
 fn trailers_need_the_personality_and_the_interface() {
     for (personality, link_type) in
         [("4.2bsd", 0x1002), ("4.3bsd", 0x1002), ("reno", 0x1002), ("sunos-4.1", 0x0800)]
