@@ -29,10 +29,12 @@ impl Cost {
     #[must_use]
     #[inline]
     pub fn of(&self, work: Work) -> u64 {
-        let bytes_ps = u64::from(work.bytes) * self.byte_ps;
+        let bytes_ps = u64::from(work.bytes) * u64::from(self.byte_ps);
         // Most calls move no bytes; a division is not for nothing.
         let bytes_ns = if bytes_ps == 0 { 0 } else { (bytes_ps + 500) / 1000 };
-        bytes_ns + u64::from(work.mbufs) * self.mbuf_ns + u64::from(work.walked) * self.walk_ns
+        bytes_ns
+            + u64::from(work.mbufs) * u64::from(self.mbuf_ns)
+            + u64::from(work.walked) * u64::from(self.walk_ns)
     }
 }
 
