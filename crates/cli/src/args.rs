@@ -33,8 +33,12 @@ pub enum Command {
     Doctor(Doctor),
     /// Make a trace bundle of what another tool printed.
     Convert(Convert),
+    /// Put what two hosts recorded of the same traffic on one clock, as one bundle.
+    Merge(Merge),
     /// See a stalled call: recorded, explained, fixed, recorded again.
     Demo(Demo),
+    /// Run the experiments of classic papers on the model and check their claims.
+    Lab(Lab),
 }
 
 /// Which connections to log. Options of different kinds must all match; values of one kind are
@@ -250,6 +254,20 @@ pub enum ToolArg {
     Netmon,
 }
 
+/// `sockscope merge`.
+#[derive(Debug, Args)]
+pub struct Merge {
+    /// Folder of one host's trace bundle
+    #[arg(value_name = "A")]
+    pub first: PathBuf,
+    /// Folder of the other host's
+    #[arg(value_name = "B")]
+    pub second: PathBuf,
+    /// Folder of the bundle to write
+    #[arg(short, long, value_name = "DIR", default_value = "merged.sockscope")]
+    pub output: PathBuf,
+}
+
 /// `sockscope demo`.
 #[derive(Debug, Args)]
 pub struct Demo {
@@ -262,6 +280,97 @@ pub struct Demo {
     /// Internal: the client and server of the demonstration.
     #[arg(long, hide = true)]
     pub traffic: Option<String>,
+}
+
+/// `sockscope lab`.
+#[derive(Debug, Args)]
+pub struct Lab {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// What to do in the laboratory.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Name the experiments.
+    List,
+    /// Run one experiment and print its results.
+    Run(LabRun),
+    /// Check the claims of the papers against the model.
+    Check(LabCheck),
+}
+
+/// `sockscope lab run`.
+#[derive(Debug, Args)]
+pub struct LabRun {
+    /// Id of an experiment, as `lab list` names it, or the path of a .toml file
+    #[arg(value_name = "ID")]
+    pub experiment: String,
+    /// Where to run it
+    #[arg(long, value_enum, default_value_t)]
+    pub on: LabOn,
+    /// Form of the results
+    #[arg(long, value_enum, default_value_t)]
+    pub format: LabFormat,
+    /// Replace a parameter, swept or fixed, by one value, as data_bytes=4800 (several: repeat)
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// Runs of each case, instead of the file's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub repetitions: Option<u32>,
+    /// Seed of the first run, instead of the file's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Also keep the results, and the trace bundles of experiments that record them, in this folder
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// Where an experiment runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LabOn {
+    /// In the executable model of the stacks that the papers measured
+    #[default]
+    Model,
+    /// On this machine, over loopback
+    Live,
+}
+
+/// Form of an experiment's results.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LabFormat {
+    /// For people
+    #[default]
+    Text,
+    /// Schema sockscope.lab/1, one document
+    Json,
+    /// One row for each case and number, base units
+    Csv,
+}
+
+/// `sockscope lab check`.
+#[derive(Debug, Args)]
+pub struct LabCheck {
+    /// Only the claims of this paper: sunos-ipc, bsd-buffers, protocol-choice or layering
+    #[arg(long, value_name = "NAME")]
+    pub paper: Option<String>,
+    /// Form of the outcome
+    #[arg(long, value_enum, default_value_t)]
+    pub format: CheckFormat,
+    /// Exit with status 1 when a claim differs
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Form of the outcome of a check.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum CheckFormat {
+    /// For people
+    #[default]
+    Text,
+    /// Schema sockscope.claims/1, one document
+    Json,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

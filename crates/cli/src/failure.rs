@@ -46,6 +46,12 @@ impl From<sockscope_probe::Error> for Failure {
     }
 }
 
+impl From<sockscope_lab::Error> for Failure {
+    fn from(error: sockscope_lab::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 impl From<sockscope_trace::Error> for Failure {
     fn from(error: sockscope_trace::Error) -> Self {
         Self::new(error.to_string())

@@ -9,7 +9,9 @@ mod convert;
 mod demo;
 mod doctor;
 mod failure;
+mod lab;
 mod machine;
+mod merge;
 mod plot;
 mod recording;
 mod terminal;
@@ -51,6 +53,8 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Plot(plot) => plot::plot(&plot).map(|()| Outcome::Done),
         Command::Doctor(doctor) => doctor::doctor(&doctor).map(|()| Outcome::Done),
         Command::Convert(convert) => convert::convert(&convert).map(|()| Outcome::Done),
+        Command::Merge(merge) => merge::merge(&merge).map(|()| Outcome::Done),
         Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),
+        Command::Lab(lab) => lab::lab(&lab),
     }
 }

@@ -27,7 +27,7 @@ pub struct Parameters {
     /// The link between them.
     #[serde(default)]
     pub link: LinkKind,
-    /// Delay of the link, one way, in microseconds, beside that of the medium.
+    /// Delay of a line, one way, in microseconds.
     #[serde(default)]
     pub link_delay_us: u64,
     /// Transport.
@@ -55,6 +55,15 @@ pub struct Parameters {
     pub read_bytes: Option<u64>,
     /// Send and receive buffers, both ends; without it, the personality's.
     pub socket_buffer_bytes: Option<u64>,
+    /// What the writer does between the connection and its first write, in microseconds.
+    #[serde(default)]
+    pub write_after_us: u64,
+    /// What the reader does between the connection and its first read, in microseconds.
+    #[serde(default)]
+    pub read_after_us: u64,
+    /// What the writer does between its last write and its close, in milliseconds.
+    #[serde(default)]
+    pub close_after_ms: u64,
     /// Whether the sender sets `TCP_NODELAY`.
     #[serde(default)]
     pub nodelay: bool,
@@ -99,6 +108,9 @@ pub enum LinkKind {
     #[default]
     #[serde(rename = "ethernet-10")]
     Ethernet10,
+    /// A line between two hosts at the rate of the experimental Ethernet, with a delay.
+    #[serde(rename = "line-3")]
+    Line3,
 }
 
 /// Transport.
@@ -153,6 +165,9 @@ impl Parameters {
         }
         if (self.send_rule == SendRule::LowWater) != self.low_water_bytes.is_some() {
             return Err("`low_water_bytes` goes with `send_rule = \"low-water\"`".to_owned());
+        }
+        if self.link_delay_us > 0 && self.link != LinkKind::Line3 {
+            return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
         }
         self.check_no_stranger(workload)
     }

@@ -13,6 +13,11 @@ impl Distribution {
         self.sorted_ns.sort_unstable();
     }
 
+    /// The times, shortest first.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        self.sorted_ns.iter().copied()
+    }
+
     /// How many there are.
     #[must_use]
     pub fn n(&self) -> usize {

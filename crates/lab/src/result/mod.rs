@@ -83,6 +83,22 @@ impl Seen {
         found.map_or(0.0, |(_, ns)| *ns as f64 / 1e9)
     }
 
+    /// Joins what two repetitions of one case saw; lists stay those of the first.
+    #[must_use]
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.call_ns.extend(other.call_ns.iter());
+        let calls = self.calls.iter_mut().zip(other.calls);
+        calls.for_each(|((_, sum), (_, calls))| *sum += calls);
+        let times = self.routine_ns.iter_mut().zip(other.routine_ns);
+        times.for_each(|((_, sum), (_, ns))| *sum += ns);
+        self.bytes += other.bytes;
+        self.transfer_ns += other.transfer_ns;
+        self.segments += other.segments;
+        self.acks += other.acks;
+        self.retransmitted += other.retransmitted;
+        self
+    }
+
     /// Bits a second from the first write to the last octet read; `None` when nothing moved.
     #[must_use]
     pub fn throughput_bits_per_s(&self) -> Option<f64> {

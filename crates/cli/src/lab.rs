@@ -1,0 +1,174 @@
+//! `sockscope lab`: experiments of classic papers on the model, and their claims checked.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sockscope_lab::check::{self, Verdict};
+use sockscope_lab::experiment::{Experiment, carried, carried_by_id};
+use sockscope_lab::{bundle, live, result, run};
+
+use crate::Outcome;
+use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
+use crate::bundle::output;
+use crate::failure::Failure;
+
+/// Time between two lines of progress on a terminal.
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+/// `sockscope lab`.
+pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
+    match &arguments.command {
+        LabCommand::List => list().map(|()| Outcome::Done),
+        LabCommand::Run(arguments) if arguments.on == LabOn::Live => {
+            run_live(arguments).map(|()| Outcome::Done)
+        }
+        LabCommand::Run(arguments) => run_model(arguments).map(|()| Outcome::Done),
+        LabCommand::Check(arguments) => check(arguments),
+    }
+}
+
+fn list() -> Result<(), Failure> {
+    let mut out = output(Path::new("-"))?;
+    for experiment in carried()? {
+        let cases = experiment.cases()?.len();
+        let (id, title, paper) = (&experiment.id, &experiment.title, &experiment.paper);
+        writeln!(out, "{id:<16} {title:<38} {cases:>4} cases  {paper}, {}", experiment.source)?;
+    }
+    let title = "Calls over protocols of this machine";
+    writeln!(out, "{:<16} {title:<38}   with --on live", live::ID)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn run_model(arguments: &LabRun) -> Result<(), Failure> {
+    let mut experiment = experiment(&arguments.experiment)?;
+    for pair in &arguments.set {
+        experiment.set(pair)?;
+    }
+    if let Some(repetitions) = arguments.repetitions {
+        experiment.repetitions = repetitions;
+    }
+    if let Some(seed) = arguments.seed {
+        experiment.seed = seed;
+    }
+    let mut progress = Progress::new();
+    let results = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))?;
+    progress.end();
+    let write = match arguments.format {
+        LabFormat::Text => result::write_text,
+        LabFormat::Json => result::write_json,
+        LabFormat::Csv => result::write_csv,
+    };
+    if let Some(folder) = &arguments.output {
+        keep(folder, &experiment, &results)?;
+    }
+    let mut out = output(Path::new("-"))?;
+    write(&results, &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// The one experiment that compares protocols of this machine.
+fn run_live(arguments: &LabRun) -> Result<(), Failure> {
+    if arguments.experiment != live::ID {
+        let text =
+            format!("`{}` runs on the model only; live runs `{}`", arguments.experiment, live::ID);
+        return Err(Failure::new(text));
+    }
+    let is_changed = arguments.seed.is_some() || arguments.repetitions.is_some();
+    if is_changed || !arguments.set.is_empty() || arguments.output.is_some() {
+        return Err(Failure::new("--set, --seed, --repetitions and --output are for the model"));
+    }
+    let comparison = live::compare(live::Plan::default(), &|case| eprintln!("sockscope: {case}"));
+    let mut out = output(Path::new("-"))?;
+    match arguments.format {
+        LabFormat::Text => live::write_text(&comparison, &mut out)?,
+        LabFormat::Json => live::write_json(&comparison, &mut out)?,
+        LabFormat::Csv => live::write_csv(&comparison, &mut out)?,
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// An experiment of the project by its id, or one of the user's own by its path.
+fn experiment(name: &str) -> Result<Experiment, Failure> {
+    if !Path::new(name).extension().is_some_and(|it| it == "toml") {
+        return Ok(carried_by_id(name)?);
+    }
+    let text = std::fs::read_to_string(name)
+        .map_err(|error| Failure::file("cannot read", Path::new(name), &error))?;
+    Ok(Experiment::parse(name, &text)?)
+}
+
+/// Writes results and, where the experiment records them, a trace bundle for each case.
+fn keep(
+    folder: &Path,
+    experiment: &Experiment,
+    results: &result::RunResult,
+) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::file("cannot create", folder, &error))?;
+    type Write = fn(&result::RunResult, &mut dyn std::io::Write) -> std::io::Result<()>;
+    let forms: [(&str, Write); 3] =
+        [("json", result::write_json), ("csv", result::write_csv), ("txt", result::write_text)];
+    for (ending, write) in forms {
+        let mut out = output(&folder.join(format!("{}.{ending}", experiment.id)))?;
+        write(results, &mut out)?;
+        out.flush()?;
+    }
+    let bundles = bundle::write_bundles(experiment, folder)?;
+    for path in &bundles {
+        eprintln!("sockscope: trace bundle {}", path.display());
+    }
+    eprintln!("sockscope: results in {}", folder.display());
+    Ok(())
+}
+
+fn check(arguments: &LabCheck) -> Result<Outcome, Failure> {
+    let mut progress = Progress::new();
+    let mut show = |done, of| progress.show(done, of);
+    let checked = check::check(arguments.paper.as_deref(), threads(), &mut show)?;
+    progress.end();
+    let write = match arguments.format {
+        CheckFormat::Text => check::write_claims_text,
+        CheckFormat::Json => check::write_claims_json,
+    };
+    let mut out = output(Path::new("-"))?;
+    write(&checked, &mut out)?;
+    out.flush()?;
+    let differs = checked.iter().any(|one| one.judgement.verdict == Verdict::Differs);
+    Ok(if arguments.check && differs { Outcome::Found } else { Outcome::Done })
+}
+
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A line on the terminal that says how far a run is.
+struct Progress {
+    is_terminal: bool,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal(), shown: None }
+    }
+
+    fn show(&mut self, done: usize, of: usize) {
+        let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= PROGRESS_EVERY);
+        if self.is_terminal && (is_due || done == of) {
+            eprint!("\rsockscope: {done} of {of} runs");
+            self.shown = Some(Instant::now());
+        }
+    }
+
+    fn end(&self) {
+        if self.shown.is_some() {
+            // Clears the line (ECMA-48 §8.3.41).
+            eprint!("\r\x1b[K");
+        }
+    }
+}

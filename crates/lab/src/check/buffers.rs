@@ -1,0 +1,222 @@
+//! Checks of calls, message times and later changes: Tables 3 and 4 and sections 5 and 6 of the
+//! study of buffers in 4.2BSD.
+
+use super::profile::{SIZES, case};
+use super::{Check, Judgement, Runs};
+use crate::papers::{Claim, table};
+use crate::result::RunResult;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check { id: "bsd-buffers/3.1-a", needs: &["bb-2"], judge: buffers_per_message },
+    Check { id: "bsd-buffers/3.1-c", needs: &["bb-1"], judge: shared_copies },
+    Check { id: "bsd-buffers/3.1-d", needs: &["bb-1"], judge: trailers },
+    Check { id: "bsd-buffers/3-a", needs: &["bb-3"], judge: profiling_overhead },
+    Check { id: "bsd-buffers/3.1-e", needs: &["bb-1"], judge: repetitions },
+    Check { id: "bsd-buffers/4.3-a", needs: &["bb-1", "bb-2"], judge: sosend_once },
+    Check { id: "bsd-buffers/T3-a", needs: &["bb-1"], judge: tcp_uiomove },
+    Check { id: "bsd-buffers/4.3-b", needs: &["bb-1", "bb-4"], judge: waiting_for_clusters },
+    Check { id: "bsd-buffers/T3-b", needs: &["bb-1"], judge: ip_output },
+    Check { id: "bsd-buffers/T3-c", needs: &["bb-1"], judge: tcp_input },
+    Check { id: "bsd-buffers/T3-d", needs: &["bb-1"], judge: xoutput_is_input },
+    Check { id: "bsd-buffers/T3-e", needs: &["bb-1"], judge: checksums_counted },
+    Check { id: "bsd-buffers/T4-a", needs: &["bb-2"], judge: udp_uiomove },
+    Check { id: "bsd-buffers/4.3-c", needs: &["bb-1", "bb-2"], judge: spread_of_calls },
+    Check { id: "bsd-buffers/5-a", needs: &["bb-3"], judge: message_times },
+    Check { id: "bsd-buffers/5-b", needs: &["bb-3"], judge: which_is_faster },
+    Check { id: "bsd-buffers/5-c", needs: &["bb-3"], judge: round_trips },
+    Check { id: "bsd-buffers/6-a", needs: &["bb-4"], judge: larger_buffers },
+];
+
+/// Messages in the runs of Tables 1 to 4.
+const MESSAGES: f64 = 10_000.0;
+
+/// Calls of a routine at the six sizes.
+fn calls(run: &RunResult, routine: &str) -> [f64; 6] {
+    SIZES.map(|size| case(run, size).seen.calls_of(routine) as f64)
+}
+
+fn buffers_per_message(claim: &Claim, runs: &Runs) -> Judgement {
+    let per_message = calls(runs.of("bb-2"), "uiomove").map(|calls| (calls / MESSAGES).round());
+    Judgement::numbers(claim, &per_message)
+        .with_note("uiomove calls a datagram: one for each buffer")
+}
+
+/// Bytes that `m_copy` moved, as its cost in seconds says: the time of a copied byte is charged for
+/// physical copies only, so clusters must cost what one call and one mbuf cost.
+fn shared_copies(_: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("bb-1");
+    let us_per_call = |size: &str| {
+        let seen = &case(run, size).seen;
+        seen.seconds_of("m_copy") * 1e6 / seen.calls_of("m_copy").max(1) as f64
+    };
+    let [small, below, cluster] = ["1", "1023", "1024"].map(us_per_call);
+    Judgement::holds(
+        cluster <= 1.1 * small && below > 3.0 * cluster,
+        "a call for 1024 bytes costs no more than one for a byte; one for 1023 several times as much",
+        format!("{small:.0} us a call at 1 byte, {below:.0} at 1023, {cluster:.0} at 1024"),
+    )
+}
+
+fn trailers(_: &Claim, runs: &Runs) -> Judgement {
+    let per_message = calls(runs.of("bb-1"), "m_get").map(|calls| (calls / MESSAGES).round());
+    Judgement::holds(
+        per_message[3] == 0.0 && per_message[4] == 1.0,
+        "one more mbuf for the link header at 1024 bytes (the packet goes as a trailer), none at 1023",
+        format!("m_get calls a message by size: {per_message:?}"),
+    )
+}
+
+fn repetitions(claim: &Claim, runs: &Runs) -> Judgement {
+    let sent = case(runs.of("bb-1"), "1").case.parameters.messages.unwrap_or(0);
+    Judgement::numbers(claim, &[sent as f64])
+        .with_note("the model's clock is exact, so nothing is gained by the number; the runs use it as the paper did")
+}
+
+fn sosend_once(claim: &Claim, runs: &Runs) -> Judgement {
+    let [tcp, udp] = ["bb-1", "bb-2"].map(|run| calls(runs.of(run), "sosend"));
+    Judgement::against(claim, &[claim.values[0]; 12], &[tcp, udp].concat())
+}
+
+fn tcp_uiomove(claim: &Claim, runs: &Runs) -> Judgement {
+    Judgement::numbers(claim, &calls(runs.of("bb-1"), "uiomove"))
+}
+
+fn udp_uiomove(claim: &Claim, runs: &Runs) -> Judgement {
+    Judgement::numbers(claim, &calls(runs.of("bb-2"), "uiomove"))
+}
+
+fn ip_output(claim: &Claim, runs: &Runs) -> Judgement {
+    Judgement::numbers(claim, &calls(runs.of("bb-1"), "ip_output"))
+}
+
+fn tcp_input(claim: &Claim, runs: &Runs) -> Judgement {
+    Judgement::numbers(claim, &calls(runs.of("bb-1"), "tcp_input"))
+}
+
+fn xoutput_is_input(claim: &Claim, runs: &Runs) -> Judgement {
+    let [input, output] = ["tcp_input", "tcp_xoutput"].map(|name| calls(runs.of("bb-1"), name));
+    let differences: [f64; 6] = std::array::from_fn(|size| input[size] - output[size]);
+    Judgement::against(claim, &[0.0; 6], &differences)
+}
+
+fn checksums_counted(claim: &Claim, runs: &Runs) -> Judgement {
+    let [sums, copies, input] =
+        ["tcp_cksum", "m_copy", "tcp_input"].map(|name| calls(runs.of("bb-1"), name));
+    let differences: [f64; 6] = std::array::from_fn(|size| sums[size] - copies[size] - input[size]);
+    Judgement::against(claim, &[claim.values[0]; 6], &differences)
+}
+
+/// `uiomove` calls a message at 1025 bytes with the measured rule, and with one that waits for a
+/// whole cluster.
+fn waiting_for_clusters(_: &Claim, runs: &Runs) -> Judgement {
+    let measured = calls(runs.of("bb-1"), "uiomove")[5] / MESSAGES;
+    let wanted = [("send_rule", "old"), ("message_bytes", "1025"), ("protocol", "tcp")];
+    let Some(waiting) = runs.of("bb-4").cases_with(&wanted).next() else {
+        return Judgement::not_checkable("bb-4 has no case with the waiting rule");
+    };
+    let sent = waiting.case.parameters.messages.unwrap_or(1) as f64;
+    let waiting = waiting.seen.calls_of("uiomove") as f64 / sent;
+    Judgement::holds(
+        measured > 8.0 && waiting < 2.2,
+        "about 9.7 calls a message, about 2 when a write waits for 1024 free bytes",
+        format!("{measured:.2} calls a message, {waiting:.2} when it waits"),
+    )
+}
+
+/// For each routine of a table, how far its calls spread over the sizes; then the mean.
+fn mean_spread(run: &RunResult, file: &str) -> f64 {
+    let Ok(table) = table(file) else { return f64::NAN };
+    let spreads: Vec<f64> = table
+        .rows()
+        .iter()
+        .filter_map(|row| {
+            let calls = calls(run, &row[0]);
+            let (max, min) = (
+                calls.iter().copied().fold(0.0, f64::max),
+                calls.iter().copied().fold(f64::MAX, f64::min),
+            );
+            (max > 0.0).then(|| max / min.max(1.0))
+        })
+        .collect();
+    spreads.iter().sum::<f64>() / spreads.len() as f64
+}
+
+fn spread_of_calls(_: &Claim, runs: &Runs) -> Judgement {
+    let tcp = mean_spread(runs.of("bb-1"), "bsd-buffers/tcp-calls");
+    let udp = mean_spread(runs.of("bb-2"), "bsd-buffers/udp-calls");
+    Judgement::holds(
+        udp < tcp,
+        "calls at the busiest size over calls at the quietest, mean of all routines: UDP below TCP",
+        format!("TCP {tcp:.2}, UDP {udp:.2}"),
+    )
+}
+
+/// A variant of bb-3: the Ethernet without and with profiling, lines without and with delay.
+const PLAIN: [(&str, &str); 2] = [("link", "ethernet-3"), ("profiling", "false")];
+const PROFILED: [(&str, &str); 2] = [("link", "ethernet-3"), ("profiling", "true")];
+const SHORT: [(&str, &str); 2] = [("link", "line-3"), ("link_delay_us", "0")];
+const LONG: [(&str, &str); 2] = [("link", "line-3"), ("link_delay_us", "5000")];
+
+/// Milliseconds a message of a case of bb-3.
+fn message_ms(runs: &Runs, variant: [(&str, &str); 2], protocol: &str, bytes: &str) -> f64 {
+    let wanted = [variant[0], variant[1], ("protocol", protocol), ("message_bytes", bytes)];
+    let found = runs.of("bb-3").cases_with(&wanted).next();
+    found.map_or(f64::NAN, |case| {
+        let messages = case.case.parameters.messages.unwrap_or(1) as f64;
+        case.seen.transfer_ns as f64 / 1e6 / messages
+    })
+}
+
+fn message_times(claim: &Claim, runs: &Runs) -> Judgement {
+    let time = |protocol, bytes| message_ms(runs, PLAIN, protocol, bytes);
+    let got = [time("tcp", "1"), time("udp", "1"), time("tcp", "1024"), time("udp", "1024")];
+    Judgement::numbers(claim, &got)
+}
+
+fn which_is_faster(_: &Claim, runs: &Runs) -> Judgement {
+    let time = |protocol, bytes| message_ms(runs, PLAIN, protocol, bytes);
+    let [tcp_1, udp_1] = ["tcp", "udp"].map(|protocol| time(protocol, "1"));
+    let [tcp, udp] = ["tcp", "udp"].map(|protocol| time(protocol, "1024"));
+    Judgement::holds(
+        tcp_1 < udp_1 && tcp > udp && tcp / 1024.0 < tcp_1 / 10.0 && udp / 1024.0 < udp_1 / 10.0,
+        "TCP faster for 1 byte, slower for 1024; a byte far cheaper in large messages",
+        format!("1 byte: TCP {tcp_1:.2} ms, UDP {udp_1:.2}; 1024: TCP {tcp:.2} ms, UDP {udp:.2}"),
+    )
+}
+
+fn round_trips(_: &Claim, runs: &Runs) -> Judgement {
+    let slowed = |protocol| {
+        message_ms(runs, LONG, protocol, "1024") / message_ms(runs, SHORT, protocol, "1024")
+    };
+    let (tcp, udp) = (slowed("tcp"), slowed("udp"));
+    Judgement::holds(
+        tcp > 1.1 && (udp - 1.0).abs() < 0.02,
+        "10 ms more of round trip slow the TCP sender, not the UDP sender",
+        format!("1024-byte messages take {tcp:.2} times as long by TCP, {udp:.2} times by UDP"),
+    )
+}
+
+fn profiling_overhead(claim: &Claim, runs: &Runs) -> Judgement {
+    let percent = |protocol| {
+        100.0
+            * (message_ms(runs, PROFILED, protocol, "1") / message_ms(runs, PLAIN, protocol, "1")
+                - 1.0)
+    };
+    Judgement::within(claim, &[percent("tcp"), percent("udp")])
+        .with_note("the overhead is a number of the machine's cost table")
+}
+
+/// Throughput with buffers of 8 KB against the personality's own, on the later system.
+fn larger_buffers(claim: &Claim, runs: &Runs) -> Judgement {
+    let rate = |buffer: Option<&str>| {
+        let run = runs.of("bb-4");
+        let wanted = [("personality", "4.3bsd"), ("message_bytes", "1024")];
+        let mut cases = run.cases_with(&wanted).filter(|case| {
+            case.case.value("socket_buffer_bytes").map(crate::experiment::word).as_deref() == buffer
+        });
+        cases.next().and_then(|case| case.seen.throughput_bits_per_s()).unwrap_or(f64::NAN)
+    };
+    let gain = 100.0 * (rate(Some("8192")) / rate(None) - 1.0);
+    Judgement::numbers(claim, &[gain])
+        .with_note("4.3BSD, messages of 1024 bytes, 8 KB against its own 4 KB")
+}

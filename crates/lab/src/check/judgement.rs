@@ -1,0 +1,161 @@
+//! What a run says to a claim.
+
+use crate::papers::{Claim, Where};
+
+/// The end of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// The model shows what the paper found, within the tolerance.
+    Reproduced,
+    /// It does not.
+    Differs,
+    /// Nothing here can tell; the note says why.
+    NotCheckable,
+}
+
+impl Verdict {
+    /// The word in results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reproduced => "reproduced",
+            Self::Differs => "differs",
+            Self::NotCheckable => "not-checkable",
+        }
+    }
+}
+
+/// A value of a claim or a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shown {
+    /// One or more numbers in the claim's unit.
+    Numbers(Vec<f64>),
+    /// What numbers do not say.
+    Words(String),
+    /// There is none.
+    Nothing,
+}
+
+/// A verdict with both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What the paper says.
+    pub expected: Shown,
+    /// What the model shows.
+    pub got: Shown,
+    /// What a reader should know of it; may be empty.
+    pub note: String,
+}
+
+impl Judgement {
+    /// Numbers against those of the paper, each within the claim's tolerance.
+    pub(crate) fn numbers(claim: &Claim, got: &[f64]) -> Self {
+        Self::against(claim, &claim.values, got)
+    }
+
+    /// Numbers against `expected`, each within the claim's tolerance. Fewer or more numbers differ.
+    pub(crate) fn against(claim: &Claim, expected: &[f64], got: &[f64]) -> Self {
+        let is_near = |(expected, got): (&f64, &f64)| {
+            // A tolerance of exactly 0 must accept equal numbers; sums of floats may be off by a hair.
+            let slack = 1e-9 * expected.abs();
+            (got - expected).abs() <= claim.tolerance(*expected) + slack
+        };
+        let agree = expected.len() == got.len() && expected.iter().zip(got).all(is_near);
+        Self {
+            verdict: if agree { Verdict::Reproduced } else { Verdict::Differs },
+            expected: Shown::Numbers(expected.to_vec()),
+            got: Shown::Numbers(got.to_vec()),
+            note: String::new(),
+        }
+    }
+
+    /// Numbers that must lie between the claim's bounds, its tolerance added.
+    pub(crate) fn within(claim: &Claim, got: &[f64]) -> Self {
+        let (low, high) = (claim.low.unwrap_or(f64::NAN), claim.high.unwrap_or(f64::NAN));
+        let is_inside =
+            |got: &f64| (low - claim.tolerance(low)..=high + claim.tolerance(high)).contains(got);
+        Self {
+            verdict: if got.iter().all(is_inside) { Verdict::Reproduced } else { Verdict::Differs },
+            expected: Shown::Numbers(vec![low, high]),
+            got: Shown::Numbers(got.to_vec()),
+            note: String::new(),
+        }
+    }
+
+    /// A shape or an ordering: whether it holds, what was expected in words, and what was seen.
+    pub(crate) fn holds(holds: bool, expected: impl Into<String>, got: impl Into<String>) -> Self {
+        Self {
+            verdict: if holds { Verdict::Reproduced } else { Verdict::Differs },
+            expected: Shown::Words(expected.into()),
+            got: Shown::Words(got.into()),
+            note: String::new(),
+        }
+    }
+
+    /// Nothing here can tell, for this reason.
+    pub(crate) fn not_checkable(why: impl Into<String>) -> Self {
+        Self {
+            verdict: Verdict::NotCheckable,
+            expected: Shown::Nothing,
+            got: Shown::Nothing,
+            note: why.into(),
+        }
+    }
+
+    /// The same with a word to the reader.
+    #[must_use]
+    pub(crate) fn with_note(mut self, note: impl Into<String>) -> Self {
+        self.note = note.into();
+        self
+    }
+
+    /// Both this and `also` must hold; the first that does not is told.
+    #[must_use]
+    pub(crate) fn and(self, also: Self) -> Self {
+        if self.verdict == Verdict::Reproduced && also.verdict != Verdict::Reproduced {
+            also
+        } else {
+            self
+        }
+    }
+
+    /// The judgement on a claim that has no check yet.
+    pub(crate) fn no_experiment(claim: &Claim) -> Self {
+        match claim.check {
+            Where::Live => Self::not_checkable("only a live machine can show it"),
+            Where::Model | Where::Both => {
+                Self::not_checkable("no experiment of this release runs what it needs on the model")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::Claims;
+
+    fn verdict(id: &str, got: &[f64]) -> Verdict {
+        let claims = Claims::carried().unwrap();
+        Judgement::numbers(claims.claim(id).unwrap(), got).verdict
+    }
+
+    #[test]
+    fn a_number_at_the_tolerance_is_reproduced_and_one_past_it_differs() {
+        assert_eq!(verdict("layering/T3-b", &[215.0]), Verdict::Reproduced);
+        assert_eq!(verdict("layering/T3-b", &[215.1]), Verdict::Differs);
+        assert_eq!(verdict("bsd-buffers/4.3-a", &[10000.0]), Verdict::Reproduced);
+        assert_eq!(verdict("bsd-buffers/4.3-a", &[9999.0]), Verdict::Differs);
+        assert_eq!(verdict("bsd-buffers/4.3-a", &[10000.0, 10000.0]), Verdict::Differs);
+    }
+
+    #[test]
+    fn the_first_part_that_fails_is_told() {
+        let (good, bad) = (Judgement::holds(true, "a", "a"), Judgement::holds(false, "b", "c"));
+        assert_eq!(good.clone().and(bad.clone()), bad);
+        assert_eq!(bad.clone().and(good.clone()), bad);
+        assert_eq!(good.clone().and(good.clone()), good);
+    }
+}

@@ -1,0 +1,219 @@
+//! Checks of call times by data size: Figures 1, 5 and 7 of "Is Layering Harmful?".
+
+use super::{Check, Judgement, Runs};
+use crate::papers::Claim;
+use crate::result::{CaseResult, RunResult};
+use crate::rpc;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check { id: "layering/glitch-a", needs: &["lh-1"], judge: slow_range },
+    Check { id: "layering/glitch-b", needs: &["lh-1"], judge: slow_ratio },
+    Check { id: "layering/glitch-c", needs: &["lh-1"], judge: irregular_beyond },
+    Check { id: "layering/glitch-e", needs: &["lh-7"], judge: buffer_sizes },
+    Check { id: "layering/bulk-a", needs: &["lh-6"], judge: long_transfers },
+    Check { id: "layering/nagle-b", needs: &["lh-7"], judge: nagle_off },
+    Check { id: "layering/track-b", needs: &["lh-1", "lh-7"], judge: old_rule },
+    Check { id: "layering/track-c", needs: &["lh-7"], judge: repaired_rules },
+    Check { id: "layering/track-d", needs: &["lh-7"], judge: low_water_marks },
+];
+
+/// A call is slow when its mean time is so many times that of calls with a little less data.
+const SLOW_RATIO: f64 = 3.0;
+
+/// Octets of the first write, of those before the data, and of a cluster.
+const BUFFER: u64 = rpc::BUFFER_OCTETS as u64;
+const CALL_OVERHEAD: u64 = 52;
+const REPLY_OVERHEAD: u64 = 36;
+const CLUSTER: u64 = 1024;
+/// Room that the first write leaves in a send buffer of 4,096.
+const ROOM: u64 = 4096 - BUFFER;
+
+/// Mean milliseconds of a call by data size, ascending.
+fn curve<'a>(cases: impl Iterator<Item = &'a CaseResult>) -> Vec<(u64, f64)> {
+    let mut curve: Vec<_> = cases
+        .filter_map(|case| {
+            let mean_ns = case.seen.call_ns.mean_ns()?;
+            Some((case.case.parameters.data_bytes?, mean_ns as f64 / 1e6))
+        })
+        .collect();
+    curve.sort_by_key(|(bytes, _)| *bytes);
+    curve
+}
+
+/// The time that a call of `bytes` would take on the straight line through the fastest sizes of the
+/// curve below 4,000 octets and beyond 1,000: stalls aside, time grows with the data alone.
+fn straight(curve: &[(u64, f64)], bytes: u64) -> f64 {
+    let calm: Vec<_> = curve.iter().filter(|(bytes, _)| (1000..4000).contains(bytes)).collect();
+    let (Some((from, low)), Some((to, high))) = (calm.first(), calm.last()) else {
+        return f64::NAN;
+    };
+    let slope = if to > from { (high - low) / (*to - *from) as f64 } else { 0.0 };
+    low + slope * (bytes as f64 - *from as f64)
+}
+
+fn is_slow(curve: &[(u64, f64)], (bytes, ms): &(u64, f64)) -> bool {
+    *ms > SLOW_RATIO * straight(curve, *bytes)
+}
+
+/// First slow size from 3,900 on, last slow size in a row with it, and first size after it.
+fn slow_run(curve: &[(u64, f64)]) -> Option<(u64, u64, u64)> {
+    let start = curve.iter().position(|it| it.0 >= 3900 && is_slow(curve, it))?;
+    let len = curve[start..].iter().take_while(|it| is_slow(curve, it)).count();
+    let (last, after) = (curve[start + len - 1], curve.get(start + len)?);
+    Some((curve[start].0, last.0, after.0))
+}
+
+/// Which sizes the old rule cuts: those whose second write exceeds the room and is below a cluster.
+fn computed_edges() -> (u64, u64) {
+    let first = (BUFFER + ROOM + 1 - CALL_OVERHEAD).next_multiple_of(4);
+    let last = (BUFFER + CLUSTER - 1 - REPLY_OVERHEAD) / 4 * 4;
+    (first, last)
+}
+
+fn slow_range(claim: &Claim, runs: &Runs) -> Judgement {
+    let curve = curve(runs.of("lh-1").cases.iter());
+    let Some((first, last, after)) = slow_run(&curve) else {
+        return Judgement::holds(false, "a slow range from 4,000 to 5,000", "no slow range");
+    };
+    let (computed_first, computed_last) = computed_edges();
+    Judgement::numbers(claim, &[first as f64, after as f64]).with_note(format!(
+        "slow from {first} to {last} octets of data; the rule of sosend computes {computed_first} to {computed_last}"
+    ))
+}
+
+fn slow_ratio(claim: &Claim, runs: &Runs) -> Judgement {
+    let curve = curve(runs.of("lh-1").cases.iter());
+    let at = |wanted| curve.iter().find(|(bytes, _)| *bytes == wanted).map_or(f64::NAN, |it| it.1);
+    let outside = (at(4000) + at(5200)) / 2.0;
+    Judgement::numbers(claim, &[at(4800) / outside])
+        .with_note(format!("4,800 octets {:.0} ms, 4,000 and 5,200 {outside:.1} ms", at(4800)))
+}
+
+fn irregular_beyond(_: &Claim, runs: &Runs) -> Judgement {
+    let curve = curve(runs.of("lh-1").cases.iter());
+    let beyond: Vec<_> = curve.iter().filter(|(bytes, _)| *bytes > 5000).collect();
+    let slow: Vec<_> =
+        beyond.iter().filter(|it| is_slow(&curve, it)).map(|it| it.0.to_string()).collect();
+    Judgement::holds(
+        !slow.is_empty() && slow.len() < beyond.len(),
+        "further steps beyond 5,000 octets",
+        format!("slow at {}", if slow.is_empty() { "no size".to_owned() } else { slow.join(", ") }),
+    )
+}
+
+/// The cases of lh-7 with these parameters.
+fn variant(runs: &Runs, wanted: &[(&str, &str)], lacking: &[&str]) -> Vec<(u64, f64)> {
+    let cases = runs.of("lh-7").cases_with(wanted);
+    curve(cases.filter(|case| lacking.iter().all(|name| case.case.value(name).is_none())))
+}
+
+fn old(runs: &Runs) -> Vec<(u64, f64)> {
+    variant(runs, &[("send_rule", "old")], &["nodelay", "rpc_buffer_bytes"])
+}
+
+fn slow_sizes(curve: &[(u64, f64)]) -> Vec<u64> {
+    let slow = curve.iter().filter(|it| it.0 >= 3900 && is_slow(curve, it));
+    slow.map(|(bytes, _)| *bytes).collect()
+}
+
+fn sizes_words(sizes: &[u64]) -> String {
+    match (sizes.first(), sizes.last()) {
+        (Some(first), Some(last)) => format!("{} sizes slow, {first} to {last}", sizes.len()),
+        _ => "no size slow".to_owned(),
+    }
+}
+
+fn buffer_sizes(claim: &Claim, runs: &Runs) -> Judgement {
+    let whole = variant(runs, &[("send_rule", "old"), ("rpc_buffer_bytes", "4096")], &[]);
+    let window = stack_window("sunos-4.1");
+    let below: Vec<_> =
+        slow_sizes(&whole).into_iter().filter(|bytes| *bytes < 4096 + CLUSTER).collect();
+    Judgement::numbers(claim, &[BUFFER as f64, window]).and(Judgement::holds(
+        below.is_empty(),
+        "no slow range when the program's buffer is as large as the window",
+        format!("with buffers of 4,096: {}", sizes_words(&below)),
+    ))
+}
+
+/// Octets of a new TCP socket's receive buffer.
+fn stack_window(personality: &str) -> f64 {
+    let found = sockscope_stack::Personality::by_name(personality);
+    found.map_or(f64::NAN, |personality| f64::from(personality.socket.tcp_bytes.1))
+}
+
+fn long_transfers(claim: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("lh-6");
+    let rate = |bytes: &str| {
+        let wanted = [("write_bytes", bytes)];
+        let case = run.cases_with(&wanted).next();
+        case.and_then(|case| case.seen.throughput_bits_per_s()).unwrap_or(f64::NAN)
+    };
+    let (odd, whole) = (rate("4095"), rate("4096"));
+    Judgement::numbers(claim, &[odd / whole]).with_note(format!(
+        "{:.3} Mbit/s in buffers of 4,095, {:.3} in 4,096",
+        odd / 1e6,
+        whole / 1e6
+    ))
+}
+
+fn nagle_off(_: &Claim, runs: &Runs) -> Judgement {
+    let with = slow_sizes(&old(runs));
+    let without = slow_sizes(&variant(runs, &[("send_rule", "old"), ("nodelay", "true")], &[]));
+    Judgement::holds(
+        !with.is_empty() && without.len() * 2 >= with.len(),
+        "most slow sizes stay slow with TCP_NODELAY",
+        format!("{}; with TCP_NODELAY {}", sizes_words(&with), sizes_words(&without)),
+    )
+}
+
+/// The slow range must be exactly what the rule computes, as far as the swept sizes tell.
+fn old_rule(_: &Claim, runs: &Runs) -> Judgement {
+    let (first, last) = computed_edges();
+    let check = |run: &RunResult| {
+        let curve = curve(run.cases.iter());
+        let wanted: Vec<_> = curve
+            .iter()
+            .map(|(bytes, _)| *bytes)
+            .filter(|bytes| (3900..5000).contains(bytes) && (first..=last).contains(bytes))
+            .collect();
+        let slow: Vec<_> = slow_sizes(&curve).into_iter().filter(|bytes| *bytes < 5000).collect();
+        (wanted, slow)
+    };
+    let (wanted, slow) = check(runs.of("lh-1"));
+    let again = slow_sizes(&old(runs));
+    let same = again.iter().all(|bytes| *bytes > 5000 || (first..=last).contains(bytes));
+    Judgement::holds(
+        wanted == slow && same,
+        format!("slow at every size from {first} to {last}, at no other below 5,000"),
+        sizes_words(&slow),
+    )
+}
+
+fn repaired_rules(_: &Claim, runs: &Runs) -> Judgement {
+    let before = slow_sizes(&old(runs));
+    let cluster = slow_sizes(&variant(runs, &[("send_rule", "cluster")], &[]));
+    let mark = [("send_rule", "low-water"), ("low_water_bytes", "1024")];
+    let mark = slow_sizes(&variant(runs, &mark, &[]));
+    Judgement::holds(
+        !before.is_empty() && cluster.is_empty() && mark.is_empty(),
+        "no slow size with either rule",
+        format!(
+            "old rule: {}; more than a cluster free: {}; low-water mark of a cluster: {}",
+            sizes_words(&before),
+            sizes_words(&cluster),
+            sizes_words(&mark)
+        ),
+    )
+}
+
+fn low_water_marks(_: &Claim, runs: &Runs) -> Judgement {
+    let with = |bytes| {
+        slow_sizes(&variant(runs, &[("send_rule", "low-water"), ("low_water_bytes", bytes)], &[]))
+    };
+    let (none, segment) = (with("0"), with("1460"));
+    Judgement::holds(
+        !none.is_empty() && segment.is_empty(),
+        "a mark of 0 leaves the slow range, one of a segment removes it",
+        format!("mark 0: {}; mark 1,460: {}", sizes_words(&none), sizes_words(&segment)),
+    )
+}

@@ -1,0 +1,257 @@
+//! Checks of packets and system calls: Tables 3 to 6 of "Is Layering Harmful?".
+
+use super::{Check, Judgement, Runs};
+use crate::papers::{Claim, WireFlags, WireRow, wire_trace};
+use crate::result::{CaseResult, RunResult};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check { id: "layering/T3-a", needs: &["lh-2"], judge: request_segments },
+    Check { id: "layering/T3-b", needs: &["lh-2"], judge: reply_wait },
+    Check { id: "layering/T3-c", needs: &["lh-2"], judge: request_wait },
+    Check { id: "layering/T4-a", needs: &["lh-3"], judge: system_calls },
+    Check { id: "layering/edge-a", needs: &["lh-4"], judge: edge },
+    Check { id: "layering/T5-a", needs: &["lh-4"], judge: discard_segments },
+    Check { id: "layering/T5-b", needs: &["lh-4"], judge: discard_times },
+    Check { id: "layering/nagle-a", needs: &["lh-4"], judge: one_small_segment },
+    Check { id: "layering/T6-a", needs: &["lh-5"], judge: small_at_once },
+    Check { id: "layering/T6-b", needs: &["lh-5"], judge: nodelay_times },
+    Check { id: "layering/track-a", needs: &["lh-4"], judge: push_empties },
+    Check { id: "layering/tcpdump-a", needs: &["lh-2"], judge: clock },
+];
+
+/// Who sent a packet: the side that opened the connection, or the other.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum From {
+    Client,
+    Server,
+}
+
+/// The packets of TCP connections in `wire` that one side sent.
+pub(super) fn sent(wire: &[WireRow], side: From) -> Vec<&WireRow> {
+    let is_syn =
+        |row: &&WireRow| matches!(row.flags, WireFlags::Tcp { syn: true, .. }) && row.ack.is_none();
+    let Some(client) = wire.iter().find(is_syn).map(|row| &row.source) else { return Vec::new() };
+    let tcp = wire.iter().filter(|row| row.flags != WireFlags::Udp);
+    tcp.filter(|row| (row.source == *client) == (side == From::Client)).collect()
+}
+
+fn data(wire: &[WireRow], side: From) -> Vec<&WireRow> {
+    sent(wire, side).into_iter().filter(|row| row.is_data()).collect()
+}
+
+fn sizes(rows: &[&WireRow]) -> Vec<f64> {
+    rows.iter().map(|row| row.bytes as f64).collect()
+}
+
+/// Flags, sequence numbers and bytes: what must agree segment by segment.
+fn form(row: &WireRow) -> (String, Option<(u64, u64)>, u64) {
+    (row.flags.to_string(), row.sequence, row.bytes)
+}
+
+/// Whether the data segments of both sides are those of a printed trace.
+fn as_printed(wire: &[WireRow], name: &str) -> Judgement {
+    let Ok(printed) = wire_trace(name) else {
+        return Judgement::not_checkable(format!("{name} is not carried"));
+    };
+    for side in [From::Client, From::Server] {
+        let (model, paper) = (data(wire, side), data(&printed, side));
+        let differs = model.len() != paper.len()
+            || model.iter().zip(&paper).any(|(model, paper)| form(model) != form(paper));
+        if differs {
+            let words = |rows: &[&WireRow]| {
+                rows.iter()
+                    .map(|row| format!("{} {}", row.flags, row.bytes))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            return Judgement::holds(false, words(&paper), words(&model));
+        }
+    }
+    Judgement::holds(true, "the same data segments", "the same data segments")
+}
+
+/// The first case: the one that the paper printed.
+fn first(run: &RunResult) -> &CaseResult {
+    &run.cases[0]
+}
+
+/// The case with this parameter.
+fn with<'a>(run: &'a RunResult, name: &str, value: &str) -> &'a CaseResult {
+    let wanted = [(name, value)];
+    let found = run.cases.iter().find(|case| {
+        case.case.value(wanted[0].0).is_some_and(|it| crate::experiment::word(it) == wanted[0].1)
+    });
+    found.unwrap_or_else(|| first(run))
+}
+
+fn request_segments(claim: &Claim, runs: &Runs) -> Judgement {
+    let wire = &first(runs.of("lh-2")).seen.wire;
+    Judgement::numbers(claim, &sizes(&data(wire, From::Client)))
+        .and(as_printed(wire, "layering/rpc-4800"))
+        .with_note("compared with Table 3 flag by flag and number by number, both directions")
+}
+
+/// Milliseconds from the small segment of `side` to the data segment after it.
+fn small_wait(wire: &[WireRow], side: From) -> f64 {
+    let rows = data(wire, side);
+    let pair = rows.windows(2).find(|pair| pair[0].bytes < 100);
+    pair.map_or(f64::NAN, |pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e6)
+}
+
+fn reply_wait(claim: &Claim, runs: &Runs) -> Judgement {
+    Judgement::numbers(claim, &[small_wait(&first(runs.of("lh-2")).seen.wire, From::Server)])
+        .with_note(
+            "the timers stand as in Table 3; with other phases the wait is anything up to 200 ms",
+        )
+}
+
+fn request_wait(claim: &Claim, runs: &Runs) -> Judgement {
+    let waits: Vec<_> = runs
+        .of("lh-2")
+        .cases
+        .iter()
+        .map(|case| [From::Client, From::Server].map(|side| small_wait(&case.seen.wire, side)))
+        .collect();
+    let words: Vec<_> =
+        waits.iter().map(|[request, reply]| format!("{request:.0} and {reply:.0}")).collect();
+    let only_the_reply = waits.iter().all(|[request, reply]| *request <= 30.0 && *reply > *request);
+    Judgement::holds(
+        only_the_reply,
+        format!(
+            "request {} to 20 ms, reply {} ms, whenever the call starts",
+            claim.values[0], claim.values[1]
+        ),
+        format!("request and reply wait, by phase of the server's timer: {} ms", words.join("; ")),
+    )
+    .with_note("in the model both wait for a timer, and which waits long is a matter of phase")
+}
+
+fn system_calls(claim: &Claim, runs: &Runs) -> Judgement {
+    let calls = &first(runs.of("lh-3")).seen.system_calls;
+    let of = |name: &str| {
+        let calls = calls.iter().filter(|call| call.name == name && call.returned > 0);
+        calls.map(|call| call.returned as f64).collect::<Vec<_>>()
+    };
+    Judgement::numbers(claim, &[of("write"), of("read")].concat())
+}
+
+/// Whether the writer of this case put a segment of one byte on the wire.
+fn has_tiny(case: &CaseResult) -> bool {
+    data(&case.seen.wire, From::Client).iter().any(|row| row.bytes == 1)
+}
+
+fn edge(claim: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("lh-4");
+    let total = |case: &CaseResult| case.case.parameters.total_bytes.unwrap_or(0);
+    let cut: Vec<_> =
+        run.cases.iter().filter(|case| has_tiny(case) && total(case) > 4096).map(total).collect();
+    let whole: Vec<_> =
+        run.cases.iter().filter(|case| !has_tiny(case) && total(case) > 4097).map(total).collect();
+    let (last, first) =
+        (cut.iter().max().copied().unwrap_or(0), whole.iter().min().copied().unwrap_or(0));
+    let [low, high] = [claim.values[0] as u64, claim.values[1] as u64];
+    Judgement::holds(
+        cut.contains(&low) && whole.contains(&high) && last < first,
+        format!("{low} octets with a 1-byte segment, {high} without"),
+        format!("{last} octets the last with one, {first} the first without"),
+    )
+}
+
+fn discard_segments(claim: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("lh-4");
+    let (slow, fast) = (with(run, "total_bytes", "5118"), with(run, "total_bytes", "5120"));
+    Judgement::numbers(claim, &sizes(&data(&slow.seen.wire, From::Client)))
+        .and(as_printed(&slow.seen.wire, "layering/discard-5118"))
+        .and(as_printed(&fast.seen.wire, "layering/discard-5120"))
+        .with_note("compared with both traces of Table 5 flag by flag and number by number")
+}
+
+/// Milliseconds between the first and the last of `rows`.
+fn span_ms(rows: &[&WireRow]) -> f64 {
+    match (rows.first(), rows.last()) {
+        (Some(first), Some(last)) => (last.at_ns - first.at_ns) as f64 / 1e6,
+        _ => f64::NAN,
+    }
+}
+
+fn discard_times(claim: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("lh-4");
+    let span = |total| span_ms(&data(&with(run, "total_bytes", total).seen.wire, From::Client));
+    Judgement::numbers(claim, &[span("5118"), span("5120")]).with_note(
+        "the last segment of 5,118 leaves with the FIN, so the gap is the program's own 40 ms before it closes",
+    )
+}
+
+fn nodelay_times(claim: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("lh-5");
+    let wire = |total| &with(run, "total_bytes", total).seen.wire;
+    let span = |total| span_ms(&data(wire(total), From::Client));
+    let whole = |total: &'static str| span_ms(&wire(total).iter().collect::<Vec<_>>());
+    let got = [span("5118"), span("5120"), whole("5118"), whole("5120")];
+    Judgement::numbers(claim, &got)
+        .and(as_printed(wire("5118"), "layering/discard-nodelay-5118"))
+        .and(as_printed(wire("5120"), "layering/discard-nodelay-5120"))
+        .with_note("data segments are those of both traces of Table 6; when reader and writer start is taken from Table 6")
+}
+
+fn small_at_once(claim: &Claim, runs: &Runs) -> Judgement {
+    let wire = &with(runs.of("lh-5"), "total_bytes", "5118").seen.wire;
+    let rows = data(wire, From::Client);
+    let pair = rows.windows(2).find(|pair| pair[1].bytes == 1);
+    let ms = pair.map_or(f64::NAN, |pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e6);
+    Judgement::numbers(claim, &[ms])
+}
+
+/// Small segments of a writer that left while an earlier small one was not acknowledged. A FIN
+/// forces out what is queued, so a segment that carries one does not count.
+fn small_too_early(wire: &[WireRow]) -> usize {
+    let mss = wire.iter().find_map(|row| row.mss).unwrap_or(1460);
+    let client = sent(wire, From::Client);
+    let server = sent(wire, From::Server);
+    let is_small = |row: &&&WireRow| row.is_data() && row.bytes < mss;
+    let small: Vec<_> = client.iter().filter(is_small).collect();
+    let acked_by = |at_ns: u64| {
+        let before = server.iter().filter(|row| row.at_ns <= at_ns);
+        before.filter_map(|row| row.ack).max().unwrap_or(0)
+    };
+    let too_early = |pair: &&[&&WireRow]| {
+        let fin = matches!(pair[1].flags, WireFlags::Tcp { fin: true, .. });
+        let end = pair[0].sequence.map_or(0, |(_, end)| end);
+        !fin && acked_by(pair[1].at_ns) < end
+    };
+    small.windows(2).filter(too_early).count()
+}
+
+fn one_small_segment(claim: &Claim, runs: &Runs) -> Judgement {
+    let cases = &runs.of("lh-4").cases;
+    let early: usize = cases.iter().map(|case| small_too_early(&case.seen.wire)).sum();
+    let outstanding = if early == 0 { 1.0 } else { 2.0 };
+    Judgement::numbers(claim, &[outstanding]).with_note(format!(
+        "over {} transfers; a segment with FIN may leave beside another, as in Table 5",
+        cases.len()
+    ))
+}
+
+/// Where segments with push end, against where the writer's queue was empty by the rule of sosend.
+fn push_empties(_: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("lh-4");
+    let pushed = |total: &str| {
+        let rows = data(&with(run, "total_bytes", total).seen.wire, From::Client);
+        let ends =
+            rows.into_iter().filter(|row| matches!(row.flags, WireFlags::Tcp { push: true, .. }));
+        ends.filter_map(|row| row.sequence).map(|(_, end)| end).collect::<Vec<_>>()
+    };
+    let (cut, whole) = (pushed("5118"), pushed("5120"));
+    Judgement::holds(
+        cut == [4096, 4097, 5119] && whole == [4096, 5121],
+        "push at 4096, 4097 and 5119, and at 4096 and 5121: each end of what was queued, nowhere else",
+        format!("push at {cut:?}, and at {whole:?}"),
+    )
+}
+
+fn clock(_: &Claim, _: &Runs) -> Judgement {
+    Judgement::not_checkable(
+        "a property of the clock of the machine that made the traces; the model's clock is exact, and comparisons with \
+         Tables 3 and 5 allow 10 ms",
+    )
+}

@@ -1,0 +1,108 @@
+//! Running experiments: every repetition of every case is a job, jobs run on several threads, and
+//! results are put together in the order of the file, whatever thread finished first.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use crate::error::{Error, Result};
+use crate::experiment::{Case, Experiment};
+use crate::model;
+use crate::result::{CaseResult, RunResult, Seen};
+
+/// Runs one experiment on the model.
+///
+/// `progress` is told how many of how many repetitions are done.
+///
+/// # Errors
+///
+/// When a case has no sense or its run fails; the first in the order of the file is told.
+pub fn run(
+    experiment: &Experiment,
+    threads: usize,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<RunResult> {
+    let experiments = std::slice::from_ref(experiment);
+    let mut results = run_all(experiments, threads, progress)?;
+    // One experiment gives one result.
+    Ok(results.remove(0))
+}
+
+/// One repetition of one case.
+struct Job<'a> {
+    experiment: &'a Experiment,
+    case: &'a Case,
+    repetition: u32,
+}
+
+/// Runs several experiments at once, results in their order.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn run_all(
+    experiments: &[Experiment],
+    threads: usize,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Vec<RunResult>> {
+    let cases = experiments.iter().map(Experiment::cases).collect::<Result<Vec<_>>>()?;
+    let mut jobs = Vec::new();
+    for (experiment, cases) in experiments.iter().zip(&cases) {
+        for case in cases {
+            let repetitions = 0..experiment.repetitions;
+            jobs.extend(repetitions.map(|repetition| Job { experiment, case, repetition }));
+        }
+    }
+    let mut seen = run_jobs(&jobs, threads, progress)?.into_iter();
+    let mut results = Vec::new();
+    for (experiment, cases) in experiments.iter().zip(&cases) {
+        let joined = |case: &Case| {
+            let repetitions = seen.by_ref().take(experiment.repetitions as usize);
+            CaseResult {
+                case: case.clone(),
+                seen: repetitions.reduce(Seen::and).unwrap_or_default(),
+            }
+        };
+        let cases = cases.iter().map(joined).collect();
+        results.push(RunResult { experiment: experiment.clone(), cases });
+    }
+    Ok(results)
+}
+
+/// Runs all jobs and gives their results in their order.
+fn run_jobs(
+    jobs: &[Job<'_>],
+    threads: usize,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Vec<Seen>> {
+    let next = AtomicUsize::new(0);
+    let (done, finished) = mpsc::channel();
+    let mut slots: Vec<Option<Result<Seen>>> = jobs.iter().map(|_| None).collect();
+    thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
+            let (next, done) = (&next, done.clone());
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(at) else { return };
+                    if done.send((at, job.run())).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(done);
+        for (count, (at, result)) in finished.into_iter().enumerate() {
+            slots[at] = Some(result);
+            progress(count + 1, jobs.len());
+        }
+    });
+    let missing = || Err(Error::file("run", "a thread ended without a result"));
+    slots.into_iter().map(|slot| slot.unwrap_or_else(missing)).collect()
+}
+
+impl Job<'_> {
+    fn run(&self) -> Result<Seen> {
+        model::run(self.experiment, self.case, self.repetition)
+    }
+}

@@ -1,0 +1,92 @@
+//! What the programs of an experiment do, as processes of the model.
+//!
+//! A program here is a state machine that the model asks for its next action. What it sees it puts
+//! into a [`Log`] that it shares with whoever started it: the run looks there when it is over.
+
+mod portmapper;
+mod rpc_echo;
+mod stream;
+mod traced;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub(crate) use portmapper::Portmapper;
+pub(crate) use rpc_echo::{ECHO, EchoClient, EchoServer, EchoTask};
+pub(crate) use stream::{DatagramWriter, StreamReader, StreamWriter, WriteTask};
+pub(crate) use traced::Traced;
+
+use sockscope_sim::{Action, Answer};
+use sockscope_stack::{SetOption, SocketId};
+
+use crate::result::SystemCall;
+
+/// What the programs of one run saw.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Nanoseconds of each call or message.
+    pub call_ns: Vec<u64>,
+    /// When the first write began.
+    pub first_write_ns: Option<u64>,
+    /// When the last write returned.
+    pub last_write_ns: u64,
+    /// When the last octet was read.
+    pub last_read_ns: u64,
+    /// Octets that the receiving program got.
+    pub bytes: u64,
+    /// System calls of the first program.
+    pub system_calls: Vec<SystemCall>,
+    /// Why a program gave up; none may.
+    pub failure: Option<String>,
+    /// Programs that came to their end.
+    pub ended: u32,
+}
+
+/// The log of a run, shared by its programs.
+pub(crate) type SharedLog = Rc<RefCell<Log>>;
+
+/// Marks the run as failed.
+fn fail(log: &SharedLog, what: String) -> Action {
+    log.borrow_mut().failure.get_or_insert(what);
+    Action::Exit
+}
+
+/// Ends a program that did all it was to do.
+fn end(log: &SharedLog) -> Action {
+    log.borrow_mut().ended += 1;
+    Action::Exit
+}
+
+/// What a socket is given before it is used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SocketSetup {
+    /// Both buffers, in octets; `None` for the personality's.
+    pub buffer: Option<u32>,
+    /// `TCP_NODELAY`.
+    pub nodelay: bool,
+}
+
+impl SocketSetup {
+    /// The actions, the last one to be done first.
+    fn actions(self, socket: SocketId) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.nodelay {
+            actions.push(Action::SetOption(socket, SetOption::NoDelay(true)));
+        }
+        actions.extend(self.buffer.map(|bytes| Action::Reserve(socket, bytes, bytes)));
+        actions
+    }
+}
+
+/// The socket that an answer brings, or why there is none.
+fn socket_of(answer: Answer) -> Result<SocketId, String> {
+    answer.socket().ok_or_else(|| format!("expected a socket, got {answer:?}"))
+}
+
+/// Octets moved by a call that must not fail.
+fn moved(answer: Answer) -> Result<usize, String> {
+    match answer {
+        Answer::Done(bytes) => Ok(bytes as usize),
+        other => Err(format!("expected octets, got {other:?}")),
+    }
+}

@@ -1,0 +1,360 @@
+//! Remote calls over TCP: a client that sends a string and waits for it, a server that sends it back.
+//!
+//! Both have the record streams of the classic library, so their writes and reads have its sizes.
+//! Converting a string costs what copying it does, in user mode.
+
+use std::collections::VecDeque;
+
+use sockscope_record::Protocol;
+use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
+use sockscope_stack::{Endpoint, SocketId};
+
+use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
+use crate::rpc::{
+    AcceptStatus, Body, Call, Decoder, Encoder, Mapping, Message, OpaqueAuth, RecordReader,
+    RecordWriter, Reply, getport_call, protocol,
+};
+
+/// The echo program: a number for local use (RFC 5531 §8.3), its only version and procedure.
+pub(crate) const ECHO: Mapping =
+    Mapping { program: 0x2000_0099, version: 1, protocol: protocol::TCP, port: 1055 };
+const ECHO_PROCEDURE: u32 = 1;
+
+/// Longest record that either end takes.
+const RECORD_OCTETS_MAX: usize = 1 << 31;
+
+/// Number of the first call; the library counts down from a random one.
+const XID: u32 = 0x1a2b_3c4d;
+
+/// What the client is to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EchoTask {
+    /// Where the server is.
+    pub server: Endpoint,
+    /// Where to ask for its port first.
+    pub portmapper: Option<Endpoint>,
+    /// Calls to make on one connection.
+    pub calls: u64,
+    /// Octets of the string.
+    pub data: usize,
+    /// Buffer of the record streams; 0 for the default.
+    pub buffer: usize,
+    /// User time of converting one octet, in picoseconds.
+    pub convert_ps: u64,
+    /// The socket.
+    pub setup: SocketSetup,
+    /// Time in user mode between the last reply and the close.
+    pub after_ns: u64,
+}
+
+/// What both ends have: a connection, its streams, and writes still to be made.
+struct Ends {
+    socket: SocketId,
+    buffer: usize,
+    convert_ps: u64,
+    writes: VecDeque<Vec<u8>>,
+    reader: RecordReader,
+}
+
+impl Ends {
+    fn new(buffer: usize, convert_ps: u64) -> Self {
+        let reader = RecordReader::new(RECORD_OCTETS_MAX);
+        Self { socket: SocketId(0), buffer, convert_ps, writes: VecDeque::new(), reader }
+    }
+
+    /// Puts a record into the send buffer of the stream; gives the time that converting took.
+    fn put(&mut self, encode: impl FnOnce(&mut Encoder<'_>)) -> Action {
+        let mut stream = RecordWriter::new(self.buffer);
+        encode(&mut Encoder::new(&mut stream));
+        stream.end_record(true);
+        self.writes = stream.take_writes().into();
+        let octets: usize = self.writes.iter().map(Vec::len).sum();
+        Action::Compute(octets as u64 * self.convert_ps / 1000)
+    }
+
+    /// The next write, or the next read when all is written.
+    fn go_on(&mut self) -> Action {
+        match self.writes.pop_front() {
+            Some(octets) => Action::Write(self.socket, Data::Bytes(octets)),
+            None => Action::Read(self.socket, if self.buffer == 0 { 4000 } else { self.buffer }),
+        }
+    }
+
+    /// The record that the octets just read complete.
+    fn take(&mut self, octets: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let mut records = self.reader.push(octets).map_err(|error| error.to_string())?;
+        match records.len() {
+            0 => Ok(None),
+            1 => Ok(records.pop()),
+            more => Err(format!("{more} records at once, where each waits for its answer")),
+        }
+    }
+}
+
+enum Client {
+    Begin,
+    Asking,
+    Asked,
+    Told,
+    Opening,
+    Made,
+    Setting(Vec<Action>),
+    Connected,
+    Writing,
+    Reading,
+    Closing,
+    Closed,
+}
+
+/// Asks for the port if it is to, connects, makes the calls, closes.
+pub(crate) struct EchoClient {
+    task: EchoTask,
+    log: SharedLog,
+    ends: Ends,
+    state: Client,
+    text: String,
+    made: u64,
+    started_ns: u64,
+}
+
+impl EchoClient {
+    pub(crate) fn new(task: EchoTask, log: SharedLog) -> Self {
+        let ends = Ends::new(task.buffer, task.convert_ps);
+        let text = "abcdefghijklmnopqrstuvwxyz".chars().cycle().take(task.data).collect();
+        Self { task, log, ends, state: Client::Begin, text, made: 0, started_ns: 0 }
+    }
+
+    fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+        if let Answer::Failed(error) = context.answer {
+            return Err(format!("client after {} calls: {error}", self.made));
+        }
+        match &mut self.state {
+            Client::Begin | Client::Asking | Client::Asked | Client::Told => self.find(context),
+            Client::Opening => {
+                self.state = Client::Made;
+                Ok(Action::Socket(Protocol::Tcp))
+            }
+            Client::Made => {
+                self.ends.socket = socket_of(context.answer)?;
+                self.state = Client::Setting(self.task.setup.actions(self.ends.socket));
+                self.step(context)
+            }
+            Client::Setting(actions) => Ok(match actions.pop() {
+                Some(action) => action,
+                None => {
+                    self.state = Client::Connected;
+                    Action::Connect(self.ends.socket, self.task.server)
+                }
+            }),
+            Client::Connected => Ok(self.call(context.now_ns)),
+            Client::Writing => Ok(self.write()),
+            Client::Reading => self.read(context),
+            Client::Closing => {
+                self.state = Client::Closed;
+                Ok(Action::Close(self.ends.socket))
+            }
+            Client::Closed => Ok(end(&self.log)),
+        }
+    }
+
+    /// Asks the portmapper for the port, or goes on to open the connection.
+    fn find(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+        let Some(portmapper) = self.task.portmapper else {
+            self.state = Client::Opening;
+            return self.step(context);
+        };
+        let socket = self.ends.socket;
+        match self.state {
+            Client::Begin => {
+                self.state = Client::Asking;
+                Ok(Action::Socket(Protocol::Udp))
+            }
+            Client::Asking => {
+                self.ends.socket = socket_of(context.answer)?;
+                self.state = Client::Asked;
+                let call = getport_call(XID, Mapping { port: 0, ..ECHO });
+                Ok(Action::SendTo(self.ends.socket, portmapper, Data::Bytes(call)))
+            }
+            Client::Asked => {
+                self.state = Client::Told;
+                Ok(Action::ReceiveFrom(socket, 8800))
+            }
+            _ => {
+                let results = results_of(context.data())?;
+                let port = Decoder::new(results).uint().map_err(|error| error.to_string())?;
+                self.task.server.1 = u16::try_from(port).unwrap_or(0);
+                self.task.portmapper = None;
+                self.state = Client::Opening;
+                Ok(Action::Close(socket))
+            }
+        }
+    }
+
+    fn call(&mut self, now_ns: u64) -> Action {
+        if self.made == self.task.calls {
+            self.state = Client::Closing;
+            return Action::Compute(self.task.after_ns);
+        }
+        self.state = Client::Writing;
+        self.started_ns = now_ns;
+        self.log.borrow_mut().first_write_ns.get_or_insert(now_ns);
+        let call = Call {
+            program: ECHO.program,
+            version: ECHO.version,
+            procedure: ECHO_PROCEDURE,
+            ..Call::default()
+        };
+        let (xid, text) = (XID.wrapping_sub(self.made as u32), &self.text);
+        self.ends.put(|to| {
+            call.encode_head(xid, to);
+            to.string(text);
+        })
+    }
+
+    fn write(&mut self) -> Action {
+        let action = self.ends.go_on();
+        if matches!(action, Action::Read(..)) {
+            self.state = Client::Reading;
+        }
+        action
+    }
+
+    fn read(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+        if moved(context.answer)? == 0 {
+            return Err(format!("the server closed after {} calls", self.made));
+        }
+        let Some(record) = self.ends.take(context.data())? else { return Ok(self.ends.go_on()) };
+        let results = results_of(&record)?;
+        let echoed = Decoder::new(results).string(self.text.len());
+        if echoed.as_ref() != Ok(&self.text.as_str()) {
+            return Err(format!("call {}: another string came back", self.made));
+        }
+        self.made += 1;
+        let mut log = self.log.borrow_mut();
+        log.call_ns.push(context.now_ns - self.started_ns);
+        log.last_read_ns = context.now_ns;
+        log.bytes += self.text.len() as u64;
+        drop(log);
+        Ok(self.call(context.now_ns))
+    }
+}
+
+/// The results of a reply that says success.
+fn results_of(reply: &[u8]) -> Result<&[u8], String> {
+    match Message::decode(reply).map_err(|error| error.to_string())?.body {
+        Body::Reply(Reply::Accepted { status: AcceptStatus::Success(results), .. }) => Ok(results),
+        other => Err(format!("expected a reply that says success, got {other:?}")),
+    }
+}
+
+impl Program for EchoClient {
+    fn name(&self) -> &str {
+        "client"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        self.step(context).unwrap_or_else(|problem| fail(&self.log, problem))
+    }
+}
+
+enum Server {
+    Begin,
+    Made,
+    Setting(Vec<Action>),
+    Listening,
+    Accepting,
+    Going,
+    Reading,
+    Closing,
+}
+
+/// Serves one connection: sends each string back, until the client closes.
+pub(crate) struct EchoServer {
+    setup: SocketSetup,
+    log: SharedLog,
+    ends: Ends,
+    state: Server,
+    listener: SocketId,
+}
+
+impl EchoServer {
+    pub(crate) fn new(task: &EchoTask, log: SharedLog) -> Self {
+        let ends = Ends::new(task.buffer, task.convert_ps);
+        // The option is the client's alone: nobody but the sender sets it in the paper.
+        let setup = SocketSetup { nodelay: false, ..task.setup };
+        Self { setup, log, ends, state: Server::Begin, listener: SocketId(0) }
+    }
+
+    fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+        if let Answer::Failed(error) = context.answer {
+            return Err(format!("server: {error}"));
+        }
+        match &mut self.state {
+            Server::Begin => {
+                self.state = Server::Made;
+                Ok(Action::Socket(Protocol::Tcp))
+            }
+            Server::Made => {
+                self.listener = socket_of(context.answer)?;
+                let mut actions = vec![Action::Bind(self.listener, ECHO.port as u16)];
+                actions.extend(self.setup.actions(self.listener));
+                self.state = Server::Setting(actions);
+                self.step(context)
+            }
+            Server::Setting(actions) => Ok(match actions.pop() {
+                Some(action) => action,
+                None => {
+                    self.state = Server::Listening;
+                    Action::Listen(self.listener, 2)
+                }
+            }),
+            Server::Listening => {
+                self.state = Server::Accepting;
+                Ok(Action::Accept(self.listener))
+            }
+            Server::Accepting => {
+                self.ends.socket = socket_of(context.answer)?;
+                Ok(self.go_on())
+            }
+            Server::Going => Ok(self.go_on()),
+            Server::Reading => self.serve(context),
+            Server::Closing => Ok(end(&self.log)),
+        }
+    }
+
+    fn go_on(&mut self) -> Action {
+        let action = self.ends.go_on();
+        let reads = matches!(action, Action::Read(..));
+        self.state = if reads { Server::Reading } else { Server::Going };
+        action
+    }
+
+    fn serve(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+        if moved(context.answer)? == 0 {
+            self.state = Server::Closing;
+            return Ok(Action::Close(self.ends.socket));
+        }
+        let Some(record) = self.ends.take(context.data())? else { return Ok(self.ends.go_on()) };
+        let Message { xid, body } = Message::decode(&record).map_err(|error| error.to_string())?;
+        let Body::Call(call) = body else { return Err("the client sent a reply".to_owned()) };
+        let text = Decoder::new(call.arguments).string(RECORD_OCTETS_MAX);
+        let text = text.map_err(|error| error.to_string())?;
+        let status = AcceptStatus::Success(&[]);
+        let reply = Reply::Accepted { verifier: OpaqueAuth::default(), status };
+        self.state = Server::Going;
+        Ok(self.ends.put(|to| {
+            reply.encode_head(xid, to);
+            to.string(text);
+        }))
+    }
+}
+
+impl Program for EchoServer {
+    fn name(&self) -> &str {
+        "server"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        self.step(context).unwrap_or_else(|problem| fail(&self.log, problem))
+    }
+}

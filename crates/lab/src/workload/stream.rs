@@ -1,0 +1,278 @@
+//! A writer and a reader of one stream, and a writer of datagrams.
+
+use sockscope_record::Protocol;
+use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
+use sockscope_stack::{Endpoint, SocketId};
+
+use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
+
+/// What a writer is to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WriteTask {
+    /// Where to.
+    pub server: Endpoint,
+    /// Octets in all.
+    pub total: u64,
+    /// Octets that each write is given.
+    pub chunk: usize,
+    /// Time in user mode before the first write.
+    pub before_ns: u64,
+    /// Time in user mode between the last write and the close.
+    pub after_ns: u64,
+    /// The socket.
+    pub setup: SocketSetup,
+}
+
+enum Writing {
+    Begin,
+    Made,
+    /// Options still to set.
+    Setting(Vec<Action>),
+    Connecting,
+    Sending,
+    Closing,
+    Closed,
+}
+
+/// Connects, writes everything in chunks, closes.
+pub(crate) struct StreamWriter {
+    task: WriteTask,
+    log: SharedLog,
+    state: Writing,
+    socket: SocketId,
+    written: u64,
+    call_started_ns: Option<u64>,
+}
+
+impl StreamWriter {
+    pub(crate) fn new(task: WriteTask, log: SharedLog) -> Self {
+        let socket = SocketId(0);
+        Self { task, log, state: Writing::Begin, socket, written: 0, call_started_ns: None }
+    }
+
+    fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+        if let Answer::Failed(error) = context.answer {
+            return Err(format!("writer after {} octets: {error}", self.written));
+        }
+        match &mut self.state {
+            Writing::Begin => {
+                self.state = Writing::Made;
+                Ok(Action::Socket(Protocol::Tcp))
+            }
+            Writing::Made => {
+                self.socket = socket_of(context.answer)?;
+                self.state = Writing::Setting(self.task.setup.actions(self.socket));
+                self.step(context)
+            }
+            Writing::Setting(actions) => Ok(match actions.pop() {
+                Some(action) => action,
+                None => {
+                    self.state = Writing::Connecting;
+                    Action::Connect(self.socket, self.task.server)
+                }
+            }),
+            Writing::Connecting => {
+                self.state = Writing::Sending;
+                Ok(Action::Compute(self.task.before_ns))
+            }
+            Writing::Sending => self.write(context),
+            Writing::Closing => {
+                self.state = Writing::Closed;
+                Ok(Action::Close(self.socket))
+            }
+            Writing::Closed => Ok(end(&self.log)),
+        }
+    }
+
+    fn write(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+        let now_ns = context.now_ns;
+        if let Some(started_ns) = self.call_started_ns.take() {
+            self.written += moved(context.answer)? as u64;
+            let mut log = self.log.borrow_mut();
+            log.call_ns.push(now_ns - started_ns);
+            log.last_write_ns = now_ns;
+        }
+        let len = (self.task.total - self.written).min(self.task.chunk as u64) as usize;
+        if len == 0 {
+            self.state = Writing::Closing;
+            return Ok(Action::Compute(self.task.after_ns));
+        }
+        self.call_started_ns = Some(now_ns);
+        self.log.borrow_mut().first_write_ns.get_or_insert(now_ns);
+        Ok(Action::Write(self.socket, Data::Pattern { offset: self.written, len }))
+    }
+}
+
+impl Program for StreamWriter {
+    fn name(&self) -> &str {
+        "writer"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        self.step(context).unwrap_or_else(|problem| fail(&self.log, problem))
+    }
+}
+
+enum Reading {
+    Begin,
+    Made,
+    Setting(Vec<Action>),
+    Listening,
+    Accepting,
+    Waiting,
+    Taking,
+    Closing,
+}
+
+/// Waits for one connection, reads it to its end and checks every octet.
+pub(crate) struct StreamReader {
+    port: u16,
+    chunk: usize,
+    before_ns: u64,
+    setup: SocketSetup,
+    log: SharedLog,
+    state: Reading,
+    listener: SocketId,
+    socket: SocketId,
+    read: u64,
+}
+
+impl StreamReader {
+    /// A reader at `port` that asks for `chunk` octets at a time, `before_ns` after the connection
+    /// stands.
+    pub(crate) fn new(
+        port: u16,
+        chunk: usize,
+        before_ns: u64,
+        setup: SocketSetup,
+        log: SharedLog,
+    ) -> Self {
+        let (listener, socket) = (SocketId(0), SocketId(0));
+        let state = Reading::Begin;
+        Self { port, chunk, before_ns, setup, log, state, listener, socket, read: 0 }
+    }
+
+    fn step(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
+        if let Answer::Failed(error) = context.answer {
+            return Err(format!("reader after {} octets: {error}", self.read));
+        }
+        match &mut self.state {
+            Reading::Begin => {
+                self.state = Reading::Made;
+                Ok(Action::Socket(Protocol::Tcp))
+            }
+            Reading::Made => {
+                self.listener = socket_of(context.answer)?;
+                let mut actions = vec![Action::Bind(self.listener, self.port)];
+                actions.extend(self.setup.actions(self.listener));
+                self.state = Reading::Setting(actions);
+                self.step(context)
+            }
+            Reading::Setting(actions) => Ok(match actions.pop() {
+                Some(action) => action,
+                None => {
+                    self.state = Reading::Listening;
+                    Action::Listen(self.listener, 5)
+                }
+            }),
+            Reading::Listening => {
+                self.state = Reading::Accepting;
+                Ok(Action::Accept(self.listener))
+            }
+            Reading::Accepting => {
+                self.socket = socket_of(context.answer)?;
+                self.state = Reading::Waiting;
+                Ok(Action::Compute(self.before_ns))
+            }
+            Reading::Waiting => {
+                self.state = Reading::Taking;
+                Ok(Action::Read(self.socket, self.chunk))
+            }
+            Reading::Taking => self.take(context),
+            Reading::Closing => Ok(end(&self.log)),
+        }
+    }
+
+    fn take(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
+        let len = moved(context.answer)?;
+        if len == 0 {
+            self.state = Reading::Closing;
+            return Ok(Action::Close(self.socket));
+        }
+        if !context.check_pattern(self.read) {
+            return Err(format!("damaged data after {} octets", self.read));
+        }
+        self.read += len as u64;
+        let mut log = self.log.borrow_mut();
+        log.bytes += len as u64;
+        log.last_read_ns = context.now_ns;
+        Ok(Action::Read(self.socket, self.chunk))
+    }
+}
+
+impl Program for StreamReader {
+    fn name(&self) -> &str {
+        "reader"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        self.step(context).unwrap_or_else(|problem| fail(&self.log, problem))
+    }
+}
+
+/// Sends datagrams of one size, each with its address, and looks at no error: as the program of the
+/// study of buffers did, which checked once at its end.
+pub(crate) struct DatagramWriter {
+    task: WriteTask,
+    log: SharedLog,
+    socket: Option<SocketId>,
+    sent: u64,
+    call_started_ns: Option<u64>,
+}
+
+impl DatagramWriter {
+    pub(crate) fn new(task: WriteTask, log: SharedLog) -> Self {
+        Self { task, log, socket: None, sent: 0, call_started_ns: None }
+    }
+
+    fn send(&mut self, socket: SocketId, context: &ProgramContext<'_>) -> Action {
+        let now_ns = context.now_ns;
+        let mut log = self.log.borrow_mut();
+        if let Some(started_ns) = self.call_started_ns.take() {
+            log.call_ns.push(now_ns - started_ns);
+            log.last_write_ns = now_ns;
+            if let Answer::Done(_) = context.answer {
+                log.bytes += self.task.chunk as u64;
+            }
+        }
+        if self.sent == self.task.total {
+            log.ended += 1;
+            return Action::Exit;
+        }
+        let (offset, len) = (self.sent, self.task.chunk);
+        self.sent += len as u64;
+        self.call_started_ns = Some(now_ns);
+        log.first_write_ns.get_or_insert(now_ns);
+        Action::SendTo(socket, self.task.server, Data::Pattern { offset, len })
+    }
+}
+
+impl Program for DatagramWriter {
+    fn name(&self) -> &str {
+        "datagrams"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        match (self.socket, context.answer) {
+            (Some(socket), _) => self.send(socket, context),
+            (None, Answer::Begin) => Action::Socket(Protocol::Udp),
+            (None, answer) => match socket_of(answer) {
+                Ok(socket) => {
+                    self.socket = Some(socket);
+                    self.send(socket, context)
+                }
+                Err(problem) => fail(&self.log, problem),
+            },
+        }
+    }
+}
