@@ -108,7 +108,8 @@ impl SendCall {
         } else if too_long && stack.personality.socket.wait != SendWait::LowWater {
             self.ends_with(Err(SocketError::MessageSize))
         } else {
-            self.check_space(stack, meter)
+            // What interrupts do meanwhile counts: the space is looked at after the way here.
+            self.goes_on(Next::CheckSpace)
         }
     }
 

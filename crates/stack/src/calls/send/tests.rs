@@ -307,7 +307,9 @@ fn a_second_writer_waits_for_the_first_to_be_done() {
     let (mut first, mut second) =
         (SendCall::write(scene.socket, 10), SendCall::write(scene.socket, 10));
     let user = pattern(10);
-    assert_eq!(first.step(&mut scene.stack, &user, &mut scene.meter), Step::Continue);
+    for call in [&mut first, &mut first, &mut second] {
+        assert_eq!(call.step(&mut scene.stack, &user, &mut scene.meter), Step::Continue);
+    }
     let lock = Channel::SendLock(scene.socket);
     assert_eq!(second.step(&mut scene.stack, &user, &mut scene.meter), Step::Sleep(lock));
     assert_eq!(scene.run(&mut first, &user), Step::Done(Ok(10)));
