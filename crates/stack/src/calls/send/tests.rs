@@ -307,11 +307,10 @@ fn a_second_writer_waits_for_the_first_to_be_done() {
     let (mut first, mut second) =
         (SendCall::write(scene.socket, 10), SendCall::write(scene.socket, 10));
     let user = pattern(10);
-    for call in [&mut first, &mut first, &mut second] {
-        assert_eq!(call.step(&mut scene.stack, &user, &mut scene.meter), Step::Continue);
-    }
+    let mut step = |call: &mut SendCall| call.step(&mut scene.stack, &user, &mut scene.meter);
     let lock = Channel::SendLock(scene.socket);
-    assert_eq!(second.step(&mut scene.stack, &user, &mut scene.meter), Step::Sleep(lock));
+    assert_eq!([step(&mut first), step(&mut first)], [Step::Continue; 2]);
+    assert_eq!([step(&mut second), step(&mut second)], [Step::Continue, Step::Sleep(lock)]);
     assert_eq!(scene.run(&mut first, &user), Step::Done(Ok(10)));
     let woken = |effect: &(u64, crate::meter::Effect)| matches!(effect.1, crate::meter::Effect::Wakeup(channel) if channel == lock);
     assert!(scene.meter.effects().iter().any(woken));
