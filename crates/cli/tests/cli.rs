@@ -146,6 +146,30 @@ fn a_damaged_batch_is_named_and_its_rows_count_as_lost() {
 }
 
 #[test]
+fn two_bundles_become_one() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let both = folder.path().join("both.sockscope");
+    let (one, two) = (recorded("one-write"), recorded("two-writes"));
+    let output = run(["merge", path(&one), path(&two), "-o", path(&both)]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let records = |dir: &Path| {
+        let said = text(&run(["report", path(dir), "--format", "json"]).stdout);
+        let report: Value = serde_json::from_str(&said).expect("one document");
+        report["trace"]["records"].as_u64().expect("a count")
+    };
+    assert_eq!(records(&both), records(&one) + records(&two));
+}
+
+#[test]
+fn a_bundle_is_not_merged_onto_itself() {
+    let (_folder, dir) = spoilt("two-writes");
+    let before = fs::read(dir.join("records.arrows")).expect("the copy has records");
+    let output = run(["merge", path(&dir), path(&recorded("one-write")), "-o", path(&dir)]);
+    assert_refused(&output, "choose another folder");
+    assert_eq!(fs::read(dir.join("records.arrows")).expect("still there"), before);
+}
+
+#[test]
 fn garbage_is_refused_or_noted_and_never_panics() {
     for file in ["records.arrows", "flows.arrows", "meta.json"] {
         let (_folder, dir) = spoilt("two-writes");

@@ -1,5 +1,7 @@
 //! Clocks and descriptions of two hosts' bundles as those of one.
 
+use std::collections::BTreeMap;
+
 use sockscope_record::{LossCounts, PointCost};
 
 use crate::bundle::Bundle;
@@ -66,6 +68,7 @@ pub(crate) fn merged_meta(first: &Bundle, second: &Bundle, shift: &Shift) -> Met
         command: a.command.clone(),
         pick: both(&a.pick, &b.pick),
         ring: a.ring,
+        drop_reasons: reasons_of_both(a, b),
         loss: sum_of_losses(&a.loss, &b.loss),
         cost: std::array::from_fn(|point| PointCost {
             hits: a.cost[point].hits.saturating_add(b.cost[point].hits),
@@ -78,6 +81,13 @@ pub(crate) fn merged_meta(first: &Bundle, second: &Bundle, shift: &Shift) -> Met
     }
     meta.notes.push(clock_note(&names, base, shift));
     meta
+}
+
+/// The names on which both agree: records of either kernel carry the numbers, and nothing tells them
+/// apart where these differ.
+fn reasons_of_both(a: &Meta, b: &Meta) -> BTreeMap<u32, String> {
+    let agree = |(number, name): &(&u32, &String)| b.drop_reasons.get(number) == Some(name);
+    a.drop_reasons.iter().filter(agree).map(|(number, name)| (*number, name.clone())).collect()
 }
 
 /// Lists of one host, each entry with the host's name.
@@ -164,6 +174,19 @@ mod tests {
     fn a_clock_that_moved_is_taken_at_its_middle() {
         let moved = shift(&[(0, 1_000), (100, 1_104)], &[(0, 1_500)]);
         assert_eq!(moved, Shift { by_ns: [0, 498], moved_ns: 4 });
+    }
+
+    #[test]
+    fn a_drop_reason_keeps_its_name_where_both_kernels_agree() {
+        let kernel = |names: &[(u32, &str)]| Meta {
+            drop_reasons: names.iter().map(|(number, name)| (*number, (*name).into())).collect(),
+            ..Meta::default()
+        };
+        let both = reasons_of_both(
+            &kernel(&[(2, "NOT_SPECIFIED"), (6, "SOCKET_RCVBUFF")]),
+            &kernel(&[(2, "NOT_SPECIFIED"), (6, "SOCKET_FILTER"), (7, "TCP_CSUM")]),
+        );
+        assert_eq!(both, [(2, "NOT_SPECIFIED".to_owned())].into());
     }
 
     #[test]

@@ -1,0 +1,37 @@
+//! `sockscope merge`: what two hosts recorded of the same traffic as one bundle.
+
+use std::fs;
+
+use sockscope_trace::{Bundle, merge as merged};
+
+use crate::args;
+use crate::failure::Failure;
+
+/// `sockscope merge`.
+pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
+    let args::Merge { first, second, output } = arguments;
+    let same = |dir| fs::canonicalize(dir).ok() == fs::canonicalize(output).ok();
+    if output.exists() && (same(first) || same(second)) {
+        return Err(Failure::new(format!(
+            "{}: would be read and replaced at once: choose another folder",
+            output.display()
+        )));
+    }
+    let bundles = [Bundle::open(first)?, Bundle::open(second)?];
+    for bundle in &bundles {
+        for problem in bundle.problems() {
+            eprintln!("sockscope: {}: {problem}", bundle.dir().display());
+        }
+    }
+    let [first, second] = &bundles;
+    let done = merged(first, second, output)?;
+    eprintln!(
+        "sockscope: {} records of {} connections, {} of them seen by both hosts, in {dir}; see them: \
+         sockscope report {dir}",
+        done.records,
+        done.connections,
+        done.matched,
+        dir = output.display(),
+    );
+    Ok(())
+}
