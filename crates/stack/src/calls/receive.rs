@@ -1,5 +1,8 @@
 //! `read` and `recvfrom`: `soreceive`.
 
+#[cfg(test)]
+mod tests;
+
 use sockscope_record::{FlowId, Kind, Record};
 
 use super::{Step, count_getsock, lock, unlock};

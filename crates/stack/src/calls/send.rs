@@ -87,6 +87,7 @@ impl SendCall {
     }
 
     fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
+        stack.observe_write(self.socket, Kind::WriteCall, self.len, None, meter);
         meter.call(Routine::Syscall, Work::NONE);
         let has_address = match self.to {
             None => {
@@ -98,7 +99,6 @@ impl SendCall {
             Some(_) => self.copy_address(stack, meter),
         };
         meter.call(Routine::Sosend, Work::NONE);
-        stack.observe_write(self.socket, Kind::WriteCall, self.len, None, meter);
         let socket = &stack.sockets[self.socket];
         let too_long = is_atomic(stack, socket) && self.len as u64 > u64::from(socket.snd.hiwat());
         if user.len() < self.len {

@@ -290,6 +290,22 @@ fn tahoe_waits_to_stay_aligned_and_only_then() {
     assert_eq!(after_4000(repaired, 852), "[s96] zzz [C756]");
 }
 
+/// The aligned `sosend` of August 1984 on the system as measured: a switch for after the study.
+#[test]
+fn alignment_alone_saves_the_small_mbufs_of_1025_byte_writes() {
+    let mut changed = named("4.2bsd-cabrera");
+    changed.socket.wait = SendWait::Aligned;
+    let mut scene = Scene::new(changed, Protocol::Tcp, 2048);
+    let user = pattern(1025);
+    scene.run(&mut SendCall::write(scene.socket, 1025), &user);
+    let mut call = SendCall::write(scene.socket, 1025);
+    assert_eq!(scene.run(&mut call, &user), Step::Sleep(Channel::Writable(scene.socket)));
+    scene.acknowledge(1025);
+    assert_eq!(scene.run(&mut call, &user), Step::Done(Ok(1025)));
+    assert_eq!(scene.text, " [C1024 s1] zzz [C1024 s1]");
+    assert_eq!(scene.uiomoves(), 4);
+}
+
 #[test]
 fn one_byte_writes_pack_into_full_mbufs() {
     let mut scene = Scene::new(named("4.2bsd-cabrera"), Protocol::Tcp, 2048);
