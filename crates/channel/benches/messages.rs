@@ -1,10 +1,12 @@
 //! Latency and rate of messages between two processes on two CPUs.
 //!
-//! `cargo bench -p sockscope-channel [-- --quick]`. Latencies are halves of round trips of 48 bytes
-//! (one cache line with the slot's header) and 64 bytes; rates are of messages of 64 bytes, sent one by one. Rounds of
-//! all kinds take turns; each line is the median of the rounds and their range. The two lines
-//! `48 B, spin` differ in nothing and show the noise. `one word` is what the machine itself takes: two
-//! threads that answer each other through one word each, without any message.
+//! `cargo bench -p sockscope-channel [-- --quick]`. Latencies are halves of round trips; 48 bytes and
+//! the slot's header fill one cache line. Rates are of messages of 64 bytes, sent and received one by
+//! one. Both are medians over short pieces of a round, in which other programs seldom take a CPU away,
+//! but for the whole run where it says so. Kinds take turns, each round with a fresh process; a line is
+//! the median of the rounds and their range. The two lines `48 B, spin` differ in nothing and show the noise. `one word` is what the
+//! machine itself takes: two threads that answer each other through one word each. On one CPU both
+//! sides must sleep for the other to run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,41 +28,42 @@ fn main() {
     rates(rounds, if quick { 1_000_000 } else { 10_000_000 });
 }
 
+/// Round trips that are timed together.
+const CHUNK: u32 = 100;
+
 /// One kind of measurement: its name, and what one round gives.
-type Kind<'a> = (&'a str, Box<dyn FnMut() -> f64 + 'a>);
+type Kind = (&'static str, Box<dyn FnMut() -> f64>);
 
 fn latencies(rounds: usize, trips: u32) {
-    let mut spin = Echo::start("spin", Wait::SPIN);
-    let spin = std::cell::RefCell::new(&mut spin);
-    let mut futex = Echo::start("futex", Wait::FUTEX);
-    let mut socket = Echo::start("socket", Wait::SOCKET);
-    let mut stream = StreamEcho::start();
+    let spin = |bytes| move || Echo::start("spin", Wait::SPIN, 1).one_way_ns(bytes, trips);
     let few = trips / 20;
-    let mut kinds: Vec<Kind<'_>> = vec![
+    let shared = |name, wait| move || Echo::start(name, wait, 0).one_way_ns(64, few);
+    let mut kinds: Vec<Kind> = vec![
         ("one word (the machine)", Box::new(move || one_word(trips))),
-        ("48 B, spin", Box::new(|| spin.borrow_mut().one_way_ns(48, trips))),
-        ("48 B, spin (control)", Box::new(|| spin.borrow_mut().one_way_ns(48, trips))),
-        ("64 B, spin", Box::new(|| spin.borrow_mut().one_way_ns(64, trips))),
-        ("4,096 B, spin", Box::new(|| spin.borrow_mut().one_way_ns(4_096, trips))),
-        ("64 B, sleeping on the word", Box::new(|| futex.one_way_ns(64, few))),
-        ("64 B, sleeping on the socket", Box::new(|| socket.one_way_ns(64, few))),
-        ("64 B, Unix stream socket", Box::new(|| stream.one_way_ns(64, few))),
+        ("48 B, spin", Box::new(spin(48))),
+        ("48 B, spin (control)", Box::new(spin(48))),
+        ("64 B, spin", Box::new(spin(64))),
+        ("4,096 B, spin", Box::new(spin(4_096))),
+        ("64 B, one CPU, signal word", Box::new(shared("futex", Wait::FUTEX))),
+        ("64 B, one CPU, socket", Box::new(shared("socket", Wait::SOCKET))),
+        ("64 B, one CPU, Unix stream", Box::new(move || StreamEcho::start(0).one_way_ns(64, few))),
     ];
     report(&mut kinds, rounds, "ns");
 }
 
 fn rates(rounds: usize, count: u64) {
-    let mut wide = Drain::start("wide", 1_024);
-    let mut narrow = Drain::start("narrow", 64);
-    let mut kinds: Vec<Kind<'_>> = vec![
-        ("1,024 slots", Box::new(|| wide.rate(count))),
-        ("64 slots", Box::new(|| narrow.rate(count))),
+    let rate = |slots, whole| move || Drain::start(slots, count).rate(count, whole);
+    let mut kinds: Vec<Kind> = vec![
+        ("1,024 slots", Box::new(rate(1_024, false))),
+        ("1,024 slots (control)", Box::new(rate(1_024, false))),
+        ("64 slots", Box::new(rate(64, false))),
+        ("1,024 slots, whole run", Box::new(rate(1_024, true))),
     ];
     report(&mut kinds, rounds, "million/s");
 }
 
 /// Runs all kinds by turns and prints medians and ranges.
-fn report(kinds: &mut [Kind<'_>], rounds: usize, unit: &str) {
+fn report(kinds: &mut [Kind], rounds: usize, unit: &str) {
     let mut results = vec![Vec::new(); kinds.len()];
     for _ in 0..rounds {
         for (kind, results) in kinds.iter_mut().zip(&mut results) {
@@ -83,11 +86,12 @@ struct Echo {
 }
 
 impl Echo {
-    fn start(name: &str, wait: Wait) -> Self {
+    /// The process on CPU `cpu`; waiting as `name` says.
+    fn start(name: &str, wait: Wait, cpu: usize) -> Self {
         let (there, back) = (unique(name), unique(&format!("{name}-back")));
         let settings = || Settings { slots: 64, slot_bytes: 1 << 16, ..Settings::default() };
         let receiver = Receiver::bind(&address(&back), settings()).expect("a free address");
-        let peer = Peer::start(&["echo", &there, &back, name, "1"]);
+        let peer = Peer::start(&["echo", &there, &back, name, &cpu.to_string()]);
         let sender = Sender::to(address(&there), settings()).expect("memory");
         Self { _peer: peer, sender, receiver, wait }
     }
@@ -95,9 +99,7 @@ impl Echo {
     fn one_way_ns(&mut self, bytes: usize, trips: u32) -> f64 {
         let mut message = vec![7; bytes];
         self.trips(&mut message, trips / 10);
-        let start = Instant::now();
-        self.trips(&mut message, trips);
-        start.elapsed().as_nanos() as f64 / f64::from(trips) / 2.0
+        median_ns(trips, || self.trips(&mut message, CHUNK))
     }
 
     fn trips(&mut self, message: &mut [u8], trips: u32) {
@@ -115,22 +117,26 @@ struct Drain {
 }
 
 impl Drain {
-    fn start(name: &str, slots: u32) -> Self {
-        let there = unique(name);
-        let peer = Peer::start(&["drain", &there, "10000000", &slots.to_string(), "1"]);
+    fn start(slots: u32, count: u64) -> Self {
+        let there = unique("drain");
+        let (count, width) = (count.to_string(), slots.to_string());
+        let peer = Peer::start(&["drain", &there, &count, &width, "1"]);
         let settings = Settings { slots, slot_bytes: 64, ..Settings::default() };
         Self { peer, sender: Sender::to(address(&there), settings).expect("memory") }
     }
 
-    /// Million messages a second.
-    fn rate(&mut self, count: u64) -> f64 {
+    /// Million messages a second: of the whole run, or the median over runs of 10,000.
+    fn rate(&mut self, count: u64, whole: bool) -> f64 {
         let mut message = [0; 64];
-        for number in 0..10_000_000_u64.max(count) {
+        for number in 0..count {
             message[..8].copy_from_slice(&number.to_le_bytes());
             self.sender.send(&message, Wait::SPIN).expect("a receiver");
         }
-        let ns: f64 = self.peer.line().parse().expect("a time");
-        1e10 / ns
+        let line = self.peer.line();
+        let (whole_ns, median_ns) = line.split_once(' ').expect("two times");
+        let ns: f64 = if whole { whole_ns } else { median_ns }.parse().expect("a time");
+        let count = if whole { count as f64 } else { 10_000.0 };
+        count * 1e3 / ns
     }
 }
 
@@ -140,10 +146,10 @@ struct StreamEcho {
 }
 
 impl StreamEcho {
-    fn start() -> Self {
+    fn start(cpu: usize) -> Self {
         let (stream, mut other) = UnixStream::pair().expect("sockets");
         std::thread::spawn(move || {
-            pin(1);
+            pin(cpu);
             let mut bytes = [0; 64];
             while other.read_exact(&mut bytes).is_ok() && other.write_all(&bytes).is_ok() {}
         });
@@ -152,12 +158,12 @@ impl StreamEcho {
 
     fn one_way_ns(&mut self, bytes: usize, trips: u32) -> f64 {
         let mut message = vec![7; bytes];
-        let start = Instant::now();
-        for _ in 0..trips {
-            self.stream.write_all(&message).expect("an echo");
-            self.stream.read_exact(&mut message).expect("an echo");
-        }
-        start.elapsed().as_nanos() as f64 / f64::from(trips) / 2.0
+        median_ns(trips, || {
+            for _ in 0..CHUNK {
+                self.stream.write_all(&message).expect("an echo");
+                self.stream.read_exact(&mut message).expect("an echo");
+            }
+        })
     }
 }
 
@@ -177,19 +183,32 @@ fn one_word(trips: u32) -> f64 {
             theirs[1].0.store(trip, Ordering::Release);
         }
     });
-    let mut start = Instant::now();
-    for trip in 1..=trips {
-        lines[0].0.store(trip, Ordering::Release);
-        while lines[1].0.load(Ordering::Acquire) != trip {
-            std::hint::spin_loop();
+    let mut trip = 0;
+    let one_way_ns = median_ns(trips as u32, || {
+        for _ in 0..CHUNK {
+            trip += 1;
+            lines[0].0.store(trip, Ordering::Release);
+            while lines[1].0.load(Ordering::Acquire) != trip {
+                std::hint::spin_loop();
+            }
         }
-        if trip == 1 {
-            start = Instant::now();
-        }
-    }
-    let ns = start.elapsed().as_nanos() as f64;
+    });
     thread.join().expect("no panic");
-    ns / (trips - 1) as f64 / 2.0
+    one_way_ns
+}
+
+/// One way in nanoseconds: half of a round trip, the median over chunks of [`CHUNK`] round trips, so
+/// that the time in which other programs have a CPU does not count.
+fn median_ns(trips: u32, mut chunk: impl FnMut()) -> f64 {
+    let mut chunks: Vec<f64> = (0..trips / CHUNK)
+        .map(|_| {
+            let start = Instant::now();
+            chunk();
+            start.elapsed().as_nanos() as f64 / f64::from(CHUNK) / 2.0
+        })
+        .collect();
+    chunks.sort_by(f64::total_cmp);
+    chunks[chunks.len() / 2]
 }
 
 /// A process of this benchmark, which ends with it.

@@ -4,7 +4,7 @@
 //! looks at one word of its own memory in each call, and takes the lock only when something is there.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,9 +14,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::address::Address;
 use crate::error::{Error, system};
 use crate::hello::{Hello, Refusal, Welcome};
-use crate::memory;
 use crate::settings::Trust;
-use crate::socket;
+use crate::{memory, signal, socket};
 
 /// How long a caller may take for its first message, which it sends at once. It holds up others.
 const HELLO_TIMEOUT: Duration = Duration::from_millis(250);
@@ -74,11 +73,12 @@ impl<T> Inbox<T> {
     ///
     /// From the announcement on an owner that looks for news waits for the lock. `make` therefore
     /// sees all but at most one of the messages that the owner sends without knowing the arrival:
-    /// both sides have a fence between what they write and what they look at.
+    /// both sides have a barrier between what they write and what they look at.
     pub fn arrive<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<(), E> {
         let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         self.news.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        // Refused or not: whoever is bound in this way would have to send all slots in between.
+        let _ = signal::before_look();
         arrived.push(make()?);
         drop(arrived);
         memory::wake(&self.news);

@@ -7,7 +7,7 @@ use crate::settings::{Means, Wait};
 
 /// Looks before the first sleep: a peer that is about to act does so within a microsecond or two,
 /// and going to sleep and being woken costs more.
-const LOOKS_BEFORE_SLEEP: u32 = 200;
+const LOOKS_BEFORE_SLEEP: u32 = 50;
 
 /// Looks of a spinning call between two checks on time and peers, some tens of microseconds.
 const LOOKS_BETWEEN_CHECKS: u32 = 4_096;
@@ -70,7 +70,8 @@ mod tests {
     #[test]
     fn a_spinning_call_never_sleeps_and_checks_now_and_then() {
         let mut patience = Patience::new(Wait::SPIN);
-        let steps: Vec<Step> = (0..LOOKS_BETWEEN_CHECKS).map(|_| patience.next().unwrap()).collect();
+        let steps: Vec<Step> =
+            (0..LOOKS_BETWEEN_CHECKS).map(|_| patience.next().unwrap()).collect();
         let (last, before) = steps.split_last().unwrap();
         assert!(before.iter().all(|step| *step == Step::Look));
         assert_eq!(*last, Step::Check);

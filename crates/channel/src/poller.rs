@@ -2,9 +2,11 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
 
 use crate::error::{Error, system};
 
@@ -33,14 +35,24 @@ impl Poller {
         self.set.as_fd()
     }
 
+    /// Sleeps until somebody is readable or the deadline is there, and says who, the first few of
+    /// them. May also wake for no reason.
+    pub fn sleep(&self, until: Option<Instant>) -> Result<Vec<u64>, Error> {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        self.wait(left.and_then(|left| Timespec::try_from(left).ok()))
+    }
+
     /// Who is readable now, the first few of them.
-    pub fn ready(&self) -> Vec<u64> {
+    pub fn ready(&self) -> Result<Vec<u64>, Error> {
+        self.wait(Some(Timespec::default()))
+    }
+
+    fn wait(&self, timeout: Option<Timespec>) -> Result<Vec<u64>, Error> {
         let mut space = [MaybeUninit::<Event>::uninit(); 64];
-        let at_once = Timespec::default();
-        match epoll::wait(&self.set, &mut space, Some(&at_once)) {
-            Ok((events, _)) => events.iter().map(|event| event.data.u64()).collect(),
-            // Interrupted: the next look will tell.
-            Err(_) => Vec::new(),
+        match epoll::wait(&self.set, &mut space, timeout.as_ref()) {
+            Ok((events, _)) => Ok(events.iter().map(|event| event.data.u64()).collect()),
+            Err(Errno::INTR) => Ok(Vec::new()),
+            Err(errno) => Err(system("epoll_wait")(errno)),
         }
     }
 }

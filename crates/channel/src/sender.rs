@@ -18,7 +18,7 @@ use crate::observe::{Event, Observer, Unobserved, now_ns};
 use crate::peer::Peer;
 use crate::poller::Poller;
 use crate::settings::{Settings, Wait};
-use crate::signal::{self, Alarm};
+use crate::signal::{self, Alarm, Order};
 use crate::slots::SlotWriter;
 
 pub(crate) use outlet::Outlet;
@@ -38,6 +38,7 @@ pub struct Sender<O = Unobserved> {
     /// Whom to call when there is nobody to send to.
     target: Option<Address>,
     departed: VecDeque<Error>,
+    order: Order,
     alarm: Alarm,
     poller: Option<Poller>,
     observer: O,
@@ -61,7 +62,8 @@ impl Sender {
     /// As [`Sender::to`]; `Taken` when somebody listens there already.
     pub fn bind(address: &Address, settings: Settings) -> Result<Self, Error> {
         let mut sender = Self::with_target(None, settings)?;
-        let admit = outlet::admission(&sender.data, &sender.slots, &sender.settings, &sender.inbox)?;
+        let admit =
+            outlet::admission(&sender.data, &sender.slots, &sender.settings, &sender.inbox)?;
         sender.door = Some(Door::open(address, sender.settings.trust, admit)?);
         Ok(sender)
     }
@@ -80,6 +82,7 @@ impl Sender {
             news_seen: 0,
             target,
             departed: VecDeque::new(),
+            order: Order::new(),
             alarm: Alarm::default(),
             poller: None,
             observer: Unobserved,
@@ -100,6 +103,7 @@ impl<O: Observer> Sender<O> {
             news_seen: self.news_seen,
             target: self.target,
             departed: self.departed,
+            order: self.order,
             alarm: self.alarm,
             poller: self.poller,
             observer,
@@ -203,7 +207,7 @@ impl<O: Observer> Sender<O> {
             self.tell(Point::SendDequeue, len);
         }
         self.slots.publish(len);
-        signal::settle();
+        self.order.after_progress();
         for outlet in &mut self.outlets {
             let word = self.slots.segment.futex(PROGRESS_AT + LOW_HALF_AT);
             signal::answer(&outlet.control, &mut outlet.answered, word, &outlet.socket);

@@ -6,8 +6,8 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -74,8 +74,7 @@ pub(crate) fn limit(socket: &OwnedFd, timeout: Duration) -> Result<(), Error> {
     for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
         // The kernel takes zero for "no limit".
         let timeout = timeout.max(Duration::from_millis(1));
-        sockopt::set_socket_timeout(socket, which, Some(timeout))
-            .map_err(system("SO_RCVTIMEO"))?;
+        sockopt::set_socket_timeout(socket, which, Some(timeout)).map_err(system("SO_RCVTIMEO"))?;
     }
     Ok(())
 }
@@ -118,9 +117,8 @@ pub(crate) fn receive_setup(socket: &OwnedFd) -> Result<(Vec<u8>, Option<OwnedFd
     // One byte more than a message has, so that a longer one is known as such.
     let mut bytes = [0; SETUP_BYTES + 1];
     let mut parts = [IoSliceMut::new(&mut bytes)];
-    let received =
-        rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
-            .map_err(|errno| lost_in_setup("recvmsg", errno))?;
+    let received = rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+        .map_err(|errno| lost_in_setup("recvmsg", errno))?;
     let mut descriptor = None;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
@@ -138,17 +136,6 @@ pub(crate) fn has_hung_up(socket: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
     let gone = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL;
     poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(gone)
-}
-
-/// Sleeps until `descriptor` is readable or the deadline is there. May also wake for no reason.
-pub(crate) fn sleep_at(descriptor: impl AsFd, until: Option<Instant>) -> Result<(), Error> {
-    let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
-    let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-    let left = left.and_then(|left| Timespec::try_from(left).ok());
-    match poll(&mut polled, left.as_ref()) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(errno) => Err(system("poll")(errno)),
-    }
 }
 
 fn fresh() -> Result<OwnedFd, Error> {

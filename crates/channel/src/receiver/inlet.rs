@@ -11,13 +11,15 @@ use crate::hello::{Hello, Offer, Refusal, Role, Welcome};
 use crate::memory::{LOW_HALF_AT, PROGRESS_AT, PeerSegment};
 use crate::peer::Peer;
 use crate::settings::{Settings, WhenFull};
+use crate::signal::{self, Order};
 use crate::slots::{Broken, Found, SlotReader};
-use crate::{setup, signal, socket};
+use crate::{setup, socket};
 
 /// A sender, as its receiver sees it.
 pub(crate) struct Inlet {
     pub socket: OwnedFd,
     pub slots: SlotReader,
+    order: Order,
     /// Its last alarm that was answered.
     answered: u32,
     pub peer: Peer,
@@ -26,6 +28,10 @@ pub(crate) struct Inlet {
 }
 
 impl Inlet {
+    fn new(socket: OwnedFd, slots: SlotReader, peer: Peer) -> Self {
+        Self { socket, slots, order: Order::new(), answered: 0, peer, copy: Vec::new() }
+    }
+
     /// The next message's number, length and offset. Tells the sender which slots are free when
     /// there is none: it may be waiting for them.
     #[inline]
@@ -67,7 +73,7 @@ impl Inlet {
     #[inline]
     fn tell(&mut self) {
         if self.slots.tell() {
-            signal::settle();
+            self.order.after_progress();
             let word = self.slots.control.futex(PROGRESS_AT + LOW_HALF_AT);
             signal::answer(&self.slots.data, &mut self.answered, word, &self.socket);
         }
@@ -118,7 +124,7 @@ pub(crate) fn call(
         let data = data.map_err(|what| Error::BadSetup { what })?;
         let peer = answer.peer(inbox.id(), None);
         let slots = reader(data, control, &answer.offer)?;
-        Ok(Inlet { socket: answer.socket, slots, answered: 0, peer, copy: Vec::new() })
+        Ok(Inlet::new(answer.socket, slots, peer))
     };
     attach().inspect_err(|_| inbox.leave())
 }
@@ -158,7 +164,7 @@ fn welcome(caller: Caller, data: PeerSegment, inbox: &Inbox<Inlet>) -> Result<In
     let peer = Peer { id: inbox.id(), pid, uid, member: hello.member };
     let welcome = Welcome::Accepted(Offer::NONE).encode();
     socket::send_setup(&socket, &welcome, Some(file.as_fd()))?;
-    Ok(Inlet { socket, slots, answered: 0, peer, copy: Vec::new() })
+    Ok(Inlet::new(socket, slots, peer))
 }
 
 /// Maps the data segment that was offered.

@@ -11,8 +11,9 @@ use crate::observe::Observer;
 use crate::patience::{Patience, Step};
 use crate::poller::{BELL, Poller};
 use crate::settings::{Means, Wait};
+use crate::signal::{self, Asleep};
 use crate::slots::Broken;
-use crate::{setup, signal, socket};
+use crate::{setup, socket};
 
 impl<O: Observer> Receiver<O> {
     /// A descriptor that becomes readable when a message came after [`Receiver::arm`], or a sender
@@ -30,9 +31,9 @@ impl<O: Observer> Receiver<O> {
     /// # Errors
     /// As [`Receiver::descriptor`]; `Misbehaved`.
     pub fn arm(&mut self) -> Result<bool, Error> {
-        self.poller()?;
-        self.settle_sockets();
-        let asleep = self.set_alarm(Means::Socket)?;
+        let ready = self.poller()?.ready()?;
+        self.settle_sockets(&ready);
+        let asleep = self.set_alarm(Means::Socket)?.for_descriptor()?;
         Ok(asleep && self.departed.is_empty())
     }
 
@@ -54,6 +55,7 @@ impl<O: Observer> Receiver<O> {
     /// gone was read to its end before.
     pub(super) fn wait_for_message(&mut self, wait: Wait) -> Result<Located, Error> {
         let mut patience = Patience::new(wait);
+        let mut slept = false;
         if wait.by == Means::Nothing {
             self.check_now_and_then();
         }
@@ -67,7 +69,12 @@ impl<O: Observer> Receiver<O> {
                     self.check_peers();
                     std::thread::yield_now();
                 }
-                Step::Sleep(until) => self.sleep(wait.by, until)?,
+                // A sleep that brought nothing may have been that of the peer's last message.
+                Step::Sleep(_) if std::mem::take(&mut slept) => self.check_peers(),
+                Step::Sleep(until) => {
+                    self.sleep(wait.by, until)?;
+                    slept = true;
+                }
             }
             if let Some(found) = self.find()? {
                 return Ok(found);
@@ -80,35 +87,34 @@ impl<O: Observer> Receiver<O> {
         if means == Means::Socket {
             self.poller()?;
         }
-        if self.set_alarm(means)? {
-            match means {
-                Means::Socket => socket::sleep_at(self.poller()?.descriptor(), until)?,
-                _ => self.sleep_on_words(until)?,
+        match self.set_alarm(means)? {
+            Asleep::No => {}
+            Asleep::Surely if means == Means::Socket => {
+                let ready = self.poller()?.sleep(until)?;
+                self.settle_sockets(&ready);
             }
+            Asleep::Surely | Asleep::Perhaps => self.sleep_on_words(until)?,
         }
         if self.alarm.clear() {
             self.set_all(0);
         }
-        self.settle_sockets();
-        if means != Means::Socket {
-            self.check_peers();
-        }
         Ok(())
     }
 
-    /// Sets the alarm and looks once more. False when there is a message, and no alarm.
-    fn set_alarm(&mut self, means: Means) -> Result<bool, Error> {
+    /// Sets the alarm and looks once more.
+    fn set_alarm(&mut self, means: Means) -> Result<Asleep, Error> {
         let word = self.alarm.next(means);
         self.set_all(word);
-        signal::settle();
+        let surely = signal::before_look();
         let turn = self.turn;
         let found = self.find()?;
         self.turn = turn;
         if found.is_some() {
             self.alarm.clear();
             self.set_all(0);
+            return Ok(Asleep::No);
         }
-        Ok(found.is_none())
+        Ok(if surely { Asleep::Surely } else { Asleep::Perhaps })
     }
 
     fn set_all(&self, word: u32) {
@@ -193,12 +199,11 @@ impl<O: Observer> Receiver<O> {
     }
 
     /// Takes the signals that woke us, and notices who is gone.
-    fn settle_sockets(&mut self) {
-        let Some(poller) = &self.poller else { return };
-        for id in poller.ready().into_iter().filter(|id| *id != BELL) {
-            let at = self.inlets.iter().position(|inlet| u64::from(inlet.peer.id) == id);
+    fn settle_sockets(&mut self, ready: &[u64]) {
+        for id in ready.iter().filter(|id| **id != BELL) {
+            let at = self.inlets.iter().position(|inlet| u64::from(inlet.peer.id) == *id);
             if let Some(at) = at
-                && signal::drain(&self.inlets[at].socket)
+                && signal::take(&self.inlets[at].socket)
             {
                 self.leave_if_read(at);
             }

@@ -11,8 +11,9 @@ use crate::observe::Observer;
 use crate::patience::{Patience, Step};
 use crate::poller::{BELL, Poller};
 use crate::settings::{Means, Wait};
+use crate::signal::{self, Asleep};
 use crate::slots::{Broken, progress_of};
-use crate::{setup, signal, socket};
+use crate::{setup, socket};
 
 impl<O: Observer> Sender<O> {
     /// A descriptor that becomes readable when a free slot was announced after [`Sender::arm`], or a
@@ -30,9 +31,9 @@ impl<O: Observer> Sender<O> {
     /// # Errors
     /// As [`Sender::descriptor`].
     pub fn arm(&mut self) -> Result<bool, Error> {
-        self.poller()?;
-        self.settle_sockets();
-        Ok(self.set_alarm(Means::Socket))
+        let ready = self.poller()?.ready()?;
+        self.settle_sockets(&ready);
+        self.set_alarm(Means::Socket).for_descriptor()
     }
 
     #[cold]
@@ -76,31 +77,36 @@ impl<O: Observer> Sender<O> {
         if means == Means::Socket {
             self.poller()?;
         }
-        if self.set_alarm(means) {
-            match means {
-                Means::Socket => socket::sleep_at(self.poller()?.descriptor(), until)?,
-                _ => self.sleep_on_slowest(until)?,
+        match self.set_alarm(means) {
+            Asleep::No => {}
+            Asleep::Surely if means == Means::Socket => {
+                let ready = self.poller()?.sleep(until)?;
+                self.settle_sockets(&ready);
             }
+            Asleep::Surely | Asleep::Perhaps => self.sleep_on_slowest(until)?,
         }
         if self.alarm.clear() {
             signal::set(&self.slots.segment, 0);
         }
-        self.settle_sockets();
-        self.attend();
+        self.refresh();
+        if means == Means::Futex && !self.slots.has_room() {
+            self.attend();
+        }
         Ok(())
     }
 
-    /// Sets the alarm and looks once more. False when there is room, and no alarm.
-    fn set_alarm(&mut self, means: Means) -> bool {
+    /// Sets the alarm and looks once more.
+    fn set_alarm(&mut self, means: Means) -> Asleep {
         let word = self.alarm.next(means);
         signal::set(&self.slots.segment, word);
-        signal::settle();
+        let surely = signal::before_look();
         self.refresh();
         if self.slots.has_room() {
             self.alarm.clear();
             signal::set(&self.slots.segment, 0);
+            return Asleep::No;
         }
-        !self.slots.has_room()
+        if surely { Asleep::Surely } else { Asleep::Perhaps }
     }
 
     fn sleep_on_slowest(&mut self, until: Option<Instant>) -> Result<(), Error> {
@@ -178,12 +184,11 @@ impl<O: Observer> Sender<O> {
     }
 
     /// Takes the signals that woke us.
-    fn settle_sockets(&mut self) {
-        let Some(poller) = &self.poller else { return };
-        for id in poller.ready().into_iter().filter(|id| *id != BELL) {
-            let at = self.outlets.iter().position(|outlet| u64::from(outlet.peer.id) == id);
+    fn settle_sockets(&mut self, ready: &[u64]) {
+        for id in ready.iter().filter(|id| **id != BELL) {
+            let at = self.outlets.iter().position(|outlet| u64::from(outlet.peer.id) == *id);
             if let Some(at) = at
-                && signal::drain(&self.outlets[at].socket)
+                && signal::take(&self.outlets[at].socket)
             {
                 self.detach(at, None);
             }

@@ -29,7 +29,7 @@ pub fn scribble_slots(to: &str, seed: u64) {
             scribble(words, &mut random);
             // Now and then what a reader waits for, so that it does not stop at the first word.
             let slot = (4_096 + (number % 4) as usize * 128) / 8;
-            let length = if random % 8 == 0 { random as u32 } else { 100 };
+            let length = if random.is_multiple_of(8) { random as u32 } else { 100 };
             words[slot].store((number + 1) << 32 | u64::from(length), Ordering::Release);
         }
     }
@@ -87,7 +87,8 @@ fn segment(len: usize) -> (OwnedFd, &'static [AtomicU64]) {
     // SAFETY: a new mapping at a place that the kernel chooses, never unmapped; the words are
     // aligned, since a mapping is, and only accessed atomically.
     let words = unsafe {
-        let base = rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, &file, 0);
+        let base =
+            rustix::mm::mmap(std::ptr::null_mut(), len, protection, MapFlags::SHARED, &file, 0);
         std::slice::from_raw_parts(base.expect("memory").cast::<AtomicU64>(), len / 8)
     };
     (file, words)
@@ -95,9 +96,11 @@ fn segment(len: usize) -> (OwnedFd, &'static [AtomicU64]) {
 
 fn call(at: &str) -> OwnedFd {
     let uid = rustix::process::geteuid().as_raw();
-    let name = SocketAddrUnix::new_abstract_name(format!("sockscope.channel/{uid}/{at}").as_bytes());
+    let name =
+        SocketAddrUnix::new_abstract_name(format!("sockscope.channel/{uid}/{at}").as_bytes());
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket");
+    let socket =
+        rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).expect("a socket");
     rustix::net::connect(&socket, &name.expect("a short name")).expect("somebody listens");
     socket
 }

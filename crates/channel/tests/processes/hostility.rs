@@ -1,0 +1,89 @@
+//! Peers that do their worst: the other side stays within bounds, says so, and serves the rest.
+
+use sockscope_channel::{Error, Receiver, Sender, Settings, Wait};
+
+use super::{Peer, SLEEP, SPIN, address};
+
+/// A sender scribbles over its whole segment while it is read. What comes out is messages within
+/// their slots, or a detached sender; honest senders are not touched.
+#[test]
+fn a_sender_that_scribbles_is_detached_or_read_within_bounds() {
+    let at = address("scribble");
+    let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
+    let mut honest = Sender::to(at.clone(), Settings::default()).unwrap();
+    let (mut from_hostile, mut detached) = (0, 0);
+    for seed in 0..12_u64 {
+        let mut peer = Peer::ready(&["scribble-slots", at.name(), &seed.to_string()]);
+        let hostile = peer.pid();
+        for number in 0..200_u64 {
+            honest.send(&number.to_le_bytes(), Wait::NOT).unwrap();
+            loop {
+                match receiver.receive(SPIN) {
+                    Ok(message) if message.from().pid == hostile => {
+                        assert!(message.len() <= 112);
+                        assert_eq!(message.to_vec().len(), message.len());
+                        from_hostile += 1;
+                    }
+                    Ok(message) => {
+                        assert_eq!(message.to_vec(), number.to_le_bytes());
+                        break;
+                    }
+                    Err(Error::Misbehaved { peer, .. }) => {
+                        assert_eq!(peer.pid, hostile);
+                        detached += 1;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+        assert!(peer.runs());
+    }
+    assert!(detached > 0, "{from_hostile} messages, {detached} detached");
+}
+
+/// A receiver scribbles over its control segment and floods the socket. The sender detaches it and
+/// goes on with the others.
+#[test]
+fn a_receiver_that_scribbles_is_detached_and_the_others_are_served() {
+    for seed in 0..6_u64 {
+        let at = address(&format!("control-{seed}"));
+        let settings = Settings { slots: 4, slot_bytes: 64, ..Settings::default() };
+        let mut sender = Sender::bind(&at, settings).unwrap();
+        let mut honest = Receiver::subscribe(&at, Settings::default()).unwrap();
+        let hostile = Peer::ready(&["scribble-control", at.name(), &seed.to_string()]);
+        let mut number = 0_u64;
+        let departure = loop {
+            sender.send(&number.to_le_bytes(), SPIN).unwrap();
+            assert_eq!(honest.receive(SLEEP).unwrap().to_vec(), number.to_le_bytes());
+            number += 1;
+            if let Some(departure) = sender.departures().next() {
+                break departure;
+            }
+        };
+        assert!(
+            matches!(departure, Error::Misbehaved { peer, .. } if peer.pid == hostile.pid()),
+            "{departure}"
+        );
+    }
+}
+
+/// A file that could be cut under its reader would kill the reader with SIGBUS.
+#[test]
+fn a_segment_that_could_be_cut_is_refused() {
+    let at = address("shrink");
+    let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
+    let _peer = Peer::ready(&["shrink", at.name()]);
+    assert_eq!(receiver.peers().count(), 0);
+    assert!(matches!(receiver.receive(Wait::NOT), Err(Error::WouldBlock)));
+}
+
+/// Callers that never say hello hold up the next one for a moment, not for ever.
+#[test]
+fn callers_that_say_nothing_do_not_lock_the_door() {
+    let at = address("door");
+    let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
+    let _peer = Peer::ready(&["hold-the-door", at.name()]);
+    let mut sender = Sender::to(at, Settings::default()).unwrap();
+    sender.send(b"x", Wait::NOT).unwrap();
+    assert_eq!(receiver.receive(SLEEP).unwrap().to_vec(), b"x");
+}
