@@ -152,7 +152,7 @@ impl ReceiveCall {
     fn copy_stream(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
         let socket = &mut stack.sockets[self.socket];
         let Some(first) = socket.rcv.chain().first().filter(|_| self.given < self.len) else {
-            return self.goes_on(Next::Received);
+            return self.received(stack, meter);
         };
         let data = stack.pool.data(first);
         let take = data.len().min(self.len - self.given);
@@ -164,8 +164,8 @@ impl ReceiveCall {
         }
         socket.rcv.remove_front(take, &mut stack.pool, meter);
         self.given += take;
-        let ends = self.given == self.len || stack.sockets[self.socket].rcv.cc() == 0;
-        self.goes_on(if ends { Next::Received } else { Next::Copy })
+        // Whether the buffer is empty shows after the copy: data may arrive meanwhile.
+        self.goes_on(if self.given == self.len { Next::Received } else { Next::Copy })
     }
 
     /// What of the datagram does not fit is lost, as ever.

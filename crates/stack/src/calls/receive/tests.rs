@@ -97,9 +97,8 @@ fn data_that_arrives_during_a_copy_is_taken_too() {
     scene.arrive(&data[..112]);
     let mut user = vec![0; 224];
     let mut call = ReceiveCall::read(scene.socket, 224);
-    for _ in 0..3 {
-        // To the socket, to the data, to the end of the first mbuf.
-        assert_eq!(scene.step(&mut call, &mut user), Step::Continue);
+    for place in ["at the socket", "finds data", "has copied all there is"] {
+        assert_eq!(scene.step(&mut call, &mut user), Step::Continue, "{place}");
     }
     scene.arrive(&data[112..]);
     assert_eq!(scene.run(&mut call, &mut user), Step::Done(Ok(224)));
