@@ -243,8 +243,8 @@ impl Host {
         if let Some(mark) = mark {
             // The first packet waits until the interrupt has been dispatched.
             let is_first = self.meter.calls(Routine::Ipintr) > drains;
-            let dispatch = self.machine.costs.of(Routine::Ipintr).call_ns;
-            let at_ns = if is_first { dispatch } else { 0 };
+            let dispatch_ns = u64::from(self.machine.costs.of(Routine::Ipintr).call_ns);
+            let at_ns = if is_first { dispatch_ns } else { 0 };
             effects.push((at_ns, Effect::Observed(mark.record(Point::InputDequeue))));
         }
         self.meter.take_effects(&mut effects);

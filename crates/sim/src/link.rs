@@ -8,6 +8,8 @@ mod ethernet;
 mod faults;
 mod frames;
 mod point_to_point;
+#[cfg(test)]
+mod tests;
 
 use crate::event::{Event, EventQueue};
 

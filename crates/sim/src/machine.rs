@@ -92,13 +92,13 @@ struct DriverSection {
 #[serde(deny_unknown_fields)]
 struct CostSection {
     #[serde(default)]
-    call_ns: u64,
+    call_ns: u32,
     #[serde(default)]
-    byte_ps: u64,
+    byte_ps: u32,
     #[serde(default)]
-    mbuf_ns: u64,
+    mbuf_ns: u32,
     #[serde(default)]
-    walk_ns: u64,
+    walk_ns: u32,
     source: String,
 }
 

@@ -129,7 +129,7 @@ impl Host {
         frame.mark = transmission.mark;
         let mut effects = self.cpu.spare_effects();
         if let Some(mark) = transmission.mark {
-            let taken_ns = before + self.machine.costs.of(Routine::Enstart).call_ns;
+            let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
             let record = mark.record(Point::InterfaceDequeue);
             effects.push((taken_ns, Effect::Observed(record)));
         }

@@ -138,8 +138,15 @@ impl Host {
         world: &mut World<S>,
     ) {
         self.meter.begin();
-        let process = &mut self.processes[index];
-        let result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
+        let mut result = StepResult::Continue;
+        // Steps that take no time and have no effect need no segments of their own.
+        while result == StepResult::Continue
+            && self.meter.elapsed_ns() == 0
+            && self.meter.effects().is_empty()
+        {
+            let process = &mut self.processes[index];
+            result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
+        }
         self.begin_step(now_ns, Level::Process, Mask::Soft, End::Step(result));
     }
 

@@ -1,0 +1,91 @@
+//! Links on their own: who sends when, and what arrives.
+
+use super::*;
+
+/// Frames offered at times by stations, and what the link says, as text.
+fn run(config: &LinkConfig, offers: &[(u64, u16, usize)]) -> Vec<String> {
+    let port = |host| Port { host, interface: 0 };
+    // A frame's first byte is the station that it is for: the next one.
+    let station = |host: u16| Station { port: port(host), address: vec![host as u8] };
+    let mut link = Link::new(config, 0, (0..3).map(station).collect(), 11);
+    let (mut events, mut frames) = (EventQueue::default(), Frames::default());
+    let mut happened = Vec::new();
+    let mut offers = offers.iter().peekable();
+    loop {
+        let offer_ns = offers.peek().map_or(u64::MAX, |offer| offer.0);
+        if events.next_ns() == u64::MAX && offer_ns == u64::MAX {
+            assert_eq!(frames.in_use(), 0);
+            return happened;
+        }
+        if offer_ns <= events.next_ns() {
+            let Some((now_ns, from, bytes)) = offers.next().copied() else { continue };
+            let frame = frames.make();
+            frames.frame_mut(frame).bytes = vec![(from as u8 + 1) % 3; bytes];
+            let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
+            link.offer(from, frame, &mut context);
+            continue;
+        }
+        let Some((now_ns, event)) = events.pop() else { continue };
+        match event {
+            Event::Link(_, timer) => {
+                let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
+                link.timer(timer, &mut context);
+            }
+            Event::Arrival(port, frame) => {
+                let bytes = frames.frame(frame).bytes.len();
+                happened.push(format!("{now_ns} {bytes} at {}", port.host));
+                frames.release(frame);
+            }
+            Event::Sent(port) => happened.push(format!("{now_ns} sent by {}", port.host)),
+            Event::Collided(port) => happened.push(format!("{now_ns} collision of {}", port.host)),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_frame_takes_its_bits_and_the_propagation() {
+    // 1012 bytes and 12 of framing: 819.2 µs at 10 Mbit/s.
+    let happened = run(&LinkConfig::ethernet10(), &[(1000, 0, 1012)]);
+    assert_eq!(happened, ["820200 sent by 0", "821400 1012 at 1"]);
+}
+
+#[test]
+fn who_finds_the_cable_busy_waits_for_silence() {
+    let happened = run(&LinkConfig::ethernet10(), &[(0, 0, 1012), (500_000, 1, 1012)]);
+    let expected =
+        ["819200 sent by 0", "820400 1012 at 1", "1648000 sent by 1", "1649200 1012 at 2"];
+    assert_eq!(happened, expected);
+}
+
+#[test]
+fn two_that_wait_collide_and_both_get_through() {
+    let offers = [(0, 0, 1012), (100, 1, 100), (200_000, 2, 100)];
+    let happened = run(&LinkConfig::ethernet10(), &offers);
+    let collisions = happened.iter().filter(|line| line.contains("collision")).count();
+    let arrivals = happened.iter().filter(|line| line.contains(" at ")).count();
+    assert!(collisions >= 2, "{happened:?}");
+    assert_eq!(arrivals, 3, "{happened:?}");
+}
+
+#[test]
+fn a_line_carries_both_ways_at_once() {
+    let line = LinkConfig::point_to_point(8_000_000, 500);
+    let happened = run(&line, &[(0, 0, 100), (0, 1, 200)]);
+    let expected = ["100000 sent by 0", "100500 100 at 1", "200000 sent by 1", "200500 200 at 0"];
+    assert_eq!(happened, expected);
+}
+
+#[test]
+fn faults_do_what_they_say_and_count_it() {
+    let everything = |faults| {
+        let config = LinkConfig::point_to_point(0, 1000).with_faults(faults);
+        run(&config, &[(0, 0, 50)]).into_iter().filter(|line| line.contains(" at ")).count()
+    };
+    let all = 1_000_000;
+    assert_eq!(everything(Faults { loss_ppm: all, ..Faults::NONE }), 0);
+    assert_eq!(everything(Faults { duplication_ppm: all, ..Faults::NONE }), 2);
+    assert_eq!(everything(Faults { corruption_ppm: all, ..Faults::NONE }), 1);
+    let late = Faults { reordering_ppm: all, reordering_ns_max: 10, ..Faults::NONE };
+    assert_eq!(everything(late), 1);
+}

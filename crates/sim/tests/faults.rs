@@ -1,0 +1,66 @@
+//! Whatever a line does to frames, TCP delivers every byte in order or says that it cannot.
+
+mod common;
+
+use common::*;
+use sockscope_sim::programs::{BulkWriter, Sink};
+use sockscope_sim::random::Random;
+use sockscope_sim::{Digest, Faults, Outcome, Simulation};
+use sockscope_stack::Personality;
+
+const BYTES_MAX: u64 = 40_000;
+
+/// Faults of every kind, up to 30 % of each.
+fn faults(random: &mut Random) -> Faults {
+    let mut up_to = |ppm: u64| random.below(ppm) as u32;
+    Faults {
+        loss_ppm: up_to(300_000),
+        duplication_ppm: up_to(300_000),
+        reordering_ppm: up_to(300_000),
+        reordering_ns_max: 50_000_000,
+        corruption_ppm: up_to(300_000),
+    }
+}
+
+/// One transfer under faults; fails on damage, on loss without an error, and on no end.
+fn transfer(personality: &str, seed: u64) {
+    let mut random = Random::new(seed, 0);
+    let faults = faults(&mut random);
+    let write_bytes = 1 + random.below(5000);
+    let count = 1 + random.below(BYTES_MAX / write_bytes + 1);
+    let read_bytes = 1 + random.below(5000) as usize;
+    let scenario = line(personality, "instant", faults, seed);
+    let mut sim = Simulation::new(scenario, Digest::default()).unwrap();
+    sim.spawn_daemon(1, Box::new(Sink::new(PORT, read_bytes, 1)), 0);
+    sim.spawn(0, Box::new(BulkWriter::new(TO, write_bytes as usize, count)), 1000);
+    let case = format!("{personality}, seed {seed}: {faults:?}");
+    // Twelve time-outs that double up to 64 s, in both directions, and the end of TIME-WAIT.
+    let outcome = sim.run_until(7200 * SECOND_NS);
+    assert_eq!(outcome, Outcome::TimeIsUp, "{case}");
+    assert_eq!(sim.damage(), [], "{case}");
+    let note = |name| sim.notes().iter().find(|note| note.name == name).map(|note| note.value);
+    let failed = note("write_failed").or(note("read_failed"));
+    if failed.is_none() {
+        assert_eq!(note("received_bytes"), Some(write_bytes * count), "{case}");
+    }
+    assert!(note("written_ns").or(failed).is_some(), "stuck: {case}");
+}
+
+fn transfers(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let personality = &Personality::ALL[(seed % 7) as usize];
+        transfer(personality.name, seed);
+    }
+}
+
+#[test]
+fn a_hundred_seeds_of_faults_lose_nothing_in_silence() {
+    transfers(0..100);
+}
+
+/// Run by name with `SOCKSCOPE_SLOW=1`: `cargo test --release -p sockscope-sim slow_`.
+#[test]
+fn slow_a_thousand_seeds_of_faults_lose_nothing_in_silence() {
+    let seeds = if std::env::var_os("SOCKSCOPE_SLOW").is_some() { 1000 } else { 105 };
+    transfers(100..seeds);
+}
