@@ -81,7 +81,7 @@ impl ReceiveCall {
             return Step::Done(Err(SocketError::BadSocket));
         }
         match self.next {
-            Next::Enter => self.enter(stack, user, meter),
+            Next::Enter => self.enter(user, meter),
             Next::Wait => self.wait(stack, meter),
             Next::Copy => self.copy(stack, user, meter),
             Next::Received => self.received(stack, meter),
@@ -89,7 +89,7 @@ impl ReceiveCall {
         }
     }
 
-    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
+    fn enter(&mut self, user: &[u8], meter: &mut Meter) -> Step {
         meter.call(Routine::Syscall, Work::NONE);
         if self.wants_address {
             meter.call(Routine::Recvfrom, Work::NONE);
