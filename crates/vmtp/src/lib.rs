@@ -1,5 +1,23 @@
 //! VMTP (RFC 1045, version 0.7 of 1988): a request and its response without a connection.
 //!
-//! [`wire`] has the packets.
+//! - [`wire`]: packets, entities, checksums, notices between modules;
+//! - [`client`] and [`server`]: the two engines. They read no clock and no socket: the caller hands in
+//!   packets and times, and sends what they give.
+//!
+//! A client makes one transaction at a time: a Request of up to 16 KiB, or a run of packet groups of up
+//! to 4 MiB, and its Response. The next Request acknowledges the Response before it. What is lost is
+//! asked for by blocks of 512 octets. Each Request reaches the server's application once.
+//!
+//! What is not here: security (EPG, AuthProbe), forwarding, entity migration, receive sequences (NRS),
+//! datagram Requests, priorities beyond carrying them, group management by request.
 
+pub mod client;
+mod config;
+mod message;
+mod rtt;
+pub mod server;
 pub mod wire;
+
+pub use client::{Client, Event, Fixed, Options, Request, Response};
+pub use config::{Config, Timer};
+pub use server::{Outcome, Server, Token};

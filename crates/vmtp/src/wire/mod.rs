@@ -11,6 +11,7 @@ mod header;
 mod notice;
 mod packet;
 
+pub(crate) use blocks::take;
 pub use blocks::{
     BLOCK_BYTES, GROUP_BLOCKS, GROUP_BYTES, Group, MESSAGE_BYTES_MAX, blocks_per_packet, groups_of,
 };

@@ -1,0 +1,625 @@
+//! The client's half: one entity, one transaction at a time (RFC 1045 chapter 4).
+//!
+//! Call [`Client::start`], then, whenever something happens: hand in packets with
+//! [`Client::handle`], let time pass with [`Client::handle_timeout`] when [`Client::poll_timeout`]
+//! says so, send what [`Client::poll_transmit`] gives until it gives nothing, and take
+//! [`Client::poll_event`] until it gives nothing. `now_ns` never goes back. Nothing here reads a clock
+//! or a socket; `A` is an address of the network below.
+
+mod replies;
+
+use std::collections::VecDeque;
+
+use crate::config::{Config, Timer};
+use crate::message::{Outgoing, group_number};
+use crate::rtt::RoundTrip;
+use crate::wire::{
+    Code, Control, Entity, GROUP_BYTES, Header, Kind, MANAGER_GROUP, Notice, NoticeTo, Packet,
+    code, emit, operation,
+};
+use replies::Replies;
+
+/// Notices that wait to be sent, at most; more are not needed: each can be asked for again.
+const NOTICES_MAX: usize = 64;
+/// Transaction numbers that a request may take up when its response may be a run (STI).
+const SKIPPED: u32 = 256;
+
+/// How much longer gaps become when packets of a group were lost, in 32nds of a packet's time: RFC
+/// 1045 §2.5.6 says that, not how much.
+const GAP_STEP: u8 = 4;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Request {
+    /// Which service, 24 bits.
+    pub code: u32,
+    /// Octets that travel in the header.
+    pub user: [u8; 12],
+    /// The segment, up to 4 MiB to one server, 16 KiB to a group.
+    pub segment: Vec<u8>,
+}
+
+/// How a transaction is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Collect the Responses of several servers for this long after the first one.
+    pub many_ns: Option<u64>,
+    /// Send the request this often, so far apart, and hear who answers until as much time has passed
+    /// again: the whole takes a fixed time, with or without an answer.
+    pub fixed: Option<Fixed>,
+    /// The response may be a run of packet groups: over 16 KiB.
+    pub long_response: bool,
+}
+
+/// Sendings at fixed times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fixed {
+    /// Sendings in all.
+    pub sends: u32,
+    /// Time from one to the next, and from the last one to the end.
+    pub every_ns: u64,
+}
+
+/// What was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response<A> {
+    /// Who answered.
+    pub server: Entity,
+    /// From where.
+    pub from: A,
+    /// How it ended: a code of [`code`] or the application's.
+    pub code: u32,
+    /// Octets that travelled in the header.
+    pub user: [u8; 20],
+    /// The segment.
+    pub segment: Vec<u8>,
+}
+
+/// What a client tells its user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event<A> {
+    /// A Response; the transaction is over unless several are collected.
+    Response(Response<A>),
+    /// No more Responses are collected; there were so many.
+    Finished(usize),
+    /// The transaction failed, with a code of [`code`].
+    Failed(u32),
+}
+
+/// A transaction could not begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The one before has not ended.
+    #[error("this client already has a transaction: it makes one at a time")]
+    Busy,
+    /// The segment is longer than what can be sent there.
+    #[error("a segment of {bytes} octets: {limit} can be sent there")]
+    TooLong {
+        /// Octets asked for.
+        bytes: usize,
+        /// Octets possible.
+        limit: usize,
+    },
+}
+
+/// Counters of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClientCounters {
+    /// Transactions that began.
+    pub transactions: u64,
+    /// Packets sent, notices included.
+    pub packets: u64,
+    /// Blocks of segments sent again.
+    pub blocks_again: u64,
+    /// Requests sent again for lack of an answer.
+    pub timeouts: u64,
+    /// Octets that were no packet, or no packet for this client.
+    pub refused: u64,
+}
+
+/// One client entity.
+#[derive(Debug)]
+pub struct Client<A> {
+    config: Config,
+    entity: Entity,
+    /// Number of the next transaction, and of the next notice.
+    next: u32,
+    next_notice: u32,
+    active: Option<Active<A>>,
+    /// The transaction that ended last: its server may still ask whether the Response came.
+    ended: Option<Ended>,
+    notices: VecDeque<(A, Notice)>,
+    events: VecDeque<Event<A>>,
+    trip: RoundTrip,
+    /// Gap between packets to the server, in 32nds of a packet's time.
+    gap: u8,
+    send_after_ns: u64,
+    counters: ClientCounters,
+}
+
+#[derive(Debug)]
+struct Active<A> {
+    server: Entity,
+    to: A,
+    options: Options,
+    head: Header,
+    outgoing: Outgoing,
+    /// Sendings since something was heard.
+    count: u32,
+    /// Notices in a row that the request is being processed.
+    processing: u32,
+    /// All sendings of the request, modulo 8 in packets.
+    sendings: u32,
+    sent_ns: [u64; 8],
+    timer: (Timer, u64),
+    replies: Replies<A>,
+}
+
+/// Numbers of a transaction that has ended.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    base: u32,
+    last: u32,
+}
+
+impl<A: Copy + PartialEq> Client<A> {
+    /// A client whose first transaction has this number.
+    #[must_use]
+    pub fn new(entity: Entity, first_transaction: u32, config: Config) -> Self {
+        Self {
+            config,
+            entity,
+            next: first_transaction,
+            next_notice: first_transaction,
+            active: None,
+            ended: None,
+            notices: VecDeque::new(),
+            events: VecDeque::new(),
+            trip: RoundTrip::default(),
+            gap: 0,
+            send_after_ns: 0,
+            counters: ClientCounters::default(),
+        }
+    }
+
+    /// Who this is.
+    #[must_use]
+    pub fn entity(&self) -> Entity {
+        self.entity
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counters(&self) -> ClientCounters {
+        self.counters
+    }
+
+    /// Whether no transaction is under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.active.is_none()
+    }
+
+    /// Begins a transaction with `server`, an entity at address `to` or a group at a multicast
+    /// address; gives its number.
+    ///
+    /// # Errors
+    ///
+    /// When one is under way, or the segment is too long.
+    pub fn start(
+        &mut self,
+        now_ns: u64,
+        server: Entity,
+        to: A,
+        request: Request,
+        options: Options,
+    ) -> Result<u32, StartError> {
+        if self.active.is_some() {
+            return Err(StartError::Busy);
+        }
+        let limit = if server.is_group() { GROUP_BYTES } else { self.config.segment_bytes_max };
+        if request.segment.len() > limit {
+            return Err(StartError::TooLong { bytes: request.segment.len(), limit });
+        }
+        let transaction = self.next;
+        let head = self.head(server, transaction, &request, options);
+        self.begin(now_ns, to, head, request.segment, options);
+        Ok(transaction)
+    }
+
+    /// Asks, as far as the multicast address `to` reaches, whether `entity` exists: `sends` times at
+    /// fixed times. A Response names it; [`Event::Finished`] with 0 says that the name is free, as far
+    /// as silence can (RFC 1045 appendix IV.4).
+    ///
+    /// # Errors
+    ///
+    /// When a transaction is under way.
+    pub fn find(
+        &mut self,
+        now_ns: u64,
+        entity: Entity,
+        to: A,
+        fixed: Fixed,
+    ) -> Result<u32, StartError> {
+        if self.active.is_some() {
+            return Err(StartError::Busy);
+        }
+        let options = Options { fixed: Some(fixed), ..Options::default() };
+        let transaction = self.next;
+        let request = Request { code: operation::PROBE_ENTITY, ..Request::default() };
+        let mut head = self.head(MANAGER_GROUP, transaction, &request, options);
+        head.code = Code {
+            co_resident: true,
+            public_interface: true,
+            ..Code::new(operation::PROBE_ENTITY)
+        };
+        head.put(0, &entity.0.to_be_bytes());
+        head.put(8, &entity.0.to_be_bytes());
+        head.put(16, &1u32.to_be_bytes());
+        self.begin(now_ns, to, head, Vec::new(), options);
+        Ok(transaction)
+    }
+
+    fn head(
+        &self,
+        server: Entity,
+        transaction: u32,
+        request: &Request,
+        options: Options,
+    ) -> Header {
+        let control = Control {
+            skip_transactions: options.long_response,
+            gap_or_groups: self.config.response_gap,
+            ..Control::default()
+        };
+        let code = Code { many_responses: options.many_ns.is_some(), ..Code::new(request.code) };
+        let mut head = Header {
+            client: self.entity,
+            domain: self.config.domain,
+            header_checksum_only: false,
+            encrypted: false,
+            multicast: server.is_group(),
+            control,
+            transaction,
+            delivery: 0,
+            server,
+            code,
+            parameters: [0; 28],
+        };
+        head.put(8, &request.user);
+        head.set_segment_size(request.segment.len() as u32);
+        head
+    }
+
+    fn begin(&mut self, now_ns: u64, to: A, head: Header, segment: Vec<u8>, options: Options) {
+        let mut outgoing = Outgoing::new(segment);
+        let taken = if options.long_response { SKIPPED } else { outgoing.groups() as u32 };
+        self.next = self.next.wrapping_add(taken);
+        outgoing.advance(self.config.window_groups);
+        let wait_ns = options.fixed.map_or_else(|| self.response_wait_ns(), |fixed| fixed.every_ns);
+        self.active = Some(Active {
+            server: head.server,
+            to,
+            options,
+            head,
+            outgoing,
+            count: 0,
+            processing: 0,
+            sendings: 0,
+            sent_ns: [now_ns; 8],
+            timer: (Timer::Response, now_ns.saturating_add(wait_ns)),
+            replies: Replies::default(),
+        });
+        self.counters.transactions += 1;
+    }
+
+    /// TC2.
+    fn round_trip_ns(&self) -> u64 {
+        self.trip.limit_ns(self.config.round_trip_ns_min, self.config.round_trip_ns)
+    }
+
+    /// TC1.
+    fn response_wait_ns(&self) -> u64 {
+        self.round_trip_ns() + self.config.service_ns
+    }
+
+    /// Takes octets that came from `from`.
+    pub fn handle(&mut self, now_ns: u64, from: A, octets: &[u8]) {
+        let Ok(packet) = Packet::new(octets) else {
+            self.counters.refused += 1;
+            return;
+        };
+        let header = packet.header();
+        if header.domain != self.config.domain || header.encrypted {
+            self.counters.refused += 1;
+        } else if header.control.kind == Kind::Response && header.client == self.entity {
+            self.response(now_ns, from, &header, packet.data());
+        } else if let Some(notice) = Notice::decode(&header) {
+            if notice.to == NoticeTo::Client && notice.client == self.entity {
+                self.notice(now_ns, from, notice);
+            }
+        } else {
+            self.counters.refused += 1;
+        }
+    }
+
+    fn response(&mut self, now_ns: u64, from: A, header: &Header, data: &[u8]) {
+        let Some(active) = &mut self.active else { return self.late_response(from, header) };
+        let base = active.head.transaction;
+        let is_ours = group_number(base, header.transaction, SKIPPED as usize).is_some();
+        let from_group = active.server.is_group();
+        if !is_ours || !(from_group || header.server == active.server) {
+            return self.late_response(from, header);
+        }
+        let trip_ns =
+            now_ns.saturating_sub(active.sent_ns[usize::from(header.control.retransmit_count)]);
+        if active.outgoing.groups() == 1 && active.count == 0 {
+            self.trip.sample(trip_ns.min(self.config.round_trip_ns));
+        }
+        if !from_group {
+            // A Response says that the whole Request came.
+            (0..active.outgoing.groups()).for_each(|group| active.outgoing.finish(group));
+        }
+        let heard = active.replies.add(from, header, data, base, &self.config);
+        if active.options.fixed.is_none() {
+            active.count = 0;
+        }
+        if let Some(code) = heard.notice {
+            self.push_notice(from, header.server, header.transaction, heard.delivery, code);
+        }
+        match heard.whole {
+            Some(response) => self.whole_response(now_ns, response),
+            None if heard.waits => {
+                let until_ns = now_ns.saturating_add(self.config.next_packet_ns);
+                self.set_timer(Timer::NextPacket, until_ns);
+            }
+            None => {}
+        }
+    }
+
+    fn whole_response(&mut self, now_ns: u64, response: Response<A>) {
+        self.events.push_back(Event::Response(response));
+        let Some(active) = &mut self.active else { return };
+        if active.options.fixed.is_some() {
+            return;
+        }
+        match active.options.many_ns {
+            None => self.end(),
+            Some(many_ns) if active.timer.0 != Timer::MoreResponses => {
+                active.timer = (Timer::MoreResponses, now_ns.saturating_add(many_ns));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A Response to a transaction that is over: one that wants to be acknowledged hears that nobody
+    /// needs it (RFC 1045 §5.9).
+    fn late_response(&mut self, from: A, header: &Header) {
+        let Some(ended) = self.ended else { return };
+        let groups = ended.last.wrapping_sub(ended.base) as usize + 1;
+        let known = group_number(ended.base, header.transaction, groups).is_some();
+        if known && header.control.acknowledge {
+            let (number, all) = (header.transaction, u32::MAX);
+            self.push_notice(from, header.server, number, all, code::RESPONSE_DISCARDED);
+        }
+    }
+
+    fn push_notice(&mut self, to: A, server: Entity, transaction: u32, delivery: u32, code: u32) {
+        if self.notices.len() < NOTICES_MAX {
+            let client = self.entity;
+            let control = Control::default();
+            let notice = Notice {
+                to: NoticeTo::Server,
+                client,
+                server,
+                transaction,
+                delivery,
+                code,
+                control,
+            };
+            self.notices.push_back((to, notice));
+        }
+    }
+
+    fn notice(&mut self, now_ns: u64, from: A, notice: Notice) {
+        let wait_ns = self.response_wait_ns();
+        let backoff_ns_max = self.config.backoff_ns_max;
+        let Some(active) = &mut self.active else { return };
+        let groups = active.outgoing.groups();
+        let Some(group) = group_number(active.head.transaction, notice.transaction, groups) else {
+            return;
+        };
+        let is_awaited = !active.replies.has_any() && active.options.fixed.is_none();
+        if !is_awaited || (!active.server.is_group() && active.to != from) {
+            return;
+        }
+        let sent_ns = active.sent_ns[usize::from(notice.control.retransmit_count)];
+        self.trip.sample(now_ns.saturating_sub(sent_ns));
+        match notice.code {
+            code::OK => {
+                active.outgoing.acknowledge(group, notice.delivery);
+                active.outgoing.finish(group);
+                active.outgoing.advance(self.config.window_groups);
+                let is_working = active.outgoing.is_done();
+                active.processing = if is_working { active.processing + 1 } else { 0 };
+                active.count = 0;
+                // Whateley: each notice in a row doubles the wait.
+                let doubled = active.processing.saturating_sub(1).min(16);
+                let wait_ns = (wait_ns << doubled).min(backoff_ns_max.max(wait_ns));
+                active.timer = (Timer::Response, now_ns.saturating_add(wait_ns));
+            }
+            code::RETRY | code::RETRY_ALL | code::NO_RUN_RECORD => {
+                let all = notice.code != code::RETRY;
+                active.outgoing.acknowledge(group, if all { 0 } else { notice.delivery });
+                active.send_again(group, &mut self.counters, &mut self.gap, now_ns);
+                active.timer = (Timer::Response, now_ns.saturating_add(wait_ns));
+            }
+            code::BUSY => {
+                active.count = 0;
+                active.timer = (Timer::Response, now_ns.saturating_add(wait_ns));
+            }
+            // The server knows better: a Response is on its way, or was taken already.
+            code::RESPONSE_DISCARDED if !active.outgoing.has_queued() && active.count == 0 => {}
+            failed => self.fail(failed),
+        }
+    }
+
+    /// Lets time pass.
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        let Some(active) = &mut self.active else { return };
+        if now_ns < active.timer.1 {
+            return;
+        }
+        match (active.timer.0, active.options.fixed) {
+            (_, Some(fixed)) => self.send_at_fixed_time(now_ns, fixed),
+            (Timer::MoreResponses, None) => {
+                let answers = active.replies.whole();
+                self.end();
+                self.events.push_back(Event::Finished(answers));
+            }
+            (Timer::NextPacket, None) => self.ask_for_rest(now_ns),
+            _ => self.ask_again(now_ns),
+        }
+    }
+
+    fn send_at_fixed_time(&mut self, now_ns: u64, fixed: Fixed) {
+        let Some(active) = &mut self.active else { return };
+        active.count += 1;
+        if active.count < fixed.sends {
+            active.outgoing.ask(0);
+            active.sendings += 1;
+            active.timer.1 = now_ns.saturating_add(fixed.every_ns);
+            return;
+        }
+        let answers = active.replies.whole();
+        self.end();
+        self.events.push_back(Event::Finished(answers));
+    }
+
+    /// TC1 or TC2 passed: the header alone asks what the server has.
+    fn ask_again(&mut self, now_ns: u64) {
+        let wait_ns = self.round_trip_ns();
+        let Some(active) = &mut self.active else { return };
+        if active.count >= self.config.retries {
+            return self.fail(code::RETRANS_TIMEOUT);
+        }
+        active.count += 1;
+        active.sendings += 1;
+        active.sent_ns[active.sendings as usize % 8] = now_ns;
+        let oldest = active.outgoing.oldest();
+        active.outgoing.ask(oldest);
+        active.timer = (Timer::Acknowledgment, now_ns.saturating_add(wait_ns));
+        self.counters.timeouts += 1;
+    }
+
+    /// TC3 passed: what is missing of Responses that have begun is asked for.
+    fn ask_for_rest(&mut self, now_ns: u64) {
+        let retries = self.config.retries;
+        let Some(active) = &mut self.active else { return };
+        if active.count >= retries {
+            let many = active.replies.whole();
+            return if many > 0 { self.end() } else { self.fail(code::BAD_REPLY_SEGMENT) };
+        }
+        active.count += 1;
+        let wait_ns = self.config.next_packet_ns << active.count.min(10);
+        active.timer.1 = now_ns.saturating_add(wait_ns);
+        let base = active.head.transaction;
+        let missing: Vec<_> = active.replies.missing(base).collect();
+        for (to, server, transaction, delivery) in missing {
+            self.push_notice(to, server, transaction, delivery, code::RETRY);
+        }
+    }
+
+    fn set_timer(&mut self, timer: Timer, until_ns: u64) {
+        if let Some(active) = &mut self.active
+            && active.options.fixed.is_none()
+            && active.timer.0 != Timer::MoreResponses
+        {
+            active.timer = (timer, until_ns);
+        }
+    }
+
+    fn end(&mut self) {
+        if let Some(active) = self.active.take() {
+            let base = active.head.transaction;
+            let groups = active.outgoing.groups().max(active.replies.groups_max()) as u32;
+            self.ended = Some(Ended { base, last: base.wrapping_add(groups - 1) });
+        }
+    }
+
+    fn fail(&mut self, code: u32) {
+        self.end();
+        self.events.push_back(Event::Failed(code));
+    }
+
+    /// Writes the next packet into `to` and gives its address; `None` when nothing is to be sent now.
+    pub fn poll_transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> Option<A> {
+        if let Some((address, notice)) = self.notices.pop_front() {
+            let header = notice.header(self.next_notice, self.config.domain);
+            self.next_notice = self.next_notice.wrapping_add(1);
+            emit(&header, [], self.config.checksum, to);
+            self.counters.packets += 1;
+            return Some(address);
+        }
+        if now_ns < self.send_after_ns {
+            return None;
+        }
+        let blocks = crate::wire::blocks_per_packet(self.config.packet_bytes);
+        let active = self.active.as_mut()?;
+        let piece = active.outgoing.next(blocks)?;
+        let header = active.header_of(piece.group, piece.delivery, piece.asks);
+        emit(&header, active.outgoing.data(piece), self.config.checksum, to);
+        self.counters.packets += 1;
+        if active.outgoing.has_queued() {
+            self.send_after_ns = now_ns.saturating_add(self.config.gap_ns(self.gap));
+        }
+        Some(active.to)
+    }
+
+    /// When [`Client::handle_timeout`] or [`Client::poll_transmit`] is due next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let active = self.active.as_ref()?;
+        let gap = active.outgoing.has_queued().then_some(self.send_after_ns);
+        Some(gap.map_or(active.timer.1, |gap_ns| gap_ns.min(active.timer.1)))
+    }
+
+    /// What happened, in order.
+    pub fn poll_event(&mut self) -> Option<Event<A>> {
+        self.events.pop_front()
+    }
+}
+
+impl<A> Active<A> {
+    fn header_of(&self, group: usize, delivery: u32, asks: bool) -> Header {
+        let groups = self.outgoing.groups();
+        let mut header = self.head;
+        header.delivery = delivery;
+        header.transaction = self.head.transaction.wrapping_add(group as u32);
+        header.control.not_start_of_run = group > 0;
+        header.control.not_end_of_run = group + 1 < groups;
+        header.control.message_continues = group + 1 < groups;
+        header.control.acknowledge = asks;
+        // Modulo 8, as the field is.
+        header.control.retransmit_count = (self.sendings % 8) as u8;
+        header
+    }
+
+    /// Sends what is missing of a group, and leaves longer gaps from now on: packets of it were lost.
+    fn send_again(
+        &mut self,
+        group: usize,
+        counters: &mut ClientCounters,
+        gap: &mut u8,
+        now_ns: u64,
+    ) {
+        let blocks = self.outgoing.resend(group, self.outgoing.groups() > 1);
+        self.count = 0;
+        self.sendings += 1;
+        self.sent_ns[self.sendings as usize % 8] = now_ns;
+        counters.blocks_again += u64::from(blocks);
+        if blocks > 0 {
+            *gap = gap.saturating_add(GAP_STEP);
+        }
+    }
+}

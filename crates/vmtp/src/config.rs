@@ -1,0 +1,91 @@
+//! What an engine is told once, and the timers it runs.
+
+use crate::wire::Checksum;
+
+const MS: u64 = 1_000_000;
+
+/// Settings of an engine. Times are nanoseconds of the caller's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Domain of the entity identifiers; 1 is the Internet.
+    pub domain: u16,
+    /// Octets of the longest packet, VMTP's header and checksum counted. What the network below
+    /// carries without fragments: 1,480 on Ethernet over IPv4.
+    pub packet_bytes: usize,
+    /// Whether packets are protected.
+    pub checksum: Checksum,
+    /// Retransmissions of one thing before it is given up (RFC 1045 suggests 5).
+    pub retries: u32,
+    /// TC2 before a round trip was measured.
+    pub round_trip_ns: u64,
+    /// TC2 is never shorter.
+    pub round_trip_ns_min: u64,
+    /// TC1 is TC2 and this.
+    pub service_ns: u64,
+    /// TC3 and TS1: wait for the next packet of a group (RFC 1045: ten packet times).
+    pub next_packet_ns: u64,
+    /// TS4: how long a server remembers a transaction after its Response. Older duplicates would be
+    /// taken as new: longer than packets live, retransmissions counted.
+    pub keep_ns: u64,
+    /// The longest wait after notices that the request is being processed.
+    pub backoff_ns_max: u64,
+    /// Packet groups of a run under way at once; bounds what a stream keeps unacknowledged.
+    pub window_groups: usize,
+    /// The longest segment that is taken, at most 4 MiB.
+    pub segment_bytes_max: usize,
+    /// Time that this node takes to send a packet of `packet_bytes`: the unit of the interpacket gap.
+    pub packet_ns: u64,
+    /// Gap asked for between packets of Responses, in 1/32 of the other node's packet time.
+    pub response_gap: u8,
+    /// Clients that a server remembers at once.
+    pub records_max: usize,
+    /// Servers of a group whose Responses a client collects at once.
+    pub responders_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            domain: 1,
+            packet_bytes: 1480,
+            checksum: Checksum::Computed,
+            retries: 5,
+            round_trip_ns: 100 * MS,
+            round_trip_ns_min: 10 * MS,
+            service_ns: 200 * MS,
+            next_packet_ns: 12 * MS,
+            keep_ns: 30_000 * MS,
+            backoff_ns_max: 8_000 * MS,
+            window_groups: 8,
+            segment_bytes_max: crate::wire::MESSAGE_BYTES_MAX,
+            packet_ns: 0,
+            response_gap: 0,
+            records_max: 16_384,
+            responders_max: 256,
+        }
+    }
+}
+
+impl Config {
+    /// Pause after a packet for a gap of `gap` 32nds (RFC 1045 §2.5.6).
+    pub(crate) fn gap_ns(&self, gap: u8) -> u64 {
+        self.packet_ns * u64::from(gap) / 32
+    }
+}
+
+/// Every timer of both engines, with its name in RFC 1045 chapter 4 and 5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timer {
+    /// TC1: a Request was sent, or a notice came; now the Response is due.
+    Response,
+    /// TC2: a Request was sent again, asking for an acknowledgment.
+    Acknowledgment,
+    /// TC3, TS1: the next packet of a group that has begun to come.
+    NextPacket,
+    /// TC4: more Responses to a group's Request.
+    MoreResponses,
+    /// TS3, TS5: the acknowledgment of a Response.
+    ResponseAcknowledgment,
+    /// TS4: the transaction is forgotten.
+    Forget,
+}

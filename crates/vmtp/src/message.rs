@@ -1,0 +1,351 @@
+//! A message on its way: the sending and the receiving side of a segment.
+//!
+//! A segment of up to 16 KiB is one packet group; a longer one is a run of groups with consecutive
+//! transaction numbers (RFC 1045 §2.14). Blocks that were acknowledged stay so.
+
+use std::collections::VecDeque;
+
+use crate::wire::{GROUP_BYTES, Group, Header, groups_of, take};
+
+/// A segment being sent.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    segment: Vec<u8>,
+    /// By group: blocks that the other side has.
+    acknowledged: Vec<u32>,
+    /// By group: said to be whole, by a notice or by what followed.
+    done: Vec<bool>,
+    /// The first group not sent yet.
+    unsent: usize,
+    queue: VecDeque<Part>,
+}
+
+/// What is still to be put into packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    group: usize,
+    blocks: u32,
+    /// Ask for an acknowledgment with the last packet.
+    asks: bool,
+}
+
+/// The next packet of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub group: usize,
+    pub delivery: u32,
+    pub asks: bool,
+}
+
+impl Outgoing {
+    pub(crate) fn new(segment: Vec<u8>) -> Self {
+        let groups = groups_of(segment.len());
+        Self {
+            segment,
+            acknowledged: vec![0; groups],
+            done: vec![false; groups],
+            unsent: 0,
+            queue: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn groups(&self) -> usize {
+        self.done.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.segment.len()
+    }
+
+    /// Everything was sent and, in a run, acknowledged.
+    pub(crate) fn is_done(&self) -> bool {
+        self.done.iter().all(|&done| done)
+    }
+
+    pub(crate) fn oldest(&self) -> usize {
+        self.done.iter().position(|&done| !done).unwrap_or(self.groups() - 1)
+    }
+
+    /// Queues groups, so that at most `window` are under way; in a run each asks for its
+    /// acknowledgment.
+    pub(crate) fn advance(&mut self, window: usize) {
+        let asks = self.groups() > 1;
+        let limit = (self.oldest() + window.max(1)).min(self.groups());
+        while self.unsent < limit {
+            let blocks = self.group(self.unsent).full();
+            self.queue.push_back(Part { group: self.unsent, blocks, asks });
+            self.unsent += 1;
+        }
+    }
+
+    /// The other side has these blocks of a group.
+    pub(crate) fn acknowledge(&mut self, group: usize, blocks: u32) {
+        let full = self.group(group).full();
+        if let Some(acknowledged) = self.acknowledged.get_mut(group) {
+            *acknowledged |= blocks & full;
+            self.done[group] |= *acknowledged == full;
+            let have = *acknowledged;
+            self.queue.iter_mut().filter(|part| part.group == group).for_each(|part| {
+                part.blocks &= !have;
+            });
+        }
+    }
+
+    /// The other side needs no more of a group, or of a message without data.
+    pub(crate) fn finish(&mut self, group: usize) {
+        if let Some(done) = self.done.get_mut(group) {
+            *done = true;
+            self.queue.retain(|part| part.group != group);
+        }
+    }
+
+    /// Queues what the other side does not have of a group that was sent before; gives how many
+    /// blocks that is.
+    pub(crate) fn resend(&mut self, group: usize, asks: bool) -> u32 {
+        if group >= self.unsent {
+            return 0;
+        }
+        let blocks = self.group(group).full() & !self.acknowledged[group];
+        self.queue.retain(|part| part.group != group);
+        self.queue.push_front(Part { group, blocks, asks });
+        blocks.count_ones()
+    }
+
+    /// Queues a packet without data, to ask what the other side has of a group.
+    pub(crate) fn ask(&mut self, group: usize) {
+        if group < self.unsent && !self.queue.iter().any(|part| part.group == group) {
+            self.queue.push_front(Part { group, blocks: 0, asks: true });
+        }
+    }
+
+    pub(crate) fn has_queued(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// The next packet, with at most so many blocks.
+    pub(crate) fn next(&mut self, blocks: usize) -> Option<Piece> {
+        let part = self.queue.front_mut()?;
+        let delivery = take(part.blocks, blocks);
+        part.blocks &= !delivery;
+        let (group, is_last) = (part.group, part.blocks == 0);
+        let asks = part.asks && is_last;
+        if is_last {
+            self.queue.pop_front();
+        }
+        Some(Piece { group, delivery, asks })
+    }
+
+    pub(crate) fn group(&self, number: usize) -> Group {
+        Group::of(self.segment.len(), number)
+    }
+
+    /// The data of a packet.
+    pub(crate) fn data(&self, piece: Piece) -> impl Iterator<Item = &[u8]> {
+        self.group(piece.group).blocks(piece.delivery).map(|block| &self.segment[block])
+    }
+}
+
+/// A segment being received.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    segment: Vec<u8>,
+    expected: Vec<u32>,
+    received: Vec<u32>,
+}
+
+/// What a packet added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// Its group is whole now, by this packet.
+    Whole,
+    /// Its group misses blocks.
+    Part,
+    /// All of it was there before.
+    Nothing,
+}
+
+/// A packet that does not fit its message: its group is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+impl Incoming {
+    /// For the message that `header` is of; the length is bounded by `bytes_max`.
+    pub(crate) fn new(header: &Header, bytes_max: usize) -> Result<Self, Malformed> {
+        let bytes = header.segment_size() as usize;
+        if bytes > bytes_max {
+            return Err(Malformed);
+        }
+        let groups = groups_of(bytes);
+        let sent = header.message_mask().filter(|_| groups == 1).unwrap_or(u32::MAX);
+        let expected = (0..groups).map(|number| Group::of(bytes, number).full() & sent).collect();
+        Ok(Self { segment: vec![0; bytes], expected, received: vec![0; groups] })
+    }
+
+    pub(crate) fn groups(&self) -> usize {
+        self.received.len()
+    }
+
+    /// Adds a packet's blocks.
+    pub(crate) fn add(
+        &mut self,
+        number: usize,
+        header: &Header,
+        data: &[u8],
+    ) -> Result<Added, Malformed> {
+        let group = Group::of(self.segment.len(), number);
+        let fits = number < self.groups()
+            && header.segment_size() as usize == self.segment.len()
+            && header.delivery & !self.expected[number] == 0
+            && data.len() == group.data_bytes(header.delivery);
+        if !fits {
+            return Err(Malformed);
+        }
+        let mut from = 0;
+        for block in group.blocks(header.delivery) {
+            let len = block.len();
+            self.segment[block].copy_from_slice(&data[from..from + len]);
+            from += len;
+        }
+        let before = self.received[number];
+        self.received[number] |= header.delivery;
+        let is_whole = self.is_whole(number);
+        Ok(match (is_whole, before == self.received[number]) {
+            // A message without data is whole by its first packet.
+            (true, true) if self.segment.is_empty() => Added::Whole,
+            (_, true) => Added::Nothing,
+            (true, false) => Added::Whole,
+            (false, false) => Added::Part,
+        })
+    }
+
+    /// Blocks of a group that are here.
+    pub(crate) fn received(&self, number: usize) -> u32 {
+        self.received.get(number).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn is_whole(&self, number: usize) -> bool {
+        self.received.get(number) == self.expected.get(number)
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        self.received == self.expected
+    }
+
+    /// The first group that misses blocks.
+    pub(crate) fn first_missing(&self) -> usize {
+        (0..self.groups()).find(|&number| !self.is_whole(number)).unwrap_or(0)
+    }
+
+    pub(crate) fn into_segment(self) -> Vec<u8> {
+        self.segment
+    }
+}
+
+/// Which group of a run a transaction number is, if the run begins at `base`.
+pub(crate) fn group_number(base: u32, transaction: u32, groups: usize) -> Option<usize> {
+    let number = transaction.wrapping_sub(base) as usize;
+    (number < groups).then_some(number)
+}
+
+/// Groups of the longest run.
+pub(crate) const RUN_GROUPS_MAX: usize = crate::wire::MESSAGE_BYTES_MAX / GROUP_BYTES;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Code, Control, Entity};
+    use proptest::prelude::*;
+
+    fn header(bytes: usize, delivery: u32) -> Header {
+        let mut header = Header {
+            client: Entity(1),
+            domain: 1,
+            header_checksum_only: false,
+            encrypted: false,
+            multicast: false,
+            control: Control::default(),
+            transaction: 0,
+            delivery,
+            server: Entity(2),
+            code: Code::default(),
+            parameters: [0; 28],
+        };
+        header.set_segment_size(bytes as u32);
+        header
+    }
+
+    fn masks(outgoing: &mut Outgoing, blocks: usize) -> Vec<(usize, u32, bool)> {
+        let pieces = std::iter::from_fn(|| outgoing.next(blocks));
+        pieces.map(|piece| (piece.group, piece.delivery, piece.asks)).collect()
+    }
+
+    #[test]
+    fn a_message_without_data_is_one_packet() {
+        let mut outgoing = Outgoing::new(Vec::new());
+        outgoing.advance(8);
+        assert_eq!(masks(&mut outgoing, 2), [(0, 0, false)]);
+        let mut incoming = Incoming::new(&header(0, 0), 0).unwrap();
+        assert_eq!(incoming.add(0, &header(0, 0), &[]), Ok(Added::Whole));
+    }
+
+    #[test]
+    fn a_run_keeps_to_its_window_and_asks_once_a_group() {
+        let mut outgoing = Outgoing::new(vec![0; 3 * GROUP_BYTES + 1]);
+        outgoing.advance(2);
+        assert_eq!(masks(&mut outgoing, 32), [(0, u32::MAX, true), (1, u32::MAX, true)]);
+        outgoing.acknowledge(0, u32::MAX);
+        outgoing.advance(2);
+        assert_eq!(masks(&mut outgoing, 32), [(2, u32::MAX, true)]);
+        outgoing.acknowledge(1, 0xffff_0000);
+        outgoing.resend(1, true);
+        assert_eq!(masks(&mut outgoing, 32), [(1, 0xffff, true)]);
+        assert_eq!(outgoing.oldest(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_message_is_refused() {
+        let mut incoming = Incoming::new(&header(600, 1), 1000).unwrap();
+        for (delivery, bytes) in [(1, 504), (4, 512), (3, 600 - 8), (0, 8)] {
+            assert_eq!(incoming.add(0, &header(600, delivery), &vec![0; bytes]), Err(Malformed));
+        }
+        assert_eq!(incoming.add(1, &header(600, 0), &[]), Err(Malformed));
+        assert_eq!(incoming.add(0, &header(601, 1), &[0; 512]), Err(Malformed));
+        assert!(Incoming::new(&header(1001, 1), 1000).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_lost_arrives_in_the_end(
+            bytes in 0usize..60_000, blocks in 1usize..33, losses in prop::collection::vec(any::<bool>(), 1..50),
+        ) {
+            let segment: Vec<u8> = (0..bytes).map(|at| (at * 7 % 251) as u8).collect();
+            let mut outgoing = Outgoing::new(segment.clone());
+            let mut incoming = Incoming::new(&header(bytes, 0), bytes).unwrap();
+            let mut losses = losses.into_iter().cycle();
+            let mut packets = 0;
+            while !outgoing.is_done() {
+                outgoing.advance(3);
+                while let Some(piece) = outgoing.next(blocks) {
+                    packets += 1;
+                    if losses.next() == Some(true) && packets < 10_000 {
+                        continue;
+                    }
+                    let data: Vec<u8> = outgoing.data(piece).flatten().copied().collect();
+                    let padded = data.len().next_multiple_of(8);
+                    let mut data = data;
+                    data.resize(padded, 0);
+                    incoming.add(piece.group, &header(bytes, piece.delivery), &data).unwrap();
+                }
+                for group in 0..outgoing.groups() {
+                    outgoing.acknowledge(group, incoming.received(group));
+                    outgoing.resend(group, true);
+                }
+                if bytes == 0 {
+                    outgoing.finish(0);
+                }
+            }
+            prop_assert!(incoming.is_complete());
+            prop_assert_eq!(incoming.into_segment(), segment);
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! The server's half: one entity, any number of clients (RFC 1045 chapter 5).
+//!
+//! Use it as [`crate::client`] says; [`Server::poll_request`] gives Requests that came whole, each
+//! once, and [`Server::respond`] answers them, in any order. A client is remembered by its entity: what
+//! it asked last, how far that came, and the Response until the client is known to have it.
+
+mod record;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::config::Config;
+use crate::wire::{
+    Code, Control, Entity, Header, Kind, Notice, NoticeTo, Packet, code, emit, operation,
+};
+use record::{Answer, Record, State};
+
+/// Notices that wait to be sent, at most; more are not needed: each can be asked for again.
+const NOTICES_MAX: usize = 4096;
+
+/// Which transaction of which client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    /// Who asked.
+    pub client: Entity,
+    /// The client's number of it.
+    pub transaction: u32,
+}
+
+/// A Request that came whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incoming<A> {
+    /// For the answer.
+    pub token: Token,
+    /// From where.
+    pub from: A,
+    /// Who was asked: this server, or a group that it is in.
+    pub server: Entity,
+    /// Which service.
+    pub code: u32,
+    /// Octets that travelled in the header.
+    pub user: [u8; 12],
+    /// The segment.
+    pub segment: Vec<u8>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// [`code::OK`], another code of VMTP, or one of the application's.
+    pub code: u32,
+    /// Octets that travel in the header.
+    pub user: [u8; 20],
+    /// The segment, up to 4 MiB to a client that takes long Responses, else 16 KiB.
+    pub segment: Vec<u8>,
+    /// It may be worked out again: nothing of it is kept, and a Request that is repeated runs again.
+    pub idempotent: bool,
+}
+
+/// An answer could not be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RespondError {
+    /// The client asked something else in the meantime, or this was answered.
+    #[error("transaction {} of {} is over", .0.transaction, .0.client)]
+    Over(Token),
+    /// The segment is longer than the client takes.
+    #[error("a segment of {bytes} octets: this client takes {limit}")]
+    TooLong {
+        /// Octets of the answer.
+        bytes: usize,
+        /// Octets that the client takes.
+        limit: usize,
+    },
+}
+
+/// Counters of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServerCounters {
+    /// Requests given to the application.
+    pub requests: u64,
+    /// Requests that came again and were not given again.
+    pub duplicates: u64,
+    /// Packets sent, notices included.
+    pub packets: u64,
+    /// Blocks of Responses sent again.
+    pub blocks_again: u64,
+    /// Requests refused for lack of room.
+    pub busy: u64,
+    /// Octets that were no packet, or no packet for this server.
+    pub refused: u64,
+}
+
+/// One server entity.
+#[derive(Debug)]
+pub struct Server<A> {
+    config: Config,
+    entity: Entity,
+    groups: BTreeSet<Entity>,
+    records: BTreeMap<Entity, Record<A>>,
+    /// When each record's timer runs out.
+    timers: BTreeSet<(u64, Entity)>,
+    /// Clients for which packets wait.
+    sending: VecDeque<Entity>,
+    /// Headers that leave by themselves: notices, and answers to probes.
+    notices: VecDeque<(A, Header)>,
+    requests: VecDeque<Incoming<A>>,
+    next_notice: u32,
+    counters: ServerCounters,
+}
+
+impl<A: Copy + PartialEq> Server<A> {
+    /// A server that nobody has asked anything.
+    #[must_use]
+    pub fn new(entity: Entity, config: Config) -> Self {
+        Self {
+            config,
+            entity,
+            groups: BTreeSet::new(),
+            records: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            sending: VecDeque::new(),
+            notices: VecDeque::new(),
+            requests: VecDeque::new(),
+            next_notice: 1,
+            counters: ServerCounters::default(),
+        }
+    }
+
+    /// Who this is.
+    #[must_use]
+    pub fn entity(&self) -> Entity {
+        self.entity
+    }
+
+    /// Takes Requests to `group`, too.
+    pub fn join(&mut self, group: Entity) {
+        self.groups.insert(group);
+    }
+
+    /// Takes no more Requests to `group`.
+    pub fn leave(&mut self, group: Entity) {
+        self.groups.remove(&group);
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counters(&self) -> ServerCounters {
+        self.counters
+    }
+
+    /// Clients remembered now.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Takes octets that came from `from`.
+    pub fn handle(&mut self, now_ns: u64, from: A, octets: &[u8]) {
+        let Ok(packet) = Packet::new(octets) else {
+            self.counters.refused += 1;
+            return;
+        };
+        let header = packet.header();
+        let is_served = header.domain == self.config.domain
+            && !header.encrypted
+            && header.control.kind == Kind::Request;
+        if !is_served {
+            self.counters.refused += 1;
+        } else if let Some(notice) = Notice::decode(&header) {
+            if notice.to == NoticeTo::Server && notice.server == self.entity {
+                self.notice(now_ns, notice);
+            }
+        } else if is_probe(&header) {
+            self.probe(from, &header);
+        } else if header.server == self.entity || self.groups.contains(&header.server) {
+            self.request(now_ns, from, &header, packet.data());
+        } else if !header.multicast {
+            self.counters.refused += 1;
+            self.push_notice(from, &header, 0, code::NONEXISTENT_ENTITY);
+        }
+    }
+
+    fn request(&mut self, now_ns: u64, from: A, header: &Header, data: &[u8]) {
+        let client = header.client;
+        let known = self.records.get(&client).map(|record| record.place_of(header.transaction));
+        match known {
+            Some(record::Place::Older) => {}
+            Some(record::Place::Same(group)) => self.add(now_ns, from, header, data, group),
+            Some(record::Place::Newer) | None => self.open(now_ns, from, header, data),
+            // Nothing was kept of it, so it is new again.
+            Some(record::Place::Again) => self.open(now_ns, from, header, data),
+        }
+    }
+
+    /// A new transaction: an implicit acknowledgment of all before it (RFC 1045 §2.5.3).
+    fn open(&mut self, now_ns: u64, from: A, header: &Header, data: &[u8]) {
+        if header.control.not_start_of_run {
+            // Which group this is, only the first one tells.
+            return self.push_notice(from, header, 0, code::NO_RUN_RECORD);
+        }
+        if !self.records.contains_key(&header.client) && !self.make_room() {
+            self.counters.busy += 1;
+            return self.push_notice(from, header, 0, code::BUSY);
+        }
+        let Ok(record) = Record::open(now_ns, from, header, &self.config) else {
+            return self.push_notice(from, header, 0, code::VMTP_ERROR);
+        };
+        if let Some(before) = self.records.insert(header.client, record) {
+            self.timers.remove(&(before.deadline_ns, header.client));
+        }
+        self.add(now_ns, from, header, data, 0);
+    }
+
+    /// Forgets the client that can be missed soonest; false when all are at work.
+    fn make_room(&mut self) -> bool {
+        if self.records.len() < self.config.records_max {
+            return true;
+        }
+        let is_over = |client: &Entity| {
+            self.records.get(client).is_some_and(|record| matches!(record.state, State::Over))
+        };
+        let oldest = self.timers.iter().map(|&(_, client)| client).find(is_over);
+        oldest.is_some_and(|client| {
+            self.forget(client);
+            true
+        })
+    }
+
+    fn add(&mut self, now_ns: u64, from: A, header: &Header, data: &[u8], group: usize) {
+        let Some(record) = self.records.get_mut(&header.client) else { return };
+        record.from = from;
+        record.retransmit_count = header.control.retransmit_count;
+        let answer = record.take(header, data, group);
+        let blocks = record.received(group);
+        match answer {
+            Answer::Nothing => {}
+            Answer::Wait => {
+                let until_ns = now_ns.saturating_add(self.config.next_packet_ns);
+                self.set_timer(header.client, until_ns);
+            }
+            Answer::Notice(code) => self.push_notice(from, header, blocks, code),
+            Answer::Whole { asked } => {
+                self.deliver(now_ns, header.client);
+                if asked {
+                    self.push_notice(from, header, u32::MAX, code::OK);
+                }
+            }
+            Answer::Again => {
+                self.counters.duplicates += 1;
+                self.respond_again(now_ns, header.client);
+            }
+        }
+    }
+
+    /// Gives a whole Request to the application.
+    fn deliver(&mut self, now_ns: u64, client: Entity) {
+        let never_ns = now_ns.saturating_add(self.config.keep_ns);
+        self.set_timer(client, never_ns);
+        let Some(record) = self.records.get_mut(&client) else { return };
+        if let Some(request) = record.deliver() {
+            self.counters.requests += 1;
+            self.requests.push_back(request);
+        }
+    }
+
+    /// Whether the client's silence after a Response was its end or a lost packet, it says itself.
+    fn notice(&mut self, now_ns: u64, notice: Notice) {
+        let keep_ns = self.config.keep_ns;
+        let acknowledgment_ns = self.acknowledgment_ns();
+        let Some(record) = self.records.get_mut(&notice.client) else { return };
+        let Some(outgoing) = record.outgoing() else { return };
+        let groups = outgoing.groups();
+        let number = crate::message::group_number(record.base, notice.transaction, groups);
+        let (Some(group), Some(outgoing)) = (number, record.outgoing()) else { return };
+        let mut until_ns = now_ns.saturating_add(acknowledgment_ns);
+        match notice.code {
+            code::OK => {
+                outgoing.finish(group);
+                outgoing.advance(self.config.window_groups);
+            }
+            code::RETRY => {
+                outgoing.acknowledge(group, notice.delivery);
+                self.counters.blocks_again += u64::from(outgoing.resend(group, true));
+            }
+            code::RETRY_ALL => {
+                self.counters.blocks_again += u64::from(outgoing.resend(group, true));
+            }
+            code::BUSY => {}
+            _ => (0..groups).for_each(|group| outgoing.finish(group)),
+        }
+        let (is_done, waits) = (outgoing.is_done(), outgoing.has_queued());
+        record.count = 0;
+        if is_done {
+            record.state = State::Over;
+            until_ns = now_ns.saturating_add(keep_ns);
+        }
+        if waits && !is_done {
+            self.sending.push_back(notice.client);
+        }
+        self.set_timer(notice.client, until_ns);
+    }
+
+    /// A probe is answered without a trace of it.
+    fn probe(&mut self, from: A, header: &Header) {
+        if header.entity(8) != self.entity || self.notices.len() >= NOTICES_MAX {
+            return;
+        }
+        let mut answer = Header {
+            control: Control {
+                kind: Kind::Response,
+                retransmit_count: header.control.retransmit_count,
+                ..Control::default()
+            },
+            multicast: false,
+            delivery: 0,
+            server: self.entity,
+            code: Code { datagram: true, ..Code::new(code::OK) },
+            parameters: [0; 28],
+            ..*header
+        };
+        let transaction = self.records.get(&header.client).map_or(0, |record| record.base);
+        answer.put(0, &transaction.to_be_bytes());
+        self.notices.push_back((from, answer));
+    }
+
+    /// Answers a Request.
+    ///
+    /// # Errors
+    ///
+    /// When it is over, or the segment too long.
+    pub fn respond(
+        &mut self,
+        now_ns: u64,
+        token: Token,
+        outcome: Outcome,
+    ) -> Result<(), RespondError> {
+        let acknowledgment_ns = self.acknowledgment_ns();
+        let record = self.records.get_mut(&token.client);
+        let record = record.filter(|record| record.awaits_answer(token.transaction));
+        let record = record.ok_or(RespondError::Over(token))?;
+        let limit = record.segment_bytes_max(&self.config);
+        if outcome.segment.len() > limit {
+            return Err(RespondError::TooLong { bytes: outcome.segment.len(), limit });
+        }
+        let is_kept = !outcome.segment.is_empty() && !outcome.idempotent;
+        record.answer(self.entity, outcome, self.config.window_groups);
+        let wait_ns = if is_kept { acknowledgment_ns } else { self.config.keep_ns };
+        self.sending.push_back(token.client);
+        self.set_timer(token.client, now_ns.saturating_add(wait_ns));
+        Ok(())
+    }
+
+    fn respond_again(&mut self, now_ns: u64, client: Entity) {
+        let acknowledgment_ns = self.acknowledgment_ns();
+        let Some(outgoing) = self.records.get_mut(&client).and_then(Record::outgoing) else {
+            return;
+        };
+        let oldest = outgoing.oldest();
+        let blocks = outgoing.resend(oldest, outgoing.groups() > 1);
+        self.counters.blocks_again += u64::from(blocks);
+        if outgoing.bytes() > 0 {
+            self.set_timer(client, now_ns.saturating_add(acknowledgment_ns));
+        }
+        self.sending.push_back(client);
+    }
+
+    /// TS3 and TS5.
+    fn acknowledgment_ns(&self) -> u64 {
+        self.config.round_trip_ns.max(self.config.round_trip_ns_min) + self.config.service_ns
+    }
+
+    fn push_notice(&mut self, to: A, header: &Header, delivery: u32, code: u32) {
+        // About what came by multicast, only a Request that was taken is answered.
+        let is_silent = header.multicast && !matches!(code, code::OK | code::RETRY);
+        if is_silent || self.notices.len() >= NOTICES_MAX {
+            return;
+        }
+        let control = Control {
+            kind: Kind::Response,
+            retransmit_count: header.control.retransmit_count,
+            ..Control::default()
+        };
+        let notice = Notice {
+            to: NoticeTo::Client,
+            client: header.client,
+            server: self.entity,
+            transaction: header.transaction,
+            delivery,
+            code,
+            control,
+        };
+        self.next_notice = self.next_notice.wrapping_add(1);
+        self.notices.push_back((to, notice.header(self.next_notice, self.config.domain)));
+    }
+
+    fn set_timer(&mut self, client: Entity, until_ns: u64) {
+        if let Some(record) = self.records.get_mut(&client) {
+            self.timers.remove(&(record.deadline_ns, client));
+            record.deadline_ns = until_ns;
+            self.timers.insert((until_ns, client));
+        }
+    }
+
+    fn forget(&mut self, client: Entity) {
+        if let Some(record) = self.records.remove(&client) {
+            self.timers.remove(&(record.deadline_ns, client));
+        }
+    }
+
+    /// Lets time pass.
+    pub fn handle_timeout(&mut self, now_ns: u64) {
+        while let Some(&(until_ns, client)) = self.timers.first()
+            && until_ns <= now_ns
+        {
+            self.timers.pop_first();
+            self.time_out(now_ns, client);
+        }
+    }
+
+    fn time_out(&mut self, now_ns: u64, client: Entity) {
+        let retries = self.config.retries;
+        let next_packet_ns = self.config.next_packet_ns;
+        let acknowledgment_ns = self.acknowledgment_ns();
+        let keep_ns = self.config.keep_ns;
+        let Some(record) = self.records.get_mut(&client) else { return };
+        let is_over = record.count >= retries;
+        record.count += 1;
+        match &mut record.state {
+            // The application still works: the client asks again if it lives.
+            State::Processing => self.set_timer(client, now_ns.saturating_add(keep_ns)),
+            State::Receiving(_) if is_over => self.forget(client),
+            State::Receiving(_) => {
+                let (from, header, blocks) = record.missing();
+                let wait_ns = next_packet_ns << record.count.min(10);
+                self.push_notice(from, &header, blocks, code::RETRY);
+                self.set_timer(client, now_ns.saturating_add(wait_ns));
+            }
+            State::Responded(outgoing) if outgoing.bytes() > 0 && !is_over => {
+                let oldest = outgoing.oldest();
+                outgoing.ask(oldest);
+                self.sending.push_back(client);
+                self.set_timer(client, now_ns.saturating_add(acknowledgment_ns));
+            }
+            State::Responded(outgoing) if outgoing.bytes() > 0 => {
+                record.state = State::Over;
+                self.set_timer(client, now_ns.saturating_add(keep_ns));
+            }
+            State::Responded(_) | State::Over => self.forget(client),
+        }
+    }
+
+    /// Writes the next packet into `to` and gives its address; `None` when nothing is to be sent now.
+    pub fn poll_transmit(&mut self, now_ns: u64, to: &mut Vec<u8>) -> Option<A> {
+        if let Some((address, header)) = self.notices.pop_front() {
+            emit(&header, [], self.config.checksum, to);
+            self.counters.packets += 1;
+            return Some(address);
+        }
+        let blocks = crate::wire::blocks_per_packet(self.config.packet_bytes);
+        // Each client that has packets gets one in turn, unless it wants a pause.
+        for _ in 0..self.sending.len() {
+            let client = self.sending.pop_front()?;
+            let Some(record) = self.records.get_mut(&client) else { continue };
+            if now_ns < record.send_after_ns {
+                self.sending.push_back(client);
+                continue;
+            }
+            let Some(piece) = record.outgoing().and_then(|outgoing| outgoing.next(blocks)) else {
+                continue;
+            };
+            let gap_ns = self.config.gap_ns(record.gap);
+            if record.emit(piece, self.config.checksum, to) {
+                record.send_after_ns = now_ns.saturating_add(gap_ns);
+                self.sending.push_back(client);
+            }
+            self.counters.packets += 1;
+            return Some(record.from);
+        }
+        None
+    }
+
+    /// When [`Server::handle_timeout`] or [`Server::poll_transmit`] is due next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<u64> {
+        let timer_ns = self.timers.first().map(|&(until_ns, _)| until_ns);
+        let records = self.sending.iter().filter_map(|client| self.records.get(client));
+        let send_ns = records.map(|record| record.send_after_ns).min();
+        [timer_ns, send_ns].into_iter().flatten().min()
+    }
+
+    /// Requests that came whole, in the order in which they did.
+    pub fn poll_request(&mut self) -> Option<Incoming<A>> {
+        self.requests.pop_front()
+    }
+}
+
+fn is_probe(header: &Header) -> bool {
+    header.code.public_interface
+        && header.code.co_resident
+        && header.code.value == operation::PROBE_ENTITY
+}

@@ -1,0 +1,239 @@
+//! What a server remembers of one client.
+
+use super::{Incoming as Request, Outcome, Token};
+use crate::config::Config;
+use crate::message::{Added, Incoming, Malformed, Outgoing, Piece, RUN_GROUPS_MAX, group_number};
+use crate::wire::{Checksum, Code, Control, Entity, GROUP_BYTES, Header, Kind, code, emit};
+
+/// The client's last transaction.
+#[derive(Debug)]
+pub(super) struct Record<A> {
+    /// Number of its first group.
+    pub base: u32,
+    groups: usize,
+    pub from: A,
+    pub state: State,
+    /// Header of the first packet that came.
+    head: Header,
+    /// Header of the Response.
+    answer: Header,
+    pub retransmit_count: u8,
+    pub gap: u8,
+    /// Timeouts since something was heard.
+    pub count: u32,
+    pub deadline_ns: u64,
+    pub send_after_ns: u64,
+}
+
+/// How far it is (RFC 1045 §5.1).
+#[derive(Debug)]
+pub(super) enum State {
+    /// Packets of the Request come in.
+    Receiving(Incoming),
+    /// The application has it.
+    Processing,
+    /// The Response was sent and is kept.
+    Responded(Outgoing),
+    /// The Response is not kept any more.
+    Over,
+}
+
+/// Where a transaction number stands to the record's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Older,
+    /// The same, and which group of its run.
+    Same(usize),
+    /// The same, answered idempotently and asked again.
+    Again,
+    Newer,
+}
+
+/// What to do about a packet of a Request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Nothing,
+    /// For the next packet.
+    Wait,
+    /// Tell the client.
+    Notice(u32),
+    /// Give it to the application; the client may have asked for a notice, too.
+    Whole {
+        asked: bool,
+    },
+    /// Send the Response again.
+    Again,
+}
+
+impl<A: Copy> Record<A> {
+    pub(super) fn open(
+        now_ns: u64,
+        from: A,
+        head: &Header,
+        config: &Config,
+    ) -> Result<Self, Malformed> {
+        let incoming = Incoming::new(head, config.segment_bytes_max)?;
+        Ok(Self {
+            base: head.transaction,
+            groups: incoming.groups(),
+            from,
+            state: State::Receiving(incoming),
+            head: *head,
+            answer: *head,
+            retransmit_count: 0,
+            gap: head.control.gap_or_groups,
+            count: 0,
+            deadline_ns: now_ns,
+            send_after_ns: now_ns,
+        })
+    }
+
+    pub(super) fn place_of(&self, transaction: u32) -> Place {
+        // Numbers wrap: what is up to 2^31 ahead is newer.
+        let is_idempotent = matches!(self.state, State::Over) && self.answer.code.datagram;
+        match group_number(self.base, transaction, self.groups) {
+            Some(_) if is_idempotent => Place::Again,
+            Some(group) => Place::Same(group),
+            None if transaction.wrapping_sub(self.base) as i32 > 0 => Place::Newer,
+            None => Place::Older,
+        }
+    }
+
+    /// Blocks of a group that are here; all, once the Request was whole.
+    pub(super) fn received(&self, group: usize) -> u32 {
+        match &self.state {
+            State::Receiving(incoming) => incoming.received(group),
+            _ => u32::MAX,
+        }
+    }
+
+    /// Takes a packet of the Request.
+    pub(super) fn take(&mut self, header: &Header, data: &[u8], group: usize) -> Answer {
+        let asks = header.control.acknowledge;
+        match &mut self.state {
+            State::Receiving(incoming) => {
+                let Ok(added) = incoming.add(group, header, data) else {
+                    return Answer::Notice(code::VMTP_ERROR);
+                };
+                self.count = 0;
+                let is_whole = incoming.is_whole(group);
+                match (incoming.is_complete(), asks, is_whole, added) {
+                    (true, ..) => Answer::Whole { asked: asks },
+                    (_, true, true, _) => Answer::Notice(code::OK),
+                    (_, true, false, _) => Answer::Notice(code::RETRY),
+                    (.., Added::Nothing) => Answer::Nothing,
+                    _ => Answer::Wait,
+                }
+            }
+            State::Processing if asks => Answer::Notice(code::OK),
+            State::Processing => Answer::Nothing,
+            // The client sent again for lack of a Response; late packets of a group ask nothing.
+            State::Responded(_) if asks || header.control.retransmit_count > 0 => Answer::Again,
+            State::Responded(_) => Answer::Nothing,
+            State::Over if asks => Answer::Notice(code::RESPONSE_DISCARDED),
+            State::Over => Answer::Nothing,
+        }
+    }
+
+    /// The Request, once.
+    pub(super) fn deliver(&mut self) -> Option<Request<A>> {
+        if !matches!(self.state, State::Receiving(_)) {
+            return None;
+        }
+        let State::Receiving(incoming) = std::mem::replace(&mut self.state, State::Processing)
+        else {
+            return None;
+        };
+        Some(Request {
+            token: Token { client: self.head.client, transaction: self.base },
+            from: self.from,
+            server: self.head.server,
+            code: self.head.code.value,
+            user: std::array::from_fn(|at| self.head.parameters[8 + at]),
+            segment: incoming.into_segment(),
+        })
+    }
+
+    pub(super) fn awaits_answer(&self, transaction: u32) -> bool {
+        matches!(self.state, State::Processing) && self.base == transaction
+    }
+
+    /// The longest segment that the client takes.
+    pub(super) fn segment_bytes_max(&self, config: &Config) -> usize {
+        let takes_runs = self.head.control.skip_transactions;
+        if takes_runs {
+            config.segment_bytes_max
+        } else {
+            GROUP_BYTES.min(config.segment_bytes_max)
+        }
+    }
+
+    pub(super) fn answer(&mut self, server: Entity, outcome: Outcome, window_groups: usize) {
+        let mut answer = Header {
+            control: Control {
+                kind: Kind::Response,
+                skip_transactions: self.head.control.skip_transactions,
+                forward_count: self.head.control.forward_count,
+                priority: self.head.control.priority,
+                ..Control::default()
+            },
+            multicast: false,
+            transaction: self.base,
+            delivery: 0,
+            server,
+            code: Code { datagram: outcome.idempotent, ..Code::new(outcome.code) },
+            parameters: [0; 28],
+            ..self.head
+        };
+        answer.put(0, &outcome.user);
+        answer.set_segment_size(outcome.segment.len() as u32);
+        let mut outgoing = Outgoing::new(outcome.segment);
+        outgoing.advance(window_groups);
+        // A run of Responses takes the numbers that STI left free.
+        self.groups = self.groups.max(outgoing.groups()).min(RUN_GROUPS_MAX);
+        self.answer = answer;
+        self.count = 0;
+        self.state = State::Responded(outgoing);
+    }
+
+    pub(super) fn outgoing(&mut self) -> Option<&mut Outgoing> {
+        match &mut self.state {
+            State::Responded(outgoing) => Some(outgoing),
+            _ => None,
+        }
+    }
+
+    /// Where to ask for what is missing of the Request: address, header of the group, its blocks here.
+    pub(super) fn missing(&self) -> (A, Header, u32) {
+        let group = match &self.state {
+            State::Receiving(incoming) => incoming.first_missing(),
+            _ => 0,
+        };
+        let transaction = self.base.wrapping_add(group as u32);
+        let mut header = Header { transaction, multicast: false, ..self.head };
+        header.control.retransmit_count = self.retransmit_count;
+        (self.from, header, self.received(group))
+    }
+
+    /// Writes a packet of the Response; true when more wait.
+    pub(super) fn emit(&mut self, piece: Piece, protect: Checksum, to: &mut Vec<u8>) -> bool {
+        let (count, again) = (self.retransmit_count, self.count > 0);
+        let mut header = self.answer;
+        let State::Responded(outgoing) = &self.state else { return false };
+        let is_last = piece.group + 1 == outgoing.groups();
+        header.transaction = self.base.wrapping_add(piece.group as u32);
+        header.delivery = piece.delivery;
+        header.control.retransmit_count = count;
+        header.control.acknowledge = piece.asks || again;
+        header.control.not_start_of_run = piece.group > 0;
+        header.control.not_end_of_run = !is_last;
+        header.control.message_continues = !is_last;
+        emit(&header, outgoing.data(piece), protect, to);
+        let is_kept = !header.code.datagram;
+        let waits = outgoing.has_queued();
+        if !waits && !is_kept {
+            self.state = State::Over;
+        }
+        waits
+    }
+}
