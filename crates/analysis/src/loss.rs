@@ -111,12 +111,25 @@ fn forget_repeats(curves: &mut [Curve; 8], point: Point, passes: &[Pass], losses
 /// beyond.
 fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> Vec<Range> {
     let seen = seen_at(&curves[point.index()..]);
-    match (connection.protocol, seen.first(), seen.last()) {
-        (Protocol::Tcp, Some(first), Some(last)) if keeps_order(point) => {
-            vec![(if connection.preexisting { first.0 } else { 0 }, last.1)]
-        }
+    if connection.protocol != Protocol::Tcp {
+        return seen;
+    }
+    let start = |first: &Range| if connection.preexisting { first.0 } else { 0 };
+    match (seen.first(), seen.last()) {
+        (Some(first), Some(last)) if keeps_order(point) => vec![(start(first), last.1)],
+        // On the way bytes may overtake, but the receiver has nothing without what is before it.
+        (Some(first), Some(_)) => match received(curves) {
+            Some(end) if end > start(first) => union(&seen, &[(start(first), end)]),
+            _ => seen,
+        },
         _ => seen,
     }
+}
+
+/// Up to where the receiver is known to have had the stream.
+fn received(curves: &[Curve; 8]) -> Option<u64> {
+    let queue = &curves[Point::ReceiveEnqueue.index()..];
+    queue.iter().filter_map(|curve| curve.covered.last()).map(|range| range.1).max()
 }
 
 fn seen_before(curves: &[Curve; 8], point: Point) -> Vec<Range> {

@@ -161,6 +161,24 @@ fn with_a_declared_loss_the_same_hole_is_unknown_for_as_long_as_it_can_be() {
     assert_snapshot!(places, @"send_queue.other 1us | unknown 3us | app_idle 6us");
 }
 
+/// As a damaged batch leaves it: bytes that no point saw, between such as all points did.
+#[test]
+fn bytes_that_no_point_saw_wait_nowhere_once_later_ones_were_read() {
+    let losses: String =
+        (1..=8).map(|point| format!("| 20us loss code={point} from=10us")).collect();
+    let text = format!("5us 1-8 0..100 {losses} | 30us 1-8 300..400 | 40us 1-8 400..500");
+    let analysis = testing::analyze(&text);
+    assert_snapshot!(balance(&analysis),
+        @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input ?/0/1 | receive_queue ?/0/1 | total ?/0/1");
+    let longest = analysis.flows[0].stages.iter().map(|stage| stage.length_bytes.map(|it| it.max));
+    assert_eq!(longest.max(), Some(Some(0)), "nothing stays behind");
+    let from_the_start =
+        format!("0us loss code=1 from=0us {losses} | 30us 1-8 300..400 | 40us 1-8 400..500");
+    let stages = &testing::analyze(&from_the_start).flows[0].stages;
+    let longest = stages.iter().map(|stage| stage.length_bytes.map(|it| it.max));
+    assert_eq!(longest.max(), Some(Some(0)), "nothing stays behind");
+}
+
 #[test]
 fn a_loss_that_hid_nothing_of_a_flow_changes_nothing() {
     let text = "10us 1-8 +100 | 20us loss code=2 from=5us detail=9 | 30us 1-8 +100";
