@@ -46,6 +46,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// What TOML says of `text`, in one line.
+    pub(crate) fn toml(file: &str, text: &str, error: &toml::de::Error) -> Self {
+        let message = error.message().replace('\n', " ");
+        let line = error.span().and_then(|span| text.get(..span.start));
+        let line = line.map(|before| before.matches('\n').count() + 1);
+        let place = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        Self::file(file, format!("{place}{message}"))
+    }
+
     /// A problem with a file of the project.
     pub(crate) fn file(file: &str, problem: impl Into<String>) -> Self {
         Self::File { file: file.to_owned(), problem: problem.into() }

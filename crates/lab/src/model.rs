@@ -8,6 +8,7 @@ use sockscope_sim::{
     HostConfig, LinkConfig, LogPolicy, Machine, Program, RecordSink, Scenario, Simulation,
 };
 use sockscope_stack::personality::{SendFill, SendWait};
+use sockscope_stack::tcp::{ShortSegments, WindowUpdate};
 use sockscope_stack::{Cost, Costs, Meter, Personality, Routine};
 
 use crate::error::{Error, Result};
@@ -153,6 +154,7 @@ fn seen(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -
         calls: calls.collect(),
         routine_ns: times.collect(),
         call_ns: log.call_ns.iter().copied().collect(),
+        copied_bytes: meter.work(Routine::MCopy).bytes,
         bytes: log.bytes,
         transfer_ns: log.first_write_ns.map_or(0, |first_ns| end_ns.saturating_sub(first_ns)),
         system_calls: log.system_calls.clone(),
@@ -243,7 +245,13 @@ fn personality(parameters: &Parameters) -> std::result::Result<Personality, Stri
             socket.buffers.send_lowat = CLUSTER_BYTES + 1;
         }
     }
-    // NAGLE
+    if let Some(nagle) = parameters.nagle {
+        let held = ShortSegments::Nagle { escape_bytes: None };
+        personality.tcp.short_segments = if nagle { held } else { ShortSegments::Quarter };
+    }
+    if let Some(two_when_empty) = parameters.ack_when_empty {
+        personality.tcp.window_update = WindowUpdate::Share { two_when_empty };
+    }
     if let Some(caches_route) = parameters.udp_route_cache {
         personality.udp.caches_route = caches_route;
     }

@@ -41,19 +41,16 @@ fn buffers_per_message(claim: &Claim, runs: &Runs) -> Judgement {
         .with_note("uiomove calls a datagram: one for each buffer")
 }
 
-/// Bytes that `m_copy` moved, as its cost in seconds says: the time of a copied byte is charged for
-/// physical copies only, so clusters must cost what one call and one mbuf cost.
+/// Octets that `m_copy` moved, by message: all of small mbufs, none of clusters.
 fn shared_copies(_: &Claim, runs: &Runs) -> Judgement {
     let run = runs.of("bb-1");
-    let us_per_call = |size: &str| {
-        let seen = &case(run, size).seen;
-        seen.seconds_of("m_copy") * 1e6 / seen.calls_of("m_copy").max(1) as f64
-    };
-    let [small, below, cluster] = ["1", "1023", "1024"].map(us_per_call);
+    let per_message = SIZES.map(|size| case(run, size).seen.copied_bytes as f64 / MESSAGES);
+    let rounded = per_message.map(f64::round);
+    // At 1025 the paper has a cluster and an mbuf of one byte where the buffer had room, else small ones.
     Judgement::holds(
-        cluster <= 1.1 * small && below > 3.0 * cluster,
-        "a call for 1024 bytes costs no more than one for a byte; one for 1023 several times as much",
-        format!("{small:.0} us a call at 1 byte, {below:.0} at 1023, {cluster:.0} at 1024"),
+        rounded[..5] == [1.0, 112.0, 113.0, 1023.0, 0.0] && (1.0..=1025.0).contains(&rounded[5]),
+        "moves 1, 112, 113, 1023 and 0 octets a message; at 1025 one where a cluster was taken, else all",
+        format!("octets moved a message by size: {rounded:?}"),
     )
 }
 

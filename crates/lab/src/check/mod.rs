@@ -5,6 +5,7 @@
 //! the reason.
 
 mod buffers;
+mod design;
 mod judgement;
 mod layering;
 mod packets;
@@ -58,7 +59,9 @@ impl Runs {
 
 /// Every check of every paper.
 fn checks() -> impl Iterator<Item = &'static Check> {
-    buffers::CHECKS.iter().chain(profile::CHECKS).chain(layering::CHECKS).chain(packets::CHECKS)
+    let papers =
+        [buffers::CHECKS, profile::CHECKS, layering::CHECKS, packets::CHECKS, design::CHECKS];
+    papers.into_iter().flatten()
 }
 
 /// Checks the claims of `paper`, or of all, in the order of the register. `progress` is told of each

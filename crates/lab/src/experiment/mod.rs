@@ -127,7 +127,7 @@ impl Experiment {
     /// no case or too many.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         let experiment: Self =
-            toml::from_str(text).map_err(|error| Error::file(file, error.to_string()))?;
+            toml::from_str(text).map_err(|error| Error::toml(file, text, &error))?;
         experiment.check_sense().map_err(|problem| Error::file(file, problem))?;
         Ok(experiment)
     }
@@ -221,7 +221,7 @@ impl Experiment {
         let count = swept.len();
         let named: Vec<_> = fixed.chain(swept).collect();
         let table: Table = named.iter().cloned().collect();
-        let parameters = table.try_into().map_err(|error: toml::de::Error| error.to_string())?;
+        let parameters = table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
         Ok(Case { parameters, named, swept: count })
     }
 }
@@ -243,7 +243,7 @@ fn swept_values(name: &str, values: &Value) -> std::result::Result<Vec<Value>, S
             let range: Range = other
                 .clone()
                 .try_into()
-                .map_err(|error: toml::de::Error| format!("sweep of `{name}`: {error}"))?;
+                .map_err(|error: toml::de::Error| format!("sweep of `{name}`: {}", error.message()))?;
             if range.step < 1 || (range.to - range.from) / range.step >= CASES_MAX as i64 {
                 return Err(format!("sweep of `{name}`: expected a step above 0, fewer values"));
             }

@@ -75,6 +75,9 @@ pub struct Parameters {
     /// Whether small segments wait for acknowledgments (Nagle's rule); without it, the
     /// personality's rule.
     pub nagle: Option<bool>,
+    /// Whether reading two segments that empty the buffer sends an acknowledgment, beside 35 % of
+    /// it; without it, the personality's rule.
+    pub ack_when_empty: Option<bool>,
     /// Whether UDP keeps the route of the last destination; without it, the personality's rule.
     pub udp_route_cache: Option<bool>,
     /// Whether the time that kernel profiling takes is charged.

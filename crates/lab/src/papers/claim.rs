@@ -149,7 +149,7 @@ impl Claims {
     /// range and tolerance do not go together.
     pub fn parse(text: &str) -> Result<Self> {
         let register: Register =
-            toml::from_str(text).map_err(|error| Error::file(FILE, error.to_string()))?;
+            toml::from_str(text).map_err(|error| Error::toml(FILE, text, &error))?;
         if register.format != FORMAT {
             let problem = format!("format {}: this release reads {FORMAT}", register.format);
             return Err(Error::file(FILE, problem));

@@ -38,6 +38,8 @@ pub struct Seen {
     pub calls: Vec<(&'static str, u64)>,
     /// Nanoseconds of CPU charged to each routine at the first host.
     pub routine_ns: Vec<(&'static str, u64)>,
+    /// Octets that `m_copy` moved at the first host; shared clusters move none.
+    pub copied_bytes: u64,
     /// Nanoseconds that each call or message took.
     pub call_ns: Distribution,
     /// Octets that the receiving program got.
@@ -91,6 +93,7 @@ impl Seen {
         calls.for_each(|((_, sum), (_, calls))| *sum += calls);
         let times = self.routine_ns.iter_mut().zip(other.routine_ns);
         times.for_each(|((_, sum), (_, ns))| *sum += ns);
+        self.copied_bytes += other.copied_bytes;
         self.bytes += other.bytes;
         self.transfer_ns += other.transfer_ns;
         self.segments += other.segments;

@@ -1,0 +1,80 @@
+//! `sockscope lab` from the outside: lists, runs, bundles of the model, refusals.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_sockscope");
+    Command::new(program).args(arguments).output().expect("the program starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+/// The one line that an error is.
+fn refused(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    let line = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(line.lines().count(), 1, "{line}");
+    line
+}
+
+#[test]
+fn the_list_names_every_experiment() {
+    let list = said(&run(&["lab", "list"]));
+    for id in ["bb-1", "bb-4", "lh-1", "lh-8", "protocol-choice"] {
+        assert!(list.lines().any(|line| line.starts_with(id)), "{id} is not in {list}");
+    }
+}
+
+#[test]
+fn a_run_gives_results_in_three_forms() {
+    let json: Value =
+        serde_json::from_slice(&run(&["lab", "run", "lh-3", "--format", "json"]).stdout)
+            .expect("one document");
+    assert_eq!((&json["schema"], &json["on"]), (&"sockscope.lab/1".into(), &"model".into()));
+    assert_eq!(json["cases"][0]["parameters"]["data_bytes"], 4800);
+    assert_eq!(json["cases"][0]["results"]["call_ns"]["n"], 1);
+    assert!(said(&run(&["lab", "run", "lh-3"])).starts_with("lh-3: System call trace"));
+    let csv = said(&run(&["lab", "run", "lh-3", "--format", "csv", "--set", "data_bytes=100"]));
+    assert!(csv.contains(",call_ns.mean,"), "{csv}");
+}
+
+#[test]
+fn a_bundle_of_the_model_is_like_any_other() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = folder.path().to_str().expect("a path in UTF-8");
+    let output = run(&["lab", "run", "lh-2", "--set", "server_timer_ms=30", "-o", path]);
+    assert!(output.status.success());
+    let bundle = folder.path().join("lh-2.sockscope");
+    let bundle = bundle.to_str().expect("a path in UTF-8");
+    let report: Value =
+        serde_json::from_slice(&run(&["report", bundle, "--format", "json"]).stdout)
+            .expect("one document");
+    assert_eq!(report["trace"]["source"], "model");
+    let packets = said(&run(&["show", bundle, "--format", "tcpdump"]));
+    for words in ["udp 56", "udp 28", "P 4001:4097(96) ack 1 win 4096", "P 4097:4837(740) ack 4853"] {
+        assert!(packets.contains(words), "{words} is not in {packets}");
+    }
+    for figure in ["time-sequence", "layers", "sequence"] {
+        let drawn = said(&run(&["plot", bundle, "--figure", figure]));
+        assert!(drawn.contains("</svg>"), "{figure}");
+    }
+    for file in ["lh-2.json", "lh-2.csv", "lh-2.txt"] {
+        assert!(Path::new(path).join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_in_one_line() {
+    assert!(refused(&["lab", "run", "zz-9"]).contains("no experiment `zz-9`"));
+    assert!(refused(&["lab", "run", "lh-1", "--set", "moon=3"]).contains("moon"));
+    assert!(refused(&["lab", "run", "lh-1", "--set", "machine=pdp-11"]).contains("pdp-11"));
+    assert!(refused(&["lab", "run", "none.toml"]).contains("none.toml"));
+    assert!(refused(&["lab", "run", "lh-1", "--on", "live"]).contains("on the model only"));
+    assert!(refused(&["lab", "check", "--paper", "moby-dick"]).contains("moby-dick"));
+}

@@ -1,0 +1,91 @@
+//! Checks of constants of the design, which need no run: what a personality has is its own data.
+
+use sockscope_stack::mbuf::{CLUSTER_BYTES, MBUF_BYTES, Pool, PoolLimits};
+use sockscope_stack::tcp::WindowUpdate;
+use sockscope_stack::{Costs, Meter, Personality};
+
+use super::{Check, Judgement, Runs};
+use crate::papers::Claim;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check { id: "sunos-ipc/2.2-a", needs: &[], judge: mbuf_sizes },
+    Check { id: "sunos-ipc/2.2-c", needs: &[], judge: logical_copy },
+    Check { id: "sunos-ipc/4.1.1-g", needs: &[], judge: largest_buffer },
+    Check { id: "sunos-ipc/4.3.1-a", needs: &[], judge: when_to_acknowledge },
+    Check { id: "sunos-ipc/4.3.1-b", needs: &[], judge: fast_timer },
+];
+
+/// The system that the paper measured.
+const SUNOS: &str = "sunos-4.0.3";
+
+fn with_sunos(judge: impl FnOnce(Personality) -> Judgement) -> Judgement {
+    match Personality::by_name(SUNOS) {
+        Some(personality) => judge(personality),
+        None => Judgement::not_checkable("the model has no SunOS 4.0.3"),
+    }
+}
+
+fn mbuf_sizes(claim: &Claim, _: &Runs) -> Judgement {
+    with_sunos(|personality| {
+        let data = personality.geometry.plain_bytes as usize;
+        let sizes = [MBUF_BYTES, data, MBUF_BYTES - data, CLUSTER_BYTES];
+        Judgement::numbers(claim, &sizes.map(|size| size as f64))
+    })
+}
+
+/// A cluster and a plain mbuf, each filled and copied: octets moved, and whether all comes back.
+fn logical_copy(claim: &Claim, _: &Runs) -> Judgement {
+    with_sunos(|personality| {
+        let mut pool = Pool::new(personality.geometry, PoolLimits::default());
+        let mut meter = Meter::new(Costs::default());
+        let mut moved = |len: usize, is_cluster: bool| {
+            let id = pool.get(&mut meter)?;
+            if is_cluster && !pool.get_cluster(id, &mut meter) {
+                return None;
+            }
+            pool.set_range(id, 0, len);
+            let mut chain = sockscope_stack::mbuf::Chain::new();
+            pool.push_back(&mut chain, id);
+            let before = meter.work(sockscope_stack::Routine::MCopy).bytes;
+            let copy = pool.m_copy(&chain, 0, len, &mut meter)?;
+            let bytes = meter.work(sockscope_stack::Routine::MCopy).bytes - before;
+            pool.free_chain(chain, &mut meter);
+            pool.free_chain(copy, &mut meter);
+            Some(bytes as f64)
+        };
+        let (Some(cluster), Some(plain)) = (moved(CLUSTER_BYTES, true), moved(100, false)) else {
+            return Judgement::not_checkable("the pool gave no mbuf");
+        };
+        let used = pool.in_use();
+        Judgement::numbers(claim, &[cluster]).and(Judgement::holds(
+            plain == 100.0 && used.clusters == 0 && used.mbufs == 0,
+            "a plain mbuf of 100 octets is copied whole, and nothing stays in use",
+            format!("{plain} octets copied; in use after: {used:?}"),
+        ))
+    })
+}
+
+fn largest_buffer(claim: &Claim, _: &Runs) -> Judgement {
+    with_sunos(|personality| {
+        let largest = personality.socket.buffers.hiwat_max.map_or(f64::NAN, f64::from);
+        Judgement::numbers(claim, &[largest / 1024.0])
+            .with_note(format!("{largest} octets, from the limits on mbuf storage"))
+    })
+}
+
+fn when_to_acknowledge(claim: &Claim, _: &Runs) -> Judgement {
+    with_sunos(|personality| {
+        let rule = personality.tcp.window_update;
+        let got = format!("{rule:?}");
+        let holds = rule == WindowUpdate::Share { two_when_empty: true };
+        Judgement::holds(
+            holds,
+            format!("{:?}: two segments that empty the buffer, or 35 %", claim.values),
+            got,
+        )
+    })
+}
+
+fn fast_timer(claim: &Claim, _: &Runs) -> Judgement {
+    Judgement::numbers(claim, &[sockscope_sim::FAST_TIMER_NS as f64 / 1e6])
+}

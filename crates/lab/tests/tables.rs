@@ -1,0 +1,127 @@
+//! Every experiment's table, and the outcome of every check, against the files in `tests/tables/`.
+//!
+//! A change of the model that moves a number shows here, number by number. After a change that is
+//! meant, `SOCKSCOPE_BLESS=1 cargo test -p sockscope-lab --test tables` writes the files anew; the
+//! difference is then reviewed like code.
+
+use std::path::{Path, PathBuf};
+
+use sockscope_lab::check::{check, write_claims_json, write_claims_text};
+use sockscope_lab::experiment::{Experiment, carried, carried_by_id};
+use sockscope_lab::result::{write_csv, write_json, write_text};
+use sockscope_lab::run::run;
+use sockscope_lab::{bundle, result};
+
+type Write = fn(&result::RunResult, &mut dyn std::io::Write) -> std::io::Result<()>;
+
+fn results(experiment: &Experiment, threads: usize, write: Write) -> String {
+    let results = run(experiment, threads, &mut |_, _| {}).unwrap();
+    let mut out = Vec::new();
+    write(&results, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// The committed file of this name holds `text`.
+fn assert_table(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables").join(name);
+    if std::env::var_os("SOCKSCOPE_BLESS").is_some() {
+        std::fs::write(&path, text).unwrap();
+        return;
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    for (number, (got, want)) in text.lines().zip(committed.lines()).enumerate() {
+        assert_eq!(got, want, "line {} of {}", number + 1, path.display());
+    }
+    assert_eq!(text.lines().count(), committed.lines().count(), "{}", path.display());
+}
+
+fn assert_table_of(id: &str) {
+    let experiment = carried_by_id(id).unwrap();
+    assert_table(&format!("{id}.txt"), &results(&experiment, 2, write_text));
+}
+
+#[test]
+fn buffers_in_4_2bsd_cost_what_the_tables_say() {
+    ["bb-1", "bb-2", "bb-3", "bb-4"].map(assert_table_of);
+}
+
+#[test]
+fn remote_calls_and_discard_writers_stall_as_the_tables_say() {
+    ["lh-1", "lh-2", "lh-3", "lh-4", "lh-5", "lh-6", "lh-7", "lh-8"].map(assert_table_of);
+}
+
+#[test]
+fn every_experiment_has_a_table() {
+    for experiment in carried().unwrap() {
+        let file = format!("tests/tables/{}.txt", experiment.id);
+        assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn claims_come_out_as_the_tables_say() {
+    for paper in ["bsd-buffers", "layering"] {
+        let checked = check(Some(paper), 2, &mut |_, _| {}).unwrap();
+        let mut out = Vec::new();
+        write_claims_text(&checked, &mut out).unwrap();
+        assert_table(&format!("claims-{paper}.txt"), &String::from_utf8(out).unwrap());
+        let mut json = Vec::new();
+        write_claims_json(&checked, &mut json).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!(json["schema"], "sockscope.claims/1");
+        assert_eq!(json["claims"].as_array().unwrap().len(), checked.len());
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let mut experiment = carried_by_id("lh-1").unwrap();
+    experiment.repetitions = 2;
+    experiment.set("data_bytes=4800").unwrap();
+    for write in [write_text, write_json, write_csv] {
+        assert_eq!(results(&experiment, 1, write), results(&experiment, 3, write));
+    }
+}
+
+#[test]
+fn results_as_json_have_the_published_names() {
+    let mut experiment = carried_by_id("bb-1").unwrap();
+    experiment.set("messages=20").unwrap();
+    experiment.set("message_bytes=1023").unwrap();
+    let json: serde_json::Value =
+        serde_json::from_str(&results(&experiment, 1, write_json)).unwrap();
+    assert_eq!(json["schema"], "sockscope.lab/1");
+    assert_eq!((&json["experiment"], &json["on"]), (&"bb-1".into(), &"model".into()));
+    assert_eq!(json["machine"], "vax-11-750");
+    let case = &json["cases"][0];
+    assert_eq!(case["parameters"]["message_bytes"], 1023);
+    assert_eq!(case["results"]["calls"]["uiomove"], 200);
+    assert!(case["results"]["seconds"]["uiomove"].is_number());
+    assert!(case["results"]["throughput_bits_per_s"].is_number());
+}
+
+/// FNV-1a, 64 bits, of a file.
+fn digest(path: &Path) -> u64 {
+    let bytes = std::fs::read(path).unwrap();
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+fn bundles(folder: &Path) -> Vec<PathBuf> {
+    let mut experiment = carried_by_id("lh-2").unwrap();
+    experiment.set("server_timer_ms=30").unwrap();
+    bundle::write_bundles(&experiment, folder).unwrap()
+}
+
+/// The hash is committed: another machine must come to the same one.
+#[test]
+fn the_same_seed_gives_the_same_bundle_on_every_machine() {
+    let folder = tempfile::tempdir().unwrap();
+    let digests = |name: &str| {
+        let bundle = &bundles(&folder.path().join(name))[0];
+        ["records.arrows", "flows.arrows"].map(|file| format!("{:016x}", digest(&bundle.join(file))))
+    };
+    let first = digests("first");
+    assert_eq!(first, digests("second"));
+    assert_table("lh-2-bundle.txt", &format!("{}\n", first.join("\n")));
+}
