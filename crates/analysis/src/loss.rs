@@ -118,12 +118,25 @@ fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> 
     match (seen.first(), seen.last()) {
         (Some(first), Some(last)) if keeps_order(point) => vec![(start(first), last.1)],
         // On the way bytes may overtake, but the receiver has nothing without what is before it.
-        (Some(first), Some(_)) => match received(curves) {
-            Some(end) if end > start(first) => union(&seen, &[(start(first), end)]),
-            _ => seen,
-        },
+        (Some(first), Some(_)) => {
+            let end = received(curves).unwrap_or(0);
+            union(&seen, &within(&entered(curves, point), (start(first), end)))
+        }
         _ => seen,
     }
+}
+
+/// Bytes that reached the points before `point`, those included whose records were lost there.
+fn entered(curves: &[Curve; 8], point: Point) -> Vec<Range> {
+    curves[..point.index()]
+        .iter()
+        .fold(seen_before(curves, point), |entered, curve| union(&entered, &curve.lost_ranges()))
+}
+
+/// The part of `ranges` inside `bounds`.
+fn within(ranges: &[Range], bounds: Range) -> Vec<Range> {
+    let inside = ranges.iter().map(|range| (range.0.max(bounds.0), range.1.min(bounds.1)));
+    inside.filter(|range| range.0 < range.1).collect()
 }
 
 /// Up to where the receiver is known to have had the stream.
