@@ -211,6 +211,11 @@ impl Meter {
         &self.effects
     }
 
+    /// Takes the effects of the step, in order; the memory is kept for reuse.
+    pub fn drain_effects(&mut self) -> std::vec::Drain<'_, (u64, Effect)> {
+        self.effects.drain(..)
+    }
+
     /// Moves the effects of the step to the end of `into`; the memory of both is kept for reuse.
     pub fn take_effects(&mut self, into: &mut Vec<(u64, Effect)>) {
         into.append(&mut self.effects);
