@@ -114,7 +114,7 @@ fn cost(costs: &[PointCost; 8], report: &Report<'_>, page: &Page<'_>) -> String 
         (hits.saturating_add(cost.hits), run_ns.saturating_add(cost.run_ns))
     });
     if hits == 0 {
-        return "cost of the probes: ? (not measured)".to_owned();
+        return "cost of the probes: ? (record with --cost)".to_owned();
     }
     let share = percent_of(run_ns, report.analysis.duration_ns);
     format!(

@@ -123,7 +123,7 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     let total = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
     if total == 0 {
         return match report.connections().count() {
-            0 => "no connection was recorded.".to_owned(),
+            0 => "no connection was recorded: nothing that was picked sent or received.".to_owned(),
             _ => "nothing can be said: where the bytes were is unknown.".to_owned(),
         };
     }

@@ -108,7 +108,7 @@ fn nothing_recorded_is_a_report_too() {
     command  python3 rpc.py
     trace    live, 0 ns, 0 connections, 0 records, 0 lost
 
-    verdict  no connection was recorded.
+    verdict  no connection was recorded: nothing that was picked sent or received.
 
     lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, ? of a CPU
     ");
