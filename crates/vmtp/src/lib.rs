@@ -2,7 +2,8 @@
 //!
 //! - [`wire`]: packets, entities, checksums, notices between modules;
 //! - [`client`] and [`server`]: the two engines. They read no clock and no socket: the caller hands in
-//!   packets and times, and sends what they give.
+//!   packets and times, and sends what they give;
+//! - [`driver`]: the engines on UDP and raw IP sockets.
 //!
 //! A client makes one transaction at a time: a Request of up to 16 KiB, or a run of packet groups of up
 //! to 4 MiB, and its Response. The next Request acknowledges the Response before it. What is lost is
@@ -13,6 +14,7 @@
 
 pub mod client;
 mod config;
+pub mod driver;
 mod message;
 mod rtt;
 pub mod server;

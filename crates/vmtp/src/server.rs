@@ -487,6 +487,12 @@ impl<A: Copy + PartialEq> Server<A> {
         [timer_ns, send_ns].into_iter().flatten().min()
     }
 
+    /// Whether [`Server::poll_request`] has one.
+    #[must_use]
+    pub fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
     /// Requests that came whole, in the order in which they did.
     pub fn poll_request(&mut self) -> Option<Incoming<A>> {
         self.requests.pop_front()

@@ -56,13 +56,13 @@ fn run(transactions: usize, faults: Faults, seed: u64) {
     let mut runs: BTreeMap<(usize, Token), u32> = BTreeMap::new();
     let (mut begun, mut ended) = (0, 0);
     while ended < transactions {
-        for client in 0..CLIENTS {
-            if asked[client].is_none() && begun < transactions {
-                asked[client] = Some(begin(&mut net, client, &mut random));
+        for (client, waiting) in asked.iter_mut().enumerate() {
+            if waiting.is_none() && begun < transactions {
+                *waiting = Some(begin(&mut net, client, &mut random));
                 begun += 1;
             }
             while let Some(event) = net.event(client) {
-                ended += usize::from(check(&event, &mut asked[client]));
+                ended += usize::from(check(&event, waiting));
             }
         }
         let alive = net.step(&mut |server, request| {

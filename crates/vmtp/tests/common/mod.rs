@@ -138,7 +138,9 @@ impl Net {
         let Flight { from, to, octets, .. } = flight;
         match *to {
             EVERYBODY => {
-                self.servers.iter_mut().for_each(|server| server.handle(self.now_ns, *from, octets));
+                self.servers
+                    .iter_mut()
+                    .for_each(|server| server.handle(self.now_ns, *from, octets));
             }
             to if to >= SERVERS_FROM => {
                 self.servers[usize::from(to - SERVERS_FROM)].handle(self.now_ns, *from, octets);

@@ -1,0 +1,52 @@
+//! The engines on real sockets: UDP, which needs no rights, and IP protocol 81, which does.
+//!
+//! [`Caller`] makes calls and waits for them, or is polled; [`Service`] serves. Both own one socket
+//! and use one thread. Times come from the monotonic clock.
+
+mod caller;
+mod link;
+mod service;
+
+pub use caller::{CallError, Caller};
+pub use link::{Link, LinkError, PORT, Transport, group_address};
+pub use service::Service;
+
+use std::time::{Duration, Instant};
+
+use crate::Config;
+use crate::wire::{HEADER_BYTES, TRAILER_BYTES};
+
+/// The longest wait for a packet: how soon a caller notices that it is to stop.
+const WAIT_MAX: Duration = Duration::from_millis(10);
+
+impl Config {
+    /// For a network whose packets carry `payload_bytes` of UDP or IP payload; a group of 16 KiB in one
+    /// packet where they are long enough, as on loopback.
+    #[must_use]
+    pub fn for_payload(payload_bytes: usize) -> Self {
+        let group = HEADER_BYTES + crate::wire::GROUP_BYTES + TRAILER_BYTES;
+        Self { packet_bytes: payload_bytes.min(group), ..Self::default() }
+    }
+}
+
+/// Nanoseconds since some moment before the first call.
+#[derive(Debug, Clone, Copy)]
+struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+
+    fn now_ns(self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// How long to wait for a packet when something is due at `due_ns`.
+fn wait_for(due_ns: Option<u64>, now_ns: u64) -> Duration {
+    let due = due_ns.map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(now_ns)));
+    due.unwrap_or(WAIT_MAX).min(WAIT_MAX)
+}

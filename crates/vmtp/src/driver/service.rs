@@ -1,0 +1,133 @@
+//! A server on a socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::link::{Buffer, Link};
+use super::{Clock, wait_for};
+use crate::server::{Incoming, RespondError, ServerCounters};
+use crate::wire::Entity;
+use crate::{Config, Outcome, Server, Token};
+
+/// Packets taken before requests are looked at: a busy network does not starve the application.
+const PACKETS_AT_ONCE: usize = 64;
+
+/// One server entity and its socket.
+#[derive(Debug)]
+pub struct Service {
+    link: Link,
+    server: Server<SocketAddr>,
+    clock: Clock,
+    buffer: Buffer,
+    packet: Vec<u8>,
+}
+
+impl Service {
+    /// A server that nobody has asked anything.
+    #[must_use]
+    pub fn new(link: Link, entity: Entity, config: Config) -> Self {
+        Self {
+            link,
+            server: Server::new(entity, config),
+            clock: Clock::new(),
+            buffer: Buffer::new(),
+            packet: Vec::new(),
+        }
+    }
+
+    /// Its socket.
+    #[must_use]
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Takes requests to a group, whose packets [`Link::join`] lets in.
+    pub fn join(&mut self, group: Entity) {
+        self.server.join(group);
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counters(&self) -> ServerCounters {
+        self.server.counters()
+    }
+
+    /// Answers requests by `answer` until `ends` is set.
+    ///
+    /// # Errors
+    ///
+    /// When the network fails.
+    pub fn serve(
+        &mut self,
+        ends: &AtomicBool,
+        mut answer: impl FnMut(&Incoming<SocketAddr>) -> Outcome,
+    ) -> io::Result<()> {
+        while !ends.load(Ordering::Relaxed) {
+            self.advance(super::WAIT_MAX)?;
+            while let Some(request) = self.server.poll_request() {
+                let outcome = answer(&request);
+                // A client that has gone on needs no answer any more.
+                let _ = self.respond(request.token, outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for packets or a time limit, at most for `most`, and deals with them. For use with other
+    /// descriptors, poll this one's for input and give [`Duration::ZERO`].
+    ///
+    /// # Errors
+    ///
+    /// When the network fails.
+    pub fn advance(&mut self, most: Duration) -> io::Result<()> {
+        let mut wait = wait_for(self.server.poll_timeout(), self.clock.now_ns()).min(most);
+        for _ in 0..PACKETS_AT_ONCE {
+            let came = self.link.receive(&mut self.buffer, wait)?;
+            let now_ns = self.clock.now_ns();
+            let Some((from, octets)) = came else { break };
+            self.server.handle(now_ns, from, octets);
+            if self.server.has_requests() {
+                break;
+            }
+            wait = Duration::ZERO;
+        }
+        self.server.handle_timeout(self.clock.now_ns());
+        self.transmit()
+    }
+
+    /// The next request that came whole.
+    pub fn poll_request(&mut self) -> Option<Incoming<SocketAddr>> {
+        self.server.poll_request()
+    }
+
+    /// Answers a request; the inner error says that the client has gone on, or the answer is too long.
+    ///
+    /// # Errors
+    ///
+    /// When the network fails.
+    pub fn respond(
+        &mut self,
+        token: Token,
+        outcome: Outcome,
+    ) -> io::Result<Result<(), RespondError>> {
+        let answered = self.server.respond(self.clock.now_ns(), token, outcome);
+        self.transmit()?;
+        Ok(answered)
+    }
+
+    fn transmit(&mut self) -> io::Result<()> {
+        while let Some(to) = self.server.poll_transmit(self.clock.now_ns(), &mut self.packet) {
+            self.link.send(to, &self.packet)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Service {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
