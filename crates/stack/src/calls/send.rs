@@ -68,6 +68,13 @@ impl SendCall {
         }
     }
 
+    /// Whether the next step only copies data from the process, which soft interrupts may
+    /// interrupt: it runs at the lowest priority level.
+    #[must_use]
+    pub fn is_copying(&self) -> bool {
+        matches!(self.next, Next::Copy)
+    }
+
     /// Goes on with the call. `user` is the process's buffer, the same at every step; a shorter one
     /// than the call names is `Invalid`.
     pub fn step(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
