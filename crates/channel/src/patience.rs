@@ -5,9 +5,33 @@ use std::time::Instant;
 use crate::error::Error;
 use crate::settings::{Means, Wait};
 
-/// Looks before the first sleep: a peer that is about to act does so within a microsecond or two,
-/// and going to sleep and being woken costs more.
-const LOOKS_BEFORE_SLEEP: u32 = 50;
+/// How many looks to take before going to sleep. A peer that is about to act on another CPU does so
+/// within a microsecond or two, which is less than a sleep costs; but on one CPU looks are in its way.
+/// So the number falls with every sleep, and rises with every wait that looks have ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Eagerness {
+    looks: u32,
+}
+
+impl Default for Eagerness {
+    fn default() -> Self {
+        Self { looks: Self::LOOKS_MAX }
+    }
+}
+
+impl Eagerness {
+    const LOOKS_MAX: u32 = 64;
+
+    /// Looks were in vain.
+    pub fn lower(&mut self) {
+        self.looks = (self.looks / 2).max(2);
+    }
+
+    /// Looks were enough.
+    pub fn raise(&mut self) {
+        self.looks = (self.looks * 2).min(Self::LOOKS_MAX);
+    }
+}
 
 /// Looks of a spinning call between two checks on time and peers, some tens of microseconds.
 const LOOKS_BETWEEN_CHECKS: u32 = 4_096;
@@ -17,6 +41,7 @@ pub(crate) struct Patience {
     by: Means,
     deadline: Option<Instant>,
     looks: u32,
+    looks_before_sleep: u32,
 }
 
 /// What to do after one more look that found nothing.
@@ -31,8 +56,8 @@ pub(crate) enum Step {
 }
 
 impl Patience {
-    pub fn new(wait: Wait) -> Self {
-        Self { by: wait.by, deadline: wait.deadline(), looks: 0 }
+    pub fn new(wait: Wait, Eagerness { looks: looks_before_sleep }: Eagerness) -> Self {
+        Self { by: wait.by, deadline: wait.deadline(), looks: 0, looks_before_sleep }
     }
 
     /// After a look that found nothing. Fails when there is no time left to wait.
@@ -42,7 +67,7 @@ impl Patience {
         match self.by {
             Means::Nothing => Err(Error::WouldBlock),
             Means::Spin if !self.looks.is_multiple_of(LOOKS_BETWEEN_CHECKS) => Ok(Step::Look),
-            Means::Futex | Means::Socket if self.looks < LOOKS_BEFORE_SLEEP => Ok(Step::Look),
+            Means::Futex | Means::Socket if self.looks < self.looks_before_sleep => Ok(Step::Look),
             _ => self.check(),
         }
     }
@@ -62,14 +87,18 @@ mod tests {
 
     use super::*;
 
+    fn patience(wait: Wait) -> Patience {
+        Patience::new(wait, Eagerness::default())
+    }
+
     #[test]
     fn a_call_that_does_not_wait_looks_once() {
-        assert!(matches!(Patience::new(Wait::NOT).next(), Err(Error::WouldBlock)));
+        assert!(matches!(patience(Wait::NOT).next(), Err(Error::WouldBlock)));
     }
 
     #[test]
     fn a_spinning_call_never_sleeps_and_checks_now_and_then() {
-        let mut patience = Patience::new(Wait::SPIN);
+        let mut patience = patience(Wait::SPIN);
         let steps: Vec<Step> =
             (0..LOOKS_BETWEEN_CHECKS).map(|_| patience.next().unwrap()).collect();
         let (last, before) = steps.split_last().unwrap();
@@ -79,12 +108,21 @@ mod tests {
 
     #[test]
     fn a_sleeping_call_looks_a_while_then_sleeps_until_its_time_is_over() {
-        let mut patience = Patience::new(Wait::FUTEX.within(Duration::ZERO));
-        let looks = (0..LOOKS_BEFORE_SLEEP - 1).map(|_| patience.next().unwrap());
-        assert!(looks.eq((0..LOOKS_BEFORE_SLEEP - 1).map(|_| Step::Look)));
-        assert!(matches!(patience.next(), Err(Error::TimedOut)));
-        let mut patience = Patience::new(Wait::SOCKET);
-        patience.looks = LOOKS_BEFORE_SLEEP;
+        let mut late = patience(Wait::FUTEX.within(Duration::ZERO));
+        let looks = (1..Eagerness::LOOKS_MAX).map(|_| late.next().unwrap());
+        assert!(looks.eq((1..Eagerness::LOOKS_MAX).map(|_| Step::Look)));
+        assert!(matches!(late.next(), Err(Error::TimedOut)));
+        let mut patience = patience(Wait::SOCKET);
+        patience.looks = Eagerness::LOOKS_MAX;
         assert_eq!(patience.next().unwrap(), Step::Sleep(None));
+    }
+
+    #[test]
+    fn looks_in_vain_become_few_and_never_none() {
+        let mut eagerness = Eagerness::default();
+        (0..20).for_each(|_| eagerness.lower());
+        assert_eq!(eagerness.looks, 2);
+        (0..20).for_each(|_| eagerness.raise());
+        assert_eq!(eagerness.looks, Eagerness::LOOKS_MAX);
     }
 }

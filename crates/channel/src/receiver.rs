@@ -14,10 +14,10 @@ use crate::door::{Door, Inbox};
 use crate::error::Error;
 use crate::memory::PeerSegment;
 use crate::observe::{Event, Observer, Unobserved, now_ns};
+use crate::patience::Eagerness;
 use crate::peer::Peer;
 use crate::poller::Poller;
 use crate::settings::{Settings, Wait};
-use crate::signal::Alarm;
 
 pub(crate) use inlet::Inlet;
 
@@ -36,7 +36,7 @@ pub struct Receiver<O = Unobserved> {
     /// Looks in vain by calls that do not wait.
     idle_looks: u32,
     departed: VecDeque<Error>,
-    alarm: Alarm,
+    eagerness: Eagerness,
     poller: Option<Poller>,
     observer: O,
     door: Option<Door>,
@@ -75,7 +75,7 @@ impl Receiver {
             news_seen: 0,
             idle_looks: 0,
             departed: VecDeque::new(),
-            alarm: Alarm::default(),
+            eagerness: Eagerness::default(),
             poller: None,
             observer: Unobserved,
             door: None,
@@ -94,7 +94,7 @@ impl<O: Observer> Receiver<O> {
             news_seen: self.news_seen,
             idle_looks: self.idle_looks,
             departed: self.departed,
-            alarm: self.alarm,
+            eagerness: self.eagerness,
             poller: self.poller,
             observer,
             door: self.door,

@@ -15,10 +15,11 @@ use crate::door::{Door, Inbox};
 use crate::error::Error;
 use crate::memory::{LOW_HALF_AT, OwnSegment, PROGRESS_AT};
 use crate::observe::{Event, Observer, Unobserved, now_ns};
+use crate::patience::Eagerness;
 use crate::peer::Peer;
 use crate::poller::Poller;
 use crate::settings::{Settings, Wait};
-use crate::signal::{self, Alarm, Order};
+use crate::signal::{self, Order};
 use crate::slots::SlotWriter;
 
 pub(crate) use outlet::Outlet;
@@ -39,7 +40,7 @@ pub struct Sender<O = Unobserved> {
     target: Option<Address>,
     departed: VecDeque<Error>,
     order: Order,
-    alarm: Alarm,
+    eagerness: Eagerness,
     poller: Option<Poller>,
     observer: O,
     door: Option<Door>,
@@ -83,7 +84,7 @@ impl Sender {
             target,
             departed: VecDeque::new(),
             order: Order::new(),
-            alarm: Alarm::default(),
+            eagerness: Eagerness::default(),
             poller: None,
             observer: Unobserved,
             door: None,
@@ -104,7 +105,7 @@ impl<O: Observer> Sender<O> {
             target: self.target,
             departed: self.departed,
             order: self.order,
-            alarm: self.alarm,
+            eagerness: self.eagerness,
             poller: self.poller,
             observer,
             door: self.door,
@@ -210,7 +211,8 @@ impl<O: Observer> Sender<O> {
         self.order.after_progress();
         for outlet in &mut self.outlets {
             let word = self.slots.segment.futex(PROGRESS_AT + LOW_HALF_AT);
-            signal::answer(&outlet.control, &mut outlet.answered, word, &outlet.socket);
+            let Outlet { control, answered, socket, .. } = outlet;
+            signal::answer(control, answered, number + 1, word, socket);
         }
         // Who never waits would not notice otherwise that nobody is there any more.
         if number & (self.slots.geometry().slots() - 1) == 0 {

@@ -3,8 +3,8 @@
 //! Who is about to sleep sets its alarm word, then looks once more whether what it waits for has
 //! come; who makes something come then looks at the alarm. Between its two steps either side has a
 //! barrier, so that at least one of them sees what the other did, and no wake-up is lost (the model in
-//! this crate's tests tries all ways in which the steps can mix). An alarm has a running number, so that it
-//! is answered once.
+//! this crate's tests tries all ways in which the steps can mix). An alarm says for which progress it
+//! is set: it is answered once, and never for progress that its owner has seen already.
 
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -23,26 +23,19 @@ const BY_FUTEX: u32 = 1;
 const BY_SOCKET: u32 = 2;
 const BY: u32 = 3;
 
-/// The alarm of this end, in a segment of its own.
-#[derive(Debug, Default)]
-pub(crate) struct Alarm {
-    number: u32,
-    is_set: bool,
+/// The alarm of who sleeps until the other side's progress is beyond `awaited`.
+///
+/// The count is cut to 30 bits: what is waited for is at most 2^20 messages away.
+pub(crate) fn alarm(means: Means, awaited: u64) -> u32 {
+    let by = if means == Means::Socket { BY_SOCKET } else { BY_FUTEX };
+    (awaited as u32) << 2 | by
 }
 
-impl Alarm {
-    /// The next alarm: one word for all segments in which it is to be set.
-    pub fn next(&mut self, means: Means) -> u32 {
-        self.number = self.number.wrapping_add(1);
-        self.is_set = true;
-        let by = if means == Means::Socket { BY_SOCKET } else { BY_FUTEX };
-        self.number << 2 | by
-    }
-
-    /// Whether there is an alarm to take back; there is none afterwards.
-    pub fn clear(&mut self) -> bool {
-        std::mem::take(&mut self.is_set)
-    }
+/// Whether progress has come to where `alarm` was set for.
+fn is_due(alarm: u32, progress: u64) -> bool {
+    let ahead = ((progress as u32) << 2).wrapping_sub(alarm & !BY);
+    // As a signed number: beyond, and not far behind.
+    ahead.cast_signed() > 0
 }
 
 /// Sets or clears the alarm in one segment. Having set it, the caller looks again after
@@ -109,12 +102,19 @@ pub(crate) fn before_look() -> bool {
     membarrier(MembarrierCommand::GlobalExpedited).is_ok()
 }
 
-/// Answers the peer's alarm, if there is a new one. The caller has made its progress visible and
-/// then kept the [order](Order). A peer that sets alarms without end costs one system call for each.
+/// Answers the peer's alarm, if there is a new one that is due. The caller has made its `progress`
+/// visible and then kept the [order](Order). A peer that sets alarms without end costs one system
+/// call for each message.
 #[inline]
-pub(crate) fn answer(peer: &PeerSegment, answered: &mut u32, word: &AtomicU32, socket: &OwnedFd) {
+pub(crate) fn answer(
+    peer: &PeerSegment,
+    answered: &mut u32,
+    progress: u64,
+    word: &AtomicU32,
+    socket: &OwnedFd,
+) {
     let alarm = peer.load32(ALARM_AT, Ordering::Relaxed);
-    if alarm != 0 && alarm != *answered {
+    if alarm != 0 && alarm != *answered && is_due(alarm, progress) {
         *answered = alarm;
         ring(alarm, word, socket);
     }
@@ -138,5 +138,20 @@ pub(crate) fn take(socket: &OwnedFd) -> bool {
     match rustix::net::recv(socket, &mut [0_u8; 8], RecvFlags::DONTWAIT) {
         Ok((bytes, _)) => bytes == 0,
         Err(errno) => !matches!(errno, Errno::AGAIN | Errno::INTR),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_is_due_beyond_the_progress_that_it_was_set_at() {
+        for awaited in [0, 7, (1 << 30) - 1, u64::from(u32::MAX), 1 << 40] {
+            let alarm = alarm(Means::Futex, awaited);
+            assert!(alarm != 0 && !is_due(alarm, awaited));
+            assert!(is_due(alarm, awaited + 1) && is_due(alarm, awaited + (1 << 20)));
+            assert!(!is_due(alarm, awaited.wrapping_sub(1)));
+        }
     }
 }

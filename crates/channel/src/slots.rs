@@ -59,6 +59,11 @@ impl SlotWriter {
         self.next < self.free_until
     }
 
+    /// The progress beyond which every reader must be for the next message to have room.
+    pub fn awaited(&self) -> u64 {
+        self.next.saturating_sub(self.geometry.slots())
+    }
+
     /// Says how far the slowest reader is; without readers, nothing needs to be kept.
     pub fn free(&mut self, slowest: Option<u64>) {
         if self.when_full == WhenFull::Wait {

@@ -75,7 +75,8 @@ impl Inlet {
         if self.slots.tell() {
             self.order.after_progress();
             let word = self.slots.control.futex(PROGRESS_AT + LOW_HALF_AT);
-            signal::answer(&self.slots.data, &mut self.answered, word, &self.socket);
+            let next = self.slots.next();
+            signal::answer(&self.slots.data, &mut self.answered, next, word, &self.socket);
         }
     }
 

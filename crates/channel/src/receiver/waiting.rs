@@ -54,7 +54,7 @@ impl<O: Observer> Receiver<O> {
     /// The message found at last. Departures are told when there is nothing to receive: whoever is
     /// gone was read to its end before.
     pub(super) fn wait_for_message(&mut self, wait: Wait) -> Result<Located, Error> {
-        let mut patience = Patience::new(wait);
+        let mut patience = Patience::new(wait, self.eagerness);
         let mut slept = false;
         if wait.by == Means::Nothing {
             self.check_now_and_then();
@@ -72,11 +72,15 @@ impl<O: Observer> Receiver<O> {
                 // A sleep that brought nothing may have been that of the peer's last message.
                 Step::Sleep(_) if std::mem::take(&mut slept) => self.check_peers(),
                 Step::Sleep(until) => {
+                    self.eagerness.lower();
                     self.sleep(wait.by, until)?;
                     slept = true;
                 }
             }
             if let Some(found) = self.find()? {
+                if !slept {
+                    self.eagerness.raise();
+                }
                 return Ok(found);
             }
         }
@@ -95,31 +99,30 @@ impl<O: Observer> Receiver<O> {
             }
             Asleep::Surely | Asleep::Perhaps => self.sleep_on_words(until)?,
         }
-        if self.alarm.clear() {
-            self.set_all(0);
-        }
+        self.clear_alarms();
         Ok(())
     }
 
     /// Sets the alarm and looks once more.
     fn set_alarm(&mut self, means: Means) -> Result<Asleep, Error> {
-        let word = self.alarm.next(means);
-        self.set_all(word);
+        for inlet in &self.inlets {
+            let alarm = signal::alarm(means, inlet.slots.next());
+            signal::set(&inlet.slots.control, alarm);
+        }
         let surely = signal::before_look();
         let turn = self.turn;
         let found = self.find()?;
         self.turn = turn;
         if found.is_some() {
-            self.alarm.clear();
-            self.set_all(0);
+            self.clear_alarms();
             return Ok(Asleep::No);
         }
         Ok(if surely { Asleep::Surely } else { Asleep::Perhaps })
     }
 
-    fn set_all(&self, word: u32) {
+    fn clear_alarms(&self) {
         for inlet in &self.inlets {
-            signal::set(&inlet.slots.control, word);
+            signal::set(&inlet.slots.control, 0);
         }
     }
 

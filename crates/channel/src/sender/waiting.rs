@@ -38,12 +38,16 @@ impl<O: Observer> Sender<O> {
 
     #[cold]
     pub(super) fn wait_for_room(&mut self, wait: Wait) -> Result<(), Error> {
-        let mut patience = Patience::new(wait);
+        let mut patience = Patience::new(wait, self.eagerness);
+        let mut slept = false;
         loop {
             self.refresh();
             // First, because nobody at all to send to looks like room.
             self.report()?;
             if self.slots.has_room() {
+                if !slept {
+                    self.eagerness.raise();
+                }
                 return Ok(());
             }
             match patience.next()? {
@@ -52,7 +56,11 @@ impl<O: Observer> Sender<O> {
                     self.attend();
                     std::thread::yield_now();
                 }
-                Step::Sleep(until) => self.sleep(wait.by, until)?,
+                Step::Sleep(until) => {
+                    self.eagerness.lower();
+                    slept = true;
+                    self.sleep(wait.by, until)?;
+                }
             }
         }
     }
@@ -85,9 +93,7 @@ impl<O: Observer> Sender<O> {
             }
             Asleep::Surely | Asleep::Perhaps => self.sleep_on_slowest(until)?,
         }
-        if self.alarm.clear() {
-            signal::set(&self.slots.segment, 0);
-        }
+        signal::set(&self.slots.segment, 0);
         self.refresh();
         if means == Means::Futex && !self.slots.has_room() {
             self.attend();
@@ -97,12 +103,10 @@ impl<O: Observer> Sender<O> {
 
     /// Sets the alarm and looks once more.
     fn set_alarm(&mut self, means: Means) -> Asleep {
-        let word = self.alarm.next(means);
-        signal::set(&self.slots.segment, word);
+        signal::set(&self.slots.segment, signal::alarm(means, self.slots.awaited()));
         let surely = signal::before_look();
         self.refresh();
         if self.slots.has_room() {
-            self.alarm.clear();
             signal::set(&self.slots.segment, 0);
             return Asleep::No;
         }
