@@ -177,7 +177,10 @@ impl Rtt {
     #[must_use]
     pub fn timeout_ticks(&self) -> u32 {
         let bounds = self.rules.timeout_ticks;
-        let plain = self.plain_ticks();
+        if self.mean == Mean::Scaled(0, DEVIATION_INITIAL) && self.shift == 0 {
+            return clamp(DEVIATION_INITIAL as u32 / 2, bounds);
+        }
+        let plain = self.plain_ticks(self.deviations());
         let Some(step) = self.backoff_step() else { return clamp(plain, bounds) };
         let base = match (self.rules.estimator, self.mean_ticks()) {
             (Estimator::Mean { backs_off_mean: true, .. }, mean) => clamp(mean, bounds),
@@ -192,7 +195,8 @@ impl Rtt {
             Estimator::Mean { .. } => 1 << self.shift.min(16),
             Estimator::Deviation { .. } => self.tenths(self.shift) / 10,
         };
-        let ticks = self.plain_ticks().saturating_mul(factor);
+        // Both newer versions take two deviations here.
+        let ticks = self.plain_ticks(2).saturating_mul(factor);
         self.shift = (self.shift + 1).min(self.rules.timeouts_max);
         clamp(ticks, self.rules.persist_ticks)
     }
@@ -212,11 +216,11 @@ impl Rtt {
     }
 
     /// The timeout before bounds and back-off.
-    fn plain_ticks(&self) -> u32 {
+    fn plain_ticks(&self, deviations: u32) -> u32 {
         match self.mean {
             Mean::Plain(Some(mean)) => 2 * mean / 1000,
             Mean::Plain(None) => 2 * self.mean_ticks(),
-            Mean::Scaled(mean, deviation) if self.deviations() == 2 => {
+            Mean::Scaled(mean, deviation) if deviations == 2 => {
                 (((mean >> DEVIATION_SHIFT) + deviation) >> 1) as u32
             }
             Mean::Scaled(mean, deviation) => ((mean >> MEAN_SHIFT) + deviation) as u32,
@@ -280,15 +284,15 @@ mod tests {
         for rules in [TcpRules::TAHOE, TcpRules::SUNOS_403, TcpRules::SUNOS_41] {
             assert_eq!(timeouts(&rules, &[]), doubling);
         }
-        let of_reno = [24, 48, 96, 128, 128, 128, 128, 128, 128, 128, 128, 128, 128];
-        assert_eq!(timeouts(&TcpRules::RENO, &[])[1..], of_reno[1..]);
+        // As the book shows it for a SYN: after 6 seconds, then after 24.
+        assert_eq!(timeouts(&TcpRules::RENO, &[])[..4], [12, 48, 96, 128]);
     }
 
     #[test]
     fn timeouts_on_a_fast_network_start_at_one_second() {
         assert_eq!(timeouts(&TcpRules::RELEASED_42, &[1, 1])[..4], [2, 2, 2, 2]);
         assert_eq!(timeouts(&TcpRules::BSD_43, &[1; 9])[..6], [2, 2, 4, 8, 12, 16]);
-        assert_eq!(timeouts(&TcpRules::TAHOE, &[1; 20])[..5], [2, 2, 4, 8, 16]);
+        assert_eq!(timeouts(&TcpRules::TAHOE, &[1; 20])[..5], [2, 4, 8, 16, 32]);
         assert_eq!(timeouts(&TcpRules::RENO, &[1; 20])[..5], [2, 4, 8, 16, 32]);
     }
 
@@ -359,6 +363,6 @@ mod tests {
         assert_eq!(persist(&TcpRules::RELEASED_42), [10, 10, 10, 16, 32, 60, 60, 60]);
         assert_eq!(persist(&TcpRules::BSD_43), [10, 10, 10, 16, 32, 60, 60, 60]);
         assert_eq!(persist(&TcpRules::TAHOE), [10, 10, 10, 16, 32, 64, 120, 120]);
-        assert_eq!(persist(&TcpRules::RENO), [10, 10, 12, 24, 48, 96, 120, 120]);
+        assert_eq!(persist(&TcpRules::RENO), [10, 10, 10, 16, 32, 64, 120, 120]);
     }
 }

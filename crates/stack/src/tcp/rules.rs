@@ -454,10 +454,7 @@ impl TcpRules {
             restarts_when_idle: true,
             ..Self::TAHOE.congestion
         },
-        rtt: RttRules {
-            estimator: Estimator::Deviation { deviations: 4 },
-            ..Self::TAHOE.rtt
-        },
+        rtt: RttRules { estimator: Estimator::Deviation { deviations: 4 }, ..Self::TAHOE.rtt },
         segments: SegmentRules {
             announced: Announced::Interface,
             rounds_buffers: true,
@@ -472,10 +469,7 @@ impl TcpRules {
 
     /// SunOS 4.0.3: Tahoe's rules, but slow start also towards local peers, as its bursts show.
     pub const SUNOS_403: Self = Self {
-        congestion: CongestionRules {
-            initial: InitialWindow::Segment,
-            ..Self::TAHOE.congestion
-        },
+        congestion: CongestionRules { initial: InitialWindow::Segment, ..Self::TAHOE.congestion },
         keep_alive: KeepAlive { sends_byte: true, ..KEEP_ALIVE },
         ..Self::TAHOE
     };

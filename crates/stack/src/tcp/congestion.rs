@@ -1,0 +1,99 @@
+//! The congestion window: slow start, congestion avoidance, and what losses do to it.
+//!
+//! Windows are bytes. Where there is no congestion window, it stands at the largest possible.
+
+use super::rules::{CongestionRules, Duplicates, Quench, WindowGrowth};
+use super::{Tcb, WINDOW_MAX};
+use crate::socket::SocketId;
+use crate::stack::Stack;
+
+/// Duplicate acknowledgments that count as a loss (`tcprexmtthresh`, RFC 5681 §3.2).
+pub(super) const DUPLICATES_MAX: u32 = 3;
+
+impl Tcb {
+    /// New data were acknowledged.
+    pub(super) fn grow_window(&mut self, growth: WindowGrowth) {
+        let (cwnd, segment) = (self.snd.cwnd, self.segment_bytes);
+        let by = match growth {
+            WindowGrowth::None => return,
+            WindowGrowth::Tenth => cwnd / 10,
+            WindowGrowth::SlowStart { .. } if cwnd <= self.snd.ssthresh => segment,
+            WindowGrowth::SlowStart { extra_eighth: false } => (segment * segment / cwnd).max(1),
+            WindowGrowth::SlowStart { extra_eighth: true } => {
+                segment * segment / cwnd + segment / 8
+            }
+        };
+        self.snd.cwnd = (cwnd + by).min(WINDOW_MAX);
+    }
+
+    /// Half of what was allowed when a loss was noticed, in whole segments, at least two
+    /// (RFC 5681 §3.1 (4) has it from what was in flight).
+    fn halve_threshold(&mut self) {
+        let allowed = self.snd.wnd.min(self.snd.cwnd);
+        let segments = (allowed / 2 / self.segment_bytes).max(2);
+        self.snd.ssthresh = segments * self.segment_bytes;
+    }
+
+    pub(super) fn shrink_after_timeout(&mut self) {
+        self.halve_threshold();
+        self.snd.cwnd = self.segment_bytes;
+        self.duplicates = 0;
+    }
+
+    /// The third duplicate came; the window lets one segment out.
+    pub(super) fn shrink_after_duplicates(&mut self) {
+        self.halve_threshold();
+        self.snd.cwnd = self.segment_bytes;
+    }
+
+    /// The segment is out again. With fast recovery each duplicate stands for a segment that has
+    /// left the network.
+    pub(super) fn inflate(&mut self, rule: Duplicates) {
+        if rule == Duplicates::Recover {
+            let arrived = DUPLICATES_MAX * self.segment_bytes;
+            self.snd.cwnd = (self.snd.ssthresh + arrived).min(WINDOW_MAX);
+        }
+    }
+
+    /// One more duplicate in recovery.
+    pub(super) fn inflate_more(&mut self) {
+        self.snd.cwnd = (self.snd.cwnd + self.segment_bytes).min(WINDOW_MAX);
+    }
+
+    /// New data were acknowledged: recovery is over. With exactly three duplicates the window stays
+    /// inflated, as it did in 4.3BSD-Reno.
+    pub(super) fn deflate(&mut self, rule: Duplicates) {
+        let inflated = self.duplicates > DUPLICATES_MAX && self.snd.cwnd > self.snd.ssthresh;
+        if rule == Duplicates::Recover && inflated {
+            self.snd.cwnd = self.snd.ssthresh;
+        }
+        self.duplicates = 0;
+    }
+
+    /// Nothing came for a whole timeout: what the window says of the network is out of date.
+    pub(super) fn restart_when_idle(&mut self) {
+        if self.idle_ticks >= self.rtt.timeout_ticks() {
+            self.snd.cwnd = self.segment_bytes;
+        }
+    }
+
+    fn quench(&mut self, rules: &CongestionRules) {
+        let outstanding = self.snd.nxt.since(self.snd.una).max(0) as u32;
+        self.snd.cwnd = match rules.quench {
+            Quench::Ignored => self.snd.cwnd,
+            Quench::Shrinks => (outstanding * 8 / 10).max(self.segment_bytes).min(WINDOW_MAX),
+            Quench::Segment => self.segment_bytes,
+        };
+    }
+}
+
+impl Stack {
+    /// `tcp_quench`: a gateway, or our own interface queue, asks for less. Does nothing to a socket
+    /// without a connection.
+    pub fn tcp_quench(&mut self, id: SocketId) {
+        let rules = self.personality.tcp.congestion;
+        if let Some(tcb) = self.sockets.find_mut(id).and_then(|socket| socket.tcb.as_mut()) {
+            tcb.quench(&rules);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Window, data and FIN of a segment that belongs where it is.
+
+use sockscope_record::tcp_flags;
+
+use super::input::Arrival;
+use super::reassembly::Piece;
+use super::timer::Timer;
+use super::{Persist, State};
+use crate::mbuf::Chain;
+use crate::meter::Meter;
+use crate::routine::{Routine, Work};
+use crate::socket::SocketId;
+use crate::stack::Stack;
+
+impl Stack {
+    /// The peer's window, if this segment is newer than the one that brought it last
+    /// (RFC 9293 §3.10.7.4, fifth check).
+    pub(super) fn take_window(&mut self, id: SocketId, arrival: &mut Arrival) {
+        let rules = self.personality.tcp;
+        let header = &arrival.header;
+        let window = u32::from(header.window);
+        let ack = if header.has(tcp_flags::ACK) { header.ack } else { self.tcb(id).snd.una };
+        let tcb = self.tcb_mut(id);
+        let (wl1, wl2) = (tcb.snd.wl1, tcb.snd.wl2);
+        let is_newer = wl1.is_before(header.seq)
+            || wl1 == header.seq && (wl2.is_before(ack) || wl2 == ack && window > tcb.snd.wnd);
+        if !is_newer {
+            return;
+        }
+        tcb.snd.wnd = window;
+        tcb.snd.wl1 = header.seq;
+        tcb.snd.wl2 = ack;
+        tcb.snd.wnd_max = tcb.snd.wnd_max.max(window);
+        if rules.persist == Persist::ZeroWindow && window > 0 {
+            tcb.timers.stop(Timer::Persist);
+        }
+        arrival.needs_output = true;
+    }
+
+    /// Data, in order or not; a FIN that is not in order waits with them.
+    pub(super) fn take_data(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
+        let tcb = self.tcb(id);
+        let has_fin = arrival.has(tcp_flags::FIN);
+        if arrival.len == 0 && !has_fin || tcb.state.has_fin() {
+            arrival.clear(tcp_flags::FIN);
+            return;
+        }
+        let rules = self.personality.tcp.input;
+        let is_next = arrival.header.seq == tcb.rcv.nxt && tcb.reassembly.is_empty();
+        let is_open = tcb.state == State::Established;
+        if is_next && is_open && !rules.always_reassembles {
+            if arrival.len > 0 {
+                self.append_in_order(id, arrival, meter);
+            }
+            self.tcb_mut(id).owes_ack = true;
+            return;
+        }
+        if !is_next {
+            self.tcp.counts.out_of_order += 1;
+        }
+        let tcb = self.tcb_mut(id);
+        if rules.acks_out_of_order {
+            tcb.must_ack = true;
+        } else {
+            tcb.owes_ack = true;
+        }
+        arrival.clear(tcp_flags::FIN);
+        let seq = arrival.header.seq;
+        let chain = self.take_chain(arrival, meter);
+        let piece = Piece { seq, chain, has_fin };
+        let Stack { sockets, pool, .. } = self;
+        if let Some(tcb) = sockets[id].tcb.as_mut() {
+            tcb.reassembly.insert(piece, pool, meter);
+        }
+        self.take_reassembled(id, arrival, meter);
+    }
+
+    /// The next data go straight to the reader.
+    pub(super) fn append_in_order(
+        &mut self,
+        id: SocketId,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) {
+        let len = arrival.len;
+        let chain = self.take_chain(arrival, meter);
+        let tcb = self.tcb_mut(id);
+        tcb.rcv.nxt += len;
+        tcb.owes_ack = true;
+        self.deliver(id, chain, meter);
+        self.sorwakeup(id, meter);
+    }
+
+    /// `tcp_reass`: whatever is next in turn goes to the reader. A FIN that comes out is left in
+    /// the arrival's flags. Before the handshake is complete everything waits.
+    pub(super) fn take_reassembled(
+        &mut self,
+        id: SocketId,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) {
+        meter.call(Routine::TcpReass, Work::NONE);
+        if self.tcb(id).state < State::Established {
+            return;
+        }
+        let mut has_data = false;
+        loop {
+            let tcb = self.tcb_mut(id);
+            let Some(piece) = tcb.reassembly.take(tcb.rcv.nxt) else { break };
+            tcb.rcv.nxt += piece.chain.len() as u32;
+            has_data |= !piece.chain.is_empty();
+            self.deliver(id, piece.chain, meter);
+            if piece.has_fin {
+                arrival.header.flags |= tcp_flags::FIN;
+                break;
+            }
+        }
+        if has_data {
+            self.sorwakeup(id, meter);
+        }
+    }
+
+    /// Data in order enter the receive buffer (point 7), unless nobody will read them.
+    fn deliver(&mut self, id: SocketId, chain: Chain, meter: &mut Meter) {
+        let len = chain.len();
+        self.tcb_mut(id).rcv.bytes += len as u64;
+        if self.sockets[id].state.cannot_receive_more {
+            self.pool.m_freem(chain, meter);
+            return;
+        }
+        self.observe_receive_enqueue(id, len, meter);
+        let rules = &self.personality.socket.buffers;
+        self.sockets[id].rcv.append(chain, rules, &mut self.pool, meter);
+    }
+
+    /// The data alone. The mbuf that held the headers stays in front without any, as the sources
+    /// have it: `sbappend` frees it.
+    fn take_chain(&mut self, arrival: &mut Arrival, meter: &mut Meter) -> Chain {
+        let mut chain = arrival.chain.take();
+        let mut skip = arrival.skip as usize;
+        arrival.skip = 0;
+        let headers = self.pool.pop_front(&mut chain);
+        let Some(first) = headers else { return chain };
+        let is_header_only = self.pool.is_plain(first) && self.pool.len(first) <= skip;
+        if is_header_only {
+            skip -= self.pool.len(first);
+            self.pool.set_range(first, 0, 0);
+            self.pool.drop_front(&mut chain, skip, meter);
+            self.pool.push_front(&mut chain, first);
+        } else {
+            self.pool.push_front(&mut chain, first);
+            self.pool.drop_front(&mut chain, skip, meter);
+        }
+        chain
+    }
+
+    /// The peer has nothing more to send.
+    pub(super) fn take_fin(&mut self, id: SocketId, arrival: &Arrival, meter: &mut Meter) {
+        if !arrival.has(tcp_flags::FIN) {
+            return;
+        }
+        if !self.tcb(id).state.has_fin() {
+            let tcb = self.tcb_mut(id);
+            tcb.must_ack = true;
+            tcb.rcv.nxt += 1;
+            self.socantrcvmore(id, meter);
+        }
+        match self.tcb(id).state {
+            State::SynReceived | State::Established => {
+                self.tcp_set_state(id, State::CloseWait, meter);
+            }
+            State::FinWait1 => self.tcp_set_state(id, State::Closing, meter),
+            State::FinWait2 => self.enter_time_wait(id, meter),
+            State::TimeWait => self.restart_time_wait(id),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The TCP header (RFC 9293 §3.1) between bytes and fields.
+
+use etherparse::{TcpHeaderSlice, TcpOptionElement};
+use sockscope_record::tcp_flags;
+
+use super::seq::Seq;
+
+/// Bytes of a header without options.
+pub const TCP_HEADER_BYTES: usize = 20;
+
+/// Bytes of the one option that is sent, the maximum segment size (RFC 9293 §3.7.1).
+pub(super) const SIZE_OPTION_BYTES: usize = 4;
+
+/// What a header says, the checksum aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// The sender's port.
+    pub source_port: u16,
+    /// The receiver's port.
+    pub destination_port: u16,
+    /// Number of the first data byte, or of the SYN or FIN.
+    pub seq: Seq,
+    /// Number that the sender expects next; means something with the ACK flag.
+    pub ack: Seq,
+    /// Bits of [`tcp_flags`].
+    pub flags: u8,
+    /// Window offered, in bytes.
+    pub window: u16,
+    /// The maximum segment size announced, if it is.
+    pub segment_bytes: Option<u16>,
+}
+
+impl Header {
+    /// Reads a header and its options from the start of `bytes`; `None` when they are too short
+    /// or the header claims an impossible length. Options that make no sense end the options.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let slice = TcpHeaderSlice::from_slice(bytes).ok()?;
+        Some(Self {
+            source_port: slice.source_port(),
+            destination_port: slice.destination_port(),
+            seq: Seq(slice.sequence_number()),
+            ack: Seq(slice.acknowledgment_number()),
+            flags: slice.slice()[13],
+            window: slice.window_size(),
+            segment_bytes: if slice.options().is_empty() { None } else { announced(&slice) },
+        })
+    }
+
+    /// The header as it goes out, without option and with a checksum of 0.
+    #[must_use]
+    pub fn write(&self, header_bytes: usize) -> [u8; TCP_HEADER_BYTES] {
+        let mut bytes = [0; TCP_HEADER_BYTES];
+        bytes[..2].copy_from_slice(&self.source_port.to_be_bytes());
+        bytes[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
+        bytes[8..12].copy_from_slice(&self.ack.0.to_be_bytes());
+        bytes[12] = ((header_bytes / 4) as u8) << 4;
+        bytes[13] = self.flags;
+        bytes[14..16].copy_from_slice(&self.window.to_be_bytes());
+        bytes
+    }
+
+    /// Whether all bits of `flags` are set.
+    #[must_use]
+    pub fn has(&self, flags: u8) -> bool {
+        self.flags & flags == flags
+    }
+}
+
+fn announced(slice: &TcpHeaderSlice<'_>) -> Option<u16> {
+    // A size is believed in a SYN alone (RFC 9293 §3.1).
+    if slice.slice()[13] & tcp_flags::SYN == 0 {
+        return None;
+    }
+    let understood = slice.options_iterator().map_while(Result::ok);
+    understood.into_iter().find_map(|option| match option {
+        TcpOptionElement::MaximumSegmentSize(bytes) => Some(bytes),
+        _ => None,
+    })
+}
+
+/// The option that announces the largest segment.
+pub(super) fn size_option(bytes: u16) -> [u8; SIZE_OPTION_BYTES] {
+    let [high, low] = bytes.to_be_bytes();
+    [2, 4, high, low]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_announced_size_is_read_from_a_syn_alone() {
+        let header = Header { flags: tcp_flags::SYN, ..any_header(7, 0) };
+        let mut bytes = header.write(24).to_vec();
+        bytes.extend(size_option(1460));
+        assert_eq!(Header::read(&bytes).unwrap().segment_bytes, Some(1460));
+        bytes[13] = tcp_flags::ACK;
+        assert_eq!(Header::read(&bytes).unwrap().segment_bytes, None);
+    }
+
+    #[test]
+    fn headers_that_claim_more_than_is_there_are_refused() {
+        let bytes = any_header(7, 2).write(TCP_HEADER_BYTES);
+        assert!(Header::read(&bytes[..19]).is_none());
+        assert!(Header::read(&any_header(7, 2).write(24)).is_none());
+        assert!(Header::read(&any_header(7, 2).write(16)).is_none());
+    }
+
+    fn any_header(number: u32, flags: u8) -> Header {
+        Header {
+            source_port: number as u16,
+            destination_port: !number as u16,
+            seq: Seq(number),
+            ack: Seq(number.rotate_left(9)),
+            flags,
+            window: number.rotate_left(3) as u16,
+            segment_bytes: None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_again(number: u32, flags: u8) {
+            let header = any_header(number, flags);
+            prop_assert_eq!(Header::read(&header.write(TCP_HEADER_BYTES)), Some(header));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..70)) {
+            let read = Header::read(&bytes);
+            prop_assert!(read.is_none() || bytes.len() >= TCP_HEADER_BYTES);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! `tcp_input`: from a packet to what it changes.
+//!
+//! A segment passes these steps in order, each of which may end its way: checksum and header, the
+//! search for its connection, the handshake ([`syn`](super::syn)) or the cut to the window
+//! ([`trim`](super::trim)), reset, acknowledgment ([`ack`](super::ack)), window, data and FIN
+//! ([`data`](super::data)), and at last output.
+
+use sockscope_record::{Point, Protocol, tcp_flags};
+
+use super::header::{Header, TCP_HEADER_BYTES};
+use super::output::Caller;
+use super::segment::HEADERS_BYTES;
+use super::timer::Timer;
+use super::{State, block};
+use crate::checksum::Checksum;
+use crate::ip::{IP_HEADER_BYTES, InputHeader, PROTOCOL_TCP};
+use crate::mbuf::Chain;
+use crate::meter::Meter;
+use crate::observe::DropReason;
+use crate::packet::{Mark, Packet};
+use crate::routine::{Routine, Work};
+use crate::socket::{SocketError, SocketId};
+use crate::stack::Stack;
+
+/// A segment on its way through the steps.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) ip: InputHeader,
+    pub(super) header: Header,
+    /// The packet, headers included, until its data are taken.
+    pub(super) chain: Chain,
+    /// Bytes at the front of the chain that are no longer wanted.
+    pub(super) skip: u32,
+    /// Data bytes still wanted.
+    pub(super) len: u32,
+    pub(super) mark: Option<Mark>,
+    /// Output has something to do.
+    pub(super) needs_output: bool,
+}
+
+impl Arrival {
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.header.has(flag)
+    }
+
+    pub(super) fn clear(&mut self, flags: u8) {
+        self.header.flags &= !flags;
+    }
+
+    /// Number behind the last data byte.
+    pub(super) fn end(&self) -> super::Seq {
+        self.header.seq + self.len
+    }
+}
+
+/// Why a segment goes no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It is done with.
+    Drop,
+    /// The peer is to be told where this end stands (`dropafterack`).
+    Acknowledge,
+    /// The peer is to be told that there is no such connection (`dropwithreset`).
+    Reset,
+    /// The connection that it was for is gone; it may open a new one.
+    Again,
+}
+
+impl Stack {
+    /// Takes a packet that still has its IP header.
+    pub(crate) fn tcp_input(&mut self, packet: Packet, ip: InputHeader, meter: &mut Meter) {
+        meter.call(Routine::TcpInput, Work::NONE);
+        self.tcp.counts.received += 1;
+        let Some(mut arrival) = self.read_segment(packet, ip, meter) else { return };
+        let (mut found, mut stop) = self.dispatch(&mut arrival, meter);
+        if stop == Some(Stop::Again) {
+            (found, stop) = self.dispatch(&mut arrival, meter);
+        }
+        match (stop, found) {
+            (Some(Stop::Reset), _) => {
+                self.tcp_reset(ip, &arrival.header, arrival.len, meter);
+            }
+            (Some(Stop::Acknowledge), Some(id)) => self.answer(id, &arrival, meter),
+            _ => {}
+        }
+        if !arrival.chain.is_empty() {
+            self.pool.m_freem(arrival.chain, meter);
+        }
+    }
+
+    /// Checks the packet and reads its header; `None`, the packet freed, when it is no segment.
+    fn read_segment(
+        &mut self,
+        packet: Packet,
+        ip: InputHeader,
+        meter: &mut Meter,
+    ) -> Option<Arrival> {
+        let Some(packet) = self.pull_up(packet, HEADERS_BYTES, meter) else {
+            self.tcp.counts.bad_headers += 1;
+            return None;
+        };
+        if !self.is_sum_valid(&packet, ip, meter) {
+            self.tcp.counts.bad_checksums += 1;
+            self.drop_packet(packet, DropReason::BadChecksum, Point::InputDequeue, meter);
+            return None;
+        }
+        let header_bytes = self.header_bytes(&packet.chain);
+        if header_bytes < TCP_HEADER_BYTES || header_bytes > usize::from(ip.payload_bytes) {
+            self.tcp.counts.bad_headers += 1;
+            self.drop_packet(packet, DropReason::Malformed, Point::InputDequeue, meter);
+            return None;
+        }
+        let packet = self.pull_up(packet, IP_HEADER_BYTES + header_bytes, meter)?;
+        let bytes = packet.chain.first().map_or(&[][..], |first| self.pool.data(first));
+        let Some(header) = bytes.get(IP_HEADER_BYTES..).and_then(Header::read) else {
+            self.tcp.counts.bad_headers += 1;
+            self.drop_packet(packet, DropReason::Malformed, Point::InputDequeue, meter);
+            return None;
+        };
+        let Packet { chain, mark } = packet;
+        let skip = (IP_HEADER_BYTES + header_bytes) as u32;
+        let len = (chain.len() as u32).saturating_sub(skip);
+        Some(Arrival { ip, header, chain, skip, len, mark, needs_output: false })
+    }
+
+    fn header_bytes(&self, chain: &Chain) -> usize {
+        let mut bytes = [0; HEADERS_BYTES];
+        self.pool.copy_to(chain, 0, &mut bytes);
+        usize::from(bytes[IP_HEADER_BYTES + 12] >> 4) * 4
+    }
+
+    fn is_sum_valid(&self, packet: &Packet, ip: InputHeader, meter: &mut Meter) -> bool {
+        let len = packet.chain.len() - IP_HEADER_BYTES;
+        let work = Work { mbufs: packet.chain.mbufs(), ..Work::bytes(len) };
+        meter.call(Routine::TcpCksum, work);
+        let (source, destination) = (ip.source.octets(), ip.destination.octets());
+        let mut sum = Checksum::of_pseudo_header(source, destination, PROTOCOL_TCP, len as u16);
+        sum.add_chain(&self.pool, &packet.chain, IP_HEADER_BYTES);
+        sum.is_valid()
+    }
+
+    /// Finds the connection and lets the segment do its work; the socket, and why it went no
+    /// further if it did not.
+    fn dispatch(
+        &mut self,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) -> (Option<SocketId>, Option<Stop>) {
+        let Some(id) = self.connection_of(arrival, meter) else {
+            self.tcp.counts.no_connection += 1;
+            return (None, Some(Stop::Reset));
+        };
+        let result = match self.tcb(id).state {
+            State::Closed => Err(Stop::Drop),
+            State::Listen => self.connection_begins(id, arrival, meter),
+            _ => self.segment_arrives(id, arrival, meter),
+        };
+        (Some(id), result.err())
+    }
+
+    fn connection_of(&mut self, arrival: &Arrival, meter: &mut Meter) -> Option<SocketId> {
+        let Arrival { ip, header, .. } = arrival;
+        let foreign = (ip.source, header.source_port);
+        let local = (ip.destination, header.destination_port);
+        let predicts = self.personality.tcp.input.predicts;
+        if let Some(id) = self.tcp.last.filter(|_| predicts) {
+            let socket = &self.sockets[id];
+            if socket.foreign == foreign && socket.local == local {
+                return Some(id);
+            }
+        }
+        let found = self.in_pcblookup(Protocol::Tcp, foreign, local, true, meter)?;
+        self.tcp.last = Some(found);
+        Some(found).filter(|id| self.is_alive(*id))
+    }
+
+    /// A segment for a connection that has at least begun.
+    fn segment_arrives(
+        &mut self,
+        id: SocketId,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        self.adopt_mark(id, arrival.mark);
+        let keep_alive = self.personality.tcp.keep_alive;
+        let tcb = self.tcb_mut(id);
+        tcb.idle_ticks = 0;
+        if tcb.state >= State::Established {
+            tcb.timers.start(Timer::Keep, keep_alive.idle_ticks);
+        }
+        if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
+            self.tcp.counts.predicted += 1;
+            self.take_predicted(id, arrival, meter);
+            return Ok(());
+        }
+        self.set_receive_window(id);
+        if self.tcb(id).state == State::SynSent {
+            self.answer_to_syn(id, arrival, meter)?;
+        } else {
+            self.trim(id, arrival, meter)?;
+            self.obey_reset(id, arrival, meter)?;
+            self.take_acknowledgment(id, arrival, meter)?;
+        }
+        self.finish_segment(id, arrival, meter);
+        Ok(())
+    }
+
+    /// The steps from the window on, which all segments share.
+    pub(super) fn finish_segment(
+        &mut self,
+        id: SocketId,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) {
+        self.take_window(id, arrival);
+        self.take_data(id, arrival, meter);
+        self.take_fin(id, arrival, meter);
+        let always = self.personality.tcp.input.always_outputs;
+        if always || arrival.needs_output || self.tcb(id).must_ack {
+            // Nobody waits for the outcome here: the timers see to what did not get out.
+            let _ = self.tcp_output(id, Caller::Input, meter);
+        }
+    }
+
+    /// The window that this segment is held against.
+    pub(super) fn set_receive_window(&mut self, id: SocketId) {
+        let shrinks = self.personality.tcp.offer == super::WindowOffer::Shrinks;
+        let space = self.sockets[id].rcv.space().clamp(0, i64::from(super::WINDOW_MAX)) as u32;
+        let tcb = self.tcb_mut(id);
+        let promised = tcb.rcv.adv.since(tcb.rcv.nxt).max(0) as u32;
+        tcb.rcv.wnd = if shrinks { space } else { space.max(promised) };
+    }
+
+    /// A reset, or a SYN where there can be none: the connection is over.
+    fn obey_reset(
+        &mut self,
+        id: SocketId,
+        arrival: &Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        if arrival.has(tcp_flags::RST) {
+            match self.tcb(id).state {
+                State::SynReceived => {
+                    self.tcp_fail(id, SocketError::ConnectionRefused, meter);
+                }
+                State::Closing | State::LastAck | State::TimeWait => self.tcp_close(id, meter),
+                _ => self.tcp_fail(id, SocketError::ConnectionReset, meter),
+            }
+            return Err(Stop::Drop);
+        }
+        if arrival.has(tcp_flags::SYN) {
+            self.tcp_fail(id, SocketError::ConnectionReset, meter);
+            return Err(Stop::Reset);
+        }
+        if arrival.has(tcp_flags::ACK) { Ok(()) } else { Err(Stop::Drop) }
+    }
+
+    /// `dropafterack`: the answer to a segment that was of no use.
+    fn answer(&mut self, id: SocketId, arrival: &Arrival, meter: &mut Meter) {
+        let rules = self.personality.tcp.input;
+        let numbered = tcp_flags::SYN | tcp_flags::FIN;
+        let is_empty = arrival.len == 0 && arrival.header.flags & numbered == 0;
+        let is_answered = rules.answers_empty || !is_empty;
+        if arrival.has(tcp_flags::RST) || !is_answered || !self.is_alive(id) {
+            return;
+        }
+        if rules.answers_by_output {
+            self.tcb_mut(id).must_ack = true;
+            let _ = self.tcp_output(id, Caller::Input, meter);
+        } else {
+            self.tcp_acknowledge(id, meter);
+        }
+    }
+
+    /// Header prediction: whether the segment is what an undisturbed transfer brings next.
+    fn is_predicted(&self, id: SocketId, arrival: &Arrival) -> bool {
+        const ODD: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST | tcp_flags::URG;
+        let socket = &self.sockets[id];
+        let tcb = block(socket);
+        let Arrival { header, len, .. } = arrival;
+        let window = u32::from(header.window);
+        let usual = tcb.state == State::Established
+            && header.flags & (ODD | tcp_flags::ACK) == tcp_flags::ACK
+            && header.seq == tcb.rcv.nxt
+            && window > 0
+            && window == tcb.snd.wnd
+            && tcb.snd.nxt == tcb.snd.max;
+        if !usual {
+            return false;
+        }
+        if *len == 0 {
+            let is_new = header.ack.is_after(tcb.snd.una) && !header.ack.is_after(tcb.snd.max);
+            return is_new && tcb.snd.cwnd >= tcb.snd.wnd;
+        }
+        header.ack == tcb.snd.una
+            && tcb.reassembly.is_empty()
+            && i64::from(*len) <= socket.rcv.space()
+    }
+
+    /// An acknowledgment of data and nothing else, or the next data and nothing else. The latter
+    /// calls no output: reading or the fast timer acknowledge it.
+    fn take_predicted(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
+        if arrival.len > 0 {
+            self.append_in_order(id, arrival, meter);
+            return;
+        }
+        self.drop_acknowledged(id, arrival.header.ack, meter);
+        if self.sockets[id].snd.cc() > 0 {
+            let _ = self.tcp_output(id, Caller::Input, meter);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Scripts in the manner of packetdrill: see [`Script`].

@@ -1,0 +1,1 @@
+//! Traces of the papers and of the rules.

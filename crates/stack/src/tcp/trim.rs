@@ -1,0 +1,172 @@
+//! Cutting a segment to the window (RFC 9293 §3.10.7.4, first check).
+
+use sockscope_record::tcp_flags;
+
+use super::input::{Arrival, Stop};
+use super::{State, TcpRules};
+use crate::meter::Meter;
+use crate::routine::{Routine, Work};
+use crate::socket::SocketId;
+use crate::stack::Stack;
+
+impl Stack {
+    /// Cuts off what came before and what is beyond the window.
+    pub(super) fn trim(
+        &mut self,
+        id: SocketId,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        let rules = self.personality.tcp;
+        let is_closed = self.tcb(id).rcv.wnd == 0;
+        if is_closed && !rules.input.answers_by_output {
+            return self.trim_to_closed_window(id, arrival, meter);
+        }
+        self.trim_front(id, &rules, arrival, meter)?;
+        self.refuse_for_orphan(id, &rules, arrival, meter)?;
+        self.trim_end(id, &rules, arrival, meter)
+    }
+
+    /// Older systems take nothing into a closed window, but what stands at its edge may still
+    /// acknowledge.
+    fn trim_to_closed_window(
+        &mut self,
+        id: SocketId,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        if arrival.header.seq != self.tcb(id).rcv.nxt {
+            return Err(Stop::Acknowledge);
+        }
+        if arrival.len > 0 {
+            self.tcp.counts.outside_window += 1;
+            let all = arrival.len;
+            self.cut_end(arrival, all, meter);
+        }
+        Ok(())
+    }
+
+    fn trim_front(
+        &mut self,
+        id: SocketId,
+        rules: &TcpRules,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        let nxt = self.tcb(id).rcv.nxt;
+        let before = nxt.since(arrival.header.seq);
+        if before <= 0 {
+            return Ok(());
+        }
+        self.tcp.counts.outside_window += 1;
+        let mut before = before as u32;
+        if arrival.has(tcp_flags::SYN) {
+            arrival.clear(tcp_flags::SYN);
+            arrival.header.seq += 1;
+            before -= 1;
+        }
+        let has_fin = arrival.has(tcp_flags::FIN);
+        if before > arrival.len || before == arrival.len && !has_fin {
+            before = self.only_just_before(id, rules, arrival, before)?;
+        }
+        meter.call(Routine::MAdj, Work::mbufs(arrival.chain.mbufs()));
+        arrival.skip += before;
+        arrival.len -= before;
+        arrival.header.seq += before;
+        Ok(())
+    }
+
+    /// A segment that holds nothing new is answered and forgotten, with two exceptions in the newer
+    /// systems: a FIN that comes again may bring the acknowledgment of ours, without which two ends
+    /// whose FINs crossed would answer each other for ever; and a reset by the answer to a probe of
+    /// an old peer is meant.
+    fn only_just_before(
+        &mut self,
+        id: SocketId,
+        rules: &TcpRules,
+        arrival: &mut Arrival,
+        before: u32,
+    ) -> Result<u32, Stop> {
+        let repeated_fin = arrival.has(tcp_flags::FIN) && before == arrival.len + 1;
+        let reset = arrival.has(tcp_flags::RST) && arrival.len == 0 && before == 1;
+        if !rules.input.answers_by_output || !(repeated_fin || reset) {
+            return Err(Stop::Acknowledge);
+        }
+        arrival.clear(tcp_flags::FIN);
+        arrival.header.seq += before - arrival.len;
+        self.tcb_mut(id).must_ack = true;
+        Ok(arrival.len)
+    }
+
+    /// Data that nobody will read: the peer is told, and the connection is over.
+    fn refuse_for_orphan(
+        &mut self,
+        id: SocketId,
+        rules: &TcpRules,
+        arrival: &Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        let is_orphan = self.sockets[id].state.is_unreferenced;
+        let closes = self.tcb(id).state > State::CloseWait;
+        if rules.input.resets_orphans && is_orphan && closes && arrival.len > 0 {
+            self.tcp_close(id, meter);
+            return Err(Stop::Reset);
+        }
+        Ok(())
+    }
+
+    fn trim_end(
+        &mut self,
+        id: SocketId,
+        rules: &TcpRules,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        let tcb = self.tcb(id);
+        let beyond = arrival.end().since(tcb.rcv.nxt + tcb.rcv.wnd);
+        if beyond <= 0 {
+            return Ok(());
+        }
+        self.tcp.counts.outside_window += 1;
+        if beyond as u32 >= arrival.len {
+            self.nothing_inside(id, rules, arrival, meter)?;
+        }
+        self.cut_end(arrival, beyond as u32, meter);
+        Ok(())
+    }
+
+    /// All of the segment is beyond the window. A probe of a closed window still has its
+    /// acknowledgment read; a new SYN may replace a connection that is only waiting.
+    fn nothing_inside(
+        &mut self,
+        id: SocketId,
+        rules: &TcpRules,
+        arrival: &Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        let tcb = self.tcb(id);
+        let is_newer = arrival.header.seq.is_after(tcb.rcv.nxt);
+        let opens = arrival.has(tcp_flags::SYN) && tcb.state == State::TimeWait && is_newer;
+        if opens && rules.input.reopens_time_wait {
+            // Its numbers must be clear of those of the old connection (RFC 9293 §3.6.1).
+            let clear = tcb.snd.max + super::SEQUENCE_STEP;
+            self.tcp.iss = self.tcp.iss.later(clear);
+            self.tcp_close(id, meter);
+            return Err(Stop::Again);
+        }
+        let probes = tcb.rcv.wnd == 0 && arrival.header.seq == tcb.rcv.nxt;
+        if !(rules.input.answers_by_output && probes) {
+            return Err(Stop::Acknowledge);
+        }
+        self.tcb_mut(id).must_ack = true;
+        Ok(())
+    }
+
+    /// Cuts data off the end, and with them what would have followed.
+    pub(super) fn cut_end(&mut self, arrival: &mut Arrival, bytes: u32, meter: &mut Meter) {
+        let bytes = bytes.min(arrival.len);
+        self.pool.m_adj(&mut arrival.chain, -(bytes as i32), meter);
+        arrival.len -= bytes;
+        arrival.clear(tcp_flags::PSH | tcp_flags::FIN);
+    }
+}
