@@ -24,6 +24,8 @@ pub mod socket;
 pub mod tcp;
 pub mod udp;
 
+#[cfg(test)]
+mod counts;
 mod observe;
 mod pcb;
 mod request;
