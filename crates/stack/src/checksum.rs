@@ -68,11 +68,17 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 
 /// Sum of 16-bit words in the machine's order, not folded yet; an odd last byte is followed by 0.
 fn sum_of(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-    let mut last = [0; 4];
+    let (words, rest) = bytes.as_chunks::<8>();
+    // Carries gather in the upper half, whose place value is again 1 (RFC 1071 §2(A)).
+    let mut sum: u128 = 0;
+    for word in words {
+        sum += u128::from(u64::from_ne_bytes(*word));
+    }
+    let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    sum + u64::from(u32::from_ne_bytes(last))
+    sum += u128::from(u64::from_ne_bytes(last));
+    let (low, carries) = (sum as u64, (sum >> 64) as u64);
+    (low & 0xffff_ffff) + (low >> 32) + carries
 }
 
 fn fold(sum: u64) -> u16 {

@@ -319,6 +319,7 @@ impl Pool {
     }
 
     /// The data of one mbuf.
+    #[inline]
     #[must_use]
     pub fn data(&self, id: MbufId) -> &[u8] {
         let mbuf = self.mbuf(id);
@@ -335,6 +336,7 @@ impl Pool {
 
     /// The data of one mbuf that shares its storage with no other: a plain one, or a cluster with
     /// one reference. Empty for anything else.
+    #[inline]
     pub fn data_mut(&mut self, id: MbufId) -> &mut [u8] {
         let mbuf = *self.mbuf(id);
         let range = usize::from(mbuf.offset)..usize::from(mbuf.offset) + usize::from(mbuf.len);
@@ -348,18 +350,21 @@ impl Pool {
     }
 
     /// Bytes of data in one mbuf.
+    #[inline]
     #[must_use]
     pub fn len(&self, id: MbufId) -> usize {
         usize::from(self.mbuf(id).len)
     }
 
     /// Whether the data are in a cluster.
+    #[inline]
     #[must_use]
     pub fn is_cluster(&self, id: MbufId) -> bool {
         matches!(self.mbuf(id).store, Store::Cluster(_))
     }
 
     /// Whether the data are in the mbuf itself.
+    #[inline]
     #[must_use]
     pub fn is_plain(&self, id: MbufId) -> bool {
         matches!(self.mbuf(id).store, Store::Plain { .. })
@@ -373,12 +378,14 @@ impl Pool {
     }
 
     /// Bytes free before the data of a plain mbuf; 0 for other mbufs.
+    #[inline]
     #[must_use]
     pub fn leading_room(&self, id: MbufId) -> usize {
         if self.is_plain(id) { usize::from(self.mbuf(id).offset) } else { 0 }
     }
 
     /// Bytes free behind the data of a plain mbuf; 0 for other mbufs.
+    #[inline]
     #[must_use]
     pub fn trailing_room(&self, id: MbufId) -> usize {
         let mbuf = self.mbuf(id);
@@ -416,10 +423,12 @@ impl Pool {
         mbuf.len = len.min(room - offset) as u16;
     }
 
+    #[inline]
     fn mbuf(&self, id: MbufId) -> &Mbuf {
         &self.mbufs[id.0 as usize]
     }
 
+    #[inline]
     fn mbuf_mut(&mut self, id: MbufId) -> &mut Mbuf {
         &mut self.mbufs[id.0 as usize]
     }

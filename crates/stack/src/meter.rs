@@ -218,7 +218,11 @@ impl Meter {
 
     /// Moves the effects of the step to the end of `into`; the memory of both is kept for reuse.
     pub fn take_effects(&mut self, into: &mut Vec<(u64, Effect)>) {
-        into.append(&mut self.effects);
+        if into.is_empty() {
+            std::mem::swap(into, &mut self.effects);
+        } else {
+            into.append(&mut self.effects);
+        }
     }
 
     /// How often `routine` was called since the meter was made.

@@ -293,6 +293,7 @@ impl Sockets {
 impl Index<SocketId> for Sockets {
     type Output = Socket;
 
+    #[inline]
     fn index(&self, id: SocketId) -> &Socket {
         match self.find(id) {
             Some(socket) => socket,
@@ -302,6 +303,7 @@ impl Index<SocketId> for Sockets {
 }
 
 impl IndexMut<SocketId> for Sockets {
+    #[inline]
     fn index_mut(&mut self, id: SocketId) -> &mut Socket {
         match self.find_mut(id) {
             Some(socket) => socket,

@@ -18,6 +18,7 @@ impl Chain {
     }
 
     /// Bytes of data.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes as usize
@@ -55,6 +56,7 @@ impl Chain {
 
 impl Pool {
     /// Puts one mbuf that is in no chain behind all others.
+    #[inline]
     pub fn push_back(&mut self, chain: &mut Chain, id: MbufId) {
         self.mbuf_mut(id).next = NIL;
         chain.ends = match chain.ends {
@@ -69,6 +71,7 @@ impl Pool {
     }
 
     /// Puts one mbuf that is in no chain before all others.
+    #[inline]
     pub fn push_front(&mut self, chain: &mut Chain, id: MbufId) {
         self.mbuf_mut(id).next = chain.first().map_or(NIL, |first| first.0);
         chain.ends = Some((id, chain.last().unwrap_or(id)));
@@ -77,6 +80,7 @@ impl Pool {
     }
 
     /// Takes the first mbuf out of the chain.
+    #[inline]
     pub fn pop_front(&mut self, chain: &mut Chain) -> Option<MbufId> {
         let (first, last) = chain.ends?;
         chain.ends = self.next(first).map(|next| (next, last));
@@ -111,6 +115,7 @@ impl Pool {
         self.ids(chain).map(|id| self.data(id))
     }
 
+    #[inline]
     pub(super) fn next(&self, id: MbufId) -> Option<MbufId> {
         let next = self.mbuf(id).next;
         (next != NIL).then_some(MbufId(next))
