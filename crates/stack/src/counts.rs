@@ -46,7 +46,7 @@ impl Scene {
 /// The sender's calls for each of some writes of `len` bytes, each acknowledged before the next.
 fn calls_per_write(personality: &str, len: usize) -> impl Fn(Routine) -> u64 + use<> {
     let mut scene = Scene::new(personality);
-    let mut turn = |scene: &mut Scene| {
+    let turn = |scene: &mut Scene| {
         scene.write(len);
         scene.read(len);
         scene.pair.fasttimo();
