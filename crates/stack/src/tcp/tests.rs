@@ -1,1 +1,3 @@
-//! Traces of the papers and of the rules.
+//! TCP as traces: see [`testing`](super::testing) for how they are written.
+
+mod papers;
