@@ -27,7 +27,9 @@ fn main() {
     let long = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(10_000_000);
     for machine in ["instant", "sparcstation-1"] {
         report(&format!("line, {machine}"), || line(machine, SEGMENTS, Digest::default()));
-        report(&format!("line, {machine} (control)"), || line(machine, SEGMENTS, Digest::default()));
+        report(&format!("line, {machine} (control)"), || {
+            line(machine, SEGMENTS, Digest::default())
+        });
         report(&format!("line, {machine}, no probes"), || line(machine, SEGMENTS, NoRecords));
         report(&format!("loopback, {machine}"), || loopback(machine, SEGMENTS));
         report(&format!("Ethernet, {machine}"), || ethernet(machine, SEGMENTS));

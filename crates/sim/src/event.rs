@@ -24,6 +24,8 @@ pub(crate) enum Event {
     DriverReady(Port),
     /// The protocol timers of a host tick.
     Timers(usize),
+    /// The clock of a host ticks.
+    Clock(usize),
     /// Processes of a host have to take turns.
     Quantum(usize),
     /// A process begins, or has slept long enough.

@@ -14,13 +14,13 @@ use std::collections::{BTreeMap, VecDeque};
 use sockscope_record::{Point, Record};
 use sockscope_stack::{Effect, Meter, Routine, Stack};
 
-use crate::cpu::{Cpu, End, LEVELS, Level, Mask, Segment, Turn};
+use crate::cpu::{Cpu, End, LEVELS, Level, Mask, Turn};
 use crate::event::Event;
 use crate::machine::Machine;
 use crate::process::Process;
 use crate::random::Random;
 use crate::scenario::HostConfig;
-use crate::scheduler::{ProcessIndex, QUANTUM_NS, Scheduler};
+use crate::scheduler::{ProcessIndex, QUANTUM_NS, Scheduler, TICK_NS};
 use crate::sink::RecordSink;
 use crate::world::World;
 
@@ -55,8 +55,10 @@ pub struct Host {
     slow_pending: bool,
     /// When the timers began to tick.
     timer_phase_ns: u64,
+    is_profiled: bool,
     timers_armed: bool,
     quantum_armed: bool,
+    clock_armed: bool,
     /// When the CPU comes to its next effect; `u64::MAX` when it has nothing to do.
     next_ns: u64,
     is_stuck: bool,
@@ -74,7 +76,8 @@ impl Host {
         Self {
             name: config.name,
             number,
-            meter: Meter::new(config.machine.costs.clone()),
+            meter: new_meter(&config.machine, config.is_profiled),
+            is_profiled: config.is_profiled,
             machine: config.machine,
             stack: Stack::new(config.personality, stack),
             cpu: Cpu::default(),
@@ -90,6 +93,7 @@ impl Host {
             timer_phase_ns: config.timer_phase_ns.unwrap_or(drawn_ns),
             timers_armed: false,
             quantum_armed: false,
+            clock_armed: false,
             next_ns: u64::MAX,
             is_stuck: false,
         }
@@ -133,7 +137,7 @@ impl Host {
 
     /// Begins to count calls and seconds anew, as one switches a profiler on. The CPU must be idle.
     pub fn reset_meter(&mut self) {
-        self.meter = Meter::new(self.machine.costs.clone());
+        self.meter = new_meter(&self.machine, self.is_profiled);
     }
 
     pub(crate) fn next_ns(&self) -> u64 {
@@ -162,10 +166,11 @@ impl Host {
             match self.cpu.turn(now_ns) {
                 Some(Turn::Wait(next_ns)) => {
                     self.next_ns = next_ns;
+                    self.arm_clock(now_ns, world);
                     return;
                 }
                 Some(Turn::Effect(effect)) => self.happen(now_ns, effect, world),
-                Some(Turn::End(level, end)) => self.segment_ended(now_ns, level, end, world),
+                Some(Turn::End(end)) => self.segment_ended(now_ns, end, world),
                 None if self.advance_process(now_ns, world) => {}
                 None => {
                     self.next_ns = u64::MAX;
@@ -177,28 +182,20 @@ impl Host {
         self.next_ns = u64::MAX;
     }
 
-    fn segment_ended<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        level: Level,
-        end: End,
-        world: &mut World<S>,
-    ) {
-        debug_assert!(level == Level::Process || matches!(end, End::Nothing | End::Transmit(..)));
+    #[inline]
+    fn segment_ended<S: RecordSink>(&mut self, now_ns: u64, end: End, world: &mut World<S>) {
         match end {
-            End::Nothing => {}
+            End::Nothing | End::Switched => {}
             End::Transmit(interface, frame) => self.transmit(now_ns, interface, frame, world),
             End::Step(result) => self.step_ended(now_ns, result, world),
             End::Computed => self.computed(),
-            End::Switched => {}
         }
     }
 
     /// The highest interrupt that is pending and may come in now takes the CPU.
     #[inline]
     fn take_interrupt<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> bool {
-        let level = self.cpu.level();
-        let mask = self.cpu.mask();
+        let (level, mask) = self.cpu.running();
         if level < Some(Level::Hard)
             && mask < Mask::All
             && let Some(interrupt) = self.hard_pending.pop_front()
@@ -239,27 +236,23 @@ impl Host {
         if !self.net_pending && self.meter.effects().is_empty() && self.meter.elapsed_ns() == 0 {
             return false;
         }
-        let mut effects = self.cpu.spare_effects();
-        if let Some(mark) = mark {
+        let taken = mark.map(|mark| {
             // The first packet waits until the interrupt has been dispatched.
             let is_first = self.meter.calls(Routine::Ipintr) > drains;
             let dispatch_ns = u64::from(self.machine.costs.of(Routine::Ipintr).call_ns);
             let at_ns = if is_first { dispatch_ns } else { 0 };
-            effects.push((at_ns, Effect::Observed(mark.record(Point::InputDequeue))));
-        }
-        self.meter.take_effects(&mut effects);
+            (at_ns, Effect::Observed(mark.record(Point::InputDequeue)))
+        });
         let len_ns = self.meter.elapsed_ns();
-        let segment = Segment::new(effects, len_ns, Mask::Soft, End::Nothing);
-        self.cpu.begin(now_ns, Level::Soft, segment);
+        let effects = taken.into_iter().chain(self.meter.drain_effects());
+        self.cpu.begin(now_ns, Level::Soft, Mask::Soft, (len_ns, effects), End::Nothing);
         true
     }
 
     /// The step that the meter holds begins.
     fn begin_step(&mut self, now_ns: u64, level: Level, mask: Mask, end: End) {
-        let mut effects = self.cpu.spare_effects();
-        self.meter.take_effects(&mut effects);
-        let segment = Segment::new(effects, self.meter.elapsed_ns(), mask, end);
-        self.cpu.begin(now_ns, level, segment);
+        let len_ns = self.meter.elapsed_ns();
+        self.cpu.begin(now_ns, level, mask, (len_ns, self.meter.drain_effects()), end);
     }
 
     /// The protocol timers tick.
@@ -286,6 +279,26 @@ impl Host {
         world.events.schedule(tick_ns, Event::Timers(usize::from(self.number)));
     }
 
+    /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
+    pub(crate) fn clock_ticked<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        self.clock_armed = false;
+        if self.cpu.level().is_some() {
+            self.hard_pending.push_back(HardInterrupt::Clock);
+        }
+        self.run(now_ns, world);
+    }
+
+    /// While the CPU is in use, the next tick of the clock will interrupt it.
+    #[inline]
+    fn arm_clock<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        if self.clock_armed || self.machine.cpu.clock_ns == 0 {
+            return;
+        }
+        self.clock_armed = true;
+        let tick_ns = (now_ns / TICK_NS + 1) * TICK_NS;
+        world.events.schedule(tick_ns, Event::Clock(usize::from(self.number)));
+    }
+
     /// A quantum is over.
     pub(crate) fn quantum<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
         self.quantum_armed = false;
@@ -309,4 +322,12 @@ impl Host {
     fn record<S: RecordSink>(&self, now_ns: u64, record: Record, world: &mut World<S>) {
         world.record(&Record { at_ns: now_ns, cpu: self.number, ..record });
     }
+}
+
+fn new_meter(machine: &Machine, is_profiled: bool) -> Meter {
+    let mut meter = Meter::new(machine.costs.clone());
+    if is_profiled {
+        meter.profile(machine.cpu.count_ns);
+    }
+    meter
 }

@@ -44,6 +44,11 @@ pub struct Cpu {
     pub switch_ns: u64,
     /// What a program itself does between two system calls, in nanoseconds.
     pub user_ns: u64,
+    /// The interrupt of each clock tick (`hardclock`), while the CPU is in use, in nanoseconds.
+    pub clock_ns: u64,
+    /// Counting one call under a profiler (`mcount`), in nanoseconds; see
+    /// [`HostConfig::is_profiled`](crate::HostConfig::is_profiled).
+    pub count_ns: u32,
 }
 
 /// An Ethernet driver and its device.
@@ -67,6 +72,7 @@ struct File {
     title: String,
     cpu: CpuSection,
     driver: DriverSection,
+    #[serde(default)]
     routine: BTreeMap<String, CostSection>,
 }
 
@@ -75,6 +81,9 @@ struct File {
 struct CpuSection {
     switch_ns: u64,
     user_ns: u64,
+    clock_ns: u64,
+    #[serde(default)]
+    count_ns: u32,
     source: String,
 }
 
@@ -150,18 +159,19 @@ impl Machine {
         sourced("driver", &file.driver.source)?;
         let mut costs = Costs::default();
         for (name, section) in &file.routine {
-            let routine = Routine::by_name(name)
-                .ok_or_else(|| MachineError::UnknownRoutine(name.clone()))?;
+            let routine =
+                Routine::by_name(name).ok_or_else(|| MachineError::UnknownRoutine(name.clone()))?;
             sourced(name, &section.source)?;
             costs.set(routine, section.cost());
         }
+        let CpuSection { switch_ns, user_ns, clock_ns, count_ns, .. } = file.cpu;
         let DriverSection { start_ns, gap_ns, sends_back_to_back, restarts_in_software, .. } =
             file.driver;
         Ok(Self {
             name: file.name,
             title: file.title,
             costs,
-            cpu: Cpu { switch_ns: file.cpu.switch_ns, user_ns: file.cpu.user_ns },
+            cpu: Cpu { switch_ns, user_ns, clock_ns, count_ns },
             driver: Driver { start_ns, gap_ns, sends_back_to_back, restarts_in_software },
         })
     }
@@ -191,6 +201,7 @@ mod tests {
         [cpu]
         switch_ns = 5
         user_ns = 0
+        clock_ns = 0
         source = "estimate"
         [driver]
         start_ns = 1
@@ -222,7 +233,7 @@ mod tests {
         assert_eq!(Machine::from_toml(&unknown), Err(expected));
         let misspelt = SMALL.replace("mbuf_ns", "mbufs_ns");
         let error = Machine::from_toml(&misspelt).unwrap_err().to_string();
-        assert!(error.contains("mbufs_ns") && error.contains("line 16"), "{error}");
+        assert!(error.contains("mbufs_ns") && error.contains("line 17"), "{error}");
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use sockscope_stack::socket::ANY;
 use sockscope_stack::{
-    AcceptCall, Channel, ConnectCall, Endpoint, Meter, ReceiveCall, SendCall, SocketError,
-    SocketId, Stack, Step,
+    AcceptCall, Channel, ConnectCall, Endpoint, Meter, ReceiveCall, Routine, SendCall, SocketError,
+    SocketId, Stack, Step, Work,
 };
 
+use crate::cpu::Mask;
 use crate::pattern::Pattern;
 use crate::program::{Action, Answer, Data, Program};
 use crate::scheduler::ProcessIndex;
@@ -38,8 +39,8 @@ pub(crate) enum Awaited {
 /// A system call under way.
 #[derive(Debug)]
 pub(crate) enum Call {
-    Send(Box<SendCall>, Data),
-    Receive(Box<ReceiveCall>),
+    Send(SendCall, Data),
+    Receive(ReceiveCall),
     Connect(ConnectCall),
     Accept(AcceptCall),
     /// One that needs a single step.
@@ -99,6 +100,16 @@ impl Process {
         }
     }
 
+    /// What may interrupt the next step of the call under way.
+    pub(crate) fn mask(&self) -> Mask {
+        let is_copying = match &self.call {
+            Some(Call::Send(call, _)) => call.is_copying(),
+            Some(Call::Receive(call)) => call.is_copying(),
+            _ => false,
+        };
+        if is_copying { Mask::None } else { Mask::Soft }
+    }
+
     /// The next step of the call under way.
     pub(crate) fn step(
         &mut self,
@@ -131,6 +142,7 @@ impl Process {
                 }
                 step => StepResult::from(step),
             },
+            Call::Simple(Action::Select(id)) => select(*id, stack, meter),
             Call::Simple(action) => {
                 let answer = simple(action, stack, meter);
                 if let (Action::Socket(_), Answer::Socket(id)) = (&*action, answer) {
@@ -150,6 +162,20 @@ impl Process {
         if self.buffer.len() < len {
             self.buffer.resize(len, 0);
         }
+    }
+}
+
+/// `select` on one socket. What looking costs is charged each time: on the call and on each wake-up.
+fn select(id: SocketId, stack: &Stack, meter: &mut Meter) -> StepResult {
+    meter.call(Routine::Syscall, Work::NONE);
+    let Some(socket) = stack.sockets.find(id) else {
+        return StepResult::Done(Answer::Failed(SocketError::BadSocket));
+    };
+    let is_over = socket.state.cannot_receive_more || socket.error.is_some();
+    if socket.rcv.cc() > 0 || is_over {
+        StepResult::Done(Answer::Done(1))
+    } else {
+        StepResult::Sleep(Channel::Readable(id))
     }
 }
 

@@ -36,6 +36,8 @@ pub enum Action {
     Write(SocketId, Data),
     /// `read` of at most so many bytes: answers [`Answer::Done`] with the bytes had, 0 at the end.
     Read(SocketId, usize),
+    /// `select`: waits until the socket has data to read, its end, or an error.
+    Select(SocketId),
     /// `sendto`
     SendTo(SocketId, Endpoint, Data),
     /// `recvfrom`: as [`Action::Read`]; the sender stands in the context.

@@ -46,6 +46,8 @@ pub struct HostConfig {
     pub links: Vec<Option<LinkId>>,
     /// When the protocol timers begin to tick; `None` leaves it to the seed. Nanoseconds.
     pub timer_phase_ns: Option<u64>,
+    /// Its kernel runs under a profiler, which costs time for each call.
+    pub is_profiled: bool,
 }
 
 impl HostConfig {
@@ -59,6 +61,7 @@ impl HostConfig {
             stack: StackConfig::default(),
             links: Vec::new(),
             timer_phase_ns: None,
+            is_profiled: false,
         }
     }
 

@@ -375,7 +375,8 @@ mod tests {
     #[test]
     fn equal_processes_take_turns_of_a_quantum() {
         let mut scheduler = Scheduler::default();
-        let processes = [start(&mut scheduler, 0, 0), start(&mut scheduler, 0, 0), start(&mut scheduler, 0, 0)];
+        let processes =
+            [start(&mut scheduler, 0, 0), start(&mut scheduler, 0, 0), start(&mut scheduler, 0, 0)];
         let mut order = Vec::new();
         for turn in 0..6 {
             order.extend(scheduler.pick(turn * QUANTUM_NS));

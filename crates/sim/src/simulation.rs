@@ -254,6 +254,7 @@ impl<S: RecordSink> Simulation<S> {
                 hosts[usize::from(host)].offer(now_ns, interface, world);
             }
             Event::Timers(host) => hosts[host].timers(now_ns, world),
+            Event::Clock(host) => hosts[host].clock_ticked(now_ns, world),
             Event::Quantum(host) => hosts[host].quantum(now_ns, world),
             Event::Wake(process) => {
                 hosts[process.host].time_is_up(now_ns, process.index, world);

@@ -74,7 +74,7 @@ impl RecordSink for Everything {
     }
 }
 
-/// Counts records and adds them up to a hash (FNV-1a, 64 bits, over words).
+/// Counts records and adds them up to a hash of 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest {
     /// How many there were.
@@ -106,11 +106,26 @@ impl RecordSink for Digest {
                 0,
             ]),
         ];
-        for word in [record.at_ns, record.offset, record.detail].into_iter().chain(small) {
-            self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
-        }
+        let words = [record.at_ns, record.offset, record.detail, small[0], small[1], small[2]];
+        // Each word has a multiplier of its own, so that the products need not wait for each other.
+        let products = words.iter().zip(MULTIPLIERS).map(|(word, by)| {
+            let product = u128::from(word ^ by) * u128::from(by);
+            product as u64 ^ (product >> 64) as u64
+        });
+        let sum = products.fold(0_u64, |sum, product| sum.wrapping_add(product));
+        self.hash = (self.hash.rotate_left(5) ^ sum).wrapping_mul(MULTIPLIERS[0]);
     }
 }
+
+/// Odd constants without a pattern: the first digits of pi and its multiples.
+const MULTIPLIERS: [u64; 6] = [
+    0x243f_6a88_85a3_08d3,
+    0x1319_8a2e_0370_7345,
+    0xa409_3822_299f_31d1,
+    0x082e_fa98_ec4e_6c89,
+    0x4528_21e6_38d0_1377,
+    0xbe54_66cf_34e9_0c6d,
+];
 
 /// A list of limited length, as the paper's probes had: what does not fit is lost and counted,
 /// nothing is overwritten.

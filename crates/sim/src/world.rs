@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use sockscope_record::{
-    Connection, ConnectionId, Direction, FlowId, Kind, Process as RecordedProcess, Protocol, Record,
-    Side,
+    Connection, ConnectionId, Direction, FlowId, Kind, Process as RecordedProcess, Protocol,
+    Record, Side,
 };
 use sockscope_stack::Endpoint;
 

@@ -36,9 +36,8 @@ fn faulty() -> Faults {
 
 #[test]
 fn the_same_seed_gives_the_same_records_and_another_one_others() {
-    let digest = |seed| {
-        *bulk(line("reno", "sparcstation-1", faulty(), seed), Digest::default()).sink()
-    };
+    let digest =
+        |seed| *bulk(line("reno", "sparcstation-1", faulty(), seed), Digest::default()).sink();
     assert_eq!(digest(7), digest(7));
     assert_ne!(digest(7), digest(8));
 }

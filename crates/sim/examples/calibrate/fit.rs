@@ -12,8 +12,9 @@ pub struct Equation {
     pub seconds: f64,
 }
 
-/// Below so many seconds the paper's two decimals say little.
-const SECONDS_MIN: f64 = 0.25;
+/// Below so many seconds the profiler had taken few samples, at one for each tick of a clock that
+/// also decides when acknowledgments are sent.
+const SECONDS_MIN: f64 = 1.0;
 
 /// The costs, none negative, that come nearest to all equations; errors count relative to what was
 /// measured. With four unknowns every set of them that may be positive can be tried.

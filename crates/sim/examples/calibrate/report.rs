@@ -1,10 +1,10 @@
 //! What the fitted model gives beside what was measured.
 
-use crate::Runs;
 use crate::tables::{SIZES, Table};
+use crate::vax::Rows;
 
 /// Prints each routine with its seconds, model and paper, and the sums of both groups.
-pub fn print(tables: &[Table; 2], runs: &[Runs; 2]) {
+pub fn print(tables: &[Table; 2], runs: &[Vec<Rows>; 2]) {
     for (table, runs) in tables.iter().zip(runs) {
         println!("{}: model seconds (paper's seconds) for 10,000 messages", table.name);
         println!("{:16}{}", "routine", SIZES.map(|size| format!("{size:>18}")).join(""));
@@ -13,7 +13,7 @@ pub fn print(tables: &[Table; 2], runs: &[Runs; 2]) {
         for ((routine, seconds), is_bold) in table.rows.iter().zip(&table.is_bold) {
             let mut line = format!("{:16}", routine.name());
             for (column, paper) in seconds.iter().enumerate() {
-                let model = runs.meters[column][routine.index()].1 as f64 / 1e9;
+                let model = runs[column][routine].1 as f64 / 1e9;
                 line += &format!("{model:>9.2} ({paper:>6.2})");
                 let sum = &mut sums[usize::from(*is_bold)][column];
                 *sum = (sum.0 + model, sum.1 + paper);

@@ -1,6 +1,6 @@
 //! The seconds that the paper printed.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use sockscope_stack::Routine;
 
@@ -19,7 +19,8 @@ pub struct Table {
 
 impl Table {
     /// Reads `papers/bsd-buffers/PROTOCOL-seconds.csv`.
-    pub fn read(root: &Path, protocol: &str) -> Self {
+    pub fn read(protocol: &str) -> Self {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
         let path = root.join(format!("papers/bsd-buffers/{protocol}-seconds.csv"));
         let text = std::fs::read_to_string(path).expect("the table can be read");
         let name = if protocol == "tcp" { "Table 1" } else { "Table 2" };

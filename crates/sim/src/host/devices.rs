@@ -6,7 +6,7 @@ use sockscope_record::{Kind, Point, Record, marks};
 use sockscope_stack::{Effect, Packet, Routine};
 
 use super::Host;
-use crate::cpu::{End, Level, Mask, Segment};
+use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
 use crate::link::{FrameId, LinkId, Port};
 use crate::sink::RecordSink;
@@ -44,6 +44,8 @@ pub(super) enum HardInterrupt {
     Sent(u8),
     Collided,
     Received(u8, FrameId),
+    /// The clock's, which is no device of the network's.
+    Clock,
 }
 
 impl Device {
@@ -99,12 +101,15 @@ impl Host {
         let mark = packet.mark;
         self.meter.begin();
         let is_queued = self.stack.interface_enqueue(interface, packet, &mut self.meter);
-        if let Some(mark) = mark {
-            let record = mark.record(Point::InterfaceEnqueue);
-            let kind = if is_queued { record.kind } else { Kind::Drop };
-            self.record(now_ns, Record { kind, ..record }, world);
+        if !is_queued {
+            // The stack has noted why it was dropped.
+            self.begin_step(now_ns, level, Mask::All, End::Nothing);
+            return;
         }
-        if is_queued && self.device_has_room(interface) {
+        if let Some(mark) = mark {
+            self.record(now_ns, mark.record(Point::InterfaceEnqueue), world);
+        }
+        if self.device_has_room(interface) {
             self.start(now_ns, level, interface, world);
         }
     }
@@ -127,16 +132,13 @@ impl Host {
             return;
         };
         frame.mark = transmission.mark;
-        let mut effects = self.cpu.spare_effects();
-        if let Some(mark) = transmission.mark {
-            let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
-            let record = mark.record(Point::InterfaceDequeue);
-            effects.push((taken_ns, Effect::Observed(record)));
-        }
-        self.meter.take_effects(&mut effects);
-        let end = End::Transmit(interface, id);
-        let segment = Segment::new(effects, self.meter.elapsed_ns(), Mask::All, end);
-        self.cpu.begin(now_ns, level, segment);
+        let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
+        let taken = transmission
+            .mark
+            .map(|mark| (taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue))));
+        let len_ns = self.meter.elapsed_ns();
+        let effects = taken.into_iter().chain(self.meter.drain_effects());
+        self.cpu.begin(now_ns, level, Mask::All, (len_ns, effects), End::Transmit(interface, id));
         if let Some(device) = self.device(interface) {
             device.starting += 1;
         }
@@ -237,6 +239,11 @@ impl Host {
                     return;
                 }
             }
+            HardInterrupt::Clock => {
+                let work = (self.machine.cpu.clock_ns, std::iter::empty());
+                self.cpu.begin(now_ns, Level::Hard, Mask::All, work, End::Nothing);
+                return;
+            }
             HardInterrupt::Collided => self.stack.interface_restart(&mut self.meter),
             HardInterrupt::Received(interface, frame) => {
                 self.receive(now_ns, interface, frame, world);
@@ -261,41 +268,43 @@ impl Host {
         let mark = frame.mark;
         let is_taken = self.stack.receive_frame(interface, &frame.bytes, mark, &mut self.meter);
         world.frames.release(id);
-        let mut effects = self.cpu.spare_effects();
-        self.meter.take_effects(&mut effects);
-        if let Some(mark) = mark {
-            let record = mark.record(Point::InputEnqueue);
-            let kind = if is_taken { record.kind } else { Kind::Drop };
-            let code = if is_taken { 0 } else { Point::InterfaceDequeue.number() };
-            let observed = Effect::Observed(Record { kind, code, ..record });
-            effects.push((self.meter.elapsed_ns(), observed));
-        }
-        let segment = Segment::new(effects, self.meter.elapsed_ns(), Mask::All, End::Nothing);
-        self.cpu.begin(now_ns, Level::Hard, segment);
+        let len_ns = self.meter.elapsed_ns();
+        let entered = mark
+            .filter(|_| is_taken)
+            .map(|mark| (len_ns, Effect::Observed(mark.record(Point::InputEnqueue))));
+        let effects = self.meter.drain_effects().chain(entered);
+        self.cpu.begin(now_ns, Level::Hard, Mask::All, (len_ns, effects), End::Nothing);
     }
 
     /// A packet goes through the loopback interface: points 3, 4 and 5 are one moment.
     pub(super) fn loop_back<S: RecordSink>(
         &mut self,
         now_ns: u64,
+        level: Level,
         interface: u8,
         packet: Packet,
         world: &mut World<S>,
     ) {
         let mark = packet.mark;
+        if let Some(mark) = mark {
+            let mut record = mark.record(Point::InterfaceEnqueue);
+            record.marks |= marks::NO_QUEUE | marks::LOOPBACK;
+            self.record(now_ns, record, world);
+            self.record(now_ns, Record { kind: Kind::InterfaceDequeue, ..record }, world);
+        }
         self.meter.begin();
         let is_taken = self.stack.loopback_input(interface, packet, &mut self.meter);
-        let mut effects = self.cpu.spare_effects();
-        self.meter.take_effects(&mut effects);
-        self.net_pending |= is_taken;
-        self.cpu.return_effects(effects);
-        let Some(mark) = mark else { return };
-        let mut record = mark.record(Point::InterfaceEnqueue);
-        record.marks |= marks::NO_QUEUE | marks::LOOPBACK;
-        self.record(now_ns, record, world);
-        self.record(now_ns, Record { kind: Kind::InterfaceDequeue, ..record }, world);
-        record.marks &= !marks::NO_QUEUE;
-        let (kind, code) = if is_taken { (Kind::InputEnqueue, 0) } else { (Kind::Drop, 4) };
-        self.record(now_ns, Record { kind, code, ..record }, world);
+        if let Some(mark) = mark.filter(|_| is_taken) {
+            let mut record = mark.record(Point::InputEnqueue);
+            record.marks |= marks::LOOPBACK;
+            self.record(now_ns, record, world);
+        }
+        if is_taken {
+            // Its only effect is the soft interrupt.
+            self.meter.drain_effects();
+            self.net_pending = true;
+        } else {
+            self.begin_step(now_ns, level, Mask::All, End::Nothing);
+        }
     }
 }

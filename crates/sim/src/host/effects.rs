@@ -28,7 +28,8 @@ impl Host {
                 self.output(now_ns, level, interface, packet, world);
             }
             Effect::LoopbackInput { interface, packet } => {
-                self.loop_back(now_ns, interface, packet, world);
+                let level = self.cpu.level().unwrap_or(Level::Process);
+                self.loop_back(now_ns, level, interface, packet, world);
             }
             Effect::Wakeup(channel) => self.wake_up(now_ns, Awaited::Channel(channel), world),
             Effect::SoftInterrupt => self.net_pending = true,

@@ -41,9 +41,11 @@ impl Host {
         to: Endpoint,
         world: &mut World<S>,
     ) {
-        let is_new = self.stack.sockets.find(id).is_some_and(|socket| {
-            socket.protocol == Protocol::Udp && socket.log.is_none()
-        });
+        let is_new = self
+            .stack
+            .sockets
+            .find(id)
+            .is_some_and(|socket| socket.protocol == Protocol::Udp && socket.log.is_none());
         if is_new && world.log == LogPolicy::All {
             self.log(now_ns, id, world);
         }

@@ -4,7 +4,7 @@ use sockscope_record::{Kind, Record};
 use sockscope_stack::{AcceptCall, Channel, ConnectCall, Effect, ReceiveCall, SendCall};
 
 use super::Host;
-use crate::cpu::{End, Level, Mask, Segment};
+use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
 use crate::process::{Awaited, Call, Process, ProcessId, StepResult};
 use crate::program::{Action, Answer, Data, ProgramContext};
@@ -46,8 +46,8 @@ impl Host {
         now_ns: u64,
         world: &mut World<S>,
     ) -> bool {
-        let computes = self.cpu.level() == Some(Level::Process) && self.cpu.mask() == Mask::User;
-        if !computes || !self.scheduler.must_reschedule() {
+        let in_user_mode = (Some(Level::Process), Mask::User);
+        if !self.scheduler.must_reschedule() || self.cpu.running() != in_user_mode {
             return false;
         }
         let left_ns = self.cpu.preempt(now_ns);
@@ -97,9 +97,8 @@ impl Host {
             self.give_up(now_ns, world);
         } else if self.processes[index].compute_ns > 0 {
             let compute_ns = self.processes[index].compute_ns;
-            let effects = self.cpu.spare_effects();
-            let segment = Segment::new(effects, compute_ns, Mask::User, End::Computed);
-            self.cpu.begin(now_ns, Level::Process, segment);
+            let work = (compute_ns, std::iter::empty());
+            self.cpu.begin(now_ns, Level::Process, Mask::User, work, End::Computed);
         } else if self.processes[index].is_exiting {
             self.exit(now_ns, index, world);
         } else {
@@ -119,35 +118,31 @@ impl Host {
         process.run_ns = now_ns + switch_ns;
         process.waited_ns += process.run_ns - process.ready_ns;
         let number = process.number;
-        let mut effects = self.cpu.spare_effects();
-        if let Some((flow, offset)) = process.woken_by.take() {
+        let run = process.woken_by.take().map(|(flow, offset)| {
             let kind = Kind::Run;
             let run = Record { kind, flow, offset, thread: number, ..Record::default() };
-            effects.push((switch_ns, Effect::Observed(run)));
-        }
+            (switch_ns, Effect::Observed(run))
+        });
         self.activity(now_ns, index, ActivityState::Running, world);
-        let segment = Segment::new(effects, switch_ns, Mask::None, End::Switched);
-        self.cpu.begin(now_ns, Level::Process, segment);
+        let work = (switch_ns, run.into_iter());
+        self.cpu.begin(now_ns, Level::Process, Mask::None, work, End::Switched);
         true
     }
 
-    fn step_call<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        index: ProcessIndex,
-        world: &mut World<S>,
-    ) {
+    fn step_call<S: RecordSink>(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World<S>) {
         self.meter.begin();
         let mut result = StepResult::Continue;
+        let mut mask = Mask::Soft;
         // Steps that take no time and have no effect need no segments of their own.
         while result == StepResult::Continue
             && self.meter.elapsed_ns() == 0
             && self.meter.effects().is_empty()
         {
             let process = &mut self.processes[index];
+            mask = process.mask();
             result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
         }
-        self.begin_step(now_ns, Level::Process, Mask::Soft, End::Step(result));
+        self.begin_step(now_ns, Level::Process, mask, End::Step(result));
     }
 
     /// A step of the running process's call has taken its time.
@@ -231,20 +226,20 @@ impl Host {
         let call = match action {
             Action::Write(id, data) => {
                 make_pattern(&data, world);
-                Call::Send(Box::new(SendCall::write(id, data.len())), data)
+                Call::Send(SendCall::write(id, data.len()), data)
             }
             Action::SendTo(id, to, data) => {
                 make_pattern(&data, world);
                 self.log_datagrams(now_ns, id, to, world);
-                Call::Send(Box::new(SendCall::send_to(id, data.len(), to)), data)
+                Call::Send(SendCall::send_to(id, data.len(), to), data)
             }
             Action::Read(id, len) => {
                 self.processes[index].make_room(len);
-                Call::Receive(Box::new(ReceiveCall::read(id, len)))
+                Call::Receive(ReceiveCall::read(id, len))
             }
             Action::ReceiveFrom(id, len) => {
                 self.processes[index].make_room(len);
-                Call::Receive(Box::new(ReceiveCall::receive_from(id, len)))
+                Call::Receive(ReceiveCall::receive_from(id, len))
             }
             Action::Connect(id, to) => {
                 self.log_on_connect(now_ns, id, world);

@@ -94,8 +94,7 @@ impl Ethernet {
         faults: FaultSource,
         seed: u64,
     ) -> Self {
-        let sender =
-            |station| Sender { station, frame: None, collisions: 0, is_deferring: false };
+        let sender = |station| Sender { station, frame: None, collisions: 0, is_deferring: false };
         Self {
             config,
             id,
@@ -167,7 +166,8 @@ impl Ethernet {
         let bytes = &context.frames.frame(frame).bytes;
         self.counts.frames += 1;
         self.counts.bytes += bytes.len() as u64;
-        let receiver = self.senders.iter().find(|sender| bytes.starts_with(&sender.station.address));
+        let receiver =
+            self.senders.iter().find(|sender| bytes.starts_with(&sender.station.address));
         match receiver.map(|sender| sender.station.port) {
             Some(port) => {
                 let at_ns = context.now_ns + self.config.propagation_ns;
@@ -181,10 +181,8 @@ impl Ethernet {
         self.current = None;
         self.number += 1;
         self.counts.collisions += 1;
-        let silent_ns = context.now_ns
-            + self.config.propagation_ns
-            + self.config.jam_ns
-            + self.config.gap_ns;
+        let silent_ns =
+            context.now_ns + self.config.propagation_ns + self.config.jam_ns + self.config.gap_ns;
         self.fall_silent(silent_ns, context);
         self.back_off(first, context);
         self.back_off(second, context);

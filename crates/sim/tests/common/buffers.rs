@@ -13,7 +13,6 @@ use sockscope_stack::Personality;
 /// Messages of a run.
 pub const MESSAGES: u64 = 10_000;
 
-
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const LIMIT_NS: u64 = 3_600_000_000_000;
@@ -25,7 +24,10 @@ fn scenario(machine: &Machine, faults: Faults) -> Scenario {
     };
     Scenario {
         seed: 1984,
-        hosts: vec![host("profiled", SENDER), host("sink", RECEIVER)],
+        hosts: vec![
+            HostConfig { is_profiled: true, ..host("profiled", SENDER) },
+            host("sink", RECEIVER),
+        ],
         links: vec![LinkConfig::ethernet3().with_faults(faults)],
         log: LogPolicy::All,
     }
