@@ -113,6 +113,8 @@ pub struct Meter {
 #[derive(Debug, Clone, Copy, Default)]
 struct Row {
     cost: Cost,
+    /// What counting a call takes of the CPU, beside the routine's own time.
+    count_ns: u32,
     calls: u64,
     charged_ns: u64,
     total: WorkTotal,
@@ -152,6 +154,14 @@ impl Meter {
         Self { rows, elapsed_ns: 0, effects: Vec::new() }
     }
 
+    /// Counting a call takes `count_ns` nanoseconds from now on, as under a profiler (`mcount`).
+    /// Macros and assembler routines are not counted by one.
+    pub fn profile(&mut self, count_ns: u32) {
+        for routine in Routine::ALL.iter().filter(|routine| routine.is_profiled()) {
+            self.rows[routine.index()].count_ns = count_ns;
+        }
+    }
+
     /// A new step begins: no time used, no effects.
     ///
     /// Take the effects of the step before with [`Meter::take_effects`] first: packets in them
@@ -170,7 +180,7 @@ impl Meter {
         row.total.add(work);
         let ns = u64::from(row.cost.call_ns) + row.cost.of(work);
         row.charged_ns += ns;
-        self.elapsed_ns += ns;
+        self.elapsed_ns += ns + u64::from(row.count_ns);
     }
 
     /// Counts this many calls of `routine` without any work.
@@ -180,7 +190,7 @@ impl Meter {
         row.calls += u64::from(count);
         let ns = u64::from(row.cost.call_ns) * u64::from(count);
         row.charged_ns += ns;
-        self.elapsed_ns += ns;
+        self.elapsed_ns += ns + u64::from(row.count_ns) * u64::from(count);
     }
 
     /// Charges more work to a call that is counted already.
@@ -261,6 +271,17 @@ mod tests {
         assert_eq!((meter.calls(Routine::MCopy), meter.charged_ns(Routine::MCopy)), (1, 175));
         let total = WorkTotal { bytes: 3, mbufs: 2, walked: 10 };
         assert_eq!(meter.work(Routine::MCopy), total);
+    }
+
+    #[test]
+    fn a_profiler_takes_its_time_for_each_function() {
+        let mut meter = Meter::default();
+        meter.profile(7);
+        meter.call(Routine::MCopy, Work::NONE);
+        meter.calls_of(Routine::InLnaof, 2);
+        meter.call(Routine::MgetMacro, Work::NONE);
+        meter.charge(Routine::MCopy, Work::bytes(3));
+        assert_eq!((meter.elapsed_ns(), meter.charged_ns(Routine::MCopy)), (21, 0));
     }
 
     #[test]

@@ -130,6 +130,13 @@ impl Routine {
         self as usize
     }
 
+    /// Whether a profiler counts its calls: not those of macros and assembler code.
+    #[must_use]
+    pub fn is_profiled(self) -> bool {
+        use Routine::{Copyin, Copyout, MclgetMacro, MfreeMacro, MgetMacro};
+        !matches!(self, Copyin | Copyout | MgetMacro | MfreeMacro | MclgetMacro)
+    }
+
     /// The routine of this name, if one is counted.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {

@@ -89,6 +89,8 @@ impl Stack {
         if let Some(route) = socket.and_then(|id| self.sockets[id].route.to(destination)) {
             return Some(route);
         }
+        // Getting the route and letting it go are lines of ip_output itself.
+        meter.charge(Routine::IpOutput, Work::walked(1));
         let route = self.routes.look_up(destination, meter)?;
         if let Some(id) = socket {
             self.sockets[id].route.set(destination, route);
