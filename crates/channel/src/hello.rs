@@ -55,8 +55,13 @@ pub struct Hello {
 /// Answer, from the end that was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Welcome {
-    /// The channel stands. The offer is of no meaning when the caller sends.
-    Accepted(Offer),
+    /// The channel stands.
+    Accepted {
+        /// The slots; of no meaning when the caller sends.
+        offer: Offer,
+        /// As [`Hello::incarnation`], of who answers.
+        incarnation: u64,
+    },
     /// There is no channel.
     Refused(Refusal),
 }
@@ -176,9 +181,10 @@ impl Welcome {
     #[must_use]
     pub fn encode(&self) -> [u8; SETUP_BYTES] {
         match self {
-            Self::Accepted(offer) => {
+            Self::Accepted { offer, incarnation } => {
                 let mut bytes = frame(16);
                 offer.encode(&mut bytes);
+                bytes[32..40].copy_from_slice(&incarnation.to_le_bytes());
                 bytes
             }
             // The position in a list of five fits.
@@ -193,7 +199,10 @@ impl Welcome {
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let (kind, bytes) = open(bytes)?;
         match kind {
-            16 => Offer::decode(bytes).map(Self::Accepted),
+            16 => {
+                let incarnation = u64_at(bytes, 32);
+                Offer::decode(bytes).map(|offer| Self::Accepted { offer, incarnation })
+            }
             _ => {
                 let refusal = kind.checked_sub(17).and_then(|at| Refusal::ALL.get(usize::from(at)));
                 refusal.copied().map(Self::Refused).ok_or("a welcome of kind 16 to 21")
@@ -258,7 +267,7 @@ mod tests {
             let role = if sends { Role::Sends } else { Role::Receives };
             let hello = Hello { role, offer, member, incarnation };
             prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
-            let welcome = Welcome::Accepted(offer);
+            let welcome = Welcome::Accepted { offer, incarnation };
             prop_assert_eq!(Welcome::decode(&welcome.encode()), Ok(welcome));
             prop_assert!(Hello::decode(&welcome.encode()).is_err());
             prop_assert!(Welcome::decode(&hello.encode()).is_err());

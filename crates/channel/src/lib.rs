@@ -6,6 +6,8 @@
 //!
 //! - [`Sender`] and [`Receiver`] are the two ends: one to one, one to many ([`Sender::bind`]), many to
 //!   one ([`Receiver::bind`]). Set-up happens with the first message.
+//! - [`Group`] is many to many; [`Duplex`] is both directions between two processes.
+//! - [`library`] has ordering, collision detection, and proxies for remote peers, as parts to pick.
 //! - What the two ends may rely on, and what a hostile peer can do, is in docs/reference/channel.md.
 //!
 //! Positions are 64-bit counts of messages, sizes bytes, times `CLOCK_MONOTONIC` nanoseconds.
@@ -15,8 +17,11 @@
 
 mod address;
 mod door;
+mod duplex;
 mod error;
+mod group;
 mod hello;
+pub mod library;
 mod memory;
 mod observe;
 mod patience;
@@ -31,7 +36,9 @@ mod slots;
 mod socket;
 
 pub use address::{Address, NAME_BYTES_MAX};
+pub use duplex::Duplex;
 pub use error::Error;
+pub use group::Group;
 pub use hello::{Hello, Offer, Refusal, Role, SETUP_BYTES, Welcome};
 pub use observe::{Event, Observer, Unobserved};
 pub use peer::Peer;

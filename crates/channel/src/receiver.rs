@@ -18,8 +18,9 @@ use crate::patience::Eagerness;
 use crate::peer::Peer;
 use crate::poller::Poller;
 use crate::settings::{Settings, Wait};
+use crate::socket;
 
-pub(crate) use inlet::Inlet;
+pub(crate) use inlet::{Inlet, Member, call};
 
 /// The receiving end of channels.
 ///
@@ -106,7 +107,7 @@ impl<O: Observer> Receiver<O> {
     /// # Errors
     /// As [`Receiver::subscribe`].
     pub fn add(&mut self, address: &Address) -> Result<Peer, Error> {
-        let inlet = inlet::call(address, &self.settings, &self.inbox, None)?;
+        let (inlet, _) = call(address, &self.settings, &self.inbox, None, None)?;
         let peer = inlet.peer;
         self.attach(inlet)?;
         Ok(peer)
@@ -151,6 +152,18 @@ impl<O: Observer> Receiver<O> {
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.inlets.iter().map(|inlet| inlet.slots.lost()).sum()
+    }
+
+    /// Where the door, or whoever subscribes in its place, leaves new senders.
+    pub(crate) fn inbox(&self) -> &Arc<Inbox<Inlet>> {
+        &self.inbox
+    }
+
+    /// Members of a group that are heard and have not hung up.
+    pub(crate) fn members_there(&mut self) -> Vec<u32> {
+        self.adopt();
+        let there = self.inlets.iter().filter(|inlet| !socket::has_hung_up(&inlet.socket));
+        there.filter_map(|inlet| inlet.peer.member).collect()
     }
 
     #[inline]

@@ -13,6 +13,7 @@ use sockscope_record::Point;
 use crate::address::Address;
 use crate::door::{Door, Inbox};
 use crate::error::Error;
+use crate::hello::Hello;
 use crate::memory::{LOW_HALF_AT, OwnSegment, PROGRESS_AT};
 use crate::observe::{Event, Observer, Unobserved, now_ns};
 use crate::patience::Eagerness;
@@ -62,9 +63,21 @@ impl Sender {
     /// # Errors
     /// As [`Sender::to`]; `Taken` when somebody listens there already.
     pub fn bind(address: &Address, settings: Settings) -> Result<Self, Error> {
+        Self::bind_as(address, settings, 0, |_| {})
+    }
+
+    /// As `bind`, with an incarnation to name to callers. `on_arrival` is told the hello of each
+    /// caller that was welcomed, in the door's thread.
+    pub(crate) fn bind_as(
+        address: &Address,
+        settings: Settings,
+        incarnation: u64,
+        on_arrival: impl FnMut(&Hello) + Send + 'static,
+    ) -> Result<Self, Error> {
         let mut sender = Self::with_target(None, settings)?;
-        let admit =
-            outlet::admission(&sender.data, &sender.slots, &sender.settings, &sender.inbox)?;
+        let Self { data, slots, settings, inbox, .. } = &sender;
+        let host = outlet::Host::new(data, slots, settings, inbox, incarnation)?;
+        let admit = outlet::admission(host, on_arrival);
         sender.door = Some(Door::open(address, sender.settings.trust, admit)?);
         Ok(sender)
     }

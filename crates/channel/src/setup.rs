@@ -18,6 +18,7 @@ const CHECK_AFTER: Duration = Duration::from_millis(50);
 pub(crate) struct Answer {
     pub socket: OwnedFd,
     pub offer: Offer,
+    pub incarnation: u64,
     pub descriptor: OwnedFd,
     pid: u32,
     uid: u32,
@@ -46,9 +47,9 @@ pub(crate) fn call(
     let (bytes, descriptor) = socket::receive_setup(&socket)?;
     match Welcome::decode(&bytes).map_err(|what| Error::BadSetup { what })? {
         Welcome::Refused(reason) => Err(Error::Refused { reason }),
-        Welcome::Accepted(offer) => {
+        Welcome::Accepted { offer, incarnation } => {
             let descriptor = descriptor.ok_or(Error::BadSetup { what: "a segment" })?;
-            Ok(Answer { socket, offer, descriptor, pid, uid })
+            Ok(Answer { socket, offer, incarnation, descriptor, pid, uid })
         }
     }
 }

@@ -105,27 +105,39 @@ impl Inlet {
     }
 }
 
-/// Subscribes to the sender bound to `address`, as member `member` of a group, if any.
+/// Who calls, when it is a member of a group: its number, and that of its join.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Member {
+    pub number: u32,
+    pub incarnation: u64,
+}
+
+/// Subscribes to the sender bound to `address`, which is member `theirs` of a group when `own` is
+/// given. Returns also the incarnation of who answered.
 pub(crate) fn call(
     address: &Address,
     settings: &Settings,
     inbox: &Inbox<Inlet>,
-    member: Option<(u32, u64)>,
-) -> Result<Inlet, Error> {
+    own: Option<Member>,
+    theirs: Option<u32>,
+) -> Result<(Inlet, u64), Error> {
     if !inbox.enter(settings.peers_max) {
         return Err(Error::BadSetting { what: "fewer senders than `peers_max`" });
     }
-    let (member, incarnation) = member.unzip();
-    let incarnation = incarnation.unwrap_or(0);
-    let hello = Hello { role: Role::Receives, offer: Offer::NONE, member, incarnation };
+    let hello = Hello {
+        role: Role::Receives,
+        offer: Offer::NONE,
+        member: own.map(|own| own.number),
+        incarnation: own.map_or(0, |own| own.incarnation),
+    };
     let attach = || {
         let (control, file) = SlotReader::control_segment()?;
         let answer = setup::call(address, &hello, &file, settings)?;
         let data = map(&answer.offer, &answer.descriptor, settings.segment_bytes_max);
         let data = data.map_err(|what| Error::BadSetup { what })?;
-        let peer = answer.peer(inbox.id(), None);
+        let peer = answer.peer(inbox.id(), theirs);
         let slots = reader(data, control, &answer.offer)?;
-        Ok(Inlet::new(answer.socket, slots, peer))
+        Ok((Inlet::new(answer.socket, slots, peer), answer.incarnation))
     };
     attach().inspect_err(|_| inbox.leave())
 }
@@ -163,7 +175,7 @@ fn welcome(caller: Caller, data: PeerSegment, inbox: &Inbox<Inlet>) -> Result<In
     let (control, file) = SlotReader::control_segment()?;
     let slots = reader(data, control, &hello.offer)?;
     let peer = Peer { id: inbox.id(), pid, uid, member: hello.member };
-    let welcome = Welcome::Accepted(Offer::NONE).encode();
+    let welcome = Welcome::Accepted { offer: Offer::NONE, incarnation: 0 }.encode();
     socket::send_setup(&socket, &welcome, Some(file.as_fd()))?;
     Ok(Inlet::new(socket, slots, peer))
 }

@@ -8,9 +8,9 @@ use crate::address::Address;
 use crate::door::{Caller, Inbox};
 use crate::error::Error;
 use crate::hello::{Hello, Offer, Refusal, Role, Welcome};
-use crate::memory::{self, CONTROL_BYTES, PROGRESS_AT, PeerSegment};
+use crate::memory::{self, CONTROL_BYTES, Geometry, PROGRESS_AT, PeerSegment};
 use crate::peer::Peer;
-use crate::settings::Settings;
+use crate::settings::{Settings, WhenFull};
 use crate::slots::SlotWriter;
 use crate::{setup, socket};
 
@@ -56,40 +56,65 @@ pub(crate) fn call(
     attach().inspect_err(|_| inbox.leave())
 }
 
+/// What the door of a bound sender needs of it.
+pub(crate) struct Host {
+    data: OwnedFd,
+    /// The door's own view of the slots, read-only like everybody's but the sender's.
+    view: PeerSegment,
+    geometry: Geometry,
+    when_full: WhenFull,
+    peers_max: u32,
+    incarnation: u64,
+    inbox: Arc<Inbox<Outlet>>,
+}
+
+impl Host {
+    pub fn new(
+        data: &OwnedFd,
+        slots: &SlotWriter,
+        settings: &Settings,
+        inbox: &Arc<Inbox<Outlet>>,
+        incarnation: u64,
+    ) -> Result<Self, Error> {
+        let (geometry, when_full) = (slots.geometry(), slots.when_full());
+        // `Sender` made sure that the segment fits into memory.
+        let view = PeerSegment::open(data, geometry.segment_bytes() as usize)?;
+        let (data, inbox) = (memory::duplicate(data)?, Arc::clone(inbox));
+        let peers_max = settings.peers_max;
+        Ok(Self { data, view, geometry, when_full, peers_max, incarnation, inbox })
+    }
+
+    fn welcome(&self, caller: Caller, control: PeerSegment) -> Result<Outlet, Error> {
+        let Caller { socket, hello, pid, uid, .. } = caller;
+        let next = self.view.load64(PROGRESS_AT, Ordering::SeqCst);
+        let offer = Offer::new(self.geometry, self.when_full, next);
+        let welcome = Welcome::Accepted { offer, incarnation: self.incarnation };
+        socket::send_setup(&socket, &welcome.encode(), Some(self.data.as_fd()))?;
+        let peer = Peer { id: self.inbox.id(), pid, uid, member: hello.member };
+        Ok(Outlet { socket, control, progress: next, answered: 0, peer })
+    }
+}
+
 /// What the door of a bound sender does with a caller.
 pub(crate) fn admission(
-    data: &OwnedFd,
-    slots: &SlotWriter,
-    settings: &Settings,
-    inbox: &Arc<Inbox<Outlet>>,
-) -> Result<impl FnMut(Caller) -> Result<(), Refusal> + Send + 'static, Error> {
-    let data = memory::duplicate(data)?;
-    let (geometry, when_full) = (slots.geometry(), slots.when_full());
-    // `Settings::geometry` made sure that the segment fits into memory. The door's thread has a
-    // view of its own, read-only like everybody's but the sender's.
-    let view = PeerSegment::open(&data, geometry.segment_bytes() as usize)?;
-    let (most, inbox) = (settings.peers_max, Arc::clone(inbox));
-    Ok(move |caller: Caller| {
-        if caller.hello.role != Role::Receives {
+    host: Host,
+    mut on_arrival: impl FnMut(&Hello) + Send + 'static,
+) -> impl FnMut(Caller) -> Result<(), Refusal> + Send + 'static {
+    move |caller: Caller| {
+        let hello = caller.hello;
+        if hello.role != Role::Receives {
             return Err(Refusal::WrongRole);
         }
         let control = PeerSegment::open(&caller.descriptor, CONTROL_BYTES);
         let control = control.map_err(|_| Refusal::BadHello)?;
-        if !inbox.enter(most) {
+        if !host.inbox.enter(host.peers_max) {
             return Err(Refusal::Full);
         }
-        let Caller { socket, hello, pid, uid, .. } = caller;
-        let peer = Peer { id: inbox.id(), pid, uid, member: hello.member };
-        let arrived = inbox.arrive(|| {
-            let next = view.load64(PROGRESS_AT, Ordering::SeqCst);
-            let welcome = Welcome::Accepted(Offer::new(geometry, when_full, next));
-            socket::send_setup(&socket, &welcome.encode(), Some(data.as_fd()))?;
-            Ok::<_, Error>(Outlet { socket, control, progress: next, answered: 0, peer })
-        });
-        // Who could not be welcomed is gone, and is owed no refusal.
-        arrived.or_else(|_| {
-            inbox.leave();
-            Ok(())
-        })
-    })
+        match host.inbox.arrive(|| host.welcome(caller, control)) {
+            Ok(()) => on_arrival(&hello),
+            // Who could not be welcomed is gone, and is owed no refusal.
+            Err(_) => host.inbox.leave(),
+        }
+        Ok(())
+    }
 }

@@ -6,7 +6,9 @@
 #![allow(unsafe_code)]
 
 mod deaths;
+mod groups;
 mod hostility;
+mod parts;
 mod patterns;
 
 use std::io::{BufRead, BufReader};
@@ -16,7 +18,7 @@ use std::time::Duration;
 use sockscope_channel::{Address, Wait};
 
 /// Longer than anything takes here.
-pub const LONG: Duration = Duration::from_secs(60);
+pub const LONG: Duration = Duration::from_secs(20);
 
 /// Sleeping on the signal word, and the other ways to wait.
 pub const SLEEP: Wait = Wait::FUTEX.within(LONG);

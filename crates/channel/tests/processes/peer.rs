@@ -7,10 +7,16 @@
 
 mod hostile;
 
+use std::collections::BTreeMap;
 use std::io::Read;
+use std::net::UdpSocket;
+use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
-use sockscope_channel::{Address, Error, Receiver, Sender, Settings, Wait, WhenFull};
+use sockscope_channel::library::{Checked, DatagramLink, Proxy};
+use sockscope_channel::{
+    Address, Duplex, Error, Group, Receiver, Sender, Settings, Wait, WhenFull,
+};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +33,8 @@ fn main() {
         ["subscribe", to, count] => subscribe(to, number(count)),
         ["publish", at] => publish(at),
         ["stall", from, read] => stall(from, number(read)),
+        ["join", name, members, count] => join(name, number(members), number(count)),
+        ["proxy", at, to, port, peer_port] => proxy(at, to, number(port), number(peer_port)),
         ["scribble-slots", to, seed] => hostile::scribble_slots(to, number(seed)),
         ["scribble-control", at, seed] => hostile::scribble_control(at, number(seed)),
         ["shrink", to] => hostile::shrink(to),
@@ -122,6 +130,55 @@ fn stall(from: &str, read: u64) {
     println!("stalled");
     loop {
         std::thread::park();
+    }
+}
+
+/// Joins a group, waits until all `members` are there, sends `count` messages and receives all others'.
+fn join(name: &str, members: u64, count: u64) {
+    let settings = Settings { slots: 16, slot_bytes: 64, ..Settings::default() };
+    let mut group = Group::join(name, members as u32 + 2, &settings).expect("a place");
+    while group.others().len() as u64 + 1 < members {
+        std::thread::yield_now();
+    }
+    let mut next: BTreeMap<u32, u64> = BTreeMap::new();
+    let (mut sent, mut received) = (0, 0);
+    while sent < count || received < count * (members - 1) {
+        let Duplex { sender, receiver } = group.duplex();
+        if sent < count {
+            match sender.send(&sent.to_le_bytes(), Wait::NOT) {
+                Ok(_) => sent += 1,
+                Err(Error::WouldBlock) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        match receiver.receive(Wait::NOT) {
+            Ok(message) => {
+                let expected = next.entry(message.from().member.expect("a member")).or_default();
+                assert_eq!(message.to_vec(), expected.to_le_bytes());
+                *expected += 1;
+                received += 1;
+            }
+            Err(Error::WouldBlock | Error::PeerGone { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    println!("member {} heard {:?}", group.number(), next.values().collect::<Vec<_>>());
+    // Others may still read what it sent last.
+    std::thread::park();
+}
+
+/// Stands at `at` for a peer behind UDP, and delivers at `to` what comes from there.
+fn proxy(at: &str, to: &str, port: u64, peer_port: u64) {
+    let socket = UdpSocket::bind(("127.0.0.1", port as u16)).expect("a free port");
+    socket.connect(("127.0.0.1", peer_port as u16)).expect("a peer");
+    let settings = || Settings { slots: 64, slot_bytes: 1 << 16, ..Settings::default() };
+    let from_local = Receiver::bind(&address(at), settings()).expect("a free address");
+    let to_local = Sender::to(address(to), settings()).expect("memory");
+    let link = DatagramLink::new(socket).expect("a connected socket");
+    let mut proxy = Proxy::new(from_local, to_local, link, Checked);
+    println!("ready");
+    loop {
+        proxy.run(Duration::from_secs(1)).expect("a link");
     }
 }
 

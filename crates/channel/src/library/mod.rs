@@ -1,0 +1,37 @@
+//! The user-level network library: what a kernel's network code would do for an application, as parts
+//! that the application picks, leaves out or replaces.
+//!
+//! After "The Influence of Protocol Choice on Network Performance", chapter 4: channels between two
+//! processes, collision detection and ordering for those that need them, and drivers that stand in
+//! for remote peers and pack slots into packets of whatever format. Who needs none of it uses
+//! [`Sender`](crate::Sender) and [`Receiver`](crate::Receiver) alone and pays nothing.
+//!
+//! | part | trait | in the box |
+//! |---|---|---|
+//! | order of arrival | [`Ordering`] | [`Unordered`], [`InOrder`] |
+//! | concurrent writes | [`Collisions`] | [`Unwatched`], [`Versions`] |
+//! | packets of a proxy | [`PacketFormat`] | [`Checked`] |
+//! | transport of a proxy | [`RemoteLink`] | [`DatagramLink`] |
+//!
+//! [`Endpoint`] puts the first two on a channel, [`Proxy`] the other two between a channel and a remote
+//! peer. Parts never see shared memory, only copies that stand still.
+
+mod collisions;
+mod endpoint;
+mod link;
+mod ordering;
+mod packet;
+mod proxy;
+
+pub use collisions::{Collisions, MEMBERS_MAX, Unwatched, Verdict, Versions};
+pub use endpoint::{Delivery, Endpoint};
+pub use link::{DatagramLink, RemoteLink};
+pub use ordering::{Arrival, InOrder, Ordering, Unordered};
+pub use packet::{Checked, PacketFormat};
+pub use proxy::{Proxy, ProxyCounts};
+
+/// Words of eight bytes, little-endian, of a header; 0 where it is too short.
+fn word_at(header: &[u8], at: usize) -> u64 {
+    let bytes = header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_le_bytes)
+}

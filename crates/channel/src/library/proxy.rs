@@ -1,0 +1,203 @@
+//! A stand-in for a remote peer: the application's channels end at it as at any local process.
+//!
+//! It receives at the address at which the remote peer would, packs each message into a packet and
+//! hands it to the [`RemoteLink`]; what arrives there it unpacks into a slot of the channel to the
+//! application. When the link is lost it ends, and the application notices what it would notice of a
+//! local peer. Memory: one packet each way, and the slots.
+
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::{PacketFormat, RemoteLink};
+use crate::error::{Error, system};
+use crate::{Receiver, Sender, Wait};
+
+/// Messages of one direction that are moved before the other has its turn.
+const BATCH: usize = 64;
+
+/// Stands between channels of this machine and a link to another.
+pub struct Proxy<L, F> {
+    from_local: Receiver,
+    to_local: Sender,
+    link: L,
+    format: F,
+    outgoing: Packet,
+    incoming: Packet,
+    counts: ProxyCounts,
+}
+
+/// A packet that waits for room.
+struct Packet {
+    bytes: Vec<u8>,
+    /// Its length; `None` when there is none.
+    waiting: Option<usize>,
+}
+
+/// What a proxy has done so far, in messages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProxyCounts {
+    /// Sent over the link.
+    pub sent: u64,
+    /// Delivered to the application.
+    pub delivered: u64,
+    /// Not sent: longer than a packet of the link can be.
+    pub too_long: u64,
+    /// Arrived and discarded: damaged, of another format, or longer than a slot.
+    pub discarded: u64,
+    /// Arrived when the application's end was not there, or left meanwhile.
+    pub undeliverable: u64,
+}
+
+impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
+    /// A proxy that sends over `link` what `from_local` receives, and the other way round.
+    pub fn new(from_local: Receiver, to_local: Sender, link: L, format: F) -> Self {
+        let bytes = vec![0; link.packet_bytes_max()];
+        Self {
+            from_local,
+            to_local,
+            link,
+            format,
+            outgoing: Packet { bytes: bytes.clone(), waiting: None },
+            incoming: Packet { bytes, waiting: None },
+            counts: ProxyCounts::default(),
+        }
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn counts(&self) -> ProxyCounts {
+        self.counts
+    }
+
+    /// Moves what is there, both ways; sleeps before when there is nothing, at most for `timeout`.
+    /// To be called again and again.
+    ///
+    /// # Errors
+    /// `System` when the link is lost.
+    pub fn run(&mut self, timeout: Duration) -> Result<(), Error> {
+        let moved = self.move_out()? | self.move_in()?;
+        if !moved {
+            self.sleep(timeout)?;
+            // The application may have gone and come again while nothing was sent to it.
+            self.to_local.attend();
+        }
+        Ok(())
+    }
+
+    /// Slots to packets. True when anything moved.
+    fn move_out(&mut self) -> Result<bool, Error> {
+        let mut moved = false;
+        for _ in 0..BATCH {
+            if self.outgoing.waiting.is_none() && !self.pack()? {
+                break;
+            }
+            if !self.send_waiting()? {
+                break;
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Packs the next message, copied from its slot to its place. False when there is none.
+    fn pack(&mut self) -> Result<bool, Error> {
+        let message = match self.from_local.receive(Wait::NOT) {
+            Ok(message) => message,
+            Err(Error::WouldBlock) => return Ok(false),
+            // Local peers come and go; a hostile one was detached.
+            Err(Error::PeerGone { .. } | Error::Misbehaved { .. }) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let header = self.format.header_bytes();
+        let len = header + message.len() + self.format.trailer_bytes();
+        let Some(packet) = self.outgoing.bytes.get_mut(..len) else {
+            self.counts.too_long += 1;
+            return Ok(true);
+        };
+        message.copy_to(&mut packet[header..header + message.len()]);
+        drop(message);
+        self.format.seal(packet);
+        self.outgoing.waiting = Some(len);
+        Ok(true)
+    }
+
+    /// False when the link has no room now.
+    fn send_waiting(&mut self) -> Result<bool, Error> {
+        let Some(len) = self.outgoing.waiting else { return Ok(true) };
+        if !self.link.send(&self.outgoing.bytes[..len]).map_err(lost_link)? {
+            return Ok(false);
+        }
+        self.outgoing.waiting = None;
+        self.counts.sent += 1;
+        Ok(true)
+    }
+
+    /// Packets to slots. True when anything moved.
+    fn move_in(&mut self) -> Result<bool, Error> {
+        let mut moved = false;
+        for _ in 0..BATCH {
+            if self.incoming.waiting.is_none() {
+                self.incoming.waiting =
+                    self.link.receive(&mut self.incoming.bytes).map_err(lost_link)?;
+            }
+            if self.incoming.waiting.is_none() || !self.deliver_waiting()? {
+                break;
+            }
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// False when the application has no slot free: the packet waits, and those behind it too.
+    fn deliver_waiting(&mut self) -> Result<bool, Error> {
+        let Some(len) = self.incoming.waiting else { return Ok(true) };
+        let packet = &self.incoming.bytes[..len.min(self.incoming.bytes.len())];
+        let payload = self.format.open(packet).ok().and_then(|range| packet.get(range));
+        match payload.map(|payload| self.to_local.send(payload, Wait::NOT)) {
+            Some(Ok(_)) => self.counts.delivered += 1,
+            Some(Err(Error::WouldBlock)) => return Ok(false),
+            // Who was there is gone. The next attempt calls who is there now.
+            Some(Err(Error::PeerGone { .. } | Error::Misbehaved { .. })) => return Ok(true),
+            None | Some(Err(Error::TooLong { .. })) => self.counts.discarded += 1,
+            Some(Err(Error::System { call, source })) => {
+                return Err(Error::System { call, source });
+            }
+            Some(Err(_)) => self.counts.undeliverable += 1,
+        }
+        self.incoming.waiting = None;
+        Ok(true)
+    }
+
+    /// Sleeps until the side has something that a direction waits for.
+    fn sleep(&mut self, timeout: Duration) -> Result<(), Error> {
+        let blocked_in = self.incoming.waiting.is_some();
+        if self.outgoing.waiting.is_none() && !self.from_local.arm()? {
+            return Ok(());
+        }
+        if blocked_in && !self.to_local.arm()? {
+            return Ok(());
+        }
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, !blocked_in);
+        flags.set(PollFlags::OUT, self.outgoing.waiting.is_some());
+        let (from_local, to_local) = (self.from_local.descriptor()?, self.to_local.descriptor()?);
+        let link = self.link.descriptor();
+        let mut polled = [
+            PollFd::new(&link, flags),
+            PollFd::new(&from_local, PollFlags::IN),
+            PollFd::new(&to_local, PollFlags::IN),
+        ];
+        let count = if blocked_in { 3 } else { 2 };
+        let timeout = Timespec::try_from(timeout).ok();
+        match poll(&mut polled[..count], timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(system("poll")(errno)),
+        }
+    }
+}
+
+fn lost_link(source: std::io::Error) -> Error {
+    Error::System { call: "link to the remote peer", source }
+}
