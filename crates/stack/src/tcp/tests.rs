@@ -1,3 +1,4 @@
 //! TCP as traces: see [`testing`](super::testing) for how they are written.
 
+mod faults;
 mod papers;
