@@ -16,6 +16,7 @@ pub mod papers;
 pub mod result;
 pub mod rpc;
 pub mod run;
+mod sunos;
 mod wire;
 mod workload;
 

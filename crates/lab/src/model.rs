@@ -209,7 +209,8 @@ fn machine(parameters: &Parameters) -> std::result::Result<Machine, String> {
 
 /// Costs that were measured with profiling on, without it.
 fn unprofiled(costs: &Costs) -> Costs {
-    let less = |cost: u64| cost * 100 / (100 + PROFILING_PERCENT);
+    // The quotient is below the cost, so it fits where that did.
+    let less = |cost: u32| (u64::from(cost) * 100 / (100 + PROFILING_PERCENT)) as u32;
     let mut unprofiled = Costs::default();
     for routine in Routine::ALL {
         let Cost { call_ns, byte_ps, mbuf_ns, walk_ns } = costs.of(*routine);
@@ -358,7 +359,7 @@ fn echo_programs(
         data: parameters.data_bytes.unwrap_or(0) as usize,
         buffer: parameters.rpc_buffer_bytes as usize,
         // Converting a string copies it once.
-        convert_ps: machine(parameters)?.costs.of(Routine::Copyin).byte_ps,
+        convert_ps: machine(parameters)?.costs.of(Routine::Copyin).byte_ps.into(),
         setup: setup(parameters),
         after_ns: parameters.close_after_ms * 1_000_000,
     };

@@ -106,3 +106,46 @@ impl Job<'_> {
         model::run(self.experiment, self.case, self.repetition)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::carried_by_id;
+
+    fn small(changes: &[&str]) -> Experiment {
+        let mut experiment = carried_by_id("bb-2").unwrap();
+        changes.iter().for_each(|change| experiment.set(change).unwrap());
+        experiment
+    }
+
+    #[test]
+    fn results_stand_in_file_order_and_progress_counts_to_the_end() {
+        let experiment = small(&["messages=3"]);
+        let mut told = Vec::new();
+        let result = run(&experiment, 4, &mut |done, of| told.push((done, of))).unwrap();
+        let sizes: Vec<_> = result.cases.iter().map(|case| case.case.words()).collect();
+        assert_eq!(sizes[0], "message_bytes 1");
+        assert_eq!(sizes[5], "message_bytes 1025");
+        assert!(result.cases.iter().all(|case| case.seen.calls_of("sosend") == 3));
+        assert_eq!(told, (1..=6).map(|done| (done, 6)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn repetitions_of_a_case_are_joined() {
+        let mut experiment = small(&["messages=3", "message_bytes=112"]);
+        experiment.repetitions = 4;
+        let result = run(&experiment, 2, &mut |_, _| {}).unwrap();
+        let seen = &result.cases[0].seen;
+        assert_eq!((seen.calls_of("sosend"), seen.call_ns.n(), seen.bytes), (12, 12, 12 * 112));
+    }
+
+    #[test]
+    fn a_machine_that_is_not_known_is_told_with_the_case() {
+        let experiment = small(&["machine=pdp-11", "message_bytes=1"]);
+        let error = run(&experiment, 2, &mut |_, _| {}).unwrap_err().to_string();
+        assert!(
+            error.starts_with("bb-2, case ") && error.ends_with("no machine `pdp-11`"),
+            "{error}"
+        );
+    }
+}

@@ -119,7 +119,8 @@ fn the_same_seed_gives_the_same_bundle_on_every_machine() {
     let folder = tempfile::tempdir().unwrap();
     let digests = |name: &str| {
         let bundle = &bundles(&folder.path().join(name))[0];
-        ["records.arrows", "flows.arrows"].map(|file| format!("{:016x}", digest(&bundle.join(file))))
+        ["records.arrows", "flows.arrows"]
+            .map(|file| format!("{:016x}", digest(&bundle.join(file))))
     };
     let first = digests("first");
     assert_eq!(first, digests("second"));

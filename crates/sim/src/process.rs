@@ -166,15 +166,16 @@ impl Process {
 }
 
 /// `select` on one socket. What looking costs is charged each time: on the call and on each wake-up.
-fn select(id: SocketId, stack: &Stack, meter: &mut Meter) -> StepResult {
+fn select(id: SocketId, stack: &mut Stack, meter: &mut Meter) -> StepResult {
     meter.call(Routine::Syscall, Work::NONE);
-    let Some(socket) = stack.sockets.find(id) else {
+    let Some(socket) = stack.sockets.find_mut(id) else {
         return StepResult::Done(Answer::Failed(SocketError::BadSocket));
     };
     let is_over = socket.state.cannot_receive_more || socket.error.is_some();
     if socket.rcv.cc() > 0 || is_over {
         StepResult::Done(Answer::Done(1))
     } else {
+        socket.rcv.is_waited_for = true;
         StepResult::Sleep(Channel::Readable(id))
     }
 }

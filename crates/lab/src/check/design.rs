@@ -40,7 +40,7 @@ fn logical_copy(claim: &Claim, _: &Runs) -> Judgement {
         let mut meter = Meter::new(Costs::default());
         let mut moved = |len: usize, is_cluster: bool| {
             let id = pool.get(&mut meter)?;
-            if is_cluster && !pool.get_cluster(id, &mut meter) {
+            if is_cluster && !pool.attach_cluster(id, &mut meter) {
                 return None;
             }
             pool.set_range(id, 0, len);

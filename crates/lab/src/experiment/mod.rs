@@ -221,7 +221,8 @@ impl Experiment {
         let count = swept.len();
         let named: Vec<_> = fixed.chain(swept).collect();
         let table: Table = named.iter().cloned().collect();
-        let parameters = table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
+        let parameters =
+            table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
         Ok(Case { parameters, named, swept: count })
     }
 }
@@ -240,10 +241,9 @@ fn swept_values(name: &str, values: &Value) -> std::result::Result<Vec<Value>, S
     match values {
         Value::Array(values) => Ok(values.clone()),
         other => {
-            let range: Range = other
-                .clone()
-                .try_into()
-                .map_err(|error: toml::de::Error| format!("sweep of `{name}`: {}", error.message()))?;
+            let range: Range = other.clone().try_into().map_err(|error: toml::de::Error| {
+                format!("sweep of `{name}`: {}", error.message())
+            })?;
             if range.step < 1 || (range.to - range.from) / range.step >= CASES_MAX as i64 {
                 return Err(format!("sweep of `{name}`: expected a step above 0, fewer values"));
             }
@@ -257,10 +257,13 @@ fn swept_values(name: &str, values: &Value) -> std::result::Result<Vec<Value>, S
 }
 
 impl Case {
-    /// The swept parameters, or all when none is swept, as `data_bytes 4800, nodelay true`.
+    /// The swept parameters, as `data_bytes 4800, nodelay true`; `the only case` when none is.
     #[must_use]
     pub fn words(&self) -> String {
-        let from = if self.swept == 0 { 0 } else { self.named.len() - self.swept };
+        if self.swept == 0 {
+            return "the only case".to_owned();
+        }
+        let from = self.named.len() - self.swept;
         let words =
             self.named[from..].iter().map(|(name, value)| format!("{name} {}", word(value)));
         words.collect::<Vec<_>>().join(", ")

@@ -11,8 +11,8 @@ use sockscope_stack::{Endpoint, SocketId};
 
 use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
 use crate::rpc::{
-    AcceptStatus, Body, Call, Decoder, Encoder, Mapping, Message, OpaqueAuth, RecordReader,
-    RecordWriter, Reply, getport_call, protocol,
+    AcceptStatus, BUFFER_OCTETS, Body, Call, Decoder, Encoder, Mapping, Message, OpaqueAuth,
+    RecordReader, RecordWriter, Reply, getport_call, protocol,
 };
 
 /// The echo program: a number for local use (RFC 5531 §8.3), its only version and procedure.
@@ -72,12 +72,18 @@ impl Ends {
         Action::Compute(octets as u64 * self.convert_ps / 1000)
     }
 
-    /// The next write, or the next read when all is written.
+    /// The next write, or the wait for data when all is written: the library reads only what
+    /// select has announced.
     fn go_on(&mut self) -> Action {
         match self.writes.pop_front() {
             Some(octets) => Action::Write(self.socket, Data::Bytes(octets)),
-            None => Action::Read(self.socket, if self.buffer == 0 { 4000 } else { self.buffer }),
+            None => Action::Select(self.socket),
         }
+    }
+
+    fn read(&self) -> Action {
+        let asked = if self.buffer == 0 { BUFFER_OCTETS } else { self.buffer };
+        Action::Read(self.socket, asked)
     }
 
     /// The record that the octets just read complete.
@@ -101,6 +107,7 @@ enum Client {
     Setting(Vec<Action>),
     Connected,
     Writing,
+    Selecting,
     Reading,
     Closing,
     Closed,
@@ -148,6 +155,10 @@ impl EchoClient {
             }),
             Client::Connected => Ok(self.call(context.now_ns)),
             Client::Writing => Ok(self.write()),
+            Client::Selecting => {
+                self.state = Client::Reading;
+                Ok(self.ends.read())
+            }
             Client::Reading => self.read(context),
             Client::Closing => {
                 self.state = Client::Closed;
@@ -213,8 +224,8 @@ impl EchoClient {
 
     fn write(&mut self) -> Action {
         let action = self.ends.go_on();
-        if matches!(action, Action::Read(..)) {
-            self.state = Client::Reading;
+        if matches!(action, Action::Select(_)) {
+            self.state = Client::Selecting;
         }
         action
     }
@@ -223,7 +234,7 @@ impl EchoClient {
         if moved(context.answer)? == 0 {
             return Err(format!("the server closed after {} calls", self.made));
         }
-        let Some(record) = self.ends.take(context.data())? else { return Ok(self.ends.go_on()) };
+        let Some(record) = self.ends.take(context.data())? else { return Ok(self.write()) };
         let results = results_of(&record)?;
         let echoed = Decoder::new(results).string(self.text.len());
         if echoed.as_ref() != Ok(&self.text.as_str()) {
@@ -264,6 +275,7 @@ enum Server {
     Listening,
     Accepting,
     Going,
+    Selecting,
     Reading,
     Closing,
 }
@@ -317,6 +329,10 @@ impl EchoServer {
                 Ok(self.go_on())
             }
             Server::Going => Ok(self.go_on()),
+            Server::Selecting => {
+                self.state = Server::Reading;
+                Ok(self.ends.read())
+            }
             Server::Reading => self.serve(context),
             Server::Closing => Ok(end(&self.log)),
         }
@@ -324,8 +340,8 @@ impl EchoServer {
 
     fn go_on(&mut self) -> Action {
         let action = self.ends.go_on();
-        let reads = matches!(action, Action::Read(..));
-        self.state = if reads { Server::Reading } else { Server::Going };
+        let selects = matches!(action, Action::Select(_));
+        self.state = if selects { Server::Selecting } else { Server::Going };
         action
     }
 
@@ -334,7 +350,7 @@ impl EchoServer {
             self.state = Server::Closing;
             return Ok(Action::Close(self.ends.socket));
         }
-        let Some(record) = self.ends.take(context.data())? else { return Ok(self.ends.go_on()) };
+        let Some(record) = self.ends.take(context.data())? else { return Ok(self.go_on()) };
         let Message { xid, body } = Message::decode(&record).map_err(|error| error.to_string())?;
         let Body::Call(call) = body else { return Err("the client sent a reply".to_owned()) };
         let text = Decoder::new(call.arguments).string(RECORD_OCTETS_MAX);

@@ -49,6 +49,7 @@ fn system_call(action: &Action) -> Option<(&'static str, usize)> {
         Action::Accept(_) => ("accept", 0),
         Action::Connect(..) => ("connect", 0),
         Action::Write(_, data) => ("write", data.len()),
+        Action::Select(_) => ("select", 0),
         Action::Read(_, len) => ("read", *len),
         Action::SendTo(_, _, data) => ("sendto", data.len()),
         Action::ReceiveFrom(_, len) => ("recvfrom", *len),

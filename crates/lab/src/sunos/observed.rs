@@ -1,0 +1,182 @@
+//! What was seen of a transfer.
+
+use sockscope_analysis::{Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores};
+use sockscope_record::{Connection, Direction, Point, Stage, marks, tcp_flags};
+use sockscope_sim::{Activity, Everything};
+
+/// Packets closer than this to the one before belong to its burst: the protocol needs some 400 us for
+/// one on the slowest machine of the study.
+const BURST_GAP_NS: u64 = 1_500_000;
+
+/// The records of one run, by flow.
+#[derive(Debug)]
+pub(crate) struct Observed {
+    stores: Stores,
+    /// What processes did.
+    pub activities: Vec<Activity>,
+    /// Bytes that arrived.
+    pub bytes: u64,
+}
+
+/// Packets that TCP handed down one right after the other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Burst {
+    /// Time of the first.
+    pub first_ns: u64,
+    /// Time of the last.
+    pub last_ns: u64,
+    /// How many.
+    pub packets: usize,
+    /// Bytes of data.
+    pub bytes: u64,
+}
+
+impl Observed {
+    pub(crate) fn new(connections: Vec<Connection>, seen: Everything, bytes: u64) -> Self {
+        let mut analyzer = Analyzer::new();
+        for connection in connections {
+            analyzer.connection(connection);
+        }
+        analyzer.push(&seen.records);
+        Self { stores: analyzer.into_stores(), activities: seen.activities, bytes }
+    }
+
+    /// The first connection; every run has one.
+    fn connection(&self) -> &ConnectionStore {
+        &self.stores.connections[0]
+    }
+
+    /// Passages of the sender's data (or with `Direction::FromServer` of the answers) at a point.
+    pub(crate) fn passes(&self, direction: Direction, point: Point) -> &[Pass] {
+        self.connection().flow(direction).at(point)
+    }
+
+    /// Passages with data from the sender.
+    pub(crate) fn data(&self, point: Point) -> Vec<Pass> {
+        let passes = self.passes(Direction::FromClient, point).iter();
+        passes.filter(|pass| pass.len > 0).copied().collect()
+    }
+
+    /// Segments without data that acknowledge, as the receiver handed them down, and not of the
+    /// connection's beginning or end.
+    pub(crate) fn acks(&self) -> Vec<Pass> {
+        let control = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
+        let passes = self.passes(Direction::FromServer, Point::InterfaceEnqueue).iter();
+        passes.filter(|pass| pass.len == 0 && pass.tcp_flags & control == 0).copied().collect()
+    }
+
+    /// Whether nothing was sent twice.
+    pub(crate) fn is_clean(&self) -> bool {
+        let sent = self.passes(Direction::FromClient, Point::InterfaceEnqueue).iter();
+        sent.clone().all(|pass| pass.marks & marks::RETRANSMITTED == 0)
+    }
+
+    fn curves(&self) -> FlowCurves {
+        FlowCurves::new(self.connection(), Direction::FromClient, &self.stores.losses)
+    }
+
+    /// Delays in a stage, of the sender's data, by position.
+    pub(crate) fn delays(&self, stage: Stage) -> Vec<DelayRun> {
+        self.curves().delays(stage)
+    }
+
+    /// Delay of each packet between two points, by the packet's first byte, in order of sending.
+    pub(crate) fn packet_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
+        let left: std::collections::BTreeMap<u64, u64> =
+            self.data(to).iter().map(|pass| (pass.offset, pass.at_ns)).collect();
+        let entered = self.data(from);
+        let delay = |pass: &Pass| {
+            let left_ns = left.get(&pass.offset)?;
+            Some(left_ns.saturating_sub(pass.at_ns) as f64 / 1e3)
+        };
+        entered.iter().filter_map(delay).collect()
+    }
+
+    /// Mean delay of a byte in a stage, in microseconds.
+    pub(crate) fn mean_delay_us(&self, stage: Stage) -> f64 {
+        let runs = self.delays(stage);
+        let bytes: u64 = runs.iter().map(|run| run.len).sum();
+        let weighted = runs.iter().map(|run| run.delay_ns as f64 * run.len as f64);
+        weighted.sum::<f64>() / bytes as f64 / 1e3
+    }
+
+    /// Length of a stage's queue over time.
+    pub(crate) fn lengths(&self, stage: Stage) -> Vec<(u64, u64)> {
+        let steps = self.curves().lengths(stage).unwrap_or_default();
+        steps.iter().filter_map(|step| Some((step.at_ns, step.length_bytes?))).collect()
+    }
+
+    /// Mean over time of a stage's length between two times.
+    pub(crate) fn mean_length(&self, stage: Stage, from_ns: u64, until_ns: u64) -> f64 {
+        let mut steps = self.lengths(stage);
+        steps.push((until_ns, 0));
+        let area = |pair: &[(u64, u64)]| {
+            let overlap_ns = pair[1].0.min(until_ns).saturating_sub(pair[0].0.max(from_ns));
+            overlap_ns as f64 * pair[0].1 as f64
+        };
+        steps.windows(2).map(area).sum::<f64>() / until_ns.saturating_sub(from_ns).max(1) as f64
+    }
+
+    /// From the first byte written to the last one read.
+    pub(crate) fn span_ns(&self) -> (u64, u64) {
+        let first = self.data(Point::SendEnqueue).first().map_or(0, |pass| pass.at_ns);
+        let last = self.data(Point::ReceiveDequeue).last().map_or(0, |pass| pass.at_ns);
+        (first, last)
+    }
+
+    /// Megabits a second, from the first byte written to the last one read.
+    pub(crate) fn throughput_mbit(&self) -> f64 {
+        let (first_ns, last_ns) = self.span_ns();
+        self.bytes as f64 * 8e3 / last_ns.saturating_sub(first_ns) as f64
+    }
+
+    /// Bursts of data at the interface queue's entry.
+    pub(crate) fn bursts(&self) -> Vec<Burst> {
+        let mut bursts: Vec<Burst> = Vec::new();
+        for pass in self.data(Point::InterfaceEnqueue) {
+            match bursts.last_mut() {
+                Some(burst) if pass.at_ns - burst.last_ns < BURST_GAP_NS => {
+                    burst.last_ns = pass.at_ns;
+                    burst.packets += 1;
+                    burst.bytes += u64::from(pass.len);
+                }
+                _ => bursts.push(Burst {
+                    first_ns: pass.at_ns,
+                    last_ns: pass.at_ns,
+                    packets: 1,
+                    bytes: pass.len.into(),
+                }),
+            }
+        }
+        bursts
+    }
+
+    /// Gaps between packets of one burst at the interface queue's entry, in microseconds: what the
+    /// protocol needs for one (§4.2.1).
+    pub(crate) fn gaps_in_bursts_us(&self) -> Vec<f64> {
+        gaps_ns(&self.data(Point::InterfaceEnqueue))
+            .filter(|&gap_ns| gap_ns < BURST_GAP_NS)
+            .map(|gap_ns| gap_ns as f64 / 1e3)
+            .collect()
+    }
+
+    /// Gaps between packets at a point, in microseconds.
+    pub(crate) fn gaps_us(&self, point: Point) -> Vec<f64> {
+        gaps_ns(&self.data(point)).map(|gap_ns| gap_ns as f64 / 1e3).collect()
+    }
+
+    /// Connections of the run.
+    pub(crate) fn connections(&self) -> usize {
+        self.stores.connections.len()
+    }
+
+    /// Passages of all connections' data at a point.
+    pub(crate) fn all_data(&self, point: Point) -> Vec<Pass> {
+        let flows = self.stores.connections.iter().map(|it| it.flow(Direction::FromClient));
+        flows.flat_map(|flow| flow.at(point)).filter(|pass| pass.len > 0).copied().collect()
+    }
+}
+
+fn gaps_ns(passes: &[Pass]) -> impl Iterator<Item = u64> {
+    passes.windows(2).map(|pair| pair[1].at_ns.saturating_sub(pair[0].at_ns))
+}
