@@ -11,6 +11,8 @@ mod layering;
 mod packets;
 mod profile;
 mod report;
+mod sunos;
+mod sunos_trace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,8 +61,15 @@ impl Runs {
 
 /// Every check of every paper.
 fn checks() -> impl Iterator<Item = &'static Check> {
-    let papers =
-        [buffers::CHECKS, profile::CHECKS, layering::CHECKS, packets::CHECKS, design::CHECKS];
+    let papers = [
+        buffers::CHECKS,
+        profile::CHECKS,
+        layering::CHECKS,
+        packets::CHECKS,
+        design::CHECKS,
+        sunos::CHECKS,
+        sunos_trace::CHECKS,
+    ];
     papers.into_iter().flatten()
 }
 

@@ -134,7 +134,8 @@ fn loopback_rises(_: &Claim, _: &Runs) -> Judgement {
 
 /// The most bytes between the oldest one not acknowledged and the newest one sent.
 fn in_flight_max(seen: &Observed) -> u64 {
-    let mut acks = seen.passes(sockscope_record::Direction::FromServer, Point::InputDequeue).iter().peekable();
+    let mut acks =
+        seen.passes(sockscope_record::Direction::FromServer, Point::InputDequeue).iter().peekable();
     let (mut acknowledged, mut most) = (0, 0);
     for packet in seen.data(Point::InterfaceEnqueue) {
         while let Some(ack) = acks.next_if(|ack| ack.at_ns <= packet.at_ns) {
@@ -176,8 +177,9 @@ fn acks_at(buffer: u32) -> Result<usize, String> {
 fn twice_the_acks(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let (small, large) = (acks_at(BUFFERS[0])?, acks_at(BUFFERS[BUFFERS.len() - 1])?);
-        Ok(Judgement::numbers(claim, &[small as f64 / large as f64])
-            .with_note(format!("{small} acknowledgments with 4 KB buffers, {large} with the largest")))
+        Ok(Judgement::numbers(claim, &[small as f64 / large as f64]).with_note(format!(
+            "{small} acknowledgments with 4 KB buffers, {large} with the largest"
+        )))
     })
 }
 
@@ -234,30 +236,38 @@ fn the_driver_limits(_: &Claim, _: &Runs) -> Judgement {
         Ok(Judgement::holds(
             without_gap > as_is * 1.05 && faster < as_is * 1.10,
             "a driver without the gap carries more, a protocol of half the cost does not",
-            format!("{as_is:.2} Mbit/s as it is, {without_gap:.2} without the gap, {faster:.2} with half the protocol's cost"),
+            format!(
+                "{as_is:.2} Mbit/s as it is, {without_gap:.2} without the gap, {faster:.2} with half the protocol's cost"
+            ),
         ))
     })
 }
 
 /// The same with TCP, IP and their helpers at half the cost; copies, driver and switches stay.
 fn halved(costs: &sockscope_stack::Costs) -> sockscope_stack::Costs {
-    use sockscope_stack::Routine::{InCksum, IpOutput, Ipintr, MCopy, TcpCksum, TcpInput, TcpOutput, TcpUsrreq, TcpXoutput};
+    use sockscope_stack::Routine::{
+        InCksum, IpOutput, Ipintr, MCopy, TcpCksum, TcpInput, TcpOutput, TcpUsrreq, TcpXoutput,
+    };
     let mut halved = costs.clone();
-    for routine in [TcpOutput, TcpXoutput, TcpInput, TcpUsrreq, TcpCksum, InCksum, IpOutput, Ipintr, MCopy] {
+    for routine in
+        [TcpOutput, TcpXoutput, TcpInput, TcpUsrreq, TcpCksum, InCksum, IpOutput, Ipintr, MCopy]
+    {
         let cost = costs.of(routine);
-        halved.set(routine, sockscope_stack::Cost {
-            call_ns: cost.call_ns / 2,
-            byte_ps: cost.byte_ps / 2,
-            mbuf_ns: cost.mbuf_ns / 2,
-            walk_ns: cost.walk_ns / 2,
-        });
+        halved.set(
+            routine,
+            sockscope_stack::Cost {
+                call_ns: cost.call_ns / 2,
+                byte_ps: cost.byte_ps / 2,
+                mbuf_ns: cost.mbuf_ns / 2,
+                walk_ns: cost.walk_ns / 2,
+            },
+        );
     }
     halved
 }
 
-static LOCAL: LazyLock<Run> = LazyLock::new(|| {
-    Transfer { topology: Topology::Loopback, ..bulk(1 << 20)? }.run()
-});
+static LOCAL: LazyLock<Run> =
+    LazyLock::new(|| Transfer { topology: Topology::Loopback, ..bulk(1 << 20)? }.run());
 
 /// Packets of the window bursts on loopback while the window opens: up to the largest window.
 fn opening(seen: &Observed) -> Vec<usize> {
@@ -311,7 +321,8 @@ fn queue_falls_to_zero(_: &Claim, _: &Runs) -> Judgement {
 fn peaks_fall_on_ticks(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let seen = shared(&LOCAL)?;
-        let ticks: Vec<_> = seen.acks().into_iter().filter(|ack| is_of_timer(seen, ack.at_ns)).collect();
+        let ticks: Vec<_> =
+            seen.acks().into_iter().filter(|ack| is_of_timer(seen, ack.at_ns)).collect();
         let apart = |pair: &[sockscope_analysis::Pass]| {
             let apart_ms = (pair[1].at_ns - pair[0].at_ns) as f64 / 1e6;
             (apart_ms / 200.0 - (apart_ms / 200.0).round()).abs() * 200.0
@@ -320,7 +331,10 @@ fn peaks_fall_on_ticks(_: &Claim, _: &Runs) -> Judgement {
         Ok(Judgement::holds(
             !ticks.is_empty() && off_ms < 20.0,
             "acknowledgments that no read caused lie on the 200 ms ticks, and some open the window",
-            format!("{} such acknowledgments, at most {off_ms:.1} ms off multiples of 200 ms", ticks.len()),
+            format!(
+                "{} such acknowledgments, at most {off_ms:.1} ms off multiples of 200 ms",
+                ticks.len()
+            ),
         ))
     })
 }
@@ -341,7 +355,8 @@ fn idle_while_copied(_: &Claim, _: &Runs) -> Judgement {
         let mut idle = Vec::new();
         for pause_ms in [20, 40, 80] {
             let read_pace = Pace::Sleep(pause_ms * 1_000_000);
-            let transfer = Transfer { read_pace, buffer_bytes: Some(16_384), ..bulk(RATE_BYTES / 4)? };
+            let transfer =
+                Transfer { read_pace, buffer_bytes: Some(16_384), ..bulk(RATE_BYTES / 4)? };
             let seen = transfer.run()?;
             let mut gaps = seen.gaps_us(Point::InterfaceEnqueue);
             gaps.sort_by(f64::total_cmp);
@@ -420,14 +435,19 @@ fn client_load_holds_the_program(_: &Claim, _: &Runs) -> Judgement {
         Ok(Judgement::holds(
             send > others && longer > 1.2,
             "data waits before the protocol, in the socket and the program's buffer",
-            format!("send socket {send:.0} us, the others at most {others:.0}; {longer:.2} times as long as without load"),
+            format!(
+                "send socket {send:.0} us, the others at most {others:.0}; {longer:.2} times as long as without load"
+            ),
         ))
     })
 }
 
 /// Mean protocol delay: gaps in bursts on the sending side, points 6 to 7 on the receiving.
 fn protocol_delays(seen: &Observed) -> [f64; 2] {
-    [mean(&seen.gaps_in_bursts_us()), mean(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue))]
+    [
+        mean(&seen.gaps_in_bursts_us()),
+        mean(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue)),
+    ]
 }
 
 pub(super) fn mean(values: &[f64]) -> f64 {
@@ -450,11 +470,7 @@ fn protocol_delay_under_load(claim: &Claim, _: &Runs) -> Judgement {
 
 /// Packets dropped when `connections` each send a window of `window` bytes at once.
 fn drops(connections: u16, window: u32) -> Result<u64, String> {
-    let transfer = Transfer {
-        connections,
-        buffer_bytes: Some(window),
-        ..bulk(window as usize)?
-    };
+    let transfer = Transfer { connections, buffer_bytes: Some(window), ..bulk(window as usize)? };
     let seen = transfer.run()?;
     let queued = seen.all_data(Point::InterfaceEnqueue).len();
     let taken = seen.all_data(Point::SendDequeue).len();
@@ -464,7 +480,8 @@ fn drops(connections: u16, window: u32) -> Result<u64, String> {
 fn connections_without_overflow(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let limit = 50.0;
-        let bounds = [4096.0, 16_384.0].map(|window: f64| (limit / (window / SEGMENT_BYTES)).floor());
+        let bounds =
+            [4096.0, 16_384.0].map(|window: f64| (limit / (window / SEGMENT_BYTES)).floor());
         let lost = [drops(12, 4096)?, drops(3, 16_384)?];
         Ok(Judgement::numbers(claim, &[limit, bounds[0], bounds[1]]).and(Judgement::holds(
             lost == [0, 0],
@@ -514,14 +531,16 @@ fn slow_readers_open_windows_slowly(_: &Claim, _: &Runs) -> Judgement {
         let slow = Transfer { read_pace: Pace::Sleep(20_000_000), ..base.clone() };
         let mut eager = base.clone();
         // Two segments are some 4 % of the largest buffer: an acknowledgment for every other segment.
-        eager.personality.tcp.window_update = WindowUpdate::Segments;
+        eager.personality.tcp.window_update = WindowUpdate::TwoOrHalf;
         let packets = 10;
         let [eager, as_is, slow] = [&eager, &base, &slow].map(|it| opened_ms(it, packets));
         let (eager, as_is, slow) = (eager?, as_is?, slow?);
         Ok(Judgement::holds(
             eager < as_is && as_is < slow,
             "the window opens later the less often the reader acknowledges",
-            format!("bursts of {packets} packets after {eager:.0} ms with an acknowledgment for two segments, {as_is:.0} as it is, {slow:.0} with a slow reader"),
+            format!(
+                "bursts of {packets} packets after {eager:.0} ms with an acknowledgment for two segments, {as_is:.0} as it is, {slow:.0} with a slow reader"
+            ),
         ))
     })
 }

@@ -1,0 +1,479 @@
+//! Checks of what the eight probes see: §2, §3 and §4.2 of "Experimental Evaluation of SunOS IPC and
+//! TCP/IP Protocol Implementation".
+
+use std::sync::LazyLock;
+
+use sockscope_record::{Direction, Point, Stage, tcp_flags};
+use sockscope_sim::programs::Pace;
+
+use super::sunos::{judged, mean, shared};
+use super::{Check, Judgement, Runs};
+use crate::papers::Claim;
+use crate::sunos::{Observed, Transfer};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check { id: "sunos-ipc/2.4-a", needs: &[], judge: four_queues },
+    Check { id: "sunos-ipc/3.1-a", needs: &[], judge: sample_trace },
+    Check { id: "sunos-ipc/3.3-a", needs: &[], judge: eight_probes },
+    Check { id: "sunos-ipc/3.3-b", needs: &[], judge: some_see_acks_only },
+    Check { id: "sunos-ipc/4.2.1-a", needs: &[], judge: dense_bursts },
+    Check { id: "sunos-ipc/4.2.1-b", needs: &[], judge: smooth_wire },
+    Check { id: "sunos-ipc/4.2.1-c", needs: &[], judge: same_pattern },
+    Check { id: "sunos-ipc/4.2.1-d", needs: &[], judge: two_last_packets },
+    Check { id: "sunos-ipc/4.2.1-e", needs: &[], judge: send_socket_only_falls },
+    Check { id: "sunos-ipc/4.2.1-f", needs: &[], judge: growing_peaks },
+    Check { id: "sunos-ipc/4.2.1-g", needs: &[], judge: empty_ip_queue },
+    Check { id: "sunos-ipc/4.2.1-h", needs: &[], judge: gathered_then_drained },
+    Check { id: "sunos-ipc/4.2.1-i", needs: &[], judge: queues_with_an_open_window },
+    Check { id: "sunos-ipc/4.2.1-j", needs: &[], judge: one_entry_a_write },
+    Check { id: "sunos-ipc/4.2.1-k", needs: &[], judge: delay_grows_in_a_burst },
+    Check { id: "sunos-ipc/4.2.1-l", needs: &[], judge: ip_queue_delay },
+    Check { id: "sunos-ipc/4.2.1-m", needs: &[], judge: histograms },
+    Check { id: "sunos-ipc/4.2.1-n", needs: &[], judge: receiving_is_faster },
+    Check { id: "sunos-ipc/4.2.1-o", needs: &[], judge: protocol_ceiling },
+    Check { id: "sunos-ipc/4.2.2-a", needs: &[], judge: one_at_a_time },
+    Check { id: "sunos-ipc/4.2.2-b", needs: &[], judge: copy_time },
+    Check { id: "sunos-ipc/4.2.2-c", needs: &[], judge: single_packets_cost_more },
+    Check { id: "sunos-ipc/4.2.2-d", needs: &[], judge: socket_layers },
+    Check { id: "sunos-ipc/4.2.2-e", needs: &[], judge: sockets_against_protocol },
+    Check { id: "sunos-ipc/4.2.2-f", needs: &[], judge: driver_and_wire },
+];
+
+/// Data of a segment.
+const SEGMENT_BYTES: f64 = 1024.0;
+
+/// 256 KB in one write, with the largest buffers (§4.2).
+static CONTINUOUS: LazyLock<Result<Observed, String>> =
+    LazyLock::new(|| Transfer::sparcstations()?.run());
+
+/// A packet a second, in stop-and-wait (§4.2.2).
+static SINGLE: LazyLock<Result<Observed, String>> = LazyLock::new(|| {
+    let transfer = Transfer {
+        write_bytes: 1024,
+        writes: 50,
+        pace: Pace::Sleep(1_000_000_000),
+        buffer_bytes: None,
+        reserve_bytes: Some(1024),
+        no_delay: true,
+        ..Transfer::sparcstations()?
+    };
+    transfer.run()
+});
+
+fn continuous() -> Result<&'static Observed, String> {
+    shared(&CONTINUOUS)
+}
+
+fn holds(expected: &str, judge: impl FnOnce() -> Result<(bool, String), String>) -> Judgement {
+    judged(|| judge().map(|(holds, got)| Judgement::holds(holds, expected, got)))
+}
+
+/// The value that a share of all does not exceed.
+fn percentile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(f64::NAN)
+}
+
+fn four_queues(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let seen = continuous()?;
+        let queues =
+            [Stage::SendQueue, Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue];
+        let visited = queues.iter().filter(|&&stage| !seen.delays(stage).is_empty()).count();
+        let first = |point| seen.data(point).first().map(|pass| pass.at_ns);
+        let times: Vec<_> = Point::ALL.into_iter().map(first).collect();
+        Ok(Judgement::numbers(claim, &[visited as f64]).and(Judgement::holds(
+            times.is_sorted() && times[0].is_some(),
+            "the first packet passes the eight points in order",
+            format!("{times:?}"),
+        )))
+    })
+}
+
+fn sample_trace(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let transfer = Transfer {
+            personality: sockscope_stack::Personality::by_name("sunos-4.1")
+                .ok_or("no personality `sunos-4.1`")?,
+            buffer_bytes: None,
+            write_bytes: 4096,
+            writes: 4,
+            ..Transfer::sparcstations()?
+        };
+        let seen = transfer.run()?;
+        let data = seen.data(Point::InterfaceEnqueue);
+        let first: Vec<f64> = data.iter().take(3).map(|pass| f64::from(pass.len)).collect();
+        let pushed = data.iter().take(3).map(|pass| pass.tcp_flags & tcp_flags::PSH != 0);
+        let pushed: Vec<bool> = pushed.collect();
+        let numbers: Vec<f64> = first.into_iter().chain([seen.bytes as f64]).collect();
+        Ok(Judgement::numbers(claim, &numbers).and(Judgement::holds(
+            pushed == [false, false, true],
+            "push on the last segment of the window only",
+            format!("{pushed:?}"),
+        )))
+    })
+}
+
+fn eight_probes(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let seen = continuous()?;
+        let active = Point::ALL.into_iter().filter(|&point| !seen.data(point).is_empty()).count();
+        Ok(Judgement::numbers(claim, &[active as f64])
+            .with_note("records here carry more than time, length and type"))
+    })
+}
+
+fn some_see_acks_only(_: &Claim, _: &Runs) -> Judgement {
+    holds("the way back carries no data at any point", || {
+        let seen = continuous()?;
+        let back = |point| seen.passes(Direction::FromServer, point).iter();
+        let data = Point::ALL.into_iter().flat_map(back).filter(|pass| pass.len > 0).count();
+        let acks = back(Point::InputDequeue).count();
+        Ok((data == 0 && acks > 0, format!("{data} records with data, {acks} packets without")))
+    })
+}
+
+fn dense_bursts(_: &Claim, _: &Runs) -> Judgement {
+    holds("gaps between bursts several times those within, while the window opens", || {
+        let bursts = continuous()?.bursts();
+        let opening = &bursts[..bursts.len().min(6)];
+        let between: Vec<f64> = opening
+            .windows(2)
+            .map(|pair| (pair[1].first_ns - pair[0].last_ns) as f64 / 1e3)
+            .collect();
+        let within = mean(&continuous()?.gaps_in_bursts_us());
+        let least = between.iter().copied().fold(f64::INFINITY, f64::min);
+        Ok((least > 3.0 * within, format!("{within:.0} us within, at least {least:.0} us between")))
+    })
+}
+
+/// Standard deviation over mean.
+fn variation(values: &[f64]) -> f64 {
+    let mean = mean(values);
+    let squares = values.iter().map(|value| (value - mean) * (value - mean));
+    (squares.sum::<f64>() / values.len() as f64).sqrt() / mean
+}
+
+fn smooth_wire(_: &Claim, _: &Runs) -> Judgement {
+    holds("packets leave the driver further apart and more evenly than they come to it", || {
+        let seen = continuous()?;
+        let (queued, sent) =
+            (seen.gaps_us(Point::InterfaceEnqueue), seen.gaps_us(Point::InterfaceDequeue));
+        let (fast, slow) = (percentile(&queued, 0.5), percentile(&sent, 0.5));
+        let (rough, smooth) = (variation(&queued), variation(&sent));
+        Ok((
+            slow > 1.5 * fast && smooth < rough,
+            format!(
+                "median gap {fast:.0} us into the queue, {slow:.0} out; variation {rough:.2} and {smooth:.2}"
+            ),
+        ))
+    })
+}
+
+fn same_pattern(_: &Claim, _: &Runs) -> Judgement {
+    holds("gaps at the receive socket differ from those at the driver by little", || {
+        let seen = continuous()?;
+        let (sent, came) =
+            (seen.gaps_us(Point::InterfaceDequeue), seen.gaps_us(Point::ReceiveEnqueue));
+        let differences: Vec<f64> =
+            sent.iter().zip(&came).map(|(sent, came)| (sent - came).abs()).collect();
+        let (typical, gap) = (percentile(&differences, 0.5), percentile(&sent, 0.5));
+        Ok((
+            sent.len() == came.len() && typical < 0.25 * gap,
+            format!("median difference {typical:.0} us of a gap of {gap:.0}"),
+        ))
+    })
+}
+
+fn two_last_packets(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let seen = continuous()?;
+        let last_data = seen.data(Point::InterfaceEnqueue).last().map_or(0, |pass| pass.at_ns);
+        let both = [Direction::FromClient, Direction::FromServer].into_iter();
+        let after = both.flat_map(|direction| seen.passes(direction, Point::InterfaceEnqueue));
+        let fins =
+            after.filter(|pass| pass.at_ns >= last_data && pass.tcp_flags & tcp_flags::FIN != 0);
+        Ok(Judgement::numbers(claim, &[fins.count() as f64])
+            .with_note("a FIN of each side; the sender's may ride on the last data"))
+    })
+}
+
+fn send_socket_only_falls(_: &Claim, _: &Runs) -> Judgement {
+    holds("bytes not yet in the buffer fall without rising, at a varying rate", || {
+        let entered = continuous()?.data(Point::SendEnqueue);
+        let only_rises = entered.windows(2).all(|pair| pair[1].offset == pair[0].end());
+        let gaps: Vec<f64> =
+            entered.windows(2).map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e3).collect();
+        let (short, long) = (percentile(&gaps, 0.1), percentile(&gaps, 0.99));
+        Ok((
+            only_rises && long > 2.0 * short.max(1.0),
+            format!("{} portions, {short:.0} to {long:.0} us apart", entered.len()),
+        ))
+    })
+}
+
+/// The greatest length of the interface queue in each burst.
+fn peaks(seen: &Observed) -> Vec<u64> {
+    let lengths = seen.lengths(Stage::InterfaceQueue);
+    let peak = |burst: &crate::sunos::Burst| {
+        let within = |&&(at_ns, _): &&(u64, u64)| (burst.first_ns..=burst.last_ns).contains(&at_ns);
+        lengths.iter().filter(within).map(|&(_, bytes)| bytes).max().unwrap_or(0)
+    };
+    seen.bursts().iter().map(peak).collect()
+}
+
+fn growing_peaks(_: &Claim, _: &Runs) -> Judgement {
+    holds(
+        "while the window opens, each peak of the interface queue higher than the one before",
+        || {
+            let peaks = peaks(continuous()?);
+            let opening = &peaks[..peaks.len().min(6)];
+            Ok((
+                opening.len() >= 4
+                    && opening.windows(2).all(|pair| pair[1] >= pair[0])
+                    && opening.last() > opening.first(),
+                format!("peaks of {opening:?} bytes"),
+            ))
+        },
+    )
+}
+
+fn empty_ip_queue(_: &Claim, _: &Runs) -> Judgement {
+    holds("nearly every packet finds the IP queue empty", || {
+        let seen = continuous()?;
+        let lengths = seen.lengths(Stage::InputQueue);
+        let came = seen.data(Point::InputEnqueue);
+        let found_empty = came.iter().filter(|pass| {
+            let before = lengths.partition_point(|&(at_ns, _)| at_ns < pass.at_ns);
+            before.checked_sub(1).is_none_or(|last| lengths[last].1 == 0)
+        });
+        let empty = found_empty.count();
+        Ok((empty * 100 >= came.len() * 95, format!("empty for {empty} of {}", came.len())))
+    })
+}
+
+fn gathered_then_drained(_: &Claim, _: &Runs) -> Judgement {
+    holds("data gathers in the receive socket and is drained from time to time", || {
+        let lengths = continuous()?.lengths(Stage::ReceiveQueue);
+        let most = lengths.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0);
+        let drained = lengths.windows(2).filter(|pair| pair[0].1 > 0 && pair[1].1 == 0).count();
+        Ok((most > 2 * 1024 && drained > 3, format!("up to {most} bytes, drained {drained} times")))
+    })
+}
+
+fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Judgement {
+    holds(
+        "interface queue long, IP queue empty, receive socket in between, in the second half",
+        || {
+            let seen = continuous()?;
+            let first_ns = seen.data(Point::InterfaceEnqueue).first().map_or(0, |pass| pass.at_ns);
+            let last_ns = seen.data(Point::InterfaceEnqueue).last().map_or(0, |pass| pass.at_ns);
+            let half_ns = first_ns + (last_ns - first_ns) / 2;
+            let [interface, input, receive] =
+                [Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue]
+                    .map(|stage| seen.mean_length(stage, half_ns, last_ns));
+            Ok((
+                interface > receive && receive > input && interface > 5.0 * 1024.0 && input < 512.0,
+                format!("means of {interface:.0}, {input:.0} and {receive:.0} bytes"),
+            ))
+        },
+    )
+}
+
+fn one_entry_a_write(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let calls = |transfer: Transfer| -> Result<f64, String> {
+            let seen = transfer.run()?;
+            let entered = seen.data(Point::SendEnqueue);
+            // The bytes of one write wait together: a new one begins where the last one was whole.
+            let bytes = seen.bytes as usize / transfer.writes as usize;
+            let begun = entered.iter().filter(|pass| pass.offset.is_multiple_of(bytes as u64));
+            Ok(begun.count() as f64)
+        };
+        let one = calls(Transfer::sparcstations()?)?;
+        let four = Transfer { write_bytes: 64 << 10, writes: 4, ..Transfer::sparcstations()? };
+        let four = calls(four)?;
+        Ok(Judgement::numbers(claim, &[one]).and(Judgement::holds(
+            four == 4.0,
+            "four entries for four writes",
+            format!("{four}"),
+        )))
+    })
+}
+
+fn delay_grows_in_a_burst(_: &Claim, _: &Runs) -> Judgement {
+    holds(
+        "interface delay grows from the first packet of a burst to the last, to milliseconds",
+        || {
+            let seen = continuous()?;
+            let delays = seen.packet_delays_us(Point::InterfaceEnqueue, Point::InterfaceDequeue);
+            let (mut at, mut grew, mut long) = (0, 0, 0);
+            for burst in seen.bursts() {
+                let of_burst = &delays[at..(at + burst.packets).min(delays.len())];
+                at += burst.packets;
+                if let [first, .., last] = of_burst {
+                    long += 1;
+                    grew += usize::from(last > first);
+                }
+            }
+            let most = delays.iter().copied().fold(0.0, f64::max);
+            Ok((
+                long > 0 && grew * 10 >= long * 8 && most > 1000.0,
+                format!("grew in {grew} of {long} bursts, up to {:.1} ms", most / 1e3),
+            ))
+        },
+    )
+}
+
+fn ip_queue_delay(_: &Claim, _: &Runs) -> Judgement {
+    holds("100 to 200 us for most packets, which arrive about 1 ms apart", || {
+        let seen = continuous()?;
+        let delays = seen.packet_delays_us(Point::InputEnqueue, Point::InputDequeue);
+        let inside = delays.iter().filter(|delay| (75.0..=225.0).contains(*delay)).count();
+        let gap = percentile(&seen.gaps_us(Point::InputEnqueue), 0.5);
+        Ok((
+            inside * 2 > delays.len() && (700.0..1500.0).contains(&gap),
+            format!(
+                "{inside} of {} within, median {:.0} us; {gap:.0} us apart",
+                delays.len(),
+                percentile(&delays, 0.5)
+            ),
+        ))
+    })
+}
+
+/// Bins of 50 us that hold at least a twentieth of all, as ranges of neighbours.
+fn groups(values: &[f64]) -> Vec<(u64, u64)> {
+    let mut bins = std::collections::BTreeMap::new();
+    for value in values {
+        *bins.entry((value / 50.0) as u64 * 50).or_insert(0usize) += 1;
+    }
+    let mut groups: Vec<(u64, u64)> = Vec::new();
+    for (bin, count) in bins {
+        match groups.last_mut() {
+            _ if count * 20 < values.len() => {}
+            Some(group) if group.1 == bin => group.1 = bin + 50,
+            _ => groups.push((bin, bin + 50)),
+        }
+    }
+    groups
+}
+
+fn histograms(_: &Claim, _: &Runs) -> Judgement {
+    holds(
+        "sending side in groups of 250 to 400 and 500 to 650 us, receiving side of 250 to 300",
+        || {
+            let seen = continuous()?;
+            let send = groups(&seen.gaps_in_bursts_us());
+            let receive =
+                groups(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue));
+            let near = |group: &(u64, u64), low: u64, high: u64| {
+                group.0 + 50 >= low && group.1 <= high + 50
+            };
+            let send_fits = matches!(send.as_slice(), [small, large] if near(small, 250, 400) && near(large, 500, 650));
+            let receive_fits = matches!(receive.as_slice(), [group] if near(group, 250, 300));
+            Ok((send_fits && receive_fits, format!("sending {send:?}, receiving {receive:?} us")))
+        },
+    )
+}
+
+fn protocol_means(seen: &Observed) -> [f64; 2] {
+    [
+        mean(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue)),
+        mean(&seen.gaps_in_bursts_us()),
+    ]
+}
+
+fn receiving_is_faster(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let [receive, send] = protocol_means(continuous()?);
+        Ok(Judgement::numbers(claim, &[receive, send]).and(Judgement::holds(
+            receive < send,
+            "the receiving side faster",
+            format!("{receive:.0} and {send:.0} us"),
+        )))
+    })
+}
+
+fn protocol_ceiling(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let slower = protocol_means(continuous()?).into_iter().fold(0.0, f64::max);
+        Ok(Judgement::numbers(claim, &[SEGMENT_BYTES * 8.0 / slower]))
+    })
+}
+
+/// The rows of Table 1 for single packets, in microseconds.
+fn table_1(seen: &Observed) -> [f64; 6] {
+    let delay = |from, to| mean(&seen.packet_delays_us(from, to));
+    use Point::{
+        InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, ReceiveDequeue,
+        ReceiveEnqueue, SendDequeue, SendEnqueue,
+    };
+    [
+        delay(SendEnqueue, SendDequeue),
+        delay(SendDequeue, InterfaceEnqueue),
+        delay(InterfaceEnqueue, InterfaceDequeue),
+        delay(InputEnqueue, InputDequeue),
+        delay(InputDequeue, ReceiveEnqueue),
+        delay(ReceiveEnqueue, ReceiveDequeue),
+    ]
+}
+
+fn one_at_a_time(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| Ok(Judgement::numbers(claim, &table_1(shared(&SINGLE)?))))
+}
+
+fn copy_time(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let machine = Transfer::sparcstations()?.machine;
+        let copy = machine.costs.of(sockscope_stack::Routine::Copyin);
+        let us = f64::from(copy.byte_ps) * SEGMENT_BYTES / 1e6;
+        Ok(Judgement::numbers(claim, &[us]).with_note("an input of the machine's description"))
+    })
+}
+
+fn single_packets_cost_more(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let [_, single, ..] = table_1(shared(&SINGLE)?);
+        let [_, continuous] = protocol_means(continuous()?);
+        Ok(Judgement::numbers(claim, &[single - continuous])
+            .with_note(format!("{single:.0} us one at a time, {continuous:.0} us in bursts")))
+    })
+}
+
+fn copy_us() -> Result<f64, String> {
+    let machine = Transfer::sparcstations()?.machine;
+    let copy = machine.costs.of(sockscope_stack::Routine::Copyin);
+    Ok(f64::from(copy.byte_ps) * SEGMENT_BYTES / 1e6)
+}
+
+fn socket_layers(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let ([send, .., receive], copy) = (table_1(shared(&SINGLE)?), copy_us()?);
+        Ok(Judgement::numbers(claim, &[(receive - copy) / (send - copy)])
+            .with_note(format!("{receive:.0} and {send:.0} us with a copy of {copy:.0}")))
+    })
+}
+
+fn sockets_against_protocol(_: &Claim, _: &Runs) -> Judgement {
+    holds("neither exceeds the other more than twice", || {
+        let ([send, out, _, _, input, receive], copy) = (table_1(shared(&SINGLE)?), copy_us()?);
+        let (socket, protocol) = (send + receive - 2.0 * copy, out + input);
+        let ratio = socket / protocol;
+        Ok((
+            (0.5..=2.0).contains(&ratio),
+            format!("{socket:.0} us of socket layer, {protocol:.0} us of protocol"),
+        ))
+    })
+}
+
+fn driver_and_wire(claim: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let seen = shared(&SINGLE)?;
+        let us = mean(&seen.packet_delays_us(Point::InterfaceDequeue, Point::InputEnqueue));
+        Ok(Judgement::numbers(claim, &[us])
+            .with_note("until the receiver has it, its interrupt included"))
+    })
+}
