@@ -80,17 +80,20 @@ impl<T> Inbox<T> {
         // Refused or not: whoever is bound in this way would have to send all slots in between.
         let _ = signal::before_look();
         arrived.push(make()?);
+        // Within the lock, so that the bell rings exactly while something is there. A full counter
+        // has rung already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         drop(arrived);
         memory::wake(&self.news);
-        // A full counter has rung already.
-        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         Ok(())
     }
 
     /// All that arrived since the last time.
     pub fn take(&self) -> Vec<T> {
+        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing to read where it has not rung.
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        std::mem::take(&mut *self.arrived.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *arrived)
     }
 }
 

@@ -19,6 +19,8 @@ mod address;
 mod door;
 mod duplex;
 mod error;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod group;
 mod hello;
 pub mod library;
