@@ -14,6 +14,7 @@ mod quic;
 mod record;
 mod stream;
 mod transport;
+mod vmtp;
 mod write;
 
 use std::io;
@@ -27,8 +28,10 @@ use datagram::{UDP_BYTES_MAX, Udp};
 use measure::{Measured, measure};
 use quic::Quic;
 use record::{Recording, window};
+use sockscope_vmtp::driver::Transport as Carrier;
 use stream::{Tcp, Unix};
 use transport::Transport;
+use vmtp::Vmtp;
 
 /// The id under which this comparison is listed and run.
 pub const ID: &str = "protocol-choice";
@@ -42,13 +45,18 @@ pub enum Protocol {
     Udp,
     /// Unix stream sockets.
     Unix,
+    /// VMTP over UDP.
+    VmtpUdp,
+    /// VMTP over IP protocol 81.
+    VmtpIp,
     /// QUIC (RFC 9000) by the library quinn, one stream for each call.
     Quic,
 }
 
 impl Protocol {
     /// All, in the order of tables.
-    pub const ALL: [Self; 4] = [Self::Tcp, Self::Udp, Self::Unix, Self::Quic];
+    pub const ALL: [Self; 6] =
+        [Self::Tcp, Self::Udp, Self::Unix, Self::VmtpUdp, Self::VmtpIp, Self::Quic];
 
     /// The word in tables and options.
     #[must_use]
@@ -57,6 +65,8 @@ impl Protocol {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
             Self::Unix => "unix",
+            Self::VmtpUdp => "vmtp-udp",
+            Self::VmtpIp => "vmtp-ip",
             Self::Quic => "quic",
         }
     }
@@ -72,13 +82,19 @@ impl Protocol {
             Self::Tcp => &Tcp,
             Self::Udp => &Udp,
             Self::Unix => &Unix,
+            Self::VmtpUdp => &Vmtp { carrier: Carrier::Udp },
+            Self::VmtpIp => &Vmtp { carrier: Carrier::Raw },
             Self::Quic => &Quic,
         }
     }
 
-    /// Whether its bytes pass the kernel's network stack, where the probes are.
-    fn passes_probes(self) -> bool {
-        self != Self::Unix
+    /// Why the probes do not see its bytes; `None` when they do.
+    fn unseen(self) -> Option<&'static str> {
+        match self {
+            Self::Unix => Some("its bytes do not pass the network stack"),
+            Self::VmtpIp => Some("the probes know TCP and UDP"),
+            _ => None,
+        }
     }
 }
 
@@ -205,8 +221,8 @@ fn add_ledgers(
     if plan.recorded.is_zero() {
         return None;
     }
-    if !protocol.passes_probes() {
-        return Some(format!("{name}: no ledger, its bytes do not pass the network stack"));
+    if let Some(why) = protocol.unseen() {
+        return Some(format!("{name}: no ledger, {why}"));
     }
     if let Some(right) = sockscope_probe::missing_right() {
         return Some(format!("{name}: no ledger, recording needs {right}"));

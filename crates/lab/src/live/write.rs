@@ -24,7 +24,7 @@ pub fn write_text(comparison: &Comparison, out: &mut dyn io::Write) -> io::Resul
     )?;
     writeln!(
         out,
-        "{:<6} {:>9} {:>7} {:>9} {:>9} {:>9} {:>10} {:>9}  ledger",
+        "{:<8} {:>9} {:>7} {:>9} {:>9} {:>9} {:>10} {:>9}  ledger",
         "proto", "message B", "clients", "p50 us", "p99 us", "mean us", "calls/s", "Mbit/s"
     )?;
     for row in &comparison.rows {
@@ -37,7 +37,7 @@ pub fn write_text(comparison: &Comparison, out: &mut dyn io::Write) -> io::Resul
 }
 
 fn write_row(row: &Row, out: &mut dyn io::Write) -> io::Result<()> {
-    write!(out, "{:<6} {:>9} {:>7} ", row.protocol.name(), row.message_bytes, row.clients)?;
+    write!(out, "{:<8} {:>9} {:>7} ", row.protocol.name(), row.message_bytes, row.clients)?;
     let figures = match &row.outcome {
         Ok(figures) => figures,
         Err(why) => return writeln!(out, "{why}"),

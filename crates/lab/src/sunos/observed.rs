@@ -2,7 +2,7 @@
 
 use sockscope_analysis::{Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores};
 use sockscope_record::{Connection, Direction, Point, Stage, marks, tcp_flags};
-use sockscope_sim::{Activity, Everything};
+use sockscope_sim::Everything;
 
 /// Packets closer than this to the one before belong to its burst: the protocol needs some 400 us for
 /// one on the slowest machine of the study.
@@ -12,8 +12,6 @@ const BURST_GAP_NS: u64 = 1_500_000;
 #[derive(Debug)]
 pub(crate) struct Observed {
     stores: Stores,
-    /// What processes did.
-    pub activities: Vec<Activity>,
     /// Bytes that arrived.
     pub bytes: u64,
 }
@@ -32,13 +30,13 @@ pub(crate) struct Burst {
 }
 
 impl Observed {
-    pub(crate) fn new(connections: Vec<Connection>, seen: Everything, bytes: u64) -> Self {
+    pub(crate) fn new(connections: Vec<Connection>, seen: &Everything, bytes: u64) -> Self {
         let mut analyzer = Analyzer::new();
         for connection in connections {
             analyzer.connection(connection);
         }
         analyzer.push(&seen.records);
-        Self { stores: analyzer.into_stores(), activities: seen.activities, bytes }
+        Self { stores: analyzer.into_stores(), bytes }
     }
 
     /// The first connection; every run has one.
@@ -163,11 +161,6 @@ impl Observed {
     /// Gaps between packets at a point, in microseconds.
     pub(crate) fn gaps_us(&self, point: Point) -> Vec<f64> {
         gaps_ns(&self.data(point)).map(|gap_ns| gap_ns as f64 / 1e3).collect()
-    }
-
-    /// Connections of the run.
-    pub(crate) fn connections(&self) -> usize {
-        self.stores.connections.len()
     }
 
     /// Passages of all connections' data at a point.

@@ -162,7 +162,7 @@ impl Transfer {
             return Err(format!("{received} of {expected} bytes arrived"));
         }
         let connections = sim.connections().to_vec();
-        Ok(Observed::new(connections, sim.into_sink(), received))
+        Ok(Observed::new(connections, sim.sink(), received))
     }
 
     fn server_address(&self) -> Ipv4Addr {
