@@ -62,6 +62,11 @@ impl Stack {
         if self.tcb(id).state >= State::FinWait2 {
             self.soisdisconnected(id, meter);
         }
+        // The sources would keep for ever a block whose peer's FIN never comes.
+        if self.tcb(id).state == State::FinWait2 && !self.tcb(id).timers.runs(Timer::Linger) {
+            let ticks = self.personality.tcp.keep_alive.fin_wait_ticks;
+            self.tcb_mut(id).timers.start(Timer::Linger, ticks);
+        }
         true
     }
 

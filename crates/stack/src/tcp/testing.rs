@@ -114,12 +114,25 @@ impl Script {
         assert!(self.text.trim_end() == wanted, "--- wanted\n{wanted}\n--- got\n{}", self.text);
     }
 
+    /// Does what a line says, whatever leaves.
+    pub(super) fn begin(&mut self, line: &str) {
+        self.line(&squeeze(line));
+        self.text.clear();
+    }
+
+    /// What a line's act makes leave, and its result.
+    pub(super) fn after(&mut self, line: &str) -> String {
+        self.text.clear();
+        self.line(&squeeze(line));
+        std::mem::take(&mut self.text).trim_end().to_owned()
+    }
+
     fn line(&mut self, line: &str) {
         let mut words = line.split(' ').peekable();
         if let Some(at_ms) = words.peek().and_then(|word| milliseconds(word)) {
             words.next();
+            self.advance(at_ms);
             if !is_output(&mut words.clone()) {
-                self.advance(at_ms);
                 self.stamp = Some(line.split(' ').next().unwrap_or("").to_owned());
             }
         }

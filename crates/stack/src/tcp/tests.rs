@@ -1,4 +1,28 @@
 //! TCP as traces: see [`testing`](super::testing) for how they are written.
 
+mod acks;
+mod congestion;
+mod connection;
 mod faults;
+mod hostile;
+mod nagle;
 mod papers;
+mod records;
+mod timers;
+mod windows;
+mod wrap;
+
+use super::testing::Script;
+
+/// A connection that the host under test has opened; both windows are 4096 bytes.
+fn opened(personality: &str) -> Script {
+    let mut script = Script::alone(personality);
+    open(&mut script, 4096);
+    script
+}
+
+/// Opens it from this host; the peer offers `window` and takes segments of 1024 bytes.
+fn open(script: &mut Script, window: u32) {
+    script.begin("connect");
+    script.begin(&format!("< S 0:0(0) ack 1 win {window} <mss 1024>"));
+}

@@ -17,6 +17,12 @@ impl Stack {
         request: Request,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
+        if let Request::Send(data, _) = &request
+            && self.is_alive(id)
+        {
+            // The protocol's own time begins here, behind point 1.
+            self.observe_write_enqueue(id, data.len(), meter);
+        }
         meter.call(Routine::TcpUsrreq, Work::NONE);
         if !self.is_alive(id) && !matches!(request, Request::Attach) {
             if let Request::Send(data, _) = request {
@@ -90,7 +96,6 @@ impl Stack {
     }
 
     fn send(&mut self, id: SocketId, data: Chain, meter: &mut Meter) -> Result<(), SocketError> {
-        self.observe_write_enqueue(id, data.len(), meter);
         let rules = &self.personality.socket.buffers;
         self.sockets[id].snd.append(data, rules, &mut self.pool, meter);
         self.output_for_user(id, meter)

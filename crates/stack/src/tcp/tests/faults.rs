@@ -13,13 +13,19 @@ use crate::meter::Channel;
 use crate::personality::Personality;
 use crate::socket::{SetOption, Shutdown, SocketError, SocketId};
 use crate::stack::Stack;
+use crate::tcp::State;
 use crate::tcp::testing::byte_at;
 use crate::testing::{ADDRESSES, Flight, Pair};
 
 const SEEDS: u64 = 100;
 const PORT: u16 = 9;
 /// Keep-alive has found every dead peer by then: it takes two hours and ten minutes at most.
-const END_MS: u64 = 4 * 60 * 60 * 1000;
+const END_MS: u64 = 4 * HOUR_MS;
+
+/// Out of a thousand frames; with less no connection is given up.
+const MUCH_LOSS: u64 = 150;
+
+const HOUR_MS: u64 = 60 * 60 * 1000;
 
 /// Numbers that follow from a seed alone (splitmix64).
 struct Dice(u64);
@@ -110,9 +116,29 @@ impl World {
     fn run(&mut self) {
         self.connect();
         self.wake();
-        while self.now_ms < END_MS && !self.is_over() {
+        self.run_until(END_MS);
+        for host in 0..2 {
+            self.close_if_abandoned(host);
+        }
+        self.run_until(END_MS + HOUR_MS);
+    }
+
+    fn run_until(&mut self, end_ms: u64) {
+        while self.now_ms < end_ms && !self.is_over() {
             self.next_event();
             self.wake();
+        }
+    }
+
+    /// Keep-alive does not probe for a peer whose FIN alone is missing: if it died, its FIN is
+    /// waited for until the process loses patience.
+    fn close_if_abandoned(&mut self, host: usize) {
+        let stack = &self.pair.hosts[host].stack;
+        let peer_gave_up = self.pair.hosts[1 - host].stack.tcp_counts().given_up > 0;
+        let socket = self.processes[host].socket.and_then(|id| stack.sockets.find(id));
+        let tcb = socket.and_then(|socket| socket.tcb.as_ref());
+        if tcb.is_some_and(|tcb| tcb.state() == State::FinWait2) && peer_gave_up {
+            self.close(host);
         }
     }
 
@@ -367,6 +393,7 @@ impl World {
             server.read,
             client.written
         );
+        assert!(is_whole || self.faults.loss >= MUCH_LOSS, "{what}: given up too early");
         let listener = self.listener;
         let _ = self.pair.step(1, |stack, meter| stack.close(listener, meter));
         let rest = [0, 1].map(|host| self.pair.hosts[host].stack.tcp_connections().len());

@@ -1,0 +1,292 @@
+//! Opening and closing: every state, both ways round.
+
+use super::{Script, opened};
+use crate::personality::Personality;
+
+const ALL: [&str; 7] =
+    ["4.2bsd", "4.2bsd-cabrera", "4.3bsd", "tahoe", "reno", "sunos-4.0.3", "sunos-4.1"];
+
+#[test]
+fn every_personality_announces_its_segment_size() {
+    let announced = ALL.map(|name| {
+        let mut script = Script::alone(name);
+        let text = script.after("connect");
+        text.lines().last().unwrap().trim_start_matches("> ").to_owned()
+    });
+    assert_eq!(
+        announced,
+        [
+            "S 0:0(0) win 2048 <mss 1024>",
+            "S 0:0(0) win 2048 <mss 1024>",
+            "S 0:0(0) win 4096 <mss 1024>",
+            "S 0:0(0) win 4096 <mss 1024>",
+            "S 0:0(0) win 4096 <mss 1024>",
+            "S 0:0(0) win 4096 <mss 1024>",
+            "S 0:0(0) win 4096 <mss 1460>",
+        ]
+    );
+}
+
+#[test]
+fn a_connection_is_opened_and_closed_from_here() {
+    for name in ["4.3bsd", "tahoe", "reno"] {
+        Script::alone(name).check(
+            "connect
+             > S 0:0(0) win 4096 <mss 1024>
+             < S 0:0(0) ack 1 win 4096 <mss 1024>
+             > . ack 1 win 4096
+             state = Established
+             write 100 = 100
+             > P 1:101(100) ack 1 win 4096
+             < . ack 101 win 4096
+             close
+             > F 101:101(0) ack 1 win 4096
+             state = FinWait1
+             < . ack 102 win 4096
+             state = FinWait2
+             < F 1:1(0) ack 102 win 4096
+             > . ack 2 win 4096
+             state = TimeWait",
+        );
+    }
+}
+
+#[test]
+fn a_connection_is_opened_and_closed_by_the_peer() {
+    for name in ["4.3bsd", "tahoe", "reno"] {
+        Script::alone(name).check(
+            "listen
+             < S 0:0(0) win 4096 <mss 1024>
+             > S 0:0(0) ack 1 win 4096 <mss 1024>
+             accept = sleep
+             < . ack 1 win 4096
+             accept = ok
+             state = Established
+             < FP 1:101(100) ack 1 win 4096
+             > . ack 102 win 3996
+             state = CloseWait
+             read 200 = 100
+             read 200 = 0
+             close
+             > F 1:1(0) ack 102 win 4096
+             state = LastAck
+             < . seq 102 ack 2 win 4096
+             state = gone",
+        );
+    }
+}
+
+/// Data that arrive in FIN-WAIT-2 are not on the fast path: from Tahoe on they are acknowledged at
+/// once, before that when they are read.
+#[test]
+fn one_direction_may_be_closed_while_the_other_goes_on() {
+    for (name, at_once) in [
+        ("4.3bsd", ""),
+        ("tahoe", "> . ack 1461 win 2636"),
+        ("reno", "> . ack 1461 win 2636"),
+        ("sunos-4.1", "> . ack 1461 win 2636"),
+    ] {
+        let after_reading = if name == "reno" { "" } else { "> . ack 1461 win 4096" };
+        opened(name).check(&format!(
+            "write 10 = 10
+             > P 1:11(10) ack 1 win 4096
+             shutdown
+             > F 11:11(0) ack 1 win 4096
+             < . ack 12 win 4096
+             state = FinWait2
+             write 10 = Pipe
+             < P 1:1461(1460) ack 12 win 4096
+             {at_once}
+             read 4096 = 1460
+             {after_reading}
+             < F 1461:1461(0) ack 12 win 4096
+             > . ack 1462 win 4096
+             state = TimeWait"
+        ));
+    }
+}
+
+#[test]
+fn closing_by_both_at_once_goes_through_closing() {
+    // The FIN goes along once more, with its old number.
+    for name in ["tahoe", "reno", "4.3bsd"] {
+        opened(name).check(
+            "close
+             > F 1:1(0) ack 1 win 4096
+             < F 1:1(0) ack 1 win 4096
+             > F 1:1(0) ack 2 win 4096
+             state = Closing
+             < . seq 2 ack 2 win 4096
+             state = TimeWait",
+        );
+    }
+}
+
+#[test]
+fn in_4_2_an_end_is_mute_behind_its_fin() {
+    opened("4.2bsd").check(
+        "close
+         > F 1:1(0) ack 1 win 2048
+         < F 1:1(0) ack 1 win 4096
+         state = Closing
+         1.000 > F 1:1(0) ack 2 win 2048          # the timer takes the acknowledgment along
+         < . seq 2 ack 2 win 4096
+         state = TimeWait",
+    );
+}
+
+#[test]
+fn fins_that_cross_end_for_every_personality() {
+    for name in ALL {
+        let mut script = Script::pair(name);
+        for line in ["s listen", "c connect", "s accept", "c hold", "c close", "s close"] {
+            script.begin(line);
+        }
+        script.begin("c release");
+        script.begin("3.000 c hold");
+        for side in ["c", "s"] {
+            assert_eq!(
+                script.after(&format!("{side} state =")),
+                format!("{side} state = TimeWait")
+            );
+        }
+        script.begin("70.000 c hold");
+        assert_eq!(script.after("c state ="), "c state = gone", "{name}");
+    }
+}
+
+#[test]
+fn syns_that_cross_make_one_connection() {
+    for name in ALL {
+        let window = if name.starts_with("4.2") { 2048 } else { 4096 };
+        let mut script = Script::alone(name);
+        script.begin("connect");
+        script.check(&format!(
+            "< S 0:0(0) win 4096 <mss 1024>
+             > . ack 1 win {window}
+             state = SynReceived
+             < . ack 1 win 4096
+             state = Established"
+        ));
+    }
+}
+
+#[test]
+fn a_refused_connection_fails_at_once() {
+    let mut script = Script::alone("reno");
+    script.begin("connect");
+    script.check(
+        "< R seq 0 ack 1 win 0
+         error = ConnectionRefused
+         state = gone",
+    );
+}
+
+#[test]
+fn a_segment_for_nobody_is_reset() {
+    Script::alone("tahoe").check(
+        "< S 0:0(0) win 4096 <mss 1024>
+         > R ack 1 win 0",
+    );
+    Script::alone("tahoe").check(
+        "< . ack 77 win 4096
+         > R win 0
+         < R ack 77 win 4096",
+    );
+}
+
+#[test]
+fn a_reset_ends_a_connection_with_an_error() {
+    opened("4.3bsd").check(
+        "< R ack 1 win 0
+         error = ConnectionReset
+         state = gone
+         write 1 = Pipe",
+    );
+}
+
+#[test]
+fn a_reset_beyond_the_window_is_ignored() {
+    opened("tahoe").check(
+        "< R seq 9000 ack 1 win 0
+         state = Established",
+    );
+}
+
+#[test]
+fn data_for_a_process_that_is_gone_are_reset_but_in_4_2() {
+    for name in ALL {
+        let mut script = opened(name);
+        script.begin("close");
+        script.begin("< . ack 2 win 4096");
+        let answer = script.after("< P 1:11(10) ack 2 win 4096");
+        let has_reset = answer.contains("> R");
+        assert_eq!(has_reset, !name.starts_with("4.2"), "{name}: {answer}");
+    }
+}
+
+#[test]
+fn unanswered_syns_go_out_again_until_the_handshake_has_taken_too_long() {
+    let times = |name: &str| {
+        let mut script = Script::alone(name);
+        script.begin("connect");
+        let text = script.after("200.000 error =");
+        let sent: Vec<String> = text
+            .lines()
+            .filter(|line| line.contains("> S"))
+            .map(|line| line.split('.').next().unwrap().to_owned())
+            .collect();
+        assert!(text.ends_with("error = TimedOut"), "{name}: {text}");
+        sent.join(" ")
+    };
+    assert_eq!(times("4.2bsd"), "1 2 3 4 5 7 10 15 23 39");
+    assert_eq!(times("4.3bsd"), "6 12 24");
+    assert_eq!(times("tahoe"), "6 18 42");
+    assert_eq!(times("reno"), "6 30");
+    assert_eq!(times("sunos-4.1"), "6 18 42");
+}
+
+#[test]
+fn a_new_syn_opens_a_waiting_connection_anew() {
+    for (name, opens) in [("4.2bsd", false), ("4.3bsd", true), ("tahoe", true), ("reno", true)] {
+        let mut script = Script::alone(name);
+        for line in [
+            "listen",
+            "< S 0:0(0) win 4096 <mss 1024>",
+            "< . ack 1 win 4096",
+            "accept",
+            "close",
+            "< . ack 2 win 4096",
+            "< F 1:1(0) ack 2 win 4096",
+        ] {
+            script.begin(line);
+        }
+        assert_eq!(script.after("state ="), "state = TimeWait");
+        let answer = script.after("< S 900000:900000(0) win 4096 <mss 1024>");
+        assert_eq!(answer.contains("> S"), opens, "{name}: {answer}");
+    }
+}
+
+#[test]
+fn a_syn_in_the_middle_of_a_connection_ends_it() {
+    opened("reno").check(
+        "< S 100:100(0) ack 1 win 4096
+         > R win 0
+         error = ConnectionReset",
+    );
+}
+
+#[test]
+fn the_number_of_waiting_connections_is_bounded() {
+    let personality = Personality::by_name("tahoe").unwrap();
+    let mut script = Script::with(&personality, [1, 2]);
+    script.begin("s listen");
+    let before = script.pair.hosts[1].stack.tcp_connections().len();
+    for _ in 0..20 {
+        let id = script.pair.socket(0, sockscope_record::Protocol::Tcp);
+        let to = (crate::testing::ADDRESSES[1], 9);
+        let mut call = crate::calls::ConnectCall::new(id, to);
+        script.pair.step(0, |stack, meter| call.step(stack, meter));
+    }
+    assert_eq!(script.pair.hosts[1].stack.tcp_connections().len() - before, 8);
+}
