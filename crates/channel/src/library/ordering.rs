@@ -174,7 +174,8 @@ impl Ordering for InOrder {
         } else {
             stream.kept.insert(number, message());
         }
-        self.given_up += missing;
+        // A hostile sender may jump far more than once.
+        self.given_up = self.given_up.saturating_add(missing);
         self.ripe.push(id);
         if is_next { Arrival::Now } else { Arrival::Later }
     }
@@ -238,6 +239,16 @@ mod tests {
         let (delivered, part) = deliver(4, &[0, 2, 1_000_000]);
         assert_eq!((delivered, part.given_up()), (vec![0, 2], 999_995));
         assert_eq!(part.kept(), 1);
+    }
+
+    #[test]
+    fn jumps_without_end_are_counted_as_far_as_counting_goes() {
+        let mut part = InOrder::new(0, 1, 8);
+        for stream in 0..6_u64 {
+            let header = [stream.to_le_bytes(), (u64::MAX / 2 - 1).to_le_bytes()].concat();
+            assert_eq!(part.arrive(&header, &mut Vec::new), Arrival::Now);
+        }
+        assert_eq!(part.given_up(), u64::MAX);
     }
 
     #[test]

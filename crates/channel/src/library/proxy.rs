@@ -80,8 +80,6 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
         let moved = self.move_out()? | self.move_in()?;
         if !moved {
             self.sleep(timeout)?;
-            // The application may have gone and come again while nothing was sent to it.
-            self.to_local.attend();
         }
         Ok(())
     }
@@ -154,6 +152,8 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
     fn deliver_waiting(&mut self) -> Result<bool, Error> {
         let Some(len) = self.incoming.waiting else { return Ok(true) };
         let packet = &self.incoming.bytes[..len.min(self.incoming.bytes.len())];
+        // The application may have gone and come again: what is for the new one is not for the old.
+        self.to_local.attend();
         let payload = self.format.open(packet).ok().and_then(|range| packet.get(range));
         match payload.map(|payload| self.to_local.send(payload, Wait::NOT)) {
             Some(Ok(_)) => self.counts.delivered += 1,
