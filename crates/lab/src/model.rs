@@ -9,7 +9,7 @@ use sockscope_sim::{
 };
 use sockscope_stack::personality::{SendFill, SendWait};
 use sockscope_stack::tcp::{ShortSegments, WindowUpdate};
-use sockscope_stack::{Cost, Costs, Meter, Personality, Routine};
+use sockscope_stack::{Meter, Personality, Routine};
 
 use crate::error::{Error, Result};
 use crate::experiment::{
@@ -48,13 +48,6 @@ const LINE_MTU: u32 = 1536;
 
 /// Size of an mbuf cluster.
 const CLUSTER_BYTES: u32 = 1024;
-
-/// Machines whose costs were measured in a kernel that was profiled.
-const PROFILED_MACHINES: [&str; 1] = ["vax-11-750"];
-
-/// What profiling adds to kernel code, in percent: "Impact of Buffer Management" §3 gives 15 to 20;
-/// 17 is what the 5.5 ms a byte without it and the 6.46 ms between its timer's ACKs with it make.
-const PROFILING_PERCENT: u64 = 17;
 
 /// Runs one repetition of `case`.
 ///
@@ -177,7 +170,11 @@ fn scenario(parameters: &Parameters, seed: u64) -> std::result::Result<Scenario,
             (Topology::Pair, LinkKind::Line3) => host.with_line(address, LINE_MTU, 0),
         }
     };
-    let client = host("client", CLIENT, parameters.client_timer_ms);
+    // Only the sender is profiled: the paper looked at it alone.
+    let client = HostConfig {
+        is_profiled: parameters.profiling,
+        ..host("client", CLIENT, parameters.client_timer_ms)
+    };
     let (hosts, links) = match parameters.topology {
         Topology::Loopback => (vec![client], Vec::new()),
         Topology::Pair => {
@@ -200,29 +197,7 @@ fn link(parameters: &Parameters) -> LinkConfig {
 
 fn machine(parameters: &Parameters) -> std::result::Result<Machine, String> {
     let name = &parameters.machine;
-    let mut machine = Machine::by_name(name).ok_or_else(|| format!("no machine `{name}`"))?;
-    if PROFILED_MACHINES.contains(&name.as_str()) && !parameters.profiling {
-        machine.costs = unprofiled(&machine.costs);
-    }
-    Ok(machine)
-}
-
-/// Costs that were measured with profiling on, without it.
-fn unprofiled(costs: &Costs) -> Costs {
-    // The quotient is below the cost, so it fits where that did.
-    let less = |cost: u32| (u64::from(cost) * 100 / (100 + PROFILING_PERCENT)) as u32;
-    let mut unprofiled = Costs::default();
-    for routine in Routine::ALL {
-        let Cost { call_ns, byte_ps, mbuf_ns, walk_ns } = costs.of(*routine);
-        let cost = Cost {
-            call_ns: less(call_ns),
-            byte_ps: less(byte_ps),
-            mbuf_ns: less(mbuf_ns),
-            walk_ns: less(walk_ns),
-        };
-        unprofiled.set(*routine, cost);
-    }
-    unprofiled
+    Machine::by_name(name).ok_or_else(|| format!("no machine `{name}`"))
 }
 
 /// The personality with the switches of the experiment.
@@ -360,6 +335,7 @@ fn echo_programs(
         buffer: parameters.rpc_buffer_bytes as usize,
         // Converting a string copies it once.
         convert_ps: machine(parameters)?.costs.of(Routine::Copyin).byte_ps.into(),
+        read_delay_ns: parameters.read_delay_us * 1000,
         setup: setup(parameters),
         after_ns: parameters.close_after_ms * 1_000_000,
     };
@@ -393,7 +369,7 @@ impl RecordSink for Watch {
             self.acks += u64::from(is_ack);
             self.again += u64::from(record.is_marked(marks::RETRANSMITTED));
         }
-        if self.keeps_rows && record.kind == Kind::InterfaceDequeue {
+        if self.keeps_rows && record.kind == Kind::InputEnqueue {
             self.records.push(*record);
         }
     }

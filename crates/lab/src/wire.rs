@@ -1,4 +1,5 @@
-//! Packets as a tap on the wire would have printed them, from the records of point 4.
+//! Packets as a listener on the wire would have printed them: when a whole frame has arrived, which
+//! the records of point 5 tell.
 //!
 //! Sequence numbers are positions plus 1, as in traces that count from the connection's start. The
 //! ends are called `client` and `server`.
@@ -11,7 +12,7 @@ use crate::papers::{WireFlags, WireRow};
 pub(crate) fn rows(records: &[Record], connections: &[Connection], zero_ns: u64) -> Vec<WireRow> {
     let mut rows = Vec::new();
     let mut fins: Vec<Record> = Vec::new();
-    for record in records.iter().filter(|record| record.kind == Kind::InterfaceDequeue) {
+    for record in records.iter().filter(|record| record.kind == Kind::InputEnqueue) {
         let id = record.flow.connection();
         let Some(connection) = connections.iter().find(|connection| connection.id == id) else {
             continue;
@@ -52,7 +53,7 @@ fn row(record: &Record, connection: &Connection, fins: &[Record], zero_ns: u64) 
     }
 }
 
-/// 1 when `record` acknowledges a FIN, which takes a number that positions do not show: one that left
+/// 1 when `record` acknowledges a FIN, which takes a number that positions do not show: one that came
 /// the other way before, at the acknowledged position.
 fn acked_fin(record: &Record, fins: &[Record]) -> u64 {
     let is_it = |fin: &Record| fin.flow == record.flow.reverse() && fin.end() == record.detail;
@@ -65,7 +66,7 @@ mod tests {
     use sockscope_record::ConnectionId;
 
     #[test]
-    fn records_of_point_four_become_lines() {
+    fn records_of_point_five_become_lines() {
         let id = ConnectionId(1);
         let connection = Connection {
             id,
@@ -85,7 +86,7 @@ mod tests {
             len,
             detail,
             extra: 4096,
-            kind: Kind::InterfaceDequeue,
+            kind: Kind::InputEnqueue,
             tcp_flags: flags,
             ..Record::default()
         };

@@ -61,6 +61,10 @@ pub struct Parameters {
     /// What the reader does between the connection and its first read, in microseconds.
     #[serde(default)]
     pub read_after_us: u64,
+    /// What a remote call's program and library do between learning of data (select) and reading
+    /// them, in microseconds.
+    #[serde(default)]
+    pub read_delay_us: u64,
     /// What the writer does between its last write and its close, in milliseconds.
     #[serde(default)]
     pub close_after_ms: u64,
@@ -184,6 +188,7 @@ impl Parameters {
             ("data_bytes", self.data_bytes.is_some(), RpcEcho),
             ("calls", self.calls.is_some(), RpcEcho),
             ("portmap", self.portmap, RpcEcho),
+            ("read_delay_us", self.read_delay_us > 0, RpcEcho),
             ("rpc_buffer_bytes", self.rpc_buffer_bytes > 0, RpcEcho),
             ("total_bytes", self.total_bytes.is_some(), Discard),
             ("write_bytes", self.write_bytes.is_some(), Discard),

@@ -41,6 +41,8 @@ pub(crate) struct EchoTask {
     pub buffer: usize,
     /// User time of converting one octet, in picoseconds.
     pub convert_ps: u64,
+    /// User time between learning of data and reading them, at both ends.
+    pub read_delay_ns: u64,
     /// The socket.
     pub setup: SocketSetup,
     /// Time in user mode between the last reply and the close.
@@ -52,14 +54,21 @@ struct Ends {
     socket: SocketId,
     buffer: usize,
     convert_ps: u64,
+    read_delay_ns: u64,
     writes: VecDeque<Vec<u8>>,
     reader: RecordReader,
 }
 
 impl Ends {
-    fn new(buffer: usize, convert_ps: u64) -> Self {
-        let reader = RecordReader::new(RECORD_OCTETS_MAX);
-        Self { socket: SocketId(0), buffer, convert_ps, writes: VecDeque::new(), reader }
+    fn new(task: &EchoTask) -> Self {
+        Self {
+            socket: SocketId(0),
+            buffer: task.buffer,
+            convert_ps: task.convert_ps,
+            read_delay_ns: task.read_delay_ns,
+            writes: VecDeque::new(),
+            reader: RecordReader::new(RECORD_OCTETS_MAX),
+        }
     }
 
     /// Puts a record into the send buffer of the stream; gives the time that converting took.
@@ -108,6 +117,7 @@ enum Client {
     Connected,
     Writing,
     Selecting,
+    Ready,
     Reading,
     Closing,
     Closed,
@@ -126,7 +136,7 @@ pub(crate) struct EchoClient {
 
 impl EchoClient {
     pub(crate) fn new(task: EchoTask, log: SharedLog) -> Self {
-        let ends = Ends::new(task.buffer, task.convert_ps);
+        let ends = Ends::new(&task);
         let text = "abcdefghijklmnopqrstuvwxyz".chars().cycle().take(task.data).collect();
         Self { task, log, ends, state: Client::Begin, text, made: 0, started_ns: 0 }
     }
@@ -156,6 +166,10 @@ impl EchoClient {
             Client::Connected => Ok(self.call(context.now_ns)),
             Client::Writing => Ok(self.write()),
             Client::Selecting => {
+                self.state = Client::Ready;
+                Ok(Action::Compute(self.ends.read_delay_ns))
+            }
+            Client::Ready => {
                 self.state = Client::Reading;
                 Ok(self.ends.read())
             }
@@ -276,6 +290,7 @@ enum Server {
     Accepting,
     Going,
     Selecting,
+    Ready,
     Reading,
     Closing,
 }
@@ -291,7 +306,7 @@ pub(crate) struct EchoServer {
 
 impl EchoServer {
     pub(crate) fn new(task: &EchoTask, log: SharedLog) -> Self {
-        let ends = Ends::new(task.buffer, task.convert_ps);
+        let ends = Ends::new(task);
         // The option is the client's alone: nobody but the sender sets it in the paper.
         let setup = SocketSetup { nodelay: false, ..task.setup };
         Self { setup, log, ends, state: Server::Begin, listener: SocketId(0) }
@@ -330,6 +345,10 @@ impl EchoServer {
             }
             Server::Going => Ok(self.go_on()),
             Server::Selecting => {
+                self.state = Server::Ready;
+                Ok(Action::Compute(self.ends.read_delay_ns))
+            }
+            Server::Ready => {
                 self.state = Server::Reading;
                 Ok(self.ends.read())
             }
