@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Letters are S, F, P, R, a dot for none of them; numbers count from each side's SYN, which is 0. With
-//! two hosts, `c` and `s` before a line say which. Words: `connect`, `listen`, `accept`, `write N`,
+//! two hosts, `c` and `s` before a line say which. Words: `socket`, `connect`, `listen`, `accept`, `write N`,
 //! `read N`, `close`, `shutdown`, `nodelay`, `keepalive`, `quench`, `buffers N` (both limits), `rcvbuf N`,
 //! `hold` (frames wait), `lose` (the oldest one held), `pass` (it arrives), `release` (all do), `error`,
 //! `state`, `cwnd`, `ssthresh`, `tick N` (that many slow ticks). A call that sleeps goes on by itself.
@@ -81,9 +81,26 @@ impl Script {
         script
     }
 
+    /// As [`Script::alone`] with an interface queue of so many packets.
+    pub(super) fn with_queue(personality: &str, packets: usize) -> Self {
+        let personality = Personality::by_name(personality).expect("known");
+        let mut script = Self::made(&personality, ISS, packets);
+        script.is_alone = true;
+        script.pair.is_held = true;
+        script
+    }
+
     pub(super) fn with(personality: &Personality, iss: [u32; 2]) -> Self {
+        Self::made(personality, iss, 50)
+    }
+
+    fn made(personality: &Personality, iss: [u32; 2], queue_packets_max: usize) -> Self {
+        let interface = |host: usize| InterfaceConfig {
+            queue_packets_max,
+            ..InterfaceConfig::ethernet10("le0", ADDRESSES[host])
+        };
         let config = |host: usize| StackConfig {
-            interfaces: vec![InterfaceConfig::ethernet10("le0", ADDRESSES[host])],
+            interfaces: vec![interface(host)],
             initial_sequence: iss[host],
             ..StackConfig::default()
         };
@@ -184,6 +201,7 @@ impl Script {
         let number = || words.get(1).and_then(|word| word.parse().ok()).unwrap_or(0);
         match words[0] {
             "<" => self.inject(words),
+            "socket" => self.sockets[host] = Some(self.pair.socket(host, Protocol::Tcp)),
             "connect" => self.connect(host),
             "listen" => self.listen(host),
             "accept" => return self.accept(host),
@@ -292,8 +310,53 @@ impl Script {
         }
     }
 
+    /// Sets an option of a host's socket.
+    pub(super) fn set(&mut self, host: usize, option: SetOption) {
+        let id = self.sockets[host].expect("a socket");
+        self.pair.step(host, |stack, meter| stack.set_option(id, option, meter)).expect("set");
+    }
+
+    /// The server listens with these buffer limits, which its connections take over.
+    pub(super) fn listen_with(&mut self, bytes: u32) {
+        let id = self.listeners[1].expect("listens");
+        self.pair.hosts[1].stack.reserve(id, bytes, bytes).expect("a socket");
+    }
+
+    /// Milliseconds since the script began.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Whether a write sleeps.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writers[0].is_some()
+    }
+
+    /// Reads without looking at what comes.
+    pub(super) fn drain(&mut self, len: usize) {
+        let id = self.sockets[0].expect("a socket");
+        let mut call = crate::calls::ReceiveCall::read(id, len);
+        let mut user = vec![0; len];
+        self.pair.run_receive(0, &mut call, &mut user);
+    }
+
+    /// The next numbers that this host sends and expects; the first ones when it is gone.
+    pub(super) fn numbers(&self) -> (Seq, Seq) {
+        let id = self.sockets[0].expect("a socket");
+        let socket = self.pair.hosts[0].stack.sockets.find(id);
+        let tcb = socket.and_then(|socket| socket.tcb.as_ref());
+        tcb.map_or((Seq(self.iss[0]), Seq(self.iss[1])), |tcb| (tcb.snd.nxt, tcb.rcv.nxt))
+    }
+
+    /// A writer whose socket is closed notices it and frees what it holds.
+    pub(super) fn finish_writer(&mut self) {
+        if let Some((mut call, user)) = self.writers[0].take() {
+            self.pair.run_send(0, &mut call, &user);
+        }
+    }
+
     /// Writers that were woken go on.
-    fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         for host in 0..2 {
             let id = self.sockets[host];
             let is_woken = self.pair.woken.iter().any(|(at, channel)| {
@@ -372,7 +435,7 @@ impl Script {
     }
 
     /// The port of this host's end: as its first frame says, or the one it listens at.
-    fn port(&self) -> u16 {
+    pub(super) fn port(&self) -> u16 {
         match self.pair.sent.first() {
             Some((_, frame)) => u16::from_be_bytes([frame[34], frame[35]]),
             None => PORT,

@@ -3,7 +3,7 @@
 use super::{Script, opened};
 use crate::personality::Personality;
 
-const ALL: [&str; 7] =
+pub(super) const ALL: [&str; 7] =
     ["4.2bsd", "4.2bsd-cabrera", "4.3bsd", "tahoe", "reno", "sunos-4.0.3", "sunos-4.1"];
 
 #[test]

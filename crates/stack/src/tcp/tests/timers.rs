@@ -1,1 +1,111 @@
-//! Placeholder.
+//! Retransmission and keep-alive, by the second.
+
+use super::opened;
+
+/// When the segment that is never acknowledged leaves again, in half seconds.
+fn resent(name: &str) -> Vec<u64> {
+    let mut script = opened(name);
+    // Some exchanges teach it that the network is fast.
+    for at in 0..12 {
+        script.begin("write 100");
+        script.begin(&format!("< . ack {} win 4096", 101 + at * 100));
+    }
+    script.begin("write 100");
+    let text = script.after("900.000 error =");
+    assert!(text.ends_with("error = TimedOut"), "{name}: {text}");
+    let half_seconds = |line: &str| {
+        let (whole, part) = line.split(' ').next().unwrap().split_once('.').unwrap();
+        2 * whole.parse::<u64>().unwrap() + part.parse::<u64>().unwrap() / 500
+    };
+    text.lines().filter(|line| line.contains("(100)")).map(half_seconds).collect()
+}
+
+/// The time between one and the next.
+fn steps(times: &[u64]) -> Vec<u64> {
+    let before = std::iter::once(&0).chain(times);
+    times.iter().zip(before).map(|(at, before)| at - before).collect()
+}
+
+#[test]
+fn a_lost_segment_is_sent_again_as_the_tables_have_it() {
+    assert_eq!(steps(&resent("4.2bsd")), [2, 2, 2, 2, 3, 4, 6, 10, 16, 32]);
+    assert_eq!(steps(&resent("4.2bsd-cabrera")), [2, 2, 2, 2, 3, 4, 6, 10, 16, 32]);
+    assert_eq!(steps(&resent("4.3bsd")), [2, 2, 4, 8, 12, 16, 20, 30, 40, 60, 60, 60]);
+    let doubling = [2, 4, 8, 16, 32, 64, 128, 128, 128, 128, 128, 128];
+    for name in ["tahoe", "sunos-4.0.3", "sunos-4.1"] {
+        assert_eq!(steps(&resent(name)), doubling, "{name}");
+    }
+    let of_reno = [3, 6, 12, 24, 48, 96, 128, 128, 128, 128, 128, 128];
+    assert_eq!(steps(&resent("reno")), of_reno);
+}
+
+#[test]
+fn the_whole_window_goes_again_in_4_2_one_segment_in_4_3() {
+    for (name, again) in [("4.2bsd", 2), ("4.3bsd", 1), ("tahoe", 1), ("sunos-4.1", 1)] {
+        let mut script = opened(name);
+        script.begin("write 2048");
+        let text = script.after("12.000 state");
+        let first = text
+            .lines()
+            .filter(|line| line.contains("> "))
+            .map(|line| line.split(' ').next().unwrap().to_owned());
+        let times: Vec<String> = first.collect();
+        let at_once = times.iter().filter(|_| true).take_while(|at| *at == &times[0] || *at == ">");
+        assert_eq!(at_once.count(), again, "{name}: {text}");
+    }
+}
+
+/// Idle time is counted behind the timers, so that the eighth interval ends a tick too early to
+/// count: there is a ninth probe.
+#[test]
+fn keep_alive_of_4_3_asks_every_45_seconds() {
+    opened("4.3bsd").check(
+        "keepalive
+         45.000 > . 0:1(1) ack 0 win 4096
+         < . ack 1 win 4096
+         90.000 > . 0:1(1) ack 0 win 4096
+         135.000 > . 0:1(1) ack 0 win 4096
+         180.000 > . 0:1(1) ack 0 win 4096
+         225.000 > . 0:1(1) ack 0 win 4096
+         270.000 > . 0:1(1) ack 0 win 4096
+         315.000 > . 0:1(1) ack 0 win 4096
+         360.000 > . 0:1(1) ack 0 win 4096
+         405.000 > . 0:1(1) ack 0 win 4096
+         449.000 state = Established
+         450.000 > R ack 1 win 4096
+         450.500 error = TimedOut",
+    );
+}
+
+#[test]
+fn keep_alive_of_tahoe_waits_two_hours() {
+    for (name, probe) in
+        [("tahoe", "> . ack 1 win 4096"), ("sunos-4.1", "> . 0:1(1) ack 0 win 4096")]
+    {
+        let mut script = opened(name);
+        script.begin("keepalive");
+        let text = script.after("8000.000 error =");
+        let probes: Vec<&str> = text.lines().filter(|line| line.contains(probe)).collect();
+        assert_eq!(probes.len(), 9, "{name}: {text}");
+        assert!(probes[0].starts_with("7200.000") && probes[1].starts_with("7275.000"), "{text}");
+        assert!(text.ends_with("error = TimedOut"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn without_the_option_an_idle_connection_stays() {
+    opened("tahoe").check("30000.000 state = Established");
+}
+
+#[test]
+fn every_personality_answers_every_other_ones_keep_alive() {
+    use crate::tcp::tests::connection::ALL;
+    for name in ALL {
+        let mut script = super::Script::pair(name);
+        for line in ["s listen", "c connect", "s accept", "c keepalive", "30000.000 c hold"] {
+            script.begin(line);
+        }
+        let answer = script.after("c state =");
+        assert_eq!(answer, "c state = Established", "{name}");
+    }
+}
