@@ -160,7 +160,7 @@ impl Ordering for InOrder {
         let window = self.window;
         // Numbers so large that counting on from them would overflow are nobody's.
         let Some(stream) = self.stream(id).filter(|_| number < u64::MAX >> 1) else {
-            self.given_up += 1;
+            self.given_up = self.given_up.saturating_add(1);
             return Arrival::Never;
         };
         if number < stream.next || stream.kept.contains_key(&number) {
@@ -248,6 +248,8 @@ mod tests {
             let header = [stream.to_le_bytes(), (u64::MAX / 2 - 1).to_le_bytes()].concat();
             assert_eq!(part.arrive(&header, &mut Vec::new), Arrival::Now);
         }
+        let header = [0, u64::MAX.to_le_bytes()[0]].repeat(8);
+        assert_eq!(part.arrive(&header, &mut Vec::new), Arrival::Never);
         assert_eq!(part.given_up(), u64::MAX);
     }
 
