@@ -68,6 +68,8 @@ pub(crate) struct Process {
     pub(crate) ready_ns: u64,
     /// Time spent ready without the CPU since the last copy to it.
     pub(crate) waited_ns: u64,
+    /// It has been off the CPU of its own will since it last ran, so that it must be switched to.
+    pub(crate) has_slept: bool,
     /// Data woke it: the flow and position that it will read, until it runs.
     pub(crate) woken_by: Option<(sockscope_record::FlowId, u64)>,
     pub(crate) is_gone: bool,
@@ -93,6 +95,7 @@ impl Process {
             run_ns: 0,
             ready_ns: 0,
             waited_ns: 0,
+            has_slept: true,
             woken_by: None,
             is_gone: false,
             is_exiting: false,

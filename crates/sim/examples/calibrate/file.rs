@@ -33,6 +33,11 @@ impl File {
         Machine::from_toml(&text).expect("the machine file is sound")
     }
 
+    /// The machine without the part that this example writes.
+    pub fn machine_by_hand(&self) -> Machine {
+        Machine::from_toml(&self.by_hand).expect("the machine file is sound")
+    }
+
     /// Puts a number into the part written by hand.
     pub fn set(&mut self, key: &str, value: u64) {
         let start = format!("{key} = ");

@@ -110,11 +110,10 @@ impl Host {
     /// The best process gets the CPU.
     fn switch<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> bool {
         let Some(index) = self.scheduler.pick(now_ns) else { return false };
-        let switch_ns = match self.last_process.replace(index) {
-            Some(last) if last == index => 0,
-            _ => self.machine.cpu.switch_ns,
-        };
         let process = &mut self.processes[index];
+        let goes_on = self.last_process.replace(index) == Some(index) && !process.has_slept;
+        process.has_slept = false;
+        let switch_ns = if goes_on { 0 } else { self.machine.cpu.switch_ns };
         process.run_ns = now_ns + switch_ns;
         process.waited_ns += process.run_ns - process.ready_ns;
         let number = process.number;
@@ -189,6 +188,7 @@ impl Host {
         world: &mut World<S>,
     ) {
         self.processes[index].awaited = Some(awaited);
+        self.processes[index].has_slept = true;
         self.scheduler.sleep(now_ns, priority);
         self.activity(now_ns, index, ActivityState::Asleep, world);
     }

@@ -39,7 +39,7 @@ pub fn tcp<S: RecordSink>(machine: &Machine, bytes: usize, sink: S) -> Simulatio
     let mut sim = Simulation::new(scenario, sink).expect("a sound scenario");
     sim.spawn(1, Box::new(Sink::new(4321, 1025, 1)), 0);
     let writer = BulkWriter::new((RECEIVER, 4321), bytes, MESSAGES);
-    sim.spawn(0, Box::new(writer), 1_000_000);
+    sim.spawn(0, Box::new(writer), 50_000_000);
     assert_eq!(sim.run_to_end(LIMIT_NS), Outcome::Ended, "TCP, {bytes} bytes");
     assert_eq!(sim.damage(), []);
     sim
