@@ -51,10 +51,7 @@ impl Stack {
         if self.is_alive(id) {
             return Err(SocketError::IsConnected);
         }
-        let rules = self.personality.socket;
-        let socket = &mut self.sockets[id];
-        socket.snd.reserve(rules.tcp_bytes.0, &rules.buffers);
-        socket.rcv.reserve(rules.tcp_bytes.1, &rules.buffers);
+        self.soreserve(id);
         self.tcp_attach(id);
         Ok(())
     }
