@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use rustix::net::RecvFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::wire::Entity;
@@ -155,7 +156,8 @@ impl Link {
         }
     }
 
-    /// Waits for a packet, at most for `wait`; gives where from and where in `buffer` it is.
+    /// Waits for a packet, at most for `wait`, which the system rounds up to its clock's tick; gives
+    /// where from and where in `buffer` it is.
     ///
     /// # Errors
     ///
@@ -165,13 +167,32 @@ impl Link {
         buffer: &'b mut Buffer,
         wait: Duration,
     ) -> io::Result<Option<(SocketAddr, &'b [u8])>> {
+        if wait.is_zero() {
+            return self.receive_now(buffer);
+        }
         // Setting the limit is a system call, and most waits are the longest one.
-        let wait = wait.max(Duration::from_micros(1));
         if wait != self.wait.replace(wait) {
             self.socket.set_read_timeout(Some(wait))?;
         }
         match self.socket.recv_from(&mut buffer.octets) {
             Ok((len, from)) => Ok(Some((from, self.payload(&buffer.octets[..len])))),
+            Err(error) if is_nothing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A packet that is there already.
+    fn receive_now<'b>(
+        &self,
+        buffer: &'b mut Buffer,
+    ) -> io::Result<Option<(SocketAddr, &'b [u8])>> {
+        let received =
+            rustix::net::recvfrom(&self.socket, &mut buffer.octets[..], RecvFlags::DONTWAIT);
+        match received.map_err(io::Error::from) {
+            Ok((len, _, from)) => {
+                let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+                Ok(from.map(|from| (from, self.payload(&buffer.octets[..len]))))
+            }
             Err(error) if is_nothing(&error) => Ok(None),
             Err(error) => Err(error),
         }
