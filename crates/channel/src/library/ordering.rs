@@ -248,7 +248,7 @@ mod tests {
             let header = [stream.to_le_bytes(), (u64::MAX / 2 - 1).to_le_bytes()].concat();
             assert_eq!(part.arrive(&header, &mut Vec::new), Arrival::Now);
         }
-        let header = [0, u64::MAX.to_le_bytes()[0]].repeat(8);
+        let header = [0_u64.to_le_bytes(), u64::MAX.to_le_bytes()].concat();
         assert_eq!(part.arrive(&header, &mut Vec::new), Arrival::Never);
         assert_eq!(part.given_up(), u64::MAX);
     }

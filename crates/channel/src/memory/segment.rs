@@ -65,7 +65,8 @@ impl Mapping {
 
     fn word32(&self, at: usize) -> &AtomicU32 {
         self.check(at, 4, 4);
-        // SAFETY: as in `word64`.
+        // SAFETY: as in `word64`. The low half of a count is taken for its address only, so that no
+        // word is accessed in two sizes.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 }
@@ -102,7 +103,8 @@ impl OwnSegment {
         self.mapping.word32(at).store(value, order);
     }
 
-    /// The word that sleepers in other processes wait on.
+    /// The word that sleepers in other processes wait on. Its address alone is for use: as a count
+    /// it is only ever accessed whole.
     pub fn futex(&self, at: usize) -> &AtomicU32 {
         self.mapping.word32(at)
     }
@@ -150,7 +152,7 @@ impl PeerSegment {
         self.mapping.word32(at).load(order)
     }
 
-    /// The word to sleep on or whose sleepers to wake; both only read it (futex(2)).
+    /// The word to sleep on or whose sleepers to wake; both only read it (futex(2)), in the kernel.
     pub fn futex(&self, at: usize) -> &AtomicU32 {
         self.mapping.word32(at)
     }
