@@ -16,7 +16,7 @@ impl Stack {
     /// The peer's window, if this segment is newer than the one that brought it last
     /// (RFC 9293 §3.10.7.4, fifth check).
     pub(super) fn take_window(&mut self, id: SocketId, arrival: &mut Arrival) {
-        let rules = self.personality.tcp;
+        let persist = self.personality.tcp.persist;
         let header = &arrival.header;
         let window = u32::from(header.window);
         let ack = if header.has(tcp_flags::ACK) { header.ack } else { self.tcb(id).snd.una };
@@ -31,7 +31,7 @@ impl Stack {
         tcb.snd.wl1 = header.seq;
         tcb.snd.wl2 = ack;
         tcb.snd.wnd_max = tcb.snd.wnd_max.max(window);
-        if rules.persist == Persist::ZeroWindow && window > 0 {
+        if persist == Persist::ZeroWindow && window > 0 {
             tcb.timers.stop(Timer::Persist);
         }
         arrival.needs_output = true;

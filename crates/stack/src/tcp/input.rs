@@ -124,9 +124,8 @@ impl Stack {
     }
 
     fn header_bytes(&self, chain: &Chain) -> usize {
-        let mut bytes = [0; HEADERS_BYTES];
-        self.pool.copy_to(chain, 0, &mut bytes);
-        usize::from(bytes[IP_HEADER_BYTES + 12] >> 4) * 4
+        let bytes = chain.first().map_or(&[][..], |first| self.pool.data(first));
+        bytes.get(IP_HEADER_BYTES + 12).map_or(0, |byte| usize::from(byte >> 4) * 4)
     }
 
     fn is_sum_valid(&self, packet: &Packet, ip: InputHeader, meter: &mut Meter) -> bool {

@@ -83,13 +83,13 @@ impl Stack {
         let routine =
             if caller == Caller::Input { Routine::TcpXoutput } else { Routine::TcpOutput };
         meter.call(routine, Work::NONE);
-        let rules = self.personality.tcp;
+        let restarts = self.personality.tcp.congestion.restarts_when_idle;
         let tcb = self.tcb_mut(id);
         let is_idle = tcb.snd.max == tcb.snd.una;
-        if is_idle && rules.congestion.restarts_when_idle {
+        if is_idle && restarts {
             tcb.restart_when_idle();
         }
-        while let Some(candidate) = self.next_segment(id, &rules, is_idle) {
+        while let Some(candidate) = self.next_segment(id, is_idle) {
             meter.charge(routine, Work::mbufs(1));
             self.tcp_send(id, &candidate, meter)?;
             if !candidate.has_more {
@@ -99,7 +99,8 @@ impl Stack {
         Ok(())
     }
 
-    fn next_segment(&mut self, id: SocketId, rules: &TcpRules, is_idle: bool) -> Option<Candidate> {
+    fn next_segment(&mut self, id: SocketId, is_idle: bool) -> Option<Candidate> {
+        let rules = &self.personality.tcp;
         let socket = &mut self.sockets[id];
         let view = View::of(socket, is_idle);
         let tcb = socket.tcb.as_mut()?;

@@ -66,7 +66,6 @@ impl Stack {
     }
 
     fn outgoing(&mut self, id: SocketId, candidate: &Candidate, meter: &mut Meter) -> Outgoing {
-        let rules = self.personality.tcp;
         let has_syn = candidate.flags & tcp_flags::SYN != 0;
         let option = if has_syn { self.announced_bytes(id, meter) } else { None };
         let socket = &self.sockets[id];
@@ -85,7 +84,7 @@ impl Stack {
         // Behind a probe of a closed window the rest of a segment is new: then all of it counts so.
         let end = seq + len + u32::from(has_syn);
         let is_resent = (len > 0 || has_syn) && !end.is_after(tcb.snd.max);
-        let window = tcb.offered_window(&rules, &view);
+        let window = tcb.offered_window(&self.personality.tcp, &view);
         let is_idle = candidate.is_idle;
         Outgoing { seq, offset, len, flags, window, is_resent, is_idle, option }
     }

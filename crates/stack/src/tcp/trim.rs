@@ -3,7 +3,7 @@
 use sockscope_record::tcp_flags;
 
 use super::input::{Arrival, Stop};
-use super::{State, TcpRules};
+use super::{InputRules, State};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
 use crate::socket::SocketId;
@@ -17,9 +17,9 @@ impl Stack {
         arrival: &mut Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
-        let rules = self.personality.tcp;
+        let rules = self.personality.tcp.input;
         let is_closed = self.tcb(id).rcv.wnd == 0;
-        if is_closed && !rules.input.answers_by_output {
+        if is_closed && !rules.answers_by_output {
             return self.trim_to_closed_window(id, arrival, meter);
         }
         self.trim_front(id, &rules, arrival, meter)?;
@@ -49,7 +49,7 @@ impl Stack {
     fn trim_front(
         &mut self,
         id: SocketId,
-        rules: &TcpRules,
+        rules: &InputRules,
         arrival: &mut Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
@@ -83,13 +83,13 @@ impl Stack {
     fn only_just_before(
         &mut self,
         id: SocketId,
-        rules: &TcpRules,
+        rules: &InputRules,
         arrival: &mut Arrival,
         before: u32,
     ) -> Result<u32, Stop> {
         let repeated_fin = arrival.has(tcp_flags::FIN) && before == arrival.len + 1;
         let reset = arrival.has(tcp_flags::RST) && arrival.len == 0 && before == 1;
-        if !rules.input.answers_by_output || !(repeated_fin || reset) {
+        if !rules.answers_by_output || !(repeated_fin || reset) {
             return Err(Stop::Acknowledge);
         }
         arrival.clear(tcp_flags::FIN);
@@ -102,13 +102,13 @@ impl Stack {
     fn refuse_for_orphan(
         &mut self,
         id: SocketId,
-        rules: &TcpRules,
+        rules: &InputRules,
         arrival: &Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
         let is_orphan = self.sockets[id].state.is_unreferenced;
         let closes = self.tcb(id).state > State::CloseWait;
-        if rules.input.resets_orphans && is_orphan && closes && arrival.len > 0 {
+        if rules.resets_orphans && is_orphan && closes && arrival.len > 0 {
             self.tcp_close(id, meter);
             return Err(Stop::Reset);
         }
@@ -118,7 +118,7 @@ impl Stack {
     fn trim_end(
         &mut self,
         id: SocketId,
-        rules: &TcpRules,
+        rules: &InputRules,
         arrival: &mut Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
@@ -140,14 +140,14 @@ impl Stack {
     fn nothing_inside(
         &mut self,
         id: SocketId,
-        rules: &TcpRules,
+        rules: &InputRules,
         arrival: &Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
         let tcb = self.tcb(id);
         let is_newer = arrival.header.seq.is_after(tcb.rcv.nxt);
         let opens = arrival.has(tcp_flags::SYN) && tcb.state == State::TimeWait && is_newer;
-        if opens && rules.input.reopens_time_wait {
+        if opens && rules.reopens_time_wait {
             // Its numbers must be clear of those of the old connection (RFC 9293 §3.6.1).
             let clear = tcb.snd.max + super::SEQUENCE_STEP;
             self.tcp.iss = self.tcp.iss.later(clear);
@@ -155,7 +155,7 @@ impl Stack {
             return Err(Stop::Again);
         }
         let probes = tcb.rcv.wnd == 0 && arrival.header.seq == tcb.rcv.nxt;
-        if !(rules.input.answers_by_output && probes) {
+        if !(rules.answers_by_output && probes) {
             return Err(Stop::Acknowledge);
         }
         self.tcb_mut(id).must_ack = true;
