@@ -318,8 +318,8 @@ fn write_task(parameters: &Parameters, port: u16, total: u64, chunk: usize) -> W
 fn reader(parameters: &Parameters, port: u16, chunk: usize, log: &SharedLog) -> Started {
     // TCP_NODELAY is the sender's.
     let setup = SocketSetup { nodelay: false, ..setup(parameters) };
-    let before_ns = parameters.read_after_us * 1000;
-    Started::server(StreamReader::new(port, chunk, before_ns, setup, Rc::clone(log)))
+    let times_ns = (parameters.read_after_us * 1000, parameters.reader_close_us * 1000);
+    Started::server(StreamReader::new(port, chunk, times_ns, setup, Rc::clone(log)))
 }
 
 fn echo_programs(

@@ -65,6 +65,9 @@ pub struct Parameters {
     /// them, in microseconds.
     #[serde(default)]
     pub read_delay_us: u64,
+    /// What the reader does between the end of the stream and its close, in microseconds.
+    #[serde(default)]
+    pub reader_close_us: u64,
     /// What the writer does between its last write and its close, in milliseconds.
     #[serde(default)]
     pub close_after_ms: u64,

@@ -121,6 +121,7 @@ enum Reading {
     Accepting,
     Waiting,
     Taking,
+    Ending,
     Closing,
 }
 
@@ -129,6 +130,7 @@ pub(crate) struct StreamReader {
     port: u16,
     chunk: usize,
     before_ns: u64,
+    after_ns: u64,
     setup: SocketSetup,
     log: SharedLog,
     state: Reading,
@@ -138,18 +140,18 @@ pub(crate) struct StreamReader {
 }
 
 impl StreamReader {
-    /// A reader at `port` that asks for `chunk` octets at a time, `before_ns` after the connection
-    /// stands.
+    /// A reader at `port` that asks for `chunk` octets at a time; it begins the first of the two
+    /// times after the connection stands, and closes the second after the end of the stream.
     pub(crate) fn new(
         port: u16,
         chunk: usize,
-        before_ns: u64,
+        (before_ns, after_ns): (u64, u64),
         setup: SocketSetup,
         log: SharedLog,
     ) -> Self {
         let (listener, socket) = (SocketId(0), SocketId(0));
         let state = Reading::Begin;
-        Self { port, chunk, before_ns, setup, log, state, listener, socket, read: 0 }
+        Self { port, chunk, before_ns, after_ns, setup, log, state, listener, socket, read: 0 }
     }
 
     fn step(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
@@ -189,6 +191,10 @@ impl StreamReader {
                 Ok(Action::Read(self.socket, self.chunk))
             }
             Reading::Taking => self.take(context),
+            Reading::Ending => {
+                self.state = Reading::Closing;
+                Ok(Action::Close(self.socket))
+            }
             Reading::Closing => Ok(end(&self.log)),
         }
     }
@@ -196,8 +202,8 @@ impl StreamReader {
     fn take(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
         let len = moved(context.answer)?;
         if len == 0 {
-            self.state = Reading::Closing;
-            return Ok(Action::Close(self.socket));
+            self.state = Reading::Ending;
+            return Ok(Action::Compute(self.after_ns));
         }
         if !context.check_pattern(self.read) {
             return Err(format!("damaged data after {} octets", self.read));
