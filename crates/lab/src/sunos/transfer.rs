@@ -129,7 +129,7 @@ impl Transfer {
             buffer_bytes: self.buffer_bytes,
             reserve_bytes: self.reserve_bytes,
             no_delay: self.no_delay,
-            log: false,
+            ..Setup::default()
         };
         for number in 0..self.connections {
             let port = PORT + number;
