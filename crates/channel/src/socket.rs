@@ -7,7 +7,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -24,16 +24,33 @@ use crate::settings::Trust;
 /// Callers that wait while an end is busy with another one's set-up.
 const BACKLOG: i32 = 128;
 
+/// How long to wait for a name whose holder no longer listens.
+const NAME_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A socket that listens at `address`.
+///
+/// A name outlives its listener for a moment when a process that was being started meanwhile had
+/// inherited the socket and has not yet got to its own program: such a name is waited for.
 pub(crate) fn listen(address: &Address) -> Result<OwnedFd, Error> {
-    let socket = fresh()?;
-    let bound = rustix::net::bind(&socket, &name_of(address)?);
-    bound.map_err(|errno| match errno {
-        Errno::ADDRINUSE => Error::Taken { address: address.clone() },
-        errno => system("bind")(errno),
-    })?;
+    let (socket, name) = (fresh()?, name_of(address)?);
+    let deadline = Instant::now() + NAME_TIMEOUT;
+    loop {
+        match rustix::net::bind(&socket, &name) {
+            Ok(()) => break,
+            Err(Errno::ADDRINUSE) if is_answered(address) || Instant::now() >= deadline => {
+                return Err(Error::Taken { address: address.clone() });
+            }
+            Err(Errno::ADDRINUSE) => std::thread::sleep(Duration::from_millis(1)),
+            Err(errno) => return Err(system("bind")(errno)),
+        }
+    }
     rustix::net::listen(&socket, BACKLOG).map_err(system("listen"))?;
     Ok(socket)
+}
+
+/// Whether somebody listens at `address`, as far as a call tells that says nothing.
+fn is_answered(address: &Address) -> bool {
+    !matches!(connect(address, Duration::from_millis(1)), Err(Error::NotThere { .. }))
 }
 
 /// Waits for a caller. `None` when the listening socket was [closed](close).
@@ -152,5 +169,36 @@ fn lost_in_setup(call: &'static str, errno: Errno) -> Error {
         Errno::AGAIN => Error::TimedOut,
         Errno::PIPE | Errno::CONNRESET => Error::BadSetup { what: "an answer, not a hang-up" },
         errno => system(call)(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(name: &str) -> Address {
+        Address::new(&format!("unit-{}-{name}", std::process::id())).unwrap()
+    }
+
+    #[test]
+    fn a_name_with_a_listener_is_taken() {
+        let at = address("taken");
+        let _listener = listen(&at).unwrap();
+        assert!(matches!(listen(&at), Err(Error::Taken { .. })));
+    }
+
+    #[test]
+    fn a_name_whose_listener_was_closed_is_waited_for() {
+        let at = address("closing");
+        let listener = listen(&at).unwrap();
+        let inherited = crate::memory::duplicate(&listener).unwrap();
+        close(&listener);
+        drop(listener);
+        let other = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(5));
+            drop(inherited);
+        });
+        assert!(listen(&at).is_ok());
+        other.join().unwrap();
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use sockscope_channel::{Address, Wait};
 
 /// Longer than anything takes here.
-pub const LONG: Duration = Duration::from_secs(20);
+pub const LONG: Duration = Duration::from_secs(120);
 
 /// Sleeping on the signal word, and the other ways to wait.
 pub const SLEEP: Wait = Wait::FUTEX.within(LONG);

@@ -84,7 +84,7 @@ fn what_is_written_over_is_counted_and_what_is_read_is_whole() {
     let mut last = None;
     let mut read = 0;
     let mut first = 0;
-    while read < 20_000 {
+    while read < 5_000 {
         let message = receiver.receive(SPIN).unwrap();
         let (number, bytes) = (message.number(), message.to_vec());
         assert!(last.is_none_or(|last| number > last));
