@@ -6,7 +6,7 @@
 use std::net::Ipv4Addr;
 
 use libfuzzer_sys::fuzz_target;
-use sockscope_sim::programs::{BulkWriter, Sink};
+use sockscope_sim::programs::{BulkWriter, Setup, Sink};
 use sockscope_sim::{
     Digest, Faults, HostConfig, LinkConfig, LogPolicy, Machine, Outcome, Scenario, Simulation,
 };
@@ -15,8 +15,8 @@ use sockscope_stack::Personality;
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const MACHINES: [&str; 4] = ["instant", "vax-11-750", "sparcstation-1", "sparcstation-2"];
-/// Two hours: longer than any connection goes on without an answer.
-const LIMIT_NS: u64 = 7_200_000_000_000;
+/// Longer than any connection goes on without an answer: keep-alive begins after two hours.
+const LIMIT_NS: u64 = 12_000_000_000_000;
 
 fuzz_target!(|input: ([u8; 10], u16, u8, u16)| {
     let ([a, b, loss, twice, late, bad, kind, ..], write_bytes, count, read_bytes) = input;
@@ -48,7 +48,9 @@ fuzz_target!(|input: ([u8; 10], u16, u8, u16)| {
     let scenario = Scenario { seed: u64::from(write_bytes), hosts, links, log: LogPolicy::All };
     let mut sim = Simulation::new(scenario, Digest::default()).expect("a sound scenario");
     let (bytes, count) = (usize::from(write_bytes) % 8192 + 1, u64::from(count) + 1);
-    sim.spawn_daemon(1, Box::new(Sink::new(9, usize::from(read_bytes) + 1, 1)), 0);
+    let setup = Setup { keep_alive: true, ..Setup::default() };
+    let sink = Sink::new(9, usize::from(read_bytes) + 1, 1).set_up(setup);
+    sim.spawn_daemon(1, Box::new(sink), 0);
     sim.spawn(0, Box::new(BulkWriter::new((SERVER, 9), bytes, count)), 1000);
     assert_ne!(sim.run_until(LIMIT_NS), Outcome::Stuck);
     assert_eq!(sim.damage(), []);

@@ -28,7 +28,7 @@ fn main() {
     for machine in ["instant", "sparcstation-1"] {
         report(&format!("line, {machine}"), || line(machine, SEGMENTS, Digest::default()));
         report(&format!("line, {machine} (control)"), || {
-            line(machine, SEGMENTS, Digest::default())
+            line(machine, SEGMENTS, Digest::default());
         });
         report(&format!("line, {machine}, no probes"), || line(machine, SEGMENTS, NoRecords));
         report(&format!("loopback, {machine}"), || loopback(machine, SEGMENTS));

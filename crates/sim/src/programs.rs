@@ -29,6 +29,8 @@ pub struct Setup {
     pub reserve_bytes: Option<u32>,
     /// `TCP_NODELAY`
     pub no_delay: bool,
+    /// `SO_KEEPALIVE`
+    pub keep_alive: bool,
     /// `SO_LOG`
     pub log: bool,
 }
@@ -46,6 +48,9 @@ impl Setup {
         }
         if self.no_delay {
             actions.push(Action::SetOption(id, SetOption::NoDelay(true)));
+        }
+        if self.keep_alive {
+            actions.push(Action::SetOption(id, SetOption::KeepAlive(true)));
         }
         if self.log {
             actions.push(Action::Log(id));

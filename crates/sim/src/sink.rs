@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use sockscope_record::{Connection, LossCounts, Record};
+use sockscope_stack::DropReason;
 use sockscope_trace::{BundleWriter, Error, Meta, Source};
 
 /// Takes the records of a simulation, in order of time.
@@ -173,7 +174,7 @@ impl BundleSink {
     ///
     /// As [`BundleWriter::create`].
     pub fn create(dir: impl AsRef<Path>, meta: &Meta) -> Result<Self, Error> {
-        let writer = BundleWriter::create(dir, Meta { source: Source::Model, ..meta.clone() })?;
+        let writer = BundleWriter::create(dir, of_model(meta.clone()))?;
         Ok(Self { writer, held: Vec::with_capacity(WRITE_RECORDS), failure: None })
     }
 
@@ -197,8 +198,15 @@ impl BundleSink {
         for connection in connections {
             self.writer.connection(connection)?;
         }
-        self.writer.finish(Meta { source: Source::Model, ..meta })
+        self.writer.finish(of_model(meta))
     }
+}
+
+/// What every bundle of the model says of itself.
+fn of_model(meta: Meta) -> Meta {
+    let reasons = DropReason::ALL.into_iter();
+    let drop_reasons = reasons.map(|reason| (reason as u32, reason.name().to_owned())).collect();
+    Meta { source: Source::Model, drop_reasons, ..meta }
 }
 
 impl RecordSink for BundleSink {

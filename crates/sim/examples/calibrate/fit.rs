@@ -60,20 +60,15 @@ fn solve(equations: &[Equation], set: u32) -> Option<[f64; UNKNOWNS]> {
             matrix[row][size] += equation.work[*at] * equation.seconds * squared;
         }
     }
-    // Columns of very different size: each is scaled by its own diagonal.
     for pivot in 0..size {
-        let scale = matrix[pivot][pivot];
-        if scale.abs() < 1e-9 * chosen_scale(equations, chosen[pivot]) || scale == 0.0 {
+        let row = matrix[pivot].clone();
+        // Columns are of very different size: each is held against its own.
+        if row[pivot].abs() <= 1e-9 * column_size(equations, chosen[pivot]) {
             return None;
         }
-        for row in 0..size {
-            if row == pivot {
-                continue;
-            }
-            let factor = matrix[row][pivot] / scale;
-            for column in pivot..=size {
-                matrix[row][column] -= factor * matrix[pivot][column];
-            }
+        for (_, other) in matrix.iter_mut().enumerate().filter(|(at, _)| *at != pivot) {
+            let factor = other[pivot] / row[pivot];
+            other.iter_mut().zip(&row).for_each(|(cell, above)| *cell -= factor * above);
         }
     }
     let mut answer = [0.0; UNKNOWNS];
@@ -83,6 +78,7 @@ fn solve(equations: &[Equation], set: u32) -> Option<[f64; UNKNOWNS]> {
     Some(answer)
 }
 
-fn chosen_scale(equations: &[Equation], at: usize) -> f64 {
+/// The sum of squares of one unknown's coefficients.
+fn column_size(equations: &[Equation], at: usize) -> f64 {
     equations.iter().map(|equation| (equation.work[at] * weight(equation)).powi(2)).sum()
 }

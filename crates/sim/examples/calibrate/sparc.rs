@@ -34,7 +34,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 pub fn calibrate(write: bool) -> bool {
     let vax = File::read("vax-11-750").machine();
     let factor = factor(&vax);
-    println!("SPARCstation 1: calls at {:.4} of the VAX-11/750", factor);
+    println!("SPARCstation 1: calls at {factor:.4} of the VAX-11/750");
     let one = costs(&vax, factor, 1.0);
     let source =
         format!("{factor:.4} of vax-11-750, fitted to 370 us of sending a packet (Table 1)");
@@ -121,7 +121,11 @@ fn derived_part(costs: &Costs, source: &str) -> String {
         }
         let by_byte =
             if cost.byte_ps > 0 { "; a byte: paper, 130 us to copy 1024, half to sum" } else { "" };
-        let dispatch = if *routine == Routine::Ipintr { "; 60 us (30) more, our estimate, to reach it" } else { "" };
+        let dispatch = if *routine == Routine::Ipintr {
+            "; 60 us (30) more, our estimate, to reach it"
+        } else {
+            ""
+        };
         text += &section(*routine, cost, &format!("{source}{by_byte}{dispatch}"));
     }
     text
