@@ -103,8 +103,10 @@ impl<O: Observer> Receiver<O> {
         Ok(())
     }
 
-    /// Sets the alarm and looks once more.
+    /// Sets the alarm of each sender and looks once more. A sender that was taken in by that look has
+    /// none: then it is all to be done again.
     fn set_alarm(&mut self, means: Means) -> Result<Asleep, Error> {
+        let news_seen = self.news_seen;
         for inlet in &self.inlets {
             let alarm = signal::alarm(means, inlet.slots.next());
             signal::set(&inlet.slots.control, alarm);
@@ -113,7 +115,7 @@ impl<O: Observer> Receiver<O> {
         let turn = self.turn;
         let found = self.find()?;
         self.turn = turn;
-        if found.is_some() {
+        if found.is_some() || self.news_seen != news_seen {
             self.clear_alarms();
             return Ok(Asleep::No);
         }
@@ -143,7 +145,6 @@ impl<O: Observer> Receiver<O> {
         for inlet in self.inbox.take() {
             let peer = inlet.peer;
             if self.attach(inlet).is_err() {
-                self.inbox.leave();
                 self.note(Error::PeerGone { peer });
             }
         }
@@ -151,7 +152,8 @@ impl<O: Observer> Receiver<O> {
 
     pub(super) fn attach(&mut self, inlet: Inlet) -> Result<(), Error> {
         if let Some(poller) = &self.poller {
-            poller.add(&inlet.socket, u64::from(inlet.peer.id))?;
+            let added = poller.add(&inlet.socket, u64::from(inlet.peer.id));
+            added.inspect_err(|_| self.inbox.leave())?;
         }
         self.inlets.push(inlet);
         Ok(())
@@ -224,5 +226,24 @@ impl<O: Observer> Receiver<O> {
         }
         // Just made if it was not there.
         Ok(self.poller.as_ref().unwrap())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, Sender, Settings};
+
+    #[test]
+    fn no_receiver_sleeps_without_an_alarm_for_a_sender_that_just_came() {
+        let at = Address::new(&format!("unit-{}-just-came", std::process::id())).unwrap();
+        let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
+        let mut sender = Sender::to(at.clone(), Settings::default()).unwrap();
+        sender.connect(&at).unwrap();
+        assert_eq!(receiver.set_alarm(Means::Socket).unwrap(), Asleep::No);
+        assert_eq!(receiver.inlets.len(), 1);
+        assert_eq!(receiver.set_alarm(Means::Socket).unwrap(), Asleep::Surely);
+        sender.send(b"x", Wait::NOT).unwrap();
+        assert_eq!(receiver.poller().unwrap().sleep(None).unwrap().len(), 1);
     }
 }

@@ -146,7 +146,6 @@ impl<O: Observer> Sender<O> {
         for outlet in self.inbox.take() {
             let peer = outlet.peer;
             if self.attach(outlet).is_err() {
-                self.inbox.leave();
                 self.note(Error::PeerGone { peer });
             }
         }
@@ -154,7 +153,8 @@ impl<O: Observer> Sender<O> {
 
     pub(super) fn attach(&mut self, outlet: Outlet) -> Result<(), Error> {
         if let Some(poller) = &self.poller {
-            poller.add(&outlet.socket, u64::from(outlet.peer.id))?;
+            let added = poller.add(&outlet.socket, u64::from(outlet.peer.id));
+            added.inspect_err(|_| self.inbox.leave())?;
         }
         self.outlets.push(outlet);
         self.refresh();
