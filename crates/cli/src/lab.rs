@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sockscope_lab::check::{self, Verdict};
 use sockscope_lab::experiment::{Experiment, carried, carried_by_id};
-use sockscope_lab::{bundle, live, result, run};
+use sockscope_lab::{bundle, integrated, live, result, run};
 
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
@@ -36,8 +36,9 @@ fn list() -> Result<(), Failure> {
         let (id, title, paper) = (&experiment.id, &experiment.title, &experiment.paper);
         writeln!(out, "{id:<16} {title:<38} {cases:>4} cases  {paper}, {}", experiment.source)?;
     }
-    let title = "Calls over protocols of this machine";
-    writeln!(out, "{:<16} {title:<38}   with --on live", live::ID)?;
+    for (id, title) in LIVE {
+        writeln!(out, "{id:<16} {title:<38}   with --on live")?;
+    }
     out.flush()?;
     Ok(())
 }
@@ -70,23 +71,39 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The one experiment that compares protocols of this machine.
+/// Experiments on this machine, by id and title.
+const LIVE: [(&str, &str); 2] = [
+    (live::ID, "Calls over protocols of this machine"),
+    (integrated::ID, "A call through layers and by one path"),
+];
+
+/// An experiment on this machine.
 fn run_live(arguments: &LabRun) -> Result<(), Failure> {
-    if arguments.experiment != live::ID {
-        let text =
-            format!("`{}` runs on the model only; live runs `{}`", arguments.experiment, live::ID);
+    if !LIVE.iter().any(|(id, _)| *id == arguments.experiment) {
+        let known = LIVE.map(|(id, _)| format!("`{id}`")).join(" and ");
+        let text = format!("`{}` runs on the model only; live runs {known}", arguments.experiment);
         return Err(Failure::new(text));
     }
     let is_changed = arguments.seed.is_some() || arguments.repetitions.is_some();
     if is_changed || !arguments.set.is_empty() || arguments.output.is_some() {
         return Err(Failure::new("--set, --seed, --repetitions and --output are for the model"));
     }
-    let comparison = live::compare(live::Plan::default(), &|case| eprintln!("sockscope: {case}"));
     let mut out = output(Path::new("-"))?;
-    match arguments.format {
-        LabFormat::Text => live::write_text(&comparison, &mut out)?,
-        LabFormat::Json => live::write_json(&comparison, &mut out)?,
-        LabFormat::Csv => live::write_csv(&comparison, &mut out)?,
+    if arguments.experiment == integrated::ID {
+        let comparison = integrated::compare(&integrated::Plan::default());
+        match arguments.format {
+            LabFormat::Text => integrated::write_text(&comparison, &mut out)?,
+            LabFormat::Json => integrated::write_json(&comparison, &mut out)?,
+            LabFormat::Csv => integrated::write_csv(&comparison, &mut out)?,
+        }
+    } else {
+        let progress = |case: &str| eprintln!("sockscope: {case}");
+        let comparison = live::compare(live::Plan::default(), &progress);
+        match arguments.format {
+            LabFormat::Text => live::write_text(&comparison, &mut out)?,
+            LabFormat::Json => live::write_json(&comparison, &mut out)?,
+            LabFormat::Csv => live::write_csv(&comparison, &mut out)?,
+        }
     }
     out.flush()?;
     Ok(())
@@ -94,7 +111,7 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
 
 /// An experiment of the project by its id, or one of the user's own by its path.
 fn experiment(name: &str) -> Result<Experiment, Failure> {
-    if !Path::new(name).extension().is_some_and(|it| it == "toml") {
+    if Path::new(name).extension().is_none_or(|it| it != "toml") {
         return Ok(carried_by_id(name)?);
     }
     let text = std::fs::read_to_string(name)

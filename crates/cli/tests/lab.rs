@@ -57,7 +57,8 @@ fn a_bundle_of_the_model_is_like_any_other() {
             .expect("one document");
     assert_eq!(report["trace"]["source"], "model");
     let packets = said(&run(&["show", bundle, "--format", "tcpdump"]));
-    for words in ["udp 56", "udp 28", "P 4001:4097(96) ack 1 win 4096", "P 4097:4837(740) ack 4853"] {
+    for words in ["udp 56", "udp 28", "P 4001:4097(96) ack 1 win 4096", "P 4097:4837(740) ack 4853"]
+    {
         assert!(packets.contains(words), "{words} is not in {packets}");
     }
     for figure in ["time-sequence", "layers", "sequence"] {

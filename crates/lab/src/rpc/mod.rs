@@ -40,7 +40,8 @@ pub(crate) mod tests {
     pub fn hex(text: &str) -> Vec<u8> {
         let digits: String = text.split_whitespace().collect();
         let pairs = (0..digits.len()).step_by(2);
-        pairs.map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap()).collect()
+        let octet = |at| u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits");
+        pairs.map(octet).collect()
     }
 
     /// `octets` in groups of four.
