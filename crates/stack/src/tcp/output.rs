@@ -90,13 +90,28 @@ impl Stack {
             tcb.restart_when_idle();
         }
         while let Some(candidate) = self.next_segment(id, is_idle) {
-            meter.charge(routine, Work::mbufs(1));
             self.tcp_send(id, &candidate, meter)?;
             if !candidate.has_more {
                 break;
             }
         }
+        self.persist_if_stuck(id);
         Ok(())
+    }
+
+    /// Data wait that nothing will move but the peer's window: its opening may get lost, so that it
+    /// must be asked for (RFC 9293 §3.8.6.1).
+    ///
+    /// The sources look only when nothing was sent; behind a bare acknowledgment they could wait
+    /// for ever.
+    fn persist_if_stuck(&mut self, id: SocketId) {
+        let rule = self.personality.tcp.persist;
+        let socket = &mut self.sockets[id];
+        let queued = socket.snd.cc();
+        if let Some(tcb) = socket.tcb.as_mut().filter(|tcb| tcb.is_stuck(rule, queued)) {
+            tcb.rtt.reset_shift();
+            tcb.start_persist();
+        }
     }
 
     fn next_segment(&mut self, id: SocketId, is_idle: bool) -> Option<Candidate> {
@@ -105,11 +120,7 @@ impl Stack {
         let view = View::of(socket, is_idle);
         let tcb = socket.tcb.as_mut()?;
         let candidate = tcb.candidate(rules, &view)?;
-        if tcb.is_due(rules, &view, &candidate) {
-            return Some(candidate);
-        }
-        tcb.persist_if_stuck(rules, view.queued);
-        None
+        tcb.is_due(rules, &view, &candidate).then_some(candidate)
     }
 }
 
@@ -248,18 +259,13 @@ impl Tcb {
         }
     }
 
-    /// Data wait that nothing will move but the peer's window: its opening may get lost, so that it
-    /// must be asked for (RFC 9293 §3.8.6.1).
-    fn persist_if_stuck(&mut self, rules: &TcpRules, queued: u32) {
+    fn is_stuck(&self, rule: Persist, queued: u32) -> bool {
         let runs = self.timers.runs(Timer::Retransmit) || self.timers.runs(Timer::Persist);
-        let applies = match rules.persist {
+        let applies = match rule {
             Persist::ZeroWindow => self.snd.wnd == 0,
             Persist::Stuck => true,
         };
-        if queued > 0 && applies && !runs && self.state.has_syn() {
-            self.rtt.reset_shift();
-            self.start_persist();
-        }
+        queued > 0 && applies && !runs && self.state.has_syn()
     }
 
     /// `tcp_setpersist`
