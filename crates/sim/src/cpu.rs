@@ -69,8 +69,8 @@ struct Segment {
 pub(crate) enum Turn {
     /// Nothing before this time.
     Wait(u64),
-    /// This effect, now.
-    Effect(Effect),
+    /// An effect, now: [`Cpu::take_effect`].
+    Effect,
     /// The end of a segment, now.
     End(End),
 }
@@ -147,12 +147,18 @@ impl Cpu {
         if next_ns > now_ns {
             return Some(Turn::Wait(next_ns));
         }
-        if has_effect && let Some((_, effect)) = self.effects.pop() {
-            return Some(Turn::Effect(effect));
+        if has_effect {
+            return Some(Turn::Effect);
         }
         let end = segment.end;
         self.finish(now_ns);
         Some(Turn::End(end))
+    }
+
+    /// The effect that [`Cpu::turn`] has come to.
+    #[inline]
+    pub(crate) fn take_effect(&mut self) -> Option<Effect> {
+        self.effects.pop().map(|(_, effect)| effect)
     }
 
     /// Takes the top segment off; what it interrupted goes on.
@@ -197,7 +203,10 @@ mod tests {
         loop {
             match cpu.turn(now_ns) {
                 Some(Turn::Wait(next_ns)) if next_ns <= until_ns => now_ns = next_ns,
-                Some(Turn::Effect(_)) => happened.push(now_ns as i64),
+                Some(Turn::Effect) => {
+                    assert!(cpu.take_effect().is_some());
+                    happened.push(now_ns as i64);
+                }
                 Some(Turn::End(_)) => happened.push(-(now_ns as i64)),
                 Some(Turn::Wait(_)) | None => return happened,
             }

@@ -169,7 +169,7 @@ impl Host {
                     self.arm_clock(now_ns, world);
                     return;
                 }
-                Some(Turn::Effect(effect)) => self.happen(now_ns, effect, world),
+                Some(Turn::Effect) => self.happen_next(now_ns, world),
                 Some(Turn::End(end)) => self.segment_ended(now_ns, end, world),
                 None if self.advance_process(now_ns, world) => {}
                 None => {
@@ -319,8 +319,10 @@ impl Host {
 
     /// Hands a record of this host over, with its time and CPU.
     #[inline]
-    fn record<S: RecordSink>(&self, now_ns: u64, record: Record, world: &mut World<S>) {
-        world.record(&Record { at_ns: now_ns, cpu: self.number, ..record });
+    fn record<S: RecordSink>(&self, now_ns: u64, mut record: Record, world: &mut World<S>) {
+        record.at_ns = now_ns;
+        record.cpu = self.number;
+        world.record(&record);
     }
 }
 

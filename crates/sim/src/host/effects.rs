@@ -11,17 +11,16 @@ use crate::sink::{Activity, ActivityState, RecordSink};
 use crate::world::World;
 
 impl Host {
+    /// Lets the effect happen that the CPU has come to.
     #[inline]
-    pub(super) fn happen<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        effect: Effect,
-        world: &mut World<S>,
-    ) {
+    pub(super) fn happen_next<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        let Some(effect) = self.cpu.take_effect() else { return };
         match effect {
-            Effect::Observed(record) => {
-                let record = self.with_thread(record);
-                self.record(now_ns, record, world);
+            Effect::Observed(mut record) => {
+                self.fill_in_thread(&mut record);
+                record.at_ns = now_ns;
+                record.cpu = self.number;
+                world.record(&record);
             }
             Effect::Output { interface, packet } => {
                 let level = self.cpu.level().unwrap_or(Level::Process);
@@ -37,18 +36,19 @@ impl Host {
     }
 
     /// Fills in which process a record is about.
-    fn with_thread(&mut self, record: Record) -> Record {
+    #[inline]
+    fn fill_in_thread(&mut self, record: &mut Record) {
         match record.kind {
             Kind::SendEnqueue
             | Kind::WriteCall
             | Kind::WriteReturn
             | Kind::ReadReturn
-            | Kind::SocketOption => Record { thread: self.running_thread(), ..record },
-            Kind::ReceiveDequeue => self.with_reader(record),
+            | Kind::SocketOption => record.thread = self.running_thread(),
+            Kind::ReceiveDequeue => self.fill_in_reader(record),
             Kind::ReceiveEnqueue if record.is_marked(marks::WAITED_FOR) => {
-                Record { thread: self.waiting_thread(record.flow), ..record }
+                record.thread = self.waiting_thread(record.flow);
             }
-            _ => record,
+            _ => {}
         }
     }
 
@@ -57,16 +57,13 @@ impl Host {
     }
 
     /// At a copy to the reader: when it got the CPU, and how long it had waited for it.
-    fn with_reader(&mut self, record: Record) -> Record {
-        let Some(process) = self.scheduler.running() else { return record };
+    fn fill_in_reader(&mut self, record: &mut Record) {
+        let Some(process) = self.scheduler.running() else { return };
         let process = &mut self.processes[process];
         let waited_ns = std::mem::take(&mut process.waited_ns);
-        Record {
-            thread: process.number,
-            detail: process.run_ns,
-            extra: u32::try_from(waited_ns).unwrap_or(u32::MAX),
-            ..record
-        }
+        record.thread = process.number;
+        record.detail = process.run_ns;
+        record.extra = u32::try_from(waited_ns).unwrap_or(u32::MAX);
     }
 
     /// The process that sleeps until this flow brings data.

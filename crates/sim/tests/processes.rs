@@ -1,0 +1,107 @@
+//! Processes that compete for a CPU and that work together.
+
+mod common;
+
+use common::*;
+use sockscope_sim::programs::{
+    BulkWriter, Computer, Pace, PrimeLoad, Setup, Sink, StageReceiver, StageSender,
+};
+use sockscope_sim::{ActivityState, BoundedList, Everything, LogPolicy, Outcome, Simulation};
+use sockscope_stack::Personality;
+
+/// How long 500 KB take with so many processes that compute on a host, in nanoseconds.
+fn transfer_ns(loaded: usize, level: usize) -> u64 {
+    let scenario = ethernet10("sunos-4.0.3", "sparcstation-1", 1);
+    let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
+    let setup = Setup { buffer_bytes: Some(52_428), ..Setup::default() };
+    sim.spawn(1, Box::new(Sink::new(PORT, 8192, 1).set_up(setup)), 0);
+    for _ in 0..level {
+        sim.spawn_daemon(loaded, Box::new(PrimeLoad::new(SECOND_NS)), 10_000_000);
+    }
+    let writer = BulkWriter::new(TO, 8192, 64).set_up(setup);
+    sim.spawn(0, Box::new(writer), 5 * SECOND_NS);
+    // The primes go on for ever; without them there is an end.
+    let expected = if level > 0 { Outcome::TimeIsUp } else { Outcome::Ended };
+    assert_eq!(sim.run_until(600 * SECOND_NS), expected);
+    let note = |name| sim.notes().iter().find(|note| note.name == name).map(|note| note.value);
+    assert_eq!(note("received_bytes"), Some(64 * 8192));
+    note("end_ns").unwrap() - note("connected_ns").unwrap()
+}
+
+#[test]
+fn a_transfer_takes_longer_the_more_processes_compute_beside_it() {
+    for loaded in [0, 1] {
+        let times = [0, 2, 4, 8].map(|level| transfer_ns(loaded, level));
+        assert!(times.is_sorted(), "{times:?}");
+        assert!(times[3] > 2 * times[0], "{times:?}");
+    }
+}
+
+#[test]
+fn a_stage_receives_computes_and_sends_each_piece() {
+    let mut scenario = ethernet10("sunos-4.0.3", "sparcstation-1", 1);
+    let third = std::net::Ipv4Addr::new(10, 0, 0, 3);
+    let mut next = scenario.hosts[1].clone();
+    "next".clone_into(&mut next.name);
+    next.stack.interfaces[0].address = third;
+    scenario.hosts.push(next);
+    let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
+    let (bytes, pieces) = (10_000, 10);
+    sim.spawn(1, Box::new(StageReceiver::new(PORT, bytes, pieces, 2)), 0);
+    let computer = sim.spawn(1, Box::new(Computer::new(pieces, 300_000_000)), 0);
+    sim.spawn(1, Box::new(StageSender::new((third, PORT), bytes, pieces)), 100_000_000);
+    sim.spawn(2, Box::new(Sink::new(PORT, 4096, 1)), 0);
+    sim.spawn(0, Box::new(BulkWriter::new(TO, bytes, pieces)), 200_000_000);
+    assert_eq!(sim.run_to_end(600 * SECOND_NS), Outcome::Ended);
+    assert_eq!(sim.damage(), []);
+    let received = sim.notes().iter().find(|note| note.name == "received_bytes").unwrap();
+    assert_eq!(received.value, bytes as u64 * pieces);
+    assert_eq!(computer.host, 1);
+    assert_eq!(sim.process_name(2), "stage-compute");
+    // It sleeps between pieces and is woken for each.
+    let computes = sim.sink().activities.iter().filter(|activity| activity.process == 2);
+    let ready = computes.filter(|activity| activity.state == ActivityState::Ready).count();
+    assert!(ready as u64 >= pieces, "{ready}");
+}
+
+#[test]
+fn a_packet_a_second_waits_for_no_other() {
+    let mut scenario = ethernet10("sunos-4.0.3", "sparcstation-1", 1);
+    for host in &mut scenario.hosts {
+        host.stack.segment_bytes_max = Some(1024);
+    }
+    let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
+    let setup = Setup { buffer_bytes: Some(1024), no_delay: true, ..Setup::default() };
+    sim.spawn(1, Box::new(Sink::new(PORT, 1024, 1).set_up(setup)), 0);
+    let writer = BulkWriter::new(TO, 1024, 5).set_up(setup).paced(Pace::Sleep(SECOND_NS));
+    sim.spawn(0, Box::new(writer), 100_000_000);
+    assert_eq!(sim.run_to_end(60 * SECOND_NS), Outcome::Ended);
+    assert!((4 * SECOND_NS..6 * SECOND_NS).contains(&sim.now_ns()), "{}", sim.now_ns());
+}
+
+#[test]
+fn nothing_happens_on_hosts_without_processes() {
+    let scenario = ethernet10("tahoe", "sparcstation-1", 1);
+    let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
+    assert_eq!(sim.run_until(u64::MAX - 1), Outcome::Ended);
+    assert_eq!((sim.host(0).cpu_used_ns(), sim.sink().records.len()), ([0; 3], 0));
+}
+
+#[test]
+fn logging_on_request_begins_with_the_socket_that_asks_and_a_full_list_counts_its_loss() {
+    for personality in Personality::ALL {
+        let mut scenario = ethernet10(personality.name, "instant", 1);
+        scenario.log = LogPolicy::OnRequest;
+        let run = |log| {
+            let mut sim = Simulation::new(scenario.clone(), BoundedList::new(50)).unwrap();
+            let setup = Setup { log, ..Setup::default() };
+            sim.spawn(1, Box::new(Sink::new(PORT, 1024, 1)), 0);
+            sim.spawn(0, Box::new(BulkWriter::new(TO, 1024, 50).set_up(setup)), 1000);
+            assert_eq!(sim.run_to_end(600 * SECOND_NS), Outcome::Ended);
+            let list = sim.sink();
+            (list.records.len(), list.loss.total() > 0, sim.connections().len())
+        };
+        assert_eq!(run(true), (50, true, 1), "{}", personality.name);
+        assert_eq!(run(false), (0, false, 0), "{}", personality.name);
+    }
+}
