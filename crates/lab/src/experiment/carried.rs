@@ -26,6 +26,9 @@ const FILES: &[(&str, &str)] = &[
     file!("lh-6"),
     file!("lh-7"),
     file!("lh-8"),
+    file!("si-1a"),
+    file!("si-2a"),
+    file!("si-3a"),
 ];
 
 /// All experiments of the project, by id.
