@@ -3,7 +3,8 @@
 //! - [`wire`]: packets, entities, checksums, notices between modules;
 //! - [`client`] and [`server`]: the two engines. They read no clock and no socket: the caller hands in
 //!   packets and times, and sends what they give;
-//! - [`driver`]: the engines on UDP and raw IP sockets.
+//! - [`driver`]: the engines on UDP and raw IP sockets;
+//! - [`store`]: a storage server and its client.
 //!
 //! A client makes one transaction at a time: a Request of up to 16 KiB, or a run of packet groups of up
 //! to 4 MiB, and its Response. The next Request acknowledges the Response before it. What is lost is
@@ -18,6 +19,7 @@ pub mod driver;
 mod message;
 mod rtt;
 pub mod server;
+pub mod store;
 pub mod wire;
 
 pub use client::{Client, Event, Fixed, Options, Request, Response};

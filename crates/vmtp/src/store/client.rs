@@ -1,0 +1,280 @@
+//! A client of a store.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, PAGES_MAX, Refusal};
+use crate::Options;
+use crate::driver::{CallError, Caller};
+use crate::wire::{Entity, code};
+
+/// Something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No answer, in all the time that was given.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The store says no.
+    #[error("{what}: {refusal}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// A file of this machine.
+    #[error("{name}: {source}")]
+    Local {
+        /// Its name.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file that is longer than the store takes.
+    #[error("{0}: longer than a store's file, which is at most 1 TiB")]
+    TooLong(String),
+    /// What is read back is not what was written.
+    #[error("{0}: the store has something else than was sent, or somebody else writes")]
+    Differs(String),
+}
+
+/// A file of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Its number.
+    pub file: u16,
+    /// Changes made to it, ever.
+    pub version: u64,
+    /// Its octets.
+    pub length: u64,
+}
+
+/// A session with a store. Each call waits for its answer, and asks again while the store is away.
+#[derive(Debug)]
+pub struct StoreClient {
+    caller: Caller,
+    server: Entity,
+    to: SocketAddr,
+    patience: Duration,
+    session: u32,
+    sequence: u32,
+}
+
+impl StoreClient {
+    /// Begins a session by `caller`, whose entity nobody else uses, with the store `server` at `to`.
+    /// Each call gives up when `patience` has passed.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer, or the store has no room.
+    pub fn connect(
+        caller: Caller,
+        server: Entity,
+        to: SocketAddr,
+        patience: Duration,
+    ) -> Result<Self, ClientError> {
+        let mut client = Self { caller, server, to, patience, session: 0, sequence: 0 };
+        client.session = client.ask("a session", Operation::Hello)?.number;
+        Ok(client)
+    }
+
+    fn ask(&mut self, what: &str, operation: Operation) -> Result<Answer, ClientError> {
+        self.sequence += u32::from(operation.is_change());
+        let ask = Ask { session: self.session, sequence: self.sequence, operation };
+        let refused = |refusal| ClientError::Refused { what: what.to_owned(), refusal };
+        let response = self.call(&ask)?;
+        Answer::decode(response.code, &response.user, response.segment).map_err(refused)
+    }
+
+    /// The same ask again is harmless: it has the same number.
+    fn call(&mut self, ask: &Ask) -> Result<crate::Response<SocketAddr>, ClientError> {
+        let begun = Instant::now();
+        loop {
+            let request = ask.encode();
+            match self.caller.call(self.server, self.to, request, Options::default()) {
+                Ok(response) => return Ok(response),
+                Err(error) if is_passing(&error) && begun.elapsed() < self.patience => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Opens a file, or makes it.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer, or the store refuses the name.
+    pub fn open(&mut self, name: &str, creation: Creation) -> Result<FileInfo, ClientError> {
+        let open = Operation::Open { name: name.to_owned(), creation };
+        let number = self.ask(name, open)?.number;
+        // A store's numbers of files have 16 bits.
+        self.stat(number as u16)
+    }
+
+    /// Asks for version and length.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer or no such file.
+    pub fn stat(&mut self, file: u16) -> Result<FileInfo, ClientError> {
+        let answer = self.ask("a file", Operation::Stat { file })?;
+        Ok(FileInfo { file, version: answer.version, length: answer.length })
+    }
+
+    /// Reads a page, shorter at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer or no such file, or it cannot be read.
+    pub fn read(&mut self, file: u16, page: u32) -> Result<Vec<u8>, ClientError> {
+        Ok(self.ask("a page", Operation::Read { file, page })?.data)
+    }
+
+    /// Writes the first octets of a page, durably or not; gives the file's version.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer, no such file or no room.
+    pub fn write(
+        &mut self,
+        file: u16,
+        page: u32,
+        data: Vec<u8>,
+        durable: bool,
+    ) -> Result<u64, ClientError> {
+        Ok(self.ask("a page", Operation::Write { file, page, data, durable })?.version)
+    }
+
+    /// Cuts or lengthens a file durably; gives its version.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer, no such file or no room.
+    pub fn set_length(&mut self, file: u16, length: u64) -> Result<u64, ClientError> {
+        Ok(self.ask("a length", Operation::SetLength { file, length })?.version)
+    }
+
+    /// Makes all that was answered durable.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer.
+    pub fn sync(&mut self) -> Result<(), ClientError> {
+        self.ask("a sync", Operation::Sync).map(|_| ())
+    }
+
+    /// Names of all files.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer, or the folder cannot be read.
+    pub fn list(&mut self) -> Result<Vec<String>, ClientError> {
+        let (mut names, mut from) = (Vec::new(), 0);
+        loop {
+            let answer = self.ask("the names", Operation::List { from })?;
+            let text = String::from_utf8_lossy(&answer.data);
+            names.extend(text.lines().map(str::to_owned));
+            // A store that does not go on would be asked for ever.
+            if answer.number <= from {
+                return Ok(names);
+            }
+            from = answer.number;
+        }
+    }
+
+    /// Copies a local file to `name`, durably, and reads it back to compare.
+    ///
+    /// # Errors
+    ///
+    /// When a step fails, or what is read back differs.
+    pub fn put(&mut self, local: &Path, name: &str) -> Result<u64, ClientError> {
+        let mut from = File::open(local).map_err(of_local(local))?;
+        let file = self.open(name, Creation::IfAbsent)?.file;
+        self.set_length(file, 0)?;
+        let mut length = 0;
+        let mut page = 0;
+        while let Some(data) = next_page(&mut from).map_err(of_local(local))? {
+            if page >= PAGES_MAX {
+                return Err(ClientError::TooLong(local.display().to_string()));
+            }
+            length += data.len() as u64;
+            self.write(file, page, data, false)?;
+            page += 1;
+        }
+        self.sync()?;
+        self.compare(local, name, file, length)?;
+        Ok(length)
+    }
+
+    fn compare(
+        &mut self,
+        local: &Path,
+        name: &str,
+        file: u16,
+        length: u64,
+    ) -> Result<(), ClientError> {
+        let differs = || ClientError::Differs(name.to_owned());
+        let mut from = File::open(local).map_err(of_local(local))?;
+        let mut page = 0;
+        while let Some(data) = next_page(&mut from).map_err(of_local(local))? {
+            if self.read(file, page)? != data {
+                return Err(differs());
+            }
+            page += 1;
+        }
+        if self.stat(file)?.length == length { Ok(()) } else { Err(differs()) }
+    }
+
+    /// Copies `name` to a local file, which is forced to disk, and sees that nobody changed it
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When a step fails, or the file changed.
+    pub fn get(&mut self, name: &str, local: &Path) -> Result<u64, ClientError> {
+        let info = self.open(name, Creation::Never)?;
+        let mut to = File::create(local).map_err(of_local(local))?;
+        let mut left = info.length;
+        let mut page = 0;
+        while left > 0 {
+            let data = self.read(info.file, page)?;
+            if data.len() as u64 != left.min(PAGE_BYTES as u64) {
+                return Err(ClientError::Differs(name.to_owned()));
+            }
+            to.write_all(&data).map_err(of_local(local))?;
+            left -= data.len() as u64;
+            page += 1;
+        }
+        // A pipe or a terminal has nothing to sync.
+        if to.metadata().map_err(of_local(local))?.is_file() {
+            to.sync_all().map_err(of_local(local))?;
+        }
+        if self.stat(info.file)? != info {
+            return Err(ClientError::Differs(name.to_owned()));
+        }
+        Ok(info.length)
+    }
+}
+
+/// Whether the store may answer when it is asked again: it is away, or was and knows nothing of the
+/// transaction.
+fn is_passing(error: &CallError) -> bool {
+    let passing =
+        [code::RETRANS_TIMEOUT, code::BAD_REPLY_SEGMENT, code::RESPONSE_DISCARDED, code::BUSY];
+    matches!(error, CallError::Failed(code) if passing.contains(code))
+}
+
+fn of_local(path: &Path) -> impl FnOnce(io::Error) -> ClientError {
+    let name = path.display().to_string();
+    move |source| ClientError::Local { name, source }
+}
+
+/// The next page of a file; `None` at its end.
+fn next_page(from: &mut File) -> io::Result<Option<Vec<u8>>> {
+    let mut data = Vec::with_capacity(PAGE_BYTES);
+    from.take(PAGE_BYTES as u64).read_to_end(&mut data)?;
+    Ok(if data.is_empty() { None } else { Some(data) })
+}

@@ -1,0 +1,51 @@
+//! A storage server: pages of 16 KiB of the files below one folder, read and written by transactions.
+//!
+//! - [`Ask`] and [`Answer`]: what travels in a Request and its Response;
+//! - [`Store`]: carries asks out, without a network;
+//! - [`serve`]: a store behind a [`Service`](crate::driver::Service);
+//! - [`StoreClient`]: asks, asks again after a restart of the server, copies files in and out.
+//!
+//! A client begins a session and numbers what it changes. The store writes each change, its number and
+//! its outcome into a journal before anything else happens to a file. So a change that is asked for
+//! twice, before or after a restart, by a repeated Request or by an old packet, is done once and
+//! answered alike; a page is written whole or not at all; and one sync of the journal makes all
+//! changes before it durable. Units are octets; pages count from 0.
+
+mod ask;
+mod book;
+mod client;
+mod folder;
+mod journal;
+mod server;
+
+pub use ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, PAGES_MAX, Refusal};
+pub use client::{ClientError, FileInfo, StoreClient};
+pub use server::{Reply, Store, serve};
+
+use std::io;
+
+/// A store cannot go on. What was answered is in its journal: it can be opened again.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system refused something.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another server has the folder.
+    #[error("{0}: another server has this folder")]
+    Locked(String),
+    /// The journal's first part, which is written in one step, is not whole.
+    #[error("the journal is damaged at octet {0}: expected a whole record")]
+    Damaged(usize),
+}
+
+impl StoreError {
+    fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::System { what, source }
+    }
+}

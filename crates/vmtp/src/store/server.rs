@@ -1,0 +1,387 @@
+//! A store carries asks out, and a service brings them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::StoreError;
+use super::ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, Refusal};
+use super::book::{Book, Change, Entry, Standing};
+use super::folder::{Folder, position, read_page, reserve};
+use super::journal::{self, Journal};
+use crate::driver::Service;
+use crate::wire::Entity;
+use crate::{Outcome, Token};
+
+/// Pages that wait in memory until the journal is synced: 16 MiB.
+const PENDING_MAX: usize = 1024;
+/// A longer journal is begun anew.
+const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+/// Asks that one sync of the journal is for.
+const BATCH_MAX: usize = 1024;
+/// Octets of names in one answer.
+const LIST_BYTES_MAX: usize = PAGE_BYTES;
+/// The longest wait for a packet: how soon the end is noticed.
+const WAIT_MAX: Duration = Duration::from_millis(10);
+
+/// A folder and its journal. One server at a time has it.
+///
+/// What it says is durable is so when [`Store::commit`] has returned: answers that wait for it must
+/// not be given before. Files get what the journal has durably, in its order; until then reads take it
+/// from memory. After an error the store must be opened again.
+#[derive(Debug)]
+pub struct Store {
+    folder: Folder,
+    journal: Journal,
+    book: Book,
+    /// First octets of pages that the journal has and the files do not.
+    pending: BTreeMap<(u16, u32), Vec<u8>>,
+    /// Files that changed since the journal was begun.
+    dirty: BTreeSet<u16>,
+}
+
+/// What to tell a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The answer, or why there is none.
+    pub answer: Result<Answer, Refusal>,
+    /// It must not be given before [`Store::commit`].
+    pub waits: bool,
+}
+
+impl Reply {
+    /// As a server responds.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        match self.answer {
+            Ok(answer) => answer.encode(),
+            Err(refusal) => Outcome { code: refusal.code(), ..Outcome::default() },
+        }
+    }
+}
+
+impl Store {
+    /// The store in the folder at `path`, as its journal says.
+    ///
+    /// # Errors
+    ///
+    /// When the folder or its journal cannot be used, or another server has it.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let mut folder = Folder::new(path)?;
+        let (mut book, mut dirty) = (Book::default(), BTreeSet::new());
+        for payload in journal::read(folder.fd())? {
+            let Some(entry) = Entry::decode(&payload) else { continue };
+            let _ = book.apply(&entry);
+            redo(&mut folder, &book, &mut dirty, &entry)?;
+        }
+        sync_files(&mut folder, &book, &mut dirty)?;
+        let journal = Journal::replace(folder.fd(), &book.known())?;
+        Ok(Self { folder, journal, book, pending: BTreeMap::new(), dirty })
+    }
+
+    /// Carries out what a client asks, given a Request's code, user data and segment.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot go on.
+    pub fn execute(
+        &mut self,
+        client: Entity,
+        code: u32,
+        user: &[u8; 12],
+        segment: &[u8],
+    ) -> Result<Reply, StoreError> {
+        let ask = match Ask::decode(code, user, segment) {
+            Ok(ask) => ask,
+            Err(refusal) => return Ok(now(Err(refusal))),
+        };
+        match ask.operation {
+            Operation::Hello => {
+                let entry = Entry::Hello(client);
+                if self.journal.append(&entry.encode())? {
+                    return Ok(Reply { answer: self.book.apply(&entry), waits: true });
+                }
+                Ok(now(Err(Refusal::NoRoom)))
+            }
+            Operation::Read { file, page } => Ok(now(self.read(file, page))),
+            Operation::Stat { file } => Ok(now(self.stat(file))),
+            Operation::Sync => Ok(Reply { answer: Ok(Answer::default()), waits: true }),
+            Operation::List { from } => Ok(now(self.list(from))),
+            ref change if change.is_change() => self.change(client, ask),
+            _ => Ok(now(Err(Refusal::BadRequest))),
+        }
+    }
+
+    fn change(&mut self, client: Entity, ask: Ask) -> Result<Reply, StoreError> {
+        let Ask { session, sequence, operation } = ask;
+        match self.book.standing(client, session, sequence) {
+            Err(refusal) => return Ok(now(Err(refusal))),
+            Ok(Standing::Done(answer)) => return Ok(Reply { answer, waits: true }),
+            Ok(Standing::New) => {}
+        }
+        let waits = !matches!(operation, Operation::Write { durable: false, .. });
+        let prepared = self.prepare(session, sequence, operation)?;
+        let change = prepared.unwrap_or_else(Change::Refused);
+        let entry = Entry::Change { session, sequence, change };
+        if !self.journal.append(&entry.encode())? {
+            return Ok(now(Err(Refusal::NoRoom)));
+        }
+        let answer = self.book.apply(&entry);
+        self.take(entry)?;
+        Ok(Reply { answer, waits })
+    }
+
+    /// Makes sure that a change can be done; only creating a file is done here already.
+    fn prepare(
+        &mut self,
+        session: u32,
+        sequence: u32,
+        operation: Operation,
+    ) -> Result<Result<Change, Refusal>, StoreError> {
+        Ok(match operation {
+            Operation::Open { name, creation } => {
+                let creation = self.intend(session, sequence, &name, creation)?;
+                self.look_up(name, creation)
+            }
+            Operation::Write { file, page, data, .. } => {
+                let room = self.file(file).and_then(|it| reserve(it, page, data.len()));
+                room.map(|()| Change::Written { file, page, data })
+            }
+            Operation::SetLength { file, length } => {
+                self.file(file).map(|_| Change::Length { file, length })
+            }
+            _ => Err(Refusal::BadRequest),
+        })
+    }
+
+    /// A file that must be new is announced durably: after an interruption, the same ask finds it.
+    fn intend(
+        &mut self,
+        session: u32,
+        sequence: u32,
+        name: &str,
+        creation: Creation,
+    ) -> Result<Creation, StoreError> {
+        let is_there = self.folder.look_up(name, Creation::Never).is_ok();
+        if creation != Creation::New {
+            return Ok(creation);
+        }
+        if self.book.intended(session, sequence) {
+            return Ok(Creation::IfAbsent);
+        }
+        let entry = Entry::Intent { session, sequence };
+        if !is_there && self.journal.append(&entry.encode())? {
+            let _ = self.book.apply(&entry);
+            self.commit()?;
+        }
+        Ok(creation)
+    }
+
+    fn look_up(&mut self, name: String, creation: Creation) -> Result<Change, Refusal> {
+        let file = self.book.number_for(&name)?;
+        self.folder.look_up(&name, creation)?;
+        Ok(Change::Opened { file, name })
+    }
+
+    /// Takes over what a change does to files.
+    fn take(&mut self, entry: Entry) -> Result<(), StoreError> {
+        match entry {
+            Entry::Change { change: Change::Written { file, page, data }, .. } => {
+                if !data.is_empty() {
+                    let known = self.pending.entry((file, page)).or_default();
+                    let rest = known.get(data.len()..).unwrap_or_default().to_vec();
+                    *known = data;
+                    known.extend_from_slice(&rest);
+                }
+                let is_full =
+                    self.pending.len() >= PENDING_MAX || self.journal.bytes() >= JOURNAL_BYTES_MAX;
+                if is_full { self.commit() } else { Ok(()) }
+            }
+            entry => {
+                self.commit()?;
+                redo(&mut self.folder, &self.book, &mut self.dirty, &entry)
+            }
+        }
+    }
+
+    /// Makes all changes durable.
+    ///
+    /// # Errors
+    ///
+    /// When the system cannot: then nobody knows what is durable, and the store must be opened again.
+    pub fn commit(&mut self) -> Result<(), StoreError> {
+        self.journal.sync()?;
+        for ((file, page), data) in std::mem::take(&mut self.pending) {
+            write(&mut self.folder, &self.book, file, page, &data)?;
+            self.dirty.insert(file);
+        }
+        if self.journal.bytes() >= JOURNAL_BYTES_MAX {
+            sync_files(&mut self.folder, &self.book, &mut self.dirty)?;
+            self.journal = Journal::replace(self.folder.fd(), &self.book.known())?;
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, file: u16) -> Result<&std::fs::File, Refusal> {
+        let name = self.book.name(file)?;
+        self.folder.file(file, name)
+    }
+
+    fn length(&mut self, file: u16) -> Result<u64, Refusal> {
+        let pending = self.pending.range((file, 0)..=(file, u32::MAX)).next_back();
+        let end = pending.map_or(0, |(&(_, page), data)| position(page) + data.len() as u64);
+        let metadata = self.file(file)?.metadata().map_err(|_| Refusal::System)?;
+        Ok(metadata.len().max(end))
+    }
+
+    fn stat(&mut self, file: u16) -> Result<Answer, Refusal> {
+        let length = self.length(file)?;
+        let version = self.book.version(file);
+        Ok(Answer { number: u32::from(file), version, length, data: Vec::new() })
+    }
+
+    fn read(&mut self, file: u16, page: u32) -> Result<Answer, Refusal> {
+        let answer = self.stat(file)?;
+        let here = answer.length.saturating_sub(position(page)).min(PAGE_BYTES as u64);
+        // A page at most.
+        let mut data = vec![0; here as usize];
+        read_page(self.file(file)?, page, &mut data).map_err(|_| Refusal::System)?;
+        if let Some(known) = self.pending.get(&(file, page)) {
+            data[..known.len()].copy_from_slice(known);
+        }
+        Ok(Answer { data, ..answer })
+    }
+
+    fn list(&self, from: u32) -> Result<Answer, Refusal> {
+        let names = self.folder.names().map_err(|_| Refusal::System)?;
+        let (mut data, mut next) = (Vec::new(), from);
+        for name in names.iter().skip(from as usize) {
+            if data.len() + name.len() >= LIST_BYTES_MAX {
+                return Ok(Answer { number: next, data, ..Answer::default() });
+            }
+            data.extend_from_slice(name.as_bytes());
+            data.push(b'\n');
+            next += 1;
+        }
+        Ok(Answer { data, ..Answer::default() })
+    }
+}
+
+fn now(answer: Result<Answer, Refusal>) -> Reply {
+    Reply { answer, waits: false }
+}
+
+/// Does to files what an entry says; again, if it was done.
+fn redo(
+    folder: &mut Folder,
+    book: &Book,
+    dirty: &mut BTreeSet<u16>,
+    entry: &Entry,
+) -> Result<(), StoreError> {
+    let Entry::Change { change, .. } = entry else { return Ok(()) };
+    let file = match change {
+        Change::Refused(_) => return Ok(()),
+        Change::Opened { file, .. } => *file,
+        Change::Written { file, page, data } => {
+            write(folder, book, *file, *page, data)?;
+            *file
+        }
+        Change::Length { file, length } => {
+            let name = book.name(*file).map_err(|refusal| failed("", refusal))?;
+            let it = folder.file(*file, name).map_err(|refusal| failed(name, refusal))?;
+            it.set_len(*length)
+                .map_err(StoreError::system(format!("cannot set the length of {name}")))?;
+            *file
+        }
+    };
+    dirty.insert(file);
+    Ok(())
+}
+
+fn write(
+    folder: &mut Folder,
+    book: &Book,
+    file: u16,
+    page: u32,
+    data: &[u8],
+) -> Result<(), StoreError> {
+    let name = book.name(file).map_err(|refusal| failed("", refusal))?;
+    let it = folder.file(file, name).map_err(|refusal| failed(name, refusal))?;
+    let written = it.write_all_at(data, position(page));
+    written.map_err(StoreError::system(format!("cannot write {name}")))
+}
+
+fn sync_files(
+    folder: &mut Folder,
+    book: &Book,
+    dirty: &mut BTreeSet<u16>,
+) -> Result<(), StoreError> {
+    for file in std::mem::take(dirty) {
+        let name = book.name(file).map_err(|refusal| failed("", refusal))?;
+        folder.sync(file, name).map_err(StoreError::system(format!("cannot sync {name}")))?;
+    }
+    Ok(())
+}
+
+fn failed(name: &str, refusal: Refusal) -> StoreError {
+    StoreError::system(format!("cannot use {name}"))(io::Error::other(refusal.to_string()))
+}
+
+/// Answers what comes to `service` from `store`, until `ends` is set. Asks that come while the journal
+/// is synced share the next sync.
+///
+/// # Errors
+///
+/// When the store or the network fails.
+pub fn serve(
+    service: &mut Service,
+    store: &mut Store,
+    ends: &AtomicBool,
+) -> Result<(), StoreError> {
+    let mut waiting = Vec::new();
+    while !ends.load(Ordering::Relaxed) {
+        service.advance(WAIT_MAX).map_err(network())?;
+        answer_all(service, store, &mut waiting)?;
+        if waiting.is_empty() {
+            continue;
+        }
+        store.commit()?;
+        for (token, outcome) in waiting.drain(..) {
+            respond(service, token, outcome)?;
+        }
+    }
+    store.commit()
+}
+
+/// Carries out all that has come; what needs a commit goes to `waiting`.
+fn answer_all(
+    service: &mut Service,
+    store: &mut Store,
+    waiting: &mut Vec<(Token, Outcome)>,
+) -> Result<(), StoreError> {
+    for _ in 0..BATCH_MAX {
+        let Some(request) = service.poll_request() else { return Ok(()) };
+        let client = request.token.client;
+        let reply = store.execute(client, request.code, &request.user, &request.segment)?;
+        if reply.waits {
+            waiting.push((request.token, reply.outcome()));
+        } else {
+            respond(service, request.token, reply.outcome())?;
+        }
+        service.advance(Duration::ZERO).map_err(network())?;
+    }
+    Ok(())
+}
+
+fn respond(service: &mut Service, token: Token, outcome: Outcome) -> Result<(), StoreError> {
+    // A client that has gone on needs no answer any more.
+    let _ = service.respond(token, outcome).map_err(network())?;
+    Ok(())
+}
+
+fn network() -> impl FnOnce(io::Error) -> StoreError {
+    StoreError::system("the network failed")
+}
