@@ -90,6 +90,7 @@ impl Stack {
             tcb.restart_when_idle();
         }
         while let Some(candidate) = self.next_segment(id, is_idle) {
+            meter.charge(routine, Work::mbufs(1));
             self.tcp_send(id, &candidate, meter)?;
             if !candidate.has_more {
                 break;
