@@ -53,6 +53,11 @@ fn remote_calls_and_discard_writers_stall_as_the_tables_say() {
 }
 
 #[test]
+fn sparcstations_carry_what_the_tables_say() {
+    ["si-1a", "si-2a", "si-3a"].into_iter().for_each(assert_table_of);
+}
+
+#[test]
 fn every_experiment_has_a_table() {
     for experiment in carried().unwrap() {
         let file = format!("tests/tables/{}.txt", experiment.id);
@@ -62,7 +67,7 @@ fn every_experiment_has_a_table() {
 
 #[test]
 fn claims_come_out_as_the_tables_say() {
-    for paper in ["bsd-buffers", "layering"] {
+    for paper in ["bsd-buffers", "layering", "sunos-ipc"] {
         let checked = check(Some(paper), 2, &mut |_, _| {}).unwrap();
         let mut out = Vec::new();
         write_claims_text(&checked, &mut out).unwrap();

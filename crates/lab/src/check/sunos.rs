@@ -46,10 +46,12 @@ const BUFFERS: [u32; 7] = [4096, 8192, 16_384, 24_576, 32_768, 40_960, 52_428];
 const RATE_BYTES: usize = 2 << 20;
 /// Data of a segment on all links of the study.
 const SEGMENT_BYTES: f64 = 1024.0;
+/// Bytes of a write beside load.
+const PORTION_BYTES: usize = 8192;
 /// Noise of a rate from one buffer size to the next: less than this is no fall.
 const RATE_NOISE: f64 = 0.02;
-/// Connections at once against a queue of 50 packets, and what a window holds.
-const LEVELS: [usize; 5] = [0, 1, 2, 4, 6];
+/// Levels of load.
+const LEVELS: [usize; 5] = [0, 2, 4, 6, 8];
 
 type Run = Result<Observed, String>;
 
@@ -65,6 +67,13 @@ pub(super) fn shared(run: &'static LazyLock<Run>) -> Result<&'static Observed, S
 
 fn bulk(bytes: usize) -> Result<Transfer, String> {
     Ok(Transfer::sparcstations()?.of_bytes(bytes))
+}
+
+/// A transfer in writes of 8 KB, as a program beside load makes it: in one write of everything it would
+/// not come back from the kernel to be scheduled.
+fn portions(bytes: usize) -> Result<Transfer, String> {
+    let writes = (bytes / PORTION_BYTES) as u64;
+    Ok(Transfer { write_bytes: PORTION_BYTES, writes, ..Transfer::sparcstations()? })
 }
 
 /// Rates in Mbit/s by buffer size.
@@ -372,7 +381,7 @@ fn idle_while_copied(_: &Claim, _: &Runs) -> Judgement {
 }
 
 static LOADED: LazyLock<Result<[Vec<f64>; 2], String>> = LazyLock::new(|| {
-    let rate = |load: Load| Ok(Transfer { load, ..bulk(5 << 20)? }.run()?.throughput_mbit());
+    let rate = |load: Load| Ok(Transfer { load, ..portions(5 << 20)? }.run()?.throughput_mbit());
     let server = LEVELS.iter().map(|&level| rate(Load { server: level, client: 0 }));
     let client = LEVELS.iter().map(|&level| rate(Load { server: 0, client: level }));
     Ok([server.collect::<Result<_, String>>()?, client.collect::<Result<_, String>>()?])
@@ -397,11 +406,11 @@ fn falls_with_load(_: &Claim, _: &Runs) -> Judgement {
     })
 }
 
-static QUIET: LazyLock<Run> = LazyLock::new(|| bulk(1 << 20)?.run());
+static QUIET: LazyLock<Run> = LazyLock::new(|| portions(1 << 20)?.run());
 static SERVER_LOADED: LazyLock<Run> =
-    LazyLock::new(|| Transfer { load: Load { server: 4, client: 0 }, ..bulk(1 << 20)? }.run());
+    LazyLock::new(|| Transfer { load: Load { server: 4, client: 0 }, ..portions(1 << 20)? }.run());
 static CLIENT_LOADED: LazyLock<Run> =
-    LazyLock::new(|| Transfer { load: Load { server: 0, client: 4 }, ..bulk(1 << 20)? }.run());
+    LazyLock::new(|| Transfer { load: Load { server: 0, client: 4 }, ..portions(1 << 20)? }.run());
 
 /// The queues of the paper, with their mean delays in microseconds.
 fn queue_delays(seen: &Observed) -> [(&'static str, f64); 4] {

@@ -1,12 +1,12 @@
 //! What was seen of a transfer.
 
 use sockscope_analysis::{Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores};
-use sockscope_record::{Connection, Direction, Point, Stage, marks, tcp_flags};
+use sockscope_record::{Connection, Direction, Kind, Point, Stage, marks, tcp_flags};
 use sockscope_sim::Everything;
 
-/// Packets closer than this to the one before belong to its burst: the protocol needs some 400 us for
-/// one on the slowest machine of the study.
-const BURST_GAP_NS: u64 = 1_500_000;
+/// Packets closer than this to the one before belong to its burst: the paper's histogram of what the
+/// protocol needs for one ends at 650 us, and the wire needs 870.
+const BURST_GAP_NS: u64 = 800_000;
 
 /// The records of one run, by flow.
 #[derive(Debug)]
@@ -88,6 +88,20 @@ impl Observed {
             Some(left_ns.saturating_sub(pass.at_ns) as f64 / 1e3)
         };
         entered.iter().filter_map(delay).collect()
+    }
+
+    /// Delay of each packet from the call that wrote its first byte to a point: data given to `write()`
+    /// counts as queued (§4.2). In microseconds, in order of sending.
+    pub(crate) fn delays_from_write_us(&self, to: Point) -> Vec<f64> {
+        let events = &self.connection().flow(Direction::FromClient).events;
+        let calls = events.iter().filter(|event| event.kind == Kind::WriteCall);
+        let called: std::collections::BTreeMap<u64, u64> =
+            calls.map(|event| (event.offset, event.at_ns)).collect();
+        let delay = |pass: &Pass| {
+            let called_ns = called.get(&pass.offset)?;
+            Some(pass.at_ns.saturating_sub(*called_ns) as f64 / 1e3)
+        };
+        self.data(to).iter().filter_map(delay).collect()
     }
 
     /// Mean delay of a byte in a stage, in microseconds.

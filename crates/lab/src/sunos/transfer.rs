@@ -27,6 +27,8 @@ const STEP_NS: u64 = 100_000_000;
 const LINGER_NS: u64 = 1_000_000_000;
 /// CPU time after which a process of the load counts its work.
 const LOAD_SLICE_NS: u64 = 10_000_000;
+/// Data of a packet in the study.
+const SEGMENT_BYTES: u32 = 1024;
 /// Room on the program's side for one read.
 const READ_BYTES: usize = 52_428;
 
@@ -173,8 +175,12 @@ impl Transfer {
     }
 
     fn scenario(&self) -> Scenario {
-        let host =
-            |name: &str| HostConfig::new(name, self.personality.clone(), self.machine.clone());
+        let host = |name: &str| {
+            let mut host = HostConfig::new(name, self.personality.clone(), self.machine.clone());
+            // With 1 KB buffers the paper still sent packets of 1024 bytes, not half a buffer.
+            host.stack.segment_bytes_max = self.reserve_bytes.map(|_| SEGMENT_BYTES);
+            host
+        };
         let (hosts, links) = match self.topology {
             Topology::Loopback => (vec![host("host").with_loopback()], Vec::new()),
             Topology::Ethernet => (
