@@ -1,6 +1,6 @@
 //! One CPU with its three levels, and the walk through the effects of what runs on it.
 //!
-//! A piece of work is a [`Segment`]: the effects of one step of the stack, each with the CPU time
+//! A piece of work is a segment: the effects of one step of the stack, each with the CPU time
 //! after which it happens. Whatever interrupts a segment pushes the rest of it back by exactly the
 //! time that it takes. Times are nanoseconds.
 

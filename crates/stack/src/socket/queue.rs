@@ -16,7 +16,7 @@ pub struct ListenQueue {
 }
 
 impl ListenQueue {
-    /// Room for `backlog` connections, at most [`BACKLOG_MAX`].
+    /// Room for `backlog` connections, at most `BACKLOG_MAX` (5).
     #[must_use]
     pub fn new(backlog: u32) -> Self {
         Self { backlog: backlog.min(BACKLOG_MAX), ..Self::default() }
