@@ -39,6 +39,8 @@ pub enum Command {
     Demo(Demo),
     /// Run the experiments of classic papers on the model and check their claims.
     Lab(Lab),
+    /// Serve, call, find names and store files over VMTP (RFC 1045).
+    Vmtp(crate::vmtp::args::Vmtp),
 }
 
 /// Which connections to log. Options of different kinds must all match; values of one kind are

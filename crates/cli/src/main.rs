@@ -15,6 +15,7 @@ mod merge;
 mod plot;
 mod recording;
 mod terminal;
+mod vmtp;
 
 use std::process::ExitCode;
 
@@ -56,5 +57,6 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Merge(merge) => merge::merge(&merge).map(|()| Outcome::Done),
         Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),
         Command::Lab(lab) => lab::lab(&lab),
+        Command::Vmtp(arguments) => vmtp::vmtp(&arguments).map(|()| Outcome::Done),
     }
 }

@@ -27,8 +27,9 @@ const CLIENTS: usize = 4;
 const PAGES: u64 = 24;
 const SERVER: Entity = Entity(0x0000_004d_7f00_0001);
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Kills of each kind in a run.
-const KILLS: u64 = 12;
+/// A kill after so many changes, and at least so many.
+const CHANGES_A_KILL: u64 = 5000;
+const KILLS_MIN: u64 = 24;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -226,6 +227,7 @@ fn supervise() {
     let total: u64 =
         std::env::var("STORE_CHANGES").map_or(4000, |text| text.parse().expect("a number"));
     let each = total / CLIENTS as u64;
+    let planned = KILLS_MIN.max(total / CHANGES_A_KILL);
     let folder = tempfile::tempdir().expect("a folder");
     let port = {
         let socket = UdpSocket::bind(address(0)).expect("a socket");
@@ -250,7 +252,7 @@ fn supervise() {
         };
         progress[said.client].take(&said, changes);
         let answered: u64 = progress.iter().map(|progress| progress.answered).sum();
-        if answered * 2 * KILLS / total <= kills {
+        if answered * planned / total <= kills {
             continue;
         }
         kills += 1;

@@ -1,0 +1,217 @@
+//! `sockscope vmtp`: an echo server, calls, names, and a store of files, over VMTP.
+
+pub mod args;
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
+use sockscope_vmtp::store::{self, StoreClient};
+use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
+use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
+
+use crate::failure::Failure;
+use args::{AtArgs, Call, Find, Get, List, Put, Serve, Store, ToArgs, Vmtp, VmtpCommand};
+
+/// UDP payload of an Ethernet frame over IPv4 and IPv6.
+const ETHERNET_PAYLOAD: [usize; 2] = [1472, 1452];
+/// UDP payload of the longest IP packet, which loopback carries.
+const LOOPBACK_PAYLOAD: usize = 65_507;
+/// A name that nobody says is his three times, a twentieth of a second apart, is free.
+const FIND: Fixed = Fixed { sends: 3, every_ns: 50_000_000 };
+/// How long a store may be away, for instance while it is started again.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// `sockscope vmtp`.
+pub fn vmtp(arguments: &Vmtp) -> Result<(), Failure> {
+    match &arguments.command {
+        VmtpCommand::Serve(arguments) => serve(arguments),
+        VmtpCommand::Call(arguments) => call(arguments),
+        VmtpCommand::Find(arguments) => find(arguments),
+        VmtpCommand::Store(arguments) => serve_store(arguments),
+        VmtpCommand::List(arguments) => list(arguments),
+        VmtpCommand::Put(arguments) => put(arguments),
+        VmtpCommand::Get(arguments) => get(arguments),
+    }
+}
+
+fn transport(raw: bool) -> Transport {
+    if raw { Transport::Raw } else { Transport::Udp }
+}
+
+fn config(peer: IpAddr) -> Config {
+    let payload = if peer.is_loopback() {
+        LOOPBACK_PAYLOAD
+    } else {
+        ETHERNET_PAYLOAD[usize::from(peer.is_ipv6())]
+    };
+    Config::for_payload(payload)
+}
+
+/// A server as told to; says where it is.
+fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
+    let name = match at.name {
+        Some(name) => name,
+        None if at.at.ip().is_unspecified() && at.at.is_ipv4() => {
+            let reason = "it is made of the address, and 0.0.0.0 is none";
+            return Err(Failure::new(format!("give the server a --name: {reason}")));
+        }
+        None => args::default_name(at.at.ip()),
+    };
+    let link = Link::bind(transport(at.raw), at.at).map_err(failure)?;
+    let address = link.local_address()?;
+    eprintln!("{what}: {name} at {address}");
+    Ok(Service::new(link, name, config(at.at.ip())))
+}
+
+fn serve(arguments: &Serve) -> Result<(), Failure> {
+    let mut service = service(&arguments.at, "VMTP echo")?;
+    for &group in &arguments.group {
+        service.link().join(group, arguments.interface).map_err(failure)?;
+        service.join(group);
+    }
+    // Only a server at all addresses hears multicast.
+    if arguments.at.at.ip().is_unspecified()
+        && let Err(error) = service.link().join(MANAGER_GROUP, arguments.interface)
+    {
+        eprintln!("it cannot be found by multicast: {error}");
+    }
+    service.serve(&AtomicBool::new(false), |request| {
+        let segment = request.segment.clone();
+        Outcome { code: code::OK, segment, ..Outcome::default() }
+    })?;
+    Ok(())
+}
+
+/// A client on a socket of its own; its name is one that nobody else is likely to have.
+fn caller(to: SocketAddr, raw: bool) -> Result<Caller, Failure> {
+    let any: IpAddr = match to {
+        _ if to.ip().is_loopback() => to.ip(),
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let link = Link::bind(transport(raw), SocketAddr::new(any, 0)).map_err(failure)?;
+    let host = match local_address(to) {
+        Some(IpAddr::V4(host)) => host,
+        _ => Ipv4Addr::UNSPECIFIED,
+    };
+    let random = RandomState::new().hash_one("client");
+    // 28 bits of name, and 32 others to begin to count at.
+    let name = Entity::new((random as u32 & 0x0fff_ffff).max(2), host);
+    Ok(Caller::new(link, name, (random >> 32) as u32, config(to.ip())))
+}
+
+/// This host's address as the other one sees it.
+fn local_address(to: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = match to {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(to).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
+}
+
+fn server_name(to: &ToArgs) -> Entity {
+    to.name.unwrap_or_else(|| args::default_name(to.to.ip()))
+}
+
+fn call(arguments: &Call) -> Result<(), Failure> {
+    let segment = match (&arguments.data, &arguments.file) {
+        (Some(data), _) => data.clone().into_bytes(),
+        (None, Some(file)) => content(file)?,
+        (None, None) => Vec::new(),
+    };
+    let to = &arguments.to;
+    let options = Options { long_response: segment.len() > GROUP_BYTES, ..Options::default() };
+    let request = Request { code: arguments.code, segment, ..Request::default() };
+    let mut caller = caller(to.to, to.raw)?;
+    let response = caller.call(server_name(to), to.to, request, options);
+    let response = response.map_err(|error| at(to, &error))?;
+    if response.code != code::OK {
+        return Err(at(to, &format!("it answers with code {:#x}", response.code)));
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(&response.segment)?;
+    out.flush()?;
+    Ok(())
+}
+
+fn content(file: &Path) -> Result<Vec<u8>, Failure> {
+    if file == Path::new("-") {
+        let mut octets = Vec::new();
+        std::io::stdin().read_to_end(&mut octets)?;
+        return Ok(octets);
+    }
+    fs::read(file).map_err(|error| Failure::file("cannot read", file, &error))
+}
+
+fn find(arguments: &Find) -> Result<(), Failure> {
+    let group = group_address(MANAGER_GROUP, arguments.port, false);
+    let to = arguments.to.or(group).ok_or_else(|| Failure::new("no group to ask"))?;
+    let mut caller = caller(to, false)?;
+    if let Some(interface) = arguments.interface {
+        caller.link().multicast_by(interface).map_err(failure)?;
+    }
+    let found = caller.find(arguments.entity, to, FIND).map_err(failure)?;
+    let mut out = std::io::stdout().lock();
+    for response in &found {
+        writeln!(out, "{} at {}", response.server, response.from)?;
+    }
+    if found.is_empty() {
+        writeln!(out, "{}: nobody answers, as far as {to} reaches", arguments.entity)?;
+    }
+    Ok(())
+}
+
+fn serve_store(arguments: &Store) -> Result<(), Failure> {
+    let mut store = store::Store::open(&arguments.folder).map_err(failure)?;
+    let mut service = service(&arguments.at, "VMTP store")?;
+    store::serve(&mut service, &mut store, &AtomicBool::new(false)).map_err(failure)
+}
+
+fn session(to: &ToArgs) -> Result<StoreClient, Failure> {
+    let caller = caller(to.to, to.raw)?;
+    StoreClient::connect(caller, server_name(to), to.to, PATIENCE).map_err(|error| at(to, &error))
+}
+
+fn list(arguments: &List) -> Result<(), Failure> {
+    let names = session(&arguments.to)?.list().map_err(failure)?;
+    let mut out = std::io::stdout().lock();
+    for name in names {
+        writeln!(out, "{name}")?;
+    }
+    Ok(())
+}
+
+fn put(arguments: &Put) -> Result<(), Failure> {
+    let file = &arguments.file;
+    let own = || file.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = arguments.as_name.clone().or_else(own);
+    let name = name.ok_or_else(|| Failure::new("the file has no name: give one for the store"))?;
+    let bytes = session(&arguments.to)?.put(file, &name).map_err(failure)?;
+    eprintln!("{name}: {bytes} bytes stored and compared");
+    Ok(())
+}
+
+fn get(arguments: &Get) -> Result<(), Failure> {
+    let name = &arguments.of_name;
+    let own = || Path::new(name.rsplit('/').next().unwrap_or(name)).to_owned();
+    let file = arguments.file.clone().unwrap_or_else(own);
+    let bytes = session(&arguments.to)?.get(name, &file).map_err(failure)?;
+    eprintln!("{}: {bytes} bytes", file.display());
+    Ok(())
+}
+
+fn failure(error: impl std::fmt::Display) -> Failure {
+    Failure::new(error.to_string())
+}
+
+fn at(to: &ToArgs, error: &impl std::fmt::Display) -> Failure {
+    Failure::new(format!("{} at {}: {error}", server_name(to), to.to))
+}

@@ -1,0 +1,166 @@
+//! The command line of `sockscope vmtp`.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use sockscope_vmtp::wire::Entity;
+
+/// `sockscope vmtp`.
+#[derive(Debug, Args)]
+pub struct Vmtp {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: VmtpCommand,
+}
+
+/// What to do over VMTP.
+#[derive(Debug, Subcommand)]
+pub enum VmtpCommand {
+    /// Answer calls with what they carry, until stopped
+    Serve(Serve),
+    /// Call a server and print its answer
+    Call(Call),
+    /// Ask the network who has a name
+    Find(Find),
+    /// Serve the files below a folder by pages of 16 KiB, until stopped
+    Store(Store),
+    /// List the files of a store
+    List(List),
+    /// Copy a file into a store, durably, and compare
+    Put(Put),
+    /// Copy a file out of a store
+    Get(Get),
+}
+
+/// Where a server is.
+#[derive(Debug, Clone, Args)]
+pub struct AtArgs {
+    /// Address to serve at
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10450")]
+    pub at: SocketAddr,
+    /// Name of the server [default: BE-1-IP]
+    #[arg(long, value_name = "ENTITY")]
+    pub name: Option<Entity>,
+    /// Packets of IP protocol 81 instead of UDP (needs CAP_NET_RAW)
+    #[arg(long)]
+    pub raw: bool,
+}
+
+/// Which server to call.
+#[derive(Debug, Clone, Args)]
+pub struct ToArgs {
+    /// Address of the server
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10450")]
+    pub to: SocketAddr,
+    /// Name of the server [default: BE-1-IP]
+    #[arg(long, value_name = "ENTITY")]
+    pub name: Option<Entity>,
+    /// Packets of IP protocol 81 instead of UDP (needs CAP_NET_RAW)
+    #[arg(long)]
+    pub raw: bool,
+}
+
+/// `sockscope vmtp serve`.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Where.
+    #[command(flatten)]
+    pub at: AtArgs,
+    /// Also answer calls to this group, as UG-1-127.0.0.1 (several: repeat)
+    #[arg(long, value_name = "ENTITY")]
+    pub group: Vec<Entity>,
+    /// Take multicast on the interface with this address
+    #[arg(long, value_name = "IP", default_value_t = Ipv4Addr::UNSPECIFIED)]
+    pub interface: Ipv4Addr,
+}
+
+/// `sockscope vmtp call`.
+#[derive(Debug, Args)]
+pub struct Call {
+    /// What to call with
+    #[arg(value_name = "DATA", conflicts_with = "file")]
+    pub data: Option<String>,
+    /// Call with the content of this file, up to 4 MiB; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Request code, 24 bits
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..1 << 24))]
+    pub code: u32,
+    /// Which server.
+    #[command(flatten)]
+    pub to: ToArgs,
+}
+
+/// `sockscope vmtp find`.
+#[derive(Debug, Args)]
+pub struct Find {
+    /// The name, as BE-1-127.0.0.1
+    #[arg(value_name = "ENTITY")]
+    pub entity: Entity,
+    /// Ask this host instead of all that multicast reaches
+    #[arg(long, value_name = "IP:PORT")]
+    pub to: Option<SocketAddr>,
+    /// Port of the servers asked by multicast
+    #[arg(long, value_name = "N", default_value_t = sockscope_vmtp::driver::PORT)]
+    pub port: u16,
+    /// Send multicast by the interface with this address
+    #[arg(long, value_name = "IP")]
+    pub interface: Option<Ipv4Addr>,
+}
+
+/// `sockscope vmtp store`.
+#[derive(Debug, Args)]
+pub struct Store {
+    /// Folder whose files to serve
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Where.
+    #[command(flatten)]
+    pub at: AtArgs,
+}
+
+/// `sockscope vmtp list`.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Which store.
+    #[command(flatten)]
+    pub to: ToArgs,
+}
+
+/// `sockscope vmtp put`.
+#[derive(Debug, Args)]
+pub struct Put {
+    /// File of this machine
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Name in the store [default: the file's]
+    #[arg(value_name = "NAME")]
+    pub as_name: Option<String>,
+    /// Which store.
+    #[command(flatten)]
+    pub to: ToArgs,
+}
+
+/// `sockscope vmtp get`.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// Name in the store
+    #[arg(value_name = "NAME")]
+    pub of_name: String,
+    /// File of this machine [default: the last part of the name]
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Which store.
+    #[command(flatten)]
+    pub to: ToArgs,
+}
+
+/// The name of a server that was given none: discriminator 1 on its host. IPv6 hosts have no part in
+/// names (RFC 1045 §2.1).
+pub fn default_name(at: IpAddr) -> Entity {
+    match at {
+        IpAddr::V4(at) => Entity::new(1, at),
+        IpAddr::V6(_) => Entity::new(1, Ipv4Addr::UNSPECIFIED),
+    }
+}

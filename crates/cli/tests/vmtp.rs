@@ -1,0 +1,96 @@
+//! `sockscope vmtp` from the command line: servers and clients as processes of their own.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+/// A server that ends with the test.
+struct Server {
+    child: Child,
+    /// As it says: `BE-1-127.0.0.1`, `127.0.0.1:4711`.
+    name: String,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope"));
+    command.arg("vmtp").args(arguments);
+    command
+}
+
+fn server(arguments: &[&str]) -> Server {
+    let mut child = command(arguments).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
+    said.read_line(&mut line).expect("a line");
+    let place = line.trim().split_once(": ").expect("what: where").1;
+    let (name, address) = place.split_once(" at ").expect("name at address");
+    Server { child, name: name.to_owned(), address: address.to_owned() }
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("it starts")
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+#[test]
+fn an_echo_is_called_and_found_by_name() {
+    let server = server(&["serve", "--at", "127.0.0.1:0"]);
+    let called = run(&["call", "hello", "--to", &server.address]);
+    assert_eq!((called.status.code(), text(&called.stdout)), (Some(0), "hello".into()));
+    let found = run(&["find", &server.name, "--to", &server.address]);
+    assert_eq!(text(&found.stdout), format!("{} at {}\n", server.name, server.address));
+    let free = run(&["find", "BE-99-127.0.0.1", "--to", &server.address]);
+    assert!(text(&free.stdout).contains("nobody answers"), "{free:?}");
+    let other = run(&["call", "--name", "BE-99-127.0.0.1", "--to", &server.address]);
+    assert_eq!(other.status.code(), Some(2));
+    let said = text(&other.stderr);
+    assert!(said.contains("has no entity of this name") && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn long_calls_carry_files() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("data");
+    let octets: Vec<u8> = (0..300_000).map(|at| (at * 7 % 251) as u8).collect();
+    std::fs::write(&file, &octets).expect("a file");
+    let server = server(&["serve", "--at", "127.0.0.1:0"]);
+    let called = run(&["call", "--file", path(&file), "--to", &server.address]);
+    assert!(called.stdout == octets, "{}", text(&called.stderr));
+}
+
+#[test]
+fn files_go_into_a_store_and_come_out_after_a_kill() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [served, from, to] = ["served", "from", "to"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&served).expect("a folder");
+    let octets: Vec<u8> = (0..100_000).map(|at| (at * 7 % 251) as u8).collect();
+    std::fs::write(&from, &octets).expect("a file");
+    let first = server(&["store", path(&served), "--at", "127.0.0.1:0"]);
+    let put = run(&["put", path(&from), "a", "--to", &first.address]);
+    assert_eq!(put.status.code(), Some(0), "{}", text(&put.stderr));
+    let outside = run(&["get", "../from", path(&to), "--to", &first.address]);
+    assert_eq!(outside.status.code(), Some(2));
+    let second = run(&["store", path(&served), "--at", "127.0.0.1:0"]);
+    assert!(text(&second.stderr).contains("another server has this folder"), "{second:?}");
+    drop(first);
+    let again = server(&["store", path(&served), "--at", "127.0.0.1:0"]);
+    assert_eq!(text(&run(&["list", "--to", &again.address]).stdout), "a\n");
+    let got = run(&["get", "a", path(&to), "--to", &again.address]);
+    assert_eq!(got.status.code(), Some(0), "{}", text(&got.stderr));
+    assert!(std::fs::read(&to).expect("a file") == octets);
+}
