@@ -207,6 +207,8 @@ impl<A: Copy + PartialEq> Server<A> {
         if let Some(before) = self.records.insert(header.client, record) {
             self.timers.remove(&(before.deadline_ns, header.client));
         }
+        // Whatever this packet is, its record does not stay for ever.
+        self.set_timer(header.client, now_ns.saturating_add(self.config.next_packet_ns));
         self.add(now_ns, from, header, data, 0);
     }
 
