@@ -1,0 +1,33 @@
+//! Octets into the packet decoder and what reads its fields; what is a packet is written again and
+//! read alike. A store's asks are read from the same octets.
+//!
+//! Corpus: the packets of `crates/vmtp/tests/vectors`.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sockscope_vmtp::store::{Answer, Ask};
+use sockscope_vmtp::wire::{Checksum, Notice, Packet, emit};
+
+fuzz_target!(|octets: &[u8]| {
+    if let Ok(packet) = Packet::new(octets) {
+        let header = packet.header();
+        let mut again = Vec::new();
+        // A block is whole octets: data of a length that is no multiple of eight is padded.
+        emit(&header, [packet.data()], Checksum::Computed, &mut again);
+        let read = Packet::new(&again).expect("ours");
+        assert_eq!((read.header(), Notice::decode(&header)), (header, Notice::decode(&header)));
+        assert!(read.data().starts_with(packet.data()));
+    }
+    let (Some((code, rest)), true) = (octets.split_first_chunk(), octets.len() >= 24) else {
+        return;
+    };
+    let Some((user, segment)) = rest.split_first_chunk() else { return };
+    if let Ok(ask) = Ask::decode(u32::from_be_bytes(*code) & 0x00ff_ffff, user, segment) {
+        let request = ask.encode();
+        assert_eq!(Ask::decode(request.code, &request.user, &request.segment), Ok(ask));
+    }
+    if let Some((user, segment)) = rest.split_first_chunk() {
+        let _ = Answer::decode(u32::from_be_bytes(*code), user, segment.to_vec());
+    }
+});
