@@ -429,7 +429,11 @@ impl<A: Copy + PartialEq> Server<A> {
         match &mut record.state {
             // The application still works: the client asks again if it lives.
             State::Processing => self.set_timer(client, now_ns.saturating_add(keep_ns)),
-            State::Receiving(_) if is_over => self.forget(client),
+            State::Receiving(_) if record.count > retries + 1 => self.forget(client),
+            // Not asked for any more, but kept: old packets of the transaction before would be new.
+            State::Receiving(_) if is_over => {
+                self.set_timer(client, now_ns.saturating_add(keep_ns))
+            }
             State::Receiving(_) => {
                 let (from, header, blocks) = record.missing();
                 let wait_ns = next_packet_ns << record.count.min(10);
