@@ -432,7 +432,7 @@ impl<A: Copy + PartialEq> Server<A> {
             State::Receiving(_) if record.count > retries + 1 => self.forget(client),
             // Not asked for any more, but kept: old packets of the transaction before would be new.
             State::Receiving(_) if is_over => {
-                self.set_timer(client, now_ns.saturating_add(keep_ns))
+                self.set_timer(client, now_ns.saturating_add(keep_ns));
             }
             State::Receiving(_) => {
                 let (from, header, blocks) = record.missing();
