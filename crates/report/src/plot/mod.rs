@@ -8,6 +8,7 @@
 //! What each figure shows and how to read it: `docs/reference/plots.md`.
 
 mod acks;
+mod chart;
 mod columns;
 mod curves;
 mod histogram;
@@ -37,7 +38,9 @@ use std::str::FromStr;
 use sockscope_analysis::{ConnectionStore, LossInterval};
 use sockscope_record::Direction;
 
+pub use chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread, draw_chart};
 use scene::Scene;
+pub use units::Quantity;
 
 /// Draws `figure` of one connection as an SVG document.
 ///

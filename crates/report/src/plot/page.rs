@@ -37,9 +37,19 @@ pub(super) struct Page {
 }
 
 /// A legend's entry: a sample and what it means.
-pub(super) struct Key {
+pub(super) struct Key<'a> {
     pub(super) sample: Sample,
-    pub(super) words: &'static str,
+    pub(super) words: &'a str,
+}
+
+/// What stands above and below the panels.
+pub(super) struct Head<'a> {
+    pub(super) title: &'a str,
+    pub(super) subtitle: &'a str,
+    /// The line at the foot.
+    pub(super) facts: String,
+    /// Width and height, pixels.
+    pub(super) size: (u32, u32),
 }
 
 /// What a legend shows beside its words.
@@ -47,6 +57,8 @@ pub(super) struct Key {
 pub(super) enum Sample {
     /// A piece of line.
     Line(Ink, Stroke),
+    /// A piece of line with a marker on it.
+    Marked(Ink, Stroke, Shape),
     /// Some bars.
     Bars(Ink),
     /// A short bar under the axis.
@@ -67,21 +79,32 @@ pub(super) struct Panel {
 }
 
 impl Page {
+    /// The page of a figure of one connection.
+    pub(super) fn open(scene: &Scene<'_>, title: &str, keys: &[Key<'_>]) -> Self {
+        let head = Head {
+            title,
+            subtitle: &scene.subtitle(),
+            facts: scene.facts(scene.to_ns.saturating_sub(scene.from_ns)),
+            size: (scene.options.width, scene.options.height),
+        };
+        Self::with_head(head, keys)
+    }
+
     /// Title, subtitle and legend.
-    pub(super) fn open(scene: &Scene<'_>, title: &str, keys: &[Key]) -> Self {
-        let (width, height) = (f64::from(scene.options.width), f64::from(scene.options.height));
+    pub(super) fn with_head(head: Head<'_>, keys: &[Key<'_>]) -> Self {
+        let (width, height) = (f64::from(head.size.0), f64::from(head.size.1));
         let mut page = Self {
             svg: Svg::default(),
-            title: format!("{title}: {}", scene.subtitle()),
+            title: format!("{}: {}", head.title, head.subtitle),
             width,
             height,
             top: 0.0,
             notes: Vec::new(),
-            facts: scene.facts(scene.to_ns.saturating_sub(scene.from_ns)),
+            facts: head.facts,
         };
         let room = width - 2.0 * RIGHT_PX;
-        page.words(Words::Title, (RIGHT_PX, TITLE_Y), &Words::Title.fitted(title, room));
-        let subtitle = Words::Subtitle.fitted(&scene.subtitle(), room);
+        page.words(Words::Title, (RIGHT_PX, TITLE_Y), &Words::Title.fitted(head.title, room));
+        let subtitle = Words::Subtitle.fitted(head.subtitle, room);
         page.words(Words::Subtitle, (RIGHT_PX, SUBTITLE_Y), &subtitle);
         page.top = page.legend(keys);
         page
@@ -200,7 +223,7 @@ impl Page {
     }
 
     /// Draws the legend and says where it ends.
-    fn legend(&mut self, keys: &[Key]) -> f64 {
+    fn legend(&mut self, keys: &[Key<'_>]) -> f64 {
         if keys.is_empty() {
             return SUBTITLE_Y + 8.0;
         }
@@ -226,6 +249,10 @@ impl Page {
             Sample::Line(ink, stroke) => {
                 path.segment((room.x, middle_y), (room.right(), middle_y));
                 self.svg.path(&ink.drawn(stroke), &path);
+            }
+            Sample::Marked(ink, stroke, shape) => {
+                self.sample(Sample::Line(ink, stroke), room);
+                self.sample(Sample::Mark(ink, shape), room);
             }
             Sample::Bars(ink) => {
                 for (index, height) in [10.0, 13.0, 7.0, 13.0].into_iter().enumerate() {

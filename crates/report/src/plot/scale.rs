@@ -105,6 +105,25 @@ impl Axis {
         Self::linear(name, quantity, (0.0, (high / step).ceil() * step), px, ticks)
     }
 
+    /// A logarithmic axis with ticks at powers of two, for sizes and counts that people double.
+    pub(super) fn doubling(
+        name: &str,
+        quantity: Quantity,
+        (low, high): (f64, f64),
+        (first_px, last_px): (f64, f64),
+    ) -> Self {
+        const TICK_PX: f64 = 58.0;
+        let scale = Scale::log(low, high, first_px, last_px);
+        let (first, last) = (scale.low.log2().ceil() as i32, scale.high.log2().floor() as i32);
+        let room = ((last_px - first_px).abs() / TICK_PX).max(1.0);
+        let step = (f64::from(last - first) / room).ceil().max(1.0) as usize;
+        let ticks = (first..=last).step_by(step).map(|exponent| {
+            let at = 2f64.powi(exponent);
+            Tick { at, label: plain_words(quantity, at) }
+        });
+        Self { scale, ticks: ticks.collect(), label: name.to_owned() }
+    }
+
     /// A logarithmic axis with a tick at each power of ten, and at 2 and 5 where there is room.
     pub(super) fn log(
         name: &str,
@@ -174,7 +193,9 @@ fn axis_label(name: &str, quantity: Quantity, origin: f64, unit: Unit) -> String
         _ if origin == 0.0 => String::new(),
         Quantity::Time => format!(" after {} s", origin / 1e9),
         Quantity::Bytes => format!(" after {} B", grouped(&format!("{origin:.0}"))),
-        Quantity::Count => format!(" after {}", grouped(&format!("{origin:.0}"))),
+        Quantity::Count | Quantity::BitRate | Quantity::Rate | Quantity::Percent => {
+            format!(" after {}", grouped(&format!("{origin:.0}")))
+        }
     };
     match unit.symbol {
         "" => format!("{name}{origin_words}"),

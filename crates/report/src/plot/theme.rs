@@ -26,7 +26,7 @@ pub(super) enum Ink {
 }
 
 impl Ink {
-    const ALL: [Self; 6] =
+    pub(super) const ALL: [Self; 6] =
         [Self::Data, Self::Ack, Self::Alarm, Self::Window, Self::Program, Self::Plain];
 
     /// The class that carries the ink; combined with a [`Stroke`].

@@ -3,15 +3,21 @@
 use crate::number;
 use crate::style::Charset;
 
-/// What an axis or a value measures; its base unit is the trace's own.
+/// What an axis or a value measures, in its base unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quantity {
+pub enum Quantity {
     /// Nanoseconds.
     Time,
     /// Bytes.
     Bytes,
     /// Things counted.
     Count,
+    /// Bits a second.
+    BitRate,
+    /// Events a second.
+    Rate,
+    /// Hundredths of a whole.
+    Percent,
 }
 
 /// A unit to print in: how many base units one of it is, and its symbol.
@@ -38,6 +44,17 @@ const BYTES: [Unit; 5] = [
 
 const COUNT: [Unit; 1] = [Unit { per: 1.0, symbol: "" }];
 
+const BIT_RATE: [Unit; 4] = [
+    Unit { per: 1.0, symbol: "bit/s" },
+    Unit { per: 1e3, symbol: "kbit/s" },
+    Unit { per: 1e6, symbol: "Mbit/s" },
+    Unit { per: 1e9, symbol: "Gbit/s" },
+];
+
+const RATE: [Unit; 1] = [Unit { per: 1.0, symbol: "1/s" }];
+
+const PERCENT: [Unit; 1] = [Unit { per: 1.0, symbol: "%" }];
+
 impl Quantity {
     /// All its units, smallest first.
     fn units(self) -> &'static [Unit] {
@@ -45,6 +62,9 @@ impl Quantity {
             Self::Time => &TIME,
             Self::Bytes => &BYTES,
             Self::Count => &COUNT,
+            Self::BitRate => &BIT_RATE,
+            Self::Rate => &RATE,
+            Self::Percent => &PERCENT,
         }
     }
 
@@ -63,11 +83,14 @@ impl Quantity {
     /// A value with its unit, in three significant digits, as everywhere in reports: `40.2 ms`.
     pub(super) fn words(self, value: f64) -> String {
         // The cast saturates, and makes 0 of what is no number.
-        let value = value.round() as u64;
+        let whole = value.round() as u64;
         match self {
-            Self::Time => number::time(value, Charset::Unicode),
-            Self::Bytes => number::size(value),
-            Self::Count => number::count(value),
+            Self::Time => number::time(whole, Charset::Unicode),
+            Self::Bytes => number::size(whole),
+            Self::Count => number::count(whole),
+            Self::BitRate => number::bit_rate(value / 8.0),
+            Self::Rate => format!("{}/s", number::count(whole)),
+            Self::Percent => format!("{} %", number::count(whole)),
         }
     }
 }
