@@ -104,6 +104,8 @@ pub enum Keep {
     SystemCalls,
     /// Records at the eight points.
     Trace,
+    /// Numbers that only this workload has.
+    Measures,
 }
 
 /// One choice of parameters.

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::{Distribution, RunResult, Seen};
-use crate::experiment::{Experiment, Keep, word};
+use super::RunResult;
+use crate::experiment::word;
 
 /// Writes `result` with the columns `case`, one for each parameter, `result`, `value`.
 ///
@@ -19,7 +19,7 @@ pub fn write_csv(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> 
         let parameters =
             names.iter().map(|name| case.case.value(name).map(word).unwrap_or_default());
         let parameters = parameters.collect::<Vec<_>>().join(",");
-        for (name, value) in numbers(&case.seen, &result.experiment) {
+        for (name, value) in case.seen.numbers(&result.experiment) {
             let value = value.map(|value| value.to_string()).unwrap_or_default();
             writeln!(out, "{number},{parameters},{name},{value}")?;
         }
@@ -36,44 +36,4 @@ fn parameter_names(result: &RunResult) -> Vec<String> {
         }
     }
     names
-}
-
-/// What the experiment keeps, as named numbers. Lists, as wire traces, are for JSON and text.
-fn numbers(seen: &Seen, experiment: &Experiment) -> Vec<(String, Option<f64>)> {
-    let mut numbers = Vec::new();
-    if experiment.keeps(Keep::Calls) {
-        let calls = seen.calls.iter();
-        numbers.extend(calls.map(|(name, calls)| (format!("calls.{name}"), Some(*calls as f64))));
-    }
-    if experiment.keeps(Keep::Seconds) {
-        let times = seen.routine_ns.iter();
-        numbers.extend(times.map(|(name, ns)| (format!("seconds.{name}"), Some(*ns as f64 / 1e9))));
-    }
-    if experiment.keeps(Keep::Time) {
-        numbers.extend(distribution("call_ns", &seen.call_ns));
-    }
-    if experiment.keeps(Keep::Throughput) {
-        numbers.push(("bytes".to_owned(), Some(seen.bytes as f64)));
-        numbers.push(("transfer_ns".to_owned(), Some(seen.transfer_ns as f64)));
-        numbers.push(("throughput_bits_per_s".to_owned(), seen.throughput_bits_per_s()));
-    }
-    if experiment.keeps(Keep::Packets) {
-        numbers.push(("segments".to_owned(), Some(seen.segments as f64)));
-        numbers.push(("acks".to_owned(), Some(seen.acks as f64)));
-        numbers.push(("retransmitted_segments".to_owned(), Some(seen.retransmitted as f64)));
-    }
-    numbers
-}
-
-fn distribution(name: &str, times: &Distribution) -> [(String, Option<f64>); 7] {
-    [
-        ("n", Some(times.n() as u64)),
-        ("mean", times.mean_ns()),
-        ("min", times.min_ns()),
-        ("p50", times.percentile_ns(50)),
-        ("p90", times.percentile_ns(90)),
-        ("p99", times.percentile_ns(99)),
-        ("max", times.max_ns()),
-    ]
-    .map(|(part, ns)| (format!("{name}.{part}"), ns.map(|ns| ns as f64)))
 }

@@ -86,6 +86,11 @@ impl Serialize for Results<'_> {
         if experiment.keeps(Keep::SystemCalls) {
             map.serialize_entry("system_calls", &seen.system_calls)?;
         }
+        if experiment.keeps(Keep::Measures) {
+            for measure in &seen.measures {
+                map.serialize_entry(measure.name, &measure.value())?;
+            }
+        }
         map.end()
     }
 }

@@ -3,6 +3,7 @@
 mod csv;
 mod distribution;
 mod json;
+mod numbers;
 mod text;
 
 pub use csv::write_csv;
@@ -56,6 +57,31 @@ pub struct Seen {
     pub wire: Vec<WireRow>,
     /// System calls of the client in the first repetition.
     pub system_calls: Vec<SystemCall>,
+    /// Numbers that only this workload has.
+    pub measures: Vec<Measure>,
+}
+
+/// A number that a workload names itself: the mean of the repetitions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measure {
+    /// Ends with its unit, as `copy_percent`, `wait_ns` or `cells_per_s`; a count has none.
+    pub name: &'static str,
+    sum: f64,
+    repetitions: u32,
+}
+
+impl Measure {
+    /// What one repetition saw.
+    #[must_use]
+    pub fn new(name: &'static str, value: f64) -> Self {
+        Self { name, sum: value, repetitions: 1 }
+    }
+
+    /// Mean of the repetitions; `None` when it is no number.
+    #[must_use]
+    pub fn value(&self) -> Option<f64> {
+        Some(self.sum / f64::from(self.repetitions)).filter(|value| value.is_finite())
+    }
 }
 
 /// A system call that a program of the model made.
@@ -99,7 +125,24 @@ impl Seen {
         self.segments += other.segments;
         self.acks += other.acks;
         self.retransmitted += other.retransmitted;
+        for (measure, more) in self.measures.iter_mut().zip(other.measures) {
+            measure.sum += more.sum;
+            measure.repetitions += more.repetitions;
+        }
         self
+    }
+
+    /// The value of the measure with this name.
+    #[must_use]
+    pub fn measure(&self, name: &str) -> Option<f64> {
+        self.measures.iter().find(|measure| measure.name == name)?.value()
+    }
+
+    /// What the experiment keeps, as named numbers in base units; `None` is unknown. Lists, as wire
+    /// traces, are not among them.
+    #[must_use]
+    pub fn numbers(&self, experiment: &Experiment) -> Vec<(String, Option<f64>)> {
+        numbers::of(self, experiment)
     }
 
     /// Bits a second from the first write to the last octet read; `None` when nothing moved.

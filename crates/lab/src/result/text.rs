@@ -84,6 +84,10 @@ fn write_case_table(result: &RunResult, out: &mut dyn io::Write) -> io::Result<(
     if experiment.keeps(Keep::Packets) {
         heads.extend(["segments", "acks", "sent again"]);
     }
+    if experiment.keeps(Keep::Measures) {
+        let measures = result.cases.first().into_iter().flat_map(|case| &case.seen.measures);
+        heads.extend(measures.map(|measure| measure.name));
+    }
     if heads.is_empty() {
         return Ok(());
     }
@@ -120,7 +124,18 @@ fn case_fields(seen: &Seen, result: &RunResult) -> Vec<String> {
         fields
             .extend([seen.segments, seen.acks, seen.retransmitted].map(|count| count.to_string()));
     }
+    if result.experiment.keeps(Keep::Measures) {
+        let measures = seen.measures.iter().map(|measure| measure.value());
+        fields.extend(measures.map(|value| value.map_or("?".to_owned(), four_digits)));
+    }
     fields
+}
+
+/// A number with four significant digits, or all of its whole ones.
+fn four_digits(value: f64) -> String {
+    let whole = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
+    let decimals = (4 - whole).clamp(0, 6) as usize;
+    format!("{value:.decimals$}")
 }
 
 fn millis(ns: u64) -> String {
