@@ -3,15 +3,16 @@
 //! Records need only be nearly in time order. Those of one connection are set apart as they come;
 //! [`Analyzer::finish`] frees each connection's records before it starts on the next.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use sockscope_record::{Connection, ConnectionId, Kind, Point, Protocol, Record};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Protocol, Record};
 
 use crate::connection::analyze_connection;
 use crate::log::ConnectionLog;
 use crate::loss::Losses;
-use crate::{Analysis, ConnectionStore, LossInterval, PointSummary, TraceFacts};
+use crate::{Analysis, ConnectionStore, FlowStore, LossInterval, Pass, PointSummary, TraceFacts};
 
 /// Takes the records of one trace and says what they mean.
 ///
@@ -34,6 +35,19 @@ pub struct Stores {
     pub connections: Vec<ConnectionStore>,
     /// Losses anywhere in the trace, by start.
     pub losses: Vec<LossInterval>,
+}
+
+impl Stores {
+    /// The flow that carried most bytes, the first of equals; `None` without connections.
+    #[must_use]
+    pub fn largest_flow(&self) -> Option<FlowId> {
+        let carried = |flow: &FlowStore| {
+            let last_seen = Point::ALL.into_iter().filter_map(|point| flow.at(point).last());
+            last_seen.map(Pass::end).max().unwrap_or(0)
+        };
+        let flows = self.connections.iter().flat_map(|store| &store.flows);
+        flows.max_by_key(|flow| (carried(flow), Reverse(flow.id))).map(|flow| flow.id)
+    }
 }
 
 #[derive(Debug)]

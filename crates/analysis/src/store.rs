@@ -68,4 +68,11 @@ impl ConnectionStore {
     pub fn flow(&self, direction: Direction) -> &FlowStore {
         &self.flows[direction as usize]
     }
+
+    /// When bytes first passed a point, nanoseconds of the trace's clock; `None` when none did.
+    #[must_use]
+    pub fn first_ns(&self) -> Option<u64> {
+        let passes = self.flows.iter().flat_map(|flow| &flow.passes);
+        passes.filter_map(|passes| passes.first()).map(|pass| pass.at_ns).min()
+    }
 }

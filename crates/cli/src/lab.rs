@@ -6,16 +6,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sockscope_lab::check::{self, Verdict};
-use sockscope_lab::experiment::{Experiment, carried, carried_by_id};
-use sockscope_lab::{bundle, integrated, live, result, run};
+use sockscope_lab::experiment::{Case, Experiment, carried, carried_by_id};
+use sockscope_lab::{bundle, figure, integrated, live, result, run};
+use sockscope_record::FlowId;
+use sockscope_report::plot::{PlotError, PlotOptions, draw, draw_chart};
 
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
-use crate::bundle::output;
+use crate::bundle::{output, stores};
 use crate::failure::Failure;
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+/// Width and height of a chart, pixels.
+const FIGURE_PX: (u32, u32) = (960, 640);
 
 /// `sockscope lab`.
 pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
@@ -135,11 +139,60 @@ fn keep(
         write(results, &mut out)?;
         out.flush()?;
     }
-    let bundles = bundle::write_bundles(experiment, folder)?;
-    for path in &bundles {
+    for (name, chart) in figure::charts(results).map_err(Failure::new)? {
+        let path = folder.join(format!("{}-{name}.svg", experiment.id));
+        write_figure(&path, draw_chart(&chart, FIGURE_PX.0, FIGURE_PX.1))?;
+    }
+    for (case, path) in bundle::write_bundles(experiment, folder)? {
         eprintln!("sockscope: trace bundle {}", path.display());
+        draw_trace(experiment, &case, &path)?;
     }
     eprintln!("sockscope: results in {}", folder.display());
+    Ok(())
+}
+
+/// Draws the figures that the experiment wants of the trace of `case`, beside its bundle.
+fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(), Failure> {
+    let figures = experiment.figures.iter().filter(|figure| figure.shows(case));
+    let wanted: Vec<_> =
+        figures.filter_map(|figure| Some((figure, figure.trace_plot()?))).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let stores = stores(bundle)?;
+    let flow = stores.largest_flow();
+    let store = stores
+        .connections
+        .iter()
+        .find(|store| Some(store.connection.id) == flow.map(FlowId::connection));
+    let (Some(flow), Some(store)) = (flow, store) else {
+        return Err(Failure::new(format!("{}: no flow to draw", bundle.display())));
+    };
+    let start_ns = store.first_ns().unwrap_or(0);
+    let at = |ms: Option<f64>| ms.map(|ms| start_ns.saturating_add((ms * 1e6) as u64));
+    for (figure, plot) in wanted {
+        let shown = if figure.from_server { flow.reverse() } else { flow };
+        let options = PlotOptions {
+            direction: shown.direction(),
+            from_ns: at(figure.from_ms),
+            to_ns: at(figure.to_ms),
+            losses: &stores.losses,
+            ..PlotOptions::default()
+        };
+        let name = bundle.file_stem().unwrap_or_default().to_string_lossy();
+        let path = bundle.with_file_name(format!("{name}-{}.svg", figure.name));
+        write_figure(&path, draw(plot, store, &options))?;
+    }
+    Ok(())
+}
+
+fn write_figure(path: &Path, svg: Result<String, PlotError>) -> Result<(), Failure> {
+    let svg =
+        svg.map_err(|error| Failure::new(format!("cannot draw {}: {error}", path.display())))?;
+    let mut out = output(path)?;
+    out.write_all(svg.as_bytes())?;
+    out.flush()?;
+    eprintln!("sockscope: figure {}", path.display());
     Ok(())
 }
 

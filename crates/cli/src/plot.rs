@@ -4,8 +4,7 @@ use std::io::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sockscope_analysis::Stores;
-use sockscope_record::{FlowId, Point};
+use sockscope_record::FlowId;
 use sockscope_report::plot::{Figure, PlotOptions, draw};
 
 use crate::args;
@@ -19,7 +18,8 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
     let stores = stores(&arguments.dir)?;
     let flow = match arguments.flow {
         Some(flow) => FlowId(flow),
-        None => largest(&stores)
+        None => stores
+            .largest_flow()
             .ok_or_else(|| Failure::new(format!("{}: no flow to draw", arguments.dir.display())))?,
     };
     let store = stores
@@ -27,13 +27,7 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         .iter()
         .find(|store| store.connection.id == flow.connection())
         .ok_or_else(|| Failure::new(format!("no flow {flow} in {}", arguments.dir.display())))?;
-    let start_ns = store
-        .flows
-        .iter()
-        .flat_map(|flow| flow.passes.iter().filter_map(|passes| passes.first()))
-        .map(|pass| pass.at_ns)
-        .min()
-        .unwrap_or(0);
+    let start_ns = store.first_ns().unwrap_or(0);
     let at = |after: Option<Duration>| {
         after.map(|after| {
             start_ns.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX))
@@ -53,18 +47,4 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
     out.write_all(svg.as_bytes())?;
     out.flush()?;
     Ok(())
-}
-
-/// The flow that carried most bytes.
-fn largest(stores: &Stores) -> Option<FlowId> {
-    let carried = |flow: &sockscope_analysis::FlowStore| {
-        let last_seen = Point::ALL.into_iter().filter_map(|point| flow.at(point).last());
-        last_seen.map(sockscope_analysis::Pass::end).max().unwrap_or(0)
-    };
-    stores
-        .connections
-        .iter()
-        .flat_map(|store| &store.flows)
-        .max_by_key(|flow| (carried(flow), std::cmp::Reverse(flow.id)))
-        .map(|flow| flow.id)
 }

@@ -79,3 +79,20 @@ fn what_cannot_be_run_is_refused_in_one_line() {
     assert!(refused(&["lab", "run", "lh-1", "--on", "live"]).contains("on the model only"));
     assert!(refused(&["lab", "check", "--paper", "moby-dick"]).contains("moby-dick"));
 }
+
+#[test]
+fn kept_results_come_with_the_figures_that_the_file_asks_for() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let path = folder.path().to_str().expect("a path in UTF-8");
+    let chart =
+        ["lab", "run", "lh-7", "--set", "data_bytes=4800", "--repetitions", "1", "-o", path];
+    assert!(run(&chart).status.success());
+    assert!(run(&["lab", "run", "lh-2", "-o", path]).status.success());
+    for (name, words) in
+        [("lh-7-figure-7", ">call mean (ms)<"), ("lh-2-figure-2", "both directions")]
+    {
+        let svg =
+            std::fs::read_to_string(folder.path().join(format!("{name}.svg"))).expect("a figure");
+        assert!(svg.contains(words), "{name}: {svg}");
+    }
+}

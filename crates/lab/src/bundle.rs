@@ -11,17 +11,22 @@ use crate::experiment::{Case, Experiment, Keep, word};
 use crate::model;
 
 /// Writes the bundle of the first repetition of each case into `folder`, if the experiment records
-/// traces at all; gives their paths in the order of the cases.
+/// traces at all; gives their paths with their cases, in order.
 ///
 /// # Errors
 ///
 /// When a run fails, or a bundle cannot be written.
-pub fn write_bundles(experiment: &Experiment, folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn write_bundles(experiment: &Experiment, folder: &Path) -> Result<Vec<(Case, PathBuf)>> {
     if !experiment.keeps(Keep::Trace) {
         return Ok(Vec::new());
     }
-    let cases = experiment.cases()?;
-    cases.iter().map(|case| write_bundle(experiment, case, folder)).collect()
+    let cases = experiment.cases()?.into_iter();
+    cases
+        .map(|case| {
+            let path = write_bundle(experiment, &case, folder)?;
+            Ok((case, path))
+        })
+        .collect()
 }
 
 fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<PathBuf> {

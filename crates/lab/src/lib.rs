@@ -9,6 +9,7 @@ pub mod bundle;
 pub mod check;
 mod error;
 pub mod experiment;
+pub mod figure;
 pub mod integrated;
 pub mod live;
 mod model;

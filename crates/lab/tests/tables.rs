@@ -117,7 +117,8 @@ fn digest(path: &Path) -> u64 {
 fn bundles(folder: &Path) -> Vec<PathBuf> {
     let mut experiment = carried_by_id("lh-2").unwrap();
     experiment.set("server_timer_ms=30").unwrap();
-    bundle::write_bundles(&experiment, folder).unwrap()
+    let bundles = bundle::write_bundles(&experiment, folder).unwrap();
+    bundles.into_iter().map(|(_, path)| path).collect()
 }
 
 /// The hash is committed: another machine must come to the same one.

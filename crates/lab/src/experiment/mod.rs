@@ -14,6 +14,7 @@ pub use carried::{carried, carried_by_id};
 pub use parameters::{LinkKind, Parameters, Protocol, SendRule, Topology};
 
 use crate::error::{Error, Result};
+use crate::figure::Figure;
 
 /// Repetitions that a file may ask for at most.
 const REPETITIONS_MAX: u32 = 10_000;
@@ -49,6 +50,9 @@ pub struct Experiment {
     /// Where the model has to choose what the paper does not say, and how it chose.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What to draw.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
     /// Fixed parameters.
     #[serde(default)]
     parameters: Table,
@@ -130,7 +134,9 @@ impl Experiment {
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         let experiment: Self =
             toml::from_str(text).map_err(|error| Error::toml(file, text, &error))?;
-        experiment.check_sense().map_err(|problem| Error::file(file, problem))?;
+        let refuse = |problem| Error::file(file, problem);
+        experiment.check_sense().map_err(refuse)?;
+        experiment.check_figures().map_err(refuse)?;
         Ok(experiment)
     }
 
@@ -186,6 +192,12 @@ impl Experiment {
             case.parameters.check_sense(self.workload)?;
         }
         Ok(())
+    }
+
+    /// Figures are checked against the file alone: one whose cases are set away is not drawn.
+    fn check_figures(&self) -> std::result::Result<(), String> {
+        let (cases, keeps_traces) = (self.expand()?, self.keeps(Keep::Trace));
+        self.figures.iter().try_for_each(|figure| figure.check_sense(&cases, keeps_traces))
     }
 
     fn expand(&self) -> std::result::Result<Vec<Case>, String> {

@@ -1,0 +1,405 @@
+//! Figures of an experiment: charts of its results, and which parts of its traces to draw.
+//!
+//! An experiment's file names them in `[[figure]]` tables. A chart sets numbers of the results over a
+//! parameter, a line for each combination of the other parameters. The unit of both is read from the
+//! end of their name: `_bytes`, `_ns`, `_us`, `_ms`, `_s`, `_bits_per_s`, `_per_s`, `_percent`.
+
+use serde::Deserialize;
+use sockscope_report::plot::{
+    Chart, ChartAxis, ChartPanel, Figure as Plot, Join, Quantity, Series, Spread,
+};
+use toml::{Table, Value};
+
+use crate::experiment::{Case, Experiment, word};
+use crate::result::RunResult;
+
+/// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Ends its file's name, as `figure-9`.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// Chart: the parameter that varies along the axis.
+    pub x: Option<String>,
+    /// Chart: numbers of the results. Those of one unit share a panel.
+    #[serde(default)]
+    pub y: Vec<String>,
+    /// Chart: the parameters that tell lines apart; all that vary when not given.
+    pub series: Option<Vec<String>>,
+    /// Chart: how values are spread along the axis of `x`.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// Chart: the same for the axis of the results.
+    #[serde(default)]
+    pub y_scale: Scale,
+    /// Only cases with these parameters.
+    #[serde(default)]
+    pub only: Table,
+    /// Trace: the figure of `sockscope plot`, as `queue-length`.
+    pub plot: Option<String>,
+    /// Trace: first instant shown, in milliseconds after the first record.
+    pub from_ms: Option<f64>,
+    /// Trace: last instant shown.
+    pub to_ms: Option<f64>,
+    /// Trace: what the server sent, in place of what the client sent.
+    #[serde(default)]
+    pub from_server: bool,
+}
+
+/// How values are spread over an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// By their logarithm.
+    Log,
+    /// By their logarithm, with ticks at powers of two.
+    Doubling,
+}
+
+impl Figure {
+    /// Which figure of a trace this is; `None` for a chart.
+    #[must_use]
+    pub fn trace_plot(&self) -> Option<Plot> {
+        self.plot.as_deref().and_then(|name| name.parse().ok())
+    }
+
+    /// Whether the figure shows `case`.
+    #[must_use]
+    pub fn shows(&self, case: &Case) -> bool {
+        self.only.iter().all(|(name, value)| case.value(name) == Some(value))
+    }
+
+    /// What is wrong with it in an experiment with these cases.
+    pub(crate) fn check_sense(&self, cases: &[Case], keeps_traces: bool) -> Result<(), String> {
+        let refuse = |problem: String| Err(format!("figure `{}`: {problem}", self.name));
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+        if self.name.is_empty() || !self.name.chars().all(is_word) {
+            return refuse("expected a name of letters, digits and `-`".to_owned());
+        }
+        match (&self.plot, &self.x) {
+            (Some(plot), None) => {
+                if let Err(error) = plot.parse::<Plot>() {
+                    return refuse(error.to_string());
+                }
+                if !keeps_traces {
+                    return refuse("a plot needs `trace` among what is recorded".to_owned());
+                }
+            }
+            (None, Some(_)) if !self.y.is_empty() => {}
+            _ => return refuse("expected `plot`, or `x` and `y`".to_owned()),
+        }
+        let parameters = self.x.iter().chain(self.series.iter().flatten()).chain(self.only.keys());
+        for name in parameters {
+            if cases.iter().all(|case| case.value(name).is_none()) {
+                return refuse(format!("no case has a parameter `{name}`"));
+            }
+        }
+        if !cases.iter().any(|case| self.shows(case)) {
+            return refuse("`only` leaves no case".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// The charts that the experiment asks for, by the names of their figures.
+///
+/// # Errors
+///
+/// When a figure wants a number that the results do not have; says which there are.
+pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
+    let is_there = |figure: &&Figure| {
+        figure.x.is_some() && result.cases.iter().any(|case| figure.shows(&case.case))
+    };
+    let figures = result.experiment.figures.iter().filter(is_there);
+    figures.map(|figure| Ok((figure.name.clone(), chart(figure, result)?))).collect()
+}
+
+fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
+    let experiment = &result.experiment;
+    let x = figure.x.as_deref().unwrap_or_default();
+    let panels = panels_of(&figure.y);
+    let panels = panels.iter().map(|names| panel(figure, result, x, names));
+    let runs = experiment.repetitions;
+    let cases = result.cases.iter().filter(|case| figure.shows(&case.case)).count();
+    Ok(Chart {
+        title: figure.title.clone(),
+        subtitle: format!("{}, model, {}", experiment.source, fixed_words(experiment, result)),
+        panels: panels.collect::<Result<_, _>>()?,
+        notes: experiment.notes.clone(),
+        facts: format!(
+            "sockscope: lab run {}; {cases} cases, {runs} run{} of each, seed {}",
+            experiment.id,
+            if runs == 1 { "" } else { "s" },
+            experiment.seed
+        ),
+    })
+}
+
+/// `names` in the order of first appearance of their quantities: numbers of one share a panel.
+fn panels_of(names: &[String]) -> Vec<Vec<&str>> {
+    let mut panels: Vec<Vec<&str>> = Vec::new();
+    for name in names {
+        let kind = Measured::of(name).quantity;
+        match panels.iter_mut().find(|panel| Measured::of(panel[0]).quantity == kind) {
+            Some(panel) => panel.push(name),
+            None => panels.push(vec![name]),
+        }
+    }
+    panels
+}
+
+fn panel(
+    figure: &Figure,
+    result: &RunResult,
+    x: &str,
+    names: &[&str],
+) -> Result<ChartPanel, String> {
+    let mut series: Vec<Series> = Vec::new();
+    for case in result.cases.iter().filter(|case| figure.shows(&case.case)) {
+        let Some(at) = case.case.value(x).and_then(number) else { continue };
+        let numbers = case.seen.numbers(&result.experiment);
+        let words = series_words(figure, &case.case, x);
+        for name in names {
+            let found = numbers.iter().find(|(other, _)| other == name);
+            let (_, value) = found.ok_or_else(|| unknown(figure, name, &numbers))?;
+            let line = match (names.len(), words.as_str()) {
+                (1, _) => words.clone(),
+                (_, "") => Measured::of(name).words,
+                _ => format!("{words}, {}", Measured::of(name).words),
+            };
+            let y = value.map_or(f64::NAN, |value| value * Measured::of(name).factor);
+            let point = (at * Measured::of(x).factor, y);
+            match series.iter_mut().find(|series| series.name == line) {
+                Some(series) => series.points.push(point),
+                None => {
+                    series.push(Series { name: line, points: vec![point], join: Join::Line });
+                }
+            }
+        }
+    }
+    series.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    let y_words = match names {
+        [one] => Measured::of(one).words,
+        _ => Measured::of(names[0]).quantity_words().to_owned(),
+    };
+    Ok(ChartPanel {
+        title: String::new(),
+        x: axis(Measured::of(x).words, Measured::of(x).quantity, figure.x_scale),
+        y: axis(y_words, Measured::of(names[0]).quantity, figure.y_scale),
+        series,
+    })
+}
+
+fn axis(name: String, quantity: Quantity, scale: Scale) -> ChartAxis {
+    let spread = match scale {
+        Scale::Linear => Spread::Linear,
+        Scale::Log => Spread::Log,
+        Scale::Doubling => Spread::Doubling,
+    };
+    ChartAxis { name, quantity, spread }
+}
+
+fn unknown(figure: &Figure, name: &str, numbers: &[(String, Option<f64>)]) -> String {
+    let known: Vec<&str> = numbers.iter().map(|(name, _)| name.as_str()).collect();
+    format!("figure `{}`: no result `{name}`; there are {}", figure.name, known.join(", "))
+}
+
+/// What tells the line of `case` from others.
+fn series_words(figure: &Figure, case: &Case, x: &str) -> String {
+    let swept = &case.named[case.named.len() - case.swept..];
+    let varies = |name: &String| match &figure.series {
+        Some(names) => names.contains(name),
+        None => name != x && !figure.only.contains_key(name),
+    };
+    let named = case.named.iter().filter(|pair| figure.series.is_some() || swept.contains(pair));
+    let words = named.filter(|(name, _)| varies(name)).map(|(name, value)| match value {
+        Value::String(word) => word.clone(),
+        other => format!("{} {}", name.replace('_', " "), word(other)),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// What all cases share of machine and personality.
+fn fixed_words(experiment: &Experiment, result: &RunResult) -> String {
+    let Some(first) = result.cases.first() else { return experiment.id.clone() };
+    let fixed = first.case.named.len() - first.case.swept;
+    let words = first.case.named[..fixed].iter().filter_map(|(name, value)| {
+        let is_told = ["machine", "personality", "link", "protocol"].contains(&name.as_str());
+        is_told.then(|| word(value))
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(number) => Some(*number as f64),
+        Value::Float(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// What a name says of the number that bears it.
+#[derive(Debug, Clone, PartialEq)]
+struct Measured {
+    /// The name in words, without its unit.
+    words: String,
+    quantity: Quantity,
+    /// Base units in one of the name's.
+    factor: f64,
+}
+
+impl Measured {
+    fn of(name: &str) -> Self {
+        const ENDS: [(&str, Quantity, f64); 8] = [
+            ("_bits_per_s", Quantity::BitRate, 1.0),
+            ("_per_s", Quantity::Rate, 1.0),
+            ("_bytes", Quantity::Bytes, 1.0),
+            ("_percent", Quantity::Percent, 1.0),
+            ("_ns", Quantity::Time, 1.0),
+            ("_us", Quantity::Time, 1e3),
+            ("_ms", Quantity::Time, 1e6),
+            ("_s", Quantity::Time, 1e9),
+        ];
+        let (stem, part) = name.split_once('.').unwrap_or((name, ""));
+        // `seconds.uiomove`: the routine is what differs.
+        if stem == "seconds" {
+            return Self { words: part.to_owned(), quantity: Quantity::Time, factor: 1e9 };
+        }
+        let found = ENDS.iter().find_map(|(end, quantity, factor)| {
+            Some((stem.strip_suffix(end)?, *quantity, *factor))
+        });
+        let (stem, quantity, factor) = found.unwrap_or((stem, Quantity::Count, 1.0));
+        let words = format!("{} {part}", stem.replace('_', " "));
+        // The number of values in a distribution is none of them.
+        let quantity = if part == "n" { Quantity::Count } else { quantity };
+        Self { words: words.trim_end().to_owned(), quantity, factor }
+    }
+
+    fn quantity_words(&self) -> &'static str {
+        match self.quantity {
+            Quantity::Time => "time",
+            Quantity::Bytes => "size",
+            Quantity::Count => "number",
+            Quantity::BitRate => "throughput",
+            Quantity::Rate => "rate",
+            Quantity::Percent => "share",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::{CaseResult, Measure, Seen};
+
+    const FILE: &str = r#"
+        id = "x-1"
+        title = "t"
+        paper = "sunos-ipc"
+        source = "Figure 9"
+        question = "q"
+        workload = "discard"
+        seed = 1
+        repetitions = 1
+        record = ["measures"]
+        [parameters]
+        personality = "sunos-4.0.3"
+        total_bytes = 4096
+        write_bytes = 1024
+        read_bytes = 1024
+        [[variant]]
+        machine = "sparcstation-1"
+        topology = "pair"
+        [[variant]]
+        machine = "sparcstation-1"
+        topology = "loopback"
+        [sweep]
+        socket_buffer_bytes = [8192, 4096]
+        [[figure]]
+        name = "figure-9"
+        title = "Throughput"
+        x = "socket_buffer_bytes"
+        y = ["rate_bits_per_s", "wait_us", "hold_us"]
+    "#;
+
+    fn result(file: &str) -> RunResult {
+        let experiment = Experiment::parse("x", file).unwrap();
+        let seen = |at: usize| Seen {
+            measures: ["rate_bits_per_s", "wait_us", "hold_us"]
+                .map(|name| Measure::new(name, at as f64))
+                .to_vec(),
+            ..Seen::default()
+        };
+        let cases = experiment.cases().unwrap().into_iter().enumerate();
+        let cases = cases.map(|(at, case)| CaseResult { case, seen: seen(at) }).collect();
+        RunResult { experiment, cases }
+    }
+
+    fn lines(panel: &ChartPanel) -> Vec<String> {
+        let line = |series: &Series| format!("{}: {:?}", series.name, series.points);
+        panel.series.iter().map(line).collect()
+    }
+
+    #[test]
+    fn numbers_of_one_unit_share_a_panel_and_lines_are_told_apart_by_what_varies() {
+        let charts = charts(&result(FILE)).unwrap();
+        let [(name, chart)] = &charts[..] else { panic!() };
+        assert_eq!(name, "figure-9");
+        let [rates, times] = &chart.panels[..] else { panic!() };
+        assert_eq!((rates.y.name.as_str(), rates.y.quantity), ("rate", Quantity::BitRate));
+        assert_eq!(
+            lines(rates),
+            [
+                "sparcstation-1, pair: [(4096.0, 1.0), (8192.0, 0.0)]",
+                "sparcstation-1, loopback: [(4096.0, 3.0), (8192.0, 2.0)]",
+            ]
+        );
+        assert_eq!((times.y.name.as_str(), times.series.len()), ("time", 4));
+        assert_eq!(
+            lines(times)[1],
+            "sparcstation-1, pair, hold: [(4096.0, 1000.0), (8192.0, 0.0)]"
+        );
+    }
+
+    #[test]
+    fn a_figure_may_leave_cases_out_and_choose_its_lines() {
+        let only = "y = [\"wait_us\"]\nonly = { topology = \"pair\" }\nseries = [\"topology\"]";
+        let file = FILE.replace(r#"y = ["rate_bits_per_s", "wait_us", "hold_us"]"#, only);
+        let charts = charts(&result(&file)).unwrap();
+        assert_eq!(lines(&charts[0].1.panels[0]), ["pair: [(4096.0, 1000.0), (8192.0, 0.0)]"]);
+    }
+
+    #[test]
+    fn a_figure_without_sense_is_refused() {
+        let problem = |change: (&str, &str)| {
+            Experiment::parse("x", &FILE.replace(change.0, change.1)).unwrap_err().to_string()
+        };
+        assert!(problem(("x = \"socket_buffer_bytes\"", "")).contains("`plot`, or `x` and `y`"));
+        assert!(problem(("x = \"socket_buffer", "x = \"pocket_buffer")).contains("pocket_buffer"));
+        assert!(problem(("figure-9", "../x")).contains("letters"));
+        let plot = ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"");
+        assert!(problem(plot).contains("needs `trace`"));
+        let none = FILE.replace("\"hold_us\"]", "\"moon_us\"]");
+        assert!(
+            charts(&result(&none)).unwrap_err().contains("no result `moon_us`; there are rate")
+        );
+    }
+
+    #[test]
+    fn a_name_tells_its_unit() {
+        let told = |name| {
+            let Measured { words, quantity, factor } = Measured::of(name);
+            (words, quantity, factor)
+        };
+        assert_eq!(told("read_delay_us"), ("read delay".to_owned(), Quantity::Time, 1e3));
+        assert_eq!(told("cells_per_s"), ("cells".to_owned(), Quantity::Rate, 1.0));
+        assert_eq!(told("call_ns.p50"), ("call p50".to_owned(), Quantity::Time, 1.0));
+        assert_eq!(told("call_ns.n"), ("call n".to_owned(), Quantity::Count, 1.0));
+        assert_eq!(told("clients"), ("clients".to_owned(), Quantity::Count, 1.0));
+    }
+}
