@@ -71,6 +71,11 @@ pub fn stores(dir: &Path) -> Result<Stores, Failure> {
     Ok(loaded.analyzer.into_stores())
 }
 
+/// As [`stores`], of a bundle that was just written, whose notes were said then.
+pub fn own_stores(dir: &Path) -> Result<Stores, Failure> {
+    Ok(Loaded::read(dir)?.analyzer.into_stores())
+}
+
 /// A file, or standard output for `-`.
 pub fn output(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {

@@ -13,7 +13,7 @@ use sockscope_report::plot::{PlotError, PlotOptions, draw, draw_chart};
 
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
-use crate::bundle::{output, stores};
+use crate::bundle::{output, own_stores};
 use crate::failure::Failure;
 
 /// Time between two lines of progress on a terminal.
@@ -159,7 +159,7 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
     if wanted.is_empty() {
         return Ok(());
     }
-    let stores = stores(bundle)?;
+    let stores = own_stores(bundle)?;
     let flow = stores.largest_flow();
     let store = stores
         .connections
