@@ -59,6 +59,8 @@ pub enum Scale {
     Log,
     /// By their logarithm, with ticks at powers of two.
     Doubling,
+    /// Each value at a place of its own, equally far apart.
+    Places,
 }
 
 impl Figure {
@@ -200,6 +202,7 @@ fn axis(name: String, quantity: Quantity, scale: Scale) -> ChartAxis {
         Scale::Linear => Spread::Linear,
         Scale::Log => Spread::Log,
         Scale::Doubling => Spread::Doubling,
+        Scale::Places => Spread::Places,
     };
     ChartAxis { name, quantity, spread }
 }
@@ -217,11 +220,24 @@ fn series_words(figure: &Figure, case: &Case, x: &str) -> String {
         None => name != x && !figure.only.contains_key(name),
     };
     let named = case.named.iter().filter(|pair| figure.series.is_some() || swept.contains(pair));
-    let words = named.filter(|(name, _)| varies(name)).map(|(name, value)| match value {
-        Value::String(word) => word.clone(),
-        other => format!("{} {}", name.replace('_', " "), word(other)),
-    });
+    let words = named.filter(|(name, _)| varies(name)).map(|(name, value)| told(name, value));
     words.collect::<Vec<_>>().join(", ")
+}
+
+/// A parameter in words: `socket buffer 8.00 KiB`, `no nagle`, `sparcstation-1`.
+fn told(name: &str, value: &Value) -> String {
+    let Measured { words, quantity, factor } = Measured::of(name);
+    match value {
+        // `old` alone would not say of what.
+        Value::String(word) if name.ends_with("_rule") => format!("{words} {word}"),
+        Value::String(word) => word.clone(),
+        Value::Boolean(true) => words,
+        Value::Boolean(false) => format!("no {words}"),
+        other => match number(other) {
+            Some(number) => format!("{words} {}", quantity.words(number * factor)),
+            None => format!("{words} {}", word(other)),
+        },
+    }
 }
 
 /// What all cases share of machine and personality.

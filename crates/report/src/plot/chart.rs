@@ -67,6 +67,9 @@ pub enum Spread {
     Log,
     /// By their logarithm, ticks at powers of two; only values above 0 are shown.
     Doubling,
+    /// Each value at a place of its own, all equally far apart: for values that lie in clusters.
+    /// Along the x axis only; a y axis so asked for is linear.
+    Places,
 }
 
 /// The points of one line.
@@ -189,8 +192,9 @@ fn draw_panel<'a>(
     look_of: impl Fn(&'a str) -> (Look, bool),
 ) {
     page.panel_title(area, &panel.title, "");
-    let shown: Vec<Vec<(f64, f64)>> =
+    let mut shown: Vec<Vec<(f64, f64)>> =
         panel.series.iter().map(|series| shown_points(panel, series)).collect();
+    let places = if panel.x.spread == Spread::Places { put_in_places(&mut shown) } else { vec![] };
     let values = |which: fn(&(f64, f64)) -> f64| {
         let finite = shown.iter().flatten().map(which).filter(|value| value.is_finite());
         finite.fold(None, |ends: Option<(f64, f64)>, value| {
@@ -201,9 +205,14 @@ fn draw_panel<'a>(
     let (x_ends, y_ends) = (values(|point| point.0), values(|point| point.1));
     let x_px = (area.x + INSET_PX, area.right() - INSET_PX);
     let ticks = |length: f64, each: f64| ((length / each) as usize).clamp(2, 10);
+    let x_ends_shown = x_ends.unwrap_or((0.0, 1.0));
+    let x = match panel.x.spread {
+        Spread::Places => Axis::places(&panel.x.name, panel.x.quantity, &places, x_px),
+        _ => x_axis(&panel.x, x_ends_shown, x_px, ticks(area.width, 80.0)),
+    };
     let drawn = Panel {
         area,
-        x: x_axis(&panel.x, x_ends.unwrap_or((0.0, 1.0)), x_px, ticks(area.width, 80.0)),
+        x,
         y: y_axis(&panel.y, y_ends.unwrap_or((0.0, 1.0)), area, ticks(area.height, 34.0)),
     };
     if x_ends.is_none() || y_ends.is_none() {
@@ -223,7 +232,8 @@ fn draw_panel<'a>(
 /// The points of a series that its axes can show; others become gaps.
 fn shown_points(panel: &ChartPanel, series: &Series) -> Vec<(f64, f64)> {
     let has_place = |axis: &ChartAxis, value: f64| {
-        value.is_finite() && (axis.spread == Spread::Linear || value > 0.0)
+        let is_log = matches!(axis.spread, Spread::Log | Spread::Doubling);
+        value.is_finite() && (value > 0.0 || !is_log)
     };
     let shown = |(x, y): &(f64, f64)| {
         let is_shown = has_place(&panel.x, *x) && has_place(&panel.y, *y);
@@ -232,9 +242,21 @@ fn shown_points(panel: &ChartPanel, series: &Series) -> Vec<(f64, f64)> {
     series.points.iter().map(shown).collect()
 }
 
+/// Replaces each x value by its rank among all of the panel, and gives the values by rank.
+fn put_in_places(series: &mut [Vec<(f64, f64)>]) -> Vec<f64> {
+    let mut values: Vec<f64> =
+        series.iter().flatten().map(|point| point.0).filter(|x| x.is_finite()).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    for point in series.iter_mut().flatten().filter(|point| point.0.is_finite()) {
+        point.0 = values.partition_point(|value| *value < point.0) as f64;
+    }
+    values
+}
+
 fn x_axis(axis: &ChartAxis, (low, high): (f64, f64), px: (f64, f64), ticks: usize) -> Axis {
     match axis.spread {
-        Spread::Linear => {
+        Spread::Linear | Spread::Places => {
             let low = if low > 0.0 && low <= high * ZERO_SHARE { 0.0 } else { low };
             Axis::linear(&axis.name, axis.quantity, (low, high), px, ticks)
         }
@@ -247,8 +269,12 @@ fn y_axis(axis: &ChartAxis, (low, high): (f64, f64), area: Rect, ticks: usize) -
     let px = (area.bottom(), area.y);
     match axis.spread {
         // Lengths from zero can be compared by eye.
-        Spread::Linear if low >= 0.0 => Axis::from_zero(&axis.name, axis.quantity, high, px, ticks),
-        Spread::Linear => Axis::linear(&axis.name, axis.quantity, (low, high), px, ticks),
+        Spread::Linear | Spread::Places if low >= 0.0 => {
+            Axis::from_zero(&axis.name, axis.quantity, high, px, ticks)
+        }
+        Spread::Linear | Spread::Places => {
+            Axis::linear(&axis.name, axis.quantity, (low, high), px, ticks)
+        }
         Spread::Log => {
             let (low, high) = whole_powers((low, high), 10.0);
             Axis::log(&axis.name, axis.quantity, (low, high), px)
@@ -365,6 +391,15 @@ mod tests {
         let points: Vec<_> = (0..=22).map(|power| (2f64.powi(power), 1e6)).collect();
         let svg = draw_chart(&chart(&points, Spread::Doubling), 800, 600).unwrap();
         for label in [">1 B<", ">64 B<", ">4 KiB<", ">1 MiB<"] {
+            assert!(svg.contains(label), "{label} in {svg}");
+        }
+    }
+
+    #[test]
+    fn values_in_clusters_get_places_of_their_own() {
+        let points = [(1.0, 1e6), (1023.0, 2e6), (1024.0, 3e6), (1025.0, 4e6)];
+        let svg = draw_chart(&chart(&points, Spread::Places), 800, 600).unwrap();
+        for label in [">1<", ">1,023<", ">1,024<", ">1,025<", ">size (B)<"] {
             assert!(svg.contains(label), "{label} in {svg}");
         }
     }

@@ -105,6 +105,26 @@ impl Axis {
         Self::linear(name, quantity, (0.0, (high / step).ceil() * step), px, ticks)
     }
 
+    /// An axis on which the values in `places` stand equally far apart, at 0, 1, 2 and so on.
+    pub(super) fn places(
+        name: &str,
+        quantity: Quantity,
+        places: &[f64],
+        (first_px, last_px): (f64, f64),
+    ) -> Self {
+        let last = places.len().saturating_sub(1) as f64;
+        let unit = quantity.smallest_unit();
+        let tick = |(index, value): (usize, &f64)| Tick {
+            at: index as f64,
+            label: grouped(&value.to_string()),
+        };
+        Self {
+            scale: Scale::linear(0.0, last, first_px, last_px),
+            ticks: places.iter().enumerate().map(tick).collect(),
+            label: axis_label(name, quantity, 0.0, unit),
+        }
+    }
+
     /// A logarithmic axis with ticks at powers of two, for sizes and counts that people double.
     pub(super) fn doubling(
         name: &str,

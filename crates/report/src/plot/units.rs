@@ -68,6 +68,11 @@ impl Quantity {
         }
     }
 
+    /// The unit of values that are shown as they are.
+    pub(super) fn smallest_unit(self) -> Unit {
+        self.units()[0]
+    }
+
     /// The largest unit of which `span` is at least `at_least`; the smallest if none is.
     fn unit_of(self, span: f64, at_least: f64) -> Unit {
         let units = self.units();
@@ -81,7 +86,8 @@ impl Quantity {
     }
 
     /// A value with its unit, in three significant digits, as everywhere in reports: `40.2 ms`.
-    pub(super) fn words(self, value: f64) -> String {
+    #[must_use]
+    pub fn words(self, value: f64) -> String {
         // The cast saturates, and makes 0 of what is no number.
         let whole = value.round() as u64;
         match self {
