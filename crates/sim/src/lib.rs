@@ -22,6 +22,7 @@ pub mod scenario;
 pub mod scheduler;
 mod simulation;
 pub mod sink;
+pub mod turbochannel;
 mod world;
 
 pub use host::{FAST_TIMER_NS, Host, SLOW_TIMER_NS};
