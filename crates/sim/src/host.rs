@@ -81,7 +81,11 @@ impl Host {
             machine: config.machine,
             stack: Stack::new(config.personality, stack),
             cpu: Cpu::default(),
-            scheduler: Scheduler::default(),
+            scheduler: if config.is_round_robin {
+                Scheduler::round_robin()
+            } else {
+                Scheduler::default()
+            },
             processes: Vec::new(),
             last_process: None,
             counters: BTreeMap::new(),

@@ -69,6 +69,8 @@ pub struct Scheduler {
     /// Someone else may have to run (`runrun`).
     reschedule: bool,
     load: f64,
+    /// All processes are equal.
+    is_round_robin: bool,
     /// Everything up to here is accounted for.
     until_ns: u64,
 }
@@ -82,6 +84,7 @@ impl Default for Scheduler {
             running: None,
             reschedule: false,
             load: 0.0,
+            is_round_robin: false,
             until_ns: 0,
         }
     }
@@ -100,6 +103,13 @@ impl Entry {
 }
 
 impl Scheduler {
+    /// Another scheduler, to compare with: all processes are equal, whatever they used and whatever
+    /// they waited for, and take turns of a quantum.
+    #[must_use]
+    pub fn round_robin() -> Self {
+        Self { is_round_robin: true, ..Self::default() }
+    }
+
     /// A new process, asleep; woken, it begins at user priority.
     pub fn spawn(&mut self, nice: u8) -> ProcessIndex {
         let state = State::Asleep;
@@ -143,7 +153,7 @@ impl Scheduler {
         }
         entry.asleep_seconds = 0;
         self.enqueue(process);
-        self.reschedule = true;
+        self.reschedule |= !self.is_round_robin;
         true
     }
 
@@ -209,7 +219,8 @@ impl Scheduler {
     fn enqueue(&mut self, process: ProcessIndex) {
         let entry = &mut self.entries[process];
         entry.state = State::Waiting;
-        let queue = usize::from(entry.priority / 4);
+        let priority = if self.is_round_robin { PUSER } else { entry.priority };
+        let queue = usize::from(priority / 4);
         self.queues[queue].push_back(process);
         self.occupied |= 1 << queue;
     }
@@ -284,7 +295,7 @@ impl Scheduler {
     /// A ready process at user priority moves when its priority has changed enough.
     fn requeue(&mut self, process: ProcessIndex) {
         let entry = &mut self.entries[process];
-        if entry.state != State::Waiting || entry.priority < PUSER {
+        if entry.state != State::Waiting || entry.priority < PUSER || self.is_round_robin {
             return;
         }
         let (old, new) = (usize::from(entry.priority / 4), usize::from(entry.user_priority() / 4));
@@ -370,6 +381,25 @@ mod tests {
         // Back in user mode all three are equal again, and it stands last.
         scheduler.give_up(4 * MS);
         assert_eq!(scheduler.pick(4 * MS), Some(hogs[1]));
+    }
+
+    #[test]
+    fn round_robin_lets_nobody_pass() {
+        let mut scheduler = Scheduler::round_robin();
+        let sleeper = start(&mut scheduler, 0, 0);
+        assert_eq!(scheduler.pick(0), Some(sleeper));
+        scheduler.sleep(MS, PSOCK);
+        let hogs = [start(&mut scheduler, MS, 0), start(&mut scheduler, MS, 0)];
+        assert_eq!(scheduler.pick(MS), Some(hogs[0]));
+        assert!(scheduler.wakeup(2 * MS, sleeper));
+        assert!(!scheduler.must_reschedule(), "the quantum is not over");
+        // Two seconds of use make nobody worse.
+        for (second, next) in [(1, hogs[1]), (2, sleeper), (3, hogs[0])] {
+            scheduler.quantum_over();
+            assert!(scheduler.must_reschedule());
+            scheduler.give_up(second * SECOND_NS);
+            assert_eq!(scheduler.pick(second * SECOND_NS), Some(next));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use sockscope_record::Protocol;
 use sockscope_stack::{Endpoint, SocketId};
 
+use super::Setup;
 use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
 /// Pieces received and not computed yet.
@@ -22,16 +23,18 @@ pub struct StageReceiver {
     piece_bytes: usize,
     pieces: u64,
     depth: u32,
+    setup: Setup,
     state: Receiving,
     offset: u64,
     missing: usize,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Receiving {
     Begin,
     Made,
-    Bound(SocketId),
+    /// Prepares the socket, with these still to do.
+    SettingUp(SocketId, Vec<Action>),
     Listening(SocketId),
     Accepting,
     /// Offers room for pieces, so many still.
@@ -45,8 +48,29 @@ impl StageReceiver {
     /// Receives `pieces` pieces of so many bytes; `depth` of them may wait.
     #[must_use]
     pub fn new(port: u16, piece_bytes: usize, pieces: u64, depth: u32) -> Self {
-        let state = Receiving::Begin;
-        Self { port, piece_bytes, pieces, depth: depth.max(1), state, offset: 0, missing: 0 }
+        Self {
+            port,
+            piece_bytes,
+            pieces,
+            depth: depth.max(1),
+            setup: Setup::default(),
+            state: Receiving::Begin,
+            offset: 0,
+            missing: 0,
+        }
+    }
+
+    /// The same with this done to its listening socket.
+    #[must_use]
+    pub fn set_up(self, setup: Setup) -> Self {
+        Self { setup, ..self }
+    }
+
+    fn next_set_up(&mut self, id: SocketId, mut left: Vec<Action>) -> Action {
+        match left.pop() {
+            Some(action) => self.goes_on(Receiving::SettingUp(id, left), action),
+            None => self.goes_on(Receiving::Listening(id), Action::Listen(id, 5)),
+        }
     }
 
     fn goes_on(&mut self, state: Receiving, action: Action) -> Action {
@@ -90,13 +114,14 @@ impl Program for StageReceiver {
         if let Answer::Failed(_) = context.answer {
             return Action::Exit;
         }
-        match self.state {
+        match self.state.clone() {
             Receiving::Begin => self.goes_on(Receiving::Made, Action::Socket(Protocol::Tcp)),
             Receiving::Made => {
                 let Some(id) = context.answer.socket() else { return Action::Exit };
-                self.goes_on(Receiving::Bound(id), Action::Bind(id, self.port))
+                let state = Receiving::SettingUp(id, self.setup.actions(id));
+                self.goes_on(state, Action::Bind(id, self.port))
             }
-            Receiving::Bound(id) => self.goes_on(Receiving::Listening(id), Action::Listen(id, 5)),
+            Receiving::SettingUp(id, left) => self.next_set_up(id, left),
             Receiving::Listening(id) => self.goes_on(Receiving::Accepting, Action::Accept(id)),
             Receiving::Accepting => {
                 let Some(id) = context.answer.socket() else { return Action::Exit };
@@ -154,14 +179,17 @@ pub struct StageSender {
     to: Endpoint,
     piece_bytes: usize,
     pieces: u64,
+    setup: Setup,
     offset: u64,
     state: Sending,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Sending {
     Begin,
     Made,
+    /// Prepares the socket, with these still to do.
+    SettingUp(SocketId, Vec<Action>),
     Connected(SocketId),
     Took(SocketId),
     Sent(SocketId),
@@ -172,7 +200,21 @@ impl StageSender {
     /// Sends `pieces` pieces of so many bytes.
     #[must_use]
     pub fn new(to: Endpoint, piece_bytes: usize, pieces: u64) -> Self {
-        Self { to, piece_bytes, pieces, offset: 0, state: Sending::Begin }
+        let setup = Setup::default();
+        Self { to, piece_bytes, pieces, setup, offset: 0, state: Sending::Begin }
+    }
+
+    /// The same with this done to its socket.
+    #[must_use]
+    pub fn set_up(self, setup: Setup) -> Self {
+        Self { setup, ..self }
+    }
+
+    fn next_set_up(&mut self, id: SocketId, mut left: Vec<Action>) -> Action {
+        match left.pop() {
+            Some(action) => self.goes_on(Sending::SettingUp(id, left), action),
+            None => self.goes_on(Sending::Connected(id), Action::Connect(id, self.to)),
+        }
     }
 
     fn goes_on(&mut self, state: Sending, action: Action) -> Action {
@@ -198,12 +240,14 @@ impl Program for StageSender {
         if let Answer::Failed(_) = context.answer {
             return Action::Exit;
         }
-        match self.state {
+        match self.state.clone() {
             Sending::Begin => self.goes_on(Sending::Made, Action::Socket(Protocol::Tcp)),
             Sending::Made => {
                 let Some(id) = context.answer.socket() else { return Action::Exit };
-                self.goes_on(Sending::Connected(id), Action::Connect(id, self.to))
+                let left = self.setup.actions(id);
+                self.next_set_up(id, left)
             }
+            Sending::SettingUp(id, left) => self.next_set_up(id, left),
             Sending::Connected(id) | Sending::Posted(id) => self.take(id),
             Sending::Took(id) => {
                 let data = Data::Pattern { offset: self.offset, len: self.piece_bytes };
