@@ -146,6 +146,8 @@ struct Active<A> {
     outgoing: Outgoing,
     /// Sendings since something was heard.
     count: u32,
+    /// When that was; at first, when the transaction began.
+    heard_ns: u64,
     /// Notices in a row that the request is being processed.
     processing: u32,
     /// All sendings of the request, modulo 8 in packets.
@@ -304,6 +306,7 @@ impl<A: Copy + PartialEq> Client<A> {
             head,
             outgoing,
             count: 0,
+            heard_ns: now_ns,
             processing: 0,
             sendings: 0,
             sent_ns: [now_ns; 8],
@@ -364,6 +367,7 @@ impl<A: Copy + PartialEq> Client<A> {
         if active.options.fixed.is_none() {
             active.count = 0;
         }
+        active.heard_ns = now_ns;
         if let Some(code) = heard.notice {
             self.push_notice(from, header.server, header.transaction, heard.delivery, code);
         }
@@ -435,6 +439,7 @@ impl<A: Copy + PartialEq> Client<A> {
         }
         let sent_ns = active.sent_ns[usize::from(notice.control.retransmit_count)];
         self.trip.sample(now_ns.saturating_sub(sent_ns));
+        active.heard_ns = now_ns;
         match notice.code {
             code::OK => {
                 active.outgoing.acknowledge(group, notice.delivery);
@@ -500,7 +505,8 @@ impl<A: Copy + PartialEq> Client<A> {
     fn ask_again(&mut self, now_ns: u64) {
         let wait_ns = self.round_trip_ns();
         let Some(active) = &mut self.active else { return };
-        if active.count >= self.config.retries {
+        let silence_ns = now_ns.saturating_sub(active.heard_ns);
+        if active.count >= self.config.retries || silence_ns >= self.config.silence_ns_max {
             return self.fail(code::RETRANS_TIMEOUT);
         }
         active.count += 1;

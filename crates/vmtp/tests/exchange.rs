@@ -140,6 +140,26 @@ fn nobody_there_is_a_failure_after_the_retries() {
 }
 
 #[test]
+fn a_client_gives_up_while_the_server_still_remembers() {
+    // A round trip so long that all retries would take longer than a server keeps its record.
+    let config = Config { round_trip_ns: 9_000 * MS, ..Config::default() };
+    let mut net = net(&config);
+    net.loses = Some(|_, _| true);
+    ask(&mut net, Vec::new(), Options::default());
+    let mut asked_ns = Vec::new();
+    while !net.clients[0].is_idle() {
+        let (now_ns, before) = (net.now_ns, net.clients[0].counters().packets);
+        net.step(&mut |_, _| None);
+        if net.clients[0].counters().packets > before {
+            asked_ns.push(now_ns);
+        }
+    }
+    assert!(asked_ns.len() > 1 && asked_ns.iter().all(|at_ns| *at_ns < config.silence_ns_max));
+    assert_eq!(outcome(&mut net), Event::Failed(code::RETRANS_TIMEOUT));
+    assert!(config.silence_ns_max < config.keep_ns);
+}
+
+#[test]
 fn another_entity_at_the_address_says_so() {
     let mut net = net(&Config::default());
     let stranger = Entity(5);
