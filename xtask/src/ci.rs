@@ -1,8 +1,9 @@
 //! `cargo xtask ci`: every check, cheapest first, the same on a desk and in CI.
 //!
-//! One profile is used throughout: clippy, docs and the fuzz check share one set of dependency
+//! One profile is used throughout: clippy and docs share one set of dependency
 //! metadata, and all tests share one build. The first step that fails ends the run.
 
+mod fuzz;
 mod live;
 
 use std::path::{Path, PathBuf};
@@ -36,10 +37,10 @@ const STEPS: &[Step] = &[
 ];
 const FORMAT: Step = step("format", "cargo fmt --all -- --check");
 
-/// The fuzz targets are a workspace of their own, which needs a nightly compiler only to run.
+/// The fuzz targets are a workspace of their own; their smoke run follows these.
 const FUZZ_STEPS: &[Step] = &[
     step("fuzz format", "cargo fmt --manifest-path fuzz/Cargo.toml -- --check"),
-    step("fuzz targets", "cargo check --quiet --manifest-path fuzz/Cargo.toml"),
+    step("fuzz targets", "cargo build --quiet --manifest-path fuzz/Cargo.toml"),
 ];
 
 /// Runs all steps in the checkout at `root`, the live tests last.
@@ -57,6 +58,7 @@ pub fn run(root: &Path) -> Result<(), String> {
         for step in FUZZ_STEPS {
             run_step(root, step)?;
         }
+        inside("fuzz smoke run", || fuzz::smoke(root, &target_folder(root)))?;
     }
     let end = live_step(root)?;
     println!("\nci: all checks and tests passed in {} s\n{end}", started.elapsed().as_secs());

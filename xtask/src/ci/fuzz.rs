@@ -1,0 +1,82 @@
+//! The smoke run of the fuzz targets: each one for a bounded number of inputs, grown from the seeds
+//! that are kept for it in `fuzz/seeds/`.
+//!
+//! The targets are a workspace of their own and are built here without instrumentation, which needs
+//! no nightly compiler: a smoke run finds what broke, a long run (CONTRIBUTING.md) what nobody
+//! thought of.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Inputs a target, besides its seeds.
+const RUNS: u32 = 5_000;
+/// An input that takes longer has no end: seconds, far above what any takes.
+const LIMIT_S: u32 = 120;
+
+/// Runs every target of `fuzz/fuzz_targets`, whose programs were built into `target`.
+///
+/// Fails with the name of the first target that found something, and the command that shows it.
+pub fn smoke(root: &Path, target: &Path) -> Result<(), String> {
+    let scratch = target.join("fuzz-smoke");
+    for name in names(&root.join("fuzz/fuzz_targets"))? {
+        let seeds = root.join("fuzz/seeds").join(&name);
+        if !seeds.is_dir() {
+            return Err(format!("{name} has no seeds: expected files in {}", seeds.display()));
+        }
+        // libFuzzer keeps new inputs in the first folder: not among the seeds.
+        let kept = scratch.join(&name);
+        std::fs::create_dir_all(&kept)
+            .map_err(|error| format!("cannot create {}: {error}", kept.display()))?;
+        run(&target.join("debug").join(&name), &kept, &seeds)?;
+    }
+    Ok(())
+}
+
+/// Names of the targets, in order.
+fn names(folder: &Path) -> Result<Vec<String>, String> {
+    let unreadable = |error: std::io::Error| format!("cannot read {}: {error}", folder.display());
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path: PathBuf = entry.map_err(unreadable)?.path();
+        names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    if names.is_empty() { Err(format!("no target in {}", folder.display())) } else { Ok(names) }
+}
+
+fn run(program: &Path, kept: &Path, seeds: &Path) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command
+        .arg(format!("-runs={RUNS}"))
+        .arg(format!("-timeout={LIMIT_S}"))
+        .args(["-seed=1", "-max_len=4096"])
+        .arg(format!("-artifact_prefix={}/", kept.display()))
+        .args([kept, seeds]);
+    let output =
+        command.output().map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let last: Vec<&str> = said.lines().rev().take(12).collect();
+    last.iter().rev().for_each(|line| println!("{line}"));
+    Err(format!("{} found an input that breaks it, in {}", program.display(), kept.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_come_in_order_and_none_is_an_error() {
+        let folder = std::env::temp_dir().join(format!("sockscope-xtask-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        assert!(names(&folder).unwrap_err().starts_with("no target in"));
+        for name in ["b.rs", "a.rs"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        assert_eq!(names(&folder).unwrap(), ["a", "b"]);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(names(&folder).unwrap_err().starts_with("cannot read"));
+    }
+}
