@@ -2,12 +2,12 @@
 
 use std::io;
 
-use sockscope_analysis::LedgerPart;
+use sockscope_analysis::{Distribution, ExchangeSummary, LedgerPart};
 
 use super::connection::headline;
 use super::page::Page;
 use crate::Report;
-use crate::number::{count, percent_of};
+use crate::number::{count, percent_of, rounded};
 use crate::order::{FindingTotal, VERDICT_SHARE_DIVISOR, finding_totals, is_under_way, ledger_sum};
 use crate::style::Tone;
 
@@ -139,7 +139,24 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
         true => format!("nothing that costs {} % of the time", 100 / VERDICT_SHARE_DIVISOR),
         false => "nothing wrong found".to_owned(),
     };
-    format!("{found}; of {total} with bytes under way: {}.", most.join(", "))
+    let service = served(report, page).unwrap_or_default();
+    format!("{found}; of {total} with bytes under way: {}.{service}", most.join(", "))
+}
+
+/// What to say where callers wait for the program that answers, and not for the sockets: at least
+/// half of the time of all exchanges was service.
+fn served(report: &Report<'_>, page: &Page<'_>) -> Option<String> {
+    let sum = |of: fn(&ExchangeSummary) -> &Distribution| {
+        let summaries = report.connections().filter_map(|it| it.exchanges.as_ref()).map(of);
+        summaries.map(|times| times.mean * times.count as f64).sum::<f64>()
+    };
+    let service_ns = rounded(sum(|exchanges| &exchanges.service_ns))?;
+    let calls_ns = rounded(sum(|exchanges| &exchanges.total_ns)).filter(|ns| *ns > 0)?;
+    (service_ns.saturating_mul(2) >= calls_ns).then(|| {
+        let share = percent_of(service_ns, calls_ns);
+        let calls = page.time(calls_ns);
+        format!(" Of {calls} that callers waited, {share} was the answering program's own time.")
+    })
 }
 
 /// Time in each part where bytes are under way, all flows together.

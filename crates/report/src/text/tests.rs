@@ -75,6 +75,24 @@ fn what_costs_next_to_nothing_is_no_verdict() {
 }
 
 #[test]
+fn where_callers_wait_for_the_answering_program_the_verdict_says_so() {
+    let mut analysis = fixed();
+    let mut said = |service: f64| {
+        let exchanges = analysis.connections[0].exchanges.as_mut().unwrap();
+        exchanges.service_ns.count = exchanges.total_ns.count;
+        exchanges.service_ns.mean = exchanges.total_ns.mean * service;
+        let text = text(&analysis);
+        let lines = text.lines().skip_while(|line| !line.starts_with("verdict"));
+        let words = lines.take_while(|line| !line.is_empty()).flat_map(str::split_whitespace);
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let most = said(0.75);
+    assert!(most.ends_with("75.0 % was the answering program's own time."), "{most}");
+    let little = said(0.25);
+    assert!(!little.contains("answering"), "{little}");
+}
+
+#[test]
 fn one_in_a_hundred_of_the_time_is_a_verdict() {
     let verdict = verdict(|_, finding| finding.lost_ns = 90_000_000);
     assert!(verdict.starts_with("verdict  nagle-delayed-ack costs most: 90.0 ms"), "{verdict}");
