@@ -10,4 +10,4 @@ mod machine;
 mod timeline;
 
 pub use machine::{Bus, Clock, Driver, TurbochannelMachine, WriteBuffer};
-pub use timeline::{Begun, Timeline};
+pub use timeline::{Begun, Timeline, Until};
