@@ -77,11 +77,14 @@ pub(crate) struct Port {
     pub(crate) interface: u8,
 }
 
-/// A station of a link: its port, and the bytes that frames for it begin with.
+/// A station of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Station {
     pub(crate) port: Port,
+    /// The bytes that frames for it begin with.
     pub(crate) address: Vec<u8>,
+    /// [`Driver::receive_hold_ns`](crate::machine::Driver::receive_hold_ns) of its host.
+    pub(crate) hold_ns: u64,
 }
 
 /// What a link schedules for itself.

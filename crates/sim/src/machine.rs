@@ -58,6 +58,9 @@ pub struct Driver {
     pub start_ns: u64,
     /// Least time from the end of one frame to the start of the next one, in nanoseconds.
     pub gap_ns: u64,
+    /// After a frame came in, the device begins none of its own for so long beyond the silence that
+    /// the cable asks for: while frames come back to back it sends nothing. In nanoseconds.
+    pub receive_hold_ns: u64,
     /// The device sends queued frames back to back by itself; else each waits for the interrupt
     /// of the one before.
     pub sends_back_to_back: bool,
@@ -92,6 +95,8 @@ struct CpuSection {
 struct DriverSection {
     start_ns: u64,
     gap_ns: u64,
+    #[serde(default)]
+    receive_hold_ns: u64,
     sends_back_to_back: bool,
     restarts_in_software: bool,
     source: String,
@@ -165,14 +170,26 @@ impl Machine {
             costs.set(routine, section.cost());
         }
         let CpuSection { switch_ns, user_ns, clock_ns, count_ns, .. } = file.cpu;
-        let DriverSection { start_ns, gap_ns, sends_back_to_back, restarts_in_software, .. } =
-            file.driver;
+        let DriverSection {
+            start_ns,
+            gap_ns,
+            receive_hold_ns,
+            sends_back_to_back,
+            restarts_in_software,
+            ..
+        } = file.driver;
         Ok(Self {
             name: file.name,
             title: file.title,
             costs,
             cpu: Cpu { switch_ns, user_ns, clock_ns, count_ns },
-            driver: Driver { start_ns, gap_ns, sends_back_to_back, restarts_in_software },
+            driver: Driver {
+                start_ns,
+                gap_ns,
+                receive_hold_ns,
+                sends_back_to_back,
+                restarts_in_software,
+            },
         })
     }
 }

@@ -285,7 +285,7 @@ fn attach(
             InterfaceKind::Loopback | InterfaceKind::PointToPoint => Vec::new(),
         };
         attached.push((small_index, here.len() as u16));
-        here.push(Station { port, address });
+        here.push(Station { port, address, hold_ns: config.machine.driver.receive_hold_ns });
     }
     Ok(attached)
 }

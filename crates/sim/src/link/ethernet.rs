@@ -56,6 +56,9 @@ impl EthernetConfig {
 /// Back-off grows up to two to this power (IEEE 802.3-1985 §4.2.3.2.5).
 const BACKOFF_BITS_MAX: u32 = 10;
 
+/// Octets of an address of IEEE 802; the experimental Ethernet has other ones, without groups.
+const ADDRESS_BYTES: usize = 6;
+
 #[derive(Debug)]
 struct Sender {
     station: Station,
@@ -63,6 +66,8 @@ struct Sender {
     collisions: u32,
     /// It waits for the cable to fall silent.
     is_deferring: bool,
+    /// It holds its own frames back until then, for one that came in.
+    held_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +99,13 @@ impl Ethernet {
         faults: FaultSource,
         seed: u64,
     ) -> Self {
-        let sender = |station| Sender { station, frame: None, collisions: 0, is_deferring: false };
+        let sender = |station| Sender {
+            station,
+            frame: None,
+            collisions: 0,
+            is_deferring: false,
+            held_ns: 0,
+        };
         Self {
             config,
             id,
@@ -127,14 +138,15 @@ impl Ethernet {
     /// Begins, waits for silence, or collides.
     fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
         let now_ns = context.now_ns;
+        let ready_ns = self.silent_ns.max(self.senders[usize::from(station)].held_ns);
         match self.current {
             Some(other) if now_ns - other.started_ns < self.config.propagation_ns => {
                 self.collide(other.station, station, context);
             }
             Some(_) => self.senders[usize::from(station)].is_deferring = true,
-            None if now_ns < self.silent_ns => {
+            None if now_ns < ready_ns => {
                 let timer = LinkTimer::Attempt(station);
-                context.events.schedule(self.silent_ns, Event::Link(self.id, timer));
+                context.events.schedule(ready_ns, Event::Link(self.id, timer));
             }
             None => self.begin(station, context),
         }
@@ -157,24 +169,44 @@ impl Ethernet {
         self.counts.busy_ns += context.now_ns - transmission.started_ns;
         context.events.schedule(context.now_ns, Event::Sent(port));
         if let Some(frame) = frame {
-            self.deliver(frame, context);
+            self.deliver(transmission.station, frame, context);
         }
         self.fall_silent(context.now_ns + self.config.gap_ns, context);
     }
 
-    fn deliver(&mut self, frame: FrameId, context: &mut LinkContext<'_>) {
+    fn deliver(&mut self, from: u16, frame: FrameId, context: &mut LinkContext<'_>) {
         let bytes = &context.frames.frame(frame).bytes;
         self.counts.frames += 1;
         self.counts.bytes += bytes.len() as u64;
-        let receiver =
-            self.senders.iter().find(|sender| bytes.starts_with(&sender.station.address));
-        match receiver.map(|sender| sender.station.port) {
-            Some(port) => {
+        let mut senders = self.senders.iter_mut();
+        match senders.find(|sender| bytes.starts_with(&sender.station.address)) {
+            Some(receiver) => {
+                let port = receiver.station.port;
+                if receiver.station.hold_ns > 0 {
+                    receiver.held_ns =
+                        context.now_ns + self.config.gap_ns + receiver.station.hold_ns;
+                }
                 let at_ns = context.now_ns + self.config.propagation_ns;
                 self.faults.deliver(at_ns, port, frame, &mut self.counts, context);
             }
-            None => context.frames.release(frame),
+            None => self.deliver_to_group(from, frame, context),
         }
+    }
+
+    /// Every station but the sender hears a frame to a group address of IEEE 802, whose first octet is
+    /// odd; a frame for a station that is not here is lost.
+    fn deliver_to_group(&mut self, from: u16, frame: FrameId, context: &mut LinkContext<'_>) {
+        let is_group =
+            context.frames.frame(frame).bytes.first().is_some_and(|octet| octet & 1 == 1);
+        let at_ns = context.now_ns + self.config.propagation_ns;
+        for (sender, station) in self.senders.iter().zip(0..) {
+            if is_group && station != from && sender.station.address.len() == ADDRESS_BYTES {
+                let copy = context.frames.copy(frame);
+                let port = sender.station.port;
+                self.faults.deliver(at_ns, port, copy, &mut self.counts, context);
+            }
+        }
+        context.frames.release(frame);
     }
 
     fn collide(&mut self, first: u16, second: u16, context: &mut LinkContext<'_>) {

@@ -4,9 +4,14 @@ use super::*;
 
 /// Frames offered at times by stations, and what the link says, as text.
 fn run(config: &LinkConfig, offers: &[(u64, u16, usize)]) -> Vec<String> {
+    run_holding(0, config, offers)
+}
+
+/// The same with stations that hold their frames back after one came in.
+fn run_holding(hold_ns: u64, config: &LinkConfig, offers: &[(u64, u16, usize)]) -> Vec<String> {
     let port = |host| Port { host, interface: 0 };
     // A frame's first byte is the station that it is for: the next one.
-    let station = |host: u16| Station { port: port(host), address: vec![host as u8] };
+    let station = |host: u16| Station { port: port(host), address: vec![host as u8], hold_ns };
     let mut link = Link::new(config, 0, (0..3).map(station).collect(), 11);
     let (mut events, mut frames) = (EventQueue::default(), Frames::default());
     let mut happened = Vec::new();
@@ -66,6 +71,17 @@ fn two_that_wait_collide_and_both_get_through() {
     let arrivals = happened.iter().filter(|line| line.contains(" at ")).count();
     assert!(collisions >= 2, "{happened:?}");
     assert_eq!(arrivals, 3, "{happened:?}");
+}
+
+#[test]
+fn a_station_that_holds_back_sends_between_frames_that_leave_room() {
+    let offers = [(0, 0, 1012), (100_000, 1, 100), (200_000, 2, 100)];
+    let happened = run_holding(10_000, &LinkConfig::ethernet10(), &offers);
+    // Station 1 has just received: station 2 begins after the gap, station 1 after that one.
+    let sent: Vec<_> = happened.iter().filter(|line| line.contains("sent")).collect();
+    assert_eq!(sent, ["819200 sent by 0", "918400 sent by 2", "1017600 sent by 1"]);
+    let alone = run_holding(10_000, &LinkConfig::ethernet10(), &offers[..2]);
+    assert_eq!(alone[2], "928400 sent by 1", "it waits no longer than it must");
 }
 
 #[test]
