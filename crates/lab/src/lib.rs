@@ -5,6 +5,7 @@
 //! and `check` compares. Times are nanoseconds of the model's clock, sizes octets. Results depend on
 //! the experiment and its seed alone, not on the number of threads.
 
+mod atm_pair;
 pub mod bundle;
 pub mod check;
 mod error;

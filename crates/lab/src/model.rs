@@ -1,43 +1,41 @@
 //! One repetition of one case, as a scenario of the model: hosts, link, programs, and what to keep.
 
+mod kernel;
+mod programs;
+
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 
 use sockscope_record::{Connection, Kind, Record, marks, tcp_flags};
 use sockscope_sim::{
-    HostConfig, LinkConfig, LogPolicy, Machine, Program, RecordSink, Scenario, Simulation,
+    Activity, Everything, HostConfig, LinkConfig, LogPolicy, Outcome, RecordSink, Scenario,
+    Simulation,
 };
-use sockscope_stack::personality::{SendFill, SendWait};
-use sockscope_stack::tcp::{ShortSegments, WindowUpdate};
-use sockscope_stack::{Meter, Personality, Routine};
+use sockscope_stack::{Meter, Routine};
 
+use self::programs::{CLIENT_START_NS, Started, has_load, programs};
 use crate::error::{Error, Result};
 use crate::experiment::{
-    Case, Experiment, Keep, LinkKind, Parameters, Protocol, SendRule, Topology, Workload,
+    Case, Experiment, Keep, LinkKind, Parameters, Protocol, SchedulerKind, Topology, Workload,
 };
 use crate::result::Seen;
+use crate::sunos::Observed;
 use crate::wire;
-use crate::workload::{
-    DatagramWriter, ECHO, EchoClient, EchoServer, EchoTask, Log, Portmapper, SharedLog,
-    SocketSetup, StreamReader, StreamWriter, Traced, WriteTask,
-};
-
-/// When the programs of the second host start, so that it listens when the first one connects.
-const SERVER_START_NS: u64 = 100_000_000;
-
-/// When the program of the first host starts.
-const CLIENT_START_NS: u64 = 1_000_000_000;
+use crate::workload::{Log, SharedLog};
 
 /// Virtual time after which a run that has not ended is taken for stuck.
 const LIMIT_NS: u64 = 100_000 * 1_000_000_000;
 
+/// The same beside load, which keeps CPUs busy without end.
+const LOADED_LIMIT_NS: u64 = 3_000 * 1_000_000_000;
+
+/// How often it is looked whether all programs beside load have ended.
+const STEP_NS: u64 = 100_000_000;
+
+/// Time for the last packets of a connection, after that.
+const LINGER_NS: u64 = 1_000_000_000;
+
 /// Period of the fast timer of every personality.
 const FAST_TIMER_NS: u64 = 200_000_000;
-
-/// Ports of the programs: TCP of the study of buffers, UDP of the same, discard.
-const SEND_PORT: u16 = 4321;
-const DATAGRAM_PORT: u16 = 1234;
-const DISCARD_PORT: u16 = 9;
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
@@ -45,9 +43,6 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 /// A line at the rate and with the packets of the experimental Ethernet.
 const LINE_BITS_PER_S: u64 = 2_940_000;
 const LINE_MTU: u32 = 1536;
-
-/// Size of an mbuf cluster.
-const CLUSTER_BYTES: u32 = 1024;
 
 /// Runs one repetition of `case`.
 ///
@@ -61,11 +56,16 @@ pub(crate) fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Resu
         case: case.words(),
         problem,
     };
-    let needs_records = [Keep::Packets, Keep::Wire].iter().any(|what| experiment.keeps(*what));
+    let what = [Keep::Packets, Keep::Wire, Keep::Measures];
+    let needs_records = what.iter().any(|what| experiment.keeps(*what));
     let keeps_rows = experiment.keeps(Keep::Wire) && repetition == 0;
-    let watch = Watch { is_wanted: needs_records, keeps_rows, ..Watch::default() };
+    let all = experiment.keeps(Keep::Measures).then(Everything::default);
+    let watch = Watch { is_wanted: needs_records, keeps_rows, all, ..Watch::default() };
     let (ended, watch) = simulate(experiment, case, repetition, watch).map_err(refuse)?;
-    let mut seen = ended.seen;
+    let mut seen = ended.seen.clone();
+    if let Some(all) = &watch.all {
+        seen.measures = ended.observed(all).measures();
+    }
     (seen.segments, seen.acks, seen.retransmitted) = (watch.segments, watch.acks, watch.again);
     if keeps_rows {
         seen.wire = wire::rows(&watch.records, &ended.connections, CLIENT_START_NS);
@@ -93,10 +93,38 @@ pub(crate) fn record<S: RecordSink>(
     ended.map(|(ended, sink)| (ended.connections, sink)).map_err(refuse)
 }
 
+/// Runs the first repetition of `case` and keeps every record.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn observe(
+    experiment: &Experiment,
+    case: &Case,
+) -> std::result::Result<Observed, String> {
+    let (ended, all) = simulate(experiment, case, 0, Everything::default())?;
+    Ok(ended.observed(&all))
+}
+
 /// A run that came to its end.
-struct Ended {
-    seen: Seen,
-    connections: Vec<Connection>,
+pub(crate) struct Ended {
+    /// What the programs and the first host's meter saw.
+    pub seen: Seen,
+    /// The connections recorded.
+    pub connections: Vec<Connection>,
+    /// Names of the processes, by number.
+    pub processes: Vec<String>,
+    /// What the last host's driver copied of frames that came in, in octets.
+    pub copied_in_bytes: u64,
+    /// What copying an octet to a program's memory costs, in picoseconds.
+    pub copy_byte_ps: u32,
+}
+
+impl Ended {
+    /// What the records of the run show.
+    fn observed(&self, all: &Everything) -> Observed {
+        Observed::new(self, all)
+    }
 }
 
 fn simulate<S: RecordSink>(
@@ -110,6 +138,7 @@ fn simulate<S: RecordSink>(
     let log = SharedLog::default();
     let mut sim = Simulation::new(scenario, sink).map_err(|error| error.to_string())?;
     let programs = programs(experiment.workload, parameters, &log)?;
+    let started = programs.len() as u32;
     let mut expected_ends = 0;
     for Started { host, program, start_ns, ends } in programs {
         expected_ends += u32::from(ends);
@@ -120,7 +149,10 @@ fn simulate<S: RecordSink>(
             sim.spawn_daemon(host, program, start_ns);
         }
     }
-    let outcome = sim.run_to_end(LIMIT_NS);
+    let outcome = run_programs(&mut sim, has_load(parameters), &log, expected_ends);
+    if !sim.damage().is_empty() {
+        return Err(format!("data arrived damaged: {:?}", sim.damage()));
+    }
     let seen = {
         let log = log.borrow();
         if let Some(failure) = &log.failure {
@@ -132,7 +164,36 @@ fn simulate<S: RecordSink>(
         seen(&log, sim.host(0).meter(), experiment.workload, parameters)
     };
     let connections = sim.connections().to_vec();
-    Ok((Ended { seen, connections }, sim.into_sink()))
+    let processes = (0..started).map(|number| sim.process_name(number).to_owned()).collect();
+    let last = usize::from(parameters.topology == Topology::Pair);
+    let copied_in_bytes = sim.host(last).meter().work(Routine::IfRubaget).bytes;
+    let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
+    let ended = Ended { seen, connections, processes, copied_in_bytes, copy_byte_ps };
+    Ok((ended, sim.into_sink()))
+}
+
+/// Runs until all is over. Load never is: beside it, until all programs that end have said so.
+fn run_programs<S: RecordSink>(
+    sim: &mut Simulation<S>,
+    has_load: bool,
+    log: &SharedLog,
+    expected_ends: u32,
+) -> Outcome {
+    if !has_load {
+        return sim.run_to_end(LIMIT_NS);
+    }
+    let mut until_ns = 0;
+    while until_ns < LOADED_LIMIT_NS
+        && log.borrow().ended < expected_ends
+        && log.borrow().failure.is_none()
+    {
+        until_ns += STEP_NS;
+        let outcome = sim.run_until(until_ns);
+        if !matches!(outcome, Outcome::TimeIsUp | Outcome::Ended) {
+            return outcome;
+        }
+    }
+    sim.run_until(until_ns + LINGER_NS)
 }
 
 /// What the log and the meter of the first host say.
@@ -151,24 +212,33 @@ fn seen(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -
         bytes: log.bytes,
         transfer_ns: log.first_write_ns.map_or(0, |first_ns| end_ns.saturating_sub(first_ns)),
         system_calls: log.system_calls.clone(),
+        phases: log.phases.clone(),
         ..Seen::default()
     }
 }
 
 fn scenario(parameters: &Parameters, seed: u64) -> std::result::Result<Scenario, String> {
-    let machine = machine(parameters)?;
-    let personality = personality(parameters)?;
+    let machine = kernel::machine(parameters)?;
+    let personality = kernel::personality(parameters)?;
     let host = |name: &str, address, timer_ms: Option<u64>| {
         let mut host = HostConfig::new(name, personality.clone(), machine.clone());
         host.stack.answers_unreachable = true;
         let timer_ns = timer_ms.map(|ms| (CLIENT_START_NS + ms * 1_000_000) % FAST_TIMER_NS);
         host.timer_phase_ns = timer_ns;
-        match (parameters.topology, parameters.link) {
+        host.stack.segment_bytes_max = parameters.segment_bytes;
+        host.is_round_robin = parameters.scheduler == SchedulerKind::RoundRobin;
+        let mut host = match (parameters.topology, parameters.link) {
             (Topology::Loopback, _) => host.with_loopback(),
             (Topology::Pair, LinkKind::Ethernet3) => host.with_ethernet3(address, 0),
             (Topology::Pair, LinkKind::Ethernet10) => host.with_ethernet10(address, 0),
             (Topology::Pair, LinkKind::Line3) => host.with_line(address, LINE_MTU, 0),
+        };
+        if let Some(packets) = parameters.interface_queue_packets {
+            for interface in &mut host.stack.interfaces {
+                interface.queue_packets_max = packets as usize;
+            }
         }
+        host
     };
     // Only the sender is profiled: the paper looked at it alone.
     let client = HostConfig {
@@ -182,7 +252,8 @@ fn scenario(parameters: &Parameters, seed: u64) -> std::result::Result<Scenario,
             (vec![client, server], vec![link(parameters)])
         }
     };
-    Ok(Scenario { seed, hosts, links, log: LogPolicy::All })
+    let log = if parameters.so_log { LogPolicy::OnRequest } else { LogPolicy::All };
+    Ok(Scenario { seed, hosts, links, log })
 }
 
 fn link(parameters: &Parameters) -> LinkConfig {
@@ -195,160 +266,6 @@ fn link(parameters: &Parameters) -> LinkConfig {
     }
 }
 
-fn machine(parameters: &Parameters) -> std::result::Result<Machine, String> {
-    let name = &parameters.machine;
-    Machine::by_name(name).ok_or_else(|| format!("no machine `{name}`"))
-}
-
-/// The personality with the switches of the experiment.
-fn personality(parameters: &Parameters) -> std::result::Result<Personality, String> {
-    let name = &parameters.personality;
-    let found = Personality::by_name(name);
-    let mut personality = found.ok_or_else(|| format!("no personality `{name}`"))?;
-    let socket = &mut personality.socket;
-    match parameters.send_rule {
-        SendRule::Personality => {}
-        SendRule::Fill => (socket.wait, socket.fill) = (SendWait::NoSpace, SendFill::Staged),
-        SendRule::Old => socket.wait = SendWait::Aligned,
-        SendRule::LowWater => {
-            socket.wait = SendWait::LowWater;
-            let mark = parameters.low_water_bytes.unwrap_or(0);
-            socket.buffers.send_lowat = u32::try_from(mark).unwrap_or(u32::MAX);
-        }
-        SendRule::Cluster => {
-            socket.wait = SendWait::LowWater;
-            // More than a cluster must be free.
-            socket.buffers.send_lowat = CLUSTER_BYTES + 1;
-        }
-    }
-    if let Some(nagle) = parameters.nagle {
-        let held = ShortSegments::Nagle { escape_bytes: None };
-        personality.tcp.short_segments = if nagle { held } else { ShortSegments::Quarter };
-    }
-    if let Some(two_when_empty) = parameters.ack_when_empty {
-        personality.tcp.window_update = WindowUpdate::Share { two_when_empty };
-    }
-    if let Some(caches_route) = parameters.udp_route_cache {
-        personality.udp.caches_route = caches_route;
-    }
-    Ok(personality)
-}
-
-/// A program and where and when it starts.
-struct Started {
-    host: usize,
-    program: Box<dyn Program>,
-    start_ns: u64,
-    /// Whether it comes to an end by itself.
-    ends: bool,
-}
-
-impl Started {
-    fn client(program: impl Program + 'static) -> Self {
-        Self { host: 0, program: Box::new(program), start_ns: CLIENT_START_NS, ends: true }
-    }
-
-    fn server(program: impl Program + 'static) -> Self {
-        Self { host: 1, program: Box::new(program), start_ns: SERVER_START_NS, ends: true }
-    }
-}
-
-fn programs(
-    workload: Workload,
-    parameters: &Parameters,
-    log: &SharedLog,
-) -> std::result::Result<Vec<Started>, String> {
-    match workload {
-        Workload::Send => Ok(send_programs(parameters, log)),
-        Workload::Discard => Ok(discard_programs(parameters, log)),
-        Workload::RpcEcho => echo_programs(parameters, log),
-    }
-}
-
-fn setup(parameters: &Parameters) -> SocketSetup {
-    let buffer = parameters.socket_buffer_bytes;
-    let buffer = buffer.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
-    SocketSetup { buffer, nodelay: parameters.nodelay }
-}
-
-/// Address of the second program.
-fn server_address(parameters: &Parameters) -> Ipv4Addr {
-    match parameters.topology {
-        Topology::Loopback => Ipv4Addr::LOCALHOST,
-        Topology::Pair => SERVER,
-    }
-}
-
-fn send_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
-    let chunk = parameters.message_bytes.unwrap_or(1) as usize;
-    let total = chunk as u64 * parameters.messages.unwrap_or(0);
-    let is_udp = parameters.protocol == Protocol::Udp;
-    let port = if is_udp { DATAGRAM_PORT } else { SEND_PORT };
-    let task = write_task(parameters, port, total, chunk);
-    if is_udp {
-        return vec![Started::client(DatagramWriter::new(task, Rc::clone(log)))];
-    }
-    // The buffer of the test programs (appendix A of the paper).
-    let read = parameters.read_bytes.unwrap_or(1025) as usize;
-    vec![
-        reader(parameters, port, read, log),
-        Started::client(StreamWriter::new(task, Rc::clone(log))),
-    ]
-}
-
-fn discard_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
-    let chunk = parameters.write_bytes.unwrap_or(1) as usize;
-    let task = write_task(parameters, DISCARD_PORT, parameters.total_bytes.unwrap_or(0), chunk);
-    let read = parameters.read_bytes.map_or(chunk, |bytes| bytes as usize);
-    let writer = Traced::new(StreamWriter::new(task, Rc::clone(log)), Rc::clone(log));
-    vec![reader(parameters, DISCARD_PORT, read, log), Started::client(writer)]
-}
-
-fn write_task(parameters: &Parameters, port: u16, total: u64, chunk: usize) -> WriteTask {
-    WriteTask {
-        server: (server_address(parameters), port),
-        total,
-        chunk,
-        before_ns: parameters.write_after_us * 1000,
-        after_ns: parameters.close_after_ms * 1_000_000,
-        setup: setup(parameters),
-    }
-}
-
-fn reader(parameters: &Parameters, port: u16, chunk: usize, log: &SharedLog) -> Started {
-    // TCP_NODELAY is the sender's.
-    let setup = SocketSetup { nodelay: false, ..setup(parameters) };
-    let times_ns = (parameters.read_after_us * 1000, parameters.reader_close_us * 1000);
-    Started::server(StreamReader::new(port, chunk, times_ns, setup, Rc::clone(log)))
-}
-
-fn echo_programs(
-    parameters: &Parameters,
-    log: &SharedLog,
-) -> std::result::Result<Vec<Started>, String> {
-    let address = server_address(parameters);
-    let task = EchoTask {
-        server: (address, ECHO.port as u16),
-        portmapper: parameters.portmap.then_some((address, crate::rpc::PORT)),
-        calls: parameters.calls.unwrap_or(0),
-        data: parameters.data_bytes.unwrap_or(0) as usize,
-        buffer: parameters.rpc_buffer_bytes as usize,
-        // Converting a string copies it once.
-        convert_ps: machine(parameters)?.costs.of(Routine::Copyin).byte_ps.into(),
-        read_delay_ns: parameters.read_delay_us * 1000,
-        setup: setup(parameters),
-        after_ns: parameters.close_after_ms * 1_000_000,
-    };
-    let mut programs = vec![Started::server(EchoServer::new(&task, Rc::clone(log)))];
-    if parameters.portmap {
-        let portmapper = Started::server(Portmapper::new(ECHO, Rc::clone(log)));
-        programs.push(Started { ends: false, ..portmapper });
-    }
-    let client = Traced::new(EchoClient::new(task, Rc::clone(log)), Rc::clone(log));
-    programs.push(Started::client(client));
-    Ok(programs)
-}
-
 /// Counts packets and keeps those that a wire trace shows.
 #[derive(Debug, Default)]
 struct Watch {
@@ -358,6 +275,7 @@ struct Watch {
     acks: u64,
     again: u64,
     records: Vec<Record>,
+    all: Option<Everything>,
 }
 
 impl RecordSink for Watch {
@@ -371,6 +289,15 @@ impl RecordSink for Watch {
         }
         if self.keeps_rows && record.kind == Kind::InputEnqueue {
             self.records.push(*record);
+        }
+        if let Some(all) = &mut self.all {
+            all.record(record);
+        }
+    }
+
+    fn activity(&mut self, activity: Activity) {
+        if let Some(all) = &mut self.all {
+            all.activity(activity);
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use crate::atm_pair;
 use crate::error::{Error, Result};
 use crate::experiment::{Case, Experiment};
 use crate::model;
@@ -103,7 +104,10 @@ fn run_jobs(
 
 impl Job<'_> {
     fn run(&self) -> Result<Seen> {
-        model::run(self.experiment, self.case, self.repetition)
+        match &self.case.atm {
+            Some(atm) => atm_pair::run(self.experiment, self.case, atm, self.repetition),
+            None => model::run(self.experiment, self.case, self.repetition),
+        }
     }
 }
 

@@ -208,7 +208,7 @@ fn profiling_overhead(claim: &Claim, runs: &Runs) -> Judgement {
 fn larger_buffers(claim: &Claim, runs: &Runs) -> Judgement {
     let rate = |personality: &str, buffer: Option<&str>| {
         let wanted = [("personality", personality), ("message_bytes", "1024"), ("protocol", "tcp")];
-        let switches = ["send_rule", "nagle", "ack_when_empty"];
+        let switches = ["send_rule", "nagle", "ack_rule"];
         let mut cases = runs.of("bb-4").cases_with(&wanted).filter(|case| {
             let is_plain = switches.iter().all(|name| case.case.value(name).is_none());
             let own = case.case.value("socket_buffer_bytes").map(crate::experiment::word);

@@ -10,8 +10,11 @@ mod judgement;
 mod layering;
 mod packets;
 mod profile;
+mod protocol_atm;
+mod protocol_atm_design;
 mod report;
 mod sunos;
+mod sunos_tools;
 mod sunos_trace;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,8 +70,11 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         layering::CHECKS,
         packets::CHECKS,
         design::CHECKS,
+        protocol_atm::CHECKS,
+        protocol_atm_design::CHECKS,
         sunos::CHECKS,
         sunos_trace::CHECKS,
+        sunos_tools::CHECKS,
     ];
     papers.into_iter().flatten()
 }

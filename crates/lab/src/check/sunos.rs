@@ -5,53 +5,44 @@ use std::sync::LazyLock;
 
 use sockscope_record::{Point, Stage};
 use sockscope_sim::Machine;
-use sockscope_sim::programs::Pace;
-use sockscope_stack::tcp::WindowUpdate;
 
 use super::{Check, Judgement, Runs};
 use crate::papers::Claim;
-use crate::sunos::{Load, Observed, Topology, Transfer};
+use crate::result::CaseResult;
+use crate::sunos::{Observed, mean, observe};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/4.1.1-a", needs: &[], judge: rises_with_buffers },
-    Check { id: "sunos-ipc/4.1.1-b", needs: &[], judge: first_gain_is_largest },
-    Check { id: "sunos-ipc/4.1.1-c", needs: &[], judge: window_within_buffers },
-    Check { id: "sunos-ipc/4.1.1-d", needs: &[], judge: four_packets },
-    Check { id: "sunos-ipc/4.1.1-e", needs: &[], judge: twice_the_acks },
-    Check { id: "sunos-ipc/4.1.1-f", needs: &[], judge: an_ack_a_window },
-    Check { id: "sunos-ipc/4.1.2-a", needs: &[], judge: best_ethernet },
-    Check { id: "sunos-ipc/4.1.2-b", needs: &[], judge: best_loopback },
-    Check { id: "sunos-ipc/4.1.2-c", needs: &[], judge: best_sparcstation_2 },
-    Check { id: "sunos-ipc/4.1.2-d", needs: &[], judge: order_of_the_best },
-    Check { id: "sunos-ipc/4.1.2-e", needs: &[], judge: loopback_rises },
-    Check { id: "sunos-ipc/4.1.2-f", needs: &[], judge: the_driver_limits },
-    Check { id: "sunos-ipc/4.3.1-c", needs: &[], judge: bursts_grow_by_one },
-    Check { id: "sunos-ipc/4.3.1-d", needs: &[], judge: queue_falls_to_zero },
-    Check { id: "sunos-ipc/4.3.1-e", needs: &[], judge: peaks_fall_on_ticks },
-    Check { id: "sunos-ipc/4.3.1-f", needs: &[], judge: more_acks_between_hosts },
-    Check { id: "sunos-ipc/4.3.2-a", needs: &[], judge: idle_while_copied },
-    Check { id: "sunos-ipc/4.4.1-a", needs: &[], judge: falls_with_load },
-    Check { id: "sunos-ipc/4.4.1-b", needs: &[], judge: server_load_fills_its_socket },
-    Check { id: "sunos-ipc/4.4.1-c", needs: &[], judge: client_load_holds_the_program },
-    Check { id: "sunos-ipc/4.4.1-d", needs: &[], judge: protocol_delay_under_load },
-    Check { id: "sunos-ipc/5-a", needs: &[], judge: connections_without_overflow },
+    Check { id: "sunos-ipc/4.1.1-a", needs: &["si-1a"], judge: rises_with_buffers },
+    Check { id: "sunos-ipc/4.1.1-b", needs: &["si-1a"], judge: first_gain_is_largest },
+    Check { id: "sunos-ipc/4.1.1-c", needs: &["si-1b"], judge: window_within_buffers },
+    Check { id: "sunos-ipc/4.1.1-d", needs: &["si-1b"], judge: four_packets },
+    Check { id: "sunos-ipc/4.1.1-e", needs: &["si-1b"], judge: twice_the_acks },
+    Check { id: "sunos-ipc/4.1.1-f", needs: &["si-1b"], judge: an_ack_a_window },
+    Check { id: "sunos-ipc/4.1.2-a", needs: &["si-1a"], judge: best_ethernet },
+    Check { id: "sunos-ipc/4.1.2-b", needs: &["si-1a"], judge: best_loopback },
+    Check { id: "sunos-ipc/4.1.2-c", needs: &["si-1a"], judge: best_sparcstation_2 },
+    Check { id: "sunos-ipc/4.1.2-d", needs: &["si-1a"], judge: order_of_the_best },
+    Check { id: "sunos-ipc/4.1.2-e", needs: &["si-1a"], judge: loopback_rises },
+    Check { id: "sunos-ipc/4.1.2-f", needs: &["si-1c"], judge: the_driver_limits },
+    Check { id: "sunos-ipc/4.3.1-c", needs: &["si-3a"], judge: bursts_grow_by_one },
+    Check { id: "sunos-ipc/4.3.1-d", needs: &["si-3a"], judge: queue_falls_to_zero },
+    Check { id: "sunos-ipc/4.3.1-e", needs: &["si-3a"], judge: peaks_fall_on_ticks },
+    Check { id: "sunos-ipc/4.3.1-f", needs: &["si-3a"], judge: more_acks_between_hosts },
+    Check { id: "sunos-ipc/4.3.2-a", needs: &["si-3b"], judge: idle_while_copied },
+    Check { id: "sunos-ipc/4.4.1-a", needs: &["si-4a"], judge: falls_with_load },
+    Check { id: "sunos-ipc/4.4.1-b", needs: &["si-4b"], judge: server_load_fills_its_socket },
+    Check { id: "sunos-ipc/4.4.1-c", needs: &["si-4b"], judge: client_load_holds_the_program },
+    Check { id: "sunos-ipc/4.4.1-d", needs: &["si-4b"], judge: protocol_delay_under_load },
+    Check { id: "sunos-ipc/5-a", needs: &["si-5a"], judge: connections_without_overflow },
     Check { id: "sunos-ipc/5-b", needs: &[], judge: copies_and_checksums_bound },
-    Check { id: "sunos-ipc/5-c", needs: &[], judge: share_of_the_bound },
-    Check { id: "sunos-ipc/5-e", needs: &[], judge: slow_readers_open_windows_slowly },
+    Check { id: "sunos-ipc/5-c", needs: &["si-1a"], judge: share_of_the_bound },
+    Check { id: "sunos-ipc/5-e", needs: &["si-3b"], judge: slow_readers_open_windows_slowly },
 ];
 
-/// Sizes of both socket buffers, in bytes: the default to the largest.
-const BUFFERS: [u32; 7] = [4096, 8192, 16_384, 24_576, 32_768, 40_960, 52_428];
-/// Bytes of a transfer whose rate is taken.
-const RATE_BYTES: usize = 2 << 20;
 /// Data of a segment on all links of the study.
 const SEGMENT_BYTES: f64 = 1024.0;
-/// Bytes of a write beside load.
-const PORTION_BYTES: usize = 8192;
 /// Noise of a rate from one buffer size to the next: less than this is no fall.
 const RATE_NOISE: f64 = 0.02;
-/// Levels of load.
-const LEVELS: [usize; 5] = [0, 2, 4, 6, 8];
 
 type Run = Result<Observed, String>;
 
@@ -65,44 +56,32 @@ pub(super) fn shared(run: &'static LazyLock<Run>) -> Result<&'static Observed, S
     run.as_ref().map_err(Clone::clone)
 }
 
-fn bulk(bytes: usize) -> Result<Transfer, String> {
-    Ok(Transfer::sparcstations()?.of_bytes(bytes))
+/// Throughput of a case in Mbit/s.
+fn rate(case: &CaseResult) -> f64 {
+    case.seen.throughput_bits_per_s().unwrap_or(f64::NAN) / 1e6
 }
 
-/// A transfer in writes of 8 KB, as a program beside load makes it: in one write of everything it would
-/// not come back from the kernel to be scheduled.
-fn portions(bytes: usize) -> Result<Transfer, String> {
-    let writes = (bytes / PORTION_BYTES) as u64;
-    Ok(Transfer { write_bytes: PORTION_BYTES, writes, ..Transfer::sparcstations()? })
+/// Rates of the cases with these parameters, in the order of the file.
+fn rates(runs: &Runs, experiment: &str, wanted: &[(&str, &str)]) -> Vec<f64> {
+    runs.of(experiment).cases_with(wanted).map(rate).collect()
 }
 
-/// Rates in Mbit/s by buffer size.
-type Sweep = Result<Vec<(u32, f64)>, String>;
+/// The curves of Figure 9.
+const ETHERNET: [(&str, &str); 2] = [("machine", "sparcstation-1"), ("topology", "pair")];
+const LOOPBACK: [(&str, &str); 2] = [("machine", "sparcstation-1"), ("topology", "loopback")];
+const SPARCSTATION_2: [(&str, &str); 1] = [("machine", "sparcstation-2")];
 
-fn sweep(change: impl Fn(Transfer) -> Result<Transfer, String>) -> Sweep {
-    let rate = |&buffer: &u32| {
-        let transfer = Transfer { buffer_bytes: Some(buffer), ..bulk(RATE_BYTES)? };
-        Ok((buffer, change(transfer)?.run()?.throughput_mbit()))
-    };
-    BUFFERS.iter().map(rate).collect()
+fn best(runs: &Runs, curve: &[(&str, &str)]) -> f64 {
+    rates(runs, "si-1a", curve).into_iter().fold(0.0, f64::max)
 }
 
-static ETHERNET: LazyLock<Sweep> = LazyLock::new(|| sweep(Ok));
-static LOOPBACK: LazyLock<Sweep> =
-    LazyLock::new(|| sweep(|transfer| Ok(Transfer { topology: Topology::Loopback, ..transfer })));
-static SPARCSTATION_2: LazyLock<Sweep> = LazyLock::new(|| {
-    sweep(|transfer| {
-        let machine = Machine::by_name("sparcstation-2").ok_or("no machine `sparcstation-2`")?;
-        Ok(Transfer { machine, ..transfer })
-    })
-});
-
-fn rates(sweep: &'static LazyLock<Sweep>) -> Result<Vec<f64>, String> {
-    Ok(sweep.as_ref().map_err(Clone::clone)?.iter().map(|(_, rate)| *rate).collect())
-}
-
-fn best(sweep: &'static LazyLock<Sweep>) -> Result<f64, String> {
-    Ok(rates(sweep)?.into_iter().fold(0.0, f64::max))
+/// Sizes of the buffers of an experiment's cases, in bytes.
+fn buffers(runs: &Runs, experiment: &str) -> Vec<u64> {
+    let size = |case: &CaseResult| case.case.parameters.socket_buffer_bytes.unwrap_or(0);
+    let mut sizes: Vec<u64> = runs.of(experiment).cases.iter().map(size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
 }
 
 fn listed(values: &[f64], digits: usize) -> String {
@@ -115,30 +94,28 @@ fn rises(rates: &[f64]) -> bool {
         && rates.last() > rates.first()
 }
 
-fn rises_with_buffers(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let rates = rates(&ETHERNET)?;
-        let got = format!("{} Mbit/s at {BUFFERS:?} bytes", listed(&rates, 2));
-        Ok(Judgement::holds(rises(&rates), "no fall of more than 2 % as buffers grow", got))
-    })
+fn rises_with_buffers(_: &Claim, runs: &Runs) -> Judgement {
+    let rates = rates(runs, "si-1a", &ETHERNET);
+    let got = format!("{} Mbit/s at {:?} bytes", listed(&rates, 2), buffers(runs, "si-1a"));
+    Judgement::holds(rises(&rates), "no fall of more than 2 % as buffers grow", got)
 }
 
-fn first_gain_is_largest(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let rates = rates(&ETHERNET)?;
-        let (first, rest) = (rates[2] - rates[0], rates[BUFFERS.len() - 1] - rates[2]);
-        let got = format!("{first:.2} Mbit/s from 4 to 16 KB, {rest:.2} from there to the largest");
-        Ok(Judgement::holds(first > rest, "the larger gain from 4 to 16 KB", got))
-    })
+fn first_gain_is_largest(_: &Claim, runs: &Runs) -> Judgement {
+    let rate = |buffer| {
+        let wanted = [ETHERNET[0], ETHERNET[1], ("socket_buffer_bytes", buffer)];
+        rates(runs, "si-1a", &wanted).first().copied().unwrap_or(f64::NAN)
+    };
+    let [small, middle, large] = ["4096", "16384", "52428"].map(rate);
+    let (first, rest) = (middle - small, large - middle);
+    let got = format!("{first:.2} Mbit/s from 4 to 16 KB, {rest:.2} from there to the largest");
+    Judgement::holds(first > rest, "the larger gain from 4 to 16 KB", got)
 }
 
-fn loopback_rises(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let rates = rates(&LOOPBACK)?;
-        let got = format!("{} Mbit/s at {BUFFERS:?} bytes", listed(&rates, 2));
-        let top = rates.iter().copied().fold(0.0, f64::max);
-        Ok(Judgement::holds(top > rates[0] * 1.05, "larger buffers carry more than 4 KB do", got))
-    })
+fn loopback_rises(_: &Claim, runs: &Runs) -> Judgement {
+    let rates = rates(runs, "si-1a", &LOOPBACK);
+    let got = format!("{} Mbit/s at {:?} bytes", listed(&rates, 2), buffers(runs, "si-1a"));
+    let top = rates.iter().copied().fold(0.0, f64::max);
+    Judgement::holds(top > rates[0] * 1.05, "larger buffers carry more than 4 KB do", got)
 }
 
 /// The most bytes between the oldest one not acknowledged and the newest one sent.
@@ -158,11 +135,14 @@ fn in_flight_max(seen: &Observed) -> u64 {
 fn window_within_buffers(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let mut got = Vec::new();
-        for buffer in [4096, 16_384, 52_428] {
-            let transfer = Transfer { buffer_bytes: Some(buffer), ..bulk(RATE_BYTES / 4)? };
-            got.push((buffer, in_flight_max(&transfer.run()?)));
+        for buffer in [4096_u64, 16_384, 52_428] {
+            let buffers = format!("socket_buffer_bytes={buffer}");
+            got.push((
+                buffer,
+                in_flight_max(&observe("si-1b", &["total_bytes=524288", &buffers])?),
+            ));
         }
-        let holds = got.iter().all(|&(buffer, most)| most <= u64::from(buffer));
+        let holds = got.iter().all(|&(buffer, most)| most <= buffer);
         Ok(Judgement::holds(
             holds,
             "never more in flight than the buffers hold",
@@ -173,110 +153,85 @@ fn window_within_buffers(_: &Claim, _: &Runs) -> Judgement {
 
 fn four_packets(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let transfer = Transfer { buffer_bytes: None, ..bulk(RATE_BYTES / 4)? };
-        let most = in_flight_max(&transfer.run()?) as f64 / SEGMENT_BYTES;
+        let changes = ["total_bytes=524288", "socket_buffer_bytes=4096"];
+        let most = in_flight_max(&observe("si-1b", &changes)?) as f64 / SEGMENT_BYTES;
         Ok(Judgement::numbers(claim, &[most.ceil()]))
     })
 }
 
-fn acks_at(buffer: u32) -> Result<usize, String> {
-    Ok(Transfer { buffer_bytes: Some(buffer), ..bulk(RATE_BYTES)? }.run()?.acks().len())
+/// Buffers and acknowledgments of each case of si-1b, smallest buffer first.
+fn acks(runs: &Runs) -> Vec<(u64, u64)> {
+    let of =
+        |case: &CaseResult| (case.case.parameters.socket_buffer_bytes.unwrap_or(0), case.seen.acks);
+    runs.of("si-1b").cases.iter().map(of).collect()
 }
 
-fn twice_the_acks(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (small, large) = (acks_at(BUFFERS[0])?, acks_at(BUFFERS[BUFFERS.len() - 1])?);
-        Ok(Judgement::numbers(claim, &[small as f64 / large as f64]).with_note(format!(
-            "{small} acknowledgments with 4 KB buffers, {large} with the largest"
-        )))
-    })
-}
-
-fn an_ack_a_window(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let mut got = Vec::new();
-        for buffer in [4096, 16_384, 52_428] {
-            let windows = RATE_BYTES.div_ceil(buffer as usize);
-            got.push((buffer, acks_at(buffer)?, windows));
-        }
-        let holds = got.iter().all(|(_, acks, windows)| acks >= windows);
-        Ok(Judgement::holds(
-            holds,
-            "at least one acknowledgment for each window of data",
-            format!("(buffer, acknowledgments, windows) {got:?}"),
-        ))
-    })
-}
-
-fn best_ethernet(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| Ok(Judgement::numbers(claim, &[best(&ETHERNET)?])))
-}
-
-fn best_loopback(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| Ok(Judgement::numbers(claim, &[best(&LOOPBACK)?])))
-}
-
-fn best_sparcstation_2(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| Ok(Judgement::numbers(claim, &[best(&SPARCSTATION_2)?])))
-}
-
-fn order_of_the_best(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (loopback, two, one) = (best(&LOOPBACK)?, best(&SPARCSTATION_2)?, best(&ETHERNET)?);
-        Ok(Judgement::holds(
-            loopback > two && two > one,
-            "loopback, then two SPARCstation 2, then two SPARCstation 1",
-            format!("{loopback:.2}, {two:.2}, {one:.2} Mbit/s"),
-        ))
-    })
-}
-
-fn the_driver_limits(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let base = bulk(RATE_BYTES)?;
-        let as_is = base.run()?.throughput_mbit();
-        let mut without_gap = base.clone();
-        without_gap.machine.driver.sends_back_to_back = true;
-        without_gap.machine.driver.start_ns = 0;
-        let without_gap = without_gap.run()?.throughput_mbit();
-        let mut faster = base;
-        faster.machine.costs = halved(&faster.machine.costs);
-        let faster = faster.run()?.throughput_mbit();
-        Ok(Judgement::holds(
-            without_gap > as_is * 1.05 && faster < as_is * 1.10,
-            "a driver without the gap carries more, a protocol of half the cost does not",
-            format!(
-                "{as_is:.2} Mbit/s as it is, {without_gap:.2} without the gap, {faster:.2} with half the protocol's cost"
-            ),
-        ))
-    })
-}
-
-/// The same with TCP, IP and their helpers at half the cost; copies, driver and switches stay.
-fn halved(costs: &sockscope_stack::Costs) -> sockscope_stack::Costs {
-    use sockscope_stack::Routine::{
-        InCksum, IpOutput, Ipintr, MCopy, TcpCksum, TcpInput, TcpOutput, TcpUsrreq, TcpXoutput,
+fn twice_the_acks(claim: &Claim, runs: &Runs) -> Judgement {
+    let acks = acks(runs);
+    let [(_, small), .., (_, large)] = acks[..] else {
+        return Judgement::not_checkable("fewer than two sizes of buffers");
     };
-    let mut halved = costs.clone();
-    for routine in
-        [TcpOutput, TcpXoutput, TcpInput, TcpUsrreq, TcpCksum, InCksum, IpOutput, Ipintr, MCopy]
-    {
-        let cost = costs.of(routine);
-        halved.set(
-            routine,
-            sockscope_stack::Cost {
-                call_ns: cost.call_ns / 2,
-                byte_ps: cost.byte_ps / 2,
-                mbuf_ns: cost.mbuf_ns / 2,
-                walk_ns: cost.walk_ns / 2,
-            },
-        );
-    }
-    halved
+    Judgement::numbers(claim, &[small as f64 / large as f64])
+        .with_note(format!("{small} acknowledgments with 4 KB buffers, {large} with the largest"))
 }
 
-static LOCAL: LazyLock<Run> =
-    LazyLock::new(|| Transfer { topology: Topology::Loopback, ..bulk(1 << 20)? }.run());
+fn an_ack_a_window(_: &Claim, runs: &Runs) -> Judgement {
+    let bytes = runs.of("si-1b").cases.first().map_or(0, |case| case.seen.bytes);
+    let got: Vec<_> = acks(runs)
+        .into_iter()
+        .map(|(buffer, acks)| (buffer, acks, bytes.div_ceil(buffer)))
+        .collect();
+    let holds = got.iter().all(|(_, acks, windows)| acks >= windows);
+    Judgement::holds(
+        holds,
+        "at least one acknowledgment for each window of data",
+        format!("(buffer, acknowledgments, windows) {got:?}"),
+    )
+}
+
+fn best_ethernet(claim: &Claim, runs: &Runs) -> Judgement {
+    Judgement::numbers(claim, &[best(runs, &ETHERNET)])
+}
+
+fn best_loopback(claim: &Claim, runs: &Runs) -> Judgement {
+    Judgement::numbers(claim, &[best(runs, &LOOPBACK)])
+}
+
+fn best_sparcstation_2(claim: &Claim, runs: &Runs) -> Judgement {
+    Judgement::numbers(claim, &[best(runs, &SPARCSTATION_2)])
+}
+
+fn order_of_the_best(_: &Claim, runs: &Runs) -> Judgement {
+    let (loopback, two, one) =
+        (best(runs, &LOOPBACK), best(runs, &SPARCSTATION_2), best(runs, &ETHERNET));
+    Judgement::holds(
+        loopback > two && two > one,
+        "loopback, then two SPARCstation 2, then two SPARCstation 1",
+        format!("{loopback:.2}, {two:.2}, {one:.2} Mbit/s"),
+    )
+}
+
+fn the_driver_limits(_: &Claim, runs: &Runs) -> Judgement {
+    let pairs = runs.of("si-1c").cases_with(&ETHERNET).collect::<Vec<_>>();
+    let rate_of = |driver_gap, percent| {
+        let is_it = |case: &&&CaseResult| {
+            let parameters = &case.case.parameters;
+            parameters.driver_gap == driver_gap && parameters.protocol_cost_percent == percent
+        };
+        pairs.iter().find(is_it).map_or(f64::NAN, |case| rate(case))
+    };
+    let (as_is, without_gap, faster) =
+        (rate_of(None, 100), rate_of(Some(false), 100), rate_of(None, 50));
+    Judgement::holds(
+        without_gap > as_is * 1.05 && faster < as_is * 1.10,
+        "a driver without the gap carries more, a protocol of half the cost does not",
+        format!(
+            "{as_is:.2} Mbit/s as it is, {without_gap:.2} without the gap, {faster:.2} with half the protocol's cost"
+        ),
+    )
+}
+
+static LOCAL: LazyLock<Run> = LazyLock::new(|| observe("si-3a", &[]));
 
 /// Packets of the window bursts on loopback while the window opens: up to the largest window.
 fn opening(seen: &Observed) -> Vec<usize> {
@@ -350,7 +305,8 @@ fn peaks_fall_on_ticks(_: &Claim, _: &Runs) -> Judgement {
 
 fn more_acks_between_hosts(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let (local, remote) = (shared(&LOCAL)?.acks().len(), bulk(1 << 20)?.run()?.acks().len());
+        let (local, remote) =
+            (shared(&LOCAL)?.acks().len(), observe("si-3a", &["topology=pair"])?.acks().len());
         Ok(Judgement::holds(
             remote > local,
             "more acknowledgments between two hosts than on one",
@@ -359,58 +315,50 @@ fn more_acks_between_hosts(_: &Claim, _: &Runs) -> Judgement {
     })
 }
 
-fn idle_while_copied(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let mut idle = Vec::new();
-        for pause_ms in [20, 40, 80] {
-            let read_pace = Pace::Sleep(pause_ms * 1_000_000);
-            let transfer =
-                Transfer { read_pace, buffer_bytes: Some(16_384), ..bulk(RATE_BYTES / 4)? };
-            let seen = transfer.run()?;
-            let mut gaps = seen.gaps_us(Point::InterfaceEnqueue);
-            gaps.sort_by(f64::total_cmp);
-            idle.push(gaps[gaps.len() - 1 - gaps.len() / 100] / 1e3);
-        }
-        let holds = idle.windows(2).all(|pair| pair[1] > pair[0] * 1.4);
-        Ok(Judgement::holds(
-            holds,
-            "the sender's idle gaps grow with what the reader does between two reads",
-            format!("gaps of {} ms for pauses of 20, 40 and 80 ms", listed(&idle, 1)),
-        ))
-    })
+fn idle_while_copied(_: &Claim, runs: &Runs) -> Judgement {
+    let idle_ms = |buffer| {
+        let wanted = [("socket_buffer_bytes", buffer)];
+        let cases = runs.of("si-3b").cases_with(&wanted);
+        let idle = cases.map(|case| case.seen.measure("sender_idle_us").unwrap_or(f64::NAN) / 1e3);
+        idle.collect::<Vec<_>>()
+    };
+    let (small, large) = (idle_ms("4096"), idle_ms("16384"));
+    let grows = |idle: &[f64]| idle.windows(2).all(|pair| pair[1] > pair[0]);
+    Judgement::holds(
+        grows(&small[1..]) && grows(&large[1..]) && large[0] > small[0],
+        "the sender's idle gaps grow with the buffer and with what the reader does between two reads",
+        format!(
+            "for pauses of 0, 20, 40 and 80 ms gaps of {} ms with 4 KB, {} with 16 KB",
+            listed(&small, 1),
+            listed(&large, 1)
+        ),
+    )
 }
 
-static LOADED: LazyLock<Result<[Vec<f64>; 2], String>> = LazyLock::new(|| {
-    let rate = |load: Load| Ok(Transfer { load, ..portions(5 << 20)? }.run()?.throughput_mbit());
-    let server = LEVELS.iter().map(|&level| rate(Load { server: level, client: 0 }));
-    let client = LEVELS.iter().map(|&level| rate(Load { server: 0, client: level }));
-    Ok([server.collect::<Result<_, String>>()?, client.collect::<Result<_, String>>()?])
-});
-
-fn falls_with_load(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let [server, client] = LOADED.as_ref().map_err(Clone::clone)?;
-        let falls = |rates: &[f64]| {
-            rates.windows(2).all(|pair| pair[1] < pair[0] * (1.0 + RATE_NOISE))
-                && rates[rates.len() - 1] < rates[0] * 0.7
-        };
-        Ok(Judgement::holds(
-            falls(server) && falls(client),
-            "throughput falls with the level of load, on either side",
-            format!(
-                "levels {LEVELS:?}: {} Mbit/s with load on the server, {} on the client",
-                listed(server, 2),
-                listed(client, 2)
-            ),
-        ))
-    })
+fn falls_with_load(_: &Claim, runs: &Runs) -> Judgement {
+    let side = |side| rates(runs, "si-4a", &[("load_at", side)]);
+    let (server, client) = (side("server"), side("client"));
+    let falls = |rates: &[f64]| {
+        rates.windows(2).all(|pair| pair[1] < pair[0] * (1.0 + RATE_NOISE))
+            && rates[rates.len() - 1] < rates[0] * 0.7
+    };
+    Judgement::holds(
+        falls(&server) && falls(&client),
+        "throughput falls with the level of load, on either side",
+        format!(
+            "levels 0 to {}: {} Mbit/s with load on the server, {} on the client",
+            server.len() - 1,
+            listed(&server, 2),
+            listed(&client, 2)
+        ),
+    )
 }
 
-static QUIET: LazyLock<Run> = LazyLock::new(|| portions(1 << 20)?.run());
+static QUIET: LazyLock<Run> = LazyLock::new(|| observe("si-4b", &["load=0"]));
 static SERVER_LOADED: LazyLock<Run> =
-    LazyLock::new(|| Transfer { load: Load { server: 4, client: 0 }, ..portions(1 << 20)? }.run());
+    LazyLock::new(|| observe("si-4b", &["load=4", "load_at=server"]));
 static CLIENT_LOADED: LazyLock<Run> =
-    LazyLock::new(|| Transfer { load: Load { server: 0, client: 4 }, ..portions(1 << 20)? }.run());
+    LazyLock::new(|| observe("si-4b", &["load=4", "load_at=client"]));
 
 /// The queues of the paper, with their mean delays in microseconds.
 fn queue_delays(seen: &Observed) -> [(&'static str, f64); 4] {
@@ -459,10 +407,6 @@ fn protocol_delays(seen: &Observed) -> [f64; 2] {
     ]
 }
 
-pub(super) fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
 fn protocol_delay_under_load(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let quiet = protocol_delays(shared(&QUIET)?);
@@ -477,33 +421,33 @@ fn protocol_delay_under_load(claim: &Claim, _: &Runs) -> Judgement {
     })
 }
 
-/// Packets dropped when `connections` each send a window of `window` bytes at once.
-fn drops(connections: u16, window: u32) -> Result<u64, String> {
-    let transfer = Transfer { connections, buffer_bytes: Some(window), ..bulk(window as usize)? };
-    let seen = transfer.run()?;
-    let queued = seen.all_data(Point::InterfaceEnqueue).len();
-    let taken = seen.all_data(Point::SendDequeue).len();
-    Ok(taken.saturating_sub(queued) as u64)
+/// Segments sent again in the cases with so many connections and such buffers.
+fn sent_again(runs: &Runs, buffer: &str, connections: &str) -> u64 {
+    let wanted = [
+        ("socket_buffer_bytes", buffer),
+        ("connections", connections),
+        ("interface_queue_packets", "50"),
+    ];
+    runs.of("si-5a").cases_with(&wanted).map(|case| case.seen.retransmitted).sum()
 }
 
-fn connections_without_overflow(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let limit = 50.0;
-        let bounds =
-            [4096.0, 16_384.0].map(|window: f64| (limit / (window / SEGMENT_BYTES)).floor());
-        let lost = [drops(12, 4096)?, drops(3, 16_384)?];
-        Ok(Judgement::numbers(claim, &[limit, bounds[0], bounds[1]]).and(Judgement::holds(
-            lost == [0, 0],
-            "no packet dropped by 12 connections of four packets, nor by 3 of sixteen",
-            format!("{lost:?} packets dropped"),
-        )))
-    })
+fn connections_without_overflow(claim: &Claim, runs: &Runs) -> Judgement {
+    let limit = 50.0;
+    let bounds = [4096.0, 16_384.0].map(|window: f64| (limit / (window / SEGMENT_BYTES)).floor());
+    let again = [sent_again(runs, "4096", "12"), sent_again(runs, "16384", "3")];
+    let beyond = [sent_again(runs, "4096", "13"), sent_again(runs, "16384", "4")];
+    Judgement::numbers(claim, &[limit, bounds[0], bounds[1]])
+        .and(Judgement::holds(
+            again == [0, 0],
+            "no segment lost of 12 connections of four packets, nor of 3 of sixteen",
+            format!("{again:?} segments sent again"),
+        ))
+        .with_note(format!("{beyond:?} segments sent again with one connection more"))
 }
 
-/// Copy and checksum of 1,024 bytes on the SPARCstation 1, in microseconds.
 fn copy_and_checksum_us() -> Result<(f64, f64), String> {
     use sockscope_stack::Routine::{Copyin, TcpCksum};
-    let machine = Transfer::sparcstations()?.machine;
+    let machine = Machine::by_name("sparcstation-1").ok_or("no machine `sparcstation-1`")?;
     let us = |routine| f64::from(machine.costs.of(routine).byte_ps) * SEGMENT_BYTES / 1e6;
     Ok((us(Copyin), us(TcpCksum)))
 }
@@ -517,17 +461,17 @@ fn copies_and_checksums_bound(claim: &Claim, _: &Runs) -> Judgement {
     })
 }
 
-fn share_of_the_bound(claim: &Claim, _: &Runs) -> Judgement {
+fn share_of_the_bound(claim: &Claim, runs: &Runs) -> Judgement {
     judged(|| {
         let (copy, checksum) = copy_and_checksum_us()?;
         let bound = SEGMENT_BYTES * 8.0 / (2.0 * copy + 2.0 * checksum);
-        Ok(Judgement::numbers(claim, &[best(&LOOPBACK)? / bound]))
+        Ok(Judgement::numbers(claim, &[best(runs, &LOOPBACK) / bound]))
     })
 }
 
 /// Time until a burst of so many packets left, in milliseconds.
-fn opened_ms(transfer: &Transfer, packets: usize) -> Result<f64, String> {
-    let seen = transfer.run()?;
+fn opened_ms(changes: &[&str], packets: usize) -> Result<f64, String> {
+    let seen = observe("si-3b", changes)?;
     let (first_ns, _) = seen.span_ns();
     let burst = seen.bursts().into_iter().find(|burst| burst.packets >= packets);
     let burst = burst.ok_or(format!("no burst of {packets} packets"))?;
@@ -536,14 +480,14 @@ fn opened_ms(transfer: &Transfer, packets: usize) -> Result<f64, String> {
 
 fn slow_readers_open_windows_slowly(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let base = Transfer { topology: Topology::Loopback, ..bulk(1 << 20)? };
-        let slow = Transfer { read_pace: Pace::Sleep(20_000_000), ..base.clone() };
-        let mut eager = base.clone();
-        // Two segments are some 4 % of the largest buffer: an acknowledgment for every other segment.
-        eager.personality.tcp.window_update = WindowUpdate::TwoOrHalf;
         let packets = 10;
-        let [eager, as_is, slow] = [&eager, &base, &slow].map(|it| opened_ms(it, packets));
-        let (eager, as_is, slow) = (eager?, as_is?, slow?);
+        let opened = |rule: &str, pause: &str| {
+            opened_ms(&["socket_buffer_bytes=52428", rule, pause], packets)
+        };
+        // Two segments are some 4 % of the largest buffer: an acknowledgment for every other segment.
+        let eager = opened("ack_rule=two-segments", "read_pause_ms=0")?;
+        let as_is = opened("ack_rule=personality", "read_pause_ms=0")?;
+        let slow = opened("ack_rule=personality", "read_pause_ms=20")?;
         Ok(Judgement::holds(
             eager < as_is && as_is < slow,
             "the window opens later the less often the reader acknowledges",

@@ -4,39 +4,39 @@
 use std::sync::LazyLock;
 
 use sockscope_record::{Direction, Point, Stage, tcp_flags};
-use sockscope_sim::programs::Pace;
+use sockscope_sim::Machine;
 
-use super::sunos::{judged, mean, shared};
+use super::sunos::{judged, shared};
 use super::{Check, Judgement, Runs};
 use crate::papers::Claim;
-use crate::sunos::{Observed, Transfer};
+use crate::sunos::{Observed, mean, observe};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/2.4-a", needs: &[], judge: four_queues },
+    Check { id: "sunos-ipc/2.4-a", needs: &["si-2a"], judge: four_queues },
     Check { id: "sunos-ipc/3.1-a", needs: &[], judge: sample_trace },
-    Check { id: "sunos-ipc/3.3-a", needs: &[], judge: eight_probes },
-    Check { id: "sunos-ipc/3.3-b", needs: &[], judge: some_see_acks_only },
-    Check { id: "sunos-ipc/4.2.1-a", needs: &[], judge: dense_bursts },
-    Check { id: "sunos-ipc/4.2.1-b", needs: &[], judge: smooth_wire },
-    Check { id: "sunos-ipc/4.2.1-c", needs: &[], judge: same_pattern },
-    Check { id: "sunos-ipc/4.2.1-d", needs: &[], judge: two_last_packets },
-    Check { id: "sunos-ipc/4.2.1-e", needs: &[], judge: send_socket_only_falls },
-    Check { id: "sunos-ipc/4.2.1-f", needs: &[], judge: growing_peaks },
-    Check { id: "sunos-ipc/4.2.1-g", needs: &[], judge: empty_ip_queue },
-    Check { id: "sunos-ipc/4.2.1-h", needs: &[], judge: gathered_then_drained },
-    Check { id: "sunos-ipc/4.2.1-i", needs: &[], judge: queues_with_an_open_window },
+    Check { id: "sunos-ipc/3.3-a", needs: &["si-2a"], judge: eight_probes },
+    Check { id: "sunos-ipc/3.3-b", needs: &["si-2a"], judge: some_see_acks_only },
+    Check { id: "sunos-ipc/4.2.1-a", needs: &["si-2a"], judge: dense_bursts },
+    Check { id: "sunos-ipc/4.2.1-b", needs: &["si-2a"], judge: smooth_wire },
+    Check { id: "sunos-ipc/4.2.1-c", needs: &["si-2a"], judge: same_pattern },
+    Check { id: "sunos-ipc/4.2.1-d", needs: &["si-2a"], judge: two_last_packets },
+    Check { id: "sunos-ipc/4.2.1-e", needs: &["si-2a"], judge: send_socket_only_falls },
+    Check { id: "sunos-ipc/4.2.1-f", needs: &["si-2a"], judge: growing_peaks },
+    Check { id: "sunos-ipc/4.2.1-g", needs: &["si-2a"], judge: empty_ip_queue },
+    Check { id: "sunos-ipc/4.2.1-h", needs: &["si-2a"], judge: gathered_then_drained },
+    Check { id: "sunos-ipc/4.2.1-i", needs: &["si-2a"], judge: queues_with_an_open_window },
     Check { id: "sunos-ipc/4.2.1-j", needs: &[], judge: one_entry_a_write },
-    Check { id: "sunos-ipc/4.2.1-k", needs: &[], judge: delay_grows_in_a_burst },
-    Check { id: "sunos-ipc/4.2.1-l", needs: &[], judge: ip_queue_delay },
-    Check { id: "sunos-ipc/4.2.1-m", needs: &[], judge: histograms },
+    Check { id: "sunos-ipc/4.2.1-k", needs: &["si-2a"], judge: delay_grows_in_a_burst },
+    Check { id: "sunos-ipc/4.2.1-l", needs: &["si-2a"], judge: ip_queue_delay },
+    Check { id: "sunos-ipc/4.2.1-m", needs: &["si-2a"], judge: histograms },
     Check { id: "sunos-ipc/4.2.1-n", needs: &[], judge: receiving_is_faster },
     Check { id: "sunos-ipc/4.2.1-o", needs: &[], judge: protocol_ceiling },
-    Check { id: "sunos-ipc/4.2.2-a", needs: &[], judge: one_at_a_time },
+    Check { id: "sunos-ipc/4.2.2-a", needs: &["si-2b"], judge: one_at_a_time },
     Check { id: "sunos-ipc/4.2.2-b", needs: &[], judge: copy_time },
-    Check { id: "sunos-ipc/4.2.2-c", needs: &[], judge: single_packets_cost_more },
-    Check { id: "sunos-ipc/4.2.2-d", needs: &[], judge: socket_layers },
-    Check { id: "sunos-ipc/4.2.2-e", needs: &[], judge: sockets_against_protocol },
-    Check { id: "sunos-ipc/4.2.2-f", needs: &[], judge: driver_and_wire },
+    Check { id: "sunos-ipc/4.2.2-c", needs: &["si-2b"], judge: single_packets_cost_more },
+    Check { id: "sunos-ipc/4.2.2-d", needs: &["si-2b"], judge: socket_layers },
+    Check { id: "sunos-ipc/4.2.2-e", needs: &["si-2b"], judge: sockets_against_protocol },
+    Check { id: "sunos-ipc/4.2.2-f", needs: &["si-2b"], judge: driver_and_wire },
 ];
 
 /// Data of a segment.
@@ -44,24 +44,14 @@ const SEGMENT_BYTES: f64 = 1024.0;
 
 /// 256 KB in one write, with the largest buffers (§4.2).
 static CONTINUOUS: LazyLock<Result<Observed, String>> = LazyLock::new(|| {
-    let seen = Transfer::sparcstations()?.run()?;
+    let seen = observe("si-2a", &[])?;
     // The paper's run had no retransmission.
     if seen.is_clean() { Ok(seen) } else { Err("packets were sent again in this run".into()) }
 });
 
 /// A packet a second, in stop-and-wait (§4.2.2).
-static SINGLE: LazyLock<Result<Observed, String>> = LazyLock::new(|| {
-    let transfer = Transfer {
-        write_bytes: 1024,
-        writes: 50,
-        pace: Pace::Sleep(1_000_000_000),
-        buffer_bytes: None,
-        reserve_bytes: Some(1024),
-        no_delay: true,
-        ..Transfer::sparcstations()?
-    };
-    transfer.run()
-});
+static SINGLE: LazyLock<Result<Observed, String>> =
+    LazyLock::new(|| observe("si-2b", &["write_pause_ms=1000"]));
 
 fn continuous() -> Result<&'static Observed, String> {
     shared(&CONTINUOUS)
@@ -97,20 +87,20 @@ fn four_queues(claim: &Claim, _: &Runs) -> Judgement {
 
 fn sample_trace(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let transfer = Transfer {
-            personality: sockscope_stack::Personality::by_name("sunos-4.1")
-                .ok_or("no personality `sunos-4.1`")?,
-            buffer_bytes: None,
-            write_bytes: 4096,
-            writes: 4,
-            ..Transfer::sparcstations()?
-        };
-        let seen = transfer.run()?;
+        let seen = observe(
+            "si-1b",
+            &[
+                "personality=sunos-4.1",
+                "socket_buffer_bytes=4096",
+                "write_bytes=4096",
+                "total_bytes=16384",
+            ],
+        )?;
         let data = seen.data(Point::InterfaceEnqueue);
         let first: Vec<f64> = data.iter().take(3).map(|pass| f64::from(pass.len)).collect();
         let pushed = data.iter().take(3).map(|pass| pass.tcp_flags & tcp_flags::PSH != 0);
         let pushed: Vec<bool> = pushed.collect();
-        let numbers: Vec<f64> = first.into_iter().chain([seen.bytes as f64]).collect();
+        let numbers: Vec<f64> = first.into_iter().chain([seen.seen.bytes as f64]).collect();
         Ok(Judgement::numbers(claim, &numbers).and(Judgement::holds(
             pushed == [false, false, true],
             "push on the last segment of the window only",
@@ -287,17 +277,14 @@ fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Judgement {
 
 fn one_entry_a_write(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let calls = |transfer: Transfer| -> Result<f64, String> {
-            let seen = transfer.run()?;
-            let entered = seen.data(Point::SendEnqueue);
+        let entries = |write: usize| -> Result<f64, String> {
+            let seen = observe("si-2a", &[&format!("write_bytes={write}")])?;
             // The bytes of one write wait together: a new one begins where the last one was whole.
-            let bytes = seen.bytes as usize / transfer.writes as usize;
-            let begun = entered.iter().filter(|pass| pass.offset.is_multiple_of(bytes as u64));
+            let entered = seen.data(Point::SendEnqueue);
+            let begun = entered.iter().filter(|pass| pass.offset.is_multiple_of(write as u64));
             Ok(begun.count() as f64)
         };
-        let one = calls(Transfer::sparcstations()?)?;
-        let four = Transfer { write_bytes: 64 << 10, writes: 4, ..Transfer::sparcstations()? };
-        let four = calls(four)?;
+        let (one, four) = (entries(256 << 10)?, entries(64 << 10)?);
         Ok(Judgement::numbers(claim, &[one]).and(Judgement::holds(
             four == 4.0,
             "four entries for four writes",
@@ -407,22 +394,10 @@ fn protocol_ceiling(claim: &Claim, _: &Runs) -> Judgement {
     })
 }
 
-/// The rows of Table 1 for single packets, in microseconds: a write until the protocol has it, from there
-/// to the interface queue, and so on to the copy for the reader.
+/// The rows of Table 1 that the paper has for single packets: all but driver and wire.
 fn table_1(seen: &Observed) -> [f64; 6] {
-    let delay = |from, to| mean(&seen.packet_delays_us(from, to));
-    use Point::{
-        InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, ReceiveDequeue,
-        ReceiveEnqueue, SendEnqueue,
-    };
-    [
-        mean(&seen.delays_from_write_us(SendEnqueue)),
-        delay(SendEnqueue, InterfaceEnqueue),
-        delay(InterfaceEnqueue, InterfaceDequeue),
-        delay(InputEnqueue, InputDequeue),
-        delay(InputDequeue, ReceiveEnqueue),
-        delay(ReceiveEnqueue, ReceiveDequeue),
-    ]
+    let [send, out, interface, _, queue, input, receive] = seen.table_1().map(|(_, us)| us);
+    [send, out, interface, queue, input, receive]
 }
 
 fn one_at_a_time(claim: &Claim, _: &Runs) -> Judgement {
@@ -431,10 +406,8 @@ fn one_at_a_time(claim: &Claim, _: &Runs) -> Judgement {
 
 fn copy_time(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let machine = Transfer::sparcstations()?.machine;
-        let copy = machine.costs.of(sockscope_stack::Routine::Copyin);
-        let us = f64::from(copy.byte_ps) * SEGMENT_BYTES / 1e6;
-        Ok(Judgement::numbers(claim, &[us]).with_note("an input of the machine's description"))
+        Ok(Judgement::numbers(claim, &[copy_us()?])
+            .with_note("an input of the machine's description"))
     })
 }
 
@@ -448,7 +421,7 @@ fn single_packets_cost_more(claim: &Claim, _: &Runs) -> Judgement {
 }
 
 fn copy_us() -> Result<f64, String> {
-    let machine = Transfer::sparcstations()?.machine;
+    let machine = Machine::by_name("sparcstation-1").ok_or("no machine `sparcstation-1`")?;
     let copy = machine.costs.of(sockscope_stack::Routine::Copyin);
     Ok(f64::from(copy.byte_ps) * SEGMENT_BYTES / 1e6)
 }

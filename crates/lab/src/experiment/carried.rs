@@ -26,9 +26,22 @@ const FILES: &[(&str, &str)] = &[
     file!("lh-6"),
     file!("lh-7"),
     file!("lh-8"),
+    file!("pc-1"),
+    file!("pc-2"),
+    file!("pc-7a"),
+    file!("pc-7b"),
     file!("si-1a"),
+    file!("si-1b"),
+    file!("si-1c"),
     file!("si-2a"),
+    file!("si-2b"),
     file!("si-3a"),
+    file!("si-3b"),
+    file!("si-4a"),
+    file!("si-4b"),
+    file!("si-4c"),
+    file!("si-5a"),
+    file!("si-5b"),
 ];
 
 /// All experiments of the project, by id.

@@ -4,14 +4,19 @@
 //! the swept ones make a [`Case`]. Variants come in file order; the last swept parameter changes
 //! fastest.
 
+mod atm;
 mod carried;
 mod parameters;
 
 use serde::Deserialize;
 use toml::{Table, Value};
 
+pub(crate) use atm::VMTP_HEADER_BYTES;
+pub use atm::{AtmParameters, DataFrom, DriverPart, LossPolicy};
 pub use carried::{carried, carried_by_id};
-pub use parameters::{LinkKind, Parameters, Protocol, SendRule, Topology};
+pub use parameters::{
+    AckRule, LinkKind, LoadAt, Parameters, Protocol, SchedulerKind, SendRule, Topology,
+};
 
 use crate::error::{Error, Result};
 use crate::figure::Figure;
@@ -74,6 +79,16 @@ pub enum Workload {
     RpcEcho,
     /// `total_bytes` written in buffers of `write_bytes` to a reader that drops them.
     Discard,
+    /// `pieces` pieces of work through one stage of a distributed application: three processes of
+    /// the second host that receive, compute and send on. The first host is the stage before and
+    /// the one after.
+    Pipeline,
+    /// `packets` packets of `data_bytes` each through the ATM driver of one machine.
+    AtmSend,
+    /// `messages` messages of 16 KB between two machines over ATM cells, some of which are lost.
+    AtmLoss,
+    /// `accesses` words written to a card one by one, with `work_cycles` after each.
+    BusAccess,
 }
 
 impl Workload {
@@ -84,7 +99,16 @@ impl Workload {
             Self::Send => "send",
             Self::RpcEcho => "rpc-echo",
             Self::Discard => "discard",
+            Self::Pipeline => "pipeline",
+            Self::AtmSend => "atm-send",
+            Self::AtmLoss => "atm-loss",
+            Self::BusAccess => "bus-access",
         }
+    }
+
+    /// Whether it runs the ATM driver or its bus alone, on [`AtmParameters`].
+    fn is_atm(self) -> bool {
+        matches!(self, Self::AtmSend | Self::AtmLoss | Self::BusAccess)
     }
 }
 
@@ -117,6 +141,8 @@ pub enum Keep {
 pub struct Case {
     /// Typed.
     pub parameters: Parameters,
+    /// Typed, of workloads that run the ATM driver; `parameters` then has the machine alone.
+    pub atm: Option<AtmParameters>,
     /// The same by name, in the order of the file: fixed ones, then those of the variant and the
     /// swept ones.
     pub named: Vec<(String, Value)>,
@@ -188,8 +214,14 @@ impl Experiment {
         if self.record.is_empty() {
             return Err("expected something to record".to_owned());
         }
+        if self.workload.is_atm() && self.record != [Keep::Measures] {
+            return Err(format!("`{}` gives `measures` and nothing else", self.workload.name()));
+        }
         for case in self.expand()? {
-            case.parameters.check_sense(self.workload)?;
+            match &case.atm {
+                Some(atm) => atm.check_sense(self.workload)?,
+                None => case.parameters.check_sense(self.workload)?,
+            }
         }
         Ok(())
     }
@@ -235,9 +267,14 @@ impl Experiment {
         let count = swept.len();
         let named: Vec<_> = fixed.chain(swept).collect();
         let table: Table = named.iter().cloned().collect();
-        let parameters =
-            table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
-        Ok(Case { parameters, named, swept: count })
+        let refuse = |error: toml::de::Error| error.message().to_owned();
+        if self.workload.is_atm() {
+            let atm: AtmParameters = table.try_into().map_err(refuse)?;
+            let parameters = Parameters::of_machine(&atm.machine);
+            return Ok(Case { parameters, atm: Some(atm), named, swept: count });
+        }
+        let parameters = table.try_into().map_err(refuse)?;
+        Ok(Case { parameters, atm: None, named, swept: count })
     }
 }
 

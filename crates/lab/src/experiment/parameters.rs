@@ -55,6 +55,26 @@ pub struct Parameters {
     pub read_bytes: Option<u64>,
     /// Send and receive buffers, both ends; without it, the personality's.
     pub socket_buffer_bytes: Option<u64>,
+    /// Largest segment to announce and send, in octets of data; without it, the personality's.
+    pub segment_bytes: Option<u32>,
+    /// Connections at once, each with programs of its own.
+    #[serde(default = "one")]
+    pub connections: u16,
+    /// Processes that only compute, beside the writer or the reader.
+    #[serde(default)]
+    pub load: u32,
+    /// Beside whom.
+    #[serde(default)]
+    pub load_at: LoadAt,
+    /// Pieces of work that go through a stage of three processes.
+    pub pieces: Option<u64>,
+    /// Octets of a piece.
+    pub piece_bytes: Option<u64>,
+    /// CPU time that a piece takes, in microseconds.
+    pub compute_us: Option<u64>,
+    /// Pieces that may wait between two processes of the stage.
+    #[serde(default = "two")]
+    pub depth: u32,
     /// What the writer does between the connection and its first write, in microseconds.
     #[serde(default)]
     pub write_after_us: u64,
@@ -68,6 +88,12 @@ pub struct Parameters {
     /// What the reader does between the end of the stream and its close, in microseconds.
     #[serde(default)]
     pub reader_close_us: u64,
+    /// What the writer sleeps between two writes, in milliseconds, up to the next clock tick.
+    #[serde(default)]
+    pub write_pause_ms: u64,
+    /// What the reader sleeps between two reads, in milliseconds, up to the next clock tick.
+    #[serde(default)]
+    pub read_pause_ms: u64,
     /// What the writer does between its last write and its close, in milliseconds.
     #[serde(default)]
     pub close_after_ms: u64,
@@ -82,11 +108,26 @@ pub struct Parameters {
     /// Whether small segments wait for acknowledgments (Nagle's rule); without it, the
     /// personality's rule.
     pub nagle: Option<bool>,
-    /// Whether reading two segments that empty the buffer sends an acknowledgment, beside 35 % of
-    /// it; without it, the personality's rule.
-    pub ack_when_empty: Option<bool>,
+    /// When room in the receive buffer is told to the sender.
+    #[serde(default)]
+    pub ack_rule: AckRule,
     /// Whether UDP keeps the route of the last destination; without it, the personality's rule.
     pub udp_route_cache: Option<bool>,
+    /// Whether the Ethernet driver needs an interrupt before each packet; `false` for a device that
+    /// sends back to back. Without it, as the machine has it.
+    pub driver_gap: Option<bool>,
+    /// Packets that the queue of each interface holds; without it, 50.
+    pub interface_queue_packets: Option<u32>,
+    /// Cost of TCP, IP and their helpers, in percent of the machine's; copies and driver stay.
+    #[serde(default = "hundred")]
+    pub protocol_cost_percent: u32,
+    /// Who gets the CPU.
+    #[serde(default)]
+    pub scheduler: SchedulerKind,
+    /// Whether records are kept only of connections whose writer asks for it with `SO_LOG`, as this
+    /// one's then does; else of all.
+    #[serde(default)]
+    pub so_log: bool,
     /// Whether the time that kernel profiling takes is charged.
     #[serde(default)]
     pub profiling: bool,
@@ -95,6 +136,55 @@ pub struct Parameters {
     pub client_timer_ms: Option<u64>,
     /// The same of the second host.
     pub server_timer_ms: Option<u64>,
+}
+
+/// When room in the receive buffer is told to the sender at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AckRule {
+    /// As the personality has it.
+    #[default]
+    Personality,
+    /// 35 % of the buffer were read.
+    Share,
+    /// 35 % of it, or two segments that empty it.
+    WhenEmpty,
+    /// Two segments or half of the buffer were read.
+    TwoSegments,
+}
+
+/// Whose CPU a load shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LoadAt {
+    /// That of the second host, which reads.
+    #[default]
+    Server,
+    /// That of the first host, which writes.
+    Client,
+}
+
+/// Who gets the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedulerKind {
+    /// That of 4.3BSD: who used little of it lately.
+    #[default]
+    Decay,
+    /// Each in turn, a quantum long.
+    RoundRobin,
+}
+
+fn one() -> u16 {
+    1
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn hundred() -> u32 {
+    100
 }
 
 /// How the hosts are joined.
@@ -152,6 +242,13 @@ pub enum SendRule {
 }
 
 impl Parameters {
+    /// Defaults for a workload that has parameters of another kind.
+    pub(super) fn of_machine(machine: &str) -> Self {
+        let table = toml::toml! { machine = "" personality = "" };
+        let defaults: Self = table.try_into().expect("all else has a default");
+        Self { machine: machine.to_owned(), ..defaults }
+    }
+
     pub(super) fn check_sense(&self, workload: Workload) -> Result<(), String> {
         let needed = match workload {
             Workload::Send => vec![
@@ -163,6 +260,13 @@ impl Parameters {
                 ("total_bytes", self.total_bytes, OCTETS_MAX),
                 ("write_bytes", self.write_bytes, OCTETS_MAX),
             ],
+            Workload::Pipeline => vec![
+                ("pieces", self.pieces, COUNT_MAX),
+                ("piece_bytes", self.piece_bytes, OCTETS_MAX),
+                ("compute_us", self.compute_us, COUNT_MAX),
+            ],
+            // These have parameters of another kind.
+            Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess => Vec::new(),
         };
         for (name, value, max) in needed {
             if !value.is_some_and(|value| (1..=max).contains(&value)) {
@@ -179,12 +283,36 @@ impl Parameters {
         if self.link_delay_us > 0 && self.link != LinkKind::Line3 {
             return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
         }
+        if workload == Workload::Pipeline && self.topology == Topology::Loopback {
+            return Err("`pipeline` needs a stage before and one after it: a pair".to_owned());
+        }
+        self.check_counts()?;
         self.check_no_stranger(workload)
+    }
+
+    fn check_counts(&self) -> Result<(), String> {
+        let ranges = [
+            ("segment_bytes", self.segment_bytes.map(u64::from), 1, 65_495),
+            ("connections", Some(self.connections.into()), 1, 1000),
+            ("load", Some(self.load.into()), 0, 100),
+            ("depth", Some(self.depth.into()), 1, 1000),
+            ("interface_queue_packets", self.interface_queue_packets.map(u64::from), 1, 100_000),
+            ("protocol_cost_percent", Some(self.protocol_cost_percent.into()), 0, 10_000),
+        ];
+        let outside = ranges.into_iter().find(|(_, value, least, most)| {
+            value.is_some_and(|value| !(*least..=*most).contains(&value))
+        });
+        match outside {
+            Some((name, _, least, most)) => {
+                Err(format!("expected `{name}` from {least} to {most}"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Refuses what another workload would need: it would change nothing, silently.
     fn check_no_stranger(&self, workload: Workload) -> Result<(), String> {
-        use Workload::{Discard, RpcEcho, Send};
+        use Workload::{Discard, Pipeline, RpcEcho, Send};
         let owned = [
             ("message_bytes", self.message_bytes.is_some(), Send),
             ("messages", self.messages.is_some(), Send),
@@ -195,6 +323,14 @@ impl Parameters {
             ("rpc_buffer_bytes", self.rpc_buffer_bytes > 0, RpcEcho),
             ("total_bytes", self.total_bytes.is_some(), Discard),
             ("write_bytes", self.write_bytes.is_some(), Discard),
+            ("write_pause_ms", self.write_pause_ms > 0, Discard),
+            ("read_pause_ms", self.read_pause_ms > 0, Discard),
+            ("connections", self.connections != one(), Discard),
+            ("so_log", self.so_log, Discard),
+            ("pieces", self.pieces.is_some(), Pipeline),
+            ("piece_bytes", self.piece_bytes.is_some(), Pipeline),
+            ("compute_us", self.compute_us.is_some(), Pipeline),
+            ("depth", self.depth != two(), Pipeline),
         ];
         let stranger = owned.iter().find(|(_, given, owner)| *given && *owner != workload);
         match stranger {

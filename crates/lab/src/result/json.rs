@@ -29,7 +29,8 @@ impl Serialize for RunResult {
         map.serialize_entry("seed", &self.experiment.seed)?;
         let first = self.cases.first().map(|case| &case.case.parameters);
         map.serialize_entry("machine", &first.map(|it| &it.machine))?;
-        map.serialize_entry("personality", &first.map(|it| &it.personality))?;
+        let personality = first.map(|it| &it.personality).filter(|name| !name.is_empty());
+        map.serialize_entry("personality", &personality)?;
         map.serialize_entry("notes", &self.experiment.notes)?;
         let cases = self.cases.iter().map(|case| Shown { case, experiment: &self.experiment });
         map.serialize_entry("cases", &cases.collect::<Vec<_>>())?;

@@ -57,8 +57,21 @@ pub struct Seen {
     pub wire: Vec<WireRow>,
     /// System calls of the client in the first repetition.
     pub system_calls: Vec<SystemCall>,
+    /// Times in which a process of a pipeline's stage had work, in the first repetition.
+    pub phases: Vec<Phase>,
     /// Numbers that only this workload has.
     pub measures: Vec<Measure>,
+}
+
+/// A time in which a process had a piece of work, in nanoseconds of the model's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Phase {
+    /// What it does with it, as `compute`.
+    pub process: &'static str,
+    /// When it got the piece.
+    pub from_ns: u64,
+    /// When it handed it on.
+    pub to_ns: u64,
 }
 
 /// A number that a workload names itself: the mean of the repetitions.

@@ -1,10 +1,33 @@
 //! The SunOS IPC study: bulk transfers between SPARCstations, watched at the eight points.
 //!
-//! A [`Transfer`] says what is sent between which machines; [`Transfer::run`] gives what was
-//! [`Observed`]: the records, put in order by flow. Times are nanoseconds of the model's clock, lengths bytes.
+//! [`observe`] runs one case of an experiment and gives what was [`Observed`]: the records, put in order
+//! by flow. Times are nanoseconds of the model's clock, lengths bytes.
 
+mod activity;
+mod measures;
 mod observed;
-mod transfer;
 
+pub(crate) use activity::Activities;
+pub(crate) use measures::mean;
 pub(crate) use observed::{Burst, Observed};
-pub(crate) use transfer::{Load, Topology, Transfer};
+
+use crate::experiment::carried_by_id;
+use crate::model;
+
+/// Runs the first case of an experiment with some parameters changed, as `["client_load=4"]`.
+///
+/// # Errors
+///
+/// When there is no such experiment, a change has no sense, or the run fails.
+pub(crate) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
+    let run = || {
+        let mut experiment = carried_by_id(id)?;
+        changes.iter().try_for_each(|change| experiment.set(change))?;
+        let cases = experiment.cases()?;
+        // A sweep has at least one case.
+        Ok((experiment, cases.into_iter().next()))
+    };
+    let (experiment, case) = run().map_err(|error: crate::Error| error.to_string())?;
+    let case = case.ok_or_else(|| format!("{id} has no case"))?;
+    model::observe(&experiment, &case)
+}

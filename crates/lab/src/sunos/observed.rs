@@ -1,8 +1,15 @@
 //! What was seen of a transfer.
 
-use sockscope_analysis::{Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores};
-use sockscope_record::{Connection, Direction, Kind, Point, Stage, marks, tcp_flags};
+use sockscope_analysis::{
+    Analysis, Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores, TraceFacts,
+};
+use sockscope_record::{Direction, Kind, Point, Stage, marks, tcp_flags};
 use sockscope_sim::Everything;
+use sockscope_stack::DropReason;
+
+use super::Activities;
+use crate::model::Ended;
+use crate::result::Seen;
 
 /// Packets closer than this to the one before belong to its burst: the paper's histogram of what the
 /// protocol needs for one ends at 650 us, and the wire needs 870.
@@ -12,8 +19,16 @@ const BURST_GAP_NS: u64 = 800_000;
 #[derive(Debug)]
 pub(crate) struct Observed {
     stores: Stores,
-    /// Bytes that arrived.
-    pub bytes: u64,
+    /// What `sockscope report` would say.
+    pub analysis: Analysis,
+    /// What processes did.
+    pub activities: Activities,
+    /// What the programs saw, and the work of the first host.
+    pub seen: Seen,
+    /// What the last host's driver copied of frames that came in.
+    pub copied_in_bytes: u64,
+    /// Copying a byte to a program's memory, in picoseconds.
+    pub copy_byte_ps: u32,
 }
 
 /// Packets that TCP handed down one right after the other.
@@ -30,13 +45,35 @@ pub(crate) struct Burst {
 }
 
 impl Observed {
-    pub(crate) fn new(connections: Vec<Connection>, seen: &Everything, bytes: u64) -> Self {
+    /// What the records of a run show.
+    pub(crate) fn new(run: &Ended, all: &Everything) -> Self {
         let mut analyzer = Analyzer::new();
-        for connection in connections {
-            analyzer.connection(connection);
+        for connection in &run.connections {
+            analyzer.connection(connection.clone());
         }
-        analyzer.push(&seen.records);
-        Self { stores: analyzer.into_stores(), bytes }
+        analyzer.push(&all.records);
+        let reasons = DropReason::ALL.into_iter();
+        let drop_reasons =
+            reasons.map(|reason| (reason as u32, reason.name().to_owned())).collect();
+        let facts = TraceFacts { drop_reasons, ..TraceFacts::default() };
+        let (analysis, stores) = analyzer.finish_keeping(facts);
+        let activities = Activities::new(run.processes.clone(), all.activities.clone());
+        Self {
+            stores,
+            analysis,
+            activities,
+            seen: run.seen.clone(),
+            copied_in_bytes: run.copied_in_bytes,
+            copy_byte_ps: run.copy_byte_ps,
+        }
+    }
+
+    /// Bytes that any queue's books have too many or too few of, of all connections; 0 when every byte
+    /// is accounted for.
+    pub(crate) fn residue_bytes(&self) -> u64 {
+        let flows = self.analysis.connections.iter().flat_map(|connection| &connection.flows);
+        let stages = flows.flat_map(|flow| &flow.stages);
+        stages.filter_map(|stage| stage.residue_bytes).map(i64::unsigned_abs).sum()
     }
 
     /// The first connection; every run has one.
@@ -136,12 +173,6 @@ impl Observed {
         (first, last)
     }
 
-    /// Megabits a second, from the first byte written to the last one read.
-    pub(crate) fn throughput_mbit(&self) -> f64 {
-        let (first_ns, last_ns) = self.span_ns();
-        self.bytes as f64 * 8e3 / last_ns.saturating_sub(first_ns) as f64
-    }
-
     /// Bursts of data at the interface queue's entry.
     pub(crate) fn bursts(&self) -> Vec<Burst> {
         let mut bursts: Vec<Burst> = Vec::new();
@@ -172,15 +203,15 @@ impl Observed {
             .collect()
     }
 
+    /// Gaps between bursts at the interface queue's entry, in microseconds.
+    pub(crate) fn gaps_between_bursts_us(&self) -> Vec<f64> {
+        let gap = |pair: &[Burst]| pair[1].first_ns.saturating_sub(pair[0].last_ns) as f64 / 1e3;
+        self.bursts().windows(2).map(gap).collect()
+    }
+
     /// Gaps between packets at a point, in microseconds.
     pub(crate) fn gaps_us(&self, point: Point) -> Vec<f64> {
         gaps_ns(&self.data(point)).map(|gap_ns| gap_ns as f64 / 1e3).collect()
-    }
-
-    /// Passages of all connections' data at a point.
-    pub(crate) fn all_data(&self, point: Point) -> Vec<Pass> {
-        let flows = self.stores.connections.iter().map(|it| it.flow(Direction::FromClient));
-        flows.flat_map(|flow| flow.at(point)).filter(|pass| pass.len > 0).copied().collect()
     }
 }
 

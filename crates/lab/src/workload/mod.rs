@@ -3,6 +3,7 @@
 //! A program here is a state machine that the model asks for its next action. What it sees it puts
 //! into a [`Log`] that it shares with whoever started it: the run looks there when it is over.
 
+mod phased;
 mod portmapper;
 mod rpc_echo;
 mod stream;
@@ -11,15 +12,16 @@ mod traced;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+pub(crate) use phased::Phased;
 pub(crate) use portmapper::Portmapper;
 pub(crate) use rpc_echo::{ECHO, EchoClient, EchoServer, EchoTask};
-pub(crate) use stream::{DatagramWriter, StreamReader, StreamWriter, WriteTask};
+pub(crate) use stream::{DatagramWriter, ReadTask, StreamReader, StreamWriter, WriteTask};
 pub(crate) use traced::Traced;
 
 use sockscope_sim::{Action, Answer};
 use sockscope_stack::{SetOption, SocketId};
 
-use crate::result::SystemCall;
+use crate::result::{Phase, SystemCall};
 
 /// What the programs of one run saw.
 #[derive(Debug, Default)]
@@ -36,6 +38,8 @@ pub(crate) struct Log {
     pub bytes: u64,
     /// System calls of the first program.
     pub system_calls: Vec<SystemCall>,
+    /// When the processes of a pipeline's stage had work, in the order of the ends.
+    pub phases: Vec<Phase>,
     /// Why a program gave up; none may.
     pub failure: Option<String>,
     /// Programs that came to their end.
@@ -64,6 +68,8 @@ pub(crate) struct SocketSetup {
     pub buffer: Option<u32>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
+    /// `SO_LOG`.
+    pub log: bool,
 }
 
 impl SocketSetup {
@@ -72,6 +78,9 @@ impl SocketSetup {
         let mut actions = Vec::new();
         if self.nodelay {
             actions.push(Action::SetOption(socket, SetOption::NoDelay(true)));
+        }
+        if self.log {
+            actions.push(Action::Log(socket));
         }
         actions.extend(self.buffer.map(|bytes| Action::Reserve(socket, bytes, bytes)));
         actions

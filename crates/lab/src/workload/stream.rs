@@ -17,6 +17,8 @@ pub(crate) struct WriteTask {
     pub chunk: usize,
     /// Time in user mode before the first write.
     pub before_ns: u64,
+    /// Sleep between two writes.
+    pub pause_ns: u64,
     /// Time in user mode between the last write and the close.
     pub after_ns: u64,
     /// The socket.
@@ -30,6 +32,7 @@ enum Writing {
     Setting(Vec<Action>),
     Connecting,
     Sending,
+    Pausing,
     Closing,
     Closed,
 }
@@ -75,7 +78,11 @@ impl StreamWriter {
                 self.state = Writing::Sending;
                 Ok(Action::Compute(self.task.before_ns))
             }
-            Writing::Sending => self.write(context),
+            Writing::Sending => self.have_written(context),
+            Writing::Pausing => {
+                self.state = Writing::Sending;
+                Ok(self.write(context.now_ns))
+            }
             Writing::Closing => {
                 self.state = Writing::Closed;
                 Ok(Action::Close(self.socket))
@@ -84,22 +91,32 @@ impl StreamWriter {
         }
     }
 
-    fn write(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+    fn have_written(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
         let now_ns = context.now_ns;
+        let mut has_written = false;
         if let Some(started_ns) = self.call_started_ns.take() {
             self.written += moved(context.answer)? as u64;
             let mut log = self.log.borrow_mut();
             log.call_ns.push(now_ns - started_ns);
             log.last_write_ns = now_ns;
+            has_written = true;
         }
-        let len = (self.task.total - self.written).min(self.task.chunk as u64) as usize;
-        if len == 0 {
+        if self.written == self.task.total {
             self.state = Writing::Closing;
             return Ok(Action::Compute(self.task.after_ns));
         }
+        if has_written && self.task.pause_ns > 0 {
+            self.state = Writing::Pausing;
+            return Ok(Action::Sleep(self.task.pause_ns));
+        }
+        Ok(self.write(now_ns))
+    }
+
+    fn write(&mut self, now_ns: u64) -> Action {
+        let len = (self.task.total - self.written).min(self.task.chunk as u64) as usize;
         self.call_started_ns = Some(now_ns);
         self.log.borrow_mut().first_write_ns.get_or_insert(now_ns);
-        Ok(Action::Write(self.socket, Data::Pattern { offset: self.written, len }))
+        Action::Write(self.socket, Data::Pattern { offset: self.written, len })
     }
 }
 
@@ -113,6 +130,23 @@ impl Program for StreamWriter {
     }
 }
 
+/// What a reader is to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadTask {
+    /// Where it listens.
+    pub port: u16,
+    /// Octets that each read asks for.
+    pub chunk: usize,
+    /// Time in user mode before the first read.
+    pub before_ns: u64,
+    /// Sleep between two reads.
+    pub pause_ns: u64,
+    /// Time in user mode between the end of the stream and the close.
+    pub after_ns: u64,
+    /// The socket.
+    pub setup: SocketSetup,
+}
+
 enum Reading {
     Begin,
     Made,
@@ -121,17 +155,14 @@ enum Reading {
     Accepting,
     Waiting,
     Taking,
+    Pausing,
     Ending,
     Closing,
 }
 
 /// Waits for one connection, reads it to its end and checks every octet.
 pub(crate) struct StreamReader {
-    port: u16,
-    chunk: usize,
-    before_ns: u64,
-    after_ns: u64,
-    setup: SocketSetup,
+    task: ReadTask,
     log: SharedLog,
     state: Reading,
     listener: SocketId,
@@ -140,18 +171,9 @@ pub(crate) struct StreamReader {
 }
 
 impl StreamReader {
-    /// A reader at `port` that asks for `chunk` octets at a time; it begins the first of the two
-    /// times after the connection stands, and closes the second after the end of the stream.
-    pub(crate) fn new(
-        port: u16,
-        chunk: usize,
-        (before_ns, after_ns): (u64, u64),
-        setup: SocketSetup,
-        log: SharedLog,
-    ) -> Self {
+    pub(crate) fn new(task: ReadTask, log: SharedLog) -> Self {
         let (listener, socket) = (SocketId(0), SocketId(0));
-        let state = Reading::Begin;
-        Self { port, chunk, before_ns, after_ns, setup, log, state, listener, socket, read: 0 }
+        Self { task, log, state: Reading::Begin, listener, socket, read: 0 }
     }
 
     fn step(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
@@ -165,8 +187,8 @@ impl StreamReader {
             }
             Reading::Made => {
                 self.listener = socket_of(context.answer)?;
-                let mut actions = vec![Action::Bind(self.listener, self.port)];
-                actions.extend(self.setup.actions(self.listener));
+                let mut actions = vec![Action::Bind(self.listener, self.task.port)];
+                actions.extend(self.task.setup.actions(self.listener));
                 self.state = Reading::Setting(actions);
                 self.step(context)
             }
@@ -184,11 +206,11 @@ impl StreamReader {
             Reading::Accepting => {
                 self.socket = socket_of(context.answer)?;
                 self.state = Reading::Waiting;
-                Ok(Action::Compute(self.before_ns))
+                Ok(Action::Compute(self.task.before_ns))
             }
-            Reading::Waiting => {
+            Reading::Waiting | Reading::Pausing => {
                 self.state = Reading::Taking;
-                Ok(Action::Read(self.socket, self.chunk))
+                Ok(Action::Read(self.socket, self.task.chunk))
             }
             Reading::Taking => self.take(context),
             Reading::Ending => {
@@ -203,7 +225,7 @@ impl StreamReader {
         let len = moved(context.answer)?;
         if len == 0 {
             self.state = Reading::Ending;
-            return Ok(Action::Compute(self.after_ns));
+            return Ok(Action::Compute(self.task.after_ns));
         }
         if !context.check_pattern(self.read) {
             return Err(format!("damaged data after {} octets", self.read));
@@ -212,7 +234,11 @@ impl StreamReader {
         let mut log = self.log.borrow_mut();
         log.bytes += len as u64;
         log.last_read_ns = context.now_ns;
-        Ok(Action::Read(self.socket, self.chunk))
+        if self.task.pause_ns > 0 {
+            self.state = Reading::Pausing;
+            return Ok(Action::Sleep(self.task.pause_ns));
+        }
+        Ok(Action::Read(self.socket, self.task.chunk))
     }
 }
 

@@ -1,0 +1,289 @@
+//! Checks of the ATM measurements of chapter 4 of "The Influence of Protocol Choice on Network
+//! Performance": the real driver on a model of the machines.
+
+use super::{Check, Judgement, Runs};
+use crate::papers::Claim;
+use crate::result::{CaseResult, RunResult};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check { id: "protocol-choice/4-atm-a", needs: &["pc-1"], judge: cells_from_cache },
+    Check { id: "protocol-choice/4-atm-b", needs: &["pc-2"], judge: saw_tooth },
+    Check { id: "protocol-choice/4-atm-c", needs: &["pc-2"], judge: smallest_share },
+    Check { id: "protocol-choice/4-atm-d", needs: &["pc-2"], judge: range_of_shares },
+    Check { id: "protocol-choice/4-atm-e", needs: &["pc-2"], judge: two_straight_lines },
+    Check { id: "protocol-choice/4-atm-f", needs: &["pc-2"], judge: what_dominates },
+    Check { id: "protocol-choice/4-atm-g", needs: &["pc-2"], judge: best_and_worst },
+    Check { id: "protocol-choice/4-atm-h", needs: &["pc-2"], judge: limit },
+    Check { id: "protocol-choice/4-atm-i", needs: &["pc-2", "pc-7a"], judge: two_machines },
+    Check { id: "protocol-choice/4-atm-k", needs: &["pc-2"], judge: steps_of_rates },
+    Check { id: "protocol-choice/4-sar-c", needs: &["pc-7b"], judge: discard_or_repair },
+];
+
+const FAST: &str = "decstation-5000-240";
+const SLOW: &str = "decstation-5000-200";
+
+/// Octets of data at which a third cell begins, and from there on another one.
+const FIRST_TOOTH: usize = 21;
+const TOOTH: usize = 44;
+/// Largest packet, in octets of data.
+const LARGEST: usize = 1024;
+
+/// What a check gives when its runs lack a number.
+pub(super) fn judged(judge: impl FnOnce() -> Result<Judgement, String>) -> Judgement {
+    judge().unwrap_or_else(Judgement::not_checkable)
+}
+
+fn number(case: &CaseResult, name: &str) -> Result<f64, String> {
+    let number = case.seen.measure(name);
+    number.ok_or_else(|| format!("{} has no `{name}`", case.case.words()))
+}
+
+/// A measure over the sweep of cases with these parameters, in the order of the file.
+fn curve(run: &RunResult, wanted: &[(&str, &str)], name: &str) -> Result<Vec<f64>, String> {
+    run.cases_with(wanted).map(|case| number(case, name)).collect()
+}
+
+/// A measure by octets of data, 0 to 1,024.
+fn by_size(runs: &Runs, machine: &str, name: &str) -> Result<Vec<f64>, String> {
+    let curve = curve(runs.of("pc-2"), &[("machine", machine)], name)?;
+    let sizes = LARGEST + 1;
+    if curve.len() == sizes { Ok(curve) } else { Err(format!("expected {sizes} sizes")) }
+}
+
+/// Sizes at which the curve falls, or rises, by more than `least` from the size before.
+fn falls(curve: &[f64], least: f64) -> Vec<usize> {
+    (1..curve.len()).filter(|&at| curve[at - 1] - curve[at] > least).collect()
+}
+
+fn rises(curve: &[f64], least: f64) -> Vec<usize> {
+    (1..curve.len()).filter(|&at| curve[at] - curve[at - 1] > least).collect()
+}
+
+/// Sizes at which another cell begins, from the third one on.
+fn teeth() -> Vec<usize> {
+    (FIRST_TOOTH..=LARGEST).step_by(TOOTH).collect()
+}
+
+fn least_at(curve: &[f64]) -> usize {
+    (0..curve.len()).min_by(|a, b| curve[*a].total_cmp(&curve[*b])).unwrap_or(0)
+}
+
+fn most_at(curve: &[f64]) -> usize {
+    (0..curve.len()).max_by(|a, b| curve[*a].total_cmp(&curve[*b])).unwrap_or(0)
+}
+
+fn mbit(bits_per_s: f64) -> f64 {
+    bits_per_s / 1e6
+}
+
+fn cells_from_cache(claim: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let wanted = [("machine", FAST), ("driver", "cells"), ("data_from", "cache")];
+        let rate = |name| Ok::<_, String>(curve(runs.of("pc-1"), &wanted, name)?.first().copied());
+        let (cells, payload) = (rate("cell_bits_per_s")?, rate("payload_bits_per_s")?);
+        let (cells, payload) = cells.zip(payload).ok_or("pc-1 has no such case")?;
+        Ok(Judgement::numbers(claim, &[mbit(cells), mbit(payload)])
+            .with_note("the time of a flush is fitted to the first number"))
+    })
+}
+
+/// A fall of the share by half a percent marks a tooth; within one it rises in steps of a word.
+const SHARE_FALL: f64 = 0.5;
+
+fn saw_tooth(claim: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let shares = by_size(runs, FAST, "copy_percent")?;
+        let falls = falls(&shares, SHARE_FALL);
+        let mut spaces: Vec<f64> =
+            falls.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+        spaces.dedup();
+        let got = format!("falls at {falls:?} octets of data");
+        Ok(Judgement::numbers(claim, &spaces).and(Judgement::holds(
+            falls == teeth(),
+            "a fall where each cell begins, and nowhere else",
+            got,
+        )))
+    })
+}
+
+fn smallest_share(claim: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let shares = by_size(runs, FAST, "copy_percent")?;
+        Ok(Judgement::numbers(claim, &[least_at(&shares) as f64]))
+    })
+}
+
+fn range_of_shares(claim: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let shares = by_size(runs, FAST, "copy_percent")?;
+        let ends: Vec<f64> = [claim.low, claim.high].into_iter().flatten().collect();
+        Ok(Judgement::against(claim, &ends, &[shares[FIRST_TOOTH], shares[LARGEST]]))
+    })
+}
+
+/// Intercept and slope of the line through a curve by least squares, and the part of its variance that
+/// the line explains.
+fn line(curve: &[f64]) -> (f64, f64, f64) {
+    let n = curve.len() as f64;
+    let (mid_x, mid_y) = ((n - 1.0) / 2.0, curve.iter().sum::<f64>() / n);
+    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+    for (x, y) in curve.iter().enumerate() {
+        let (dx, dy) = (x as f64 - mid_x, y - mid_y);
+        (xy, xx, yy) = (xy + dx * dy, xx + dx * dx, yy + dy * dy);
+    }
+    let slope = xy / xx;
+    (mid_y - slope * mid_x, slope, xy * xy / (xx * yy))
+}
+
+fn two_straight_lines(_: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let copy = by_size(runs, FAST, "copy_s")?;
+        let other = by_size(runs, FAST, "other_s")?;
+        let total = by_size(runs, FAST, "total_s")?;
+        let sums = copy.iter().zip(&other).zip(&total);
+        let adds_up =
+            sums.clone().all(|((copy, other), total)| (copy + other - total).abs() < 1e-9);
+        let ((_, _, copy_r2), (_, other_slope, _)) = (line(&copy), line(&other));
+        // A cell's filler, and more: what a step within a tooth never is.
+        let step_s = 0.05;
+        let jumps = rises(&other, step_s);
+        let got = format!(
+            "r2 of copying {copy_r2:.5}; the rest rises by {:.2} us an octet and jumps at {jumps:?}",
+            other_slope * 1e6 / 1e5
+        );
+        Ok(Judgement::holds(
+            adds_up && copy_r2 > 0.999 && other_slope > 0.0 && jumps == teeth(),
+            "copying on a line (r2 over 0.999), the rest rising, with jumps 44 octets apart",
+            got,
+        ))
+    })
+}
+
+fn what_dominates(_: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let shares = by_size(runs, FAST, "copy_percent")?;
+        let below = shares.iter().filter(|share| **share < 50.0).count();
+        let least = shares[least_at(&shares)];
+        Ok(Judgement::holds(
+            below > 0 && below < shares.len() / 2,
+            "copying takes less than half of the time at the smallest sizes, more at most",
+            format!("less than half at {below} of {} sizes; least {least:.1} %", shares.len()),
+        ))
+    })
+}
+
+fn best_and_worst(claim: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let rates = by_size(runs, FAST, "payload_bits_per_s")?;
+        let (best, worst) = (most_at(&rates), least_at(&rates));
+        let near = [best, 20, worst].map(|at| format!("{at}: {:.1}", mbit(rates[at])));
+        Ok(Judgement::numbers(claim, &[best as f64, worst as f64])
+            .with_note(format!("Mbit/s by octets of data: {}", near.join(", "))))
+    })
+}
+
+fn limit(claim: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let rates = by_size(runs, FAST, "payload_bits_per_s")?;
+        let depths: Vec<f64> = teeth().iter().map(|at| rates[at - 1] - rates[*at]).collect();
+        let shrinks = depths.windows(2).all(|pair| pair[1] < pair[0]);
+        let ends = (mbit(depths[0]), mbit(depths[depths.len() - 1]));
+        Ok(Judgement::numbers(claim, &[mbit(rates[LARGEST])]).and(Judgement::holds(
+            shrinks,
+            "each tooth less deep than the one before",
+            format!("{:.1} Mbit/s deep at first, {:.1} at last", ends.0, ends.1),
+        )))
+    })
+}
+
+fn two_machines(_: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let [fast, slow] = [FAST, SLOW].map(|machine| by_size(runs, machine, "total_s"));
+        let (fast, slow) = (fast?, slow?);
+        let is_faster = fast.iter().zip(&slow).filter(|(fast, slow)| fast < slow).count();
+        let access = |machine| curve(runs.of("pc-7a"), &[("machine", machine)], "access_ns");
+        let (fast_ns, slow_ns) = (access(FAST)?, access(SLOW)?);
+        let slower: Vec<usize> =
+            (0..fast_ns.len()).filter(|&cycles| fast_ns[cycles] > slow_ns[cycles]).collect();
+        let got = format!(
+            "the 5000/240 takes less time at {is_faster} of {} sizes; slower with {slower:?} of 0 to {} CPU cycles between accesses",
+            fast.len(),
+            fast_ns.len() - 1
+        );
+        let holds = is_faster == fast.len() && !slower.is_empty() && slower.len() < fast_ns.len();
+        Ok(Judgement::holds(holds, "faster with every size, slower with some timings", got))
+    })
+}
+
+fn steps_of_rates(_: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let packets = by_size(runs, FAST, "packets_per_s")?;
+        let cells = by_size(runs, FAST, "cells_per_s")?;
+        let steps: Vec<f64> = teeth().iter().map(|at| packets[at - 1] - packets[*at]).collect();
+        let shrinks = steps.windows(2).all(|pair| pair[1] < pair[0]);
+        // The first tooth also leaves the path for two cells.
+        let peaks: Vec<usize> = teeth()[1..].to_vec();
+        let has_peaks = peaks.iter().all(|&at| cells[at] > cells[at - 1]);
+        let heights: Vec<f64> = peaks.iter().map(|&at| cells[at]).collect();
+        let (_, slope, _) = line(&heights);
+        let got = format!(
+            "packet steps from {:.0} to {:.0} a second; {} of {} cells begin a peak, from {:.0} to {:.0} cells a second",
+            steps[0],
+            steps[steps.len() - 1],
+            peaks.iter().filter(|&&at| cells[at] > cells[at - 1]).count(),
+            peaks.len(),
+            heights[0],
+            heights[heights.len() - 1],
+        );
+        Ok(Judgement::holds(
+            shrinks && has_peaks && slope < 0.0,
+            "steps of packets shrink; cells peak where one is added, lower and lower",
+            got,
+        ))
+    })
+}
+
+fn discard_or_repair(_: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let run = runs.of("pc-7b");
+        let goodput = |policy| curve(run, &[("loss_policy", policy)], "goodput_bits_per_s");
+        let (discard, repair) = (goodput("discard")?, goodput("repair")?);
+        let lost = run.cases_with(&[("loss_policy", "discard")]);
+        let lost: Vec<_> = lost
+            .filter_map(|case| case.case.value("cells_lost_per_million")?.as_integer())
+            .collect();
+        let wins: Vec<bool> = discard.iter().zip(&repair).map(|(one, other)| one > other).collect();
+        let crossing = wins.iter().position(|wins| !wins);
+        let is_once = crossing.is_some_and(|at| at > 0 && wins[at..].iter().all(|wins| !wins));
+        let words = match crossing {
+            Some(at) => format!("discarding wins below {} lost cells of a million", lost[at]),
+            None => "discarding wins at every loss".to_owned(),
+        };
+        Ok(Judgement::holds(is_once, "discarding wins at low loss, repair at high loss", words)
+            .with_note(
+                "what keeping account of a cell costs is our estimate; it moves the crossing",
+            ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_and_a_saw_tooth_is_none() {
+        let straight: Vec<f64> = (0..100).map(|x| 3.0 + 0.5 * f64::from(x)).collect();
+        let (intercept, slope, r2) = line(&straight);
+        assert!((intercept - 3.0).abs() < 1e-9 && (slope - 0.5).abs() < 1e-9);
+        assert!((r2 - 1.0).abs() < 1e-9);
+        let saw: Vec<f64> = (0..100).map(|x| f64::from(x % 10)).collect();
+        assert!(line(&saw).2 < 0.1);
+        assert_eq!(falls(&saw, 1.0), (10..100).step_by(10).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn teeth_begin_where_a_cell_does() {
+        let all = teeth();
+        assert_eq!((all[0], all[1], all[all.len() - 1]), (21, 65, 989));
+    }
+}

@@ -1,0 +1,86 @@
+//! Machines and stacks with the switches of an experiment.
+
+use sockscope_sim::Machine;
+use sockscope_stack::personality::{SendFill, SendWait};
+use sockscope_stack::tcp::{ShortSegments, WindowUpdate};
+use sockscope_stack::{Cost, Costs, Personality, Routine};
+
+use crate::experiment::{AckRule, Parameters, SendRule};
+
+/// Size of an mbuf cluster.
+const CLUSTER_BYTES: u32 = 1024;
+
+/// The machine of both hosts.
+pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
+    let name = &parameters.machine;
+    let found = Machine::by_name(name);
+    let mut machine = found.ok_or_else(|| format!("no machine `{name}`"))?;
+    if let Some(has_gap) = parameters.driver_gap {
+        machine.driver.sends_back_to_back = !has_gap;
+        if !has_gap {
+            (machine.driver.start_ns, machine.driver.gap_ns) = (0, 0);
+        }
+    }
+    machine.costs = scaled(&machine.costs, parameters.protocol_cost_percent);
+    Ok(machine)
+}
+
+/// The same with TCP, IP and their helpers at so many percent of their cost; copies to and from
+/// programs, socket layer and driver stay.
+fn scaled(costs: &Costs, percent: u32) -> Costs {
+    use Routine::{
+        InCksum, IpOutput, Ipintr, MCopy, TcpCksum, TcpInput, TcpOutput, TcpUsrreq, TcpXoutput,
+    };
+    let part = |number: u32| (u64::from(number) * u64::from(percent) / 100) as u32;
+    let mut scaled = costs.clone();
+    for routine in
+        [TcpOutput, TcpXoutput, TcpInput, TcpUsrreq, TcpCksum, InCksum, IpOutput, Ipintr, MCopy]
+    {
+        let cost = costs.of(routine);
+        let cost = Cost {
+            call_ns: part(cost.call_ns),
+            byte_ps: part(cost.byte_ps),
+            mbuf_ns: part(cost.mbuf_ns),
+            walk_ns: part(cost.walk_ns),
+        };
+        scaled.set(routine, cost);
+    }
+    scaled
+}
+
+/// The personality with the switches of the experiment.
+pub(super) fn personality(parameters: &Parameters) -> Result<Personality, String> {
+    let name = &parameters.personality;
+    let found = Personality::by_name(name);
+    let mut personality = found.ok_or_else(|| format!("no personality `{name}`"))?;
+    let socket = &mut personality.socket;
+    match parameters.send_rule {
+        SendRule::Personality => {}
+        SendRule::Fill => (socket.wait, socket.fill) = (SendWait::NoSpace, SendFill::Staged),
+        SendRule::Old => socket.wait = SendWait::Aligned,
+        SendRule::LowWater => {
+            socket.wait = SendWait::LowWater;
+            let mark = parameters.low_water_bytes.unwrap_or(0);
+            socket.buffers.send_lowat = u32::try_from(mark).unwrap_or(u32::MAX);
+        }
+        SendRule::Cluster => {
+            socket.wait = SendWait::LowWater;
+            // More than a cluster must be free.
+            socket.buffers.send_lowat = CLUSTER_BYTES + 1;
+        }
+    }
+    if let Some(nagle) = parameters.nagle {
+        let held = ShortSegments::Nagle { escape_bytes: None };
+        personality.tcp.short_segments = if nagle { held } else { ShortSegments::Quarter };
+    }
+    personality.tcp.window_update = match parameters.ack_rule {
+        AckRule::Personality => personality.tcp.window_update,
+        AckRule::Share => WindowUpdate::Share { two_when_empty: false },
+        AckRule::WhenEmpty => WindowUpdate::Share { two_when_empty: true },
+        AckRule::TwoSegments => WindowUpdate::TwoOrHalf,
+    };
+    if let Some(caches_route) = parameters.udp_route_cache {
+        personality.udp.caches_route = caches_route;
+    }
+    Ok(personality)
+}

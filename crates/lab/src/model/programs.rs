@@ -1,0 +1,214 @@
+//! The programs of each workload, on their hosts.
+
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use sockscope_sim::Program;
+use sockscope_sim::programs::{Computer, PrimeLoad, Setup, StageReceiver, StageSender};
+use sockscope_stack::Routine;
+
+use super::{CLIENT, SERVER, kernel};
+use crate::experiment::{LoadAt, Parameters, Protocol, Topology, Workload};
+use crate::workload::{
+    DatagramWriter, ECHO, EchoClient, EchoServer, EchoTask, Phased, Portmapper, ReadTask,
+    SharedLog, SocketSetup, StreamReader, StreamWriter, Traced, WriteTask,
+};
+
+/// When the programs of the second host start, so that it listens when the first one connects.
+const SERVER_START_NS: u64 = 100_000_000;
+
+/// When the program of the first host starts.
+pub(super) const CLIENT_START_NS: u64 = 1_000_000_000;
+
+/// The same beside load, which was started before (§4.4.1 of the SunOS study): it has run long enough
+/// for its priority to have settled.
+const LOADED_START_NS: u64 = 3_000_000_000;
+
+/// CPU time after which a process that computes counts its work.
+const LOAD_SLICE_NS: u64 = 10_000_000;
+
+/// Ports of the programs: TCP of the study of buffers, UDP of the same, discard.
+const SEND_PORT: u16 = 4321;
+const DATAGRAM_PORT: u16 = 1234;
+const DISCARD_PORT: u16 = 9;
+
+/// A program and where and when it starts.
+pub(super) struct Started {
+    /// Its host's number.
+    pub host: usize,
+    /// What it does.
+    pub program: Box<dyn Program>,
+    /// When it starts, in nanoseconds.
+    pub start_ns: u64,
+    /// Whether it comes to an end by itself, and says so in the log.
+    pub ends: bool,
+}
+
+impl Started {
+    fn client(program: impl Program + 'static) -> Self {
+        Self { host: 0, program: Box::new(program), start_ns: CLIENT_START_NS, ends: true }
+    }
+
+    fn server(program: impl Program + 'static) -> Self {
+        Self { host: 1, program: Box::new(program), start_ns: SERVER_START_NS, ends: true }
+    }
+
+    /// A process of a pipeline's stage; the reader after the stage knows when all is done.
+    fn stage(program: impl Program + 'static, start_ns: u64) -> Self {
+        Self { host: 1, program: Box::new(program), start_ns, ends: false }
+    }
+}
+
+/// All programs of a case. Those that end write into `log`.
+pub(super) fn programs(
+    workload: Workload,
+    parameters: &Parameters,
+    log: &SharedLog,
+) -> Result<Vec<Started>, String> {
+    let mut programs = load(parameters);
+    programs.extend(match workload {
+        Workload::Send => send_programs(parameters, log),
+        Workload::Discard => discard_programs(parameters, log),
+        Workload::RpcEcho => echo_programs(parameters, log)?,
+        Workload::Pipeline => pipeline_programs(parameters, log),
+        Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess => {
+            return Err(format!("`{}` has no processes", workload.name()));
+        }
+    });
+    Ok(programs)
+}
+
+/// Whether processes compute beside the programs, without end.
+pub(super) fn has_load(parameters: &Parameters) -> bool {
+    parameters.load > 0
+}
+
+fn load(parameters: &Parameters) -> Vec<Started> {
+    let host = usize::from(parameters.load_at == LoadAt::Server);
+    let prime = |_| Started {
+        host,
+        program: Box::new(PrimeLoad::new(LOAD_SLICE_NS)),
+        start_ns: 0,
+        ends: false,
+    };
+    (0..parameters.load).map(prime).collect()
+}
+
+fn setup(parameters: &Parameters) -> SocketSetup {
+    let buffer = parameters.socket_buffer_bytes;
+    let buffer = buffer.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+    SocketSetup { buffer, nodelay: parameters.nodelay, log: parameters.so_log }
+}
+
+/// Address of the second program.
+fn server_address(parameters: &Parameters) -> Ipv4Addr {
+    match parameters.topology {
+        Topology::Loopback => Ipv4Addr::LOCALHOST,
+        Topology::Pair => SERVER,
+    }
+}
+
+fn send_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
+    let chunk = parameters.message_bytes.unwrap_or(1) as usize;
+    let total = chunk as u64 * parameters.messages.unwrap_or(0);
+    let is_udp = parameters.protocol == Protocol::Udp;
+    let port = if is_udp { DATAGRAM_PORT } else { SEND_PORT };
+    let task = write_task(parameters, port, total, chunk);
+    if is_udp {
+        return vec![Started::client(DatagramWriter::new(task, Rc::clone(log)))];
+    }
+    // The buffer of the test programs (appendix A of the paper).
+    let read = parameters.read_bytes.unwrap_or(1025) as usize;
+    vec![
+        reader(parameters, port, read, log),
+        Started::client(StreamWriter::new(task, Rc::clone(log))),
+    ]
+}
+
+fn discard_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
+    let chunk = parameters.write_bytes.unwrap_or(1) as usize;
+    let read = parameters.read_bytes.map_or(chunk, |bytes| bytes as usize);
+    let total = parameters.total_bytes.unwrap_or(0);
+    let mut programs = Vec::new();
+    for port in (0..parameters.connections).map(|number| DISCARD_PORT + number) {
+        let task = write_task(parameters, port, total, chunk);
+        let writer = Traced::new(StreamWriter::new(task, Rc::clone(log)), Rc::clone(log));
+        programs.push(reader(parameters, port, read, log));
+        programs.push(Started {
+            start_ns: if has_load(parameters) { LOADED_START_NS } else { CLIENT_START_NS },
+            ..Started::client(writer)
+        });
+    }
+    programs
+}
+
+/// The first host writes pieces to the stage and reads what comes out of it.
+fn pipeline_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
+    let piece = parameters.piece_bytes.unwrap_or(1) as usize;
+    let pieces = parameters.pieces.unwrap_or(0);
+    let compute_ns = parameters.compute_us.unwrap_or(0) * 1000;
+    let buffer_bytes = setup(parameters).buffer;
+    let setup = Setup { reserve_bytes: buffer_bytes, ..Setup::default() };
+    let receiver = StageReceiver::new(SEND_PORT, piece, pieces, parameters.depth).set_up(setup);
+    let sender = StageSender::new((CLIENT, DISCARD_PORT), piece, pieces).set_up(setup);
+    let computer = Computer::new(pieces, compute_ns);
+    let task = write_task(parameters, SEND_PORT, piece as u64 * pieces, piece);
+    let next = reader(parameters, DISCARD_PORT, piece, log);
+    vec![
+        Started { host: 0, ..next },
+        Started::stage(Phased::new(receiver, "read", Rc::clone(log)), SERVER_START_NS),
+        Started::stage(Phased::new(computer, "compute", Rc::clone(log)), SERVER_START_NS),
+        Started::stage(Phased::new(sender, "write", Rc::clone(log)), 2 * SERVER_START_NS),
+        Started::client(StreamWriter::new(task, Rc::clone(log))),
+    ]
+}
+
+fn write_task(parameters: &Parameters, port: u16, total: u64, chunk: usize) -> WriteTask {
+    WriteTask {
+        server: (server_address(parameters), port),
+        total,
+        chunk,
+        before_ns: parameters.write_after_us * 1000,
+        pause_ns: parameters.write_pause_ms * 1_000_000,
+        after_ns: parameters.close_after_ms * 1_000_000,
+        setup: setup(parameters),
+    }
+}
+
+fn reader(parameters: &Parameters, port: u16, chunk: usize, log: &SharedLog) -> Started {
+    // TCP_NODELAY and SO_LOG are the sender's.
+    let setup = SocketSetup { nodelay: false, log: false, ..setup(parameters) };
+    let task = ReadTask {
+        port,
+        chunk,
+        before_ns: parameters.read_after_us * 1000,
+        pause_ns: parameters.read_pause_ms * 1_000_000,
+        after_ns: parameters.reader_close_us * 1000,
+        setup,
+    };
+    Started::server(StreamReader::new(task, Rc::clone(log)))
+}
+
+fn echo_programs(parameters: &Parameters, log: &SharedLog) -> Result<Vec<Started>, String> {
+    let address = server_address(parameters);
+    let task = EchoTask {
+        server: (address, ECHO.port as u16),
+        portmapper: parameters.portmap.then_some((address, crate::rpc::PORT)),
+        calls: parameters.calls.unwrap_or(0),
+        data: parameters.data_bytes.unwrap_or(0) as usize,
+        buffer: parameters.rpc_buffer_bytes as usize,
+        // Converting a string copies it once.
+        convert_ps: kernel::machine(parameters)?.costs.of(Routine::Copyin).byte_ps.into(),
+        read_delay_ns: parameters.read_delay_us * 1000,
+        setup: setup(parameters),
+        after_ns: parameters.close_after_ms * 1_000_000,
+    };
+    let mut programs = vec![Started::server(EchoServer::new(&task, Rc::clone(log)))];
+    if parameters.portmap {
+        let portmapper = Started::server(Portmapper::new(ECHO, Rc::clone(log)));
+        programs.push(Started { ends: false, ..portmapper });
+    }
+    let client = Traced::new(EchoClient::new(task, Rc::clone(log)), Rc::clone(log));
+    programs.push(Started::client(client));
+    Ok(programs)
+}
