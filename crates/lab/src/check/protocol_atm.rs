@@ -25,6 +25,9 @@ const SLOW: &str = "decstation-5000-200";
 /// Octets of data at which a third cell begins, and from there on another one.
 const FIRST_TOOTH: usize = 21;
 const TOOTH: usize = 44;
+/// Teeth after which packets end at the same place of a cache line again: 176 octets are four teeth
+/// and eleven lines. Only such teeth can be compared.
+const ALIKE: usize = 4;
 /// Largest packet, in octets of data.
 const LARGEST: usize = 1024;
 
@@ -62,6 +65,14 @@ fn rises(curve: &[f64], least: f64) -> Vec<usize> {
 /// Sizes at which another cell begins, from the third one on.
 fn teeth() -> Vec<usize> {
     (FIRST_TOOTH..=LARGEST).step_by(TOOTH).collect()
+}
+
+/// Whether each is less than the one before that ended alike, and the last less than a quarter of the
+/// first.
+fn shrinks(teeth: &[f64]) -> bool {
+    let (first, last) = (teeth.first(), teeth.last());
+    teeth.windows(ALIKE + 1).all(|alike| alike[ALIKE] < alike[0])
+        && first.zip(last).is_some_and(|(first, last)| *last < first / 4.0)
 }
 
 fn least_at(curve: &[f64]) -> usize {
@@ -186,11 +197,11 @@ fn limit(claim: &Claim, runs: &Runs) -> Judgement {
     judged(|| {
         let rates = by_size(runs, FAST, "payload_bits_per_s")?;
         let depths: Vec<f64> = teeth().iter().map(|at| rates[at - 1] - rates[*at]).collect();
-        let shrinks = depths.windows(2).all(|pair| pair[1] < pair[0]);
+        let shrinks = shrinks(&depths);
         let ends = (mbit(depths[0]), mbit(depths[depths.len() - 1]));
         Ok(Judgement::numbers(claim, &[mbit(rates[LARGEST])]).and(Judgement::holds(
             shrinks,
-            "each tooth less deep than the one before",
+            "each tooth less deep than the one that ended alike",
             format!("{:.1} Mbit/s deep at first, {:.1} at last", ends.0, ends.1),
         )))
     })
@@ -220,24 +231,19 @@ fn steps_of_rates(_: &Claim, runs: &Runs) -> Judgement {
         let packets = by_size(runs, FAST, "packets_per_s")?;
         let cells = by_size(runs, FAST, "cells_per_s")?;
         let steps: Vec<f64> = teeth().iter().map(|at| packets[at - 1] - packets[*at]).collect();
-        let shrinks = steps.windows(2).all(|pair| pair[1] < pair[0]);
-        // The first tooth also leaves the path for two cells.
-        let peaks: Vec<usize> = teeth()[1..].to_vec();
-        let has_peaks = peaks.iter().all(|&at| cells[at] > cells[at - 1]);
-        let heights: Vec<f64> = peaks.iter().map(|&at| cells[at]).collect();
-        let (_, slope, _) = line(&heights);
+        let peaks: Vec<f64> = teeth().iter().map(|&at| cells[at]).collect();
+        let has_peaks = teeth().iter().all(|&at| cells[at] > cells[at - 1]);
+        let (first, last) = (peaks[0], peaks[peaks.len() - 1]);
+        let falls = peaks[1..].iter().all(|peak| *peak < first);
         let got = format!(
-            "packet steps from {:.0} to {:.0} a second; {} of {} cells begin a peak, from {:.0} to {:.0} cells a second",
+            "packet steps from {:.0} to {:.0} a second; a peak at each of {} teeth: {has_peaks}, from {first:.0} to {last:.0} cells a second",
             steps[0],
             steps[steps.len() - 1],
-            peaks.iter().filter(|&&at| cells[at] > cells[at - 1]).count(),
             peaks.len(),
-            heights[0],
-            heights[heights.len() - 1],
         );
         Ok(Judgement::holds(
-            shrinks && has_peaks && slope < 0.0,
-            "steps of packets shrink; cells peak where one is added, lower and lower",
+            shrinks(&steps) && has_peaks && falls,
+            "steps of packets shrink; cells peak where one is added, highest at the first",
             got,
         ))
     })

@@ -1,0 +1,38 @@
+//! Cells that are written as they are: the driver's two lowest layers, and cells sent again.
+
+use sockscope_atm::driver::{Host, Work};
+use sockscope_atm::tca100::BusError;
+use sockscope_atm::tca100::map::{HEADER, PAYLOAD, TRAILER, TRANSMIT_QUEUE};
+use sockscope_atm::tca100::words::CELL_WORDS;
+
+/// Writes a cell of these words, the write buffer flushed where the driver must: after the header,
+/// before the trailer and after it, which is also before the next header.
+///
+/// `loads` says whether the words come from memory or stand in registers.
+pub(super) fn write_cell(
+    host: &mut impl Host,
+    words: &[u32; CELL_WORDS],
+    loads: bool,
+) -> Result<(), BusError> {
+    host.work(Work::CellLoop);
+    let last = CELL_WORDS - 1;
+    for (at, &word) in words.iter().enumerate() {
+        if loads {
+            host.work(Work::DataLoad);
+        }
+        let (work, offset) = match at {
+            0 => (Work::HeaderWrite, HEADER),
+            1 => (Work::SarHeaderWrite, PAYLOAD),
+            at if at == last => (Work::TrailerWrite, TRAILER),
+            _ => (Work::DataWrite, PAYLOAD),
+        };
+        if at == last {
+            host.flush()?;
+        }
+        host.write(work, TRANSMIT_QUEUE + offset, word)?;
+        if at == 0 || at == last {
+            host.flush()?;
+        }
+    }
+    Ok(())
+}

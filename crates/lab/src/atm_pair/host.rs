@@ -1,0 +1,236 @@
+//! A DECstation with a TCA-100 card, as the thesis's driver needs one: each unit of the driver's work
+//! takes what it takes on that machine.
+//!
+//! Time is split as the thesis splits it, into copying and the rest. What moves the time at which
+//! processor and bus are both done is charged to the work that moved it, so that the parts add up to
+//! the whole although writes overlap with what the processor does.
+
+use sockscope_atm::driver::{Host, Work};
+use sockscope_atm::tca100::map::{Register, control};
+use sockscope_atm::tca100::{Access, BusError, CYCLE_NS, Config, Tca100};
+use sockscope_sim::turbochannel::{Begun, Timeline, TurbochannelMachine, Until};
+
+use crate::experiment::DataFrom;
+
+const PS_PER_NS: u64 = 1000;
+
+/// One machine, its card, and how long it has spent on what.
+#[derive(Debug)]
+pub(crate) struct DecstationHost {
+    /// The card, for its fibres.
+    pub card: Tca100,
+    machine: TurbochannelMachine,
+    timeline: Timeline<Write>,
+    data_from: DataFrom,
+    /// Whether cells that are missing are asked for, which each received cell pays for.
+    repairs: bool,
+    /// Words of the message that were loaded so far.
+    loaded: u64,
+    spent_ps: [u64; Work::ALL.len()],
+    /// A bus error that came while nothing could be told of it.
+    refused: Option<BusError>,
+}
+
+/// A write on its way.
+#[derive(Debug, Clone, Copy)]
+enum Write {
+    /// A word to the card.
+    Word { offset: u32, word: u32 },
+    /// A byte to the card.
+    Byte { offset: u32 },
+    /// A word to memory.
+    Memory,
+}
+
+/// Time spent in all, and on moving the octets of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Spent {
+    pub total_ps: u64,
+    pub copy_ps: u64,
+}
+
+impl DecstationHost {
+    /// A machine at time 0 with both engines of its card on.
+    pub fn new(machine: TurbochannelMachine, data_from: DataFrom) -> Result<Self, BusError> {
+        let mut card = Tca100::new(Config::default());
+        let engines = control::RECEIVE_ENABLE | control::TRANSMIT_ENABLE;
+        card.write_word(0, Register::Control.offset(), engines)?;
+        let timeline = Timeline::new(&machine);
+        Ok(Self {
+            card,
+            machine,
+            timeline,
+            data_from,
+            repairs: false,
+            loaded: 0,
+            spent_ps: [0; Work::ALL.len()],
+            refused: None,
+        })
+    }
+
+    /// The same, keeping account of each cell of a message.
+    pub fn repairing(self, repairs: bool) -> Self {
+        Self { repairs, ..self }
+    }
+
+    /// What has been spent so far.
+    pub fn spent(&self) -> Spent {
+        let sum = |is_meant: &dyn Fn(Work) -> bool| {
+            let kinds = Work::ALL.into_iter().filter(|work| is_meant(*work));
+            kinds.map(|work| self.spent_ps[work as usize]).sum()
+        };
+        Spent { total_ps: sum(&|_| true), copy_ps: sum(&Work::is_copy) }
+    }
+
+    fn told(&mut self) -> Result<(), BusError> {
+        self.refused.take().map_or(Ok(()), Err)
+    }
+
+    /// The processor's time, in nanoseconds.
+    pub fn ns(&self) -> u64 {
+        self.timeline.cpu_ps() / PS_PER_NS
+    }
+
+    /// Nothing to do until `at_ns`, if that is not over.
+    pub fn wait_until(&mut self, at_ns: u64) {
+        self.timeline.wait_until(at_ns.saturating_mul(PS_PER_NS));
+    }
+
+    /// Does something and charges it to `work`.
+    fn charged<T>(&mut self, work: Work, act: impl FnOnce(&mut Self) -> T) -> T {
+        let before_ps = self.timeline.done_ps();
+        let result = act(self);
+        self.spent_ps[work as usize] += self.timeline.done_ps() - before_ps;
+        result
+    }
+
+    /// Lets writes reach their place.
+    fn settle(&mut self, until: Until) -> Result<(), BusError> {
+        while let Some(begun) = self.timeline.begin_write(until) {
+            self.carry_out(&begun)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, begun: &Begun<Write>) -> Result<(), BusError> {
+        let at_ns = begun.at_ps / PS_PER_NS;
+        let access = match begun.access {
+            Write::Word { offset, word } => self.card.write_word(at_ns, offset, word)?,
+            Write::Byte { offset } => self.card.write_byte(at_ns, offset)?,
+            Write::Memory => Access::default(),
+        };
+        self.timeline.end_write(begun, access.wait_cycles);
+        Ok(())
+    }
+
+    /// A store, of one instruction: when the buffer has room, the write stands in it.
+    fn store(&mut self, bus_cycles: u64, write: Write) -> Result<(), BusError> {
+        self.timeline.work(1);
+        self.settle(Until::Now)?;
+        while self.timeline.is_full() {
+            if !self.timeline.wait_for_room()
+                && let Some(begun) = self.timeline.begin_write(Until::Empty)
+            {
+                self.carry_out(&begun)?;
+            }
+        }
+        self.timeline.write(bus_cycles, write);
+        Ok(())
+    }
+
+    /// A word of the message comes to the processor, by one instruction.
+    fn load(&mut self) -> Result<(), BusError> {
+        let bus = &self.machine.bus;
+        // A message begins at the begin of a cache line.
+        let begins_line = self.loaded.is_multiple_of(bus.line_words.max(1));
+        let bus_cycles = match self.data_from {
+            DataFrom::Uncached => Some(bus.uncached_read),
+            DataFrom::Memory if begins_line => Some(bus.line_fill),
+            DataFrom::Memory | DataFrom::Cache => None,
+        };
+        self.loaded += 1;
+        self.timeline.work(1);
+        if let Some(bus_cycles) = bus_cycles {
+            self.settle(Until::Now)?;
+            let begun = self.timeline.begin_read(bus_cycles);
+            self.timeline.end_read(&begun, 0);
+        }
+        Ok(())
+    }
+
+    fn act(&mut self, work: Work) -> Result<(), BusError> {
+        let driver = &self.machine.driver;
+        let cycles = match work {
+            Work::MessageSetup => driver.message_setup,
+            Work::TwoCellSetup => driver.two_cell_setup,
+            Work::CellLoop => driver.cell_loop,
+            Work::SequenceStep => driver.sequence_step,
+            Work::FillCase => driver.fill_case,
+            Work::CellCheck if self.repairs => driver.repair_check,
+            Work::CellCheck => driver.cell_check,
+            Work::DataLoad => return self.load(),
+            Work::DataLoadPart => {
+                self.load()?;
+                self.machine.driver.part_word
+            }
+            Work::DataStore => return self.store(self.machine.bus.page_write, Write::Memory),
+            // Accesses to the card have methods of their own.
+            _ => 0,
+        };
+        self.timeline.work(cycles);
+        if matches!(work, Work::MessageSetup | Work::TwoCellSetup) {
+            self.loaded = 0;
+        }
+        Ok(())
+    }
+}
+
+impl Host for DecstationHost {
+    fn now_ns(&self) -> u64 {
+        self.ns()
+    }
+
+    fn work(&mut self, work: Work) {
+        let done = self.charged(work, |host| host.act(work));
+        // The card's refusal of a write that was still on its way is told by the next access.
+        self.refused = self.refused.or(done.err());
+    }
+
+    fn write(&mut self, work: Work, offset: u32, word: u32) -> Result<(), BusError> {
+        let cycles = self.machine.driver.card_write;
+        self.charged(work, |host| host.store(cycles, Write::Word { offset, word }))?;
+        self.told()
+    }
+
+    fn read(&mut self, work: Work, offset: u32) -> Result<u32, BusError> {
+        self.charged(work, |host| {
+            host.timeline.work(1);
+            // A read of what is being written waits for it.
+            let is_same = |write: &Write| matches!(write, Write::Byte { .. });
+            let waits = host.timeline.waiting().any(is_same);
+            host.settle(if waits { Until::Empty } else { Until::Now })?;
+            let begun = host.timeline.begin_read(host.machine.driver.card_read);
+            let access = host.card.read_word(begun.at_ps / PS_PER_NS, offset)?;
+            host.timeline.end_read(&begun, access.wait_cycles);
+            host.told().map(|()| access.word)
+        })
+    }
+
+    fn write_byte(&mut self, work: Work, offset: u32) -> Result<(), BusError> {
+        let cycles = self.machine.bus.partial_write;
+        self.charged(work, |host| host.store(cycles, Write::Byte { offset }))?;
+        self.told()
+    }
+
+    fn flush(&mut self) -> Result<(), BusError> {
+        let cycles = self.machine.driver.flush;
+        self.charged(Work::Flush, |host| {
+            host.settle(Until::Empty)?;
+            host.timeline.flush(cycles);
+            host.told()
+        })
+    }
+}
+
+// The card counts its waits in cycles of the bus that the machines have.
+const _: () = assert!(CYCLE_NS == 40);

@@ -1,0 +1,52 @@
+//! The thesis's ATM driver on the machines that it ran on.
+//!
+//! The driver is that of `sockscope_atm`; a [`DecstationHost`](host::DecstationHost) gives each unit
+//! of its work the time that it takes on a DECstation. "Whateley" is "The Influence of Protocol
+//! Choice on Network Performance", chapter 4.
+
+mod bus;
+mod cells;
+pub(crate) mod forwarding;
+mod host;
+mod loss;
+mod send;
+
+use sockscope_sim::turbochannel::TurbochannelMachine;
+
+use crate::error::{Error, Result};
+use crate::experiment::{AtmParameters, Case, Experiment, Workload};
+use crate::result::Seen;
+
+/// Runs one repetition of a case.
+///
+/// # Errors
+///
+/// When the machine is not known, the card raises a bus error, or what arrives is not what was sent.
+pub(crate) fn run(
+    experiment: &Experiment,
+    case: &Case,
+    parameters: &AtmParameters,
+    repetition: u32,
+) -> Result<Seen> {
+    let seed = experiment.seed.wrapping_add(repetition.into());
+    let seen = machine(parameters).and_then(|machine| match experiment.workload {
+        Workload::BusAccess => Ok(bus::run(&machine, parameters)),
+        Workload::AtmLoss => loss::run(&machine, parameters, seed),
+        _ => send::run(&machine, parameters),
+    });
+    seen.map_err(|problem| Error::Run {
+        experiment: experiment.id.clone(),
+        case: case.words(),
+        problem,
+    })
+}
+
+/// The machine with the steps that the case changes.
+fn machine(parameters: &AtmParameters) -> std::result::Result<TurbochannelMachine, String> {
+    let found = TurbochannelMachine::by_name(&parameters.machine);
+    let mut machine = found.map_err(|error| error.to_string())?;
+    let driver = &mut machine.driver;
+    driver.message_setup = parameters.message_setup_cycles.unwrap_or(driver.message_setup);
+    driver.repair_check = parameters.repair_check_cycles.unwrap_or(driver.repair_check);
+    Ok(machine)
+}

@@ -1,0 +1,98 @@
+//! One machine that sends packets over and over: PC-1 and PC-2.
+
+use sockscope_atm::aal34::{Format, Segmentation, cells_for};
+use sockscope_atm::driver::Sender;
+use sockscope_atm::tca100::words;
+use sockscope_atm::{CELL_BYTES, Channel, Header};
+use sockscope_sim::turbochannel::TurbochannelMachine;
+
+use super::cells::write_cell;
+use super::host::{DecstationHost, Spent};
+use crate::experiment::{AtmParameters, DriverPart, VMTP_HEADER_BYTES};
+use crate::result::{Measure, Seen};
+
+/// A channel for users.
+pub(super) const CHANNEL: Channel = Channel::of_path_0(32);
+
+/// The format that holds a packet of 1 KB in one message.
+pub(super) const FORMAT: Format = Format::FiveBit;
+
+/// Packets whose time the thesis drew.
+const PACKETS_DRAWN: f64 = 100_000.0;
+
+/// Sends `parameters.packets` packets and says what it took.
+pub(super) fn run(
+    machine: &TurbochannelMachine,
+    parameters: &AtmParameters,
+) -> Result<Seen, String> {
+    let bytes = parameters.data_bytes.unwrap_or(0) + VMTP_HEADER_BYTES;
+    let packets = parameters.packets.unwrap_or(1);
+    let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
+    let refuse = |error: sockscope_atm::tca100::BusError| error.to_string();
+    let mut host = DecstationHost::new(machine.clone(), parameters.data_from).map_err(refuse)?;
+    let work = Packets::new(parameters.driver, &message)?;
+    for number in 0..packets {
+        work.send(&mut host, number)?;
+        // Nobody listens, and the card need not keep what has left.
+        while host.card.take_sent(0).is_some() {}
+    }
+    let deformed = host.card.counters().sent_deformed;
+    if deformed > 0 {
+        return Err(format!("{deformed} deformed cells left the card"));
+    }
+    let cells = cells_for(message.len()) as u64;
+    Ok(Seen { measures: measures(host.spent(), packets, bytes, cells), ..Seen::default() })
+}
+
+/// What is sent over and over.
+struct Packets<'a> {
+    part: DriverPart,
+    message: &'a [u8],
+    sender: Sender,
+    cells: Vec<[u32; words::CELL_WORDS]>,
+}
+
+impl<'a> Packets<'a> {
+    fn new(part: DriverPart, message: &'a [u8]) -> Result<Self, String> {
+        let header = Header::of_channel(CHANNEL);
+        let refuse = |error: sockscope_atm::Error| error.to_string();
+        let cells = Segmentation::new(message, FORMAT, &header, 0).map_err(refuse)?;
+        let cells = cells.iter().map(|cell| words::of_cell(&cell)).collect();
+        let sender = Sender::new(FORMAT, &header).map_err(refuse)?;
+        Ok(Self { part, message, sender, cells })
+    }
+
+    fn send(&self, host: &mut DecstationHost, number: u64) -> Result<(), String> {
+        if self.part == DriverPart::Packets {
+            let id = (number % u64::from(FORMAT.message_ids())) as u16;
+            let sent = self.sender.send(host, id, self.message);
+            return sent.map(|_| ()).map_err(|error| error.to_string());
+        }
+        let loads = self.part == DriverPart::Cells;
+        let written = self.cells.iter().try_for_each(|cell| write_cell(host, cell, loads));
+        written.map_err(|error| error.to_string())
+    }
+}
+
+/// Times are of one packet, seconds of as many as the thesis drew. Payload is what the packet has,
+/// filler aside; cells count with all their 53 octets.
+fn measures(spent: Spent, packets: u64, bytes: u64, cells: u64) -> Vec<Measure> {
+    let packet_ns = |ps: u64| ps as f64 / 1e3 / packets as f64;
+    let (total, copy) = (packet_ns(spent.total_ps), packet_ns(spent.copy_ps));
+    let per_s = |count: u64| count as f64 * 1e9 / total;
+    let drawn_s = |ns: f64| ns * PACKETS_DRAWN / 1e9;
+    [
+        ("cells", cells as f64),
+        ("total_ns", total),
+        ("copy_percent", 100.0 * copy / total),
+        ("payload_bits_per_s", per_s(8 * bytes)),
+        ("cell_bits_per_s", per_s(8 * cells * CELL_BYTES as u64)),
+        ("packets_per_s", per_s(1)),
+        ("cells_per_s", per_s(cells)),
+        ("total_s", drawn_s(total)),
+        ("copy_s", drawn_s(copy)),
+        ("other_s", drawn_s(total - copy)),
+    ]
+    .map(|(name, value)| Measure::new(name, value))
+    .into()
+}

@@ -1,0 +1,135 @@
+//! The parameters of a case that runs the ATM driver on a DECstation, with no stack of its own.
+
+use serde::Deserialize;
+
+use super::Workload;
+
+/// Octets of data that fit into one message after the header of a VMTP packet, at most.
+const DATA_BYTES_MAX: u64 = 1408 - VMTP_HEADER_BYTES;
+
+/// Packets, messages or accesses in one run at most.
+const COUNT_MAX: u64 = 1_000_000;
+
+/// CPU cycles that a step may be given.
+const CYCLES_MAX: u64 = 1_000_000;
+
+/// A VMTP packet's header, which every message begins with (RFC 1045).
+pub(crate) const VMTP_HEADER_BYTES: u64 = 68;
+
+/// Everything that makes one case of [`Workload::AtmSend`], [`Workload::AtmLoss`] or
+/// [`Workload::BusAccess`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AtmParameters {
+    /// The machine, as `decstation-5000-240`; of a pair, both.
+    pub machine: String,
+    /// How much of the driver runs.
+    #[serde(default)]
+    pub driver: DriverPart,
+    /// Where the words to send stand.
+    #[serde(default)]
+    pub data_from: DataFrom,
+    /// Data of a packet after its VMTP header, in octets.
+    pub data_bytes: Option<u64>,
+    /// Packets to send.
+    pub packets: Option<u64>,
+    /// CPU cycles of a message's setup on the general path; without it, the machine's.
+    pub message_setup_cycles: Option<u64>,
+    /// CPU cycles that each received cell costs more when missing cells are asked for; without it,
+    /// the machine's.
+    pub repair_check_cycles: Option<u64>,
+    /// Accesses to the card.
+    pub accesses: Option<u64>,
+    /// CPU cycles of work between two accesses.
+    pub work_cycles: Option<u64>,
+    /// Messages of 16 KB to carry.
+    pub messages: Option<u64>,
+    /// Cells that the fibre loses of a million.
+    pub cells_lost_per_million: Option<u32>,
+    /// What becomes of a packet that lacks a cell.
+    pub loss_policy: Option<LossPolicy>,
+}
+
+/// How much of the driver runs: it was built from the bottom up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriverPart {
+    /// Fixed words of registers, as cells.
+    Words,
+    /// Preformatted cells.
+    Cells,
+    /// Packets cut into cells: all of it.
+    #[default]
+    Packets,
+}
+
+/// Where the words of a message stand that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataFrom {
+    /// In the cache.
+    Cache,
+    /// In memory: each cache line is filled once.
+    #[default]
+    Memory,
+    /// In memory, past the cache.
+    Uncached,
+}
+
+/// What becomes of a packet that lacks a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossPolicy {
+    /// It is dropped, and sent again whole.
+    Discard,
+    /// What has arrived is kept, and the missing cells are sent again.
+    Repair,
+}
+
+impl AtmParameters {
+    pub(super) fn check_sense(&self, workload: Workload) -> Result<(), String> {
+        use Workload::{AtmLoss, AtmSend, BusAccess};
+        let lost = self.cells_lost_per_million.map(u64::from);
+        let policy = self.loss_policy.map(|_| 0);
+        // Name, value, least and most, who needs it.
+        let needed = [
+            ("data_bytes", self.data_bytes, 0, DATA_BYTES_MAX, AtmSend),
+            ("packets", self.packets, 1, COUNT_MAX, AtmSend),
+            ("accesses", self.accesses, 1, COUNT_MAX, BusAccess),
+            ("work_cycles", self.work_cycles, 0, CYCLES_MAX, BusAccess),
+            ("messages", self.messages, 1, COUNT_MAX, AtmLoss),
+            ("cells_lost_per_million", lost, 0, 500_000, AtmLoss),
+            ("loss_policy", policy, 0, 0, AtmLoss),
+        ];
+        for (name, value, least, most, owner) in needed {
+            let is_good = value.is_some_and(|value| (least..=most).contains(&value));
+            match (owner == workload, value) {
+                (true, _) if !is_good => {
+                    return Err(format!("expected `{name}` from {least} to {most}"));
+                }
+                (false, Some(_)) => {
+                    return Err(format!("`{name}` means nothing to `{}`", workload.name()));
+                }
+                _ => {}
+            }
+        }
+        self.check_cycles(workload)
+    }
+
+    fn check_cycles(&self, workload: Workload) -> Result<(), String> {
+        use Workload::{AtmLoss, BusAccess};
+        let cycles = [
+            ("message_setup_cycles", self.message_setup_cycles, workload != BusAccess),
+            ("repair_check_cycles", self.repair_check_cycles, workload == AtmLoss),
+        ];
+        for (name, value, has_meaning) in cycles {
+            if value.is_some() && !has_meaning {
+                return Err(format!("`{name}` means nothing to `{}`", workload.name()));
+            }
+            if value.is_some_and(|cycles| cycles > CYCLES_MAX) {
+                return Err(format!("expected `{name}` from 0 to {CYCLES_MAX}"));
+            }
+        }
+        Ok(())
+    }
+}

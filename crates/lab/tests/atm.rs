@@ -1,0 +1,103 @@
+//! The ATM driver on the machines of the thesis, at the sizes where its figures turn.
+//!
+//! Tables are written as a reader would: octets of data, cells, and what the model gives. They move
+//! when the driver, the bus or a machine's file does.
+
+use sockscope_lab::experiment::{Experiment, carried_by_id};
+use sockscope_lab::result::RunResult;
+use sockscope_lab::run::run;
+
+fn with(id: &str, changes: &[&str]) -> Experiment {
+    let mut experiment = carried_by_id(id).unwrap();
+    changes.iter().for_each(|change| experiment.set(change).unwrap());
+    experiment
+}
+
+fn results(id: &str, changes: &[&str]) -> RunResult {
+    run(&with(id, changes), 2, &mut |_, _| {}).unwrap()
+}
+
+/// A measure of every case.
+fn column(result: &RunResult, name: &str) -> Vec<f64> {
+    result.cases.iter().map(|case| case.seen.measure(name).unwrap()).collect()
+}
+
+/// Cells, copying in percent and Mbit/s of payload of a packet with so much data.
+fn packet(data_bytes: usize, more: &[&str]) -> String {
+    let size = format!("data_bytes={data_bytes}");
+    let changes = [&["machine=decstation-5000-240", &size][..], more].concat();
+    let result = results("pc-2", &changes);
+    let of = |name| column(&result, name)[0];
+    let rate = of("payload_bits_per_s") / 1e6;
+    format!("{data_bytes}: {} {:.0}% {rate:.0}", of("cells"), of("copy_percent"))
+}
+
+fn packets(sizes: &[usize], more: &[&str]) -> String {
+    let packets = sizes.iter().map(|&size| packet(size, more));
+    packets.collect::<Vec<_>>().join(" | ")
+}
+
+#[test]
+fn a_packet_on_the_path_for_two_cells_is_cheap_and_one_octet_more_is_not() {
+    let expected = "0: 2 67% 60 | 20: 2 80% 74 | 21: 3 58% 53 | 64: 3 76% 70 | 65: 4 64% 59";
+    assert_eq!(packets(&[0, 20, 21, 64, 65], &[]), expected);
+}
+
+#[test]
+fn large_packets_tend_to_the_rate_at_which_data_cross_the_bus_twice() {
+    assert_eq!(
+        packets(&[988, 989, 1024], &[]),
+        "988: 24 80% 78 | 989: 25 78% 75 | 1024: 25 79% 77"
+    );
+}
+
+#[test]
+fn data_from_cache_cross_the_bus_once_and_past_the_cache_slowly() {
+    assert_eq!(packet(988, &["data_from=cache"]), "988: 24 70% 112");
+    assert_eq!(packet(988, &["data_from=uncached"]), "988: 24 88% 46");
+}
+
+/// What Figure 4 (40 % at 21 octets) and Figure 5 (best at 20) would need.
+#[test]
+fn a_setup_of_seven_microseconds_gives_the_low_shares_and_a_best_size_of_20() {
+    let expected = "20: 2 80% 74 | 21: 3 39% 36 | 988: 24 75% 73";
+    assert_eq!(packets(&[20, 21, 988], &["message_setup_cycles=240"]), expected);
+}
+
+#[test]
+fn cells_from_cache_go_at_the_rate_that_the_flush_was_fitted_to() {
+    let changes = ["machine=decstation-5000-240"];
+    let rates = column(&results("pc-1", &changes), "cell_bits_per_s");
+    let rates: Vec<_> = rates.iter().map(|rate| format!("{:.1}", rate / 1e6)).collect();
+    // Fixed words, preformatted cells, packets from cache, from memory, past the cache.
+    assert_eq!(rates, ["138.6", "135.7", "134.5", "93.3", "55.8"]);
+}
+
+#[test]
+fn clocks_of_unequal_rate_lose_where_accesses_follow_closely() {
+    let access_ns = |machine: &str| {
+        let machine = format!("machine={machine}");
+        let all = column(&results("pc-7a", &[&machine]), "access_ns");
+        [0, 2, 4, 20].map(|cycles: usize| all[cycles].round())
+    };
+    assert_eq!(access_ns("decstation-5000-240"), [250.0, 333.0, 375.0, 875.0]);
+    assert_eq!(access_ns("decstation-5000-200"), [240.0, 320.0, 400.0, 1040.0]);
+}
+
+#[test]
+fn a_parameter_of_another_workload_is_refused() {
+    let refusal =
+        |id: &str, change: &str| carried_by_id(id).unwrap().set(change).unwrap_err().to_string();
+    assert!(refusal("pc-2", "messages=3").contains("means nothing to `atm-send`"));
+    assert!(refusal("pc-2", "nodelay=true").contains("nodelay"));
+    assert!(refusal("pc-2", "data_bytes=1341").contains("from 0 to 1340"));
+    assert!(refusal("pc-7b", "packets=3").contains("means nothing to `atm-loss`"));
+    assert!(refusal("pc-7b", "cells_lost_per_million=600000").contains("0 to 500000"));
+    assert!(refusal("pc-7a", "message_setup_cycles=3").contains("means nothing"));
+}
+
+#[test]
+fn a_machine_without_a_turbochannel_is_told() {
+    let refused = run(&with("pc-7a", &["machine=vax-11-750"]), 1, &mut |_, _| {});
+    assert!(refused.unwrap_err().to_string().contains("no TURBOchannel machine `vax-11-750`"));
+}
