@@ -63,6 +63,11 @@ fn sparcstations_carry_what_the_tables_say() {
 }
 
 #[test]
+fn atm_drivers_on_decstations_cost_what_the_tables_say() {
+    ["pc-1", "pc-2", "pc-7a", "pc-7b"].into_iter().for_each(assert_table_of);
+}
+
+#[test]
 fn every_experiment_has_a_table() {
     for experiment in carried().unwrap() {
         let file = format!("tests/tables/{}.txt", experiment.id);
@@ -72,7 +77,7 @@ fn every_experiment_has_a_table() {
 
 #[test]
 fn claims_come_out_as_the_tables_say() {
-    for paper in ["bsd-buffers", "layering", "sunos-ipc"] {
+    for paper in ["bsd-buffers", "layering", "sunos-ipc", "protocol-choice"] {
         let checked = check(Some(paper), 2, &mut |_, _| {}).unwrap();
         let mut out = Vec::new();
         write_claims_text(&checked, &mut out).unwrap();

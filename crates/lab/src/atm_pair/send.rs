@@ -96,3 +96,46 @@ fn measures(spent: Spent, packets: u64, bytes: u64, cells: u64) -> Vec<Measure> 
     .map(|(name, value)| Measure::new(name, value))
     .into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(data_bytes: u64) -> AtmParameters {
+        let text =
+            format!("machine = \"decstation-5000-240\"\ndata_bytes = {data_bytes}\npackets = 20");
+        toml::from_str(&text).unwrap()
+    }
+
+    fn measure(machine: &TurbochannelMachine, data_bytes: u64, name: &str) -> f64 {
+        run(machine, &parameters(data_bytes)).unwrap().measure(name).unwrap()
+    }
+
+    /// Nobody says how many words the buffer holds; it must not matter.
+    #[test]
+    fn the_depth_of_the_write_buffer_changes_nothing_that_is_compared() {
+        let mut machine = super::super::machine(&parameters(0)).unwrap();
+        for data_bytes in [0, 20, 21, 64, 1024] {
+            machine.write_buffer.words = 6;
+            let usual_ns = measure(&machine, data_bytes, "total_ns");
+            for words in [4, 5, 8, 16] {
+                machine.write_buffer.words = words;
+                let ns = measure(&machine, data_bytes, "total_ns");
+                assert!(
+                    (ns / usual_ns - 1.0).abs() < 0.01,
+                    "{data_bytes}, {words}: {ns} {usual_ns}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn parts_add_up_to_the_whole() {
+        let machine = super::super::machine(&parameters(0)).unwrap();
+        for data_bytes in 0..200 {
+            let of = |name| measure(&machine, data_bytes, name);
+            assert!((of("copy_s") + of("other_s") - of("total_s")).abs() < 1e-12);
+            assert!((of("total_ns") * 1e-4 - of("total_s")).abs() < 1e-12);
+        }
+    }
+}

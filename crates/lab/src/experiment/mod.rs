@@ -67,6 +67,9 @@ pub struct Experiment {
     /// Swept parameters.
     #[serde(default)]
     sweep: Table,
+    /// Of long sweeps, the values that text shows; other forms have all.
+    #[serde(default)]
+    shown: Table,
 }
 
 /// What the programs do.
@@ -178,6 +181,7 @@ impl Experiment {
         // What is no number and no boolean is taken as a word.
         let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
         self.sweep.remove(name);
+        self.shown.remove(name);
         self.variant.iter_mut().for_each(|variant| drop(variant.remove(name)));
         self.parameters.insert(name.to_owned(), value);
         self.check_sense().map_err(refuse)
@@ -196,6 +200,15 @@ impl Experiment {
     #[must_use]
     pub fn keeps(&self, what: Keep) -> bool {
         self.record.contains(&what)
+    }
+
+    /// Whether text shows `case`.
+    #[must_use]
+    pub fn shows(&self, case: &Case) -> bool {
+        self.shown.iter().all(|(name, values)| {
+            let value = case.value(name);
+            values.as_array().zip(value).is_none_or(|(values, value)| values.contains(value))
+        })
     }
 
     /// Path of its file in the project.
@@ -217,6 +230,7 @@ impl Experiment {
         if self.workload.is_atm() && self.record != [Keep::Measures] {
             return Err(format!("`{}` gives `measures` and nothing else", self.workload.name()));
         }
+        self.check_shown()?;
         for case in self.expand()? {
             match &case.atm {
                 Some(atm) => atm.check_sense(self.workload)?,
@@ -230,6 +244,17 @@ impl Experiment {
     fn check_figures(&self) -> std::result::Result<(), String> {
         let (cases, keeps_traces) = (self.expand()?, self.keeps(Keep::Trace));
         self.figures.iter().try_for_each(|figure| figure.check_sense(&cases, keeps_traces))
+    }
+
+    fn check_shown(&self) -> std::result::Result<(), String> {
+        let cases = self.expand()?;
+        for (name, values) in &self.shown {
+            let is_run = |value: &Value| cases.iter().any(|case| case.value(name) == Some(value));
+            if !values.as_array().is_some_and(|values| values.iter().all(is_run)) {
+                return Err(format!("`shown`: expected a list of values that `{name}` has"));
+            }
+        }
+        Ok(())
     }
 
     fn expand(&self) -> std::result::Result<Vec<Case>, String> {
@@ -388,6 +413,22 @@ mod tests {
         assert_eq!(cases[0].parameters.personality, "reno");
         assert!(experiment.set("data_bytes").is_err());
         assert!(experiment.set("moon=3").unwrap_err().to_string().contains("moon"));
+    }
+
+    #[test]
+    fn text_shows_of_a_long_sweep_what_the_file_says() {
+        let with = |shown: &str| FILE.replace("[sweep]", &format!("[shown]\n{shown}\n[sweep]"));
+        let shown = |experiment: &Experiment| {
+            let cases = experiment.cases().unwrap().into_iter();
+            cases.filter(|case| experiment.shows(case)).map(|case| case.words()).collect::<Vec<_>>()
+        };
+        let mut experiment = Experiment::parse("x", &with("data_bytes = [6]")).unwrap();
+        let both = ["data_bytes 6, nodelay false", "data_bytes 6, nodelay true"];
+        assert_eq!(shown(&experiment), both);
+        experiment.set("data_bytes=5").unwrap();
+        assert_eq!(shown(&experiment).len(), 2);
+        let refused = Experiment::parse("x", &with("data_bytes = [5]")).unwrap_err().to_string();
+        assert!(refused.contains("values that `data_bytes` has"), "{refused}");
     }
 
     #[test]

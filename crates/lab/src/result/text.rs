@@ -93,11 +93,16 @@ fn write_case_table(result: &RunResult, out: &mut dyn io::Write) -> io::Result<(
     }
     let mut rows = vec![heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>()];
     let mut labels = vec!["case".to_owned()];
-    for case in &result.cases {
+    for case in result.cases.iter().filter(|case| experiment.shows(&case.case)) {
         labels.push(case.case.words());
         rows.push(case_fields(&case.seen, result));
     }
-    write_table(&labels, &rows, out)
+    write_table(&labels, &rows, out)?;
+    let (shown, all) = (rows.len() - 1, result.cases.len());
+    if shown < all {
+        writeln!(out, "{shown} of {all} cases; CSV and JSON have all")?;
+    }
+    Ok(())
 }
 
 fn case_fields(seen: &Seen, result: &RunResult) -> Vec<String> {
