@@ -130,7 +130,7 @@ fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
     let cases = result.cases.iter().filter(|case| figure.shows(&case.case)).count();
     Ok(Chart {
         title: figure.title.clone(),
-        subtitle: format!("{}, model, {}", experiment.source, fixed_words(experiment, result)),
+        subtitle: subtitle(experiment, result),
         panels: panels.collect::<Result<_, _>>()?,
         notes: experiment.notes.clone(),
         facts: format!(
@@ -240,14 +240,15 @@ fn told(name: &str, value: &Value) -> String {
     }
 }
 
-/// What all cases share of machine and personality.
-fn fixed_words(experiment: &Experiment, result: &RunResult) -> String {
-    let Some(first) = result.cases.first() else { return experiment.id.clone() };
-    let fixed = first.case.named.len() - first.case.swept;
-    let words = first.case.named[..fixed].iter().filter_map(|(name, value)| {
+/// Where the figure stands in the paper, and what all cases share of machine and personality.
+fn subtitle(experiment: &Experiment, result: &RunResult) -> String {
+    let first = result.cases.first().map(|first| &first.case);
+    let fixed = first.map_or(&[][..], |case| &case.named[..case.named.len() - case.swept]);
+    let told = fixed.iter().filter_map(|(name, value)| {
         let is_told = ["machine", "personality", "link", "protocol"].contains(&name.as_str());
         is_told.then(|| word(value))
     });
+    let words = [experiment.source.clone(), "model".to_owned()].into_iter().chain(told);
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -366,6 +367,7 @@ mod tests {
         let charts = charts(&result(FILE)).unwrap();
         let [(name, chart)] = &charts[..] else { panic!() };
         assert_eq!(name, "figure-9");
+        assert_eq!(chart.subtitle, "Figure 9, model, sunos-4.0.3");
         let [rates, times] = &chart.panels[..] else { panic!() };
         assert_eq!((rates.y.name.as_str(), rates.y.quantity), ("rate", Quantity::BitRate));
         assert_eq!(
