@@ -4,6 +4,7 @@
 //! after which it happens. Whatever interrupts a segment pushes the rest of it back by exactly the
 //! time that it takes. Times are nanoseconds.
 
+use sockscope_record::Record;
 use sockscope_stack::Effect;
 
 use crate::link::FrameId;
@@ -61,15 +62,17 @@ struct Segment {
     /// When something came on top of it, while that lasts.
     suspended_ns: u64,
     len_ns: u64,
-    /// Its effects are those of the CPU's stack from here on.
-    effects_from: usize,
+    /// The first of its effects that has not happened yet.
+    next_effect: usize,
 }
 
 /// What the CPU comes to next.
 pub(crate) enum Turn {
     /// Nothing before this time.
     Wait(u64),
-    /// An effect, now: [`Cpu::take_effect`].
+    /// A record, now: [`Cpu::take_record`].
+    Record,
+    /// Another effect, now: [`Cpu::take_effect`].
     Effect,
     /// The end of a segment, now.
     End(End),
@@ -79,8 +82,8 @@ pub(crate) enum Turn {
 #[derive(Debug, Default)]
 pub(crate) struct Cpu {
     segments: Vec<Segment>,
-    /// Effects of all segments, those of the top one last, the next to happen at the very end.
-    effects: Vec<(u64, Effect)>,
+    /// For each segment its effects, in order; beyond them lists to use again.
+    effects: Vec<Vec<(u64, Effect)>>,
     /// Time spent at each level up to now, for reports.
     pub(crate) used_ns: [u64; LEVELS],
     accounted_ns: u64,
@@ -93,36 +96,39 @@ impl Cpu {
         self.segments.last().map(|segment| segment.level)
     }
 
-    /// Level and mask of what runs; a CPU with nothing to do lets everything in.
+    /// Whether an interrupt of this level may come in now; a CPU with nothing to do lets
+    /// everything in.
     #[inline]
-    pub(crate) fn running(&self) -> (Option<Level>, Mask) {
-        let top = self.segments.last();
-        top.map_or((None, Mask::User), |segment| (Some(segment.level), segment.mask))
+    pub(crate) fn admits(&self, level: Level) -> bool {
+        let barrier = if level == Level::Hard { Mask::All } else { Mask::Soft };
+        self.segments.last().is_none_or(|top| top.level < level && top.mask < barrier)
     }
 
-    /// A segment of `len_ns` begins now, on top of what runs at its level or below it; `effects`
-    /// are its effects, in order, each with the time from its beginning.
+    /// Whether a process runs in user mode.
+    #[inline]
+    pub(crate) fn is_in_user_mode(&self) -> bool {
+        let is_user = |top: &Segment| top.level == Level::Process && top.mask == Mask::User;
+        self.segments.last().is_some_and(is_user)
+    }
+
+    /// A segment of `len_ns` begins now, on top of what runs at its level or below it. The list
+    /// takes its effects, in order, each with the time from its beginning.
     #[inline]
     pub(crate) fn begin(
         &mut self,
         now_ns: u64,
         level: Level,
         mask: Mask,
-        (len_ns, effects): (u64, impl DoubleEndedIterator<Item = (u64, Effect)>),
+        len_ns: u64,
         end: End,
-    ) {
+    ) -> &mut Vec<(u64, Effect)> {
         debug_assert!(self.level().is_none_or(|running| running <= level), "a lower level waits");
         self.account(now_ns);
         if let Some(interrupted) = self.segments.last_mut() {
             interrupted.suspended_ns = now_ns;
         }
-        let effects_from = self.effects.len();
-        self.effects.extend(effects.rev());
-        debug_assert!(
-            self.effects[effects_from..].is_sorted_by(|later, earlier| later.0 >= earlier.0),
-            "effects out of order"
-        );
-        let (began_ns, suspended_ns) = (now_ns, 0);
+        let depth = self.segments.len();
+        let (began_ns, suspended_ns, next_effect) = (now_ns, 0, 0);
         self.segments.push(Segment {
             level,
             mask,
@@ -130,25 +136,30 @@ impl Cpu {
             began_ns,
             suspended_ns,
             len_ns,
-            effects_from,
+            next_effect,
         });
+        if depth == self.effects.len() {
+            self.effects.push(Vec::new());
+        }
+        let effects = &mut self.effects[depth];
+        effects.clear();
+        effects
     }
 
     /// What comes next, by `now_ns`.
     #[inline]
     pub(crate) fn turn(&mut self, now_ns: u64) -> Option<Turn> {
-        let segment = self.segments.last()?;
-        let has_effect = self.effects.len() > segment.effects_from;
-        let after_ns = match self.effects.last() {
-            Some(next) if has_effect => next.0,
-            _ => segment.len_ns,
-        };
-        let next_ns = segment.began_ns + after_ns;
+        let depth = self.segments.len().checked_sub(1)?;
+        let segment = &self.segments[depth];
+        let next = self.effects[depth].get(segment.next_effect);
+        let next_ns = segment.began_ns + next.map_or(segment.len_ns, |(after_ns, _)| *after_ns);
         if next_ns > now_ns {
             return Some(Turn::Wait(next_ns));
         }
-        if has_effect {
-            return Some(Turn::Effect);
+        match next {
+            Some((_, Effect::Observed(_))) => return Some(Turn::Record),
+            Some(_) => return Some(Turn::Effect),
+            None => {}
         }
         let end = segment.end;
         self.finish(now_ns);
@@ -158,7 +169,25 @@ impl Cpu {
     /// The effect that [`Cpu::turn`] has come to.
     #[inline]
     pub(crate) fn take_effect(&mut self) -> Option<Effect> {
-        self.effects.pop().map(|(_, effect)| effect)
+        let depth = self.segments.len().checked_sub(1)?;
+        let segment = &mut self.segments[depth];
+        let (_, effect) = self.effects[depth].get_mut(segment.next_effect)?;
+        segment.next_effect += 1;
+        Some(std::mem::replace(effect, Effect::SoftInterrupt))
+    }
+
+    /// The record that is the next effect, if it is one and its time has come.
+    #[inline]
+    pub(crate) fn take_record(&mut self, now_ns: u64) -> Option<Record> {
+        let depth = self.segments.len().checked_sub(1)?;
+        let segment = &mut self.segments[depth];
+        match self.effects[depth].get(segment.next_effect) {
+            Some((after_ns, Effect::Observed(record))) if segment.began_ns + after_ns <= now_ns => {
+                segment.next_effect += 1;
+                Some(*record)
+            }
+            _ => None,
+        }
     }
 
     /// Takes the top segment off; what it interrupted goes on.
@@ -192,8 +221,8 @@ mod tests {
     use super::*;
 
     fn begin(cpu: &mut Cpu, now_ns: u64, level: Level, effects: &[u64], len_ns: u64) {
-        let effects = effects.iter().map(|at_ns| (*at_ns, Effect::SoftInterrupt));
-        cpu.begin(now_ns, level, Mask::None, (len_ns, effects), End::Nothing);
+        let list = cpu.begin(now_ns, level, Mask::None, len_ns, End::Nothing);
+        list.extend(effects.iter().map(|at_ns| (*at_ns, Effect::SoftInterrupt)));
     }
 
     /// Runs the CPU up to `until_ns`; when each effect happened, and with a minus each end.
@@ -203,7 +232,7 @@ mod tests {
         loop {
             match cpu.turn(now_ns) {
                 Some(Turn::Wait(next_ns)) if next_ns <= until_ns => now_ns = next_ns,
-                Some(Turn::Effect) => {
+                Some(Turn::Effect | Turn::Record) => {
                     assert!(cpu.take_effect().is_some());
                     happened.push(now_ns as i64);
                 }

@@ -163,27 +163,52 @@ impl Host {
 
     /// Lets everything happen that happens now.
     pub(crate) fn run<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
-        for _ in 0..TURNS_MAX {
+        self.run_until(now_ns, 0, world);
+    }
+
+    /// As [`Host::run`], and goes on while the next thing that happens anywhere happens here, before
+    /// `limit_ns`; how far it came.
+    pub(crate) fn run_until<S: RecordSink>(
+        &mut self,
+        start_ns: u64,
+        limit_ns: u64,
+        world: &mut World<S>,
+    ) -> u64 {
+        let mut now_ns = start_ns;
+        let mut turns = 0;
+        while turns < TURNS_MAX {
+            turns += 1;
             if self.take_interrupt(now_ns, world) || self.preempt_user(now_ns, world) {
                 continue;
             }
-            match self.cpu.turn(now_ns) {
+            self.next_ns = match self.cpu.turn(now_ns) {
                 Some(Turn::Wait(next_ns)) => {
-                    self.next_ns = next_ns;
                     self.arm_clock(now_ns, world);
-                    return;
+                    next_ns
                 }
-                Some(Turn::Effect) => self.happen_next(now_ns, world),
-                Some(Turn::End(end)) => self.segment_ended(now_ns, end, world),
-                None if self.advance_process(now_ns, world) => {}
-                None => {
-                    self.next_ns = u64::MAX;
-                    return;
+                Some(Turn::Record) => {
+                    self.observed(now_ns, world);
+                    continue;
                 }
+                Some(Turn::Effect) => {
+                    self.happen_next(now_ns, world);
+                    continue;
+                }
+                Some(Turn::End(end)) => {
+                    self.segment_ended(now_ns, end, world);
+                    continue;
+                }
+                None if self.advance_process(now_ns, world) => continue,
+                None => u64::MAX,
+            };
+            if self.next_ns >= limit_ns.min(world.events.next_ns()) || world.working == 0 {
+                return now_ns;
             }
+            (now_ns, turns) = (self.next_ns, 0);
         }
         self.is_stuck = true;
         self.next_ns = u64::MAX;
+        now_ns
     }
 
     #[inline]
@@ -199,18 +224,15 @@ impl Host {
     /// The highest interrupt that is pending and may come in now takes the CPU.
     #[inline]
     fn take_interrupt<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> bool {
-        let (level, mask) = self.cpu.running();
-        if level < Some(Level::Hard)
-            && mask < Mask::All
+        if !self.hard_pending.is_empty()
+            && self.cpu.admits(Level::Hard)
             && let Some(interrupt) = self.hard_pending.pop_front()
         {
             self.hard_interrupt(now_ns, interrupt, world);
             return true;
         }
-        if level < Some(Level::Soft) && mask < Mask::Soft {
-            return self.soft_interrupt(now_ns);
-        }
-        false
+        let is_soft_pending = self.net_pending || self.fast_pending || self.slow_pending;
+        is_soft_pending && self.cpu.admits(Level::Soft) && self.soft_interrupt(now_ns)
     }
 
     /// `splnet` before `softclock`.
@@ -247,16 +269,29 @@ impl Host {
             let at_ns = if is_first { dispatch_ns } else { 0 };
             (at_ns, Effect::Observed(mark.record(Point::InputDequeue)))
         });
-        let len_ns = self.meter.elapsed_ns();
-        let effects = taken.into_iter().chain(self.meter.drain_effects());
-        self.cpu.begin(now_ns, Level::Soft, Mask::Soft, (len_ns, effects), End::Nothing);
+        self.begin_step_after(now_ns, taken, Level::Soft, Mask::Soft, End::Nothing);
         true
     }
 
     /// The step that the meter holds begins.
     fn begin_step(&mut self, now_ns: u64, level: Level, mask: Mask, end: End) {
-        let len_ns = self.meter.elapsed_ns();
-        self.cpu.begin(now_ns, level, mask, (len_ns, self.meter.drain_effects()), end);
+        self.begin_step_after(now_ns, None, level, mask, end);
+    }
+
+    /// The same, with one more effect before those of the meter.
+    #[inline]
+    fn begin_step_after(
+        &mut self,
+        now_ns: u64,
+        first: Option<(u64, Effect)>,
+        level: Level,
+        mask: Mask,
+        end: End,
+    ) {
+        let effects = self.cpu.begin(now_ns, level, mask, self.meter.elapsed_ns(), end);
+        effects.extend(first);
+        self.meter.take_effects(effects);
+        debug_assert!(effects.is_sorted_by_key(|(at_ns, _)| *at_ns), "effects out of order");
     }
 
     /// The protocol timers tick.

@@ -206,7 +206,7 @@ impl<S: RecordSink> Simulation<S> {
                 return Outcome::Ended;
             }
             let event_ns = self.world.events.next_ns();
-            let (host, host_ns) = self.next_host();
+            let (host, host_ns, other_ns) = self.next_host();
             let next_ns = event_ns.min(host_ns);
             if next_ns == u64::MAX {
                 return if self.world.working == 0 { Outcome::Ended } else { Outcome::Deadlock };
@@ -217,7 +217,8 @@ impl<S: RecordSink> Simulation<S> {
             }
             self.now_ns = next_ns;
             if event_ns > host_ns {
-                self.hosts[host].run(next_ns, &mut self.world);
+                let limit_ns = other_ns.min(until_ns.saturating_add(1));
+                self.now_ns = self.hosts[host].run_until(next_ns, limit_ns, &mut self.world);
                 if self.hosts[host].is_stuck() {
                     return Outcome::Stuck;
                 }
@@ -227,15 +228,19 @@ impl<S: RecordSink> Simulation<S> {
         }
     }
 
+    /// The host that is next, when, and when the next of all others is.
     #[inline]
-    fn next_host(&self) -> (usize, u64) {
-        let mut next = (0, u64::MAX);
+    fn next_host(&self) -> (usize, u64, u64) {
+        let (mut next, mut next_ns, mut other_ns) = (0, u64::MAX, u64::MAX);
         for (number, host) in self.hosts.iter().enumerate() {
-            if host.next_ns() < next.1 {
-                next = (number, host.next_ns());
+            if host.next_ns() < next_ns {
+                other_ns = next_ns;
+                (next, next_ns) = (number, host.next_ns());
+            } else {
+                other_ns = other_ns.min(host.next_ns());
             }
         }
-        next
+        (next, next_ns, other_ns)
     }
 
     fn happen(&mut self, event: Event) {

@@ -136,9 +136,7 @@ impl Host {
         let taken = transmission
             .mark
             .map(|mark| (taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue))));
-        let len_ns = self.meter.elapsed_ns();
-        let effects = taken.into_iter().chain(self.meter.drain_effects());
-        self.cpu.begin(now_ns, level, Mask::All, (len_ns, effects), End::Transmit(interface, id));
+        self.begin_step_after(now_ns, taken, level, Mask::All, End::Transmit(interface, id));
         if let Some(device) = self.device(interface) {
             device.starting += 1;
         }
@@ -240,8 +238,8 @@ impl Host {
                 }
             }
             HardInterrupt::Clock => {
-                let work = (self.machine.cpu.clock_ns, std::iter::empty());
-                self.cpu.begin(now_ns, Level::Hard, Mask::All, work, End::Nothing);
+                let len_ns = self.machine.cpu.clock_ns;
+                self.cpu.begin(now_ns, Level::Hard, Mask::All, len_ns, End::Nothing);
                 return;
             }
             HardInterrupt::Collided => self.stack.interface_restart(&mut self.meter),
@@ -272,8 +270,9 @@ impl Host {
         let entered = mark
             .filter(|_| is_taken)
             .map(|mark| (len_ns, Effect::Observed(mark.record(Point::InputEnqueue))));
-        let effects = self.meter.drain_effects().chain(entered);
-        self.cpu.begin(now_ns, Level::Hard, Mask::All, (len_ns, effects), End::Nothing);
+        let effects = self.cpu.begin(now_ns, Level::Hard, Mask::All, len_ns, End::Nothing);
+        self.meter.take_effects(effects);
+        effects.extend(entered);
     }
 
     /// A packet goes through the loopback interface: points 3, 4 and 5 are one moment.

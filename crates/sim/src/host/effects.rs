@@ -11,17 +11,22 @@ use crate::sink::{Activity, ActivityState, RecordSink};
 use crate::world::World;
 
 impl Host {
+    /// The records go out that the CPU has come to: they change nothing that could come in between.
+    #[inline]
+    pub(super) fn observed<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+        while let Some(mut record) = self.cpu.take_record(now_ns) {
+            self.fill_in_thread(&mut record);
+            self.record(now_ns, record, world);
+        }
+    }
+
     /// Lets the effect happen that the CPU has come to.
     #[inline]
     pub(super) fn happen_next<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
         let Some(effect) = self.cpu.take_effect() else { return };
         match effect {
-            Effect::Observed(mut record) => {
-                self.fill_in_thread(&mut record);
-                record.at_ns = now_ns;
-                record.cpu = self.number;
-                world.record(&record);
-            }
+            // Goes out by `observed`.
+            Effect::Observed(_) => {}
             Effect::Output { interface, packet } => {
                 let level = self.cpu.level().unwrap_or(Level::Process);
                 self.output(now_ns, level, interface, packet, world);

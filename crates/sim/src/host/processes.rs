@@ -46,8 +46,7 @@ impl Host {
         now_ns: u64,
         world: &mut World<S>,
     ) -> bool {
-        let in_user_mode = (Some(Level::Process), Mask::User);
-        if !self.scheduler.must_reschedule() || self.cpu.running() != in_user_mode {
+        if !self.scheduler.must_reschedule() || !self.cpu.is_in_user_mode() {
             return false;
         }
         let left_ns = self.cpu.preempt(now_ns);
@@ -97,8 +96,7 @@ impl Host {
             self.give_up(now_ns, world);
         } else if self.processes[index].compute_ns > 0 {
             let compute_ns = self.processes[index].compute_ns;
-            let work = (compute_ns, std::iter::empty());
-            self.cpu.begin(now_ns, Level::Process, Mask::User, work, End::Computed);
+            self.cpu.begin(now_ns, Level::Process, Mask::User, compute_ns, End::Computed);
         } else if self.processes[index].is_exiting {
             self.exit(now_ns, index, world);
         } else {
@@ -123,8 +121,8 @@ impl Host {
             (switch_ns, Effect::Observed(run))
         });
         self.activity(now_ns, index, ActivityState::Running, world);
-        let work = (switch_ns, run.into_iter());
-        self.cpu.begin(now_ns, Level::Process, Mask::None, work, End::Switched);
+        let effects = self.cpu.begin(now_ns, Level::Process, Mask::None, switch_ns, End::Switched);
+        effects.extend(run);
         true
     }
 
