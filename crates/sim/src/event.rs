@@ -41,8 +41,8 @@ pub struct EventQueue<E> {
 
 #[derive(Debug)]
 struct Entry<E> {
-    at_ns: u64,
-    sequence: u64,
+    /// The time, and below it the sequence number: one comparison tells which is first.
+    key: u128,
     event: E,
 }
 
@@ -56,30 +56,31 @@ impl<E> EventQueue<E> {
     /// `event` happens at `at_ns`.
     pub fn schedule(&mut self, at_ns: u64, event: E) {
         self.sequence += 1;
-        self.heap.push(Reverse(Entry { at_ns, sequence: self.sequence, event }));
+        let key = u128::from(at_ns) << 64 | u128::from(self.sequence);
+        self.heap.push(Reverse(Entry { key, event }));
     }
 
     /// When the next event happens; `u64::MAX` when there is none.
     #[must_use]
     pub fn next_ns(&self) -> u64 {
-        self.heap.peek().map_or(u64::MAX, |Reverse(entry)| entry.at_ns)
+        self.heap.peek().map_or(u64::MAX, |Reverse(entry)| entry.at_ns())
     }
 
     /// Takes the next event.
     pub fn pop(&mut self) -> Option<(u64, E)> {
-        self.heap.pop().map(|Reverse(entry)| (entry.at_ns, entry.event))
+        self.heap.pop().map(|Reverse(entry)| (entry.at_ns(), entry.event))
     }
 }
 
 impl<E> Entry<E> {
-    fn key(&self) -> (u64, u64) {
-        (self.at_ns, self.sequence)
+    fn at_ns(&self) -> u64 {
+        (self.key >> 64) as u64
     }
 }
 
 impl<E> PartialEq for Entry<E> {
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        self.key == other.key
     }
 }
 
@@ -93,7 +94,7 @@ impl<E> PartialOrd for Entry<E> {
 
 impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
+        self.key.cmp(&other.key)
     }
 }
 
