@@ -57,6 +57,19 @@ fn data_from_cache_cross_the_bus_once_and_past_the_cache_slowly() {
     assert_eq!(packet(988, &["data_from=uncached"]), "988: 24 88% 46");
 }
 
+/// Figure 4: a saw tooth of 44 octets, lowest at 21. Figures 5 and 6: each tooth is a cell.
+#[test]
+fn the_share_of_copying_falls_where_a_cell_begins_and_nowhere_else() {
+    let result = results("pc-2", &["machine=decstation-5000-240", "packets=2"]);
+    let [shares, cells] = ["copy_percent", "cells"].map(|name| column(&result, name));
+    let sizes = || 1..=1024;
+    let falls: Vec<usize> = sizes().filter(|&at| shares[at - 1] - shares[at] > 0.5).collect();
+    let begins: Vec<usize> = sizes().filter(|&at| cells[at] > cells[at - 1]).collect();
+    assert_eq!(falls, begins);
+    assert_eq!(falls, (21..=1024).step_by(44).collect::<Vec<_>>());
+    assert!(sizes().all(|at| shares[at] >= shares[21]));
+}
+
 /// What Figure 4 (40 % at 21 octets) and Figure 5 (best at 20) would need.
 #[test]
 fn a_setup_of_seven_microseconds_gives_the_low_shares_and_a_best_size_of_20() {

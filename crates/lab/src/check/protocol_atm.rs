@@ -94,7 +94,7 @@ fn cells_from_cache(claim: &Claim, runs: &Runs) -> Judgement {
         let (cells, payload) = (rate("cell_bits_per_s")?, rate("payload_bits_per_s")?);
         let (cells, payload) = cells.zip(payload).ok_or("pc-1 has no such case")?;
         Ok(Judgement::numbers(claim, &[mbit(cells), mbit(payload)])
-            .with_note("the time of a flush is fitted to the first number"))
+            .with_note("the time of a flush is fitted to the first number, to the nearest cycle"))
     })
 }
 
