@@ -61,6 +61,7 @@ pub(super) fn run(
     let per_message = |count: u64| count as f64 / messages as f64;
     let measures = [
         ("goodput_bits_per_s", bits * 1e9 / pair.near.host.ns() as f64),
+        ("receiver_bits_per_s", bits * 1e12 / pair.far.host.spent().total_ps as f64),
         ("cells_per_message", per_message(pair.cells_sent)),
         ("cells_lost_per_message", per_message(pair.cells_lost)),
         ("rounds_per_message", per_message(pair.rounds)),

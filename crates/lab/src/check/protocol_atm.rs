@@ -16,6 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { id: "protocol-choice/4-atm-h", needs: &["pc-2"], judge: limit },
     Check { id: "protocol-choice/4-atm-i", needs: &["pc-2", "pc-7a"], judge: two_machines },
     Check { id: "protocol-choice/4-atm-k", needs: &["pc-2"], judge: steps_of_rates },
+    Check { id: "protocol-choice/5-a", needs: &["pc-7b"], judge: receiver_limits },
     Check { id: "protocol-choice/4-sar-c", needs: &["pc-7b"], judge: discard_or_repair },
 ];
 
@@ -269,6 +270,19 @@ fn discard_or_repair(_: &Claim, runs: &Runs) -> Judgement {
             .with_note(
                 "what keeping account of a cell costs is our estimate; it moves the crossing",
             ))
+    })
+}
+
+/// The receiving machine at work all the time, and what its data take of the bus: each word crosses it
+/// from the card and again to memory.
+fn receiver_limits(claim: &Claim, runs: &Runs) -> Judgement {
+    judged(|| {
+        let lossless = [("loss_policy", "discard"), ("cells_lost_per_million", "0")];
+        let rate = curve(runs.of("pc-7b"), &lossless, "receiver_bits_per_s")?;
+        let rate = mbit(*rate.first().ok_or("pc-7b has no case without loss")?);
+        let bus_mbyte_per_s = 2.0 * rate / 8.0;
+        Ok(Judgement::numbers(claim, &[rate, bus_mbyte_per_s])
+            .with_note("taken as the rate at which the receiving machine can drain its card"))
     })
 }
 
