@@ -76,8 +76,8 @@ impl Stack {
         Ok(())
     }
 
-    /// A segment that holds nothing new is answered and forgotten, with two exceptions in the newer
-    /// systems: a FIN that comes again may bring the acknowledgment of ours, without which two ends
+    /// A segment that holds nothing new is answered and forgotten, with one exception everywhere, the
+    /// [blind acknowledgment](Self::is_blind_acknowledgment), and two in the newer systems: a FIN that comes again may bring the acknowledgment of ours, without which two ends
     /// whose FINs crossed would answer each other for ever; and a reset by the answer to a probe of
     /// an old peer is meant.
     fn only_just_before(
@@ -89,13 +89,31 @@ impl Stack {
     ) -> Result<u32, Stop> {
         let repeated_fin = arrival.has(tcp_flags::FIN) && before == arrival.len + 1;
         let reset = arrival.has(tcp_flags::RST) && arrival.len == 0 && before == 1;
-        if !rules.answers_by_output || !(repeated_fin || reset) {
+        let is_excepted = rules.answers_by_output && (repeated_fin || reset);
+        if !is_excepted && !self.is_blind_acknowledgment(id, arrival, before) {
             return Err(Stop::Acknowledge);
         }
         arrival.clear(tcp_flags::FIN);
         arrival.header.seq += before - arrival.len;
-        self.tcb_mut(id).must_ack = true;
+        self.tcb_mut(id).must_ack |= rules.answers_empty;
         Ok(arrival.len)
+    }
+
+    /// A bare acknowledgment of something new from a peer that does not know that its probe of our
+    /// window was taken, and so still counts from before it.
+    ///
+    /// The sources up to 4.3BSD-Reno drop it, and two ends whose probes crossed then never hear each
+    /// other again, however wide their windows are. 4.4BSD reads the acknowledgment of any segment
+    /// that comes again; only the one that is needed is read here.
+    fn is_blind_acknowledgment(&self, id: SocketId, arrival: &Arrival, before: u32) -> bool {
+        const OTHERS: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
+        let (snd, ack) = (&self.tcb(id).snd, arrival.header.ack);
+        let is_bare = arrival.len == 0 && arrival.header.flags & OTHERS == 0;
+        is_bare
+            && before == 1
+            && arrival.has(tcp_flags::ACK)
+            && ack.is_after(snd.una)
+            && !ack.is_after(snd.max)
     }
 
     /// Data that nobody will read: the peer is told, and the connection is over.
