@@ -19,6 +19,7 @@ pub mod result;
 pub mod rpc;
 pub mod run;
 mod sunos;
+mod vmtp_pair;
 mod wire;
 mod workload;
 

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::{Case, Experiment};
 use crate::model;
 use crate::result::{CaseResult, RunResult, Seen};
+use crate::vmtp_pair;
 
 /// Runs one experiment on the model.
 ///
@@ -104,9 +105,10 @@ fn run_jobs(
 
 impl Job<'_> {
     fn run(&self) -> Result<Seen> {
-        match &self.case.atm {
-            Some(atm) => atm_pair::run(self.experiment, self.case, atm, self.repetition),
-            None => model::run(self.experiment, self.case, self.repetition),
+        match (&self.case.atm, &self.case.vmtp) {
+            (Some(atm), _) => atm_pair::run(self.experiment, self.case, atm, self.repetition),
+            (_, Some(vmtp)) => vmtp_pair::run(self.experiment, self.case, vmtp, self.repetition),
+            _ => model::run(self.experiment, self.case, self.repetition),
         }
     }
 }

@@ -68,6 +68,11 @@ fn atm_drivers_on_decstations_cost_what_the_tables_say() {
 }
 
 #[test]
+fn vmtp_on_decstations_takes_what_the_tables_say() {
+    ["pc-3", "pc-4", "pc-5", "pc-6", "pc-6b"].into_iter().for_each(assert_table_of);
+}
+
+#[test]
 fn every_experiment_has_a_table() {
     for experiment in carried().unwrap() {
         let file = format!("tests/tables/{}.txt", experiment.id);

@@ -12,6 +12,7 @@ mod packets;
 mod profile;
 mod protocol_atm;
 mod protocol_atm_design;
+mod protocol_vmtp;
 mod report;
 mod sunos;
 mod sunos_tools;
@@ -70,6 +71,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         layering::CHECKS,
         packets::CHECKS,
         design::CHECKS,
+        protocol_vmtp::CHECKS,
         protocol_atm::CHECKS,
         protocol_atm_design::CHECKS,
         sunos::CHECKS,

@@ -7,6 +7,7 @@
 mod atm;
 mod carried;
 mod parameters;
+mod vmtp;
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -17,6 +18,8 @@ pub use carried::{carried, carried_by_id};
 pub use parameters::{
     AckRule, LinkKind, LoadAt, Parameters, Protocol, SchedulerKind, SendRule, Topology,
 };
+
+pub use vmtp::VmtpParameters;
 
 use crate::error::{Error, Result};
 use crate::figure::Figure;
@@ -92,6 +95,9 @@ pub enum Workload {
     AtmLoss,
     /// `accesses` words written to a card one by one, with `work_cycles` after each.
     BusAccess,
+    /// `clients` processes that make VMTP transactions one after the other for `run_ms`, on an
+    /// Ethernet.
+    VmtpCalls,
 }
 
 impl Workload {
@@ -106,6 +112,7 @@ impl Workload {
             Self::AtmSend => "atm-send",
             Self::AtmLoss => "atm-loss",
             Self::BusAccess => "bus-access",
+            Self::VmtpCalls => "vmtp-calls",
         }
     }
 
@@ -146,6 +153,8 @@ pub struct Case {
     pub parameters: Parameters,
     /// Typed, of workloads that run the ATM driver; `parameters` then has the machine alone.
     pub atm: Option<AtmParameters>,
+    /// The same of workloads that make VMTP transactions.
+    pub vmtp: Option<VmtpParameters>,
     /// The same by name, in the order of the file: fixed ones, then those of the variant and the
     /// swept ones.
     pub named: Vec<(String, Value)>,
@@ -232,9 +241,10 @@ impl Experiment {
         }
         self.check_shown()?;
         for case in self.expand()? {
-            match &case.atm {
-                Some(atm) => atm.check_sense(self.workload)?,
-                None => case.parameters.check_sense(self.workload)?,
+            match (&case.atm, &case.vmtp) {
+                (Some(atm), _) => atm.check_sense(self.workload)?,
+                (_, Some(vmtp)) => vmtp.check_sense()?,
+                _ => case.parameters.check_sense(self.workload)?,
             }
         }
         Ok(())
@@ -296,10 +306,15 @@ impl Experiment {
         if self.workload.is_atm() {
             let atm: AtmParameters = table.try_into().map_err(refuse)?;
             let parameters = Parameters::of_machine(&atm.machine);
-            return Ok(Case { parameters, atm: Some(atm), named, swept: count });
+            return Ok(Case { parameters, atm: Some(atm), vmtp: None, named, swept: count });
+        }
+        if self.workload == Workload::VmtpCalls {
+            let vmtp: VmtpParameters = table.try_into().map_err(refuse)?;
+            let parameters = Parameters::of_machine(&vmtp.machine);
+            return Ok(Case { parameters, atm: None, vmtp: Some(vmtp), named, swept: count });
         }
         let parameters = table.try_into().map_err(refuse)?;
-        Ok(Case { parameters, atm: None, named, swept: count })
+        Ok(Case { parameters, atm: None, vmtp: None, named, swept: count })
     }
 }
 

@@ -266,7 +266,9 @@ impl Parameters {
                 ("compute_us", self.compute_us, COUNT_MAX),
             ],
             // These have parameters of another kind.
-            Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess => Vec::new(),
+            Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
+                Vec::new()
+            }
         };
         for (name, value, max) in needed {
             if !value.is_some_and(|value| (1..=max).contains(&value)) {

@@ -71,7 +71,7 @@ pub(super) fn programs(
         Workload::Discard => discard_programs(parameters, log),
         Workload::RpcEcho => echo_programs(parameters, log)?,
         Workload::Pipeline => pipeline_programs(parameters, log),
-        Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess => {
+        Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
             return Err(format!("`{}` has no processes", workload.name()));
         }
     });

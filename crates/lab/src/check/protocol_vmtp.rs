@@ -1,0 +1,293 @@
+//! Checks of VMTP over Ethernet: chapter 4 of "The Influence of Protocol Choice on Network
+//! Performance", Figures 8 to 12.
+
+use super::{Check, Judgement, Runs};
+use crate::papers::Claim;
+use crate::result::{CaseResult, RunResult};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check { id: "protocol-choice/4-vmtp-a", needs: &["pc-6"], judge: smallest },
+    Check { id: "protocol-choice/4-vmtp-b", needs: &["pc-6"], judge: largest },
+    Check { id: "protocol-choice/4-vmtp-c", needs: &["pc-6"], judge: user_share },
+    Check { id: "protocol-choice/4-vmtp-d", needs: &["pc-3"], judge: throughput_flattens },
+    Check { id: "protocol-choice/4-vmtp-e", needs: &["pc-4"], judge: one_client },
+    Check { id: "protocol-choice/4-vmtp-f", needs: &["pc-4"], judge: each_adds_less },
+    Check { id: "protocol-choice/4-vmtp-g", needs: &["pc-5"], judge: rate_of_a_client },
+    Check { id: "protocol-choice/4-vmtp-h", needs: &["pc-5"], judge: rate_of_the_host },
+    Check { id: "protocol-choice/4-vmtp-i", needs: &["pc-6"], judge: linear },
+    Check { id: "protocol-choice/4-vmtp-j", needs: &["pc-6"], judge: two_small_for_one_large },
+    Check { id: "protocol-choice/4-vmtp-k", needs: &["pc-4"], judge: hosts_collide },
+    Check { id: "protocol-choice/4-vmtp-m", needs: &["pc-6b"], judge: group },
+];
+
+/// The machine that 15.39 ms are fitted on.
+const MACHINE: &str = "decstation-5000-200";
+
+/// Clients in Figure 10 and 11 of the model.
+const CLIENTS: std::ops::RangeInclusive<u32> = 1..=8;
+
+/// What the only case with these parameters saw; `None` without one.
+fn case<'a>(run: &'a RunResult, wanted: &[(&str, &str)]) -> Option<&'a CaseResult> {
+    run.cases.iter().find(|result| {
+        let is = |name: &str, value: &str| {
+            result.case.value(name).is_some_and(|it| crate::experiment::word(it) == value)
+        };
+        wanted.iter().all(|(name, value)| is(name, value))
+    })
+}
+
+/// A measure of the only case with these parameters; no number without one.
+fn measure(run: &RunResult, wanted: &[(&str, &str)], name: &str) -> f64 {
+    case(run, wanted).and_then(|case| case.seen.measure(name)).unwrap_or(f64::NAN)
+}
+
+/// A transaction with a request of `bytes` of `pc-6`.
+fn sized<'a>(runs: &'a Runs, bytes: &str) -> Option<&'a CaseResult> {
+    case(runs.of("pc-6"), &[("machine", MACHINE), ("request_bytes", bytes)])
+}
+
+/// Its mean time in milliseconds, and what it puts on the wire.
+fn latency_ms(runs: &Runs, bytes: &str) -> f64 {
+    let mean_ns = sized(runs, bytes).and_then(|case| case.seen.call_ns.mean_ns());
+    mean_ns.map_or(f64::NAN, |ns| ns as f64 / 1e6)
+}
+
+fn wire_ms(runs: &Runs, bytes: &str) -> f64 {
+    let wire_ns = sized(runs, bytes).and_then(|case| case.seen.measure("wire_ns"));
+    wire_ns.unwrap_or(f64::NAN) / 1e6
+}
+
+fn smallest(claim: &Claim, runs: &Runs) -> Judgement {
+    let (all, wire) = (latency_ms(runs, "0"), wire_ms(runs, "0"));
+    Judgement::numbers(claim, &[all, wire, 100.0 * wire / all]).with_note(
+        "the first number is what the model is fitted to; the wire's follows from the packets",
+    )
+}
+
+fn largest(claim: &Claim, runs: &Runs) -> Judgement {
+    // The packets of the request alone: its answer is that of the smallest transaction, half of whose
+    // octets it is.
+    let request = wire_ms(runs, "16384") - wire_ms(runs, "0") / 2.0;
+    let all = latency_ms(runs, "16384");
+    Judgement::numbers(claim, &[request])
+        .with_note(format!("the transaction takes {all:.2} ms; 139.776 ms as printed is neither"))
+}
+
+fn user_share(claim: &Claim, runs: &Runs) -> Judgement {
+    let share = sized(runs, "16384").and_then(|case| case.seen.measure("user_share_percent"));
+    Judgement::numbers(claim, &[share.unwrap_or(f64::NAN)])
+        .with_note("with 20 octets of IP and 18 of Ethernet around each packet")
+}
+
+/// Megabits a second at whole packets, by size.
+fn rates(run: &RunResult, machine: &str) -> Vec<f64> {
+    let rate = |packets: usize| {
+        let bytes = (1024 * packets).to_string();
+        let case = case(run, &[("machine", machine), ("request_bytes", &bytes)])?;
+        case.seen.throughput_bits_per_s().map(|rate| rate / 1e6)
+    };
+    (1..=16).map(|packets| rate(packets).unwrap_or(f64::NAN)).collect()
+}
+
+fn throughput_flattens(_: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("pc-3");
+    let machines = ["decstation-3100", MACHINE, "decstation-5000-240"];
+    let all = machines.map(|machine| rates(run, machine));
+    let holds = all.iter().all(|rates| grows_ever_less(rates));
+    let got = all.map(|rates| {
+        let at = |packets: usize| rates.get(packets - 1).copied().unwrap_or(f64::NAN);
+        format!("{:.2}, {:.2}, {:.2}, {:.2}", at(1), at(4), at(8), at(16))
+    });
+    Judgement::holds(
+        holds,
+        "rises with every packet to 16 KB, each time by less, on three machines",
+        format!("Mbit/s at 1, 4, 8, 16 KB: {}", got.join("; ")),
+    )
+}
+
+fn steps(values: &[f64]) -> Vec<f64> {
+    values.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
+fn grows_ever_less(values: &[f64]) -> bool {
+    let steps = steps(values);
+    steps.iter().all(|step| *step > 0.0) && steps.windows(2).all(|pair| pair[1] < pair[0])
+}
+
+/// A case of `pc-4`.
+fn large<'a>(runs: &'a Runs, clients: u32, own_hosts: &str) -> Option<&'a CaseResult> {
+    let clients = clients.to_string();
+    case(runs.of("pc-4"), &[("clients", &clients), ("own_hosts", own_hosts)])
+}
+
+fn total_mbit_per_s(case: Option<&CaseResult>) -> f64 {
+    case.and_then(|case| case.seen.throughput_bits_per_s()).map_or(f64::NAN, |rate| rate / 1e6)
+}
+
+fn one_client(claim: &Claim, runs: &Runs) -> Judgement {
+    let one = large(runs, 1, "false");
+    let busy = one.and_then(|case| case.seen.measure("network_busy_percent"));
+    Judgement::numbers(claim, &[busy.unwrap_or(f64::NAN)]).with_note(format!(
+        "time of frames and of the silence behind each; user data is {:.2} Mbit/s",
+        total_mbit_per_s(one)
+    ))
+}
+
+fn each_adds_less(_: &Claim, runs: &Runs) -> Judgement {
+    let total = |clients| total_mbit_per_s(large(runs, clients, "false"));
+    let rates = [1, 2, 3].map(total);
+    let busy = large(runs, 3, "false").and_then(|case| case.seen.measure("network_busy_percent"));
+    let busy = busy.unwrap_or(f64::NAN);
+    let holds = grows_ever_less(&rates) && busy > 90.0;
+    let got = rates.map(|rate| format!("{rate:.2}")).join(", ");
+    Judgement::holds(
+        holds,
+        "three clients: each adds less, and the wire is nearly full",
+        format!("{got} Mbit/s; the wire is busy for {busy:.0} % with three"),
+    )
+    .with_note(format!(
+        "the model goes on: {:.2} Mbit/s with four, {:.2} with six",
+        total(4),
+        total(6)
+    ))
+}
+
+/// The pairs of `pc-5`, and a measure of each by the number of clients.
+fn small(runs: &Runs, name: &str) -> Vec<(String, Vec<f64>)> {
+    let run = runs.of("pc-5");
+    let machine_of = |case: &CaseResult, name: &str| {
+        case.case.value(name).map(crate::experiment::word).unwrap_or_default()
+    };
+    let one = run.cases_with(&[("clients", "1")]);
+    let pairs = one.map(|case| ["machine", "server_machine"].map(|name| machine_of(case, name)));
+    let of_pair = |[machine, server]: [String; 2]| {
+        let rate = |clients: u32| {
+            let clients = clients.to_string();
+            let pair =
+                [("machine", &*machine), ("server_machine", &*server), ("clients", &clients)];
+            measure(run, &pair, name)
+        };
+        let rates = CLIENTS.map(rate).collect();
+        let short = |name: &str| name.trim_start_matches("decstation-").to_owned();
+        (format!("{} to {}", short(&machine), short(&server)), rates)
+    };
+    pairs.map(of_pair).collect()
+}
+
+fn table(pairs: &[(String, Vec<f64>)]) -> String {
+    let row = |(name, rates): &(String, Vec<f64>)| {
+        let rates: Vec<_> = rates.iter().map(|rate| format!("{rate:.1}")).collect();
+        format!("{name}: {}", rates.join(" "))
+    };
+    pairs.iter().map(row).collect::<Vec<_>>().join("; ")
+}
+
+fn rate_of_a_client(_: &Claim, runs: &Runs) -> Judgement {
+    let pairs = small(runs, "client_packets_per_s");
+    let falls = |rates: &[f64]| steps(rates).iter().all(|step| *step < 0.0);
+    let is_convex = |rates: &[f64]| steps(rates).windows(2).all(|pair| pair[0] <= pair[1]);
+    let all = |from: usize| {
+        pairs.iter().all(|(_, rates)| falls(&rates[from..]) && is_convex(&rates[from..]))
+    };
+    let note = match (all(0), all(1)) {
+        (true, _) => "",
+        (_, true) => {
+            "from the second client on; the second one costs the first one nothing, or less than the \
+            third does, because each host works while the other one does"
+        }
+        _ => "nor does it from the second client on",
+    };
+    Judgement::holds(all(0), "packets a second of each client fall, ever less", table(&pairs))
+        .with_note(note)
+}
+
+fn rate_of_the_host(_: &Claim, runs: &Runs) -> Judgement {
+    let pairs = small(runs, "host_packets_per_s");
+    let is_level = |rates: &[f64]| {
+        let (Some(one), Some(last)) = (rates.first(), rates.last()) else { return false };
+        let level = rates.iter().skip(2).all(|rate| (rate / last - 1.0).abs() < 0.05);
+        level && *last > 1.3 * one
+    };
+    Judgement::holds(
+        pairs.iter().all(|(_, rates)| is_level(rates)),
+        "packets a second of the host rise by a third and more, and are level within 5 % from three \
+         clients on",
+        table(&pairs),
+    )
+}
+
+fn linear(_: &Claim, runs: &Runs) -> Judgement {
+    let wanted = [("machine", MACHINE)];
+    let points: Vec<_> = runs.of("pc-6").cases_with(&wanted).filter_map(point).collect();
+    let r = correlation(&points);
+    Judgement::holds(
+        r > 0.99,
+        "a straight line: correlation over 0.99",
+        format!("correlation {r:.5} of {} sizes", points.len()),
+    )
+}
+
+fn point(case: &CaseResult) -> Option<(f64, f64)> {
+    let bytes = case.case.value("request_bytes")?.as_integer()?;
+    Some((bytes as f64, case.seen.call_ns.mean_ns()? as f64))
+}
+
+/// Pearson's coefficient of correlation.
+fn correlation(points: &[(f64, f64)]) -> f64 {
+    let n = points.len() as f64;
+    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(&|point| point.0), mean(&|point| point.1));
+    let xy = mean(&|point| (point.0 - x) * (point.1 - y));
+    let xx = mean(&|point| (point.0 - x).powi(2));
+    let yy = mean(&|point| (point.1 - y).powi(2));
+    xy / (xx * yy).sqrt()
+}
+
+fn two_small_for_one_large(claim: &Claim, runs: &Runs) -> Judgement {
+    let (small, large) = (latency_ms(runs, "1"), latency_ms(runs, "16384"));
+    Judgement::numbers(claim, &[2.0 * small / large])
+        .with_note(format!("{small:.2} ms with one octet, {large:.2} ms with 16 KB"))
+}
+
+/// From the number of clients on that fills the wire, as long as the one host loses no frames.
+fn hosts_collide(_: &Claim, runs: &Runs) -> Judgement {
+    let of = |clients, own_hosts, name: &str| {
+        large(runs, clients, own_hosts).and_then(|case| case.seen.measure(name))
+    };
+    let is_full = |clients: &u32| {
+        of(*clients, "false", "network_busy_percent").is_some_and(|busy| busy > 99.0)
+            && of(*clients, "false", "dropped_frames") == Some(0.0)
+    };
+    let row = |clients: u32| {
+        let rates = ["false", "true"].map(|own| total_mbit_per_s(large(runs, clients, own)));
+        let collisions =
+            ["false", "true"].map(|own| of(clients, own, "collisions").unwrap_or(f64::NAN));
+        (clients, rates, collisions)
+    };
+    let rows: Vec<_> = CLIENTS.filter(is_full).map(row).collect();
+    let is_lower = |(_, rates, collisions): &(u32, [f64; 2], [f64; 2])| {
+        rates[1] < rates[0] && collisions[1] > collisions[0]
+    };
+    let got = rows.iter().map(|(clients, rates, collisions)| {
+        format!("{clients}: {:.2} and {:.2} ({:.1} collisions)", rates[0], rates[1], collisions[1])
+    });
+    Judgement::holds(
+        !rows.is_empty() && rows.iter().all(is_lower),
+        "a host for each client gives less than one host, once the wire is full",
+        format!("Mbit/s by clients: {}", got.collect::<Vec<_>>().join("; ")),
+    )
+    .with_note("two clients on hosts of their own give more: they share no CPU")
+}
+
+fn group(claim: &Claim, runs: &Runs) -> Judgement {
+    let run = runs.of("pc-6b");
+    let of = |members: &str, name: &str| measure(run, &[("members", members)], name);
+    let requests =
+        ["2", "4", "8"].map(|members| of(members, "packets_out") / of("1", "packets_out"));
+    Judgement::against(claim, &[1.0; 3], &requests).with_note(format!(
+        "replies come on top: {:.1} packets from eight members; two hosts beside the group hear {:.1} \
+         frames of each request in vain",
+        of("8", "packets_in"),
+        of("8", "heard_in_vain")
+    ))
+}

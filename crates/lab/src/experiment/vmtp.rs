@@ -1,0 +1,79 @@
+//! The parameters of a case of VMTP between DECstations on an Ethernet.
+
+use serde::Deserialize;
+
+/// Clients, members of a group, and hosts beside them, each at most.
+const COUNT_MAX: u32 = 64;
+
+/// Virtual time of a run at most, in milliseconds.
+const RUN_MS_MAX: u64 = 600_000;
+
+/// Octets of a message without streaming (RFC 1045 §2.13).
+const SEGMENT_BYTES_MAX: usize = 16_384;
+
+/// Everything that makes one case of [`super::Workload::VmtpCalls`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VmtpParameters {
+    /// Machine of the clients and, when no other is given, of the servers.
+    pub machine: String,
+    /// Machine of the servers.
+    pub server_machine: Option<String>,
+    /// Clients, each a process that makes one transaction after the other.
+    #[serde(default = "one")]
+    pub clients: u32,
+    /// Each client has a host of its own; else all share one.
+    #[serde(default)]
+    pub own_hosts: bool,
+    /// Segment of each request, in octets; what travels in the header comes on top.
+    pub request_bytes: usize,
+    /// Segment of each response, in octets.
+    #[serde(default)]
+    pub response_bytes: usize,
+    /// Servers that form a group, to which requests go by multicast; without it, one server that is
+    /// asked by its own name.
+    pub members: Option<u32>,
+    /// Hosts beside the servers that have no member of the group.
+    #[serde(default)]
+    pub bystanders: u32,
+    /// Each step of a process takes up to so much less or more than the machine's file says.
+    #[serde(default)]
+    pub variation_percent: u32,
+    /// Frames that the Ethernet loses of a million.
+    #[serde(default)]
+    pub lost_per_million: u32,
+    /// Virtual time of the run, of which the first eighth is not counted.
+    pub run_ms: u64,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl VmtpParameters {
+    /// Hosts that have clients.
+    pub(crate) fn client_hosts(&self) -> u32 {
+        if self.own_hosts { self.clients } else { 1 }
+    }
+
+    pub(super) fn check_sense(&self) -> Result<(), String> {
+        let segment = SEGMENT_BYTES_MAX as u64;
+        // Name, value, least and most.
+        let bounds = [
+            ("clients", self.clients.into(), 1, COUNT_MAX.into()),
+            ("request_bytes", self.request_bytes as u64, 0, segment),
+            ("response_bytes", self.response_bytes as u64, 0, segment),
+            ("members", self.members.unwrap_or(1).into(), 1, COUNT_MAX.into()),
+            ("bystanders", self.bystanders.into(), 0, COUNT_MAX.into()),
+            ("variation_percent", self.variation_percent.into(), 0, 100),
+            ("lost_per_million", self.lost_per_million.into(), 0, 500_000),
+            ("run_ms", self.run_ms, 8, RUN_MS_MAX),
+        ];
+        for (name, value, least, most) in bounds {
+            if !(least..=most).contains(&value) {
+                return Err(format!("expected `{name}` from {least} to {most}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! VMTP between DECstations under Ultrix, on a 10 Mbit/s Ethernet: PC-3 to PC-6.
+//!
+//! The engines are those of `sockscope_vmtp`, the cable that of `sockscope_sim`; between them stand a
+//! [`Machine`](machine::Machine)'s costs and [`Host`](host::Host)s with one CPU each. "Whateley" is
+//! "The Influence of Protocol Choice on Network Performance", chapter 4. Times are nanoseconds of the
+//! model's clock.
+
+mod cpu;
+mod frame;
+mod host;
+mod machine;
+mod measures;
+mod network;
+mod process;
+
+use self::network::Network;
+use crate::error::{Error, Result};
+use crate::experiment::{Case, Experiment, VmtpParameters};
+use crate::result::Seen;
+
+/// The part of a run that is not counted.
+const WARM_UP: u64 = 8;
+
+/// Runs one repetition of a case.
+///
+/// # Errors
+///
+/// When a machine is not known, a client gets no response, or the run stands still.
+pub(crate) fn run(
+    experiment: &Experiment,
+    case: &Case,
+    parameters: &VmtpParameters,
+    repetition: u32,
+) -> Result<Seen> {
+    let seed = experiment.seed.wrapping_add(repetition.into());
+    simulate(parameters, seed).map_err(|problem| Error::Run {
+        experiment: experiment.id.clone(),
+        case: case.words(),
+        problem,
+    })
+}
+
+/// Runs a case on a seed.
+pub(crate) fn simulate(
+    parameters: &VmtpParameters,
+    seed: u64,
+) -> std::result::Result<Seen, String> {
+    let end_ns = parameters.run_ms * 1_000_000;
+    let warm_ns = end_ns / WARM_UP;
+    let mut network = Network::new(parameters, seed)?;
+    network.run(warm_ns)?;
+    let before = network.counts();
+    network.run(end_ns)?;
+    measures::seen(parameters, &before, &network.counts(), end_ns - warm_ns)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Runs as tables: octets, clients and hosts in, milliseconds and counts out.
+
+use super::*;
+
+fn run(text: &str) -> Seen {
+    let text = format!("machine = \"decstation-5000-200\"\n{text}");
+    simulate(&toml::from_str(&text).unwrap(), 1).unwrap()
+}
+
+/// Mean time of a transaction in microseconds.
+fn mean_us(seen: &Seen) -> u64 {
+    seen.call_ns.mean_ns().unwrap() / 1000
+}
+
+fn measure(seen: &Seen, name: &str) -> f64 {
+    (seen.measure(name).unwrap() * 100.0).round() / 100.0
+}
+
+/// The smallest is what the crossing is fitted to (Whateley: 15.39 ms). A full packet more costs the
+/// wire's 0.93 ms; the last block of a packet less than the first one.
+#[test]
+fn time_of_a_transaction_by_the_size_of_its_request() {
+    let table = [0, 1, 512, 1024, 1025, 2048, 15_360, 16_384].map(|bytes| {
+        let seen = run(&format!("request_bytes = {bytes}\nrun_ms = 1000"));
+        (bytes, mean_us(&seen), measure(&seen, "packets_out"), measure(&seen, "wire_ns"))
+    });
+    assert_eq!(
+        table,
+        [
+            (0, 15_390, 1.0, 108_800.0),
+            (1, 15_399, 1.0, 115_200.0),
+            (512, 15_971, 1.0, 518_400.0),
+            (1024, 16_552, 1.0, 928_000.0),
+            (1025, 16_964, 2.0, 988_800.0),
+            (2048, 17_536, 2.0, 1_801_600.0),
+            (15_360, 30_330, 15.0, 13_158_400.0),
+            (16_384, 31_315, 16.0, 14_032_000.0),
+        ]
+    );
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let text = "request_bytes = 2000\nclients = 3\nvariation_percent = 25\nrun_ms = 1000\n\
+        lost_per_million = 20000";
+    assert_eq!(run(text), run(text));
+}
+
+/// Clients on one host, on as many hosts: per cent of the cable's time, collisions of a transaction.
+#[test]
+fn clients_on_one_host_do_not_collide_and_clients_on_several_do() {
+    let table = [1, 2, 4, 6].map(|clients| {
+        let text = format!(
+            "request_bytes = 16384\nresponse_bytes = 16384\nclients = {clients}\nrun_ms = 4000\n"
+        );
+        let several = run(&format!("{text}own_hosts = true"));
+        [run(&text), several].map(|seen| {
+            (measure(&seen, "network_busy_percent").round(), measure(&seen, "collisions").ceil())
+        })
+    });
+    assert_eq!(
+        table,
+        [
+            [(62.0, 0.0), (62.0, 0.0)],
+            [(90.0, 0.0), (94.0, 0.0)],
+            [(100.0, 0.0), (96.0, 7.0)],
+            [(100.0, 0.0), (96.0, 8.0)],
+        ]
+    );
+}
+
+/// Members of a group, and two hosts beside them: packets of a request, of its responses, and frames
+/// that those two heard.
+#[test]
+fn a_group_costs_the_cable_no_more_than_one_server() {
+    let table = [1, 2, 4].map(|members| {
+        let text =
+            format!("request_bytes = 16384\nmembers = {members}\nbystanders = 2\nrun_ms = 4000");
+        let seen = run(&text);
+        let names = ["packets_out", "packets_in", "heard_in_vain"];
+        names.map(|name| measure(&seen, name).round())
+    });
+    assert_eq!(table, [[16.0, 1.0, 32.0], [16.0, 2.0, 32.0], [16.0, 4.0, 32.0]]);
+}
+
+/// What is lost is sent again by blocks, and every transaction ends.
+#[test]
+fn transactions_outlive_lost_frames() {
+    let seen = run("request_bytes = 16384\nresponse_bytes = 16384\nrun_ms = 20000\n\
+        lost_per_million = 5000");
+    let again = measure(&seen, "blocks_again");
+    assert!(seen.call_ns.n() > 50 && again > 10.0, "{} calls, {again} blocks", seen.call_ns.n());
+}
+
+#[test]
+fn a_run_that_is_too_short_says_so() {
+    let text = "machine = \"decstation-3100\"\nrequest_bytes = 16384\nrun_ms = 60";
+    let error = simulate(&toml::from_str(text).unwrap(), 1).unwrap_err();
+    assert_eq!(error, "1 transactions ended: the run is too short");
+}
