@@ -20,6 +20,9 @@ use crate::failure::Failure;
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// Width and height of a chart, pixels.
 const FIGURE_PX: (u32, u32) = (960, 640);
+/// Height of what stands around the panels of a chart of several, and of each panel.
+const CHART_HEAD_PX: u32 = 160;
+const PANEL_PX: u32 = 340;
 
 /// `sockscope lab`.
 pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
@@ -88,29 +91,68 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
         let text = format!("`{}` runs on the model only; live runs {known}", arguments.experiment);
         return Err(Failure::new(text));
     }
-    let is_changed = arguments.seed.is_some() || arguments.repetitions.is_some();
-    if is_changed || !arguments.set.is_empty() || arguments.output.is_some() {
-        return Err(Failure::new("--set, --seed, --repetitions and --output are for the model"));
+    if arguments.seed.is_some() || arguments.repetitions.is_some() {
+        return Err(Failure::new("--seed and --repetitions are for the model"));
     }
-    let mut out = output(Path::new("-"))?;
     if arguments.experiment == integrated::ID {
-        let comparison = integrated::compare(&integrated::Plan::default());
-        match arguments.format {
-            LabFormat::Text => integrated::write_text(&comparison, &mut out)?,
-            LabFormat::Json => integrated::write_json(&comparison, &mut out)?,
-            LabFormat::Csv => integrated::write_csv(&comparison, &mut out)?,
-        }
-    } else {
-        let progress = |case: &str| eprintln!("sockscope: {case}");
-        let comparison = live::compare(live::Plan::default(), &progress);
-        match arguments.format {
-            LabFormat::Text => live::write_text(&comparison, &mut out)?,
-            LabFormat::Json => live::write_json(&comparison, &mut out)?,
-            LabFormat::Csv => live::write_csv(&comparison, &mut out)?,
-        }
+        return run_integrated(arguments);
+    }
+    let mut plan = live::Plan::default();
+    for text in &arguments.set {
+        plan.set(text).map_err(Failure::new)?;
+    }
+    let progress = |case: &str| eprintln!("sockscope: {case}");
+    let comparison = live::compare(plan, &progress);
+    if let Some(folder) = &arguments.output {
+        keep_live(folder, &comparison)?;
+    }
+    let write = match arguments.format {
+        LabFormat::Text => live::write_text,
+        LabFormat::Json => live::write_json,
+        LabFormat::Csv => live::write_csv,
+    };
+    let mut out = output(Path::new("-"))?;
+    write(&comparison, &mut out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes a comparison in all its forms, and its chart.
+fn keep_live(folder: &Path, comparison: &live::Comparison) -> Result<(), Failure> {
+    create(folder)?;
+    type Write = fn(&live::Comparison, &mut dyn std::io::Write) -> std::io::Result<()>;
+    let forms: [(&str, Write); 3] =
+        [("json", live::write_json), ("csv", live::write_csv), ("txt", live::write_text)];
+    for (ending, write) in forms {
+        let mut out = output(&folder.join(format!("{}.{ending}", live::ID)))?;
+        write(comparison, &mut out)?;
+        out.flush()?;
+    }
+    let chart = live::chart(comparison);
+    let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
+    let path = folder.join(format!("{}.svg", live::ID));
+    write_figure(&path, draw_chart(&chart, FIGURE_PX.0, height))?;
+    eprintln!("sockscope: results in {}", folder.display());
+    Ok(())
+}
+
+fn run_integrated(arguments: &LabRun) -> Result<(), Failure> {
+    if !arguments.set.is_empty() || arguments.output.is_some() {
+        return Err(Failure::new(format!("`{}` takes neither --set nor --output", integrated::ID)));
+    }
+    let comparison = integrated::compare(&integrated::Plan::default());
+    let mut out = output(Path::new("-"))?;
+    match arguments.format {
+        LabFormat::Text => integrated::write_text(&comparison, &mut out)?,
+        LabFormat::Json => integrated::write_json(&comparison, &mut out)?,
+        LabFormat::Csv => integrated::write_csv(&comparison, &mut out)?,
     }
     out.flush()?;
     Ok(())
+}
+
+fn create(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file("cannot create", folder, &error))
 }
 
 /// An experiment of the project by its id, or one of the user's own by its path.
@@ -129,8 +171,7 @@ fn keep(
     experiment: &Experiment,
     results: &result::RunResult,
 ) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Failure::file("cannot create", folder, &error))?;
+    create(folder)?;
     type Write = fn(&result::RunResult, &mut dyn std::io::Write) -> std::io::Result<()>;
     let forms: [(&str, Write); 3] =
         [("json", result::write_json), ("csv", result::write_csv), ("txt", result::write_text)];

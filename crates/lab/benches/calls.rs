@@ -68,6 +68,7 @@ fn calls_per_s(protocol: Protocol, bytes: usize, slice: Duration) -> f64 {
         protocols: vec![protocol],
         message_bytes: vec![bytes],
         clients: vec![1],
+        clients_bytes: Vec::new(),
         slice,
         recorded: Duration::ZERO,
     };

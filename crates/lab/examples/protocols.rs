@@ -10,6 +10,7 @@ fn main() -> std::io::Result<()> {
     let plan = Plan {
         message_bytes: vec![64, 16 << 10, 1 << 20],
         clients: vec![1, 16],
+        clients_bytes: Vec::new(),
         slice: Duration::from_millis(200),
         ..Plan::default()
     };

@@ -8,8 +8,11 @@
 //! Times are nanoseconds of the monotonic clock, rates per second; nothing here is compared between
 //! runs: this is what the machine does now, beside what else it does.
 
+mod channel;
+mod chart;
 mod datagram;
 mod measure;
+mod plan;
 mod quic;
 mod record;
 mod stream;
@@ -18,12 +21,15 @@ mod vmtp;
 mod write;
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
+pub use chart::chart;
 pub use record::CaseLedger;
 pub use write::{write_csv, write_json, write_text};
 
 use crate::result::Distribution;
+use channel::Channel;
 use datagram::{UDP_BYTES_MAX, Udp};
 use measure::{Measured, measure};
 use quic::Quic;
@@ -51,12 +57,14 @@ pub enum Protocol {
     VmtpIp,
     /// QUIC (RFC 9000) by the library quinn, one stream for each call.
     Quic,
+    /// Messages through shared memory, by the crate `channel`.
+    Channel,
 }
 
 impl Protocol {
     /// All, in the order of tables.
-    pub const ALL: [Self; 6] =
-        [Self::Tcp, Self::Udp, Self::Unix, Self::VmtpUdp, Self::VmtpIp, Self::Quic];
+    pub const ALL: [Self; 7] =
+        [Self::Tcp, Self::Udp, Self::Unix, Self::VmtpUdp, Self::VmtpIp, Self::Quic, Self::Channel];
 
     /// The word in tables and options.
     #[must_use]
@@ -68,6 +76,7 @@ impl Protocol {
             Self::VmtpUdp => "vmtp-udp",
             Self::VmtpIp => "vmtp-ip",
             Self::Quic => "quic",
+            Self::Channel => "channel",
         }
     }
 
@@ -85,6 +94,7 @@ impl Protocol {
             Self::VmtpUdp => &Vmtp { carrier: Carrier::Udp },
             Self::VmtpIp => &Vmtp { carrier: Carrier::Raw },
             Self::Quic => &Quic,
+            Self::Channel => &Channel { told: None },
         }
     }
 
@@ -105,8 +115,10 @@ pub struct Plan {
     pub protocols: Vec<Protocol>,
     /// Bytes of a request.
     pub message_bytes: Vec<usize>,
-    /// Clients at once.
+    /// Clients at once; the first of them for every size.
     pub clients: Vec<usize>,
+    /// The sizes at which all of `clients` are tried; every size when empty.
+    pub clients_bytes: Vec<usize>,
     /// How long each case is measured.
     pub slice: Duration,
     /// How long each case is recorded for its ledger; zero leaves ledgers out.
@@ -118,7 +130,8 @@ impl Default for Plan {
         Self {
             protocols: Protocol::ALL.to_vec(),
             message_bytes: vec![1, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
-            clients: vec![1, 4, 16, 64],
+            clients: vec![1, 2, 4, 8, 16, 32, 64],
+            clients_bytes: vec![64, 16 << 10],
             slice: Duration::from_millis(200),
             recorded: Duration::from_millis(20),
         }
@@ -190,9 +203,12 @@ pub fn compare(plan: Plan, progress: &(dyn Fn(&str) + Sync)) -> Comparison {
     Comparison { plan, rows, notes }
 }
 
+/// Sizes in their order, each with its numbers of clients.
 fn cases(plan: &Plan) -> impl Iterator<Item = (usize, usize)> + '_ {
+    let is_scaled = |size| plan.clients_bytes.is_empty() || plan.clients_bytes.contains(size);
+    let clients = move |size| if is_scaled(size) { &plan.clients[..] } else { &plan.clients[..1] };
     let sizes = plan.message_bytes.iter();
-    sizes.flat_map(|&size| plan.clients.iter().map(move |&clients| (size, clients)))
+    sizes.flat_map(move |size| clients(size).iter().map(move |&clients| (*size, clients)))
 }
 
 fn run(protocol: Protocol, bytes: usize, clients: usize, slice: Duration) -> io::Result<Measured> {
@@ -224,10 +240,16 @@ fn add_ledgers(
     if let Some(why) = protocol.unseen() {
         return Some(format!("{name}: no ledger, {why}"));
     }
-    if let Some(right) = sockscope_probe::missing_right() {
+    if protocol != Protocol::Channel
+        && let Some(right) = sockscope_probe::missing_right()
+    {
         return Some(format!("{name}: no ledger, recording needs {right}"));
     }
     progress(&format!("{name}, ledgers"));
+    if protocol == Protocol::Channel {
+        rows.iter_mut().for_each(|row| add_told_ledger(plan, row));
+        return None;
+    }
     let measured: Vec<_> =
         rows.iter().map(|row| (row.outcome.is_ok(), row.message_bytes, row.clients)).collect();
     let recorded = plan.recorded;
@@ -251,6 +273,21 @@ fn add_ledgers(
     (recording.lost > 0).then(|| format!("{name}: {} records were lost", recording.lost))
 }
 
+/// Makes the calls of `row` once more with ends that tell what passes them.
+fn add_told_ledger(plan: &Plan, row: &mut Row) {
+    let Ok(figures) = &mut row.outcome else { return };
+    let told = channel::Told::default();
+    let transport = Channel { told: Some(Arc::clone(&told)) };
+    let server = transport.serve(row.message_bytes);
+    let measured = server.and_then(|server| measure(server.as_ref(), row.clients, plan.recorded));
+    if measured.is_ok()
+        && let Ok(mut told) = told.lock()
+    {
+        let (connections, records) = std::mem::take(&mut *told);
+        figures.ledger = record::ledger_of(connections, records);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,6 +297,7 @@ mod tests {
             protocols: Protocol::ALL.to_vec(),
             message_bytes,
             clients: vec![1, 3],
+            clients_bytes: Vec::new(),
             slice: Duration::from_millis(5),
             recorded: Duration::ZERO,
         }

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use sockscope_analysis::{Analysis, Analyzer, Ledger, TraceFacts};
+use sockscope_analysis::{Analysis, Analyzer, Ledger, LedgerPart, TraceFacts};
 use sockscope_probe::{Options, Pick, Recorder, Sink, monotonic_ns};
 use sockscope_record::{Connection, Record};
 
@@ -88,6 +88,33 @@ impl Recording {
         }
         (ledger.connections > 0).then_some(ledger)
     }
+}
+
+/// The ledger of connections whose ends told their own records; `None` when there are none.
+pub(super) fn ledger_of(
+    connections: Vec<Connection>,
+    mut records: Vec<Record>,
+) -> Option<CaseLedger> {
+    records.sort_by_key(|record| record.at_ns);
+    let mut analyzer = Analyzer::new();
+    connections.into_iter().for_each(|connection| analyzer.connection(connection));
+    analyzer.push(&records);
+    let mut ledger = CaseLedger::default();
+    for connection in analyzer.finish(TraceFacts::default()).connections {
+        let [from_client, from_server] = &connection.flows;
+        add(&mut ledger.request, &signalled(from_client.ledger.clone()));
+        add(&mut ledger.response, &signalled(from_server.ledger.clone()));
+        ledger.connections += 1;
+    }
+    (ledger.connections > 0).then_some(ledger)
+}
+
+/// Of a message that no network carries: what the analysis does not know, between the signal and the
+/// receiver's look, is the time until its thread runs.
+fn signalled(mut ledger: Ledger) -> Ledger {
+    let unknown_ns = std::mem::take(&mut ledger.ns[LedgerPart::Unknown as usize]);
+    ledger.ns[LedgerPart::ReceiveWakeup as usize] += unknown_ns;
+    ledger
 }
 
 fn add(sum: &mut Ledger, other: &Ledger) {

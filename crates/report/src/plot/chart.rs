@@ -132,6 +132,7 @@ pub fn draw_chart(chart: &Chart, width: u32, height: u32) -> Result<String, Plot
     for note in &chart.notes {
         page.note(note.clone());
     }
+    page.leave_room_for_ticks();
     let areas = page.stack(&vec![1.0; chart.panels.len()], false);
     for (panel, area) in chart.panels.iter().zip(areas) {
         draw_panel(&mut page, panel, area, |name| {

@@ -9,6 +9,7 @@ use super::theme::{self, Ink, Shape, Stroke, Words};
 use super::units::Quantity;
 
 const LEFT_PX: f64 = 70.0;
+const WIDE_LEFT_PX: f64 = 100.0;
 const RIGHT_PX: f64 = 22.0;
 const TITLE_Y: f64 = 28.0;
 const SUBTITLE_Y: f64 = 48.0;
@@ -32,6 +33,8 @@ pub(super) struct Page {
     height: f64,
     /// Where the panels begin.
     top: f64,
+    /// Room left of them for tick numbers and the axis' name.
+    left: f64,
     notes: Vec<String>,
     facts: String,
 }
@@ -99,6 +102,7 @@ impl Page {
             width,
             height,
             top: 0.0,
+            left: LEFT_PX,
             notes: Vec::new(),
             facts: head.facts,
         };
@@ -130,6 +134,11 @@ impl Page {
         }
     }
 
+    /// Leaves room for tick numbers of y axes that are wider than those of times and sizes.
+    pub(super) fn leave_room_for_ticks(&mut self) {
+        self.left = WIDE_LEFT_PX;
+    }
+
     /// Areas of panels one above the other, of these relative heights, that share an x axis
     /// (`is_shared`) or have each their own.
     pub(super) fn stack(&self, heights: &[f64], is_shared: bool) -> Vec<Rect> {
@@ -142,7 +151,7 @@ impl Page {
         for share in heights {
             y += PANEL_TITLE_PX;
             let height = room * share / sum;
-            areas.push(Rect { x: LEFT_PX, y, width: self.width - LEFT_PX - RIGHT_PX, height });
+            areas.push(Rect { x: self.left, y, width: self.width - self.left - RIGHT_PX, height });
             y += height + if is_shared { 0.0 } else { X_AXIS_PX };
         }
         areas

@@ -160,11 +160,16 @@ impl Axis {
             for factor in factors {
                 let at = factor * 10f64.powi(exponent);
                 if at >= scale.low * 0.999 && at <= scale.high * 1.001 {
-                    ticks.push(Tick { at, label: plain_words(quantity, at) });
+                    ticks.push(Tick { at, label: short_words(quantity, at) });
                 }
             }
         }
-        Self { scale, ticks, label: name.to_owned() }
+        let label = match quantity {
+            Quantity::BitRate => format!("{name} (bit/s)"),
+            Quantity::Rate => format!("{name} (1/s)"),
+            _ => name.to_owned(),
+        };
+        Self { scale, ticks, label }
     }
 }
 
@@ -223,6 +228,17 @@ fn axis_label(name: &str, quantity: Quantity, origin: f64, unit: Unit) -> String
     }
 }
 
+/// As [`plain_words`], of a rate without its unit, which the axis names: `20 M`.
+fn short_words(quantity: Quantity, value: f64) -> String {
+    let words = plain_words(quantity, value);
+    let unit = match quantity {
+        Quantity::BitRate => "bit/s",
+        Quantity::Rate => "/s",
+        _ => "",
+    };
+    words.strip_suffix(unit).unwrap_or(&words).trim_end().to_owned()
+}
+
 /// A round value in its own unit without needless zeros: `20 µs`.
 fn plain_words(quantity: Quantity, value: f64) -> String {
     let words = quantity.words(value);
@@ -262,6 +278,8 @@ mod tests {
     fn a_log_axis_has_a_tick_each_decade() {
         let axis = Axis::log("delay", Quantity::Time, (1e3, 1e7), (0.0, 400.0));
         assert_eq!(labels(&axis), "delay: 1 µs 10 µs 100 µs 1 ms 10 ms");
+        let axis = Axis::log("rate", Quantity::BitRate, (1e5, 1e8), (0.0, 400.0));
+        assert_eq!(labels(&axis), "rate (bit/s): 100 k 1 M 10 M 100 M");
     }
 
     #[test]
