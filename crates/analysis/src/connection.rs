@@ -8,6 +8,7 @@ use crate::loss::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
     FlowView, LedgerSpan, acks, buffers, exchanges, findings, ledger, stages, traffic,
+    transactions,
 };
 
 /// One flow's figures, and what the exchanges and the findings need of it.
@@ -57,6 +58,7 @@ pub(crate) fn analyze_connection(
         connection: store.connection.clone(),
         flows: flows.map(|flow| flow.analysis),
         exchanges,
+        transactions: transactions::summarize(store),
         buffers,
         findings,
     }

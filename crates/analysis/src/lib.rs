@@ -32,6 +32,7 @@ mod store;
 mod testing;
 mod timeline;
 mod traffic;
+mod transactions;
 
 pub use analyzer::{Analyzer, Stores};
 pub use flow_curves::FlowCurves;
@@ -42,5 +43,5 @@ pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval};
 pub use result::{
     AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,
     Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger,
-    LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
+    LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts, TransactionSummary,
 };

@@ -60,10 +60,23 @@ pub struct ConnectionAnalysis {
     pub flows: [FlowAnalysis; 2],
     /// Requests and their responses; `None` when the traffic does not alternate.
     pub exchanges: Option<ExchangeSummary>,
+    /// Transactions of VMTP; `None` when no engine of it was recorded.
+    pub transactions: Option<TransactionSummary>,
     /// Buffer sizes asked for and granted.
     pub buffers: Vec<BufferGrant>,
     /// Most time lost first.
     pub findings: Vec<Finding>,
+}
+
+/// Transactions of a protocol whose engine was recorded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TransactionSummary {
+    /// From the call to its end, of those that were answered; `None` when none was.
+    pub total_ns: Option<Distribution>,
+    /// Those that were not answered.
+    pub failed: u64,
+    /// Blocks of 512 octets sent again by the client and by the server, as far as each was recorded.
+    pub blocks_again: [u64; 2],
 }
 
 /// One direction of a connection.

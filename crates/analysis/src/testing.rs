@@ -132,6 +132,8 @@ fn kinds(what: &str) -> Vec<Kind> {
         "write" => Kind::WriteCall,
         "write-return" => Kind::WriteReturn,
         "read-return" => Kind::ReadReturn,
+        "transaction" => Kind::Transaction,
+        "blocks-again" => Kind::BlocksAgain,
         "wakeup" => Kind::Wakeup,
         "run" => Kind::Run,
         "tcp-state" => Kind::TcpState,

@@ -24,9 +24,11 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
         }
     }
     let [first, second] = &bundles;
+    let is_engine = bundles.iter().any(|bundle| bundle.meta().source.is_engine());
+    let by = if is_engine { "the kernel and the engine" } else { "both hosts" };
     let done = merged(first, second, output)?;
     eprintln!(
-        "sockscope: {} records of {} connections, {} of them seen by both hosts, in {dir}; see them: \
+        "sockscope: {} records of {} connections, {} of them seen by {by}, in {dir}; see them: \
          sockscope report {dir}",
         done.records,
         done.connections,

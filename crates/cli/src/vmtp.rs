@@ -1,15 +1,17 @@
 //! `sockscope vmtp`: an echo server, calls, names, and a store of files, over VMTP.
 
 pub mod args;
+mod record;
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use sockscope_probe::{count_interrupts, interrupts};
+use sockscope_record::Side;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
 use sockscope_vmtp::store::{self, StoreClient};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
@@ -17,6 +19,7 @@ use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
 
 use crate::failure::Failure;
 use args::{AtArgs, Call, Find, Get, List, Put, Serve, Store, ToArgs, Vmtp, VmtpCommand};
+use record::Recording;
 
 /// UDP payload of an Ethernet frame over IPv4 and IPv6.
 const ETHERNET_PAYLOAD: [usize; 2] = [1472, 1452];
@@ -81,11 +84,34 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
     {
         eprintln!("it cannot be found by multicast: {error}");
     }
-    service.serve(&AtomicBool::new(false), |request| {
-        let segment = request.segment.clone();
-        Outcome { code: code::OK, segment, ..Outcome::default() }
-    })?;
-    Ok(())
+    let mut recording = match &arguments.record {
+        Some(dir) => {
+            service.observe();
+            Some(Recording::create(dir, service.link().local_address()?, Side::Server)?)
+        }
+        None => None,
+    };
+    count_interrupts();
+    while interrupts() == 0 {
+        service.advance(PATIENCE)?;
+        while let Some(request) = service.poll_request() {
+            let outcome =
+                Outcome { code: code::OK, segment: request.segment, ..Outcome::default() };
+            // A client that has gone on needs no answer any more.
+            let _ = service.respond(request.token, outcome)?;
+        }
+        if let Some(recording) = &mut recording {
+            recording.take(|| service.poll_seen())?;
+        }
+    }
+    service.finish()?;
+    match recording {
+        Some(mut recording) => {
+            recording.take(|| service.poll_seen())?;
+            recording.finish(service.unseen())
+        }
+        None => Ok(()),
+    }
 }
 
 /// A client on a socket of its own; its name is one that nobody else is likely to have.
@@ -117,6 +143,13 @@ fn local_address(to: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip())
 }
 
+/// Where the client's socket is, as the server sees it.
+fn own_address(caller: &Caller, to: SocketAddr) -> Result<SocketAddr, Failure> {
+    let bound = caller.link().local_address()?;
+    let host = if bound.ip().is_unspecified() { local_address(to) } else { None };
+    Ok(SocketAddr::new(host.unwrap_or(bound.ip()), bound.port()))
+}
+
 fn server_name(to: &ToArgs) -> Entity {
     to.name.unwrap_or_else(|| args::default_name(to.to.ip()))
 }
@@ -131,7 +164,27 @@ fn call(arguments: &Call) -> Result<(), Failure> {
     let options = Options { long_response: segment.len() > GROUP_BYTES, ..Options::default() };
     let request = Request { code: arguments.code, segment, ..Request::default() };
     let mut caller = caller(to.to, to.raw)?;
-    let response = caller.call(server_name(to), to.to, request, options);
+    let mut recording = match &arguments.record {
+        Some(dir) => {
+            caller.observe();
+            Some(Recording::create(dir, own_address(&caller, to.to)?, Side::Client)?)
+        }
+        None => None,
+    };
+    let mut response = caller.call(server_name(to), to.to, request.clone(), options);
+    for _ in 1..arguments.times {
+        if response.is_err() {
+            break;
+        }
+        response = caller.call(server_name(to), to.to, request.clone(), options);
+        if let Some(recording) = &mut recording {
+            recording.take(|| caller.poll_seen())?;
+        }
+    }
+    if let Some(mut recording) = recording {
+        recording.take(|| caller.poll_seen())?;
+        recording.finish(caller.unseen())?;
+    }
     let response = response.map_err(|error| at(to, &error))?;
     if response.code != code::OK {
         return Err(at(to, &format!("it answers with code {:#x}", response.code)));
@@ -172,7 +225,8 @@ fn find(arguments: &Find) -> Result<(), Failure> {
 fn serve_store(arguments: &Store) -> Result<(), Failure> {
     let mut store = store::Store::open(&arguments.folder).map_err(failure)?;
     let mut service = service(&arguments.at, "VMTP store")?;
-    store::serve(&mut service, &mut store, &AtomicBool::new(false)).map_err(failure)
+    count_interrupts();
+    store::serve(&mut service, &mut store, || interrupts() > 0).map_err(failure)
 }
 
 fn session(to: &ToArgs) -> Result<StoreClient, Failure> {

@@ -165,10 +165,17 @@ pub enum Kind {
     WriteReturn = 17,
     /// A read call ended at position `offset + len`. `len`: bytes returned; `code`: as above.
     ReadReturn = 18,
+    /// A transaction of VMTP ended at its client (RFC 1045 §2.3); the flow is that of its Request.
+    /// `detail`: when it began, same clock. `len`: octets of the Request's segment; `extra`: the
+    /// client's number of it; `code`: 0 answered, 1 failed.
+    Transaction = 19,
     /// `thread` was made runnable by data on this flow.
     Wakeup = 20,
     /// `thread`, woken by data on this flow, got a CPU.
     Run = 21,
+    /// A VMTP module sends blocks of 512 octets of a message again (RFC 1045 §2.5). `extra`: how
+    /// many; the flow is that in which they travel.
+    BlocksAgain = 22,
     /// State of the sender of this flow changed. `offset`: first byte not acknowledged; `len`:
     /// packets in flight; `detail`: congestion window in packets, low 32 bits, and slow-start
     /// threshold, high 32 bits; `extra`: smoothed round-trip time in microseconds (0: none yet);
@@ -201,7 +208,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in code order.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::SendEnqueue,
         Self::SendDequeue,
         Self::InterfaceEnqueue,
@@ -213,8 +220,10 @@ impl Kind {
         Self::WriteCall,
         Self::WriteReturn,
         Self::ReadReturn,
+        Self::Transaction,
         Self::Wakeup,
         Self::Run,
+        Self::BlocksAgain,
         Self::TcpState,
         Self::SendWindow,
         Self::Retransmit,
@@ -245,8 +254,10 @@ impl Kind {
             Self::WriteCall => "WriteCall",
             Self::WriteReturn => "WriteReturn",
             Self::ReadReturn => "ReadReturn",
+            Self::Transaction => "Transaction",
             Self::Wakeup => "Wakeup",
             Self::Run => "Run",
+            Self::BlocksAgain => "BlocksAgain",
             Self::TcpState => "TcpState",
             Self::SendWindow => "SendWindow",
             Self::Retransmit => "Retransmit",

@@ -208,6 +208,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         },
         flows,
         exchanges: None,
+        transactions: None,
         buffers: Vec::new(),
         findings: Vec::new(),
     }

@@ -71,6 +71,19 @@ pub enum Error {
         /// The bundle without a clock.
         path: PathBuf,
     },
+    /// A protocol engine's bundle can only be joined with its own host's.
+    #[error(
+        "{}: a protocol engine's records of host {other:?}, but the kernel's are of {host:?}",
+        path.display()
+    )]
+    OtherHost {
+        /// The engine's bundle.
+        path: PathBuf,
+        /// The kernel's host.
+        host: String,
+        /// The engine's.
+        other: String,
+    },
 }
 
 impl Error {

@@ -7,7 +7,8 @@
 //!
 //! [`BundleWriter`] writes a bundle, [`Bundle`] opens one and gives what is whole beside a list of
 //! [`Problem`]s; [`Follower`] reads one that still grows, [`check()`] holds one against itself, and
-//! [`merge()`] makes one of two hosts' bundles.
+//! [`merge()`] makes one of two hosts' bundles,
+//! or of a kernel's and a protocol engine's.
 //!
 //! Times are those of the records: nanoseconds of `CLOCK_MONOTONIC` of the recorded host, which
 //! [`Meta::clock`] relates to the time since 1970. Nothing here reads a clock or sleeps, and
@@ -23,6 +24,7 @@ mod error;
 mod flows;
 mod follow;
 mod format;
+mod join;
 mod layout;
 mod merge;
 mod merge_meta;

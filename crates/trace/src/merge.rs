@@ -13,6 +13,7 @@ use sockscope_record::{ConnectionId, FlowId, Kind, Record};
 
 use crate::bundle::Bundle;
 use crate::error::Error;
+use crate::join::{join, kernel_and_engine};
 use crate::merge_meta::{Shift, merged_meta};
 use crate::merge_plan::{Place, Plan};
 use crate::records::RecordReader;
@@ -45,11 +46,17 @@ pub struct Merged {
 /// numbers stay those of their own host. Records come in time order as far as each bundle has them
 /// so.
 ///
+/// When one of the two is a protocol engine's ([`Meta::source`](crate::Meta)), both are of one host: the
+/// engine's points 1, 2, 7 and 8 take the place of the kernel's, datagram by datagram.
+///
 /// # Errors
 ///
 /// [`Error::NoClock`] when a bundle has no clock snapshot, and as [`BundleWriter`] and
 /// [`RecordReader`].
 pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<Merged, Error> {
+    if let Some((kernel, engine)) = kernel_and_engine(first, second) {
+        return join(kernel, engine, out);
+    }
     let shift = Shift::between(first, second)?;
     let plan = Plan::new(first.connections(), second.connections(), shift.by_ns);
     let mut meta = merged_meta(first, second, &shift);
@@ -170,6 +177,8 @@ fn on_clock(record: &Record, shift_ns: u64) -> Record {
         Kind::ReceiveDequeue if record.detail != 0 => {
             record.detail = record.detail.saturating_add(shift_ns);
         }
+        // It began then.
+        Kind::Transaction => record.detail = record.detail.saturating_add(shift_ns),
         _ => {}
     }
     record

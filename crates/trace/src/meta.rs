@@ -70,12 +70,20 @@ pub enum Source {
     Model,
     /// A packet capture.
     Pcap,
+    /// An engine of a protocol above the kernel's, which knows its own queues only.
+    Engine,
     /// A source that this release does not know.
     #[serde(other)]
     Unknown,
 }
 
 impl Source {
+    /// Whether only a protocol's own queues were seen, which [`crate::merge()`] joins with a kernel's.
+    #[must_use]
+    pub fn is_engine(self) -> bool {
+        self == Self::Engine
+    }
+
     /// The word in traces and reports.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -83,6 +91,7 @@ impl Source {
             Self::Live => "live",
             Self::Model => "model",
             Self::Pcap => "pcap",
+            Self::Engine => "engine",
             Self::Unknown => "unknown",
         }
     }

@@ -283,7 +283,10 @@ impl<R: Read + Seek> Stream<R> {
             Err(expected) => return Ok(Err(expected)),
         };
         let version = schema.metadata.get(VERSION_KEY).and_then(|text| text.parse().ok());
-        let version = version.unwrap_or(0);
+        // Every version says which it is: without it a damaged header would pass for an old one.
+        let Some(version) = version else {
+            return Ok(Err("a schema that says the version of the format".into()));
+        };
         compat::supported(&self.path, version)?;
         if version >= SEALED_VERSION && frame.seal.is_none() {
             return Ok(Err("a message with a seal".into()));

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use common::{Folder, connection, read};
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record};
-use sockscope_trace::{Bundle, BundleWriter, ClockSnapshot, Error, Merged, Meta, check, merge};
+use sockscope_trace::{
+    Bundle, BundleWriter, ClockSnapshot, Error, Merged, Meta, Source, check, merge,
+};
 
 /// A host that booted at `booted_ns` (real time), and what it saw of one connection.
 fn host(dir: &Path, name: &str, booted_ns: u64, id: u32, records: &[(u64, Kind)]) -> Bundle {
@@ -92,4 +94,88 @@ fn a_truncated_half_is_merged_as_far_as_it_goes_and_noted() {
     let noted =
         both.meta().notes.iter().any(|note| note.starts_with("b: records.arrows: truncated"));
     assert!(noted, "{:?}", both.meta().notes);
+}
+
+/// A bundle of one UDP flow, records as (time, kind, position, octets).
+fn datagrams(dir: &Path, source: Source, id: u32, records: &[(u64, Kind, u64, u32)]) -> Bundle {
+    let flow = ConnectionId(id).flow(sockscope_record::Direction::FromClient);
+    let record = |&(at_ns, kind, offset, len): &(u64, Kind, u64, u32)| Record {
+        at_ns,
+        kind,
+        flow,
+        offset,
+        len,
+        ..Record::default()
+    };
+    let meta = Meta { host: "alpha".into(), source, ..Meta::default() };
+    let seen = Connection {
+        id: ConnectionId(id),
+        protocol: sockscope_record::Protocol::Udp,
+        ..connection(1)
+    };
+    let mut writer = BundleWriter::create(dir, meta.clone()).unwrap();
+    writer.connection(&seen).unwrap();
+    writer.append(&records.iter().map(record).collect::<Vec<_>>()).unwrap();
+    writer.finish(meta).unwrap();
+    Bundle::open(dir).unwrap()
+}
+
+#[test]
+fn an_engine_gives_its_own_points_and_the_kernel_those_between() {
+    let folder = Folder::new();
+    let kernel = [
+        // Before the engine began to record.
+        (5, Kind::SendEnqueue, 0, 40),
+        (20, Kind::SendEnqueue, 40, 100),
+        (20, Kind::SendDequeue, 40, 100),
+        (21, Kind::InterfaceDequeue, 40, 100),
+        (22, Kind::InputDequeue, 40, 100),
+        (23, Kind::ReceiveEnqueue, 40, 100),
+        (24, Kind::ReceiveDequeue, 40, 100),
+    ];
+    let engine = [
+        (10, Kind::SendEnqueue, 0, 100),
+        (18, Kind::SendDequeue, 0, 100),
+        // A datagram of which the kernel's probes kept nothing.
+        (28, Kind::SendEnqueue, 100, 60),
+        (29, Kind::SendDequeue, 100, 60),
+        (40, Kind::Transaction, 0, 30),
+    ];
+    let kernel = datagrams(&folder.named("kernel"), Source::Live, 3, &kernel);
+    let engine = datagrams(&folder.named("engine"), Source::Engine, 1, &engine);
+    for (name, [first, second]) in [("one", [&kernel, &engine]), ("other", [&engine, &kernel])] {
+        let merged = merge(first, second, folder.named(name)).unwrap();
+        assert_eq!((merged.matched, merged.connections), (1, 1));
+        let (records, problems) = read(&folder.named(name));
+        assert_eq!(problems, [""; 0]);
+        let seen: Vec<_> = records
+            .iter()
+            .map(|record| (record.at_ns, record.kind.name(), record.offset))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (5, "SendEnqueue", 0),
+                (10, "SendEnqueue", 40),
+                (18, "SendDequeue", 40),
+                (21, "InterfaceDequeue", 40),
+                (22, "InputDequeue", 40),
+                (23, "ReceiveEnqueue", 40),
+                (24, "ReceiveDequeue", 40),
+                (40, "Transaction", 0),
+            ]
+        );
+        assert!(records.iter().all(|record| record.flow == FlowId(6)));
+        let notes = Bundle::open(folder.named(name)).unwrap().meta().notes.join("\n");
+        assert!(notes.contains("and left out: 1"), "{notes}");
+    }
+}
+
+#[test]
+fn an_engine_of_another_host_is_refused() {
+    let folder = Folder::new();
+    let kernel = host(&folder.named("kernel"), "beta", 1_000, 1, &[]);
+    let engine = datagrams(&folder.named("engine"), Source::Engine, 1, &[]);
+    let refused = merge(&kernel, &engine, folder.named("both")).unwrap_err();
+    assert!(matches!(refused, Error::OtherHost { .. }), "{refused}");
 }

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use crate::config::{Config, Timer};
 use crate::message::{Outgoing, group_number};
+use crate::observe::{Log, Seen, Sight};
 use crate::rtt::RoundTrip;
 use crate::wire::{
     Code, Control, Entity, GROUP_BYTES, Header, Kind, MANAGER_GROUP, Notice, NoticeTo, Packet,
@@ -135,6 +136,7 @@ pub struct Client<A> {
     gap: u8,
     send_after_ns: u64,
     counters: ClientCounters,
+    log: Log<A>,
 }
 
 #[derive(Debug)]
@@ -146,6 +148,7 @@ struct Active<A> {
     outgoing: Outgoing,
     /// Sendings since something was heard.
     count: u32,
+    began_ns: u64,
     /// When that was; at first, when the transaction began.
     heard_ns: u64,
     /// Notices in a row that the request is being processed.
@@ -181,6 +184,7 @@ impl<A: Copy + PartialEq> Client<A> {
             gap: 0,
             send_after_ns: 0,
             counters: ClientCounters::default(),
+            log: Log::default(),
         }
     }
 
@@ -194,6 +198,22 @@ impl<A: Copy + PartialEq> Client<A> {
     #[must_use]
     pub fn counters(&self) -> ClientCounters {
         self.counters
+    }
+
+    /// Keeps from now on what is seen, for [`Client::poll_seen`].
+    pub fn observe(&mut self) {
+        self.log.begin();
+    }
+
+    /// What was seen, nearly in order of time.
+    pub fn poll_seen(&mut self) -> Option<Seen<A>> {
+        self.log.poll()
+    }
+
+    /// Sights that nobody took in time.
+    #[must_use]
+    pub fn unseen(&self) -> u64 {
+        self.log.lost()
     }
 
     /// Whether no transaction is under way.
@@ -306,6 +326,7 @@ impl<A: Copy + PartialEq> Client<A> {
             head,
             outgoing,
             count: 0,
+            began_ns: now_ns,
             heard_ns: now_ns,
             processing: 0,
             sendings: 0,
@@ -313,6 +334,7 @@ impl<A: Copy + PartialEq> Client<A> {
             timer: (Timer::Response, now_ns.saturating_add(wait_ns)),
             replies: Replies::default(),
         });
+        self.log.tell(now_ns);
         self.counters.transactions += 1;
     }
 
@@ -328,6 +350,12 @@ impl<A: Copy + PartialEq> Client<A> {
 
     /// Takes octets that came from `from`.
     pub fn handle(&mut self, now_ns: u64, from: A, octets: &[u8]) {
+        self.log.came(now_ns, from, octets.len());
+        self.look_at(now_ns, from, octets);
+        self.log.looked_at();
+    }
+
+    fn look_at(&mut self, now_ns: u64, from: A, octets: &[u8]) {
         let Ok(packet) = Packet::new(octets) else {
             self.counters.refused += 1;
             return;
@@ -371,6 +399,9 @@ impl<A: Copy + PartialEq> Client<A> {
         if let Some(code) = heard.notice {
             self.push_notice(from, header.server, header.transaction, heard.delivery, code);
         }
+        if heard.whole.is_some() || heard.waits {
+            self.log.hold(header.server);
+        }
         match heard.whole {
             Some(response) => self.whole_response(now_ns, response),
             None if heard.waits => {
@@ -382,6 +413,7 @@ impl<A: Copy + PartialEq> Client<A> {
     }
 
     fn whole_response(&mut self, now_ns: u64, response: Response<A>) {
+        self.log.release(response.server);
         self.events.push_back(Event::Response(response));
         let Some(active) = &mut self.active else { return };
         if active.options.fixed.is_some() {
@@ -456,7 +488,10 @@ impl<A: Copy + PartialEq> Client<A> {
             code::RETRY | code::RETRY_ALL | code::NO_RUN_RECORD => {
                 let all = notice.code != code::RETRY;
                 active.outgoing.acknowledge(group, if all { 0 } else { notice.delivery });
-                active.send_again(group, &mut self.counters, &mut self.gap, now_ns);
+                let blocks = active.send_again(group, &mut self.counters, &mut self.gap, now_ns);
+                if blocks > 0 {
+                    self.log.push(from, Sight::BlocksAgain(blocks));
+                }
                 active.timer = (Timer::Response, now_ns.saturating_add(wait_ns));
             }
             code::BUSY => {
@@ -471,6 +506,7 @@ impl<A: Copy + PartialEq> Client<A> {
 
     /// Lets time pass.
     pub fn handle_timeout(&mut self, now_ns: u64) {
+        self.log.tell(now_ns);
         let Some(active) = &mut self.active else { return };
         if now_ns < active.timer.1 {
             return;
@@ -550,6 +586,14 @@ impl<A: Copy + PartialEq> Client<A> {
             let base = active.head.transaction;
             let groups = active.outgoing.groups().max(active.replies.groups_max()) as u32;
             self.ended = Some(Ended { base, last: base.wrapping_add(groups - 1) });
+            let sight = Sight::Ended {
+                transaction: base,
+                began_ns: active.began_ns,
+                octets: active.outgoing.bytes() as u32,
+                is_answered: active.replies.whole() > 0,
+            };
+            self.log.release_all();
+            self.log.push(active.to, sight);
         }
     }
 
@@ -565,6 +609,7 @@ impl<A: Copy + PartialEq> Client<A> {
             self.next_notice = self.next_notice.wrapping_add(1);
             emit(&header, [], self.config.checksum, to);
             self.counters.packets += 1;
+            self.log.sent(now_ns, address, to.len(), None);
             return Some(address);
         }
         if now_ns < self.send_after_ns {
@@ -573,9 +618,11 @@ impl<A: Copy + PartialEq> Client<A> {
         let blocks = crate::wire::blocks_per_packet(self.config.packet_bytes);
         let active = self.active.as_mut()?;
         let piece = active.outgoing.next(blocks)?;
+        let since_ns = active.sent_ns[active.sendings as usize % 8];
         let header = active.header_of(piece.group, piece.delivery, piece.asks);
         emit(&header, active.outgoing.data(piece), self.config.checksum, to);
         self.counters.packets += 1;
+        self.log.sent(now_ns, active.to, to.len(), Some(since_ns));
         if active.outgoing.has_queued() {
             self.send_after_ns = now_ns.saturating_add(self.config.gap_ns(self.gap));
         }
@@ -618,7 +665,7 @@ impl<A> Active<A> {
         counters: &mut ClientCounters,
         gap: &mut u8,
         now_ns: u64,
-    ) {
+    ) -> u32 {
         let blocks = self.outgoing.resend(group, self.outgoing.groups() > 1);
         self.count = 0;
         self.sendings += 1;
@@ -627,5 +674,6 @@ impl<A> Active<A> {
         if blocks > 0 {
             *gap = gap.saturating_add(GAP_STEP);
         }
+        blocks
     }
 }

@@ -4,6 +4,7 @@
 //! - [`client`] and [`server`]: the two engines. They read no clock and no socket: the caller hands in
 //!   packets and times, and sends what they give;
 //! - [`driver`]: the engines on UDP and raw IP sockets;
+//! - [`observe`]: what the engines see of their queues;
 //! - [`store`]: a storage server and its client.
 //!
 //! A client makes one transaction at a time: a Request of up to 16 KiB, or a run of packet groups of up
@@ -17,6 +18,7 @@ pub mod client;
 mod config;
 pub mod driver;
 mod message;
+pub mod observe;
 mod rtt;
 pub mod server;
 pub mod store;

@@ -9,6 +9,7 @@ mod record;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::config::Config;
+use crate::observe::{Log, Seen, Sight};
 use crate::wire::{
     Code, Control, Entity, Header, Kind, Notice, NoticeTo, Packet, code, emit, operation,
 };
@@ -105,6 +106,7 @@ pub struct Server<A> {
     requests: VecDeque<Incoming<A>>,
     next_notice: u32,
     counters: ServerCounters,
+    log: Log<A>,
 }
 
 impl<A: Copy + PartialEq> Server<A> {
@@ -122,6 +124,7 @@ impl<A: Copy + PartialEq> Server<A> {
             requests: VecDeque::new(),
             next_notice: 1,
             counters: ServerCounters::default(),
+            log: Log::default(),
         }
     }
 
@@ -147,6 +150,22 @@ impl<A: Copy + PartialEq> Server<A> {
         self.counters
     }
 
+    /// Keeps from now on what is seen, for [`Server::poll_seen`].
+    pub fn observe(&mut self) {
+        self.log.begin();
+    }
+
+    /// What was seen, nearly in order of time.
+    pub fn poll_seen(&mut self) -> Option<Seen<A>> {
+        self.log.poll()
+    }
+
+    /// Sights that nobody took in time.
+    #[must_use]
+    pub fn unseen(&self) -> u64 {
+        self.log.lost()
+    }
+
     /// Clients remembered now.
     #[must_use]
     pub fn clients(&self) -> usize {
@@ -155,6 +174,12 @@ impl<A: Copy + PartialEq> Server<A> {
 
     /// Takes octets that came from `from`.
     pub fn handle(&mut self, now_ns: u64, from: A, octets: &[u8]) {
+        self.log.came(now_ns, from, octets.len());
+        self.look_at(now_ns, from, octets);
+        self.log.looked_at();
+    }
+
+    fn look_at(&mut self, now_ns: u64, from: A, octets: &[u8]) {
         let Ok(packet) = Packet::new(octets) else {
             self.counters.refused += 1;
             return;
@@ -204,6 +229,7 @@ impl<A: Copy + PartialEq> Server<A> {
         let Ok(record) = Record::open(now_ns, from, header, &self.config) else {
             return self.push_notice(from, header, 0, code::VMTP_ERROR);
         };
+        self.log.release(header.client);
         if let Some(before) = self.records.insert(header.client, record) {
             self.timers.remove(&(before.deadline_ns, header.client));
         }
@@ -236,11 +262,18 @@ impl<A: Copy + PartialEq> Server<A> {
         match answer {
             Answer::Nothing => {}
             Answer::Wait => {
+                self.log.hold(header.client);
                 let until_ns = now_ns.saturating_add(self.config.next_packet_ns);
                 self.set_timer(header.client, until_ns);
             }
-            Answer::Notice(code) => self.push_notice(from, header, blocks, code),
+            Answer::Notice(code) => {
+                if record.is_receiving() {
+                    self.log.hold(header.client);
+                }
+                self.push_notice(from, header, blocks, code);
+            }
             Answer::Whole { asked } => {
+                self.log.hold(header.client);
                 self.deliver(now_ns, header.client);
                 if asked {
                     self.push_notice(from, header, u32::MAX, code::OK);
@@ -260,6 +293,7 @@ impl<A: Copy + PartialEq> Server<A> {
         let Some(record) = self.records.get_mut(&client) else { return };
         if let Some(request) = record.deliver() {
             self.counters.requests += 1;
+            self.log.release(client);
             self.requests.push_back(request);
         }
     }
@@ -274,6 +308,7 @@ impl<A: Copy + PartialEq> Server<A> {
         let number = crate::message::group_number(record.base, notice.transaction, groups);
         let (Some(group), Some(outgoing)) = (number, record.outgoing()) else { return };
         let mut until_ns = now_ns.saturating_add(acknowledgment_ns);
+        let mut again = 0;
         match notice.code {
             code::OK => {
                 outgoing.finish(group);
@@ -281,16 +316,19 @@ impl<A: Copy + PartialEq> Server<A> {
             }
             code::RETRY => {
                 outgoing.acknowledge(group, notice.delivery);
-                self.counters.blocks_again += u64::from(outgoing.resend(group, true));
+                again = outgoing.resend(group, true);
             }
-            code::RETRY_ALL => {
-                self.counters.blocks_again += u64::from(outgoing.resend(group, true));
-            }
+            code::RETRY_ALL => again = outgoing.resend(group, true),
             code::BUSY => {}
             _ => (0..groups).for_each(|group| outgoing.finish(group)),
         }
         let (is_done, waits) = (outgoing.is_done(), outgoing.has_queued());
         record.count = 0;
+        if again > 0 {
+            record.queued_ns = now_ns;
+            self.counters.blocks_again += u64::from(again);
+            self.log.push(record.from, Sight::BlocksAgain(again));
+        }
         if is_done {
             record.state = State::Over;
             until_ns = now_ns.saturating_add(keep_ns);
@@ -345,6 +383,8 @@ impl<A: Copy + PartialEq> Server<A> {
         }
         let is_kept = !outcome.segment.is_empty() && !outcome.idempotent;
         record.answer(self.entity, outcome, self.config.window_groups);
+        record.queued_ns = now_ns;
+        self.log.tell(now_ns);
         let wait_ns = if is_kept { acknowledgment_ns } else { self.config.keep_ns };
         self.sending.push_back(token.client);
         self.set_timer(token.client, now_ns.saturating_add(wait_ns));
@@ -353,12 +393,16 @@ impl<A: Copy + PartialEq> Server<A> {
 
     fn respond_again(&mut self, now_ns: u64, client: Entity) {
         let acknowledgment_ns = self.acknowledgment_ns();
-        let Some(outgoing) = self.records.get_mut(&client).and_then(Record::outgoing) else {
-            return;
-        };
+        let Some(record) = self.records.get_mut(&client) else { return };
+        record.queued_ns = now_ns;
+        let from = record.from;
+        let Some(outgoing) = record.outgoing() else { return };
         let oldest = outgoing.oldest();
         let blocks = outgoing.resend(oldest, outgoing.groups() > 1);
         self.counters.blocks_again += u64::from(blocks);
+        if blocks > 0 {
+            self.log.push(from, Sight::BlocksAgain(blocks));
+        }
         if outgoing.bytes() > 0 {
             self.set_timer(client, now_ns.saturating_add(acknowledgment_ns));
         }
@@ -403,6 +447,7 @@ impl<A: Copy + PartialEq> Server<A> {
     }
 
     fn forget(&mut self, client: Entity) {
+        self.log.release(client);
         if let Some(record) = self.records.remove(&client) {
             self.timers.remove(&(record.deadline_ns, client));
         }
@@ -410,6 +455,7 @@ impl<A: Copy + PartialEq> Server<A> {
 
     /// Lets time pass.
     pub fn handle_timeout(&mut self, now_ns: u64) {
+        self.log.tell(now_ns);
         while let Some(&(until_ns, client)) = self.timers.first()
             && until_ns <= now_ns
         {
@@ -443,6 +489,7 @@ impl<A: Copy + PartialEq> Server<A> {
             State::Responded(outgoing) if outgoing.bytes() > 0 && !is_over => {
                 let oldest = outgoing.oldest();
                 outgoing.ask(oldest);
+                record.queued_ns = now_ns;
                 self.sending.push_back(client);
                 self.set_timer(client, now_ns.saturating_add(acknowledgment_ns));
             }
@@ -459,6 +506,7 @@ impl<A: Copy + PartialEq> Server<A> {
         if let Some((address, header)) = self.notices.pop_front() {
             emit(&header, [], self.config.checksum, to);
             self.counters.packets += 1;
+            self.log.sent(now_ns, address, to.len(), None);
             return Some(address);
         }
         let blocks = crate::wire::blocks_per_packet(self.config.packet_bytes);
@@ -479,6 +527,7 @@ impl<A: Copy + PartialEq> Server<A> {
                 self.sending.push_back(client);
             }
             self.counters.packets += 1;
+            self.log.sent(now_ns, record.from, to.len(), Some(record.queued_ns));
             return Some(record.from);
         }
         None
@@ -497,6 +546,13 @@ impl<A: Copy + PartialEq> Server<A> {
     #[must_use]
     pub fn has_requests(&self) -> bool {
         !self.requests.is_empty()
+    }
+
+    /// Whether packets wait, or a Response that is kept until its client says that it came.
+    #[must_use]
+    pub fn owes(&self) -> bool {
+        let is_kept = |record: &Record<A>| record.keeps_answer();
+        !self.notices.is_empty() || !self.sending.is_empty() || self.records.values().any(is_kept)
     }
 
     /// Requests that came whole, in the order in which they did.

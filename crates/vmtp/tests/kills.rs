@@ -13,7 +13,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -55,7 +54,7 @@ fn server(folder: &Path, port: u64) {
     let mut store = Store::open(folder).expect("a folder");
     let link = Link::bind(Transport::Udp, address(port)).expect("a socket");
     let mut service = Service::new(link, SERVER, config());
-    serve(&mut service, &mut store, &AtomicBool::new(false)).expect("a network and a disk");
+    serve(&mut service, &mut store, || false).expect("a network and a disk");
 }
 
 /// What a change does.

@@ -172,7 +172,8 @@ fn files_are_copied_in_and_out() {
     let mut store = Store::open(folder.path()).expect("a folder");
     let ends = AtomicBool::new(false);
     thread::scope(|scope| {
-        let serving = scope.spawn(|| serve(&mut service, &mut store, &ends));
+        let serving =
+            scope.spawn(|| serve(&mut service, &mut store, || ends.load(Ordering::Relaxed)));
         let work = scope.spawn(|| {
             let link = Link::bind(Transport::Udp, localhost).expect("a socket");
             let caller = Caller::new(link, CLIENT, 1, Config::default());

@@ -73,6 +73,9 @@ pub struct Serve {
     /// Take multicast on the interface with this address
     #[arg(long, value_name = "IP", default_value_t = Ipv4Addr::UNSPECIFIED)]
     pub interface: Ipv4Addr,
+    /// Record this module's queues into a bundle, until Ctrl-C
+    #[arg(long, value_name = "DIR", conflicts_with = "raw")]
+    pub record: Option<PathBuf>,
 }
 
 /// `sockscope vmtp call`.
@@ -87,6 +90,12 @@ pub struct Call {
     /// Request code, 24 bits
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..1 << 24))]
     pub code: u32,
+    /// Make so many calls, one after the other, and print the last answer
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub times: u32,
+    /// Record this module's queues into a bundle
+    #[arg(long, value_name = "DIR", conflicts_with = "raw")]
+    pub record: Option<PathBuf>,
     /// Which server.
     #[command(flatten)]
     pub to: ToArgs,

@@ -21,3 +21,4 @@ mod programs;
 mod readers;
 mod stall;
 mod two_hosts;
+mod vmtp;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use sockscope_analysis::{
     BufferGrant, ConnectionAnalysis, Evidence, ExchangeSummary, Finding, Ledger, LedgerPart,
+    TransactionSummary,
 };
 use sockscope_record::{Process, Protocol};
 
@@ -23,6 +24,8 @@ pub(super) struct ConnectionView<'a> {
     preexisting: bool,
     both_ends_here: bool,
     exchanges: Option<ExchangesView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transactions: Option<TransactionsView>,
     buffers: Vec<BufferView>,
 }
 
@@ -43,6 +46,7 @@ impl<'a> ConnectionView<'a> {
             preexisting: connection.preexisting,
             both_ends_here: connection.both_ends_here,
             exchanges: analysis.exchanges.as_ref().map(ExchangesView::new),
+            transactions: analysis.transactions.as_ref().map(TransactionsView::new),
             buffers: analysis.buffers.iter().map(BufferView::new).collect(),
         }
     }
@@ -136,6 +140,26 @@ struct PartsView(Ledger);
 impl Serialize for PartsView {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(LedgerPart::ALL.iter().map(|part| part.name()).zip(self.0.ns))
+    }
+}
+
+#[derive(Serialize)]
+struct TransactionsView {
+    total_ns: Option<TimesView>,
+    failed: u64,
+    client_blocks_again: u64,
+    server_blocks_again: u64,
+}
+
+impl TransactionsView {
+    fn new(transactions: &TransactionSummary) -> Self {
+        let [client_blocks_again, server_blocks_again] = transactions.blocks_again;
+        Self {
+            total_ns: transactions.total_ns.as_ref().map(TimesView::new),
+            failed: transactions.failed,
+            client_blocks_again,
+            server_blocks_again,
+        }
     }
 }
 

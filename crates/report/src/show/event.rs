@@ -19,6 +19,8 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::ReceiveDequeue => write_reader(event, text)?,
         Kind::WriteCall => write_thread("thread", event, text)?,
         Kind::WriteReturn | Kind::ReadReturn => write_return(event, text)?,
+        Kind::Transaction => write_transaction(event, text)?,
+        Kind::BlocksAgain => write!(text, "{} blocks of 512 octets ", event.extra)?,
         Kind::Wakeup | Kind::Run => write_thread("thread", event, text)?,
         Kind::TcpState => write_tcp_state(event, text)?,
         Kind::SendWindow => write_window(event, text)?,
@@ -102,6 +104,12 @@ fn write_tcp_state(event: &Record, text: &mut String) -> Result {
 
 fn write_window(event: &Record, text: &mut String) -> Result {
     write!(text, "una {} window {} mss {} ", event.offset, event.detail, event.extra)
+}
+
+fn write_transaction(event: &Record, text: &mut String) -> Result {
+    let end = if event.code == 0 { "answered" } else { "failed" };
+    let took_ns = event.at_ns.saturating_sub(event.detail);
+    write!(text, "{} of {} octets {end} after {} ", event.extra, event.len, Micros(took_ns))
 }
 
 fn write_drop(event: &Record, reasons: &DropReasons, text: &mut String) -> Result {

@@ -106,6 +106,8 @@ fn has_range(kind: Kind) -> bool {
             | Kind::SocketOption
             | Kind::StateChange
             | Kind::Loss
+            | Kind::Transaction
+            | Kind::BlocksAgain
             | Kind::Wakeup
             | Kind::Run
     )
@@ -113,7 +115,7 @@ fn has_range(kind: Kind) -> bool {
 
 fn tone(kind: Kind) -> Tone {
     match kind {
-        Kind::Retransmit | Kind::Drop | Kind::Loss => Tone::Bad,
+        Kind::Retransmit | Kind::BlocksAgain | Kind::Drop | Kind::Loss => Tone::Bad,
         Kind::SendEnqueue | Kind::ReceiveDequeue => Tone::Strong,
         kind if kind.point().is_none() => Tone::Faint,
         _ => Tone::Plain,

@@ -5,7 +5,7 @@ use std::io;
 
 use sockscope_analysis::{
     AckDelayCause, AckSummary, BufferGrant, Distribution, ExchangeSummary, FlowAnalysis, Ledger,
-    LedgerPart,
+    LedgerPart, TransactionSummary,
 };
 
 use super::page::{INDENT, Page};
@@ -140,6 +140,30 @@ fn parts(ledger: &Ledger, whole_ns: u64) -> String {
         .take(large)
         .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, whole_ns)));
     texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Transactions of VMTP and what was sent again.
+pub(super) fn write_transactions(
+    transactions: &TransactionSummary,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
+    let mut text = match &transactions.total_ns {
+        Some(total) => format!(
+            "{} answered: p50 {}, p99 {}, slowest {}",
+            count(total.count),
+            page.time(total.p50),
+            page.time(total.p99),
+            page.time(total.max),
+        ),
+        None => "none answered".to_owned(),
+    };
+    if transactions.failed > 0 {
+        text += &format!("; {} failed", count(transactions.failed));
+    }
+    let [client, server] = transactions.blocks_again.map(count);
+    text += &format!("; blocks sent again: {client} by the client, {server} by the server");
+    let tone = if transactions.failed > 0 { Tone::Bad } else { Tone::Plain };
+    page.labelled("transact", &text, tone)
 }
 
 /// Socket buffers asked for and granted.

@@ -22,11 +22,15 @@ pub(super) fn write<'a>(
     for flow in report.flows(analysis) {
         write_flow(analysis, flow, page)?;
     }
-    if analysis.exchanges.is_some() || !analysis.buffers.is_empty() {
+    let has_calls = analysis.exchanges.is_some() || analysis.transactions.is_some();
+    if has_calls || !analysis.buffers.is_empty() {
         page.blank()?;
     }
     if let Some(exchanges) = &analysis.exchanges {
         calls::write_exchanges(exchanges, report.analysis.start_ns, page)?;
+    }
+    if let Some(transactions) = &analysis.transactions {
+        calls::write_transactions(transactions, page)?;
     }
     calls::write_buffers(&analysis.buffers, page)?;
     let found: Vec<_> = report.findings(analysis).collect();

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::link::{Buffer, Link};
-use super::{Clock, wait_for};
+use super::{now_ns, wait_for};
 use crate::client::{ClientCounters, StartError};
+use crate::observe::Seen;
 use crate::wire::{Entity, code};
 use crate::{Client, Config, Event, Fixed, Options, Request, Response};
 
@@ -42,7 +43,6 @@ fn words(failed: u32) -> String {
 pub struct Caller {
     link: Link,
     client: Client<SocketAddr>,
-    clock: Clock,
     buffer: Buffer,
     packet: Vec<u8>,
 }
@@ -54,7 +54,6 @@ impl Caller {
         Self {
             link,
             client: Client::new(entity, first_transaction, config),
-            clock: Clock::new(),
             buffer: Buffer::new(),
             packet: Vec::new(),
         }
@@ -70,6 +69,22 @@ impl Caller {
     #[must_use]
     pub fn counters(&self) -> ClientCounters {
         self.client.counters()
+    }
+
+    /// Keeps from now on what its engine sees, for [`Caller::poll_seen`].
+    pub fn observe(&mut self) {
+        self.client.observe();
+    }
+
+    /// What its engine saw, nearly in order of time; for [`super::Trace`].
+    pub fn poll_seen(&mut self) -> Option<Seen<SocketAddr>> {
+        self.client.poll_seen()
+    }
+
+    /// Sights that nobody took in time.
+    #[must_use]
+    pub fn unseen(&self) -> u64 {
+        self.client.unseen()
     }
 
     /// Calls one server and waits for its Response.
@@ -121,7 +136,7 @@ impl Caller {
         to: SocketAddr,
         fixed: Fixed,
     ) -> Result<Vec<Response<SocketAddr>>, CallError> {
-        self.client.find(self.clock.now_ns(), entity, self.link.place(to), fixed)?;
+        self.client.find(now_ns(), entity, self.link.place(to), fixed)?;
         self.transmit()?;
         self.collect()
     }
@@ -149,7 +164,7 @@ impl Caller {
         request: Request,
         options: Options,
     ) -> Result<u32, CallError> {
-        let (now_ns, to) = (self.clock.now_ns(), self.link.place(to));
+        let (now_ns, to) = (now_ns(), self.link.place(to));
         let transaction = self.client.start(now_ns, server, to, request, options)?;
         self.transmit()?;
         Ok(transaction)
@@ -173,9 +188,9 @@ impl Caller {
         if let Some(event) = self.client.poll_event() {
             return Ok(Some(event));
         }
-        let wait = wait_for(self.client.poll_timeout(), self.clock.now_ns()).min(most);
+        let wait = wait_for(self.client.poll_timeout(), now_ns()).min(most);
         let came = self.link.receive(&mut self.buffer, wait)?;
-        let now_ns = self.clock.now_ns();
+        let now_ns = now_ns();
         if let Some((from, octets)) = came {
             self.client.handle(now_ns, from, octets);
         }
@@ -185,7 +200,7 @@ impl Caller {
     }
 
     fn transmit(&mut self) -> io::Result<()> {
-        while let Some(to) = self.client.poll_transmit(self.clock.now_ns(), &mut self.packet) {
+        while let Some(to) = self.client.poll_transmit(now_ns(), &mut self.packet) {
             self.link.send(to, &self.packet)?;
         }
         Ok(())

@@ -6,12 +6,14 @@
 mod caller;
 mod link;
 mod service;
+mod trace;
 
 pub use caller::{CallError, Caller};
 pub use link::{Link, LinkError, PORT, Transport, group_address};
 pub use service::Service;
+pub use trace::Trace;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Config;
 use crate::wire::{HEADER_BYTES, TRAILER_BYTES};
@@ -29,20 +31,11 @@ impl Config {
     }
 }
 
-/// Nanoseconds since some moment before the first call.
-#[derive(Debug, Clone, Copy)]
-struct Clock {
-    started: Instant,
-}
-
-impl Clock {
-    fn new() -> Self {
-        Self { started: Instant::now() }
-    }
-
-    fn now_ns(self) -> u64 {
-        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
+/// `CLOCK_MONOTONIC` in nanoseconds, the clock of all records of this host.
+fn now_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // Monotonic time begins at 0 and is normalized.
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// How long to wait for a packet when something is due at `due_ns`.

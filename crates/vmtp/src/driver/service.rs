@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::link::{Buffer, Link};
-use super::{Clock, wait_for};
+use super::{now_ns, wait_for};
+use crate::observe::Seen;
 use crate::server::{Incoming, RespondError, ServerCounters};
 use crate::wire::Entity;
 use crate::{Config, Outcome, Server, Token};
@@ -15,12 +16,14 @@ use crate::{Config, Outcome, Server, Token};
 /// Packets taken before requests are looked at: a busy network does not starve the application.
 const PACKETS_AT_ONCE: usize = 64;
 
+/// How long the end may take for what is still to be sent.
+const FINISH_NS_MAX: u64 = 500_000_000;
+
 /// One server entity and its socket.
 #[derive(Debug)]
 pub struct Service {
     link: Link,
     server: Server<SocketAddr>,
-    clock: Clock,
     buffer: Buffer,
     packet: Vec<u8>,
 }
@@ -32,7 +35,6 @@ impl Service {
         Self {
             link,
             server: Server::new(entity, config),
-            clock: Clock::new(),
             buffer: Buffer::new(),
             packet: Vec::new(),
         }
@@ -55,6 +57,37 @@ impl Service {
         self.server.counters()
     }
 
+    /// Keeps from now on what its engine sees, for [`Service::poll_seen`].
+    pub fn observe(&mut self) {
+        self.server.observe();
+    }
+
+    /// What its engine saw, nearly in order of time; for [`super::Trace`].
+    pub fn poll_seen(&mut self) -> Option<Seen<SocketAddr>> {
+        self.server.poll_seen()
+    }
+
+    /// Sights that nobody took in time.
+    #[must_use]
+    pub fn unseen(&self) -> u64 {
+        self.server.unseen()
+    }
+
+    /// Sends what is still queued, for instance because the client asked for pauses, and takes what
+    /// clients say of it, at most for half a second. A client that lacks an answer after that gets none.
+    ///
+    /// # Errors
+    ///
+    /// When the network fails.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let until_ns = now_ns().saturating_add(FINISH_NS_MAX);
+        self.transmit()?;
+        while self.server.owes() && now_ns() < until_ns {
+            self.advance(super::WAIT_MAX)?;
+        }
+        Ok(())
+    }
+
     /// Answers requests by `answer` until `ends` is set.
     ///
     /// # Errors
@@ -73,7 +106,7 @@ impl Service {
                 let _ = self.respond(request.token, outcome)?;
             }
         }
-        Ok(())
+        self.finish()
     }
 
     /// Waits for packets or a time limit, at most for `most`, and deals with them. For use with other
@@ -83,10 +116,10 @@ impl Service {
     ///
     /// When the network fails.
     pub fn advance(&mut self, most: Duration) -> io::Result<()> {
-        let mut wait = wait_for(self.server.poll_timeout(), self.clock.now_ns()).min(most);
+        let mut wait = wait_for(self.server.poll_timeout(), now_ns()).min(most);
         for _ in 0..PACKETS_AT_ONCE {
             let came = self.link.receive(&mut self.buffer, wait)?;
-            let now_ns = self.clock.now_ns();
+            let now_ns = now_ns();
             let Some((from, octets)) = came else { break };
             self.server.handle(now_ns, from, octets);
             if self.server.has_requests() {
@@ -94,7 +127,7 @@ impl Service {
             }
             wait = Duration::ZERO;
         }
-        self.server.handle_timeout(self.clock.now_ns());
+        self.server.handle_timeout(now_ns());
         self.transmit()
     }
 
@@ -113,13 +146,13 @@ impl Service {
         token: Token,
         outcome: Outcome,
     ) -> io::Result<Result<(), RespondError>> {
-        let answered = self.server.respond(self.clock.now_ns(), token, outcome);
+        let answered = self.server.respond(now_ns(), token, outcome);
         self.transmit()?;
         Ok(answered)
     }
 
     fn transmit(&mut self) -> io::Result<()> {
-        while let Some(to) = self.server.poll_transmit(self.clock.now_ns(), &mut self.packet) {
+        while let Some(to) = self.server.poll_transmit(now_ns(), &mut self.packet) {
             self.link.send(to, &self.packet)?;
         }
         Ok(())

@@ -22,6 +22,8 @@ pub(super) struct Record<A> {
     /// Timeouts since something was heard.
     pub count: u32,
     pub deadline_ns: u64,
+    /// When what is sent now was handed down or asked for.
+    pub queued_ns: u64,
     pub send_after_ns: u64,
 }
 
@@ -84,6 +86,7 @@ impl<A: Copy> Record<A> {
             gap: head.control.gap_or_groups,
             count: 0,
             deadline_ns: now_ns,
+            queued_ns: now_ns,
             send_after_ns: now_ns,
         })
     }
@@ -152,6 +155,16 @@ impl<A: Copy> Record<A> {
             user: std::array::from_fn(|at| self.head.parameters[8 + at]),
             segment: incoming.into_segment(),
         })
+    }
+
+    /// Whether a Response with data was sent of which nobody said yet that it came.
+    pub(super) fn keeps_answer(&self) -> bool {
+        matches!(&self.state, State::Responded(outgoing) if outgoing.bytes() > 0)
+    }
+
+    /// Whether packets of the Request still wait for others.
+    pub(super) fn is_receiving(&self) -> bool {
+        matches!(self.state, State::Receiving(_))
     }
 
     pub(super) fn awaits_answer(&self, transaction: u32) -> bool {

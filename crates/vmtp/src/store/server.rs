@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::StoreError;
@@ -330,7 +329,8 @@ fn failed(name: &str, refusal: Refusal) -> StoreError {
     StoreError::system(format!("cannot use {name}"))(io::Error::other(refusal.to_string()))
 }
 
-/// Answers what comes to `service` from `store`, until `ends` is set. Asks that come while the journal
+/// Answers what comes to `service` from `store`, until `ends` says so, and then
+/// what is still to be sent. Asks that come while the journal
 /// is synced share the next sync.
 ///
 /// # Errors
@@ -339,10 +339,10 @@ fn failed(name: &str, refusal: Refusal) -> StoreError {
 pub fn serve(
     service: &mut Service,
     store: &mut Store,
-    ends: &AtomicBool,
+    ends: impl Fn() -> bool,
 ) -> Result<(), StoreError> {
     let mut waiting = Vec::new();
-    while !ends.load(Ordering::Relaxed) {
+    while !ends() {
         service.advance(WAIT_MAX).map_err(network())?;
         answer_all(service, store, &mut waiting)?;
         if waiting.is_empty() {
@@ -353,7 +353,8 @@ pub fn serve(
             respond(service, token, outcome)?;
         }
     }
-    store.commit()
+    store.commit()?;
+    service.finish().map_err(network())
 }
 
 /// Carries out all that has come; what needs a commit goes to `waiting`.

@@ -1,0 +1,160 @@
+//! What an engine sees of its own queues: points 1, 2, 7 and 8, and the ends of transactions.
+//!
+//! An engine that was told to observe keeps a [`Seen`] for each passage until its user takes it; one
+//! that was not keeps nothing. Point 1 is when the message of a packet was handed down or asked for
+//! again, point 2 when the packet was made, point 7 when it came in, point 8 when its message was
+//! whole and handed up; a packet that adds to no message passes 7 and 8 at once. Times are those that
+//! the engine was told. [`crate::driver::Trace`] makes records of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::wire::Entity;
+
+/// Passages that wait to be taken, at most; those that did not fit are counted.
+const SEEN_MAX: usize = 1 << 20;
+
+/// One passage or event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen<A> {
+    /// When, in nanoseconds of the engine's clock.
+    pub at_ns: u64,
+    /// The other end.
+    pub peer: A,
+    /// What.
+    pub sight: Sight,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// Points 1 and 2: a packet leaves.
+    Sent {
+        /// Octets of it.
+        octets: u32,
+        /// When it entered point 1.
+        since_ns: u64,
+    },
+    /// Point 7: a packet came in.
+    Came {
+        /// Its number, from 1 on, among all that this engine took.
+        packet: u64,
+        /// Octets of it.
+        octets: u32,
+    },
+    /// Point 8: a packet's data was handed up, or turned out to be none that anybody needs.
+    Taken {
+        /// Its number.
+        packet: u64,
+    },
+    /// Blocks are sent again.
+    BlocksAgain(u32),
+    /// A transaction ended, at its client.
+    Ended {
+        /// Its number.
+        transaction: u32,
+        /// When it began.
+        began_ns: u64,
+        /// Octets of the Request's segment.
+        octets: u32,
+        /// Whether a Response came.
+        is_answered: bool,
+    },
+}
+
+/// What was seen and not taken yet.
+#[derive(Debug)]
+pub(crate) struct Log<A> {
+    seen: Option<VecDeque<Seen<A>>>,
+    /// The latest time told.
+    now_ns: u64,
+    packets: u64,
+    /// The packet being looked at.
+    current: Option<(A, u64)>,
+    /// Packets of messages that are not whole, by the other entity.
+    waiting: BTreeMap<Entity, Vec<(A, u64)>>,
+    lost: u64,
+}
+
+impl<A> Default for Log<A> {
+    fn default() -> Self {
+        Self { seen: None, now_ns: 0, packets: 0, current: None, waiting: BTreeMap::new(), lost: 0 }
+    }
+}
+
+impl<A: Copy> Log<A> {
+    /// From now on something is kept.
+    pub(crate) fn begin(&mut self) {
+        self.seen.get_or_insert_default();
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Seen<A>> {
+        self.seen.as_mut()?.pop_front()
+    }
+
+    /// Passages that did not fit.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    pub(crate) fn tell(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    /// A packet comes in; [`Log::looked_at`] ends what is done with it.
+    pub(crate) fn came(&mut self, now_ns: u64, from: A, octets: usize) {
+        self.now_ns = now_ns;
+        if self.seen.is_some() {
+            self.packets += 1;
+            let packet = self.packets;
+            self.current = Some((from, packet));
+            self.push(from, Sight::Came { packet, octets: octets as u32 });
+        }
+    }
+
+    /// The packet waits for the rest of its message, which `entity` sends.
+    pub(crate) fn hold(&mut self, entity: Entity) {
+        if let Some(current) = self.current.take() {
+            self.waiting.entry(entity).or_default().push(current);
+        }
+    }
+
+    /// The message that `entity` sends is whole, or given up.
+    pub(crate) fn release(&mut self, entity: Entity) {
+        if self.seen.is_some() {
+            let packets = self.waiting.remove(&entity).unwrap_or_default();
+            packets.into_iter().for_each(|(from, packet)| self.push(from, Sight::Taken { packet }));
+        }
+    }
+
+    /// No message is waited for any more.
+    pub(crate) fn release_all(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let packets = waiting.into_values().flatten();
+        packets.for_each(|(from, packet)| self.push(from, Sight::Taken { packet }));
+    }
+
+    /// The packet that came was dealt with.
+    pub(crate) fn looked_at(&mut self) {
+        if let Some((from, packet)) = self.current.take() {
+            self.push(from, Sight::Taken { packet });
+        }
+    }
+
+    /// A packet leaves; `since_ns` is when it was queued, by default now.
+    pub(crate) fn sent(&mut self, now_ns: u64, to: A, octets: usize, since_ns: Option<u64>) {
+        if self.seen.is_some() {
+            let since_ns = since_ns.unwrap_or(self.now_ns).min(now_ns);
+            self.now_ns = now_ns;
+            self.push(to, Sight::Sent { octets: octets as u32, since_ns });
+        }
+    }
+
+    pub(crate) fn push(&mut self, peer: A, sight: Sight) {
+        let Some(seen) = &mut self.seen else { return };
+        if seen.len() < SEEN_MAX {
+            seen.push_back(Seen { at_ns: self.now_ns, peer, sight });
+        } else {
+            self.lost += 1;
+        }
+    }
+}
