@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use sockscope_record::{Point, Stage};
+use sockscope_record::{Direction, Point, Stage};
 use sockscope_sim::Machine;
 
 use super::{Check, Judgement, Runs};
@@ -120,8 +120,7 @@ fn loopback_rises(_: &Claim, runs: &Runs) -> Judgement {
 
 /// The most bytes between the oldest one not acknowledged and the newest one sent.
 fn in_flight_max(seen: &Observed) -> u64 {
-    let mut acks =
-        seen.passes(sockscope_record::Direction::FromServer, Point::InputDequeue).iter().peekable();
+    let mut acks = seen.passes(Direction::FromServer, Point::InputDequeue).iter().peekable();
     let (mut acknowledged, mut most) = (0, 0);
     for packet in seen.data(Point::InterfaceEnqueue) {
         while let Some(ack) = acks.next_if(|ack| ack.at_ns <= packet.at_ns) {
@@ -233,22 +232,56 @@ fn the_driver_limits(_: &Claim, runs: &Runs) -> Judgement {
 
 static LOCAL: LazyLock<Run> = LazyLock::new(|| observe("si-3a", &[]));
 
-/// Packets of the window bursts on loopback while the window opens: up to the largest window.
-fn opening(seen: &Observed) -> Vec<usize> {
-    let bursts: Vec<usize> = seen.bursts().iter().map(|burst| burst.packets).collect();
-    let top = bursts.iter().copied().max().unwrap_or(0);
-    let full = bursts.iter().position(|&packets| packets + 1 >= top).unwrap_or(0);
-    bursts[..=full.min(bursts.len().saturating_sub(1))].to_vec()
+/// A window burst on loopback: what is sent from one acknowledgment to the next.
+struct Window {
+    /// How many packets.
+    packets: usize,
+    /// The 200 ms timer made one of the two acknowledgments.
+    is_of_timer: bool,
+}
+
+/// The bursts while the window opens, up to the largest one.
+fn opening(seen: &Observed) -> Vec<Window> {
+    let made: Vec<_> = seen.acks().iter().map(|ack| (ack.detail, ack.at_ns)).collect();
+    let by_timer = |acknowledged: u64| {
+        let ack = made.iter().find(|(detail, _)| *detail == acknowledged);
+        ack.is_some_and(|&(_, at_ns)| is_of_timer(seen, at_ns))
+    };
+    let mut sent = seen.data(Point::InterfaceEnqueue).into_iter().peekable();
+    let (mut windows, mut after_timer) = (Vec::new(), false);
+    for ack in seen.passes(Direction::FromServer, Point::InputDequeue) {
+        let mut packets = 0;
+        while sent.next_if(|packet| packet.at_ns <= ack.at_ns).is_some() {
+            packets += 1;
+        }
+        let before_timer = by_timer(ack.detail);
+        let is_of_timer = before_timer || after_timer;
+        windows.extend((packets > 0).then_some(Window { packets, is_of_timer }));
+        after_timer = before_timer;
+    }
+    let top = windows.iter().map(|window| window.packets).max().unwrap_or(0);
+    let end = windows.iter().position(|window| window.packets == top).map_or(0, |at| at + 1);
+    windows.truncate(end);
+    windows
 }
 
 fn bursts_grow_by_one(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let bursts = opening(shared(&LOCAL)?);
-        let grown = bursts.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+        let windows = opening(shared(&LOCAL)?);
+        let whole = windows.iter().enumerate().filter(|(_, window)| !window.is_of_timer);
+        // Those between that the timer cut count as one each.
+        let start: Vec<_> =
+            whole.clone().map(|(at, window)| window.packets as i64 - at as i64).collect();
+        let cut = windows.len() - start.len();
+        let packets: Vec<usize> = whole.map(|(_, window)| window.packets).collect();
         Ok(Judgement::holds(
-            bursts.len() > 5 && grown * 10 >= (bursts.len() - 1) * 9,
-            "each burst one segment longer than the one before",
-            format!("bursts of {bursts:?} packets while the window opens"),
+            start.len() > 5
+                && cut * 5 < windows.len()
+                && start.windows(2).all(|pair| pair[0] == pair[1]),
+            "each burst one segment longer than the one before, but for those that the timer cuts",
+            format!(
+                "bursts of {packets:?} packets while the window opens, {cut} more cut by the timer"
+            ),
         ))
     })
 }
@@ -383,17 +416,15 @@ fn server_load_fills_its_socket(_: &Claim, _: &Runs) -> Judgement {
 
 fn client_load_holds_the_program(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let [(_, send), (_, interface), (_, input), (_, receive)] =
-            queue_delays(shared(&CLIENT_LOADED)?);
-        let (first_ns, last_ns) = shared(&CLIENT_LOADED)?.span_ns();
-        let (quiet_first_ns, quiet_last_ns) = shared(&QUIET)?.span_ns();
-        let longer = (last_ns - first_ns) as f64 / (quiet_last_ns - quiet_first_ns) as f64;
+        let (quiet, loaded) = (shared(&QUIET)?, shared(&CLIENT_LOADED)?);
+        let [(_, send), (_, interface), (_, input), (_, receive)] = queue_delays(loaded);
+        let (program, without) = (loaded.mean_program_delay_us(), quiet.mean_program_delay_us());
         let others = interface.max(input).max(receive);
         Ok(Judgement::holds(
-            send > others && longer > 1.2,
-            "data waits before the protocol, in the socket and the program's buffer",
+            program + send > others && program > 2.0 * without,
+            "data waits before the protocol, in the program's buffer and the socket",
             format!(
-                "send socket {send:.0} us, the others at most {others:.0}; {longer:.2} times as long as without load"
+                "program's buffer {program:.0} us ({without:.0} without load), send socket {send:.0}, the others at most {others:.0}"
             ),
         ))
     })
@@ -403,7 +434,7 @@ fn client_load_holds_the_program(_: &Claim, _: &Runs) -> Judgement {
 fn protocol_delays(seen: &Observed) -> [f64; 2] {
     [
         mean(&seen.gaps_in_bursts_us()),
-        mean(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue)),
+        mean(&seen.in_order_delays_us(Point::InputDequeue, Point::ReceiveEnqueue)),
     ]
 }
 
@@ -478,21 +509,26 @@ fn opened_ms(changes: &[&str], packets: usize) -> Result<f64, String> {
     Ok((burst.last_ns - first_ns) as f64 / 1e6)
 }
 
-fn slow_readers_open_windows_slowly(_: &Claim, _: &Runs) -> Judgement {
+fn slow_readers_open_windows_slowly(_: &Claim, runs: &Runs) -> Judgement {
     judged(|| {
-        let packets = 10;
-        let opened = |rule: &str, pause: &str| {
-            opened_ms(&["socket_buffer_bytes=52428", rule, pause], packets)
+        let acks = |buffer, pause| {
+            let wanted = [("socket_buffer_bytes", buffer), ("read_pause_ms", pause)];
+            runs.of("si-3b").cases_with(&wanted).map(|case| case.seen.acks).sum::<u64>()
         };
-        // Two segments are some 4 % of the largest buffer: an acknowledgment for every other segment.
-        let eager = opened("ack_rule=two-segments", "read_pause_ms=0")?;
-        let as_is = opened("ack_rule=personality", "read_pause_ms=0")?;
-        let slow = opened("ack_rule=personality", "read_pause_ms=20")?;
+        let by_buffer = ["4096", "16384", "52428"].map(|buffer| acks(buffer, "0"));
+        let by_pause = ["0", "20", "80"].map(|pause| acks("52428", pause));
+        let opened = ["0", "20", "80"].map(|pause| {
+            opened_ms(&["socket_buffer_bytes=52428", &format!("read_pause_ms={pause}")], 10)
+        });
+        let [at_once, soon, late] = opened;
+        let opened = [at_once?, soon?, late?];
+        let falls = |counts: &[u64]| counts.windows(2).all(|pair| pair[1] < pair[0]);
         Ok(Judgement::holds(
-            eager < as_is && as_is < slow,
-            "the window opens later the less often the reader acknowledges",
+            falls(&by_buffer) && falls(&by_pause) && opened.is_sorted() && opened[0] < opened[1],
+            "fewer acknowledgments with larger buffers and slower readers, and windows that open later",
             format!(
-                "bursts of {packets} packets after {eager:.0} ms with an acknowledgment for two segments, {as_is:.0} as it is, {slow:.0} with a slow reader"
+                "{by_buffer:?} acknowledgments with buffers of 4, 16 and 51 KB; with the largest {by_pause:?} for pauses of 0, 20 and 80 ms, and bursts of ten after {} ms",
+                listed(&opened, 0)
             ),
         ))
     })

@@ -6,6 +6,8 @@
 mod activity;
 mod measures;
 mod observed;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use activity::Activities;
 pub(crate) use measures::mean;

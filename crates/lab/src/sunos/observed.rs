@@ -1,5 +1,7 @@
 //! What was seen of a transfer.
 
+use std::collections::BTreeMap;
+
 use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores, TraceFacts,
 };
@@ -115,9 +117,16 @@ impl Observed {
         self.curves().delays(stage)
     }
 
+    /// The same of one of several connections.
+    #[cfg(test)]
+    pub(crate) fn delays_of(&self, connection: usize, stage: Stage) -> Vec<DelayRun> {
+        let store = &self.stores.connections[connection];
+        FlowCurves::new(store, Direction::FromClient, &self.stores.losses).delays(stage)
+    }
+
     /// Delay of each packet between two points, by the packet's first byte, in order of sending.
     pub(crate) fn packet_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
-        let left: std::collections::BTreeMap<u64, u64> =
+        let left: BTreeMap<u64, u64> =
             self.data(to).iter().map(|pass| (pass.offset, pass.at_ns)).collect();
         let entered = self.data(from);
         let delay = |pass: &Pass| {
@@ -132,13 +141,57 @@ impl Observed {
     pub(crate) fn delays_from_write_us(&self, to: Point) -> Vec<f64> {
         let events = &self.connection().flow(Direction::FromClient).events;
         let calls = events.iter().filter(|event| event.kind == Kind::WriteCall);
-        let called: std::collections::BTreeMap<u64, u64> =
-            calls.map(|event| (event.offset, event.at_ns)).collect();
+        let called: BTreeMap<u64, u64> = calls.map(|event| (event.offset, event.at_ns)).collect();
         let delay = |pass: &Pass| {
             let called_ns = called.get(&pass.offset)?;
             Some(pass.at_ns.saturating_sub(*called_ns) as f64 / 1e3)
         };
         self.data(to).iter().filter_map(delay).collect()
+    }
+
+    /// Delay between two points of the packets that came in order, in microseconds: one that waits for
+    /// another to be sent again says nothing of the protocol.
+    pub(crate) fn in_order_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
+        let left: BTreeMap<u64, u64> =
+            self.data(to).iter().map(|pass| (pass.offset, pass.at_ns)).collect();
+        let (mut early, mut next) = (BTreeMap::new(), 0);
+        let mut delays = Vec::new();
+        for pass in self.data(from) {
+            if pass.offset != next {
+                early.insert(pass.offset, pass.end());
+                continue;
+            }
+            next = pass.end();
+            while let Some(end) = early.remove(&next) {
+                next = end;
+            }
+            let left_ns = left.get(&pass.offset).copied();
+            delays.extend(left_ns.map(|ns| ns.saturating_sub(pass.at_ns) as f64 / 1e3));
+        }
+        delays
+    }
+
+    /// Mean time of a byte in the program's buffer, in microseconds: from the return of the write before
+    /// its own, when the program had it ready, until it is in the socket's.
+    pub(crate) fn mean_program_delay_us(&self) -> f64 {
+        let events = &self.connection().flow(Direction::FromClient).events;
+        let (mut ready, mut returned_ns) = (BTreeMap::new(), None);
+        for event in events {
+            match event.kind {
+                Kind::WriteCall => {
+                    drop(ready.insert(event.offset, returned_ns.unwrap_or(event.at_ns)))
+                }
+                Kind::WriteReturn => returned_ns = Some(event.at_ns),
+                _ => {}
+            }
+        }
+        let entered = self.data(Point::SendEnqueue);
+        let waited = entered.iter().filter_map(|pass| {
+            let (_, ready_ns) = ready.range(..=pass.offset).next_back()?;
+            Some(pass.at_ns.saturating_sub(*ready_ns) as f64 / 1e3 * f64::from(pass.len))
+        });
+        let bytes: f64 = entered.iter().map(|pass| f64::from(pass.len)).sum();
+        waited.sum::<f64>() / bytes
     }
 
     /// Mean delay of a byte in a stage, in microseconds.

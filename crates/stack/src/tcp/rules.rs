@@ -467,8 +467,11 @@ impl TcpRules {
         ..Self::TAHOE
     };
 
-    /// SunOS 4.0.3: Tahoe's rules, but slow start also towards local peers, as its bursts show.
+    /// SunOS 4.0.3: Tahoe's rules, but slow start also towards local peers, as its bursts show, and no
+    /// acknowledgment when space has shrunk: of its two reasons to acknowledge (Papadopoulos and
+    /// Parulkar, §4.3.1) this is none. Both could come of the buffers' 16-bit counters of 4.3BSD.
     pub const SUNOS_403: Self = Self {
+        compares_unsigned: false,
         congestion: CongestionRules { initial: InitialWindow::Segment, ..Self::TAHOE.congestion },
         keep_alive: KeepAlive { sends_byte: true, ..KEEP_ALIVE },
         ..Self::TAHOE

@@ -1,0 +1,169 @@
+//! What must hold in every run of the study, and what each of them tells.
+
+use std::collections::BTreeMap;
+
+use sockscope_analysis::{ConnectionAnalysis, FindingId, LedgerPart};
+use sockscope_record::{Direction, Point, Stage};
+
+use super::*;
+use crate::experiment::{Case, Experiment, carried};
+
+/// Every experiment of the study with its cases.
+fn study() -> Vec<(Experiment, Vec<Case>)> {
+    let all = carried().unwrap().into_iter().filter(|one| one.paper == "sunos-ipc");
+    let study: Vec<_> = all.map(|one| (one.clone(), one.cases().unwrap())).collect();
+    assert_eq!(study.len(), 12);
+    study
+}
+
+/// Delay of each byte in a stage, at the positions where it changes.
+fn delays(seen: &Observed, connection: usize, stage: Stage) -> BTreeMap<u64, (u64, u64)> {
+    let runs = seen.delays_of(connection, stage);
+    runs.iter().map(|run| (run.offset, (run.offset + run.len, run.delay_ns))).collect()
+}
+
+/// The delay of the byte at `offset`.
+fn at(delays: &BTreeMap<u64, (u64, u64)>, offset: u64) -> u64 {
+    let (_, (end, delay_ns)) = delays.range(..=offset).next_back().unwrap();
+    assert!(offset < *end, "byte {offset} was not seen to leave");
+    *delay_ns
+}
+
+#[test]
+fn every_byte_is_accounted_for_and_its_stages_add_up() {
+    for (experiment, cases) in study() {
+        for case in &cases {
+            let seen = model::observe(&experiment, case).unwrap();
+            let case = format!("{}, {}", experiment.id, case.words());
+            for (number, connection) in seen.analysis.connections.iter().enumerate() {
+                for flow in &connection.flows {
+                    for stage in &flow.stages {
+                        assert_eq!(stage.residue_bytes.unwrap_or(0), 0, "{case} {stage:?}");
+                    }
+                }
+                let flow = &connection.flows[Direction::FromClient as usize];
+                assert!(flow.stages.iter().all(|stage| stage.residue_bytes == Some(0)), "{case}");
+                let stages = Stage::ALL.map(|stage| delays(&seen, number, stage));
+                let [parts @ .., total] = &stages;
+                let cuts = stages.iter().flat_map(BTreeMap::keys);
+                let mut packets = 0;
+                for offset in cuts {
+                    let sum: u64 = parts.iter().map(|part| at(part, *offset)).sum();
+                    assert_eq!(sum, at(total, *offset), "{case}, byte {offset}");
+                    packets += 1;
+                }
+                assert!(packets > 0, "{case}");
+            }
+        }
+    }
+}
+
+/// What `sockscope report` would say of the first connection of a case: shares of the ledger's parts and
+/// the findings with their counts, most time lost first.
+struct Story {
+    seen: Observed,
+}
+
+impl Story {
+    fn of(id: &str, changes: &[&str]) -> Self {
+        Self { seen: observe(id, changes).unwrap() }
+    }
+
+    fn share(&self, parts: &[LedgerPart]) -> f64 {
+        let ledger = &self.seen.analysis.connections[0].flows[0].ledger;
+        parts.iter().map(|part| ledger.share(*part)).sum()
+    }
+
+    /// The part of the ledger with most time.
+    fn most(&self) -> LedgerPart {
+        let shares = LedgerPart::ALL.map(|part| (self.share(&[part]), part));
+        shares.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).unwrap().1
+    }
+
+    fn found(&self, id: FindingId) -> u64 {
+        let findings = &self.seen.analysis.connections[0].findings;
+        findings.iter().filter(|one| one.id == id).map(|one| one.count).sum()
+    }
+
+    fn first(&self) -> Option<FindingId> {
+        self.seen.analysis.connections[0].findings.first().map(|one| one.id)
+    }
+}
+
+const READER: [FindingId; 2] = [FindingId::SlowReader, FindingId::LateWakeup];
+
+#[test]
+fn two_hosts_are_bound_by_the_interface_and_not_by_the_reader() {
+    for id in ["si-2a", "si-1b"] {
+        let story = Story::of(id, &["socket_buffer_bytes=52428"]);
+        let packets = story.seen.data(Point::InterfaceEnqueue).len() as u64;
+        assert!(story.found(FindingId::InterfaceQueueLimited) * 10 > packets * 9, "{id}");
+        assert_eq!(READER.map(|finding| story.found(finding)), [0, 0], "{id}");
+        let (from_ns, until_ns) = story.seen.span_ns();
+        let lengths = [Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue]
+            .map(|stage| story.seen.mean_length(stage, from_ns, until_ns));
+        assert!(lengths[0] > 5.0 * (lengths[1] + lengths[2]), "{id}: {lengths:?}");
+    }
+    // Four packets never wait long for the interface.
+    let small = Story::of("si-1b", &["socket_buffer_bytes=4096"]);
+    assert_eq!(small.found(FindingId::InterfaceQueueLimited), 0);
+}
+
+#[test]
+fn on_one_host_the_receivers_socket_holds_the_data() {
+    let story = Story::of("si-3a", &[]);
+    let parts = [LedgerPart::ReceiveWakeup, LedgerPart::ReceiveApp];
+    assert!(story.share(&parts) > 0.6);
+    assert_eq!(story.first(), Some(FindingId::LateWakeup));
+    assert_eq!(story.found(FindingId::InterfaceQueueLimited), 0);
+}
+
+#[test]
+fn beside_load_the_reader_waits_for_a_cpu_or_the_writer_does() {
+    let server = Story::of("si-4b", &["load=4", "load_at=server"]);
+    assert_eq!(server.most(), LedgerPart::ReceiveWakeup);
+    assert_eq!(server.first(), Some(FindingId::LateWakeup));
+    let client = Story::of("si-4b", &["load=4", "load_at=client"]);
+    assert_eq!(client.most(), LedgerPart::AppIdle, "nothing is written while others compute");
+    let alone = Story::of("si-4b", &["load=0"]);
+    for story in [&client, &alone] {
+        assert_eq!(READER.map(|finding| story.found(finding)), [0, 0]);
+    }
+}
+
+#[test]
+fn a_reader_that_sleeps_is_named_and_one_that_does_not_is_not() {
+    for pause in [0, 20, 40, 80] {
+        let pause_ms = format!("read_pause_ms={pause}");
+        let story = Story::of("si-3b", &["socket_buffer_bytes=16384", &pause_ms]);
+        assert_eq!(story.first() == Some(FindingId::SlowReader), pause > 0, "{pause_ms}");
+        assert_eq!(story.found(FindingId::SlowReader) > 0, pause > 0, "{pause_ms}");
+        assert_eq!(story.most() == LedgerPart::ReceiveApp, pause > 0, "{pause_ms}");
+    }
+}
+
+#[test]
+fn single_packets_give_nothing_to_find() {
+    let story = Story::of("si-2b", &["write_pause_ms=1000"]);
+    assert_eq!(story.first(), None);
+    assert!(story.share(&[LedgerPart::AppIdle]) > 0.99);
+}
+
+#[test]
+fn only_queues_that_overflow_make_a_retransmission() {
+    for (connections, queue) in [(3, 50), (4, 50), (12, 50), (12, 200)] {
+        let changes = [
+            "socket_buffer_bytes=16384",
+            &format!("connections={connections}"),
+            &format!("interface_queue_packets={queue}"),
+        ];
+        let seen = observe("si-5a", &changes).unwrap();
+        let connections = &seen.analysis.connections;
+        let is_named = |one: &&ConnectionAnalysis| {
+            one.findings.iter().any(|found| found.id == FindingId::Retransmission)
+        };
+        let again = connections.iter().filter(|one| one.flows[0].retransmitted_bytes > 0).count();
+        let named = connections.iter().filter(is_named).count();
+        assert_eq!(named > 0, again > 0, "{changes:?}: {named} of {again}");
+    }
+}
