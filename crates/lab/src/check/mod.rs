@@ -13,6 +13,7 @@ mod profile;
 mod protocol_atm;
 mod protocol_atm_design;
 mod protocol_vmtp;
+mod protocol_vmtp_design;
 mod report;
 mod sunos;
 mod sunos_tools;
@@ -72,6 +73,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         packets::CHECKS,
         design::CHECKS,
         protocol_vmtp::CHECKS,
+        protocol_vmtp_design::CHECKS,
         protocol_atm::CHECKS,
         protocol_atm_design::CHECKS,
         sunos::CHECKS,
@@ -153,7 +155,8 @@ mod tests {
     #[test]
     fn every_claim_of_the_papers_that_are_modelled_has_a_check() {
         let claims = Claims::carried().unwrap();
-        for claim in claims.of(Some("bsd-buffers")).chain(claims.of(Some("layering"))) {
+        let papers = ["bsd-buffers", "layering", "protocol-choice"];
+        for claim in papers.iter().flat_map(|paper| claims.of(Some(paper))) {
             assert!(checks().any(|check| check.id == claim.id), "{}", claim.id);
         }
     }
