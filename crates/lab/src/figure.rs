@@ -4,6 +4,8 @@
 //! parameter, a line for each combination of the other parameters. The unit of both is read from the
 //! end of their name: `_bytes`, `_ns`, `_us`, `_ms`, `_s`, `_bits_per_s`, `_per_s`, `_percent`.
 
+mod phases;
+
 use serde::Deserialize;
 use sockscope_report::plot::{
     Chart, ChartAxis, ChartPanel, Figure as Plot, Join, Quantity, Series, Spread,
@@ -13,7 +15,8 @@ use toml::{Table, Value};
 use crate::experiment::{Case, Experiment, word};
 use crate::result::RunResult;
 
-/// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace.
+/// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace, `phases`
+/// for the processes of a pipeline's stage.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -39,9 +42,12 @@ pub struct Figure {
     pub only: Table,
     /// Trace: the figure of `sockscope plot`, as `queue-length`.
     pub plot: Option<String>,
-    /// Trace: first instant shown, in milliseconds after the first record.
+    /// When each process of a pipeline's stage had work, of the first case.
+    #[serde(default)]
+    pub phases: bool,
+    /// Trace: first instant shown, in milliseconds after the first record; phases: after the first.
     pub from_ms: Option<f64>,
-    /// Trace: last instant shown.
+    /// Trace and phases: last instant shown.
     pub to_ms: Option<f64>,
     /// Trace: what the server sent, in place of what the client sent.
     #[serde(default)]
@@ -93,7 +99,8 @@ impl Figure {
                 }
             }
             (None, Some(_)) if !self.y.is_empty() => {}
-            _ => return refuse("expected `plot`, or `x` and `y`".to_owned()),
+            (None, None) if self.phases => {}
+            _ => return refuse("expected `plot`, `phases`, or `x` and `y`".to_owned()),
         }
         let parameters = self.x.iter().chain(self.series.iter().flatten()).chain(self.only.keys());
         for name in parameters {
@@ -115,7 +122,8 @@ impl Figure {
 /// When a figure wants a number that the results do not have; says which there are.
 pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
     let is_there = |figure: &&Figure| {
-        figure.x.is_some() && result.cases.iter().any(|case| figure.shows(&case.case))
+        (figure.x.is_some() || figure.phases)
+            && result.cases.iter().any(|case| figure.shows(&case.case))
     };
     let figures = result.experiment.figures.iter().filter(is_there);
     figures.map(|figure| Ok((figure.name.clone(), chart(figure, result)?))).collect()
@@ -123,15 +131,19 @@ pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
 
 fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
     let experiment = &result.experiment;
-    let x = figure.x.as_deref().unwrap_or_default();
-    let panels = panels_of(&figure.y);
-    let panels = panels.iter().map(|names| panel(figure, result, x, names));
+    let panels = if figure.phases {
+        phases::panels(figure, result)
+    } else {
+        let x = figure.x.as_deref().unwrap_or_default();
+        let panels = panels_of(&figure.y);
+        panels.iter().map(|names| panel(figure, result, x, names)).collect::<Result<_, _>>()?
+    };
     let runs = experiment.repetitions;
     let cases = result.cases.iter().filter(|case| figure.shows(&case.case)).count();
     Ok(Chart {
         title: figure.title.clone(),
         subtitle: subtitle(experiment, result),
-        panels: panels.collect::<Result<_, _>>()?,
+        panels,
         notes: experiment.notes.clone(),
         facts: format!(
             "sockscope: lab run {}; {cases} cases, {runs} run{} of each, seed {}",
@@ -397,7 +409,7 @@ mod tests {
         let problem = |change: (&str, &str)| {
             Experiment::parse("x", &FILE.replace(change.0, change.1)).unwrap_err().to_string()
         };
-        assert!(problem(("x = \"socket_buffer_bytes\"", "")).contains("`plot`, or `x` and `y`"));
+        assert!(problem(("x = \"socket_buffer_bytes\"", "")).contains("`phases`, or `x` and `y`"));
         assert!(problem(("x = \"socket_buffer", "x = \"pocket_buffer")).contains("pocket_buffer"));
         assert!(problem(("figure-9", "../x")).contains("letters"));
         let plot = ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"");

@@ -179,7 +179,7 @@ impl Observed {
         for event in events {
             match event.kind {
                 Kind::WriteCall => {
-                    drop(ready.insert(event.offset, returned_ns.unwrap_or(event.at_ns)))
+                    ready.insert(event.offset, returned_ns.unwrap_or(event.at_ns));
                 }
                 Kind::WriteReturn => returned_ns = Some(event.at_ns),
                 _ => {}

@@ -1,0 +1,76 @@
+//! When the processes of a pipeline's stage had work: a panel for each, on or off over time.
+
+use sockscope_report::plot::{ChartAxis, ChartPanel, Join, Quantity, Series, Spread};
+
+use super::Figure;
+use crate::result::{Phase, RunResult};
+
+/// One panel a process, in the order in which a piece passes them; of the first case that the figure
+/// shows. Times count from the first phase.
+pub(super) fn panels(figure: &Figure, result: &RunResult) -> Vec<ChartPanel> {
+    let case = result.cases.iter().find(|case| figure.shows(&case.case));
+    let phases = case.map_or(&[][..], |case| &case.seen.phases);
+    let start_ns = phases.iter().map(|phase| phase.from_ns).min().unwrap_or(0);
+    let mut names: Vec<&str> = Vec::new();
+    for phase in phases {
+        if !names.contains(&phase.process) {
+            names.push(phase.process);
+        }
+    }
+    let window = (figure.from_ms.unwrap_or(0.0) * 1e6, figure.to_ms.unwrap_or(f64::MAX) * 1e6);
+    let panel = |name: &&str| {
+        let own = phases.iter().filter(|phase| phase.process == *name);
+        ChartPanel {
+            title: (*name).to_owned(),
+            x: axis("time", Quantity::Time),
+            y: axis("has work", Quantity::Count),
+            series: vec![Series {
+                name: (*name).to_owned(),
+                points: points(own, start_ns, window),
+                join: Join::Step,
+            }],
+        }
+    };
+    names.iter().map(panel).collect()
+}
+
+/// 1 from the beginning of each phase, 0 from its end; also at both ends of the window, so that all
+/// panels show the same time.
+fn points<'a>(
+    phases: impl Iterator<Item = &'a Phase>,
+    start_ns: u64,
+    (from_ns, to_ns): (f64, f64),
+) -> Vec<(f64, f64)> {
+    let at = |ns: u64| (ns - start_ns) as f64;
+    let changes = phases.flat_map(|phase| [(at(phase.from_ns), 1.0), (at(phase.to_ns), 0.0)]);
+    let (before, rest): (Vec<_>, Vec<_>) = changes.partition(|(at_ns, _)| *at_ns < from_ns);
+    let mut state = before.last().map_or(0.0, |(_, state)| *state);
+    let mut points = vec![(from_ns, state)];
+    for (at_ns, next) in rest.into_iter().filter(|(at_ns, _)| *at_ns <= to_ns) {
+        points.push((at_ns, next));
+        state = next;
+    }
+    if to_ns < f64::MAX {
+        points.push((to_ns, state));
+    }
+    points
+}
+
+fn axis(name: &str, quantity: Quantity) -> ChartAxis {
+    ChartAxis { name: name.to_owned(), quantity, spread: Spread::Linear }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_begins_and_ends_in_the_state_that_holds_there() {
+        let phase = |from_ns, to_ns| Phase { process: "read", from_ns, to_ns };
+        let phases = [phase(100, 120), phase(150, 170), phase(190, 250)];
+        let all = points(phases.iter(), 100, (0.0, f64::MAX));
+        assert_eq!(all[..3], [(0.0, 0.0), (0.0, 1.0), (20.0, 0.0)]);
+        let some = points(phases.iter(), 100, (60.0, 100.0));
+        assert_eq!(some, [(60.0, 1.0), (70.0, 0.0), (90.0, 1.0), (100.0, 1.0)]);
+    }
+}
