@@ -239,6 +239,11 @@ impl Experiment {
         if self.workload.is_atm() && self.record != [Keep::Measures] {
             return Err(format!("`{}` gives `measures` and nothing else", self.workload.name()));
         }
+        let of_vmtp = [Keep::Time, Keep::Throughput, Keep::Measures];
+        let is_vmtp = self.workload == Workload::VmtpCalls;
+        if is_vmtp && !self.record.iter().all(|keep| of_vmtp.contains(keep)) {
+            return Err("`vmtp-calls` gives `time`, `throughput` and `measures`".to_owned());
+        }
         self.check_shown()?;
         for case in self.expand()? {
             match (&case.atm, &case.vmtp) {
@@ -401,6 +406,44 @@ mod tests {
         data_bytes = { from = 0, to = 8, step = 4, also = [4, 6] }
         nodelay = [false, true]
     "#;
+
+    #[test]
+    fn vmtp_takes_its_own_parameters_and_gives_no_packets() {
+        const VMTP: &str = r#"
+            id = "x-1"
+            title = "t"
+            paper = "protocol-choice"
+            source = "s"
+            question = "q"
+            workload = "vmtp-calls"
+            seed = 1
+            repetitions = 1
+            record = ["time"]
+            [parameters]
+            machine = "decstation-3100"
+            request_bytes = 100
+            run_ms = 100
+        "#;
+        let told = |from: &str, to: &str| {
+            let parsed = Experiment::parse("x", &VMTP.replace(from, to));
+            parsed.map(|it| it.id).map_err(|error| error.to_string())
+        };
+        assert_eq!(told("t", "t"), Ok("x-1".to_owned()));
+        for (from, to, words) in [
+            ("[\"time\"]", "[\"wire\"]", "`vmtp-calls` gives `time`, `throughput` and `measures`"),
+            ("= 100\n", "= 20000\n", "expected `request_bytes` from 0 to 16384"),
+            ("run_ms = 100", "run_ms = 2", "expected `run_ms` from 8 to 600000"),
+            ("run_ms = 100", "", "missing field `run_ms`"),
+            (
+                "run_ms = 100",
+                "run_ms = 100\npersonality = \"4.2bsd\"",
+                "unknown field `personality`",
+            ),
+        ] {
+            let error = told(from, to).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
 
     fn problem(change: (&str, &str)) -> String {
         Experiment::parse("x", &FILE.replace(change.0, change.1)).unwrap_err().to_string()

@@ -108,6 +108,26 @@ impl Machine {
 }
 
 #[cfg(test)]
+impl Machine {
+    /// The same with what is our estimate as so many per cent, and the fitted number changed by so
+    /// many nanoseconds.
+    pub fn altered(&self, packets: u64, octets: u64, turn: u64, crossing_ns: i64) -> Self {
+        let mut it = self.clone();
+        it.system.packet_out = it.system.packet_out * packets / 100;
+        it.system.packet_in = it.system.packet_in * packets / 100;
+        let moved = &mut it.octets;
+        for cost in [&mut moved.copy, &mut moved.checksum, &mut moved.to_interface] {
+            *cost = *cost * octets / 100;
+        }
+        moved.from_interface = moved.from_interface * octets / 100;
+        it.interface.turn_us = it.interface.turn_us * turn / 100;
+        let cycles = crossing_ns * 1000 / it.cpu.cycle_ps as i64;
+        it.system.crossing = it.system.crossing.saturating_add_signed(cycles);
+        it
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

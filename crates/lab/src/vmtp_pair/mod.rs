@@ -13,6 +13,7 @@ mod measures;
 mod network;
 mod process;
 
+use self::machine::Machine;
 use self::network::Network;
 use crate::error::{Error, Result};
 use crate::experiment::{Case, Experiment, VmtpParameters};
@@ -41,13 +42,22 @@ pub(crate) fn run(
 }
 
 /// Runs a case on a seed.
-pub(crate) fn simulate(
+fn simulate(parameters: &VmtpParameters, seed: u64) -> std::result::Result<Seen, String> {
+    let of_server = parameters.server_machine.as_ref().unwrap_or(&parameters.machine);
+    let of_server = Machine::by_name(of_server)?;
+    simulate_on(parameters, &Machine::by_name(&parameters.machine)?, &of_server, seed)
+}
+
+/// The same on machines of which some numbers may have been changed.
+fn simulate_on(
     parameters: &VmtpParameters,
+    machine: &Machine,
+    of_server: &Machine,
     seed: u64,
 ) -> std::result::Result<Seen, String> {
     let end_ns = parameters.run_ms * 1_000_000;
     let warm_ns = end_ns / WARM_UP;
-    let mut network = Network::new(parameters, seed)?;
+    let mut network = Network::new(parameters, machine, of_server, seed);
     network.run(warm_ns)?;
     let before = network.counts();
     network.run(end_ns)?;

@@ -47,20 +47,23 @@ pub(super) struct Counts {
 }
 
 impl Network {
-    /// Servers, then bystanders, then the hosts of clients.
-    pub fn new(parameters: &VmtpParameters, seed: u64) -> Result<Self, String> {
-        let machine = Machine::by_name(&parameters.machine)?;
-        let of_server = parameters.server_machine.as_ref().unwrap_or(&parameters.machine);
-        let of_server = Machine::by_name(of_server)?;
+    /// Servers, then bystanders, then the hosts of clients, which are `machine`; the others are
+    /// `of_server`.
+    pub fn new(
+        parameters: &VmtpParameters,
+        machine: &Machine,
+        of_server: &Machine,
+        seed: u64,
+    ) -> Self {
         let servers = parameters.members.unwrap_or(1) as usize;
         let others = parameters.bystanders as usize;
         let clients_from = servers + others;
         let count = clients_from + parameters.client_hosts() as usize;
         let host = |station: u16| {
             let is_client = usize::from(station) >= clients_from;
-            let machine = if is_client { machine.clone() } else { of_server.clone() };
+            let machine = if is_client { machine } else { of_server };
             let random = Random::new(seed, station.into());
-            Host::new(station, machine, parameters.variation_percent, random)
+            Host::new(station, machine.clone(), parameters.variation_percent, random)
         };
         // At most three times 64 hosts.
         let stations = 0..count as u16;
@@ -74,7 +77,7 @@ impl Network {
         };
         network.add_servers(parameters);
         network.add_clients(parameters, clients_from, seed);
-        Ok(network)
+        network
     }
 
     fn add_servers(&mut self, parameters: &VmtpParameters) {

@@ -98,3 +98,52 @@ fn a_run_that_is_too_short_says_so() {
     let error = simulate(&toml::from_str(text).unwrap(), 1).unwrap_err();
     assert_eq!(error, "1 transactions ended: the run is too short");
 }
+
+/// What is our estimate, as per cent of what the file says: cost of packets, of octets, time between
+/// frames. With the fitted number fitted again, the results that are compared with the thesis: per
+/// cent of the network with 16 KB both ways (65), two small ones for a large one (1.05), and the Mbit/s
+/// of one, two and three clients.
+#[test]
+fn what_our_estimates_move() {
+    let normal = Machine::by_name("decstation-5000-200").unwrap();
+    let table = [
+        (100, 100, 100),
+        (50, 100, 100),
+        (150, 100, 100),
+        (100, 70, 100),
+        (100, 130, 100),
+        (100, 100, 60),
+        (100, 100, 150),
+    ]
+    .map(|(packets, octets, turn)| {
+        let on = |machine: &Machine, text: &str| {
+            let text = format!("machine = \"\"\n{text}\nrun_ms = 3000");
+            simulate_on(&toml::from_str(&text).unwrap(), machine, machine, 1).unwrap()
+        };
+        let raw = normal.altered(packets, octets, turn, 0);
+        let off_ns = 15_390_000 - on(&raw, "request_bytes = 0").call_ns.mean_ns().unwrap() as i64;
+        let machine = normal.altered(packets, octets, turn, off_ns / 4);
+        let [small, large] = [1, 16_384]
+            .map(|bytes| mean_us(&on(&machine, &format!("request_bytes = {bytes}"))) as f64);
+        let both = [1, 2, 3].map(|clients| {
+            let both = "request_bytes = 16384\nresponse_bytes = 16384\nvariation_percent = 10";
+            on(&machine, &format!("{both}\nclients = {clients}"))
+        });
+        let rates = both.each_ref().map(|seen| seen.throughput_bits_per_s().unwrap() / 1e6);
+        let ratio = (200.0 * small / large).round() / 100.0;
+        let busy = measure(&both[0], "network_busy_percent").round();
+        (packets, octets, turn, busy, ratio, rates.map(|rate| (rate * 10.0).round() / 10.0))
+    });
+    assert_eq!(
+        table,
+        [
+            (100, 100, 100, 62.0, 0.98, [5.6, 8.1, 8.8]),
+            (50, 100, 100, 62.0, 0.98, [5.6, 8.9, 8.9]),
+            (150, 100, 100, 62.0, 0.98, [5.6, 7.3, 8.1]),
+            (100, 70, 100, 63.0, 0.99, [5.6, 8.4, 8.9]),
+            (100, 130, 100, 61.0, 0.97, [5.5, 7.8, 8.7]),
+            (100, 100, 60, 63.0, 0.99, [5.6, 8.1, 8.8]),
+            (100, 100, 150, 62.0, 0.98, [5.5, 8.0, 8.8]),
+        ]
+    );
+}
