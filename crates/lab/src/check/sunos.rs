@@ -134,18 +134,21 @@ fn in_flight_max(seen: &Observed) -> u64 {
 fn window_within_buffers(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let mut got = Vec::new();
-        for buffer in [4096_u64, 16_384, 52_428] {
-            let buffers = format!("socket_buffer_bytes={buffer}");
-            got.push((
-                buffer,
-                in_flight_max(&observe("si-1b", &["total_bytes=524288", &buffers])?),
-            ));
+        for (sends, receives) in
+            [(4096_u64, 4096_u64), (16_384, 4096), (4096, 16_384), (52_428, 52_428)]
+        {
+            let buffers = [
+                "total_bytes=524288",
+                &format!("socket_buffer_bytes={sends}"),
+                &format!("receiver_buffer_bytes={receives}"),
+            ];
+            got.push((sends, receives, in_flight_max(&observe("si-1b", &buffers)?)));
         }
-        let holds = got.iter().all(|&(buffer, most)| most <= buffer);
+        let holds = got.iter().all(|&(sends, receives, most)| most <= sends.min(receives));
         Ok(Judgement::holds(
             holds,
-            "never more in flight than the buffers hold",
-            format!("(buffers, most in flight) {got:?} bytes"),
+            "never more in flight than the smaller of both buffers holds",
+            format!("(sender's, receiver's, most in flight) {got:?} bytes"),
         ))
     })
 }

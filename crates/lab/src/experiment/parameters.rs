@@ -75,6 +75,8 @@ pub struct Parameters {
     /// Pieces that may wait between two processes of the stage.
     #[serde(default = "two")]
     pub depth: u32,
+    /// Both buffers of the reader, if not those of the writer.
+    pub receiver_buffer_bytes: Option<u64>,
     /// What the writer does between the connection and its first write, in microseconds.
     #[serde(default)]
     pub write_after_us: u64,
@@ -329,6 +331,7 @@ impl Parameters {
             ("read_pause_ms", self.read_pause_ms > 0, Discard),
             ("connections", self.connections != one(), Discard),
             ("so_log", self.so_log, Discard),
+            ("receiver_buffer_bytes", self.receiver_buffer_bytes.is_some(), Discard),
             ("pieces", self.pieces.is_some(), Pipeline),
             ("piece_bytes", self.piece_bytes.is_some(), Pipeline),
             ("compute_us", self.compute_us.is_some(), Pipeline),

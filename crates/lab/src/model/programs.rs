@@ -95,9 +95,12 @@ fn load(parameters: &Parameters) -> Vec<Started> {
 }
 
 fn setup(parameters: &Parameters) -> SocketSetup {
-    let buffer = parameters.socket_buffer_bytes;
-    let buffer = buffer.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+    let buffer = parameters.socket_buffer_bytes.map(saturated);
     SocketSetup { buffer, nodelay: parameters.nodelay, log: parameters.so_log }
+}
+
+fn saturated(bytes: u64) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// Address of the second program.
@@ -177,7 +180,9 @@ fn write_task(parameters: &Parameters, port: u16, total: u64, chunk: usize) -> W
 
 fn reader(parameters: &Parameters, port: u16, chunk: usize, log: &SharedLog) -> Started {
     // TCP_NODELAY and SO_LOG are the sender's.
-    let setup = SocketSetup { nodelay: false, log: false, ..setup(parameters) };
+    let own = setup(parameters);
+    let buffer = parameters.receiver_buffer_bytes.map(saturated).or(own.buffer);
+    let setup = SocketSetup { buffer, nodelay: false, log: false };
     let task = ReadTask {
         port,
         chunk,
