@@ -85,6 +85,8 @@ impl<W> Cpu<W> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Work given at times, by `i` at the level of interrupts; what ends when.
@@ -124,5 +126,25 @@ mod tests {
     #[test]
     fn a_process_that_begins_under_an_interrupt_waits_for_it() {
         assert_eq!(run(&[(0, 'i', 10), (4, 'p', 3)]), [(10, 'i'), (13, 'p')]);
+    }
+
+    proptest! {
+        /// A process's work of 1,000 ns from 0 ends after all interrupts that came in before its end,
+        /// and interrupts end in their order.
+        #[test]
+        fn nothing_is_lost_or_worked_on_twice(
+            interrupts in proptest::collection::vec((1_u64..2000, 1_u64..200), 0..20),
+        ) {
+            let mut interrupts = interrupts;
+            interrupts.sort_unstable();
+            let mut given = vec![(0, 'p', 1000)];
+            given.extend(interrupts.iter().map(|&(at_ns, len_ns)| (at_ns, 'i', len_ns)));
+            let ended = run(&given);
+            prop_assert_eq!(ended.len(), given.len());
+            prop_assert!(ended.is_sorted_by_key(|end| end.0));
+            let (process_ns, _) = *ended.iter().find(|end| end.1 == 'p').unwrap();
+            let before = interrupts.iter().filter(|interrupt| interrupt.0 < process_ns);
+            prop_assert_eq!(process_ns, 1000 + before.map(|interrupt| interrupt.1).sum::<u64>());
+        }
     }
 }
