@@ -25,6 +25,7 @@ pub const TABLE: &[Row] = &[
     row(1, "channel", "memory-based messaging: slots in shared memory, signals"),
     row(2, "sim", "virtual time: events, CPU, links, machine cost tables"),
     row(2, "report", "analysis results as text, JSON, CSV, SVG, one-file HTML"),
+    row(2, "remote", "proxies of channels over VMTP: remote peers like local ones"),
     row(3, "lab", "workloads, topologies, experiments, sweeps, claims"),
     row(4, "view", "terminal and web front ends over report"),
     row(5, "cli", "the program sockscope"),

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 /// A transport of packets to one counterpart. It may lose, repeat and mix them: what an application
 /// needs beyond that it picks as [parts](super) of its own, end to end.
@@ -25,6 +26,16 @@ pub trait RemoteLink {
 
     /// What becomes readable when a packet arrives.
     fn descriptor(&self) -> BorrowedFd<'_>;
+
+    /// Does what is due, and says how soon it wants to be called again, for a transport that repeats
+    /// packets by timers. The proxy calls this before it asks for anything else. One that answers with a
+    /// time takes all that has arrived off its descriptor, also while the application takes nothing.
+    ///
+    /// # Errors
+    /// As [`RemoteLink::send`].
+    fn attend(&mut self) -> io::Result<Option<Duration>> {
+        Ok(None)
+    }
 }
 
 /// Packets as UDP datagrams (RFC 768).

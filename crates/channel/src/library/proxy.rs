@@ -77,9 +77,10 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
     /// # Errors
     /// `System` when the link is lost.
     pub fn run(&mut self, timeout: Duration) -> Result<(), Error> {
+        let wanted = self.link.attend().map_err(lost_link)?;
         let moved = self.move_out()? | self.move_in()?;
         if !moved {
-            self.sleep(timeout)?;
+            self.sleep(wanted.map_or(timeout, |wanted| wanted.min(timeout)), wanted.is_some())?;
         }
         Ok(())
     }
@@ -170,8 +171,9 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
         Ok(true)
     }
 
-    /// Sleeps until the side has something that a direction waits for.
-    fn sleep(&mut self, timeout: Duration) -> Result<(), Error> {
+    /// Sleeps until the side has something that a direction waits for; a link that attends to itself
+    /// waits for packets all the time.
+    fn sleep(&mut self, timeout: Duration, attends: bool) -> Result<(), Error> {
         let blocked_in = self.incoming.waiting.is_some();
         if self.outgoing.waiting.is_none() && !self.from_local.arm()? {
             return Ok(());
@@ -180,8 +182,9 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
             return Ok(());
         }
         let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, !blocked_in);
-        flags.set(PollFlags::OUT, self.outgoing.waiting.is_some());
+        flags.set(PollFlags::IN, attends || !blocked_in);
+        // Such a link has room when it has heard of its counterpart, not when its socket has.
+        flags.set(PollFlags::OUT, !attends && self.outgoing.waiting.is_some());
         let (from_local, to_local) = (self.from_local.descriptor()?, self.to_local.descriptor()?);
         let link = self.link.descriptor();
         let mut polled = [
