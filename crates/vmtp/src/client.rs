@@ -485,9 +485,16 @@ impl<A: Copy + PartialEq> Client<A> {
                 let wait_ns = (wait_ns << doubled).min(backoff_ns_max.max(wait_ns));
                 active.timer = (Timer::Response, now_ns.saturating_add(wait_ns));
             }
+            // The server was started again after it had the run's first group: it has nothing.
+            code::NO_RUN_RECORD if active.outgoing.is_finished(0) => {
+                active.outgoing.restart(self.config.window_groups);
+                active.sendings += 1;
+                active.sent_ns[active.sendings as usize % 8] = now_ns;
+                active.timer = (Timer::Response, now_ns.saturating_add(wait_ns));
+            }
             code::RETRY | code::RETRY_ALL | code::NO_RUN_RECORD => {
                 let all = notice.code != code::RETRY;
-                active.outgoing.acknowledge(group, if all { 0 } else { notice.delivery });
+                active.outgoing.correct(group, if all { 0 } else { notice.delivery });
                 let blocks = active.send_again(group, &mut self.counters, &mut self.gap, now_ns);
                 if blocks > 0 {
                     self.log.push(from, Sight::BlocksAgain(blocks));
@@ -539,12 +546,17 @@ impl<A: Copy + PartialEq> Client<A> {
 
     /// TC1 or TC2 passed: the header alone asks what the server has.
     fn ask_again(&mut self, now_ns: u64) {
-        let wait_ns = self.round_trip_ns();
+        let round_trip_ns = self.round_trip_ns();
         let Some(active) = &mut self.active else { return };
         let silence_ns = now_ns.saturating_sub(active.heard_ns);
-        if active.count >= self.config.retries || silence_ns >= self.config.silence_ns_max {
+        let is_tired =
+            active.count >= self.config.retries && silence_ns >= self.config.silence_ns_min;
+        if is_tired || silence_ns >= self.config.silence_ns_max {
             return self.fail(code::RETRANS_TIMEOUT);
         }
+        // Each silence doubles the wait, up to what a server may take for an answer.
+        let doubled_ns = round_trip_ns << active.count.min(16);
+        let wait_ns = doubled_ns.min(self.config.service_ns.max(round_trip_ns));
         active.count += 1;
         active.sendings += 1;
         active.sent_ns[active.sendings as usize % 8] = now_ns;

@@ -27,6 +27,9 @@ pub struct Config {
     /// TS4: how long a server remembers a transaction after its Response. Older duplicates would be
     /// taken as new: longer than packets live, retransmissions counted.
     pub keep_ns: u64,
+    /// A client does not give up before it has heard nothing of its server for so long, however often it
+    /// has asked: a busy machine may keep a server from its processor for many short round trips.
+    pub silence_ns_min: u64,
     /// A client sends nothing again when it has heard nothing of its server for so long: less than
     /// `keep_ns` by twice the life of a packet, or the server could take a Request for a new one
     /// after it has forgotten the first.
@@ -59,6 +62,7 @@ impl Default for Config {
             service_ns: 200 * MS,
             next_packet_ns: 12 * MS,
             keep_ns: 30_000 * MS,
+            silence_ns_min: 1_000 * MS,
             silence_ns_max: 19_000 * MS,
             backoff_ns_max: 8_000 * MS,
             window_groups: 8,

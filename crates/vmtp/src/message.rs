@@ -91,6 +91,30 @@ impl Outgoing {
         }
     }
 
+    /// The other side has these blocks of a group and no others, whatever it said before: it was started
+    /// again, or the notice is an old one, which costs only packets.
+    pub(crate) fn correct(&mut self, group: usize, blocks: u32) {
+        let full = self.group(group).full();
+        if let Some(acknowledged) = self.acknowledged.get_mut(group) {
+            *acknowledged = blocks & full;
+            self.done[group] = false;
+        }
+    }
+
+    /// The other side has lost the whole message: it is sent from its beginning.
+    pub(crate) fn restart(&mut self, window: usize) {
+        self.acknowledged.fill(0);
+        self.done.fill(false);
+        self.queue.clear();
+        self.unsent = 0;
+        self.advance(window);
+    }
+
+    /// Whether the other side had a group whole.
+    pub(crate) fn is_finished(&self, group: usize) -> bool {
+        self.done.get(group).copied().unwrap_or(false)
+    }
+
     /// The other side needs no more of a group, or of a message without data.
     pub(crate) fn finish(&mut self, group: usize) {
         if let Some(done) = self.done.get_mut(group) {
@@ -300,6 +324,20 @@ mod tests {
         outgoing.resend(1, true);
         assert_eq!(masks(&mut outgoing, 32), [(1, 0xffff, true)]);
         assert_eq!(outgoing.oldest(), 1);
+    }
+
+    #[test]
+    fn a_side_that_forgot_gets_again_what_it_had() {
+        let mut outgoing = Outgoing::new(vec![0; 1024]);
+        outgoing.advance(8);
+        assert_eq!(masks(&mut outgoing, 32), [(0, 3, false)]);
+        outgoing.acknowledge(0, 3);
+        outgoing.finish(0);
+        outgoing.correct(0, 1);
+        assert_eq!((outgoing.is_done(), outgoing.resend(0, false)), (false, 1));
+        assert_eq!(masks(&mut outgoing, 32), [(0, 2, false)]);
+        outgoing.restart(8);
+        assert_eq!(masks(&mut outgoing, 32), [(0, 3, false)]);
     }
 
     #[test]

@@ -313,3 +313,42 @@ fn random_octets_harm_neither_engine() {
     assert!(header(&[0; 68]).is_err());
     assert_ne!(Kind::Request, Kind::Response);
 }
+
+/// A server takes a Request and is started again before it answers: the next one executes it.
+fn check_forgotten(bytes: usize) {
+    let config = Config { retries: 5, ..Config::default() };
+    let mut net = net(&config);
+    let segment: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+    let request = Request { segment: segment.clone(), ..Request::default() };
+    let options = Options { long_response: bytes > 16_384, ..Options::default() };
+    net.clients[0].start(0, server_entity(0), server_address(0), request, options).expect("idle");
+    let mut has_forgotten = false;
+    let mut answers = 0;
+    for _ in 0..100_000 {
+        // It works until the client has asked and heard that it does.
+        if !has_forgotten && net.now_ns > 1_000 * MS {
+            net.servers[0] = sockscope_vmtp::Server::new(server_entity(0), config.clone());
+            has_forgotten = true;
+        }
+        let alive = net.step(&mut |_, request| {
+            let outcome = || Outcome { segment: request.segment.clone(), ..Outcome::default() };
+            has_forgotten.then(outcome)
+        });
+        while let Some(event) = net.event(0) {
+            let Event::Response(response) = event else { panic!("{bytes} octets: {event:?}") };
+            assert!(response.segment == segment);
+            answers += 1;
+        }
+        if !alive {
+            break;
+        }
+    }
+    assert_eq!((has_forgotten, answers), (true, 1), "{bytes} octets");
+}
+
+#[test]
+fn a_server_that_forgot_what_it_had_acknowledged_gets_it_again() {
+    for bytes in [0, 100, 2000, 16_384, 40_000] {
+        check_forgotten(bytes);
+    }
+}
