@@ -51,6 +51,9 @@ fn list() -> Result<(), Failure> {
 }
 
 fn run_model(arguments: &LabRun) -> Result<(), Failure> {
+    if arguments.experiment == integrated::ID {
+        return model_integrated(arguments);
+    }
     let mut experiment = experiment(&arguments.experiment)?;
     for pair in &arguments.set {
         experiment.set(pair)?;
@@ -146,6 +149,27 @@ fn run_integrated(arguments: &LabRun) -> Result<(), Failure> {
         LabFormat::Text => integrated::write_text(&comparison, &mut out)?,
         LabFormat::Json => integrated::write_json(&comparison, &mut out)?,
         LabFormat::Csv => integrated::write_csv(&comparison, &mut out)?,
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// The same in the model, which has no chance in it: no seed, no repetitions.
+fn model_integrated(arguments: &LabRun) -> Result<(), Failure> {
+    if arguments.seed.is_some() || arguments.repetitions.is_some() || arguments.output.is_some() {
+        let text = "takes no --seed, --repetitions or --output";
+        return Err(Failure::new(format!("`{}` in the model {text}", integrated::ID)));
+    }
+    let mut plan = integrated::ModelPlan::default();
+    for text in &arguments.set {
+        plan.set(text).map_err(Failure::new)?;
+    }
+    let modelled = integrated::model(&plan).map_err(Failure::new)?;
+    let mut out = output(Path::new("-"))?;
+    match arguments.format {
+        LabFormat::Text => integrated::write_model_text(&modelled, &mut out)?,
+        LabFormat::Json => integrated::write_model_json(&modelled, &mut out)?,
+        LabFormat::Csv => integrated::write_model_csv(&modelled, &mut out)?,
     }
     out.flush()?;
     Ok(())

@@ -1,6 +1,7 @@
 //! The two forms.
 
 use super::pass::{copy, copy_and_sum, finish, sum};
+use super::work::{Pass, Work};
 
 /// Data of a full segment: Ethernet's 1,500 less headers of IP and TCP.
 pub const SEGMENT_BYTES: usize = 1460;
@@ -37,6 +38,9 @@ pub trait Form {
 
     /// Touches of each octet of data by [`Form::send`] and [`Form::receive`] together.
     fn touches(&self) -> Touches;
+
+    /// What was done since this was last asked, as it was counted.
+    fn take_work(&mut self) -> Work;
 
     /// Puts a call with `data` (at most 1 MiB; longer data is cut) on the wire.
     fn send(&mut self, data: &[u8], wire: &mut Wire);
@@ -122,6 +126,7 @@ pub struct Layered {
     filled: usize,
     send_queue: Vec<u8>,
     receive_queue: Vec<u8>,
+    work: Work,
 }
 
 impl Default for Layered {
@@ -131,6 +136,7 @@ impl Default for Layered {
             filled: MARK_BYTES,
             send_queue: Vec::new(),
             receive_queue: Vec::new(),
+            work: Work::default(),
         }
     }
 }
@@ -141,6 +147,7 @@ impl Layered {
         let mark = u32::from(is_last) << 31 | (self.filled - MARK_BYTES) as u32;
         self.stub[..MARK_BYTES].copy_from_slice(&mark.to_be_bytes());
         self.send_queue.extend_from_slice(&self.stub[..self.filled]);
+        self.work.count(Pass::Write, self.filled);
         self.filled = MARK_BYTES;
     }
 
@@ -148,6 +155,7 @@ impl Layered {
         while !octets.is_empty() {
             let (now, later) = octets.split_at(octets.len().min(STUB_BYTES - self.filled));
             copy(&mut self.stub[self.filled..], now);
+            self.work.count(Pass::Encode, now.len());
             self.filled += now.len();
             octets = later;
             if self.filled == STUB_BYTES {
@@ -165,6 +173,7 @@ impl Layered {
         while !rest.is_empty() {
             let read = rest.len().min(STUB_BYTES);
             copy(&mut self.stub, &rest[..read]);
+            self.work.count(Pass::Read, read);
             rest = &rest[read..];
             let mut octets = &self.stub[MARK_BYTES.min(read)..read];
             if expected.is_none() {
@@ -174,6 +183,7 @@ impl Layered {
                 octets = later;
             }
             data.extend_from_slice(octets);
+            self.work.count(Pass::Decode, octets.len());
         }
         data.truncate(expected?);
         (Some(data.len()) == expected).then_some(())
@@ -190,6 +200,10 @@ impl Form for Layered {
         Touches { reads: 8, writes: 6 }
     }
 
+    fn take_work(&mut self) -> Work {
+        std::mem::take(&mut self.work)
+    }
+
     fn send(&mut self, data: &[u8], wire: &mut Wire) {
         let data = cut(data);
         self.send_queue.clear();
@@ -203,6 +217,8 @@ impl Form for Layered {
             copy(&mut segment.octets, piece);
             segment.len = piece.len();
             segment.checksum = finish(sum(&segment.octets[..segment.len]));
+            self.work.count(Pass::Segment, piece.len());
+            self.work.count(Pass::Sum, piece.len());
         }
     }
 
@@ -214,6 +230,8 @@ impl Form for Layered {
                 return Err(Damage { segment: number });
             }
             self.receive_queue.extend_from_slice(octets);
+            self.work.count(Pass::Verify, octets.len());
+            self.work.count(Pass::Queue, octets.len());
         }
         self.decode(data).ok_or(Damage { segment: 0 })
     }
@@ -221,7 +239,9 @@ impl Form for Layered {
 
 /// One path: one loop at each end.
 #[derive(Debug, Default)]
-pub struct Integrated;
+pub struct Integrated {
+    work: Work,
+}
 
 impl Form for Integrated {
     fn name(&self) -> &'static str {
@@ -232,10 +252,15 @@ impl Form for Integrated {
         Touches { reads: 2, writes: 2 }
     }
 
+    fn take_work(&mut self) -> Work {
+        std::mem::take(&mut self.work)
+    }
+
     fn send(&mut self, data: &[u8], wire: &mut Wire) {
         let mut rest = cut(data);
         let head = head(rest.len());
         wire.clear();
+        self.work.count(Pass::Hand, 0);
         let mut at = HEAD_BYTES;
         while at > 0 || !rest.is_empty() {
             let segment = wire.next();
@@ -244,6 +269,7 @@ impl Form for Integrated {
             sum += copy_and_sum(&mut segment.octets[at..], now);
             segment.len = at + now.len();
             segment.checksum = finish(sum);
+            self.work.count(Pass::Send, segment.len);
             (rest, at) = (later, 0);
         }
     }
@@ -270,7 +296,9 @@ impl Form for Integrated {
                 return Err(Damage { segment: number });
             }
             filled += body.len();
+            self.work.count(Pass::Receive, octets.len());
         }
+        self.work.count(Pass::Hand, 0);
         if expected == Some(filled) { Ok(()) } else { Err(Damage { segment: wire.used }) }
     }
 }
@@ -289,15 +317,15 @@ mod tests {
     #[test]
     fn layers_leave_the_fragment_headers_on_the_wire_and_the_path_does_not() {
         assert_eq!(lens(&mut Layered::default(), 4800), [1460, 1460, 1460, 472]);
-        assert_eq!(lens(&mut Integrated, 4800), [1460, 1460, 1460, 464]);
-        assert_eq!(lens(&mut Integrated, 0), [44]);
-        assert_eq!(lens(&mut Integrated, 1416), [1460]);
+        assert_eq!(lens(&mut Integrated::default(), 4800), [1460, 1460, 1460, 464]);
+        assert_eq!(lens(&mut Integrated::default(), 0), [44]);
+        assert_eq!(lens(&mut Integrated::default(), 1416), [1460]);
     }
 
     proptest! {
         #[test]
         fn what_is_sent_arrives(data in prop::collection::vec(any::<u8>(), 0..9000)) {
-            let forms: [&mut dyn Form; 2] = [&mut Layered::default(), &mut Integrated];
+            let forms: [&mut dyn Form; 2] = [&mut Layered::default(), &mut Integrated::default()];
             for form in forms {
                 let (mut wire, mut got) = (Wire::default(), vec![1, 2, 3]);
                 form.send(&data, &mut wire);
@@ -308,7 +336,7 @@ mod tests {
 
         #[test]
         fn one_wrong_bit_is_damage(len in 0usize..5000, at in any::<prop::sample::Index>(), bit in 0u8..8) {
-            let forms: [&mut dyn Form; 2] = [&mut Layered::default(), &mut Integrated];
+            let forms: [&mut dyn Form; 2] = [&mut Layered::default(), &mut Integrated::default()];
             for form in forms {
                 let (mut wire, mut got) = (Wire::default(), Vec::new());
                 form.send(&vec![0x33; len], &mut wire);

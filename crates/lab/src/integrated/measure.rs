@@ -54,7 +54,7 @@ pub struct Comparison {
 pub fn compare(plan: &Plan) -> Comparison {
     let mut rows = Vec::new();
     for &data_bytes in &plan.data_bytes {
-        let (mut layered, mut integrated) = (Layered::default(), Integrated);
+        let (mut layered, mut integrated) = (Layered::default(), Integrated::default());
         let forms: [&mut dyn Form; 2] = [&mut layered, &mut integrated];
         let mut sides = forms.map(|form| Side::new(form, data_bytes.min(DATA_BYTES_MAX)));
         for _ in 0..TURNS {

@@ -12,16 +12,23 @@
 //!
 //! Both carry the same call: the ten header words of an RPC (RFC 5531 §9), a length and the data.
 //! What an octet costs is counted as [`Touches`] of memory: the form says how often each octet of the
-//! data is read and written, whatever the machine; a machine says what a touch costs.
+//! data is read and written, whatever the machine; a machine says what a touch costs. [`compare`] measures on this machine,
+//! [`model()`] charges the counted passes to a machine of the papers.
 
 mod form;
 mod measure;
+mod model;
 mod pass;
+mod work;
 mod write;
+mod write_model;
 
 pub use form::{Damage, Form, Integrated, Layered, SEGMENT_BYTES, Touches, Wire};
 pub use measure::{Comparison, Plan, Row, compare};
+pub use model::{ModelPlan, ModelRow, Modelled, model};
+pub use work::{Pass, PassCount, Work};
 pub use write::{write_csv, write_json, write_text};
+pub use write_model::{write_model_csv, write_model_json, write_model_text};
 
 /// The id under which this comparison is listed and run.
 pub const ID: &str = "integrated-path";

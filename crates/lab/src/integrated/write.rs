@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 
 use super::{Comparison, ID, Row};
 
+/// What the model does not count.
+pub(super) const LEFT_OUT: &str =
+    "without the wire, acknowledgments, changes of process and costs of mbufs";
+
 /// Writes a table: a line for each size and form, and how many times faster the path is.
 ///
 /// # Errors
