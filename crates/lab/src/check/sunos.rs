@@ -246,9 +246,11 @@ struct Window {
 /// The bursts while the window opens, up to the largest one.
 fn opening(seen: &Observed) -> Vec<Window> {
     let made: Vec<_> = seen.acks().iter().map(|ack| (ack.detail, ack.at_ns)).collect();
+    let lengths = seen.lengths(Stage::ReceiveQueue);
+    // The timer may also tick in the middle of a read: then it leaves data in the queue.
     let by_timer = |acknowledged: u64| {
         let ack = made.iter().find(|(detail, _)| *detail == acknowledged);
-        ack.is_some_and(|&(_, at_ns)| is_of_timer(seen, at_ns))
+        ack.is_some_and(|&(_, at_ns)| is_of_timer(seen, at_ns) || length_at(&lengths, at_ns) > 0)
     };
     let mut sent = seen.data(Point::InterfaceEnqueue).into_iter().peekable();
     let (mut windows, mut after_timer) = (Vec::new(), false);

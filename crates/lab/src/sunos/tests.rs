@@ -120,12 +120,13 @@ fn on_one_host_the_receivers_socket_holds_the_data() {
 
 #[test]
 fn beside_load_the_reader_waits_for_a_cpu_or_the_writer_does() {
-    let server = Story::of("si-4b", &["load=4", "load_at=server"]);
+    // 5 MB: long enough for several turns of everybody.
+    let server = Story::of("si-4a", &["load=4", "load_at=server"]);
     assert_eq!(server.most(), LedgerPart::ReceiveWakeup);
     assert_eq!(server.first(), Some(FindingId::LateWakeup));
-    let client = Story::of("si-4b", &["load=4", "load_at=client"]);
+    let client = Story::of("si-4a", &["load=4", "load_at=client"]);
     assert_eq!(client.most(), LedgerPart::AppIdle, "nothing is written while others compute");
-    let alone = Story::of("si-4b", &["load=0"]);
+    let alone = Story::of("si-4a", &["load=0"]);
     for story in [&client, &alone] {
         assert_eq!(READER.map(|finding| story.found(finding)), [0, 0]);
     }
