@@ -94,13 +94,14 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
         let text = format!("`{}` runs on the model only; live runs {known}", arguments.experiment);
         return Err(Failure::new(text));
     }
-    if arguments.seed.is_some() || arguments.repetitions.is_some() {
-        return Err(Failure::new("--seed and --repetitions are for the model"));
+    if arguments.seed.is_some() {
+        return Err(Failure::new("--seed is for the model: nothing here is drawn by chance"));
     }
     if arguments.experiment == integrated::ID {
         return run_integrated(arguments);
     }
     let mut plan = live::Plan::default();
+    plan.repetitions = arguments.repetitions.unwrap_or(plan.repetitions);
     for text in &arguments.set {
         plan.set(text).map_err(Failure::new)?;
     }
@@ -140,8 +141,10 @@ fn keep_live(folder: &Path, comparison: &live::Comparison) -> Result<(), Failure
 }
 
 fn run_integrated(arguments: &LabRun) -> Result<(), Failure> {
-    if !arguments.set.is_empty() || arguments.output.is_some() {
-        return Err(Failure::new(format!("`{}` takes neither --set nor --output", integrated::ID)));
+    let has_repetitions = arguments.repetitions.is_some();
+    if !arguments.set.is_empty() || arguments.output.is_some() || has_repetitions {
+        let text = "takes no --set, --repetitions or --output";
+        return Err(Failure::new(format!("`{}` on this machine {text}", integrated::ID)));
     }
     let comparison = integrated::compare(&integrated::Plan::default());
     let mut out = output(Path::new("-"))?;

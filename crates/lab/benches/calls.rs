@@ -69,6 +69,7 @@ fn calls_per_s(protocol: Protocol, bytes: usize, slice: Duration) -> f64 {
         message_bytes: vec![bytes],
         clients: vec![1],
         clients_bytes: Vec::new(),
+        repetitions: 1,
         slice,
         recorded: Duration::ZERO,
     };

@@ -2,8 +2,6 @@
 //!
 //! `cargo run --release -p sockscope-lab --example protocols`
 
-use std::time::Duration;
-
 use sockscope_lab::live::{Plan, compare, write_text};
 
 fn main() -> std::io::Result<()> {
@@ -11,7 +9,6 @@ fn main() -> std::io::Result<()> {
         message_bytes: vec![64, 16 << 10, 1 << 20],
         clients: vec![1, 16],
         clients_bytes: Vec::new(),
-        slice: Duration::from_millis(200),
         ..Plan::default()
     };
     let comparison = compare(plan, &|case| eprintln!("{case}"));

@@ -30,7 +30,11 @@ pub fn chart(comparison: &Comparison) -> Chart {
         subtitle: "loopback, one process; a request of the size, a response of 20 B".to_owned(),
         panels,
         notes: comparison.notes.clone(),
-        facts: format!("sockscope: lab run {ID} --on live; {} ms a case", plan.slice.as_millis()),
+        facts: format!(
+            "sockscope: lab run {ID} --on live; the median of {} turns of {} ms",
+            plan.repetitions,
+            plan.slice.as_millis()
+        ),
     }
 }
 
@@ -138,7 +142,13 @@ mod tests {
             for (message_bytes, clients) in super::super::cases(&plan) {
                 let mut call_ns = Distribution::default();
                 call_ns.extend([10_000 * clients as u64]);
-                let figures = Figures { call_ns, calls: 1, calls_per_s: 100.0, ledger: None };
+                let figures = Figures {
+                    call_ns,
+                    calls: 1,
+                    calls_per_s: 100.0,
+                    turns_per_s: vec![100.0],
+                    ledger: None,
+                };
                 let is_carried = protocol == Protocol::Tcp || message_bytes == 64;
                 let outcome = if is_carried { Ok(figures) } else { Err("too long".to_owned()) };
                 rows.push(Row { protocol, message_bytes, clients, outcome });

@@ -119,7 +119,9 @@ pub struct Plan {
     pub clients: Vec<usize>,
     /// The sizes at which all of `clients` are tried; every size when empty.
     pub clients_bytes: Vec<usize>,
-    /// How long each case is measured.
+    /// Turns that each case gets, 1 at least; protocols take them one after the other.
+    pub repetitions: u32,
+    /// How long a turn is.
     pub slice: Duration,
     /// How long each case is recorded for its ledger; zero leaves ledgers out.
     pub recorded: Duration,
@@ -132,7 +134,8 @@ impl Default for Plan {
             message_bytes: vec![1, 64, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 1 << 20, 4 << 20],
             clients: vec![1, 2, 4, 8, 16, 32, 64],
             clients_bytes: vec![64, 16 << 10],
-            slice: Duration::from_millis(200),
+            repetitions: 3,
+            slice: Duration::from_millis(70),
             recorded: Duration::from_millis(20),
         }
     }
@@ -171,6 +174,8 @@ pub struct Figures {
     pub calls: u64,
     /// Calls a second, of all clients.
     pub calls_per_s: f64,
+    /// The same of each turn, ascending. All other figures are of the median turn.
+    pub turns_per_s: Vec<f64>,
     /// Where the bytes waited; `None` when that is unknown.
     pub ledger: Option<CaseLedger>,
 }
@@ -188,12 +193,12 @@ impl Row {
 #[must_use]
 pub fn compare(plan: Plan, progress: &(dyn Fn(&str) + Sync)) -> Comparison {
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    let mut turns = take_turns(&plan, progress).into_iter();
     for &protocol in &plan.protocols {
         let mut of_protocol: Vec<Row> = cases(&plan)
-            .map(|(message_bytes, clients)| {
-                progress(&format!("{}, {message_bytes} B, {clients} clients", protocol.name()));
-                let outcome = run(protocol, message_bytes, clients, plan.slice);
-                let outcome = outcome.map(Figures::of).map_err(|error| error.to_string());
+            .zip(turns.by_ref())
+            .map(|((message_bytes, clients), turns)| {
+                let outcome = turns.and_then(Figures::of_median);
                 Row { protocol, message_bytes, clients, outcome }
             })
             .collect();
@@ -201,6 +206,27 @@ pub fn compare(plan: Plan, progress: &(dyn Fn(&str) + Sync)) -> Comparison {
         rows.extend(of_protocol);
     }
     Comparison { plan, rows, notes }
+}
+
+/// The turns of each case, by protocol, then case: in each round every case is tried by one protocol
+/// after the other, so that what disturbs one disturbs the others. A case that failed gets no turn more.
+fn take_turns(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Vec<Result<Vec<Measured>, String>> {
+    let cases: Vec<_> = cases(plan).collect();
+    let mut turns = vec![Ok(Vec::new()); plan.protocols.len() * cases.len()];
+    for round in 1..=plan.repetitions.max(1) {
+        for (at, &(bytes, clients)) in cases.iter().enumerate() {
+            progress(&format!("round {round}: {bytes} B, {clients} clients"));
+            let of_case = turns.iter_mut().skip(at).step_by(cases.len());
+            for (&protocol, turns) in plan.protocols.iter().zip(of_case) {
+                let Ok(measured) = turns else { continue };
+                match run(protocol, bytes, clients, plan.slice) {
+                    Ok(turn) => measured.push(turn),
+                    Err(error) => *turns = Err(error.to_string()),
+                }
+            }
+        }
+    }
+    turns
 }
 
 /// Sizes in their order, each with its numbers of clients.
@@ -220,9 +246,15 @@ fn run(protocol: Protocol, bytes: usize, clients: usize, slice: Duration) -> io:
 }
 
 impl Figures {
-    fn of(measured: Measured) -> Self {
-        let Measured { call_ns, calls, calls_per_s, .. } = measured;
-        Self { call_ns, calls, calls_per_s, ledger: None }
+    /// Of the turn with the median of calls a second.
+    fn of_median(mut turns: Vec<Measured>) -> Result<Self, String> {
+        turns.sort_by(|a, b| a.calls_per_s.total_cmp(&b.calls_per_s));
+        let turns_per_s: Vec<_> = turns.iter().map(|turn| turn.calls_per_s).collect();
+        if turns.is_empty() {
+            return Err("no turn was taken".to_owned());
+        }
+        let Measured { call_ns, calls, calls_per_s, .. } = turns.swap_remove(turns.len() / 2);
+        Ok(Self { call_ns, calls, calls_per_s, turns_per_s, ledger: None })
     }
 }
 
@@ -298,6 +330,7 @@ mod tests {
             message_bytes,
             clients: vec![1, 3],
             clients_bytes: Vec::new(),
+            repetitions: 2,
             slice: Duration::from_millis(5),
             recorded: Duration::ZERO,
         }

@@ -19,13 +19,14 @@ pub fn write_text(comparison: &Comparison, out: &mut dyn io::Write) -> io::Resul
     writeln!(out, "{ID}: a call of each protocol on this machine, now")?;
     writeln!(
         out,
-        "  loopback, one process, {} ms a case; ledger: of the time that request or response was under way\n",
+        "  loopback, one process, the median of {} turns of {} ms; ledger: of the time that request or response was under way\n",
+        comparison.plan.repetitions,
         comparison.plan.slice.as_millis()
     )?;
     writeln!(
         out,
-        "{:<8} {:>9} {:>7} {:>9} {:>9} {:>9} {:>10} {:>9}  ledger",
-        "proto", "message B", "clients", "p50 us", "p99 us", "mean us", "calls/s", "Mbit/s"
+        "{:<8} {:>9} {:>7} {:>9} {:>9} {:>9} {:>10} {:>6} {:>9}  ledger",
+        "proto", "message B", "clients", "p50 us", "p99 us", "mean us", "calls/s", "+-%", "Mbit/s"
     )?;
     for row in &comparison.rows {
         write_row(row, out)?;
@@ -46,14 +47,23 @@ fn write_row(row: &Row, out: &mut dyn io::Write) -> io::Result<()> {
     let call = &figures.call_ns;
     writeln!(
         out,
-        "{:>9} {:>9} {:>9} {:>10.0} {:>9.1}  {}",
+        "{:>9} {:>9} {:>9} {:>10.0} {:>6.0} {:>9.1}  {}",
         us(call.percentile_ns(50)),
         us(call.percentile_ns(99)),
         us(call.mean_ns()),
         figures.calls_per_s,
+        spread_percent(figures),
         row.throughput_bits_per_s().unwrap_or(0.0) / 1e6,
         figures.ledger.as_ref().map_or("?".to_owned(), parts),
     )
+}
+
+/// Half of the distance from the slowest turn to the fastest, of the median.
+fn spread_percent(figures: &Figures) -> f64 {
+    match (figures.turns_per_s.first(), figures.turns_per_s.last()) {
+        (Some(least), Some(most)) => (most - least) / 2.0 / figures.calls_per_s * 100.0,
+        _ => f64::NAN,
+    }
 }
 
 /// The largest shares of the time in which something was under way.
@@ -105,7 +115,7 @@ fn case(row: &Row) -> Value {
             "clients": row.clients,
             "topology": "loopback",
         },
-        "repetitions": 1,
+        "repetitions": row.outcome.as_ref().map_or(0, |figures| figures.turns_per_s.len()),
         "results": results,
     })
 }
@@ -115,6 +125,7 @@ fn results(row: &Row, figures: &Figures) -> Value {
         "call_ns": figures.call_ns,
         "calls": figures.calls,
         "transactions_per_s": figures.calls_per_s,
+        "turns_transactions_per_s": figures.turns_per_s,
         "throughput_bits_per_s": row.throughput_bits_per_s(),
         "ledger": figures.ledger.as_ref().map(|ledger| {
             json!({ "request": shares(&ledger.request), "response": shares(&ledger.response) })
