@@ -174,8 +174,9 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
     /// Sleeps until the side has something that a direction waits for; a link that attends to itself
     /// waits for packets all the time.
     fn sleep(&mut self, timeout: Duration, attends: bool) -> Result<(), Error> {
-        let blocked_in = self.incoming.waiting.is_some();
-        if self.outgoing.waiting.is_none() && !self.from_local.arm()? {
+        let (blocked_in, blocked_out) =
+            (self.incoming.waiting.is_some(), self.outgoing.waiting.is_some());
+        if !blocked_out && !self.from_local.arm()? {
             return Ok(());
         }
         if blocked_in && !self.to_local.arm()? {
@@ -184,12 +185,13 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
         let mut flags = PollFlags::empty();
         flags.set(PollFlags::IN, attends || !blocked_in);
         // Such a link has room when it has heard of its counterpart, not when its socket has.
-        flags.set(PollFlags::OUT, !attends && self.outgoing.waiting.is_some());
+        flags.set(PollFlags::OUT, !attends && blocked_out);
         let (from_local, to_local) = (self.from_local.descriptor()?, self.to_local.descriptor()?);
         let link = self.link.descriptor();
         let mut polled = [
             PollFd::new(&link, flags),
-            PollFd::new(&from_local, PollFlags::IN),
+            // More to send is no reason to wake while the link has no room.
+            PollFd::new(&from_local, if blocked_out { PollFlags::empty() } else { PollFlags::IN }),
             PollFd::new(&to_local, PollFlags::IN),
         ];
         let count = if blocked_in { 3 } else { 2 };
