@@ -72,6 +72,8 @@ pub(crate) struct Process {
     pub(crate) has_slept: bool,
     /// Data woke it: the flow and position that it will read, until it runs.
     pub(crate) woken_by: Option<(sockscope_record::FlowId, u64)>,
+    /// It sends first datagrams from this socket to there, and the log does not know from where yet.
+    pub(crate) unnamed: Option<(SocketId, Endpoint)>,
     pub(crate) is_gone: bool,
     /// It has asked to end; its sockets are being closed.
     pub(crate) is_exiting: bool,
@@ -97,6 +99,7 @@ impl Process {
             waited_ns: 0,
             has_slept: true,
             woken_by: None,
+            unnamed: None,
             is_gone: false,
             is_exiting: false,
             is_daemon,

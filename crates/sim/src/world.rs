@@ -18,6 +18,10 @@ use crate::sink::RecordSink;
 /// Linux's number of the state CLOSED in records of [`Kind::StateChange`].
 const TCP_CLOSE: u8 = 7;
 
+fn address((ip, port): Endpoint) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(ip), port)
+}
+
 /// What all hosts share.
 pub(crate) struct World<S> {
     pub(crate) events: EventQueue<Event>,
@@ -94,11 +98,20 @@ impl<S: RecordSink> World<S> {
 
     /// The addresses of a connection are known now.
     pub(crate) fn name_connection(&mut self, flow: FlowId, client: Endpoint, server: Endpoint) {
-        let address = |(ip, port): Endpoint| SocketAddr::new(IpAddr::V4(ip), port);
         if let Some(connection) = self.connection_mut(flow) {
             connection.client = address(client);
             connection.server = address(server);
         }
+    }
+
+    /// The flow of the datagrams that went from `client` to `server`, if such were logged.
+    pub(crate) fn datagrams_between(&self, client: Endpoint, server: Endpoint) -> Option<FlowId> {
+        let is_it = |it: &&Connection| {
+            let ends = (it.client, it.server);
+            it.protocol == Protocol::Udp && ends == (address(client), address(server))
+        };
+        let found = self.connections.iter().rev().find(is_it)?;
+        Some(found.id.flow(Direction::FromClient))
     }
 
     fn connection_mut(&mut self, flow: FlowId) -> Option<&mut Connection> {

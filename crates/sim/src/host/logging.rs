@@ -3,12 +3,13 @@
 //! Logging begins where a connection is opened or a first datagram is sent. The other end joins by
 //! the mark that the packets carry.
 
-use sockscope_record::{Direction, Protocol};
+use sockscope_record::{Direction, FlowId, Protocol};
 use sockscope_stack::socket::ANY;
 use sockscope_stack::{Endpoint, SocketId};
 
 use super::Host;
 use crate::scenario::LogPolicy;
+use crate::scheduler::ProcessIndex;
 use crate::sink::RecordSink;
 use crate::world::World;
 
@@ -33,25 +34,45 @@ impl Host {
         }
     }
 
-    /// A datagram socket is logged from its first datagram on, as a connection to its first peer.
+    /// A datagram socket is logged from its first datagram on, as a connection to its first peer, or
+    /// as the other end of the one whose datagrams it answers.
     pub(super) fn log_datagrams<S: RecordSink>(
         &mut self,
         now_ns: u64,
-        id: SocketId,
-        to: Endpoint,
+        process: ProcessIndex,
+        (id, to): (SocketId, Endpoint),
         world: &mut World<S>,
     ) {
-        let is_new = self
-            .stack
-            .sockets
-            .find(id)
-            .is_some_and(|socket| socket.protocol == Protocol::Udp && socket.log.is_none());
-        if is_new && world.log == LogPolicy::All {
-            self.log(now_ns, id, world);
+        if world.log != LogPolicy::All || !world.wants_records {
+            return;
         }
         let Some(socket) = self.stack.sockets.find(id) else { return };
-        if let Some(flow) = socket.log.filter(|_| is_new) {
+        if socket.protocol != Protocol::Udp || socket.log.is_some() {
+            return;
+        }
+        let own = self.own_endpoint(socket.local, to);
+        let answered = world.datagrams_between(to, own);
+        let flow =
+            answered.map_or_else(|| world.open_connection(now_ns, Protocol::Udp), FlowId::reverse);
+        if let Some(socket) = self.stack.sockets.find_mut(id) {
+            socket.log = Some(flow);
+        }
+        self.processes[process].unnamed = answered.is_none().then_some((id, to));
+    }
+
+    /// Tells the addresses of the datagrams that a process sends, once its socket has a port: the
+    /// first `sendto` may be what gives it one.
+    #[inline]
+    pub(super) fn name_datagrams<S: RecordSink>(
+        &mut self,
+        process: ProcessIndex,
+        world: &mut World<S>,
+    ) {
+        let Some((id, to)) = self.processes[process].unnamed else { return };
+        let Some(socket) = self.stack.sockets.find(id) else { return };
+        if let Some(flow) = socket.log.filter(|_| socket.local.1 != 0) {
             world.name_connection(flow, self.own_endpoint(socket.local, to), to);
+            self.processes[process].unnamed = None;
         }
     }
 

@@ -139,6 +139,7 @@ impl Host {
             mask = process.mask();
             result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
         }
+        self.name_datagrams(index, world);
         self.begin_step(now_ns, Level::Process, mask, End::Step(result));
     }
 
@@ -228,7 +229,7 @@ impl Host {
             }
             Action::SendTo(id, to, data) => {
                 make_pattern(&data, world);
-                self.log_datagrams(now_ns, id, to, world);
+                self.log_datagrams(now_ns, index, (id, to), world);
                 Call::Send(SendCall::send_to(id, data.len(), to), data)
             }
             Action::Read(id, len) => {
