@@ -21,8 +21,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if queue.delayed.len() < DELAYED_MIN || !(is_bottleneck || queue.is_standing) {
         return None;
     }
-    let mut tally =
-        Tally { count: queue.delayed.len() as u64, lost_ns: in_queue_ns, ..Tally::default() };
+    // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then
+    // on its way while those behind it wait: the ledger alone would say that no time is lost.
+    let standing_ns = if queue.is_standing { queue.occupied.total_ns() } else { 0 };
+    let lost_ns = standing_ns.max(in_queue_ns);
+    let mut tally = Tally { count: queue.delayed.len() as u64, lost_ns, ..Tally::default() };
     for stay in &queue.delayed {
         tally.notes.add(stay.left_ns, || {
             let stayed = words::time(stay.left_ns - stay.entered_ns);
@@ -42,7 +45,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     };
     let share = match in_queue_ns {
         0 => String::new(),
-        _ => format!(" ({} of the busy time)", words::percent(in_queue_ns, facts.busy_ns)),
+        _ => {
+            let shown_ns = lost_ns.min(facts.busy_ns);
+            format!(" ({} of the busy time)", words::percent(shown_ns, facts.busy_ns))
+        }
     };
     let sender = facts.who(facts.sender());
     let summary = format!(
@@ -78,7 +84,13 @@ mod tests {
     #[test]
     fn a_standing_queue_is_found_even_without_a_receiver_in_sight() {
         let text = limited(100, "2ms").replace("4-8", "4");
-        assert_snapshot!(found(&text, "0ms unknown | 200ms end"), @"interface-queue-limited @client 100x 0 ns: Packets of the client stood 101 ms on average in its interface queue: the interface's rate is the limit.");
+        assert_snapshot!(found(&text, "0ms unknown | 200ms end"), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue: the interface's rate is the limit.");
+    }
+
+    #[test]
+    fn a_standing_queue_loses_its_time_while_the_oldest_byte_is_on_the_wire() {
+        let ledger = "0ms interface_queue | 2ms wire | 200ms end";
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of the busy time): the interface's rate is the limit.");
     }
 
     #[test]
