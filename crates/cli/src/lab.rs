@@ -123,15 +123,8 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
 
 /// Writes a comparison in all its forms, and its chart.
 fn keep_live(folder: &Path, comparison: &live::Comparison) -> Result<(), Failure> {
-    create(folder)?;
-    type Write = fn(&live::Comparison, &mut dyn std::io::Write) -> std::io::Result<()>;
-    let forms: [(&str, Write); 3] =
-        [("json", live::write_json), ("csv", live::write_csv), ("txt", live::write_text)];
-    for (ending, write) in forms {
-        let mut out = output(&folder.join(format!("{}.{ending}", live::ID)))?;
-        write(comparison, &mut out)?;
-        out.flush()?;
-    }
+    let forms = [live::write_json, live::write_csv, live::write_text];
+    keep_forms(folder, live::ID, comparison, forms)?;
     let chart = live::chart(comparison);
     let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
     let path = folder.join(format!("{}.svg", live::ID));
@@ -178,8 +171,24 @@ fn model_integrated(arguments: &LabRun) -> Result<(), Failure> {
     Ok(())
 }
 
-fn create(folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| Failure::file("cannot create", folder, &error))
+/// Writes results of one kind in one form.
+type WriteForm<T> = fn(&T, &mut dyn Write) -> std::io::Result<()>;
+
+/// Writes results into `folder` as `ID.json`, `ID.csv` and `ID.txt`, with one writer each.
+fn keep_forms<T>(
+    folder: &Path,
+    id: &str,
+    results: &T,
+    forms: [WriteForm<T>; 3],
+) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::file("cannot create", folder, &error))?;
+    for (ending, write) in ["json", "csv", "txt"].into_iter().zip(forms) {
+        let mut out = output(&folder.join(format!("{id}.{ending}")))?;
+        write(results, &mut out)?;
+        out.flush()?;
+    }
+    Ok(())
 }
 
 /// An experiment of the project by its id, or one of the user's own by its path.
@@ -198,15 +207,8 @@ fn keep(
     experiment: &Experiment,
     results: &result::RunResult,
 ) -> Result<(), Failure> {
-    create(folder)?;
-    type Write = fn(&result::RunResult, &mut dyn std::io::Write) -> std::io::Result<()>;
-    let forms: [(&str, Write); 3] =
-        [("json", result::write_json), ("csv", result::write_csv), ("txt", result::write_text)];
-    for (ending, write) in forms {
-        let mut out = output(&folder.join(format!("{}.{ending}", experiment.id)))?;
-        write(results, &mut out)?;
-        out.flush()?;
-    }
+    let forms = [result::write_json, result::write_csv, result::write_text];
+    keep_forms(folder, &experiment.id, results, forms)?;
     for (name, chart) in figure::charts(results).map_err(Failure::new)? {
         let path = folder.join(format!("{}-{name}.svg", experiment.id));
         write_figure(&path, draw_chart(&chart, FIGURE_PX.0, FIGURE_PX.1))?;
