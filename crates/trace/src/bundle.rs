@@ -10,6 +10,7 @@ use crate::error::{Error, Problem};
 use crate::flows::ConnectionReader;
 use crate::format::{META_BYTES_MAX, Part};
 use crate::meta::Meta;
+use crate::meta_seal;
 use crate::records::RecordReader;
 
 /// A bundle as far as it is whole, and what is wrong with it.
@@ -42,13 +43,9 @@ impl Bundle {
             return Err(Error::NotABundle { path: dir });
         }
         let mut problems = Vec::new();
-        let meta = match read_meta(&dir)? {
-            Ok(meta) => meta,
-            Err(problem) => {
-                problems.push(problem);
-                Meta::default()
-            }
-        };
+        let (meta, problem) = read_meta(&dir)?;
+        let meta = meta.unwrap_or_default();
+        problems.extend(problem);
         let connections = read_connections(&dir, &mut problems)?;
         let mut records = open_records(&dir)?.unwrap_or_else(RecordReader::missing);
         while records.skip_batch()?.is_some() {}
@@ -63,7 +60,8 @@ impl Bundle {
         &self.dir
     }
 
-    /// What is true of the recording as a whole; defaults where `meta.json` is missing.
+    /// What is true of the recording as a whole; defaults where `meta.json` is missing or no JSON,
+    /// and what it says where it is damaged.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
@@ -107,22 +105,25 @@ impl Bundle {
     }
 }
 
-/// Reads `meta.json`; the inner error is what is wrong with it.
-pub(crate) fn read_meta(dir: &Path) -> Result<Result<Meta, Problem>, Error> {
+/// Reads `meta.json`: as far as it can be read, and what is wrong with it.
+pub(crate) fn read_meta(dir: &Path) -> Result<(Option<Meta>, Option<Problem>), Error> {
     let path = dir.join(Part::Meta.file_name());
     let Some(file) = open_if_there(&path)? else {
-        return Ok(Err(Problem::Missing { part: Part::Meta }));
+        return Ok((None, Some(Problem::Missing { part: Part::Meta })));
     };
     let mut bytes = Vec::new();
     file.take(META_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(Error::io(&path))?;
     if bytes.len() as u64 > META_BYTES_MAX {
         let what = format!("expected at most {META_BYTES_MAX} bytes");
-        return Ok(Err(Problem::BadMeta { what }));
+        return Ok((None, Some(Problem::BadMeta { what })));
     }
+    let damaged = meta_seal::check(&bytes).err().map(|expected| Problem::DamagedMeta { expected });
     match Meta::from_json(&bytes) {
-        Ok(meta) => Ok(Ok(meta)),
+        Ok(meta) => Ok((Some(meta), damaged)),
+        // The version may be what was damaged; the streams have it as well.
+        Err(Error::NewerVersion { .. }) if damaged.is_some() => Ok((None, damaged)),
         Err(Error::NewerVersion { found, .. }) => Err(Error::NewerVersion { path, found }),
-        Err(error) => Ok(Err(Problem::BadMeta { what: error.to_string() })),
+        Err(error) => Ok((None, Some(Problem::BadMeta { what: error.to_string() }))),
     }
 }
 

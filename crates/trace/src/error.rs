@@ -194,6 +194,14 @@ pub enum Problem {
         /// What is wrong, and where.
         what: String,
     },
+    /// `meta.json` is not what was written, as its checksum tells.
+    #[error(
+        "meta.json: damaged: expected {expected}: host, clock, hooks or loss may be other than it says"
+    )]
+    DamagedMeta {
+        /// What should have been there.
+        expected: String,
+    },
     /// Rows of `flows.arrows` make no sense (an address, a protocol) and were skipped.
     #[error("{part}: {rows} rows skipped, the first of them row {first_row}: expected {expected}")]
     BadRows {

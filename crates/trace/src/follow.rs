@@ -20,7 +20,8 @@ use crate::records::RecordReader;
 #[derive(Debug)]
 pub struct Follower {
     dir: PathBuf,
-    meta: Result<Meta, Problem>,
+    meta: Option<Meta>,
+    meta_problem: Option<Problem>,
     records: Option<RecordReader<File>>,
     connections: Option<ConnectionReader<File>>,
     /// Stands for the connections while their file is not there.
@@ -36,8 +37,15 @@ impl Follower {
     /// As [`Follower::poll`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
         let dir = dir.as_ref().to_owned();
-        let meta = read_meta(&dir)?;
-        Ok(Self { dir, meta, records: None, connections: None, none: BTreeMap::new() })
+        let (meta, meta_problem) = read_meta(&dir)?;
+        Ok(Self {
+            dir,
+            meta,
+            meta_problem,
+            records: None,
+            connections: None,
+            none: BTreeMap::new(),
+        })
     }
 
     /// The next whole batch that was not given before; `None` when there is none by now. What the
@@ -58,7 +66,7 @@ impl Follower {
             connections.read()?;
         }
         if !has_batch {
-            self.meta = read_meta(&self.dir)?;
+            (self.meta, self.meta_problem) = read_meta(&self.dir)?;
             return Ok(None);
         }
         Ok(self.records.as_ref().map(RecordReader::batch))
@@ -73,7 +81,7 @@ impl Follower {
     /// `meta.json` as of the last poll that found no batch; `None` while it cannot be read.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
-        self.meta.as_ref().ok()
+        self.meta.as_ref()
     }
 
     /// Records of unknown kinds that were skipped so far.
@@ -104,7 +112,7 @@ impl Follower {
             Some(connections) => connections.problems(),
             None => missing(Part::Flows).into_iter().collect(),
         };
-        self.meta.as_ref().err().cloned().into_iter().chain(connections).chain(records).collect()
+        self.meta_problem.iter().cloned().chain(connections).chain(records).collect()
     }
 
     fn open_missing(&mut self) -> Result<(), Error> {

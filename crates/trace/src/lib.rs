@@ -30,6 +30,7 @@ mod merge;
 mod merge_meta;
 mod merge_plan;
 mod meta;
+mod meta_seal;
 mod point_tables;
 mod records;
 mod seal;

@@ -10,7 +10,7 @@ use sockscope_record::{LossCounts, PointCost};
 
 use crate::error::Error;
 use crate::format::FORMAT_VERSION;
-use crate::{compat, point_tables};
+use crate::{compat, meta_seal, point_tables};
 
 /// What is true of the recording as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -207,7 +207,7 @@ impl Default for Meta {
 }
 
 impl Meta {
-    /// Reads the bytes of a `meta.json`.
+    /// Reads the bytes of a `meta.json`, whatever its checksum: [`crate::Bundle::open`] looks at that.
     ///
     /// # Errors
     ///
@@ -217,15 +217,13 @@ impl Meta {
         compat::meta(bytes)
     }
 
-    /// The bytes of a `meta.json`, with a newline at the end.
+    /// The bytes of a `meta.json` with its checksum, and a newline at the end.
     ///
     /// # Errors
     ///
     /// [`Error::BadMeta`] when a value cannot be written as JSON.
     pub fn to_json(&self) -> Result<Vec<u8>, Error> {
-        let mut bytes = serde_json::to_vec_pretty(self).map_err(|error| Error::json(&error))?;
-        bytes.push(b'\n');
-        Ok(bytes)
+        meta_seal::sealed(self).map_err(|error| Error::json(&error))
     }
 }
 

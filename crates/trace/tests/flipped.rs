@@ -76,6 +76,34 @@ fn any_flipped_bit_of_the_connections_is_noticed() {
 }
 
 #[test]
+fn any_flipped_bit_of_the_description_is_noticed_and_hides_no_record() {
+    let folder = finished();
+    let whole = bytes(&folder.bundle(), Part::Meta);
+    assert_eq!(Bundle::open(folder.bundle()).unwrap().problems(), []);
+    for (at, bit) in (0..whole.len()).flat_map(|at| [(at, at % 7), (at, 7)]) {
+        let mut changed = whole.clone();
+        changed[at] ^= 1 << bit;
+        put(&folder.bundle(), Part::Meta, &changed);
+        let bundle = Bundle::open(folder.bundle()).unwrap();
+        assert_eq!(bundle.problems().len(), 1, "byte {at}, bit {bit}: {:?}", bundle.problems());
+        assert_eq!(bundle.record_rows(), 40, "byte {at}, bit {bit}");
+    }
+}
+
+#[test]
+fn a_damaged_description_is_shown_with_what_it_says() {
+    let folder = finished();
+    let text = String::from_utf8(bytes(&folder.bundle(), Part::Meta)).unwrap();
+    let host = Bundle::open(folder.bundle()).unwrap().meta().host.clone();
+    let changed = text.replace(&format!("\"host\": \"{host}\""), "\"host\": \"elsewhere\"");
+    put(&folder.bundle(), Part::Meta, changed.as_bytes());
+    let bundle = Bundle::open(folder.bundle()).unwrap();
+    assert_eq!(bundle.meta().host, "elsewhere");
+    let said = bundle.problems()[0].to_string();
+    assert!(said.starts_with("meta.json: damaged: expected a file with checksum "), "{said}");
+}
+
+#[test]
 fn a_run_of_zeros_or_ones_as_a_disk_leaves_them_is_noticed() {
     let whole = bytes(&finished().bundle(), Part::Records);
     for at in (0..whole.len() - 512).step_by(512) {
