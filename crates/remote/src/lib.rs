@@ -10,6 +10,8 @@
 //! Sizes are bytes, times nanoseconds since the link began.
 
 mod batch;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod link;
 
 pub use batch::PACKET_BYTES_MAX;

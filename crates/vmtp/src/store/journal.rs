@@ -18,6 +18,8 @@ const NEW_NAME: &str = ".sockscope-store.new";
 const MAGIC: [u8; 8] = *b"sockst01";
 /// Octets before a payload.
 const HEAD_BYTES: usize = 12;
+/// A kind and one field are at least so long; that a length was damaged to 0, the hash need not show.
+const PAYLOAD_BYTES_MIN: usize = 5;
 /// A page and a name together are shorter.
 const PAYLOAD_BYTES_MAX: usize = 1 << 16;
 
@@ -67,7 +69,8 @@ fn record_at(octets: &[u8]) -> Option<&[u8]> {
     let len = u32::from_le_bytes(std::array::from_fn(|at| head[at])) as usize;
     let sum = u64::from_le_bytes(std::array::from_fn(|at| head[4 + at]));
     let payload = octets.get(HEAD_BYTES..HEAD_BYTES + len)?;
-    (len <= PAYLOAD_BYTES_MAX && hash(payload) == sum).then_some(payload)
+    let is_payload = (PAYLOAD_BYTES_MIN..=PAYLOAD_BYTES_MAX).contains(&len);
+    (is_payload && hash(payload) == sum).then_some(payload)
 }
 
 /// FNV-1a by words of 64 bits, with the length: finds records that are not whole, not forgeries.
@@ -82,10 +85,19 @@ fn hash(octets: &[u8]) -> u64 {
 }
 
 fn put(to: &mut Vec<u8>, payload: &[u8]) {
-    debug_assert!(payload.len() <= PAYLOAD_BYTES_MAX, "payloads are bounded by their makers");
+    let bounds = PAYLOAD_BYTES_MIN..=PAYLOAD_BYTES_MAX;
+    debug_assert!(bounds.contains(&payload.len()), "payloads are bounded by their makers");
     to.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     to.extend_from_slice(&hash(payload).to_le_bytes());
     to.extend_from_slice(payload);
+}
+
+/// A journal whose first `known` payloads say what was known when it was made.
+pub(super) fn compose<P: AsRef<[u8]>>(known: u64, payloads: &[P]) -> Vec<u8> {
+    let mut octets = MAGIC.to_vec();
+    octets.extend_from_slice(&known.to_le_bytes());
+    payloads.iter().for_each(|payload| put(&mut octets, payload.as_ref()));
+    octets
 }
 
 impl Journal {
@@ -96,9 +108,7 @@ impl Journal {
             OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened = openat(folder, NEW_NAME, flags, Mode::RUSR | Mode::WUSR);
         let mut file = File::from(opened.map_err(io::Error::from).map_err(failed())?);
-        let mut octets = MAGIC.to_vec();
-        octets.extend_from_slice(&(known.len() as u64).to_le_bytes());
-        known.iter().for_each(|payload| put(&mut octets, payload));
+        let octets = compose(known.len() as u64, known);
         file.write_all(&octets).and_then(|()| file.sync_all()).map_err(failed())?;
         renameat(folder, NEW_NAME, folder, NAME).map_err(io::Error::from).map_err(failed())?;
         rustix::fs::fsync(folder).map_err(io::Error::from).map_err(failed())?;
@@ -146,17 +156,10 @@ impl Journal {
 mod tests {
     use super::*;
 
-    fn journal(known: u64, payloads: &[&[u8]]) -> Vec<u8> {
-        let mut octets = MAGIC.to_vec();
-        octets.extend_from_slice(&known.to_le_bytes());
-        payloads.iter().for_each(|payload| put(&mut octets, payload));
-        octets
-    }
-
     #[test]
     fn a_record_cut_anywhere_is_no_record() {
-        let whole = journal(1, &[b"known", b"since", b"last"]);
-        let two = whole.len() - HEAD_BYTES - 4;
+        let whole = compose(1, &["known", "since then", "lastly"]);
+        let two = whole.len() - HEAD_BYTES - 6;
         assert_eq!(parse(&whole).expect("whole").len(), 3);
         for end in two..whole.len() {
             assert_eq!(parse(&whole[..end]).expect("a tail").len(), 2, "cut at {end}");
@@ -165,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_ends_the_journal_there() {
-        let whole = journal(0, &[b"first", b"second"]);
+        let whole = compose(0, &["first", "second"]);
         for bit in 8 * 16..8 * whole.len() {
             let mut damaged = whole.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -174,8 +177,17 @@ mod tests {
     }
 
     #[test]
+    fn a_length_that_was_damaged_to_none_ends_the_journal() {
+        // Its hash is that of no octets at all.
+        let mut damaged = compose(0, &[[5, 0, 0, 0, 0]]);
+        assert_eq!(parse(&damaged).expect("whole").len(), 1);
+        damaged[16] = 0;
+        assert_eq!(parse(&damaged).expect("a tail").len(), 0);
+    }
+
+    #[test]
     fn what_was_known_must_be_whole() {
-        let whole = journal(2, &[b"first", b"second"]);
+        let whole = compose(2, &["first", "second"]);
         for end in 0..whole.len() {
             assert!(matches!(parse(&whole[..end]), Err(StoreError::Damaged(_))), "cut at {end}");
         }

@@ -15,6 +15,8 @@ mod ask;
 mod book;
 mod client;
 mod folder;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod journal;
 mod server;
 

@@ -1,0 +1,33 @@
+//! The formats of the journal, which only a store reads. For fuzzing.
+
+use super::book::{Book, Entry};
+use super::journal;
+
+/// A journal that begins with `known` records, and all payloads one after another.
+#[must_use]
+pub fn journal(known: u64, payloads: &[Vec<u8>]) -> Vec<u8> {
+    journal::compose(known, payloads)
+}
+
+/// The payloads of whole records; `None` when the part that is made in one step is not whole.
+#[must_use]
+pub fn payloads(journal: &[u8]) -> Option<Vec<Vec<u8>>> {
+    journal::parse(journal).ok()
+}
+
+/// The payload as a store would write it again; `None` when no store writes such.
+#[must_use]
+pub fn again(payload: &[u8]) -> Option<Vec<u8>> {
+    Entry::decode(payload).map(|entry| entry.encode())
+}
+
+/// What a store knows that has read these payloads, as payloads.
+#[must_use]
+pub fn known(payloads: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let mut book = Book::default();
+    for entry in payloads.iter().filter_map(|payload| Entry::decode(payload)) {
+        // What a client is answered is not looked at here.
+        let _ = book.apply(&entry);
+    }
+    book.known()
+}
