@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 
-use sockscope_record::{Connection, FlowId, Kind, Record, Unwrapper, marks};
+use sockscope_record::{Connection, FlowId, Kind, Process, Record, Unwrapper, marks};
 
 use super::holes::Passage;
+
+/// Threads that may be of a connection, remembered at most; older ones are forgotten.
+const SUPPOSED_MAX: usize = 64;
 
 /// Packets remembered between two points of a flow, at most; older ones are forgotten.
 const BETWEEN_MAX: usize = 16_384;
@@ -18,12 +21,48 @@ pub(super) struct ConnectionState {
     pub(super) opened: [bool; 2],
     /// Whether it waits to be judged.
     pub(super) is_moved: bool,
+    /// Threads that ran when datagrams passed, and have not been seen to send or read one.
+    supposed: VecDeque<(u32, Process)>,
 }
 
 impl ConnectionState {
     pub(super) fn new(info: Connection) -> Self {
         let flows = [0, 1].map(|direction| FlowState::new(FlowId(info.id.0 * 2 + direction)));
-        Self { info, flows, sockets: [0; 2], opened: [false; 2], is_moved: false }
+        Self {
+            info,
+            flows,
+            sockets: [0; 2],
+            opened: [false; 2],
+            is_moved: false,
+            supposed: VecDeque::new(),
+        }
+    }
+
+    /// A process uses the connection; false when that is no news.
+    pub(super) fn know(&mut self, process: Process) -> bool {
+        let known = &mut self.info.processes;
+        if known.iter().any(|seen| seen.pid == process.pid && seen.side == process.side) {
+            return false;
+        }
+        self.info.both_ends_here |= known.iter().any(|seen| seen.side != process.side);
+        known.push(process);
+        true
+    }
+
+    /// A thread may be of the connection: it is when it [sends or reads](Self::confirm).
+    pub(super) fn suppose(&mut self, thread: u32, process: Process) {
+        if self.supposed.len() == SUPPOSED_MAX {
+            self.supposed.pop_front();
+        }
+        self.supposed.push_back((thread, process));
+    }
+
+    /// A thread sends or reads a datagram; true when its process was not known.
+    pub(super) fn confirm(&mut self, thread: u32) -> bool {
+        let Some(index) = self.supposed.iter().position(|(supposed, _)| *supposed == thread) else {
+            return false;
+        };
+        self.supposed.remove(index).is_some_and(|(_, process)| self.know(process))
     }
 }
 
@@ -289,6 +328,11 @@ impl Datagrams {
         let index = list.iter().position(|datagram| datagram.len == len)?;
         list.drain(..index);
         list.pop_front()
+    }
+
+    /// Whether a datagram of this length is in the gap.
+    pub(super) fn has(&self, gap: usize, len: u32) -> bool {
+        self.between[gap].iter().any(|datagram| datagram.len == len)
     }
 
     /// The oldest datagram in the gap, if it has at least `len` bytes.

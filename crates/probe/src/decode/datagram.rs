@@ -20,6 +20,14 @@ pub(super) struct Skipped {
     pub(super) since_ns: u64,
 }
 
+impl Skipped {
+    /// By the numbers of the points, after the last one that saw the datagram.
+    fn at(numbers: [usize; 2], datagram: Datagram) -> Self {
+        let points = numbers.map(|number| Point::ALL[number - 1]);
+        Self { points, since_ns: datagram.at_ns }
+    }
+}
+
 /// One hit; says what the kernel skipped before it.
 pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
     if hit.raw.kind == raw::RAW_READY {
@@ -51,11 +59,12 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped>
             }
         }
         raw::RAW_INPUT => {
-            let datagram = known.take(WIRE, len).unwrap_or_else(|| known.announce(len));
+            let (datagram, skipped) = arrived(known, len);
             hit.passed(Kind::InputEnqueue, datagram, 0);
             known.put(INPUT, datagram, hit.raw.at_ns);
+            return skipped;
         }
-        raw::RAW_RECEIVE => received(hit, known),
+        raw::RAW_RECEIVE => return received(hit, known),
         raw::RAW_COPY => {
             // First in, first out; a read may ask for less than the datagram holds, never get more.
             let received = known.next(RECEIVED, len).or_else(|| known.take(RECEIVED, len));
@@ -80,21 +89,37 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped>
     None
 }
 
+/// The datagram of this length that came off the wire. One that is still in the queueing discipline
+/// left it unseen; one that is in neither came from elsewhere.
+fn arrived(known: &mut Datagrams, len: u32) -> (Datagram, Option<Skipped>) {
+    if let Some(datagram) = known.take(WIRE, len) {
+        return (datagram, None);
+    }
+    match known.take(QUEUED, len) {
+        Some(datagram) => (datagram, Some(Skipped::at([4, 4], datagram))),
+        None => (known.announce(len), None),
+    }
+}
+
 /// IP takes the datagram.
-fn received(hit: &mut Hit<'_>, known: &mut Datagrams) {
+fn received(hit: &mut Hit<'_>, known: &mut Datagrams) -> Option<Skipped> {
     let len = hit.raw.len;
+    let mut skipped = None;
     let datagram = known.take(INPUT, len).unwrap_or_else(|| {
+        // A bridge hands it to IP again.
+        let again = if known.has(WIRE, len) { None } else { known.take(SOCKET, len) };
+        let datagram = again.unwrap_or_else(|| {
+            let (datagram, unseen) = arrived(known, len);
+            skipped = unseen;
+            datagram
+        });
         // Its entry was not observed: it was at the latest now.
-        let datagram = known
-            .take(WIRE, len)
-            // A bridge hands it to IP again.
-            .or_else(|| known.take(SOCKET, len))
-            .unwrap_or_else(|| known.announce(len));
         hit.passed(Kind::InputEnqueue, datagram, marks::DERIVED);
         datagram
     });
     hit.passed(Kind::InputDequeue, datagram, 0);
     known.put(SOCKET, datagram, hit.raw.at_ns);
+    skipped
 }
 
 /// A datagram is in the receive queue, and with it those before it that no drop took away: one
@@ -110,17 +135,15 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
         hit.passed(Kind::ReceiveEnqueue, earlier, marks::DERIVED);
         known.put(RECEIVED, earlier, hit.raw.at_ns);
     }
-    let seen = [(SOCKET, None), (INPUT, Some([6, 6])), (WIRE, Some([5, 6]))];
+    let seen =
+        [(SOCKET, None), (INPUT, Some([6, 6])), (WIRE, Some([5, 6])), (QUEUED, Some([4, 6]))];
     let found = seen.into_iter().find_map(|(gap, skipped)| {
         known.take(gap, hit.raw.len).map(|datagram| (datagram, skipped))
     });
     let (datagram, skipped) = found?;
     hit.passed(Kind::ReceiveEnqueue, datagram, mark);
     known.put(RECEIVED, datagram, hit.raw.at_ns);
-    skipped.map(|numbers| Skipped {
-        points: numbers.map(|number: usize| Point::ALL[number - 1]),
-        since_ns: datagram.at_ns,
-    })
+    skipped.map(|numbers| Skipped::at(numbers, datagram))
 }
 
 /// A datagram on its way out again that came in before: no socket sends it.

@@ -156,16 +156,12 @@ impl Decoder {
             event.comm.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
         let comm = String::from_utf8_lossy(&bytes).into_owned();
         let process = Process { pid: event.pid, comm, side };
-        let known = &mut state.info.processes;
-        if known.iter().any(|seen| seen.pid == process.pid && seen.side == side) {
-            return;
+        if state.info.protocol == Protocol::Udp {
+            // A datagram leaves a queueing discipline while any thread runs, which need not be its own.
+            state.suppose(event.thread, process);
+        } else if state.know(process) {
+            self.changed.insert(connection_id(event.flow).0);
         }
-        known.push(process);
-        if known.iter().any(|seen| seen.side != side) {
-            state.info.both_ends_here = true;
-        }
-        let at = state.info.id.0;
-        self.changed.insert(at);
     }
 
     fn option_set(&mut self, event: &RawEvent) {

@@ -98,6 +98,10 @@ impl Decoder {
             if let Some(skipped) = datagram::decode(&mut hit, &mut state.flows[direction]) {
                 self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
             }
+            let users = self.out[before..].iter().filter(|record| shows_user(record));
+            if users.fold(false, |is_news, record| state.confirm(record.thread) || is_news) {
+                self.changed.insert(state.info.id.0);
+            }
         } else {
             segment::decode(&mut hit, state, direction);
             self.watch.follow(state, &self.out[before..], raw.at_ns);
@@ -230,6 +234,11 @@ impl Hit<'_> {
         };
         self.out.push(record);
     }
+}
+
+/// Whether the record's thread is one that sends or reads.
+fn shows_user(record: &Record) -> bool {
+    matches!(record.kind, Kind::WriteCall | Kind::ReceiveDequeue)
 }
 
 /// The connection with this number.

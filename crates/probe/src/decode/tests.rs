@@ -16,6 +16,8 @@ mod holes;
 mod random;
 mod streams;
 
+use std::ffi::CStr;
+
 use sockscope_record::{Kind, Record, marks, tcp_flags};
 
 use super::Decoder;
@@ -68,6 +70,21 @@ pub(super) fn open(at_ns: u64, protocol: u8) -> RawEvent {
         server_port: 80,
         ..RawEvent::default()
     }
+}
+
+/// A thread, which is its own process, is seen at the end that sends `flow`.
+pub(super) fn seen(flow: u32, thread: u32, name: &CStr) -> RawEvent {
+    let mut event = RawEvent {
+        kind: u32::from(raw::EVENT_THREAD),
+        flow,
+        thread,
+        pid: thread,
+        ..RawEvent::default()
+    };
+    for (to, from) in event.comm.iter_mut().zip(name.to_bytes()) {
+        *to = *from as _;
+    }
+    event
 }
 
 /// The socket that sends `flow` comes into a state, having written and received so far.

@@ -1,6 +1,6 @@
 //! Datagrams: hits of UDP in, records out, every case one trace in text.
 
-use super::{Decoder, check_with, empty, open};
+use super::{Decoder, check_with, empty, feed, open, seen};
 
 fn udp() -> Decoder {
     let mut decoder = empty();
@@ -136,4 +136,55 @@ fn an_arrival_that_no_probe_of_ip_saw_is_a_loss_at_its_points() {
          50 Loss of 1 at 6 since 10
          60 8 0+100",
     );
+}
+
+#[test]
+fn a_departure_from_a_qdisc_that_was_not_seen_is_a_loss_at_point_4() {
+    check(
+        "10 queued +100 thread=7 | 20 queued +100 thread=7 | 30 input +100 | 40 receive +100
+         50 ready +100 socket=1 | 60 transmit +100 | 70 input +100",
+        "10 WriteCall 0+100
+         10 1d 2d 3 0+100
+         20 WriteCall 100+100
+         20 1d 2d 3 100+100
+         30 5 0+100
+         30 Loss of 1 at 4 since 10
+         40 6 0+100
+         50 7 0+100
+         60 4 100+100
+         70 5 100+100",
+    );
+}
+
+#[test]
+fn an_arrival_that_no_probe_after_a_qdisc_saw_is_a_loss_at_each_point() {
+    check(
+        "10 queued +100 thread=7 | 50 ready +100 socket=1 | 60 queued +100 thread=7
+         70 receive +100",
+        "10 WriteCall 0+100
+         10 1d 2d 3 0+100
+         50 7 0+100
+         50 Loss of 1 at 4 since 10
+         50 Loss of 1 at 5 since 10
+         50 Loss of 1 at 6 since 10
+         60 WriteCall 100+100
+         60 1d 2d 3 100+100
+         70 5d 6 100+100
+         70 Loss of 1 at 4 since 60",
+    );
+}
+
+#[test]
+fn a_thread_that_only_ran_when_a_datagram_left_a_qdisc_is_not_its_sender() {
+    let mut decoder = udp();
+    decoder.event(&seen(2, 7, c"sender"));
+    feed(&mut decoder, "10 queued +100 thread=7 udp | 11 queued +100 thread=7 udp");
+    decoder.event(&seen(2, 8, c"compiler"));
+    feed(&mut decoder, "20 transmit +100 thread=8 udp | 21 input +100 udp | 22 receive +100 udp");
+    decoder.event(&seen(3, 9, c"reader"));
+    feed(&mut decoder, "30 ready +100 socket=1 udp | 40 copy +100 socket=1 thread=9 udp");
+    let connections = decoder.take_changed();
+    let names = connections[0].processes.iter().map(|process| process.comm.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["sender", "reader"]);
+    assert!(connections[0].both_ends_here);
 }
