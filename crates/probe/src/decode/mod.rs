@@ -98,9 +98,10 @@ impl Decoder {
             if let Some(skipped) = datagram::decode(&mut hit, &mut state.flows[direction]) {
                 self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
             }
-            let users = self.out[before..].iter().filter(|record| shows_user(record));
-            if users.fold(false, |is_news, record| state.confirm(record.thread) || is_news) {
-                self.changed.insert(state.info.id.0);
+            for user in self.out[before..].iter().filter(|record| shows_user(record)) {
+                if state.confirm(user.thread) {
+                    self.changed.insert(state.info.id.0);
+                }
             }
         } else {
             segment::decode(&mut hit, state, direction);
