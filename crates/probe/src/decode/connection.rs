@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sockscope_record::{Connection, FlowId, Kind, Process, Record, Unwrapper, marks};
+use sockscope_record::{Connection, FlowId, Kind, Process, Record, Side, Unwrapper, marks};
 
 use super::holes::Passage;
 
@@ -57,11 +57,11 @@ impl ConnectionState {
         self.supposed.push_back((thread, process));
     }
 
-    /// A thread sends or reads a datagram; true when its process was not known.
-    pub(super) fn confirm(&mut self, thread: u32) -> bool {
-        let Some(index) = self.supposed.iter().position(|(supposed, _)| *supposed == thread) else {
-            return false;
-        };
+    /// A thread sends or reads a datagram at this end; true when its process was not known.
+    pub(super) fn confirm(&mut self, thread: u32, side: Side) -> bool {
+        let is_it =
+            |(supposed, process): &(u32, Process)| *supposed == thread && process.side == side;
+        let Some(index) = self.supposed.iter().position(is_it) else { return false };
         self.supposed.remove(index).is_some_and(|(_, process)| self.know(process))
     }
 }

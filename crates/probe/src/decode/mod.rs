@@ -15,7 +15,7 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side};
 
 use crate::layout::{RawRecord, constants as raw};
 use connection::{ConnectionState, FlowState};
@@ -98,8 +98,8 @@ impl Decoder {
             if let Some(skipped) = datagram::decode(&mut hit, &mut state.flows[direction]) {
                 self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
             }
-            for user in self.out[before..].iter().filter(|record| shows_user(record)) {
-                if state.confirm(user.thread) {
+            for (thread, side) in self.out[before..].iter().filter_map(user) {
+                if state.confirm(thread, side) {
                     self.changed.insert(state.info.id.0);
                 }
             }
@@ -237,9 +237,14 @@ impl Hit<'_> {
     }
 }
 
-/// Whether the record's thread is one that sends or reads.
-fn shows_user(record: &Record) -> bool {
-    matches!(record.kind, Kind::WriteCall | Kind::ReceiveDequeue)
+/// The thread that sends or reads by this record, and at which end.
+fn user(record: &Record) -> Option<(u32, Side)> {
+    let direction = record.flow.direction();
+    match record.kind {
+        Kind::WriteCall => Some((record.thread, direction.sender())),
+        Kind::ReceiveDequeue => Some((record.thread, direction.receiver())),
+        _ => None,
+    }
 }
 
 /// The connection with this number.

@@ -1,5 +1,7 @@
 //! Datagrams: hits of UDP in, records out, every case one trace in text.
 
+use sockscope_record::Side;
+
 use super::{Decoder, check_with, empty, feed, open, seen};
 
 fn udp() -> Decoder {
@@ -180,11 +182,13 @@ fn a_thread_that_only_ran_when_a_datagram_left_a_qdisc_is_not_its_sender() {
     decoder.event(&seen(2, 7, c"sender"));
     feed(&mut decoder, "10 queued +100 thread=7 udp | 11 queued +100 thread=7 udp");
     decoder.event(&seen(2, 8, c"compiler"));
+    decoder.event(&seen(2, 9, c"reader"));
     feed(&mut decoder, "20 transmit +100 thread=8 udp | 21 input +100 udp | 22 receive +100 udp");
     decoder.event(&seen(3, 9, c"reader"));
     feed(&mut decoder, "30 ready +100 socket=1 udp | 40 copy +100 socket=1 thread=9 udp");
     let connections = decoder.take_changed();
-    let names = connections[0].processes.iter().map(|process| process.comm.as_str());
-    assert_eq!(names.collect::<Vec<_>>(), ["sender", "reader"]);
+    let processes = &connections[0].processes;
+    let names = processes.iter().map(|process| (process.comm.as_str(), process.side));
+    assert_eq!(names.collect::<Vec<_>>(), [("sender", Side::Client), ("reader", Side::Server)]);
     assert!(connections[0].both_ends_here);
 }
