@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use super::filter::Wanted;
 use super::link::{Buffer, Link};
 use super::{now_ns, wait_for};
 use crate::client::{ClientCounters, StartError};
@@ -51,6 +52,7 @@ impl Caller {
     /// A client whose first transaction has this number: take one that the entity has not used.
     #[must_use]
     pub fn new(link: Link, entity: Entity, first_transaction: u32, config: Config) -> Self {
+        link.want(&Wanted::Client(entity));
         Self {
             link,
             client: Client::new(entity, first_transaction, config),

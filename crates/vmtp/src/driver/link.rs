@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::net::RecvFlags;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::filter::{Wanted, filter};
 use crate::wire::Entity;
 
 /// UDP port of servers that were given none. RFC 1045 knows VMTP over IP only; this number is ours.
@@ -134,6 +135,15 @@ impl Link {
     pub fn multicast_by(&self, interface: Ipv4Addr) -> Result<(), LinkError> {
         let socket = socket2::SockRef::from(&self.socket);
         socket.set_multicast_if_v4(&interface).map_err(LinkError::new("cannot choose an interface"))
+    }
+
+    /// Lets the kernel throw away what its owner does not want: only raw sockets get packets for
+    /// others. A kernel that refuses leaves that to the engine.
+    pub(super) fn want(&self, wanted: &Wanted) {
+        if self.transport == Transport::Raw {
+            let socket = socket2::SockRef::from(&self.socket);
+            let _ = socket.attach_filter(&filter(wanted, !self.is_ipv6));
+        }
     }
 
     /// Sends a packet. A full queue or a peer that is not there is like a lost packet.

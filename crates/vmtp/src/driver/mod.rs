@@ -4,6 +4,7 @@
 //! and use one thread. Times come from the monotonic clock.
 
 mod caller;
+mod filter;
 mod link;
 mod service;
 mod trace;

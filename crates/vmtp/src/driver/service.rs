@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::filter::Wanted;
 use super::link::{Buffer, Link};
 use super::{now_ns, wait_for};
 use crate::observe::Seen;
@@ -23,6 +24,9 @@ const FINISH_NS_MAX: u64 = 500_000_000;
 #[derive(Debug)]
 pub struct Service {
     link: Link,
+    entity: Entity,
+    groups: Vec<Entity>,
+    is_among_others: bool,
     server: Server<SocketAddr>,
     buffer: Buffer,
     packet: Vec<u8>,
@@ -32,8 +36,12 @@ impl Service {
     /// A server that nobody has asked anything.
     #[must_use]
     pub fn new(link: Link, entity: Entity, config: Config) -> Self {
+        link.want(&Wanted::Server(entity));
         Self {
             link,
+            entity,
+            groups: Vec::new(),
+            is_among_others: false,
             server: Server::new(entity, config),
             buffer: Buffer::new(),
             packet: Vec::new(),
@@ -49,12 +57,33 @@ impl Service {
     /// Takes requests to a group, whose packets [`Link::join`] lets in.
     pub fn join(&mut self, group: Entity) {
         self.server.join(group);
+        self.groups.push(group);
+        self.want();
+    }
+
+    /// Says that other servers share the address, which raw IP cannot tell apart by ports: Requests to
+    /// names that are not this server's or its groups' are for one of them, and not refused here.
+    pub fn be_among_others(&mut self) {
+        self.is_among_others = true;
+        self.want();
+    }
+
+    fn want(&self) {
+        if self.is_among_others {
+            self.link.want(&Wanted::Member(self.entity, self.groups.clone()));
+        }
     }
 
     /// What has happened so far.
     #[must_use]
     pub fn counters(&self) -> ServerCounters {
         self.server.counters()
+    }
+
+    /// Clients that it remembers now.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.server.clients()
     }
 
     /// Keeps from now on what its engine sees, for [`Service::poll_seen`].
