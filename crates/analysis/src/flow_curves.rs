@@ -116,12 +116,16 @@ fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) 
 }
 
 /// Whether the end of the flow at which `point` lies is a socket of this host: anything seen there in
-/// either direction shows it.
+/// either direction shows it. A protocol's own engine sees points 1, 2, 7 and 8 alone, which says
+/// nothing of those between.
 fn end_is_here(store: &ConnectionStore, direction: Direction, point: Point) -> bool {
     let seen = |flow: &FlowStore, lists: std::ops::Range<usize>| {
         flow.passes[lists].iter().any(|passes| !passes.is_empty())
     };
     let (flow, reverse) = (store.flow(direction), &store.flows[1 - direction as usize]);
+    if (2..6).contains(&point.index()) && !seen(flow, 2..6) && !seen(reverse, 2..6) {
+        return false;
+    }
     let (own, others) = if point.index() < 4 { (0..4, 4..8) } else { (4..8, 0..4) };
     store.connection.both_ends_here || seen(flow, own) || seen(reverse, others)
 }

@@ -55,6 +55,14 @@ fn a_second_write_held_by_nagle_is_the_ledgers_largest_part() {
 }
 
 #[test]
+fn an_engine_alone_does_not_know_where_its_packets_are() {
+    let connection = Connection { both_ends_here: false, ..datagrams() };
+    let text = "10us 1 +76 | 12us 2 +76 | 50us <7 +76 | 51us <8 +76";
+    assert_snapshot!(places_of(connection, Direction::FromClient, text),
+        @"send_queue.other 2us | unknown 39us");
+}
+
+#[test]
 fn each_segment_says_what_holds_the_next_byte() {
     assert_snapshot!(places(
         "10us 1 +3000 | 11us 2 +1000 cwnd | 12us 3-8 +1000 | 30us 2 +1000 rwnd | 31us 3-8 +1000
