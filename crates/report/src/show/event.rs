@@ -22,6 +22,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::Transaction => write_transaction(event, text)?,
         Kind::BlocksAgain => write!(text, "{} blocks of 512 octets ", event.extra)?,
         Kind::Wakeup | Kind::Run => write_thread("thread", event, text)?,
+        Kind::SynOptions => write!(text, "largest segment {} ", event.extra)?,
         Kind::TcpState => write_tcp_state(event, text)?,
         Kind::SendWindow => write_window(event, text)?,
         Kind::Retransmit => write!(text, "{}", RetransmitClass::from_code(event.code).name())?,

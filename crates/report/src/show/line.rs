@@ -100,7 +100,8 @@ fn pad(text: &mut String, to: usize) {
 fn has_range(kind: Kind) -> bool {
     !matches!(
         kind,
-        Kind::TcpState
+        Kind::SynOptions
+            | Kind::TcpState
             | Kind::SendWindow
             | Kind::SocketBuffers
             | Kind::SocketOption

@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use sockscope_analysis::{ConnectionStore, FlowStore, Pass};
-use sockscope_record::{Direction, FlowId, Point, Protocol, marks, tcp_flags};
+use sockscope_record::{Direction, FlowId, Kind, Point, Protocol, marks, tcp_flags};
 
 use super::concerns;
 use crate::{ReportError, check_flow};
@@ -81,8 +81,22 @@ impl Packet<'_> {
             write!(out, " ack {}", self.ack())?;
         }
         write!(out, " win {}", pass.extra)?;
+        if let Some(bytes) = self.announced_bytes() {
+            write!(out, " <mss {bytes}>")?;
+        }
         let again = if pass.marks & marks::RETRANSMITTED != 0 { " (again)" } else { "" };
         writeln!(out, "{again}")
+    }
+
+    /// The segment size that a SYN announces, where the trace tells it.
+    fn announced_bytes(&self) -> Option<u32> {
+        if self.pass.tcp_flags & tcp_flags::SYN == 0 {
+            return None;
+        }
+        let events = &self.store.flow(self.direction).events;
+        let told = events.iter().filter(|event| event.kind == Kind::SynOptions);
+        let last = told.take_while(|event| event.at_ns <= self.pass.at_ns).last()?;
+        Some(last.extra).filter(|bytes| *bytes > 0)
     }
 
     /// The number acknowledged. A FIN takes one of its own, which positions do not show: it counts

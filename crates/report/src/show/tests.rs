@@ -266,7 +266,9 @@ fn packets_alone_read_as_in_traces_of_the_papers_time() {
     };
     let left = Kind::InterfaceDequeue;
     const ACK: u8 = tcp_flags::ACK;
+    let announced = |bytes| Record { extra: bytes, ..segment(0, Kind::SynOptions, 0, 0, 0) };
     let records = [
+        announced(1460),
         with(segment(0, left, 0, 0, 0), tcp_flags::SYN, 4096),
         with(back(segment(2, left, 0, 0, 0)), tcp_flags::SYN | ACK, 4096),
         with(segment(4, left, 0, 0, 0), ACK, 4096),
@@ -279,7 +281,7 @@ fn packets_alone_read_as_in_traces_of_the_papers_time() {
     let mut out = Vec::new();
     show_tcpdump(&[store(&records)], None, &mut out).unwrap();
     insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r"
-    0.000000 127.0.0.1.40000 > 127.0.0.1.5000: S 1:1(0) win 4096
+    0.000000 127.0.0.1.40000 > 127.0.0.1.5000: S 1:1(0) win 4096 <mss 1460>
     0.000002 127.0.0.1.5000 > 127.0.0.1.40000: S 1:1(0) ack 1 win 4096
     0.000004 127.0.0.1.40000 > 127.0.0.1.5000: . ack 1 win 4096
     0.000010 127.0.0.1.40000 > 127.0.0.1.5000: . 1:1461(1460) ack 1 win 4096

@@ -3,13 +3,16 @@
 use std::io;
 
 use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis};
-use sockscope_record::{Connection, Protocol, Side};
+use sockscope_record::{Protocol, Side};
 
 use super::page::{INDENT, Page};
 use super::{bar, calls, findings, path};
 use crate::Report;
 use crate::number::{bit_rate, count, rate, size};
 use crate::style::Tone;
+
+/// Processes named at one end, at most.
+const PROCESSES_NAMED: usize = 8;
 
 pub(super) fn write<'a>(
     report: &Report<'a>,
@@ -47,18 +50,26 @@ pub(super) fn headline(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String
 fn write_ends(analysis: &ConnectionAnalysis, page: &mut Page<'_>) -> io::Result<()> {
     for side in [Side::Client, Side::Server] {
         let processes = analysis.connection.processes.iter().filter(|process| process.side == side);
-        let names: Vec<_> =
+        let mut names: Vec<_> =
             processes.map(|process| format!("{} (pid {})", process.comm, process.pid)).collect();
+        if let Some(more) = names.len().checked_sub(PROCESSES_NAMED).filter(|more| *more > 0) {
+            names.truncate(PROCESSES_NAMED);
+            names.push(format!("and {} more", count(more as u64)));
+        }
         let text = if names.is_empty() { "?".to_owned() } else { names.join(", ") };
         page.labelled(side.name(), &text, Tone::Plain)?;
     }
-    notes(&analysis.connection)
-        .into_iter()
-        .try_for_each(|text| page.labelled("note", text, Tone::Plain))
+    notes(analysis).into_iter().try_for_each(|text| page.labelled("note", text, Tone::Plain))
+}
+
+/// Whether anything passed in this direction.
+pub(super) fn has_data(flow: &FlowAnalysis) -> bool {
+    flow.bytes > 0 || flow.segments > 0
 }
 
 /// What the connection itself leaves unknown.
-fn notes(connection: &Connection) -> Vec<&'static str> {
+fn notes(analysis: &ConnectionAnalysis) -> Vec<&'static str> {
+    let connection = &analysis.connection;
     if connection.client.port() == 0 && connection.server.port() == 0 {
         return vec![
             "not described in the trace, whose flow table is missing or damaged: addresses, processes \
@@ -67,7 +78,12 @@ fn notes(connection: &Connection) -> Vec<&'static str> {
     }
     let mut notes = Vec::new();
     if !connection.both_ends_here {
-        notes.push("one end is not on this host: what passed there is unknown");
+        notes.push(match analysis.flows.iter().any(has_data) {
+            true => "one end is not on this host: what passed there is unknown",
+            false => {
+                "the other end was not seen: it refused, did not answer, or is on another host"
+            }
+        });
     }
     if connection.preexisting {
         notes.push("established before recording began: its early bytes are unknown");
@@ -90,10 +106,15 @@ fn write_flow(
     let ends =
         format!("{} {} {}", direction.sender().name(), page.arrow(), direction.receiver().name());
     page.blank()?;
-    if flow.bytes == 0 && flow.segments == 0 {
+    if !has_data(flow) {
         return page.line(&format!("flow {}: {ends}, no data", flow.id));
     }
-    page.wrapped(&format!("flow {}: ", flow.id), INDENT, &traffic(flow, &ends), Tone::Strong)?;
+    page.wrapped(
+        &format!("flow {}: ", flow.id),
+        INDENT,
+        &traffic(analysis, flow, &ends),
+        Tone::Strong,
+    )?;
     page.blank()?;
     path::write(flow, page)?;
     page.blank()?;
@@ -104,13 +125,19 @@ fn write_flow(
 }
 
 /// As `client → server, 78.1 KiB in 400 segments, 9.07 KiB/s (74.3 kbit/s)`.
-fn traffic(flow: &FlowAnalysis, ends: &str) -> String {
+fn traffic(analysis: &ConnectionAnalysis, flow: &FlowAnalysis, ends: &str) -> String {
     let throughput = match flow.throughput_bytes_per_s {
         Some(rate_) => format!("{} ({})", rate(rate_), bit_rate(rate_)),
         None => "throughput ?".to_owned(),
     };
-    let mut text =
-        format!("{ends}, {} in {} segments, {throughput}", size(flow.bytes), count(flow.segments));
+    let pieces = match (analysis.connection.protocol, flow.segments) {
+        (Protocol::Udp, 1) => "datagram",
+        (Protocol::Udp, _) => "datagrams",
+        (Protocol::Tcp, 1) => "segment",
+        (Protocol::Tcp, _) => "segments",
+    };
+    let segments = count(flow.segments);
+    let mut text = format!("{ends}, {} in {segments} {pieces}, {throughput}", size(flow.bytes));
     if flow.retransmitted_bytes > 0 {
         text += &format!(", {} sent again", size(flow.retransmitted_bytes));
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use sockscope_analysis::{Distribution, ExchangeSummary, LedgerPart};
 
-use super::connection::headline;
+use super::connection::{has_data, headline};
 use super::page::Page;
 use crate::Report;
 use crate::number::{count, percent_of, rounded};
@@ -64,6 +64,7 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     };
     let first = totals.remove(verdict);
     page.labelled("verdict", &costliest(report, &first, page), Tone::Bad)?;
+    page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
     write_others(&totals, page)
 }
@@ -94,7 +95,7 @@ fn costliest(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> 
     // Of several connections, times overlap: only of one is a share of the trace meaningful.
     let share = match total.connections {
         1 => format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns)),
-        _ => String::new(),
+        _ => " in all".to_owned(),
     };
     format!("{id} costs most: {} lost{share}, {times}, {place}.", page.time(total.lost_ns))
 }
@@ -107,12 +108,11 @@ fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<
         .iter()
         .map(|total| {
             let times = page.style.glyphs().times;
-            format!(
-                "{} {}{times} ({})",
-                total.id.name(),
-                count(total.count),
-                page.time(total.lost_ns)
-            )
+            let seen = format!("{} {}{times}", total.id.name(), count(total.count));
+            match total.lost_ns {
+                0 => seen,
+                ns => format!("{seen} ({})", page.time(ns)),
+            }
         })
         .collect();
     page.labelled("also", &list.join(", "), Tone::Plain)
@@ -122,10 +122,7 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     let mut spent = under_way(report);
     let total = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
     if total == 0 {
-        return match report.connections().count() {
-            0 => "no connection was recorded: nothing that was picked sent or received.".to_owned(),
-            _ => "nothing can be said: where the bytes were is unknown.".to_owned(),
-        };
+        return without_traffic(report).to_owned();
     }
     spent.sort_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
     let most: Vec<_> = spent
@@ -141,6 +138,24 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     };
     let service = served(report, page).unwrap_or_default();
     format!("{found}; of {total} with bytes under way: {}.{service}", most.join(", "))
+}
+
+/// What to say when no byte was seen anywhere.
+fn without_traffic(report: &Report<'_>) -> &'static str {
+    let is_live = report.analysis.facts.source == "live";
+    if report.connections().count() == 0 {
+        return match is_live {
+            true => {
+                "no connection was recorded: nothing that was picked sent or received over TCP or \
+                 UDP (Unix sockets are not recorded)."
+            }
+            false => "there is no connection in the trace.",
+        };
+    }
+    if report.connections().flat_map(|connection| report.flows(connection)).any(has_data) {
+        return "nothing can be said: where the bytes were is unknown.";
+    }
+    "no data passed: there is nothing to measure."
 }
 
 /// What to say where callers wait for the program that answers, and not for the sockets: at least

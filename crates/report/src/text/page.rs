@@ -125,9 +125,26 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn is_unit(word: &str) -> bool {
-    const UNITS: [&str; 16] = [
-        "ns", "µs", "us", "ms", "s", "d", "B", "KiB", "MiB", "GiB", "TiB", "%", "bytes", "times",
-        "records", "segments",
+    const UNITS: [&str; 19] = [
+        "ns",
+        "µs",
+        "us",
+        "ms",
+        "s",
+        "d",
+        "B",
+        "KiB",
+        "MiB",
+        "GiB",
+        "TiB",
+        "%",
+        "bytes",
+        "times",
+        "records",
+        "segment",
+        "segments",
+        "datagram",
+        "datagrams",
     ];
     UNITS.contains(&word.trim_end_matches([',', ';', '.', ':', ')']))
 }

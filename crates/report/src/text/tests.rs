@@ -126,10 +126,67 @@ fn nothing_recorded_is_a_report_too() {
     command  python3 rpc.py
     trace    live, 0 ns, 0 connections, 0 records, 0 lost
 
-    verdict  no connection was recorded: nothing that was picked sent or received.
+    verdict  no connection was recorded: nothing that was picked sent or received
+             over TCP or UDP (Unix sockets are not recorded).
 
     lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, ? of a CPU
     ");
+}
+
+#[test]
+fn what_a_kernel_s_recorder_cannot_see_is_said_where_nothing_was_seen() {
+    let mut analysis = empty();
+    assert!(text(&analysis).contains("(Unix sockets are not recorded)"));
+    analysis.facts.source = "pcap".to_owned();
+    assert!(text(&analysis).contains("verdict  there is no connection in the trace.\n"));
+}
+
+#[test]
+fn a_connection_that_never_came_about_is_not_called_unknown() {
+    let mut analysis = fixed();
+    let connection = &mut analysis.connections[0];
+    connection.connection.both_ends_here = false;
+    connection.exchanges = None;
+    for flow in &mut connection.flows {
+        (flow.bytes, flow.segments) = (0, 0);
+        flow.ledger.ns = Default::default();
+    }
+    let text = text(&analysis);
+    assert!(text.contains("verdict  no data passed: there is nothing to measure.\n"), "{text}");
+    assert!(text.contains("note     the other end was not seen: it refused,"), "{text}");
+}
+
+#[test]
+fn datagrams_are_not_called_segments_and_one_is_not_many() {
+    let mut analysis = fixed();
+    analysis.connections[0].flows[0].segments = 1;
+    assert!(text(&analysis).contains(" in 1 segment, "), "{}", text(&analysis));
+    analysis.connections[0].connection.protocol = sockscope_record::Protocol::Udp;
+    assert!(text(&analysis).contains(" in 1 datagram, "), "{}", text(&analysis));
+    analysis.connections[0].flows[0].segments = 2;
+    assert!(text(&analysis).contains(" in 2 datagrams, "), "{}", text(&analysis));
+}
+
+#[test]
+fn of_very_many_processes_the_first_are_named() {
+    let mut analysis = fixed();
+    let processes = &mut analysis.connections[0].connection.processes;
+    let first = processes[0].clone();
+    processes.extend((0..1_000).map(|pid| sockscope_record::Process { pid, ..first.clone() }));
+    let text = text(&analysis).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(", and 993 more "), "{text}");
+    assert!(!text.contains("(pid 7)"), "{text}");
+}
+
+#[test]
+fn what_costs_no_time_is_named_without_a_time() {
+    let verdict = verdict(|analysis, finding| {
+        let split = Finding { id: FindingId::SplitMessage, lost_ns: 0, ..finding.clone() };
+        let mut other = analysis.connections[0].clone();
+        other.findings = vec![split];
+        analysis.connections.push(other);
+    });
+    assert!(verdict.ends_with("\nalso     split-message 199×"), "{verdict}");
 }
 
 #[test]
