@@ -12,7 +12,7 @@ use sockscope_report::{Format, Report, Text, compare};
 use crate::args::{self, HowArgs, PickArgs};
 use crate::failure::Failure;
 use crate::recording::Job;
-use crate::{bundle, terminal};
+use crate::{bundle, temporary, terminal};
 
 /// The message of the demonstration: a header, then a body, in two writes or in one.
 const HEADER: usize = 100;
@@ -43,7 +43,7 @@ pub fn demo(arguments: &args::Demo) -> Result<(), Failure> {
     if let Some(kind) = &arguments.traffic {
         return traffic(kind == "one-write", arguments.calls);
     }
-    let temporary = tempfile::Builder::new().prefix("sockscope-demo-").tempdir()?;
+    let temporary = temporary::folder()?;
     let can_record = sockscope_probe::missing_right().is_none();
     if arguments.recorded || !can_record {
         if !can_record && !arguments.recorded {

@@ -5,6 +5,7 @@
 
 mod args;
 mod bundle;
+mod command;
 mod convert;
 mod demo;
 mod doctor;
@@ -14,6 +15,7 @@ mod machine;
 mod merge;
 mod plot;
 mod recording;
+mod temporary;
 mod terminal;
 mod vmtp;
 

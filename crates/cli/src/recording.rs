@@ -18,7 +18,7 @@ use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
 
 use crate::args::{self, HowArgs, PickArgs};
 use crate::failure::Failure;
-use crate::{Outcome, bundle, machine};
+use crate::{Outcome, bundle, command, machine, temporary};
 
 /// What a kill may cost: records are on their way to the file at most this long.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
@@ -33,8 +33,8 @@ const COMMAND_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Records the command, prints the report.
 pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
-    let temporary = tempfile::Builder::new().prefix("sockscope-").suffix(".sockscope").tempdir()?;
-    let dir = run.output.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let temporary = temporary::folder()?;
+    let dir = run.output.clone().unwrap_or_else(|| temporary.path().join("run.sockscope"));
     let job = Job {
         pick: &run.pick,
         how: run.how,
@@ -45,7 +45,7 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
     };
     let status = job.record()?.1;
     if let Some(status) = status.filter(|status| !status.success()) {
-        eprintln!("sockscope: the command ended with {status}");
+        eprintln!("sockscope: the command ended with {}", command::ending(status));
     }
     let outcome = bundle::print(&dir, run.print, None, Path::new("-"))?;
     if let Some(kept) = &run.output {
@@ -99,6 +99,7 @@ impl Job<'_> {
         if let Some(right) = sockscope_probe::missing_right() {
             return Err(sockscope_probe::Error::NoRight { right }.into());
         }
+        command::check(self.command)?;
         count_interrupts();
         let group = if self.command.is_empty() { None } else { Some(Cgroup::create()?) };
         if group.is_none() {
@@ -110,22 +111,22 @@ impl Job<'_> {
         let mut meta = self.meta(&pick, &recorder.hooks());
         let mut sink =
             BundleSink::new(BundleWriter::create(self.dir, meta.clone())?, self.max_records);
-        let mut child = match &group {
-            Some(group) => Some(spawn(self.command, group)?),
-            None => None,
-        };
-        if child.is_none() {
+        let child = group.as_ref().map(|group| spawn(self.command, group)).transpose();
+        if group.is_none() {
             eprintln!("sockscope: recording; Ctrl-C ends it");
         }
-        let ended = self.watch(&mut recorder, &mut sink, &mut meta, child.as_mut());
+        let ended = child
+            .map_err(Failure::from)
+            .and_then(|mut child| self.watch(&mut recorder, &mut sink, &mut meta, child.as_mut()));
         // Whatever happened, what was recorded becomes a whole bundle.
+        let survivors = group.as_ref().and_then(|group| command::survivors(&group.members()));
         let summary = recorder.finish(&mut sink, DRAIN_DEADLINE)?;
-        let status = ended?;
         complete(&mut meta, &summary);
+        meta.notes.extend(survivors);
         sink.describe(&mut meta);
         let recorded = Recorded { records: sink.writer.records(), lost: meta.loss.total() };
         sink.writer.finish(meta)?;
-        Ok((recorded, status))
+        Ok((recorded, ended?))
     }
 
     fn pick(&self, group: Option<&Cgroup>) -> Result<Pick, Failure> {

@@ -1,0 +1,101 @@
+//! The command that is recorded: whether it can start, how it ended, and what goes on after it.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use crate::failure::Failure;
+
+/// Processes that go on, named at most.
+const NAMED: usize = 5;
+
+/// Refuses a program that is not there, before anything else is done.
+pub fn check(command: &[OsString]) -> Result<(), Failure> {
+    let Some(program) = command.first() else { return Ok(()) };
+    let is_there = match Path::new(program).components().count() {
+        // Searched as exec does; a program that cannot be started is found out by starting it.
+        1 if !program.to_string_lossy().contains('/') => {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+        }
+        _ => Path::new(program).is_file(),
+    };
+    if is_there {
+        return Ok(());
+    }
+    let program = program.to_string_lossy();
+    Err(Failure::new(format!("cannot start {program}: there is no such program")))
+}
+
+/// As `exit status 3` or `signal 9 (SIGKILL)`.
+pub fn ending(status: ExitStatus) -> String {
+    status.to_string().replace(": ", " ")
+}
+
+/// What to tell of processes that the command started and that are still there.
+pub fn survivors(pids: &[u32]) -> Option<String> {
+    let count = pids.len();
+    let what = match count {
+        0 => return None,
+        1 => "1 process that the command started goes on".to_owned(),
+        _ => format!("{count} processes that the command started go on"),
+    };
+    let mut names: Vec<String> = pids.iter().take(NAMED).map(|pid| named(*pid)).collect();
+    if count > NAMED {
+        names.push(format!("{} more", count - NAMED));
+    }
+    Some(format!("{what}: {}; what comes later is not in the trace", names.join(", ")))
+}
+
+fn named(pid: u32) -> String {
+    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    match comm.trim_end() {
+        "" => format!("pid {pid}"),
+        comm => format!("{comm} (pid {pid})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(program: &str) -> Option<String> {
+        check(&[program.into()]).err().map(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_refused() {
+        for program in ["/no/such/program", "no-such-program-anywhere", "./no-such-program", "/"] {
+            let expected = format!("cannot start {program}: there is no such program");
+            assert_eq!(checked(program), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_program_is_found_by_its_path_and_by_its_name() {
+        assert_eq!((checked("sh"), checked("/bin/sh")), (None, None));
+    }
+
+    #[test]
+    fn an_ending_reads_as_a_sentence() {
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(ending(ExitStatus::from_raw(3 << 8)), "exit status 3");
+        assert_eq!(ending(ExitStatus::from_raw(9)), "signal 9 (SIGKILL)");
+    }
+
+    #[test]
+    fn processes_that_go_on_are_named() {
+        assert_eq!(survivors(&[]), None);
+        // Above the largest process id that Linux gives (2^22).
+        let gone = [4_194_999; 7];
+        let one = survivors(&gone[..1]).unwrap();
+        assert_eq!(
+            one,
+            "1 process that the command started goes on: pid 4194999; what comes later is not in the trace"
+        );
+        let seven = survivors(&gone).unwrap();
+        assert!(seven.starts_with("7 processes that the command started go on: "), "{seven}");
+        assert!(seven.contains("pid 4194999, 2 more; "), "{seven}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Folders for what is not kept, and what killed predecessors left of them.
+//!
+//! A folder is removed when its owner drops it. A killed owner cannot, so that its name says whose it
+//! is: the process namespace and the process. Whoever makes the next one removes those of the same
+//! user whose process is gone; of other namespaces nobody here knows.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+/// How the names of our folders begin.
+const PREFIX: &str = "sockscope-tmp-";
+
+/// A folder of our own among the system's temporary files, after removing what is left of those whose
+/// owner was killed.
+pub fn folder() -> io::Result<TempDir> {
+    let root = std::env::temp_dir();
+    let prefix = format!("{PREFIX}{}-", namespace());
+    let owned = format!("{prefix}{}-", std::process::id());
+    let folder = tempfile::Builder::new().prefix(&owned).tempdir_in(&root)?;
+    remove_stale(&root, &prefix, fs::metadata(folder.path())?.uid());
+    Ok(folder)
+}
+
+/// The number of the process namespace; 0 where it cannot be read.
+fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino())
+}
+
+/// Removes the user's folders whose process is gone. What cannot be removed stays.
+fn remove_stale(root: &Path, prefix: &str, user: u32) {
+    let Ok(entries) = fs::read_dir(root) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix(prefix));
+        let Some(owner) = rest.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok()) else {
+            continue;
+        };
+        // Of the entry itself: anybody may have put a link there.
+        let is_ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
+        if is_ours && !Path::new(&format!("/proc/{owner}")).exists() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Above the largest process id that Linux gives (2^22).
+    const GONE: u32 = 4_194_999;
+
+    #[test]
+    fn only_folders_of_processes_that_are_gone_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let alive = std::process::id();
+        let names = [
+            format!("{PREFIX}7-{GONE}-a"),
+            format!("{PREFIX}7-{alive}-b"),
+            format!("{PREFIX}8-{GONE}-c"),
+            format!("{PREFIX}7-x-d"),
+            "somebody-else".to_owned(),
+        ];
+        for name in &names {
+            fs::create_dir_all(root.path().join(name).join("trace")).unwrap();
+        }
+        let user = fs::metadata(root.path()).unwrap().uid();
+        remove_stale(root.path(), &format!("{PREFIX}7-"), user);
+        let left = names.map(|name| root.path().join(name).exists());
+        assert_eq!(left, [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn a_link_and_another_user_s_folder_stay() {
+        let root = tempfile::tempdir().unwrap();
+        let target = root.path().join("target");
+        fs::create_dir(&target).unwrap();
+        let link = root.path().join(format!("{PREFIX}7-{GONE}-link"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let other = root.path().join(format!("{PREFIX}7-{GONE}-other"));
+        fs::create_dir(&other).unwrap();
+        let user = fs::metadata(root.path()).unwrap().uid();
+        remove_stale(root.path(), &format!("{PREFIX}7-"), user + 1);
+        assert!(other.exists());
+        remove_stale(root.path(), &format!("{PREFIX}7-"), user);
+        assert!(target.exists() && link.is_symlink() && !other.exists());
+    }
+
+    #[test]
+    fn a_folder_is_ours_until_it_is_dropped() {
+        let folder = folder().unwrap();
+        let path = folder.path().to_owned();
+        drop(super::folder().unwrap());
+        assert!(path.is_dir());
+        drop(folder);
+        assert!(!path.exists());
+    }
+}
