@@ -16,6 +16,7 @@ use sockscope_channel::{
 };
 use sockscope_record::{Connection, ConnectionId, Direction, FlowId, Protocol, Record};
 
+use super::record::Told;
 use super::transport::{Client, Message, RESPONSE_BYTES, Server, Transport, answer};
 
 /// Memory of one direction is about this, or two messages.
@@ -24,9 +25,6 @@ const SEGMENT_BYTES: usize = 256 << 10;
 const SLOTS_MAX: usize = 64;
 /// A worker looks so often whether its server has ended, should its client never have called.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// What the ends of a case told: connections and their records, in no order.
-pub(super) type Told = Arc<Mutex<(Vec<Connection>, Vec<Record>)>>;
 
 /// The channel; its ends tell of their messages when there is somebody to tell.
 #[derive(Default)]

@@ -148,6 +148,7 @@ mod tests {
                     calls_per_s: 100.0,
                     turns_per_s: vec![100.0],
                     ledger: None,
+                    recorded_ratio: None,
                 };
                 let is_carried = protocol == Protocol::Tcp || message_bytes == 64;
                 let outcome = if is_carried { Ok(figures) } else { Err("too long".to_owned()) };

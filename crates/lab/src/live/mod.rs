@@ -11,6 +11,7 @@
 mod channel;
 mod chart;
 mod datagram;
+mod ledgers;
 mod measure;
 mod plan;
 mod quic;
@@ -21,7 +22,6 @@ mod vmtp;
 mod write;
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use chart::chart;
@@ -33,7 +33,7 @@ use channel::Channel;
 use datagram::{UDP_BYTES_MAX, Udp};
 use measure::{Measured, measure};
 use quic::Quic;
-use record::{Recording, window};
+use record::Told;
 use sockscope_vmtp::driver::Transport as Carrier;
 use stream::{Tcp, Unix};
 use transport::Transport;
@@ -91,20 +91,27 @@ impl Protocol {
             Self::Tcp => &Tcp,
             Self::Udp => &Udp,
             Self::Unix => &Unix,
-            Self::VmtpUdp => &Vmtp { carrier: Carrier::Udp },
-            Self::VmtpIp => &Vmtp { carrier: Carrier::Raw },
+            Self::VmtpUdp => &Vmtp { carrier: Carrier::Udp, told: None },
+            Self::VmtpIp => &Vmtp { carrier: Carrier::Raw, told: None },
             Self::Quic => &Quic,
             Self::Channel => &Channel { told: None },
         }
     }
 
-    /// Why the probes do not see its bytes; `None` when they do.
-    fn unseen(self) -> Option<&'static str> {
+    /// With ends that tell what passes them, where the probes see nothing; `None` where they do, or
+    /// nobody can tell.
+    fn telling(self, told: &Told) -> Option<Box<dyn Transport>> {
+        let told = Some(told.clone());
         match self {
-            Self::Unix => Some("its bytes do not pass the network stack"),
-            Self::VmtpIp => Some("the probes know TCP and UDP"),
+            Self::VmtpIp => Some(Box::new(Vmtp { carrier: Carrier::Raw, told })),
+            Self::Channel => Some(Box::new(Channel { told })),
             _ => None,
         }
+    }
+
+    /// Why nobody sees its bytes; `None` when somebody does.
+    fn unseen(self) -> Option<&'static str> {
+        (self == Self::Unix).then_some("its bytes do not pass the network stack")
     }
 }
 
@@ -178,6 +185,9 @@ pub struct Figures {
     pub turns_per_s: Vec<f64>,
     /// Where the bytes waited; `None` when that is unknown.
     pub ledger: Option<CaseLedger>,
+    /// Time of a call while that was recorded, of all clients, as a multiple of the time just before
+    /// without; `None` when it was not.
+    pub recorded_ratio: Option<f64>,
 }
 
 impl Row {
@@ -202,7 +212,7 @@ pub fn compare(plan: Plan, progress: &(dyn Fn(&str) + Sync)) -> Comparison {
                 Row { protocol, message_bytes, clients, outcome }
             })
             .collect();
-        notes.extend(add_ledgers(&plan, protocol, &mut of_protocol, progress));
+        notes.extend(ledgers::add(&plan, protocol, &mut of_protocol, progress));
         rows.extend(of_protocol);
     }
     Comparison { plan, rows, notes }
@@ -254,69 +264,7 @@ impl Figures {
             return Err("no turn was taken".to_owned());
         }
         let Measured { call_ns, calls, calls_per_s, .. } = turns.swap_remove(turns.len() / 2);
-        Ok(Self { call_ns, calls, calls_per_s, turns_per_s, ledger: None })
-    }
-}
-
-/// Records each case that has figures; gives a note when there are no ledgers, or not whole ones.
-fn add_ledgers(
-    plan: &Plan,
-    protocol: Protocol,
-    rows: &mut [Row],
-    progress: &(dyn Fn(&str) + Sync),
-) -> Option<String> {
-    let name = protocol.name();
-    if plan.recorded.is_zero() {
-        return None;
-    }
-    if let Some(why) = protocol.unseen() {
-        return Some(format!("{name}: no ledger, {why}"));
-    }
-    if protocol != Protocol::Channel
-        && let Some(right) = sockscope_probe::missing_right()
-    {
-        return Some(format!("{name}: no ledger, recording needs {right}"));
-    }
-    progress(&format!("{name}, ledgers"));
-    if protocol == Protocol::Channel {
-        rows.iter_mut().for_each(|row| add_told_ledger(plan, row));
-        return None;
-    }
-    let measured: Vec<_> =
-        rows.iter().map(|row| (row.outcome.is_ok(), row.message_bytes, row.clients)).collect();
-    let recorded = plan.recorded;
-    let recording = Recording::of(move || {
-        let record = |(is_ok, bytes, clients): (bool, usize, usize)| {
-            let opened = is_ok.then(window)?;
-            let measured = run(protocol, bytes, clients, recorded).ok()?;
-            Some(opened.close(measured.ports))
-        };
-        measured.into_iter().map(record).collect::<Vec<_>>()
-    });
-    let (recording, windows) = match recording {
-        Ok(done) => done,
-        Err(error) => return Some(format!("{name}: no ledger: {error}")),
-    };
-    for (row, window) in rows.iter_mut().zip(windows) {
-        if let (Ok(figures), Some(window)) = (&mut row.outcome, window) {
-            figures.ledger = recording.ledger(&window);
-        }
-    }
-    (recording.lost > 0).then(|| format!("{name}: {} records were lost", recording.lost))
-}
-
-/// Makes the calls of `row` once more with ends that tell what passes them.
-fn add_told_ledger(plan: &Plan, row: &mut Row) {
-    let Ok(figures) = &mut row.outcome else { return };
-    let told = channel::Told::default();
-    let transport = Channel { told: Some(Arc::clone(&told)) };
-    let server = transport.serve(row.message_bytes);
-    let measured = server.and_then(|server| measure(server.as_ref(), row.clients, plan.recorded));
-    if measured.is_ok()
-        && let Ok(mut told) = told.lock()
-    {
-        let (connections, records) = std::mem::take(&mut *told);
-        figures.ledger = record::ledger_of(connections, records);
+        Ok(Self { call_ns, calls, calls_per_s, turns_per_s, ledger: None, recorded_ratio: None })
     }
 }
 
@@ -353,5 +301,28 @@ mod tests {
         let refused = comparison.rows.iter().filter(|row| row.outcome.is_err());
         assert!(refused.clone().all(|row| row.protocol == Protocol::Udp));
         assert_eq!(refused.count(), 2);
+    }
+
+    #[test]
+    fn root_ends_that_tell_give_a_ledger_and_its_cost() {
+        let protocols = vec![Protocol::VmtpIp, Protocol::Channel];
+        let recorded = Duration::from_millis(5);
+        let comparison = compare(Plan { protocols, recorded, ..plan(vec![64, 100_000]) }, &|_| {});
+        for row in &comparison.rows {
+            let figures = match &row.outcome {
+                Ok(figures) => figures,
+                Err(why) if row.protocol == Protocol::VmtpIp && why.contains("CAP_NET_RAW") => {
+                    eprintln!("NOT TESTED, no rights: {why}");
+                    continue;
+                }
+                Err(why) => panic!("{row:?}: {why}"),
+            };
+            let ledger = figures.ledger.as_ref().expect("a ledger");
+            assert_eq!(ledger.connections, row.clients);
+            assert!([&ledger.request, &ledger.response].iter().all(|it| it.total_ns() > 0));
+            assert!(figures.recorded_ratio.is_some_and(|ratio| ratio > 0.0));
+        }
+        let notes = comparison.notes.join(" ");
+        assert!(notes.contains("channel: while recorded, a call takes"), "{notes}");
     }
 }

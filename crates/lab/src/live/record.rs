@@ -1,7 +1,7 @@
 //! The ledger of a case: the same calls once more, recorded.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ pub(super) struct Recording {
     /// Records that were lost.
     pub lost: u64,
 }
+
+/// What the ends of a case told: connections and their records, in no order.
+pub(super) type Told = Arc<Mutex<(Vec<Connection>, Vec<Record>)>>;
 
 /// A part of a recording: one case.
 #[derive(Debug, Clone)]
@@ -90,20 +93,25 @@ impl Recording {
     }
 }
 
-/// The ledger of connections whose ends told their own records; `None` when there are none.
+/// The ledger of connections whose ends told their own records; `None` when there are none. A
+/// receiver whose messages are signalled is told of them at once.
 pub(super) fn ledger_of(
     connections: Vec<Connection>,
     mut records: Vec<Record>,
+    is_signalled: bool,
 ) -> Option<CaseLedger> {
     records.sort_by_key(|record| record.at_ns);
     let mut analyzer = Analyzer::new();
     connections.into_iter().for_each(|connection| analyzer.connection(connection));
     analyzer.push(&records);
     let mut ledger = CaseLedger::default();
+    let known = |ledger: &Ledger| {
+        if is_signalled { signalled(ledger.clone()) } else { ledger.clone() }
+    };
     for connection in analyzer.finish(TraceFacts::default()).connections {
         let [from_client, from_server] = &connection.flows;
-        add(&mut ledger.request, &signalled(from_client.ledger.clone()));
-        add(&mut ledger.response, &signalled(from_server.ledger.clone()));
+        add(&mut ledger.request, &known(&from_client.ledger));
+        add(&mut ledger.response, &known(&from_server.ledger));
         ledger.connections += 1;
     }
     (ledger.connections > 0).then_some(ledger)

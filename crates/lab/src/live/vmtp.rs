@@ -1,4 +1,8 @@
 //! VMTP over UDP and over IP protocol 81, one entity for each client, all served by one thread.
+//!
+//! The probes know no IP protocol 81, so that the engines tell of points 1, 2, 7 and 8 themselves where
+//! a ledger is wanted. Then each client has an address of its own, by which the server's engine tells
+//! clients apart.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -6,10 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 
-use sockscope_vmtp::driver::{Caller, Link, Service, Transport as Carrier};
+use sockscope_record::{Connection, ConnectionId, Process, Record, Side};
+use sockscope_vmtp::driver::{Caller, Link, Service, Trace, Transport as Carrier};
 use sockscope_vmtp::wire::Entity;
 use sockscope_vmtp::{Config, Options, Outcome, Request};
 
+use super::record::Told;
 use super::transport::{Client, Message, Server, Transport, answer};
 
 /// Payload of the longest UDP datagram; raw IP has eight octets more, which no packet needs.
@@ -18,8 +24,11 @@ const PAYLOAD_BYTES: usize = 65_507;
 const GROUP_BYTES: usize = 16 << 10;
 
 /// VMTP in one of its carriers, on loopback, where a packet group fits one packet.
+#[derive(Debug)]
 pub(super) struct Vmtp {
     pub carrier: Carrier,
+    /// Its engines tell of what passes them when there is somebody to tell.
+    pub told: Option<Told>,
 }
 
 impl Vmtp {
@@ -41,15 +50,24 @@ impl Transport for Vmtp {
         let entity = Entity::new(std::process::id(), Ipv4Addr::LOCALHOST);
         let config = Config::for_payload(PAYLOAD_BYTES);
         let mut service = Service::new(link, entity, config);
+        if self.told.is_some() {
+            service.observe();
+        }
         let ends = Arc::new(AtomicBool::new(false));
         let worker = thread::spawn({
-            let ends = Arc::clone(&ends);
-            // A network that fails shows as calls that do.
-            move || drop(service.serve(&ends, |request| reply(&request.segment)))
+            let (ends, told) = (Arc::clone(&ends), self.told.clone());
+            move || {
+                // A network that fails shows as calls that do.
+                let _ = service.serve(&ends, |request| reply(&request.segment));
+                if let Some(told) = told {
+                    tell_server(&mut service, address, &told);
+                }
+            }
         });
-        let carrier = self.carrier;
+        let (carrier, told) = (self.carrier, self.told.clone());
         Ok(Box::new(VmtpServer {
             carrier,
+            told,
             request_bytes,
             address,
             entity,
@@ -65,6 +83,7 @@ fn reply(request: &[u8]) -> Outcome {
 
 struct VmtpServer {
     carrier: Carrier,
+    told: Option<Told>,
     request_bytes: usize,
     address: SocketAddr,
     entity: Entity,
@@ -76,13 +95,21 @@ impl Server for VmtpServer {
     fn client(&self) -> io::Result<Box<dyn Client>> {
         /// Clients of this process, for their names.
         static NUMBER: AtomicU32 = AtomicU32::new(1);
-        let local = SocketAddr::new(self.address.ip(), 0);
-        let link = Link::bind(self.carrier, local).map_err(io::Error::other)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let [_, _, high, low] = number.to_be_bytes();
+        let own = IpAddr::V4(Ipv4Addr::new(127, 82, high, low));
+        let ip = if self.told.is_some() { own } else { self.address.ip() };
+        let link = Link::bind(self.carrier, SocketAddr::new(ip, 0)).map_err(io::Error::other)?;
         let entity = Entity::new(0x0800_0000 | number, Ipv4Addr::LOCALHOST);
         let config = Config::for_payload(PAYLOAD_BYTES);
+        let mut caller = Caller::new(link, entity, 1, config);
+        if self.told.is_some() {
+            caller.observe();
+        }
         Ok(Box::new(VmtpClient {
-            caller: Caller::new(link, entity, 1, config),
+            caller,
+            told: self.told.clone(),
+            id: ConnectionId(number),
             server: self.entity,
             address: self.address,
             message: Message::new(self.request_bytes),
@@ -102,6 +129,9 @@ impl Drop for VmtpServer {
 
 struct VmtpClient {
     caller: Caller,
+    told: Option<Told>,
+    /// Its own number, under which it tells.
+    id: ConnectionId,
     server: Entity,
     address: SocketAddr,
     message: Message,
@@ -121,4 +151,52 @@ impl Client for VmtpClient {
         let address = self.caller.link().local_address().ok()?;
         Some(address.port()).filter(|&port| port > 0)
     }
+}
+
+impl Drop for VmtpClient {
+    fn drop(&mut self) {
+        let Some(told) = &self.told else { return };
+        let Ok(local) = self.caller.link().local_address() else { return };
+        let caller = &mut self.caller;
+        let (connections, records) = seen(local, Side::Client, || caller.poll_seen());
+        let is_whole = caller.unseen() == 0;
+        // Poisoned only by a client that panicked, whose case has failed.
+        let Ok(mut told) = told.lock() else { return };
+        let own = connections.into_iter().take(usize::from(is_whole));
+        told.0.extend(own.map(|it| Connection { id: self.id, both_ends_here: true, ..it }));
+        told.1.extend(records.into_iter().map(|record| of(self.id, record)));
+    }
+}
+
+/// Adds what the server saw to the connections that clients told of; none when it is not whole.
+fn tell_server(service: &mut Service, local: SocketAddr, told: &Told) {
+    let (connections, records) = seen(local, Side::Server, || service.poll_seen());
+    let Ok(mut told) = told.lock() else { return };
+    if service.unseen() > 0 {
+        told.0.clear();
+        return;
+    }
+    for connection in connections {
+        let id =
+            told.0.iter().find(|known| known.client == connection.client).map(|known| known.id);
+        let own = records.iter().filter(|record| record.flow.connection() == connection.id);
+        told.1.extend(id.into_iter().flat_map(|id| own.clone().map(move |record| of(id, *record))));
+    }
+}
+
+/// The same record of another connection.
+fn of(id: ConnectionId, record: Record) -> Record {
+    Record { flow: id.flow(record.flow.direction()), ..record }
+}
+
+/// All that an engine saw of the socket at `local`.
+fn seen(
+    local: SocketAddr,
+    side: Side,
+    poll: impl FnMut() -> Option<sockscope_vmtp::observe::Seen<SocketAddr>>,
+) -> (Vec<Connection>, Vec<Record>) {
+    let process = Process { pid: std::process::id(), comm: String::new(), side };
+    let mut trace = Trace::new(local, side, process);
+    std::iter::from_fn(poll).for_each(|seen| trace.add(&seen));
+    (trace.take_connections(), trace.take_records(0))
 }

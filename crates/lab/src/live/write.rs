@@ -130,6 +130,7 @@ fn results(row: &Row, figures: &Figures) -> Value {
         "ledger": figures.ledger.as_ref().map(|ledger| {
             json!({ "request": shares(&ledger.request), "response": shares(&ledger.response) })
         }),
+        "recorded_ratio": figures.recorded_ratio,
     })
 }
 
