@@ -52,7 +52,7 @@ pub(crate) enum Mask {
 }
 
 /// A piece of work on the CPU.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Segment {
     level: Level,
     mask: Mask,
@@ -62,17 +62,31 @@ struct Segment {
     /// When something came on top of it, while that lasts.
     suspended_ns: u64,
     len_ns: u64,
+    /// What it does, in order, each with the time from its beginning.
+    effects: Vec<(u64, Effect)>,
     /// The first of its effects that has not happened yet.
     next_effect: usize,
+}
+
+impl Segment {
+    /// A place for segments, with none in it.
+    const FREE: Self = Self {
+        level: Level::Process,
+        mask: Mask::None,
+        end: End::Nothing,
+        began_ns: 0,
+        suspended_ns: 0,
+        len_ns: 0,
+        effects: Vec::new(),
+        next_effect: 0,
+    };
 }
 
 /// What the CPU comes to next.
 pub(crate) enum Turn {
     /// Nothing before this time.
     Wait(u64),
-    /// A record, now: [`Cpu::take_record`].
-    Record,
-    /// Another effect, now: [`Cpu::take_effect`].
+    /// An effect, now: [`Cpu::take_effect`].
     Effect,
     /// The end of a segment, now.
     End(End),
@@ -81,19 +95,31 @@ pub(crate) enum Turn {
 /// A CPU. What interrupts a segment lies on top of it, whatever its level, and ends before it.
 #[derive(Debug, Default)]
 pub(crate) struct Cpu {
+    /// The first `depth` are under way, and the last of these runs; the others are free places,
+    /// whose lists are used again.
     segments: Vec<Segment>,
-    /// For each segment its effects, in order; beyond them lists to use again.
-    effects: Vec<Vec<(u64, Effect)>>,
+    depth: usize,
     /// Time spent at each level up to now, for reports.
     pub(crate) used_ns: [u64; LEVELS],
     accounted_ns: u64,
 }
 
 impl Cpu {
+    /// The segment that runs.
+    #[inline]
+    fn top(&self) -> Option<&Segment> {
+        self.segments.get(self.depth.wrapping_sub(1))
+    }
+
+    #[inline]
+    fn top_mut(&mut self) -> Option<&mut Segment> {
+        self.segments.get_mut(self.depth.wrapping_sub(1))
+    }
+
     /// The level that runs; `None` when the CPU has nothing to do.
     #[inline]
     pub(crate) fn level(&self) -> Option<Level> {
-        self.segments.last().map(|segment| segment.level)
+        self.top().map(|segment| segment.level)
     }
 
     /// Whether an interrupt of this level may come in now; a CPU with nothing to do lets
@@ -101,14 +127,14 @@ impl Cpu {
     #[inline]
     pub(crate) fn admits(&self, level: Level) -> bool {
         let barrier = if level == Level::Hard { Mask::All } else { Mask::Soft };
-        self.segments.last().is_none_or(|top| top.level < level && top.mask < barrier)
+        self.top().is_none_or(|top| top.level < level && top.mask < barrier)
     }
 
     /// Whether a process runs in user mode.
     #[inline]
     pub(crate) fn is_in_user_mode(&self) -> bool {
         let is_user = |top: &Segment| top.level == Level::Process && top.mask == Mask::User;
-        self.segments.last().is_some_and(is_user)
+        self.top().is_some_and(is_user)
     }
 
     /// A segment of `len_ns` begins now, on top of what runs at its level or below it. The list
@@ -124,42 +150,35 @@ impl Cpu {
     ) -> &mut Vec<(u64, Effect)> {
         debug_assert!(self.level().is_none_or(|running| running <= level), "a lower level waits");
         self.account(now_ns);
-        if let Some(interrupted) = self.segments.last_mut() {
+        if let Some(interrupted) = self.top_mut() {
             interrupted.suspended_ns = now_ns;
         }
-        let depth = self.segments.len();
-        let (began_ns, suspended_ns, next_effect) = (now_ns, 0, 0);
-        self.segments.push(Segment {
-            level,
-            mask,
-            end,
-            began_ns,
-            suspended_ns,
-            len_ns,
-            next_effect,
-        });
-        if depth == self.effects.len() {
-            self.effects.push(Vec::new());
+        if self.depth == self.segments.len() {
+            self.segments.push(Segment::FREE);
         }
-        let effects = &mut self.effects[depth];
-        effects.clear();
-        effects
+        let segment = &mut self.segments[self.depth];
+        self.depth += 1;
+        segment.level = level;
+        segment.mask = mask;
+        segment.end = end;
+        segment.began_ns = now_ns;
+        segment.len_ns = len_ns;
+        segment.next_effect = 0;
+        segment.effects.clear();
+        &mut segment.effects
     }
 
     /// What comes next, by `now_ns`.
     #[inline]
     pub(crate) fn turn(&mut self, now_ns: u64) -> Option<Turn> {
-        let depth = self.segments.len().checked_sub(1)?;
-        let segment = &self.segments[depth];
-        let next = self.effects[depth].get(segment.next_effect);
+        let segment = self.top()?;
+        let next = segment.effects.get(segment.next_effect);
         let next_ns = segment.began_ns + next.map_or(segment.len_ns, |(after_ns, _)| *after_ns);
         if next_ns > now_ns {
             return Some(Turn::Wait(next_ns));
         }
-        match next {
-            Some((_, Effect::Observed(_))) => return Some(Turn::Record),
-            Some(_) => return Some(Turn::Effect),
-            None => {}
+        if next.is_some() {
+            return Some(Turn::Effect);
         }
         let end = segment.end;
         self.finish(now_ns);
@@ -169,9 +188,8 @@ impl Cpu {
     /// The effect that [`Cpu::turn`] has come to.
     #[inline]
     pub(crate) fn take_effect(&mut self) -> Option<Effect> {
-        let depth = self.segments.len().checked_sub(1)?;
-        let segment = &mut self.segments[depth];
-        let (_, effect) = self.effects[depth].get_mut(segment.next_effect)?;
+        let segment = self.top_mut()?;
+        let (_, effect) = segment.effects.get_mut(segment.next_effect)?;
         segment.next_effect += 1;
         Some(std::mem::replace(effect, Effect::SoftInterrupt))
     }
@@ -179,9 +197,8 @@ impl Cpu {
     /// The record that is the next effect, if it is one and its time has come.
     #[inline]
     pub(crate) fn take_record(&mut self, now_ns: u64) -> Option<Record> {
-        let depth = self.segments.len().checked_sub(1)?;
-        let segment = &mut self.segments[depth];
-        match self.effects[depth].get(segment.next_effect) {
+        let segment = self.top_mut()?;
+        match segment.effects.get(segment.next_effect) {
             Some((after_ns, Effect::Observed(record))) if segment.began_ns + after_ns <= now_ns => {
                 segment.next_effect += 1;
                 Some(*record)
@@ -191,17 +208,18 @@ impl Cpu {
     }
 
     /// Takes the top segment off; what it interrupted goes on.
+    #[inline]
     fn finish(&mut self, now_ns: u64) {
         self.account(now_ns);
-        self.segments.pop();
-        if let Some(resumed) = self.segments.last_mut() {
+        self.depth -= 1;
+        if let Some(resumed) = self.top_mut() {
             resumed.began_ns += now_ns - resumed.suspended_ns;
         }
     }
 
     /// Takes a process's computation, which runs, off the CPU; what is left of it, in nanoseconds.
     pub(crate) fn preempt(&mut self, now_ns: u64) -> u64 {
-        let end_ns = self.segments.last().map(|segment| segment.began_ns + segment.len_ns);
+        let end_ns = self.top().map(|segment| segment.began_ns + segment.len_ns);
         self.finish(now_ns);
         end_ns.map_or(0, |end_ns| end_ns.saturating_sub(now_ns))
     }
@@ -232,7 +250,7 @@ mod tests {
         loop {
             match cpu.turn(now_ns) {
                 Some(Turn::Wait(next_ns)) if next_ns <= until_ns => now_ns = next_ns,
-                Some(Turn::Effect | Turn::Record) => {
+                Some(Turn::Effect) => {
                     assert!(cpu.take_effect().is_some());
                     happened.push(now_ns as i64);
                 }

@@ -32,10 +32,19 @@ pub(crate) enum Event {
     Wake(ProcessId),
 }
 
+/// Events that are kept in a sorted list, at most: more than a busy link has under way.
+const NEAR_MAX: usize = 16;
+
 /// Events to come.
+///
+/// Most events are scheduled shortly before they happen. The soonest ones stand in a short list,
+/// so that they never pass through the heap, which holds the rest.
 #[derive(Debug)]
 pub struct EventQueue<E> {
-    heap: BinaryHeap<Reverse<Entry<E>>>,
+    /// The soonest events, the next one last; empty only when the heap is.
+    near: Vec<Entry<E>>,
+    /// Events that come after all of `near`.
+    far: BinaryHeap<Reverse<Entry<E>>>,
     sequence: u64,
 }
 
@@ -48,7 +57,7 @@ struct Entry<E> {
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), sequence: 0 }
+        Self { near: Vec::with_capacity(NEAR_MAX + 1), far: BinaryHeap::new(), sequence: 0 }
     }
 }
 
@@ -57,18 +66,43 @@ impl<E> EventQueue<E> {
     pub fn schedule(&mut self, at_ns: u64, event: E) {
         self.sequence += 1;
         let key = u128::from(at_ns) << 64 | u128::from(self.sequence);
-        self.heap.push(Reverse(Entry { key, event }));
+        let entry = Entry { key, event };
+        match self.near.iter().rposition(|other| other.key > key) {
+            Some(later) => self.insert_near(later + 1, entry),
+            None if self.far.is_empty() => self.insert_near(0, entry),
+            None => self.far.push(Reverse(entry)),
+        }
+    }
+
+    fn insert_near(&mut self, place: usize, entry: Entry<E>) {
+        self.near.insert(place, entry);
+        if self.near.len() > NEAR_MAX {
+            self.far.push(Reverse(self.near.remove(0)));
+        }
     }
 
     /// When the next event happens; `u64::MAX` when there is none.
     #[must_use]
+    #[inline]
     pub fn next_ns(&self) -> u64 {
-        self.heap.peek().map_or(u64::MAX, |Reverse(entry)| entry.at_ns())
+        self.near.last().map_or(u64::MAX, Entry::at_ns)
     }
 
     /// Takes the next event.
+    #[inline]
     pub fn pop(&mut self) -> Option<(u64, E)> {
-        self.heap.pop().map(|Reverse(entry)| (entry.at_ns(), entry.event))
+        let entry = self.near.pop()?;
+        if self.near.is_empty() && !self.far.is_empty() {
+            self.refill();
+        }
+        Some((entry.at_ns(), entry.event))
+    }
+
+    /// The soonest events come over from the heap; half a list, so that there is room for others.
+    fn refill(&mut self) {
+        let soonest = std::iter::from_fn(|| self.far.pop()).take(NEAR_MAX / 2);
+        self.near.extend(soonest.map(|Reverse(entry)| entry));
+        self.near.reverse();
     }
 }
 
@@ -101,6 +135,7 @@ impl<E> Ord for Entry<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn events_come_by_time_and_then_by_the_order_of_scheduling() {
@@ -112,5 +147,26 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, [(10, "a"), (10, "b"), (15, "c"), (20, "d"), (20, "e")]);
         assert_eq!(queue.next_ns(), u64::MAX);
+    }
+
+    proptest! {
+        /// Against a sorted list: events come and go, many at equal times, some far ahead.
+        #[test]
+        fn any_mix_of_scheduling_and_taking_keeps_the_order(
+            steps in prop::collection::vec((0..40_u64, 0..3_u8), 1..400),
+        ) {
+            let (mut queue, mut sorted) = (EventQueue::default(), Vec::new());
+            for (number, (at_ns, kind)) in steps.into_iter().enumerate() {
+                if kind == 0 {
+                    prop_assert_eq!(queue.pop(), (!sorted.is_empty()).then(|| sorted.remove(0)));
+                } else {
+                    queue.schedule(at_ns, number);
+                    sorted.push((at_ns, number));
+                    sorted.sort_unstable();
+                }
+                let next_ns = sorted.first().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+                prop_assert_eq!(queue.next_ns(), next_ns);
+            }
+        }
     }
 }

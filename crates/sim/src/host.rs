@@ -50,18 +50,24 @@ pub struct Host {
     counters: BTreeMap<u32, u32>,
     devices: Vec<Option<Device>>,
     hard_pending: VecDeque<HardInterrupt>,
-    net_pending: bool,
-    fast_pending: bool,
-    slow_pending: bool,
+    soft_pending: SoftPending,
     /// When the timers began to tick.
     timer_phase_ns: u64,
     is_profiled: bool,
     timers_armed: bool,
     quantum_armed: bool,
     clock_armed: bool,
-    /// When the CPU comes to its next effect; `u64::MAX` when it has nothing to do.
-    next_ns: u64,
-    is_stuck: bool,
+}
+
+/// How far a host came, and why it stopped there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pause {
+    /// The time that it came to.
+    pub(crate) now_ns: u64,
+    /// When its CPU comes to its next effect; `u64::MAX` when it has nothing to do.
+    pub(crate) due_ns: u64,
+    /// It went on without end at one moment.
+    pub(crate) is_stuck: bool,
 }
 
 impl Host {
@@ -91,15 +97,11 @@ impl Host {
             counters: BTreeMap::new(),
             devices,
             hard_pending: VecDeque::new(),
-            net_pending: false,
-            fast_pending: false,
-            slow_pending: false,
+            soft_pending: SoftPending::default(),
             timer_phase_ns: config.timer_phase_ns.unwrap_or(drawn_ns),
             timers_armed: false,
             quantum_armed: false,
             clock_armed: false,
-            next_ns: u64::MAX,
-            is_stuck: false,
         }
     }
 
@@ -144,36 +146,22 @@ impl Host {
         self.meter = new_meter(&self.machine, self.is_profiled);
     }
 
-    pub(crate) fn next_ns(&self) -> u64 {
-        self.next_ns
-    }
-
-    /// It went on without end at one moment.
-    pub(crate) fn is_stuck(&self) -> bool {
-        self.is_stuck
-    }
-
     /// Whether nothing is under way on it but sleeping processes.
     pub(crate) fn is_quiet(&self) -> bool {
         self.cpu.level().is_none()
             && self.hard_pending.is_empty()
-            && !self.net_pending
+            && !self.soft_pending.has(SoftPending::NET)
             && self.devices.iter().flatten().all(Device::is_idle)
     }
 
-    /// Lets everything happen that happens now.
-    pub(crate) fn run<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
-        self.run_until(now_ns, 0, world);
-    }
-
-    /// As [`Host::run`], and goes on while the next thing that happens anywhere happens here, before
-    /// `limit_ns`; how far it came.
+    /// Lets everything happen that happens now, and goes on while the next thing that happens
+    /// anywhere happens here, before `limit_ns`.
     pub(crate) fn run_until<S: RecordSink>(
         &mut self,
         start_ns: u64,
         limit_ns: u64,
         world: &mut World<S>,
-    ) -> u64 {
+    ) -> Pause {
         let mut now_ns = start_ns;
         let mut turns = 0;
         while turns < TURNS_MAX {
@@ -181,14 +169,11 @@ impl Host {
             if self.take_interrupt(now_ns, world) || self.preempt_user(now_ns, world) {
                 continue;
             }
-            self.next_ns = match self.cpu.turn(now_ns) {
-                Some(Turn::Wait(next_ns)) => {
+            self.observed(now_ns, world);
+            let due_ns = match self.cpu.turn(now_ns) {
+                Some(Turn::Wait(due_ns)) => {
                     self.arm_clock(now_ns, world);
-                    next_ns
-                }
-                Some(Turn::Record) => {
-                    self.observed(now_ns, world);
-                    continue;
+                    due_ns
                 }
                 Some(Turn::Effect) => {
                     self.happen_next(now_ns, world);
@@ -201,14 +186,12 @@ impl Host {
                 None if self.advance_process(now_ns, world) => continue,
                 None => u64::MAX,
             };
-            if self.next_ns >= limit_ns.min(world.events.next_ns()) || world.working == 0 {
-                return now_ns;
+            if due_ns >= limit_ns.min(world.events.next_ns()) || world.working == 0 {
+                return Pause { now_ns, due_ns, is_stuck: false };
             }
-            (now_ns, turns) = (self.next_ns, 0);
+            (now_ns, turns) = (due_ns, 0);
         }
-        self.is_stuck = true;
-        self.next_ns = u64::MAX;
-        now_ns
+        Pause { now_ns, due_ns: u64::MAX, is_stuck: true }
     }
 
     #[inline]
@@ -231,23 +214,19 @@ impl Host {
             self.hard_interrupt(now_ns, interrupt, world);
             return true;
         }
-        let is_soft_pending = self.net_pending || self.fast_pending || self.slow_pending;
-        is_soft_pending && self.cpu.admits(Level::Soft) && self.soft_interrupt(now_ns)
+        self.soft_pending.any() && self.cpu.admits(Level::Soft) && self.soft_interrupt(now_ns)
     }
 
     /// `splnet` before `softclock`.
     fn soft_interrupt(&mut self, now_ns: u64) -> bool {
-        if self.net_pending {
+        if self.soft_pending.has(SoftPending::NET) {
             return self.input_packet(now_ns);
         }
-        if std::mem::take(&mut self.fast_pending) {
-            self.meter.begin();
+        self.meter.begin();
+        if self.soft_pending.take(SoftPending::FAST) {
             self.stack.fasttimo(&mut self.meter);
-        } else if std::mem::take(&mut self.slow_pending) {
-            self.meter.begin();
+        } else if self.soft_pending.take(SoftPending::SLOW) {
             self.stack.slowtimo(&mut self.meter);
-        } else {
-            return false;
         }
         self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
         true
@@ -255,41 +234,25 @@ impl Host {
 
     /// One packet of the IP input queue; `true` if there was one.
     fn input_packet(&mut self, now_ns: u64) -> bool {
-        let mark = self.stack.next_input().and_then(|packet| packet.mark);
-        let drains = self.meter.calls(Routine::Ipintr);
         self.meter.begin();
-        self.net_pending = self.stack.ip_input_step(&mut self.meter);
-        if !self.net_pending && self.meter.effects().is_empty() && self.meter.elapsed_ns() == 0 {
+        if let Some(mark) = self.stack.next_input().and_then(|packet| packet.mark) {
+            // The first packet waits until the interrupt has been dispatched.
+            let dispatch_ns = u64::from(self.machine.costs.of(Routine::Ipintr).call_ns);
+            let at_ns = if self.stack.is_draining() { 0 } else { dispatch_ns };
+            self.meter.effect_at(at_ns, Effect::Observed(mark.record(Point::InputDequeue)));
+        }
+        if !self.stack.ip_input_step(&mut self.meter) {
+            self.soft_pending.take(SoftPending::NET);
             return false;
         }
-        let taken = mark.map(|mark| {
-            // The first packet waits until the interrupt has been dispatched.
-            let is_first = self.meter.calls(Routine::Ipintr) > drains;
-            let dispatch_ns = u64::from(self.machine.costs.of(Routine::Ipintr).call_ns);
-            let at_ns = if is_first { dispatch_ns } else { 0 };
-            (at_ns, Effect::Observed(mark.record(Point::InputDequeue)))
-        });
-        self.begin_step_after(now_ns, taken, Level::Soft, Mask::Soft, End::Nothing);
+        self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
         true
     }
 
     /// The step that the meter holds begins.
-    fn begin_step(&mut self, now_ns: u64, level: Level, mask: Mask, end: End) {
-        self.begin_step_after(now_ns, None, level, mask, end);
-    }
-
-    /// The same, with one more effect before those of the meter.
     #[inline]
-    fn begin_step_after(
-        &mut self,
-        now_ns: u64,
-        first: Option<(u64, Effect)>,
-        level: Level,
-        mask: Mask,
-        end: End,
-    ) {
+    fn begin_step(&mut self, now_ns: u64, level: Level, mask: Mask, end: End) {
         let effects = self.cpu.begin(now_ns, level, mask, self.meter.elapsed_ns(), end);
-        effects.extend(first);
         self.meter.take_effects(effects);
         debug_assert!(effects.is_sorted_by_key(|(at_ns, _)| *at_ns), "effects out of order");
     }
@@ -298,12 +261,15 @@ impl Host {
     pub(crate) fn timers<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
         self.timers_armed = false;
         let since_ns = now_ns - self.timer_phase_ns;
-        self.fast_pending |= since_ns.is_multiple_of(FAST_TIMER_NS);
-        self.slow_pending |= since_ns.is_multiple_of(SLOW_TIMER_NS);
+        if since_ns.is_multiple_of(FAST_TIMER_NS) {
+            self.soft_pending.add(SoftPending::FAST);
+        }
+        if since_ns.is_multiple_of(SLOW_TIMER_NS) {
+            self.soft_pending.add(SoftPending::SLOW);
+        }
         if self.stack.sockets.iter().next().is_some() {
             self.arm_timers(now_ns, world);
         }
-        self.run(now_ns, world);
     }
 
     /// The next tick of the timers will come, if anything can need it.
@@ -319,12 +285,11 @@ impl Host {
     }
 
     /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
-    pub(crate) fn clock_ticked<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+    pub(crate) fn clock_ticked(&mut self) {
         self.clock_armed = false;
         if self.cpu.level().is_some() {
             self.hard_pending.push_back(HardInterrupt::Clock);
         }
-        self.run(now_ns, world);
     }
 
     /// While the CPU is in use, the next tick of the clock will interrupt it.
@@ -338,12 +303,13 @@ impl Host {
         world.events.schedule(tick_ns, Event::Clock(usize::from(self.number)));
     }
 
-    /// A quantum is over.
-    pub(crate) fn quantum<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+    /// A quantum is over; the next one begins when what this means now has happened.
+    pub(crate) fn quantum<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> Pause {
         self.quantum_armed = false;
         self.scheduler.quantum_over();
-        self.run(now_ns, world);
+        let pause = self.run_until(now_ns, 0, world);
         self.arm_quantum(now_ns, world);
+        pause
     }
 
     /// While somebody waits for the CPU, processes take turns.
@@ -362,6 +328,38 @@ impl Host {
         record.at_ns = now_ns;
         record.cpu = self.number;
         world.record(&record);
+    }
+}
+
+/// Which software interrupts are pending.
+#[derive(Debug, Clone, Copy, Default)]
+struct SoftPending(u8);
+
+impl SoftPending {
+    /// The network's: packets in the IP input queue.
+    const NET: u8 = 1;
+    /// The protocols' fast timer.
+    const FAST: u8 = 2;
+    /// The protocols' slow timer.
+    const SLOW: u8 = 4;
+
+    fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    fn has(self, which: u8) -> bool {
+        self.0 & which != 0
+    }
+
+    fn add(&mut self, which: u8) {
+        self.0 |= which;
+    }
+
+    /// It is pending no longer; whether it was.
+    fn take(&mut self, which: u8) -> bool {
+        let was_pending = self.has(which);
+        self.0 &= !which;
+        was_pending
     }
 }
 

@@ -77,6 +77,13 @@ pub(crate) struct Port {
     pub(crate) interface: u8,
 }
 
+impl Port {
+    /// The host's place in the scenario.
+    pub(crate) fn host(self) -> usize {
+        usize::from(self.host)
+    }
+}
+
 /// A station of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Station {

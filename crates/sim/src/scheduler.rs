@@ -73,6 +73,8 @@ pub struct Scheduler {
     is_round_robin: bool,
     /// Everything up to here is accounted for.
     until_ns: u64,
+    /// When the tick ends in which that lies: up to then there is nothing to account for.
+    tick_end_ns: u64,
 }
 
 impl Default for Scheduler {
@@ -86,6 +88,7 @@ impl Default for Scheduler {
             load: 0.0,
             is_round_robin: false,
             until_ns: 0,
+            tick_end_ns: 0,
         }
     }
 }
@@ -226,7 +229,15 @@ impl Scheduler {
     }
 
     /// Accounts for ticks, seconds and load samples up to `now_ns`.
+    #[inline]
     pub fn catch_up(&mut self, now_ns: u64) {
+        if now_ns >= self.tick_end_ns {
+            self.account(now_ns);
+            self.tick_end_ns = (now_ns / TICK_NS + 1) * TICK_NS;
+        }
+    }
+
+    fn account(&mut self, now_ns: u64) {
         loop {
             let second_ns = (self.until_ns / SECOND_NS + 1) * SECOND_NS;
             if second_ns > now_ns {

@@ -50,6 +50,8 @@ pub enum ScenarioError {
 pub struct Simulation<S> {
     now_ns: u64,
     hosts: Vec<Host>,
+    /// For each host, when its CPU comes to its next effect; `u64::MAX` when it has nothing to do.
+    due_ns: Vec<u64>,
     world: World<S>,
 }
 
@@ -76,7 +78,8 @@ impl<S: RecordSink> Simulation<S> {
         let links = configured
             .map(|(id, (config, stations))| Link::new(config, id, stations, seed))
             .collect();
-        Ok(Self { now_ns: 0, hosts: running, world: World::new(links, log, sink) })
+        let due_ns = vec![u64::MAX; running.len()];
+        Ok(Self { now_ns: 0, hosts: running, due_ns, world: World::new(links, log, sink) })
     }
 
     /// A process that begins at `start_ns`, or now if that has passed.
@@ -206,8 +209,8 @@ impl<S: RecordSink> Simulation<S> {
                 return Outcome::Ended;
             }
             let event_ns = self.world.events.next_ns();
-            let (host, host_ns, other_ns) = self.next_host();
-            let next_ns = event_ns.min(host_ns);
+            let next = self.next_host();
+            let next_ns = event_ns.min(next.at_ns);
             if next_ns == u64::MAX {
                 return if self.world.working == 0 { Outcome::Ended } else { Outcome::Deadlock };
             }
@@ -216,55 +219,86 @@ impl<S: RecordSink> Simulation<S> {
                 return Outcome::TimeIsUp;
             }
             self.now_ns = next_ns;
-            if event_ns > host_ns {
-                let limit_ns = other_ns.min(until_ns.saturating_add(1));
-                self.now_ns = self.hosts[host].run_until(next_ns, limit_ns, &mut self.world);
-                if self.hosts[host].is_stuck() {
-                    return Outcome::Stuck;
-                }
-            } else if let Some((_, event)) = self.world.events.pop() {
-                self.happen(event);
+            let host = if event_ns > next.at_ns { Some(next.host) } else { self.next_event() };
+            let Some(host) = host else { continue };
+            let limit_ns = next.limit_ns(host).min(until_ns.saturating_add(1));
+            let pause = self.hosts[host].run_until(next_ns, limit_ns, &mut self.world);
+            self.now_ns = pause.now_ns;
+            self.due_ns[host] = pause.due_ns;
+            if pause.is_stuck {
+                return Outcome::Stuck;
             }
         }
     }
 
-    /// The host that is next, when, and when the next of all others is.
-    #[inline]
-    fn next_host(&self) -> (usize, u64, u64) {
-        let (mut next, mut next_ns, mut other_ns) = (0, u64::MAX, u64::MAX);
-        for (number, host) in self.hosts.iter().enumerate() {
-            if host.next_ns() < next_ns {
-                other_ns = next_ns;
-                (next, next_ns) = (number, host.next_ns());
+    fn next_host(&self) -> NextHost {
+        let mut next = NextHost { host: 0, at_ns: u64::MAX, others_ns: u64::MAX };
+        for (host, due_ns) in self.due_ns.iter().enumerate() {
+            if *due_ns < next.at_ns {
+                next = NextHost { host, at_ns: *due_ns, others_ns: next.at_ns };
             } else {
-                other_ns = other_ns.min(host.next_ns());
+                next.others_ns = next.others_ns.min(*due_ns);
             }
         }
-        (next, next_ns, other_ns)
+        next
     }
 
-    fn happen(&mut self, event: Event) {
-        let Self { now_ns, hosts, world } = self;
+    /// Lets the next event happen; the host that it happened to, if that has to run now.
+    #[inline(never)]
+    fn next_event(&mut self) -> Option<usize> {
+        let Self { now_ns, hosts, due_ns, world } = self;
         let now_ns = *now_ns;
+        let (_, event) = world.events.pop()?;
         match event {
-            Event::Link(link, timer) => world.link_timer(now_ns, link, timer),
-            Event::Arrival(Port { host, interface }, frame) => {
-                hosts[usize::from(host)].arrived(now_ns, interface, frame, world);
+            Event::Link(link, timer) => {
+                world.link_timer(now_ns, link, timer);
+                None
             }
-            Event::Sent(Port { host, interface }) => {
-                hosts[usize::from(host)].sent(now_ns, interface, world);
+            Event::Arrival(port, frame) => {
+                let host = port.host();
+                hosts[host].arrived(port.interface, frame, world).then_some(host)
             }
-            Event::Collided(Port { host, .. }) => hosts[usize::from(host)].collided(now_ns, world),
-            Event::DriverReady(Port { host, interface }) => {
-                hosts[usize::from(host)].offer(now_ns, interface, world);
+            Event::Sent(port) => {
+                hosts[port.host()].sent(now_ns, port.interface, world).then_some(port.host())
             }
-            Event::Timers(host) => hosts[host].timers(now_ns, world),
-            Event::Clock(host) => hosts[host].clock_ticked(now_ns, world),
-            Event::Quantum(host) => hosts[host].quantum(now_ns, world),
+            Event::Collided(port) => hosts[port.host()].collided().then_some(port.host()),
+            Event::DriverReady(port) => {
+                hosts[port.host()].offer(now_ns, port.interface, world);
+                None
+            }
+            Event::Timers(host) => {
+                hosts[host].timers(now_ns, world);
+                Some(host)
+            }
+            Event::Clock(host) => {
+                hosts[host].clock_ticked();
+                Some(host)
+            }
+            Event::Quantum(host) => {
+                due_ns[host] = hosts[host].quantum(now_ns, world).due_ns;
+                None
+            }
             Event::Wake(process) => {
                 hosts[process.host].time_is_up(now_ns, process.index, world);
+                Some(process.host)
             }
         }
+    }
+}
+
+/// Which host's CPU comes to something next.
+#[derive(Debug, Clone, Copy)]
+struct NextHost {
+    host: usize,
+    at_ns: u64,
+    /// When the CPU of any other host comes to something.
+    others_ns: u64,
+}
+
+impl NextHost {
+    /// How far `host` may go on before another one must.
+    fn limit_ns(self, host: usize) -> u64 {
+        if host == self.host { self.others_ns } else { self.at_ns }
     }
 }
 

@@ -11,6 +11,7 @@ pub struct Checksum {
 
 impl Checksum {
     /// Adds the next bytes.
+    #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         let sum = u64::from(fold(sum_of(bytes)));
         // After an odd number of bytes the halves of every word are the other way round
@@ -65,21 +66,23 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     sum.finish()
 }
 
-/// Sum of 16-bit words in the machine's order, not folded yet; an odd last byte is followed by 0.
+/// Sum of 16-bit words in the machine's order, folded to 64 bits; an odd last byte is followed by 0.
 ///
-/// Words of 32 bits add up to the same, as their upper half has the place value 1 too
-/// (RFC 1071 §2(A)), and sums side by side need not wait for each other.
+/// Words of 64 bits add up to the same, as each of their quarters has the place value 1 too
+/// (RFC 1071 §2(A)); what is carried out of the lower half of the sum counts as 1 again.
 #[inline]
 fn sum_of(bytes: &[u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<16>();
-    let mut sums = [0_u64; 4];
+    let (blocks, rest) = bytes.as_chunks::<32>();
+    let mut sum = 0_u128;
     for block in blocks {
-        let (words, _) = block.as_chunks::<4>();
-        for (sum, word) in sums.iter_mut().zip(words) {
-            *sum += u64::from(u32::from_ne_bytes(*word));
+        let (words, _) = block.as_chunks::<8>();
+        for word in words {
+            sum += u128::from(u64::from_ne_bytes(*word));
         }
     }
-    sums.iter().sum::<u64>() + sum_of_few(rest)
+    sum += u128::from(sum_of_few(rest));
+    let (carried, sum) = ((sum >> 64) as u64, sum as u64);
+    (sum >> 32) + (sum & 0xffff_ffff) + carried
 }
 
 #[inline]
@@ -94,12 +97,13 @@ fn sum_of_few(bytes: &[u8]) -> u64 {
     sum + u64::from(u32::from_ne_bytes(last))
 }
 
+/// Adds the 16-bit words of a sum up until one is left, which is 0 for a sum of 0 only.
+#[inline]
 fn fold(sum: u64) -> u16 {
-    let mut sum = sum;
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 #[cfg(test)]

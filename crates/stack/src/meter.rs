@@ -51,6 +51,7 @@ impl Default for Costs {
 impl Costs {
     /// What `routine` costs.
     #[must_use]
+    #[inline]
     pub fn of(&self, routine: Routine) -> Cost {
         self.0[routine.index()]
     }
@@ -113,10 +114,12 @@ pub struct Meter {
 #[derive(Debug, Clone, Copy, Default)]
 struct Row {
     cost: Cost,
-    /// What counting a call takes of the CPU, beside the routine's own time.
-    count_ns: u32,
     calls: u64,
-    charged_ns: u64,
+    /// What a call without work takes of the CPU: its cost, and what counting it takes beside the
+    /// routine's own time.
+    bare_ns: u64,
+    /// Charged for work up to now.
+    work_ns: u64,
     total: WorkTotal,
 }
 
@@ -129,6 +132,19 @@ pub struct WorkTotal {
     pub mbufs: u64,
     /// Mbufs or list entries walked past.
     pub walked: u64,
+}
+
+impl Row {
+    #[inline]
+    fn add(&mut self, work: Work) -> u64 {
+        if work == Work::NONE {
+            return 0;
+        }
+        let ns = self.cost.of(work);
+        self.total.add(work);
+        self.work_ns += ns;
+        ns
+    }
 }
 
 impl WorkTotal {
@@ -150,7 +166,10 @@ impl Meter {
     /// Nothing counted yet.
     #[must_use]
     pub fn new(Costs(costs): Costs) -> Self {
-        let rows = costs.map(|cost| Row { cost, ..Row::default() });
+        let rows = costs.map(|cost| {
+            let bare_ns = u64::from(cost.call_ns);
+            Row { cost, bare_ns, ..Row::default() }
+        });
         Self { rows, elapsed_ns: 0, effects: Vec::new() }
     }
 
@@ -158,7 +177,8 @@ impl Meter {
     /// Macros and assembler routines are not counted by one.
     pub fn profile(&mut self, count_ns: u32) {
         for routine in Routine::ALL.iter().filter(|routine| routine.is_profiled()) {
-            self.rows[routine.index()].count_ns = count_ns;
+            let row = &mut self.rows[routine.index()];
+            row.bare_ns = u64::from(row.cost.call_ns) + u64::from(count_ns);
         }
     }
 
@@ -166,6 +186,7 @@ impl Meter {
     ///
     /// Take the effects of the step before with [`Meter::take_effects`] first: packets in them
     /// would be lost to their pool.
+    #[inline]
     pub fn begin(&mut self) {
         debug_assert!(self.effects.is_empty(), "effects of the last step were not taken");
         self.elapsed_ns = 0;
@@ -177,10 +198,7 @@ impl Meter {
     pub fn call(&mut self, routine: Routine, work: Work) {
         let row = &mut self.rows[routine.index()];
         row.calls += 1;
-        row.total.add(work);
-        let ns = u64::from(row.cost.call_ns) + row.cost.of(work);
-        row.charged_ns += ns;
-        self.elapsed_ns += ns + u64::from(row.count_ns);
+        self.elapsed_ns += row.bare_ns + row.add(work);
     }
 
     /// Counts this many calls of `routine` without any work.
@@ -188,19 +206,14 @@ impl Meter {
     pub fn calls_of(&mut self, routine: Routine, count: u32) {
         let row = &mut self.rows[routine.index()];
         row.calls += u64::from(count);
-        let ns = u64::from(row.cost.call_ns) * u64::from(count);
-        row.charged_ns += ns;
-        self.elapsed_ns += ns + u64::from(row.count_ns) * u64::from(count);
+        self.elapsed_ns += row.bare_ns * u64::from(count);
     }
 
     /// Charges more work to a call that is counted already.
     #[inline]
     pub fn charge(&mut self, routine: Routine, work: Work) {
         let row = &mut self.rows[routine.index()];
-        row.total.add(work);
-        let ns = row.cost.of(work);
-        row.charged_ns += ns;
-        self.elapsed_ns += ns;
+        self.elapsed_ns += row.add(work);
     }
 
     /// Notes that `effect` happens when the CPU has come this far.
@@ -209,14 +222,23 @@ impl Meter {
         self.effects.push((self.elapsed_ns, effect));
     }
 
+    /// Notes that `effect` happens when the CPU has come to `at_ns` of the step, which is not before
+    /// the effects noted up to now.
+    #[inline]
+    pub fn effect_at(&mut self, at_ns: u64, effect: Effect) {
+        self.effects.push((at_ns, effect));
+    }
+
     /// CPU time used by the step in progress, in nanoseconds.
     #[must_use]
+    #[inline]
     pub fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
     }
 
     /// Effects of the step in progress, each with the CPU time at which it happens.
     #[must_use]
+    #[inline]
     pub fn effects(&self) -> &[(u64, Effect)] {
         &self.effects
     }
@@ -227,6 +249,7 @@ impl Meter {
     }
 
     /// Moves the effects of the step to the end of `into`; the memory of both is kept for reuse.
+    #[inline]
     pub fn take_effects(&mut self, into: &mut Vec<(u64, Effect)>) {
         if into.is_empty() {
             std::mem::swap(into, &mut self.effects);
@@ -237,6 +260,7 @@ impl Meter {
 
     /// How often `routine` was called since the meter was made.
     #[must_use]
+    #[inline]
     pub fn calls(&self, routine: Routine) -> u64 {
         self.rows[routine.index()].calls
     }
@@ -244,7 +268,8 @@ impl Meter {
     /// CPU time charged to `routine` itself since the meter was made, in nanoseconds.
     #[must_use]
     pub fn charged_ns(&self, routine: Routine) -> u64 {
-        self.rows[routine.index()].charged_ns
+        let row = &self.rows[routine.index()];
+        row.calls * u64::from(row.cost.call_ns) + row.work_ns
     }
 
     /// The work of `routine` since the meter was made.

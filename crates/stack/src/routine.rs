@@ -126,6 +126,7 @@ impl Routine {
 
     /// Position in [`Routine::ALL`].
     #[must_use]
+    #[inline]
     pub fn index(self) -> usize {
         self as usize
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use sockscope_record::{Kind, Point, Record, marks};
 use sockscope_stack::{Effect, Packet, Routine};
 
-use super::Host;
+use super::{Host, SoftPending};
 use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
 use crate::link::{FrameId, LinkId, Port};
@@ -132,11 +132,11 @@ impl Host {
             return;
         };
         frame.mark = transmission.mark;
-        let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
-        let taken = transmission
-            .mark
-            .map(|mark| (taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue))));
-        self.begin_step_after(now_ns, taken, level, Mask::All, End::Transmit(interface, id));
+        if let Some(mark) = transmission.mark {
+            let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
+            self.meter.effect_at(taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue)));
+        }
+        self.begin_step(now_ns, level, Mask::All, End::Transmit(interface, id));
         if let Some(device) = self.device(interface) {
             device.starting += 1;
         }
@@ -182,9 +182,14 @@ impl Host {
         }
     }
 
-    /// The frame being sent has gone.
-    pub(crate) fn sent<S: RecordSink>(&mut self, now_ns: u64, interface: u8, world: &mut World<S>) {
-        let Some(device) = self.device(interface) else { return };
+    /// The frame being sent has gone; whether the host has to run.
+    pub(crate) fn sent<S: RecordSink>(
+        &mut self,
+        now_ns: u64,
+        interface: u8,
+        world: &mut World<S>,
+    ) -> bool {
+        let Some(device) = self.device(interface) else { return false };
         device.ring.pop_front();
         device.sent_ns = now_ns;
         device.is_sending = !device.ring.is_empty();
@@ -192,34 +197,34 @@ impl Host {
             self.offer(now_ns, interface, world);
         }
         self.hard_pending.push_back(HardInterrupt::Sent(interface));
-        self.run(now_ns, world);
+        true
     }
 
-    /// The frame being sent has collided.
-    pub(crate) fn collided<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
-        if self.machine.driver.restarts_in_software {
+    /// The frame being sent has collided; whether the host has to run.
+    pub(crate) fn collided(&mut self) -> bool {
+        let restarts = self.machine.driver.restarts_in_software;
+        if restarts {
             self.hard_pending.push_back(HardInterrupt::Collided);
-            self.run(now_ns, world);
         }
+        restarts
     }
 
-    /// A frame has come in.
-    pub(crate) fn arrived<S: RecordSink>(
+    /// A frame has come in; whether the host has to run.
+    pub(crate) fn arrived<S>(
         &mut self,
-        now_ns: u64,
         interface: u8,
         frame: FrameId,
         world: &mut World<S>,
-    ) {
-        let Some(device) = self.device(interface) else { return };
+    ) -> bool {
+        let Some(device) = self.device(interface) else { return false };
         if device.received >= RECEIVED_FRAMES_MAX {
             device.overruns += 1;
             world.frames.release(frame);
-            return;
+            return false;
         }
         device.received += 1;
         self.hard_pending.push_back(HardInterrupt::Received(interface, frame));
-        self.run(now_ns, world);
+        true
     }
 
     pub(super) fn hard_interrupt<S: RecordSink>(
@@ -266,13 +271,10 @@ impl Host {
         let mark = frame.mark;
         let is_taken = self.stack.receive_frame(interface, &frame.bytes, mark, &mut self.meter);
         world.frames.release(id);
-        let len_ns = self.meter.elapsed_ns();
-        let entered = mark
-            .filter(|_| is_taken)
-            .map(|mark| (len_ns, Effect::Observed(mark.record(Point::InputEnqueue))));
-        let effects = self.cpu.begin(now_ns, Level::Hard, Mask::All, len_ns, End::Nothing);
-        self.meter.take_effects(effects);
-        effects.extend(entered);
+        if let Some(mark) = mark.filter(|_| is_taken) {
+            self.meter.effect(Effect::Observed(mark.record(Point::InputEnqueue)));
+        }
+        self.begin_step(now_ns, Level::Hard, Mask::All, End::Nothing);
     }
 
     /// A packet goes through the loopback interface: points 3, 4 and 5 are one moment.
@@ -301,7 +303,7 @@ impl Host {
         if is_taken {
             // Its only effect is the soft interrupt.
             self.meter.drain_effects();
-            self.net_pending = true;
+            self.soft_pending.add(SoftPending::NET);
         } else {
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
         }

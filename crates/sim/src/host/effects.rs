@@ -3,7 +3,7 @@
 use sockscope_record::{FlowId, Kind, Record, marks};
 use sockscope_stack::{Channel, Effect};
 
-use super::Host;
+use super::{Host, SoftPending};
 use crate::cpu::Level;
 use crate::process::Awaited;
 use crate::scheduler::ProcessIndex;
@@ -36,7 +36,7 @@ impl Host {
                 self.loop_back(now_ns, level, interface, packet, world);
             }
             Effect::Wakeup(channel) => self.wake_up(now_ns, Awaited::Channel(channel), world),
-            Effect::SoftInterrupt => self.net_pending = true,
+            Effect::SoftInterrupt => self.soft_pending.add(SoftPending::NET),
         }
     }
 

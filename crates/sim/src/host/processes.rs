@@ -36,7 +36,6 @@ impl Host {
         world: &mut World<S>,
     ) {
         self.wake_process(now_ns, index, world);
-        self.run(now_ns, world);
     }
 
     /// On the way back to user mode, or in it, a better process takes the CPU.
