@@ -115,9 +115,10 @@ fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) 
     })
 }
 
-/// Whether the end of the flow at which `point` lies is a socket of this host: anything seen there in
-/// either direction shows it. A protocol's own engine sees points 1, 2, 7 and 8 alone, which says
-/// nothing of those between.
+/// Whether the end of the flow at which `point` lies is a socket of this host: what went into it or
+/// came out of it in either direction shows that, and packets alone do not, which a capture has of
+/// both directions at one place. A protocol's own engine sees points 1, 2, 7 and 8 alone, which
+/// says nothing of those between.
 fn end_is_here(store: &ConnectionStore, direction: Direction, point: Point) -> bool {
     let seen = |flow: &FlowStore, lists: std::ops::Range<usize>| {
         flow.passes[lists].iter().any(|passes| !passes.is_empty())
@@ -126,7 +127,7 @@ fn end_is_here(store: &ConnectionStore, direction: Direction, point: Point) -> b
     if (2..6).contains(&point.index()) && !seen(flow, 2..6) && !seen(reverse, 2..6) {
         return false;
     }
-    let (own, others) = if point.index() < 4 { (0..4, 4..8) } else { (4..8, 0..4) };
+    let (own, others) = if point.index() < 4 { (0..2, 6..8) } else { (6..8, 0..2) };
     store.connection.both_ends_here || seen(flow, own) || seen(reverse, others)
 }
 

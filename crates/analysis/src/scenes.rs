@@ -63,6 +63,17 @@ fn an_engine_alone_does_not_know_where_its_packets_are() {
 }
 
 #[test]
+fn a_capture_does_not_know_where_its_packets_go() {
+    let text = "10us 4 +1000 | 20us <4 +50 ack=1000 | 30us 4 +1000 | 60us <4 +50 ack=2000";
+    assert_snapshot!(places_of(on_one_host_only(), Direction::FromClient, text), @"unknown 50us");
+    let mut analyzer = Analyzer::new();
+    analyzer.connection(on_one_host_only());
+    analyzer.push(&testing::records(text));
+    let analysis = analyzer.finish(TraceFacts::default());
+    assert_snapshot!(balance(&analysis.connections[0]), @"send_queue ?/0/0 | tcp_output ?/0/0 | interface_queue ?/0/0 | wire ?/0/0 | input_queue ?/0/0 | tcp_input ?/0/0 | receive_queue ?/0/0 | total ?/0/0");
+}
+
+#[test]
 fn each_segment_says_what_holds_the_next_byte() {
     assert_snapshot!(places(
         "10us 1 +3000 | 11us 2 +1000 cwnd | 12us 3-8 +1000 | 30us 2 +1000 rwnd | 31us 3-8 +1000

@@ -7,7 +7,7 @@ use std::path::Path;
 use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
 use sockscope_record::{FlowId, LossCounts};
 use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
-use sockscope_trace::{Bundle, Meta};
+use sockscope_trace::{Bundle, Meta, Source};
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
 use crate::failure::Failure;
@@ -139,13 +139,23 @@ fn lost_with(mut lost: LossCounts, damaged_rows: u64) -> LossCounts {
     lost
 }
 
+/// What the times of the trace are told by.
+fn clock(source: Source) -> Option<&'static str> {
+    match source {
+        Source::Live | Source::Engine => Some("monotonic"),
+        Source::Model => Some("virtual"),
+        Source::Pcap => Some("of the capture"),
+        Source::Unknown => None,
+    }
+}
+
 fn origin(meta: &Meta) -> Origin {
     let known = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Origin {
         tool_version: known(&meta.tool_version),
         host: known(&meta.host),
         kernel: known(&meta.kernel),
-        clock: Some("monotonic".to_owned()),
+        clock: clock(meta.source).map(str::to_owned),
         command: known(&meta.command.join(" ")),
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn write<'a>(
 ) -> io::Result<()> {
     page.blank()?;
     page.rule(&format!("connection {}: {}", analysis.connection.id.0, headline(analysis, page)))?;
-    write_ends(analysis, page)?;
+    write_ends(report, analysis, page)?;
     for flow in report.flows(analysis) {
         write_flow(analysis, flow, page)?;
     }
@@ -47,7 +47,11 @@ pub(super) fn headline(analysis: &ConnectionAnalysis, page: &Page<'_>) -> String
     format!("{} {client} {} {server}", connection.protocol.name(), page.arrow())
 }
 
-fn write_ends(analysis: &ConnectionAnalysis, page: &mut Page<'_>) -> io::Result<()> {
+fn write_ends(
+    report: &Report<'_>,
+    analysis: &ConnectionAnalysis,
+    page: &mut Page<'_>,
+) -> io::Result<()> {
     for side in [Side::Client, Side::Server] {
         let processes = analysis.connection.processes.iter().filter(|process| process.side == side);
         let mut names: Vec<_> =
@@ -59,7 +63,10 @@ fn write_ends(analysis: &ConnectionAnalysis, page: &mut Page<'_>) -> io::Result<
         let text = if names.is_empty() { "?".to_owned() } else { names.join(", ") };
         page.labelled(side.name(), &text, Tone::Plain)?;
     }
-    notes(analysis).into_iter().try_for_each(|text| page.labelled("note", text, Tone::Plain))
+    let is_capture = report.analysis.facts.source == "pcap";
+    notes(analysis, is_capture)
+        .into_iter()
+        .try_for_each(|text| page.labelled("note", text, Tone::Plain))
 }
 
 /// Whether anything passed in this direction.
@@ -68,7 +75,7 @@ pub(super) fn has_data(flow: &FlowAnalysis) -> bool {
 }
 
 /// What the connection itself leaves unknown.
-fn notes(analysis: &ConnectionAnalysis) -> Vec<&'static str> {
+fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     let connection = &analysis.connection;
     if connection.client.port() == 0 && connection.server.port() == 0 {
         return vec![
@@ -77,7 +84,9 @@ fn notes(analysis: &ConnectionAnalysis) -> Vec<&'static str> {
         ];
     }
     let mut notes = Vec::new();
-    if !connection.both_ends_here {
+    if is_capture {
+        notes.push("a capture at one place: what was before it and behind it is unknown");
+    } else if !connection.both_ends_here {
         notes.push(match analysis.flows.iter().any(has_data) {
             true => "one end is not on this host: what passed there is unknown",
             false => {
@@ -136,8 +145,12 @@ fn traffic(analysis: &ConnectionAnalysis, flow: &FlowAnalysis, ends: &str) -> St
         (Protocol::Tcp, 1) => "segment",
         (Protocol::Tcp, _) => "segments",
     };
-    let segments = count(flow.segments);
-    let mut text = format!("{ends}, {} in {segments} {pieces}, {throughput}", size(flow.bytes));
+    let mut text = format!("{ends}, {}", size(flow.bytes));
+    // A capture does not see what TCP makes.
+    if flow.segments > 0 {
+        text += &format!(" in {} {pieces}", count(flow.segments));
+    }
+    text += &format!(", {throughput}");
     if flow.retransmitted_bytes > 0 {
         text += &format!(", {} sent again", size(flow.retransmitted_bytes));
     }

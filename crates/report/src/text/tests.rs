@@ -157,6 +157,17 @@ fn a_connection_that_never_came_about_is_not_called_unknown() {
 }
 
 #[test]
+fn a_capture_says_what_it_is_and_claims_no_segments() {
+    let mut analysis = fixed();
+    analysis.facts.source = "pcap".to_owned();
+    analysis.connections[0].connection.both_ends_here = false;
+    analysis.connections[0].flows[0].segments = 0;
+    let text = text(&analysis);
+    assert!(text.contains("note     a capture at one place: what was before it and"), "{text}");
+    assert!(!text.contains("not on this host") && !text.contains(" in 0 segments"), "{text}");
+}
+
+#[test]
 fn datagrams_are_not_called_segments_and_one_is_not_many() {
     let mut analysis = fixed();
     analysis.connections[0].flows[0].segments = 1;
