@@ -28,6 +28,26 @@ fn root_so_log_logs_the_connection_that_asked_and_no_other() {
 }
 
 #[test]
+fn root_every_recorder_sees_the_connection_that_asked() {
+    let Some(_turn) = turn::take() else { return };
+    let mut said = String::new();
+    let mut other = None;
+    let recording = whole(|| {
+        let recorders = [Recorder::start(&[], None), Recorder::start(&[], None)];
+        said = run(&workload("so_log.py", &[]));
+        let [first, second] = recorders.map(Recorder::stop);
+        other = Some(second);
+        first
+    });
+    assert_eq!(facts(&said)["client"]["so_log"], "granted");
+    for recording in [&recording, &other.expect("made above")] {
+        let connections = recording.report.connections();
+        assert_eq!(connections.len(), 1, "{}", recording.report.summary());
+        assert_eq!(bytes(&connections[0], "client"), 50_000);
+    }
+}
+
+#[test]
 fn root_so_log_is_refused_while_nothing_records() {
     let Some(_turn) = turn::take() else { return };
     let said = run(&workload("so_log.py", &["--calls", "5"]));

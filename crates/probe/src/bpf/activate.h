@@ -32,7 +32,9 @@ static __always_inline bool asks_to_log(struct bpf_sockopt *ctx)
 {
 	__u8 *value = ctx->optval;
 
-	return ctx->optlen >= 4 && value + 4 <= (__u8 *)ctx->optval_end && *(__u32 *)value;
+	/* -1: the program of another recorder took it before, and the value is still there. */
+	return (ctx->optlen >= 4 || ctx->optlen == -1) &&
+	       value + 4 <= (__u8 *)ctx->optval_end && *(__u32 *)value;
 }
 
 /* A kernel without sockscope answers SO_LOG with ENOPROTOOPT; this program takes it. */
