@@ -12,7 +12,7 @@ mod tests;
 
 use std::net::Ipv4Addr;
 
-use crate::pcb::LocalAddress;
+pub use crate::pcb::LocalAddress;
 
 pub use reassembly::FragmentQueues;
 

@@ -46,8 +46,13 @@ impl Stack {
         if !ack.is_after(snd.iss) || ack.is_after(snd.max) {
             return Err(Stop::Reset);
         }
+        let rules = self.personality.tcp;
         self.syn_acknowledged(id, arrival);
         self.tcp_established(id, meter);
+        if rules.input.answers_by_output && ack == snd.iss + 1 {
+            // What acknowledges more than the SYN opens the window once, as data.
+            self.tcb_mut(id).grow_window(rules.congestion.growth);
+        }
         self.take_reassembled(id, arrival, meter);
         // This segment's window counts, whatever came before.
         self.tcb_mut(id).snd.wl1 = arrival.header.seq - 1;

@@ -184,9 +184,7 @@ impl Stack {
         let keep_alive = self.personality.tcp.keep_alive;
         let tcb = self.tcb_mut(id);
         tcb.idle_ticks = 0;
-        if tcb.state >= State::Established {
-            tcb.timers.start(Timer::Keep, keep_alive.idle_ticks);
-        }
+        tcb.timers.start(Timer::Keep, keep_alive.idle_ticks);
         if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
             self.tcp.counts.predicted += 1;
             self.take_predicted(id, arrival, meter);
@@ -240,18 +238,28 @@ impl Stack {
         if arrival.has(tcp_flags::RST) {
             match self.tcb(id).state {
                 State::SynReceived => {
-                    self.tcp_fail(id, SocketError::ConnectionRefused, meter);
+                    self.end_by_reset(id, SocketError::ConnectionRefused, meter);
                 }
                 State::Closing | State::LastAck | State::TimeWait => self.tcp_close(id, meter),
-                _ => self.tcp_fail(id, SocketError::ConnectionReset, meter),
+                _ => self.end_by_reset(id, SocketError::ConnectionReset, meter),
             }
             return Err(Stop::Drop);
         }
         if arrival.has(tcp_flags::SYN) {
-            self.tcp_fail(id, SocketError::ConnectionReset, meter);
+            // Both the connection's end and the segment are told of by a reset.
+            self.tcp_drop(id, SocketError::ConnectionReset, meter);
             return Err(Stop::Reset);
         }
         if arrival.has(tcp_flags::ACK) { Ok(()) } else { Err(Stop::Drop) }
+    }
+
+    /// The connection fails. The older systems tell the peer even though it was the one to say so.
+    fn end_by_reset(&mut self, id: SocketId, error: SocketError, meter: &mut Meter) {
+        if self.personality.tcp.input.echoes_reset {
+            self.tcp_drop(id, error, meter);
+        } else {
+            self.tcp_fail(id, error, meter);
+        }
     }
 
     /// `dropafterack`: the answer to a segment that was of no use.

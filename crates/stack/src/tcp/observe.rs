@@ -61,7 +61,7 @@ impl Stack {
         }));
     }
 
-    /// A segment is about to leave: point 2 if it has data, what changed in the sender's state, and
+    /// A segment is about to leave: point 2 if it has data, what a SYN announces, what changed in the sender's state, and
     /// the mark for the points below.
     pub(super) fn observe_segment(
         &mut self,
@@ -75,6 +75,11 @@ impl Stack {
             let code = self.hold_behind(id, outgoing) as u8;
             let taken = Record { detail: 0, extra: 0, code, ..mark.record(Point::SendDequeue) };
             meter.effect(Effect::Observed(taken));
+        }
+        if outgoing.flags & tcp_flags::SYN != 0 {
+            let extra = outgoing.option.map_or(0, u32::from);
+            let told = Record { flow, extra, kind: Kind::SynOptions, ..Record::default() };
+            meter.effect(Effect::Observed(told));
         }
         if outgoing.is_resent {
             let code = self.class_of(id, outgoing) as u8;

@@ -91,8 +91,8 @@ impl Stack {
         }
         while let Some(candidate) = self.next_segment(id, is_idle) {
             meter.charge(routine, Work::mbufs(1));
-            self.tcp_send(id, &candidate, meter)?;
-            if !candidate.has_more {
+            let is_sent = self.tcp_send(id, &candidate, meter)?;
+            if !is_sent || !candidate.has_more {
                 break;
             }
         }

@@ -135,9 +135,13 @@ impl Rtt {
             self.shift = self.rules.timeouts_max;
             return false;
         }
-        if self.rules.timing == Timing::Karn {
-            self.stop();
-            self.forget_if_losing();
+        match self.rules.timing {
+            Timing::Karn => {
+                self.stop();
+                self.forget_if_losing();
+            }
+            Timing::FirstKept if self.mean != Mean::Plain(None) => self.stop(),
+            _ => {}
         }
         true
     }
@@ -191,14 +195,18 @@ impl Rtt {
 
     /// Ticks until the persist timer runs out; each call backs the next off further.
     pub fn persist_ticks(&mut self) -> u32 {
-        let factor = match self.rules.estimator {
-            Estimator::Mean { .. } => 1 << self.shift.min(16),
-            Estimator::Deviation { .. } => self.tenths(self.shift) / 10,
+        let (last, next) = (self.rules.timeouts_max, self.shift + 1);
+        let (ticks, factor, next) = match self.mean {
+            // What is taken for an unknown mean elsewhere is not here, and the doubling begins anew.
+            Mean::Plain(mean) => {
+                let next = if next < last { next } else { 0 };
+                (2 * mean.unwrap_or(0) / 1000, 1 << self.shift.min(16), next)
+            }
+            // Both newer versions take two deviations here.
+            Mean::Scaled(..) => (self.plain_ticks(2), self.tenths(self.shift) / 10, next.min(last)),
         };
-        // Both newer versions take two deviations here.
-        let ticks = self.plain_ticks(2).saturating_mul(factor);
-        self.shift = (self.shift + 1).min(self.rules.timeouts_max);
-        clamp(ticks, self.rules.persist_ticks)
+        self.shift = next;
+        clamp(ticks.saturating_mul(factor), self.rules.persist_ticks)
     }
 
     /// Place in the back-off table; the older systems begin at its first entry with the first
@@ -335,6 +343,13 @@ mod tests {
         assert_eq!(all, [true; 7]);
         let all = Personality::ALL.map(|version| sampled(&version.tcp, &timeout));
         assert_eq!(all, [false, true, true, false, false, false, false], "Karn's rule");
+        let known = |rtt: &mut Rtt| {
+            rtt.sample(1);
+            assert!(rtt.timed_out());
+        };
+        let of_43 = sampled(&TcpRules::BSD_43, &known);
+        assert!(!of_43, "4.3BSD goes on timing only while it knows nothing");
+        assert!(sampled(&TcpRules::MEASURED_42, &known));
     }
 
     #[test]
@@ -359,11 +374,28 @@ mod tests {
         let persist = |rules: &TcpRules| {
             let mut rtt = of(rules);
             rtt.sample(1);
-            (0..8).map(|_| rtt.persist_ticks()).collect::<Vec<_>>()
+            (0..14).map(|_| rtt.persist_ticks()).collect::<Vec<_>>()
         };
-        assert_eq!(persist(&TcpRules::RELEASED_42), [10, 10, 10, 16, 32, 60, 60, 60]);
-        assert_eq!(persist(&TcpRules::BSD_43), [10, 10, 10, 16, 32, 60, 60, 60]);
-        assert_eq!(persist(&TcpRules::TAHOE), [10, 10, 10, 16, 32, 64, 120, 120]);
-        assert_eq!(persist(&TcpRules::RENO), [10, 10, 10, 16, 32, 64, 120, 120]);
+        // The older systems begin anew after as many steps as they allow timeouts in a row.
+        let anew = |steps| {
+            let once = [10, 10, 10, 16, 32].into_iter().chain(std::iter::repeat(60)).take(steps);
+            once.cycle().take(14).collect::<Vec<_>>()
+        };
+        assert_eq!(persist(&TcpRules::RELEASED_42), anew(10));
+        assert_eq!(persist(&TcpRules::BSD_43), anew(12));
+        let doubling: Vec<u32> = [10, 10, 10, 16, 32, 64].into_iter().chain([120; 8]).collect();
+        assert_eq!(persist(&TcpRules::TAHOE), doubling);
+        assert_eq!(persist(&TcpRules::RENO), doubling);
+    }
+
+    #[test]
+    fn before_a_first_sample_the_older_systems_probe_every_five_seconds() {
+        let persist = |rules: &TcpRules| {
+            let mut rtt = of(rules);
+            (0..6).map(|_| rtt.persist_ticks()).collect::<Vec<_>>()
+        };
+        assert_eq!(persist(&TcpRules::RELEASED_42), [10; 6]);
+        assert_eq!(persist(&TcpRules::BSD_43), [10; 6]);
+        assert_eq!(persist(&TcpRules::TAHOE), [12, 24, 48, 96, 120, 120]);
     }
 }

@@ -100,14 +100,16 @@ pub struct InputRules {
     pub answers_empty: bool,
     /// Such answers are made by `tcp_output` rather than `tcp_respond` (since 4.3BSD-Tahoe). What
     /// goes with it: probes of a closed window, and a FIN that arrives again, have their
-    /// acknowledgment read.
+    /// acknowledgment read, and
+    /// the acknowledgment of a SYN counts as that of data: it is a sample, and opens the congestion
+    /// window of the end that was called.
     pub answers_by_output: bool,
     /// Data out of order are acknowledged at once (since 4.3BSD-Tahoe).
     pub acks_out_of_order: bool,
-    /// Data for a connection that no process holds any more reset it (since 4.3BSD).
-    pub resets_orphans: bool,
-    /// A SYN beyond the window opens a connection that is in TIME_WAIT anew (since 4.3BSD).
+    /// A SYN beyond the window opens a connection that is in TIME_WAIT anew (since 4.3BSD-Tahoe).
     pub reopens_time_wait: bool,
+    /// A reset that ends a connection is answered by one (up to 4.3BSD).
+    pub echoes_reset: bool,
     /// Header prediction and a cache of the last control block (4.3BSD-Reno).
     pub predicts: bool,
 }
@@ -222,8 +224,8 @@ pub enum Timing {
     FromRestart,
     /// 4.2BSD in 1984: but starting the timer cancels it.
     Cancelled,
-    /// 4.3BSD: whatever is sent again meanwhile.
-    Always,
+    /// 4.3BSD: given up when the timer runs out, but not before there is a first sample.
+    FirstKept,
     /// Karn's rule (RFC 6298 §3): given up when the segment is sent again, the timeout staying
     /// backed off until a segment sent once is acknowledged.
     Karn,
@@ -326,8 +328,8 @@ impl TcpRules {
             answers_empty: false,
             answers_by_output: false,
             acks_out_of_order: false,
-            resets_orphans: false,
             reopens_time_wait: false,
+            echoes_reset: true,
             predicts: false,
         },
         congestion: CongestionRules {
@@ -379,8 +381,6 @@ impl TcpRules {
             always_outputs: false,
             always_reassembles: false,
             answers_empty: true,
-            resets_orphans: true,
-            reopens_time_wait: true,
             ..Self::RELEASED_42.input
         },
         congestion: CongestionRules {
@@ -391,7 +391,7 @@ impl TcpRules {
         },
         rtt: RttRules {
             estimator: Estimator::Mean { unmeasured_ticks: seconds(3), backs_off_mean: false },
-            timing: Timing::Always,
+            timing: Timing::FirstKept,
             backoff_tenths: &[10, 20, 40, 60, 80, 100, 150, 200, 300],
             timeouts_max: 12,
             ..Self::RELEASED_42.rtt
@@ -415,6 +415,8 @@ impl TcpRules {
         input: InputRules {
             answers_by_output: true,
             acks_out_of_order: true,
+            reopens_time_wait: true,
+            echoes_reset: false,
             ..Self::BSD_43.input
         },
         congestion: CongestionRules {

@@ -33,17 +33,17 @@ pub(super) struct Outgoing {
     /// As in the [`View`] that let it out.
     is_idle: bool,
     /// The maximum segment size to announce, if any.
-    option: Option<u16>,
+    pub(super) option: Option<u16>,
 }
 
 impl Stack {
-    /// Sends a segment that is due.
+    /// Sends a segment that is due; `false` when it found no room and that counts as a source quench.
     pub(super) fn tcp_send(
         &mut self,
         id: SocketId,
         candidate: &Candidate,
         meter: &mut Meter,
-    ) -> Result<(), SocketError> {
+    ) -> Result<bool, SocketError> {
         let outgoing = self.outgoing(id, candidate, meter);
         let Some(chain) = self.segment_chain(id, &outgoing, meter) else {
             return self.without_mbufs(id);
@@ -58,7 +58,7 @@ impl Stack {
         match self.ip_output(Packet { chain, mark }, &header, Some(id), meter) {
             Ok(()) => {
                 self.tcb_mut(id).has_sent(&outgoing);
-                Ok(())
+                Ok(true)
             }
             Err(SocketError::NoBuffers) => self.queue_is_full(id),
             Err(error) => Err(error),
@@ -214,18 +214,18 @@ impl Stack {
 
     /// The interface queue was full. Older systems count that as sent and let the timer find out;
     /// newer ones send less (RFC 1122 §4.2.3.9 says the same of a source quench).
-    fn queue_is_full(&mut self, id: SocketId) -> Result<(), SocketError> {
+    fn queue_is_full(&mut self, id: SocketId) -> Result<bool, SocketError> {
         self.tcp.counts.no_buffers += 1;
         if self.personality.tcp.congestion.full_queue_quenches {
             self.tcp_quench(id);
-            return Ok(());
+            return Ok(false);
         }
         Err(SocketError::NoBuffers)
     }
 
     /// No mbufs for a segment. The sources leave what follows to chance; here a timer makes sure
     /// that it is tried again.
-    fn without_mbufs(&mut self, id: SocketId) -> Result<(), SocketError> {
+    fn without_mbufs(&mut self, id: SocketId) -> Result<bool, SocketError> {
         let tcb = self.tcb_mut(id);
         if !tcb.timers.runs(Timer::Retransmit) && !tcb.timers.runs(Timer::Persist) {
             let ticks = tcb.rtt.timeout_ticks();

@@ -88,6 +88,10 @@ impl Stack {
     }
 
     /// Our SYN is acknowledged: its number is done with, and the time it took is a first sample.
+    ///
+    /// 4.3BSD takes none, but goes on timing: its first sample is the time from the SYN to the
+    /// acknowledgment of the first data. A SYN that was sent again leaves the timeout backed off
+    /// where Karn's rule holds.
     pub(super) fn syn_acknowledged(&mut self, id: SocketId, arrival: &Arrival) {
         let samples_syn = self.personality.tcp.input.answers_by_output;
         let keep_ticks = self.personality.tcp.keep_alive.idle_ticks;
@@ -100,11 +104,9 @@ impl Stack {
         }
         tcb.timers.start(Timer::Keep, keep_ticks);
         tcb.repair = None;
-        tcb.rtt.reset_shift();
         if samples_syn {
             tcb.rtt.acknowledged(arrival.header.ack);
         }
-        tcb.rtt.stop();
     }
 
     /// The peer's SYN: its numbers begin. What follows it in the segment is cut to the window.

@@ -169,7 +169,7 @@ impl Stack {
     fn linger(&mut self, id: SocketId, meter: &mut Meter) {
         let rules = self.personality.tcp.keep_alive;
         let tcb = self.tcb_mut(id);
-        if tcb.state != State::TimeWait && tcb.idle_ticks < rules.fin_wait_ticks {
+        if tcb.state != State::TimeWait && tcb.idle_ticks <= rules.fin_wait_ticks {
             tcb.timers.start(Timer::Linger, rules.interval_ticks);
         } else {
             self.tcp_close(id, meter);

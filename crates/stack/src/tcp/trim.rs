@@ -23,7 +23,7 @@ impl Stack {
             return self.trim_to_closed_window(id, arrival, meter);
         }
         self.trim_front(id, &rules, arrival, meter)?;
-        self.refuse_for_orphan(id, &rules, arrival, meter)?;
+        self.refuse_for_orphan(id, arrival, meter)?;
         self.trim_end(id, &rules, arrival, meter)
     }
 
@@ -120,13 +120,12 @@ impl Stack {
     fn refuse_for_orphan(
         &mut self,
         id: SocketId,
-        rules: &InputRules,
         arrival: &Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
         let is_orphan = self.sockets[id].state.is_unreferenced;
         let closes = self.tcb(id).state > State::CloseWait;
-        if rules.resets_orphans && is_orphan && closes && arrival.len > 0 {
+        if is_orphan && closes && arrival.len > 0 {
             self.tcp_close(id, meter);
             return Err(Stop::Reset);
         }

@@ -255,3 +255,22 @@ fn without_mbufs_a_segment_is_tried_again_later() {
         assert_eq!(script.pair.hosts[0].stack.pool.in_use(), PoolUse::default());
     }
 }
+
+/// From Tahoe on the last segment of the handshake acknowledges the SYN as any does data, so that
+/// the end that was called begins with a segment more.
+#[test]
+fn the_end_that_was_called_begins_with_a_segment_more() {
+    let called = |name: &str| {
+        let mut script = Script::alone(name);
+        script.begin("listen");
+        script.begin("< S 0:0(0) win 4096 <mss 1024>");
+        script.begin("< . ack 1 win 4096");
+        script.begin("accept");
+        script.after("cwnd =")
+    };
+    assert_eq!(called("4.3bsd"), "cwnd = 4096");
+    assert_eq!(called("tahoe"), "cwnd = 5120");
+    assert_eq!(called("reno"), "cwnd = 2048");
+    assert_eq!(opened("tahoe").after("cwnd ="), "cwnd = 4096");
+    assert_eq!(opened("reno").after("cwnd ="), "cwnd = 1024");
+}

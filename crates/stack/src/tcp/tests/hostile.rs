@@ -5,9 +5,11 @@ use sockscope_record::tcp_flags;
 
 use super::{Script, opened};
 use crate::personality::Personality;
+use crate::socket::SocketId;
 use crate::tcp::header::Header;
 use crate::tcp::seq::Seq;
 use crate::tcp::testing::frame_of;
+use crate::tcp::timer::Timer;
 use crate::testing::Flight;
 
 #[test]
@@ -128,6 +130,34 @@ fn perform(script: &mut Script, act: &Act, is_open: &mut bool) {
     script.go_on();
 }
 
+fn is_persisting(script: &Script) -> bool {
+    let stack = &script.pair.hosts[0].stack;
+    let persists = |id: &SocketId| stack.tcb(*id).timers.runs(Timer::Persist);
+    stack.tcp_connections().iter().all(persists)
+}
+
+fn reset() -> Act {
+    let flags = tcp_flags::RST | tcp_flags::ACK;
+    Act::Segment { seq: 0, ack: 0, flags, window: 0, len: 0, size: None }
+}
+
+/// A peer whose window closes behind what was sent, and that then is silent.
+#[test]
+fn a_closed_window_is_asked_about_for_ever() {
+    for name in ["4.2bsd", "4.3bsd", "tahoe", "reno"] {
+        let mut script = opened(name);
+        script.begin("write 900");
+        script.begin("< . seq 5 ack 1 win 0");
+        script.begin("close");
+        script.begin("tick 14400");
+        let is_asking = is_persisting(&script) && script.after("state =") == "state = FinWait1";
+        assert_eq!(is_asking, name != "4.2bsd", "{name}: there the data are sent again and again");
+        perform(&mut script, &reset(), &mut false);
+        let text = script.after("state =");
+        assert!(text.starts_with("state = gone"), "{name}: {text}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -151,6 +181,10 @@ proptest! {
         for _ in 0..4 {
             script.begin("tick 3600");
             script.pair.wire.clear();
+        }
+        if is_persisting(&script) {
+            // But for the persist timer, which asks for ever, as it should (RFC 1122 §4.2.2.17).
+            perform(&mut script, &reset(), &mut false);
         }
         prop_assert!(script.pair.hosts[0].stack.tcp_connections().is_empty());
         script.pair.assert_all_free();

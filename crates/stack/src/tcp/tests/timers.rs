@@ -1,6 +1,6 @@
 //! Retransmission and keep-alive, by the second.
 
-use super::opened;
+use super::{Script, opened};
 
 /// When the segment that is never acknowledged leaves again, in half seconds.
 fn resent(name: &str) -> Vec<u64> {
@@ -101,11 +101,47 @@ fn without_the_option_an_idle_connection_stays() {
 fn every_personality_answers_every_other_ones_keep_alive() {
     use crate::tcp::tests::connection::ALL;
     for name in ALL {
-        let mut script = super::Script::pair(name);
+        let mut script = Script::pair(name);
         for line in ["s listen", "c connect", "s accept", "c keepalive", "30000.000 c hold"] {
             script.begin(line);
         }
         let answer = script.after("c state =");
         assert_eq!(answer, "c state = Established", "{name}");
+    }
+}
+
+/// When a first segment of data leaves again, in seconds after a handshake whose SYN went out twice.
+fn resent_after_two_syns(name: &str) -> u64 {
+    let mut script = Script::alone(name);
+    script.begin("connect");
+    script.begin("6.000 state");
+    script.begin("< S 0:0(0) ack 1 win 4096 <mss 1024>");
+    script.begin("write 100");
+    let text = script.after("60.000 state");
+    let again = text.lines().find(|line| line.contains("(100)")).expect("sent again");
+    again.split('.').next().and_then(|at| at.parse().ok()).map_or(0, |at: u64| at - 6)
+}
+
+/// Karn's rule: what acknowledges a SYN that was sent again is no sample, and the timeout stays
+/// backed off until there is one.
+#[test]
+fn the_timeout_of_a_repeated_syn_serves_for_the_first_data() {
+    assert_eq!(resent_after_two_syns("4.3bsd"), 6);
+    assert_eq!(resent_after_two_syns("tahoe"), 12);
+    assert_eq!(resent_after_two_syns("sunos-4.1"), 12);
+    assert_eq!(resent_after_two_syns("reno"), 24);
+}
+
+/// 4.3BSD does not end timing its SYN when that is acknowledged.
+#[test]
+fn the_first_sample_of_4_3_begins_with_the_syn() {
+    for (name, again) in [("4.3bsd", "16.000"), ("tahoe", "6.000")] {
+        let mut script = opened(name);
+        script.begin("5.000 write 100");
+        script.begin("< . ack 101 win 4096");
+        script.begin("write 100");
+        let text = script.after("30.000 state");
+        let first = text.lines().find(|line| line.contains("(100)")).expect("sent again");
+        assert!(first.starts_with(again), "{name}: {text}");
     }
 }
