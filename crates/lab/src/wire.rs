@@ -4,7 +4,9 @@
 //! Sequence numbers are positions plus 1, as in traces that count from the connection's start. The
 //! ends are called `client` and `server`.
 
-use sockscope_record::{Connection, Direction, Kind, Protocol, Record, tcp_flags};
+use std::collections::BTreeMap;
+
+use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record, tcp_flags};
 
 use crate::papers::{WireFlags, WireRow};
 
@@ -12,7 +14,14 @@ use crate::papers::{WireFlags, WireRow};
 pub(crate) fn rows(records: &[Record], connections: &[Connection], zero_ns: u64) -> Vec<WireRow> {
     let mut rows = Vec::new();
     let mut fins: Vec<Record> = Vec::new();
-    for record in records.iter().filter(|record| record.kind == Kind::InputEnqueue) {
+    let mut announced: BTreeMap<FlowId, u32> = BTreeMap::new();
+    for record in records {
+        if record.kind == Kind::SynOptions {
+            announced.insert(record.flow, record.extra);
+        }
+        if record.kind != Kind::InputEnqueue {
+            continue;
+        }
         let id = record.flow.connection();
         let Some(connection) = connections.iter().find(|connection| connection.id == id) else {
             continue;
@@ -20,7 +29,10 @@ pub(crate) fn rows(records: &[Record], connections: &[Connection], zero_ns: u64)
         if record.tcp_flags & tcp_flags::FIN != 0 {
             fins.push(*record);
         }
-        rows.push(row(record, connection, &fins, zero_ns));
+        let bytes = announced.get(&record.flow).copied();
+        let is_syn = record.tcp_flags & tcp_flags::SYN != 0;
+        let mss = bytes.filter(|bytes| is_syn && *bytes > 0).map(u64::from);
+        rows.push(WireRow { mss, ..row(record, connection, &fins, zero_ns) });
     }
     rows
 }
@@ -92,7 +104,14 @@ mod tests {
         };
         let (there, back) = (Direction::FromClient, Direction::FromServer);
         const ACK: u8 = tcp_flags::ACK;
+        let options = Record {
+            flow: id.flow(there),
+            extra: 1460,
+            kind: Kind::SynOptions,
+            ..Record::default()
+        };
         let records = [
+            options,
             left(150, there, 0, 0, 0, tcp_flags::SYN),
             left(160, back, 0, 0, 0, tcp_flags::SYN | ACK),
             left(170, there, 0, 96, 0, ACK | tcp_flags::PSH),
@@ -104,7 +123,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "0.000050 client.1043 > server.1055: S 1:1(0) win 4096",
+                "0.000050 client.1043 > server.1055: S 1:1(0) win 4096 <mss 1460>",
                 "0.000060 server.1055 > client.1043: S 1:1(0) ack 1 win 4096",
                 "0.000070 client.1043 > server.1055: P 1:97(96) ack 1 win 4096",
                 "0.000080 client.1043 > server.1055: F 97:97(0) ack 1 win 4096",

@@ -176,6 +176,10 @@ pub enum Kind {
     /// A VMTP module sends blocks of 512 octets of a message again (RFC 1045 §2.5). `extra`: how
     /// many; the flow is that in which they travel.
     BlocksAgain = 22,
+    /// A SYN of this flow is made, and announces. `extra`: the largest segment that its sender takes,
+    /// in bytes of data (RFC 9293 §3.7.1), 0 for none announced. A model's trace has it; live it is
+    /// not known.
+    SynOptions = 23,
     /// State of the sender of this flow changed. `offset`: first byte not acknowledged; `len`:
     /// packets in flight; `detail`: congestion window in packets, low 32 bits, and slow-start
     /// threshold, high 32 bits; `extra`: smoothed round-trip time in microseconds (0: none yet);
@@ -208,7 +212,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in code order.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::SendEnqueue,
         Self::SendDequeue,
         Self::InterfaceEnqueue,
@@ -224,6 +228,7 @@ impl Kind {
         Self::Wakeup,
         Self::Run,
         Self::BlocksAgain,
+        Self::SynOptions,
         Self::TcpState,
         Self::SendWindow,
         Self::Retransmit,
@@ -258,6 +263,7 @@ impl Kind {
             Self::Wakeup => "Wakeup",
             Self::Run => "Run",
             Self::BlocksAgain => "BlocksAgain",
+            Self::SynOptions => "SynOptions",
             Self::TcpState => "TcpState",
             Self::SendWindow => "SendWindow",
             Self::Retransmit => "Retransmit",
