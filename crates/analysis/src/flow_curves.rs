@@ -109,8 +109,13 @@ impl FlowCurves {
 /// were seen beyond it either, so that none can have passed.
 fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) -> [bool; 8] {
     let last_seen = curves.iter().rposition(|curve| !curve.is_empty());
+    let is_unwritten = curves[Point::SendEnqueue.index()].is_empty() && last_seen.is_some();
+    // A socket that the kernel uses itself, as MPTCP does, is written to and read elsewhere.
+    let is_inner = is_unwritten && store.connection.both_ends_here && !store.connection.preexisting;
     Point::ALL.map(|point| {
-        let nothing_beyond = last_seen.is_none_or(|last| last < point.index());
+        let is_read_elsewhere = is_inner && point == Point::ReceiveDequeue;
+        let nothing_beyond =
+            last_seen.is_none_or(|last| last < point.index()) && !is_read_elsewhere;
         !curves[point.index()].is_empty() || nothing_beyond && end_is_here(store, direction, point)
     })
 }

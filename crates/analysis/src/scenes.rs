@@ -74,6 +74,12 @@ fn a_capture_does_not_know_where_its_packets_go() {
 }
 
 #[test]
+fn a_socket_that_no_program_writes_to_is_not_read_by_one_either() {
+    assert_snapshot!(places("10us 2-6 +1000 | 12us 7 +1000 | 50us 2-6 +1000 | 60us 7 +1000"), @"tcp_input 2us | unknown 48us");
+    assert_snapshot!(places("10us 1-6 +1000 | 12us 7 +1000 | 50us 1-6 +1000 | 60us 7 +1000"), @"tcp_input 2us | receive_queue.app 48us");
+}
+
+#[test]
 fn each_segment_says_what_holds_the_next_byte() {
     assert_snapshot!(places(
         "10us 1 +3000 | 11us 2 +1000 cwnd | 12us 3-8 +1000 | 30us 2 +1000 rwnd | 31us 3-8 +1000
