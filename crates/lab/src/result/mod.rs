@@ -4,6 +4,7 @@ mod csv;
 mod distribution;
 mod json;
 mod numbers;
+mod table;
 mod text;
 
 pub use csv::write_csv;

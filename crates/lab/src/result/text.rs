@@ -2,10 +2,11 @@
 
 use std::io;
 
+use super::table::{Series, Table};
 use super::{CaseResult, RunResult, Seen};
 use crate::experiment::{Keep, word};
 
-/// Columns to fill; lines of tables with many cases may be longer.
+/// Columns that sentences fill.
 const WIDTH: usize = 96;
 
 /// Writes `result`.
@@ -15,7 +16,7 @@ const WIDTH: usize = 96;
 /// When `out` fails.
 pub fn write_text(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
     write_head(result, out)?;
-    write_case_table(result, out)?;
+    write_cases(result, out)?;
     write_routines(result, out)?;
     for case in &result.cases {
         write_lists(result, case, out)?;
@@ -54,6 +55,10 @@ fn write_head(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
     writeln!(out)
 }
 
+fn write_wrapped(text: &str, out: &mut dyn io::Write) -> io::Result<()> {
+    wrapped(text).into_iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
 /// `text` in lines of at most [`WIDTH`] columns, an indent left free.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -71,8 +76,54 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
-/// One line a case: its parameters, then what was measured.
-fn write_case_table(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
+/// The numbers of each case that is shown; those that are the same in all cases stand apart.
+fn write_cases(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
+    let shown: Vec<_> =
+        result.cases.iter().filter(|case| result.experiment.shows(&case.case)).collect();
+    let fields: Vec<_> = shown.iter().map(|case| case_fields(&case.seen, result)).collect();
+    let of_head = |(at, head): (usize, &str)| Series {
+        name: head.to_owned(),
+        values: fields.iter().map(|case| case[at].clone()).collect(),
+    };
+    let heads = case_heads(result).into_iter().enumerate().map(of_head);
+    let (mut numbers, mut same): (Vec<_>, Vec<_>) = heads.partition(Series::varies);
+    if numbers.is_empty() {
+        std::mem::swap(&mut numbers, &mut same);
+    }
+    let table = Table { parameters: parameters(&shown), numbers, ..Table::default() };
+    table.write(out)?;
+    let same: Vec<_> =
+        same.iter().map(|series| format!("{} {}", series.name, series.values[0])).collect();
+    if !same.is_empty() {
+        write_wrapped(&format!("the same in all cases: {}", same.join(", ")), out)?;
+        writeln!(out)?;
+    }
+    if shown.len() < result.cases.len() {
+        let all = result.cases.len();
+        writeln!(out, "{} of {all} cases; CSV and JSON have all", shown.len())?;
+    }
+    Ok(())
+}
+
+/// What is swept, a value for each case.
+fn parameters(cases: &[&CaseResult]) -> Vec<Series> {
+    let swept =
+        |case: &CaseResult| case.case.named[case.case.named.len() - case.case.swept..].to_vec();
+    let Some(first) = cases.first() else { return Vec::new() };
+    let names = swept(first).into_iter().enumerate();
+    let value = |case: &CaseResult, at: usize| {
+        swept(case).get(at).map_or(String::new(), |(_, value)| word(value))
+    };
+    names
+        .map(|(at, (name, _))| Series {
+            name: name.to_string(),
+            values: cases.iter().map(|case| value(case, at)).collect(),
+        })
+        .collect()
+}
+
+/// The names of what [`case_fields`] gives.
+fn case_heads(result: &RunResult) -> Vec<&str> {
     let experiment = &result.experiment;
     let mut heads: Vec<&str> = Vec::new();
     if experiment.keeps(Keep::Time) {
@@ -88,21 +139,7 @@ fn write_case_table(result: &RunResult, out: &mut dyn io::Write) -> io::Result<(
         let measures = result.cases.first().into_iter().flat_map(|case| &case.seen.measures);
         heads.extend(measures.map(|measure| measure.name));
     }
-    if heads.is_empty() {
-        return Ok(());
-    }
-    let mut rows = vec![heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>()];
-    let mut labels = vec!["case".to_owned()];
-    for case in result.cases.iter().filter(|case| experiment.shows(&case.case)) {
-        labels.push(case.case.words());
-        rows.push(case_fields(&case.seen, result));
-    }
-    write_table(&labels, &rows, out)?;
-    let (shown, all) = (rows.len() - 1, result.cases.len());
-    if shown < all {
-        writeln!(out, "{shown} of {all} cases; CSV and JSON have all")?;
-    }
-    Ok(())
+    heads
 }
 
 fn case_fields(seen: &Seen, result: &RunResult) -> Vec<String> {
@@ -149,82 +186,40 @@ fn millis(ns: u64) -> String {
 
 /// Tables of routines: one row each, one column a case.
 fn write_routines(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
-    let heads: Vec<_> = result.cases.iter().map(case_head).collect();
-    let Some(first) = result.cases.first() else { return Ok(()) };
+    let calls = |seen: &Seen, name: &str| match seen.calls_of(name) {
+        0 => None,
+        calls => Some(calls.to_string()),
+    };
+    let seconds = |seen: &Seen, name: &str| {
+        Some(seen.seconds_of(name)).filter(|s| *s > 0.0).map(|s| format!("{s:.2}"))
+    };
     if result.experiment.keeps(Keep::Calls) {
-        let names = routine_names(result, |seen, name| seen.calls_of(name) > 0, &first.seen);
-        let row = |name: &&str| {
-            result.cases.iter().map(|case| case.seen.calls_of(name).to_string()).collect()
-        };
-        write_routine_table(
-            "calls of",
-            &heads,
-            &names,
-            &names.iter().map(row).collect::<Vec<_>>(),
-            out,
-        )?;
+        routine_table(result, "calls of", "0", calls).write_by_name(out)?;
     }
     if result.experiment.keeps(Keep::Seconds) {
-        let names = routine_names(result, |seen, name| seen.seconds_of(name) > 0.0, &first.seen);
-        let row = |name: &&str| {
-            result.cases.iter().map(|case| format!("{:.2}", case.seen.seconds_of(name))).collect()
-        };
-        write_routine_table(
-            "seconds in",
-            &heads,
-            &names,
-            &names.iter().map(row).collect::<Vec<_>>(),
-            out,
-        )?;
+        routine_table(result, "seconds in", "0.00", seconds).write_by_name(out)?;
     }
     Ok(())
 }
 
-/// The names of the routines that did something in any case, in the model's order.
-fn routine_names(
+/// The routines of which any case has something, in the model's order.
+fn routine_table(
     result: &RunResult,
-    did: impl Fn(&Seen, &str) -> bool,
-    first: &Seen,
-) -> Vec<&'static str> {
-    let names = first.calls.iter().map(|(name, _)| *name);
-    names.filter(|name| result.cases.iter().any(|case| did(&case.seen, name))).collect()
-}
-
-/// The values of what is swept, as a column's head.
-fn case_head(case: &CaseResult) -> String {
-    let swept = &case.case.named[case.case.named.len() - case.case.swept..];
-    swept.iter().map(|(_, value)| word(value)).collect::<Vec<_>>().join(" ")
-}
-
-fn write_routine_table(
     title: &str,
-    heads: &[String],
-    names: &[&'static str],
-    rows: &[Vec<String>],
-    out: &mut dyn io::Write,
-) -> io::Result<()> {
-    let mut labels = vec![title.to_owned()];
-    labels.extend(names.iter().map(|name| (*name).to_owned()));
-    let mut all = vec![heads.to_vec()];
-    all.extend_from_slice(rows);
-    write_table(&labels, &all, out)
-}
-
-/// Left-aligned labels, right-aligned fields, as wide as they must be; the first row is the head.
-fn write_table(labels: &[String], rows: &[Vec<String>], out: &mut dyn io::Write) -> io::Result<()> {
-    let label_width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
-    let columns = rows.first().map_or(0, Vec::len);
-    let width =
-        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    for (label, row) in labels.iter().zip(rows) {
-        write!(out, "{label:<label_width$}")?;
-        for (field, width) in row.iter().zip(&widths) {
-            write!(out, "  {field:>width$}")?;
-        }
-        writeln!(out)?;
-    }
-    writeln!(out)
+    nothing: &str,
+    number: impl Fn(&Seen, &str) -> Option<String>,
+) -> Table {
+    let cases: Vec<_> = result.cases.iter().collect();
+    let names = cases.first().into_iter().flat_map(|case| &case.seen.calls);
+    let of_name = |(name, _): &(&'static str, u64)| {
+        let values: Vec<_> = cases.iter().map(|case| number(&case.seen, name)).collect();
+        values.iter().any(Option::is_some).then(|| Series {
+            name: (*name).to_owned(),
+            values: values.into_iter().map(|it| it.unwrap_or_else(|| nothing.into())).collect(),
+        })
+    };
+    let numbers = names.filter_map(of_name).collect();
+    Table { title: title.into(), parameters: parameters(&cases), numbers }
 }
 
 /// Wire trace and system calls of one case.
