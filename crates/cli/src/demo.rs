@@ -31,6 +31,9 @@ macro_rules! recorded {
         ]
     };
 }
+/// Calls in each of them.
+const RECORDED_CALLS: u32 = 50;
+
 /// The two recorded runs that come with the program.
 const RECORDED: [(&str, Files); 2] =
     [("two-writes", recorded!("two-writes")), ("one-write", recorded!("one-write"))];
@@ -45,7 +48,8 @@ pub fn demo(arguments: &args::Demo) -> Result<(), Failure> {
     }
     let temporary = temporary::folder()?;
     let can_record = sockscope_probe::missing_right().is_none();
-    if arguments.recorded || !can_record {
+    let is_recorded = arguments.recorded || !can_record;
+    if is_recorded {
         if !can_record && !arguments.recorded {
             let right = sockscope_probe::missing_right().unwrap_or("a right");
             eprintln!(
@@ -64,7 +68,7 @@ pub fn demo(arguments: &args::Demo) -> Result<(), Failure> {
             record(name, arguments.calls, &temporary.path().join(name))?;
         }
     }
-    tell(temporary.path(), arguments.calls)
+    tell(temporary.path(), if is_recorded { RECORDED_CALLS } else { arguments.calls })
 }
 
 /// Records this program's own client and server.

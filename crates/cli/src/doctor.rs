@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde_json::json;
-use sockscope_probe::{HookReport, When, measure, probe_hooks, rights};
+use sockscope_probe::{Error, HookReport, When, measure, probe_hooks, rights};
 
 use crate::args::{self, DoctorFormat};
 use crate::failure::Failure;
@@ -67,7 +67,14 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
     match &hooks {
         Ok(hooks) => write_hooks(&mut out, hooks, &cost)?,
         Err(error) => {
-            writeln!(out, "\nRecording does not work here: {error}")?;
+            let problem = match error {
+                // Which rights are needed stands above.
+                Error::NoRight { right } => {
+                    format!("{right} is missing; run as root (sudo) or grant it")
+                }
+                error => error.to_string(),
+            };
+            writeln!(out, "\nRecording does not work here: {problem}")?;
             writeln!(
                 out,
                 "Reports, figures and the recorded demo work: sockscope demo --recorded"
@@ -75,6 +82,11 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether the hook serves a recording, and not only a measurement of it.
+fn is_for_users(report: &HookReport) -> bool {
+    report.entry.when != When::Measure && report.entry.program != "produce"
 }
 
 fn write_hooks<'a>(
@@ -86,7 +98,7 @@ fn write_hooks<'a>(
         out,
         "\nHooks                              points  ns a hit (net of an empty program)  state"
     )?;
-    for report in hooks.iter().filter(|report| report.entry.when != When::Measure) {
+    for report in hooks.iter().filter(|report| is_for_users(report)) {
         let points: Vec<String> =
             report.entry.points.iter().map(|point| point.number().to_string()).collect();
         let points = if points.is_empty() { "-".to_owned() } else { points.join(" ") };
@@ -107,6 +119,10 @@ fn write_hooks<'a>(
             (true, When::Calls) => "used with --calls".to_owned(),
             (true, When::InBand) => "used with --in-band".to_owned(),
             (true, _) => "works".to_owned(),
+        };
+        let state = match report.entry.points.is_empty() {
+            true => format!("{state}: {}", report.entry.observes),
+            false => state,
         };
         writeln!(out, "  {:<32} {points:<7} {measured:<37} {state}", report.entry.hook)?;
     }
