@@ -24,8 +24,8 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
         }
     }
     let [first, second] = &bundles;
-    let is_engine = bundles.iter().any(|bundle| bundle.meta().source.is_engine());
-    let by = if is_engine { "the kernel and the engine" } else { "both hosts" };
+    let engines = bundles.iter().filter(|bundle| bundle.meta().source.is_engine()).count();
+    let by = ["both hosts", "the kernel and the engine", "both engines"][engines];
     let done = merged(first, second, output)?;
     eprintln!(
         "sockscope: {} records of {} connections, {} of them seen by {by}, in {dir}; see them: \

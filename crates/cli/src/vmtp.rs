@@ -19,7 +19,7 @@ use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
 
 use crate::failure::Failure;
 use args::{AtArgs, Call, Find, Get, List, Put, Serve, Store, ToArgs, Vmtp, VmtpCommand};
-use record::Recording;
+use record::{Background, Recording};
 
 /// UDP payload of an Ethernet frame over IPv4 and IPv6.
 const ETHERNET_PAYLOAD: [usize; 2] = [1472, 1452];
@@ -84,13 +84,7 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
     {
         eprintln!("it cannot be found by multicast: {error}");
     }
-    let mut recording = match &arguments.record {
-        Some(dir) => {
-            service.observe();
-            Some(Recording::create(dir, service.link().local_address()?, Side::Server)?)
-        }
-        None => None,
-    };
+    let mut recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
     count_interrupts();
     while interrupts() == 0 {
         service.advance(PATIENCE)?;
@@ -105,13 +99,25 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
         }
     }
     service.finish()?;
-    match recording {
-        Some(mut recording) => {
-            recording.take(|| service.poll_seen())?;
-            recording.finish(service.unseen())
-        }
-        None => Ok(()),
-    }
+    end(recording, &mut service)
+}
+
+/// A recording of what the server's engine sees, if one is wanted.
+fn observed(
+    service: &mut Service,
+    at: &AtArgs,
+    record: Option<&Path>,
+) -> Result<Option<Recording>, Failure> {
+    let Some(dir) = record else { return Ok(None) };
+    service.observe();
+    let local = service.link().local_address()?;
+    Recording::create(dir, transport(at.raw), local, Side::Server).map(Some)
+}
+
+fn end(recording: Option<Recording>, service: &mut Service) -> Result<(), Failure> {
+    let Some(mut recording) = recording else { return Ok(()) };
+    recording.take(|| service.poll_seen())?;
+    recording.finish(service.unseen())
 }
 
 /// A client on a socket of its own; its name is one that nobody else is likely to have.
@@ -167,7 +173,8 @@ fn call(arguments: &Call) -> Result<(), Failure> {
     let mut recording = match &arguments.record {
         Some(dir) => {
             caller.observe();
-            Some(Recording::create(dir, own_address(&caller, to.to)?, Side::Client)?)
+            let own = own_address(&caller, to.to)?;
+            Some(Recording::create(dir, transport(to.raw), own, Side::Client)?)
         }
         None => None,
     };
@@ -225,17 +232,57 @@ fn find(arguments: &Find) -> Result<(), Failure> {
 fn serve_store(arguments: &Store) -> Result<(), Failure> {
     let mut store = store::Store::open(&arguments.folder).map_err(failure)?;
     let mut service = service(&arguments.at, "VMTP store")?;
+    let mut recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
+    let mut recorded = Ok(());
     count_interrupts();
-    store::serve(&mut service, &mut store, || interrupts() > 0).map_err(failure)
+    let ends = |service: &mut Service| {
+        if let Some(recording) = &mut recording {
+            recorded = recording.take(|| service.poll_seen());
+        }
+        interrupts() > 0 || recorded.is_err()
+    };
+    store::serve(&mut service, &mut store, ends).map_err(failure)?;
+    recorded?;
+    end(recording, &mut service)
 }
 
-fn session(to: &ToArgs) -> Result<StoreClient, Failure> {
-    let caller = caller(to.to, to.raw)?;
-    StoreClient::connect(caller, server_name(to), to.to, PATIENCE).map_err(|error| at(to, &error))
+/// A session with a store, recorded or not.
+struct Session {
+    client: StoreClient,
+    recording: Option<Background>,
+}
+
+impl Session {
+    fn begin(to: &ToArgs, record: Option<&Path>) -> Result<Self, Failure> {
+        let mut caller = caller(to.to, to.raw)?;
+        let recording = match record {
+            Some(dir) => {
+                caller.observe();
+                let own = own_address(&caller, to.to)?;
+                Some(Recording::create(dir, transport(to.raw), own, Side::Client)?)
+            }
+            None => None,
+        };
+        let client = StoreClient::connect(caller, server_name(to), to.to, PATIENCE);
+        let mut client = client.map_err(|error| at(to, &error))?;
+        let recording = recording.map(|recording| {
+            let (recording, seen) = Background::start(recording);
+            client.tell(seen);
+            recording
+        });
+        Ok(Self { client, recording })
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        let unseen = self.client.unseen();
+        // The recording ends when nobody can tell it more.
+        drop(self.client);
+        self.recording.map_or(Ok(()), |recording| recording.finish(unseen))
+    }
 }
 
 fn list(arguments: &List) -> Result<(), Failure> {
-    let names = session(&arguments.to)?.list().map_err(failure)?;
+    let names = Session::begin(&arguments.to, None)?.client.list().map_err(failure)?;
     let mut out = std::io::stdout().lock();
     for name in names {
         writeln!(out, "{name}")?;
@@ -248,7 +295,10 @@ fn put(arguments: &Put) -> Result<(), Failure> {
     let own = || file.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = arguments.as_name.clone().or_else(own);
     let name = name.ok_or_else(|| Failure::new("the file has no name: give one for the store"))?;
-    let bytes = session(&arguments.to)?.put(file, &name).map_err(failure)?;
+    let mut session = Session::begin(&arguments.to, arguments.record.as_deref())?;
+    let stored = session.client.put(file, &name);
+    session.end()?;
+    let bytes = stored.map_err(failure)?;
     eprintln!("{name}: {bytes} bytes stored and compared");
     Ok(())
 }
@@ -257,7 +307,10 @@ fn get(arguments: &Get) -> Result<(), Failure> {
     let name = &arguments.of_name;
     let own = || Path::new(name.rsplit('/').next().unwrap_or(name)).to_owned();
     let file = arguments.file.clone().unwrap_or_else(own);
-    let bytes = session(&arguments.to)?.get(name, &file).map_err(failure)?;
+    let mut session = Session::begin(&arguments.to, arguments.record.as_deref())?;
+    let copied = session.client.get(name, &file);
+    session.end()?;
+    let bytes = copied.map_err(failure)?;
     eprintln!("{}: {bytes} bytes", file.display());
     Ok(())
 }

@@ -14,7 +14,7 @@ use sockscope_record::{ConnectionId, FlowId, Kind, Record};
 use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::join::{join, kernel_and_engine};
-use crate::merge_meta::{Shift, merged_meta};
+use crate::merge_meta::{Shift, are_engines_of_one_host, merged_meta};
 use crate::merge_plan::{Place, Plan};
 use crate::records::RecordReader;
 use crate::writer::BundleWriter;
@@ -47,7 +47,8 @@ pub struct Merged {
 /// so.
 ///
 /// When one of the two is a protocol engine's ([`Meta::source`](crate::Meta)), both are of one host: the
-/// engine's points 1, 2, 7 and 8 take the place of the kernel's, datagram by datagram.
+/// engine's points 1, 2, 7 and 8 take the place of the kernel's, datagram by datagram. Two engines of one
+/// host give what they saw of loopback, one from each end.
 ///
 /// # Errors
 ///
@@ -58,11 +59,15 @@ pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<M
         return join(kernel, engine, out);
     }
     let shift = Shift::between(first, second)?;
-    let plan = Plan::new(first.connections(), second.connections(), shift.by_ns);
+    let is_one_host = are_engines_of_one_host(first, second);
+    let ends = [first.connections(), second.connections()];
+    let plan = Plan::new(ends, shift.by_ns, is_one_host);
     let mut meta = merged_meta(first, second, &shift);
+    let both = if is_one_host { "both engines" } else { "both hosts" };
+    let places = if is_one_host { "the two" } else { "the hosts" };
     meta.notes.push(format!(
-        "{} of {} connections were seen by both hosts; positions of those that were established \
-         before recording began may differ between the hosts",
+        "{} of {} connections were seen by {both}; positions of those that were established \
+         before recording began may differ between {places}",
         plan.matched,
         plan.connections.len(),
     ));

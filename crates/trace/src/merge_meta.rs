@@ -19,6 +19,9 @@ pub(crate) struct Shift {
 
 impl Shift {
     pub(crate) fn between(first: &Bundle, second: &Bundle) -> Result<Self, Error> {
+        if are_engines_of_one_host(first, second) {
+            return Ok(Self { by_ns: [0, 0], moved_ns: 0 });
+        }
         let offsets = |bundle: &Bundle| {
             let no_clock = || Error::NoClock { path: bundle.dir().to_owned() };
             offsets(&bundle.meta().clock).ok_or_else(no_clock)
@@ -34,6 +37,12 @@ impl Shift {
             moved_ns: at_least_zero(first.moved_ns + second.moved_ns),
         }
     }
+}
+
+/// Whether two engines of one host recorded: both ends of loopback, on one clock.
+pub(crate) fn are_engines_of_one_host(first: &Bundle, second: &Bundle) -> bool {
+    let (a, b) = (first.meta(), second.meta());
+    a.source.is_engine() && b.source.is_engine() && !a.host.is_empty() && a.host == b.host
 }
 
 /// Real minus monotonic time of one host, in nanoseconds.
@@ -79,7 +88,14 @@ pub(crate) fn merged_meta(first: &Bundle, second: &Bundle, shift: &Shift) -> Met
     for (name, bundle) in names.iter().zip([first, second]) {
         add_host(&mut meta, name, bundle);
     }
-    meta.notes.push(clock_note(&names, base, shift));
+    if are_engines_of_one_host(first, second) {
+        meta.host.clone_from(&a.host);
+        meta.machine = a.machine.clone();
+        meta.notes
+            .push("two engines of one host, on one clock: the network between is unknown".into());
+    } else {
+        meta.notes.push(clock_note(&names, base, shift));
+    }
     meta
 }
 
@@ -121,6 +137,9 @@ fn clock_note(names: &[String; 2], base: usize, shift: &Shift) -> String {
 
 /// Names that tell the hosts apart.
 fn names(first: &Bundle, second: &Bundle) -> [String; 2] {
+    if are_engines_of_one_host(first, second) {
+        return [first, second].map(|bundle| bundle.meta().pick.clone());
+    }
     let (a, b) = (&first.meta().host, &second.meta().host);
     if a.is_empty() || b.is_empty() || a == b {
         return [format!("first host {a}"), format!("second host {b}")]

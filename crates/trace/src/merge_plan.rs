@@ -28,11 +28,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Matches the connections of two hosts.
-    pub(crate) fn new(first: &[Connection], second: &[Connection], shift_ns: [u64; 2]) -> Self {
+    /// Matches the connections of two hosts, or of the two ends of loopback.
+    pub(crate) fn new(
+        [first, second]: [&[Connection]; 2],
+        shift_ns: [u64; 2],
+        by_loopback: bool,
+    ) -> Self {
         let first: Vec<_> = first.iter().map(|row| on_clock(row, shift_ns[0])).collect();
         let second: Vec<_> = second.iter().map(|row| on_clock(row, shift_ns[1])).collect();
-        let mut partners = partners(&first, &second);
+        let mut partners = partners(&first, &second, by_loopback);
         let mut joined: Vec<Joined> = Vec::new();
         for (index, row) in second.iter().enumerate() {
             match partners.remove(&index) {
@@ -113,13 +117,18 @@ impl Joined {
 type Key = (Protocol, SocketAddr, SocketAddr);
 
 /// For connections of `second`, by index, the index of the same one in `first`.
-fn partners(first: &[Connection], second: &[Connection]) -> BTreeMap<usize, usize> {
+fn partners(
+    first: &[Connection],
+    second: &[Connection],
+    by_loopback: bool,
+) -> BTreeMap<usize, usize> {
+    let may_match = |row: &Connection| !row.both_ends_here && (by_loopback || may_span_hosts(row));
     let mut free: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
-    for (index, row) in first.iter().enumerate().filter(|(_, row)| may_span_hosts(row)) {
+    for (index, row) in first.iter().enumerate().filter(|(_, row)| may_match(row)) {
         free.entry(key(row)).or_default().push(index);
     }
     let mut partners = BTreeMap::new();
-    for (index, row) in second.iter().enumerate().filter(|(_, row)| may_span_hosts(row)) {
+    for (index, row) in second.iter().enumerate().filter(|(_, row)| may_match(row)) {
         let Some(candidates) = free.get_mut(&key(row)) else { continue };
         // A port is used again after a while: the nearest opening is the same connection.
         let distance_ns = |candidate: &usize| first[*candidate].opened_ns.abs_diff(row.opened_ns);
@@ -131,7 +140,7 @@ fn partners(first: &[Connection], second: &[Connection]) -> BTreeMap<usize, usiz
 
 /// Whether the other end can be on another host.
 fn may_span_hosts(row: &Connection) -> bool {
-    !row.both_ends_here && !row.client.ip().is_loopback() && !row.server.ip().is_loopback()
+    !row.client.ip().is_loopback() && !row.server.ip().is_loopback()
 }
 
 fn key(row: &Connection) -> Key {
@@ -186,7 +195,7 @@ mod tests {
     /// Each connection of the result as `client>server opened`, with `first-id/second-id` and a
     /// `~` where that input had it the other way round.
     fn plan(first: &str, second: &str, shift_ns: [u64; 2]) -> String {
-        let plan = Plan::new(&connections(first), &connections(second), shift_ns);
+        let plan = Plan::new([&connections(first), &connections(second)], shift_ns, false);
         let of = |input: usize, id: ConnectionId| {
             let found = plan.places[input].iter().find(|(_, place)| place.id == id);
             found.map_or("-".into(), |(old, place)| {
@@ -231,7 +240,7 @@ mod tests {
             Connection { processes: vec![process(1, Side::Client)], ..connection("1 1>2 5") };
         let second =
             Connection { processes: vec![process(2, Side::Client)], ..connection("7 2>1 5 p") };
-        let plan = Plan::new(&[first], &[second], [0, 0]);
+        let plan = Plan::new([&[first], &[second]], [0, 0], false);
         let joined = [process(1, Side::Client), process(2, Side::Server)];
         assert_eq!(plan.connections[0].processes, joined);
     }

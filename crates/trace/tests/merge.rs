@@ -111,6 +111,7 @@ fn datagrams(dir: &Path, source: Source, id: u32, records: &[(u64, Kind, u64, u3
     let seen = Connection {
         id: ConnectionId(id),
         protocol: sockscope_record::Protocol::Udp,
+        both_ends_here: !source.is_engine(),
         ..connection(1)
     };
     let mut writer = BundleWriter::create(dir, meta.clone()).unwrap();
@@ -169,6 +170,24 @@ fn an_engine_gives_its_own_points_and_the_kernel_those_between() {
         let notes = Bundle::open(folder.named(name)).unwrap().meta().notes.join("\n");
         assert!(notes.contains("and left out: 1"), "{notes}");
     }
+}
+
+#[test]
+fn two_engines_of_one_host_tell_both_ends_of_loopback() {
+    let folder = Folder::new();
+    let client = [(5, Kind::SendEnqueue, 0, 80), (6, Kind::SendDequeue, 0, 80)];
+    let server = [(9, Kind::ReceiveEnqueue, 0, 80), (11, Kind::ReceiveDequeue, 0, 80)];
+    let client = datagrams(&folder.named("client"), Source::Engine, 1, &client);
+    let server = datagrams(&folder.named("server"), Source::Engine, 4, &server);
+    let done = merge(&client, &server, folder.named("both")).unwrap();
+    assert_eq!((done.matched, done.connections, done.records), (1, 1, 4));
+    let both = Bundle::open(folder.named("both")).unwrap();
+    assert_eq!(both.meta().host, "alpha");
+    assert!(both.connections()[0].both_ends_here);
+    let (records, _) = read(&folder.named("both"));
+    let times: Vec<_> = records.iter().map(|record| record.at_ns).collect();
+    assert_eq!(times, [5, 6, 9, 11]);
+    assert!(both.meta().notes.join(" ").contains("on one clock"), "{:?}", both.meta().notes);
 }
 
 #[test]

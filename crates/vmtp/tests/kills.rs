@@ -54,7 +54,7 @@ fn server(folder: &Path, port: u64) {
     let mut store = Store::open(folder).expect("a folder");
     let link = Link::bind(Transport::Udp, address(port)).expect("a socket");
     let mut service = Service::new(link, SERVER, config());
-    serve(&mut service, &mut store, || false).expect("a network and a disk");
+    serve(&mut service, &mut store, |_| false).expect("a network and a disk");
 }
 
 /// What a change does.

@@ -173,7 +173,7 @@ fn files_are_copied_in_and_out() {
     let ends = AtomicBool::new(false);
     thread::scope(|scope| {
         let serving =
-            scope.spawn(|| serve(&mut service, &mut store, || ends.load(Ordering::Relaxed)));
+            scope.spawn(|| serve(&mut service, &mut store, |_| ends.load(Ordering::Relaxed)));
         let work = scope.spawn(|| {
             let link = Link::bind(Transport::Udp, localhost).expect("a socket");
             let caller = Caller::new(link, CLIENT, 1, Config::default());

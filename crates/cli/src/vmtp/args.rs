@@ -74,7 +74,7 @@ pub struct Serve {
     #[arg(long, value_name = "IP", default_value_t = Ipv4Addr::UNSPECIFIED)]
     pub interface: Ipv4Addr,
     /// Record this module's queues into a bundle, until Ctrl-C
-    #[arg(long, value_name = "DIR", conflicts_with = "raw")]
+    #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
 }
 
@@ -94,7 +94,7 @@ pub struct Call {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub times: u32,
     /// Record this module's queues into a bundle
-    #[arg(long, value_name = "DIR", conflicts_with = "raw")]
+    #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
     /// Which server.
     #[command(flatten)]
@@ -124,6 +124,9 @@ pub struct Store {
     /// Folder whose files to serve
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
+    /// Record this module's queues into a bundle, until Ctrl-C
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
     /// Where.
     #[command(flatten)]
     pub at: AtArgs,
@@ -146,6 +149,9 @@ pub struct Put {
     /// Name in the store [default: the file's]
     #[arg(value_name = "NAME")]
     pub as_name: Option<String>,
+    /// Record this module's queues into a bundle
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
     /// Which store.
     #[command(flatten)]
     pub to: ToArgs,
@@ -160,6 +166,9 @@ pub struct Get {
     /// File of this machine [default: the last part of the name]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
+    /// Record this module's queues into a bundle
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
     /// Which store.
     #[command(flatten)]
     pub to: ToArgs,

@@ -4,10 +4,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
 
 use sockscope_record::{Process, Side};
 use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Source};
-use sockscope_vmtp::driver::Trace;
+use sockscope_vmtp::driver::{Trace, Transport};
 use sockscope_vmtp::observe::Seen;
 
 use crate::failure::Failure;
@@ -16,8 +18,15 @@ use crate::machine;
 /// Records that are held back, to be put in order of time.
 const HELD_BACK: usize = 16_384;
 
+/// What a reader of raw IP's flows must know.
+const RAW_NOTE: &str = "packets of IP protocol 81, which has no ports: shown as udp at port 81, and \
+                        all clients of an address as one; only engines see them";
+/// Stands where flows of raw IP have no port.
+const RAW_PORT: u16 = 81;
+
 /// A bundle being written.
 pub struct Recording {
+    transport: Transport,
     trace: Trace,
     writer: BundleWriter,
     meta: Meta,
@@ -25,17 +34,26 @@ pub struct Recording {
 
 impl Recording {
     /// Into folder `dir`, for the socket at `local`.
-    pub fn create(dir: &Path, local: SocketAddr, side: Side) -> Result<Self, Failure> {
+    pub fn create(
+        dir: &Path,
+        transport: Transport,
+        local: SocketAddr,
+        side: Side,
+    ) -> Result<Self, Failure> {
         let comm = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
         let process = Process { pid: std::process::id(), comm: comm.trim().to_owned(), side };
-        let meta = meta(side);
+        let mut meta = meta(side);
+        meta.notes.extend((transport == Transport::Raw).then(|| RAW_NOTE.to_owned()));
         let writer = BundleWriter::create(dir, meta.clone())?;
-        Ok(Self { trace: Trace::new(local, side, process), writer, meta })
+        let trace = Trace::new(shown(transport, local), side, process);
+        Ok(Self { transport, trace, writer, meta })
     }
 
     /// Takes what an engine has seen.
     pub fn take(&mut self, seen: impl FnMut() -> Option<Seen<SocketAddr>>) -> Result<(), Failure> {
-        std::iter::from_fn(seen).for_each(|seen| self.trace.add(&seen));
+        for seen in std::iter::from_fn(seen) {
+            self.trace.add(&Seen { peer: shown(self.transport, seen.peer), ..seen });
+        }
         if self.trace.waiting() > 2 * HELD_BACK {
             self.write(HELD_BACK)?;
         }
@@ -55,6 +73,40 @@ impl Recording {
         self.meta.clock.push(machine::clock());
         self.meta.loss.events = unseen;
         Ok(self.writer.finish(self.meta)?)
+    }
+}
+
+/// The place that stands for a socket's.
+fn shown(transport: Transport, at: SocketAddr) -> SocketAddr {
+    match transport {
+        Transport::Udp => at,
+        Transport::Raw => SocketAddr::new(at.ip(), RAW_PORT),
+    }
+}
+
+/// A recording on a thread of its own, for a client that makes many calls at once.
+pub struct Background {
+    worker: JoinHandle<Result<Recording, Failure>>,
+}
+
+impl Background {
+    /// Records what is sent to the channel, until all of its senders are dropped.
+    pub fn start(mut recording: Recording) -> (Self, Sender<Seen<SocketAddr>>) {
+        let (to, from): (_, Receiver<Seen<SocketAddr>>) = channel();
+        let worker = thread::spawn(move || {
+            for seen in from {
+                let mut seen = Some(seen);
+                recording.take(|| seen.take())?;
+            }
+            Ok(recording)
+        });
+        (Self { worker }, to)
+    }
+
+    /// Ends the bundle; `unseen` passages did not fit.
+    pub fn finish(self, unseen: u64) -> Result<(), Failure> {
+        let recording = self.worker.join().map_err(|_| Failure::new("the recording panicked"))?;
+        recording?.finish(unseen)
     }
 }
 

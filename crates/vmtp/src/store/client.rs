@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use super::ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, PAGES_MAX, Refusal};
 use crate::Options;
 use crate::driver::{CallError, Caller};
+use crate::observe::Seen;
 use crate::wire::{Entity, code};
 
 /// Something could not be done.
@@ -61,6 +63,7 @@ pub struct StoreClient {
     patience: Duration,
     session: u32,
     sequence: u32,
+    seen: Option<Sender<Seen<SocketAddr>>>,
 }
 
 impl StoreClient {
@@ -76,16 +79,40 @@ impl StoreClient {
         to: SocketAddr,
         patience: Duration,
     ) -> Result<Self, ClientError> {
-        let mut client = Self { caller, server, to, patience, session: 0, sequence: 0 };
+        let mut client = Self { caller, server, to, patience, session: 0, sequence: 0, seen: None };
         client.session = client.ask("a session", Operation::Hello)?.number;
         Ok(client)
+    }
+
+    /// Tells `to` from now on what the engine saw, after each call; of all that was, if the caller was
+    /// made to observe before. Who listens to nothing is told nothing.
+    pub fn tell(&mut self, to: Sender<Seen<SocketAddr>>) {
+        self.caller.observe();
+        self.seen = Some(to);
+        self.tell_seen();
+    }
+
+    /// Passages that were not told, because one call had too many.
+    #[must_use]
+    pub fn unseen(&self) -> u64 {
+        self.caller.unseen()
+    }
+
+    fn tell_seen(&mut self) {
+        let Some(to) = &self.seen else { return };
+        while let Some(seen) = self.caller.poll_seen() {
+            // Nobody listens any more: what is seen is let go.
+            let _ = to.send(seen);
+        }
     }
 
     fn ask(&mut self, what: &str, operation: Operation) -> Result<Answer, ClientError> {
         self.sequence += u32::from(operation.is_change());
         let ask = Ask { session: self.session, sequence: self.sequence, operation };
         let refused = |refusal| ClientError::Refused { what: what.to_owned(), refusal };
-        let response = self.call(&ask)?;
+        let response = self.call(&ask);
+        self.tell_seen();
+        let response = response?;
         Answer::decode(response.code, &response.user, response.segment).map_err(refused)
     }
 

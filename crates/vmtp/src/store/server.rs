@@ -329,9 +329,9 @@ fn failed(name: &str, refusal: Refusal) -> StoreError {
     StoreError::system(format!("cannot use {name}"))(io::Error::other(refusal.to_string()))
 }
 
-/// Answers what comes to `service` from `store`, until `ends` says so, and then
-/// what is still to be sent. Asks that come while the journal
-/// is synced share the next sync.
+/// Answers what comes to `service` from `store`, until `ends` says so, and then what is still to be
+/// sent. It is asked before each turn, and may take what the engine saw. Asks that come while the
+/// journal is synced share the next sync.
 ///
 /// # Errors
 ///
@@ -339,10 +339,10 @@ fn failed(name: &str, refusal: Refusal) -> StoreError {
 pub fn serve(
     service: &mut Service,
     store: &mut Store,
-    ends: impl Fn() -> bool,
+    mut ends: impl FnMut(&mut Service) -> bool,
 ) -> Result<(), StoreError> {
     let mut waiting = Vec::new();
-    while !ends() {
+    while !ends(service) {
         service.advance(WAIT_MAX).map_err(network())?;
         answer_all(service, store, &mut waiting)?;
         if waiting.is_empty() {
