@@ -6,9 +6,6 @@ use sockscope_record::{FlowId, Record, Unwrapper, marks, tcp_flags};
 
 use super::line::Segment;
 
-/// Numbers this far from the initial one count as relative to it.
-const ABSOLUTE_DISTANCE_MAX: u32 = 1 << 30;
-
 /// What is known of each flow, by its number.
 #[derive(Debug, Default)]
 pub(super) struct Flows(BTreeMap<FlowId, Flow>);
@@ -17,6 +14,9 @@ pub(super) struct Flows(BTreeMap<FlowId, Flow>);
 struct Flow {
     /// The SYN's sequence number, as printed.
     initial: Option<u32>,
+    /// Whether numbers after the SYN are printed as they are, and not counted from it; `None` before
+    /// the first one.
+    is_absolute: Option<bool>,
     positions: Option<Unwrapper>,
     /// Shift that this side's SYN asked for.
     window_shift: Option<u8>,
@@ -47,14 +47,15 @@ impl Flows {
             };
         }
         let (offset, len) = match segment.sequence {
-            Some((sequence, len)) if !is_syn => (state.position(sequence), len),
+            Some((sequence, len)) if !is_syn => (state.position(sequence, true), len),
             _ => (state.end, 0),
         };
         let again = len > 0 && offset < state.end;
         state.end = state.end.max(offset + u64::from(len));
         let own_shift = state.window_shift;
         let reverse = self.0.entry(flow.reverse()).or_default();
-        let detail = segment.ack.map_or(0, |ack| reverse.position(ack));
+        // The acknowledgment of a SYN is printed as it is, also where all later numbers are not.
+        let detail = segment.ack.map_or(0, |ack| reverse.position(ack, !is_syn));
         let shift = match (is_syn, own_shift, reverse.window_shift) {
             (false, Some(own), Some(_)) => own,
             _ => 0,
@@ -73,19 +74,25 @@ impl Flows {
 }
 
 impl Flow {
-    /// The position of a number, which is absolute when it lies after the SYN's; otherwise it counts
-    /// from the SYN. Where no SYN was seen, the first number is position 0.
-    fn position(&mut self, number: u32) -> u64 {
+    /// The position of a number, absolute or counted from the SYN, as the first one `settles` for the
+    /// flow. Where no SYN was seen, the first number is position 0.
+    fn position(&mut self, number: u32, settles: bool) -> u64 {
         let (number, first_byte) = match self.initial {
-            Some(initial) if is_absolute(number, initial) => (number.wrapping_sub(initial), 1),
-            Some(_) => (number, 1),
+            Some(initial) => {
+                let known = self.is_absolute;
+                let is_absolute = known.unwrap_or_else(|| is_absolute(number, initial));
+                self.is_absolute = known.or(settles.then_some(is_absolute));
+                (if is_absolute { number.wrapping_sub(initial) } else { number }, 1)
+            }
             None => (number, number),
         };
         self.positions.get_or_insert_with(|| Unwrapper::new(first_byte)).position(number)
     }
 }
 
-/// A SYN printed with a small number is itself relative, as in traces edited for print.
+/// Whether a number is nearer to the first byte's own than to 1. A SYN printed with a small number is
+/// itself relative, as in traces edited for print.
 fn is_absolute(number: u32, initial: u32) -> bool {
-    initial > 1 && number.wrapping_sub(initial) < ABSOLUTE_DISTANCE_MAX
+    let distance = |first: u32| number.wrapping_sub(first).min(first.wrapping_sub(number));
+    initial > 1 && distance(initial.wrapping_add(1)) < distance(1)
 }

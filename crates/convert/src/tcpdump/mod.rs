@@ -160,6 +160,31 @@ mod tests {
     }
 
     #[test]
+    fn relative_numbers_stay_relative_wherever_the_first_one_lies() {
+        // A quarter of all initial numbers is as near to 1 as this one.
+        for initial in [2_u32, 1_000, 2_147_483_648, 3_455_516_713, 4_294_967_295] {
+            let next = initial.wrapping_add(1);
+            let got = lines(&format!(
+                "0.1 a.1 > b.2: S {initial}:{initial}(0) win 8
+                 0.2 b.2 > a.1: S 9:9(0) ack {next} win 9
+                 0.3 a.1 > b.2: . ack 1 win 8
+                 0.4 a.1 > b.2: P 1:84(83) ack 1 win 8
+                 0.5 b.2 > a.1: . ack 84 win 9
+                 0.6 b.2 > a.1: P 1:3001(3000) ack 84 win 9"
+            ));
+            let expected = [
+                "2 0..0 ack 0 win 8",
+                "3 0..0 ack 0 win 9",
+                "2 0..0 ack 0 win 8",
+                "2 0..83 ack 0 win 8",
+                "3 0..0 ack 83 win 9",
+                "3 0..3000 ack 83 win 9",
+            ];
+            assert_eq!(got, expected, "{initial}");
+        }
+    }
+
+    #[test]
     fn a_segment_sent_again_is_marked() {
         let capture = read(
             "0.1 a.1 > b.2: S 1:1(0) win 8\n0.2 a.1 > b.2: . 1:11(10) win 8\n0.9 a.1 > b.2: . 1:11(10) win 8",
