@@ -16,12 +16,18 @@ const PROBLEMS_SHOWN: usize = 5;
 
 /// `sockscope convert`.
 pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
-    let text = text(&arguments.file)?;
+    let bytes = bytes(&arguments.file)?;
+    let file = arguments.file.display();
+    if is_capture_file(&bytes) {
+        return Err(Failure::new(format!(
+            "{file}: a capture file, not text: tcpdump -nn -tt -r {file} prints it as text"
+        )));
+    }
+    let text = String::from_utf8_lossy(&bytes);
     let capture = match arguments.from {
         ToolArg::Tcpdump => tcpdump::read(&text),
         ToolArg::Netmon => netmon::read(&text),
     };
-    let file = arguments.file.display();
     if capture.connections.is_empty() {
         let what =
             capture.problems.first().map_or_else(String::new, |problem| format!(" ({problem})"));
@@ -40,15 +46,23 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     writer.append(&capture.records)?;
     writer.finish(meta)?;
     eprintln!(
-        "{} records of {} connections in {}; see them: sockscope show {2}",
+        "sockscope: {} records of {} {} in {}; see them: sockscope show {3}",
         capture.records.len(),
         capture.connections.len(),
+        if capture.connections.len() == 1 { "connection" } else { "connections" },
         arguments.output.display()
     );
     Ok(())
 }
 
-fn text(path: &Path) -> Result<String, Failure> {
+/// Whether a file begins as pcap (either byte order, microseconds or nanoseconds) or pcapng files do.
+fn is_capture_file(bytes: &[u8]) -> bool {
+    const MAGIC: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0x0a0d_0d0a];
+    let first = bytes.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes));
+    first.is_some_and(|first| MAGIC.contains(&first) || MAGIC.contains(&first.swap_bytes()))
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |error| Failure::file("cannot read", path, &error);
     let mut bytes = Vec::new();
     if path == Path::new("-") {
@@ -56,7 +70,7 @@ fn text(path: &Path) -> Result<String, Failure> {
     } else {
         bytes = fs::read(path).map_err(cannot)?;
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 fn meta(capture: &Capture, arguments: &args::Convert) -> Meta {

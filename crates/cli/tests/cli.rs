@@ -41,6 +41,20 @@ fn one_flow_can_be_asked_for() {
 }
 
 #[test]
+fn a_capture_file_is_told_from_text() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let (file, bundle) = (folder.path().join("x.pcap"), folder.path().join("x.sockscope"));
+    for magic in [0xa1b2_c3d4_u32, 0xd4c3_b2a1, 0xa1b2_3c4d, 0x0a0d_0d0a] {
+        fs::write(&file, magic.to_be_bytes()).expect("the folder is ours");
+        let output = run(["convert", path(&file), "-o", path(&bundle)]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("a capture file, not text: tcpdump -nn -tt -r "), "{said}");
+    }
+    assert!(!bundle.exists());
+}
+
+#[test]
 fn the_text_of_tcpdump_becomes_a_bundle() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let bundle = folder.path().join("wire.sockscope");
