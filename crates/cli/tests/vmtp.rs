@@ -94,3 +94,43 @@ fn files_go_into_a_store_and_come_out_after_a_kill() {
     assert_eq!(got.status.code(), Some(0), "{}", text(&got.stderr));
     assert!(std::fs::read(&to).expect("a file") == octets);
 }
+
+/// A copy into a store with both ends recorded, and what `merge` says of the two.
+fn record_both_ends(at: &str, more: &[&str]) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [served, from, ours, theirs, both] =
+        ["served", "from", "ours", "theirs", "both"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&served).expect("a folder");
+    std::fs::write(&from, vec![7; 40_000]).expect("a file");
+    let store = [&["store", path(&served), "--at", at, "--record", path(&theirs)], more].concat();
+    let mut store = server(&store);
+    let put = ["put", path(&from), "--to", &store.address, "--record", path(&ours)];
+    let put = run(&[&put, more].concat());
+    assert_eq!(put.status.code(), Some(0), "{}", text(&put.stderr));
+    let pid = store.child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("it starts").success());
+    assert!(store.child.wait().expect("it ends").success());
+    let merged = Command::new(env!("CARGO_BIN_EXE_sockscope"))
+        .args(["merge", path(&theirs), path(&ours), "--output", path(&both)])
+        .output()
+        .expect("it starts");
+    text(&merged.stderr)
+}
+
+#[test]
+fn both_ends_of_a_store_are_recorded_and_joined() {
+    let said = record_both_ends("127.0.0.1:0", &[]);
+    assert!(said.contains("1 connections, 1 of them seen by both engines"), "{said}");
+}
+
+#[test]
+fn root_raw_ip_is_recorded_by_its_ends() {
+    let own = "127.0.81.7:0";
+    let tried = run(&["call", "--to", own, "--raw", "--name", "BE-9-127.0.81.7"]);
+    if text(&tried.stderr).contains("CAP_NET_RAW") {
+        eprintln!("NOT TESTED, no rights: raw IP sockets");
+        return;
+    }
+    let said = record_both_ends(own, &["--raw"]);
+    assert!(said.contains("1 connections, 1 of them seen by both engines"), "{said}");
+}
