@@ -9,7 +9,7 @@ use sockscope_lab::check::{self, Verdict};
 use sockscope_lab::experiment::{Case, Experiment, carried, carried_by_id};
 use sockscope_lab::{bundle, figure, integrated, live, result, run};
 use sockscope_record::FlowId;
-use sockscope_report::plot::{PlotError, PlotOptions, draw, draw_chart};
+use sockscope_report::plot::{Chart, PlotError, PlotOptions, draw, draw_chart};
 
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
@@ -67,18 +67,10 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
     let mut progress = Progress::new();
     let results = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))?;
     progress.end();
-    let write = match arguments.format {
-        LabFormat::Text => result::write_text,
-        LabFormat::Json => result::write_json,
-        LabFormat::Csv => result::write_csv,
-    };
     if let Some(folder) = &arguments.output {
         keep(folder, &experiment, &results)?;
     }
-    let mut out = output(Path::new("-"))?;
-    write(&results, &mut out)?;
-    out.flush()?;
-    Ok(())
+    show(&results, [result::write_json, result::write_csv, result::write_text], arguments.format)
 }
 
 /// Experiments on this machine, by id and title.
@@ -107,53 +99,31 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
     }
     let progress = |case: &str| eprintln!("sockscope: {case}");
     let comparison = live::compare(plan, &progress);
-    if let Some(folder) = &arguments.output {
-        keep_live(folder, &comparison)?;
-    }
-    let write = match arguments.format {
-        LabFormat::Text => live::write_text,
-        LabFormat::Json => live::write_json,
-        LabFormat::Csv => live::write_csv,
-    };
-    let mut out = output(Path::new("-"))?;
-    write(&comparison, &mut out)?;
-    out.flush()?;
-    Ok(())
-}
-
-/// Writes a comparison in all its forms, and its chart.
-fn keep_live(folder: &Path, comparison: &live::Comparison) -> Result<(), Failure> {
     let forms = [live::write_json, live::write_csv, live::write_text];
-    keep_forms(folder, live::ID, comparison, forms)?;
-    let chart = live::chart(comparison);
-    let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
-    let path = folder.join(format!("{}.svg", live::ID));
-    write_figure(&path, draw_chart(&chart, FIGURE_PX.0, height))?;
-    eprintln!("sockscope: results in {}", folder.display());
-    Ok(())
+    if let Some(folder) = &arguments.output {
+        keep_charted(folder, live::ID, &comparison, forms, &live::chart(&comparison))?;
+    }
+    show(&comparison, forms, arguments.format)
 }
 
 fn run_integrated(arguments: &LabRun) -> Result<(), Failure> {
-    let has_repetitions = arguments.repetitions.is_some();
-    if !arguments.set.is_empty() || arguments.output.is_some() || has_repetitions {
-        let text = "takes no --set, --repetitions or --output";
-        return Err(Failure::new(format!("`{}` on this machine {text}", integrated::ID)));
+    let mut plan = integrated::Plan::default();
+    plan.turns = arguments.repetitions.unwrap_or(plan.turns);
+    for text in &arguments.set {
+        plan.set(text).map_err(Failure::new)?;
     }
-    let comparison = integrated::compare(&integrated::Plan::default());
-    let mut out = output(Path::new("-"))?;
-    match arguments.format {
-        LabFormat::Text => integrated::write_text(&comparison, &mut out)?,
-        LabFormat::Json => integrated::write_json(&comparison, &mut out)?,
-        LabFormat::Csv => integrated::write_csv(&comparison, &mut out)?,
+    let comparison = integrated::compare(plan);
+    let forms = [integrated::write_json, integrated::write_csv, integrated::write_text];
+    if let Some(folder) = &arguments.output {
+        keep_charted(folder, integrated::ID, &comparison, forms, &integrated::chart(&comparison))?;
     }
-    out.flush()?;
-    Ok(())
+    show(&comparison, forms, arguments.format)
 }
 
 /// The same in the model, which has no chance in it: no seed, no repetitions.
 fn model_integrated(arguments: &LabRun) -> Result<(), Failure> {
-    if arguments.seed.is_some() || arguments.repetitions.is_some() || arguments.output.is_some() {
-        let text = "takes no --seed, --repetitions or --output";
+    if arguments.seed.is_some() || arguments.repetitions.is_some() {
+        let text = "takes no --seed and no --repetitions: nothing is drawn by chance";
         return Err(Failure::new(format!("`{}` in the model {text}", integrated::ID)));
     }
     let mut plan = integrated::ModelPlan::default();
@@ -161,12 +131,48 @@ fn model_integrated(arguments: &LabRun) -> Result<(), Failure> {
         plan.set(text).map_err(Failure::new)?;
     }
     let modelled = integrated::model(&plan).map_err(Failure::new)?;
-    let mut out = output(Path::new("-"))?;
-    match arguments.format {
-        LabFormat::Text => integrated::write_model_text(&modelled, &mut out)?,
-        LabFormat::Json => integrated::write_model_json(&modelled, &mut out)?,
-        LabFormat::Csv => integrated::write_model_csv(&modelled, &mut out)?,
+    let forms =
+        [integrated::write_model_json, integrated::write_model_csv, integrated::write_model_text];
+    if let Some(folder) = &arguments.output {
+        keep_charted(
+            folder,
+            integrated::ID,
+            &modelled,
+            forms,
+            &integrated::model_chart(&modelled),
+        )?;
     }
+    show(&modelled, forms, arguments.format)
+}
+
+/// Writes a comparison in all its forms, and its chart.
+fn keep_charted<T>(
+    folder: &Path,
+    id: &str,
+    compared: &T,
+    forms: [WriteForm<T>; 3],
+    chart: &Chart,
+) -> Result<(), Failure> {
+    keep_forms(folder, id, compared, forms)?;
+    let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
+    write_figure(&folder.join(format!("{id}.svg")), draw_chart(chart, FIGURE_PX.0, height))?;
+    eprintln!("sockscope: results in {}", folder.display());
+    Ok(())
+}
+
+/// Writes results to standard output in one form; writers are those of JSON, CSV and text.
+fn show<T>(
+    results: &T,
+    [json, csv, text]: [WriteForm<T>; 3],
+    as_form: LabFormat,
+) -> Result<(), Failure> {
+    let write = match as_form {
+        LabFormat::Text => text,
+        LabFormat::Json => json,
+        LabFormat::Csv => csv,
+    };
+    let mut out = output(Path::new("-"))?;
+    write(results, &mut out)?;
     out.flush()?;
     Ok(())
 }

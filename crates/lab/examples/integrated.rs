@@ -5,5 +5,5 @@
 use sockscope_lab::integrated::{Plan, compare, write_text};
 
 fn main() -> std::io::Result<()> {
-    write_text(&compare(&Plan::default()), &mut std::io::stdout().lock())
+    write_text(&compare(Plan::default()), &mut std::io::stdout().lock())
 }

@@ -6,14 +6,16 @@ use std::time::{Duration, Instant};
 use super::form::{DATA_BYTES_MAX, Form, Integrated, Layered, Touches, Wire};
 use crate::result::Distribution;
 
-/// Turns that each form gets for each size.
-const TURNS: usize = 15;
+/// Turns longer than this tell no more.
+const TURN_MS_MAX: u64 = 60_000;
 
 /// What is to be measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Bytes of data, 1 MiB at most.
     pub data_bytes: Vec<usize>,
+    /// Turns that each form gets for each size, 1 at least.
+    pub turns: u32,
     /// Length of one turn.
     pub turn: Duration,
 }
@@ -22,9 +24,38 @@ impl Default for Plan {
     fn default() -> Self {
         Self {
             data_bytes: vec![64, 1024, 4000, 4800, 16 << 10, 64 << 10, 1 << 20],
+            turns: 15,
             turn: Duration::from_millis(2),
         }
     }
+}
+
+impl Plan {
+    /// Replaces a part: `data_bytes=64,4800`, `turn_ms=5`.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such part, or the value has no sense for it; says what was expected.
+    pub fn set(&mut self, text: &str) -> Result<(), String> {
+        let refused = |expected: String| format!("--set {text}: expected {expected}");
+        match text.split_once('=') {
+            Some(("data_bytes", list)) => self.data_bytes = sizes(list).map_err(refused)?,
+            Some(("turn_ms", ms)) => {
+                let ms = ms.parse().ok().filter(|ms| (1..=TURN_MS_MAX).contains(ms));
+                let words = || refused(format!("milliseconds from 1 to {TURN_MS_MAX}"));
+                self.turn = Duration::from_millis(ms.ok_or_else(words)?);
+            }
+            _ => return Err(refused("data_bytes=N,N or turn_ms=N".to_owned())),
+        }
+        Ok(())
+    }
+}
+
+/// Sizes of data, with commas; else what was expected.
+pub(super) fn sizes(list: &str) -> Result<Vec<usize>, String> {
+    let number = |word: &str| word.parse().ok().filter(|&it| it <= DATA_BYTES_MAX);
+    let sizes: Option<Vec<_>> = list.split(',').map(number).collect();
+    sizes.ok_or_else(|| format!("numbers up to {DATA_BYTES_MAX}, with commas"))
 }
 
 /// One form at one size.
@@ -44,6 +75,8 @@ pub struct Row {
 /// What a comparison gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
+    /// What was measured.
+    pub plan: Plan,
     /// By size, then form.
     pub rows: Vec<Row>,
 }
@@ -51,13 +84,13 @@ pub struct Comparison {
 /// Measures both forms, in turns, so that what disturbs one disturbs the other. Sizes over 1 MiB are
 /// measured at that.
 #[must_use]
-pub fn compare(plan: &Plan) -> Comparison {
+pub fn compare(plan: Plan) -> Comparison {
     let mut rows = Vec::new();
     for &data_bytes in &plan.data_bytes {
         let (mut layered, mut integrated) = (Layered::default(), Integrated::default());
         let forms: [&mut dyn Form; 2] = [&mut layered, &mut integrated];
         let mut sides = forms.map(|form| Side::new(form, data_bytes.min(DATA_BYTES_MAX)));
-        for _ in 0..TURNS {
+        for _ in 0..plan.turns.max(1) {
             sides.iter_mut().for_each(|side| side.turn(plan.turn));
         }
         rows.extend(sides.into_iter().map(|side| Row {
@@ -67,7 +100,7 @@ pub fn compare(plan: &Plan) -> Comparison {
             call_ns: side.times_ns.into_iter().collect(),
         }));
     }
-    Comparison { rows }
+    Comparison { plan, rows }
 }
 
 struct Side<'a> {
@@ -115,11 +148,23 @@ mod tests {
 
     #[test]
     fn both_forms_are_measured_at_every_size() {
-        let plan = Plan { data_bytes: vec![0, 4800, 2 << 20], turn: Duration::ZERO };
-        let comparison = compare(&plan);
+        let plan = Plan { data_bytes: vec![0, 4800, 2 << 20], turns: 3, turn: Duration::ZERO };
+        let comparison = compare(plan);
         let rows: Vec<_> = comparison.rows.iter().map(|row| (row.data_bytes, row.form)).collect();
         assert_eq!(rows.len(), 6);
         assert_eq!(rows[2..4], [(4800, "layered"), (4800, "integrated")]);
-        assert!(comparison.rows.iter().all(|row| row.call_ns.n() == TURNS));
+        assert!(comparison.rows.iter().all(|row| row.call_ns.n() == 3));
+    }
+
+    #[test]
+    fn parts_are_replaced_and_nonsense_says_what_was_expected() {
+        let mut plan = Plan::default();
+        plan.set("data_bytes=1,4800").unwrap();
+        plan.set("turn_ms=7").unwrap();
+        assert_eq!((plan.data_bytes, plan.turn), (vec![1, 4800], Duration::from_millis(7)));
+        let refused = |text: &str| Plan::default().set(text).unwrap_err();
+        assert!(refused("turn_ms=0").ends_with("expected milliseconds from 1 to 60000"));
+        assert!(refused("data_bytes=1048577").contains("numbers up to 1048576"));
+        assert!(refused("machine=vax").ends_with("expected data_bytes=N,N or turn_ms=N"));
     }
 }

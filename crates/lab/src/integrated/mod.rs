@@ -15,6 +15,7 @@
 //! data is read and written, whatever the machine; a machine says what a touch costs. [`compare`] measures on this machine,
 //! [`model()`] charges the counted passes to a machine of the papers.
 
+mod chart;
 mod form;
 mod measure;
 mod model;
@@ -23,6 +24,7 @@ mod work;
 mod write;
 mod write_model;
 
+pub use chart::{chart, model_chart};
 pub use form::{Damage, Form, Integrated, Layered, SEGMENT_BYTES, Touches, Wire};
 pub use measure::{Comparison, Plan, Row, compare};
 pub use model::{ModelPlan, ModelRow, Modelled, model};

@@ -11,6 +11,7 @@ use sockscope_sim::Machine;
 use sockscope_stack::{Costs, Routine};
 
 use super::form::{DATA_BYTES_MAX, Form, Integrated, Layered, Wire};
+use super::measure::sizes;
 use super::work::{Pass, PassCount, Work};
 
 /// What is to be modelled.
@@ -41,11 +42,8 @@ impl ModelPlan {
         match text.split_once('=') {
             Some(("machine", name)) => name.clone_into(&mut self.machine),
             Some(("data_bytes", list)) => {
-                let number = |word: &str| word.parse().ok().filter(|&it| it <= DATA_BYTES_MAX);
-                let numbers: Option<Vec<_>> = list.split(',').map(number).collect();
-                self.data_bytes = numbers.ok_or_else(|| {
-                    format!("--set {text}: expected numbers up to {DATA_BYTES_MAX}, with commas")
-                })?;
+                let refused = |expected| format!("--set {text}: expected {expected}");
+                self.data_bytes = sizes(list).map_err(refused)?;
             }
             _ => return Err(format!("--set {text}: expected machine=NAME or data_bytes=N,N")),
         }

@@ -17,7 +17,13 @@ pub(super) const LEFT_OUT: &str =
 /// When `out` fails.
 pub fn write_text(comparison: &Comparison, out: &mut dyn io::Write) -> io::Result<()> {
     writeln!(out, "{ID}: an echo call through layers and by one integrated path, on this machine")?;
-    writeln!(out, "  work of both ends there and back, without network; medians of turns\n")?;
+    let plan = &comparison.plan;
+    writeln!(
+        out,
+        "  work of both ends there and back, without network; medians of {} turns of {} ms\n",
+        plan.turns,
+        plan.turn.as_millis()
+    )?;
     writeln!(
         out,
         "{:>9}  {:<10} {:>6} {:>6} {:>11} {:>11} {:>9} {:>7}",
