@@ -222,7 +222,7 @@ fn scenario(parameters: &Parameters, seed: u64) -> std::result::Result<Scenario,
     let personality = kernel::personality(parameters)?;
     let host = |name: &str, address, timer_ms: Option<u64>| {
         let mut host = HostConfig::new(name, personality.clone(), machine.clone());
-        host.stack.answers_unreachable = true;
+        host.stack.answers_unreachable = parameters.udp_answers.unwrap_or(true);
         let timer_ns = timer_ms.map(|ms| (CLIENT_START_NS + ms * 1_000_000) % FAST_TIMER_NS);
         host.timer_phase_ns = timer_ns;
         host.stack.segment_bytes_max = parameters.segment_bytes;

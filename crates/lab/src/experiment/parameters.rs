@@ -115,6 +115,8 @@ pub struct Parameters {
     pub ack_rule: AckRule,
     /// Whether UDP keeps the route of the last destination; without it, the personality's rule.
     pub udp_route_cache: Option<bool>,
+    /// Whether a host answers a datagram for a port where nobody listens, by ICMP; without it, it does.
+    pub udp_answers: Option<bool>,
     /// Whether the Ethernet driver needs an interrupt before each packet; `false` for a device that
     /// sends back to back. Without it, as the machine has it.
     pub driver_gap: Option<bool>,
@@ -320,6 +322,7 @@ impl Parameters {
         let owned = [
             ("message_bytes", self.message_bytes.is_some(), Send),
             ("messages", self.messages.is_some(), Send),
+            ("udp_answers", self.udp_answers.is_some(), Send),
             ("data_bytes", self.data_bytes.is_some(), RpcEcho),
             ("calls", self.calls.is_some(), RpcEcho),
             ("portmap", self.portmap, RpcEcho),
