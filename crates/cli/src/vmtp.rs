@@ -68,8 +68,13 @@ fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
     };
     let link = Link::bind(transport(at.raw), at.at).map_err(failure)?;
     let address = link.local_address()?;
+    let mut service = Service::new(link, name, config(at.at.ip()));
+    // Who chose a name shares an address that has no ports: other names are not for this one to refuse.
+    if at.raw && at.name.is_some() {
+        service.be_among_others();
+    }
     eprintln!("{what}: {name} at {address}");
-    Ok(Service::new(link, name, config(at.at.ip())))
+    Ok(service)
 }
 
 fn serve(arguments: &Serve) -> Result<(), Failure> {
@@ -214,7 +219,7 @@ fn content(file: &Path) -> Result<Vec<u8>, Failure> {
 fn find(arguments: &Find) -> Result<(), Failure> {
     let group = group_address(MANAGER_GROUP, arguments.port, false);
     let to = arguments.to.or(group).ok_or_else(|| Failure::new("no group to ask"))?;
-    let mut caller = caller(to, false)?;
+    let mut caller = caller(to, arguments.raw)?;
     if let Some(interface) = arguments.interface {
         caller.link().multicast_by(interface).map_err(failure)?;
     }

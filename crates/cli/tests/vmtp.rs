@@ -2,11 +2,13 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 /// A server that ends with the test.
 struct Server {
     child: Child,
+    /// What it says later has to go somewhere.
+    _said: BufReader<ChildStderr>,
     /// As it says: `BE-1-127.0.0.1`, `127.0.0.1:4711`.
     name: String,
     address: String,
@@ -32,7 +34,8 @@ fn server(arguments: &[&str]) -> Server {
     said.read_line(&mut line).expect("a line");
     let place = line.trim().split_once(": ").expect("what: where").1;
     let (name, address) = place.split_once(" at ").expect("name at address");
-    Server { child, name: name.to_owned(), address: address.to_owned() }
+    let (name, address) = (name.to_owned(), address.to_owned());
+    Server { child, _said: said, name, address }
 }
 
 fn run(arguments: &[&str]) -> Output {
@@ -124,13 +127,22 @@ fn both_ends_of_a_store_are_recorded_and_joined() {
 }
 
 #[test]
-fn root_raw_ip_is_recorded_by_its_ends() {
+fn root_servers_share_an_address_of_raw_ip_and_are_recorded() {
     let own = "127.0.81.7:0";
     let tried = run(&["call", "--to", own, "--raw", "--name", "BE-9-127.0.81.7"]);
     if text(&tried.stderr).contains("CAP_NET_RAW") {
         eprintln!("NOT TESTED, no rights: raw IP sockets");
         return;
     }
+    let [one, other] = ["BE-8-127.0.81.8", "BE-9-127.0.81.8"];
+    let at = "127.0.81.8:0";
+    let _servers = [one, other].map(|name| server(&["serve", "--at", at, "--raw", "--name", name]));
+    for name in [one, other] {
+        let called = run(&["call", name, "--to", at, "--raw", "--name", name]);
+        assert_eq!(text(&called.stdout), name, "{}", text(&called.stderr));
+    }
+    let found = run(&["find", other, "--to", at, "--raw"]);
+    assert_eq!(text(&found.stdout), format!("{other} at {at}\n"));
     let said = record_both_ends(own, &["--raw"]);
     assert!(said.contains("1 connections, 1 of them seen by both engines"), "{said}");
 }

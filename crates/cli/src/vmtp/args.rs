@@ -39,7 +39,7 @@ pub struct AtArgs {
     /// Address to serve at
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10450")]
     pub at: SocketAddr,
-    /// Name of the server [default: BE-1-IP]
+    /// Name of the server [default: BE-1-IP]; with --raw, servers that were given names share an address
     #[arg(long, value_name = "ENTITY")]
     pub name: Option<Entity>,
     /// Packets of IP protocol 81 instead of UDP (needs CAP_NET_RAW)
@@ -116,6 +116,9 @@ pub struct Find {
     /// Send multicast by the interface with this address
     #[arg(long, value_name = "IP")]
     pub interface: Option<Ipv4Addr>,
+    /// Packets of IP protocol 81 instead of UDP (needs CAP_NET_RAW)
+    #[arg(long)]
+    pub raw: bool,
 }
 
 /// `sockscope vmtp store`.

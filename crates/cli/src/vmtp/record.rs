@@ -3,7 +3,7 @@
 //! `sockscope merge` joins it with what the kernel's probes recorded of the same sockets.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
@@ -26,6 +26,7 @@ const RAW_PORT: u16 = 81;
 
 /// A bundle being written.
 pub struct Recording {
+    dir: PathBuf,
     transport: Transport,
     trace: Trace,
     writer: BundleWriter,
@@ -46,7 +47,7 @@ impl Recording {
         meta.notes.extend((transport == Transport::Raw).then(|| RAW_NOTE.to_owned()));
         let writer = BundleWriter::create(dir, meta.clone())?;
         let trace = Trace::new(shown(transport, local), side, process);
-        Ok(Self { transport, trace, writer, meta })
+        Ok(Self { dir: dir.to_owned(), transport, trace, writer, meta })
     }
 
     /// Takes what an engine has seen.
@@ -72,7 +73,10 @@ impl Recording {
         self.write(0)?;
         self.meta.clock.push(machine::clock());
         self.meta.loss.events = unseen;
-        Ok(self.writer.finish(self.meta)?)
+        self.writer.finish(self.meta)?;
+        let dir = self.dir.display();
+        eprintln!("sockscope: what the engine saw is in {dir}; see it: sockscope report {dir}");
+        Ok(())
     }
 }
 
