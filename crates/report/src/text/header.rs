@@ -131,13 +131,24 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
         .filter(|&&(_, ns)| ns > 0)
         .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, total)))
         .collect();
-    let total = page.time(total);
+    let (total, under_way_ns) = (page.time(total), total);
     let found = match has_findings {
         true => format!("nothing that costs {} % of the time", 100 / VERDICT_SHARE_DIVISOR),
         false => "nothing wrong found".to_owned(),
     };
     let service = served(report, page).unwrap_or_default();
-    format!("{found}; of {total} with bytes under way: {}.{service}", most.join(", "))
+    let unknown = hidden(report, under_way_ns, page).unwrap_or_default();
+    format!("{found}; of {total} with bytes under way: {}.{service}{unknown}", most.join(", "))
+}
+
+/// What to say where more time is unknown than known.
+fn hidden(report: &Report<'_>, under_way_ns: u64, page: &Page<'_>) -> Option<String> {
+    let flows = report.connections().flat_map(|connection| report.flows(connection));
+    let unknown_ns = ledger_sum(flows)[LedgerPart::Unknown as usize];
+    (unknown_ns > under_way_ns).then(|| {
+        let unknown = page.time(unknown_ns);
+        format!(" For {unknown} more it is unknown where bytes were, or whether there were any.")
+    })
 }
 
 /// What to say when no byte was seen anywhere.

@@ -168,6 +168,16 @@ fn a_capture_says_what_it_is_and_claims_no_segments() {
 }
 
 #[test]
+fn where_most_time_is_unknown_the_verdict_says_so() {
+    let mut analysis = fixed();
+    assert!(!text(&analysis).contains("it is unknown where"));
+    let part = sockscope_analysis::LedgerPart::Unknown as usize;
+    analysis.connections[0].flows[0].ledger.ns[part] = 40_000_000_000;
+    let said = text(&analysis).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("For 40.0 s more it is unknown where bytes were, or"), "{said}");
+}
+
+#[test]
 fn datagrams_are_not_called_segments_and_one_is_not_many() {
     let mut analysis = fixed();
     analysis.connections[0].flows[0].segments = 1;
