@@ -3,7 +3,7 @@
 //! Every case with figures is run twice more for a short time: as it is, and recorded. The ratio of
 //! these two says what watching costs on this machine: probes, recorder and its thread together.
 
-use super::measure::measure;
+use super::measure::{Measured, measure};
 use super::record::{CaseLedger, Recording, Told, window};
 use super::{Plan, Protocol, Row, record, run};
 
@@ -26,15 +26,15 @@ pub(super) fn add(
         return vec![format!("{name}: ledger unknown, recording needs {right}")];
     }
     progress(&format!("{name}, ledgers"));
-    let plain: Vec<_> = rows.iter().map(|row| calls_per_s(plan, row)).collect();
+    let plain: Vec<_> = rows.iter().map(|row| plain_ns(plan, row)).collect();
     let added = if is_told { add_told(plan, rows) } else { add_recorded(plan, rows) };
-    let (rates, mut notes) = match added {
+    let (recorded, mut notes) = match added {
         Ok(added) => added,
         Err(error) => return vec![format!("{name}: ledger unknown: {error}")],
     };
-    for ((row, plain), recorded) in rows.iter_mut().zip(plain).zip(rates) {
+    for ((row, plain), recorded) in rows.iter_mut().zip(plain).zip(recorded) {
         if let (Ok(figures), Some(plain), Some(recorded)) = (&mut row.outcome, plain, recorded) {
-            figures.recorded_ratio = Some(plain / recorded);
+            figures.recorded_ratio = Some(recorded as f64 / plain as f64);
         }
     }
     if protocol == Protocol::VmtpIp {
@@ -47,8 +47,8 @@ pub(super) fn add(
     notes.iter().map(|note| format!("{name}: {note}")).collect()
 }
 
-/// Calls a second while recorded, where that went well, and notes.
-type Added = (Vec<Option<f64>>, Vec<String>);
+/// Median time of a call while recorded, where that went well, and notes.
+type Added = (Vec<Option<u64>>, Vec<String>);
 
 /// By the probes.
 fn add_recorded(plan: &Plan, rows: &mut [Row]) -> std::io::Result<Added> {
@@ -57,35 +57,35 @@ fn add_recorded(plan: &Plan, rows: &mut [Row]) -> std::io::Result<Added> {
         let record = |row: &Row| {
             let opened = row.outcome.is_ok().then(window)?;
             let measured = run(row.protocol, row.message_bytes, row.clients, plan.recorded).ok()?;
-            Some((measured.calls_per_s, opened.close(measured.ports)))
+            Some((median_ns(&measured), opened.close(measured.ports)))
         };
         cases.iter().map(record).collect::<Vec<_>>()
     })?;
-    let mut rates = Vec::new();
+    let mut times = Vec::new();
     for (row, recorded) in rows.iter_mut().zip(windows) {
         if let (Ok(figures), Some((_, window))) = (&mut row.outcome, &recorded) {
             figures.ledger = recording.ledger(window);
         }
-        rates.push(recorded.map(|(rate, _)| rate));
+        times.push(recorded.and_then(|(ns, _)| ns));
     }
     let lost = (recording.lost > 0).then(|| format!("{} records were lost", recording.lost));
-    Ok((rates, lost.into_iter().collect()))
+    Ok((times, lost.into_iter().collect()))
 }
 
 /// By the protocol's own ends.
 fn add_told(plan: &Plan, rows: &mut [Row]) -> std::io::Result<Added> {
     let told = rows.iter_mut().map(|row| {
-        let (rate, ledger) = tell(plan, row)?;
+        let (ns, ledger) = tell(plan, row)?;
         if let Ok(figures) = &mut row.outcome {
             figures.ledger = ledger;
         }
-        Some(rate)
+        ns
     });
     Ok((told.collect(), Vec::new()))
 }
 
 /// Makes the calls of `row` once more with ends that tell what passes them.
-fn tell(plan: &Plan, row: &Row) -> Option<(f64, Option<CaseLedger>)> {
+fn tell(plan: &Plan, row: &Row) -> Option<(Option<u64>, Option<CaseLedger>)> {
     row.outcome.as_ref().ok()?;
     let told = Told::default();
     let server = row.protocol.telling(&told)?.serve(row.message_bytes).ok()?;
@@ -94,13 +94,17 @@ fn tell(plan: &Plan, row: &Row) -> Option<(f64, Option<CaseLedger>)> {
     drop(server);
     let (connections, records) = std::mem::take(&mut *told.lock().ok()?);
     let ledger = record::ledger_of(connections, records, row.protocol == Protocol::Channel);
-    Some((measured.calls_per_s, ledger))
+    Some((median_ns(&measured), ledger))
 }
 
-fn calls_per_s(plan: &Plan, row: &Row) -> Option<f64> {
+/// Median time of a call with nobody watching.
+fn plain_ns(plan: &Plan, row: &Row) -> Option<u64> {
     row.outcome.as_ref().ok()?;
-    let measured = run(row.protocol, row.message_bytes, row.clients, plan.recorded).ok()?;
-    Some(measured.calls_per_s)
+    median_ns(&run(row.protocol, row.message_bytes, row.clients, plan.recorded).ok()?)
+}
+
+fn median_ns(measured: &Measured) -> Option<u64> {
+    measured.call_ns.percentile_ns(50).filter(|&ns| ns > 0)
 }
 
 /// What recording cost, over all cases.
@@ -110,7 +114,7 @@ fn cost(rows: &[Row]) -> Option<String> {
     ratios.sort_by(f64::total_cmp);
     let (least, most) = (ratios.first()?, ratios.last()?);
     Some(format!(
-        "while recorded, a call takes {:.2} times as long (median of {} cases, {least:.2} to {most:.2})",
+        "while recorded, a median call takes {:.2} times as long (median of {} cases, {least:.2} to {most:.2})",
         ratios[ratios.len() / 2],
         ratios.len(),
     ))

@@ -185,8 +185,8 @@ pub struct Figures {
     pub turns_per_s: Vec<f64>,
     /// Where the bytes waited; `None` when that is unknown.
     pub ledger: Option<CaseLedger>,
-    /// Time of a call while that was recorded, of all clients, as a multiple of the time just before
-    /// without; `None` when it was not.
+    /// Median time of a call while it was recorded, as a multiple of that just before, without; `None`
+    /// when it was not.
     pub recorded_ratio: Option<f64>,
 }
 
@@ -323,6 +323,6 @@ mod tests {
             assert!(figures.recorded_ratio.is_some_and(|ratio| ratio > 0.0));
         }
         let notes = comparison.notes.join(" ");
-        assert!(notes.contains("channel: while recorded, a call takes"), "{notes}");
+        assert!(notes.contains("channel: while recorded, a median call takes"), "{notes}");
     }
 }
