@@ -311,12 +311,16 @@ fn put(arguments: &Put) -> Result<(), Failure> {
 fn get(arguments: &Get) -> Result<(), Failure> {
     let name = &arguments.of_name;
     let own = || Path::new(name.rsplit('/').next().unwrap_or(name)).to_owned();
-    let file = arguments.file.clone().unwrap_or_else(own);
+    let file = match &arguments.file {
+        Some(file) if file == Path::new("-") => Path::new("/dev/stdout").to_owned(),
+        Some(file) => file.clone(),
+        None => own(),
+    };
     let mut session = Session::begin(&arguments.to, arguments.record.as_deref())?;
     let copied = session.client.get(name, &file);
     session.end()?;
     let bytes = copied.map_err(failure)?;
-    eprintln!("{}: {bytes} bytes", file.display());
+    eprintln!("{name}: {bytes} bytes to {}", file.display());
     Ok(())
 }
 

@@ -96,6 +96,7 @@ fn files_go_into_a_store_and_come_out_after_a_kill() {
     let got = run(&["get", "a", path(&to), "--to", &again.address]);
     assert_eq!(got.status.code(), Some(0), "{}", text(&got.stderr));
     assert!(std::fs::read(&to).expect("a file") == octets);
+    assert!(run(&["get", "a", "-", "--to", &again.address]).stdout == octets);
 }
 
 /// A copy into a store with both ends recorded, and what `merge` says of the two.

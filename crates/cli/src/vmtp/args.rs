@@ -166,7 +166,7 @@ pub struct Get {
     /// Name in the store
     #[arg(value_name = "NAME")]
     pub of_name: String,
-    /// File of this machine [default: the last part of the name]
+    /// File of this machine; `-` is standard output [default: the last part of the name]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Record this module's queues into a bundle
