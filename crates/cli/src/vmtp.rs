@@ -5,7 +5,7 @@ mod record;
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use sockscope_probe::{count_interrupts, interrupts};
 use sockscope_record::Side;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
-use sockscope_vmtp::store::{self, StoreClient};
+use sockscope_vmtp::store::{self, ClientError, StoreClient};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
 use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
 
@@ -311,15 +311,21 @@ fn put(arguments: &Put) -> Result<(), Failure> {
 fn get(arguments: &Get) -> Result<(), Failure> {
     let name = &arguments.of_name;
     let own = || Path::new(name.rsplit('/').next().unwrap_or(name)).to_owned();
-    let file = match &arguments.file {
-        Some(file) if file == Path::new("-") => Path::new("/dev/stdout").to_owned(),
-        Some(file) => file.clone(),
-        None => own(),
-    };
+    let file = arguments.file.clone().unwrap_or_else(own);
     let mut session = Session::begin(&arguments.to, arguments.record.as_deref())?;
-    let copied = session.client.get(name, &file);
+    let copied = if file == Path::new("-") {
+        session.client.get_to(name, &mut std::io::stdout().lock(), Path::new("standard output"))
+    } else {
+        session.client.get(name, &file)
+    };
     session.end()?;
-    let bytes = copied.map_err(failure)?;
+    let bytes = copied.map_err(|error| match error {
+        // Who reads no more has seen enough, as with every output.
+        ClientError::Local { source, .. } if source.kind() == ErrorKind::BrokenPipe => {
+            source.into()
+        }
+        error => failure(error),
+    })?;
     eprintln!("{name}: {bytes} bytes to {}", file.display());
     Ok(())
 }

@@ -13,6 +13,9 @@ use crate::driver::{CallError, Caller};
 use crate::observe::Seen;
 use crate::wire::{Entity, code};
 
+/// A local file that is not whole has this behind its name.
+const PART_ENDING: &str = ".sockscope-part";
+
 /// Something could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -255,35 +258,89 @@ impl StoreClient {
         if self.stat(file)?.length == length { Ok(()) } else { Err(differs()) }
     }
 
-    /// Copies `name` to a local file, which is forced to disk, and sees that nobody changed it
-    /// meanwhile.
+    /// Copies `name` to a local file, and sees that nobody changed it meanwhile. The local file is forced
+    /// to disk and takes its place when it is whole; what was there stays until then. A pipe or a
+    /// terminal gets the octets as they come.
     ///
     /// # Errors
     ///
     /// When a step fails, or the file changed.
     pub fn get(&mut self, name: &str, local: &Path) -> Result<u64, ClientError> {
         let info = self.open(name, Creation::Never)?;
-        let mut to = File::create(local).map_err(of_local(local))?;
+        if local.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            let mut to = File::create(local).map_err(of_local(local))?;
+            self.copy_to(name, info, &mut to, local)?;
+        } else {
+            replace(local, |to| self.copy_to(name, info, to, local))?;
+        }
+        Ok(info.length)
+    }
+
+    /// Copies `name` to a writer, which the messages call `place`, and sees that nobody changed it
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When a step fails, or the file changed: then part of it was written.
+    pub fn get_to(
+        &mut self,
+        name: &str,
+        to: &mut dyn Write,
+        place: &Path,
+    ) -> Result<u64, ClientError> {
+        let info = self.open(name, Creation::Never)?;
+        self.copy_to(name, info, to, place)?;
+        to.flush().map_err(of_local(place))?;
+        Ok(info.length)
+    }
+
+    fn copy_to(
+        &mut self,
+        name: &str,
+        info: FileInfo,
+        to: &mut dyn Write,
+        local: &Path,
+    ) -> Result<(), ClientError> {
+        let differs = || ClientError::Differs(name.to_owned());
         let mut left = info.length;
         let mut page = 0;
         while left > 0 {
             let data = self.read(info.file, page)?;
             if data.len() as u64 != left.min(PAGE_BYTES as u64) {
-                return Err(ClientError::Differs(name.to_owned()));
+                return Err(differs());
             }
             to.write_all(&data).map_err(of_local(local))?;
             left -= data.len() as u64;
             page += 1;
         }
-        // A pipe or a terminal has nothing to sync.
-        if to.metadata().map_err(of_local(local))?.is_file() {
-            to.sync_all().map_err(of_local(local))?;
-        }
-        if self.stat(info.file)? != info {
-            return Err(ClientError::Differs(name.to_owned()));
-        }
-        Ok(info.length)
+        if self.stat(info.file)? == info { Ok(()) } else { Err(differs()) }
     }
+}
+
+/// Lets `write` make a file and puts it in the place of `local`, durably; if it fails, nothing changes.
+fn replace(
+    local: &Path,
+    write: impl FnOnce(&mut File) -> Result<(), ClientError>,
+) -> Result<(), ClientError> {
+    // What a link leads to is replaced, not the link.
+    let local = local.canonicalize().unwrap_or_else(|_| local.to_owned());
+    let mut part = local.clone().into_os_string();
+    part.push(PART_ENDING);
+    let part = Path::new(&part);
+    let made = (|| {
+        let mut to = File::create(part).map_err(of_local(part))?;
+        write(&mut to)?;
+        if let Ok(before) = local.metadata() {
+            to.set_permissions(before.permissions()).map_err(of_local(part))?;
+        }
+        to.sync_all().map_err(of_local(part))?;
+        std::fs::rename(part, &local).map_err(of_local(&local))
+    })();
+    if made.is_err() {
+        // It may not have been made at all.
+        let _ = std::fs::remove_file(part);
+    }
+    made
 }
 
 /// Whether the store may answer when it is asked again: it is away, or was and knows nothing of the
@@ -304,4 +361,26 @@ fn next_page(from: &mut File) -> io::Result<Option<Vec<u8>>> {
     let mut data = Vec::with_capacity(PAGE_BYTES);
     from.take(PAGE_BYTES as u64).read_to_end(&mut data)?;
     Ok(if data.is_empty() { None } else { Some(data) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_local_file_is_replaced_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let local = folder.path().join("file");
+        std::fs::write(&local, "before").expect("a file");
+        let half = |to: &mut File| to.write_all(b"hal").map_err(of_local(Path::new("part")));
+        let failed = replace(&local, |to| {
+            half(to)?;
+            Err(ClientError::Differs("file".to_owned()))
+        });
+        assert!(matches!(failed, Err(ClientError::Differs(_))));
+        assert_eq!(std::fs::read(&local).expect("a file"), b"before");
+        replace(&local, half).expect("a file");
+        assert_eq!(std::fs::read(&local).expect("a file"), b"hal");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
 }
