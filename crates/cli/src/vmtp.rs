@@ -314,7 +314,7 @@ fn get(arguments: &Get) -> Result<(), Failure> {
     let file = arguments.file.clone().unwrap_or_else(own);
     let mut session = Session::begin(&arguments.to, arguments.record.as_deref())?;
     let copied = if file == Path::new("-") {
-        session.client.get_to(name, &mut std::io::stdout().lock(), Path::new("standard output"))
+        session.client.copy_out(name, &mut std::io::stdout().lock(), Path::new("standard output"))
     } else {
         session.client.get(name, &file)
     };

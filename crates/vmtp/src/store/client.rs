@@ -282,7 +282,7 @@ impl StoreClient {
     /// # Errors
     ///
     /// When a step fails, or the file changed: then part of it was written.
-    pub fn get_to(
+    pub fn copy_out(
         &mut self,
         name: &str,
         to: &mut dyn Write,
