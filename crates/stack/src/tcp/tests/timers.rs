@@ -145,3 +145,33 @@ fn the_first_sample_of_4_3_begins_with_the_syn() {
         assert!(first.starts_with(again), "{name}: {text}");
     }
 }
+
+/// The time that a missing FIN is waited for runs out a tick too early to count, and once more the
+/// time between probes is waited: 11 minutes and 15 seconds (Stevens 1994, §18.6).
+#[test]
+fn a_missing_fin_is_waited_for() {
+    for (name, last, gone) in [("tahoe", "674.900", "675.000"), ("4.3bsd", "404.900", "405.000")] {
+        let mut script = opened(name);
+        script.begin("close");
+        script.begin("< . ack 2 win 4096");
+        assert!(script.after(&format!("{last} state =")).ends_with("FinWait2"), "{name}");
+        assert!(script.after(&format!("{gone} state =")).ends_with("gone"), "{name}");
+    }
+}
+
+/// Any segment for the connection starts the keep-alive timer anew, in the handshake too: from Tahoe
+/// on, where it is long, the retransmission timer alone then ends a handshake.
+#[test]
+fn a_stray_segment_keeps_a_handshake_from_being_given_up() {
+    let state = |name: &str, stray: bool| {
+        let mut script = Script::alone(name);
+        script.begin("connect");
+        if stray {
+            script.begin("1.000 < . ack 500 win 4096");
+        }
+        script.after("80.000 state =").lines().last().unwrap_or_default().to_owned()
+    };
+    assert!(state("tahoe", true).ends_with("SynSent"));
+    assert!(state("tahoe", false).ends_with("gone"));
+    assert!(state("4.3bsd", true).ends_with("gone"));
+}
