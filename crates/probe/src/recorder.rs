@@ -388,6 +388,7 @@ impl Recorder {
         self.decoder.judge();
         let holes = self.decoder.take_holes();
         self.skipped += holes.total();
+        self.lost.add(None, holes.events);
         for (point, count) in Point::ALL.into_iter().zip(holes.points) {
             self.lost.add(Some(point), count);
         }

@@ -172,6 +172,8 @@ pub(super) struct Datagrams {
     pub(super) count: u64,
     /// Between points 3 and 4, 4 and 5, 5 and 6, 6 and 7, 7 and 8.
     pub(super) between: [VecDeque<Datagram>; 5],
+    /// Whether any came into the receive queue of a program.
+    pub(super) is_delivered: bool,
 }
 
 impl FlowState {
@@ -346,6 +348,19 @@ impl Datagrams {
         let list = &mut self.between[gap];
         let index = list.iter().position(|datagram| datagram.len == len).unwrap_or(0);
         list.drain(..index).collect()
+    }
+
+    /// Takes out those that IP took before `until_ns`, and that since then neither came into a receive
+    /// queue nor were seen to be dropped: how many, and when the first was taken. Where none ever came
+    /// into one, the kernel itself reads them.
+    pub(super) fn stranded(&mut self, until_ns: u64) -> Option<(u64, u64)> {
+        const SOCKET: usize = 3;
+        let list = &mut self.between[SOCKET];
+        let since_ns = list.front()?.at_ns;
+        let before = list.len();
+        list.retain(|datagram| datagram.at_ns >= until_ns);
+        let count = (before - list.len()) as u64;
+        (self.is_delivered && count > 0).then_some((count, since_ns))
     }
 
     /// Removes the newest datagram of this length from where a drop is most likely: before the

@@ -130,6 +130,7 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
         flow.woken_ns = hit.raw.at_ns;
     }
     let known = &mut flow.datagrams;
+    known.is_delivered = true;
     let mark = if waited_for { marks::WAITED_FOR } else { 0 };
     for earlier in known.before(SOCKET, hit.raw.len) {
         hit.passed(Kind::ReceiveEnqueue, earlier, marks::DERIVED);

@@ -14,6 +14,8 @@ use super::datagram::Skipped;
 
 /// Points that a receiver's position can vouch for: 1 to 6.
 const POINTS: usize = 6;
+/// From IP to the receive queue a datagram takes at most this long, with interrupts in between.
+const DELIVERY_NS_MAX: u64 = 100_000_000;
 /// Ranges remembered for a point, at most; then the oldest gap counts as seen.
 const RANGES_MAX: usize = 256;
 
@@ -195,6 +197,23 @@ impl Watch {
         }
     }
 
+    /// As [`Watch::found`], of events beside the points.
+    fn found_beside(&mut self, count: u64, times: (u64, u64)) -> Option<Record> {
+        let (since_ns, at_ns) = times;
+        if since_ns <= self.lost_until_ns && self.lost_until_ns > 0 {
+            return None;
+        }
+        self.found.add(None, count);
+        Some(Record {
+            at_ns,
+            offset: since_ns,
+            detail: count,
+            kind: Kind::Loss,
+            code: Kind::Loss as u8,
+            ..Record::default()
+        })
+    }
+
     /// `count` observations of `point` were skipped between two times; `None` when a loss that is
     /// counted already explains it.
     fn found(&mut self, point: Point, count: u64, times: (u64, u64)) -> Option<Record> {
@@ -246,6 +265,7 @@ impl Decoder {
     /// Looks for holes in what was proven by the last look. To be called when all records of all
     /// CPUs up to one time were decoded.
     pub(crate) fn judge(&mut self) {
+        self.judge_datagrams();
         for id in std::mem::take(&mut self.watch.moved) {
             let slot = self.connections.get_mut(id as usize).and_then(Option::as_mut);
             let Some(state) = slot else { continue };
@@ -259,6 +279,20 @@ impl Decoder {
             state.is_moved = !state.flows.iter().all(|flow| flow.passage.is_settled());
             if state.is_moved {
                 self.watch.moved.push(id);
+            }
+        }
+    }
+
+    /// At the end: datagrams that IP took long ago have left it, so that a drop was skipped, or an
+    /// arrival in a receive queue.
+    fn judge_datagrams(&mut self) {
+        let Some(until_ns) = self.watch.until_ns else { return };
+        for state in self.connections.iter_mut().flatten() {
+            for flow in &mut state.flows {
+                let stranded = flow.datagrams.stranded(until_ns.saturating_sub(DELIVERY_NS_MAX));
+                if let Some((count, since_ns)) = stranded {
+                    self.out.extend(self.watch.found_beside(count, (since_ns, until_ns)));
+                }
             }
         }
     }

@@ -192,3 +192,33 @@ fn a_thread_that_only_ran_when_a_datagram_left_a_qdisc_is_not_its_sender() {
     assert_eq!(names.collect::<Vec<_>>(), [("sender", Side::Client), ("reader", Side::Server)]);
     assert!(connections[0].both_ends_here);
 }
+
+/// What is lost when the recording ends at `until_ns`, 300 ms after two datagrams came, of which one
+/// was never seen to leave IP.
+fn stranded(first: &str, until_ns: u64) -> Vec<u64> {
+    let mut decoder = udp();
+    let hits = format!("{first}\n20 transmit +100 udp | 21 input +100 udp | 22 receive +100 udp");
+    feed(&mut decoder, &hits);
+    decoder.detaching(until_ns);
+    (0..2)
+        .map(|_| {
+            decoder.judge();
+            decoder.take_holes().events
+        })
+        .collect()
+}
+
+#[test]
+fn a_drop_that_was_not_seen_is_lost_once() {
+    let read =
+        "10 transmit +90 udp | 11 input +90 udp | 12 receive +90 udp | 13 ready +90 socket=1 udp";
+    assert_eq!(stranded(read, 300_000_000), [1, 0]);
+    // It may be on its way.
+    assert_eq!(stranded(read, 50_000_000), [0, 0]);
+}
+
+#[test]
+fn datagrams_that_the_kernel_reads_itself_are_not_lost() {
+    let taken = "10 transmit +90 udp | 11 input +90 udp | 12 receive +90 udp";
+    assert_eq!(stranded(taken, 300_000_000), [0, 0]);
+}
