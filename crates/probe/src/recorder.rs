@@ -77,6 +77,8 @@ pub struct Recorder {
     pause: Duration,
     started: Instant,
     datagrams: Datagrams,
+    /// When the hook of reads of datagrams was attached late, until that is taken into account.
+    reads_since_ns: Option<u64>,
     places: Places,
     records: u64,
     raw_records: u64,
@@ -162,6 +164,7 @@ impl Recorder {
             pause: PAUSE_MIN,
             started: Instant::now(),
             datagrams: Datagrams::Waiting,
+            reads_since_ns: None,
             places,
             records: 0,
             raw_records: 0,
@@ -210,6 +213,7 @@ impl Recorder {
         self.note_loss(now_ns, sink)?;
         self.judge();
         self.decoder.expire(now_ns);
+        self.note_unseen_reads();
         self.follow_devices()?;
         self.follow_datagrams()
     }
@@ -237,6 +241,7 @@ impl Recorder {
             }
         }
         self.note_loss(monotonic_ns(), sink)?;
+        self.note_unseen_reads();
         // Once for what was proven before, once for what this last look proved.
         self.judge();
         self.judge();
@@ -418,6 +423,13 @@ impl Recorder {
         Ok(())
     }
 
+    /// What came before reads were seen is decoded by the look after their hook was attached.
+    fn note_unseen_reads(&mut self) {
+        let Some(since_ns) = self.reads_since_ns.take() else { return };
+        let unknown = self.decoder.reads_seen_since(since_ns);
+        self.lost.add(Some(Point::ReceiveDequeue), unknown);
+    }
+
     fn follow_datagrams(&mut self) -> Result<(), Error> {
         if self.datagrams == Datagrams::Logged {
             return Ok(());
@@ -425,6 +437,7 @@ impl Recorder {
         if self.programs.counters().datagrams {
             if self.datagrams == Datagrams::Absent {
                 self.programs.attach(When::Datagrams)?;
+                self.reads_since_ns = Some(monotonic_ns());
                 self.notes.push(format!(
                     "reads of datagrams are recorded from {:.3} s after the start on",
                     self.started.elapsed().as_secs_f64()

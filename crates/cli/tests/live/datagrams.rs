@@ -15,7 +15,10 @@ fn root_datagrams_that_the_receiver_drops_are_counted() {
     let missing = count(&facts["server"]["missing"]);
     assert!(missing > 0, "nothing was dropped here: {facts}");
     let report = &recording.report;
-    assert_eq!(report.found(), ["udp-receive-drop"].into(), "{}", report.summary());
+    let mut found = report.found();
+    // True of any program on a machine whose CPUs are all busy.
+    found.remove("late-wakeup");
+    assert_eq!(found, ["udp-receive-drop"].into(), "{}", report.summary());
     let finding = report.findings("udp-receive-drop")[0];
     assert_eq!(count(&finding["count"]), missing, "{finding}");
     assert_eq!(finding["side"], "server");

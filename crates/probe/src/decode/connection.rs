@@ -363,6 +363,18 @@ impl Datagrams {
         (self.is_delivered && count > 0).then_some((count, since_ns))
     }
 
+    /// Takes out those that came into the receive queue before `until_ns`: how many, and when the first
+    /// came.
+    pub(super) fn received_before(&mut self, until_ns: u64) -> Option<(u64, u64)> {
+        const RECEIVED: usize = 4;
+        let list = &mut self.between[RECEIVED];
+        let since_ns = list.front()?.at_ns;
+        let before = list.len();
+        list.retain(|datagram| datagram.at_ns >= until_ns);
+        let count = (before - list.len()) as u64;
+        (count > 0).then_some((count, since_ns))
+    }
+
     /// Removes the newest datagram of this length from where a drop is most likely: before the
     /// socket, then further up, and last the receive queue itself. Also says after which point.
     pub(super) fn remove(&mut self, len: u32) -> Option<(Datagram, u8)> {

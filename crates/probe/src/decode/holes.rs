@@ -283,6 +283,29 @@ impl Decoder {
         }
     }
 
+    /// Reads of datagrams are seen from `since_ns` on: whether those that came before were read nobody
+    /// can know. How many there are.
+    pub(crate) fn reads_seen_since(&mut self, since_ns: u64) -> u64 {
+        let mut unknown = 0;
+        for state in self.connections.iter_mut().flatten() {
+            for flow in &mut state.flows {
+                let Some((count, came_ns)) = flow.datagrams.received_before(since_ns) else {
+                    continue;
+                };
+                unknown += count;
+                self.out.push(Record {
+                    at_ns: since_ns,
+                    offset: came_ns,
+                    detail: count,
+                    kind: Kind::Loss,
+                    code: Point::ReceiveDequeue.number(),
+                    ..Record::default()
+                });
+            }
+        }
+        unknown
+    }
+
     /// At the end: datagrams that IP took long ago have left it, so that a drop was skipped, or an
     /// arrival in a receive queue.
     fn judge_datagrams(&mut self) {

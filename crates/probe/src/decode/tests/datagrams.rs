@@ -222,3 +222,19 @@ fn datagrams_that_the_kernel_reads_itself_are_not_lost() {
     let taken = "10 transmit +90 udp | 11 input +90 udp | 12 receive +90 udp";
     assert_eq!(stranded(taken, 300_000_000), [0, 0]);
 }
+
+#[test]
+fn whether_datagrams_were_read_before_reads_were_seen_is_unknown() {
+    let mut decoder = udp();
+    let came = |at: u64| {
+        format!(
+            "{at} transmit +90 udp | {at} input +90 udp | {at} receive +90 udp
+             {at} ready +90 socket=1 udp\n"
+        )
+    };
+    feed(&mut decoder, &(came(10) + &came(20) + &came(40)));
+    assert_eq!((decoder.reads_seen_since(30), decoder.reads_seen_since(30)), (2, 0));
+    assert_eq!(super::shown(&mut decoder).last().unwrap(), "30 Loss of 2 at 8 since 10");
+    feed(&mut decoder, "50 copy +90 socket=1 udp");
+    assert_eq!(super::shown(&mut decoder), ["50 8 180+90"]);
+}
