@@ -226,6 +226,7 @@ fn scenario(parameters: &Parameters, seed: u64) -> std::result::Result<Scenario,
         let timer_ns = timer_ms.map(|ms| (CLIENT_START_NS + ms * 1_000_000) % FAST_TIMER_NS);
         host.timer_phase_ns = timer_ns;
         host.stack.segment_bytes_max = parameters.segment_bytes;
+        host.has_probes = parameters.probing;
         host.is_round_robin = parameters.scheduler == SchedulerKind::RoundRobin;
         let mut host = match (parameters.topology, parameters.link) {
             (Topology::Loopback, _) => host.with_loopback(),

@@ -45,7 +45,7 @@ pub(crate) enum Mask {
     User,
     /// Everything of a higher level.
     None,
-    /// Device interrupts (`splnet`).
+    /// Device interrupts (`splnet`), unless they are masked too: [`Cpu::new`].
     Soft,
     /// Nothing (`splimp`).
     All,
@@ -99,12 +99,19 @@ pub(crate) struct Cpu {
     /// whose lists are used again.
     segments: Vec<Segment>,
     depth: usize,
+    /// `splnet` keeps device interrupts out too.
+    masks_devices: bool,
     /// Time spent at each level up to now, for reports.
     pub(crate) used_ns: [u64; LEVELS],
     accounted_ns: u64,
 }
 
 impl Cpu {
+    /// An idle one; with `masks_devices`, `splnet` keeps device interrupts out too.
+    pub(crate) fn new(masks_devices: bool) -> Self {
+        Self { masks_devices, ..Self::default() }
+    }
+
     /// The segment that runs.
     #[inline]
     fn top(&self) -> Option<&Segment> {
@@ -126,7 +133,8 @@ impl Cpu {
     /// everything in.
     #[inline]
     pub(crate) fn admits(&self, level: Level) -> bool {
-        let barrier = if level == Level::Hard { Mask::All } else { Mask::Soft };
+        let keeps_out = if self.masks_devices { Mask::Soft } else { Mask::All };
+        let barrier = if level == Level::Hard { keeps_out } else { Mask::Soft };
         self.top().is_none_or(|top| top.level < level && top.mask < barrier)
     }
 
@@ -288,6 +296,16 @@ mod tests {
         begin(&mut cpu, 40, Level::Hard, &[], 5);
         assert_eq!(walk(&mut cpu, 40, 1000), [-45, 70, -70, 160, -160]);
         assert_eq!(cpu.used_ns, [100, 50, 10]);
+    }
+
+    #[test]
+    fn a_kernel_whose_splnet_masks_devices_lets_none_in_while_the_protocol_runs() {
+        for (masks_devices, admits) in [(false, true), (true, false)] {
+            let mut cpu = Cpu::new(masks_devices);
+            cpu.begin(0, Level::Soft, Mask::Soft, 10, End::Nothing);
+            assert_eq!(cpu.admits(Level::Hard), admits);
+            assert!(!cpu.admits(Level::Soft));
+        }
     }
 
     #[test]

@@ -54,6 +54,7 @@ pub struct Host {
     /// When the timers began to tick.
     timer_phase_ns: u64,
     is_profiled: bool,
+    has_probes: bool,
     timers_armed: bool,
     quantum_armed: bool,
     clock_armed: bool,
@@ -82,11 +83,12 @@ impl Host {
         Self {
             name: config.name,
             number,
-            meter: new_meter(&config.machine, config.is_profiled),
+            meter: new_meter(&config.machine, config.is_profiled, config.has_probes),
             is_profiled: config.is_profiled,
+            has_probes: config.has_probes,
             machine: config.machine,
+            cpu: Cpu::new(config.personality.interface.masks_devices),
             stack: Stack::new(config.personality, stack),
-            cpu: Cpu::default(),
             scheduler: if config.is_round_robin {
                 Scheduler::round_robin()
             } else {
@@ -143,7 +145,7 @@ impl Host {
 
     /// Begins to count calls and seconds anew, as one switches a profiler on. The CPU must be idle.
     pub fn reset_meter(&mut self) {
-        self.meter = new_meter(&self.machine, self.is_profiled);
+        self.meter = new_meter(&self.machine, self.is_profiled, self.has_probes);
     }
 
     /// Whether nothing is under way on it but sleeping processes.
@@ -211,6 +213,9 @@ impl Host {
             && self.cpu.admits(Level::Hard)
             && let Some(interrupt) = self.hard_pending.pop_front()
         {
+            if self.cpu.is_in_user_mode() {
+                self.meter.cache_filled();
+            }
             self.hard_interrupt(now_ns, interrupt, world);
             return true;
         }
@@ -240,6 +245,7 @@ impl Host {
             let dispatch_ns = u64::from(self.machine.costs.of(Routine::Ipintr).call_ns);
             let at_ns = if self.stack.is_draining() { 0 } else { dispatch_ns };
             self.meter.effect_at(at_ns, Effect::Observed(mark.record(Point::InputDequeue)));
+            self.meter.probed();
         }
         if !self.stack.ip_input_step(&mut self.meter) {
             self.soft_pending.take(SoftPending::NET);
@@ -363,10 +369,14 @@ impl SoftPending {
     }
 }
 
-fn new_meter(machine: &Machine, is_profiled: bool) -> Meter {
+fn new_meter(machine: &Machine, is_profiled: bool, has_probes: bool) -> Meter {
     let mut meter = Meter::new(machine.costs.clone());
     if is_profiled {
         meter.profile(machine.cpu.count_ns);
+    }
+    meter.refill(machine.cpu.refill_percent);
+    if has_probes {
+        meter.probe(machine.cpu.probe_ns);
     }
     meter
 }

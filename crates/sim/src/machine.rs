@@ -49,6 +49,12 @@ pub struct Cpu {
     /// Counting one call under a profiler (`mcount`), in nanoseconds; see
     /// [`HostConfig::is_profiled`](crate::HostConfig::is_profiled).
     pub count_ns: u32,
+    /// One record of a probe in the kernel, in nanoseconds; see
+    /// [`HostConfig::has_probes`](crate::HostConfig::has_probes).
+    pub probe_ns: u32,
+    /// What a routine's first call takes more after a program that computes was interrupted, which
+    /// has the kernel's code and data out of part of the cache; in percent of its fixed cost.
+    pub refill_percent: u32,
 }
 
 /// An Ethernet driver and its device.
@@ -87,6 +93,10 @@ struct CpuSection {
     clock_ns: u64,
     #[serde(default)]
     count_ns: u32,
+    #[serde(default)]
+    probe_ns: u32,
+    #[serde(default)]
+    refill_percent: u32,
     source: String,
 }
 
@@ -169,7 +179,8 @@ impl Machine {
             sourced(name, &section.source)?;
             costs.set(routine, section.cost());
         }
-        let CpuSection { switch_ns, user_ns, clock_ns, count_ns, .. } = file.cpu;
+        let CpuSection { switch_ns, user_ns, clock_ns, count_ns, probe_ns, refill_percent, .. } =
+            file.cpu;
         let DriverSection {
             start_ns,
             gap_ns,
@@ -182,7 +193,7 @@ impl Machine {
             name: file.name,
             title: file.title,
             costs,
-            cpu: Cpu { switch_ns, user_ns, clock_ns, count_ns },
+            cpu: Cpu { switch_ns, user_ns, clock_ns, count_ns, probe_ns, refill_percent },
             driver: Driver {
                 start_ns,
                 gap_ns,

@@ -48,6 +48,8 @@ pub struct HostConfig {
     pub timer_phase_ns: Option<u64>,
     /// Its kernel runs under a profiler, which costs time for each call.
     pub is_profiled: bool,
+    /// Its kernel has the probes of the SunOS study, which cost time for each record.
+    pub has_probes: bool,
     /// Its processes take turns, instead of the scheduler of 4.3BSD.
     pub is_round_robin: bool,
 }
@@ -64,6 +66,7 @@ impl HostConfig {
             links: Vec::new(),
             timer_phase_ns: None,
             is_profiled: false,
+            has_probes: false,
             is_round_robin: false,
         }
     }

@@ -47,6 +47,9 @@ pub struct InterfaceRules {
     /// The driver lends the buffer that the device filled, and gets it back when it is free, if the
     /// frame would not fit a plain mbuf (SunOS).
     pub lends_input: bool,
+    /// `splnet` keeps the interrupts of network devices out too, not only the network's software
+    /// interrupt: a driver waits while the protocol runs (the SunOS study, §4.2.2 and §4.4.1).
+    pub masks_devices: bool,
 }
 
 /// What kind of link an interface is on.

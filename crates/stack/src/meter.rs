@@ -5,7 +5,7 @@
 //! caller can let them happen in virtual time and let interrupts come in between.
 //! Times are nanoseconds of CPU time since the step began; costs per byte are picoseconds.
 
-use sockscope_record::Record;
+use sockscope_record::{Kind, Record};
 
 use crate::packet::Packet;
 use crate::routine::{Routine, Work};
@@ -102,11 +102,28 @@ pub enum Effect {
     SoftInterrupt,
 }
 
+impl Effect {
+    /// Whether one of the probes of the SunOS study makes this record (its §3.3.1): the first sees the
+    /// call to write, the second data on their way to the protocol. The host makes the other records.
+    fn is_of_a_probe(&self) -> bool {
+        let Self::Observed(record) = self else { return false };
+        use Kind::{InputEnqueue, ReceiveDequeue, ReceiveEnqueue, SendEnqueue, WriteCall};
+        let probed = [WriteCall, SendEnqueue, InputEnqueue, ReceiveEnqueue, ReceiveDequeue];
+        probed.contains(&record.kind)
+    }
+}
+
 /// Counters of one host and the effects of the step in progress.
 #[derive(Debug)]
 pub struct Meter {
     rows: [Row; Routine::COUNT],
     elapsed_ns: u64,
+    /// What a probe in the kernel takes for each record.
+    probe_ns: u32,
+    /// What a routine's first call takes more when other code has filled the cache, in percent.
+    refill_percent: u32,
+    /// How often other code has done so.
+    fills: u32,
     effects: Vec<(u64, Effect)>,
 }
 
@@ -114,6 +131,8 @@ pub struct Meter {
 #[derive(Debug, Clone, Copy, Default)]
 struct Row {
     cost: Cost,
+    /// [`Meter::fills`] when it was last called.
+    fills: u32,
     calls: u64,
     /// What a call without work takes of the CPU: its cost, and what counting it takes beside the
     /// routine's own time.
@@ -145,6 +164,16 @@ impl Row {
         self.work_ns += ns;
         ns
     }
+
+    /// What fetching code and tables anew takes of a call: `percent` of all but its bytes.
+    #[cold]
+    fn refill(&mut self, work: Work, percent: u32) -> u64 {
+        let without_bytes = Work { bytes: 0, ..work };
+        let warm_ns = u64::from(self.cost.call_ns) + self.cost.of(without_bytes);
+        let ns = warm_ns * u64::from(percent) / 100;
+        self.work_ns += ns;
+        ns
+    }
 }
 
 impl WorkTotal {
@@ -170,7 +199,7 @@ impl Meter {
             let bare_ns = u64::from(cost.call_ns);
             Row { cost, bare_ns, ..Row::default() }
         });
-        Self { rows, elapsed_ns: 0, effects: Vec::new() }
+        Self { rows, elapsed_ns: 0, probe_ns: 0, refill_percent: 0, fills: 0, effects: Vec::new() }
     }
 
     /// Counting a call takes `count_ns` nanoseconds from now on, as under a profiler (`mcount`).
@@ -179,6 +208,32 @@ impl Meter {
         for routine in Routine::ALL.iter().filter(|routine| routine.is_profiled()) {
             let row = &mut self.rows[routine.index()];
             row.bare_ns = u64::from(row.cost.call_ns) + u64::from(count_ns);
+        }
+    }
+
+    /// Each record of the eight probes takes `probe_ns` nanoseconds from now on, after its time was
+    /// noted.
+    pub fn probe(&mut self, probe_ns: u32) {
+        self.probe_ns = probe_ns;
+    }
+
+    /// A probe makes a record of its own, not by [`Meter::effect`].
+    #[inline]
+    pub fn probed(&mut self) {
+        self.elapsed_ns += u64::from(self.probe_ns);
+    }
+
+    /// A routine's first call after [`Meter::cache_filled`] takes `percent` of its cost more, what
+    /// its bytes cost aside.
+    pub fn refill(&mut self, percent: u32) {
+        self.refill_percent = percent;
+    }
+
+    /// A program has computed: part of what the kernel had in the cache is gone.
+    #[inline]
+    pub fn cache_filled(&mut self) {
+        if self.refill_percent > 0 {
+            self.fills = self.fills.wrapping_add(1);
         }
     }
 
@@ -199,6 +254,10 @@ impl Meter {
         let row = &mut self.rows[routine.index()];
         row.calls += 1;
         self.elapsed_ns += row.bare_ns + row.add(work);
+        if row.fills != self.fills {
+            row.fills = self.fills;
+            self.elapsed_ns += row.refill(work, self.refill_percent);
+        }
     }
 
     /// Counts this many calls of `routine` without any work.
@@ -219,7 +278,11 @@ impl Meter {
     /// Notes that `effect` happens when the CPU has come this far.
     #[inline]
     pub fn effect(&mut self, effect: Effect) {
+        let is_probed = self.probe_ns > 0 && effect.is_of_a_probe();
         self.effects.push((self.elapsed_ns, effect));
+        if is_probed {
+            self.probed();
+        }
     }
 
     /// Notes that `effect` happens when the CPU has come to `at_ns` of the step, which is not before
@@ -307,6 +370,42 @@ mod tests {
         meter.call(Routine::MgetMacro, Work::NONE);
         meter.charge(Routine::MCopy, Work::bytes(3));
         assert_eq!((meter.elapsed_ns(), meter.charged_ns(Routine::MCopy)), (21, 0));
+    }
+
+    #[test]
+    fn a_probe_takes_its_time_after_it_noted_when() {
+        let mut meter = Meter::default();
+        meter.probe(9);
+        let seen = |kind| Effect::Observed(Record { kind, ..Record::default() });
+        meter.effect(seen(Kind::WriteCall));
+        meter.effect(seen(Kind::ReceiveEnqueue));
+        meter.effect(seen(Kind::ReadReturn));
+        meter.effect(Effect::SoftInterrupt);
+        meter.probed();
+        let at_ns = meter.effects().iter().map(|(ns, _)| *ns).collect::<Vec<_>>();
+        assert_eq!(
+            (at_ns, meter.elapsed_ns()),
+            (vec![0, 9, 18, 18], 27),
+            "two probes and one more"
+        );
+        meter.drain_effects();
+    }
+
+    #[test]
+    fn the_first_call_after_a_computation_finds_a_part_of_the_cache_gone() {
+        let mut costs = Costs::default();
+        let cost = Cost { call_ns: 100, mbuf_ns: 50, byte_ps: 1000, walk_ns: 0 };
+        costs.set(Routine::Ipintr, cost);
+        let mut meter = Meter::new(costs);
+        meter.refill(12);
+        let call = |meter: &mut Meter| {
+            meter.begin();
+            meter.call(Routine::Ipintr, Work { mbufs: 2, bytes: 10, walked: 0 });
+            meter.elapsed_ns()
+        };
+        assert_eq!(call(&mut meter), 210);
+        meter.cache_filled();
+        assert_eq!((call(&mut meter), call(&mut meter)), (234, 210));
     }
 
     #[test]

@@ -118,6 +118,7 @@ const RELEASED_42: Personality = Personality {
         uses_trailers: true,
         input_cluster_min_bytes: 1024,
         lends_input: false,
+        masks_devices: false,
     },
     tcp: TcpRules::RELEASED_42,
 };
@@ -205,7 +206,12 @@ const SUNOS_403: Personality = Personality {
     name: "sunos-4.0.3",
     socket: SocketRules { accepted_takes_send_limit: false, ..TAHOE.socket },
     ip: IpRules { log_tos: 0x01, ..TAHOE.ip },
-    interface: InterfaceRules { uses_trailers: false, lends_input: true, ..TAHOE.interface },
+    interface: InterfaceRules {
+        uses_trailers: false,
+        lends_input: true,
+        masks_devices: true,
+        ..TAHOE.interface
+    },
     tcp: TcpRules::SUNOS_403,
     ..TAHOE
 };

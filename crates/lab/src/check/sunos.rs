@@ -105,7 +105,7 @@ fn first_gain_is_largest(_: &Claim, runs: &Runs) -> Judgement {
         let wanted = [ETHERNET[0], ETHERNET[1], ("socket_buffer_bytes", buffer)];
         rates(runs, "si-1a", &wanted).first().copied().unwrap_or(f64::NAN)
     };
-    let [small, middle, large] = ["4096", "16384", "52428"].map(rate);
+    let [small, middle, large] = ["4096", "16384", "52224"].map(rate);
     let (first, rest) = (middle - small, large - middle);
     let got = format!("{first:.2} Mbit/s from 4 to 16 KB, {rest:.2} from there to the largest");
     Judgement::holds(first > rest, "the larger gain from 4 to 16 KB", got)
@@ -135,7 +135,7 @@ fn window_within_buffers(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let mut got = Vec::new();
         for (sends, receives) in
-            [(4096_u64, 4096_u64), (16_384, 4096), (4096, 16_384), (52_428, 52_428)]
+            [(4096_u64, 4096_u64), (16_384, 4096), (4096, 16_384), (52_224, 52_224)]
         {
             let buffers = [
                 "total_bytes=524288",
@@ -355,7 +355,7 @@ fn more_acks_between_hosts(_: &Claim, _: &Runs) -> Judgement {
 
 fn idle_while_copied(_: &Claim, runs: &Runs) -> Judgement {
     let idle_ms = |buffer| {
-        let wanted = [("socket_buffer_bytes", buffer)];
+        let wanted = [("topology", "loopback"), ("socket_buffer_bytes", buffer)];
         let cases = runs.of("si-3b").cases_with(&wanted);
         let idle = cases.map(|case| case.seen.measure("sender_idle_us").unwrap_or(f64::NAN) / 1e3);
         idle.collect::<Vec<_>>()
@@ -516,14 +516,17 @@ fn opened_ms(changes: &[&str], packets: usize) -> Result<f64, String> {
 
 fn slow_readers_open_windows_slowly(_: &Claim, runs: &Runs) -> Judgement {
     judged(|| {
-        let acks = |buffer, pause| {
-            let wanted = [("socket_buffer_bytes", buffer), ("read_pause_ms", pause)];
+        let acks = |topology, buffer, pause| {
+            let wanted =
+                [("topology", topology), ("socket_buffer_bytes", buffer), ("read_pause_ms", pause)];
             runs.of("si-3b").cases_with(&wanted).map(|case| case.seen.acks).sum::<u64>()
         };
-        let by_buffer = ["4096", "16384", "52428"].map(|buffer| acks(buffer, "0"));
-        let by_pause = ["0", "20", "80"].map(|pause| acks("52428", pause));
+        let by_buffer = ["4096", "16384", "52428"].map(|buffer| acks("loopback", buffer, "0"));
+        // On one host a reader already finds a whole window each time; between two it can fall behind.
+        let by_pause = ["0", "20", "80"].map(|pause| acks("pair", "52428", pause));
         let opened = ["0", "20", "80"].map(|pause| {
-            opened_ms(&["socket_buffer_bytes=52428", &format!("read_pause_ms={pause}")], 10)
+            let pause = format!("read_pause_ms={pause}");
+            opened_ms(&["topology=loopback", "socket_buffer_bytes=52428", &pause], 10)
         });
         let [at_once, soon, late] = opened;
         let opened = [at_once?, soon?, late?];
@@ -532,7 +535,7 @@ fn slow_readers_open_windows_slowly(_: &Claim, runs: &Runs) -> Judgement {
             falls(&by_buffer) && falls(&by_pause) && opened.is_sorted() && opened[0] < opened[1],
             "fewer acknowledgments with larger buffers and slower readers, and windows that open later",
             format!(
-                "{by_buffer:?} acknowledgments with buffers of 4, 16 and 51 KB; with the largest {by_pause:?} for pauses of 0, 20 and 80 ms, and bursts of ten after {} ms",
+                "{by_buffer:?} acknowledgments on one host with buffers of 4, 16 and 51 KB; between two with the largest {by_pause:?} for pauses of 0, 20 and 80 ms, and bursts of ten on one after {} ms",
                 listed(&opened, 0)
             ),
         ))

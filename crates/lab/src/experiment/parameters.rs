@@ -135,6 +135,9 @@ pub struct Parameters {
     /// Whether the time that kernel profiling takes is charged.
     #[serde(default)]
     pub profiling: bool,
+    /// Whether the time that the eight probes of the SunOS study take for each record is charged.
+    #[serde(default)]
+    pub probing: bool,
     /// When the fast timer of the first host first runs, in milliseconds of 200 after its program
     /// starts; without it, by the seed.
     pub client_timer_ms: Option<u64>,

@@ -136,7 +136,8 @@ fn beside_load_the_reader_waits_for_a_cpu_or_the_writer_does() {
 fn a_reader_that_sleeps_is_named_and_one_that_does_not_is_not() {
     for pause in [0, 20, 40, 80] {
         let pause_ms = format!("read_pause_ms={pause}");
-        let story = Story::of("si-3b", &["socket_buffer_bytes=16384", &pause_ms]);
+        let story =
+            Story::of("si-3b", &["topology=loopback", "socket_buffer_bytes=16384", &pause_ms]);
         assert_eq!(story.first() == Some(FindingId::SlowReader), pause > 0, "{pause_ms}");
         assert_eq!(story.found(FindingId::SlowReader) > 0, pause > 0, "{pause_ms}");
         assert_eq!(story.most() == LedgerPart::ReceiveApp, pause > 0, "{pause_ms}");
@@ -166,5 +167,50 @@ fn only_queues_that_overflow_make_a_retransmission() {
         let again = connections.iter().filter(|one| one.flows[0].retransmitted_bytes > 0).count();
         let named = connections.iter().filter(is_named).count();
         assert_eq!(named > 0, again > 0, "{changes:?}: {named} of {again}");
+    }
+}
+
+/// What comes first among the findings of a case; `None` where there is nothing to find.
+type Tale = (&'static str, &'static [&'static str], Option<FindingId>);
+
+const TALES: &[Tale] = &[
+    ("si-1a", &["topology=pair", "socket_buffer_bytes=52224"], INTERFACE),
+    ("si-1a", &["machine=sparcstation-2", "topology=pair", "socket_buffer_bytes=52224"], INTERFACE),
+    ("si-1a", &["topology=loopback", "socket_buffer_bytes=49152"], Some(FindingId::LateWakeup)),
+    // Four packets wait for one late acknowledgment, at the beginning.
+    ("si-1a", &["topology=pair", "socket_buffer_bytes=4096"], Some(FindingId::DelayedAckWait)),
+    ("si-1b", &["socket_buffer_bytes=52224"], INTERFACE),
+    ("si-1c", &["topology=pair", "protocol_cost_percent=50"], INTERFACE),
+    ("si-1c", &["topology=pair", "driver_gap=false"], Some(FindingId::DelayedAckWait)),
+    ("si-2a", &[], INTERFACE),
+    ("si-2b", &["write_pause_ms=1000"], None),
+    ("si-3a", &[], Some(FindingId::LateWakeup)),
+    ("si-3b", &["topology=pair", "socket_buffer_bytes=52428", "read_pause_ms=0"], INTERFACE),
+    ("si-3b", &["topology=pair", "socket_buffer_bytes=52428", "read_pause_ms=20"], READS_LATE),
+    ("si-3b", &["topology=loopback", "socket_buffer_bytes=52428", "read_pause_ms=80"], READS_LATE),
+    ("si-4a", &["load=0"], INTERFACE),
+    ("si-4a", &["load=4", "load_at=server"], Some(FindingId::LateWakeup)),
+    ("si-4b", &["load=0"], INTERFACE),
+    ("si-4b", &["load=4", "load_at=server"], Some(FindingId::LateWakeup)),
+    ("si-4b", &["load=4", "load_at=client"], INTERFACE),
+    ("si-4c", &["depth=1", "scheduler=decay"], READS_LATE),
+    ("si-5b", &["topology=pair", "socket_buffer_bytes=16384"], INTERFACE),
+    (
+        "si-5b",
+        &["topology=pair", "socket_buffer_bytes=52428", "ack_rule=share"],
+        Some(FindingId::CongestionLimited),
+    ),
+];
+const INTERFACE: Option<FindingId> = Some(FindingId::InterfaceQueueLimited);
+const READS_LATE: Option<FindingId> = Some(FindingId::SlowReader);
+
+#[test]
+fn every_experiment_tells_first_what_the_paper_saw_in_it() {
+    for (id, changes, first) in TALES {
+        let story = Story::of(id, changes);
+        assert_eq!(story.first(), *first, "{id} {changes:?}");
+        let names_reader = READER.iter().any(|finding| story.found(*finding) > 0);
+        let is_reader = first.is_some_and(|first| READER.contains(&first));
+        assert_eq!(names_reader, is_reader, "{id} {changes:?}: the reader, and nowhere else");
     }
 }

@@ -147,7 +147,8 @@ fn datagrams(rules: &UdpRules) -> Vec<(&'static str, String)> {
 
 fn packets(ip: &IpRules, interface: &InterfaceRules) -> Vec<(&'static str, String)> {
     let IpRules { fragment_ttl, pulls_up_clusters, local_address, log_tos } = ip;
-    let InterfaceRules { uses_trailers, input_cluster_min_bytes, lends_input } = interface;
+    let InterfaceRules { uses_trailers, input_cluster_min_bytes, lends_input, masks_devices } =
+        interface;
     let local = match local_address {
         LocalAddress::NetworkOf => "of the interface on the peer's network",
         LocalAddress::Scan => "as before, lines searched first",
@@ -164,5 +165,6 @@ fn packets(ip: &IpRules, interface: &InterfaceRules) -> Vec<(&'static str, Strin
         ("Trailers", yes(*uses_trailers)),
         ("What is received goes into a cluster from, bytes", number(*input_cluster_min_bytes)),
         ("The driver lends its buffers", yes(*lends_input)),
+        ("The protocol runs with the interrupts of devices masked", yes(*masks_devices)),
     ]
 }
