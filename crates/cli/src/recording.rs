@@ -106,7 +106,11 @@ impl Job<'_> {
             Cgroup::remove_stale()?;
         }
         let pick = self.pick(group.as_ref())?;
-        let options = Options { calls: self.how.calls, statistics: self.how.cost };
+        let options = Options {
+            calls: self.how.calls,
+            statistics: self.how.cost,
+            starts_command: !self.command.is_empty(),
+        };
         let mut recorder = Recorder::start(&pick, options)?;
         let mut meta = self.meta(&pick, &recorder.hooks());
         let mut sink =

@@ -42,6 +42,8 @@ pub struct Options {
     pub calls: bool,
     /// Measure the run time of the probes; costs some 40 ns a hit itself.
     pub statistics: bool,
+    /// What is recorded starts with the recording: its first datagram may take a while.
+    pub starts_command: bool,
 }
 
 /// Between two looks at the lists, at most and at least.
@@ -60,6 +62,8 @@ const BATCH: usize = 16_384;
 const READINGS: usize = 64;
 /// Without a datagram for this long after the start, their hook is detached until one comes.
 const DATAGRAM_PATIENCE: Duration = Duration::from_millis(400);
+/// The same where a command is started, which loads itself first.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A running recording. Dropping it detaches every probe.
 pub struct Recorder {
@@ -77,6 +81,7 @@ pub struct Recorder {
     pause: Duration,
     started: Instant,
     datagrams: Datagrams,
+    patience: Duration,
     /// When the hook of reads of datagrams was attached late, until that is taken into account.
     reads_since_ns: Option<u64>,
     places: Places,
@@ -164,6 +169,7 @@ impl Recorder {
             pause: PAUSE_MIN,
             started: Instant::now(),
             datagrams: Datagrams::Waiting,
+            patience: if options.starts_command { COMMAND_PATIENCE } else { DATAGRAM_PATIENCE },
             reads_since_ns: None,
             places,
             records: 0,
@@ -444,8 +450,7 @@ impl Recorder {
                 ));
             }
             self.datagrams = Datagrams::Logged;
-        } else if self.datagrams == Datagrams::Waiting && self.started.elapsed() > DATAGRAM_PATIENCE
-        {
+        } else if self.datagrams == Datagrams::Waiting && self.started.elapsed() > self.patience {
             self.programs.detach(When::Datagrams);
             self.datagrams = Datagrams::Absent;
         }
