@@ -1,9 +1,11 @@
 //! A client of a store.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -13,8 +15,14 @@ use crate::driver::{CallError, Caller};
 use crate::observe::Seen;
 use crate::wire::{Entity, code};
 
-/// A local file that is not whole has this behind its name.
+/// A local file that is not whole has this and a number of its own behind its name.
 const PART_ENDING: &str = ".sockscope-part";
+/// Names that are tried for it. That one is taken is next to impossible, with 64 random bits.
+const PART_TRIES: u32 = 8;
+/// Rights of a part that is to replace a file, which may be nobody else's to read, until it is whole.
+const REPLACING_MODE: u32 = 0o600;
+/// Rights of a new file, without those that the umask takes: what [`File::create`] gives.
+const NEW_MODE: u32 = 0o666;
 
 /// Something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -324,23 +332,38 @@ fn replace(
 ) -> Result<(), ClientError> {
     // What a link leads to is replaced, not the link.
     let local = local.canonicalize().unwrap_or_else(|_| local.to_owned());
-    let mut part = local.clone().into_os_string();
-    part.push(PART_ENDING);
-    let part = Path::new(&part);
+    let (part, mut to) = new_part(&local)?;
     let made = (|| {
-        let mut to = File::create(part).map_err(of_local(part))?;
         write(&mut to)?;
         if let Ok(before) = local.metadata() {
-            to.set_permissions(before.permissions()).map_err(of_local(part))?;
+            to.set_permissions(before.permissions()).map_err(of_local(&part))?;
         }
-        to.sync_all().map_err(of_local(part))?;
-        std::fs::rename(part, &local).map_err(of_local(&local))
+        to.sync_all().map_err(of_local(&part))?;
+        std::fs::rename(&part, &local).map_err(of_local(&local))
     })();
     if made.is_err() {
-        // It may not have been made at all.
-        let _ = std::fs::remove_file(part);
+        // It is this call's own. What fails here leaves no more than a part behind.
+        let _ = std::fs::remove_file(&part);
     }
     made
+}
+
+/// A new file beside `local`: no file or link of its name was there.
+fn new_part(local: &Path) -> Result<(PathBuf, File), ClientError> {
+    let mode = if local.exists() { REPLACING_MODE } else { NEW_MODE };
+    let mut tries = 0;
+    loop {
+        let mut part = local.to_owned().into_os_string();
+        part.push(format!("{PART_ENDING}-{:016x}", RandomState::new().hash_one(tries)));
+        let part = PathBuf::from(part);
+        let made = OpenOptions::new().write(true).create_new(true).mode(mode).open(&part);
+        tries += 1;
+        match made {
+            Ok(to) => return Ok((part, to)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < PART_TRIES => {}
+            Err(error) => return Err(of_local(&part)(error)),
+        }
+    }
 }
 
 /// Whether the store may answer when it is asked again: it is away, or was and knows nothing of the
@@ -382,5 +405,33 @@ mod tests {
         replace(&local, half).expect("a file");
         assert_eq!(std::fs::read(&local).expect("a file"), b"hal");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+    }
+
+    #[test]
+    fn parts_at_once_are_two_and_others_files_and_rights_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let [local, foreign] = ["file", "foreign"].map(|name| folder.path().join(name));
+        std::fs::write(&local, "before").expect("a file");
+        std::fs::write(&foreign, "foreign").expect("a file");
+        symlink(&foreign, folder.path().join(format!("file{PART_ENDING}"))).expect("a link");
+        std::fs::set_permissions(&local, PermissionsExt::from_mode(0o640)).expect("rights");
+        let mode = |at: &File| at.metadata().expect("a file").permissions().mode() & 0o777;
+        let say = |to: &mut File, what: &str| {
+            assert_eq!(mode(to), REPLACING_MODE, "{what}");
+            to.write_all(what.as_bytes()).map_err(of_local(Path::new("part")))
+        };
+        let outer = replace(&local, |to| {
+            say(to, "out")?;
+            replace(&local, |to| say(to, "inner"))?;
+            assert_eq!(std::fs::read(&local).expect("a file"), b"inner");
+            say(to, "er")
+        });
+        outer.expect("a file");
+        assert_eq!(std::fs::read(&local).expect("a file"), b"outer");
+        assert_eq!(mode(&File::open(&local).expect("a file")), 0o640);
+        assert_eq!(std::fs::read(&foreign).expect("a file"), b"foreign");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 3);
     }
 }
