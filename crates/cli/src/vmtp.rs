@@ -71,7 +71,7 @@ fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
     let mut service = Service::new(link, name, config(at.at.ip()));
     // Who chose a name shares an address that has no ports: other names are not for this one to refuse.
     if at.raw && at.name.is_some() {
-        service.be_among_others();
+        service.be_among_others().map_err(failure)?;
     }
     eprintln!("{what}: {name} at {address}");
     Ok(service)
@@ -81,7 +81,7 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
     let mut service = service(&arguments.at, "VMTP echo")?;
     for &group in &arguments.group {
         service.link().join(group, arguments.interface).map_err(failure)?;
-        service.join(group);
+        service.join(group).map_err(failure)?;
     }
     // Only a server at all addresses hears multicast.
     if arguments.at.at.ip().is_unspecified()

@@ -80,6 +80,23 @@ fn root_calls_of_all_sizes_over_ip_protocol_81() {
     }
 }
 
+/// 4096 instructions are the most that the kernel takes (BPF_MAXINSNS); a group needs five.
+#[test]
+fn root_a_server_that_cannot_keep_others_requests_away_says_so() {
+    let at = SocketAddr::new(Ipv4Addr::new(127, 0, 81, 3).into(), 0);
+    let link = match Link::bind(Transport::Raw, at) {
+        Ok(link) => link,
+        Err(error) => return eprintln!("NOT TESTED, no rights: raw IP sockets: {error}"),
+    };
+    let group = |number: u64| Entity(0x6000_0000_7f00_0001 | number << 32);
+    let mut service = Service::new(link, SERVER, Config::default());
+    service.be_among_others().expect("a filter");
+    let joined = (0..900).map(|number| service.join(group(number)));
+    let refused = joined.filter_map(Result::err).next().expect("too many");
+    assert!(refused.to_string().contains("filter"), "{refused}");
+    assert!(service.be_among_others().is_err());
+}
+
 #[test]
 fn hundreds_of_clients_are_served_by_one_server() {
     let config = Config::default();
@@ -133,7 +150,7 @@ fn a_group_is_asked_by_multicast_and_names_are_found() {
             let link = Link::bind(Transport::Udp, everywhere).expect("a shared address");
             link.join(group, Ipv4Addr::LOCALHOST).expect("a group on loopback");
             let mut service = Service::new(link, Entity(SERVER.0 + (number << 32)), config.clone());
-            service.join(group);
+            service.join(group).expect("no filter");
             let ends = &ends;
             scope.spawn(move || service.serve(ends, reverse));
         }

@@ -52,7 +52,8 @@ impl Caller {
     /// A client whose first transaction has this number: take one that the entity has not used.
     #[must_use]
     pub fn new(link: Link, entity: Entity, first_transaction: u32, config: Config) -> Self {
-        link.want(&Wanted::Client(entity));
+        // Without a filter the engine looks at all packets, and lets go of others'.
+        let _ = link.want(&Wanted::Client(entity));
         Self {
             link,
             client: Client::new(entity, first_transaction, config),

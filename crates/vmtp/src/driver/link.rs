@@ -138,12 +138,18 @@ impl Link {
     }
 
     /// Lets the kernel throw away what its owner does not want: only raw sockets get packets for
-    /// others. A kernel that refuses leaves that to the engine.
-    pub(super) fn want(&self, wanted: &Wanted) {
-        if self.transport == Transport::Raw {
-            let socket = socket2::SockRef::from(&self.socket);
-            let _ = socket.attach_filter(&filter(wanted, !self.is_ipv6));
+    /// others.
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses. Then the filter is as it was.
+    pub(super) fn want(&self, wanted: &Wanted) -> Result<(), LinkError> {
+        if self.transport == Transport::Udp {
+            return Ok(());
         }
+        let socket = socket2::SockRef::from(&self.socket);
+        let attached = socket.attach_filter(&filter(wanted, !self.is_ipv6));
+        attached.map_err(LinkError::new("cannot filter packets for others"))
     }
 
     /// Sends a packet. A full queue or a peer that is not there is like a lost packet.

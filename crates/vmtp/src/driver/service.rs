@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::filter::Wanted;
-use super::link::{Buffer, Link};
+use super::link::{Buffer, Link, LinkError};
 use super::{now_ns, wait_for};
 use crate::observe::Seen;
 use crate::server::{Incoming, RespondError, ServerCounters};
@@ -36,7 +36,8 @@ impl Service {
     /// A server that nobody has asked anything.
     #[must_use]
     pub fn new(link: Link, entity: Entity, config: Config) -> Self {
-        link.want(&Wanted::Server(entity));
+        // Without a filter the engine looks at all packets, and lets go of others'.
+        let _ = link.want(&Wanted::Server(entity));
         Self {
             link,
             entity,
@@ -55,23 +56,31 @@ impl Service {
     }
 
     /// Takes requests to a group, whose packets [`Link::join`] lets in.
-    pub fn join(&mut self, group: Entity) {
+    ///
+    /// # Errors
+    ///
+    /// When the server is among others and the kernel does not take the group into its filter: then
+    /// requests to the group do not come.
+    pub fn join(&mut self, group: Entity) -> Result<(), LinkError> {
         self.server.join(group);
         self.groups.push(group);
-        self.want();
+        if self.is_among_others { self.want_own() } else { Ok(()) }
     }
 
     /// Says that other servers share the address, which raw IP cannot tell apart by ports: Requests to
     /// names that are not this server's or its groups' are for one of them, and not refused here.
-    pub fn be_among_others(&mut self) {
+    ///
+    /// # Errors
+    ///
+    /// When the kernel refuses the filter that keeps them away: then this server would refuse them.
+    pub fn be_among_others(&mut self) -> Result<(), LinkError> {
+        self.want_own()?;
         self.is_among_others = true;
-        self.want();
+        Ok(())
     }
 
-    fn want(&self) {
-        if self.is_among_others {
-            self.link.want(&Wanted::Member(self.entity, self.groups.clone()));
-        }
+    fn want_own(&self) -> Result<(), LinkError> {
+        self.link.want(&Wanted::Member(self.entity, self.groups.clone()))
     }
 
     /// What has happened so far.

@@ -195,8 +195,8 @@ fn services(transport: Transport) -> (Vec<Service>, Vec<SocketAddr>) {
         let link = Link::bind(transport, at).expect("a shared address");
         link.join(BEHIND, Ipv4Addr::LOCALHOST).expect("a group on loopback");
         let mut service = Service::new(link, server_entity(number), config());
-        service.join(GROUP);
-        service.be_among_others();
+        service.join(GROUP).expect("no filter yet");
+        service.be_among_others().expect("a filter");
         services.push(service);
     }
     places.push(relay::place(transport, behind));
