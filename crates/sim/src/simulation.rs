@@ -275,8 +275,10 @@ impl<S: RecordSink> Simulation<S> {
                 Some(host)
             }
             Event::Quantum(host) => {
-                due_ns[host] = hosts[host].quantum(now_ns, world).due_ns;
-                None
+                let pause = hosts[host].quantum(now_ns, world);
+                due_ns[host] = pause.due_ns;
+                // One that is stuck has its turn again, which says so.
+                pause.is_stuck.then_some(host)
             }
             Event::Wake(process) => {
                 hosts[process.host].time_is_up(now_ns, process.index, world);

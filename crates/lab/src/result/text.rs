@@ -105,21 +105,25 @@ fn write_cases(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What is swept, a value for each case.
+/// What tells the cases apart, a value for each case. Variants may differ in different things: of
+/// the others a case has what all have, or a dash.
 fn parameters(cases: &[&CaseResult]) -> Vec<Series> {
-    let swept =
-        |case: &CaseResult| case.case.named[case.case.named.len() - case.case.swept..].to_vec();
-    let Some(first) = cases.first() else { return Vec::new() };
-    let names = swept(first).into_iter().enumerate();
-    let value = |case: &CaseResult, at: usize| {
-        swept(case).get(at).map_or(String::new(), |(_, value)| word(value))
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in cases.iter().flat_map(|case| swept(case)) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let value = |case: &CaseResult, name: &str| case.case.value(name).map_or("-".to_owned(), word);
+    let of_name = |name: &str| Series {
+        name: name.to_owned(),
+        values: cases.iter().map(|case| value(case, name)).collect(),
     };
-    names
-        .map(|(at, (name, _))| Series {
-            name: name.to_string(),
-            values: cases.iter().map(|case| value(case, at)).collect(),
-        })
-        .collect()
+    names.into_iter().map(of_name).collect()
+}
+
+fn swept(case: &CaseResult) -> &[(String, toml::Value)] {
+    &case.case.named[case.case.named.len() - case.case.swept..]
 }
 
 /// The names of what [`case_fields`] gives.
@@ -242,4 +246,63 @@ fn write_lists(result: &RunResult, case: &CaseResult, out: &mut dyn io::Write) -
         writeln!(out)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+
+    /// Two variants that differ in different things.
+    const FILE: &str = r#"
+id = "variants"
+title = "Variants"
+paper = "bsd-buffers"
+source = "none"
+question = "What stands where?"
+feeds = []
+workload = "send"
+seed = 1
+repetitions = 1
+record = ["throughput"]
+
+[parameters]
+machine = "vax-11-750"
+personality = "4.2bsd-cabrera"
+messages = 1
+protocol = "tcp"
+
+[[variant]]
+profiling = true
+
+[[variant]]
+link = "line-3"
+link_delay_us = 100
+
+[sweep]
+message_bytes = [1, 2]
+"#;
+
+    #[test]
+    fn each_value_stands_under_its_own_name() {
+        let experiment = Experiment::parse("variants.toml", FILE).unwrap();
+        let cases = experiment.cases().unwrap();
+        let cases: Vec<_> = cases
+            .into_iter()
+            .map(|case| CaseResult { case, seen: Seen { bytes: 1, ..Seen::default() } })
+            .collect();
+        let named: Vec<_> = parameters(&cases.iter().collect::<Vec<_>>())
+            .into_iter()
+            .map(|series| format!("{}: {}", series.name, series.values.join(" ")))
+            .collect();
+        assert_eq!(
+            named,
+            [
+                "profiling: true true - -",
+                "message_bytes: 1 2 1 2",
+                "link: - - line-3 line-3",
+                "link_delay_us: - - 100 100",
+            ]
+        );
+    }
 }
