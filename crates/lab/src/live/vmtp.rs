@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use sockscope_record::{Connection, ConnectionId, Process, Record, Side};
@@ -30,6 +30,9 @@ pub(super) struct Vmtp {
     /// Its engines tell of what passes them when there is somebody to tell.
     pub told: Option<Told>,
 }
+
+/// What an engine saw: its connections, and records of them.
+type Seen = (Vec<Connection>, Vec<Record>);
 
 impl Vmtp {
     /// Raw IP has no ports: servers of several runs at once would hear each other. It gets an address
@@ -54,13 +57,17 @@ impl Transport for Vmtp {
             service.observe();
         }
         let ends = Arc::new(AtomicBool::new(false));
+        let unseen = Arc::new(AtomicU64::new(0));
         let worker = thread::spawn({
             let (ends, told) = (Arc::clone(&ends), self.told.clone());
+            let unseen = Arc::clone(&unseen);
             move || {
                 // A network that fails shows as calls that do.
                 let _ = service.serve(&ends, |request| reply(&request.segment));
                 if let Some(told) = told {
-                    tell_server(&mut service, address, &told);
+                    let seen = seen(address, Side::Server, || service.poll_seen());
+                    unseen.fetch_add(service.unseen(), Ordering::Relaxed);
+                    tell_server(seen, &unseen, &told);
                 }
             }
         });
@@ -72,6 +79,7 @@ impl Transport for Vmtp {
             address,
             entity,
             ends,
+            unseen,
             worker: Some(worker),
         }))
     }
@@ -88,6 +96,8 @@ struct VmtpServer {
     address: SocketAddr,
     entity: Entity,
     ends: Arc<AtomicBool>,
+    /// Passages that its engine and its clients' could not keep.
+    unseen: Arc<AtomicU64>,
     worker: Option<JoinHandle<()>>,
 }
 
@@ -109,6 +119,7 @@ impl Server for VmtpServer {
         Ok(Box::new(VmtpClient {
             caller,
             told: self.told.clone(),
+            unseen: Arc::clone(&self.unseen),
             id: ConnectionId(number),
             server: self.entity,
             address: self.address,
@@ -130,6 +141,8 @@ impl Drop for VmtpServer {
 struct VmtpClient {
     caller: Caller,
     told: Option<Told>,
+    /// Passages that this and other engines of the server and its clients could not keep.
+    unseen: Arc<AtomicU64>,
     /// Its own number, under which it tells.
     id: ConnectionId,
     server: Entity,
@@ -158,22 +171,27 @@ impl Drop for VmtpClient {
         let Some(told) = &self.told else { return };
         let Ok(local) = self.caller.link().local_address() else { return };
         let caller = &mut self.caller;
-        let (connections, records) = seen(local, Side::Client, || caller.poll_seen());
-        let is_whole = caller.unseen() == 0;
-        // Poisoned only by a client that panicked, whose case has failed.
-        let Ok(mut told) = told.lock() else { return };
-        let own = connections.into_iter().take(usize::from(is_whole));
-        told.0.extend(own.map(|it| Connection { id: self.id, both_ends_here: true, ..it }));
-        told.1.extend(records.into_iter().map(|record| of(self.id, record)));
+        let seen = seen(local, Side::Client, || caller.poll_seen());
+        self.unseen.fetch_add(caller.unseen(), Ordering::Relaxed);
+        tell_client(self.id, seen, told);
     }
 }
 
-/// Adds what the server saw to the connections that clients told of; none when it is not whole.
-fn tell_server(service: &mut Service, local: SocketAddr, told: &Told) {
-    let (connections, records) = seen(local, Side::Server, || service.poll_seen());
+/// Tells of a client's connection.
+fn tell_client(id: ConnectionId, (connections, records): Seen, told: &Told) {
+    // Poisoned only by a client that panicked, whose case has failed.
     let Ok(mut told) = told.lock() else { return };
-    if service.unseen() > 0 {
-        told.0.clear();
+    told.0.extend(connections.into_iter().map(|it| Connection { id, both_ends_here: true, ..it }));
+    told.1.extend(records.into_iter().map(|record| of(id, record)));
+}
+
+/// Adds what the server saw to the connections that clients told of before. When any engine did not
+/// see all, nothing stays told: a ledger of a part would be one of another load.
+fn tell_server((connections, records): Seen, unseen: &AtomicU64, told: &Told) {
+    let Ok(mut told) = told.lock() else { return };
+    // Clients added theirs before they took the lock.
+    if unseen.load(Ordering::Relaxed) > 0 {
+        *told = Seen::default();
         return;
     }
     for connection in connections {
@@ -194,9 +212,42 @@ fn seen(
     local: SocketAddr,
     side: Side,
     poll: impl FnMut() -> Option<sockscope_vmtp::observe::Seen<SocketAddr>>,
-) -> (Vec<Connection>, Vec<Record>) {
+) -> Seen {
     let process = Process { pid: std::process::id(), comm: String::new(), side };
     let mut trace = Trace::new(local, side, process);
     std::iter::from_fn(poll).for_each(|seen| trace.add(&seen));
     (trace.take_connections(), trace.take_records(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_vmtp::observe::{Seen as Passage, Sight};
+
+    use super::super::record::ledger_of;
+    use super::*;
+
+    /// What an end saw that sent one packet to the other.
+    fn sent(local: SocketAddr, side: Side, peer: SocketAddr) -> Seen {
+        let sight = Sight::Sent { octets: 64, since_ns: 10 };
+        let mut passages = vec![Passage { at_ns: 20, peer, sight }].into_iter();
+        seen(local, side, || passages.next())
+    }
+
+    #[test]
+    fn a_ledger_is_of_all_that_passed_or_there_is_none() {
+        let server: SocketAddr = "127.0.81.1:0".parse().expect("an address");
+        for (unseen, connections) in [(0, Some(2)), (1, None)] {
+            let told = Told::default();
+            let clients = [1, 2].map(|number| (ConnectionId(number), [127, 82, 0, number as u8]));
+            for (id, ip) in clients {
+                tell_client(id, sent((ip, 0).into(), Side::Client, server), &told);
+            }
+            let own = sent(server, Side::Server, (clients[0].1, 0).into());
+            tell_server(own, &AtomicU64::new(unseen), &told);
+            let (told, records) = std::mem::take(&mut *told.lock().expect("no panic"));
+            assert_eq!(records.is_empty(), connections.is_none());
+            let ledger = ledger_of(told, records, false);
+            assert_eq!(ledger.map(|ledger| ledger.connections), connections);
+        }
+    }
 }
