@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Faults, MS, Random};
 use relay::{Passed, Relay, own_address};
@@ -32,6 +32,10 @@ const TRANSACTIONS: u64 = 1500;
 const GROUP: Entity = Entity(0x6008_a05a_7f00_0001);
 const BEHIND: Entity = Entity(0x6008_a05b_7f00_0001);
 const MANY: Duration = Duration::from_millis(15);
+/// The longest turn of a server.
+const TURN: Duration = Duration::from_millis(10);
+/// Records are kept for some 1100 long turns after the last packet; packets make turns shorter.
+const LAST_TURNS_MAX: u32 = 20_000;
 const FAULTS: Faults = Faults { lost: 10, doubled: 10, delayed: 10, damaged: 10 };
 
 fn config() -> Config {
@@ -91,7 +95,7 @@ type Executed = BTreeMap<Asked, u32>;
 fn server(mut service: Service, ends: &AtomicBool) -> Executed {
     let mut executed = Executed::new();
     let mut work = |service: &mut Service| {
-        service.advance(Duration::from_millis(10)).expect("a network");
+        service.advance(TURN).expect("a network");
         while let Some(request) = service.poll_request() {
             let asked = Asked::of(&request.user);
             *executed.entry(asked).or_default() += 1;
@@ -102,11 +106,13 @@ fn server(mut service: Service, ends: &AtomicBool) -> Executed {
     while !ends.load(Ordering::Relaxed) {
         work(&mut service);
     }
-    let begun = Instant::now();
-    while service.clients() > 0 {
+    for _ in 0..LAST_TURNS_MAX {
+        if service.clients() == 0 {
+            break;
+        }
         work(&mut service);
-        assert!(begun.elapsed() < 4 * Duration::from_nanos(config().keep_ns), "a record stays");
     }
+    assert_eq!(service.clients(), 0, "a record stays");
     executed
 }
 
@@ -279,7 +285,7 @@ fn slow_transactions_over_udp_and_multicast_through_faults_are_each_executed_onc
 }
 
 #[test]
-fn root_transactions_over_raw_ip_and_multicast_through_faults_are_each_executed_once() {
+fn root_slow_transactions_over_raw_ip_and_multicast_through_faults_are_each_executed_once() {
     match Link::bind(Transport::Raw, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)) {
         Ok(_) => run(Transport::Raw),
         Err(error) => eprintln!("NOT TESTED, no rights: raw IP sockets: {error}"),
