@@ -5,7 +5,7 @@ mod record;
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::Duration;
@@ -89,9 +89,13 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
     {
         eprintln!("it cannot be found by multicast: {error}");
     }
-    let mut recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
-    count_interrupts();
-    while interrupts() == 0 {
+    let recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
+    recorded(&mut service, recording, |service, ends| Ok(echo(service, ends)?))
+}
+
+/// Answers with what was sent, until `ends` says so before a turn.
+fn echo(service: &mut Service, ends: Ends<'_>) -> io::Result<()> {
+    while !ends(service) {
         service.advance(PATIENCE)?;
         while let Some(request) = service.poll_request() {
             let outcome =
@@ -99,12 +103,30 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
             // A client that has gone on needs no answer any more.
             let _ = service.respond(request.token, outcome)?;
         }
-        if let Some(recording) = &mut recording {
-            recording.take(|| service.poll_seen())?;
-        }
     }
-    service.finish()?;
-    end(recording, &mut service)
+    service.finish()
+}
+
+/// Whether an interrupt came; takes what the engine saw.
+type Ends<'e> = &'e mut dyn FnMut(&mut Service) -> bool;
+
+/// Serves until an interrupt or a failure. What was seen until then is kept either way, and a failure
+/// to serve is said before one to record.
+fn recorded(
+    service: &mut Service,
+    mut recording: Option<Recording>,
+    serve: impl FnOnce(&mut Service, Ends<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut recorded = Ok(());
+    count_interrupts();
+    let served = serve(service, &mut |service| {
+        if let Some(recording) = &mut recording {
+            recorded = recording.take(|| service.poll_seen());
+        }
+        interrupts() > 0 || recorded.is_err()
+    });
+    // A recording that could not be written on is not made to look whole.
+    served.and(recorded.and_then(|()| end(recording, service)))
 }
 
 /// A recording of what the server's engine sees, if one is wanted.
@@ -201,7 +223,7 @@ fn call(arguments: &Call) -> Result<(), Failure> {
     if response.code != code::OK {
         return Err(at(to, &format!("it answers with code {:#x}", response.code)));
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     out.write_all(&response.segment)?;
     out.flush()?;
     Ok(())
@@ -210,7 +232,7 @@ fn call(arguments: &Call) -> Result<(), Failure> {
 fn content(file: &Path) -> Result<Vec<u8>, Failure> {
     if file == Path::new("-") {
         let mut octets = Vec::new();
-        std::io::stdin().read_to_end(&mut octets)?;
+        io::stdin().read_to_end(&mut octets)?;
         return Ok(octets);
     }
     fs::read(file).map_err(|error| Failure::file("cannot read", file, &error))
@@ -224,7 +246,7 @@ fn find(arguments: &Find) -> Result<(), Failure> {
         caller.link().multicast_by(interface).map_err(failure)?;
     }
     let found = caller.find(arguments.entity, to, FIND).map_err(failure)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     for response in &found {
         writeln!(out, "{} at {}", response.server, response.from)?;
     }
@@ -237,18 +259,10 @@ fn find(arguments: &Find) -> Result<(), Failure> {
 fn serve_store(arguments: &Store) -> Result<(), Failure> {
     let mut store = store::Store::open(&arguments.folder).map_err(failure)?;
     let mut service = service(&arguments.at, "VMTP store")?;
-    let mut recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
-    let mut recorded = Ok(());
-    count_interrupts();
-    let ends = |service: &mut Service| {
-        if let Some(recording) = &mut recording {
-            recorded = recording.take(|| service.poll_seen());
-        }
-        interrupts() > 0 || recorded.is_err()
-    };
-    store::serve(&mut service, &mut store, ends).map_err(failure)?;
-    recorded?;
-    end(recording, &mut service)
+    let recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
+    recorded(&mut service, recording, |service, ends| {
+        store::serve(service, &mut store, ends).map_err(failure)
+    })
 }
 
 /// A session with a store, recorded or not.
@@ -288,7 +302,7 @@ impl Session {
 
 fn list(arguments: &List) -> Result<(), Failure> {
     let names = Session::begin(&arguments.to, None)?.client.list().map_err(failure)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     for name in names {
         writeln!(out, "{name}")?;
     }
@@ -302,8 +316,9 @@ fn put(arguments: &Put) -> Result<(), Failure> {
     let name = name.ok_or_else(|| Failure::new("the file has no name: give one for the store"))?;
     let mut session = Session::begin(&arguments.to, arguments.record.as_deref())?;
     let stored = session.client.put(file, &name);
-    session.end()?;
+    let ended = session.end();
     let bytes = stored.map_err(failure)?;
+    ended?;
     eprintln!("{name}: {bytes} bytes stored and compared");
     Ok(())
 }
@@ -314,11 +329,11 @@ fn get(arguments: &Get) -> Result<(), Failure> {
     let file = arguments.file.clone().unwrap_or_else(own);
     let mut session = Session::begin(&arguments.to, arguments.record.as_deref())?;
     let copied = if file == Path::new("-") {
-        session.client.copy_out(name, &mut std::io::stdout().lock(), Path::new("standard output"))
+        session.client.copy_out(name, &mut io::stdout().lock(), Path::new("standard output"))
     } else {
         session.client.get(name, &file)
     };
-    session.end()?;
+    let ended = session.end();
     let bytes = copied.map_err(|error| match error {
         // Who reads no more has seen enough, as with every output.
         ClientError::Local { source, .. } if source.kind() == ErrorKind::BrokenPipe => {
@@ -326,6 +341,7 @@ fn get(arguments: &Get) -> Result<(), Failure> {
         }
         error => failure(error),
     })?;
+    ended?;
     eprintln!("{name}: {bytes} bytes to {}", file.display());
     Ok(())
 }
@@ -336,4 +352,28 @@ fn failure(error: impl std::fmt::Display) -> Failure {
 
 fn at(to: &ToArgs, error: &impl std::fmt::Display) -> Failure {
     Failure::new(format!("{} at {}: {error}", server_name(to), to.to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_said_and_what_was_seen_until_then_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let dir = folder.path().join("bundle");
+        let local = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let link = Link::bind(Transport::Udp, local).expect("a socket");
+        let mut service =
+            Service::new(link, args::default_name(local.ip()), Config::for_payload(1472));
+        let recording = Recording::create(&dir, Transport::Udp, local, Side::Server);
+        let recording = recording.unwrap_or_else(|failure| panic!("{failure}"));
+        let failed = recorded(&mut service, Some(recording), |service, ends| {
+            ends(service);
+            Err(Failure::new("the disk is full"))
+        });
+        assert_eq!(failed.map_err(|failure| failure.to_string()), Err("the disk is full".into()));
+        let bundle = sockscope_trace::Bundle::open(&dir).expect("a bundle");
+        assert!(bundle.meta().complete && bundle.problems().is_empty());
+    }
 }
