@@ -63,7 +63,7 @@ const READINGS: usize = 64;
 /// Without a datagram for this long after the start, their hook is detached until one comes.
 const DATAGRAM_PATIENCE: Duration = Duration::from_millis(400);
 /// The same where a command is started, which loads itself first.
-const COMMAND_PATIENCE: Duration = Duration::from_secs(3);
+const FIRST_DATAGRAM_PATIENCE: Duration = Duration::from_secs(3);
 
 /// A running recording. Dropping it detaches every probe.
 pub struct Recorder {
@@ -169,7 +169,11 @@ impl Recorder {
             pause: PAUSE_MIN,
             started: Instant::now(),
             datagrams: Datagrams::Waiting,
-            patience: if options.starts_command { COMMAND_PATIENCE } else { DATAGRAM_PATIENCE },
+            patience: if options.starts_command {
+                FIRST_DATAGRAM_PATIENCE
+            } else {
+                DATAGRAM_PATIENCE
+            },
             reads_since_ns: None,
             places,
             records: 0,
