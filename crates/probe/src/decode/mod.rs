@@ -13,7 +13,7 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side};
 
@@ -36,6 +36,8 @@ pub(crate) struct Decoder {
     options: HashMap<u64, Vec<event::OptionSet>>,
     /// Flows of the datagrams that wait in each socket, in order of arrival.
     sockets: HashMap<u32, VecDeque<u32>>,
+    /// Sockets with datagrams of which nobody knows whether they were read, and the reads seen since.
+    unsettled: BTreeMap<u32, usize>,
     closed: VecDeque<(u64, u32)>,
     changed: BTreeSet<u32>,
     out: Vec<Record>,
@@ -78,6 +80,9 @@ impl Decoder {
     pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
         let offset = self.scheduler_offset_ns;
         let read;
+        if raw.marks & raw::MARK_UDP != 0 && self.is_unplaced(raw) {
+            return;
+        }
         let raw = if raw.marks & raw::MARK_UDP != 0 {
             read = self.follow_socket(raw);
             &read

@@ -223,18 +223,62 @@ fn datagrams_that_the_kernel_reads_itself_are_not_lost() {
     assert_eq!(stranded(taken, 300_000_000), [0, 0]);
 }
 
+/// Datagrams of 90 octets that came at these times; `end` says more of their arrival in the queue.
+fn came(times: &[u64], end: &str) -> String {
+    let came = |at: &u64| {
+        format!(
+            "{at} transmit +90 udp | {at} input +90 udp | {at} receive +90 udp
+             {at} ready +90 socket=1 udp {end}\n"
+        )
+    };
+    times.iter().map(came).collect()
+}
+
 #[test]
 fn whether_datagrams_were_read_before_reads_were_seen_is_unknown() {
     let mut decoder = udp();
-    let came = |at: u64| {
-        format!(
-            "{at} transmit +90 udp | {at} input +90 udp | {at} receive +90 udp
-             {at} ready +90 socket=1 udp\n"
-        )
-    };
-    feed(&mut decoder, &(came(10) + &came(20) + &came(40)));
+    feed(&mut decoder, &came(&[10, 20, 40], ""));
     assert_eq!((decoder.reads_seen_since(30), decoder.reads_seen_since(30)), (2, 0));
     assert_eq!(super::shown(&mut decoder).last().unwrap(), "30 Loss of 2 at 8 since 10");
+}
+
+#[test]
+fn reads_have_no_place_while_earlier_datagrams_may_wait() {
+    let mut decoder = udp();
+    feed(&mut decoder, &came(&[10, 20, 40], ""));
+    decoder.reads_seen_since(30);
+    super::shown(&mut decoder);
+    // It may be of the one that came at 10, or at 20, or at 40.
     feed(&mut decoder, "50 copy +90 socket=1 udp");
-    assert_eq!(super::shown(&mut decoder), ["50 8 180+90"]);
+    assert_eq!(super::shown(&mut decoder), [""; 0]);
+    // A reader that waits has read all that came before.
+    feed(&mut decoder, &came(&[60], "waited"));
+    let seen = super::shown(&mut decoder);
+    assert!(seen.contains(&"60 Loss of 1 at 8 since 40".to_owned()), "{seen:?}");
+    assert_eq!(decoder.take_holes().points[7], 1);
+    feed(&mut decoder, "70 copy +90 socket=1 udp");
+    assert_eq!(super::shown(&mut decoder), ["70 8 270+90"]);
+}
+
+#[test]
+fn as_many_reads_as_datagrams_leave_none_that_waits() {
+    let mut decoder = udp();
+    feed(&mut decoder, &came(&[10, 20], ""));
+    decoder.reads_seen_since(30);
+    feed(&mut decoder, "50 copy +90 socket=1 udp | 51 copy +90 socket=1 udp");
+    super::shown(&mut decoder);
+    feed(&mut decoder, &(came(&[60], "") + "70 copy +90 socket=1 udp"));
+    assert_eq!(super::shown(&mut decoder).last().unwrap(), "70 8 180+90");
+}
+
+#[test]
+fn what_came_while_reads_had_no_place_is_lost_at_the_end() {
+    let mut decoder = udp();
+    feed(&mut decoder, &came(&[10, 40], ""));
+    decoder.reads_seen_since(30);
+    super::shown(&mut decoder);
+    decoder.detaching(50);
+    decoder.judge();
+    assert_eq!(super::shown(&mut decoder), ["50 Loss of 1 at 8 since 40"]);
+    assert_eq!(decoder.take_holes().points[7], 1);
 }
