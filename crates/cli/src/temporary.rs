@@ -13,6 +13,8 @@ use tempfile::TempDir;
 
 /// How the names of our folders begin.
 const PREFIX: &str = "sockscope-tmp-";
+/// Has a folder for each process that is alive.
+const PROCESSES: &str = "/proc";
 
 /// A folder of our own among the system's temporary files, after removing what is left of those whose
 /// owner was killed.
@@ -21,7 +23,7 @@ pub fn folder() -> io::Result<TempDir> {
     let prefix = format!("{PREFIX}{}-", namespace());
     let owned = format!("{prefix}{}-", std::process::id());
     let folder = tempfile::Builder::new().prefix(&owned).tempdir_in(&root)?;
-    remove_stale(&root, &prefix, fs::metadata(folder.path())?.uid());
+    remove_stale(&root, Path::new(PROCESSES), &prefix, fs::metadata(folder.path())?.uid());
     Ok(folder)
 }
 
@@ -30,8 +32,12 @@ fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino())
 }
 
-/// Removes the user's folders whose process is gone. What cannot be removed stays.
-fn remove_stale(root: &Path, prefix: &str, user: u32) {
+/// Removes the user's folders whose process is gone. What cannot be removed stays, and all where
+/// `processes`, which is `/proc`, does not tell who is alive: it shows not even ourselves.
+fn remove_stale(root: &Path, processes: &Path, prefix: &str, user: u32) {
+    if fs::metadata(processes.join("self")).is_err() {
+        return;
+    }
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -41,7 +47,8 @@ fn remove_stale(root: &Path, prefix: &str, user: u32) {
         };
         // Of the entry itself: anybody may have put a link there.
         let is_ours = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user);
-        if is_ours && !Path::new(&format!("/proc/{owner}")).exists() {
+        let is_gone = owner != std::process::id() && !processes.join(owner.to_string()).exists();
+        if is_ours && is_gone {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -69,9 +76,26 @@ mod tests {
             fs::create_dir_all(root.path().join(name).join("trace")).unwrap();
         }
         let user = fs::metadata(root.path()).unwrap().uid();
-        remove_stale(root.path(), &format!("{PREFIX}7-"), user);
+        remove_stale(root.path(), Path::new(PROCESSES), &format!("{PREFIX}7-"), user);
         let left = names.map(|name| root.path().join(name).exists());
         assert_eq!(left, [false, true, true, true, true]);
+    }
+
+    #[test]
+    fn nothing_is_removed_where_processes_cannot_be_seen() {
+        let [root, processes] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let user = fs::metadata(root.path()).unwrap().uid();
+        let prefix = format!("{PREFIX}7-");
+        let [gone, own] = [GONE, std::process::id()].map(|owner| {
+            let folder = root.path().join(format!("{prefix}{owner}-a"));
+            fs::create_dir(&folder).unwrap();
+            folder
+        });
+        remove_stale(root.path(), processes.path(), &prefix, user);
+        assert!(gone.exists() && own.exists());
+        fs::create_dir(processes.path().join("self")).unwrap();
+        remove_stale(root.path(), processes.path(), &prefix, user);
+        assert!(!gone.exists() && own.exists());
     }
 
     #[test]
@@ -84,9 +108,9 @@ mod tests {
         let other = root.path().join(format!("{PREFIX}7-{GONE}-other"));
         fs::create_dir(&other).unwrap();
         let user = fs::metadata(root.path()).unwrap().uid();
-        remove_stale(root.path(), &format!("{PREFIX}7-"), user + 1);
+        remove_stale(root.path(), Path::new(PROCESSES), &format!("{PREFIX}7-"), user + 1);
         assert!(other.exists());
-        remove_stale(root.path(), &format!("{PREFIX}7-"), user);
+        remove_stale(root.path(), Path::new(PROCESSES), &format!("{PREFIX}7-"), user);
         assert!(target.exists() && link.is_symlink() && !other.exists());
     }
 
