@@ -1,6 +1,6 @@
 //! The command that is recorded: whether it can start, how it ended, and what goes on after it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::Path;
 use std::process::ExitStatus;
@@ -16,8 +16,9 @@ pub fn check(command: &[OsString]) -> Result<(), Failure> {
     let is_there = match Path::new(program).components().count() {
         // Searched as exec does; a program that cannot be started is found out by starting it.
         1 if !program.to_string_lossy().contains('/') => {
-            let path = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+            // Without PATH, exec has places of its own.
+            let path = std::env::var_os("PATH");
+            path.is_none_or(|path| is_in(&path, program))
         }
         _ => Path::new(program).is_file(),
     };
@@ -28,13 +29,26 @@ pub fn check(command: &[OsString]) -> Result<(), Failure> {
     Err(Failure::new(format!("cannot start {program}: there is no such program")))
 }
 
+fn is_in(path: &OsStr, program: &OsStr) -> bool {
+    std::env::split_paths(path).any(|folder| folder.join(program).is_file())
+}
+
 /// As `exit status 3` or `signal 9 (SIGKILL)`.
 pub fn ending(status: ExitStatus) -> String {
     status.to_string().replace(": ", " ")
 }
 
-/// What to tell of processes that the command started and that are still there.
-pub fn survivors(pids: &[u32]) -> Option<String> {
+/// What to tell of processes that are still there: of the command itself, given only while it runs,
+/// and of those that it started.
+pub fn survivors(command: Option<u32>, members: &[u32]) -> Option<String> {
+    let started: Vec<u32> = members.iter().copied().filter(|pid| Some(*pid) != command).collect();
+    let command = command.map(|pid| format!("the command goes on: {}", named(pid)));
+    let parts: Vec<String> = command.into_iter().chain(started_ones(&started)).collect();
+    (!parts.is_empty())
+        .then(|| format!("{}; what comes later is not in the trace", parts.join("; ")))
+}
+
+fn started_ones(pids: &[u32]) -> Option<String> {
     let count = pids.len();
     let what = match count {
         0 => return None,
@@ -45,7 +59,7 @@ pub fn survivors(pids: &[u32]) -> Option<String> {
     if count > NAMED {
         names.push(format!("{} more", count - NAMED));
     }
-    Some(format!("{what}: {}; what comes later is not in the trace", names.join(", ")))
+    Some(format!("{what}: {}", names.join(", ")))
 }
 
 fn named(pid: u32) -> String {
@@ -86,16 +100,35 @@ mod tests {
 
     #[test]
     fn processes_that_go_on_are_named() {
-        assert_eq!(survivors(&[]), None);
+        assert_eq!(survivors(None, &[]), None);
         // Above the largest process id that Linux gives (2^22).
         let gone = [4_194_999; 7];
-        let one = survivors(&gone[..1]).unwrap();
+        let one = survivors(None, &gone[..1]).unwrap();
         assert_eq!(
             one,
             "1 process that the command started goes on: pid 4194999; what comes later is not in the trace"
         );
-        let seven = survivors(&gone).unwrap();
+        let seven = survivors(None, &gone).unwrap();
         assert!(seven.starts_with("7 processes that the command started go on: "), "{seven}");
         assert!(seven.contains("pid 4194999, 2 more; "), "{seven}");
+    }
+    #[test]
+    fn a_command_that_goes_on_is_not_one_that_it_started() {
+        let [command, started] = [4_194_998, 4_194_999];
+        assert_eq!(
+            survivors(Some(command), &[command]).unwrap(),
+            "the command goes on: pid 4194998; what comes later is not in the trace"
+        );
+        assert_eq!(
+            survivors(Some(command), &[started, command]).unwrap(),
+            "the command goes on: pid 4194998; 1 process that the command started goes on: \
+             pid 4194999; what comes later is not in the trace"
+        );
+    }
+
+    #[test]
+    fn a_program_is_looked_for_in_the_folders_of_the_path() {
+        assert!(is_in("/no/such/folder:/bin".as_ref(), "sh".as_ref()));
+        assert!(!is_in("/no/such/folder".as_ref(), "sh".as_ref()));
     }
 }

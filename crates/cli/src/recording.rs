@@ -119,11 +119,14 @@ impl Job<'_> {
         if group.is_none() {
             eprintln!("sockscope: recording; Ctrl-C ends it");
         }
+        let command = child.as_ref().ok().and_then(|child| Some(child.as_ref()?.id()));
         let ended = child
             .map_err(Failure::from)
             .and_then(|mut child| self.watch(&mut recorder, &mut sink, &mut meta, child.as_mut()));
         // Whatever happened, what was recorded becomes a whole bundle.
-        let survivors = group.as_ref().and_then(|group| command::survivors(&group.members()));
+        let goes_on = command.filter(|_| matches!(ended, Ok(None)));
+        let members = group.as_ref().map(Cgroup::members).unwrap_or_default();
+        let survivors = command::survivors(goes_on, &members);
         let summary = recorder.finish(&mut sink, DRAIN_DEADLINE)?;
         complete(&mut meta, &summary);
         meta.notes.extend(survivors);
