@@ -27,6 +27,7 @@ mod format;
 mod join;
 mod layout;
 mod merge;
+mod merge_counts;
 mod merge_meta;
 mod merge_plan;
 mod meta;

@@ -14,6 +14,7 @@ use sockscope_record::{ConnectionId, FlowId, Kind, Record};
 use crate::bundle::Bundle;
 use crate::error::Error;
 use crate::join::{join, kernel_and_engine};
+use crate::merge_counts::Counts;
 use crate::merge_meta::{Shift, are_engines_of_one_host, merged_meta};
 use crate::merge_plan::{Place, Plan};
 use crate::records::RecordReader;
@@ -48,7 +49,8 @@ pub struct Merged {
 ///
 /// When one of the two is a protocol engine's ([`Meta::source`](crate::Meta)), both are of one host: the
 /// engine's points 1, 2, 7 and 8 take the place of the kernel's, datagram by datagram. Two engines of one
-/// host give what they saw of loopback, one from each end.
+/// host give what they saw of loopback, one from each end: one connection where both counted the same
+/// octets, else two.
 ///
 /// # Errors
 ///
@@ -61,7 +63,11 @@ pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<M
     let shift = Shift::between(first, second)?;
     let is_one_host = are_engines_of_one_host(first, second);
     let ends = [first.connections(), second.connections()];
-    let plan = Plan::new(ends, shift.by_ns, is_one_host);
+    let counts = match is_one_host {
+        true => Some([Counts::of(first)?, Counts::of(second)?]),
+        false => None,
+    };
+    let plan = Plan::new(ends, shift.by_ns, counts.as_ref());
     let mut meta = merged_meta(first, second, &shift);
     let both = if is_one_host { "both engines" } else { "both hosts" };
     let places = if is_one_host { "the two" } else { "the hosts" };
@@ -71,6 +77,7 @@ pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<M
         plan.matched,
         plan.connections.len(),
     ));
+    meta.notes.extend((plan.unequal > 0).then(|| unequal_note(plan.unequal)));
     let mut writer = BundleWriter::create(out, meta.clone())?;
     for connection in &plan.connections {
         writer.connection(connection)?;
@@ -83,6 +90,14 @@ pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<M
     writer.finish(meta)?;
     let Shift { by_ns: shift_ns, moved_ns: clock_moved_ns } = shift;
     Ok(Merged { matched, connections, records, shift_ns, clock_moved_ns })
+}
+
+fn unequal_note(count: u64) -> String {
+    format!(
+        "connections that stay two, one for each engine: {count}. What one end sent is not what came \
+         to the other, as when a packet is lost or sent before the other records: their positions do \
+         not relate"
+    )
 }
 
 /// Copies the records of both, numbered anew, on one clock and in order of time. How many rows of

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
 
+use crate::merge_counts::{Counts, agree};
+
 /// Where a connection of an input went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -23,20 +25,28 @@ pub(crate) struct Plan {
     pub(crate) places: [HashMap<ConnectionId, Place>; 2],
     /// How many are made of one of each.
     pub(crate) matched: u64,
+    /// How many stay one of each, because what one end sent is not what came to the other.
+    pub(crate) unequal: u64,
     /// What was added to the times of each input, in nanoseconds.
     pub(crate) shift_ns: [u64; 2],
 }
 
 impl Plan {
-    /// Matches the connections of two hosts, or of the two ends of loopback.
+    /// Matches the connections of two hosts, or of the two ends of loopback, of which engines gave
+    /// `counts`.
     pub(crate) fn new(
         [first, second]: [&[Connection]; 2],
         shift_ns: [u64; 2],
-        by_loopback: bool,
+        counts: Option<&[Counts; 2]>,
     ) -> Self {
         let first: Vec<_> = first.iter().map(|row| on_clock(row, shift_ns[0])).collect();
         let second: Vec<_> = second.iter().map(|row| on_clock(row, shift_ns[1])).collect();
-        let mut partners = partners(&first, &second, by_loopback);
+        let mut partners = partners(&first, &second, counts.is_some());
+        let pairs = partners.len();
+        partners.retain(|&at, &mut partner| {
+            counts.is_none_or(|counts| agree(counts, &first[partner], &second[at]))
+        });
+        let unequal = (pairs - partners.len()) as u64;
         let mut joined: Vec<Joined> = Vec::new();
         for (index, row) in second.iter().enumerate() {
             match partners.remove(&index) {
@@ -49,7 +59,7 @@ impl Plan {
         let alone = first.iter().filter(|row| !taken.contains(&row.id));
         joined.extend(alone.map(Joined::of_first));
         joined.sort_by_key(|joined| (joined.connection.opened_ns, joined.first, joined.second));
-        Self::numbered(joined, matched, shift_ns)
+        Self { unequal, ..Self::numbered(joined, matched, shift_ns) }
     }
 
     fn numbered(joined: Vec<Joined>, matched: u64, shift_ns: [u64; 2]) -> Self {
@@ -57,6 +67,7 @@ impl Plan {
             connections: Vec::new(),
             places: [HashMap::new(), HashMap::new()],
             matched,
+            unequal: 0,
             shift_ns,
         };
         for (number, joined) in (1..).zip(joined) {
@@ -132,10 +143,23 @@ fn partners(
         let Some(candidates) = free.get_mut(&key(row)) else { continue };
         // A port is used again after a while: the nearest opening is the same connection.
         let distance_ns = |candidate: &usize| first[*candidate].opened_ns.abs_diff(row.opened_ns);
-        let nearest = (0..candidates.len()).min_by_key(|place| distance_ns(&candidates[*place]));
+        let nearest = (0..candidates.len())
+            .filter(|place| are_opposite(&first[candidates[*place]], row))
+            .min_by_key(|place| distance_ns(&candidates[*place]));
         partners.extend(nearest.map(|place| (index, candidates.remove(place))));
     }
     partners
+}
+
+/// Whether no process of one is at an end where the other has one: two clients between the same
+/// addresses are two connections.
+fn are_opposite(first: &Connection, second: &Connection) -> bool {
+    let is_swapped = first.client != second.client;
+    let has = |row: &Connection, side| row.processes.iter().any(|process| process.side == side);
+    let other = |side| if is_swapped { opposite(side) } else { side };
+    ![Side::Client, Side::Server]
+        .into_iter()
+        .any(|side| has(first, side) && has(second, other(side)))
 }
 
 /// Whether the other end can be on another host.
@@ -195,7 +219,7 @@ mod tests {
     /// Each connection of the result as `client>server opened`, with `first-id/second-id` and a
     /// `~` where that input had it the other way round.
     fn plan(first: &str, second: &str, shift_ns: [u64; 2]) -> String {
-        let plan = Plan::new([&connections(first), &connections(second)], shift_ns, false);
+        let plan = Plan::new([&connections(first), &connections(second)], shift_ns, None);
         let of = |input: usize, id: ConnectionId| {
             let found = plan.places[input].iter().find(|(_, place)| place.id == id);
             found.map_or("-".into(), |(old, place)| {
@@ -240,8 +264,22 @@ mod tests {
             Connection { processes: vec![process(1, Side::Client)], ..connection("1 1>2 5") };
         let second =
             Connection { processes: vec![process(2, Side::Client)], ..connection("7 2>1 5 p") };
-        let plan = Plan::new([&[first], &[second]], [0, 0], false);
+        let plan = Plan::new([&[first], &[second]], [0, 0], None);
         let joined = [process(1, Side::Client), process(2, Side::Server)];
         assert_eq!(plan.connections[0].processes, joined);
+    }
+
+    #[test]
+    fn two_clients_between_the_same_addresses_are_two_connections() {
+        let of = |row: &str, side| {
+            let process = Process { pid: 1, comm: "x".into(), side };
+            Connection { processes: vec![process], ..connection(row) }
+        };
+        let matched = |first, second| Plan::new([&[first], &[second]], [0, 0], None).matched;
+        assert_eq!(matched(of("1 1>1 5", Side::Client), of("7 1>1 5", Side::Client)), 0);
+        assert_eq!(matched(of("1 1>1 5", Side::Client), of("7 1>1 5", Side::Server)), 1);
+        // Each takes itself for the client.
+        assert_eq!(matched(of("1 1>2 5", Side::Client), of("7 2>1 5", Side::Client)), 1);
+        assert_eq!(matched(of("1 1>2 5", Side::Client), of("7 2>1 5", Side::Server)), 0);
     }
 }

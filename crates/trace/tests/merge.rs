@@ -22,7 +22,12 @@ fn host(dir: &Path, name: &str, booted_ns: u64, id: u32, records: &[(u64, Kind)]
         clock: vec![ClockSnapshot { monotonic_ns: 7, realtime_ns: booted_ns + 7 }],
         ..Meta::default()
     };
-    let seen = Connection { id: ConnectionId(id), both_ends_here: false, ..connection(1) };
+    let seen = Connection {
+        id: ConnectionId(id),
+        both_ends_here: false,
+        processes: Vec::new(),
+        ..connection(1)
+    };
     let mut writer = BundleWriter::create(dir, meta.clone()).unwrap();
     writer.connection(&seen).unwrap();
     writer.append(&records).unwrap();
@@ -96,6 +101,35 @@ fn a_truncated_half_is_merged_as_far_as_it_goes_and_noted() {
     assert!(noted, "{:?}", both.meta().notes);
 }
 
+/// Two engines' bundles merged, one of packets sent and one of packets that came, by their octets: how
+/// many connections, whether any has both ends, and the notes.
+fn ends_of_engines(name: &str, sent: &[u32], came: &[u32]) -> (u64, bool, String) {
+    let folder = Folder::new();
+    let passed = |kind, lens: &[u32]| {
+        let mut offset = 0;
+        let mut place = |len: &u32| (offset, offset += u64::from(*len)).0;
+        let rows = (10..).zip(lens).map(|(at_ns, len)| (at_ns, kind, place(len), *len));
+        rows.collect::<Vec<_>>()
+    };
+    let [sent, came] = [passed(Kind::SendDequeue, sent), passed(Kind::ReceiveEnqueue, came)];
+    let client = datagrams(&folder.named("client"), Source::Engine, 1, &sent);
+    let server = datagrams(&folder.named("server"), Source::Engine, 4, &came);
+    let done = merge(&client, &server, folder.named(name)).unwrap();
+    let both = Bundle::open(folder.named(name)).unwrap();
+    let has_both = both.connections().iter().any(|row| row.both_ends_here);
+    (done.connections, has_both, both.meta().notes.join(" "))
+}
+
+#[test]
+fn engines_that_counted_other_octets_stay_apart() {
+    let (connections, has_both, notes) = ends_of_engines("all", &[80, 60], &[80, 60]);
+    assert_eq!((connections, has_both, notes.contains("stay two")), (1, true, false), "{notes}");
+    // The first packet got lost: the second one's positions differ between the ends.
+    let (connections, has_both, notes) = ends_of_engines("lost", &[80, 60], &[60]);
+    assert_eq!((connections, has_both), (2, false), "{notes}");
+    assert!(notes.contains("stay two, one for each engine: 1"), "{notes}");
+}
+
 /// A bundle of one UDP flow, records as (time, kind, position, octets).
 fn datagrams(dir: &Path, source: Source, id: u32, records: &[(u64, Kind, u64, u32)]) -> Bundle {
     let flow = ConnectionId(id).flow(sockscope_record::Direction::FromClient);
@@ -112,6 +146,7 @@ fn datagrams(dir: &Path, source: Source, id: u32, records: &[(u64, Kind, u64, u3
         id: ConnectionId(id),
         protocol: sockscope_record::Protocol::Udp,
         both_ends_here: !source.is_engine(),
+        processes: Vec::new(),
         ..connection(1)
     };
     let mut writer = BundleWriter::create(dir, meta.clone()).unwrap();
