@@ -22,14 +22,7 @@ struct Asked {
 
 /// A request whose answer can be told from all others.
 fn plan(random: &mut Random) -> (Asked, Options) {
-    let to_group = random.percent(10);
-    let bytes = match random.below(100) {
-        _ if to_group => random.below(2000),
-        0..50 => random.below(13),
-        50..80 => random.below(1500),
-        80..97 => random.below(16_385),
-        _ => random.below(100_000),
-    };
+    let (to_group, bytes) = random.transaction();
     let seed = random.below(251) as usize;
     let segment: Vec<u8> = (0..bytes as usize).map(|at| ((at + seed) * 7 % 251) as u8).collect();
     let options = Options {

@@ -36,6 +36,20 @@ impl Random {
     pub fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
+
+    /// Whether a transaction is to a group, one in ten, and its octets: mostly few, now and then more
+    /// than a packet group.
+    pub fn transaction(&mut self) -> (bool, u64) {
+        let to_group = self.percent(10);
+        let bytes = match self.below(100) {
+            _ if to_group => self.below(2000),
+            0..50 => self.below(13),
+            50..80 => self.below(1500),
+            80..97 => self.below(16_385),
+            _ => self.below(100_000),
+        };
+        (to_group, bytes)
+    }
 }
 
 /// Percent of packets.

@@ -153,14 +153,7 @@ fn transaction(
     asked: Asked,
     random: &mut Random,
 ) -> Done {
-    let to_group = random.percent(10);
-    let bytes = match random.below(100) {
-        _ if to_group => random.below(2000),
-        0..50 => random.below(13),
-        50..80 => random.below(1500),
-        80..97 => random.below(16_385),
-        _ => random.below(100_000),
-    };
+    let (to_group, bytes) = random.transaction();
     let segment = asked.segment(bytes as usize);
     let expected: Vec<u8> = segment.iter().rev().copied().collect();
     let request = Request { code: 7, user: asked.user(), segment };
