@@ -176,6 +176,19 @@ proptest! {
     }
 
     #[test]
+    fn the_stages_of_a_mean_byte_add_up_to_its_way(plan in plans()) {
+        let flow = analysis(&send(&plan).records).connections[0].flows[0].clone();
+        let means: Vec<f64> = flow.stages.iter().filter_map(|stage| stage.byte_delay_ns).collect();
+        if let [parts @ .., total] = means.as_slice() {
+            prop_assert_eq!(parts.len(), 7);
+            let sum: f64 = parts.iter().sum();
+            prop_assert!((sum - total).abs() <= 1e-9 * total, "{sum} of {total}");
+        } else {
+            prop_assert_eq!(plan.bytes, 0);
+        }
+    }
+
+    #[test]
     fn lengths_are_those_counted_byte_by_byte(plan in plans()) {
         let stream = send(&plan);
         let curves = curves(&analyzer(&stream.records, false).into_stores());

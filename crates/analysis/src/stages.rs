@@ -3,7 +3,7 @@
 use sockscope_record::{Protocol, Stage};
 
 use crate::flow_curves::FlowCurves;
-use crate::queue::Queue;
+use crate::queue::{DelayRun, Queue};
 use crate::ranges::{self, Range, from, intersection, minus, total};
 use crate::{ConnectionStore, Distribution, LengthSummary, QueueStep, StageAnalysis};
 
@@ -39,13 +39,17 @@ fn analyze(
     beyond: Option<&[Range]>,
     end_ns: u64,
 ) -> StageAnalysis {
-    let mut delays: Vec<u64> = curves.delays(stage).iter().map(|run| run.delay_ns).collect();
+    let runs = curves.delays(stage);
+    let byte_delay_ns = byte_mean(&runs);
+    let mut delays: Vec<u64> = runs.iter().map(|run| run.delay_ns).collect();
+    drop(runs);
     let delay_ns = Distribution::of(&mut delays);
     drop(delays);
     if !curves.is_observed(stage) {
         return StageAnalysis {
             stage,
             delay_ns,
+            byte_delay_ns,
             length_bytes: None,
             residue_bytes: None,
             resident_bytes: 0,
@@ -57,11 +61,21 @@ fn analyze(
     StageAnalysis {
         stage,
         delay_ns,
+        byte_delay_ns,
         length_bytes: summarize(&queue, end_ns),
         residue_bytes: (!is_touched_by_loss(curves, stage)).then_some(residue),
         resident_bytes,
         unknown_intervals: queue.unknown_intervals(),
     }
+}
+
+/// Mean delay of the bytes of these runs; `None` when there are none.
+fn byte_mean(runs: &[DelayRun]) -> Option<f64> {
+    let (bytes, area) = runs.iter().fold((0_u64, 0_u128), |(bytes, area), run| {
+        let run_area = u128::from(run.len) * u128::from(run.delay_ns);
+        (bytes.saturating_add(run.len), area.saturating_add(run_area))
+    });
+    (bytes > 0).then(|| area as f64 / bytes as f64)
 }
 
 fn is_touched_by_loss(curves: &FlowCurves, stage: Stage) -> bool {

@@ -6,14 +6,14 @@
 use std::io;
 
 use sockscope_analysis::{
-    Analysis, ConnectionAnalysis, Distribution, Finding, FlowAnalysis, LedgerPart,
+    Analysis, ConnectionAnalysis, Distribution, Finding, FlowAnalysis, Ledger, LedgerPart,
 };
 use sockscope_record::{Direction, Side};
 
 use crate::number::{apportion, count, percent, rate, rounded};
 use crate::order::by_importance;
 use crate::style::Tone;
-use crate::text::bar::bar;
+use crate::text::bar::{bar, of_ledger};
 use crate::text::page::{Page, columns};
 use crate::{Options, Origin, Report, ReportError};
 
@@ -70,8 +70,8 @@ impl<'a> Run<'a> {
         self.flow?.throughput_bytes_per_s.filter(|rate| rate.is_finite())
     }
 
-    fn ledger_ns(&self) -> [u64; LedgerPart::ALL.len()] {
-        self.flow.map_or([0; LedgerPart::ALL.len()], |flow| flow.ledger.ns)
+    fn ledger(&self) -> Ledger {
+        self.flow.map(|flow| flow.ledger.clone()).unwrap_or_default()
     }
 
     fn findings(&self) -> &'a [Finding] {
@@ -149,16 +149,16 @@ fn factor(worse: f64, better: f64, page: &Page<'_>) -> String {
 /// The bars, then each part that has 1 % or more in one of the runs.
 fn write_ledger(runs: &[Run<'_>; 2], page: &mut Page<'_>) -> io::Result<()> {
     page.blank()?;
-    let ledgers = runs.each_ref().map(Run::ledger_ns);
-    let bars = ledgers.each_ref().map(|ns| bar(ns, SIDE - 2, page));
+    let ledgers = runs.each_ref().map(Run::ledger);
+    let bars = ledgers.each_ref().map(|ledger| bar(&of_ledger(ledger), SIDE - 2, page));
     // Bars may hold colour codes, which have no width: they are padded by hand.
     page.line(&format!("{:<LABEL$}{}  {}", "where the oldest", bars[0], bars[1]))?;
     page.line("unread byte was")?;
-    let tenths = ledgers.each_ref().map(|ns| apportion(ns, 1000));
+    let tenths = ledgers.each_ref().map(|ledger| apportion(&ledger.ns, 1000));
     for (index, part) in LedgerPart::ALL.into_iter().enumerate() {
         if tenths.iter().any(|tenths| tenths[index] >= 10) {
             let texts = [0, 1].map(|run| {
-                let ns = ledgers[run][index];
+                let ns = ledgers[run].ns[index];
                 format!("{:>7} {:>9}", percent(tenths[run][index]), page.time(ns))
             });
             write_row(&format!("  {}", part.name()), texts, "", Tone::Plain, page)?;

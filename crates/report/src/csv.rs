@@ -12,7 +12,7 @@ use crate::number::rounded;
 use crate::{Format, Report, ReportError};
 
 /// Column heads, in order.
-pub(crate) const COLUMNS: [&str; 23] = [
+pub(crate) const COLUMNS: [&str; 24] = [
     "connection",
     "flow",
     "protocol",
@@ -36,6 +36,7 @@ pub(crate) const COLUMNS: [&str; 23] = [
     "lost_records",
     "ledger_ns",
     "ledger_share",
+    "byte_delay_ns",
 ];
 
 /// CSV with a head line.
@@ -82,12 +83,13 @@ fn write_flow(
         let name = stage.stage.name();
         write!(out, "{key},{name},{},", flow.bytes)?;
         write_stage(stage, out)?;
-        writeln!(out, ",{lost_records},,")?;
+        let byte_delay_ns = or_empty(stage.byte_delay_ns.and_then(rounded));
+        writeln!(out, ",{lost_records},,,{byte_delay_ns}")?;
     }
     for (part, ns) in LedgerPart::ALL.into_iter().zip(flow.ledger.ns) {
         let share = flow.ledger.share(part);
         let (name, bytes) = (part.name(), flow.bytes);
-        writeln!(out, "{key},ledger.{name},{bytes},,,,,,,,,,,,,{lost_records},{ns},{share:.9}")?;
+        writeln!(out, "{key},ledger.{name},{bytes},,,,,,,,,,,,,{lost_records},{ns},{share:.9},")?;
     }
     Ok(())
 }

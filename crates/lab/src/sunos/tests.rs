@@ -90,6 +90,36 @@ impl Story {
     }
 }
 
+/// Where a mean byte of a case stands longest once TCP has taken it, and its share of that way.
+fn stands(story: &Story) -> (Stage, f64) {
+    let stages = &story.seen.analysis.connections[0].flows[0].stages;
+    let below = stages.iter().filter(|one| ![Stage::SendQueue, Stage::Total].contains(&one.stage));
+    let delays: Vec<_> = below.map(|one| (one.stage, one.byte_delay_ns.unwrap())).collect();
+    let sum: f64 = delays.iter().map(|(_, ns)| ns).sum();
+    let (stage, longest_ns) = *delays.iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+    (stage, longest_ns / sum)
+}
+
+#[test]
+fn a_mean_byte_stands_where_the_paper_saw_the_trouble() {
+    let cases: [(&str, &[&str], Stage, f64); 9] = [
+        ("si-1a", &["topology=pair", "socket_buffer_bytes=52224"], Stage::InterfaceQueue, 0.9),
+        ("si-1a", &["topology=loopback", "socket_buffer_bytes=49152"], Stage::ReceiveQueue, 0.5),
+        ("si-1b", &["socket_buffer_bytes=52224"], Stage::InterfaceQueue, 0.9),
+        ("si-2a", &[], Stage::InterfaceQueue, 0.9),
+        ("si-3a", &[], Stage::ReceiveQueue, 0.5),
+        ("si-4a", &["load=0"], Stage::InterfaceQueue, 0.9),
+        ("si-4a", &["load=4", "load_at=server"], Stage::ReceiveQueue, 0.5),
+        ("si-4b", &["load=0"], Stage::InterfaceQueue, 0.9),
+        ("si-4b", &["load=4", "load_at=server"], Stage::ReceiveQueue, 0.5),
+    ];
+    for (id, changes, stage, share) in cases {
+        let (longest, of_way) = stands(&Story::of(id, changes));
+        assert_eq!(longest, stage, "{id} {changes:?}: {of_way:.3}");
+        assert!(of_way > share, "{id} {changes:?}: {of_way:.3} of the way below TCP");
+    }
+}
+
 const READER: [FindingId; 2] = [FindingId::SlowReader, FindingId::LateWakeup];
 
 #[test]

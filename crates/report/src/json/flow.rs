@@ -62,6 +62,7 @@ impl Serialize for StagesView<'_> {
 #[derive(Serialize)]
 struct StageView {
     delay_ns: Option<TimesView>,
+    byte_delay_ns: Option<u64>,
     length_bytes: Option<LengthView>,
     residue_bytes: Option<i64>,
     resident_bytes: u64,
@@ -79,6 +80,7 @@ impl StageView {
         let length = stage.length_bytes;
         Self {
             delay_ns: stage.delay_ns.as_ref().map(TimesView::new),
+            byte_delay_ns: stage.byte_delay_ns.and_then(rounded),
             length_bytes: length.map(|it| LengthView { mean: number(it.mean), max: it.max }),
             residue_bytes: stage.residue_bytes,
             resident_bytes: stage.resident_bytes,

@@ -70,7 +70,10 @@ fn a_flow_has_the_keys_of_its_schema() {
         "send_queue tcp_output interface_queue wire input_queue tcp_input receive_queue total",
     );
     let stage = &flow["stages"]["send_queue"];
-    has_keys(stage, "delay_ns length_bytes residue_bytes resident_bytes unknown_intervals");
+    has_keys(
+        stage,
+        "delay_ns byte_delay_ns length_bytes residue_bytes resident_bytes unknown_intervals",
+    );
     has_keys(&stage["delay_ns"], "count mean min p50 p90 p99 max");
     has_keys(&stage["length_bytes"], "mean max");
     has_keys(

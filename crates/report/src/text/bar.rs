@@ -1,14 +1,15 @@
-//! The ledger as one bar and its legend.
+//! Time by place as one bar and its legend: of the ledger, and of a mean byte.
 //!
 //! Each part has its own letter, so that the bar reads without colour; parts below 1 % are summed
 //! up. Percentages are rounded so that they add up to 100.0 exactly.
 
 use std::io;
 
-use sockscope_analysis::LedgerPart;
+use sockscope_analysis::{Ledger, LedgerPart, StageAnalysis};
+use sockscope_record::Stage;
 
 use super::page::Page;
-use crate::number::{apportion, percent};
+use crate::number::{apportion, percent, rounded};
 use crate::style::Tone;
 
 /// Columns of the bar in a report, its ends included: as long as the path above it.
@@ -17,82 +18,124 @@ pub(crate) const BAR_WIDTH: usize = 64;
 /// Smallest share with a letter of its own, in tenths of a percent.
 const SHOWN_MIN: u64 = 10;
 
-/// A part as it is printed.
-struct Shown {
-    letter: char,
-    tone: Tone,
+/// Letter, colour and meaning of a place.
+type Look = (char, Tone, &'static str);
+
+/// Time in one place, or what is printed of several.
+pub(crate) struct Part {
+    name: String,
+    look: Look,
     ns: u64,
+    /// Share of the whole, tenths of a percent.
     tenths: u64,
-    text: String,
+}
+
+/// Where the oldest unread byte was, in path order.
+pub(crate) fn of_ledger(ledger: &Ledger) -> Vec<Part> {
+    let parts = LedgerPart::ALL.into_iter().zip(ledger.ns);
+    shared_out(parts.map(|(part, ns)| (part.name(), look(part), ns)).collect())
+}
+
+/// Where a mean byte spent its time, in path order: its delay in each stage, and as unknown what is
+/// left of the total. None when the total is unknown.
+pub(crate) fn of_delays(stages: &[StageAnalysis]) -> Vec<Part> {
+    let Some(total_ns) = mean_ns(stages, Stage::Total) else { return Vec::new() };
+    let places = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Total);
+    let mut parts: Vec<_> = places
+        .map(|stage| (stage.name(), stage_look(stage), mean_ns(stages, stage).unwrap_or(0)))
+        .collect();
+    let known_ns = parts.iter().fold(0_u64, |sum, (_, _, ns)| sum.saturating_add(*ns));
+    let unknown = LedgerPart::Unknown;
+    // Each mean is rounded to a nanosecond by itself.
+    let slack_ns = parts.len() as u64;
+    let unknown_ns = Some(total_ns.saturating_sub(known_ns)).filter(|ns| *ns > slack_ns);
+    parts.push((unknown.name(), look(unknown), unknown_ns.unwrap_or(0)));
+    shared_out(parts)
+}
+
+/// The mean delay of a byte in `stage`.
+fn mean_ns(stages: &[StageAnalysis], stage: Stage) -> Option<u64> {
+    let analysis = stages.iter().find(|analysis| analysis.stage == stage);
+    analysis.and_then(|analysis| rounded(analysis.byte_delay_ns?))
+}
+
+/// The parts of 1 % or more in their order, then the others as one.
+fn shared_out(parts: Vec<(&'static str, Look, u64)>) -> Vec<Part> {
+    let weights: Vec<u64> = parts.iter().map(|(_, _, ns)| *ns).collect();
+    let tenths = apportion(&weights, 1000);
+    let mut shown = Vec::new();
+    let mut rest = Part { name: String::new(), look: (REST, Tone::Faint, ""), ns: 0, tenths: 0 };
+    let mut rest_parts = 0;
+    for ((name, look, ns), tenths) in parts.into_iter().zip(tenths) {
+        if tenths >= SHOWN_MIN {
+            shown.push(Part { name: name.to_owned(), look, ns, tenths });
+        } else if ns > 0 {
+            rest_parts += 1;
+            rest.ns = rest.ns.saturating_add(ns);
+            rest.tenths += tenths;
+            rest.name = name.to_owned();
+        }
+    }
+    if rest_parts > 1 {
+        rest.name = format!("{rest_parts} parts below 1 % each");
+    }
+    shown.extend((rest_parts > 0).then_some(rest));
+    shown
 }
 
 /// The bar alone, `width` columns; a line of `?` when no time is covered.
-pub(crate) fn bar(ns: &[u64; LedgerPart::ALL.len()], width: usize, page: &Page<'_>) -> String {
+pub(crate) fn bar(parts: &[Part], width: usize, page: &Page<'_>) -> String {
     let (open, close) = page.style.glyphs().bar;
     let inside = (width - 2) as u64;
-    let shown = shown(ns);
     // Room for one cell each first: what has a line in the legend is to be seen in the bar.
-    let weights: Vec<u64> = shown.iter().map(|part| part.ns).collect();
-    let ones = shown.len() as u64;
+    let weights: Vec<u64> = parts.iter().map(|part| part.ns).collect();
+    let ones = parts.len() as u64;
     let cells = apportion(&weights, inside.saturating_sub(ones));
     let mut text = String::new();
-    for (part, cells) in shown.iter().zip(cells) {
-        let run = part.letter.to_string().repeat(cells as usize + 1);
-        text.push_str(&page.style.paint(&run, part.tone));
+    for (part, cells) in parts.iter().zip(cells) {
+        let (letter, tone, _) = part.look;
+        let run = letter.to_string().repeat(cells as usize + 1);
+        text.push_str(&page.style.paint(&run, tone));
     }
-    if shown.is_empty() {
+    if parts.is_empty() {
         text = "?".repeat(width - 2);
     }
     format!("{open}{text}{close}")
 }
 
 /// The bar's legend, a line for each part of 1 % or more, largest first, after `indent` columns.
-pub(crate) fn legend(
-    ns: &[u64; LedgerPart::ALL.len()],
-    indent: usize,
-    page: &mut Page<'_>,
-) -> io::Result<()> {
-    let mut shown = shown(ns);
-    shown.sort_by_key(|part| (part.letter == REST, std::cmp::Reverse(part.ns)));
-    for part in shown {
-        let letter = page.style.paint(&part.letter.to_string(), part.tone);
+pub(crate) fn legend(parts: &[Part], indent: usize, page: &mut Page<'_>) -> io::Result<()> {
+    for part in by_size(parts) {
+        let (letter, tone, meaning) = part.look;
+        let letter = page.style.paint(&letter.to_string(), tone);
         let (share, time) = (percent(part.tenths), page.time(part.ns));
-        let text = page.clean(&part.text);
-        page.line(&format!("{:indent$}{letter} {share:>7} {time:>8}  {text}", ""))?;
+        let text = page.clean(&format!("{:<20}  {meaning}", part.name));
+        page.line(&format!("{:indent$}{letter} {share:>7} {time:>8}  {}", "", text.trim_end()))?;
     }
     Ok(())
+}
+
+/// The legend of [`of_delays`] as a sentence, largest part first.
+pub(crate) fn in_words(parts: &[Part], page: &Page<'_>) -> String {
+    let total_ns = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
+    let word = |part: &Part| format!("{} {} {}", part.look.0, percent(part.tenths), part.name);
+    let shown = by_size(parts).into_iter().filter(|part| part.tenths > 0);
+    let words: Vec<String> = shown.map(word).collect();
+    format!("{} for a mean byte: {}", page.time(total_ns), words.join(", "))
+}
+
+/// The largest first, what is summed up last.
+fn by_size(parts: &[Part]) -> Vec<&Part> {
+    let mut parts: Vec<&Part> = parts.iter().collect();
+    parts.sort_by_key(|part| (part.look.0 == REST, std::cmp::Reverse(part.ns)));
+    parts
 }
 
 /// Letter of the parts below 1 % together.
 const REST: char = '+';
 
-/// The parts of 1 % or more in path order, then the others as one.
-fn shown(ns: &[u64; LedgerPart::ALL.len()]) -> Vec<Shown> {
-    let tenths = apportion(ns, 1000);
-    let mut shown = Vec::new();
-    let mut rest = Shown { letter: REST, tone: Tone::Faint, ns: 0, tenths: 0, text: String::new() };
-    let mut rest_parts = 0;
-    for ((part, &ns), tenths) in LedgerPart::ALL.into_iter().zip(ns).zip(tenths) {
-        if tenths >= SHOWN_MIN {
-            let (letter, tone, meaning) = look(part);
-            let text = format!("{:<20}  {meaning}", part.name());
-            shown.push(Shown { letter, tone, ns, tenths, text });
-        } else if ns > 0 {
-            rest_parts += 1;
-            rest.ns = rest.ns.saturating_add(ns);
-            rest.tenths += tenths;
-            rest.text = part.name().to_owned();
-        }
-    }
-    if rest_parts > 1 {
-        rest.text = format!("{rest_parts} parts below 1 % each");
-    }
-    shown.extend((rest_parts > 0).then_some(rest));
-    shown
-}
-
-/// Letter, colour and meaning of a part.
-fn look(part: LedgerPart) -> (char, Tone, &'static str) {
+/// How a place of the ledger is shown.
+fn look(part: LedgerPart) -> Look {
     match part {
         LedgerPart::AppIdle => ('.', Tone::Fill(0), "everything written was read"),
         LedgerPart::SendNagle => ('N', Tone::Fill(1), "held by Nagle's algorithm"),
@@ -112,6 +155,20 @@ fn look(part: LedgerPart) -> (char, Tone, &'static str) {
     }
 }
 
+/// How a stage is shown: as the place of the ledger, where the stage is one.
+fn stage_look(stage: Stage) -> Look {
+    match stage {
+        Stage::SendQueue => ('S', Tone::Fill(1), "in the send queue"),
+        Stage::TcpOutput => look(LedgerPart::TcpOutput),
+        Stage::InterfaceQueue => look(LedgerPart::InterfaceQueue),
+        Stage::Wire => look(LedgerPart::Wire),
+        Stage::InputQueue => look(LedgerPart::InputQueue),
+        Stage::TcpInput => look(LedgerPart::TcpInput),
+        Stage::ReceiveQueue => ('r', Tone::Fill(4), "in the receive queue"),
+        Stage::Total => look(LedgerPart::Unknown),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -122,7 +179,7 @@ mod tests {
     fn drawn(ns: [u64; 15], width: usize) -> String {
         let mut out = Vec::new();
         let options = Options { charset: crate::Charset::Ascii, ..Options::default() };
-        bar(&ns, width, &Page::new(&mut out, &options))
+        bar(&of_ledger(&Ledger { ns }), width, &Page::new(&mut out, &options))
     }
 
     fn parts(of: &[(LedgerPart, u64)]) -> [u64; 15] {
@@ -148,6 +205,44 @@ mod tests {
         assert_eq!(drawn(ns, 22), "[.wwwwwwwwwwwwwwwwww+]");
     }
 
+    /// Stages with these mean delays of a byte; the total last.
+    fn stages(byte_delays_ns: [Option<f64>; 8]) -> Vec<StageAnalysis> {
+        let stages = Stage::ALL.into_iter().zip(byte_delays_ns);
+        let stage = |(stage, byte_delay_ns)| StageAnalysis {
+            stage,
+            delay_ns: None,
+            byte_delay_ns,
+            length_bytes: None,
+            residue_bytes: None,
+            resident_bytes: 0,
+            unknown_intervals: 0,
+        };
+        stages.map(stage).collect()
+    }
+
+    /// Letters with shares in tenths of a percent.
+    fn mean_byte(byte_delays_ns: [Option<f64>; 8]) -> String {
+        let parts = of_delays(&stages(byte_delays_ns));
+        let texts = parts.iter().map(|part| format!("{}{}", part.look.0, part.tenths));
+        texts.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_mean_byte_is_shared_out_over_the_stages() {
+        let known = [450.0, 3.0, 500.0, 30.0, 2.0, 5.0, 10.0, 1000.0].map(Some);
+        assert_eq!(mean_byte(known), "S450 Q500 w30 r10 +10");
+    }
+
+    #[test]
+    fn what_stages_without_a_point_took_of_the_total_is_unknown() {
+        let one_end = [Some(100.0), None, None, None, None, None, Some(300.0), Some(1000.0)];
+        assert_eq!(mean_byte(one_end), "S100 r300 ?600");
+        let no_total = [Some(100.0), None, None, None, None, None, None, None];
+        assert_eq!(mean_byte(no_total), "");
+        let rounding = [33.4, 33.4, 33.4, 0.0, 0.0, 0.0, 0.0, 100.2].map(Some);
+        assert_eq!(mean_byte(rounding), "S334 o333 Q333");
+    }
+
     #[test]
     fn no_time_is_unknown() {
         assert_eq!(drawn([0; 15], 6), "[????]");
@@ -159,7 +254,7 @@ mod tests {
             let mut ns = ns;
             ns.iter_mut().zip(shifts).for_each(|(ns, shift)| *ns >>= shift % 64);
             prop_assert_eq!(drawn(ns, BAR_WIDTH).len(), BAR_WIDTH);
-            let tenths: u64 = shown(&ns).iter().map(|part| part.tenths).sum();
+            let tenths: u64 = of_ledger(&Ledger { ns }).iter().map(|part| part.tenths).sum();
             prop_assert_eq!(tenths, if ns.iter().all(|&ns| ns == 0) { 0 } else { 1000 });
         }
     }

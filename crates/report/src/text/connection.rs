@@ -127,10 +127,22 @@ fn write_flow(
     page.blank()?;
     path::write(flow, page)?;
     page.blank()?;
-    let line = bar::bar(&flow.ledger.ns, bar::BAR_WIDTH, page);
-    page.line(&format!("ledger  {line}"))?;
-    bar::legend(&flow.ledger.ns, INDENT, page)?;
+    let ledger = bar::of_ledger(&flow.ledger);
+    page.line(&format!("ledger  {}", bar::bar(&ledger, bar::BAR_WIDTH, page)))?;
+    bar::legend(&ledger, INDENT, page)?;
+    write_delay(flow, page)?;
     calls::write_flow(flow, analysis.connection.protocol == Protocol::Tcp, page)
+}
+
+/// The way of a mean byte as a bar, with its stages below, the longest first.
+fn write_delay(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> {
+    let parts = bar::of_delays(&flow.stages);
+    page.line(&format!("delay   {}", bar::bar(&parts, bar::BAR_WIDTH, page)))?;
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let text = bar::in_words(&parts, page);
+    page.wrapped(&" ".repeat(INDENT), INDENT, &text, Tone::Plain)
 }
 
 /// As `client → server, 78.1 KiB in 400 segments, 9.07 KiB/s (74.3 kbit/s)`.
