@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use sockscope_channel::library::RemoteLink;
+use sockscope_channel::library::{RemoteLink, passing};
 use sockscope_vmtp::wire::{Entity, Kind, Notice, NoticeTo, Packet, code};
 use sockscope_vmtp::{Client, Config, Event, Options, Outcome, Request, Server, Token};
 
@@ -258,18 +258,4 @@ fn server_name() -> Entity {
 fn lost(code: u32) -> io::Error {
     let what = format!("the counterpart does not answer (VMTP code {code})");
     io::Error::new(ErrorKind::TimedOut, what)
-}
-
-/// `None` for what passes by itself, or is found by VMTP's timers: nothing to do now, and a counterpart
-/// whose port is closed (a refused datagram is told with a later call).
-fn passing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(error) => match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused => {
-                Ok(None)
-            }
-            _ => Err(error),
-        },
-    }
 }

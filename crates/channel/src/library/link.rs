@@ -77,9 +77,12 @@ impl RemoteLink for DatagramLink {
     }
 }
 
-/// `None` for what passes by itself: nothing to do now, or a counterpart that does not listen yet
-/// (a refused datagram is told with a later call).
-fn passing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+/// What a call on a link's socket gave; `None` for what passes by itself: nothing to do now, or a
+/// counterpart that does not listen at the moment (a refused datagram is told with a later call).
+///
+/// # Errors
+/// Whatever does not pass.
+pub fn passing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(error) => match error.kind() {

@@ -25,7 +25,7 @@ mod proxy;
 
 pub use collisions::{Collisions, MEMBERS_MAX, Unwatched, Verdict, Versions};
 pub use endpoint::{Delivery, Endpoint};
-pub use link::{DatagramLink, RemoteLink};
+pub use link::{DatagramLink, RemoteLink, passing};
 pub use ordering::{Arrival, InOrder, Ordering, Unordered};
 pub use packet::{Checked, PacketFormat};
 pub use proxy::{Proxy, ProxyCounts};
