@@ -4,16 +4,21 @@ use sockscope_record::marks;
 
 use crate::Pass;
 
+/// What lies between the arrival of data and the scheduler's note of the thread that it wakes, and how
+/// exactly the scheduler's clock is known.
+const CLOCK_SLACK_NS: u64 = 10_000;
+
 /// Start and end of the time in which the reader waited for a CPU, within `[start_ns, end_ns]`; the
 /// rest of that interval is the program's own. Both are equal when it did not wait.
 ///
 /// `came` is the pass at point 7 (`None`: its record was lost), `read` the one at point 8.
 ///
 /// - A thread was blocked waiting for this data: from its arrival until the reader got its CPU, or
-///   for all of the time if that is unknown and it was the reader itself that was woken.
+///   for all of the time if that is unknown and it was the reader itself that was woken. A reader
+///   that is known to have spent less than that without a CPU did something else in between.
 /// - None was: the reader spent `extra` nanoseconds runnable without a CPU since its last read. So
-///   much of the interval is put at its end, just before the reader got its CPU or, if that is not
-///   known, just before it read.
+///   much of the interval is put just before the reader last got its CPU, which may be before the
+///   data came; if that is not known, just before it read.
 pub(crate) fn split_wait(
     start_ns: u64,
     end_ns: u64,
@@ -24,11 +29,16 @@ pub(crate) fn split_wait(
     let waited_by = came.filter(|pass| pass.marks & marks::WAITED_FOR != 0);
     let waited_by = waited_by.map(|pass| pass.thread);
     match (waited_by, ran_ns) {
-        (Some(_), Some(ran_ns)) => (start_ns, ran_ns.max(start_ns)),
+        (Some(_), Some(ran_ns)) => {
+            let until_ns = ran_ns.max(start_ns);
+            let runnable_ns = u64::from(read.extra);
+            let is_whole = runnable_ns == 0 || runnable_ns + CLOCK_SLACK_NS >= until_ns - start_ns;
+            (if is_whole { start_ns } else { until_ns - runnable_ns }, until_ns)
+        }
         (Some(thread), None) if thread != 0 && thread == read.thread => (start_ns, end_ns),
         (Some(_), None) => (start_ns, start_ns),
         (None, ran_ns) => {
-            let until_ns = ran_ns.filter(|&ran_ns| ran_ns > start_ns).unwrap_or(end_ns);
+            let until_ns = ran_ns.unwrap_or(end_ns).max(start_ns);
             (until_ns.saturating_sub(u64::from(read.extra)).max(start_ns), until_ns)
         }
     }

@@ -100,6 +100,17 @@ fn a_woken_reader_waits_for_its_cpu_and_then_takes_its_time() {
 }
 
 #[test]
+fn a_woken_event_loop_that_lost_its_cpu_on_the_way_did_something_else_before() {
+    assert_snapshot!(places("10us 1-7 +100 waited | 9ms 8 +100 thread=7 ran=8010us runq=3ms"),
+        @"receive_queue.app 5000us | receive_queue.wakeup 3000us | receive_queue.app 990us");
+}
+
+#[test]
+fn a_reader_that_had_its_cpu_before_the_data_came_never_lacked_it() {
+    assert_snapshot!(places("10us 1-7 +100 | 60us 8 +100 thread=7 ran=5us runq=40us"), @"receive_queue.app 50us");
+}
+
+#[test]
 fn a_busy_reader_is_the_programs_own_except_what_it_spent_without_a_cpu() {
     assert_snapshot!(places("10us 1-7 +100 | 60us 8 +100 thread=7 ran=1us"), @"receive_queue.app 50us");
     assert_snapshot!(places("10us 1-7 +100 | 60us 8 +100 thread=7 ran=50us runq=15us"),

@@ -54,7 +54,10 @@ pub(super) fn read_waits(flow: &FlowStore) -> Vec<ReadWait> {
         if let Some((since_ns, was_awaited)) = waiting
             && read.at_ns - since_ns >= READ_WAIT_NS_MIN
         {
-            let runnable_ns = u64::from(read.extra).min(read.at_ns - since_ns);
+            // From when it last got its CPU until the read the reader had it.
+            let ran_ns = Some(read.detail).filter(|&ran_ns| ran_ns != 0).unwrap_or(read.at_ns);
+            let without_cpu_ns = ran_ns.min(read.at_ns).saturating_sub(since_ns);
+            let runnable_ns = u64::from(read.extra).min(without_cpu_ns);
             waits.push(ReadWait {
                 since_ns,
                 read_ns: read.at_ns,
@@ -94,6 +97,13 @@ mod tests {
     #[test]
     fn runnable_time_before_the_data_came_is_not_the_datas_wait() {
         assert_eq!(waits("10ms 7 +100 waited | 12ms 8 +100 runq=9ms"), ["awaited 2.00 ms 2.00 ms"]);
+    }
+
+    #[test]
+    fn a_reader_that_got_its_cpu_before_the_data_came_did_not_lack_it_since() {
+        assert_eq!(waits("10ms 7 +100 | 14ms 8 +100 runq=9ms ran=5ms"), ["4.00 ms 0 ns"]);
+        assert_eq!(waits("10ms 7 +100 | 14ms 8 +100 runq=9ms ran=12ms"), ["4.00 ms 2.00 ms"]);
+        assert_eq!(waits("10ms 7 +100 | 14ms 8 +100 runq=1ms ran=12ms"), ["4.00 ms 1.00 ms"]);
     }
 
     #[test]
