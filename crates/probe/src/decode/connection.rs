@@ -100,7 +100,9 @@ pub(super) struct FlowState {
     pub(super) woken_ns: u64,
     /// Bytes that the reader has had.
     pub(super) copied: Option<u64>,
-    pub(super) reader: Reader,
+    /// Since when the bytes that wait for the reader do: their arrival, or the last read if that left
+    /// them. Means nothing while there are none.
+    pub(super) waiting_ns: u64,
     pub(super) congestion: Congestion,
     pub(super) datagrams: Datagrams,
 }
@@ -122,23 +124,6 @@ pub(super) struct Writing {
     pub(super) thread: u32,
     pub(super) hold: u8,
     pub(super) cpu: u16,
-}
-
-/// The last reader and how long it had waited for a CPU in all its life.
-#[derive(Default)]
-pub(super) struct Reader {
-    thread: u32,
-    run_delay_ns: u64,
-}
-
-impl Reader {
-    /// Time that `thread` waited runnable since its last read here; 0 for a first read.
-    pub(super) fn waited_ns(&mut self, thread: u32, run_delay_ns: u64) -> u64 {
-        let known = self.thread == thread;
-        let waited = if known { run_delay_ns.saturating_sub(self.run_delay_ns) } else { 0 };
-        *self = Self { thread, run_delay_ns };
-        waited
-    }
 }
 
 /// Sender state as last recorded, so that only changes are.
@@ -196,7 +181,7 @@ impl FlowState {
             unacknowledged: 0,
             woken_ns: 0,
             copied: None,
-            reader: Reader::default(),
+            waiting_ns: 0,
             congestion: Congestion::default(),
             datagrams: Datagrams::default(),
         }

@@ -75,6 +75,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped>
                 Some(datagram)
             });
             if let Some(datagram) = datagram {
+                flow.waiting_ns = flow.waiting_ns.max(datagram.at_ns);
                 hit.copied(flow, datagram.offset, datagram.len);
             }
         }

@@ -12,6 +12,7 @@ mod holes;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -19,6 +20,7 @@ use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side};
 
 use crate::layout::{RawRecord, constants as raw};
 use connection::{ConnectionState, FlowState};
+use threads::Threads;
 
 /// Keeps a closed connection this long, for records that are still on their way.
 const LINGER_NS: u64 = 5_000_000_000;
@@ -38,6 +40,7 @@ pub(crate) struct Decoder {
     sockets: HashMap<u32, VecDeque<u32>>,
     /// Sockets with datagrams of which nobody knows whether they were read, and the reads seen since.
     unsettled: BTreeMap<u32, usize>,
+    threads: Threads,
     closed: VecDeque<(u64, u32)>,
     changed: BTreeSet<u32>,
     out: Vec<Record>,
@@ -95,8 +98,14 @@ impl Decoder {
             return;
         };
         let enters_at_once = !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0;
-        let mut hit =
-            Hit { raw, cpu, out: &mut self.out, scheduler_offset_ns: offset, enters_at_once };
+        let mut hit = Hit {
+            raw,
+            cpu,
+            out: &mut self.out,
+            threads: &mut self.threads,
+            scheduler_offset_ns: offset,
+            enters_at_once,
+        };
         let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
         if raw.marks & raw::MARK_UDP != 0 {
@@ -191,6 +200,7 @@ struct Hit<'a> {
     raw: &'a RawRecord,
     cpu: u16,
     out: &'a mut Vec<Record>,
+    threads: &'a mut Threads,
     scheduler_offset_ns: Option<i64>,
     /// A transmitted packet is in the input queue by the same function call: loopback.
     enters_at_once: bool,
@@ -223,17 +233,18 @@ impl Hit<'_> {
     /// The copy to the reader: point 8, and what the scheduler did to the reader before it.
     fn copied(&mut self, flow: &mut FlowState, offset: u64, len: u32) {
         let run_ns = self.run_ns();
-        let waited_ns = flow.reader.waited_ns(self.raw.thread, self.raw.b);
+        let RawRecord { at_ns, thread, b: run_delay_ns, .. } = *self.raw;
+        let waited_ns = self.threads.waited_ns(thread, at_ns, run_delay_ns, flow.waiting_ns);
         if flow.woken_ns > 0 && run_ns > flow.woken_ns {
-            let thread = self.raw.thread;
             let woken =
                 Record { at_ns: flow.woken_ns, thread, ..self.record(Kind::Wakeup, offset, 0) };
             let run = Record { at_ns: run_ns, thread, ..self.record(Kind::Run, offset, 0) };
             self.out.extend([woken, run]);
         }
         flow.woken_ns = 0;
+        flow.waiting_ns = at_ns;
         let record = Record {
-            thread: self.raw.thread,
+            thread,
             detail: run_ns,
             extra: u32::try_from(waited_ns).unwrap_or(u32::MAX),
             ..self.record(Kind::ReceiveDequeue, offset, len)

@@ -210,6 +210,9 @@ fn received(hit: &mut Hit<'_>, flow: &mut FlowState, to: u64, at_ns: u64, marks:
     }
     let (acknowledged, acknowledged_ns) = flow.acknowledged;
     let at_ns = if acknowledged >= to { at_ns.min(acknowledged_ns) } else { at_ns };
+    if flow.copied.is_none_or(|copied| copied >= from) {
+        flow.waiting_ns = at_ns;
+    }
     let len = u32::try_from(to - from).unwrap_or(u32::MAX);
     let record = hit.record(Kind::ReceiveEnqueue, from, len);
     hit.out.push(Record { at_ns, marks, flow: flow.id, ..record });

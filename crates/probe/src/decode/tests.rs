@@ -5,7 +5,7 @@
 //! `write`, `queued`, `transmit`, `input`, `receive`, `ready`, `copy`, `retransmit`, `drop`,
 //! `congestion`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `room`, `waited`,
 //! `again` (a retransmission), `forwarded`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
-//! took it), `code=N`, `dups=N`.
+//! took it), `delay=NS` (the reader's run delay so far), `code=N`, `dups=N`.
 //!
 //! Records come as `TIME POINTS OFFSET+LEN`, points that follow one another at one time on one
 //! line: `20 2d 3n 4n 0+100`. Letters are marks: `d` derived, `n` no queue, `r` retransmitted,
@@ -144,6 +144,7 @@ fn word(hit: RawRecord, word: &str) -> RawRecord {
         }
         Some(("thread", n)) => RawRecord { thread: number(n), ..hit },
         Some(("socket", n)) => RawRecord { ack: number(n), ..hit },
+        Some(("delay", n)) => RawRecord { b: u64::from(number(n)), ..hit },
         Some(("taken", n)) => RawRecord { a: number(n), ..hit },
         Some(("code", n)) => RawRecord { code: number(n) as u8, ..hit },
         Some(("dups", n)) => RawRecord { window: number(n), ..hit },

@@ -1,5 +1,7 @@
 //! TCP streams: hits in, records out, every case one trace in text.
 
+use sockscope_record::Kind;
+
 use super::{
     assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, shown, state,
 };
@@ -357,4 +359,35 @@ fn a_pending_write_counts_as_far_as_the_closing_socket_says() {
     decoder.event(&state(2, 4, 1040, 5000));
     decoder.finish();
     assert_lines(&shown(&mut decoder), "10 WriteCall 0+100\n10 1 0+40");
+}
+
+/// What the reads of `hits` waited for a CPU, nanoseconds.
+fn waited_ns(hits: &str) -> Vec<u32> {
+    let mut decoder = opened();
+    feed(&mut decoder, hits);
+    let records = decoder.records().drain(..);
+    records.filter(|one| one.kind == Kind::ReceiveDequeue).map(|one| one.extra).collect()
+}
+
+#[test]
+fn what_a_reader_waited_for_its_cpu_before_the_data_came_is_not_the_datas() {
+    // Of the 90 ns since its last read here, 70 were over when it read the other flow.
+    assert_eq!(
+        waited_ns(
+            "10 ready 1100 | 11 copy 1100 thread=7 delay=1000 | 40 <ready 5100
+             50 <copy 5100 thread=7 delay=1070 | 60 ready 1200 | 90 copy 1200 thread=7 delay=1090"
+        ),
+        [0, 70, 20]
+    );
+}
+
+#[test]
+fn what_a_read_leaves_waits_from_that_read_on() {
+    assert_eq!(
+        waited_ns(
+            "10 ready 1200 | 20 copy 1100 thread=7 delay=1000 | 40 copy 1150 thread=7 delay=1030
+             45 ready 1300 | 60 copy 1300 thread=7 delay=1035"
+        ),
+        [0, 30, 5]
+    );
 }
