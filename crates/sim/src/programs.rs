@@ -6,6 +6,7 @@ mod bulk;
 mod datagrams;
 mod echo;
 mod load;
+mod opening;
 mod pipeline;
 mod sink;
 

@@ -1,9 +1,9 @@
 //! A client that connects and writes.
 
-use sockscope_record::Protocol;
 use sockscope_stack::{Endpoint, SocketId};
 
 use super::Setup;
+use super::opening::{Opened, Opening};
 use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
 /// What a writer does between two writes.
@@ -23,23 +23,18 @@ pub enum Pace {
 /// number if a call failed.
 #[derive(Debug)]
 pub struct BulkWriter {
-    to: Endpoint,
+    opening: Opening,
     write_bytes: usize,
     count: u64,
     pace: Pace,
-    setup: Setup,
     state: State,
-    setting_up: Vec<Action>,
     written: u64,
     writes: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    Begin,
-    Made,
-    SettingUp(SocketId),
-    Connecting(SocketId),
+    Opening,
     Writing(SocketId),
     Pausing(SocketId),
     Closing,
@@ -50,13 +45,11 @@ impl BulkWriter {
     #[must_use]
     pub fn new(to: Endpoint, write_bytes: usize, count: u64) -> Self {
         Self {
-            to,
+            opening: Opening::to(to),
             write_bytes,
             count,
             pace: Pace::Fast,
-            setup: Setup::default(),
-            state: State::Begin,
-            setting_up: Vec::new(),
+            state: State::Opening,
             written: 0,
             writes: 0,
         }
@@ -71,15 +64,7 @@ impl BulkWriter {
     /// The same with this done to its socket.
     #[must_use]
     pub fn set_up(self, setup: Setup) -> Self {
-        Self { setup, ..self }
-    }
-
-    fn next_set_up(&mut self, id: SocketId) -> Action {
-        self.state = State::SettingUp(id);
-        self.setting_up.pop().unwrap_or_else(|| {
-            self.state = State::Connecting(id);
-            Action::Connect(id, self.to)
-        })
+        Self { opening: self.opening.set_up(setup), ..self }
     }
 
     fn write(&mut self, id: SocketId, context: &mut ProgramContext<'_>) -> Action {
@@ -114,20 +99,13 @@ impl Program for BulkWriter {
             return Action::Exit;
         }
         match self.state {
-            State::Begin => {
-                self.state = State::Made;
-                Action::Socket(Protocol::Tcp)
-            }
-            State::Made => {
-                let Some(id) = context.answer.socket() else { return Action::Exit };
-                self.setting_up = self.setup.actions(id);
-                self.next_set_up(id)
-            }
-            State::SettingUp(id) => self.next_set_up(id),
-            State::Connecting(id) => {
-                context.note("connected_ns", context.now_ns);
-                self.write(id, context)
-            }
+            State::Opening => match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => {
+                    context.note("connected_ns", context.now_ns);
+                    self.write(id, context)
+                }
+            },
             State::Writing(id) => {
                 self.written += u64::from(context.answer.bytes());
                 self.pause(id, context)

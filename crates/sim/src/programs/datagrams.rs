@@ -1,9 +1,9 @@
 //! Datagrams one way.
 
-use sockscope_record::Protocol;
 use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::Pace;
+use super::opening::{Opened, Opening};
 use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
 /// Sends `count` datagrams to one address, with `sendto` each time.
@@ -16,8 +16,8 @@ pub struct DatagramSender {
     bytes: usize,
     count: u64,
     pace: Pace,
+    opening: Opening,
     socket: Option<SocketId>,
-    has_begun: bool,
     is_pausing: bool,
     sent: u64,
     offset: u64,
@@ -33,8 +33,8 @@ impl DatagramSender {
             bytes,
             count,
             pace: Pace::Fast,
+            opening: Opening::of_datagrams(None),
             socket: None,
-            has_begun: false,
             is_pausing: false,
             sent: 0,
             offset: 0,
@@ -69,11 +69,16 @@ impl Program for DatagramSender {
     }
 
     fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            return Action::Socket(Protocol::Udp);
-        }
-        let Some(id) = self.socket.or(context.answer.socket()) else { return Action::Exit };
-        if self.socket.replace(id).is_none() || std::mem::take(&mut self.is_pausing) {
+        let Some(id) = self.socket else {
+            return match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => {
+                    self.socket = Some(id);
+                    self.send(id, context)
+                }
+            };
+        };
+        if std::mem::take(&mut self.is_pausing) {
             return self.send(id, context);
         }
         match context.answer {
@@ -96,11 +101,10 @@ impl Program for DatagramSender {
 /// Notes `received_ns` with the time of the last one and `received_bytes`.
 #[derive(Debug)]
 pub struct DatagramSink {
-    port: u16,
+    opening: Opening,
     read_bytes: usize,
     count: u64,
     socket: Option<SocketId>,
-    step: u8,
     received: u64,
     bytes: u64,
 }
@@ -109,7 +113,8 @@ impl DatagramSink {
     /// Reads up to `read_bytes` of each datagram.
     #[must_use]
     pub fn new(port: u16, read_bytes: usize, count: u64) -> Self {
-        Self { port, read_bytes, count, socket: None, step: 0, received: 0, bytes: 0 }
+        let opening = Opening::of_datagrams(Some(port));
+        Self { opening, read_bytes, count, socket: None, received: 0, bytes: 0 }
     }
 }
 
@@ -123,21 +128,17 @@ impl Program for DatagramSink {
             context.note("read_failed", u64::from(error.errno()));
             return Action::Exit;
         }
-        self.step = (self.step + 1).min(4);
-        match (self.step, self.socket) {
-            (1, _) => return Action::Socket(Protocol::Udp),
-            (2, _) => {
-                self.socket = context.answer.socket();
-                let Some(id) = self.socket else { return Action::Exit };
-                return Action::Bind(id, self.port);
-            }
-            (4, _) => {
-                self.received += 1;
-                self.bytes += u64::from(context.answer.bytes());
-            }
-            _ => {}
-        }
-        let Some(id) = self.socket else { return Action::Exit };
+        let Some(id) = self.socket else {
+            return match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => {
+                    self.socket = Some(id);
+                    Action::ReceiveFrom(id, self.read_bytes)
+                }
+            };
+        };
+        self.received += 1;
+        self.bytes += u64::from(context.answer.bytes());
         if self.count > 0 && self.received == self.count {
             context.note("received_ns", context.now_ns);
             context.note("received_bytes", self.bytes);

@@ -1,20 +1,18 @@
 //! Question and answer over a stream.
 
-use sockscope_record::Protocol;
 use sockscope_stack::{Endpoint, SocketId};
 
 use super::Setup;
+use super::opening::{Opened, Opening};
 use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
 /// Sends a message, waits until as many bytes have come back, and so on; each round trip is noted
 /// as `round_trip_ns`.
 #[derive(Debug)]
 pub struct EchoClient {
-    to: Endpoint,
+    opening: Opening,
     message_bytes: usize,
     count: u64,
-    setup: Setup,
-    setting_up: Vec<Action>,
     state: State,
     offset: u64,
     came_back: usize,
@@ -23,10 +21,7 @@ pub struct EchoClient {
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    Begin,
-    Made,
-    SettingUp(SocketId),
-    Ready(SocketId),
+    Opening,
     Written(SocketId),
     Reading(SocketId),
 }
@@ -36,12 +31,10 @@ impl EchoClient {
     #[must_use]
     pub fn new(to: Endpoint, message_bytes: usize, count: u64) -> Self {
         Self {
-            to,
+            opening: Opening::to(to),
             message_bytes,
             count,
-            setup: Setup::default(),
-            setting_up: Vec::new(),
-            state: State::Begin,
+            state: State::Opening,
             offset: 0,
             came_back: 0,
             began_ns: 0,
@@ -51,15 +44,7 @@ impl EchoClient {
     /// The same with this done to its socket.
     #[must_use]
     pub fn set_up(self, setup: Setup) -> Self {
-        Self { setup, ..self }
-    }
-
-    fn next_set_up(&mut self, id: SocketId) -> Action {
-        self.state = State::SettingUp(id);
-        self.setting_up.pop().unwrap_or_else(|| {
-            self.state = State::Ready(id);
-            Action::Connect(id, self.to)
-        })
+        Self { opening: self.opening.set_up(setup), ..self }
     }
 
     fn ask(&mut self, id: SocketId, context: &ProgramContext<'_>) -> Action {
@@ -90,17 +75,10 @@ impl Program for EchoClient {
             return Action::Exit;
         }
         match self.state {
-            State::Begin => {
-                self.state = State::Made;
-                Action::Socket(Protocol::Tcp)
-            }
-            State::Made => {
-                let Some(id) = context.answer.socket() else { return Action::Exit };
-                self.setting_up = self.setup.actions(id);
-                self.next_set_up(id)
-            }
-            State::SettingUp(id) => self.next_set_up(id),
-            State::Ready(id) => self.ask(id, context),
+            State::Opening => match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => self.ask(id, context),
+            },
             State::Written(id) => self.read(id),
             State::Reading(id) => {
                 let bytes = context.answer.bytes() as usize;
@@ -123,17 +101,14 @@ impl Program for EchoClient {
 /// Takes one connection and writes back what it reads, until the end.
 #[derive(Debug)]
 pub struct EchoServer {
-    port: u16,
+    opening: Opening,
     read_bytes: usize,
     step: Serving,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Serving {
-    Begin,
-    Made,
-    Bound(SocketId),
-    Listening(SocketId),
+    Opening,
     Accepting,
     Read(SocketId),
     Wrote(SocketId),
@@ -143,7 +118,7 @@ impl EchoServer {
     /// Serves this port, reading up to `read_bytes` at a time.
     #[must_use]
     pub fn new(port: u16, read_bytes: usize) -> Self {
-        Self { port, read_bytes, step: Serving::Begin }
+        Self { opening: Opening::at(port), read_bytes, step: Serving::Opening }
     }
 
     fn goes_on(&mut self, step: Serving, action: Action) -> Action {
@@ -163,13 +138,10 @@ impl Program for EchoServer {
             return Action::Exit;
         }
         match self.step {
-            Serving::Begin => self.goes_on(Serving::Made, Action::Socket(Protocol::Tcp)),
-            Serving::Made => {
-                let Some(id) = context.answer.socket() else { return Action::Exit };
-                self.goes_on(Serving::Bound(id), Action::Bind(id, self.port))
-            }
-            Serving::Bound(id) => self.goes_on(Serving::Listening(id), Action::Listen(id, 5)),
-            Serving::Listening(id) => self.goes_on(Serving::Accepting, Action::Accept(id)),
+            Serving::Opening => match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => self.goes_on(Serving::Accepting, Action::Accept(id)),
+            },
             Serving::Accepting => {
                 let Some(id) = context.answer.socket() else { return Action::Exit };
                 self.goes_on(Serving::Read(id), Action::Read(id, self.read_bytes))

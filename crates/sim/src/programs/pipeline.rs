@@ -3,10 +3,10 @@
 //!
 //! They hand work on through counters of the host. At most `depth` pieces wait between two of them.
 
-use sockscope_record::Protocol;
 use sockscope_stack::{Endpoint, SocketId};
 
 use super::Setup;
+use super::opening::{Opened, Opening};
 use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
 /// Pieces received and not computed yet.
@@ -19,23 +19,18 @@ const ROOM: u32 = 3;
 /// Receives pieces from the stage before: listens, accepts, reads each whole.
 #[derive(Debug)]
 pub struct StageReceiver {
-    port: u16,
+    opening: Opening,
     piece_bytes: usize,
     pieces: u64,
     depth: u32,
-    setup: Setup,
     state: Receiving,
     offset: u64,
     missing: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Receiving {
-    Begin,
-    Made,
-    /// Prepares the socket, with these still to do.
-    SettingUp(SocketId, Vec<Action>),
-    Listening(SocketId),
+    Opening,
     Accepting,
     /// Offers room for pieces, so many still.
     MakingRoom(SocketId, u32),
@@ -49,12 +44,11 @@ impl StageReceiver {
     #[must_use]
     pub fn new(port: u16, piece_bytes: usize, pieces: u64, depth: u32) -> Self {
         Self {
-            port,
+            opening: Opening::at(port),
             piece_bytes,
             pieces,
             depth: depth.max(1),
-            setup: Setup::default(),
-            state: Receiving::Begin,
+            state: Receiving::Opening,
             offset: 0,
             missing: 0,
         }
@@ -63,14 +57,7 @@ impl StageReceiver {
     /// The same with this done to its listening socket.
     #[must_use]
     pub fn set_up(self, setup: Setup) -> Self {
-        Self { setup, ..self }
-    }
-
-    fn next_set_up(&mut self, id: SocketId, mut left: Vec<Action>) -> Action {
-        match left.pop() {
-            Some(action) => self.goes_on(Receiving::SettingUp(id, left), action),
-            None => self.goes_on(Receiving::Listening(id), Action::Listen(id, 5)),
-        }
+        Self { opening: self.opening.set_up(setup), ..self }
     }
 
     fn goes_on(&mut self, state: Receiving, action: Action) -> Action {
@@ -114,15 +101,11 @@ impl Program for StageReceiver {
         if let Answer::Failed(_) = context.answer {
             return Action::Exit;
         }
-        match self.state.clone() {
-            Receiving::Begin => self.goes_on(Receiving::Made, Action::Socket(Protocol::Tcp)),
-            Receiving::Made => {
-                let Some(id) = context.answer.socket() else { return Action::Exit };
-                let state = Receiving::SettingUp(id, self.setup.actions(id));
-                self.goes_on(state, Action::Bind(id, self.port))
-            }
-            Receiving::SettingUp(id, left) => self.next_set_up(id, left),
-            Receiving::Listening(id) => self.goes_on(Receiving::Accepting, Action::Accept(id)),
+        match self.state {
+            Receiving::Opening => match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => self.goes_on(Receiving::Accepting, Action::Accept(id)),
+            },
             Receiving::Accepting => {
                 let Some(id) = context.answer.socket() else { return Action::Exit };
                 self.make_room(id, self.depth)
@@ -176,21 +159,16 @@ impl Program for Computer {
 /// Sends each piece to the next stage.
 #[derive(Debug)]
 pub struct StageSender {
-    to: Endpoint,
+    opening: Opening,
     piece_bytes: usize,
     pieces: u64,
-    setup: Setup,
     offset: u64,
     state: Sending,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Sending {
-    Begin,
-    Made,
-    /// Prepares the socket, with these still to do.
-    SettingUp(SocketId, Vec<Action>),
-    Connected(SocketId),
+    Opening,
     Took(SocketId),
     Sent(SocketId),
     Posted(SocketId),
@@ -200,21 +178,14 @@ impl StageSender {
     /// Sends `pieces` pieces of so many bytes.
     #[must_use]
     pub fn new(to: Endpoint, piece_bytes: usize, pieces: u64) -> Self {
-        let setup = Setup::default();
-        Self { to, piece_bytes, pieces, setup, offset: 0, state: Sending::Begin }
+        let opening = Opening::to(to);
+        Self { opening, piece_bytes, pieces, offset: 0, state: Sending::Opening }
     }
 
     /// The same with this done to its socket.
     #[must_use]
     pub fn set_up(self, setup: Setup) -> Self {
-        Self { setup, ..self }
-    }
-
-    fn next_set_up(&mut self, id: SocketId, mut left: Vec<Action>) -> Action {
-        match left.pop() {
-            Some(action) => self.goes_on(Sending::SettingUp(id, left), action),
-            None => self.goes_on(Sending::Connected(id), Action::Connect(id, self.to)),
-        }
+        Self { opening: self.opening.set_up(setup), ..self }
     }
 
     fn goes_on(&mut self, state: Sending, action: Action) -> Action {
@@ -240,15 +211,12 @@ impl Program for StageSender {
         if let Answer::Failed(_) = context.answer {
             return Action::Exit;
         }
-        match self.state.clone() {
-            Sending::Begin => self.goes_on(Sending::Made, Action::Socket(Protocol::Tcp)),
-            Sending::Made => {
-                let Some(id) = context.answer.socket() else { return Action::Exit };
-                let left = self.setup.actions(id);
-                self.next_set_up(id, left)
-            }
-            Sending::SettingUp(id, left) => self.next_set_up(id, left),
-            Sending::Connected(id) | Sending::Posted(id) => self.take(id),
+        match self.state {
+            Sending::Opening => match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => self.take(id),
+            },
+            Sending::Posted(id) => self.take(id),
             Sending::Took(id) => {
                 let data = Data::Pattern { offset: self.offset, len: self.piece_bytes };
                 self.goes_on(Sending::Sent(id), Action::Write(id, data))

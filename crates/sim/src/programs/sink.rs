@@ -1,8 +1,8 @@
 //! A server that reads and throws away.
 
-use sockscope_record::Protocol;
 use sockscope_stack::SocketId;
 
+use super::opening::{Opened, Opening};
 use super::{Pace, Setup};
 use crate::program::{Action, Answer, Program, ProgramContext};
 
@@ -12,23 +12,17 @@ use crate::program::{Action, Answer, Program, ProgramContext};
 /// `read_failed` with the error's number if a call failed.
 #[derive(Debug)]
 pub struct Sink {
-    port: u16,
+    opening: Opening,
     read_bytes: usize,
     connections: u64,
     pace: Pace,
-    setup: Setup,
-    setting_up: Vec<Action>,
     state: State,
     received: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    Begin,
-    Made,
-    Binding(SocketId),
-    SettingUp(SocketId),
-    Listening(SocketId),
+    Opening,
     Accepting(SocketId),
     Reading(SocketId, SocketId),
     Pausing(SocketId, SocketId),
@@ -40,13 +34,11 @@ impl Sink {
     #[must_use]
     pub fn new(port: u16, read_bytes: usize, connections: u64) -> Self {
         Self {
-            port,
+            opening: Opening::at(port),
             read_bytes,
             connections,
             pace: Pace::Fast,
-            setup: Setup::default(),
-            setting_up: Vec::new(),
-            state: State::Begin,
+            state: State::Opening,
             received: 0,
         }
     }
@@ -54,21 +46,13 @@ impl Sink {
     /// The same with this done to its listening socket, from which the others have it.
     #[must_use]
     pub fn set_up(self, setup: Setup) -> Self {
-        Self { setup, ..self }
+        Self { opening: self.opening.set_up(setup), ..self }
     }
 
     /// The same with this between two reads.
     #[must_use]
     pub fn paced(self, pace: Pace) -> Self {
         Self { pace, ..self }
-    }
-
-    fn next_set_up(&mut self, id: SocketId) -> Action {
-        self.state = State::SettingUp(id);
-        self.setting_up.pop().unwrap_or_else(|| {
-            self.state = State::Listening(id);
-            Action::Listen(id, 5)
-        })
     }
 
     fn accept(&mut self, listener: SocketId) -> Action {
@@ -133,18 +117,11 @@ impl Program for Sink {
             };
         }
         match self.state {
-            State::Begin => {
-                self.state = State::Made;
-                Action::Socket(Protocol::Tcp)
-            }
-            State::Made => {
-                let Some(id) = context.answer.socket() else { return Action::Exit };
-                self.setting_up = self.setup.actions(id);
-                self.state = State::Binding(id);
-                Action::Bind(id, self.port)
-            }
-            State::Binding(id) | State::SettingUp(id) => self.next_set_up(id),
-            State::Listening(id) | State::Closing(id) => self.accept(id),
+            State::Opening => match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => self.accept(id),
+            },
+            State::Closing(id) => self.accept(id),
             State::Accepting(listener) => {
                 let Some(id) = context.answer.socket() else { return Action::Exit };
                 context.note("accepted_ns", context.now_ns);
