@@ -4,8 +4,7 @@
 //! after which it happens. Whatever interrupts a segment pushes the rest of it back by exactly the
 //! time that it takes. Times are nanoseconds.
 
-use sockscope_record::Record;
-use sockscope_stack::Effect;
+use sockscope_stack::{Effect, Meter};
 
 use crate::link::FrameId;
 use crate::process::StepResult;
@@ -41,6 +40,8 @@ pub(crate) enum End {
 /// What may come in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mask {
+    /// Everything: nothing runs.
+    Idle,
     /// Everything of a higher level, and other processes too: user mode.
     User,
     /// Everything of a higher level.
@@ -69,10 +70,10 @@ struct Segment {
 }
 
 impl Segment {
-    /// A place for segments, with none in it.
+    /// A place for segments, with none in it: it lets everything in.
     const FREE: Self = Self {
         level: Level::Process,
-        mask: Mask::None,
+        mask: Mask::Idle,
         end: End::Nothing,
         began_ns: 0,
         suspended_ns: 0,
@@ -80,24 +81,25 @@ impl Segment {
         effects: Vec::new(),
         next_effect: 0,
     };
-}
 
-/// What the CPU comes to next.
-pub(crate) enum Turn {
-    /// Nothing before this time.
-    Wait(u64),
-    /// An effect, now: [`Cpu::take_effect`].
-    Effect,
-    /// The end of a segment, now.
-    End(End),
+    /// When it comes to its next effect, or else to its end.
+    #[inline]
+    fn next_ns(&self) -> u64 {
+        let next = self.effects.get(self.next_effect);
+        self.began_ns + next.map_or(self.len_ns, |(after_ns, _)| *after_ns)
+    }
 }
 
 /// A CPU. What interrupts a segment lies on top of it, whatever its level, and ends before it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Cpu {
-    /// The first `depth` are under way, and the last of these runs; the others are free places,
+    /// What runs; masked by [`Mask::Idle`], nothing does.
+    running: Segment,
+    /// When that comes to its next effect or its end; `u64::MAX` while nothing runs.
+    next_ns: u64,
+    /// The first `depth` are what it interrupted, the lowest first; the others are free places,
     /// whose lists are used again.
-    segments: Vec<Segment>,
+    suspended: Vec<Segment>,
     depth: usize,
     /// `splnet` keeps device interrupts out too.
     masks_devices: bool,
@@ -109,24 +111,33 @@ pub(crate) struct Cpu {
 impl Cpu {
     /// An idle one; with `masks_devices`, `splnet` keeps device interrupts out too.
     pub(crate) fn new(masks_devices: bool) -> Self {
-        Self { masks_devices, ..Self::default() }
+        Self {
+            running: Segment::FREE,
+            next_ns: u64::MAX,
+            suspended: Vec::new(),
+            depth: 0,
+            masks_devices,
+            used_ns: [0; LEVELS],
+            accounted_ns: 0,
+        }
     }
 
-    /// The segment that runs.
+    /// When it comes to something next; `u64::MAX` when it has nothing to do.
     #[inline]
-    fn top(&self) -> Option<&Segment> {
-        self.segments.get(self.depth.wrapping_sub(1))
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.next_ns
     }
 
+    /// Whether it has nothing to do.
     #[inline]
-    fn top_mut(&mut self) -> Option<&mut Segment> {
-        self.segments.get_mut(self.depth.wrapping_sub(1))
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.mask == Mask::Idle
     }
 
     /// The level that runs; `None` when the CPU has nothing to do.
     #[inline]
     pub(crate) fn level(&self) -> Option<Level> {
-        self.top().map(|segment| segment.level)
+        (!self.is_idle()).then_some(self.running.level)
     }
 
     /// Whether an interrupt of this level may come in now; a CPU with nothing to do lets
@@ -135,37 +146,25 @@ impl Cpu {
     pub(crate) fn admits(&self, level: Level) -> bool {
         let keeps_out = if self.masks_devices { Mask::Soft } else { Mask::All };
         let barrier = if level == Level::Hard { keeps_out } else { Mask::Soft };
-        self.top().is_none_or(|top| top.level < level && top.mask < barrier)
+        self.running.level < level && self.running.mask < barrier
     }
 
     /// Whether a process runs in user mode.
     #[inline]
     pub(crate) fn is_in_user_mode(&self) -> bool {
-        let is_user = |top: &Segment| top.level == Level::Process && top.mask == Mask::User;
-        self.top().is_some_and(is_user)
+        self.running.mask == Mask::User
     }
 
-    /// A segment of `len_ns` begins now, on top of what runs at its level or below it. The list
-    /// takes its effects, in order, each with the time from its beginning.
+    /// A segment of `len_ns` without effects begins now, on top of what runs at its level or below
+    /// it.
     #[inline]
-    pub(crate) fn begin(
-        &mut self,
-        now_ns: u64,
-        level: Level,
-        mask: Mask,
-        len_ns: u64,
-        end: End,
-    ) -> &mut Vec<(u64, Effect)> {
+    pub(crate) fn begin(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
         debug_assert!(self.level().is_none_or(|running| running <= level), "a lower level waits");
         self.account(now_ns);
-        if let Some(interrupted) = self.top_mut() {
-            interrupted.suspended_ns = now_ns;
+        if !self.is_idle() {
+            self.suspend(now_ns);
         }
-        if self.depth == self.segments.len() {
-            self.segments.push(Segment::FREE);
-        }
-        let segment = &mut self.segments[self.depth];
-        self.depth += 1;
+        let segment = &mut self.running;
         segment.level = level;
         segment.mask = mask;
         segment.end = end;
@@ -173,70 +172,83 @@ impl Cpu {
         segment.len_ns = len_ns;
         segment.next_effect = 0;
         segment.effects.clear();
-        &mut segment.effects
+        self.next_ns = now_ns + len_ns;
     }
 
-    /// What comes next, by `now_ns`.
+    /// What the segment does that has just begun: the list's effects, in order, each with the time
+    /// from its beginning.
     #[inline]
-    pub(crate) fn turn(&mut self, now_ns: u64) -> Option<Turn> {
-        let segment = self.top()?;
-        let next = segment.effects.get(segment.next_effect);
-        let next_ns = segment.began_ns + next.map_or(segment.len_ns, |(after_ns, _)| *after_ns);
-        if next_ns > now_ns {
-            return Some(Turn::Wait(next_ns));
+    pub(crate) fn take_effects(&mut self, meter: &mut Meter) {
+        let segment = &mut self.running;
+        meter.take_effects(&mut segment.effects);
+        debug_assert!(
+            segment.effects.is_sorted_by_key(|(at_ns, _)| *at_ns),
+            "effects out of order"
+        );
+        self.next_ns = segment.next_ns();
+    }
+
+    /// The segment that has just begun does this at its end.
+    pub(crate) fn ends_with(&mut self, effect: Effect) {
+        let segment = &mut self.running;
+        segment.effects.push((segment.len_ns, effect));
+    }
+
+    /// What runs waits for something on top of it.
+    fn suspend(&mut self, now_ns: u64) {
+        self.running.suspended_ns = now_ns;
+        if self.depth == self.suspended.len() {
+            self.suspended.push(Segment::FREE);
         }
-        if next.is_some() {
-            return Some(Turn::Effect);
-        }
-        let end = segment.end;
-        self.finish(now_ns);
-        Some(Turn::End(end))
+        std::mem::swap(&mut self.running, &mut self.suspended[self.depth]);
+        self.depth += 1;
     }
 
-    /// The effect that [`Cpu::turn`] has come to.
+    /// The next effect of what runs, which it has come to; `None` when it has come to its end:
+    /// [`Cpu::finish`].
     #[inline]
-    pub(crate) fn take_effect(&mut self) -> Option<Effect> {
-        let segment = self.top_mut()?;
-        let (_, effect) = segment.effects.get_mut(segment.next_effect)?;
-        segment.next_effect += 1;
-        Some(std::mem::replace(effect, Effect::SoftInterrupt))
+    pub(crate) fn next_effect(&mut self) -> Option<&mut Effect> {
+        let Segment { effects, next_effect, began_ns, len_ns, .. } = &mut self.running;
+        let [(_, effect), later @ ..] = effects.get_mut(*next_effect..)? else { return None };
+        *next_effect += 1;
+        self.next_ns = *began_ns + later.first().map_or(*len_ns, |(after_ns, _)| *after_ns);
+        Some(effect)
     }
 
-    /// The record that is the next effect, if it is one and its time has come.
+    /// Takes what runs off the CPU, at its end; what it interrupted goes on.
     #[inline]
-    pub(crate) fn take_record(&mut self, now_ns: u64) -> Option<Record> {
-        let segment = self.top_mut()?;
-        match segment.effects.get(segment.next_effect) {
-            Some((after_ns, Effect::Observed(record))) if segment.began_ns + after_ns <= now_ns => {
-                segment.next_effect += 1;
-                Some(*record)
-            }
-            _ => None,
-        }
-    }
-
-    /// Takes the top segment off; what it interrupted goes on.
-    #[inline]
-    fn finish(&mut self, now_ns: u64) {
+    pub(crate) fn finish(&mut self, now_ns: u64) -> End {
         self.account(now_ns);
-        self.depth -= 1;
-        if let Some(resumed) = self.top_mut() {
-            resumed.began_ns += now_ns - resumed.suspended_ns;
+        let end = self.running.end;
+        if self.depth > 0 {
+            self.resume(now_ns);
+        } else {
+            self.running.mask = Mask::Idle;
+            self.running.level = Level::Process;
+            self.next_ns = u64::MAX;
         }
+        end
+    }
+
+    fn resume(&mut self, now_ns: u64) {
+        self.depth -= 1;
+        std::mem::swap(&mut self.running, &mut self.suspended[self.depth]);
+        self.running.began_ns += now_ns - self.running.suspended_ns;
+        self.next_ns = self.running.next_ns();
     }
 
     /// Takes a process's computation, which runs, off the CPU; what is left of it, in nanoseconds.
     pub(crate) fn preempt(&mut self, now_ns: u64) -> u64 {
-        let end_ns = self.top().map(|segment| segment.began_ns + segment.len_ns);
+        let end_ns = self.running.began_ns + self.running.len_ns;
         self.finish(now_ns);
-        end_ns.map_or(0, |end_ns| end_ns.saturating_sub(now_ns))
+        end_ns.saturating_sub(now_ns)
     }
 
     /// Charges the time since the last account to the level that ran.
     #[inline]
     pub(crate) fn account(&mut self, now_ns: u64) {
-        if let Some(level) = self.level() {
-            self.used_ns[level as usize] += now_ns - self.accounted_ns;
+        if !self.is_idle() {
+            self.used_ns[self.running.level as usize] += now_ns - self.accounted_ns;
         }
         self.accounted_ns = now_ns;
     }
@@ -247,30 +259,31 @@ mod tests {
     use super::*;
 
     fn begin(cpu: &mut Cpu, now_ns: u64, level: Level, effects: &[u64], len_ns: u64) {
-        let list = cpu.begin(now_ns, level, Mask::None, len_ns, End::Nothing);
-        list.extend(effects.iter().map(|at_ns| (*at_ns, Effect::SoftInterrupt)));
+        let mut meter = Meter::default();
+        effects.iter().for_each(|at_ns| meter.effect_at(*at_ns, Effect::SoftInterrupt));
+        cpu.begin(now_ns, level, Mask::None, len_ns, End::Nothing);
+        cpu.take_effects(&mut meter);
     }
 
     /// Runs the CPU up to `until_ns`; when each effect happened, and with a minus each end.
     fn walk(cpu: &mut Cpu, from_ns: u64, until_ns: u64) -> Vec<i64> {
         let mut happened = Vec::new();
         let mut now_ns = from_ns;
-        loop {
-            match cpu.turn(now_ns) {
-                Some(Turn::Wait(next_ns)) if next_ns <= until_ns => now_ns = next_ns,
-                Some(Turn::Effect) => {
-                    assert!(cpu.take_effect().is_some());
-                    happened.push(now_ns as i64);
-                }
-                Some(Turn::End(_)) => happened.push(-(now_ns as i64)),
-                Some(Turn::Wait(_)) | None => return happened,
+        while !cpu.is_idle() && now_ns.max(cpu.next_ns()) <= until_ns {
+            now_ns = now_ns.max(cpu.next_ns());
+            if cpu.next_effect().is_some() {
+                happened.push(now_ns as i64);
+            } else {
+                cpu.finish(now_ns);
+                happened.push(-(now_ns as i64));
             }
         }
+        happened
     }
 
     #[test]
     fn effects_happen_at_their_time_after_the_beginning() {
-        let mut cpu = Cpu::default();
+        let mut cpu = Cpu::new(false);
         begin(&mut cpu, 100, Level::Process, &[0, 10, 30], 40);
         assert_eq!(walk(&mut cpu, 100, 1000), [100, 110, 130, -140]);
         assert_eq!(cpu.used_ns, [40, 0, 0]);
@@ -278,7 +291,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_pushes_the_rest_back_by_exactly_its_time() {
-        let mut cpu = Cpu::default();
+        let mut cpu = Cpu::new(false);
         begin(&mut cpu, 100, Level::Process, &[10, 30], 40);
         assert_eq!(walk(&mut cpu, 100, 115), [110]);
         begin(&mut cpu, 115, Level::Hard, &[3], 7);
@@ -288,7 +301,7 @@ mod tests {
 
     #[test]
     fn interrupts_of_interrupts_add_up() {
-        let mut cpu = Cpu::default();
+        let mut cpu = Cpu::new(false);
         begin(&mut cpu, 0, Level::Process, &[100], 100);
         begin(&mut cpu, 10, Level::Soft, &[50], 50);
         begin(&mut cpu, 20, Level::Hard, &[], 5);
@@ -310,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_segment_on_top_at_the_same_level_comes_first() {
-        let mut cpu = Cpu::default();
+        let mut cpu = Cpu::new(false);
         begin(&mut cpu, 0, Level::Process, &[10, 20], 30);
         assert_eq!(walk(&mut cpu, 0, 10), [10]);
         begin(&mut cpu, 10, Level::Process, &[4], 6);
@@ -319,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_preempted_computation_is_known() {
-        let mut cpu = Cpu::default();
+        let mut cpu = Cpu::new(false);
         begin(&mut cpu, 0, Level::Process, &[], 1000);
         begin(&mut cpu, 300, Level::Hard, &[], 50);
         assert_eq!(walk(&mut cpu, 300, 360), [-350]);

@@ -6,14 +6,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::link::{FrameId, LinkId, LinkTimer, Port};
-use crate::process::ProcessId;
+use crate::link::{FrameId, LinkTimer, Port};
 
-/// Something that happens outside the CPUs.
+/// Something that happens outside the CPUs. Hosts, links and processes stand here by their numbers
+/// in few bytes, since each event is moved several times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A link asked for it.
-    Link(LinkId, LinkTimer),
+    Link(u32, LinkTimer),
     /// The last bit of a frame has come in.
     Arrival(Port, FrameId),
     /// The last bit of the frame that the port sends has gone out, or the device gave it up.
@@ -23,13 +23,13 @@ pub(crate) enum Event {
     /// The driver may hand the device its next frame.
     DriverReady(Port),
     /// The protocol timers of a host tick.
-    Timers(usize),
+    Timers(u16),
     /// The clock of a host ticks.
-    Clock(usize),
+    Clock(u16),
     /// Processes of a host have to take turns.
-    Quantum(usize),
-    /// A process begins, or has slept long enough.
-    Wake(ProcessId),
+    Quantum(u16),
+    /// A process of a host begins, or has slept long enough.
+    Wake(u16, u32),
 }
 
 /// Events that are kept in a sorted list, at most: more than a busy link has under way.
@@ -46,6 +46,8 @@ pub struct EventQueue<E> {
     /// Events that come after all of `near`.
     far: BinaryHeap<Reverse<Entry<E>>>,
     sequence: u64,
+    /// When the next event happens; `u64::MAX` when there is none.
+    next_ns: u64,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,8 @@ struct Entry<E> {
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        Self { near: Vec::with_capacity(NEAR_MAX + 1), far: BinaryHeap::new(), sequence: 0 }
+        let near = Vec::with_capacity(NEAR_MAX + 1);
+        Self { near, far: BinaryHeap::new(), sequence: 0, next_ns: u64::MAX }
     }
 }
 
@@ -67,25 +70,33 @@ impl<E> EventQueue<E> {
         self.sequence += 1;
         let key = u128::from(at_ns) << 64 | u128::from(self.sequence);
         let entry = Entry { key, event };
-        match self.near.iter().rposition(|other| other.key > key) {
-            Some(later) => self.insert_near(later + 1, entry),
-            None if self.far.is_empty() => self.insert_near(0, entry),
-            None => self.far.push(Reverse(entry)),
+        if !self.far.is_empty() && self.near.first().is_some_and(|last| last.key < key) {
+            self.far.push(Reverse(entry));
+        } else {
+            self.insert_near(entry);
         }
     }
 
-    fn insert_near(&mut self, place: usize, entry: Entry<E>) {
-        self.near.insert(place, entry);
+    /// Most events come before nearly all others: their place is looked for from the end.
+    fn insert_near(&mut self, entry: Entry<E>) {
+        let key = entry.key;
+        let mut place = self.near.len();
+        self.near.push(entry);
+        while place > 0 && self.near[place - 1].key < key {
+            self.near.swap(place - 1, place);
+            place -= 1;
+        }
         if self.near.len() > NEAR_MAX {
             self.far.push(Reverse(self.near.remove(0)));
         }
+        self.look_ahead();
     }
 
     /// When the next event happens; `u64::MAX` when there is none.
     #[must_use]
     #[inline]
     pub fn next_ns(&self) -> u64 {
-        self.near.last().map_or(u64::MAX, Entry::at_ns)
+        self.next_ns
     }
 
     /// Takes the next event.
@@ -95,10 +106,17 @@ impl<E> EventQueue<E> {
         if self.near.is_empty() && !self.far.is_empty() {
             self.refill();
         }
+        self.look_ahead();
         Some((entry.at_ns(), entry.event))
     }
 
+    #[inline]
+    fn look_ahead(&mut self) {
+        self.next_ns = self.near.last().map_or(u64::MAX, Entry::at_ns);
+    }
+
     /// The soonest events come over from the heap; half a list, so that there is room for others.
+    #[cold]
     fn refill(&mut self) {
         let soonest = std::iter::from_fn(|| self.far.pop()).take(NEAR_MAX / 2);
         self.near.extend(soonest.map(|Reverse(entry)| entry));

@@ -14,15 +14,14 @@ use std::collections::{BTreeMap, VecDeque};
 use sockscope_record::{Point, Record};
 use sockscope_stack::{Effect, Meter, Routine, Stack};
 
-use crate::cpu::{Cpu, End, LEVELS, Level, Mask, Turn};
+use crate::cpu::{Cpu, End, LEVELS, Level, Mask};
 use crate::event::Event;
 use crate::machine::Machine;
 use crate::process::Process;
 use crate::random::Random;
 use crate::scenario::HostConfig;
 use crate::scheduler::{ProcessIndex, QUANTUM_NS, Scheduler, TICK_NS};
-use crate::sink::RecordSink;
-use crate::world::World;
+use crate::world::{Observer, World};
 
 use devices::{Device, HardInterrupt};
 
@@ -50,7 +49,7 @@ pub struct Host {
     counters: BTreeMap<u32, u32>,
     devices: Vec<Option<Device>>,
     hard_pending: VecDeque<HardInterrupt>,
-    soft_pending: SoftPending,
+    pending: Pending,
     /// When the timers began to tick.
     timer_phase_ns: u64,
     is_profiled: bool,
@@ -67,8 +66,13 @@ pub(crate) struct Pause {
     pub(crate) now_ns: u64,
     /// When its CPU comes to its next effect; `u64::MAX` when it has nothing to do.
     pub(crate) due_ns: u64,
-    /// It went on without end at one moment.
-    pub(crate) is_stuck: bool,
+}
+
+impl Pause {
+    /// It went on without end at one moment, and would still.
+    pub(crate) fn is_stuck(self) -> bool {
+        self.due_ns <= self.now_ns
+    }
 }
 
 impl Host {
@@ -76,6 +80,7 @@ impl Host {
         let mut random = Random::new(seed, 0x0a00 + u64::from(number));
         let drawn_ns = random.below(FAST_TIMER_NS);
         let devices = config.links.iter().map(|link| link.map(Device::new)).collect();
+        let clock_ns = config.machine.cpu.clock_ns;
         let mut stack = config.stack;
         if stack.initial_sequence == 0 {
             stack.initial_sequence = random.next_u64() as u32;
@@ -99,11 +104,12 @@ impl Host {
             counters: BTreeMap::new(),
             devices,
             hard_pending: VecDeque::new(),
-            soft_pending: SoftPending::default(),
+            pending: Pending::default(),
             timer_phase_ns: config.timer_phase_ns.unwrap_or(drawn_ns),
             timers_armed: false,
             quantum_armed: false,
-            clock_armed: false,
+            // A clock that takes no time need not tick.
+            clock_armed: clock_ns == 0,
         }
     }
 
@@ -150,19 +156,20 @@ impl Host {
 
     /// Whether nothing is under way on it but sleeping processes.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.cpu.level().is_none()
+        self.cpu.is_idle()
             && self.hard_pending.is_empty()
-            && !self.soft_pending.has(SoftPending::NET)
+            && !self.pending.has(Pending::NET)
             && self.devices.iter().flatten().all(Device::is_idle)
     }
 
     /// Lets everything happen that happens now, and goes on while the next thing that happens
     /// anywhere happens here, before `limit_ns`.
-    pub(crate) fn run_until<S: RecordSink>(
+    pub(crate) fn run_until(
         &mut self,
         start_ns: u64,
         limit_ns: u64,
-        world: &mut World<S>,
+        world: &mut World,
+        observer: &mut dyn Observer,
     ) -> Pause {
         let mut now_ns = start_ns;
         let mut turns = 0;
@@ -171,33 +178,26 @@ impl Host {
             if self.take_interrupt(now_ns, world) || self.preempt_user(now_ns, world) {
                 continue;
             }
-            self.observed(now_ns, world);
-            let due_ns = match self.cpu.turn(now_ns) {
-                Some(Turn::Wait(due_ns)) => {
-                    self.arm_clock(now_ns, world);
-                    due_ns
-                }
-                Some(Turn::Effect) => {
-                    self.happen_next(now_ns, world);
-                    continue;
-                }
-                Some(Turn::End(end)) => {
-                    self.segment_ended(now_ns, end, world);
-                    continue;
-                }
-                None if self.advance_process(now_ns, world) => continue,
-                None => u64::MAX,
-            };
+            let due_ns = self.cpu.next_ns();
+            if due_ns <= now_ns {
+                self.go_on(now_ns, world);
+                continue;
+            }
+            if !self.cpu.is_idle() {
+                self.arm_clock(now_ns, world);
+            } else if self.advance_process(now_ns, world) {
+                world.observed.limit(observer);
+                continue;
+            }
             if due_ns >= limit_ns.min(world.events.next_ns()) || world.working == 0 {
-                return Pause { now_ns, due_ns, is_stuck: false };
+                return Pause { now_ns, due_ns };
             }
             (now_ns, turns) = (due_ns, 0);
         }
-        Pause { now_ns, due_ns: u64::MAX, is_stuck: true }
+        Pause { now_ns, due_ns: now_ns }
     }
 
-    #[inline]
-    fn segment_ended<S: RecordSink>(&mut self, now_ns: u64, end: End, world: &mut World<S>) {
+    fn segment_ended(&mut self, now_ns: u64, end: End, world: &mut World) {
         match end {
             End::Nothing | End::Switched => {}
             End::Transmit(interface, frame) => self.transmit(now_ns, interface, frame, world),
@@ -208,29 +208,47 @@ impl Host {
 
     /// The highest interrupt that is pending and may come in now takes the CPU.
     #[inline]
-    fn take_interrupt<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> bool {
-        if !self.hard_pending.is_empty()
-            && self.cpu.admits(Level::Hard)
-            && let Some(interrupt) = self.hard_pending.pop_front()
-        {
-            if self.cpu.is_in_user_mode() {
-                self.meter.cache_filled();
-            }
-            self.hard_interrupt(now_ns, interrupt, world);
+    fn take_interrupt(&mut self, now_ns: u64, world: &mut World) -> bool {
+        if !self.pending.any() {
+            return false;
+        }
+        if self.pending.has(Pending::HARD) && self.cpu.admits(Level::Hard) {
+            self.take_hard_interrupt(now_ns, world);
             return true;
         }
-        self.soft_pending.any() && self.cpu.admits(Level::Soft) && self.soft_interrupt(now_ns)
+        self.pending.any_soft() && self.cpu.admits(Level::Soft) && self.soft_interrupt(now_ns)
+    }
+
+    #[inline(never)]
+    fn take_hard_interrupt(&mut self, now_ns: u64, world: &mut World) {
+        let interrupt = self.hard_pending.pop_front();
+        if self.hard_pending.is_empty() {
+            self.pending.take(Pending::HARD);
+        }
+        if self.cpu.is_in_user_mode() {
+            self.meter.cache_filled();
+        }
+        if let Some(interrupt) = interrupt {
+            self.hard_interrupt(now_ns, interrupt, world);
+        }
+    }
+
+    /// An interrupt of a device or of the clock is pending from now on.
+    fn interrupt(&mut self, interrupt: HardInterrupt) {
+        self.hard_pending.push_back(interrupt);
+        self.pending.add(Pending::HARD);
     }
 
     /// `splnet` before `softclock`.
+    #[inline(never)]
     fn soft_interrupt(&mut self, now_ns: u64) -> bool {
-        if self.soft_pending.has(SoftPending::NET) {
+        if self.pending.has(Pending::NET) {
             return self.input_packet(now_ns);
         }
         self.meter.begin();
-        if self.soft_pending.take(SoftPending::FAST) {
+        if self.pending.take(Pending::FAST) {
             self.stack.fasttimo(&mut self.meter);
-        } else if self.soft_pending.take(SoftPending::SLOW) {
+        } else if self.pending.take(Pending::SLOW) {
             self.stack.slowtimo(&mut self.meter);
         }
         self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
@@ -248,7 +266,7 @@ impl Host {
             self.meter.probed();
         }
         if !self.stack.ip_input_step(&mut self.meter) {
-            self.soft_pending.take(SoftPending::NET);
+            self.pending.take(Pending::NET);
             return false;
         }
         self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
@@ -258,20 +276,19 @@ impl Host {
     /// The step that the meter holds begins.
     #[inline]
     fn begin_step(&mut self, now_ns: u64, level: Level, mask: Mask, end: End) {
-        let effects = self.cpu.begin(now_ns, level, mask, self.meter.elapsed_ns(), end);
-        self.meter.take_effects(effects);
-        debug_assert!(effects.is_sorted_by_key(|(at_ns, _)| *at_ns), "effects out of order");
+        self.cpu.begin(now_ns, level, mask, self.meter.elapsed_ns(), end);
+        self.cpu.take_effects(&mut self.meter);
     }
 
     /// The protocol timers tick.
-    pub(crate) fn timers<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+    pub(crate) fn timers(&mut self, now_ns: u64, world: &mut World) {
         self.timers_armed = false;
         let since_ns = now_ns - self.timer_phase_ns;
         if since_ns.is_multiple_of(FAST_TIMER_NS) {
-            self.soft_pending.add(SoftPending::FAST);
+            self.pending.add(Pending::FAST);
         }
         if since_ns.is_multiple_of(SLOW_TIMER_NS) {
-            self.soft_pending.add(SoftPending::SLOW);
+            self.pending.add(Pending::SLOW);
         }
         if self.stack.sockets.iter().next().is_some() {
             self.arm_timers(now_ns, world);
@@ -279,7 +296,7 @@ impl Host {
     }
 
     /// The next tick of the timers will come, if anything can need it.
-    fn arm_timers<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+    fn arm_timers(&mut self, now_ns: u64, world: &mut World) {
         if self.timers_armed {
             return;
         }
@@ -287,67 +304,80 @@ impl Host {
         let since_ns = now_ns.saturating_sub(self.timer_phase_ns);
         let next = |period_ns| (since_ns / period_ns + 1) * period_ns;
         let tick_ns = self.timer_phase_ns + next(FAST_TIMER_NS).min(next(SLOW_TIMER_NS));
-        world.events.schedule(tick_ns, Event::Timers(usize::from(self.number)));
+        world.events.schedule(tick_ns, Event::Timers(self.number));
     }
 
     /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
     pub(crate) fn clock_ticked(&mut self) {
         self.clock_armed = false;
-        if self.cpu.level().is_some() {
-            self.hard_pending.push_back(HardInterrupt::Clock);
+        if !self.cpu.is_idle() {
+            self.interrupt(HardInterrupt::Clock);
         }
     }
 
     /// While the CPU is in use, the next tick of the clock will interrupt it.
     #[inline]
-    fn arm_clock<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
-        if self.clock_armed || self.machine.cpu.clock_ns == 0 {
-            return;
+    fn arm_clock(&mut self, now_ns: u64, world: &mut World) {
+        if !self.clock_armed {
+            self.schedule_clock(now_ns, world);
         }
+    }
+
+    #[cold]
+    fn schedule_clock(&mut self, now_ns: u64, world: &mut World) {
         self.clock_armed = true;
         let tick_ns = (now_ns / TICK_NS + 1) * TICK_NS;
-        world.events.schedule(tick_ns, Event::Clock(usize::from(self.number)));
+        world.events.schedule(tick_ns, Event::Clock(self.number));
     }
 
     /// A quantum is over; the next one begins when what this means now has happened.
-    pub(crate) fn quantum<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> Pause {
+    pub(crate) fn quantum(
+        &mut self,
+        now_ns: u64,
+        world: &mut World,
+        observer: &mut dyn Observer,
+    ) -> Pause {
         self.quantum_armed = false;
         self.scheduler.quantum_over();
-        let pause = self.run_until(now_ns, 0, world);
+        let pause = self.run_until(now_ns, 0, world, observer);
         self.arm_quantum(now_ns, world);
         pause
     }
 
     /// While somebody waits for the CPU, processes take turns.
-    fn arm_quantum<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+    fn arm_quantum(&mut self, now_ns: u64, world: &mut World) {
         if self.quantum_armed || !self.scheduler.somebody_waits() {
             return;
         }
         self.quantum_armed = true;
         let next_ns = (now_ns / QUANTUM_NS + 1) * QUANTUM_NS;
-        world.events.schedule(next_ns, Event::Quantum(usize::from(self.number)));
+        world.events.schedule(next_ns, Event::Quantum(self.number));
     }
 
     /// Hands a record of this host over, with its time and CPU.
     #[inline]
-    fn record<S: RecordSink>(&self, now_ns: u64, mut record: Record, world: &mut World<S>) {
-        record.at_ns = now_ns;
-        record.cpu = self.number;
-        world.record(&record);
+    fn record(&self, now_ns: u64, record: Record, world: &mut World) {
+        world.record(Record { at_ns: now_ns, cpu: self.number, ..record });
     }
 }
 
-/// Which software interrupts are pending.
+/// Which interrupts are pending.
 #[derive(Debug, Clone, Copy, Default)]
-struct SoftPending(u8);
+struct Pending(u8);
 
-impl SoftPending {
+impl Pending {
     /// The network's: packets in the IP input queue.
     const NET: u8 = 1;
     /// The protocols' fast timer.
     const FAST: u8 = 2;
     /// The protocols' slow timer.
     const SLOW: u8 = 4;
+    /// Any of devices and of the clock: `hard_pending` says which.
+    const HARD: u8 = 8;
+
+    fn any_soft(self) -> bool {
+        self.0 & !Self::HARD != 0
+    }
 
     fn any(self) -> bool {
         self.0 != 0

@@ -14,6 +14,7 @@ mod host;
 pub mod link;
 pub mod machine;
 mod medium;
+mod network;
 pub mod pattern;
 mod process;
 pub mod program;

@@ -100,7 +100,7 @@ pub(crate) enum LinkTimer {
     /// A station looks whether it can send now.
     Attempt(u16),
     /// The transmission of this number ends.
-    End(u64),
+    End(u32),
 }
 
 /// What has passed a link.

@@ -13,7 +13,7 @@ use crate::link::{Frames, Link, LinkContext, LinkId, LinkTimer};
 use crate::pattern::Pattern;
 use crate::program::{Damage, Note};
 use crate::scenario::LogPolicy;
-use crate::sink::RecordSink;
+use crate::sink::{Activity, RecordSink};
 
 /// Linux's number of the state CLOSED in records of [`Kind::StateChange`].
 const TCP_CLOSE: u8 = 7;
@@ -22,12 +22,57 @@ fn address((ip, port): Endpoint) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(ip), port)
 }
 
+/// Takes observations off the hands of the simulation; every sink does.
+pub(crate) trait Observer {
+    /// Takes these, which come in order of time.
+    fn observe(&mut self, records: &[Record], activities: &[Activity]);
+}
+
+impl<S: RecordSink> Observer for S {
+    fn observe(&mut self, records: &[Record], activities: &[Activity]) {
+        for record in records {
+            self.record(record);
+        }
+        for activity in activities {
+            self.activity(*activity);
+        }
+    }
+}
+
+/// Observations held back so that they are handed over many at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    records: Vec<Record>,
+    activities: Vec<Activity>,
+}
+
+/// Observations held back, about: so few that they stay in the first-level cache.
+const HELD_MAX: usize = 64;
+
+impl Observed {
+    /// Hands everything over if it has become much.
+    #[inline]
+    pub(crate) fn limit(&mut self, observer: &mut dyn Observer) {
+        if self.records.len() >= HELD_MAX || self.activities.len() >= HELD_MAX {
+            self.hand_over(observer);
+        }
+    }
+
+    /// Hands everything over.
+    #[inline(never)]
+    pub(crate) fn hand_over(&mut self, observer: &mut dyn Observer) {
+        observer.observe(&self.records, &self.activities);
+        self.records.clear();
+        self.activities.clear();
+    }
+}
+
 /// What all hosts share.
-pub(crate) struct World<S> {
+pub(crate) struct World {
     pub(crate) events: EventQueue<Event>,
     pub(crate) frames: Frames,
     pub(crate) links: Vec<Link>,
-    pub(crate) sink: S,
+    pub(crate) observed: Observed,
     pub(crate) log: LogPolicy,
     pub(crate) wants_records: bool,
     pub(crate) pattern: Pattern,
@@ -42,14 +87,14 @@ pub(crate) struct World<S> {
     pub(crate) names: Vec<String>,
 }
 
-impl<S: RecordSink> World<S> {
-    pub(crate) fn new(links: Vec<Link>, log: LogPolicy, sink: S) -> Self {
+impl World {
+    pub(crate) fn new(links: Vec<Link>, log: LogPolicy, wants_records: bool) -> Self {
         Self {
             events: EventQueue::default(),
             frames: Frames::default(),
             links,
-            wants_records: sink.is_wanted(),
-            sink,
+            observed: Observed::default(),
+            wants_records,
             log,
             pattern: Pattern::default(),
             notes: Vec::new(),
@@ -121,12 +166,12 @@ impl<S: RecordSink> World<S> {
 
     /// One observation, complete.
     #[inline]
-    pub(crate) fn record(&mut self, record: &Record) {
+    pub(crate) fn record(&mut self, record: Record) {
         if !self.wants_records {
             return;
         }
         if record.thread != 0 {
-            self.see_process(record);
+            self.see_process(&record);
         }
         if record.kind == Kind::StateChange
             && record.code == TCP_CLOSE
@@ -134,7 +179,13 @@ impl<S: RecordSink> World<S> {
         {
             connection.closed_ns = Some(record.at_ns);
         }
-        self.sink.record(record);
+        self.observed.records.push(record);
+    }
+
+    /// What a process does changed.
+    #[inline]
+    pub(crate) fn activity(&mut self, activity: Activity) {
+        self.observed.activities.push(activity);
     }
 
     /// Notes which process works at which end of a connection.

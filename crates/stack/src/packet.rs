@@ -73,6 +73,13 @@ pub struct Packet {
     pub mark: Option<Mark>,
 }
 
+impl Packet {
+    /// Takes the bytes and the mark, leaving an empty packet.
+    pub fn take(&mut self) -> Self {
+        Self { chain: self.chain.take(), mark: self.mark.take() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,11 +5,10 @@ use std::collections::VecDeque;
 use sockscope_record::{Kind, Point, Record, marks};
 use sockscope_stack::{Effect, Packet, Routine};
 
-use super::{Host, SoftPending};
+use super::{Host, Pending};
 use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
 use crate::link::{FrameId, LinkId, Port};
-use crate::sink::RecordSink;
 use crate::world::World;
 
 /// Frames that a device holds for a CPU that does not come to them.
@@ -90,13 +89,13 @@ impl Host {
     }
 
     /// A packet enters the interface queue (point 3), and the driver starts if it is idle.
-    pub(super) fn output<S: RecordSink>(
+    pub(super) fn output(
         &mut self,
         now_ns: u64,
         level: Level,
         interface: u8,
         packet: Packet,
-        world: &mut World<S>,
+        world: &mut World,
     ) {
         let mark = packet.mark;
         self.meter.begin();
@@ -118,13 +117,7 @@ impl Host {
     }
 
     /// The driver takes a packet from the queue (point 4); the meter has begun a step.
-    fn start<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        level: Level,
-        interface: u8,
-        world: &mut World<S>,
-    ) {
+    fn start(&mut self, now_ns: u64, level: Level, interface: u8, world: &mut World) {
         let id = world.frames.make();
         let frame = world.frames.frame_mut(id);
         let before = self.meter.elapsed_ns();
@@ -147,12 +140,12 @@ impl Host {
     }
 
     /// The driver has handed the device a frame.
-    pub(super) fn transmit<S: RecordSink>(
+    pub(super) fn transmit(
         &mut self,
         now_ns: u64,
         interface: u8,
         frame: FrameId,
-        world: &mut World<S>,
+        world: &mut World,
     ) {
         let Some(device) = self.device(interface) else { return };
         device.starting -= 1;
@@ -173,12 +166,7 @@ impl Host {
     }
 
     /// The link gets the first frame of the device's ring.
-    pub(crate) fn offer<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        interface: u8,
-        world: &mut World<S>,
-    ) {
+    pub(crate) fn offer(&mut self, now_ns: u64, interface: u8, world: &mut World) {
         let Some(device) = self.device(interface) else { return };
         let (link, station) = (device.link, device.station);
         if let Some(frame) = device.ring.front().copied() {
@@ -187,12 +175,7 @@ impl Host {
     }
 
     /// The frame being sent has gone; whether the host has to run.
-    pub(crate) fn sent<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        interface: u8,
-        world: &mut World<S>,
-    ) -> bool {
+    pub(crate) fn sent(&mut self, now_ns: u64, interface: u8, world: &mut World) -> bool {
         let Some(device) = self.device(interface) else { return false };
         device.ring.pop_front();
         device.sent_ns = now_ns;
@@ -200,7 +183,7 @@ impl Host {
         if device.is_sending {
             self.offer(now_ns, interface, world);
         }
-        self.hard_pending.push_back(HardInterrupt::Sent(interface));
+        self.interrupt(HardInterrupt::Sent(interface));
         true
     }
 
@@ -208,18 +191,13 @@ impl Host {
     pub(crate) fn collided(&mut self) -> bool {
         let restarts = self.machine.driver.restarts_in_software;
         if restarts {
-            self.hard_pending.push_back(HardInterrupt::Collided);
+            self.interrupt(HardInterrupt::Collided);
         }
         restarts
     }
 
     /// A frame has come in; whether the host has to run.
-    pub(crate) fn arrived<S>(
-        &mut self,
-        interface: u8,
-        frame: FrameId,
-        world: &mut World<S>,
-    ) -> bool {
+    pub(crate) fn arrived(&mut self, interface: u8, frame: FrameId, world: &mut World) -> bool {
         let Some(device) = self.device(interface) else { return false };
         if device.received >= RECEIVED_FRAMES_MAX {
             device.overruns += 1;
@@ -227,15 +205,15 @@ impl Host {
             return false;
         }
         device.received += 1;
-        self.hard_pending.push_back(HardInterrupt::Received(interface, frame));
+        self.interrupt(HardInterrupt::Received(interface, frame));
         true
     }
 
-    pub(super) fn hard_interrupt<S: RecordSink>(
+    pub(super) fn hard_interrupt(
         &mut self,
         now_ns: u64,
         interrupt: HardInterrupt,
-        world: &mut World<S>,
+        world: &mut World,
     ) {
         self.meter.begin();
         match interrupt {
@@ -261,13 +239,7 @@ impl Host {
     }
 
     /// The receive interrupt: at its end the packet is in the IP input queue (point 5).
-    fn receive<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        interface: u8,
-        id: FrameId,
-        world: &mut World<S>,
-    ) {
+    fn receive(&mut self, now_ns: u64, interface: u8, id: FrameId, world: &mut World) {
         if let Some(device) = self.device(interface) {
             device.received -= 1;
         }
@@ -282,13 +254,13 @@ impl Host {
     }
 
     /// A packet goes through the loopback interface: points 3, 4 and 5 are one moment.
-    pub(super) fn loop_back<S: RecordSink>(
+    pub(super) fn loop_back(
         &mut self,
         now_ns: u64,
         level: Level,
         interface: u8,
         packet: Packet,
-        world: &mut World<S>,
+        world: &mut World,
     ) {
         let mark = packet.mark;
         if let Some(mark) = mark {
@@ -307,7 +279,7 @@ impl Host {
         if is_taken {
             // Its only effect is the soft interrupt.
             self.meter.drain_effects();
-            self.soft_pending.add(SoftPending::NET);
+            self.pending.add(Pending::NET);
         } else {
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
         }

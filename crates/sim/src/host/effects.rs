@@ -3,40 +3,48 @@
 use sockscope_record::{FlowId, Kind, Record, marks};
 use sockscope_stack::{Channel, Effect};
 
-use super::{Host, SoftPending};
+use super::{Host, Pending};
 use crate::cpu::Level;
 use crate::process::Awaited;
 use crate::scheduler::ProcessIndex;
-use crate::sink::{Activity, ActivityState, RecordSink};
+use crate::sink::{Activity, ActivityState};
 use crate::world::World;
 
 impl Host {
-    /// The records go out that the CPU has come to: they change nothing that could come in between.
+    /// The CPU has come to a record: it goes out.
     #[inline]
-    pub(super) fn observed<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
-        while let Some(mut record) = self.cpu.take_record(now_ns) {
-            self.fill_in_thread(&mut record);
-            self.record(now_ns, record, world);
-        }
+    pub(super) fn observed(&mut self, now_ns: u64, mut record: Record, world: &mut World) {
+        self.fill_in_thread(&mut record);
+        self.record(now_ns, record, world);
     }
 
-    /// Lets the effect happen that the CPU has come to.
+    /// What runs has come to its next effect, which happens, or to its end.
     #[inline]
-    pub(super) fn happen_next<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
-        let Some(effect) = self.cpu.take_effect() else { return };
+    pub(super) fn go_on(&mut self, now_ns: u64, world: &mut World) {
+        let Some(effect) = self.cpu.next_effect() else {
+            let end = self.cpu.finish(now_ns);
+            return self.segment_ended(now_ns, end, world);
+        };
         match effect {
-            // Goes out by `observed`.
-            Effect::Observed(_) => {}
+            Effect::Observed(record) => {
+                let record = *record;
+                self.observed(now_ns, record, world);
+            }
             Effect::Output { interface, packet } => {
+                let (interface, packet) = (*interface, packet.take());
                 let level = self.cpu.level().unwrap_or(Level::Process);
                 self.output(now_ns, level, interface, packet, world);
             }
             Effect::LoopbackInput { interface, packet } => {
+                let (interface, packet) = (*interface, packet.take());
                 let level = self.cpu.level().unwrap_or(Level::Process);
                 self.loop_back(now_ns, level, interface, packet, world);
             }
-            Effect::Wakeup(channel) => self.wake_up(now_ns, Awaited::Channel(channel), world),
-            Effect::SoftInterrupt => self.soft_pending.add(SoftPending::NET),
+            Effect::Wakeup(channel) => {
+                let awaited = Awaited::Channel(*channel);
+                self.wake_up(now_ns, awaited, world);
+            }
+            Effect::SoftInterrupt => self.pending.add(Pending::NET),
         }
     }
 
@@ -87,12 +95,7 @@ impl Host {
     }
 
     /// Whoever waits for this is ready.
-    pub(super) fn wake_up<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        awaited: Awaited,
-        world: &mut World<S>,
-    ) {
+    pub(super) fn wake_up(&mut self, now_ns: u64, awaited: Awaited, world: &mut World) {
         for index in 0..self.processes.len() {
             if self.processes[index].awaited == Some(awaited) {
                 self.wake_process(now_ns, index, world);
@@ -100,12 +103,7 @@ impl Host {
         }
     }
 
-    pub(super) fn wake_process<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        index: ProcessIndex,
-        world: &mut World<S>,
-    ) {
+    pub(super) fn wake_process(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         let awaited = self.processes[index].awaited.take();
         if !self.scheduler.wakeup(now_ns, index) {
             return;
@@ -126,7 +124,7 @@ impl Host {
             self.record(now_ns, woken, world);
         }
         let state = ActivityState::Ready;
-        world.sink.activity(Activity { at_ns: now_ns, process: number, state });
+        world.activity(Activity { at_ns: now_ns, process: number, state });
         self.arm_quantum(now_ns, world);
     }
 }

@@ -10,12 +10,11 @@ use sockscope_stack::{Endpoint, SocketId};
 use super::Host;
 use crate::scenario::LogPolicy;
 use crate::scheduler::ProcessIndex;
-use crate::sink::RecordSink;
 use crate::world::World;
 
 impl Host {
     /// `SO_LOG` on this socket, if it is not logged yet.
-    pub(super) fn log<S: RecordSink>(&mut self, now_ns: u64, id: SocketId, world: &mut World<S>) {
+    pub(super) fn log(&mut self, now_ns: u64, id: SocketId, world: &mut World) {
         let Some(socket) = self.stack.sockets.find_mut(id) else { return };
         if world.wants_records && socket.log.is_none() {
             socket.log = Some(world.open_connection(now_ns, socket.protocol));
@@ -23,12 +22,7 @@ impl Host {
         self.name_flow(id, world);
     }
 
-    pub(super) fn log_on_connect<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        id: SocketId,
-        world: &mut World<S>,
-    ) {
+    pub(super) fn log_on_connect(&mut self, now_ns: u64, id: SocketId, world: &mut World) {
         if world.log == LogPolicy::All {
             self.log(now_ns, id, world);
         }
@@ -36,12 +30,12 @@ impl Host {
 
     /// A datagram socket is logged from its first datagram on, as a connection to its first peer, or
     /// as the other end of the one whose datagrams it answers.
-    pub(super) fn log_datagrams<S: RecordSink>(
+    pub(super) fn log_datagrams(
         &mut self,
         now_ns: u64,
         process: ProcessIndex,
         (id, to): (SocketId, Endpoint),
-        world: &mut World<S>,
+        world: &mut World,
     ) {
         if world.log != LogPolicy::All || !world.wants_records {
             return;
@@ -63,11 +57,7 @@ impl Host {
     /// Tells the addresses of the datagrams that a process sends, once its socket has a port: the
     /// first `sendto` may be what gives it one.
     #[inline]
-    pub(super) fn name_datagrams<S: RecordSink>(
-        &mut self,
-        process: ProcessIndex,
-        world: &mut World<S>,
-    ) {
+    pub(super) fn name_datagrams(&mut self, process: ProcessIndex, world: &mut World) {
         let Some((id, to)) = self.processes[process].unnamed else { return };
         let Some(socket) = self.stack.sockets.find(id) else { return };
         if let Some(flow) = socket.log.filter(|_| socket.local.1 != 0) {
@@ -77,7 +67,7 @@ impl Host {
     }
 
     /// Tells the addresses of a connection, once its client knows them.
-    pub(super) fn name_flow<S: RecordSink>(&self, id: SocketId, world: &mut World<S>) {
+    pub(super) fn name_flow(&self, id: SocketId, world: &mut World) {
         let Some(socket) = self.stack.sockets.find(id) else { return };
         let Some(flow) = socket.log else { return };
         if flow.direction() == Direction::FromClient && socket.foreign != ANY {

@@ -9,43 +9,34 @@ use crate::event::Event;
 use crate::process::{Awaited, Call, Process, ProcessId, StepResult};
 use crate::program::{Action, Answer, Data, ProgramContext};
 use crate::scheduler::{PSLEP, PSOCK, ProcessIndex, TICK_NS};
-use crate::sink::{Activity, ActivityState, RecordSink};
+use crate::sink::{Activity, ActivityState};
 use crate::world::World;
 
 impl Host {
     /// A new process that begins at `start_ns`.
-    pub(crate) fn spawn<S: RecordSink>(
+    pub(crate) fn spawn(
         &mut self,
         start_ns: u64,
         process: Process,
         nice: u8,
-        world: &mut World<S>,
+        world: &mut World,
     ) -> ProcessId {
         let index = self.scheduler.spawn(nice);
         self.processes.push(Process { awaited: Some(Awaited::Time), ..process });
         let id = ProcessId { host: usize::from(self.number), index };
-        world.events.schedule(start_ns, Event::Wake(id));
+        world.events.schedule(start_ns, Event::Wake(self.number, index as u32));
         id
     }
 
     /// A process has slept long enough.
-    pub(crate) fn time_is_up<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        index: ProcessIndex,
-        world: &mut World<S>,
-    ) {
+    pub(crate) fn time_is_up(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         self.wake_process(now_ns, index, world);
     }
 
     /// On the way back to user mode, or in it, a better process takes the CPU.
     #[inline]
-    pub(super) fn preempt_user<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        world: &mut World<S>,
-    ) -> bool {
-        if !self.scheduler.must_reschedule() || !self.cpu.is_in_user_mode() {
+    pub(super) fn preempt_user(&mut self, now_ns: u64, world: &mut World) -> bool {
+        if !self.cpu.is_in_user_mode() || !self.scheduler.must_reschedule() {
             return false;
         }
         let left_ns = self.cpu.preempt(now_ns);
@@ -56,7 +47,7 @@ impl Host {
         true
     }
 
-    fn give_up<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) {
+    fn give_up(&mut self, now_ns: u64, world: &mut World) {
         if let Some(index) = self.scheduler.running() {
             self.scheduler.give_up(now_ns);
             self.processes[index].ready_ns = now_ns;
@@ -65,24 +56,15 @@ impl Host {
         }
     }
 
-    fn activity<S: RecordSink>(
-        &self,
-        now_ns: u64,
-        index: ProcessIndex,
-        state: ActivityState,
-        world: &mut World<S>,
-    ) {
+    fn activity(&self, now_ns: u64, index: ProcessIndex, state: ActivityState, world: &mut World) {
         let process = self.processes[index].number;
-        world.sink.activity(Activity { at_ns: now_ns, process, state });
+        world.activity(Activity { at_ns: now_ns, process, state });
     }
 
     /// Nothing is on the CPU: the running process goes on, or another one gets its turn. `false`
     /// when nobody wants it.
-    pub(super) fn advance_process<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        world: &mut World<S>,
-    ) -> bool {
+    #[inline(never)]
+    pub(super) fn advance_process(&mut self, now_ns: u64, world: &mut World) -> bool {
         let Some(index) = self.scheduler.running() else { return self.switch(now_ns, world) };
         if let Some(call) = &self.processes[index].call {
             match call {
@@ -105,7 +87,7 @@ impl Host {
     }
 
     /// The best process gets the CPU.
-    fn switch<S: RecordSink>(&mut self, now_ns: u64, world: &mut World<S>) -> bool {
+    fn switch(&mut self, now_ns: u64, world: &mut World) -> bool {
         let Some(index) = self.scheduler.pick(now_ns) else { return false };
         let process = &mut self.processes[index];
         let goes_on = self.last_process.replace(index) == Some(index) && !process.has_slept;
@@ -117,15 +99,17 @@ impl Host {
         let run = process.woken_by.take().map(|(flow, offset)| {
             let kind = Kind::Run;
             let run = Record { kind, flow, offset, thread: number, ..Record::default() };
-            (switch_ns, Effect::Observed(run))
+            Effect::Observed(run)
         });
         self.activity(now_ns, index, ActivityState::Running, world);
-        let effects = self.cpu.begin(now_ns, Level::Process, Mask::None, switch_ns, End::Switched);
-        effects.extend(run);
+        self.cpu.begin(now_ns, Level::Process, Mask::None, switch_ns, End::Switched);
+        if let Some(run) = run {
+            self.cpu.ends_with(run);
+        }
         true
     }
 
-    fn step_call<S: RecordSink>(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World<S>) {
+    fn step_call(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         self.meter.begin();
         let mut result = StepResult::Continue;
         let mut mask = Mask::Soft;
@@ -143,12 +127,7 @@ impl Host {
     }
 
     /// A step of the running process's call has taken its time.
-    pub(super) fn step_ended<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        result: StepResult,
-        world: &mut World<S>,
-    ) {
+    pub(super) fn step_ended(&mut self, now_ns: u64, result: StepResult, world: &mut World) {
         let Some(index) = self.scheduler.running() else { return };
         match result {
             StepResult::Continue => {}
@@ -177,13 +156,13 @@ impl Host {
         }
     }
 
-    fn sleep<S: RecordSink>(
+    fn sleep(
         &mut self,
         now_ns: u64,
         index: ProcessIndex,
         awaited: Awaited,
         priority: u8,
-        world: &mut World<S>,
+        world: &mut World,
     ) {
         self.processes[index].awaited = Some(awaited);
         self.processes[index].has_slept = true;
@@ -192,12 +171,7 @@ impl Host {
     }
 
     /// The process is in user mode: its program says what to do.
-    fn ask_program<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        index: ProcessIndex,
-        world: &mut World<S>,
-    ) {
+    fn ask_program(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         let Process { program, answer, from, number, buffer, read_bytes, .. } =
             &mut self.processes[index];
         let mut context = ProgramContext {
@@ -214,13 +188,7 @@ impl Host {
         self.act(now_ns, index, action, world);
     }
 
-    fn act<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        index: ProcessIndex,
-        action: Action,
-        world: &mut World<S>,
-    ) {
+    fn act(&mut self, now_ns: u64, index: ProcessIndex, action: Action, world: &mut World) {
         let call = match action {
             Action::Write(id, data) => {
                 make_pattern(&data, world);
@@ -269,29 +237,16 @@ impl Host {
         self.arm_timers(now_ns, world);
     }
 
-    fn sleep_for<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        index: ProcessIndex,
-        ns: u64,
-        world: &mut World<S>,
-    ) {
+    fn sleep_for(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, world: &mut World) {
         // Timeouts are looked at when the clock ticks.
         let wake_ns = now_ns.saturating_add(ns).div_ceil(TICK_NS).saturating_mul(TICK_NS);
-        let process = ProcessId { host: usize::from(self.number), index };
-        world.events.schedule(wake_ns, Event::Wake(process));
+        world.events.schedule(wake_ns, Event::Wake(self.number, index as u32));
         self.processes[index].answer = Answer::Done(0);
         self.sleep(now_ns, index, Awaited::Time, PSLEP, world);
     }
 
     /// Stays in the same action until the counter has something to take.
-    fn take_counter<S: RecordSink>(
-        &mut self,
-        now_ns: u64,
-        index: ProcessIndex,
-        counter: u32,
-        world: &mut World<S>,
-    ) {
+    fn take_counter(&mut self, now_ns: u64, index: ProcessIndex, counter: u32, world: &mut World) {
         let count = self.counters.entry(counter).or_default();
         if *count > 0 {
             *count -= 1;
@@ -306,7 +261,7 @@ impl Host {
     }
 
     /// The process ends: its sockets are closed one by one, then it is gone.
-    fn exit<S: RecordSink>(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World<S>) {
+    fn exit(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         let process = &mut self.processes[index];
         if let Some(id) = process.sockets.pop() {
             process.call = Some(Call::Simple(Action::Close(id)));
@@ -322,7 +277,7 @@ impl Host {
     }
 }
 
-fn make_pattern<S: RecordSink>(data: &Data, world: &mut World<S>) {
+fn make_pattern(data: &Data, world: &mut World) {
     if let Data::Pattern { len, .. } = data {
         world.pattern.make_room(*len);
     }

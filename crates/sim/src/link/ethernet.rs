@@ -83,7 +83,7 @@ pub(crate) struct Ethernet {
     senders: Vec<Sender>,
     current: Option<Transmission>,
     /// Number of the transmission under way: the end of one that collided does not count.
-    number: u64,
+    number: u32,
     /// Nobody may begin before.
     silent_ns: u64,
     random: Random,
@@ -146,7 +146,7 @@ impl Ethernet {
             Some(_) => self.senders[usize::from(station)].is_deferring = true,
             None if now_ns < ready_ns => {
                 let timer = LinkTimer::Attempt(station);
-                context.events.schedule(ready_ns, Event::Link(self.id, timer));
+                context.events.schedule(ready_ns, Event::Link(self.id as u32, timer));
             }
             None => self.begin(station, context),
         }
@@ -154,11 +154,11 @@ impl Ethernet {
 
     fn begin(&mut self, station: u16, context: &mut LinkContext<'_>) {
         let Some(frame) = self.senders[usize::from(station)].frame else { return };
-        self.number += 1;
+        self.number = self.number.wrapping_add(1);
         self.current = Some(Transmission { station, started_ns: context.now_ns });
         let bytes = context.frames.frame(frame).bytes.len() as u64 + self.config.framing_bytes;
         let end_ns = context.now_ns + serial_ns(bytes, self.config.bits_per_s);
-        context.events.schedule(end_ns, Event::Link(self.id, LinkTimer::End(self.number)));
+        context.events.schedule(end_ns, Event::Link(self.id as u32, LinkTimer::End(self.number)));
     }
 
     fn end(&mut self, context: &mut LinkContext<'_>) {
@@ -211,7 +211,7 @@ impl Ethernet {
 
     fn collide(&mut self, first: u16, second: u16, context: &mut LinkContext<'_>) {
         self.current = None;
-        self.number += 1;
+        self.number = self.number.wrapping_add(1);
         self.counts.collisions += 1;
         let silent_ns =
             context.now_ns + self.config.propagation_ns + self.config.jam_ns + self.config.gap_ns;
@@ -236,7 +236,7 @@ impl Ethernet {
         let slots = self.random.below(1 << sender.collisions.min(BACKOFF_BITS_MAX));
         let at_ns = self.silent_ns + slots * self.config.slot_ns;
         context.events.schedule(context.now_ns, Event::Collided(port));
-        context.events.schedule(at_ns, Event::Link(self.id, LinkTimer::Attempt(station)));
+        context.events.schedule(at_ns, Event::Link(self.id as u32, LinkTimer::Attempt(station)));
     }
 
     /// Who waits for silence looks again when it comes.
@@ -245,7 +245,7 @@ impl Ethernet {
         for (sender, station) in self.senders.iter_mut().zip(0..) {
             if std::mem::take(&mut sender.is_deferring) {
                 let timer = LinkTimer::Attempt(station);
-                context.events.schedule(silent_ns, Event::Link(self.id, timer));
+                context.events.schedule(silent_ns, Event::Link(self.id as u32, timer));
             }
         }
     }

@@ -1,0 +1,184 @@
+//! Hosts, links and events under one clock.
+//!
+//! The clock is nanoseconds from the start of the simulation. It moves to the next thing that
+//! happens; at the same time events come before CPUs, and hosts in the order of the scenario.
+//!
+//! Nothing here knows where records go: they are handed over in batches, so that all that runs
+//! for each segment exists once, whatever the sink.
+
+use crate::event::Event;
+use crate::host::Host;
+use crate::link::LinkId;
+use crate::scheduler::ProcessIndex;
+use crate::simulation::Outcome;
+use crate::world::{Observer, World};
+
+/// What ends a run before its time is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// Nothing.
+    Time,
+    /// Every program but the daemons has ended and nothing is under way.
+    Quiet,
+    /// The last socket is gone too.
+    Closed,
+}
+
+/// Everything that happens, and the time that it is.
+pub(crate) struct Network {
+    pub(crate) now_ns: u64,
+    pub(crate) hosts: Vec<Host>,
+    /// For each host, when its CPU comes to its next effect; `u64::MAX` when it has nothing to do.
+    due_ns: Vec<u64>,
+    pub(crate) world: World,
+}
+
+impl Network {
+    /// Nothing has happened yet.
+    pub(crate) fn new(hosts: Vec<Host>, world: World) -> Self {
+        let due_ns = vec![u64::MAX; hosts.len()];
+        Self { now_ns: 0, hosts, due_ns, world }
+    }
+
+    /// Runs to its goal, at most to `until_ns`, that time included; all records have been handed
+    /// over then.
+    pub(crate) fn run(
+        &mut self,
+        until_ns: u64,
+        goal: Goal,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
+        let outcome = self.advance(until_ns, goal, observer);
+        self.world.observed.hand_over(observer);
+        outcome
+    }
+
+    /// Whether the goal is reached, once no program works any more.
+    #[cold]
+    fn is_over(&self, goal: Goal) -> bool {
+        let is_quiet = || self.world.frames.in_use() == 0 && self.hosts.iter().all(Host::is_quiet);
+        let has_socket = |host: &Host| host.stack().sockets.iter().next().is_some();
+        match goal {
+            Goal::Time => false,
+            Goal::Quiet => is_quiet(),
+            Goal::Closed => is_quiet() && !self.hosts.iter().any(has_socket),
+        }
+    }
+
+    fn advance(&mut self, until_ns: u64, goal: Goal, observer: &mut dyn Observer) -> Outcome {
+        loop {
+            if self.world.working == 0 && self.is_over(goal) {
+                return Outcome::Ended;
+            }
+            self.world.observed.limit(observer);
+            let event_ns = self.world.events.next_ns();
+            let next = self.next_host();
+            let next_ns = event_ns.min(next.at_ns);
+            if next_ns == u64::MAX {
+                return if self.world.working == 0 { Outcome::Ended } else { Outcome::Deadlock };
+            }
+            if next_ns > until_ns {
+                self.now_ns = self.now_ns.max(until_ns);
+                return Outcome::TimeIsUp;
+            }
+            self.now_ns = next_ns;
+            let host =
+                if event_ns > next.at_ns { Some(next.host) } else { self.next_event(observer) };
+            let Some(host) = host else { continue };
+            let limit_ns = next.limit_ns(host).min(until_ns.saturating_add(1));
+            let pause = self.hosts[host].run_until(next_ns, limit_ns, &mut self.world, observer);
+            self.now_ns = pause.now_ns;
+            self.due_ns[host] = pause.due_ns;
+            if pause.is_stuck() {
+                return Outcome::Stuck;
+            }
+        }
+    }
+
+    #[inline]
+    fn next_host(&self) -> NextHost {
+        // Most networks have two hosts, which need no search.
+        match self.due_ns[..] {
+            [first, second] if first <= second => {
+                NextHost { host: 0, at_ns: first, others_ns: second }
+            }
+            [first, second] => NextHost { host: 1, at_ns: second, others_ns: first },
+            _ => self.search_next_host(),
+        }
+    }
+
+    fn search_next_host(&self) -> NextHost {
+        let mut next = NextHost { host: 0, at_ns: u64::MAX, others_ns: u64::MAX };
+        for (host, due_ns) in self.due_ns.iter().enumerate() {
+            if *due_ns < next.at_ns {
+                next = NextHost { host, at_ns: *due_ns, others_ns: next.at_ns };
+            } else {
+                next.others_ns = next.others_ns.min(*due_ns);
+            }
+        }
+        next
+    }
+
+    /// Lets the next event happen; the host that it happened to, if that has to run now.
+    #[inline(never)]
+    fn next_event(&mut self, observer: &mut dyn Observer) -> Option<usize> {
+        let Self { now_ns, hosts, due_ns, world } = self;
+        let now_ns = *now_ns;
+        let (_, event) = world.events.pop()?;
+        match event {
+            Event::Link(link, timer) => {
+                world.link_timer(now_ns, link as LinkId, timer);
+                None
+            }
+            Event::Arrival(port, frame) => {
+                let host = port.host();
+                hosts[host].arrived(port.interface, frame, world).then_some(host)
+            }
+            Event::Sent(port) => {
+                hosts[port.host()].sent(now_ns, port.interface, world).then_some(port.host())
+            }
+            Event::Collided(port) => hosts[port.host()].collided().then_some(port.host()),
+            Event::DriverReady(port) => {
+                hosts[port.host()].offer(now_ns, port.interface, world);
+                None
+            }
+            Event::Timers(host) => {
+                let host = usize::from(host);
+                hosts[host].timers(now_ns, world);
+                Some(host)
+            }
+            Event::Clock(host) => {
+                let host = usize::from(host);
+                hosts[host].clock_ticked();
+                Some(host)
+            }
+            Event::Quantum(host) => {
+                let host = usize::from(host);
+                let pause = hosts[host].quantum(now_ns, world, observer);
+                due_ns[host] = pause.due_ns;
+                // One that is stuck has its turn again, which says so.
+                pause.is_stuck().then_some(host)
+            }
+            Event::Wake(host, process) => {
+                hosts[usize::from(host)].time_is_up(now_ns, process as ProcessIndex, world);
+                Some(usize::from(host))
+            }
+        }
+    }
+}
+
+/// Which host's CPU comes to something next.
+#[derive(Debug, Clone, Copy)]
+struct NextHost {
+    host: usize,
+    at_ns: u64,
+    /// When the CPU of any other host comes to something.
+    others_ns: u64,
+}
+
+impl NextHost {
+    /// How far `host` may go on before another one must.
+    fn limit_ns(self, host: usize) -> u64 {
+        if host == self.host { self.others_ns } else { self.at_ns }
+    }
+}
