@@ -17,8 +17,8 @@ mod datagrams;
 mod faces;
 mod killed;
 mod programs;
-
 mod readers;
+mod refused;
 mod stall;
 mod two_hosts;
 mod vmtp;

@@ -56,16 +56,18 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	return slot;
 }
 
-/* Tells the recorder of a connection opened by a packet. */
+/* Tells the recorder of a connection opened by a packet, which the current task sends if `is_own`. */
 static __always_inline void announce_packet(const struct flow_slot *slot, const struct packet *p,
 					    unsigned char *network, bool source_is_client,
-					    __u32 netns)
+					    __u32 netns, bool is_own)
 {
 	struct event *e = reserve_event(EVENT_OPEN);
 	__u8 *from, *to;
 
 	if (!e)
 		return;
+	if (is_own)
+		name_task(e);
 	e->connection = slot->connection;
 	e->netns = netns;
 	e->family = p->family;

@@ -63,7 +63,7 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 		return NULL;
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
-	announce_packet(slot, p, network, source_is_client, netns);
+	announce_packet(slot, p, network, source_is_client, netns, false);
 	return slot;
 }
 

@@ -92,6 +92,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	bool source_is_client = true;
 	struct cgroup *cgroup;
 	bool picked = false;
+	bool is_own = false;
 	struct flow_slot *slot;
 	struct key k;
 
@@ -113,6 +114,10 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		cgroup = full->sk_cgrp_data.cgroup;
 		picked = is_picked(cgroup, &p->tuple, true) ||
 			 bpf_sk_storage_get(&marked, sk, 0, 0) != NULL;
+		/* The first SYN leaves within connect(), a repeated one whenever its timer runs out. */
+		is_own = sk->__sk_common.skc_state == TCP_SYN_SENT &&
+			 p->protocol == IPPROTO_TCP &&
+			 !KERNEL_CAST(tcp_sock, sk)->inet_conn.icsk_retransmits;
 	}
 	if (!picked)
 		return NULL;
@@ -121,7 +126,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		return NULL;
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
-	announce_packet(slot, p, network, source_is_client, netns);
+	announce_packet(slot, p, network, source_is_client, netns, is_own);
 	return slot;
 }
 
@@ -281,6 +286,25 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	return 0;
 }
 
+/*
+ * The thread that sends a datagram is the one that hands it to the first point. Out of a queueing
+ * discipline it comes in anybody's time, a softirq's or another sender's. A datagram that the
+ * discipline dropped later stays counted: then a thread whose datagrams all go past it is not named.
+ */
+static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
+					const struct raw_record *r)
+{
+	__u32 *queued = &slot->queued[direction & 1];
+
+	if (r->kind == RAW_QUEUED) {
+		__sync_fetch_and_add(queued, 1);
+	} else if (*(volatile __u32 *)queued) {
+		__sync_fetch_and_add(queued, -1);
+		return;
+	}
+	note_thread(&slot->writer[direction & 1], r->flow, r->thread);
+}
+
 /* Anything else: set-up, datagrams, and what is sent without a socket of its own. */
 static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct net_device *dev)
 {
@@ -321,7 +345,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 		state = sk->__sk_common.skc_state;
 		if (p.protocol == IPPROTO_UDP) {
 			r->thread = (__u32)bpf_get_current_pid_tgid();
-			note_thread(&slot->writer[direction & 1], r->flow, r->thread);
+			note_sender(slot, direction, r);
 		} else if (state != TCP_NEW_SYN_RECV && state != TCP_TIME_WAIT &&
 			   state != TCP_LISTEN) {
 			describe_sender(r, skb, sk, &p, now, last_ns);

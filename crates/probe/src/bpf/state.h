@@ -48,7 +48,10 @@ struct flow_slot {
 	__u32 writer[2]; /* last thread seen, by direction */
 	__u32 reader[2];
 	__u32 ssthresh[2];
-	__u32 call_end[2]; /* where the send call under way ends, if all of it finds room */
+	union {
+		__u32 call_end[2]; /* TCP: where the send call under way ends, if all of it finds room */
+		__u32 queued[2];   /* UDP: datagrams in a queueing discipline */
+	};
 };
 struct flow_slot flows[FLOW_BUCKETS * BUCKET_SLOTS] SEC(".bss.flows");
 _Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Unwrapper};
+use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Side, Unwrapper};
 
 use super::{Decoder, connection_id};
 use crate::layout::{RawEvent, constants as raw};
@@ -40,7 +40,10 @@ impl Decoder {
     /// One event.
     pub(crate) fn event(&mut self, event: &RawEvent) {
         match event.kind as u8 {
-            raw::EVENT_OPEN => self.opened(event, false),
+            raw::EVENT_OPEN => {
+                self.opened(event, false);
+                self.opener_seen(event);
+            }
             raw::EVENT_JOIN => self.joined(event),
             raw::EVENT_STATE => self.state_changed(event),
             raw::EVENT_THREAD => self.thread_seen(event),
@@ -62,6 +65,14 @@ impl Decoder {
             both_ends_here: false,
             processes: Vec::new(),
         });
+    }
+
+    /// Who sent the SYN, where its own thread did: the client. Of datagrams a thread event tells.
+    fn opener_seen(&mut self, event: &RawEvent) {
+        let Some(state) = self.state_mut(event.connection) else { return };
+        if event.pid != 0 && state.info.protocol == Protocol::Tcp {
+            state.know(process(event, Side::Client));
+        }
     }
 
     fn joined(&mut self, event: &RawEvent) {
@@ -152,10 +163,7 @@ impl Decoder {
     fn thread_seen(&mut self, event: &RawEvent) {
         let Some(state) = self.state_mut(connection_id(event.flow).0) else { return };
         let side = FlowId(event.flow).direction().sender();
-        let bytes: Vec<u8> =
-            event.comm.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
-        let comm = String::from_utf8_lossy(&bytes).into_owned();
-        let process = Process { pid: event.pid, comm, side };
+        let process = process(event, side);
         if state.info.protocol == Protocol::Udp {
             // A datagram leaves a queueing discipline while any thread runs, which need not be its own.
             state.suppose(event.thread, process);
@@ -204,6 +212,13 @@ impl Decoder {
             ..Record::default()
         });
     }
+}
+
+/// The process that an event names, at one end.
+fn process(event: &RawEvent, side: Side) -> Process {
+    let bytes: Vec<u8> =
+        event.comm.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
+    Process { pid: event.pid, comm: String::from_utf8_lossy(&bytes).into_owned(), side }
 }
 
 /// What the kernel made of a buffer size; other options are granted as asked.

@@ -1,9 +1,9 @@
 //! TCP streams: hits in, records out, every case one trace in text.
 
-use sockscope_record::Kind;
+use sockscope_record::{Kind, Side};
 
 use super::{
-    assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, shown, state,
+    assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, seen, shown, state,
 };
 use crate::layout::{RawEvent, constants as raw};
 
@@ -390,4 +390,14 @@ fn what_a_read_leaves_waits_from_that_read_on() {
         ),
         [0, 30, 5]
     );
+}
+
+#[test]
+fn a_connection_has_the_name_of_the_thread_that_sent_its_syn() {
+    let mut decoder = empty();
+    let event = RawEvent { pid: 7, thread: 7, comm: seen(2, 7, c"curl").comm, ..open(1, 6) };
+    decoder.event(&event);
+    let named = decoder.take_changed().remove(0).processes;
+    let named: Vec<_> = named.iter().map(|one| (one.pid, one.comm.as_str(), one.side)).collect();
+    assert_eq!(named, [(7, "curl", Side::Client)]);
 }
