@@ -2,12 +2,15 @@
 """A transfer whose every byte is checked: the receiver returns the SHA-256 of what it got.
 
 The client sends, or with `--reverse` the server. Data repeats a random block from a seed, its length
-odd so that no two segments are alike; `--rate` bounds the speed.
+odd so that no two segments are alike; `--rate` bounds the speed. With `--halt-at N --until FILE` the
+sender stops once N bytes are written, says `halted` on standard error, and goes on when FILE exists.
 """
 
 import hashlib
+import os
 import random
 import socket
+import sys
 import time
 
 import ends
@@ -32,6 +35,9 @@ def send(opts, sock):
     for piece in _pieces(opts):
         digest.update(piece)
         connection.write(piece)
+        if opts.until and connection.written_bytes >= opts.halt_at:
+            _wait_for(opts.until)
+            opts.until = None
         if opts.rate:
             due = start + connection.written_bytes / opts.rate
             time.sleep(max(0, due - time.monotonic()))
@@ -56,6 +62,13 @@ def receive(opts, sock):
     return facts | {"sha256": digest.hexdigest(), "ok": received == opts.bytes}
 
 
+def _wait_for(path):
+    """Returns when `path` exists; `--timeout` bounds it."""
+    print("halted", file=sys.stderr, flush=True)
+    while not os.path.exists(path):
+        time.sleep(0.01)
+
+
 def _pieces(opts):
     """The data, cut as the writes are."""
     block = random.Random(opts.seed).randbytes(BLOCK_BYTES)
@@ -71,6 +84,8 @@ if __name__ == "__main__":
     parser.add_argument("--write-bytes", type=int, default=65536, help="at most 1048573")
     parser.add_argument("--read-bytes", type=int, default=262144)
     parser.add_argument("--rate", type=int, help="bytes a second at most")
+    parser.add_argument("--halt-at", type=int, default=0, metavar="N", help="with --until")
+    parser.add_argument("--until", metavar="FILE", help="wait in the middle until it exists")
     parser.add_argument("--reverse", action="store_true", help="the server sends")
     parser.add_argument("--seed", type=int, default=1)
     ends.run(parser.parse_args(), client, server)

@@ -60,6 +60,8 @@ class BothEnds(unittest.TestCase):
         client, server = self.check("bulk.py", "--bytes", "3000001", written=3_000_001, answered=32)
         self.assertEqual(client["sha256"], server["sha256"])
         self.check("bulk.py", "--bytes", "3000001", "--reverse", written=32, answered=3_000_001)
+        self.check("bulk.py", "--bytes", "300001", "--halt-at", "100000", "--until", __file__,
+                   written=300_001, answered=32)
 
     def test_half_close_delivers_both_directions(self):
         self.check("half_close.py", "--rounds", "2", written=4000, answered=1_000_000)

@@ -1,5 +1,7 @@
 //! Which connections are logged: asked for by the program, by the packet, by the operator.
 
+use std::fs;
+
 use crate::background::{Background, free_port};
 use crate::bundle::{Recorder, Recording, command, facts, run_once, stdout_of, whole, workload};
 use crate::hosts::{B_V4, Hosts};
@@ -122,19 +124,26 @@ fn root_an_address_picks_its_connections_and_no_others() {
 fn root_a_connection_made_before_the_recorder_is_joined() {
     let Some(_turn) = turn::take() else { return };
     let port = free_port().to_string();
-    // Far longer than a recorder needs to start on a busy machine.
-    let slow = ["--bytes", "24000000", "--rate", "2000000", "--port", &port];
+    const ALL: u64 = 3_000_000;
+    const BEFORE: u64 = 1_000_000;
     let recording = whole(|| {
-        let mut transfer = command(&workload("bulk.py", &slow));
-        let transfer = Background::start_until(&mut transfer, "-TERM", "listening on");
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let go_on = folder.path().join("go-on");
+        let until = go_on.display().to_string();
+        let halting = ["--halt-at", &BEFORE.to_string(), "--until", &until];
+        let amount = ["--bytes", &ALL.to_string(), "--write-bytes", "50000", "--port", &port];
+        let mut transfer = command(&workload("bulk.py", &[&amount[..], &halting[..]].concat()));
+        let transfer = Background::start_until(&mut transfer, "-TERM", "halted");
         let recorder = Recorder::start(&["--port", &port], None);
+        fs::write(&go_on, "").expect("the folder is there");
         let said = facts(&transfer.ended());
         assert_eq!(said["server"]["ok"], true, "{said}");
         recorder.stop()
     });
     assert_only(&recording.report, &port);
     let connection = &recording.report.connections()[0];
-    assert!(bytes(connection, "client") > 0 && bytes(connection, "client") < 24_000_000);
+    let seen = bytes(connection, "client");
+    assert!((ALL - BEFORE..ALL).contains(&seen), "{seen}");
     assert_eq!(bytes(connection, "server"), 32);
 }
 
