@@ -55,9 +55,7 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
         return model_integrated(arguments);
     }
     let mut experiment = experiment(&arguments.experiment)?;
-    for pair in &arguments.set {
-        experiment.set(pair)?;
-    }
+    experiment.set_all(&arguments.set)?;
     if let Some(repetitions) = arguments.repetitions {
         experiment.repetitions = repetitions;
     }

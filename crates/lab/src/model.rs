@@ -22,11 +22,13 @@ use crate::sunos::Observed;
 use crate::wire;
 use crate::workload::{Log, SharedLog};
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// Virtual time after which a run that has not ended is taken for stuck.
-const LIMIT_NS: u64 = 100_000 * 1_000_000_000;
+const LIMIT_NS: u64 = 100_000 * SECOND_NS;
 
 /// The same beside load, which keeps CPUs busy without end.
-const LOADED_LIMIT_NS: u64 = 3_000 * 1_000_000_000;
+const LOADED_LIMIT_NS: u64 = 3_000 * SECOND_NS;
 
 /// How often it is looked whether all programs beside load have ended.
 const STEP_NS: u64 = 100_000_000;
@@ -159,7 +161,7 @@ fn simulate<S: RecordSink>(
             return Err(failure.clone());
         }
         if log.ended < expected_ends {
-            return Err(format!("{} of {expected_ends} programs ended: {outcome:?}", log.ended));
+            return Err(not_ended(outcome, log.ended, expected_ends, has_load(parameters)));
         }
         seen(&log, sim.host(0).meter(), experiment.workload, parameters)
     };
@@ -170,6 +172,16 @@ fn simulate<S: RecordSink>(
     let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
     let ended = Ended { seen, connections, processes, copied_in_bytes, copy_byte_ps };
     Ok((ended, sim.into_sink()))
+}
+
+/// Why a run that has not ended was given up.
+fn not_ended(outcome: Outcome, ended: u32, of: u32, is_loaded: bool) -> String {
+    let limit_ns = if is_loaded { LOADED_LIMIT_NS } else { LIMIT_NS };
+    let why = match outcome {
+        Outcome::TimeIsUp => format!("no end after {} s of the model's time", limit_ns / SECOND_NS),
+        other => format!("no end: {other:?}"),
+    };
+    format!("{why}; {ended} of {of} programs are done")
 }
 
 /// Runs until all is over. Load never is: beside it, until all programs that end have said so.

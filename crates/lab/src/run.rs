@@ -145,13 +145,36 @@ mod tests {
         assert_eq!((seen.calls_of("sosend"), seen.call_ns.n(), seen.bytes), (12, 12, 12 * 112));
     }
 
+    /// What a run of some experiment with changes says instead of results.
+    fn problem(id: &str, changes: &[&str]) -> String {
+        let mut experiment = carried_by_id(id).unwrap();
+        experiment.set_all(changes).unwrap();
+        let told = run(&experiment, 2, &mut |_, _| {});
+        told.map_or_else(|error| error.to_string(), |_| "results".to_owned())
+    }
+
     #[test]
-    fn a_machine_that_is_not_known_is_told_with_the_case() {
-        let experiment = small(&["machine=pdp-11", "message_bytes=1"]);
-        let error = run(&experiment, 2, &mut |_, _| {}).unwrap_err().to_string();
-        assert!(
-            error.starts_with("bb-2, case ") && error.ends_with("no machine `pdp-11`"),
-            "{error}"
-        );
+    fn a_name_that_is_not_known_is_told_with_the_case_and_those_that_are() {
+        for (change, words) in [
+            ("machine=pdp-11", "no machine `pdp-11`: expected one of vax-11-750, "),
+            ("personality=minix", "no personality `minix`: expected one of 4.2bsd, "),
+        ] {
+            let error = problem("bb-2", &[change, "message_bytes=1"]);
+            assert!(error.starts_with("bb-2, case ") && error.contains(words), "{error}");
+        }
+    }
+
+    /// 10,000 refused writes would be 0 Mbit/s without a word of why.
+    #[test]
+    fn datagrams_longer_than_their_socket_takes_are_an_error() {
+        let error = problem("bb-2", &["message_bytes=3000"]);
+        assert!(error.contains("datagram of 3000 octets: the message is longer"), "{error}");
+    }
+
+    #[test]
+    fn a_run_without_end_says_when_it_was_given_up() {
+        // An hour between two of fifty writes.
+        let error = problem("si-2b", &["write_pause_ms=3600000"]);
+        assert!(error.contains("no end after 100000 s of the model's time; 0 of 2"), "{error}");
     }
 }

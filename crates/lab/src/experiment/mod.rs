@@ -5,6 +5,7 @@
 //! fastest.
 
 mod atm;
+mod bounds;
 mod carried;
 mod parameters;
 mod vmtp;
@@ -184,15 +185,29 @@ impl Experiment {
     ///
     /// When `text` is no such pair, or the experiment makes no sense with it.
     pub fn set(&mut self, text: &str) -> Result<()> {
-        let refuse = |problem: String| Error::file(&format!("--set {text}"), problem);
-        let pair = text.split_once('=');
-        let (name, value) = pair.ok_or_else(|| refuse("expected NAME=VALUE".to_owned()))?;
-        // What is no number and no boolean is taken as a word.
-        let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
-        self.sweep.remove(name);
-        self.shown.remove(name);
-        self.variant.iter_mut().for_each(|variant| drop(variant.remove(name)));
-        self.parameters.insert(name.to_owned(), value);
+        self.set_all(&[text])
+    }
+
+    /// Replaces parameters as [`Experiment::set`] does; only all of them together must make sense.
+    ///
+    /// # Errors
+    ///
+    /// When one is no pair of name and value, or the experiment makes no sense with them.
+    pub fn set_all<T: AsRef<str>>(&mut self, changes: &[T]) -> Result<()> {
+        let given = || changes.iter().map(|text| format!("--set {}", text.as_ref()));
+        for text in changes {
+            let text = text.as_ref();
+            let refuse = |problem: &str| Error::file(&format!("--set {text}"), problem);
+            let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+            let (name, value) = pair.ok_or_else(|| refuse("expected NAME=VALUE"))?;
+            // What is no number and no boolean is taken as a word.
+            let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
+            self.sweep.remove(name);
+            self.shown.remove(name);
+            self.variant.iter_mut().for_each(|variant| drop(variant.remove(name)));
+            self.parameters.insert(name.to_owned(), value);
+        }
+        let refuse = |problem: String| Error::file(&given().collect::<Vec<_>>().join(" "), problem);
         self.check_sense().map_err(refuse)
     }
 
@@ -307,7 +322,7 @@ impl Experiment {
         let count = swept.len();
         let named: Vec<_> = fixed.chain(swept).collect();
         let table: Table = named.iter().cloned().collect();
-        let refuse = |error: toml::de::Error| error.message().to_owned();
+        let refuse = |error: toml::de::Error| wrong_value(&named, error.message());
         if self.workload.is_atm() {
             let atm: AtmParameters = table.try_into().map_err(refuse)?;
             let parameters = Parameters::of_machine(&atm.machine);
@@ -320,6 +335,23 @@ impl Experiment {
         }
         let parameters = table.try_into().map_err(refuse)?;
         Ok(Case { parameters, atm: None, vmtp: None, named, swept: count })
+    }
+}
+
+/// What serde says of a parameter, with its name where a number was expected: serde tells the value alone.
+fn wrong_value(named: &[(String, Value)], message: &str) -> String {
+    let wants_number = ["u64", "u32", "u16"].iter().any(|kind| message.ends_with(kind));
+    let is_told = |(_, value): &&(String, Value)| {
+        let told = match value {
+            Value::String(word) => format!("\"{word}\""),
+            Value::Float(number) => format!("`{number:?}`"),
+            other => format!("`{}`", word(other)),
+        };
+        wants_number && message.contains(&told)
+    };
+    match named.iter().find(is_told) {
+        Some((name, value)) => format!("`{name}`: expected a whole number, not `{}`", word(value)),
+        None => message.to_owned(),
     }
 }
 
@@ -340,7 +372,8 @@ fn swept_values(name: &str, values: &Value) -> std::result::Result<Vec<Value>, S
             let range: Range = other.clone().try_into().map_err(|error: toml::de::Error| {
                 format!("sweep of `{name}`: {}", error.message())
             })?;
-            if range.step < 1 || (range.to - range.from) / range.step >= CASES_MAX as i64 {
+            let span = range.to.saturating_sub(range.from);
+            if range.step < 1 || span / range.step >= CASES_MAX as i64 {
                 return Err(format!("sweep of `{name}`: expected a step above 0, fewer values"));
             }
             let steps = (range.from..=range.to).step_by(range.step as usize);

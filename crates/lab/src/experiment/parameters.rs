@@ -6,12 +6,7 @@
 use serde::Deserialize;
 
 use super::Workload;
-
-/// Largest number of octets that one message, buffer or transfer may have.
-const OCTETS_MAX: u64 = 1 << 30;
-
-/// Messages or calls in one run at most.
-const COUNT_MAX: u64 = 10_000_000;
+use super::bounds::{self, COUNT_MAX, MESSAGE_MAX, OCTETS_MAX};
 
 /// Everything that makes one case.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -259,7 +254,7 @@ impl Parameters {
     pub(super) fn check_sense(&self, workload: Workload) -> Result<(), String> {
         let needed = match workload {
             Workload::Send => vec![
-                ("message_bytes", self.message_bytes, OCTETS_MAX),
+                ("message_bytes", self.message_bytes, MESSAGE_MAX),
                 ("messages", self.messages, COUNT_MAX),
             ],
             Workload::RpcEcho => vec![("calls", self.calls, COUNT_MAX)],
@@ -269,7 +264,7 @@ impl Parameters {
             ],
             Workload::Pipeline => vec![
                 ("pieces", self.pieces, COUNT_MAX),
-                ("piece_bytes", self.piece_bytes, OCTETS_MAX),
+                ("piece_bytes", self.piece_bytes, MESSAGE_MAX),
                 ("compute_us", self.compute_us, COUNT_MAX),
             ],
             // These have parameters of another kind.
@@ -283,9 +278,10 @@ impl Parameters {
             }
         }
         let data_is_whole = workload == Workload::RpcEcho;
-        if data_is_whole && self.data_bytes.is_none_or(|bytes| bytes > OCTETS_MAX) {
-            return Err(format!("expected `data_bytes` from 0 to {OCTETS_MAX}"));
+        if data_is_whole && self.data_bytes.is_none_or(|bytes| bytes > MESSAGE_MAX) {
+            return Err(format!("expected `data_bytes` from 0 to {MESSAGE_MAX}"));
         }
+        bounds::check(self, workload)?;
         if (self.send_rule == SendRule::LowWater) != self.low_water_bytes.is_some() {
             return Err("`low_water_bytes` goes with `send_rule = \"low-water\"`".to_owned());
         }
@@ -295,28 +291,7 @@ impl Parameters {
         if workload == Workload::Pipeline && self.topology == Topology::Loopback {
             return Err("`pipeline` needs a stage before and one after it: a pair".to_owned());
         }
-        self.check_counts()?;
         self.check_no_stranger(workload)
-    }
-
-    fn check_counts(&self) -> Result<(), String> {
-        let ranges = [
-            ("segment_bytes", self.segment_bytes.map(u64::from), 1, 65_495),
-            ("connections", Some(self.connections.into()), 1, 1000),
-            ("load", Some(self.load.into()), 0, 100),
-            ("depth", Some(self.depth.into()), 1, 1000),
-            ("interface_queue_packets", self.interface_queue_packets.map(u64::from), 1, 100_000),
-            ("protocol_cost_percent", Some(self.protocol_cost_percent.into()), 0, 10_000),
-        ];
-        let outside = ranges.into_iter().find(|(_, value, least, most)| {
-            value.is_some_and(|value| !(*least..=*most).contains(&value))
-        });
-        match outside {
-            Some((name, _, least, most)) => {
-                Err(format!("expected `{name}` from {least} to {most}"))
-            }
-            None => Ok(()),
-        }
     }
 
     /// Refuses what another workload would need: it would change nothing, silently.

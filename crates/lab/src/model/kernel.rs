@@ -14,7 +14,10 @@ const CLUSTER_BYTES: u32 = 1024;
 pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
     let name = &parameters.machine;
     let found = Machine::by_name(name);
-    let mut machine = found.ok_or_else(|| format!("no machine `{name}`"))?;
+    let mut machine = found.ok_or_else(|| {
+        let known: Vec<_> = Machine::names().collect();
+        format!("no machine `{name}`: expected one of {}", known.join(", "))
+    })?;
     if let Some(has_gap) = parameters.driver_gap {
         machine.driver.sends_back_to_back = !has_gap;
         if !has_gap {
@@ -52,7 +55,10 @@ fn scaled(costs: &Costs, percent: u32) -> Costs {
 pub(super) fn personality(parameters: &Parameters) -> Result<Personality, String> {
     let name = &parameters.personality;
     let found = Personality::by_name(name);
-    let mut personality = found.ok_or_else(|| format!("no personality `{name}`"))?;
+    let mut personality = found.ok_or_else(|| {
+        let known = Personality::ALL.map(|personality| personality.name);
+        format!("no personality `{name}`: expected one of {}", known.join(", "))
+    })?;
     let socket = &mut personality.socket;
     match parameters.send_rule {
         SendRule::Personality => {}

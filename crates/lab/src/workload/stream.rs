@@ -2,7 +2,7 @@
 
 use sockscope_record::Protocol;
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
-use sockscope_stack::{Endpoint, SocketId};
+use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
 
@@ -253,7 +253,8 @@ impl Program for StreamReader {
 }
 
 /// Sends datagrams of one size, each with its address, and looks at no error: as the program of the
-/// study of buffers did, which checked once at its end.
+/// study of buffers did, which checked once at its end. Datagrams that no socket takes are another
+/// thing: nothing would be measured.
 pub(crate) struct DatagramWriter {
     task: WriteTask,
     log: SharedLog,
@@ -296,6 +297,11 @@ impl Program for DatagramWriter {
 
     fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
         match (self.socket, context.answer) {
+            (Some(_), Answer::Failed(SocketError::MessageSize)) => {
+                let problem =
+                    format!("datagram of {} octets: {}", self.task.chunk, SocketError::MessageSize);
+                fail(&self.log, problem)
+            }
             (Some(socket), _) => self.send(socket, context),
             (None, Answer::Begin) => Action::Socket(Protocol::Udp),
             (None, answer) => match socket_of(answer) {

@@ -1,0 +1,193 @@
+//! Ranges of the parameters of a case, which keep a run short in time and small in memory.
+//!
+//! Each number has a range of its own; what a run carries in all has one too, in octets and in
+//! portions, because two numbers in range may make a transfer without end together.
+
+use super::{Parameters, Workload};
+
+/// Largest number of octets that one buffer or transfer may have.
+pub(super) const OCTETS_MAX: u64 = 1 << 30;
+
+/// Largest number of octets of a message, a string of a remote call or a piece of work: programs
+/// and the library hold some copies of each.
+pub(super) const MESSAGE_MAX: u64 = 1 << 24;
+
+/// Messages, calls, pieces or portions of a transfer in one run at most.
+pub(super) const COUNT_MAX: u64 = 10_000_000;
+
+/// Octets that all of a run's messages, calls, pieces or connections carry at most.
+const CARRIED_MAX: u64 = 1 << 34;
+
+/// Buffers of record streams of remote calls, in octets: Sun's library takes its default in place of
+/// less than 100.
+const RPC_BUFFER: (u64, u64) = (100, 1 << 20);
+
+/// What a program does or sleeps at most: an hour.
+const PAUSE_MAX_MS: u64 = 3_600_000;
+
+/// Delay of a line at most: a minute.
+const DELAY_MAX_US: u64 = 60_000_000;
+
+/// A name, its value where it is given, least and most.
+type Bound = (&'static str, Option<u64>, u64, u64);
+
+/// Refuses a number out of its range, and a run that would carry too much.
+pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), String> {
+    let all = [counts(parameters), octets(parameters), times(parameters)].concat();
+    let outside = all.iter().find(|(_, value, least, most)| {
+        value.is_some_and(|value| !(*least..=*most).contains(&value))
+    });
+    match outside {
+        Some((name, _, least, most)) => Err(format!("expected `{name}` from {least} to {most}")),
+        None => check_carried(parameters, workload),
+    }
+}
+
+fn counts(parameters: &Parameters) -> Vec<Bound> {
+    vec![
+        ("connections", Some(parameters.connections.into()), 1, 1000),
+        ("load", Some(parameters.load.into()), 0, 100),
+        ("depth", Some(parameters.depth.into()), 1, 1000),
+        ("interface_queue_packets", parameters.interface_queue_packets.map(u64::from), 1, 100_000),
+        ("protocol_cost_percent", Some(parameters.protocol_cost_percent.into()), 0, 10_000),
+    ]
+}
+
+fn octets(parameters: &Parameters) -> Vec<Bound> {
+    let rpc_buffer = Some(parameters.rpc_buffer_bytes).filter(|bytes| *bytes > 0);
+    vec![
+        ("segment_bytes", parameters.segment_bytes.map(u64::from), 1, 65_495),
+        ("socket_buffer_bytes", parameters.socket_buffer_bytes, 1, OCTETS_MAX),
+        ("receiver_buffer_bytes", parameters.receiver_buffer_bytes, 1, OCTETS_MAX),
+        ("read_bytes", parameters.read_bytes, 1, OCTETS_MAX),
+        ("rpc_buffer_bytes", rpc_buffer, RPC_BUFFER.0, RPC_BUFFER.1),
+        ("low_water_bytes", parameters.low_water_bytes, 0, OCTETS_MAX),
+    ]
+}
+
+fn times(parameters: &Parameters) -> Vec<Bound> {
+    let us = |name, value| (name, Some(value), 0, PAUSE_MAX_MS * 1000);
+    let ms = |name, value| (name, Some(value), 0, PAUSE_MAX_MS);
+    vec![
+        ("link_delay_us", Some(parameters.link_delay_us), 0, DELAY_MAX_US),
+        us("write_after_us", parameters.write_after_us),
+        us("read_after_us", parameters.read_after_us),
+        us("read_delay_us", parameters.read_delay_us),
+        us("reader_close_us", parameters.reader_close_us),
+        ms("write_pause_ms", parameters.write_pause_ms),
+        ms("read_pause_ms", parameters.read_pause_ms),
+        ms("close_after_ms", parameters.close_after_ms),
+        // Where a timer stands within its 200 ms.
+        ("client_timer_ms", parameters.client_timer_ms, 0, 199),
+        ("server_timer_ms", parameters.server_timer_ms, 0, 199),
+    ]
+}
+
+/// What a run carries in all, and the portions that it goes in.
+fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), String> {
+    let of = |value: Option<u64>| value.unwrap_or(1);
+    let (name, count, each) = match workload {
+        Workload::Send => ("message_bytes", of(parameters.messages), of(parameters.message_bytes)),
+        Workload::RpcEcho => ("data_bytes", of(parameters.calls), of(parameters.data_bytes)),
+        Workload::Discard => {
+            ("total_bytes", parameters.connections.into(), of(parameters.total_bytes))
+        }
+        Workload::Pipeline => ("piece_bytes", of(parameters.pieces), of(parameters.piece_bytes)),
+        // These have parameters of another kind.
+        Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
+            return Ok(());
+        }
+    };
+    let carried = count.saturating_mul(each);
+    if carried > CARRIED_MAX {
+        return Err(format!(
+            "`{name}` of {each} makes {carried} octets in all, over {CARRIED_MAX}"
+        ));
+    }
+    let sizes = [
+        ("write_bytes", parameters.write_bytes),
+        ("read_bytes", parameters.read_bytes),
+        ("segment_bytes", parameters.segment_bytes.map(u64::from)),
+        ("socket_buffer_bytes", parameters.socket_buffer_bytes),
+        ("receiver_buffer_bytes", parameters.receiver_buffer_bytes),
+    ];
+    let too_small = sizes.into_iter().find_map(|(name, size)| {
+        let size = size.filter(|size| carried / size.max(&1) > COUNT_MAX)?;
+        Some(format!(
+            "`{name}` of {size} cuts {carried} octets into more than {COUNT_MAX} portions"
+        ))
+    });
+    too_small.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::carried_by_id;
+
+    /// What an experiment says to some changes of its parameters.
+    fn told(id: &str, changes: &[&str]) -> String {
+        let told = carried_by_id(id).unwrap().set_all(changes);
+        told.map_or_else(|error| error.to_string(), |()| "taken".to_owned())
+    }
+
+    #[test]
+    fn a_number_out_of_its_range_is_refused_before_a_run() {
+        for (id, change, words) in [
+            ("si-1a", "socket_buffer_bytes=0", "from 1 to 1073741824"),
+            ("si-1a", "socket_buffer_bytes=4294967296", "from 1 to 1073741824"),
+            ("si-1a", "read_bytes=0", "from 1 to 1073741824"),
+            ("lh-1", "rpc_buffer_bytes=1", "from 100 to 1048576"),
+            ("lh-1", "rpc_buffer_bytes=99999999999", "from 100 to 1048576"),
+            ("lh-1", "data_bytes=1000000000", "from 0 to 16777216"),
+            ("bb-1", "message_bytes=1000000000", "from 1 to 16777216"),
+            ("bb-3", "link_delay_us=9000000000000000000", "from 0 to 60000000"),
+            ("si-2b", "write_pause_ms=99999999999", "from 0 to 3600000"),
+            ("si-3b", "read_pause_ms=99999999999999", "from 0 to 3600000"),
+            ("lh-4", "read_after_us=9000000000000000000", "from 0 to 3600000000"),
+            ("lh-2", "client_timer_ms=200", "from 0 to 199"),
+        ] {
+            let name = change.split('=').next().unwrap();
+            let refused = told(id, &[change]);
+            assert!(refused.contains(&format!("expected `{name}` {words}")), "{refused}");
+            assert!(!refused.contains('\n'), "{refused}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_range_that_make_a_run_without_end_are_refused_together() {
+        let refused = told("bb-1", &["message_bytes=16000000", "messages=10000"]);
+        assert!(refused.contains("160000000000 octets in all"), "{refused}");
+        let refused = told("si-1a", &["total_bytes=1000000000", "write_bytes=1"]);
+        assert!(refused.contains("`write_bytes` of 1 cuts"), "{refused}");
+        let refused = told("si-1a", &["total_bytes=1000000000", "socket_buffer_bytes=64"]);
+        assert!(refused.contains("`socket_buffer_bytes` of 64 cuts"), "{refused}");
+        assert_eq!(told("bb-1", &["message_bytes=1025", "messages=10000000"]), "taken");
+        assert_eq!(told("si-1a", &["total_bytes=1073741824", "write_bytes=1024"]), "taken");
+    }
+
+    #[test]
+    fn parameters_that_go_together_may_be_set_in_any_order() {
+        assert_eq!(told("lh-2", &["low_water_bytes=1024", "send_rule=low-water"]), "taken");
+        assert_eq!(told("lh-2", &["send_rule=low-water", "low_water_bytes=1024"]), "taken");
+        assert_eq!(told("si-2a", &["link_delay_us=10", "link=line-3"]), "taken");
+        let alone = told("lh-2", &["low_water_bytes=1024"]);
+        assert!(alone.contains("goes with `send_rule"), "{alone}");
+    }
+
+    #[test]
+    fn a_word_in_place_of_a_number_is_named_and_a_pair_needs_a_name() {
+        for change in ["total_bytes=99999999999999999999", "total_bytes=many", "total_bytes=1e9"] {
+            let refused = told("si-1a", &[change]);
+            assert!(refused.contains("`total_bytes`: expected a whole number, not"), "{refused}");
+        }
+        let negative = told("si-1a", &["total_bytes=-1"]);
+        assert!(
+            negative.contains("`total_bytes`: expected a whole number, not `-1`"),
+            "{negative}"
+        );
+        for change in ["=3", "total_bytes"] {
+            let refused = told("si-1a", &[change]);
+            assert!(refused.contains("expected NAME=VALUE"), "{refused}");
+        }
+    }
+}
