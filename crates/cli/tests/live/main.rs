@@ -16,6 +16,7 @@ mod connections;
 mod datagrams;
 mod faces;
 mod killed;
+mod low_mark;
 mod programs;
 mod readers;
 mod refused;

@@ -161,6 +161,7 @@ struct sock {
 	struct sock_common __sk_common;
 	u8 sk_userlocks;
 	int sk_rcvbuf;
+	int sk_rcvlowat;
 	struct socket_wq *sk_wq;
 	int sk_wmem_queued;
 	refcount_t sk_wmem_alloc;

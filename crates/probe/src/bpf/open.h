@@ -97,6 +97,7 @@ static __always_inline void describe_socket(struct event *e, const struct sock *
 	e->sndbuf = sk->sk_sndbuf;
 	e->rcvbuf = sk->sk_rcvbuf;
 	e->userlocks = sk->sk_userlocks;
+	e->rcvlowat = sk->sk_rcvlowat;
 	if (sk->sk_protocol == IPPROTO_TCP) {
 		struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 

@@ -92,6 +92,8 @@ pub(super) struct FlowState {
     pub(super) arrived: u64,
     /// Bytes that entered the receive queue.
     pub(super) ready: Option<u64>,
+    /// Whether its receiver's socket keeps small amounts to itself (`SO_RCVLOWAT`).
+    pub(super) is_unannounced: bool,
     /// The furthest acknowledgment that the receiver made, and when: proof of having received.
     pub(super) acknowledged: (u64, u64),
     /// First byte that the sender has no acknowledgment of.
@@ -177,6 +179,7 @@ impl FlowState {
             passage: Passage::default(),
             arrived: 0,
             ready: None,
+            is_unannounced: false,
             acknowledged: (0, 0),
             unacknowledged: 0,
             woken_ns: 0,

@@ -18,6 +18,8 @@ const ENDS_WRITING: [u8; 3] = [4, 9, TCP_CLOSE];
 const SENDS_FIN: [u8; 2] = [4, 9];
 /// CLOSE_WAIT, LAST_ACK and CLOSING: the peer's FIN was counted as a byte received.
 const HAS_FIN: [u8; 3] = [8, 9, 11];
+/// Level and number of `SO_RCVLOWAT` (asm-generic/socket.h).
+const RECEIVE_LOW_MARK: (u32, u32) = (1, 18);
 /// Sockets whose options are remembered until their connection opens, at most.
 const OPTIONS_MAX: usize = 65_536;
 /// Options remembered for one of them, at most; later ones are forgotten.
@@ -99,6 +101,7 @@ impl Decoder {
         receives.copied = Some(positions.position(event.copied_seq).min(end));
         receives.ready = Some(end);
         receives.positions = Some(positions);
+        receives.is_unannounced = event.rcvlowat > 1;
         self.note_buffers(event);
     }
 
@@ -111,6 +114,7 @@ impl Decoder {
             state.flows[local].congestion.mss = u32::from(event.mss);
             state.flows[local].begin_provisionally(event.snd_seq);
             state.flows[1 - local].begin_provisionally(event.rcv_seq);
+            state.flows[1 - local].is_unannounced = event.rcvlowat > 1;
             state.sockets[local] = event.socket;
             state.opened[local] = true;
             state.info.both_ends_here = state.opened == [true; 2];
@@ -180,8 +184,11 @@ impl Decoder {
             option: event.option,
             value: event.value,
         };
-        let owner = self.connections.iter().rev().flatten().take(64).find_map(|state| {
+        let owner = self.connections.iter_mut().rev().flatten().take(64).find_map(|state| {
             let local = state.sockets.iter().position(|socket| *socket == event.socket)?;
+            if (event.level, event.option) == RECEIVE_LOW_MARK {
+                state.flows[1 - local].is_unannounced = event.value > 1;
+            }
             Some(state.flows[local].id)
         });
         match owner {

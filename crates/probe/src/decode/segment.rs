@@ -105,6 +105,10 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
                 hit.out.push(Record { marks: passed.marks | marks::DERIVED, ..passed });
             }
             hit.out.push(Record { kind: Kind::InputDequeue, ..passed });
+            if flow.is_unannounced && flow.ready.is_some_and(|ready| start <= ready) {
+                // TCP will have it in the receive queue at once, and say so later.
+                received(hit, flow, end, hit.raw.at_ns, marks::DERIVED);
+            }
         }
         raw::RAW_QUEUED => {
             taken(hit, flow, &passed);
@@ -221,7 +225,7 @@ fn received(hit: &mut Hit<'_>, flow: &mut FlowState, to: u64, at_ns: u64, marks:
 /// The reader has had everything up to the hit's sequence number.
 fn copy(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(to) = flow.position(hit.raw.seq) else { return };
-    // Data that was read without its arrival having been announced (SO_RCVLOWAT).
+    // Data that was read without its arrival having been announced: that was not observed.
     received(hit, flow, to, hit.raw.at_ns, marks::DERIVED);
     let from = flow.copied.unwrap_or(to);
     flow.copied = Some(from.max(to));

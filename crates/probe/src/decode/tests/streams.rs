@@ -361,6 +361,39 @@ fn a_pending_write_counts_as_far_as_the_closing_socket_says() {
     assert_lines(&shown(&mut decoder), "10 WriteCall 0+100\n10 1 0+40");
 }
 
+#[test]
+fn a_socket_with_a_low_mark_has_its_data_before_it_says_so() {
+    let mut decoder = opened();
+    // The server's socket, which sends flow 3.
+    decoder.event(&RawEvent { rcvlowat: 300, ..state(3, 1, 5000, 1000) });
+    decoder.records().clear();
+    let hits = "10 receive 1000+100 | 20 receive 1200+100 | 30 receive 1100+200
+                40 ready 1300 waited | 50 copy 1300";
+    check_with(
+        decoder,
+        hits,
+        "10 5d 6 7d 0+100
+         20 5d 6 200+100
+         30 6 7d 100+200
+         50 8 0+300",
+    );
+}
+
+#[test]
+fn a_low_mark_set_later_counts_from_then_on() {
+    let mut decoder = opened();
+    let kind = u32::from(raw::EVENT_OPTION);
+    let option = RawEvent { kind, socket: 3, level: 1, option: 18, ..RawEvent::default() };
+    for (value, hits) in
+        [(300, "10 receive 1000+100 | 20 ready 1100"), (1, "30 receive 1100+100 | 40 ready 1200")]
+    {
+        decoder.event(&RawEvent { value, ..option });
+        feed(&mut decoder, hits);
+    }
+    decoder.records().retain(|one| one.kind == Kind::ReceiveEnqueue);
+    assert_lines(&shown(&mut decoder), "10 7d 0+100\n40 7 100+100");
+}
+
 /// What the reads of `hits` waited for a CPU, nanoseconds.
 fn waited_ns(hits: &str) -> Vec<u32> {
     let mut decoder = opened();
