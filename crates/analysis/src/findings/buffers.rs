@@ -11,6 +11,11 @@ const SO_RCVBUF: u32 = 8;
 const SO_SNDBUFFORCE: u32 = 32;
 const SO_RCVBUFFORCE: u32 = 33;
 
+const SO_RCVLOWAT: u32 = 18;
+
+/// The option `SO_RCVLOWAT` as records of options name it.
+const LOW_MARK: u32 = SOL_SOCKET << 16 | SO_RCVLOWAT;
+
 /// Linux counts its own overhead against a buffer; about half of it holds data (socket(7)).
 const DATA_SHARE_DIVISOR: u64 = 2;
 
@@ -21,6 +26,15 @@ pub(super) struct BufferSetting {
     pub granted_bytes: Option<u64>,
     /// The program chose the size.
     pub is_set_by_program: bool,
+}
+
+/// Bytes below which the socket that sends `flow` keeps to itself that it has any, from when on: in
+/// time order.
+pub(super) fn low_marks(flow: &FlowStore) -> impl Iterator<Item = (u64, u64)> {
+    let marks = flow.events.iter().filter(|event| event.kind == Kind::SocketOption);
+    marks
+        .filter(|event| event.extra == LOW_MARK)
+        .map(|event| (event.at_ns, event.detail & 0xffff_ffff))
 }
 
 /// A request for a buffer size and its answer.

@@ -76,7 +76,7 @@ impl<'a> FlowFacts<'a> {
             late_acks: late_acks(view),
             interface: InterfaceQueue::of(view),
             writes: writes(view.flow()),
-            read_waits: read_waits(view.flow()),
+            read_waits: read_waits(view.flow(), view.reverse()),
             send_buffer: BufferSetting::send(view.flow()),
             receive_buffer: BufferSetting::receive(view.reverse()),
         }

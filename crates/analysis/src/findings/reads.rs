@@ -2,6 +2,7 @@
 
 use sockscope_record::{Point, marks};
 
+use super::buffers::low_marks;
 use super::intervals::Interval;
 use crate::FlowStore;
 
@@ -12,7 +13,8 @@ pub(super) const READ_WAIT_NS_MIN: u64 = 1_000_000;
 /// Data waited from `since_ns` until the read at `read_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadWait {
-    /// When the data arrived, or when the read before it took place if that left some.
+    /// When the data arrived, or when the read before it took place if that left some; of a socket
+    /// with `SO_RCVLOWAT`, when there was enough to tell the reader.
     pub since_ns: u64,
     pub read_ns: u64,
     /// Position read from.
@@ -36,9 +38,11 @@ impl ReadWait {
     }
 }
 
-/// The waits of [`READ_WAIT_NS_MIN`] or more, in order.
-pub(super) fn read_waits(flow: &FlowStore) -> Vec<ReadWait> {
+/// The waits of [`READ_WAIT_NS_MIN`] or more, in order; `reverse` is what the reader's socket sends.
+pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait> {
     let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
+    let mut low_marks = low_marks(reverse).peekable();
+    let mut enough = 1;
     let (mut entered, mut left) = (0, 0);
     // Since when data waits, and whether a thread was blocked for it.
     let mut waiting: Option<(u64, bool)> = None;
@@ -47,7 +51,10 @@ pub(super) fn read_waits(flow: &FlowStore) -> Vec<ReadWait> {
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.at_ns <= read.at_ns) {
             entered = arrival.end().max(entered);
             let was_awaited = arrival.marks & marks::WAITED_FOR != 0;
-            if entered > left {
+            while let Some((_, mark)) = low_marks.next_if(|(at_ns, _)| *at_ns <= arrival.at_ns) {
+                enough = mark.max(1);
+            }
+            if entered >= left + enough {
                 waiting = waiting.or(Some((arrival.at_ns, was_awaited)));
             }
         }
@@ -68,7 +75,7 @@ pub(super) fn read_waits(flow: &FlowStore) -> Vec<ReadWait> {
             });
         }
         left = read.end().max(left);
-        waiting = (entered > left).then_some((read.at_ns, false));
+        waiting = (entered >= left + enough).then_some((read.at_ns, false));
     }
     waits
 }
@@ -79,7 +86,7 @@ mod tests {
 
     fn waits(text: &str) -> Vec<String> {
         let fixture = Fixture::new(text, "");
-        let waits = fixture.with_flow(|view| super::read_waits(view.flow()));
+        let waits = fixture.with_flow(|view| super::read_waits(view.flow(), view.reverse()));
         let said = waits.iter().map(|wait| {
             let runnable = wait.runnable_ns.map_or("?".into(), super::super::words::time);
             let awaited = if wait.was_awaited { "awaited " } else { "" };
@@ -104,6 +111,14 @@ mod tests {
         assert_eq!(waits("10ms 7 +100 | 14ms 8 +100 runq=9ms ran=5ms"), ["4.00 ms 0 ns"]);
         assert_eq!(waits("10ms 7 +100 | 14ms 8 +100 runq=9ms ran=12ms"), ["4.00 ms 2.00 ms"]);
         assert_eq!(waits("10ms 7 +100 | 14ms 8 +100 runq=1ms ran=12ms"), ["4.00 ms 1.00 ms"]);
+    }
+
+    #[test]
+    fn a_reader_that_asked_not_to_hear_of_less_is_waited_for_from_then_on() {
+        let text = "0ms <option extra=65554 detail=200 | 1ms 7 +100 | 51ms 7 +150 | 61ms 8 +250";
+        assert_eq!(waits(text), ["10.0 ms 0 ns"]);
+        let text = "0ms <option extra=65554 detail=200 | 1ms 7 +100 | 51ms 8 +100";
+        assert!(waits(text).is_empty());
     }
 
     #[test]

@@ -28,4 +28,6 @@ fn root_data_below_the_low_mark_is_in_the_receive_queue() {
     let sent = flow(connection, "client");
     assert_eq!(sent["bytes"], 500);
     assert_eq!(longest_wait(sent), "receive_queue.app", "{sent}");
+    // Its reader waits as it wished to.
+    assert!(recording.report.findings("slow-reader").is_empty(), "{}", recording.report.summary());
 }

@@ -103,6 +103,7 @@ impl Decoder {
         receives.positions = Some(positions);
         receives.is_unannounced = event.rcvlowat > 1;
         self.note_buffers(event);
+        self.note_low_mark(event);
     }
 
     fn state_changed(&mut self, event: &RawEvent) {
@@ -149,6 +150,18 @@ impl Decoder {
             for option in options {
                 self.push_option(event, option);
             }
+        }
+        if event.new_state == TCP_ESTABLISHED {
+            self.note_low_mark(event);
+        }
+    }
+
+    /// The socket may have it from its listener, or since before the recording.
+    fn note_low_mark(&mut self, event: &RawEvent) {
+        let (level, option) = RECEIVE_LOW_MARK;
+        let RawEvent { at_ns, rcvlowat: value, .. } = *event;
+        if value > 1 {
+            self.push_option(event, OptionSet { at_ns, thread: 0, level, option, value });
         }
     }
 
