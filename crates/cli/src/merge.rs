@@ -17,6 +17,12 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
             output.display()
         )));
     }
+    if first.exists() && fs::canonicalize(first).ok() == fs::canonicalize(second).ok() {
+        return Err(Failure::new(format!(
+            "{}: the same bundle twice: give one of each host",
+            first.display()
+        )));
+    }
     let bundles = [Bundle::open(first)?, Bundle::open(second)?];
     for bundle in &bundles {
         for problem in bundle.problems() {

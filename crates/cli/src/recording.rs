@@ -68,12 +68,14 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         max_records: record.max_records,
     };
     let (recorded, _) = job.record()?;
+    let Recorded { records, lost } = recorded;
+    let dir = record.output.display();
     eprintln!(
-        "sockscope: {} records, {} lost, in {dir}; see them: sockscope report {dir}",
-        recorded.records,
-        recorded.lost,
-        dir = record.output.display(),
+        "sockscope: {records} records, {lost} lost, in {dir}; see them: sockscope report {dir}"
     );
+    if records == 0 {
+        eprintln!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
+    }
     Ok(())
 }
 
@@ -96,6 +98,7 @@ pub struct Job<'a> {
 impl Job<'_> {
     /// Runs it to its end; the exit status is the command's, if there was one.
     pub fn record(&self) -> Result<(Recorded, Option<ExitStatus>), Failure> {
+        self.check()?;
         if let Some(right) = sockscope_probe::missing_right() {
             return Err(sockscope_probe::Error::NoRight { right }.into());
         }
@@ -118,6 +121,11 @@ impl Job<'_> {
         let child = group.as_ref().map(|group| spawn(self.command, group)).transpose();
         if group.is_none() {
             eprintln!("sockscope: recording; Ctrl-C ends it");
+            if !pick.picks_any() && !pick.in_band {
+                eprintln!(
+                    "sockscope: nothing is picked: only sockets that set SO_LOG are recorded"
+                );
+            }
         }
         let command = child.as_ref().ok().and_then(|child| Some(child.as_ref()?.id()));
         let ended = child
@@ -134,6 +142,21 @@ impl Job<'_> {
         let recorded = Recorded { records: sink.writer.records(), lost: meta.loss.total() };
         sink.writer.finish(meta)?;
         Ok((recorded, ended?))
+    }
+
+    /// Refuses what cannot be meant, before anything else is done.
+    fn check(&self) -> Result<(), Failure> {
+        if self.dir.exists() && !self.dir.is_dir() {
+            let dir = self.dir.display();
+            return Err(Failure::new(format!(
+                "cannot record into {dir}: it is a file: choose another name"
+            )));
+        }
+        let is_there = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
+        match self.pick.pid.iter().find(|pid| !is_there(pid)) {
+            Some(pid) => Err(Failure::new(format!("--pid {pid}: no such process"))),
+            None => Ok(()),
+        }
     }
 
     fn pick(&self, group: Option<&Cgroup>) -> Result<Pick, Failure> {

@@ -93,9 +93,20 @@ fn what_is_not_there_is_refused_in_one_line() {
     let bundle = recorded("two-writes");
     let bundle = path(&bundle);
     for (arguments, reason) in [
-        (vec!["report", "/nowhere"], "not a trace bundle"),
-        (vec!["show", "/nowhere"], "not a trace bundle"),
-        (vec!["plot", "/nowhere", "--figure", "acks"], "not a trace bundle"),
+        (vec!["report", "/nowhere"], "/nowhere: no such folder: a trace bundle is one"),
+        (vec!["show", "/nowhere"], "no such folder"),
+        (vec!["plot", "/nowhere", "--figure", "acks"], "no such folder"),
+        (vec!["merge", bundle, "/nowhere", "-o", "/nowhere/m"], "/nowhere: no such folder"),
+        (vec!["report", "/proc/version"], "/proc/version: a file, and a trace bundle is a folder"),
+        (
+            vec!["record", "--duration", "1", "-o", "/proc/version"],
+            "is a file: choose another name",
+        ),
+        (
+            vec!["record", "--pid", "999999999", "--duration", "1"],
+            "--pid 999999999: no such process",
+        ),
+        (vec!["merge", bundle, bundle, "-o", "/nowhere/m"], "the same bundle twice"),
         (vec!["report", "/"], "not a trace bundle"),
         (vec!["report", bundle, "--flow", "99"], "no flow 99"),
         (vec!["show", bundle, "--flow", "99"], "no flow 99"),
@@ -131,6 +142,9 @@ fn a_bundle_without_one_of_its_files_says_so() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let said = text(&output.stdout);
         assert!(said.contains(&format!("{file}: missing")), "{said}");
+        let is_blind = said.contains("verdict  no record can be read: nothing is known of what");
+        assert_eq!(is_blind, file == "records.arrows", "{said}");
+        assert!(!said.contains("no data passed"), "{said}");
     }
 }
 

@@ -35,12 +35,17 @@ impl Bundle {
     ///
     /// # Errors
     ///
-    /// [`Error::NotABundle`] when none of the three files is there, [`Error::NewerVersion`] when a
-    /// later release wrote it, [`Error::Io`] when the system refuses to read a file that is there.
+    /// [`Error::NotThere`], [`Error::NotAFolder`] or [`Error::NotABundle`] when none of the three files is
+    /// there, [`Error::NewerVersion`] when a later release wrote it, [`Error::Io`] when the system refuses to read a file that is there.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
         let dir = dir.as_ref().to_owned();
         if !Part::ALL.iter().any(|part| dir.join(part.file_name()).is_file()) {
-            return Err(Error::NotABundle { path: dir });
+            return Err(match std::fs::metadata(&dir) {
+                Ok(what) if what.is_dir() => Error::NotABundle { path: dir },
+                Ok(_) => Error::NotAFolder { path: dir },
+                Err(error) if error.kind() == ErrorKind::NotFound => Error::NotThere { path: dir },
+                Err(error) => Error::io(&dir)(error),
+            });
         }
         let mut problems = Vec::new();
         let (meta, problem) = read_meta(&dir)?;

@@ -22,6 +22,18 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// Nothing is where the bundle should be.
+    #[error("{}: no such folder: a trace bundle is one", path.display())]
+    NotThere {
+        /// Where it should be.
+        path: PathBuf,
+    },
+    /// A file is where the bundle should be.
+    #[error("{}: a file, and a trace bundle is a folder", path.display())]
+    NotAFolder {
+        /// The file.
+        path: PathBuf,
+    },
     /// The folder has none of a bundle's files.
     #[error("{}: not a trace bundle: expected records.arrows, flows.arrows or meta.json in it", path.display())]
     NotABundle {
@@ -110,7 +122,7 @@ pub enum Problem {
     /// All batches are whole, but the end mark is missing: the recording goes on, or its writer
     /// was killed.
     #[error(
-        "{part}: not finished: ends at byte {at_byte} after {batches} whole batches ({rows} rows) without an end mark"
+        "{part}: not finished: ends at byte {at_byte} without an end mark (whole batches: {batches}, rows: {rows})"
     )]
     NotFinished {
         /// The file.
@@ -124,7 +136,7 @@ pub enum Problem {
     },
     /// The file ends inside a batch.
     #[error(
-        "{part}: truncated: whole up to byte {at_byte} ({batches} batches, {rows} rows), then part of a batch"
+        "{part}: truncated: whole up to byte {at_byte} (batches: {batches}, rows: {rows}), then part of a batch"
     )]
     Truncated {
         /// The file.
@@ -138,7 +150,7 @@ pub enum Problem {
     },
     /// The bytes are not what the format says; nothing from here on is used.
     #[error(
-        "{part}: damaged at byte {at_byte}, after {batches} whole batches ({rows} rows): expected {expected}"
+        "{part}: damaged at byte {at_byte} (whole batches before: {batches}, rows: {rows}): expected {expected}"
     )]
     Damaged {
         /// The file.

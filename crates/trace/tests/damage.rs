@@ -79,7 +79,7 @@ fn a_truncated_bundle_says_what_is_whole() {
     assert_eq!(found, records(12));
     let at = problems[0].find("up to byte ").map(|place| &problems[0][..place + 11]);
     assert_eq!(at, Some("records.arrows: truncated: whole up to byte "));
-    assert!(problems[0].ends_with("(3 batches, 12 rows), then part of a batch"), "{problems:?}");
+    assert!(problems[0].ends_with("(batches: 3, rows: 12), then part of a batch"), "{problems:?}");
 }
 
 #[test]

@@ -166,6 +166,9 @@ fn without_traffic(report: &Report<'_>) -> &'static str {
     if report.connections().flat_map(|connection| report.flows(connection)).any(has_data) {
         return "nothing can be said: where the bytes were is unknown.";
     }
+    if report.analysis.records == 0 {
+        return "no record can be read: nothing is known of what passed.";
+    }
     "no data passed: there is nothing to measure."
 }
 
