@@ -75,8 +75,14 @@ fn a_folder_that_is_no_bundle_is_left_as_it_is() {
 
 #[test]
 fn nothing_there_is_not_a_bundle() {
-    let opened = Bundle::open(Folder::new().bundle());
-    assert!(matches!(opened, Err(Error::NotABundle { .. })));
+    let folder = Folder::new();
+    let open = || Bundle::open(folder.bundle());
+    assert!(matches!(open(), Err(Error::NotThere { .. })));
+    fs::create_dir_all(folder.bundle()).unwrap();
+    assert!(matches!(open(), Err(Error::NotABundle { .. })));
+    fs::remove_dir(folder.bundle()).unwrap();
+    fs::write(folder.bundle(), "").unwrap();
+    assert!(matches!(open(), Err(Error::NotAFolder { .. })));
 }
 
 fn any_record() -> impl Strategy<Value = Record> {
