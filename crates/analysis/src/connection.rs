@@ -75,6 +75,8 @@ fn analyze_flow(
     let start_ns = first_ns(flow).unwrap_or(end_ns);
     let mut curves = FlowCurves::with_losses(store, direction, losses);
     let timeline = ledger::timeline(store, direction, &curves, (start_ns, end_ns));
+    let is_stream = store.connection.protocol == Protocol::Tcp;
+    let (read_bytes, reads_are_guessed) = traffic::read_bytes(flow, is_stream);
     let analysis = FlowAnalysis {
         id: flow.id,
         bytes: curves.first_seen().map_or(0, Curve::bytes),
@@ -86,7 +88,8 @@ fn analyze_flow(
         acks: acks::summarize(store, direction, &curves),
         bursts: traffic::bursts(flow),
         write_bytes: traffic::write_bytes(flow),
-        read_bytes: traffic::read_bytes(flow, store.connection.protocol == Protocol::Tcp),
+        read_bytes,
+        reads_are_guessed,
     };
     let reads = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
     FlowResult { analysis, timeline, start_ns, reads }

@@ -105,6 +105,8 @@ pub struct FlowAnalysis {
     pub write_bytes: Option<Distribution>,
     /// Size of the program's reads, bytes; `None` when none was seen.
     pub read_bytes: Option<Distribution>,
+    /// No read call of a stream was seen returning: which copies were one call is guessed.
+    pub reads_are_guessed: bool,
 }
 
 /// One stage of one flow.

@@ -83,30 +83,38 @@ pub(crate) fn write_bytes(flow: &FlowStore) -> Option<Distribution> {
     Distribution::of(&mut calls.map(|call| u64::from(call.len)).collect::<Vec<_>>())
 }
 
-/// Bytes that each read call returned, failed and empty ones left out. Where no call was seen
-/// returning, copies to the same thread less than 20 us apart count as one; for datagrams
-/// (`by_call` false) each is its own.
-pub(crate) fn read_bytes(flow: &FlowStore, by_call: bool) -> Option<Distribution> {
+/// Bytes that each read call returned, failed and empty ones left out, and whether that is a guess:
+/// where no call was seen returning, copies to the same thread less than 20 us apart count as one
+/// unless the first of them left nothing to be read. Of datagrams each copy is a call.
+pub(crate) fn read_bytes(flow: &FlowStore, is_stream: bool) -> (Option<Distribution>, bool) {
     let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
     let returned = returns.filter(|event| event.code == 0 && event.len > 0);
     let mut sizes: Vec<u64> = returned.map(|event| u64::from(event.len)).collect();
+    let is_guess = is_stream && sizes.is_empty();
     if sizes.is_empty() {
-        sizes = copied_bytes(flow.at(Point::ReceiveDequeue), by_call);
+        sizes = copied_bytes(flow, is_stream);
     }
-    Distribution::of(&mut sizes)
+    let sizes = Distribution::of(&mut sizes);
+    (sizes, is_guess && sizes.is_some())
 }
 
-fn copied_bytes(copies: &[Pass], grouped: bool) -> Vec<u64> {
+fn copied_bytes(flow: &FlowStore, grouped: bool) -> Vec<u64> {
+    let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
+    let mut arrived = 0;
     let mut sizes: Vec<u64> = Vec::new();
+    // The last copy, if it left something to be read: a call ends when nothing is left.
     let mut last: Option<&Pass> = None;
-    for copy in copies.iter().filter(|copy| copy.len > 0) {
+    for copy in flow.at(Point::ReceiveDequeue).iter().filter(|copy| copy.len > 0) {
+        while let Some(arrival) = arrivals.next_if(|arrival| arrival.at_ns <= copy.at_ns) {
+            arrived = arrival.end().max(arrived);
+        }
         let continues =
             |last: &Pass| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
         match sizes.last_mut() {
             Some(size) if grouped && last.is_some_and(continues) => *size += u64::from(copy.len),
             _ => sizes.push(u64::from(copy.len)),
         }
-        last = Some(copy);
+        last = Some(copy).filter(|copy| copy.end() < arrived);
     }
     sizes
 }
@@ -131,19 +139,26 @@ mod tests {
     #[test]
     fn a_failed_read_has_no_size() {
         let store = testing::store("1us read-return +300 | 2us read-return code=11");
-        assert_eq!(read_bytes(&store.flows[0], true).unwrap().count, 1);
+        let (sizes, is_guess) = read_bytes(&store.flows[0], true);
+        assert_eq!((sizes.unwrap().count, is_guess), (1, false));
     }
 
     #[test]
     fn copies_close_together_are_one_read_when_no_call_was_seen() {
-        let text =
-            "1us 8 +100 thread=7 | 2us 8 +100 thread=7 | 3us 8 +50 thread=9 | 90us 8 +1 thread=9";
+        let text = "0us 7 +251 | 1us 8 +100 thread=7 | 2us 8 +100 thread=7 | 3us 8 +50 thread=9
+                    90us 8 +1 thread=9";
         let store = testing::store(text);
-        assert_eq!(copied_bytes(store.flows[0].at(Point::ReceiveDequeue), true), [200, 50, 1]);
-        assert_eq!(
-            copied_bytes(store.flows[0].at(Point::ReceiveDequeue), false),
-            [100, 100, 50, 1]
-        );
+        assert_eq!(copied_bytes(&store.flows[0], true), [200, 50, 1]);
+        assert_eq!(copied_bytes(&store.flows[0], false), [100, 100, 50, 1]);
+        assert!(read_bytes(&store.flows[0], true).1);
+        assert!(!read_bytes(&store.flows[0], false).1);
+    }
+
+    #[test]
+    fn a_copy_that_leaves_nothing_ends_its_call() {
+        let text = "1us 7 +100 | 2us 8 +100 thread=7 | 3us 7 +100 | 4us 8 +60 thread=7
+                    5us 8 +40 thread=7 | 6us 7 +10 | 7us 8 +10 thread=7";
+        assert_eq!(copied_bytes(&testing::store(text).flows[0], true), [100, 100, 10]);
     }
 
     #[test]

@@ -248,6 +248,7 @@ fn flow(id: FlowId, bytes: u64, segments: u64, medians_ns: [u64; 7]) -> FlowAnal
         },
         write_bytes: Some(Distribution { min: 100, p50: 100, p99: 300, max: 300, ..spread(200) }),
         read_bytes: Some(spread(200)),
+        reads_are_guessed: true,
         ..blank_flow(id)
     }
 }
@@ -274,6 +275,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         bursts: BurstSummary::default(),
         write_bytes: None,
         read_bytes: None,
+        reads_are_guessed: false,
     }
 }
 

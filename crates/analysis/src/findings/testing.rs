@@ -174,5 +174,6 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         bursts: BurstSummary::default(),
         write_bytes: None,
         read_bytes: None,
+        reads_are_guessed: false,
     }
 }

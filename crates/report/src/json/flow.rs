@@ -25,6 +25,7 @@ pub(super) struct FlowView<'a> {
     bursts: BurstsView,
     write_bytes: Option<SizesView>,
     read_bytes: Option<SizesView>,
+    reads_are_guessed: bool,
 }
 
 impl<'a> FlowView<'a> {
@@ -45,6 +46,7 @@ impl<'a> FlowView<'a> {
             bursts: BurstsView::new(&flow.bursts),
             write_bytes: flow.write_bytes.as_ref().map(SizesView::new),
             read_bytes: flow.read_bytes.as_ref().map(SizesView::new),
+            reads_are_guessed: flow.reads_are_guessed,
         }
     }
 }

@@ -63,7 +63,8 @@ fn a_flow_has_the_keys_of_its_schema() {
     has_keys(
         flow,
         "id from bytes segments retransmitted_bytes stages ledger
-         to throughput_bytes_per_s ledger_total_ns acks bursts write_bytes read_bytes",
+         to throughput_bytes_per_s ledger_total_ns acks bursts write_bytes read_bytes \
+         reads_are_guessed",
     );
     has_keys(
         &flow["stages"],

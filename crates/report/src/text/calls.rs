@@ -18,7 +18,8 @@ pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>)
         page.labelled("writes", &sizes(writes), Tone::Plain)?;
     }
     if let Some(reads) = &flow.read_bytes {
-        page.labelled("reads", &sizes(reads), Tone::Plain)?;
+        let about = if flow.reads_are_guessed { "about " } else { "" };
+        page.labelled("reads", &format!("{about}{}", sizes(reads)), Tone::Plain)?;
     }
     if flow.bursts.count > 0 {
         page.labelled("bursts", &bursts(flow, page), Tone::Plain)?;
