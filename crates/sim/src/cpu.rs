@@ -7,7 +7,6 @@
 use sockscope_stack::{Effect, Meter};
 
 use crate::link::FrameId;
-use crate::process::StepResult;
 
 /// Who has the CPU, lowest first; a higher level interrupts a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,14 +22,14 @@ pub enum Level {
 /// Levels of a CPU.
 pub(crate) const LEVELS: usize = 3;
 
-/// What happens when a segment has run to its end.
+/// What happens when a segment has run to its end. Eight bytes, which travel in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Nothing,
     /// The device gets the frame.
     Transmit(u8, FrameId),
-    /// A step of the running process's system call is over.
-    Step(StepResult),
+    /// A step of the running process's system call is over; the host knows what it came to.
+    Step,
     /// The running process has computed what it wanted.
     Computed,
     /// The CPU has gone over to the running process.

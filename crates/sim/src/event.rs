@@ -6,16 +6,18 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::link::{FrameId, LinkTimer, Port};
+use crate::link::{FrameId, Port};
 
-/// Something that happens outside the CPUs. Hosts, links and processes stand here by their numbers
-/// in few bytes, since each event is moved several times.
+/// Something that happens outside the CPUs. Hosts, links and processes stand here by their numbers,
+/// in eight bytes, which travel in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A link asked for it.
-    Link(u32, LinkTimer),
+    /// A station of a link looks whether it can send now.
+    Attempt { link: u16, station: u16 },
+    /// The transmission of this number on a link ends.
+    TransmissionEnd { link: u16, number: u32 },
     /// The last bit of a frame has come in.
-    Arrival(Port, FrameId),
+    Arrival { interface: u8, host: u16, frame: FrameId },
     /// The last bit of the frame that the port sends has gone out, or the device gave it up.
     Sent(Port),
     /// The frame that the port sends collided.
@@ -29,7 +31,7 @@ pub(crate) enum Event {
     /// Processes of a host have to take turns.
     Quantum(u16),
     /// A process of a host begins, or has slept long enough.
-    Wake(u16, u32),
+    Wake { host: u16, process: u32 },
 }
 
 /// Events that are kept in a sorted list, at most: more than a busy link has under way.
@@ -50,7 +52,7 @@ pub struct EventQueue<E> {
     next_ns: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 struct Entry<E> {
     /// The time, and below it the sequence number: one comparison tells which is first.
     key: u128,
@@ -64,7 +66,7 @@ impl<E> Default for EventQueue<E> {
     }
 }
 
-impl<E> EventQueue<E> {
+impl<E: Copy> EventQueue<E> {
     /// `event` happens at `at_ns`.
     pub fn schedule(&mut self, at_ns: u64, event: E) {
         self.sequence += 1;
@@ -77,19 +79,29 @@ impl<E> EventQueue<E> {
         }
     }
 
-    /// Most events come before nearly all others: their place is looked for from the end.
+    /// Most events come before nearly all others: those move up one by one from the end.
     fn insert_near(&mut self, entry: Entry<E>) {
-        let key = entry.key;
         let mut place = self.near.len();
-        self.near.push(entry);
-        while place > 0 && self.near[place - 1].key < key {
-            self.near.swap(place - 1, place);
+        match self.near.last() {
+            Some(first) if first.key < entry.key => self.near.push(*first),
+            _ => {
+                self.near.push(entry);
+                self.next_ns = entry.at_ns();
+                return self.keep_near_short();
+            }
+        }
+        while place > 0 && self.near[place - 1].key < entry.key {
+            self.near[place] = self.near[place - 1];
             place -= 1;
         }
+        self.near[place] = entry;
+        self.keep_near_short();
+    }
+
+    fn keep_near_short(&mut self) {
         if self.near.len() > NEAR_MAX {
             self.far.push(Reverse(self.near.remove(0)));
         }
-        self.look_ahead();
     }
 
     /// When the next event happens; `u64::MAX` when there is none.
@@ -106,13 +118,8 @@ impl<E> EventQueue<E> {
         if self.near.is_empty() && !self.far.is_empty() {
             self.refill();
         }
-        self.look_ahead();
-        Some((entry.at_ns(), entry.event))
-    }
-
-    #[inline]
-    fn look_ahead(&mut self) {
         self.next_ns = self.near.last().map_or(u64::MAX, Entry::at_ns);
+        Some((entry.at_ns(), entry.event))
     }
 
     /// The soonest events come over from the heap; half a list, so that there is room for others.

@@ -17,7 +17,7 @@ use sockscope_stack::{Effect, Meter, Routine, Stack};
 use crate::cpu::{Cpu, End, LEVELS, Level, Mask};
 use crate::event::Event;
 use crate::machine::Machine;
-use crate::process::Process;
+use crate::process::{Process, StepResult};
 use crate::random::Random;
 use crate::scenario::HostConfig;
 use crate::scheduler::{ProcessIndex, QUANTUM_NS, Scheduler, TICK_NS};
@@ -44,6 +44,8 @@ pub struct Host {
     cpu: Cpu,
     scheduler: Scheduler,
     processes: Vec<Process>,
+    /// What the step of the running process's call came to that is under way.
+    step_result: StepResult,
     /// Whoever had the CPU last.
     last_process: Option<ProcessIndex>,
     counters: BTreeMap<u32, u32>,
@@ -100,6 +102,7 @@ impl Host {
                 Scheduler::default()
             },
             processes: Vec::new(),
+            step_result: StepResult::Continue,
             last_process: None,
             counters: BTreeMap::new(),
             devices,
@@ -201,7 +204,7 @@ impl Host {
         match end {
             End::Nothing | End::Switched => {}
             End::Transmit(interface, frame) => self.transmit(now_ns, interface, frame, world),
-            End::Step(result) => self.step_ended(now_ns, result, world),
+            End::Step => self.step_ended(now_ns, world),
             End::Computed => self.computed(),
         }
     }
@@ -357,7 +360,12 @@ impl Host {
     /// Hands a record of this host over, with its time and CPU.
     #[inline]
     fn record(&self, now_ns: u64, record: Record, world: &mut World) {
-        world.record(Record { at_ns: now_ns, cpu: self.number, ..record });
+        if world.wants_records {
+            let record = world.observed.add(record);
+            record.at_ns = now_ns;
+            record.cpu = self.number;
+            world.added();
+        }
     }
 }
 

@@ -94,15 +94,6 @@ pub(crate) struct Station {
     pub(crate) hold_ns: u64,
 }
 
-/// What a link schedules for itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinkTimer {
-    /// A station looks whether it can send now.
-    Attempt(u16),
-    /// The transmission of this number ends.
-    End(u32),
-}
-
 /// What has passed a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkCounts {
@@ -161,9 +152,17 @@ impl Link {
         }
     }
 
-    pub(crate) fn timer(&mut self, timer: LinkTimer, context: &mut LinkContext<'_>) {
+    /// A station looks whether it can send now.
+    pub(crate) fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
         if let Self::Ethernet(ethernet) = self {
-            ethernet.timer(timer, context);
+            ethernet.attempt(station, context);
+        }
+    }
+
+    /// The transmission of this number ends.
+    pub(crate) fn transmission_ends(&mut self, number: u32, context: &mut LinkContext<'_>) {
+        if let Self::Ethernet(ethernet) = self {
+            ethernet.transmission_ends(number, context);
         }
     }
 

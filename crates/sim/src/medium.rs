@@ -67,16 +67,22 @@ impl Medium {
     pub fn advance(&mut self) -> Option<MediumEvent> {
         let (now_ns, event) = self.events.pop()?;
         match event {
-            Event::Link(_, timer) => {
+            Event::Attempt { station, .. } => {
                 let mut context =
                     LinkContext { now_ns, events: &mut self.events, frames: &mut self.frames };
-                self.link.timer(timer, &mut context);
+                self.link.attempt(station, &mut context);
                 None
             }
-            Event::Arrival(port, id) => {
+            Event::TransmissionEnd { number, .. } => {
+                let mut context =
+                    LinkContext { now_ns, events: &mut self.events, frames: &mut self.frames };
+                self.link.transmission_ends(number, &mut context);
+                None
+            }
+            Event::Arrival { host, frame: id, .. } => {
                 let frame = self.frames.frame(id).bytes.clone();
                 self.frames.release(id);
-                Some(MediumEvent::Arrived { station: port.host, frame })
+                Some(MediumEvent::Arrived { station: host, frame })
             }
             Event::Sent(port) => Some(MediumEvent::Sent { station: port.host }),
             // The link schedules nothing else; a collision concerns its back-off alone.

@@ -126,13 +126,20 @@ impl Network {
         let now_ns = *now_ns;
         let (_, event) = world.events.pop()?;
         match event {
-            Event::Link(link, timer) => {
-                world.link_timer(now_ns, link as LinkId, timer);
+            Event::Attempt { link, station } => {
+                let link = LinkId::from(link);
+                world.with_link(now_ns, link, |link, context| link.attempt(station, context));
                 None
             }
-            Event::Arrival(port, frame) => {
-                let host = port.host();
-                hosts[host].arrived(port.interface, frame, world).then_some(host)
+            Event::TransmissionEnd { link, number } => {
+                world.with_link(now_ns, LinkId::from(link), |link, context| {
+                    link.transmission_ends(number, context);
+                });
+                None
+            }
+            Event::Arrival { host, interface, frame } => {
+                let host = usize::from(host);
+                hosts[host].arrived(interface, frame, world).then_some(host)
             }
             Event::Sent(port) => {
                 hosts[port.host()].sent(now_ns, port.interface, world).then_some(port.host())
@@ -159,7 +166,7 @@ impl Network {
                 // One that is stuck has its turn again, which says so.
                 pause.is_stuck().then_some(host)
             }
-            Event::Wake(host, process) => {
+            Event::Wake { host, process } => {
                 hosts[usize::from(host)].time_is_up(now_ns, process as ProcessIndex, world);
                 Some(usize::from(host))
             }

@@ -40,8 +40,8 @@ pub enum ScenarioError {
         /// The link's number.
         link: LinkId,
     },
-    /// More hosts or interfaces than numbers.
-    #[error("at most 65,535 hosts with 255 interfaces each can be simulated")]
+    /// More hosts, interfaces or links than numbers.
+    #[error("at most 65,535 hosts with 255 interfaces each, and 65,535 links, can be simulated")]
     TooMany,
 }
 
@@ -56,9 +56,12 @@ impl<S: RecordSink> Simulation<S> {
     ///
     /// # Errors
     ///
-    /// When an interface names a link that does not exist, or there are too many hosts.
+    /// When an interface names a link that does not exist, or there are too many hosts or links.
     pub fn new(scenario: Scenario, sink: S) -> Result<Self, ScenarioError> {
         let Scenario { seed, hosts, links, log } = scenario;
+        if links.len() > usize::from(u16::MAX) {
+            return Err(ScenarioError::TooMany);
+        }
         let mut stations: Vec<Vec<Station>> = vec![Vec::new(); links.len()];
         let mut running = Vec::new();
         for (number, config) in hosts.into_iter().enumerate() {

@@ -9,7 +9,7 @@ use sockscope_record::{
 use sockscope_stack::Endpoint;
 
 use crate::event::{Event, EventQueue};
-use crate::link::{Frames, Link, LinkContext, LinkId, LinkTimer};
+use crate::link::{Frames, Link, LinkContext, LinkId};
 use crate::pattern::Pattern;
 use crate::program::{Damage, Note};
 use crate::scenario::LogPolicy;
@@ -50,6 +50,15 @@ pub(crate) struct Observed {
 const HELD_MAX: usize = 64;
 
 impl Observed {
+    /// Adds a record, which may still be filled in: it stands in its place from the start, since
+    /// one put together elsewhere and moved here at once makes the move wait.
+    #[inline]
+    pub(crate) fn add(&mut self, record: Record) -> &mut Record {
+        let place = self.records.len();
+        self.records.push(record);
+        &mut self.records[place]
+    }
+
     /// Hands everything over if it has become much.
     #[inline]
     pub(crate) fn limit(&mut self, observer: &mut dyn Observer) {
@@ -118,10 +127,6 @@ impl World {
         work(&mut self.links[id], &mut context);
     }
 
-    pub(crate) fn link_timer(&mut self, now_ns: u64, id: LinkId, timer: LinkTimer) {
-        self.with_link(now_ns, id, |link, context| link.timer(timer, context));
-    }
-
     /// A connection is about to be logged; the flow that its client sends.
     pub(crate) fn open_connection(&mut self, now_ns: u64, protocol: Protocol) -> FlowId {
         let id = ConnectionId(self.connections.len() as u32 + 1);
@@ -164,22 +169,20 @@ impl World {
         self.connections.get_mut(index)
     }
 
-    /// One observation, complete.
+    /// The last observation added is complete.
     #[inline]
-    pub(crate) fn record(&mut self, record: Record) {
-        if !self.wants_records {
-            return;
+    pub(crate) fn added(&mut self) {
+        let Some(record) = self.observed.records.last() else { return };
+        let Record { at_ns, flow, thread, kind, code, .. } = *record;
+        if thread != 0 {
+            self.see_process(kind, flow, thread);
         }
-        if record.thread != 0 {
-            self.see_process(&record);
-        }
-        if record.kind == Kind::StateChange
-            && record.code == TCP_CLOSE
-            && let Some(connection) = self.connection_mut(record.flow)
+        if kind == Kind::StateChange
+            && code == TCP_CLOSE
+            && let Some(connection) = self.connection_mut(flow)
         {
-            connection.closed_ns = Some(record.at_ns);
+            connection.closed_ns = Some(at_ns);
         }
-        self.observed.records.push(record);
     }
 
     /// What a process does changed.
@@ -189,21 +192,21 @@ impl World {
     }
 
     /// Notes which process works at which end of a connection.
-    fn see_process(&mut self, record: &Record) {
-        let side = match record.kind {
-            Kind::SendEnqueue | Kind::WriteCall => record.flow.direction().sender(),
-            Kind::ReceiveDequeue => record.flow.direction().receiver(),
+    fn see_process(&mut self, kind: Kind, flow: FlowId, thread: u32) {
+        let side = match kind {
+            Kind::SendEnqueue | Kind::WriteCall => flow.direction().sender(),
+            Kind::ReceiveDequeue => flow.direction().receiver(),
             _ => return,
         };
-        let index = (record.flow.connection().0 as usize).wrapping_sub(1);
+        let index = (flow.connection().0 as usize).wrapping_sub(1);
         let place = usize::from(side == Side::Server);
         let Some(seen) = self.seen.get_mut(index) else { return };
-        if seen[place] == record.thread {
+        if seen[place] == thread {
             return;
         }
-        seen[place] = record.thread;
-        let name = self.names.get(record.thread as usize).cloned().unwrap_or_default();
-        let process = RecordedProcess { pid: record.thread, comm: name, side };
+        seen[place] = thread;
+        let name = self.names.get(thread as usize).cloned().unwrap_or_default();
+        let process = RecordedProcess { pid: thread, comm: name, side };
         let known = &mut self.connections[index].processes;
         if !known.contains(&process) {
             known.push(process);

@@ -11,13 +11,6 @@ use crate::sink::{Activity, ActivityState};
 use crate::world::World;
 
 impl Host {
-    /// The CPU has come to a record: it goes out.
-    #[inline]
-    pub(super) fn observed(&mut self, now_ns: u64, mut record: Record, world: &mut World) {
-        self.fill_in_thread(&mut record);
-        self.record(now_ns, record, world);
-    }
-
     /// What runs has come to its next effect, which happens, or to its end.
     #[inline]
     pub(super) fn go_on(&mut self, now_ns: u64, world: &mut World) {
@@ -26,9 +19,14 @@ impl Host {
             return self.segment_ended(now_ns, end, world);
         };
         match effect {
+            Effect::Observed(_) if !world.wants_records => {}
             Effect::Observed(record) => {
-                let record = *record;
-                self.observed(now_ns, record, world);
+                let kind = record.kind;
+                let record = world.observed.add(*record);
+                record.at_ns = now_ns;
+                record.cpu = self.number;
+                self.fill_in_thread(kind, record);
+                world.added();
             }
             Effect::Output { interface, packet } => {
                 let (interface, packet) = (*interface, packet.take());
@@ -48,10 +46,10 @@ impl Host {
         }
     }
 
-    /// Fills in which process a record is about.
+    /// Fills in which process a record of this kind is about.
     #[inline]
-    fn fill_in_thread(&mut self, record: &mut Record) {
-        match record.kind {
+    fn fill_in_thread(&mut self, kind: Kind, record: &mut Record) {
+        match kind {
             Kind::SendEnqueue
             | Kind::WriteCall
             | Kind::WriteReturn

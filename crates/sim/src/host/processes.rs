@@ -24,7 +24,7 @@ impl Host {
         let index = self.scheduler.spawn(nice);
         self.processes.push(Process { awaited: Some(Awaited::Time), ..process });
         let id = ProcessId { host: usize::from(self.number), index };
-        world.events.schedule(start_ns, Event::Wake(self.number, index as u32));
+        world.events.schedule(start_ns, Event::Wake { host: self.number, process: index as u32 });
         id
     }
 
@@ -111,25 +111,25 @@ impl Host {
 
     fn step_call(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         self.meter.begin();
-        let mut result = StepResult::Continue;
+        self.step_result = StepResult::Continue;
         let mut mask = Mask::Soft;
         // Steps that take no time and have no effect need no segments of their own.
-        while result == StepResult::Continue
+        while self.step_result == StepResult::Continue
             && self.meter.elapsed_ns() == 0
             && self.meter.effects().is_empty()
         {
             let process = &mut self.processes[index];
             mask = process.mask();
-            result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
+            self.step_result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
         }
         self.name_datagrams(index, world);
-        self.begin_step(now_ns, Level::Process, mask, End::Step(result));
+        self.begin_step(now_ns, Level::Process, mask, End::Step);
     }
 
     /// A step of the running process's call has taken its time.
-    pub(super) fn step_ended(&mut self, now_ns: u64, result: StepResult, world: &mut World) {
+    pub(super) fn step_ended(&mut self, now_ns: u64, world: &mut World) {
         let Some(index) = self.scheduler.running() else { return };
-        match result {
+        match self.step_result {
             StepResult::Continue => {}
             StepResult::Sleep(channel) => {
                 if let Channel::Connection(id) = channel {
@@ -240,7 +240,7 @@ impl Host {
     fn sleep_for(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, world: &mut World) {
         // Timeouts are looked at when the clock ticks.
         let wake_ns = now_ns.saturating_add(ns).div_ceil(TICK_NS).saturating_mul(TICK_NS);
-        world.events.schedule(wake_ns, Event::Wake(self.number, index as u32));
+        world.events.schedule(wake_ns, Event::Wake { host: self.number, process: index as u32 });
         self.processes[index].answer = Answer::Done(0);
         self.sleep(now_ns, index, Awaited::Time, PSLEP, world);
     }

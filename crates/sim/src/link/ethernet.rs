@@ -5,7 +5,7 @@
 //! number of slots. Stations that found the cable busy begin together when it falls silent, which
 //! is how most collisions come about.
 
-use super::{FaultSource, FrameId, LinkContext, LinkCounts, LinkId, LinkTimer, Station, serial_ns};
+use super::{FaultSource, FrameId, LinkContext, LinkCounts, LinkId, Station, serial_ns};
 use crate::event::Event;
 use crate::random::Random;
 
@@ -79,7 +79,7 @@ struct Transmission {
 #[derive(Debug)]
 pub(crate) struct Ethernet {
     config: EthernetConfig,
-    id: LinkId,
+    id: u16,
     senders: Vec<Sender>,
     current: Option<Transmission>,
     /// Number of the transmission under way: the end of one that collided does not count.
@@ -108,7 +108,7 @@ impl Ethernet {
         };
         Self {
             config,
-            id,
+            id: id as u16,
             senders: stations.into_iter().map(sender).collect(),
             current: None,
             number: 0,
@@ -127,16 +127,15 @@ impl Ethernet {
         self.attempt(station, context);
     }
 
-    pub(super) fn timer(&mut self, timer: LinkTimer, context: &mut LinkContext<'_>) {
-        match timer {
-            LinkTimer::Attempt(station) => self.attempt(station, context),
-            LinkTimer::End(number) if number == self.number => self.end(context),
-            LinkTimer::End(_) => {}
+    /// One that collided ended before.
+    pub(super) fn transmission_ends(&mut self, number: u32, context: &mut LinkContext<'_>) {
+        if number == self.number {
+            self.end(context);
         }
     }
 
     /// Begins, waits for silence, or collides.
-    fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
+    pub(super) fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
         let now_ns = context.now_ns;
         let ready_ns = self.silent_ns.max(self.senders[usize::from(station)].held_ns);
         match self.current {
@@ -145,8 +144,7 @@ impl Ethernet {
             }
             Some(_) => self.senders[usize::from(station)].is_deferring = true,
             None if now_ns < ready_ns => {
-                let timer = LinkTimer::Attempt(station);
-                context.events.schedule(ready_ns, Event::Link(self.id as u32, timer));
+                context.events.schedule(ready_ns, Event::Attempt { link: self.id, station });
             }
             None => self.begin(station, context),
         }
@@ -158,7 +156,8 @@ impl Ethernet {
         self.current = Some(Transmission { station, started_ns: context.now_ns });
         let bytes = context.frames.frame(frame).bytes.len() as u64 + self.config.framing_bytes;
         let end_ns = context.now_ns + serial_ns(bytes, self.config.bits_per_s);
-        context.events.schedule(end_ns, Event::Link(self.id as u32, LinkTimer::End(self.number)));
+        let end = Event::TransmissionEnd { link: self.id, number: self.number };
+        context.events.schedule(end_ns, end);
     }
 
     fn end(&mut self, context: &mut LinkContext<'_>) {
@@ -236,7 +235,7 @@ impl Ethernet {
         let slots = self.random.below(1 << sender.collisions.min(BACKOFF_BITS_MAX));
         let at_ns = self.silent_ns + slots * self.config.slot_ns;
         context.events.schedule(context.now_ns, Event::Collided(port));
-        context.events.schedule(at_ns, Event::Link(self.id as u32, LinkTimer::Attempt(station)));
+        context.events.schedule(at_ns, Event::Attempt { link: self.id, station });
     }
 
     /// Who waits for silence looks again when it comes.
@@ -244,8 +243,7 @@ impl Ethernet {
         self.silent_ns = silent_ns;
         for (sender, station) in self.senders.iter_mut().zip(0..) {
             if std::mem::take(&mut sender.is_deferring) {
-                let timer = LinkTimer::Attempt(station);
-                context.events.schedule(silent_ns, Event::Link(self.id as u32, timer));
+                context.events.schedule(silent_ns, Event::Attempt { link: self.id, station });
             }
         }
     }

@@ -37,6 +37,10 @@ pub(crate) struct FaultSource {
     random: Random,
 }
 
+fn arrival(Port { host, interface }: Port, frame: FrameId) -> Event {
+    Event::Arrival { interface, host, frame }
+}
+
 impl FaultSource {
     pub(crate) fn new(faults: Faults, seed: u64, link: u64) -> Self {
         Self { faults, random: Random::new(seed, 0x0f00 + link) }
@@ -53,7 +57,7 @@ impl FaultSource {
         context: &mut LinkContext<'_>,
     ) {
         if self.faults == Faults::NONE {
-            context.events.schedule(at_ns, Event::Arrival(port, frame));
+            context.events.schedule(at_ns, arrival(port, frame));
             return;
         }
         if self.random.chance(self.faults.duplication_ppm) {
@@ -86,7 +90,7 @@ impl FaultSource {
             counts.reordered += 1;
             at_ns += self.random.below(self.faults.reordering_ns_max) + 1;
         }
-        context.events.schedule(at_ns, Event::Arrival(port, frame));
+        context.events.schedule(at_ns, arrival(port, frame));
     }
 
     /// One bit only: the checksums of IP, TCP and UDP find every such error (RFC 1071).

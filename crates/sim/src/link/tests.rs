@@ -32,13 +32,17 @@ fn run_holding(hold_ns: u64, config: &LinkConfig, offers: &[(u64, u16, usize)]) 
         }
         let Some((now_ns, event)) = events.pop() else { continue };
         match event {
-            Event::Link(_, timer) => {
+            Event::Attempt { station, .. } => {
                 let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
-                link.timer(timer, &mut context);
+                link.attempt(station, &mut context);
             }
-            Event::Arrival(port, frame) => {
+            Event::TransmissionEnd { number, .. } => {
+                let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
+                link.transmission_ends(number, &mut context);
+            }
+            Event::Arrival { host, frame, .. } => {
                 let bytes = frames.frame(frame).bytes.len();
-                happened.push(format!("{now_ns} {bytes} at {}", port.host));
+                happened.push(format!("{now_ns} {bytes} at {host}"));
                 frames.release(frame);
             }
             Event::Sent(port) => happened.push(format!("{now_ns} sent by {}", port.host)),
