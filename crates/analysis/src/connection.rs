@@ -3,7 +3,7 @@
 use sockscope_record::{Direction, Point, Protocol};
 
 use crate::curve::Curve;
-use crate::flow_curves::FlowCurves;
+use crate::flow_curves::{FlowCurves, datagrams_refused};
 use crate::loss::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
@@ -88,6 +88,7 @@ fn analyze_flow(
         acks: acks::summarize(store, direction, &curves),
         bursts: traffic::bursts(flow),
         write_bytes: traffic::write_bytes(flow),
+        datagrams_refused: datagrams_refused(&store.connection, flow),
         read_bytes,
         reads_are_guessed,
     };

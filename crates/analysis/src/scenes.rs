@@ -232,6 +232,16 @@ fn a_dropped_datagram_leaves_the_path_where_it_was_dropped() {
 }
 
 #[test]
+fn a_datagram_that_no_socket_takes_is_gone_and_not_unknown() {
+    let nobody = Connection { both_ends_here: false, ..datagrams() };
+    let text = "10us 1-6 +100 | 12us drop 0..100 code=6 | 20us 1-6 +50 | 25us drop 100..150 code=6";
+    assert_snapshot!(places_of(nobody.clone(), Direction::FromClient, text),
+        @"tcp_input 2us | app_idle 8us | tcp_input 5us");
+    let analysis = testing::analyze_of(nobody, text);
+    assert_eq!(analysis.flows.each_ref().map(|flow| flow.datagrams_refused), [2, 0]);
+}
+
+#[test]
 fn a_lost_segment_waits_where_it_was_lost_until_its_retransmission_gets_through() {
     assert_snapshot!(places("10us 1-4 +100 | 210us 2-4 0..100 retransmitted | 212us 5-8 +100"), @"wire 202us");
 }

@@ -268,6 +268,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         bytes: 0,
         segments: 0,
         retransmitted_bytes: 0,
+        datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: stages.collect(),
         ledger: Ledger::default(),

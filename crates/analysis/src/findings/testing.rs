@@ -167,6 +167,7 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         bytes: 0,
         segments: 0,
         retransmitted_bytes: 0,
+        datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: Vec::new(),
         ledger: Ledger::default(),

@@ -2,8 +2,22 @@
 
 use crate::background::free_port;
 use crate::bundle::{run_once, words};
-use crate::report::programs;
+use crate::report::{flow, programs};
 use crate::turn;
+
+#[test]
+fn root_a_datagram_for_nobody_came_to_this_host() {
+    let Some(_turn) = turn::take() else { return };
+    let port = free_port();
+    let ask = format!(
+        "import socket\nasks = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+         asks.connect(('127.0.0.1', {port}))\nasks.send(b'hello')"
+    );
+    let recording = run_once(&[], &words(&["python3", "-c", &ask]));
+    let sent = flow(recording.report.connection(port), "client");
+    assert_eq!((&sent["bytes"], &sent["datagrams_refused"]), (&5.into(), &1.into()), "{sent}");
+    assert_eq!(sent["ledger"]["unknown"], 0.0, "{sent}");
+}
 
 #[test]
 fn root_a_refused_connection_has_the_name_of_who_asked() {

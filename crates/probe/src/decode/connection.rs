@@ -49,6 +49,19 @@ impl ConnectionState {
         true
     }
 
+    /// A datagram entered or left a socket of this host, which thereby is an end; true when that both
+    /// ends are here was not known.
+    pub(super) fn uses_datagrams(&mut self, record: &Record) -> bool {
+        let sender = record.flow.direction() as usize;
+        match record.kind {
+            Kind::WriteCall => self.opened[sender] = true,
+            Kind::ReceiveEnqueue => self.opened[1 - sender] = true,
+            _ => return false,
+        }
+        let are_both_here = self.opened == [true; 2];
+        are_both_here && !std::mem::replace(&mut self.info.both_ends_here, true)
+    }
+
     /// A thread may be of the connection: it is when it [sends or reads](Self::confirm).
     pub(super) fn suppose(&mut self, thread: u32, process: Process) {
         if self.supposed.len() == SUPPOSED_MAX {

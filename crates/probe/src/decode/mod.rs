@@ -112,8 +112,10 @@ impl Decoder {
             if let Some(skipped) = datagram::decode(&mut hit, &mut state.flows[direction]) {
                 self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
             }
-            for (thread, side) in self.out[before..].iter().filter_map(user) {
-                if state.confirm(thread, side) {
+            for record in &self.out[before..] {
+                let is_named =
+                    user(record).is_some_and(|(thread, side)| state.confirm(thread, side));
+                if state.uses_datagrams(record) || is_named {
                     self.changed.insert(state.info.id.0);
                 }
             }

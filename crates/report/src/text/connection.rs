@@ -66,12 +66,26 @@ fn write_ends(
     let is_capture = report.analysis.facts.source == "pcap";
     notes(analysis, is_capture)
         .into_iter()
-        .try_for_each(|text| page.labelled("note", text, Tone::Plain))
+        .map(str::to_owned)
+        .chain(refusal(analysis))
+        .try_for_each(|text| page.labelled("note", &text, Tone::Plain))
 }
 
 /// Whether anything passed in this direction.
 pub(super) fn has_data(flow: &FlowAnalysis) -> bool {
     flow.bytes > 0 || flow.segments > 0
+}
+
+/// What became of datagrams that no socket of this host took.
+fn refusal(analysis: &ConnectionAnalysis) -> Option<String> {
+    let refused: u64 = analysis.flows.iter().map(|flow| flow.datagrams_refused).sum();
+    let (datagrams, them) = if refused == 1 { ("datagram", "it") } else { ("datagrams", "them") };
+    let text = format!(
+        "{} {datagrams} came to this host, and no socket took {them}: nobody listens there, or a filter \
+         dropped {them}",
+        count(refused)
+    );
+    (refused > 0 && !analysis.connection.both_ends_here).then_some(text)
 }
 
 /// What the connection itself leaves unknown.
@@ -86,7 +100,7 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if is_capture {
         notes.push("a capture at one place: what was before it and behind it is unknown");
-    } else if !connection.both_ends_here {
+    } else if !connection.both_ends_here && refusal(analysis).is_none() {
         notes.push(match analysis.flows.iter().any(has_data) {
             true => "one end is not on this host: what passed there is unknown",
             false => {

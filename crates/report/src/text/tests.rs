@@ -157,6 +157,21 @@ fn a_connection_that_never_came_about_is_not_called_unknown() {
 }
 
 #[test]
+fn datagrams_that_nobody_takes_are_not_on_another_host() {
+    let mut analysis = fixed();
+    let connection = &mut analysis.connections[0];
+    connection.connection.both_ends_here = false;
+    connection.connection.protocol = sockscope_record::Protocol::Udp;
+    connection.flows[0].datagrams_refused = 3;
+    let text = text(&analysis);
+    assert!(
+        text.contains("note     3 datagrams came to this host, and no socket took them"),
+        "{text}"
+    );
+    assert!(!text.contains("not on this host"), "{text}");
+}
+
+#[test]
 fn a_capture_says_what_it_is_and_claims_no_segments() {
     let mut analysis = fixed();
     analysis.facts.source = "pcap".to_owned();

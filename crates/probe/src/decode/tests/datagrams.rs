@@ -193,6 +193,17 @@ fn a_thread_that_only_ran_when_a_datagram_left_a_qdisc_is_not_its_sender() {
     assert!(connections[0].both_ends_here);
 }
 
+#[test]
+fn a_socket_that_nobody_reads_is_an_end_all_the_same() {
+    let mut decoder = udp();
+    feed(&mut decoder, "10 transmit +100 thread=7 udp | 20 input +100 udp | 21 receive +100 udp");
+    assert!(!decoder.take_changed()[0].both_ends_here);
+    feed(&mut decoder, "30 ready +100 socket=1 udp");
+    assert!(decoder.take_changed()[0].both_ends_here);
+    feed(&mut decoder, "40 transmit +100 thread=7 udp | 50 ready +100 socket=1 udp");
+    assert!(decoder.take_changed().is_empty());
+}
+
 /// What is lost when the recording ends at `until_ns`, 300 ms after two datagrams came, of which one
 /// was never seen to leave IP.
 fn stranded(first: &str, until_ns: u64) -> Vec<u64> {
