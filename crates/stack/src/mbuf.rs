@@ -14,6 +14,7 @@ mod copy;
 mod tests;
 
 pub use chain::Chain;
+pub(crate) use copy::Place;
 
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, Pool};
+use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, Place, Pool};
 use crate::meter::Meter;
 use crate::packet::Mark;
 use crate::routine::{Routine, Work};
@@ -48,6 +48,8 @@ pub struct Datagram {
 #[derive(Debug, Default)]
 pub struct SockBuf {
     chain: Chain,
+    /// Where the last copy ended, so that the next one need not look for its place.
+    copied: Option<Place>,
     datagrams: VecDeque<Datagram>,
     cc: u32,
     mbcnt: u32,
@@ -120,6 +122,17 @@ impl SockBuf {
         &self.chain
     }
 
+    /// `m_copy` of the stream's data.
+    pub(crate) fn copy(
+        &mut self,
+        offset: usize,
+        len: usize,
+        pool: &mut Pool,
+        meter: &mut Meter,
+    ) -> Option<Chain> {
+        pool.m_copy_near(&self.chain, &mut self.copied, offset, len, meter)
+    }
+
     /// Stream position after the last byte that ever entered.
     #[must_use]
     pub fn entered(&self) -> u64 {
@@ -184,9 +197,11 @@ impl SockBuf {
 
     /// As [`SockBuf::drop_front`], done by the caller itself.
     pub(crate) fn remove_front(&mut self, len: usize, pool: &mut Pool, meter: &mut Meter) {
-        let before = self.chain.len();
+        let (before, mbufs) = (self.chain.len(), self.chain.mbufs());
         self.mbcnt -= pool.drop_front(&mut self.chain, len, meter) as u32;
         let removed = before - self.chain.len();
+        let freed = mbufs - self.chain.mbufs();
+        self.copied = self.copied.and_then(|place| place.behind(removed, freed));
         self.cc -= removed as u32;
         self.left += removed as u64;
     }
@@ -257,4 +272,53 @@ impl SockBuf {
 pub const fn hiwat_limit(storage_bytes_max: u64, mbufs_per_cluster: u64) -> u32 {
     let cluster = CLUSTER_BYTES as u64;
     (storage_bytes_max * cluster / (mbufs_per_cluster * MBUF_BYTES as u64 + cluster)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mbuf::PoolLimits;
+    use crate::meter::{Cost, Costs};
+    use crate::personality::Personality;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever enters and leaves between them, copies are those of the whole chain, and cost
+        /// what the walk from its first mbuf costs.
+        #[test]
+        fn a_copy_finds_its_place_whatever_happened_since_the_last_one(
+            steps in prop::collection::vec((0..3_u8, 0..300_usize, 1..400_usize), 1..60),
+        ) {
+            let personality = Personality::by_name("tahoe").unwrap();
+            let mut pool = Pool::new(personality.geometry, PoolLimits::default());
+            let mut costs = Costs::default();
+            costs.set(Routine::MCopy, Cost { call_ns: 1, walk_ns: 1000, ..Cost::default() });
+            let (mut meter, mut entered) = (Meter::new(costs), 0_u8);
+            let mut buffer = SockBuf::default();
+            for (kind, offset, len) in steps {
+                match kind {
+                    0 => {
+                        let bytes: Vec<u8> = (0..len).map(|at| entered.wrapping_add(at as u8)).collect();
+                        entered = entered.wrapping_add(len as u8);
+                        let data = pool.chain_of(&bytes, &mut meter).unwrap();
+                        buffer.append(data, &personality.socket.buffers, &mut pool, &mut meter);
+                    }
+                    1 => buffer.drop_front(offset, &mut pool, &mut meter),
+                    _ => {
+                        meter.begin();
+                        let copy = buffer.copy(offset, len, &mut pool, &mut meter).unwrap();
+                        let ns = meter.elapsed_ns();
+                        meter.begin();
+                        let plain = pool.m_copy(&buffer.chain, offset, len, &mut meter).unwrap();
+                        prop_assert_eq!(ns, meter.elapsed_ns());
+                        prop_assert_eq!(pool.bytes_of(&copy), pool.bytes_of(&plain));
+                        pool.free_chain(copy, &mut meter);
+                        pool.free_chain(plain, &mut meter);
+                    }
+                }
+            }
+            buffer.flush(&mut pool, &mut meter);
+            prop_assert_eq!(pool.in_use().mbufs, 0);
+        }
+    }
 }

@@ -10,6 +10,28 @@ const PULLUP_EXTRA: usize = 32;
 /// Bytes of an IP and a TCP header without options, which [`Pullup::Protocol`] always takes.
 const PROTOCOL_HEADER_BYTES: usize = 40;
 
+/// One mbuf of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    id: MbufId,
+    /// Bytes before it.
+    start: usize,
+    /// Mbufs before it.
+    mbufs: u32,
+}
+
+impl Place {
+    fn first(chain: &Chain) -> Option<Self> {
+        chain.first().map(|id| Self { id, start: 0, mbufs: 0 })
+    }
+
+    /// The same mbuf when so much has left the front of its chain; `None` if it left too.
+    pub(crate) fn behind(self, bytes: usize, mbufs: u32) -> Option<Self> {
+        let start = self.start.checked_sub(bytes)?;
+        Some(Self { start, mbufs: self.mbufs.checked_sub(mbufs)?, ..self })
+    }
+}
+
 impl Pool {
     /// `m_copy`: `len` bytes from `offset` on, or as far as the chain goes.
     ///
@@ -22,30 +44,43 @@ impl Pool {
         len: usize,
         meter: &mut Meter,
     ) -> Option<Chain> {
+        self.m_copy_near(chain, &mut None, offset, len, meter)
+    }
+
+    /// As [`Pool::m_copy`], looking from `near` on if that is not behind `offset`; it is then the
+    /// last mbuf copied from. The walk from the first mbuf, which the C sources make, is charged in
+    /// full.
+    pub(crate) fn m_copy_near(
+        &mut self,
+        chain: &Chain,
+        near: &mut Option<Place>,
+        offset: usize,
+        len: usize,
+        meter: &mut Meter,
+    ) -> Option<Chain> {
         let mut copy = Chain::new();
-        let mut work = Work::NONE;
-        let mut skip = offset;
-        let mut rest = len;
-        let mut at = chain.first();
-        while let Some(source) = at.filter(|_| rest > 0) {
-            let here = self.len(source);
-            at = self.next(source);
-            if skip >= here {
-                skip -= here;
+        let mut at = near.filter(|place| place.start <= offset).or_else(|| Place::first(chain));
+        let mut work = Work::walked(at.map_or(0, |place| place.mbufs));
+        let (mut from, end) = (offset, offset + len);
+        while let Some(here) = at.filter(|_| from < end) {
+            let after = here.start + self.len(here.id);
+            let next = self.next(here.id);
+            at = next.map(|id| Place { id, start: after, mbufs: here.mbufs + 1 });
+            if from >= after {
                 work.walked += 1;
                 continue;
             }
-            let take = rest.min(here - skip);
-            let Some(id) = self.share(source, skip, take, meter) else {
+            let take = end.min(after) - from;
+            let Some(id) = self.share(here.id, from - here.start, take, meter) else {
                 self.free_chain(copy, meter);
                 meter.call(Routine::MCopy, work);
                 return None;
             };
+            *near = Some(here);
             work.mbufs += 1;
-            work.bytes += if self.is_plain(source) { take as u32 } else { 0 };
+            work.bytes += if self.is_plain(here.id) { take as u32 } else { 0 };
             self.push_back(&mut copy, id);
-            rest -= take;
-            skip = 0;
+            from += take;
         }
         meter.call(Routine::MCopy, work);
         Some(copy)

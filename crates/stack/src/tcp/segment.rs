@@ -112,7 +112,7 @@ impl Stack {
         if len > 0 && is_small {
             self.copy_inside(id, first, offset, meter);
         } else if len > 0 {
-            let data = self.pool.m_copy(self.sockets[id].snd.chain(), offset, len, meter);
+            let data = self.sockets[id].snd.copy(offset, len, &mut self.pool, meter);
             let Some(data) = data else {
                 self.pool.free_chain(chain, meter);
                 return None;
