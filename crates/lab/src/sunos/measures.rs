@@ -68,7 +68,8 @@ impl Observed {
             ("interface_queue_us", delay(InterfaceEnqueue, InterfaceDequeue)),
             ("driver_and_wire_us", delay(InterfaceDequeue, InputEnqueue)),
             ("ip_queue_us", delay(InputEnqueue, InputDequeue)),
-            ("receive_protocol_us", delay(InputDequeue, ReceiveEnqueue)),
+            // What waits for another packet to be sent again says nothing of the protocol.
+            ("receive_protocol_us", mean(&self.in_order_delays_us(InputDequeue, ReceiveEnqueue))),
             ("receive_socket_us", delay(ReceiveEnqueue, ReceiveDequeue) + self.packet_copy_us()),
         ]
     }

@@ -58,6 +58,23 @@ fn every_byte_is_accounted_for_and_its_stages_add_up() {
     }
 }
 
+/// A segment that is lost keeps those behind it from the reader for the time of a timeout: that time is
+/// not the protocol's.
+#[test]
+fn what_waits_for_a_lost_segment_is_no_time_of_the_protocol() {
+    let protocol_us = |changes: &[&str]| {
+        let seen = observe("si-4b", changes).unwrap();
+        (
+            seen.is_clean(),
+            seen.measures().iter().find(|it| it.name == "receive_protocol_us").unwrap().value().unwrap(),
+        )
+    };
+    let ((quiet_is_clean, quiet), (loaded_is_clean, loaded)) =
+        (protocol_us(&["load=0"]), protocol_us(&["load=4", "load_at=server"]));
+    assert!(quiet_is_clean && !loaded_is_clean);
+    assert!(loaded > quiet && loaded < 1.15 * quiet, "{quiet} and {loaded} us");
+}
+
 /// What `sockscope report` would say of the first connection of a case: shares of the ledger's parts and
 /// the findings with their counts, most time lost first.
 struct Story {
