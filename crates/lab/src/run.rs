@@ -164,6 +164,31 @@ mod tests {
         }
     }
 
+    /// What a number of a machine's file does can be tried without building anything.
+    #[test]
+    fn a_machine_may_be_a_file_with_a_number_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("slow.toml");
+        let carried = include_str!("../../../machines/sparcstation-1.toml");
+        let set = format!("machine={}", path.display());
+        let changes = [set.as_str(), "total_bytes=65536", "socket_buffer_bytes=4096"];
+        let taken_ns = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let mut experiment = carried_by_id("si-1b").unwrap();
+            experiment.set_all(&changes).unwrap();
+            run(&experiment, 1, &mut |_, _| {}).unwrap().cases[0].seen.transfer_ns
+        };
+        let slow = carried.replace("switch_ns = 180000", "switch_ns = 400000");
+        assert!(taken_ns(&slow) > taken_ns(carried));
+        for (text, words) in [("name = ", "machine "), (&carried.replace("sosend", "snd"), "snd")] {
+            std::fs::write(&path, text).unwrap();
+            let error = problem("si-1b", &changes);
+            assert!(error.contains(words) && !error.contains('\n'), "{error}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(problem("si-1b", &changes).contains("No such file"));
+    }
+
     /// 10,000 refused writes would be 0 Mbit/s without a word of why.
     #[test]
     fn datagrams_longer_than_their_socket_takes_are_an_error() {

@@ -10,14 +10,16 @@ use crate::experiment::{AckRule, Parameters, SendRule};
 /// Size of an mbuf cluster.
 const CLUSTER_BYTES: u32 = 1024;
 
-/// The machine of both hosts.
+/// The machine of both hosts: one that comes with the program, or a file of its form.
 pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
     let name = &parameters.machine;
-    let found = Machine::by_name(name);
-    let mut machine = found.ok_or_else(|| {
-        let known: Vec<_> = Machine::names().collect();
-        format!("no machine `{name}`: expected one of {}", known.join(", "))
-    })?;
+    let mut machine = match name.strip_suffix(".toml") {
+        Some(_) => machine_file(name)?,
+        None => Machine::by_name(name).ok_or_else(|| {
+            let known: Vec<_> = Machine::names().collect();
+            format!("no machine `{name}`: expected one of {}, or a .toml file", known.join(", "))
+        })?,
+    };
     if let Some(has_gap) = parameters.driver_gap {
         machine.driver.sends_back_to_back = !has_gap;
         if !has_gap {
@@ -26,6 +28,13 @@ pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
     }
     machine.costs = scaled(&machine.costs, parameters.protocol_cost_percent);
     Ok(machine)
+}
+
+/// The machine of a file like those in `machines/`.
+fn machine_file(path: &str) -> Result<Machine, String> {
+    let refuse = |problem: String| format!("machine {path}: {}", problem.trim().replace('\n', " "));
+    let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+    Machine::from_toml(&text).map_err(|error| refuse(error.to_string()))
 }
 
 /// The same with TCP, IP and their helpers at so many percent of their cost; copies to and from
