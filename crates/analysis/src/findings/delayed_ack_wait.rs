@@ -31,9 +31,9 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         note(&mut tally, wait);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
-    let each = words::time(tally.lost_ns / tally.count);
+    let waited = words::on_average(tally.lost_ns, tally.count);
     let summary = format!(
-        "The {sender} waited {each} on average for {} of the {receiver}, with {} full.",
+        "The {sender} waited {waited} for {} of the {receiver}, with {} full.",
         words::counted(tally.count, "delayed acknowledgment"),
         waits[0].what.words(),
     );
@@ -160,14 +160,14 @@ mod tests {
     fn a_full_congestion_window_of_one_segment_waits_for_the_timer() {
         let text = "1ms 1 +2000 | 1ms 2-8 +1000 cwnd | 41ms <3-6 ack=1000 | 41ms 2-8 +1000";
         let ledger = "1ms send_queue.cwnd 1000 | 41ms app_idle | 50ms end";
-        assert_snapshot!(found(text, ledger), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms on average for 1 delayed acknowledgment of the server, with the congestion window full.");
+        assert_snapshot!(found(text, ledger), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms for 1 delayed acknowledgment of the server, with the congestion window full.");
     }
 
     #[test]
     fn a_write_blocked_on_the_send_buffer_waits_for_the_timer() {
         let text = "1ms write +2000 | 1ms 1-8 +1000 | 41ms <3-6 ack=1000
                     41ms 1-8 +1000 | 41ms write-return len=2000";
-        assert_snapshot!(found(text, "0ms app_idle | 50ms end"), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms on average for 1 delayed acknowledgment of the server, with the send buffer full.");
+        assert_snapshot!(found(text, "0ms app_idle | 50ms end"), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms for 1 delayed acknowledgment of the server, with the send buffer full.");
     }
 
     #[test]

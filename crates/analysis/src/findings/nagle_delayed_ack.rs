@@ -57,9 +57,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         note(&mut tally, stall);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
-    let each = words::time(tally.lost_ns / tally.count);
+    let each = if tally.count == 1 { "" } else { " each" };
+    let waited = words::time(tally.lost_ns / tally.count);
     let summary = format!(
-        "{} of the {sender} waited {each} each: Nagle's algorithm held a short segment until the \
+        "{} of the {sender} waited {waited}{each}: Nagle's algorithm held a short segment until the \
          {receiver}'s delayed acknowledgment came.",
         words::counted(tally.count, "write"),
     );

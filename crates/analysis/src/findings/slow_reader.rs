@@ -41,9 +41,9 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let effect =
         if was_sender_held { ", which closed the window and stopped the sender" } else { "" };
     let summary = format!(
-        "The {receiver} left data unread {}, {} on average, while it did something else{effect}.",
+        "The {receiver} left data unread {}, {}, while it did something else{effect}.",
         words::counted(tally.count, "time"),
-        words::time(tally.lost_ns / tally.count),
+        words::on_average(tally.lost_ns, tally.count),
     );
     let fix = format!(
         "In the {receiver}: read in a thread of its own or hand the work to one; `strace -r -p PID` \
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_single_long_absence_counts_when_it_stops_the_sender() {
         let text = "0ms 1-7 +1000 | 1us 1 +500 rwnd | 900ms 8 +1000 | 900ms 2-8 +500";
-        assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"slow-reader @server 1x 900 ms: The server left data unread 1 time, 900 ms on average, while it did something else, which closed the window and stopped the sender.");
+        assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"slow-reader @server 1x 900 ms: The server left data unread 1 time, 900 ms, while it did something else, which closed the window and stopped the sender.");
         let text = "0ms 1-7 +1000 | 900ms 8 +1000";
         assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"");
     }

@@ -43,6 +43,14 @@ pub(super) fn counted(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
+/// The mean of `count` times as `40.2 ms on average`; of a single one there is no average.
+pub(super) fn on_average(total_ns: u64, count: u64) -> String {
+    match count {
+        1 => time(total_ns),
+        _ => format!("{} on average", time(total_ns / count.max(1))),
+    }
+}
+
 /// `client (python3, pid 812)`; the side alone when no process was seen there.
 pub(super) fn who(connection: &Connection, side: Side) -> String {
     let process = connection.processes.iter().find(|process| process.side == side);

@@ -201,10 +201,13 @@ fn write_cautions(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let lost = analysis.facts.lost.total();
     if lost > 0 {
         let share = percent_of(lost, lost.saturating_add(analysis.records));
-        let text = format!(
-            "{} records ({share}) were lost: what they touch is unknown, not guessed.",
-            count(lost)
-        );
+        let text = match lost {
+            1 => format!("1 record ({share}) was lost: what it touches is unknown, not guessed."),
+            _ => format!(
+                "{} records ({share}) were lost: what they touch is unknown, not guessed.",
+                count(lost)
+            ),
+        };
         page.labelled("caution", &text, Tone::Bad)?;
     }
     for note in &analysis.facts.notes {
