@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_second_write_held_until_the_delayed_acknowledgment_is_a_stall() {
         assert_snapshot!(found(&call("41ms <3-6 ack=100"), LEDGER), @r#"
-        nagle-delayed-ack @client 1x 40.0 ms: 1 write of the client waited 40.0 ms each: Nagle's algorithm held a short segment until the server's delayed acknowledgment came.
+        nagle-delayed-ack @client 1x 40.0 ms: 1 write of the client waited 40.0 ms: Nagle's algorithm held a short segment until the server's delayed acknowledgment came.
         split-message @client 1x 0 ns: From the client: 1 message went out in several writes and a later part was held, which is what lets nagle-delayed-ack happen.
         "#);
     }
