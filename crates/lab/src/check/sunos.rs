@@ -89,9 +89,14 @@ fn listed(values: &[f64], digits: usize) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
+/// Whether no rate falls below the best one before it by more than noise, and the last is above the first.
 fn rises(rates: &[f64]) -> bool {
-    rates.windows(2).all(|pair| pair[1] >= pair[0] * (1.0 - RATE_NOISE))
-        && rates.last() > rates.first()
+    let mut best = 0.0_f64;
+    let mut is_near_best = |rate: &f64| {
+        best = best.max(*rate);
+        *rate >= best * (1.0 - RATE_NOISE)
+    };
+    rates.iter().all(&mut is_near_best) && rates.last() > rates.first()
 }
 
 fn rises_with_buffers(_: &Claim, runs: &Runs) -> Judgement {
@@ -114,21 +119,37 @@ fn first_gain_is_largest(_: &Claim, runs: &Runs) -> Judgement {
 fn loopback_rises(_: &Claim, runs: &Runs) -> Judgement {
     let rates = rates(runs, "si-1a", &LOOPBACK);
     let got = format!("{} Mbit/s at {:?} bytes", listed(&rates, 2), buffers(runs, "si-1a"));
-    let top = rates.iter().copied().fold(0.0, f64::max);
-    Judgement::holds(top > rates[0] * 1.05, "larger buffers carry more than 4 KB do", got)
+    // The largest buffers hold a packet more than the queue they are sent into, and lose it.
+    let [lossless @ .., largest] = rates.as_slice() else {
+        return Judgement::not_checkable("si-1a has no case on loopback");
+    };
+    let top = lossless.iter().copied().fold(0.0, f64::max);
+    Judgement::holds(
+        rises(lossless) && top > rates[0] * 1.05 && *largest > rates[0],
+        "rises with the buffer while its window fits into the IP queue; any buffer carries more than 4 KB does",
+        got,
+    )
+    .with_note("a window of 52,224 bytes is 51 packets, the IP queue holds 50: one is lost and sent again")
 }
 
-/// The most bytes between the oldest one not acknowledged and the newest one sent.
-fn in_flight_max(seen: &Observed) -> u64 {
+/// The most data between the oldest byte not acknowledged and the newest one sent, in bytes and in
+/// packets.
+fn in_flight_max(seen: &Observed) -> (u64, usize) {
     let mut acks = seen.passes(Direction::FromServer, Point::InputDequeue).iter().peekable();
-    let (mut acknowledged, mut most) = (0, 0);
+    let (mut acknowledged, mut most, mut packets_most) = (0, 0, 0);
+    let mut sent_ends = std::collections::VecDeque::new();
     for packet in seen.data(Point::InterfaceEnqueue) {
         while let Some(ack) = acks.next_if(|ack| ack.at_ns <= packet.at_ns) {
             acknowledged = acknowledged.max(ack.detail);
         }
+        sent_ends.push_back(packet.end());
+        while sent_ends.front().is_some_and(|end| *end <= acknowledged) {
+            sent_ends.pop_front();
+        }
         most = most.max(packet.end().saturating_sub(acknowledged));
+        packets_most = packets_most.max(sent_ends.len());
     }
-    most
+    (most, packets_most)
 }
 
 fn window_within_buffers(_: &Claim, _: &Runs) -> Judgement {
@@ -142,7 +163,7 @@ fn window_within_buffers(_: &Claim, _: &Runs) -> Judgement {
                 &format!("socket_buffer_bytes={sends}"),
                 &format!("receiver_buffer_bytes={receives}"),
             ];
-            got.push((sends, receives, in_flight_max(&observe("si-1b", &buffers)?)));
+            got.push((sends, receives, in_flight_max(&observe("si-1b", &buffers)?).0));
         }
         let holds = got.iter().all(|&(sends, receives, most)| most <= sends.min(receives));
         Ok(Judgement::holds(
@@ -156,8 +177,8 @@ fn window_within_buffers(_: &Claim, _: &Runs) -> Judgement {
 fn four_packets(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let changes = ["total_bytes=524288", "socket_buffer_bytes=4096"];
-        let most = in_flight_max(&observe("si-1b", &changes)?) as f64 / SEGMENT_BYTES;
-        Ok(Judgement::numbers(claim, &[most.ceil()]))
+        let (_, packets) = in_flight_max(&observe("si-1b", &changes)?);
+        Ok(Judgement::numbers(claim, &[packets as f64]))
     })
 }
 
@@ -305,37 +326,94 @@ fn is_of_timer(seen: &Observed, at_ns: u64) -> bool {
     at_ns.saturating_sub(last_ns) > 2_000_000
 }
 
+/// What the receive queue does from one time that it is empty at an acknowledgment to the next.
+#[derive(Debug, PartialEq)]
+struct Tooth {
+    /// Bytes of the window that the acknowledgment at its end takes in.
+    window: u64,
+    /// Greatest length of the queue.
+    height: u64,
+    /// An acknowledgment came while data stood in the queue.
+    is_cut: bool,
+}
+
+/// The teeth of Figure 15, from acknowledgments (time, byte up to which) and lengths of the queue.
+fn teeth(acks: &[(u64, u64)], lengths: &[(u64, u64)]) -> Vec<Tooth> {
+    let (mut teeth, mut is_cut, mut begin) = (Vec::new(), false, (0, 0));
+    for &(at_ns, acknowledged) in acks {
+        if length_at(lengths, at_ns) > 0 {
+            is_cut = true;
+            continue;
+        }
+        let since = lengths.iter().filter(|(ns, _)| (begin.0..=at_ns).contains(ns));
+        let height = since.map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        teeth.push(Tooth { window: acknowledged - begin.1, height, is_cut });
+        (begin, is_cut) = ((at_ns, acknowledged), false);
+    }
+    teeth
+}
+
+/// The teeth of a run, but for the last two, which end the stream.
+fn teeth_of(seen: &Observed) -> Vec<Tooth> {
+    let acks: Vec<_> = seen.acks().iter().map(|ack| (ack.at_ns, ack.detail)).collect();
+    let mut teeth = teeth(&acks, &seen.lengths(Stage::ReceiveQueue));
+    teeth.truncate(teeth.len().saturating_sub(2));
+    teeth
+}
+
 fn queue_falls_to_zero(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let seen = shared(&LOCAL)?;
-        let lengths = seen.lengths(Stage::ReceiveQueue);
-        let acks: Vec<_> =
-            seen.acks().into_iter().filter(|ack| !is_of_timer(seen, ack.at_ns)).collect();
-        let empty = acks.iter().filter(|ack| length_at(&lengths, ack.at_ns) == 0).count();
+        let teeth = teeth_of(shared(&LOCAL)?);
+        let whole = teeth.iter().filter(|tooth| !tooth.is_cut);
+        let by_window = whole.clone().filter(|tooth| tooth.height == tooth.window).count();
+        let whole = whole.count();
         Ok(Judgement::holds(
-            !acks.is_empty() && empty * 100 >= acks.len() * 95,
-            "the receive queue is empty at every acknowledgment that is not the timer's",
-            format!("empty at {empty} of {}", acks.len()),
+            whole > 10 && by_window == whole && whole * 5 > teeth.len() * 4,
+            "the queue grows by the window, is empty again, and only then is it acknowledged, but where the timer comes between",
+            format!(
+                "by exactly the window {by_window} times of {whole}; {} times the timer came between",
+                teeth.len() - whole
+            ),
         ))
     })
 }
 
+/// Where the 200 ms timer stands in the run of [`peaks_fall_on_ticks`]: at 14, 214, ... ms.
+const TICK_MS: f64 = 14.0;
+/// A tick that comes while the protocol hands down a window waits until it is done: half a millisecond
+/// for each of at most 51 packets.
+const TICK_LATE_MS: f64 = 26.0;
+
+/// Milliseconds since the last tick.
+fn since_tick_ms(at_ns: u64) -> f64 {
+    (at_ns as f64 / 1e6 - TICK_MS).rem_euclid(200.0)
+}
+
+/// Whether the teeth that the timer cut, and no others, stand out over their neighbours.
+fn peaks_are_cut(teeth: &[Tooth]) -> bool {
+    let stands_out =
+        |three: &[Tooth]| three[1].height > three[0].height && three[1].height > three[2].height;
+    teeth.windows(3).all(|three| stands_out(three) == three[1].is_cut)
+}
+
 fn peaks_fall_on_ticks(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let seen = shared(&LOCAL)?;
-        let ticks: Vec<_> =
-            seen.acks().into_iter().filter(|ack| is_of_timer(seen, ack.at_ns)).collect();
-        let apart = |pair: &[sockscope_analysis::Pass]| {
-            let apart_ms = (pair[1].at_ns - pair[0].at_ns) as f64 / 1e6;
-            (apart_ms / 200.0 - (apart_ms / 200.0).round()).abs() * 200.0
-        };
-        let off_ms = ticks.windows(2).map(apart).fold(0.0, f64::max);
+        let seen = observe("si-3a", &["client_timer_ms=14"])?;
+        let lengths = seen.lengths(Stage::ReceiveQueue);
+        let early = seen
+            .acks()
+            .into_iter()
+            .filter(|ack| length_at(&lengths, ack.at_ns) > 0 && ack.detail < seen.seen.bytes);
+        let late_ms: Vec<f64> = early.map(|ack| since_tick_ms(ack.at_ns)).collect();
+        let teeth = teeth_of(&seen);
+        let peaks = teeth.iter().filter(|tooth| tooth.is_cut).count();
+        let latest = late_ms.iter().copied().fold(0.0, f64::max);
         Ok(Judgement::holds(
-            !ticks.is_empty() && off_ms < 20.0,
-            "acknowledgments that no read caused lie on the 200 ms ticks, and some open the window",
+            peaks >= 3 && peaks_are_cut(&teeth) && latest < TICK_LATE_MS,
+            "what is acknowledged before the queue is empty lies on the 200 ms ticks; there, and nowhere else, a peak stands out",
             format!(
-                "{} such acknowledgments, at most {off_ms:.1} ms off multiples of 200 ms",
-                ticks.len()
+                "{} such acknowledgments, at most {latest:.1} ms after a tick; {peaks} peaks",
+                late_ms.len()
             ),
         ))
     })
@@ -353,24 +431,51 @@ fn more_acks_between_hosts(_: &Claim, _: &Runs) -> Judgement {
     })
 }
 
-fn idle_while_copied(_: &Claim, runs: &Runs) -> Judgement {
-    let idle_ms = |buffer| {
-        let wanted = [("topology", "loopback"), ("socket_buffer_bytes", buffer)];
-        let cases = runs.of("si-3b").cases_with(&wanted);
-        let idle = cases.map(|case| case.seen.measure("sender_idle_us").unwrap_or(f64::NAN) / 1e3);
-        idle.collect::<Vec<_>>()
+/// Pauses of the reader whose idle gaps are compared, in milliseconds.
+const PAUSES_MS: [f64; 4] = [0.0, 20.0, 40.0, 80.0];
+/// A sleep ends with a clock tick.
+const CLOCK_TICK_MS: f64 = 10.0;
+
+/// Median of the sender's idle gaps, in milliseconds, for each pause: a window that the timer cut makes
+/// two short ones, which say nothing of a whole window.
+fn idle_ms(buffer: &str) -> Result<Vec<f64>, String> {
+    let idle = |pause: f64| {
+        let pause = format!("read_pause_ms={pause:.0}");
+        let buffer = format!("socket_buffer_bytes={buffer}");
+        let mut gaps =
+            observe("si-3b", &["topology=loopback", &buffer, &pause])?.gaps_between_bursts_us();
+        gaps.sort_by(f64::total_cmp);
+        Ok(gaps.get(gaps.len() / 2).copied().unwrap_or(f64::NAN) / 1e3)
     };
-    let (small, large) = (idle_ms("4096"), idle_ms("16384"));
-    let grows = |idle: &[f64]| idle.windows(2).all(|pair| pair[1] > pair[0]);
-    Judgement::holds(
-        grows(&small[1..]) && grows(&large[1..]) && large[0] > small[0],
-        "the sender's idle gaps grow with the buffer and with what the reader does between two reads",
-        format!(
-            "for pauses of 0, 20, 40 and 80 ms gaps of {} ms with 4 KB, {} with 16 KB",
-            listed(&small, 1),
-            listed(&large, 1)
-        ),
-    )
+    PAUSES_MS.into_iter().map(idle).collect()
+}
+
+/// Whether gaps are what the reader sleeps, up to a tick, and what they are when it does not sleep.
+fn last_as_the_reader(idle_ms: &[f64]) -> bool {
+    PAUSES_MS
+        .iter()
+        .zip(idle_ms)
+        .all(|(pause, idle)| *idle >= *pause && *idle <= pause + CLOCK_TICK_MS + idle_ms[0])
+}
+
+fn idle_while_copied(_: &Claim, _: &Runs) -> Judgement {
+    judged(|| {
+        let (small, large) = (idle_ms("4096")?, idle_ms("16384")?);
+        // Twelve packets more are sent, received and copied, one after the other on this CPU.
+        let (copy, _) = copy_and_checksum_us()?;
+        let is_longer = |(small, large): (&f64, &f64)| large - small > 12.0 * copy / 1e3;
+        Ok(Judgement::holds(
+            last_as_the_reader(&small)
+                && last_as_the_reader(&large)
+                && small.iter().zip(&large).all(is_longer),
+            "gaps as long as the reader sleeps and copies, longer with the larger buffer by at least what copying it takes",
+            format!(
+                "for pauses of 0, 20, 40 and 80 ms median gaps of {} ms with 4 KB, {} with 16 KB",
+                listed(&small, 1),
+                listed(&large, 1)
+            ),
+        ))
+    })
 }
 
 fn falls_with_load(_: &Claim, runs: &Runs) -> Judgement {
@@ -404,18 +509,36 @@ fn queue_delays(seen: &Observed) -> [(&'static str, f64); 4] {
         .map(|stage| (stage.name(), seen.mean_delay_us(stage)))
 }
 
+/// Packets that found others in the IP queue.
+fn found_in_ip_queue(seen: &Observed) -> usize {
+    let lengths = seen.lengths(Stage::InputQueue);
+    let found = |at_ns: u64| {
+        let before = lengths.partition_point(|&(ns, _)| ns < at_ns);
+        before.checked_sub(1).is_some_and(|last| lengths[last].1 > 0)
+    };
+    seen.data(Point::InputEnqueue).iter().filter(|pass| found(pass.at_ns)).count()
+}
+
 fn server_load_fills_its_socket(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let (quiet, loaded) = (shared(&QUIET)?, shared(&SERVER_LOADED)?);
         let [.., (_, receive_quiet)] = queue_delays(quiet);
         let [(_, _), (_, interface), (_, input), (_, receive)] = queue_delays(loaded);
+        let [before, gathered] = [quiet, loaded].map(found_in_ip_queue);
         Ok(Judgement::holds(
             receive > interface && receive > input && receive > 2.0 * receive_quiet,
             "of the queues beyond the sender's, the receive socket's delays most",
             format!(
                 "interface {interface:.0}, IP {input:.0}, receive socket {receive:.0} us; without load {receive_quiet:.0}"
             ),
-        ))
+        )
+        .and(Judgement::holds(
+            gathered > before,
+            "the receive socket's queue delays most, and a little gathers in the IP queue, which was empty without load",
+            format!(
+                "receive socket {receive:.0} us, interface {interface:.0}, IP {input:.0}; packets that find others in the IP queue: {gathered}, without load {before}"
+            ),
+        )))
     })
 }
 
@@ -426,7 +549,7 @@ fn client_load_holds_the_program(_: &Claim, _: &Runs) -> Judgement {
         let (program, without) = (loaded.mean_program_delay_us(), quiet.mean_program_delay_us());
         let others = interface.max(input).max(receive);
         Ok(Judgement::holds(
-            program + send > others && program > 2.0 * without,
+            program > others && program > 2.0 * without,
             "data waits before the protocol, in the program's buffer and the socket",
             format!(
                 "program's buffer {program:.0} us ({without:.0} without load), send socket {send:.0}, the others at most {others:.0}"
@@ -478,6 +601,11 @@ fn connections_without_overflow(claim: &Claim, runs: &Runs) -> Judgement {
             "no segment lost of 12 connections of four packets, nor of 3 of sixteen",
             format!("{again:?} segments sent again"),
         ))
+        .and(Judgement::holds(
+            beyond[1] > 0,
+            "a fourth connection of sixteen packets loses some",
+            format!("{} segments sent again", beyond[1]),
+        ))
         .with_note(format!("{beyond:?} segments sent again with one connection more"))
 }
 
@@ -493,7 +621,9 @@ fn copies_and_checksums_bound(claim: &Claim, _: &Runs) -> Judgement {
         let (copy, checksum) = copy_and_checksum_us()?;
         let bound = SEGMENT_BYTES * 8.0 / (2.0 * copy + 2.0 * checksum);
         Ok(Judgement::numbers(claim, &[bound])
-            .with_note(format!("two copies of {copy:.0} us and two checksums of {checksum:.0} us")))
+            .with_note(format!(
+                "arithmetic on the machine's costs, no run: two copies of {copy:.0} us and two checksums of {checksum:.0} us"
+            )))
     })
 }
 
@@ -540,4 +670,38 @@ fn slow_readers_open_windows_slowly(_: &Claim, runs: &Runs) -> Judgement {
             ),
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_fall_is_no_rise() {
+        assert!(rises(&[6.0, 7.5, 7.4, 7.5]));
+        assert!(!rises(&[6.0, 7.5, 7.4, 7.3, 7.2]), "4 % below the best");
+        assert!(!rises(&[6.0, 6.0]));
+    }
+
+    /// Times and lengths: a window of 1, one of 2, one of 3 on top of which the timer brought 4 more.
+    #[test]
+    fn a_tooth_that_the_timer_cut_is_higher_than_its_window_or_its_neighbours() {
+        let lengths =
+            [(1, 1), (2, 0), (3, 1), (4, 2), (5, 0), (7, 3), (9, 6), (10, 0), (12, 4), (13, 0)];
+        let acks = [(2, 1), (5, 3), (8, 6), (11, 10), (14, 14)];
+        let teeth = teeth(&acks, &lengths);
+        let tooth = |window, height, is_cut| Tooth { window, height, is_cut };
+        let whole = [tooth(1, 1, false), tooth(2, 2, false), tooth(7, 6, true), tooth(4, 4, false)];
+        assert_eq!(teeth, whole);
+        assert!(peaks_are_cut(&teeth));
+        let uncut = [tooth(2, 2, false), tooth(6, 6, false), tooth(4, 4, false)];
+        assert!(!peaks_are_cut(&uncut), "a peak without the timer");
+    }
+
+    #[test]
+    fn gaps_last_as_long_as_the_reader_sleeps() {
+        assert!(last_as_the_reader(&[4.0, 29.0, 48.0, 90.0]));
+        assert!(!last_as_the_reader(&[4.0, 29.0, 39.0, 90.0]), "shorter than the sleep");
+        assert!(!last_as_the_reader(&[4.0, 40.0, 48.0, 90.0]), "longer than sleep, tick and copy");
+    }
 }

@@ -1,8 +1,10 @@
 //! Checks of what the eight probes see: §2, §3 and §4.2 of "Experimental Evaluation of SunOS IPC and
 //! TCP/IP Protocol Implementation".
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use sockscope_analysis::Pass;
 use sockscope_record::{Direction, Point, Stage, tcp_flags};
 use sockscope_sim::Machine;
 
@@ -41,6 +43,11 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// Data of a segment.
 const SEGMENT_BYTES: f64 = 1024.0;
+/// A packet that comes so long after another stands alone in the drawing: longer than the protocol
+/// needs for one in a burst.
+const ISOLATED_US: f64 = 800.0;
+/// The interface queue with all its 50 packets.
+const INTERFACE_QUEUE_BYTES: f64 = 50.0 * SEGMENT_BYTES;
 
 /// 256 KB in one write, with the largest buffers (§4.2).
 static CONTINUOUS: LazyLock<Result<Observed, String>> = LazyLock::new(|| {
@@ -180,16 +187,38 @@ fn same_pattern(_: &Claim, _: &Runs) -> Judgement {
     })
 }
 
-fn two_last_packets(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = continuous()?;
-        let last_data = seen.data(Point::InterfaceEnqueue).last().map_or(0, |pass| pass.at_ns);
-        let both = [Direction::FromClient, Direction::FromServer].into_iter();
-        let after = both.flat_map(|direction| seen.passes(direction, Point::InterfaceEnqueue));
-        let fins =
-            after.filter(|pass| pass.at_ns >= last_data && pass.tcp_flags & tcp_flags::FIN != 0);
-        Ok(Judgement::numbers(claim, &[fins.count() as f64])
-            .with_note("a FIN of each side; the sender's may ride on the last data"))
+/// A packet without data at a point: when, its flags, and how long after the packet before it.
+struct Bare {
+    flags: u8,
+    after_us: f64,
+}
+
+/// The packets without data that a trace ends in.
+fn last_bare(passes: &[Pass]) -> Vec<Bare> {
+    let bare = |pair: &[Pass]| Bare {
+        flags: pair[1].tcp_flags,
+        after_us: (pair[1].at_ns - pair[0].at_ns) as f64 / 1e3,
+    };
+    let last_data = passes.iter().rposition(|pass| pass.len > 0).unwrap_or(0);
+    passes[last_data..].windows(2).map(bare).collect()
+}
+
+/// Whether these are the FIN and the answer to the other side's, each alone.
+fn ends_in_two(last: &[Bare]) -> bool {
+    let [fin, answer] = last else { return false };
+    let is_fin = |bare: &Bare| bare.flags & tcp_flags::FIN != 0;
+    is_fin(fin) && !is_fin(answer) && last.iter().all(|bare| bare.after_us > ISOLATED_US)
+}
+
+fn two_last_packets(_: &Claim, _: &Runs) -> Judgement {
+    holds("two packets without data, a FIN and an answer, each alone", || {
+        let passes = continuous()?.passes(Direction::FromClient, Point::InterfaceEnqueue);
+        let last = last_bare(passes);
+        let words = last.iter().map(|bare| {
+            let name = if bare.flags & tcp_flags::FIN != 0 { "FIN" } else { "answer" };
+            format!("{name} {:.1} ms after the packet before it", bare.after_us / 1e3)
+        });
+        Ok((ends_in_two(&last), words.collect::<Vec<_>>().join(", ")))
     })
 }
 
@@ -217,17 +246,20 @@ fn peaks(seen: &Observed) -> Vec<u64> {
     seen.bursts().iter().map(peak).collect()
 }
 
+/// Whether each is larger than the one before.
+fn each_higher(values: &[u64]) -> bool {
+    values.windows(2).all(|pair| pair[1] > pair[0])
+}
+
 fn growing_peaks(_: &Claim, _: &Runs) -> Judgement {
     holds(
         "while the window opens, each peak of the interface queue higher than the one before",
         || {
             let peaks = peaks(continuous()?);
-            let opening = &peaks[..peaks.len().min(6)];
+            let opening = &peaks[..peaks.len().min(10)];
             Ok((
-                opening.len() >= 4
-                    && opening.windows(2).all(|pair| pair[1] >= pair[0])
-                    && opening.last() > opening.first(),
-                format!("peaks of {opening:?} bytes"),
+                opening.len() >= 4 && each_higher(opening),
+                format!("first peaks of {opening:?} bytes"),
             ))
         },
     )
@@ -258,7 +290,7 @@ fn gathered_then_drained(_: &Claim, _: &Runs) -> Judgement {
 
 fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Judgement {
     holds(
-        "interface queue long, IP queue empty, receive socket in between, in the second half",
+        "interface queue nearly full, IP queue empty, receive socket in between, in the second half",
         || {
             let seen = continuous()?;
             let first_ns = seen.data(Point::InterfaceEnqueue).first().map_or(0, |pass| pass.at_ns);
@@ -268,8 +300,13 @@ fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Judgement {
                 [Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue]
                     .map(|stage| seen.mean_length(stage, half_ns, last_ns));
             Ok((
-                interface > receive && receive > input && interface > 5.0 * 1024.0 && input < 512.0,
-                format!("means of {interface:.0}, {input:.0} and {receive:.0} bytes"),
+                interface > receive
+                    && receive > input
+                    && interface > 0.75 * INTERFACE_QUEUE_BYTES
+                    && input < 0.25 * SEGMENT_BYTES,
+                format!(
+                    "means of {interface:.0}, {input:.0} and {receive:.0} bytes; full is {INTERFACE_QUEUE_BYTES:.0}"
+                ),
             ))
         },
     )
@@ -279,26 +316,41 @@ fn one_entry_a_write(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let entries = |write: usize| -> Result<f64, String> {
             let seen = observe("si-2a", &[&format!("write_bytes={write}")])?;
-            // The bytes of one write wait together: a new one begins where the last one was whole.
-            let entered = seen.data(Point::SendEnqueue);
-            let begun = entered.iter().filter(|pass| pass.offset.is_multiple_of(write as u64));
-            Ok(begun.count() as f64)
+            // A delay from each call of write until TCP has its first byte.
+            Ok(seen.delays_from_write_us(Point::SendEnqueue).len() as f64)
         };
-        let (one, four) = (entries(256 << 10)?, entries(64 << 10)?);
-        Ok(Judgement::numbers(claim, &[one]).and(Judgement::holds(
-            four == 4.0,
-            "four entries for four writes",
-            format!("{four}"),
+        let [one, four, many] = [256 << 10, 64 << 10, 3 << 10].map(entries);
+        let counted = [four?, many?];
+        Ok(Judgement::numbers(claim, &[one?]).and(Judgement::holds(
+            counted == [4.0, 86.0],
+            "four entries for four writes, 86 for 86",
+            format!("{counted:?}"),
         )))
     })
 }
 
-fn delay_grows_in_a_burst(_: &Claim, _: &Runs) -> Judgement {
+/// Interface delays of the packets that began a burst and found the queue empty, in microseconds.
+fn delays_into_empty(seen: &Observed, delays: &[f64]) -> Vec<f64> {
+    let lengths = seen.lengths(Stage::InterfaceQueue);
+    let found_empty = |at_ns: u64| {
+        let before = lengths.partition_point(|&(ns, _)| ns < at_ns);
+        before.checked_sub(1).is_none_or(|last| lengths[last].1 == 0)
+    };
+    let begins: BTreeSet<u64> = seen.bursts().iter().map(|burst| burst.first_ns).collect();
+    let came = seen.data(Point::InterfaceEnqueue).into_iter().zip(delays);
+    let first = came.filter(|(pass, _)| begins.contains(&pass.at_ns) && found_empty(pass.at_ns));
+    first.map(|(_, delay)| *delay).collect()
+}
+
+fn delay_grows_in_a_burst(claim: &Claim, _: &Runs) -> Judgement {
+    let small_us = claim.low.unwrap_or(f64::NAN);
     holds(
-        "interface delay grows from the first packet of a burst to the last, to milliseconds",
+        "very small where a burst finds the queue empty; grows from the first packet of a burst to the last, to milliseconds",
         || {
             let seen = continuous()?;
             let delays = seen.packet_delays_us(Point::InterfaceEnqueue, Point::InterfaceDequeue);
+            let into_empty = delays_into_empty(seen, &delays);
+            let first = into_empty.iter().copied().fold(0.0, f64::max);
             let (mut at, mut grew, mut long) = (0, 0, 0);
             for burst in seen.bursts() {
                 let of_burst = &delays[at..(at + burst.packets).min(delays.len())];
@@ -310,8 +362,16 @@ fn delay_grows_in_a_burst(_: &Claim, _: &Runs) -> Judgement {
             }
             let most = delays.iter().copied().fold(0.0, f64::max);
             Ok((
-                long > 0 && grew * 10 >= long * 8 && most > 1000.0,
-                format!("grew in {grew} of {long} bursts, up to {:.1} ms", most / 1e3),
+                long > 0
+                    && grew * 10 >= long * 8
+                    && most > 1000.0
+                    && into_empty.len() > 3
+                    && first < small_us,
+                format!(
+                    "at most {first:.0} us for {} bursts into an empty queue, grew in {grew} of {long} bursts, up to {:.1} ms with the window open",
+                    into_empty.len(),
+                    most / 1e3
+                ),
             ))
         },
     )
@@ -379,11 +439,14 @@ fn protocol_means(seen: &Observed) -> [f64; 2] {
 fn receiving_is_faster(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let [receive, send] = protocol_means(continuous()?);
-        Ok(Judgement::numbers(claim, &[receive, send]).and(Judgement::holds(
+        let faster = Judgement::holds(
             receive < send,
             "the receiving side faster",
             format!("{receive:.0} and {send:.0} us"),
-        )))
+        );
+        Ok(Judgement::numbers(claim, &[receive, send]).and(faster).with_note(
+            "the first is what the machine's costs were fitted to, the second was found",
+        ))
     })
 }
 
@@ -453,4 +516,36 @@ fn driver_and_wire(claim: &Claim, _: &Runs) -> Judgement {
         Ok(Judgement::numbers(claim, &[us])
             .with_note("until the receiver has it, its interrupt included"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_that_stand_still_do_not_grow() {
+        assert!(each_higher(&[1024, 2048, 3072]));
+        assert!(!each_higher(&[1024, 2048, 2048, 3072]));
+    }
+
+    fn bare(flags: u8, after_us: f64) -> Bare {
+        Bare { flags, after_us }
+    }
+
+    #[test]
+    fn a_fin_right_behind_the_data_does_not_stand_alone() {
+        let (fin, ack) = (tcp_flags::FIN | tcp_flags::ACK, tcp_flags::ACK);
+        assert!(ends_in_two(&[bare(fin, 2000.0), bare(ack, 5000.0)]));
+        assert!(!ends_in_two(&[bare(fin, 500.0), bare(ack, 5000.0)]));
+        assert!(!ends_in_two(&[bare(ack, 2000.0), bare(fin, 2000.0), bare(ack, 5000.0)]));
+        assert!(!ends_in_two(&[bare(ack, 5000.0)]), "a FIN that rides on data");
+    }
+
+    /// What the paper describes comes out when its program closes later.
+    #[test]
+    fn a_program_that_closes_later_ends_in_two_packets() {
+        let seen = observe("si-2a", &["close_after_ms=60"]).unwrap();
+        let last = last_bare(seen.passes(Direction::FromClient, Point::InterfaceEnqueue));
+        assert!(ends_in_two(&last));
+    }
 }
