@@ -73,14 +73,15 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 #[inline]
 fn sum_of(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
-    let mut sum = 0_u128;
+    // Two sums, so that an addition need not wait for the carry of the one before.
+    let mut sums = [0_u128; 2];
     for block in blocks {
         let (words, _) = block.as_chunks::<8>();
-        for word in words {
-            sum += u128::from(u64::from_ne_bytes(*word));
+        for (word, place) in words.iter().zip([0, 1, 0, 1]) {
+            sums[place] += u128::from(u64::from_ne_bytes(*word));
         }
     }
-    sum += u128::from(sum_of_few(rest));
+    let sum = sums[0] + sums[1] + u128::from(sum_of_few(rest));
     let (carried, sum) = ((sum >> 64) as u64, sum as u64);
     (sum >> 32) + (sum & 0xffff_ffff) + carried
 }
