@@ -1,6 +1,6 @@
 //! One connection: its flows, its exchanges, its buffers and its findings.
 
-use sockscope_record::{Direction, Point, Protocol};
+use sockscope_record::{Direction, Point, Protocol, Side, tcp_flags};
 
 use crate::curve::Curve;
 use crate::flow_curves::{FlowCurves, datagrams_refused};
@@ -59,6 +59,7 @@ pub(crate) fn analyze_connection(
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         transactions: transactions::summarize(store),
+        reset: first_reset(store),
         buffers,
         findings,
     }
@@ -94,6 +95,16 @@ fn analyze_flow(
     };
     let reads = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
     FlowResult { analysis, timeline, start_ns, reads }
+}
+
+/// The sender and the time of the first reset seen anywhere.
+fn first_reset(store: &ConnectionStore) -> Option<(Side, u64)> {
+    let resets = store.flows.iter().filter_map(|flow| {
+        let passes = flow.passes.iter().flatten();
+        let resets = passes.filter(|pass| pass.tcp_flags & tcp_flags::RST != 0);
+        Some((resets.map(|pass| pass.at_ns).min()?, flow.id.direction().sender()))
+    });
+    resets.min_by_key(|(at_ns, _)| *at_ns).map(|(at_ns, side)| (side, at_ns))
 }
 
 /// A datagram may be empty and is one all the same; a TCP segment without data is none of the flow's.

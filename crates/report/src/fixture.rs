@@ -209,6 +209,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         flows,
         exchanges: None,
         transactions: None,
+        reset: None,
         buffers: Vec::new(),
         findings: Vec::new(),
     }

@@ -23,6 +23,7 @@ pub(super) struct ConnectionView<'a> {
     closed_ns: Option<u64>,
     preexisting: bool,
     both_ends_here: bool,
+    reset: Option<ResetView>,
     exchanges: Option<ExchangesView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     transactions: Option<TransactionsView>,
@@ -45,11 +46,18 @@ impl<'a> ConnectionView<'a> {
             closed_ns: connection.closed_ns,
             preexisting: connection.preexisting,
             both_ends_here: connection.both_ends_here,
+            reset: analysis.reset.map(|(by, at_ns)| ResetView { by: by.name(), at_ns }),
             exchanges: analysis.exchanges.as_ref().map(ExchangesView::new),
             transactions: analysis.transactions.as_ref().map(TransactionsView::new),
             buffers: analysis.buffers.iter().map(BufferView::new).collect(),
         }
     }
+}
+
+#[derive(Serialize)]
+struct ResetView {
+    by: &'static str,
+    at_ns: u64,
 }
 
 #[derive(Serialize)]

@@ -8,7 +8,7 @@ use sockscope_record::{Protocol, Side};
 use super::page::{INDENT, Page};
 use super::{bar, calls, findings, path};
 use crate::Report;
-use crate::number::{bit_rate, count, rate, size};
+use crate::number::{bit_rate, count, rate, since, size};
 use crate::style::Tone;
 
 /// Processes named at one end, at most.
@@ -68,12 +68,24 @@ fn write_ends(
         .into_iter()
         .map(str::to_owned)
         .chain(refusal(analysis))
+        .chain(reset(analysis, report.analysis.start_ns))
         .try_for_each(|text| page.labelled("note", &text, Tone::Plain))
 }
 
 /// Whether anything passed in this direction.
 pub(super) fn has_data(flow: &FlowAnalysis) -> bool {
     flow.bytes > 0 || flow.segments > 0
+}
+
+/// Who reset the connection, and what of its data was not read by then.
+fn reset(analysis: &ConnectionAnalysis, start_ns: u64) -> Option<String> {
+    let (side, at_ns) = analysis.reset?;
+    let total = analysis.flows.iter().filter_map(|flow| flow.stages.last());
+    let unread = match total.map(|stage| stage.resident_bytes).sum() {
+        0 => String::new(),
+        bytes => format!("; {} were never read", size(bytes)),
+    };
+    Some(format!("reset by the {} at {}{unread}", side.name(), since(start_ns, at_ns)))
 }
 
 /// What became of datagrams that no socket of this host took.

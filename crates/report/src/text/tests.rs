@@ -172,6 +172,17 @@ fn datagrams_that_nobody_takes_are_not_on_another_host() {
 }
 
 #[test]
+fn a_reset_and_what_it_threw_away_are_told() {
+    let mut analysis = fixed();
+    analysis.connections[0].reset =
+        Some((sockscope_record::Side::Server, analysis.start_ns + 7_000));
+    analysis.connections[0].flows[0].stages[7].resident_bytes = 90_000;
+    let text = text(&analysis);
+    let note = "note     reset by the server at +0.000007 s; 87.9 KiB were never read\n";
+    assert!(text.contains(note), "{text}");
+}
+
+#[test]
 fn a_capture_says_what_it_is_and_claims_no_segments() {
     let mut analysis = fixed();
     analysis.facts.source = "pcap".to_owned();
