@@ -28,6 +28,13 @@ const SCATTERED_BYTES_MAX: u64 = 1448;
 /// A habit, not an accident.
 const SCATTERED_MESSAGES_MIN: usize = 16;
 
+/// Parts further apart, as a mean, are messages of their own: a program that tells many peers what
+/// each of the others said writes to one of them again when it has served the rest.
+const SCATTERED_GAP_NS_MAX: u64 = 100_000;
+
+/// Sizes of writes that the evidence lists of one message.
+const SIZES_MAX: usize = 8;
+
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let turns = turns(facts.view, &facts.writes);
     let messages: Vec<_> = turns.into_iter().filter(is_message).collect();
@@ -93,7 +100,9 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     let is_scattered = |message: &&Turn<'_>| {
         let parts =
             message.writes.iter().filter(|write| corked.binary_search(&write.offset).is_err());
-        message.bytes() <= SCATTERED_BYTES_MAX && parts.count() >= SCATTERED_WRITES_MIN
+        message.bytes() <= SCATTERED_BYTES_MAX
+            && parts.count() >= SCATTERED_WRITES_MIN
+            && is_in_one_go(message)
     };
     let mut tally = Tally::default();
     for message in messages.iter().filter(is_scattered) {
@@ -113,10 +122,21 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     Some(finding(facts, tally, &what))
 }
 
+fn is_in_one_go(message: &Turn<'_>) -> bool {
+    let [first, .., last] = message.writes else { return true };
+    let gaps = message.writes.len() as u64 - 1;
+    last.start_ns.saturating_sub(first.start_ns) <= gaps * SCATTERED_GAP_NS_MAX
+}
+
 fn note(tally: &mut Tally, message: &Turn<'_>) {
     let Some(first) = message.writes.first() else { return };
     tally.notes.add(first.start_ns, || {
-        let sizes: Vec<_> = message.writes.iter().map(|write| write.len.to_string()).collect();
+        let writes = message.writes.iter();
+        let mut sizes: Vec<_> = writes.take(SIZES_MAX).map(|write| write.len.to_string()).collect();
+        match message.writes.len() - sizes.len() {
+            0 => {}
+            more => sizes.push(words::counted(more as u64, "further write")),
+        }
         format!("one message of {} bytes in writes of {}", message.bytes(), sizes.join(" + "))
     });
 }
@@ -133,7 +153,7 @@ fn finding(facts: &FlowFacts<'_>, tally: Tally, what: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::{found, repeat};
+    use crate::findings::testing::{Fixture, found, repeat};
     use insta::assert_snapshot;
 
     #[test]
@@ -154,10 +174,35 @@ mod tests {
 
     #[test]
     fn five_writes_a_message_as_a_habit_are_named_without_a_time() {
-        let text = repeat(20, "1ms", |at| {
-            format!("{at} 1-8 +9 | {at} 1-8 +9 | {at} 1-8 +9 | {at} 1-8 +9 | {at} <1-8 +5")
+        assert_snapshot!(found(&scattered("20us"), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it.");
+    }
+
+    #[test]
+    fn what_is_written_now_and_then_is_no_single_message() {
+        assert_snapshot!(found(&scattered("150us"), "0ms app_idle | 21ms end"), @"");
+    }
+
+    /// Twenty turns of five writes so far apart, each answered a millisecond after it began.
+    fn scattered(gap: &str) -> String {
+        let gap_us: u64 = gap.trim_end_matches("us").parse().unwrap();
+        let turn = |n: u64| {
+            let start_us = n * 1_000;
+            let writes = (0..5).map(|part| format!("{}us 1-8 +9", start_us + part * gap_us));
+            let answer = format!("{}us <1-8 +5", start_us + 900);
+            writes.chain([answer]).collect::<Vec<_>>().join(" | ")
+        };
+        (1..=20).map(turn).collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn the_evidence_lists_so_many_sizes_and_no_more() {
+        let text = (1..=20).map(|n| {
+            let writes = (0..12).map(|part| format!("{}us 1-8 +9", n * 1_000 + part));
+            writes.chain([format!("{}us <1-8 +5", n * 1_000 + 900)]).collect::<Vec<_>>().join(" | ")
         });
-        assert_snapshot!(found(&text, "0ms app_idle | 21ms end"), @"");
+        let text = text.collect::<Vec<_>>().join(" | ");
+        let findings = Fixture::new(&text, "0ms app_idle | 21ms end").findings();
+        assert_snapshot!(findings[0].evidence[0].text, @"one message of 108 bytes in writes of 9 + 9 + 9 + 9 + 9 + 9 + 9 + 9 + 4 further writes");
     }
 
     #[test]
