@@ -20,6 +20,9 @@ pub(super) const CHECKS: &[Check] = &[
 /// A call is slow when its mean time is so many times that of calls with a little less data.
 const SLOW_RATIO: f64 = 3.0;
 
+/// A curve is smooth where no time is so many times that of the size before, 200 octets less.
+const SMOOTH_RATIO: f64 = 1.1;
+
 /// Octets of the first write, of those before the data, and of a cluster.
 const BUFFER: u64 = rpc::BUFFER_OCTETS as u64;
 const CALL_OVERHEAD: u64 = 52;
@@ -101,6 +104,19 @@ fn irregular_beyond(_: &Claim, runs: &Runs) -> Judgement {
     )
 }
 
+/// The most that a time exceeds the one before it among sizes from 4,000 on, as a ratio.
+fn steepest(curve: &[(u64, f64)]) -> f64 {
+    let beyond: Vec<_> = curve.iter().filter(|(bytes, _)| *bytes >= 4000).collect();
+    beyond.windows(2).map(|pair| pair[1].1 / pair[0].1).fold(0.0, f64::max)
+}
+
+/// Mean milliseconds of the sizes that are slow under the old rule.
+fn mean_over(curve: &[(u64, f64)], sizes: &[u64]) -> f64 {
+    let times: Vec<_> =
+        curve.iter().filter(|(bytes, _)| sizes.contains(bytes)).map(|(_, ms)| *ms).collect();
+    times.iter().sum::<f64>() / times.len() as f64
+}
+
 /// The cases of lh-7 with these parameters.
 fn variant(runs: &Runs, wanted: &[(&str, &str)], lacking: &[&str]) -> Vec<(u64, f64)> {
     let cases = runs.of("lh-7").cases_with(wanted);
@@ -157,12 +173,18 @@ fn long_transfers(claim: &Claim, runs: &Runs) -> Judgement {
 }
 
 fn nagle_off(_: &Claim, runs: &Runs) -> Judgement {
-    let with = slow_sizes(&old(runs));
-    let without = slow_sizes(&variant(runs, &[("send_rule", "old"), ("nodelay", "true")], &[]));
+    let with = old(runs);
+    let without = variant(runs, &[("send_rule", "old"), ("nodelay", "true")], &[]);
+    let (slow, still) = (slow_sizes(&with), slow_sizes(&without));
+    let [before_ms, after_ms] = [&with, &without].map(|curve| mean_over(curve, &slow));
     Judgement::holds(
-        !with.is_empty() && without.len() * 2 >= with.len(),
-        "most slow sizes stay slow with TCP_NODELAY",
-        format!("{}; with TCP_NODELAY {}", sizes_words(&with), sizes_words(&without)),
+        !slow.is_empty() && still.len() * 4 >= slow.len() * 3 && after_ms > before_ms * 2.0 / 3.0,
+        "slow sizes stay slow with TCP_NODELAY, and take more than two thirds of their time",
+        format!(
+            "{}, {before_ms:.0} ms in the mean; with TCP_NODELAY {}, {after_ms:.0} ms for the same sizes",
+            sizes_words(&slow),
+            sizes_words(&still)
+        ),
     )
 }
 
@@ -190,18 +212,20 @@ fn old_rule(_: &Claim, runs: &Runs) -> Judgement {
 }
 
 fn repaired_rules(_: &Claim, runs: &Runs) -> Judgement {
-    let before = slow_sizes(&old(runs));
-    let cluster = slow_sizes(&variant(runs, &[("send_rule", "cluster")], &[]));
     let mark = [("send_rule", "low-water"), ("low_water_bytes", "1024")];
-    let mark = slow_sizes(&variant(runs, &mark, &[]));
+    let [cluster, mark] =
+        [&[("send_rule", "cluster")][..], &mark].map(|rule| variant(runs, rule, &[]));
+    let before = steepest(&old(runs));
+    let [cluster_step, mark_step] = [&cluster, &mark].map(|curve| steepest(curve));
+    let slow = [&cluster, &mark].map(|curve| slow_sizes(curve));
     Judgement::holds(
-        !before.is_empty() && cluster.is_empty() && mark.is_empty(),
-        "no slow size with either rule",
+        before > SLOW_RATIO
+            && slow.iter().all(Vec::is_empty)
+            && cluster_step < SMOOTH_RATIO
+            && mark_step < SMOOTH_RATIO,
+        "from 4,000 octets on no size takes a tenth more than the one before, with either rule",
         format!(
-            "old rule: {}; more than a cluster free: {}; low-water mark of a cluster: {}",
-            sizes_words(&before),
-            sizes_words(&cluster),
-            sizes_words(&mark)
+            "old rule: up to {before:.1} times; more than a cluster free: {cluster_step:.2}; low-water mark of a cluster: {mark_step:.2}"
         ),
     )
 }
@@ -216,4 +240,16 @@ fn low_water_marks(_: &Claim, runs: &Runs) -> Judgement {
         "a mark of 0 leaves the slow range, one of a segment removes it",
         format!("mark 0: {}; mark 1,460: {}", sizes_words(&none), sizes_words(&segment)),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_shows_in_the_steepest_ratio_and_the_second_buffer_does_not() {
+        let smooth = [(3800, 16.5), (4000, 24.0), (4200, 25.2), (4400, 25.0)];
+        assert!(steepest(&smooth) < SMOOTH_RATIO);
+        assert!(steepest(&[(4000, 24.0), (4048, 40.0), (4200, 41.0)]) > SMOOTH_RATIO);
+    }
 }

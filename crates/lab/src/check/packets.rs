@@ -43,31 +43,43 @@ fn sizes(rows: &[&WireRow]) -> Vec<f64> {
     rows.iter().map(|row| row.bytes as f64).collect()
 }
 
-/// Flags, sequence numbers and bytes: what must agree segment by segment.
-fn form(row: &WireRow) -> (String, Option<(u64, u64)>, u64) {
-    (row.flags.to_string(), row.sequence, row.bytes)
+/// Flags, sequence numbers, bytes and the number acknowledged: what must agree packet by packet.
+fn form(row: &WireRow) -> (String, Option<(u64, u64)>, u64, Option<u64>) {
+    (row.flags.to_string(), row.sequence, row.bytes, row.ack)
 }
 
-/// Whether the data segments of both sides are those of a printed trace.
+/// Whether the packets of both sides, those without data too, are those of a printed trace.
 fn as_printed(wire: &[WireRow], name: &str) -> Judgement {
     let Ok(printed) = wire_trace(name) else {
         return Judgement::not_checkable(format!("{name} is not carried"));
     };
     for side in [From::Client, From::Server] {
-        let (model, paper) = (data(wire, side), data(&printed, side));
+        let (model, paper) = (sent(wire, side), sent(&printed, side));
         let differs = model.len() != paper.len()
             || model.iter().zip(&paper).any(|(model, paper)| form(model) != form(paper));
         if differs {
-            let words = |rows: &[&WireRow]| {
-                rows.iter()
-                    .map(|row| format!("{} {}", row.flags, row.bytes))
-                    .collect::<Vec<_>>()
-                    .join(", ")
+            let word = |row: &&WireRow| {
+                let ack = row.ack.map(|ack| format!(" ack {ack}")).unwrap_or_default();
+                format!("{} {}{ack}", row.flags, row.bytes)
             };
+            let words = |rows: &[&WireRow]| rows.iter().map(word).collect::<Vec<_>>().join(", ");
             return Judgement::holds(false, words(&paper), words(&model));
         }
     }
-    Judgement::holds(true, "the same data segments", "the same data segments")
+    Judgement::holds(true, "the same packets", "the same packets")
+}
+
+/// In how many packets of a printed trace the model offers another window, and of how many.
+fn other_windows(wire: &[WireRow], name: &str) -> String {
+    let printed = wire_trace(name).unwrap_or_default();
+    let (mut other, mut all) = (0, 0);
+    for side in [From::Client, From::Server] {
+        for (model, paper) in sent(wire, side).iter().zip(sent(&printed, side)) {
+            all += 1;
+            other += usize::from(model.window != paper.window);
+        }
+    }
+    format!("{other} of {all}")
 }
 
 /// The first case: the one that the paper printed.
@@ -88,7 +100,10 @@ fn request_segments(claim: &Claim, runs: &Runs) -> Judgement {
     let wire = &first(runs.of("lh-2")).seen.wire;
     Judgement::numbers(claim, &sizes(&data(wire, From::Client)))
         .and(as_printed(wire, "layering/rpc-4800"))
-        .with_note("compared with Table 3 flag by flag and number by number, both directions")
+        .with_note(format!(
+            "flags, sequence numbers and acknowledgments of every packet as in Table 3; another window in {}",
+            other_windows(wire, "layering/rpc-4800")
+        ))
 }
 
 /// Milliseconds from the small segment of `side` to the data segment after it.
@@ -101,7 +116,7 @@ fn small_wait(wire: &[WireRow], side: From) -> f64 {
 fn reply_wait(claim: &Claim, runs: &Runs) -> Judgement {
     Judgement::numbers(claim, &[small_wait(&first(runs.of("lh-2")).seen.wire, From::Server)])
         .with_note(
-            "the timers stand as in Table 3; with other phases the wait is anything up to 200 ms",
+            "the timers stand as in Table 3, where the wait is longest: what is found is that the timer ends it; with other phases it is anything up to 200 ms",
         )
 }
 
@@ -163,7 +178,11 @@ fn discard_segments(claim: &Claim, runs: &Runs) -> Judgement {
     Judgement::numbers(claim, &sizes(&data(&slow.seen.wire, From::Client)))
         .and(as_printed(&slow.seen.wire, "layering/discard-5118"))
         .and(as_printed(&fast.seen.wire, "layering/discard-5120"))
-        .with_note("compared with both traces of Table 5 flag by flag and number by number")
+        .with_note(format!(
+            "flags, sequence numbers and acknowledgments of every packet as in both traces of Table 5; another window in {} and {}",
+            other_windows(&slow.seen.wire, "layering/discard-5118"),
+            other_windows(&fast.seen.wire, "layering/discard-5120")
+        ))
 }
 
 /// Milliseconds between the first and the last of `rows`.
@@ -178,7 +197,7 @@ fn discard_times(claim: &Claim, runs: &Runs) -> Judgement {
     let run = runs.of("lh-4");
     let span = |total| span_ms(&data(&with(run, "total_bytes", total).seen.wire, From::Client));
     Judgement::numbers(claim, &[span("5118"), span("5120")]).with_note(
-        "the last segment of 5,118 leaves with the FIN, so the gap is the program's own 40 ms before it closes",
+        "the last segment of 5,118 leaves with the FIN, so the gap is the program's own 40 ms before it closes, a number of Table 5: what is found is that nothing else lets it go",
     )
 }
 
@@ -191,7 +210,11 @@ fn nodelay_times(claim: &Claim, runs: &Runs) -> Judgement {
     Judgement::numbers(claim, &got)
         .and(as_printed(wire("5118"), "layering/discard-nodelay-5118"))
         .and(as_printed(wire("5120"), "layering/discard-nodelay-5120"))
-        .with_note("data segments are those of both traces of Table 6; when reader and writer start is taken from Table 6")
+        .with_note(format!(
+            "when reader and writer start and close is taken from Table 6, so that only the likeness of both sizes is evidence, and the packets: every one as printed, another window in {} and {}",
+            other_windows(wire("5118"), "layering/discard-nodelay-5118"),
+            other_windows(wire("5120"), "layering/discard-nodelay-5120")
+        ))
 }
 
 fn small_at_once(claim: &Claim, runs: &Runs) -> Judgement {
@@ -254,4 +277,25 @@ fn clock(_: &Claim, _: &Runs) -> Judgement {
         "a property of the clock of the machine that made the traces; the model's clock is exact, and comparisons with \
          Tables 3 and 5 allow 10 ms",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Verdict;
+
+    /// One acknowledgment more than printed is another trace, though all data are the same.
+    #[test]
+    fn a_packet_without_data_counts_as_well() {
+        let name = "layering/discard-nodelay-5118";
+        let mut wire = wire_trace(name).unwrap();
+        assert_eq!(as_printed(&wire, name).verdict, Verdict::Reproduced);
+        assert_eq!(other_windows(&wire, name), "0 of 14");
+        wire[7].window = Some(0);
+        assert_eq!(as_printed(&wire, name).verdict, Verdict::Reproduced);
+        assert_eq!(other_windows(&wire, name), "1 of 14");
+        assert!(!wire[7].is_data());
+        wire.insert(7, wire[7].clone());
+        assert_eq!(as_printed(&wire, name).verdict, Verdict::Differs);
+    }
 }
