@@ -46,6 +46,12 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
+    /// This machine cannot write bundles.
+    #[error("{}: a bundle has little-endian numbers, and this machine big-endian ones: write it on another", path.display())]
+    BigEndian {
+        /// Where it should be written.
+        path: PathBuf,
+    },
     /// A later release of sockscope wrote it.
     #[error(
         "{}: format version {found}, and this sockscope reads up to version {FORMAT_VERSION}: a later release opens it",

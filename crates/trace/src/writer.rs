@@ -40,9 +40,13 @@ impl BundleWriter {
     /// # Errors
     ///
     /// [`Error::NotOverwritten`] when the folder has files but no bundle; [`Error::Io`] when the
-    /// system refuses.
+    /// system refuses; [`Error::BigEndian`] on machines with such numbers, which the Arrow encoder
+    /// would write as they are.
     pub fn create(dir: impl AsRef<Path>, meta: Meta) -> Result<Self, Error> {
         let dir = dir.as_ref().to_owned();
+        if cfg!(target_endian = "big") {
+            return Err(Error::BigEndian { path: dir });
+        }
         make_room(&dir)?;
         let record_schema = SchemaRef::new(format::record_schema());
         let flow_schema = SchemaRef::new(format::flow_schema());
