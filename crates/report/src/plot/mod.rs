@@ -142,6 +142,12 @@ pub struct PlotOptions<'a> {
     pub height: u32,
     /// Where the trace lost records: queue lengths are unknown there.
     pub losses: &'a [LossInterval],
+    /// The title; `None`: what every figure of this kind has.
+    pub title: Option<&'a str>,
+    /// Stands under the title, before who sends to whom.
+    pub about: Option<&'a str>,
+    /// Stands under the drawing, before what the figure itself has to note.
+    pub notes: &'a [String],
 }
 
 impl PlotOptions<'_> {
@@ -159,6 +165,9 @@ impl Default for PlotOptions<'_> {
             width: 960,
             height: 720,
             losses: &[],
+            title: None,
+            about: None,
+            notes: &[],
         }
     }
 }

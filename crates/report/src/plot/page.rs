@@ -84,13 +84,17 @@ pub(super) struct Panel {
 impl Page {
     /// The page of a figure of one connection.
     pub(super) fn open(scene: &Scene<'_>, title: &str, keys: &[Key<'_>]) -> Self {
+        let ends = scene.subtitle();
+        let subtitle = scene.options.about.map(|about| format!("{about}: {ends}"));
         let head = Head {
-            title,
-            subtitle: &scene.subtitle(),
+            title: scene.options.title.unwrap_or(title),
+            subtitle: subtitle.as_deref().unwrap_or(&ends),
             facts: scene.facts(scene.to_ns.saturating_sub(scene.from_ns)),
             size: (scene.options.width, scene.options.height),
         };
-        Self::with_head(head, keys)
+        let mut page = Self::with_head(head, keys);
+        page.notes.extend(scene.options.notes.iter().cloned());
+        page
     }
 
     /// Title, subtitle and legend.

@@ -295,6 +295,25 @@ fn a_window_shows_its_part_and_counts_time_from_the_zero_given() {
 }
 
 #[test]
+fn a_figure_may_have_a_title_and_notes_of_its_own() {
+    let notes = ["four probes".to_owned()];
+    let options = PlotOptions {
+        title: Some("Packets of a burst"),
+        about: Some("Figure 10, model"),
+        notes: &notes,
+        ..PlotOptions::default()
+    };
+    for figure in Figure::ALL {
+        let svg = draw(figure, &trace(STALLED), &options).unwrap();
+        assert_well_formed(&svg);
+        let words = texts(&svg);
+        assert!(words.contains(&"Packets of a burst"), "{figure:?}: {words:?}");
+        assert!(words.iter().any(|it| it.starts_with("Figure 10, model: tcp ")), "{words:?}");
+        assert!(words.iter().any(|it| it.contains("four probes")), "{words:?}");
+    }
+}
+
+#[test]
 fn options_that_no_figure_can_have_are_refused() {
     let store = no_records();
     let refused = |options| draw(Figure::Acks, &store, &options).unwrap_err().to_string();

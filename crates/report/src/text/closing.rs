@@ -103,6 +103,7 @@ fn lost(lost: &LossCounts) -> String {
     }
     match places.is_empty() {
         true => "no record".to_owned(),
+        false if lost.total() == 1 => format!("1 record: {}", places.join(", ")),
         false => format!("{} records: {}", count(lost.total()), places.join(", ")),
     }
 }

@@ -35,10 +35,13 @@ struct Row {
 }
 
 impl Units {
-    /// Units that suit the largest row; sums below them may have more digits.
-    fn new(rows: &[Row], page: &Page<'_>) -> Self {
-        let largest =
-            |figure: fn(&Sums) -> u64| rows.iter().map(|row| figure(&row.sums)).max().unwrap_or(0);
+    /// Units that suit the largest row; sums below them may have more digits. Where the rows have
+    /// nothing, those that suit the sum.
+    fn new(rows: &[Row], all: &Sums, page: &Page<'_>) -> Self {
+        let largest = |figure: fn(&Sums) -> u64| {
+            let largest = rows.iter().map(|row| figure(&row.sums)).max();
+            largest.filter(|figure| *figure > 0).unwrap_or_else(|| figure(all))
+        };
         Self {
             bytes: ColumnUnit::for_sizes(largest(|sums| sums.bytes)),
             lost: ColumnUnit::for_times(largest(|sums| sums.lost_ns), page.style.charset),
@@ -55,15 +58,18 @@ pub(super) fn write<'a>(
 ) -> io::Result<()> {
     let (listed, unlisted) = rest.split_at(rest.len().min(report.options.listed));
     let mut rows: Vec<_> = listed.iter().map(|it| connection_row(report, it, page)).collect();
-    let units = Units::new(&rows, page);
+    let total = sum_row(report, format!("all {} connections", count(all.len() as u64)), all, "");
+    let units = Units::new(&rows, &total.sums, page);
     if !unlisted.is_empty() {
         let ends = format!("{} more", count(unlisted.len() as u64));
         rows.push(sum_row(report, ends, unlisted, "(in CSV and JSON)"));
     }
-    let ends = format!("all {} connections", count(all.len() as u64));
-    rows.push(sum_row(report, ends, all, ""));
+    rows.push(total);
     page.blank()?;
-    page.rule(&format!("the other {} connections", count(rest.len() as u64)))?;
+    page.rule(&match rest.len() {
+        1 => "the other connection".to_owned(),
+        more => format!("the other {} connections", count(more as u64)),
+    })?;
     write_head(&units, page)?;
     rows.iter().try_for_each(|row| write_row(row, &units, page))
 }

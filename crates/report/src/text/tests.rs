@@ -120,6 +120,16 @@ fn thousands_of_connections_stay_readable() {
 }
 
 #[test]
+fn a_sum_that_the_rows_have_no_part_of_has_a_unit_of_its_own() {
+    // Only the tenth has lost time, and it is shown in full.
+    let text = written(&Text, &many(12), &Options { detailed: 1, ..Options::default() });
+    let rows = text.split("the other 11 connections").nth(1).unwrap();
+    assert!(rows.contains("lost ms"), "{rows}");
+    let sum = rows.lines().find(|line| line.contains("all 12 connections")).unwrap();
+    assert_eq!(sum.split_whitespace().last(), Some("10.0"), "{rows}");
+}
+
+#[test]
 fn nothing_recorded_is_a_report_too() {
     insta::assert_snapshot!(text(&empty()), @r"
     sockscope 0.1.0 on anvil, kernel 6.18.1, clock monotonic
