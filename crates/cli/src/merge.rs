@@ -33,6 +33,13 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let engines = bundles.iter().filter(|bundle| bundle.meta().source.is_engine()).count();
     let by = ["both hosts", "the kernel and the engine", "both engines"][engines];
     let done = merged(first, second, output)?;
+    let hosts = [first, second].map(|bundle| &bundle.meta().host);
+    if engines == 0 && hosts[0] == hosts[1] && !hosts[0].is_empty() {
+        eprintln!(
+            "sockscope: both are of host {}: what each of them saw whole is there twice",
+            hosts[0]
+        );
+    }
     eprintln!(
         "sockscope: {} records of {} connections, {} of them seen by {by}, in {dir}; see them: \
          sockscope report {dir}",

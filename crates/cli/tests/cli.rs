@@ -186,6 +186,8 @@ fn two_bundles_become_one() {
         report["trace"]["records"].as_u64().expect("a count")
     };
     assert_eq!(records(&both), records(&one) + records(&two));
+    // Two recordings of one machine are no two halves.
+    assert!(text(&output.stderr).contains("what each of them saw whole is there twice"));
 }
 
 #[test]
