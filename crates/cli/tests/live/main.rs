@@ -15,6 +15,7 @@ mod asked;
 mod connections;
 mod datagrams;
 mod faces;
+mod fast_open;
 mod killed;
 mod low_mark;
 mod programs;

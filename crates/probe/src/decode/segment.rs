@@ -160,9 +160,13 @@ fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
 /// TCP took the segment from the send queue (point 2); the sender's state came along.
 fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
     flow.flush_write(passed.end(), hit.out);
+    let taken_ns = passed.at_ns.saturating_sub(u64::from(hit.raw.a));
+    if passed.tcp_flags & tcp_flags::SYN != 0 && hit.raw.b != 0 {
+        written_with_syn(hit, flow, passed, taken_ns);
+    }
     if passed.len > 0 {
         hit.out.push(Record {
-            at_ns: passed.at_ns.saturating_sub(u64::from(hit.raw.a)),
+            at_ns: taken_ns,
             detail: 0,
             extra: 0,
             code: hit.raw.code,
@@ -193,6 +197,16 @@ fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
         let window = hit.record(Kind::SendWindow, flow.unacknowledged, 0);
         hit.out.push(Record { detail: u64::from(send_window), extra: known.mss, ..window });
     }
+}
+
+/// TCP Fast Open (RFC 7413): what the SYN carries is copied in by the call that connects, past the hook
+/// of point 1, and sent at once.
+fn written_with_syn(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record, taken_ns: u64) {
+    let Some(written) = flow.written.filter(|written| *written < passed.end()) else { return };
+    let len = u32::try_from(passed.end() - written).unwrap_or(u32::MAX);
+    let entered = hit.record(Kind::SendEnqueue, written, len);
+    hit.out.push(Record { at_ns: taken_ns, marks: marks::DERIVED, ..entered });
+    flow.written = Some(passed.end());
 }
 
 /// Data is in the receive queue. Its acknowledgment may have gone out just before.

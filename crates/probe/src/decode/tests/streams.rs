@@ -305,9 +305,24 @@ fn a_syn_with_data_corrects_what_the_socket_said_first() {
     check_with(
         decoder,
         "5 transmit 999+10 syn | 20 transmit 1010+20 fin | 30 ready 1031",
-        "5 2d 3n 4n 0+10
+        "5 1d 2d 3n 4n 0+10
          20 2d 3n 4n 10+20
          30 7 0+30",
+    );
+}
+
+#[test]
+fn the_data_of_a_syn_was_written_by_the_call_that_connects() {
+    let mut decoder = empty();
+    decoder.event(&open(1, 6));
+    check_with(
+        decoder,
+        "9 transmit 999+10 syn taken=4 | 15 transmit 999+10 syn again | 20 write 1010+5 room",
+        "5 1d 2d 0+10
+         9 3n 4n 0+10
+         15 2dr 3nr 4nr 0+10
+         20 WriteCall 10+5
+         20 1 10+5",
     );
 }
 
