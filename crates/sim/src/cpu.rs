@@ -194,6 +194,7 @@ impl Cpu {
     }
 
     /// What runs waits for something on top of it.
+    #[inline(never)]
     fn suspend(&mut self, now_ns: u64) {
         self.running.suspended_ns = now_ns;
         if self.depth == self.suspended.len() {
@@ -229,6 +230,7 @@ impl Cpu {
         end
     }
 
+    #[inline(never)]
     fn resume(&mut self, now_ns: u64) {
         self.depth -= 1;
         std::mem::swap(&mut self.running, &mut self.suspended[self.depth]);

@@ -284,6 +284,7 @@ impl Host {
     }
 
     /// The protocol timers tick.
+    #[cold]
     pub(crate) fn timers(&mut self, now_ns: u64, world: &mut World) {
         self.timers_armed = false;
         let since_ns = now_ns - self.timer_phase_ns;
@@ -311,6 +312,7 @@ impl Host {
     }
 
     /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
+    #[cold]
     pub(crate) fn clock_ticked(&mut self) {
         self.clock_armed = false;
         if !self.cpu.is_idle() {
@@ -334,6 +336,7 @@ impl Host {
     }
 
     /// A quantum is over; the next one begins when what this means now has happened.
+    #[cold]
     pub(crate) fn quantum(
         &mut self,
         now_ns: u64,

@@ -91,6 +91,7 @@ impl Default for Digest {
 }
 
 impl RecordSink for Digest {
+    #[inline]
     fn record(&mut self, record: &Record) {
         self.count += 1;
         let small = [

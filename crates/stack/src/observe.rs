@@ -67,6 +67,7 @@ impl DropReason {
 }
 
 /// A packet was dropped after it had passed `last`; its mark says whose it was.
+#[cold]
 pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, meter: &mut Meter) {
     let Some(mark) = mark else { return };
     meter.effect(Effect::Observed(Record {
@@ -80,6 +81,7 @@ pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, 
 
 impl Stack {
     /// `m_freem` of a packet that goes no further, having passed `last`.
+    #[cold]
     pub(crate) fn drop_packet(
         &mut self,
         packet: Packet,

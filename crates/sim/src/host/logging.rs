@@ -14,6 +14,7 @@ use crate::world::World;
 
 impl Host {
     /// `SO_LOG` on this socket, if it is not logged yet.
+    #[cold]
     pub(super) fn log(&mut self, now_ns: u64, id: SocketId, world: &mut World) {
         let Some(socket) = self.stack.sockets.find_mut(id) else { return };
         if world.wants_records && socket.log.is_none() {
@@ -22,6 +23,7 @@ impl Host {
         self.name_flow(id, world);
     }
 
+    #[cold]
     pub(super) fn log_on_connect(&mut self, now_ns: u64, id: SocketId, world: &mut World) {
         if world.log == LogPolicy::All {
             self.log(now_ns, id, world);
@@ -30,6 +32,7 @@ impl Host {
 
     /// A datagram socket is logged from its first datagram on, as a connection to its first peer, or
     /// as the other end of the one whose datagrams it answers.
+    #[cold]
     pub(super) fn log_datagrams(
         &mut self,
         now_ns: u64,
@@ -67,6 +70,7 @@ impl Host {
     }
 
     /// Tells the addresses of a connection, once its client knows them.
+    #[cold]
     pub(super) fn name_flow(&self, id: SocketId, world: &mut World) {
         let Some(socket) = self.stack.sockets.find(id) else { return };
         let Some(flow) = socket.log else { return };

@@ -47,6 +47,7 @@ impl Host {
         true
     }
 
+    #[cold]
     fn give_up(&mut self, now_ns: u64, world: &mut World) {
         if let Some(index) = self.scheduler.running() {
             self.scheduler.give_up(now_ns);
@@ -237,6 +238,7 @@ impl Host {
         self.arm_timers(now_ns, world);
     }
 
+    #[cold]
     fn sleep_for(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, world: &mut World) {
         // Timeouts are looked at when the clock ticks.
         let wake_ns = now_ns.saturating_add(ns).div_ceil(TICK_NS).saturating_mul(TICK_NS);
@@ -246,6 +248,7 @@ impl Host {
     }
 
     /// Stays in the same action until the counter has something to take.
+    #[cold]
     fn take_counter(&mut self, now_ns: u64, index: ProcessIndex, counter: u32, world: &mut World) {
         let count = self.counters.entry(counter).or_default();
         if *count > 0 {
@@ -261,6 +264,7 @@ impl Host {
     }
 
     /// The process ends: its sockets are closed one by one, then it is gone.
+    #[cold]
     fn exit(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         let process = &mut self.processes[index];
         if let Some(id) = process.sockets.pop() {

@@ -122,6 +122,7 @@ impl Stack {
     }
 
     /// Each fragment gets a header mbuf and a copy of its part of the payload.
+    #[cold]
     fn send_fragments(
         &mut self,
         packet: Packet,
@@ -149,6 +150,7 @@ impl Stack {
         result
     }
 
+    #[cold]
     fn fragment(&mut self, packet: &Packet, part: Part, meter: &mut Meter) -> Option<Packet> {
         let id = self.pool.new_header(meter)?;
         let room = self.pool.trailing_room(id);

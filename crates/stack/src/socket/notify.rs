@@ -42,6 +42,7 @@ impl Stack {
     }
 
     /// `soisconnected`: whoever waits for the connection, or to accept it, is woken.
+    #[cold]
     pub(crate) fn soisconnected(&mut self, id: SocketId, meter: &mut Meter) {
         let socket = &mut self.sockets[id];
         socket.state.is_connecting = false;
@@ -68,6 +69,7 @@ impl Stack {
     }
 
     /// `soisdisconnected`: the connection is gone.
+    #[cold]
     pub(crate) fn soisdisconnected(&mut self, id: SocketId, meter: &mut Meter) {
         let state = &mut self.sockets[id].state;
         state.is_connecting = false;
@@ -86,12 +88,14 @@ impl Stack {
     }
 
     /// `socantsendmore`
+    #[cold]
     pub(crate) fn socantsendmore(&mut self, id: SocketId, meter: &mut Meter) {
         self.sockets[id].state.cannot_send_more = true;
         self.sowwakeup(id, meter);
     }
 
     /// `socantrcvmore`
+    #[cold]
     pub(crate) fn socantrcvmore(&mut self, id: SocketId, meter: &mut Meter) {
         self.sockets[id].state.cannot_receive_more = true;
         self.sorwakeup(id, meter);

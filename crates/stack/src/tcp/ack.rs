@@ -36,6 +36,7 @@ impl Stack {
     }
 
     /// The last segment of the handshake, for the side that did not begin it.
+    #[cold]
     fn complete_handshake(
         &mut self,
         id: SocketId,
@@ -96,6 +97,7 @@ impl Stack {
     }
 
     /// Sends the first segment that is missing once more, and nothing else (RFC 5681 §3.2).
+    #[cold]
     fn fast_retransmit(&mut self, id: SocketId, rule: Duplicates, meter: &mut Meter) {
         self.tcp.counts.fast_retransmits += 1;
         let tcb = self.tcb_mut(id);

@@ -93,6 +93,7 @@ impl Stack {
 
     /// `tcp_reass`: whatever is next in turn goes to the reader. A FIN that comes out is left in
     /// the arrival's flags. Before the handshake is complete everything waits.
+    #[cold]
     pub(super) fn take_reassembled(
         &mut self,
         id: SocketId,

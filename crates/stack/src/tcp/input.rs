@@ -254,6 +254,7 @@ impl Stack {
     }
 
     /// The connection fails. The older systems tell the peer even though it was the one to say so.
+    #[cold]
     fn end_by_reset(&mut self, id: SocketId, error: SocketError, meter: &mut Meter) {
         if self.personality.tcp.input.echoes_reset {
             self.tcp_drop(id, error, meter);
@@ -263,6 +264,7 @@ impl Stack {
     }
 
     /// `dropafterack`: the answer to a segment that was of no use.
+    #[cold]
     fn answer(&mut self, id: SocketId, arrival: &Arrival, meter: &mut Meter) {
         let rules = self.personality.tcp.input;
         let numbered = tcp_flags::SYN | tcp_flags::FIN;

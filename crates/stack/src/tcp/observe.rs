@@ -45,6 +45,7 @@ impl State {
 
 impl Stack {
     /// Enters a state, and says so.
+    #[cold]
     pub(super) fn tcp_set_state(&mut self, id: SocketId, state: State, meter: &mut Meter) {
         let tcb = self.tcb_mut(id);
         let old = std::mem::replace(&mut tcb.state, state);
@@ -99,6 +100,7 @@ impl Stack {
         Some(mark)
     }
 
+    #[cold]
     fn class_of(&self, id: SocketId, outgoing: &Outgoing) -> RetransmitClass {
         if outgoing.flags & tcp_flags::SYN != 0 {
             return RetransmitClass::Handshake;
@@ -161,6 +163,7 @@ impl Tcb {
         (self.snd.cwnd / self.segment_bytes, self.snd.ssthresh / self.segment_bytes, state)
     }
 
+    #[cold]
     fn state_record(&self, (cwnd, ssthresh, state): (u32, u32, u8), record: Record) -> Record {
         let in_flight_bytes = self.snd.max.since(self.snd.una).max(0) as u32;
         Record {

@@ -270,6 +270,7 @@ impl Tcb {
     }
 
     /// `tcp_setpersist`
+    #[cold]
     pub(super) fn start_persist(&mut self) {
         let ticks = self.rtt.persist_ticks();
         self.timers.start(Timer::Persist, ticks);

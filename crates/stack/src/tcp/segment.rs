@@ -132,6 +132,7 @@ impl Stack {
         }
     }
 
+    #[cold]
     fn append_option(&mut self, chain: &mut Chain, outgoing: &Outgoing, meter: &mut Meter) -> bool {
         let Some(id) = self.pool.m_get(meter) else { return false };
         self.pool.set_range(id, 0, SIZE_OPTION_BYTES);
@@ -142,6 +143,7 @@ impl Stack {
     }
 
     /// Short data go behind the header, into the same mbuf (`m_copydata`).
+    #[cold]
     fn copy_inside(&mut self, id: SocketId, first: MbufId, offset: usize, meter: &mut Meter) {
         let mut bytes = [0; 64];
         let data = self.sockets[id].snd.chain();
@@ -214,6 +216,7 @@ impl Stack {
 
     /// The interface queue was full. Older systems count that as sent and let the timer find out;
     /// newer ones send less (RFC 1122 §4.2.3.9 says the same of a source quench).
+    #[cold]
     fn queue_is_full(&mut self, id: SocketId) -> Result<bool, SocketError> {
         self.tcp.counts.no_buffers += 1;
         if self.personality.tcp.congestion.full_queue_quenches {
@@ -225,6 +228,7 @@ impl Stack {
 
     /// No mbufs for a segment. The sources leave what follows to chance; here a timer makes sure
     /// that it is tried again.
+    #[cold]
     fn without_mbufs(&mut self, id: SocketId) -> Result<bool, SocketError> {
         let tcb = self.tcb_mut(id);
         if !tcb.timers.runs(Timer::Retransmit) && !tcb.timers.runs(Timer::Persist) {

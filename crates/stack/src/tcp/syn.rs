@@ -12,6 +12,7 @@ use crate::stack::Stack;
 
 impl Stack {
     /// A segment for a listening socket: a SYN begins a connection.
+    #[cold]
     pub(super) fn connection_begins(
         &mut self,
         listener: SocketId,
@@ -51,6 +52,7 @@ impl Stack {
     }
 
     /// A segment while our SYN is on its way.
+    #[cold]
     pub(super) fn answer_to_syn(
         &mut self,
         id: SocketId,

@@ -47,6 +47,7 @@ impl Stack {
         }
     }
 
+    #[cold]
     fn attach(&mut self, id: SocketId) -> Result<(), SocketError> {
         if self.is_alive(id) {
             return Err(SocketError::IsConnected);
@@ -56,6 +57,7 @@ impl Stack {
         Ok(())
     }
 
+    #[cold]
     fn start_listening(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
         if !matches!(self.tcb(id).state, State::Closed | State::Listen) {
             return Err(SocketError::Invalid);
@@ -67,6 +69,7 @@ impl Stack {
         Ok(())
     }
 
+    #[cold]
     fn start_connecting(
         &mut self,
         id: SocketId,
@@ -87,6 +90,7 @@ impl Stack {
         self.output_for_user(id, meter)
     }
 
+    #[cold]
     fn stop_sending(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
         self.socantsendmore(id, meter);
         if self.tcp_usrclosed(id, meter) { self.output_for_user(id, meter) } else { Ok(()) }
@@ -98,6 +102,7 @@ impl Stack {
         self.output_for_user(id, meter)
     }
 
+    #[cold]
     fn detach(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
         if self.tcb(id).state > State::Listen {
             return self.tcp_disconnect(id, meter);
