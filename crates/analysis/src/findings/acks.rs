@@ -80,16 +80,24 @@ pub(super) fn late_acks(view: &FlowView<'_>) -> Vec<LateAck> {
     late
 }
 
-/// The acknowledgment that was received within [`RELEASE_NS_MAX`] before `released_ns`, and not
-/// before `held_ns`.
-pub(super) fn released_by(late: &[LateAck], held_ns: u64, released_ns: u64) -> Option<&LateAck> {
+/// What an acknowledgment makes room for is written when the writer, which sleeps, has its CPU.
+pub(super) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
+
+/// The acknowledgment that was received within `within_ns` before `released_ns`, and not before
+/// `held_ns`.
+pub(super) fn released_by(
+    late: &[LateAck],
+    held_ns: u64,
+    released_ns: u64,
+    within_ns: u64,
+) -> Option<&LateAck> {
     let after = late.partition_point(|ack| ack.received_ns <= released_ns);
     let ack = late[..after].last()?;
-    let in_time = ack.received_ns > held_ns && released_ns - ack.received_ns <= RELEASE_NS_MAX;
+    let in_time = ack.received_ns > held_ns && released_ns - ack.received_ns <= within_ns;
     in_time.then_some(ack)
 }
 
-fn acks_received(reverse: &FlowStore) -> &[Pass] {
+pub(super) fn acks_received(reverse: &FlowStore) -> &[Pass] {
     match reverse.at(Point::InputDequeue) {
         [] => reverse.at(Point::InputEnqueue),
         passes => passes,

@@ -7,7 +7,7 @@
 
 use sockscope_record::Hold;
 
-use super::acks::{LATE_ACK_NS_MIN, LateAck, released_by};
+use super::acks::{LATE_ACK_NS_MIN, LateAck, RELEASE_NS_MAX, WRITER_WAKES_NS_MAX, released_by};
 use super::facts::FlowFacts;
 use super::holds::send_queue_steps;
 use super::writes::Write;
@@ -107,7 +107,7 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
             Hold::Rwnd => (Full::ReceiveWindow, LedgerPart::SendRwnd),
             _ => return None,
         };
-        let ack = released_by(&facts.late_acks, hold.start_ns, hold.end_ns)?;
+        let ack = released_by(&facts.late_acks, hold.start_ns, hold.end_ns, RELEASE_NS_MAX)?;
         // Just before: at that very instant the acknowledgment may already have released the byte.
         let is_in_ledger = facts.part_at(ack.made_ns.saturating_sub(1)) == Some(part);
         Wait::new(hold.start_ns, *ack, what).filter(|_| is_in_ledger)
@@ -126,12 +126,12 @@ fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
         let sent_ns: Option<u64> = all_sent_ns.take();
         if step.is_enqueue
             && let Some(sent_ns) = sent_ns
-            && let Some(ack) = released_by(&facts.late_acks, sent_ns, at_ns)
+            && let Some(ack) = released_by(&facts.late_acks, sent_ns, at_ns, WRITER_WAKES_NS_MAX)
         {
-            while writes.next_if(|write| write.end_ns.is_none_or(|end_ns| end_ns < at_ns)).is_some()
-            {
-            }
-            let spans = |write: &&Write| write.start_ns <= sent_ns && write.end_ns >= Some(at_ns);
+            let is_over = |write: &&Write| write.busy_until_ns().is_none_or(|until| until < at_ns);
+            while writes.next_if(is_over).is_some() {}
+            let spans =
+                |write: &&Write| write.start_ns <= sent_ns && write.busy_until_ns() >= Some(at_ns);
             let is_blocked = writes.peek().copied().filter(spans).is_some();
             waits.extend(Wait::new(sent_ns, *ack, Full::SendBuffer).filter(|_| is_blocked));
         }
@@ -168,6 +168,16 @@ mod tests {
         let text = "1ms write +2000 | 1ms 1-8 +1000 | 41ms <3-6 ack=1000
                     41ms 1-8 +1000 | 41ms write-return len=2000";
         assert_snapshot!(found(text, "0ms app_idle | 50ms end"), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms for 1 delayed acknowledgment of the server, with the send buffer full.");
+    }
+
+    #[test]
+    fn a_call_that_was_not_seen_to_return_goes_on_until_its_last_byte_is_taken() {
+        let text = "1ms write +2000 | 1ms 1-8 +1000 | 41ms <3-6 ack=1000 | 41ms 1-8 +1000";
+        assert_snapshot!(found(text, "0ms app_idle | 50ms end"), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms for 1 delayed acknowledgment of the server, with the send buffer full.");
+        let woken_late = text.replace("41ms 1-8", "49ms 1-8");
+        assert!(found(&woken_late, "0ms app_idle | 50ms end").contains("1x 40.0 ms"));
+        let two = "1ms write +1000 | 1ms 1-8 +1000 | 41ms <3-6 ack=1000 | 41ms write +1000 | 41ms 1-8 +1000";
+        assert_snapshot!(found(two, "0ms app_idle | 50ms end"), @"");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! in a hold of [`LATE_ACK_NS_MIN`] or more that ended with a timer's acknowledgment. As the byte is
 //! the oldest unread one, the reader has read all before it and waits for it.
 
-use super::acks::{LATE_ACK_NS_MIN, LateAck, released_by};
+use super::acks::{LATE_ACK_NS_MIN, LateAck, RELEASE_NS_MAX, released_by};
 use super::facts::FlowFacts;
 use super::{Tally, words};
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
@@ -23,7 +23,7 @@ pub(super) struct Stall {
 /// The stalls of a flow, in order.
 pub(super) fn stalls(facts: &FlowFacts<'_>) -> Vec<Stall> {
     let stall = |span: LedgerSpan| {
-        let ack = released_by(&facts.late_acks, span.start_ns, span.end_ns)?;
+        let ack = released_by(&facts.late_acks, span.start_ns, span.end_ns, RELEASE_NS_MAX)?;
         let is_awaited = ack.position <= span.offset;
         let LedgerSpan { start_ns, end_ns, offset, .. } = span;
         is_awaited.then_some(Stall { start_ns, end_ns, offset, ack: *ack })

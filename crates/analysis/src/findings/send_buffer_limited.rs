@@ -4,12 +4,12 @@
 //! data, in which an acknowledgment is delayed, or in which records were lost are taken off: what remains is the path's
 //! own latency, which a larger buffer would have filled.
 
-use super::acks::LateAck;
+use super::acks::{LateAck, RELEASE_NS_MAX, acks_received};
 use super::facts::{FlowFacts, ON_THE_PATH};
 use super::holds::send_queue_steps;
 use super::intervals::{Interval, Intervals};
 use super::{Tally, words};
-use crate::{Finding, FindingId};
+use crate::{Finding, FindingId, Pass};
 
 /// A copy of 64 KiB takes about 10 us: longer, and the writer slept.
 const BLOCKED_NS_MIN: u64 = 50_000;
@@ -62,11 +62,26 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
         blocked.extend(since_ns.map(|since_ns| Interval::new(since_ns, at_ns)));
         all_sent_ns = (step.unsent_bytes == 0).then_some(at_ns);
     }
-    blocked.retain(|one| one.duration_ns() >= blocked_ns_min);
+    // A call that was not seen to return may be several that failed at once: then only room that an
+    // acknowledgment made proves that there was none before.
+    let are_calls_seen = facts.writes.iter().any(|write| write.end_ns.is_some());
+    let acks = acks_received(facts.view.reverse());
+    blocked.retain(|one| {
+        one.duration_ns() >= blocked_ns_min && (are_calls_seen || is_ended_by_ack(one, acks))
+    });
     let calls = facts.writes.iter();
-    let calls = calls.filter_map(|write| Some(Interval::new(write.start_ns, write.end_ns?)));
+    let calls =
+        calls.filter_map(|write| Some(Interval::new(write.start_ns, write.busy_until_ns()?)));
     // Call by call: two calls that touch are still two, and the pause between them is no block.
     within_one_call(&blocked, &calls.collect::<Vec<_>>())
+}
+
+/// Whether an acknowledgment came within the interval, just before its end.
+fn is_ended_by_ack(one: &Interval, acks: &[Pass]) -> bool {
+    let earlier = &acks[..acks.partition_point(|ack| ack.at_ns <= one.end_ns)];
+    earlier
+        .last()
+        .is_some_and(|ack| ack.at_ns > one.start_ns && one.end_ns - ack.at_ns <= RELEASE_NS_MAX)
 }
 
 fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Intervals {
@@ -117,15 +132,21 @@ mod tests {
 
     /// Twenty rounds of one write call: 1000 bytes go, the path takes 10 ms, the buffer frees.
     fn rounds(event: &str) -> String {
+        format!("{} 400ms write-return len=20000", unreturned(event, |_| String::new()))
+    }
+
+    /// The same of a call that was not seen to return, with something more in each round.
+    fn unreturned(event: &str, more: impl Fn(u64) -> String) -> String {
         let round = |i: u64| {
             let (at, arrived) = (i * 20, i * 20 + 10);
             format!(
-                "{at}ms 1 +1000 | {at}010us 2-4 +1000 | {arrived}ms 5-8 +1000 | {arrived}ms <3-4 ack={} |",
-                (i + 1) * 1000
+                "{at}ms 1 +1000 | {at}010us 2-4 +1000 | {arrived}ms 5-8 +1000 | {arrived}ms <3-4 ack={} | {}",
+                (i + 1) * 1000,
+                more(i),
             )
         };
         let rounds: String = (0..20).map(round).collect();
-        format!("{event} 0ms write +20000 | {rounds} 400ms write-return len=20000")
+        format!("{event} 0ms write +20000 | {rounds}")
     }
 
     const WIRE: &str = "0ms wire | 400ms end";
@@ -139,6 +160,16 @@ mod tests {
     #[test]
     fn so_is_one_whose_buffer_the_kernel_sized() {
         assert_snapshot!(found(&rounds(""), WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer was full of bytes on their way.");
+    }
+
+    #[test]
+    fn where_no_return_is_seen_acknowledgments_show_that_the_call_went_on() {
+        let nothing = unreturned(SET, |_| String::new());
+        assert_snapshot!(found(&nothing, WIRE), @"");
+        // Each comes back just before the next round.
+        let acked =
+            unreturned(SET, |i| format!("{}990us <5-6 ack={} |", i * 20 + 19, (i + 1) * 1000));
+        assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sockscope_record::{Hold, Kind, Point, Record};
 
-use crate::{FlowStore, FlowView};
+use crate::{FlowStore, FlowView, Pass};
 
 /// One write call that the kernel took bytes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,12 +15,20 @@ pub(super) struct Write {
     pub offset: u64,
     /// Bytes taken (asked for, while it has not returned).
     pub len: u32,
+    /// When the last of its bytes that was seen entered the send queue; `None` when none was.
+    pub taken_ns: Option<u64>,
 }
 
 impl Write {
     /// Position after its last byte.
     pub(super) fn end(&self) -> u64 {
         self.offset.saturating_add(u64::from(self.len))
+    }
+
+    /// Until when it is known to have gone on: until it returned or, where that was not recorded, until
+    /// it put its last byte into the send queue.
+    pub(super) fn busy_until_ns(&self) -> Option<u64> {
+        self.end_ns.or(self.taken_ns)
     }
 }
 
@@ -55,14 +63,31 @@ pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
             end_ns: None,
             offset: pass.offset,
             len: pass.len,
+            taken_ns: Some(pass.at_ns),
         }));
     }
     writes.retain(|write| write.len > 0);
+    note_taken(&mut writes, flow.at(Point::SendEnqueue));
     writes
 }
 
+/// Fills in when each call put its last byte into the send queue; what came later is another call's.
+fn note_taken(writes: &mut [Write], entries: &[Pass]) {
+    let mut entries = entries.iter().peekable();
+    for index in 0..writes.len() {
+        let next = writes.get(index + 1).map_or(u64::MAX, |write| write.offset);
+        let end = writes[index].end().min(next);
+        while let Some(entry) = entries.next_if(|entry| entry.offset < end) {
+            if entry.end() > writes[index].offset && entry.at_ns >= writes[index].start_ns {
+                writes[index].taken_ns = Some(entry.at_ns);
+            }
+        }
+    }
+}
+
 fn started(call: &Record) -> Write {
-    Write { start_ns: call.at_ns, end_ns: None, offset: call.offset, len: call.len }
+    let Record { at_ns: start_ns, offset, len, .. } = *call;
+    Write { start_ns, end_ns: None, offset, len, taken_ns: None }
 }
 
 /// Splits `writes` where the writing program read something from the other side in between: each
