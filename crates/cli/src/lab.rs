@@ -246,7 +246,11 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
     let at = |ms: Option<f64>| ms.map(|ms| start_ns.saturating_add((ms * 1e6) as u64));
     for (figure, plot) in wanted {
         let shown = if figure.from_server { flow.reverse() } else { flow };
+        let about = figure.about(experiment, case);
         let options = PlotOptions {
+            title: Some(&figure.title),
+            about: Some(&about),
+            notes: figure.note.as_slice(),
             direction: shown.direction(),
             from_ns: at(figure.from_ms),
             to_ns: at(figure.to_ms),

@@ -41,6 +41,7 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         width: arguments.width,
         height: arguments.height,
         losses: &stores.losses,
+        ..PlotOptions::default()
     };
     let svg = draw(figure, store, &options).map_err(|error| Failure::new(error.to_string()))?;
     let mut out = output(&arguments.output)?;

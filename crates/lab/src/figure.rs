@@ -4,6 +4,7 @@
 //! parameter, a line for each combination of the other parameters. The unit of both is read from the
 //! end of their name: `_bytes`, `_ns`, `_us`, `_ms`, `_s`, `_bits_per_s`, `_per_s`, `_percent`.
 
+mod gaps;
 mod phases;
 
 use serde::Deserialize;
@@ -16,7 +17,7 @@ use crate::experiment::{Case, Experiment, word};
 use crate::result::RunResult;
 
 /// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace, `phases`
-/// for the processes of a pipeline's stage.
+/// for the processes of a pipeline's stage, `protocol_times` for histograms.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
@@ -24,6 +25,8 @@ pub struct Figure {
     pub name: String,
     /// What it shows.
     pub title: String,
+    /// What a reader must know of this figure, under the drawing: where it is not as the paper's.
+    pub note: Option<String>,
     /// Chart: the parameter that varies along the axis.
     pub x: Option<String>,
     /// Chart: numbers of the results. Those of one unit share a panel.
@@ -45,6 +48,10 @@ pub struct Figure {
     /// When each process of a pipeline's stage had work, of the first case.
     #[serde(default)]
     pub phases: bool,
+    /// How long the protocol took for a packet, by 50 us, of the first case: on the sending side from one
+    /// packet of a burst to the next, on the receiving side from point 6 to point 7.
+    #[serde(default)]
+    pub protocol_times: bool,
     /// Trace: first instant shown, in milliseconds after the first record; phases: after the first.
     pub from_ms: Option<f64>,
     /// Trace and phases: last instant shown.
@@ -76,6 +83,29 @@ impl Figure {
         self.plot.as_deref().and_then(|name| name.parse().ok())
     }
 
+    /// What stands under the title of a drawing of the trace of `case`: where in the paper, on what.
+    #[must_use]
+    pub fn about(&self, experiment: &Experiment, case: &Case) -> String {
+        subtitle(self, experiment, Some(case))
+    }
+
+    /// What stands under a chart: the figure's own note, then those of the experiment.
+    fn notes(&self, experiment: &Experiment) -> Vec<String> {
+        self.note.iter().chain(&experiment.notes).cloned().collect()
+    }
+
+    /// `Figure 11` where the name begins so, else where the paper has the experiment's results.
+    fn place(&self, experiment: &Experiment) -> String {
+        let number = self
+            .name
+            .strip_prefix("figure-")
+            .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+        match number {
+            Some(number) if !number.is_empty() => format!("Figure {number}"),
+            _ => experiment.source.clone(),
+        }
+    }
+
     /// Whether the figure shows `case`.
     #[must_use]
     pub fn shows(&self, case: &Case) -> bool {
@@ -99,8 +129,11 @@ impl Figure {
                 }
             }
             (None, Some(_)) if !self.y.is_empty() => {}
-            (None, None) if self.phases => {}
-            _ => return refuse("expected `plot`, `phases`, or `x` and `y`".to_owned()),
+            (None, None) if self.phases != self.protocol_times => {}
+            _ => {
+                let forms = "expected `plot`, `phases`, `protocol_times`, or `x` and `y`";
+                return refuse(forms.to_owned());
+            }
         }
         let parameters = self.x.iter().chain(self.series.iter().flatten()).chain(self.only.keys());
         for name in parameters {
@@ -122,7 +155,7 @@ impl Figure {
 /// When a figure wants a number that the results do not have; says which there are.
 pub fn charts(result: &RunResult) -> Result<Vec<(String, Chart)>, String> {
     let is_there = |figure: &&Figure| {
-        (figure.x.is_some() || figure.phases)
+        (figure.x.is_some() || figure.phases || figure.protocol_times)
             && result.cases.iter().any(|case| figure.shows(&case.case))
     };
     let figures = result.experiment.figures.iter().filter(is_there);
@@ -133,6 +166,8 @@ fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
     let experiment = &result.experiment;
     let panels = if figure.phases {
         phases::panels(figure, result)
+    } else if figure.protocol_times {
+        gaps::panels(figure, result)?
     } else {
         let x = figure.x.as_deref().unwrap_or_default();
         let panels = panels_of(&figure.y);
@@ -142,12 +177,13 @@ fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
     let cases = result.cases.iter().filter(|case| figure.shows(&case.case)).count();
     Ok(Chart {
         title: figure.title.clone(),
-        subtitle: subtitle(experiment, result),
+        subtitle: subtitle(figure, experiment, result.cases.first().map(|first| &first.case)),
         panels,
-        notes: experiment.notes.clone(),
+        notes: figure.notes(experiment),
         facts: format!(
-            "sockscope: lab run {}; {cases} cases, {runs} run{} of each, seed {}",
+            "sockscope: lab run {}; {cases} case{}, {runs} run{} of each, seed {}",
             experiment.id,
+            if cases == 1 { "" } else { "s" },
             if runs == 1 { "" } else { "s" },
             experiment.seed
         ),
@@ -252,15 +288,15 @@ fn told(name: &str, value: &Value) -> String {
     }
 }
 
-/// Where the figure stands in the paper, and what all cases share of machine and personality.
-fn subtitle(experiment: &Experiment, result: &RunResult) -> String {
-    let first = result.cases.first().map(|first| &first.case);
-    let fixed = first.map_or(&[][..], |case| &case.named[..case.named.len() - case.swept]);
+/// Where the figure stands in the paper, and what all cases share of machine and personality with
+/// this one.
+fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>) -> String {
+    let fixed = case.map_or(&[][..], |case| &case.named[..case.named.len() - case.swept]);
     let told = fixed.iter().filter_map(|(name, value)| {
         let is_told = ["machine", "personality", "link", "protocol"].contains(&name.as_str());
         is_told.then(|| word(value))
     });
-    let words = [experiment.source.clone(), "model".to_owned()].into_iter().chain(told);
+    let words = [figure.place(experiment), "model".to_owned()].into_iter().chain(told);
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -409,7 +445,10 @@ mod tests {
         let problem = |change: (&str, &str)| {
             Experiment::parse("x", &FILE.replace(change.0, change.1)).unwrap_err().to_string()
         };
-        assert!(problem(("x = \"socket_buffer_bytes\"", "")).contains("`phases`, or `x` and `y`"));
+        assert!(
+            problem(("x = \"socket_buffer_bytes\"", ""))
+                .contains("`protocol_times`, or `x` and `y`")
+        );
         assert!(problem(("x = \"socket_buffer", "x = \"pocket_buffer")).contains("pocket_buffer"));
         assert!(problem(("figure-9", "../x")).contains("letters"));
         let plot = ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"");

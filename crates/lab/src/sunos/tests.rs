@@ -66,7 +66,12 @@ fn what_waits_for_a_lost_segment_is_no_time_of_the_protocol() {
         let seen = observe("si-4b", changes).unwrap();
         (
             seen.is_clean(),
-            seen.measures().iter().find(|it| it.name == "receive_protocol_us").unwrap().value().unwrap(),
+            seen.measures()
+                .iter()
+                .find(|it| it.name == "receive_protocol_us")
+                .unwrap()
+                .value()
+                .unwrap(),
         )
     };
     let ((quiet_is_clean, quiet), (loaded_is_clean, loaded)) =
