@@ -179,7 +179,7 @@ impl Cpu {
     #[inline]
     pub(crate) fn take_effects(&mut self, meter: &mut Meter) {
         let segment = &mut self.running;
-        meter.take_effects(&mut segment.effects);
+        meter.exchange_effects(&mut segment.effects);
         debug_assert!(
             segment.effects.is_sorted_by_key(|(at_ns, _)| *at_ns),
             "effects out of order"

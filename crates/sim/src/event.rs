@@ -73,7 +73,7 @@ impl<E: Copy> EventQueue<E> {
         let key = u128::from(at_ns) << 64 | u128::from(self.sequence);
         let entry = Entry { key, event };
         if !self.far.is_empty() && self.near.first().is_some_and(|last| last.key < key) {
-            self.far.push(Reverse(entry));
+            self.schedule_far(entry);
         } else {
             self.insert_near(entry);
         }
@@ -100,8 +100,14 @@ impl<E: Copy> EventQueue<E> {
 
     fn keep_near_short(&mut self) {
         if self.near.len() > NEAR_MAX {
-            self.far.push(Reverse(self.near.remove(0)));
+            let last = self.near.remove(0);
+            self.schedule_far(last);
         }
+    }
+
+    #[inline(never)]
+    fn schedule_far(&mut self, entry: Entry<E>) {
+        self.far.push(Reverse(entry));
     }
 
     /// When the next event happens; `u64::MAX` when there is none.

@@ -301,9 +301,13 @@ impl Host {
 
     /// The next tick of the timers will come, if anything can need it.
     fn arm_timers(&mut self, now_ns: u64, world: &mut World) {
-        if self.timers_armed {
-            return;
+        if !self.timers_armed {
+            self.schedule_timers(now_ns, world);
         }
+    }
+
+    #[cold]
+    fn schedule_timers(&mut self, now_ns: u64, world: &mut World) {
         self.timers_armed = true;
         let since_ns = now_ns.saturating_sub(self.timer_phase_ns);
         let next = |period_ns| (since_ns / period_ns + 1) * period_ns;
@@ -352,9 +356,13 @@ impl Host {
 
     /// While somebody waits for the CPU, processes take turns.
     fn arm_quantum(&mut self, now_ns: u64, world: &mut World) {
-        if self.quantum_armed || !self.scheduler.somebody_waits() {
-            return;
+        if !self.quantum_armed && self.scheduler.somebody_waits() {
+            self.schedule_quantum(now_ns, world);
         }
+    }
+
+    #[cold]
+    fn schedule_quantum(&mut self, now_ns: u64, world: &mut World) {
         self.quantum_armed = true;
         let next_ns = (now_ns / QUANTUM_NS + 1) * QUANTUM_NS;
         world.events.schedule(next_ns, Event::Quantum(self.number));

@@ -107,6 +107,7 @@ impl Network {
         }
     }
 
+    #[inline(never)]
     fn search_next_host(&self) -> NextHost {
         let mut next = NextHost { host: 0, at_ns: u64::MAX, others_ns: u64::MAX };
         for (host, due_ns) in self.due_ns.iter().enumerate() {

@@ -140,6 +140,16 @@ impl Process {
                 }
                 result
             }
+            _ => self.rare_step(stack, meter),
+        }
+    }
+
+    /// As [`Process::step`], of a call that moves no data.
+    #[inline(never)]
+    fn rare_step(&mut self, stack: &mut Stack, meter: &mut Meter) -> StepResult {
+        let Some(call) = &mut self.call else { return StepResult::Done(self.answer) };
+        match call {
+            Call::Send(..) | Call::Receive(_) => StepResult::Continue,
             Call::Connect(connect) => StepResult::from(connect.step(stack, meter)),
             Call::Accept(accept) => match accept.step(stack, meter) {
                 Step::Done(Ok(number)) => {

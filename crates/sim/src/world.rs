@@ -177,10 +177,14 @@ impl World {
         if thread != 0 {
             self.see_process(kind, flow, thread);
         }
-        if kind == Kind::StateChange
-            && code == TCP_CLOSE
-            && let Some(connection) = self.connection_mut(flow)
-        {
+        if kind == Kind::StateChange && code == TCP_CLOSE {
+            self.close_connection(at_ns, flow);
+        }
+    }
+
+    #[cold]
+    fn close_connection(&mut self, at_ns: u64, flow: FlowId) {
+        if let Some(connection) = self.connection_mut(flow) {
             connection.closed_ns = Some(at_ns);
         }
     }
@@ -201,10 +205,15 @@ impl World {
         let index = (flow.connection().0 as usize).wrapping_sub(1);
         let place = usize::from(side == Side::Server);
         let Some(seen) = self.seen.get_mut(index) else { return };
-        if seen[place] == thread {
-            return;
+        if seen[place] != thread {
+            seen[place] = thread;
+            self.add_process(flow, side, thread);
         }
-        seen[place] = thread;
+    }
+
+    #[cold]
+    fn add_process(&mut self, flow: FlowId, side: Side, thread: u32) {
+        let index = (flow.connection().0 as usize).wrapping_sub(1);
         let name = self.names.get(thread as usize).cloned().unwrap_or_default();
         let process = RecordedProcess { pid: thread, comm: name, side };
         let known = &mut self.connections[index].processes;

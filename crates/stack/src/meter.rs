@@ -278,9 +278,16 @@ impl Meter {
     /// Notes that `effect` happens when the CPU has come this far.
     #[inline]
     pub fn effect(&mut self, effect: Effect) {
-        let is_probed = self.probe_ns > 0 && effect.is_of_a_probe();
         self.effects.push((self.elapsed_ns, effect));
-        if is_probed {
+        if self.probe_ns > 0 {
+            self.probe_effect();
+        }
+    }
+
+    /// A probe may have made the last effect.
+    #[cold]
+    fn probe_effect(&mut self) {
+        if self.effects.last().is_some_and(|(_, effect)| effect.is_of_a_probe()) {
             self.probed();
         }
     }
@@ -319,6 +326,14 @@ impl Meter {
         } else {
             into.append(&mut self.effects);
         }
+    }
+
+    /// The effects of the step change places with those of an earlier one, which are not needed any
+    /// more.
+    #[inline]
+    pub fn exchange_effects(&mut self, with: &mut Vec<(u64, Effect)>) {
+        with.clear();
+        std::mem::swap(with, &mut self.effects);
     }
 
     /// How often `routine` was called since the meter was made.

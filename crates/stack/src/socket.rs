@@ -297,9 +297,15 @@ impl Index<SocketId> for Sockets {
     fn index(&self, id: SocketId) -> &Socket {
         match self.find(id) {
             Some(socket) => socket,
-            None => panic!("no socket {}", id.0),
+            None => no_socket(id),
         }
     }
+}
+
+#[cold]
+#[track_caller]
+fn no_socket(id: SocketId) -> ! {
+    panic!("no socket {}", id.0)
 }
 
 impl IndexMut<SocketId> for Sockets {
@@ -307,7 +313,7 @@ impl IndexMut<SocketId> for Sockets {
     fn index_mut(&mut self, id: SocketId) -> &mut Socket {
         match self.find_mut(id) {
             Some(socket) => socket,
-            None => panic!("no socket {}", id.0),
+            None => no_socket(id),
         }
     }
 }

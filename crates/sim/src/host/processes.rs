@@ -143,11 +143,16 @@ impl Host {
                 process.answer = answer;
                 process.compute_ns = self.machine.cpu.user_ns;
                 if let Some(Call::Connect(_)) = process.call.take() {
-                    for id in self.processes[index].sockets.clone() {
-                        self.name_flow(id, world);
-                    }
+                    self.name_sockets(index, world);
                 }
             }
+        }
+    }
+
+    #[cold]
+    fn name_sockets(&self, index: ProcessIndex, world: &mut World) {
+        for id in &self.processes[index].sockets {
+            self.name_flow(*id, world);
         }
     }
 

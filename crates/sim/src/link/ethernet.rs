@@ -194,6 +194,7 @@ impl Ethernet {
 
     /// Every station but the sender hears a frame to a group address of IEEE 802, whose first octet is
     /// odd; a frame for a station that is not here is lost.
+    #[cold]
     fn deliver_to_group(&mut self, from: u16, frame: FrameId, context: &mut LinkContext<'_>) {
         let is_group =
             context.frames.frame(frame).bytes.first().is_some_and(|octet| octet & 1 == 1);
@@ -208,6 +209,7 @@ impl Ethernet {
         context.frames.release(frame);
     }
 
+    #[cold]
     fn collide(&mut self, first: u16, second: u16, context: &mut LinkContext<'_>) {
         self.current = None;
         self.number = self.number.wrapping_add(1);

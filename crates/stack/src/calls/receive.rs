@@ -176,6 +176,7 @@ impl ReceiveCall {
     }
 
     /// What of the datagram does not fit is lost, as ever.
+    #[inline(never)]
     fn copy_datagram(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
         if self.datagram.is_none() {
             let rcv = &mut stack.sockets[self.socket].rcv;

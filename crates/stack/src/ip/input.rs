@@ -147,8 +147,14 @@ impl Stack {
     }
 
     fn strip_options(&mut self, packet: &mut Packet, header: &Header, meter: &mut Meter) {
-        let options = header.header_bytes - IP_HEADER_BYTES;
-        let Some(first) = packet.chain.first().filter(|_| options > 0) else { return };
+        if header.header_bytes > IP_HEADER_BYTES {
+            self.strip_some_options(packet, header, meter);
+        }
+    }
+
+    #[cold]
+    fn strip_some_options(&mut self, packet: &mut Packet, header: &Header, meter: &mut Meter) {
+        let Some(first) = packet.chain.first() else { return };
         let mut fixed = [0; IP_HEADER_BYTES];
         fixed.copy_from_slice(&self.pool.data(first)[..IP_HEADER_BYTES]);
         self.pool.drop_front(&mut packet.chain, header.header_bytes, meter);

@@ -70,9 +70,11 @@ impl Header {
 
 fn announced(slice: &TcpHeaderSlice<'_>) -> Option<u16> {
     // A size is believed in a SYN alone (RFC 9293 §3.1).
-    if slice.slice()[13] & tcp_flags::SYN == 0 {
-        return None;
-    }
+    if slice.slice()[13] & tcp_flags::SYN == 0 { None } else { size_in_options(slice) }
+}
+
+#[cold]
+fn size_in_options(slice: &TcpHeaderSlice<'_>) -> Option<u16> {
     let understood = slice.options_iterator().map_while(Result::ok);
     understood.into_iter().find_map(|option| match option {
         TcpOptionElement::MaximumSegmentSize(bytes) => Some(bytes),

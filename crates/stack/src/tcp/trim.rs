@@ -29,6 +29,7 @@ impl Stack {
 
     /// Older systems take nothing into a closed window, but what stands at its edge may still
     /// acknowledge.
+    #[cold]
     fn trim_to_closed_window(
         &mut self,
         id: SocketId,
@@ -55,11 +56,20 @@ impl Stack {
     ) -> Result<(), Stop> {
         let nxt = self.tcb(id).rcv.nxt;
         let before = nxt.since(arrival.header.seq);
-        if before <= 0 {
-            return Ok(());
-        }
+        if before <= 0 { Ok(()) } else { self.cut_front(id, rules, arrival, before as u32, meter) }
+    }
+
+    #[cold]
+    fn cut_front(
+        &mut self,
+        id: SocketId,
+        rules: &InputRules,
+        arrival: &mut Arrival,
+        before: u32,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        let mut before = before;
         self.tcp.counts.outside_window += 1;
-        let mut before = before as u32;
         if arrival.has(tcp_flags::SYN) {
             arrival.clear(tcp_flags::SYN);
             arrival.header.seq += 1;
@@ -80,6 +90,7 @@ impl Stack {
     /// [blind acknowledgment](Self::is_blind_acknowledgment), and two in the newer systems: a FIN that comes again may bring the acknowledgment of ours, without which two ends
     /// whose FINs crossed would answer each other for ever; and a reset by the answer to a probe of
     /// an old peer is meant.
+    #[cold]
     fn only_just_before(
         &mut self,
         id: SocketId,
@@ -154,6 +165,7 @@ impl Stack {
 
     /// All of the segment is beyond the window. A probe of a closed window still has its
     /// acknowledgment read; a new SYN may replace a connection that is only waiting.
+    #[cold]
     fn nothing_inside(
         &mut self,
         id: SocketId,
@@ -180,6 +192,7 @@ impl Stack {
     }
 
     /// Cuts data off the end, and with them what would have followed.
+    #[cold]
     pub(super) fn cut_end(&mut self, arrival: &mut Arrival, bytes: u32, meter: &mut Meter) {
         let bytes = bytes.min(arrival.len);
         self.pool.m_adj(&mut arrival.chain, -(bytes as i32), meter);
