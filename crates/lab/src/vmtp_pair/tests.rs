@@ -100,9 +100,9 @@ fn a_run_that_is_too_short_says_so() {
 }
 
 /// What is our estimate, as per cent of what the file says: cost of packets, of octets, time between
-/// frames. With the fitted number fitted again, the results that are compared with the thesis: per
-/// cent of the network with 16 KB both ways (65), two small ones for a large one (1.05), and the Mbit/s
-/// of one, two and three clients.
+/// frames. With the fitted number fitted again, what is compared with the thesis or stands behind it:
+/// how many per cent of the time the network is busy with 16 KB both ways, two small ones for a large
+/// one (1.05), and the Mbit/s of one, two and three clients.
 #[test]
 fn what_our_estimates_move() {
     let normal = Machine::by_name("decstation-5000-200").unwrap();
