@@ -73,7 +73,7 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
     eprintln!(
         "sockscope: {records} records, {lost} lost, in {dir}; see them: sockscope report {dir}"
     );
-    if records == 0 {
+    if records == 0 && record.max_records != Some(0) {
         eprintln!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
     }
     Ok(())
@@ -146,10 +146,12 @@ impl Job<'_> {
 
     /// Refuses what cannot be meant, before anything else is done.
     fn check(&self) -> Result<(), Failure> {
-        if self.dir.exists() && !self.dir.is_dir() {
-            let dir = self.dir.display();
+        let nearest = self.dir.ancestors().find(|place| place.exists());
+        if let Some(file) = nearest.filter(|place| !place.is_dir()) {
             return Err(Failure::new(format!(
-                "cannot record into {dir}: it is a file: choose another name"
+                "cannot record into {}: {} is a file: choose another name",
+                self.dir.display(),
+                file.display()
             )));
         }
         let is_there = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
