@@ -102,6 +102,7 @@ fn what_is_not_there_is_refused_in_one_line() {
             vec!["record", "--duration", "1", "-o", "/proc/version"],
             "is a file: choose another name",
         ),
+        (vec!["record", "--duration", "1", "-o", "/proc/version/x"], "/proc/version is a file"),
         (
             vec!["record", "--pid", "999999999", "--duration", "1"],
             "--pid 999999999: no such process",
