@@ -91,8 +91,10 @@ fn write_return(event: &Record, text: &mut String) -> Result {
 fn write_tcp_state(event: &Record, text: &mut String) -> Result {
     let (cwnd, ssthresh) = halves(event.detail);
     write!(text, "una {} in flight {} cwnd {cwnd} ", event.offset, event.len)?;
-    // The kernel's TCP_INFINITE_SSTHRESH, include/net/tcp.h: no threshold yet.
+    // The kernel's TCP_INFINITE_SSTHRESH, include/net/tcp.h: no threshold yet. It is never below 2:
+    // 0 was not seen yet.
     match ssthresh {
+        0 => text.push_str("ssthresh ? "),
         0x7fff_ffff => text.push_str("ssthresh none "),
         ssthresh => write!(text, "ssthresh {ssthresh} ")?,
     }

@@ -167,6 +167,13 @@ fn every_kind_has_its_details() {
 }
 
 #[test]
+fn a_threshold_that_was_not_seen_yet_is_not_zero() {
+    let first = Record { detail: 10, ..at(0, Kind::TcpState, 0, 1) };
+    let text = lines(&[store(&[first])]);
+    assert!(text.contains("cwnd 10 ssthresh ? srtt ?"), "{text}");
+}
+
+#[test]
 fn equal_times_keep_the_order_of_the_path() {
     let same =
         [segment(5, Kind::InterfaceDequeue, 0, 9, 0), segment(5, Kind::InterfaceEnqueue, 0, 9, 0)];
