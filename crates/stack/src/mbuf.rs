@@ -313,6 +313,7 @@ impl Pool {
     }
 
     /// Frees a whole chain as a loop of `MFREE`.
+    #[inline(never)]
     pub fn free_chain(&mut self, mut chain: Chain, meter: &mut Meter) {
         while let Some(id) = self.pop_front(&mut chain) {
             self.free(id, meter);

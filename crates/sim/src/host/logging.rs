@@ -61,7 +61,18 @@ impl Host {
     /// first `sendto` may be what gives it one.
     #[inline]
     pub(super) fn name_datagrams(&mut self, process: ProcessIndex, world: &mut World) {
-        let Some((id, to)) = self.processes[process].unnamed else { return };
+        if let Some((id, to)) = self.processes[process].unnamed {
+            self.name_datagrams_to(process, (id, to), world);
+        }
+    }
+
+    #[inline(never)]
+    fn name_datagrams_to(
+        &mut self,
+        process: ProcessIndex,
+        (id, to): (SocketId, Endpoint),
+        world: &mut World,
+    ) {
         let Some(socket) = self.stack.sockets.find(id) else { return };
         if let Some(flow) = socket.log.filter(|_| socket.local.1 != 0) {
             world.name_connection(flow, self.own_endpoint(socket.local, to), to);

@@ -213,34 +213,62 @@ impl Host {
                 self.processes[index].make_room(len);
                 Call::Receive(ReceiveCall::receive_from(id, len))
             }
+            other => match self.act_otherwise(now_ns, index, other, world) {
+                Some(call) => call,
+                None => return,
+            },
+        };
+        self.processes[index].call = Some(call);
+        self.arm_timers(now_ns, world);
+    }
+
+    /// An action that moves no data: the system call that it makes, if it makes one.
+    #[inline(never)]
+    fn act_otherwise(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        action: Action,
+        world: &mut World,
+    ) -> Option<Call> {
+        let call = match action {
             Action::Connect(id, to) => {
                 self.log_on_connect(now_ns, id, world);
                 Call::Connect(ConnectCall::new(id, to))
             }
             Action::Accept(id) => Call::Accept(AcceptCall::new(id)),
-            Action::Sleep(ns) => return self.sleep_for(now_ns, index, ns, world),
+            Action::Sleep(ns) => {
+                self.sleep_for(now_ns, index, ns, world);
+                return None;
+            }
             Action::Compute(ns) => {
                 let process = &mut self.processes[index];
                 process.answer = Answer::Done(0);
                 process.compute_ns = ns;
-                return;
+                return None;
             }
             Action::Post(counter) => {
                 *self.counters.entry(counter).or_default() += 1;
                 self.processes[index].answer = Answer::Done(0);
-                return self.wake_up(now_ns, Awaited::Counter(counter), world);
+                self.wake_up(now_ns, Awaited::Counter(counter), world);
+                return None;
             }
-            Action::Take(counter) => return self.take_counter(now_ns, index, counter, world),
+            Action::Take(counter) => {
+                self.take_counter(now_ns, index, counter, world);
+                return None;
+            }
             Action::Log(id) => {
                 self.log(now_ns, id, world);
                 self.processes[index].answer = Answer::Done(0);
-                return;
+                return None;
             }
-            Action::Exit => return self.exit(now_ns, index, world),
+            Action::Exit => {
+                self.exit(now_ns, index, world);
+                return None;
+            }
             simple => Call::Simple(simple),
         };
-        self.processes[index].call = Some(call);
-        self.arm_timers(now_ns, world);
+        Some(call)
     }
 
     #[cold]

@@ -81,6 +81,17 @@ impl Stack {
             tcb.duplicates = 0;
             return Ok(());
         }
+        self.duplicate_acknowledgment(id, rule, meter)
+    }
+
+    #[cold]
+    fn duplicate_acknowledgment(
+        &mut self,
+        id: SocketId,
+        rule: Duplicates,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        let tcb = self.tcb_mut(id);
         tcb.duplicates += 1;
         let count = tcb.duplicates;
         self.tcp.counts.duplicate_acks += 1;
@@ -164,6 +175,17 @@ impl Stack {
 
     /// The closing states move on when our FIN is acknowledged.
     fn our_fin(&mut self, id: SocketId, is_acked: bool, meter: &mut Meter) -> Result<(), Stop> {
+        let sends = matches!(self.tcb(id).state, State::Established | State::CloseWait);
+        if sends { Ok(()) } else { self.our_fin_while_closing(id, is_acked, meter) }
+    }
+
+    #[cold]
+    fn our_fin_while_closing(
+        &mut self,
+        id: SocketId,
+        is_acked: bool,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
         match self.tcb(id).state {
             State::FinWait1 if is_acked => {
                 // Nobody will ever read: do not wait for the peer's FIN for ever.
