@@ -3,13 +3,15 @@
 
 use sockscope_atm::aal34::{Format, SarHeader, SarPdu, SegmentType, Segmentation};
 use sockscope_atm::driver::{CountingHost, Sender};
-use sockscope_atm::tca100::map::{Register, TRANSMIT_QUEUE, control};
+use sockscope_atm::tca100::map::{RECEIVE_QUEUE, Register, TRANSMIT_QUEUE, control};
 use sockscope_atm::tca100::words::{self, CELL_WORDS};
-use sockscope_atm::tca100::{BusError, Config, Tca100};
+use sockscope_atm::tca100::{BusError, Config, LineCell, Tca100};
 use sockscope_atm::{CELL_BYTES, Cell, Channel, Header, PAYLOAD_BYTES};
 use sockscope_sim::turbochannel::TurbochannelMachine;
+use sockscope_vmtp::wire::Packet;
 
 use super::protocol_atm::judged;
+use super::protocol_vmtp_design::packets_of_16_kb;
 use super::{Check, Judgement, Runs};
 use crate::atm_pair::forwarding::{Path, latency_ns};
 use crate::papers::Claim;
@@ -31,6 +33,8 @@ pub(super) const CHECKS: &[Check] = &[
 const CHANNEL: Channel = Channel::of_path_0(32);
 /// Octets that a cell of AAL3/4 carries of its message.
 const DATA_BYTES: usize = 44;
+/// Octets of the largest VMTP packet.
+const PACKET_BYTES: usize = 1092;
 /// A bus cycle of the card.
 const CYCLE_NS: u64 = 40;
 
@@ -47,13 +51,19 @@ fn cells_of(bytes: usize, format: Format) -> Result<Vec<Cell>, String> {
 
 fn header_share(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let cells = cells_of(1092, Format::FiveBit)?;
+        let cells = cells_of(PACKET_BYTES, Format::FiveBit)?;
         let all: usize = cells.iter().map(|cell| cell.octets().len()).sum();
         let payload: usize = cells.iter().map(|cell| cell.payload().len()).sum();
         Ok(Judgement::numbers(claim, &[100.0 * (all - payload) as f64 / all as f64]))
     })
 }
 
+/// Whether each is less than the one before.
+fn is_falling(values: &[u64]) -> bool {
+    values.windows(2).all(|pair| pair[1] < pair[0])
+}
+
+/// By rate on free links, and by how long outputs of the slowest links are still in use.
 fn cut_through(_: &Claim, _: &Runs) -> Judgement {
     let saved_ns = |bits_per_s, busy_ns| {
         let path = Path { hops: 4, bytes: 16_384, header_bytes: 53, bits_per_s, busy_ns };
@@ -61,17 +71,18 @@ fn cut_through(_: &Claim, _: &Runs) -> Judgement {
     };
     let rates = [10_000_000, 50_000_000, 155_000_000, 1_000_000_000];
     let saved = rates.map(|rate| saved_ns(rate, 0));
-    // Longer than the message takes at the slowest of the rates.
-    let congested = rates.map(|rate| saved_ns(rate, 20_000_000));
+    // A message takes 13.1 ms at this rate: the last wait is longer.
+    let queued = [0, 4_000_000, 8_000_000, 12_000_000, 20_000_000].map(|ns| saved_ns(rates[0], ns));
     let holds =
-        saved.windows(2).all(|pair| pair[1] < pair[0]) && congested.iter().all(|ns| *ns == 0);
+        is_falling(&saved) && saved[3] > 0 && is_falling(&queued) && queued[queued.len() - 1] == 0;
     Judgement::holds(
         holds,
-        "saves less at each higher rate, and nothing behind busy outputs",
+        "saves less at each higher rate, less behind outputs that are longer in use, and then nothing",
         format!(
-            "16 KB over four nodes saves {saved:?} ns at 10, 50, 155 and 1,000 Mbit/s; {congested:?} ns when outputs are busy"
+            "16 KB over four nodes saves {saved:?} ns at 10, 50, 155 and 1,000 Mbit/s; {queued:?} ns at 10 Mbit/s when outputs are in use for 0, 4, 8, 12 and 20 ms more"
         ),
     )
+    .with_note("arithmetic of a path whose nodes wait for a header or a message, no run")
 }
 
 fn dma_rates(claim: &Claim, _: &Runs) -> Judgement {
@@ -81,7 +92,9 @@ fn dma_rates(claim: &Claim, _: &Runs) -> Judgement {
             [1, 128].map(|words| bus.dma_read_mbyte_per_s(words)),
             [1, 128].map(|words| bus.dma_write_mbyte_per_s(words)),
         );
-        Ok(Judgement::numbers(claim, &[read, write].concat()))
+        Ok(Judgement::numbers(claim, &[read, write].concat()).with_note(
+            "cycles to get the bus are those of one word, so these two rates are taken in; those of 128 words follow",
+        ))
     })
 }
 
@@ -103,12 +116,29 @@ fn write_cell(card: &mut Tca100, mut now_ns: u64) -> Result<u64, BusError> {
     Ok(now_ns)
 }
 
-/// Cells that an undrained receive queue takes, of `cells` that arrive.
-fn taken(cells: u64) -> Result<u64, String> {
+/// Reads the cell at the head of the receive queue.
+fn read_cell(card: &mut Tca100, now_ns: u64) -> Result<(), String> {
+    (0..CELL_WORDS as u32).try_for_each(|at| {
+        card.read_word(now_ns, RECEIVE_QUEUE + 4 * at).map(|_| ()).map_err(refuse)
+    })
+}
+
+/// Cells that a receive queue takes, of `cells` that arrive; each is read at once, or none.
+fn taken_of(cells: u64, is_read: bool) -> Result<u64, String> {
     let mut card = card(Config::default(), control::RECEIVE_ENABLE)?;
     let cell = Cell::from_octets([0; CELL_BYTES]);
-    (0..cells).for_each(|at| card.receive(at * 2_736, cell.octets()));
+    for now_ns in (0..cells).map(|at| at * 2_736) {
+        card.receive(now_ns, cell.octets());
+        if is_read {
+            read_cell(&mut card, now_ns)?;
+        }
+    }
     Ok(cells - card.counters().lost_overrun)
+}
+
+/// Cells that an undrained receive queue takes, of `cells` that arrive.
+fn taken(cells: u64) -> Result<u64, String> {
+    taken_of(cells, false)
 }
 
 /// Cells that a transmit queue takes whose engine is off.
@@ -141,26 +171,59 @@ fn line_us(cells: u64) -> Result<f64, String> {
     }
 }
 
+/// When an undrained receive queue is full that another card fills without a pause, in microseconds.
+fn full_after_us() -> Result<f64, String> {
+    let mut from = card(Config::default(), control::TRANSMIT_ENABLE)?;
+    let mut to = card(Config::default(), control::RECEIVE_ENABLE)?;
+    let (mut now_ns, mut full_ns) = (0, 0);
+    loop {
+        now_ns = write_cell(&mut from, now_ns).map_err(refuse)?;
+        while let Some(line) = from.take_sent(now_ns) {
+            to.receive(line.at_ns, line.octets());
+            if to.counters().lost_overrun > 0 {
+                return Ok(full_ns as f64 / 1e3);
+            }
+            full_ns = line.at_ns;
+        }
+    }
+}
+
 fn queue_times(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| Ok(Judgement::numbers(claim, &[line_us(taken(1000)?)?, line_us(queued()?)?])))
+    judged(|| Ok(Judgement::numbers(claim, &[full_after_us()?, line_us(queued()?)?])))
+}
+
+/// Octets of data and cells of the largest VMTP message in one group, as its packets travel.
+fn largest_group() -> Result<(usize, u64), String> {
+    let mut sizes = (0, 0);
+    for octets in packets_of_16_kb()? {
+        let packet = Packet::new(&octets).map_err(refuse)?;
+        let header = Header::of_channel(CHANNEL);
+        let cells = Segmentation::new(&octets, Format::FiveBit, &header, 1).map_err(refuse)?;
+        sizes = (sizes.0 + packet.data().len(), sizes.1 + cells.cells() as u64);
+    }
+    Ok(sizes)
 }
 
 fn burst(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let room = taken(1000)? as usize;
-        let sizes = [room * DATA_BYTES, room * PAYLOAD_BYTES, 16 * 1024];
+        let (bytes, cells) = largest_group()?;
+        let sizes = [room * DATA_BYTES, room * PAYLOAD_BYTES, bytes];
         let lost = |bytes: usize| {
             let cells = bytes.div_ceil(DATA_BYTES) as u64;
             Ok::<_, String>(cells - taken(cells)?)
         };
-        let (fits, more, whole) = (lost(sizes[0])?, lost(sizes[0] + 1)?, lost(sizes[2])?);
+        let (fits, more) = (lost(sizes[0])?, lost(sizes[0] + 1)?);
+        let (whole, read) = (cells - taken(cells)?, cells - taken_of(cells, true)?);
         let got = format!(
-            "a burst of {} octets loses {fits} cells, one octet more {more}, {} octets {whole}",
-            sizes[0], sizes[2]
+            "a burst of {} octets loses {fits} cells, one octet more {more}; the {cells} cells of 16 VMTP packets with {bytes} octets {whole}, and {read} when each is read at once",
+            sizes[0]
         );
-        let holds = fits == 0 && more == 1 && whole > 0;
+        let holds = fits == 0 && more == 1 && whole > 0 && read == 0;
+        let expected =
+            "16 KB overrun the queue of a receiver that does not drain it, 12,848 octets do not";
         Ok(Judgement::numbers(claim, &sizes.map(|size| size as f64))
-            .and(Judgement::holds(holds, "16 KB overrun the queue, 12,848 octets do not", &got))
+            .and(Judgement::holds(holds, expected, &got))
             .with_note(got))
     })
 }
@@ -213,10 +276,14 @@ fn message_sizes(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
         let (cells, bytes) = longest_message(Format::Standard)?;
         let (_, changed) = longest_message(Format::FiveBit)?;
-        let packet = cells_of(1092, Format::FiveBit)?.len();
+        let packet = cells_of(PACKET_BYTES, Format::FiveBit)?.len();
         let got = format!("{changed} octets as changed; a packet of 1,092 takes {packet} cells");
         Ok(Judgement::numbers(claim, &[cells as f64, bytes as f64])
-            .and(Judgement::holds(changed >= 1092 && packet == 25, "a 1 KB packet fits", &got))
+            .and(Judgement::holds(
+                bytes < PACKET_BYTES && changed == 2 * bytes && packet == 25,
+                "twice the octets with one bit more; a 1 KB packet does not fit without it, and takes 25 cells",
+                &got,
+            ))
             .with_note(got))
     })
 }
@@ -236,22 +303,50 @@ fn windows(claim: &Claim, _: &Runs) -> Judgement {
     })
 }
 
+/// First payload words of the cells of a packet, as the driver sends them.
+fn sar_words(message_id: u16) -> Result<Vec<u16>, String> {
+    let mut host = CountingHost::default();
+    let control = Register::Control.offset();
+    host.card.write_word(0, control, control::TRANSMIT_ENABLE).map_err(refuse)?;
+    let sender = Sender::new(Format::FiveBit, &Header::of_channel(CHANNEL)).map_err(refuse)?;
+    sender.send(&mut host, message_id, &[0; PACKET_BYTES]).map_err(refuse)?;
+    let mut sent = Vec::new();
+    while let Some(next_ns) = host.card.next_event_ns() {
+        host.wait_until(next_ns);
+        sent.extend(std::iter::from_fn(|| host.card.take_sent(next_ns)));
+    }
+    let word = |cell: Cell| u16::from_be_bytes([cell.payload()[0], cell.payload()[1]]);
+    Ok(sent.iter().filter_map(LineCell::cell).map(word).collect())
+}
+
+/// Whether words are those of one packet: numbered from 0, one identifier, first, middle and last.
+fn is_one_packet(words: &[u16], message_id: u16) -> bool {
+    let last = words.len().saturating_sub(1);
+    let segment_type = |at: usize| match at {
+        0 => SegmentType::Begin,
+        at if at == last => SegmentType::End,
+        _ => SegmentType::Continuation,
+    };
+    words.iter().enumerate().all(|(at, &word)| {
+        let sequence = at as u8;
+        let expected = SarHeader { segment_type: segment_type(at), sequence, message_id };
+        SarHeader::decode(word, Format::FiveBit) == expected
+    })
+}
+
+/// With the largest identifier, next to which an addition that went astray would show.
 fn numbering(claim: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let first =
-            SarHeader { segment_type: SegmentType::Continuation, sequence: 0, message_id: 1 };
-        let format = Format::FiveBit;
-        let word = first.encode(format).map_err(refuse)?;
-        let next = SarHeader { sequence: 1, ..first }.encode(format).map_err(refuse)?;
-        let step = next - word;
-        let is_next = |at: u8| {
-            let header = SarHeader::decode(word + u16::from(at) * step, format);
-            header == SarHeader { sequence: at, ..first }
-        };
-        Ok(Judgement::numbers(claim, &[step.into()]).and(Judgement::holds(
-            (0..25).all(is_next),
-            "25 additions count 0 to 24 and change nothing else",
-            "another header came out",
+        let message_id = Format::FiveBit.message_ids() as u16 - 1;
+        let words = sar_words(message_id)?;
+        // The two bits of the segment type aside.
+        let step = |pair: &[u16]| (pair[1] & 0x3fff).wrapping_sub(pair[0] & 0x3fff);
+        let mut steps: Vec<f64> = words.windows(2).map(|pair| step(pair).into()).collect();
+        steps.dedup();
+        Ok(Judgement::numbers(claim, &steps).and(Judgement::holds(
+            words.len() == 25 && is_one_packet(&words, message_id),
+            "25 cells of the driver, numbered 0 to 24, one identifier, types begin, continuation and end",
+            format!("words {words:x?}"),
         )))
     })
 }
@@ -273,4 +368,25 @@ fn filler(claim: &Claim, _: &Runs) -> Judgement {
         }
         Ok(Judgement::numbers(claim, &shares))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_in_time_loses_nothing_and_none_loses_what_is_over_292() {
+        assert_eq!((taken_of(400, false), taken_of(400, true)), (Ok(292), Ok(400)));
+        assert_eq!(largest_group(), Ok((16_384, 400)));
+    }
+
+    #[test]
+    fn cells_that_are_numbered_otherwise_are_no_packet() {
+        let words = sar_words(511).unwrap();
+        assert!(is_one_packet(&words, 511));
+        assert!(!is_one_packet(&words, 510), "another identifier");
+        assert!(!is_one_packet(&words[1..], 511), "the first is missing");
+        let carried: Vec<u16> = words.iter().enumerate().map(|(at, w)| w + at as u16).collect();
+        assert!(!is_one_packet(&carried, 511), "a carry into the sequence number");
+    }
 }

@@ -45,6 +45,11 @@ fn exchange() -> Result<(Ends, Vec<Vec<u8>>), String> {
     Ok(((client, Server::new(SERVER, Config::default())), packets))
 }
 
+/// The packets of a request with 16 KB.
+pub(super) fn packets_of_16_kb() -> Result<Vec<Vec<u8>>, String> {
+    exchange().map(|(_, packets)| packets)
+}
+
 /// All packets that an engine has to send.
 fn drain(mut poll: impl FnMut(&mut Vec<u8>) -> Option<u8>) -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
