@@ -1,6 +1,6 @@
 //! One connection: its flows, its exchanges, its buffers and its findings.
 
-use sockscope_record::{Direction, Point, Protocol, Side, tcp_flags};
+use sockscope_record::{Direction, Kind, Point, Protocol, Side, tcp_flags};
 
 use crate::curve::Curve;
 use crate::flow_curves::{FlowCurves, datagrams_refused};
@@ -59,6 +59,7 @@ pub(crate) fn analyze_connection(
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         transactions: transactions::summarize(store),
+        is_refused: is_refused(store),
         reset: first_reset(store),
         buffers,
         findings,
@@ -95,6 +96,18 @@ fn analyze_flow(
     };
     let reads = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
     FlowResult { analysis, timeline, start_ns, reads }
+}
+
+/// A SYN that IP had taken was dropped, and none was answered.
+fn is_refused(store: &ConnectionStore) -> bool {
+    let is_syn = |flags: u8| flags & tcp_flags::SYN != 0;
+    let [asked, answered] = &store.flows;
+    let mut came = asked.at(Point::InputDequeue).iter().filter(|pass| is_syn(pass.tcp_flags));
+    let Some(came) = came.next() else { return false };
+    let drops = asked.events.iter().filter(|event| event.kind == Kind::Drop);
+    let is_dropped = drops.into_iter().any(|it| is_syn(it.tcp_flags) && it.at_ns >= came.at_ns);
+    let is_answered = answered.passes.iter().flatten().any(|pass| is_syn(pass.tcp_flags));
+    is_dropped && !is_answered
 }
 
 /// The sender and the time of the first reset seen anywhere.

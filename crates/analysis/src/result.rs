@@ -62,6 +62,8 @@ pub struct ConnectionAnalysis {
     pub exchanges: Option<ExchangeSummary>,
     /// Transactions of VMTP; `None` when no engine of it was recorded.
     pub transactions: Option<TransactionSummary>,
+    /// The client's SYN came to its host, this one, and was dropped there before there was a connection.
+    pub is_refused: bool,
     /// Who ended it by a reset first (RST, RFC 9293 §3.5.2), and when; `None` when nobody did.
     pub reset: Option<(Side, u64)>,
     /// Buffer sizes asked for and granted.

@@ -232,6 +232,18 @@ fn a_dropped_datagram_leaves_the_path_where_it_was_dropped() {
 }
 
 #[test]
+fn a_syn_that_came_and_was_dropped_was_refused() {
+    let refused = |text: &str| testing::analyze(text).is_refused;
+    assert!(refused("1us 3-6 syn | 2us drop syn"));
+    assert!(!refused("1us 3-4 syn | 2us drop syn"), "it never came");
+    assert!(
+        !refused("1us 3-6 syn | 2us drop syn | 9us 3-6 syn | 10us <3-6 syn ack=0"),
+        "only at first"
+    );
+    assert!(!refused("1us 3-6 syn"));
+}
+
+#[test]
 fn the_first_reset_and_its_sender_are_told() {
     let text = "10us 1-7 +100 | 20us <3-6 rst | 30us 3-6 rst";
     assert_eq!(testing::analyze(text).reset, Some((Side::Server, 20_000)));

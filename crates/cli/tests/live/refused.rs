@@ -32,4 +32,5 @@ fn root_a_refused_connection_has_the_name_of_who_asked() {
     let connection = recording.report.connection(port);
     assert!(programs(connection, "client").contains("python3"), "{connection}");
     assert!(programs(connection, "server").is_empty(), "{connection}");
+    assert_eq!(connection["refused"], true, "{connection}");
 }

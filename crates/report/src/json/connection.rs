@@ -23,6 +23,7 @@ pub(super) struct ConnectionView<'a> {
     closed_ns: Option<u64>,
     preexisting: bool,
     both_ends_here: bool,
+    refused: bool,
     reset: Option<ResetView>,
     exchanges: Option<ExchangesView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +47,7 @@ impl<'a> ConnectionView<'a> {
             closed_ns: connection.closed_ns,
             preexisting: connection.preexisting,
             both_ends_here: connection.both_ends_here,
+            refused: analysis.is_refused,
             reset: analysis.reset.map(|(by, at_ns)| ResetView { by: by.name(), at_ns }),
             exchanges: analysis.exchanges.as_ref().map(ExchangesView::new),
             transactions: analysis.transactions.as_ref().map(TransactionsView::new),

@@ -115,6 +115,10 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     } else if !connection.both_ends_here && refusal(analysis).is_none() {
         notes.push(match analysis.flows.iter().any(has_data) {
             true => "one end is not on this host: what passed there is unknown",
+            false if analysis.is_refused => {
+                "refused: the SYN came to this host and was dropped; nobody listens there, or the queue \
+                 of connections is full"
+            }
             false => {
                 "the other end was not seen: it refused, did not answer, or is on another host"
             }

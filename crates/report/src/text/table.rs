@@ -146,6 +146,9 @@ fn remark<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> String
     if let Some(finding) = report.findings(connection).max_by_key(|finding| finding.lost_ns) {
         return finding.id.name().to_owned();
     }
+    if connection.is_refused {
+        return "refused".to_owned();
+    }
     let sum = ledger_sum(report.flows(connection));
     let under_way = LedgerPart::ALL.into_iter().zip(sum).filter(|&(part, _)| is_under_way(part));
     match under_way.max_by_key(|&(_, ns)| ns) {

@@ -164,6 +164,9 @@ fn a_connection_that_never_came_about_is_not_called_unknown() {
     let text = text(&analysis);
     assert!(text.contains("verdict  no data passed: there is nothing to measure.\n"), "{text}");
     assert!(text.contains("note     the other end was not seen: it refused,"), "{text}");
+    analysis.connections[0].is_refused = true;
+    let text = self::text(&analysis);
+    assert!(text.contains("note     refused: the SYN came to this host and was dropped"), "{text}");
 }
 
 #[test]
