@@ -196,11 +196,13 @@ impl Cpu {
     /// What runs waits for something on top of it.
     #[inline(never)]
     fn suspend(&mut self, now_ns: u64) {
-        self.running.suspended_ns = now_ns;
         if self.depth == self.suspended.len() {
             self.suspended.push(Segment::FREE);
         }
-        std::mem::swap(&mut self.running, &mut self.suspended[self.depth]);
+        let below = &mut self.suspended[self.depth];
+        std::mem::swap(&mut self.running, below);
+        // Not before: what has just been written cannot be moved at once.
+        below.suspended_ns = now_ns;
         self.depth += 1;
     }
 

@@ -71,30 +71,29 @@ impl<E: Copy> EventQueue<E> {
     pub fn schedule(&mut self, at_ns: u64, event: E) {
         self.sequence += 1;
         let key = u128::from(at_ns) << 64 | u128::from(self.sequence);
-        let entry = Entry { key, event };
         if !self.far.is_empty() && self.near.first().is_some_and(|last| last.key < key) {
-            self.schedule_far(entry);
+            self.schedule_far(Entry { key, event });
         } else {
-            self.insert_near(entry);
+            self.insert_near(key, event);
         }
     }
 
     /// Most events come before nearly all others: those move up one by one from the end.
-    fn insert_near(&mut self, entry: Entry<E>) {
+    fn insert_near(&mut self, key: u128, event: E) {
         let mut place = self.near.len();
         match self.near.last() {
-            Some(first) if first.key < entry.key => self.near.push(*first),
+            Some(first) if first.key < key => self.near.push(*first),
             _ => {
-                self.near.push(entry);
-                self.next_ns = entry.at_ns();
+                self.near.push(Entry { key, event });
+                self.next_ns = (key >> 64) as u64;
                 return self.keep_near_short();
             }
         }
-        while place > 0 && self.near[place - 1].key < entry.key {
+        while place > 0 && self.near[place - 1].key < key {
             self.near[place] = self.near[place - 1];
             place -= 1;
         }
-        self.near[place] = entry;
+        self.near[place] = Entry { key, event };
         self.keep_near_short();
     }
 

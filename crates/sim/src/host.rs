@@ -44,7 +44,7 @@ pub struct Host {
     cpu: Cpu,
     scheduler: Scheduler,
     processes: Vec<Process>,
-    /// What the step of the running process's call came to that is under way.
+    /// What the last step of the running process's call came to that did not just go on.
     step_result: StepResult,
     /// Whoever had the CPU last.
     last_process: Option<ProcessIndex>,

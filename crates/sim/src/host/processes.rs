@@ -112,19 +112,20 @@ impl Host {
 
     fn step_call(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         self.meter.begin();
-        self.step_result = StepResult::Continue;
-        let mut mask = Mask::Soft;
+        let (mut mask, mut end) = (Mask::Soft, End::Nothing);
         // Steps that take no time and have no effect need no segments of their own.
-        while self.step_result == StepResult::Continue
-            && self.meter.elapsed_ns() == 0
-            && self.meter.effects().is_empty()
+        while end == End::Nothing && self.meter.elapsed_ns() == 0 && self.meter.effects().is_empty()
         {
             let process = &mut self.processes[index];
             mask = process.mask();
-            self.step_result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
+            let result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
+            if result != StepResult::Continue {
+                self.step_result = result;
+                end = End::Step;
+            }
         }
         self.name_datagrams(index, world);
-        self.begin_step(now_ns, Level::Process, mask, End::Step);
+        self.begin_step(now_ns, Level::Process, mask, end);
     }
 
     /// A step of the running process's call has taken its time.
