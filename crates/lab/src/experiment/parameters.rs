@@ -120,6 +120,10 @@ pub struct Parameters {
     /// Cost of TCP, IP and their helpers, in percent of the machine's; copies and driver stay.
     #[serde(default = "hundred")]
     pub protocol_cost_percent: u32,
+    /// Whether nothing costs CPU time but copies to and from programs and checksums of data, octet by
+    /// octet: what remains is the bound that these set.
+    #[serde(default)]
+    pub data_costs_only: bool,
     /// Who gets the CPU.
     #[serde(default)]
     pub scheduler: SchedulerKind,

@@ -27,7 +27,20 @@ pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
         }
     }
     machine.costs = scaled(&machine.costs, parameters.protocol_cost_percent);
+    if parameters.data_costs_only {
+        (machine.costs, machine.cpu) = (of_data(&machine.costs), Machine::instant().cpu);
+    }
     Ok(machine)
+}
+
+/// Of these costs what copies to and from programs and checksums of data take for each octet.
+fn of_data(costs: &Costs) -> Costs {
+    use Routine::{Copyin, Copyout, TcpCksum, UdpCksum};
+    let mut only = Costs::default();
+    for routine in [Copyin, Copyout, TcpCksum, UdpCksum] {
+        only.set(routine, Cost { byte_ps: costs.of(routine).byte_ps, ..Cost::default() });
+    }
+    only
 }
 
 /// The machine of a file like those in `machines/`.
