@@ -332,8 +332,8 @@ fn hosts_lose(full: &[&Shared]) -> bool {
 fn hosts_collide(_: &Claim, runs: &Runs) -> Judgement {
     let rows: Vec<_> = CLIENTS.map(|clients| shared(runs, clients)).collect();
     let full: Vec<_> = rows.iter().filter(|row| row.is_full).collect();
-    let hosts = rows.iter().map(|row| row.mbit_per_s[1]);
-    let (best, last) = (hosts.clone().fold(0.0, f64::max), hosts.last().unwrap_or(f64::NAN));
+    let best = rows.iter().map(|row| row.mbit_per_s[1]).fold(0.0, f64::max);
+    let last = rows.last().map_or(f64::NAN, |row| row.mbit_per_s[1]);
     let words = |row: &&Shared| {
         let [one, own] = row.mbit_per_s;
         format!("{}: {one:.2} and {own:.2} ({:.1} collisions)", row.clients, row.collisions[1])
