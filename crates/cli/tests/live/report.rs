@@ -121,6 +121,13 @@ pub fn longest_wait(flow: &Value) -> &str {
     waits.max_by(|a, b| a.1.total_cmp(&b.1)).expect("the ledger has places").0
 }
 
+/// The same of what is not the machine's doing: where all CPUs are busy, readers wait for theirs.
+pub fn longest_wait_but_for_cpu(flow: &Value) -> &str {
+    let waits =
+        ledger(flow).filter(|(place, _)| !["app_idle", "receive_queue.wakeup"].contains(place));
+    waits.max_by(|a, b| a.1.total_cmp(&b.1)).expect("the ledger has places").0
+}
+
 /// Names of the programs at `end`.
 pub fn programs<'a>(connection: &'a Value, end: &str) -> BTreeSet<&'a str> {
     let processes = connection["processes"].as_array().expect("processes").iter();

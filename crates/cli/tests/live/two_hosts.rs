@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::background::Background;
 use crate::bundle::{Recording, command, facts, run_once, whole, workload};
 use crate::hosts::{B_V4, B_V6, Hosts};
-use crate::report::{bytes, count, flow, longest_wait};
+use crate::report::{bytes, count, flow, longest_wait_but_for_cpu};
 use crate::turn;
 
 const PORT: u16 = 7000;
@@ -59,7 +59,7 @@ fn check_limited(sender: &str, direction: &[&str]) {
     let connection = report.connection(PORT);
     let limited = flow(connection, sender);
     assert_eq!(bytes(connection, sender), 1_500_000);
-    assert_eq!(longest_wait(limited), "interface_queue");
+    assert_eq!(longest_wait_but_for_cpu(limited), "interface_queue");
 
     let findings = report.findings("interface-queue-limited");
     assert_eq!(findings.len(), 1, "{}", report.summary());
