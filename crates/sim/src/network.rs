@@ -99,10 +99,11 @@ impl Network {
     fn next_host(&self) -> NextHost {
         // Most networks have two hosts, which need no search.
         match self.due_ns[..] {
-            [first, second] if first <= second => {
-                NextHost { host: 0, at_ns: first, others_ns: second }
-            }
-            [first, second] => NextHost { host: 1, at_ns: second, others_ns: first },
+            [first, second] => NextHost {
+                host: usize::from(second < first),
+                at_ns: first.min(second),
+                others_ns: first.max(second),
+            },
             _ => self.search_next_host(),
         }
     }
