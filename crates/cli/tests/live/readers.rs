@@ -20,7 +20,8 @@ fn root_a_reader_that_sleeps_is_slow_and_not_late() {
 #[test]
 fn root_a_reader_beside_a_hog_is_late_and_not_slow() {
     let Some(_turn) = turn::take() else { return };
-    let recording = workload_recorded("hog_reader.py", &[]);
+    // A late reader acknowledges late: without the option Nagle's algorithm would hold the next message.
+    let recording = workload_recorded("hog_reader.py", &["--nodelay"]);
     let report = &recording.report;
     assert!(report.found().contains("late-wakeup"), "{}", report.summary());
     assert!(!report.found().contains("slow-reader"), "{}", report.summary());
