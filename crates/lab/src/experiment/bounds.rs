@@ -12,8 +12,11 @@ pub(super) const OCTETS_MAX: u64 = 1 << 30;
 /// and the library hold some copies of each.
 pub(super) const MESSAGE_MAX: u64 = 1 << 24;
 
-/// Messages, calls, pieces or portions of a transfer in one run at most.
+/// Messages, calls or pieces in one run at most.
 pub(super) const COUNT_MAX: u64 = 10_000_000;
+
+/// Portions of a transfer in one run at most: each takes a round trip or more.
+const PORTIONS_MAX: u64 = 2_000_000;
 
 /// Octets that all of a run's messages, calls, pieces or connections carry at most.
 const CARRIED_MAX: u64 = 1 << 34;
@@ -112,9 +115,9 @@ fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), Stri
         ("receiver_buffer_bytes", parameters.receiver_buffer_bytes),
     ];
     let too_small = sizes.into_iter().find_map(|(name, size)| {
-        let size = size.filter(|size| carried / size.max(&1) > COUNT_MAX)?;
+        let size = size.filter(|size| carried / size.max(&1) > PORTIONS_MAX)?;
         Some(format!(
-            "`{name}` of {size} cuts {carried} octets into more than {COUNT_MAX} portions"
+            "`{name}` of {size} cuts {carried} octets into more than {PORTIONS_MAX} portions"
         ))
     });
     too_small.map_or(Ok(()), Err)
@@ -161,6 +164,8 @@ mod tests {
         assert!(refused.contains("`write_bytes` of 1 cuts"), "{refused}");
         let refused = told("si-1a", &["total_bytes=1000000000", "socket_buffer_bytes=64"]);
         assert!(refused.contains("`socket_buffer_bytes` of 64 cuts"), "{refused}");
+        let refused = told("si-1a", &["socket_buffer_bytes=1"]);
+        assert!(refused.contains("cuts 5242880 octets into more than 2000000"), "{refused}");
         assert_eq!(told("bb-1", &["message_bytes=1025", "messages=10000000"]), "taken");
         assert_eq!(told("si-1a", &["total_bytes=1073741824", "write_bytes=1024"]), "taken");
     }
