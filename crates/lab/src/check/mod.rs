@@ -14,6 +14,8 @@ mod protocol_atm;
 mod protocol_atm_design;
 mod protocol_vmtp;
 mod protocol_vmtp_design;
+#[cfg(test)]
+mod protocol_tests;
 mod report;
 mod sunos;
 mod sunos_tools;
