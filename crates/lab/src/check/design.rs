@@ -1,8 +1,9 @@
 //! Checks of constants of the design, which need no run: what a personality has is its own data.
 
+use sockscope_record::Protocol;
 use sockscope_stack::mbuf::{CLUSTER_BYTES, MBUF_BYTES, Pool, PoolLimits};
 use sockscope_stack::tcp::WindowUpdate;
-use sockscope_stack::{Costs, Meter, Personality};
+use sockscope_stack::{Costs, Meter, Personality, SetOption, SocketError, Stack, StackConfig};
 
 use super::{Check, Judgement, Runs};
 use crate::papers::Claim;
@@ -65,11 +66,32 @@ fn logical_copy(claim: &Claim, _: &Runs) -> Judgement {
     })
 }
 
+/// The largest limit of a buffer that a socket takes, of 64 KB and less.
+fn largest_taken(
+    personality: Personality,
+    option: fn(u32) -> SetOption,
+) -> Result<u32, SocketError> {
+    let mut stack = Stack::new(personality, StackConfig::default());
+    let mut meter = Meter::new(Costs::default());
+    let id = stack.socket(Protocol::Tcp, &mut meter)?;
+    let mut is_taken = |bytes: &u32| stack.set_option(id, option(*bytes), &mut meter).is_ok();
+    Ok((1..=65_536).rev().find(|bytes| is_taken(bytes)).unwrap_or(0))
+}
+
 fn largest_buffer(claim: &Claim, _: &Runs) -> Judgement {
     with_sunos(|personality| {
-        let largest = personality.socket.buffers.hiwat_max.map_or(f64::NAN, f64::from);
-        Judgement::numbers(claim, &[largest / 1024.0])
-            .with_note(format!("{largest} octets, from the limits on mbuf storage"))
+        let send = largest_taken(personality.clone(), SetOption::SendBuffer);
+        let receive = largest_taken(personality, SetOption::ReceiveBuffer);
+        let (Ok(send), Ok(receive)) = (send, receive) else {
+            return Judgement::not_checkable("the stack gave no socket");
+        };
+        Judgement::numbers(claim, &[f64::from(send) / 1024.0])
+            .and(Judgement::holds(
+                send == receive,
+                "sending and receiving buffers alike",
+                format!("{send} and {receive} octets"),
+            ))
+            .with_note(format!("{send} octets, from the limits on mbuf storage; more is refused"))
     })
 }
 
@@ -88,4 +110,19 @@ fn when_to_acknowledge(claim: &Claim, _: &Runs) -> Judgement {
 
 fn fast_timer(claim: &Claim, _: &Runs) -> Judgement {
     Judgement::numbers(claim, &[sockscope_sim::FAST_TIMER_NS as f64 / 1e6])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 4.2BSD has no such option.
+    #[test]
+    fn the_largest_buffer_is_what_a_socket_takes() {
+        let largest = |name: &str| {
+            let personality = Personality::by_name(name).unwrap();
+            largest_taken(personality, SetOption::SendBuffer).unwrap()
+        };
+        assert_eq!(["4.2bsd", SUNOS].map(largest), [0, 52_428]);
+    }
 }
