@@ -12,10 +12,10 @@ mod packets;
 mod profile;
 mod protocol_atm;
 mod protocol_atm_design;
-mod protocol_vmtp;
-mod protocol_vmtp_design;
 #[cfg(test)]
 mod protocol_tests;
+mod protocol_vmtp;
+mod protocol_vmtp_design;
 mod report;
 mod sunos;
 mod sunos_tools;
