@@ -31,6 +31,9 @@ pub(super) const CHECKS: &[Check] = &[
     Check { id: "bsd-buffers/4.2-e", needs: &["bb-1", "bb-2"], judge: concentration },
 ];
 
+/// What a reader should know of every sum of seconds.
+const TAKEN_IN: &str = "the machine is calibrated on the columns of 1, 112, 1024 and 1025 bytes; those of 113 and 1023 are predictions";
+
 /// Which of the two tables.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Transport {
@@ -94,18 +97,18 @@ pub(super) fn case<'a>(run: &'a RunResult, message_bytes: &str) -> &'a CaseResul
 }
 
 fn tcp_bold_sums(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &Profile::of(runs, Transport::Tcp).sums(true))
+    Judgement::numbers(claim, &Profile::of(runs, Transport::Tcp).sums(true)).with_note(TAKEN_IN)
 }
 
 fn udp_bold_sums(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &Profile::of(runs, Transport::Udp).sums(true))
+    Judgement::numbers(claim, &Profile::of(runs, Transport::Udp).sums(true)).with_note(TAKEN_IN)
 }
 
 fn light_sums(claim: &Claim, runs: &Runs) -> Judgement {
     let tcp = Profile::of(runs, Transport::Tcp).sums(false);
     let udp = Profile::of(runs, Transport::Udp).sums(false);
     let expected = [claim.values.as_slice(), &claim.values_udp].concat();
-    Judgement::against(claim, &expected, &[tcp, udp].concat())
+    Judgement::against(claim, &expected, &[tcp, udp].concat()).with_note(TAKEN_IN)
 }
 
 /// One byte less and one byte more than a cluster, against the cluster.
@@ -115,10 +118,12 @@ fn ratios(sums: [f64; 6]) -> [f64; 2] {
 
 fn tcp_ratios(claim: &Claim, runs: &Runs) -> Judgement {
     Judgement::numbers(claim, &ratios(Profile::of(runs, Transport::Tcp).sums(true)))
+        .with_note(TAKEN_IN)
 }
 
 fn udp_ratios(claim: &Claim, runs: &Runs) -> Judgement {
     Judgement::numbers(claim, &ratios(Profile::of(runs, Transport::Udp).sums(true)))
+        .with_note(TAKEN_IN)
 }
 
 /// Whether a routine's seconds depend on the size, by a rule that parts the paper's own four columns
