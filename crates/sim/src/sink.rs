@@ -7,6 +7,9 @@ use sockscope_stack::DropReason;
 use sockscope_trace::{BundleWriter, Error, Meta, Source};
 
 /// Takes the records of a simulation, in order of time.
+///
+/// Activities come in order of time too, but not in one order with the records: both are handed over
+/// many at a time.
 pub trait RecordSink {
     /// One observation.
     fn record(&mut self, record: &Record);

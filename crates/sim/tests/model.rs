@@ -122,6 +122,8 @@ fn what_enters_a_queue_leaves_it_and_time_never_goes_back() {
             let sim = bulk(scenario, Everything::default());
             let records = &sim.sink().records;
             assert!(records.is_sorted_by_key(|record| record.at_ns), "{}", personality.name);
+            let activities = &sim.sink().activities;
+            assert!(activities.is_sorted_by_key(|one| one.at_ns), "{}", personality.name);
             for point in Point::ALL {
                 assert_eq!(bytes_at(records, point), BYTES, "{} {point:?}", personality.name);
             }
