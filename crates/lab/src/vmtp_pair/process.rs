@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use sockscope_vmtp::server::Incoming;
+use sockscope_vmtp::server::{Incoming, RespondError};
 use sockscope_vmtp::wire::{Entity, Header, Kind, Notice, NoticeTo};
 use sockscope_vmtp::{Client, Config, Event, Options, Outcome, Request, Response, Server};
 
@@ -268,10 +268,15 @@ impl ServerProcess {
         }
     }
 
+    /// A client that another member of the group has answered meanwhile may have asked again: then
+    /// this answer is for nobody, and the process goes on.
     fn respond(&mut self, now_ns: u64, request: &Incoming<u16>) -> Result<(), String> {
         let segment = vec![0xa5; self.bytes];
         let outcome = Outcome { segment, ..Outcome::default() };
-        self.engine.respond(now_ns, request.token, outcome).map_err(|error| error.to_string())
+        match self.engine.respond(now_ns, request.token, outcome) {
+            Ok(()) | Err(RespondError::Over(_)) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 

@@ -92,6 +92,17 @@ fn transactions_outlive_lost_frames() {
     assert!(seen.call_ns.n() > 50 && again > 10.0, "{} calls, {again} blocks", seen.call_ns.n());
 }
 
+/// A member whose request came whole late answers a client that has asked again.
+#[test]
+fn a_group_outlives_lost_frames() {
+    let text = "machine = \"decstation-5000-200\"\nrequest_bytes = 16384\nmembers = 4\nbystanders = 2\n\
+        run_ms = 4000\nlost_per_million = 50000";
+    for seed in 1..=3 {
+        let seen = simulate(&toml::from_str(text).unwrap(), seed).unwrap();
+        assert!(seen.call_ns.n() > 10, "seed {seed}: {} calls", seen.call_ns.n());
+    }
+}
+
 #[test]
 fn a_run_that_is_too_short_says_so() {
     let text = "machine = \"decstation-3100\"\nrequest_bytes = 16384\nrun_ms = 60";
