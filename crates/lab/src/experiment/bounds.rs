@@ -190,6 +190,20 @@ mod tests {
             negative.contains("`total_bytes`: expected a whole number, not `-1`"),
             "{negative}"
         );
+        // Words and numbers that another parameter has rightly.
+        for (id, change) in [
+            ("si-5a", "total_bytes=pair"),
+            ("si-5a", "read_bytes=sparcstation-1"),
+            ("lh-1", "calls=true"),
+            ("lh-2", "calls=-5"),
+            ("bb-1", "messages=true"),
+            ("pc-2", "data_bytes=memory"),
+        ] {
+            let (name, refused) = (change.split('=').next().unwrap(), told(id, &[change]));
+            assert!(refused.contains(&format!("`{name}`: expected a whole number")), "{refused}");
+        }
+        let refused = told("si-5a", &["total_bytes=pair", "write_bytes=pair"]);
+        assert!(refused.contains("`total_bytes`: expected a whole number"), "{refused}");
         for change in ["=3", "total_bytes"] {
             let refused = told("si-1a", &[change]);
             assert!(refused.contains("expected NAME=VALUE"), "{refused}");

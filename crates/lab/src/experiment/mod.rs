@@ -11,6 +11,7 @@ mod parameters;
 mod vmtp;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 pub(crate) use atm::VMTP_HEADER_BYTES;
@@ -322,34 +323,38 @@ impl Experiment {
         let count = swept.len();
         let named: Vec<_> = fixed.chain(swept).collect();
         let table: Table = named.iter().cloned().collect();
-        let refuse = |error: toml::de::Error| wrong_value(&named, error.message());
         if self.workload.is_atm() {
-            let atm: AtmParameters = table.try_into().map_err(refuse)?;
+            let atm: AtmParameters = typed(table, &named)?;
             let parameters = Parameters::of_machine(&atm.machine);
             return Ok(Case { parameters, atm: Some(atm), vmtp: None, named, swept: count });
         }
         if self.workload == Workload::VmtpCalls {
-            let vmtp: VmtpParameters = table.try_into().map_err(refuse)?;
+            let vmtp: VmtpParameters = typed(table, &named)?;
             let parameters = Parameters::of_machine(&vmtp.machine);
             return Ok(Case { parameters, atm: None, vmtp: Some(vmtp), named, swept: count });
         }
-        let parameters = table.try_into().map_err(refuse)?;
+        let parameters = typed(table, &named)?;
         Ok(Case { parameters, atm: None, vmtp: None, named, swept: count })
     }
 }
 
-/// What serde says of a parameter, with its name where a number was expected: serde tells the value alone.
-fn wrong_value(named: &[(String, Value)], message: &str) -> String {
+/// The parameters of `table`, which has what `named` has.
+fn typed<T: DeserializeOwned>(
+    table: Table,
+    named: &[(String, Value)],
+) -> std::result::Result<T, String> {
+    table.try_into().map_err(|error: toml::de::Error| wrong_value::<T>(named, error.message()))
+}
+
+/// What serde says of a parameter of a `T`, with its name where a number was expected: serde tells
+/// the value alone, which another parameter may have too. Whose fault it is has the same fault alone.
+fn wrong_value<T: DeserializeOwned>(named: &[(String, Value)], message: &str) -> String {
     let wants_number = ["u64", "u32", "u16"].iter().any(|kind| message.ends_with(kind));
-    let is_told = |(_, value): &&(String, Value)| {
-        let told = match value {
-            Value::String(word) => format!("\"{word}\""),
-            Value::Float(number) => format!("`{number:?}`"),
-            other => format!("`{}`", word(other)),
-        };
-        wants_number && message.contains(&told)
+    let is_at_fault = |(name, value): &&(String, Value)| {
+        let alone = Table::from_iter([(name.clone(), value.clone())]).try_into::<T>();
+        wants_number && alone.is_err_and(|error| error.message() == message)
     };
-    match named.iter().find(is_told) {
+    match named.iter().find(is_at_fault) {
         Some((name, value)) => format!("`{name}`: expected a whole number, not `{}`", word(value)),
         None => message.to_owned(),
     }
