@@ -3,7 +3,7 @@
 //! Each number has a range of its own; what a run carries in all has one too, in octets and in
 //! portions, because two numbers in range may make a transfer without end together.
 
-use super::{Parameters, Workload};
+use super::{Parameters, Protocol, Workload};
 
 /// Largest number of octets that one buffer or transfer may have.
 pub(super) const OCTETS_MAX: u64 = 1 << 30;
@@ -15,8 +15,13 @@ pub(super) const MESSAGE_MAX: u64 = 1 << 24;
 /// Messages, calls or pieces in one run at most.
 pub(super) const COUNT_MAX: u64 = 10_000_000;
 
-/// Portions of a transfer in one run at most: each takes a round trip or more.
+/// Portions of a transfer in one run at most: each takes a system call, a packet or a round trip.
 const PORTIONS_MAX: u64 = 2_000_000;
+
+/// Data of a packet without `segment_bytes`, and hardly less than what one holds of a longer segment,
+/// which goes in fragments. Default buffers, reads and record streams hold more, so that they never
+/// make more portions.
+const SEGMENT_BYTES: u64 = 1024;
 
 /// Octets that all of a run's messages, calls, pieces or connections carry at most.
 const CARRIED_MAX: u64 = 1 << 34;
@@ -107,12 +112,23 @@ fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), Stri
             "`{name}` of {each} makes {carried} octets in all, over {CARRIED_MAX}"
         ));
     }
+    // Datagrams are messages, and nobody reads them.
+    if workload == Workload::Send && parameters.protocol == Protocol::Udp {
+        return Ok(());
+    }
+    check_portions(parameters, carried)
+}
+
+/// Whether no size, given or by default, cuts what a run carries into too many portions.
+fn check_portions(parameters: &Parameters, carried: u64) -> Result<(), String> {
+    let segment = parameters.segment_bytes.map_or(SEGMENT_BYTES, u64::from);
     let sizes = [
         ("write_bytes", parameters.write_bytes),
         ("read_bytes", parameters.read_bytes),
-        ("segment_bytes", parameters.segment_bytes.map(u64::from)),
+        ("rpc_buffer_bytes", Some(parameters.rpc_buffer_bytes).filter(|bytes| *bytes > 0)),
         ("socket_buffer_bytes", parameters.socket_buffer_bytes),
         ("receiver_buffer_bytes", parameters.receiver_buffer_bytes),
+        ("segment_bytes", Some(segment.min(SEGMENT_BYTES))),
     ];
     let too_small = sizes.into_iter().find_map(|(name, size)| {
         let size = size.filter(|size| carried / size.max(&1) > PORTIONS_MAX)?;
@@ -166,8 +182,29 @@ mod tests {
         assert!(refused.contains("`socket_buffer_bytes` of 64 cuts"), "{refused}");
         let refused = told("si-1a", &["socket_buffer_bytes=1"]);
         assert!(refused.contains("cuts 5242880 octets into more than 2000000"), "{refused}");
-        assert_eq!(told("bb-1", &["message_bytes=1025", "messages=10000000"]), "taken");
+        assert_eq!(told("bb-1", &["message_bytes=200", "messages=10000000"]), "taken");
+        assert_eq!(told("bb-2", &["message_bytes=1025", "messages=10000000"]), "taken");
         assert_eq!(told("si-1a", &["total_bytes=1073741824", "write_bytes=1024"]), "taken");
+    }
+
+    #[test]
+    fn buffers_of_record_streams_and_sizes_by_default_cut_too() {
+        let strings = ["data_bytes=16777216", "calls=100"];
+        let cut = |buffer| told("lh-1", &[strings[0], strings[1], buffer]);
+        let refused = cut("rpc_buffer_bytes=100");
+        assert!(refused.contains("`rpc_buffer_bytes` of 100 cuts 1677721600 octets"), "{refused}");
+        assert_eq!(cut("rpc_buffer_bytes=1000"), "taken");
+        let refused = told("lh-1", &["data_bytes=16777216", "calls=1000"]);
+        assert!(refused.contains("`segment_bytes` of 1024 cuts 16777216000 octets"), "{refused}");
+        let (total, buffer) = ("total_bytes=1073741824", "socket_buffer_bytes=52224");
+        for (change, bytes) in
+            [("connections=16", 1024), ("segment_bytes=500", 500), ("segment_bytes=65495", 1024)]
+        {
+            let many = ["connections=16", total, buffer, change];
+            let refused = told("si-1a", &many[usize::from(bytes == 500)..]);
+            assert!(refused.contains(&format!("`segment_bytes` of {bytes} cuts")), "{refused}");
+        }
+        assert_eq!(told("si-1a", &[total]), "taken");
     }
 
     #[test]
