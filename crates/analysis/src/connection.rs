@@ -3,7 +3,8 @@
 use sockscope_record::{Direction, Kind, Point, Protocol, Side, tcp_flags};
 
 use crate::curve::Curve;
-use crate::flow_curves::{FlowCurves, datagrams_refused};
+use crate::drops;
+use crate::flow_curves::FlowCurves;
 use crate::loss::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
@@ -27,7 +28,7 @@ pub(crate) fn analyze_connection(
 ) -> ConnectionAnalysis {
     let end_ns = store.flows.iter().filter_map(last_ns).max().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
-        .map(|direction| analyze_flow(store, direction, losses, end_ns));
+        .map(|direction| analyze_flow(store, direction, losses, drop_reasons, end_ns));
     let [client, server] = &flows;
     let exchanges = exchanges::summarize(
         store,
@@ -70,6 +71,7 @@ fn analyze_flow(
     store: &ConnectionStore,
     direction: Direction,
     losses: &Losses,
+    drop_reasons: &DropReasons,
     end_ns: u64,
 ) -> FlowResult {
     let flow = store.flow(direction);
@@ -90,7 +92,7 @@ fn analyze_flow(
         acks: acks::summarize(store, direction, &curves),
         bursts: traffic::bursts(flow),
         write_bytes: traffic::write_bytes(flow),
-        datagrams_refused: datagrams_refused(&store.connection, flow),
+        datagrams_refused: drops::refused(&store.connection, flow, drop_reasons),
         read_bytes,
         reads_are_guessed,
     };

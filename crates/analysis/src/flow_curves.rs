@@ -1,8 +1,9 @@
 //! The eight curves of one flow, and which of its points were watched at all.
 
-use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Record, Stage};
+use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Stage};
 
 use crate::curve::Curve;
+use crate::drops;
 use crate::loss::{Losses, explain_holes};
 use crate::queue::{Queue, delay_runs};
 use crate::ranges::{self, Range};
@@ -133,18 +134,8 @@ fn end_is_here(store: &ConnectionStore, direction: Direction, point: Point) -> b
         return false;
     }
     let (own, others) = if point.index() < 4 { (0..2, 6..8) } else { (6..8, 0..2) };
-    let is_refused = point.index() >= 4 && datagrams_refused(&store.connection, flow) > 0;
-    store.connection.both_ends_here || is_refused || seen(flow, own) || seen(reverse, others)
-}
-
-/// Datagrams that the receiving host had, this one, and dropped.
-pub(crate) fn datagrams_refused(connection: &Connection, flow: &FlowStore) -> u64 {
-    let is_refused =
-        |event: &&Record| event.kind == Kind::Drop && event.code >= Point::InputDequeue.number();
-    match connection.protocol {
-        Protocol::Tcp => 0,
-        Protocol::Udp => flow.events.iter().filter(is_refused).count() as u64,
-    }
+    let came = point.index() >= 4 && drops::came_to_host(&store.connection, flow);
+    store.connection.both_ends_here || came || seen(flow, own) || seen(reverse, others)
 }
 
 fn dropped(connection: &Connection, flow: &FlowStore) -> Curve {

@@ -11,6 +11,7 @@ mod buffers;
 mod connection;
 mod curve;
 mod distribution;
+mod drops;
 mod exchanges;
 mod findings;
 mod flow_curves;

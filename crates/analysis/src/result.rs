@@ -95,7 +95,7 @@ pub struct FlowAnalysis {
     pub segments: u64,
     /// Bytes sent again.
     pub retransmitted_bytes: u64,
-    /// Datagrams dropped behind point 6: they had come to their host. 0 for TCP.
+    /// Datagrams that came to their host and that no socket took there. 0 for TCP.
     pub datagrams_refused: u64,
     /// Bytes a second from first byte written to last byte read; `None` below two events.
     pub throughput_bytes_per_s: Option<f64>,

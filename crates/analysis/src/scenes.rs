@@ -260,6 +260,17 @@ fn a_datagram_that_no_socket_takes_is_gone_and_not_unknown() {
     assert_eq!(analysis.flows.each_ref().map(|flow| flow.datagrams_refused), [2, 0]);
 }
 
+/// A remote sender, and a reader that is too slow and leaves some unread at its end.
+#[test]
+fn a_datagram_for_a_full_receive_buffer_is_not_refused() {
+    let remote = Connection { both_ends_here: false, ..datagrams() };
+    let text = "10us 5-7 +100 | 20us 5-6 +100 | 21us drop 100..200 code=6 | 30us 8 +100
+                40us 5-6 +100 | 41us 7 200..300 | 90us drop 200..300 code=7";
+    let analysis = testing::analyze_of(remote, text);
+    assert_eq!(analysis.flows.each_ref().map(|flow| flow.datagrams_refused), [0, 0]);
+    assert_eq!(analysis.findings[0].id, crate::FindingId::UdpReceiveDrop);
+}
+
 #[test]
 fn a_lost_segment_waits_where_it_was_lost_until_its_retransmission_gets_through() {
     assert_snapshot!(places("10us 1-4 +100 | 210us 2-4 0..100 retransmitted | 212us 5-8 +100"), @"wire 202us");

@@ -1,33 +1,28 @@
 //! `udp-receive-drop`: datagrams reached the receiving host and found the socket's buffer full.
 //!
-//! Drop reasons have different numbers in different kernels, so the queue is asked instead: a datagram
-//! that was dropped after IP had it, while earlier ones of the flow still waited to be read.
-
-use sockscope_record::{Kind, Point};
+//! Drop reasons have different numbers in different kernels: where the trace has no name for one, the
+//! queue is asked instead, for a datagram that was dropped after IP had it, while earlier ones of the
+//! flow still waited to be read.
 
 use super::facts::FlowFacts;
 use super::{Tally, words};
-use crate::{Finding, FindingId, Pass};
+use crate::drops::{self, Cause, SocketDrop};
+use crate::{Finding, FindingId};
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let flow = facts.view.flow();
-    let mut entered = Running::new(flow.at(Point::ReceiveEnqueue));
-    let mut left = Running::new(flow.at(Point::ReceiveDequeue));
+    let (connection, reasons) = (&facts.view.store.connection, facts.view.drop_reasons);
     let mut tally = Tally::default();
     let mut bytes = 0;
-    let drops = flow.events.iter().filter(|event| event.kind == Kind::Drop);
-    for drop in drops.filter(|drop| drop.code >= Point::InputDequeue.number()) {
-        let waiting = entered.until(drop.at_ns).saturating_sub(left.until(drop.at_ns));
-        if waiting == 0 {
-            continue;
-        }
+    let drops = drops::at_the_socket(connection, flow, reasons);
+    for SocketDrop { drop, waiting_bytes, .. } in drops.filter(|it| it.cause == Cause::FullBuffer) {
         tally.count += 1;
         bytes += u64::from(drop.len);
         tally.notes.add(drop.at_ns, || {
             format!(
-                "a datagram of {} bytes is dropped ({}); {waiting} bytes wait unread",
+                "a datagram of {} bytes is dropped ({}); {waiting_bytes} bytes of the flow wait unread",
                 drop.len,
-                words::reason(facts.view.drop_reasons, drop.detail)
+                words::reason(reasons, drop.detail)
             )
         });
     }
@@ -48,28 +43,6 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
          net.core.rmem_max raised; or pace the sender."
     );
     Some(tally.into_finding(FindingId::UdpReceiveDrop, facts, facts.receiver(), summary, fix))
-}
-
-/// Sum of bytes up to a time that only moves forward.
-struct Running<'a> {
-    rest: &'a [Pass],
-    bytes: u64,
-}
-
-impl<'a> Running<'a> {
-    fn new(passes: &'a [Pass]) -> Self {
-        Self { rest: passes, bytes: 0 }
-    }
-
-    fn until(&mut self, at_ns: u64) -> u64 {
-        while let Some((first, rest)) = self.rest.split_first()
-            && first.at_ns <= at_ns
-        {
-            self.bytes += u64::from(first.len);
-            self.rest = rest;
-        }
-        self.bytes
-    }
 }
 
 #[cfg(test)]
@@ -94,8 +67,8 @@ mod tests {
         let findings = Fixture::new(text, "0ms receive_queue.app | 5ms end").udp().findings();
         let texts: Vec<_> = findings[0].evidence.iter().map(|one| one.text.as_str()).collect();
         assert_snapshot!(texts.join("\n"), @"
-        a datagram of 100 bytes is dropped (reason SOCKET_RCVBUFF); 100 bytes wait unread
-        a datagram of 100 bytes is dropped (reason 99); 100 bytes wait unread
+        a datagram of 100 bytes is dropped (reason SOCKET_RCVBUFF); 100 bytes of the flow wait unread
+        a datagram of 100 bytes is dropped (reason 99); 100 bytes of the flow wait unread
         ");
     }
 
@@ -108,6 +81,13 @@ mod tests {
     #[test]
     fn one_dropped_before_the_host_had_it_is_not_the_sockets() {
         let text = "1ms 1-7 +100 | 2ms 1-3 +100 | 2ms drop 100..200 code=3 detail=6 | 3ms 8 +100";
+        assert_snapshot!(found(text), @"");
+    }
+
+    #[test]
+    fn datagrams_thrown_away_unread_with_their_socket_are_not_dropped_for_room() {
+        let text =
+            "1ms 1-7 +100 | 2ms 1-7 +100 | 3ms drop 100..200 code=7 | 3ms drop 0..100 code=7";
         assert_snapshot!(found(text), @"");
     }
 

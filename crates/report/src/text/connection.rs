@@ -88,6 +88,11 @@ fn reset(analysis: &ConnectionAnalysis, start_ns: u64) -> Option<String> {
     Some(format!("reset by the {} at {}{unread}", side.name(), since(start_ns, at_ns)))
 }
 
+/// Whether datagrams of this host found no socket on it: neither end is on another one.
+fn is_refused_at_home(flow: &FlowAnalysis) -> bool {
+    flow.datagrams_refused > 0 && flow.segments > 0
+}
+
 /// What became of datagrams that no socket of this host took.
 fn refusal(analysis: &ConnectionAnalysis) -> Option<String> {
     let refused: u64 = analysis.flows.iter().map(|flow| flow.datagrams_refused).sum();
@@ -112,7 +117,7 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if is_capture {
         notes.push("a capture at one place: what was before it and behind it is unknown");
-    } else if !connection.both_ends_here && refusal(analysis).is_none() {
+    } else if !connection.both_ends_here && !analysis.flows.iter().any(is_refused_at_home) {
         notes.push(match analysis.flows.iter().any(has_data) {
             true => "one end is not on this host: what passed there is unknown",
             false if analysis.is_refused => {

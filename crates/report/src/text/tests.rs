@@ -182,6 +182,9 @@ fn datagrams_that_nobody_takes_are_not_on_another_host() {
         "{text}"
     );
     assert!(!text.contains("not on this host"), "{text}");
+    analysis.connections[0].flows[0].segments = 0;
+    let text = self::text(&analysis);
+    assert!(text.contains("note     one end is not on this host"), "a remote sender: {text}");
 }
 
 #[test]
