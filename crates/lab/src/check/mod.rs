@@ -66,6 +66,17 @@ impl Runs {
     }
 }
 
+/// The largest of some measures; no number where one is missing, or all are.
+pub(crate) fn most(values: impl IntoIterator<Item = f64>) -> f64 {
+    let larger = |most: f64, value: f64| if most.is_nan() || most > value { most } else { value };
+    values.into_iter().reduce(larger).unwrap_or(f64::NAN)
+}
+
+/// The smallest, likewise.
+pub(crate) fn least(values: impl IntoIterator<Item = f64>) -> f64 {
+    -most(values.into_iter().map(|value| -value))
+}
+
 /// Every check of every paper.
 fn checks() -> impl Iterator<Item = &'static Check> {
     let papers = [
@@ -136,6 +147,15 @@ mod tests {
                     claim.id
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_missing_measure_is_not_passed_over() {
+        assert_eq!((most([1.0, 3.0, 2.0]), least([2.0, 1.0, 3.0])), (3.0, 1.0));
+        for missing in [vec![], vec![f64::NAN, 1.0], vec![1.0, f64::NAN], vec![1.0, f64::NAN, 2.0]]
+        {
+            assert!(most(missing.clone()).is_nan() && least(missing).is_nan());
         }
     }
 

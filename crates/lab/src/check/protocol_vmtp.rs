@@ -1,7 +1,7 @@
 //! Checks of VMTP over Ethernet: chapter 4 of "The Influence of Protocol Choice on Network
 //! Performance", Figures 8 to 12.
 
-use super::{Check, Judgement, Runs};
+use super::{Check, Judgement, Runs, least, most};
 use crate::papers::Claim;
 use crate::result::{CaseResult, RunResult};
 
@@ -101,7 +101,7 @@ fn throughput_flattens(_: &Claim, runs: &Runs) -> Judgement {
     let busy = |machine: &&str| {
         measure(run, &[("machine", *machine), ("request_bytes", "16384")], "network_busy_percent")
     };
-    let busy = machines.iter().map(busy).fold(0.0, f64::max);
+    let busy = most(machines.iter().map(busy));
     let holds = all.iter().all(|rates| grows_ever_less(rates)) && busy < WIRE_FULL;
     let got = all.map(|rates| {
         let at = |packets: usize| rates.get(packets - 1).copied().unwrap_or(f64::NAN);
@@ -231,9 +231,8 @@ fn at_the_ceiling(runs: &Runs) -> (f64, f64) {
         pairs.map(|(_, values)| values[2..].to_vec()).collect::<Vec<_>>().concat()
     };
     let (client, server) = (level("client_cpu_percent"), level("server_cpu_percent"));
-    let cpu = client.iter().zip(&server).map(|(client, server)| client.max(*server));
-    let wire = level("network_busy_percent").into_iter().fold(0.0, f64::max);
-    (cpu.fold(f64::INFINITY, f64::min), wire)
+    let busier = client.into_iter().zip(server).map(|(client, server)| most([client, server]));
+    (least(busier), most(level("network_busy_percent")))
 }
 
 fn rate_of_the_host(_: &Claim, runs: &Runs) -> Judgement {
@@ -332,7 +331,7 @@ fn hosts_lose(full: &[&Shared]) -> bool {
 fn hosts_collide(_: &Claim, runs: &Runs) -> Judgement {
     let rows: Vec<_> = CLIENTS.map(|clients| shared(runs, clients)).collect();
     let full: Vec<_> = rows.iter().filter(|row| row.is_full).collect();
-    let best = rows.iter().map(|row| row.mbit_per_s[1]).fold(0.0, f64::max);
+    let best = most(rows.iter().map(|row| row.mbit_per_s[1]));
     let last = rows.last().map_or(f64::NAN, |row| row.mbit_per_s[1]);
     let words = |row: &&Shared| {
         let [one, own] = row.mbit_per_s;
