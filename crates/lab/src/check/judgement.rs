@@ -111,14 +111,18 @@ impl Judgement {
         self
     }
 
-    /// Both this and `also` must hold; the first that does not is told.
+    /// Both this and `also` must hold; the first that does not is told. Notes are of both when both do.
     #[must_use]
-    pub(crate) fn and(self, also: Self) -> Self {
-        if self.verdict == Verdict::Reproduced && also.verdict != Verdict::Reproduced {
-            also
-        } else {
-            self
+    pub(crate) fn and(mut self, also: Self) -> Self {
+        if self.verdict != Verdict::Reproduced {
+            return self;
         }
+        if also.verdict != Verdict::Reproduced {
+            return also;
+        }
+        let between = if self.note.is_empty() || also.note.is_empty() { "" } else { "; " };
+        self.note = format!("{}{between}{}", self.note, also.note);
+        self
     }
 
     /// The judgement on a claim that has no check yet.
@@ -157,5 +161,14 @@ mod tests {
         assert_eq!(good.clone().and(bad.clone()), bad);
         assert_eq!(bad.clone().and(good.clone()), bad);
         assert_eq!(good.clone().and(good.clone()), good);
+    }
+
+    #[test]
+    fn a_note_is_of_what_holds() {
+        let good = |note: &str| Judgement::holds(true, "a", "a").with_note(note);
+        let bad = Judgement::holds(false, "b", "c");
+        assert_eq!(good("as printed").and(bad.clone()).note, "");
+        assert_eq!(bad.and(good("as printed")).note, "");
+        assert_eq!(good("one").and(good("")).and(good("two")).note, "one; two");
     }
 }

@@ -48,8 +48,9 @@ fn form(row: &WireRow) -> (String, Option<(u64, u64)>, u64, Option<u64>) {
     (row.flags.to_string(), row.sequence, row.bytes, row.ack)
 }
 
-/// Whether the packets of both sides, those without data too, are those of a printed trace.
-fn as_printed(wire: &[WireRow], name: &str) -> Judgement {
+/// Whether the packets of both sides, those without data too, are those of a printed trace; if so the
+/// note says it, calling the trace `table`.
+fn as_printed(wire: &[WireRow], name: &str, table: &str) -> Judgement {
     let Ok(printed) = wire_trace(name) else {
         return Judgement::not_checkable(format!("{name} is not carried"));
     };
@@ -66,7 +67,10 @@ fn as_printed(wire: &[WireRow], name: &str) -> Judgement {
             return Judgement::holds(false, words(&paper), words(&model));
         }
     }
-    Judgement::holds(true, "the same packets", "the same packets")
+    Judgement::holds(true, "the same packets", "the same packets").with_note(format!(
+        "flags, sequence numbers and acknowledgments of every packet as in {table}, another window in {}",
+        other_windows(wire, name)
+    ))
 }
 
 /// In how many packets of a printed trace the model offers another window, and of how many.
@@ -98,12 +102,11 @@ fn with<'a>(run: &'a RunResult, name: &str, value: &str) -> &'a CaseResult {
 
 fn request_segments(claim: &Claim, runs: &Runs) -> Judgement {
     let wire = &first(runs.of("lh-2")).seen.wire;
-    Judgement::numbers(claim, &sizes(&data(wire, From::Client)))
-        .and(as_printed(wire, "layering/rpc-4800"))
-        .with_note(format!(
-            "flags, sequence numbers and acknowledgments of every packet as in Table 3; another window in {}",
-            other_windows(wire, "layering/rpc-4800")
-        ))
+    Judgement::numbers(claim, &sizes(&data(wire, From::Client))).and(as_printed(
+        wire,
+        "layering/rpc-4800",
+        "Table 3",
+    ))
 }
 
 /// Milliseconds from the small segment of `side` to the data segment after it.
@@ -176,13 +179,8 @@ fn discard_segments(claim: &Claim, runs: &Runs) -> Judgement {
     let run = runs.of("lh-4");
     let (slow, fast) = (with(run, "total_bytes", "5118"), with(run, "total_bytes", "5120"));
     Judgement::numbers(claim, &sizes(&data(&slow.seen.wire, From::Client)))
-        .and(as_printed(&slow.seen.wire, "layering/discard-5118"))
-        .and(as_printed(&fast.seen.wire, "layering/discard-5120"))
-        .with_note(format!(
-            "flags, sequence numbers and acknowledgments of every packet as in both traces of Table 5; another window in {} and {}",
-            other_windows(&slow.seen.wire, "layering/discard-5118"),
-            other_windows(&fast.seen.wire, "layering/discard-5120")
-        ))
+        .and(as_printed(&slow.seen.wire, "layering/discard-5118", "Table 5 (5,118)"))
+        .and(as_printed(&fast.seen.wire, "layering/discard-5120", "Table 5 (5,120)"))
 }
 
 /// Milliseconds between the first and the last of `rows`.
@@ -208,13 +206,11 @@ fn nodelay_times(claim: &Claim, runs: &Runs) -> Judgement {
     let whole = |total: &'static str| span_ms(&wire(total).iter().collect::<Vec<_>>());
     let got = [span("5118"), span("5120"), whole("5118"), whole("5120")];
     Judgement::numbers(claim, &got)
-        .and(as_printed(wire("5118"), "layering/discard-nodelay-5118"))
-        .and(as_printed(wire("5120"), "layering/discard-nodelay-5120"))
-        .with_note(format!(
-            "when reader and writer start and close is taken from Table 6, so that only the likeness of both sizes is evidence, and the packets: every one as printed, another window in {} and {}",
-            other_windows(wire("5118"), "layering/discard-nodelay-5118"),
-            other_windows(wire("5120"), "layering/discard-nodelay-5120")
-        ))
+        .with_note(
+            "when reader and writer start and close is taken from Table 6, so that only the likeness of both sizes is evidence, and the packets",
+        )
+        .and(as_printed(wire("5118"), "layering/discard-nodelay-5118", "Table 6 (5,118)"))
+        .and(as_printed(wire("5120"), "layering/discard-nodelay-5120", "Table 6 (5,120)"))
 }
 
 fn small_at_once(claim: &Claim, runs: &Runs) -> Judgement {
@@ -289,13 +285,18 @@ mod tests {
     fn a_packet_without_data_counts_as_well() {
         let name = "layering/discard-nodelay-5118";
         let mut wire = wire_trace(name).unwrap();
-        assert_eq!(as_printed(&wire, name).verdict, Verdict::Reproduced);
-        assert_eq!(other_windows(&wire, name), "0 of 14");
+        let note = |of_14| {
+            format!(
+                "flags, sequence numbers and acknowledgments of every packet as in it, another window in {of_14} of 14"
+            )
+        };
+        assert_eq!(as_printed(&wire, name, "it").note, note(0));
         wire[7].window = Some(0);
-        assert_eq!(as_printed(&wire, name).verdict, Verdict::Reproduced);
-        assert_eq!(other_windows(&wire, name), "1 of 14");
+        assert_eq!(as_printed(&wire, name, "it").verdict, Verdict::Reproduced);
+        assert_eq!(as_printed(&wire, name, "it").note, note(1));
         assert!(!wire[7].is_data());
         wire.insert(7, wire[7].clone());
-        assert_eq!(as_printed(&wire, name).verdict, Verdict::Differs);
+        let other = as_printed(&wire, name, "it");
+        assert_eq!((other.verdict, other.note.as_str()), (Verdict::Differs, ""));
     }
 }
