@@ -9,7 +9,7 @@ use sockscope_sim::Machine;
 use super::{Check, Judgement, Runs};
 use crate::papers::Claim;
 use crate::result::CaseResult;
-use crate::sunos::{Observed, mean, observe};
+use crate::sunos::{Observed, length_at, mean, observe};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/4.1.1-a", needs: &["si-1a"], judge: rises_with_buffers },
@@ -312,12 +312,6 @@ fn bursts_grow_by_one(_: &Claim, _: &Runs) -> Judgement {
     })
 }
 
-/// Length of the receive socket's queue just after a time.
-fn length_at(lengths: &[(u64, u64)], at_ns: u64) -> u64 {
-    let after = lengths.partition_point(|&(ns, _)| ns <= at_ns);
-    after.checked_sub(1).map_or(0, |last| lengths[last].1)
-}
-
 /// Whether the 200 ms timer made an acknowledgment: it comes without a read just before it.
 fn is_of_timer(seen: &Observed, at_ns: u64) -> bool {
     let reads = seen.data(Point::ReceiveDequeue);
@@ -511,12 +505,8 @@ fn queue_delays(seen: &Observed) -> [(&'static str, f64); 4] {
 
 /// Packets that found others in the IP queue.
 fn found_in_ip_queue(seen: &Observed) -> usize {
-    let lengths = seen.lengths(Stage::InputQueue);
-    let found = |at_ns: u64| {
-        let before = lengths.partition_point(|&(ns, _)| ns < at_ns);
-        before.checked_sub(1).is_some_and(|last| lengths[last].1 > 0)
-    };
-    seen.data(Point::InputEnqueue).iter().filter(|pass| found(pass.at_ns)).count()
+    let found = seen.found(Stage::InputQueue, Point::InputEnqueue);
+    found.iter().filter(|bytes| **bytes > 0).count()
 }
 
 fn server_load_fills_its_socket(_: &Claim, _: &Runs) -> Judgement {

@@ -268,14 +268,9 @@ fn growing_peaks(_: &Claim, _: &Runs) -> Judgement {
 fn empty_ip_queue(_: &Claim, _: &Runs) -> Judgement {
     holds("nearly every packet finds the IP queue empty", || {
         let seen = continuous()?;
-        let lengths = seen.lengths(Stage::InputQueue);
-        let came = seen.data(Point::InputEnqueue);
-        let found_empty = came.iter().filter(|pass| {
-            let before = lengths.partition_point(|&(at_ns, _)| at_ns < pass.at_ns);
-            before.checked_sub(1).is_none_or(|last| lengths[last].1 == 0)
-        });
-        let empty = found_empty.count();
-        Ok((empty * 100 >= came.len() * 95, format!("empty for {empty} of {}", came.len())))
+        let found = seen.found(Stage::InputQueue, Point::InputEnqueue);
+        let empty = found.iter().filter(|bytes| **bytes == 0).count();
+        Ok((empty * 100 >= found.len() * 95, format!("empty for {empty} of {}", found.len())))
     })
 }
 
@@ -331,14 +326,10 @@ fn one_entry_a_write(claim: &Claim, _: &Runs) -> Judgement {
 
 /// Interface delays of the packets that began a burst and found the queue empty, in microseconds.
 fn delays_into_empty(seen: &Observed, delays: &[f64]) -> Vec<f64> {
-    let lengths = seen.lengths(Stage::InterfaceQueue);
-    let found_empty = |at_ns: u64| {
-        let before = lengths.partition_point(|&(ns, _)| ns < at_ns);
-        before.checked_sub(1).is_none_or(|last| lengths[last].1 == 0)
-    };
+    let found = seen.found(Stage::InterfaceQueue, Point::InterfaceEnqueue);
     let begins: BTreeSet<u64> = seen.bursts().iter().map(|burst| burst.first_ns).collect();
-    let came = seen.data(Point::InterfaceEnqueue).into_iter().zip(delays);
-    let first = came.filter(|(pass, _)| begins.contains(&pass.at_ns) && found_empty(pass.at_ns));
+    let came = seen.data(Point::InterfaceEnqueue).into_iter().zip(found).zip(delays);
+    let first = came.filter(|((pass, found), _)| begins.contains(&pass.at_ns) && *found == 0);
     first.map(|(_, delay)| *delay).collect()
 }
 

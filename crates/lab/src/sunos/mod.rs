@@ -11,7 +11,7 @@ mod tests;
 
 pub(crate) use activity::Activities;
 pub(crate) use measures::mean;
-pub(crate) use observed::{Burst, Observed};
+pub(crate) use observed::{Burst, Observed, length_at};
 
 use crate::experiment::carried_by_id;
 use crate::model;

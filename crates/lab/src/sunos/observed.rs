@@ -208,6 +208,12 @@ impl Observed {
         steps.iter().filter_map(|step| Some((step.at_ns, step.length_bytes?))).collect()
     }
 
+    /// Length of a stage's queue that each packet with data finds at a point, in order of passing.
+    pub(crate) fn found(&self, stage: Stage, point: Point) -> Vec<u64> {
+        let lengths = self.lengths(stage);
+        self.data(point).iter().map(|pass| length_before(&lengths, pass.at_ns)).collect()
+    }
+
     /// Mean over time of a stage's length between two times.
     pub(crate) fn mean_length(&self, stage: Stage, from_ns: u64, until_ns: u64) -> f64 {
         let mut steps = self.lengths(stage);
@@ -268,6 +274,36 @@ impl Observed {
     }
 }
 
+/// Length of a queue just after a time, from its steps in order of time; it begins empty.
+pub(crate) fn length_at(lengths: &[(u64, u64)], at_ns: u64) -> u64 {
+    length_after(lengths, lengths.partition_point(|&(ns, _)| ns <= at_ns))
+}
+
+/// Length of a queue just before a time, likewise.
+pub(crate) fn length_before(lengths: &[(u64, u64)], at_ns: u64) -> u64 {
+    length_after(lengths, lengths.partition_point(|&(ns, _)| ns < at_ns))
+}
+
+/// Length after so many steps.
+fn length_after(lengths: &[(u64, u64)], steps: usize) -> u64 {
+    steps.checked_sub(1).map_or(0, |last| lengths[last].1)
+}
+
 fn gaps_ns(passes: &[Pass]) -> impl Iterator<Item = u64> {
     passes.windows(2).map(|pair| pair[1].at_ns.saturating_sub(pair[0].at_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_has_one_length_before_a_step_and_another_at_it() {
+        let lengths = [(10, 100), (20, 0)];
+        let around = |at_ns| (length_before(&lengths, at_ns), length_at(&lengths, at_ns));
+        assert_eq!(
+            [9, 10, 15, 20, 21].map(around),
+            [(0, 0), (0, 100), (100, 100), (100, 0), (0, 0)]
+        );
+    }
 }
