@@ -116,7 +116,23 @@ fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), Stri
     if workload == Workload::Send && parameters.protocol == Protocol::Udp {
         return Ok(());
     }
+    check_reads(parameters, workload)?;
     check_portions(parameters, carried)
+}
+
+/// What the readers of all connections hold at once: each has a buffer for its longest read.
+fn check_reads(parameters: &Parameters, workload: Workload) -> Result<(), String> {
+    if workload != Workload::Discard {
+        return Ok(());
+    }
+    let total = parameters.total_bytes.unwrap_or(0);
+    let (connections, len) = (parameters.connections, parameters.discard_read_bytes().min(total));
+    if u64::from(connections) * len > OCTETS_MAX {
+        return Err(format!(
+            "`read_bytes` of {len} for each of {connections} connections makes more than {OCTETS_MAX} octets"
+        ));
+    }
+    Ok(())
 }
 
 /// Whether no size, given or by default, cuts what a run carries into too many portions.
@@ -205,6 +221,22 @@ mod tests {
             assert!(refused.contains(&format!("`segment_bytes` of {bytes} cuts")), "{refused}");
         }
         assert_eq!(told("si-1a", &[total]), "taken");
+    }
+
+    #[test]
+    fn readers_of_many_connections_hold_no_more_than_one_may() {
+        let read = "read_bytes=1073741824";
+        // No read is longer than its transfer of 131,072 octets and one more.
+        let mut many = carried_by_id("si-5a").unwrap();
+        many.set_all(&["connections=100", read]).unwrap();
+        let cases = many.cases().unwrap();
+        assert!(cases.iter().all(|case| case.parameters.discard_read_bytes() == 131_073));
+        assert_eq!(told("si-5a", &["connections=1", read, "total_bytes=1073741824"]), "taken");
+        let refused = told("si-5a", &["connections=16", read, "total_bytes=100000000"]);
+        assert!(
+            refused.contains("`read_bytes` of 100000000 for each of 16 connections"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -255,6 +255,13 @@ impl Parameters {
         Self { machine: machine.to_owned(), ..defaults }
     }
 
+    /// What each read of a `discard` asks for: never more than the transfer and one octet, since what
+    /// is asked for beyond changes nothing but the memory that the reader takes.
+    pub(crate) fn discard_read_bytes(&self) -> u64 {
+        let asked = self.read_bytes.or(self.write_bytes).unwrap_or(1);
+        asked.min(self.total_bytes.unwrap_or(0).saturating_add(1))
+    }
+
     pub(super) fn check_sense(&self, workload: Workload) -> Result<(), String> {
         let needed = match workload {
             Workload::Send => vec![

@@ -130,7 +130,7 @@ fn send_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
 
 fn discard_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
     let chunk = parameters.write_bytes.unwrap_or(1) as usize;
-    let read = parameters.read_bytes.map_or(chunk, |bytes| bytes as usize);
+    let read = parameters.discard_read_bytes() as usize;
     let total = parameters.total_bytes.unwrap_or(0);
     let mut programs = Vec::new();
     for port in (0..parameters.connections).map(|number| DISCARD_PORT + number) {
