@@ -35,32 +35,84 @@ fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<P
         what: format!("trace bundle {}", path.display()),
         problem: error.to_string(),
     };
-    let meta = meta(experiment, case);
+    let meta = meta(experiment, case)?;
     let sink = BundleSink::create(&path, &meta).map_err(refuse)?;
     let (connections, sink) = model::record(experiment, case, sink)?;
     sink.finish(&connections, meta).map_err(refuse)?;
     Ok(path)
 }
 
-/// `lh-4-total_bytes-5118.sockscope`; the swept parameters name the case.
+/// `lh-4-total_bytes-5118.sockscope`; the swept parameters name the case. What else than letters, digits
+/// and `._-` stands in them, as in the path of a machine's file, becomes `_`.
 fn bundle_name(experiment: &Experiment, case: &Case) -> String {
     let swept = &case.named[case.named.len() - case.swept..];
     let parts = swept.iter().map(|(name, value)| format!("-{name}-{}", word(value)));
-    format!("{}{}.sockscope", experiment.id, parts.collect::<String>())
+    let name = format!("{}{}.sockscope", experiment.id, parts.collect::<String>());
+    name.replace(|letter: char| !letter.is_ascii_alphanumeric() && !"._-".contains(letter), "_")
 }
 
 /// What the bundle says of itself. Nothing of the machine that ran the model stands in it, so that
 /// the same experiment gives the same bytes everywhere.
-fn meta(experiment: &Experiment, case: &Case) -> Meta {
-    let parameters = &case.parameters;
-    Meta {
+fn meta(experiment: &Experiment, case: &Case) -> Result<Meta> {
+    let case = model::without_path(case).map_err(|problem| Error::Run {
+        experiment: experiment.id.clone(),
+        case: case.words(),
+        problem,
+    })?;
+    Ok(Meta {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         source: Source::Model,
-        host: parameters.machine.clone(),
-        kernel: parameters.personality.clone(),
-        command: vec!["lab".to_owned(), "run".to_owned(), experiment.id.clone()],
         pick: case.words(),
+        host: case.parameters.machine,
+        kernel: case.parameters.personality,
+        command: vec!["lab".to_owned(), "run".to_owned(), experiment.id.clone()],
         notes: experiment.notes.clone(),
         ..Meta::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::experiment::carried_by_id;
+
+    const MACHINE: &str = include_str!("../../../machines/sparcstation-1.toml");
+
+    /// The files of the only bundle of an experiment whose machine is in `folder`, by name.
+    fn files(experiment: &mut Experiment, folder: &Path) -> BTreeMap<String, Vec<u8>> {
+        let machine = folder.join("a machine.toml");
+        std::fs::write(&machine, MACHINE.replace("\"sparcstation-1\"", "\"slow\"")).unwrap();
+        experiment.set(&format!("machine={}", machine.display())).unwrap();
+        let written = write_bundles(experiment, &folder.join("results")).unwrap();
+        let entries = std::fs::read_dir(&written[0].1).unwrap().map(|entry| entry.unwrap());
+        let file = |entry: std::fs::DirEntry| {
+            let content = std::fs::read(entry.path()).unwrap();
+            (entry.file_name().display().to_string(), content)
+        };
+        entries.map(file).collect()
+    }
+
+    #[test]
+    fn a_bundle_says_nothing_of_where_a_machine_s_file_was() {
+        let of = |folder: &Path| files(&mut carried_by_id("lh-2").unwrap(), folder);
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let bundle = of(here.path());
+        assert!(bundle.len() > 2);
+        assert!(bundle == of(there.path()));
+        let says_name = |content: &Vec<u8>| String::from_utf8_lossy(content).contains("\"slow\"");
+        assert!(bundle.values().any(says_name));
+    }
+
+    #[test]
+    fn a_machine_s_file_among_the_variants_gives_a_bundle_a_name_of_one_part() {
+        let mut experiment = carried_by_id("lh-2").unwrap();
+        experiment.id = "../own one".to_owned();
+        let mut case = experiment.cases().unwrap().remove(0);
+        case.named.push(("machine".to_owned(), toml::Value::from("/tmp/my files/slow.toml")));
+        case.swept = 1;
+        let name = bundle_name(&experiment, &case);
+        assert_eq!(name, ".._own_one-machine-_tmp_my_files_slow.toml.sockscope");
     }
 }

@@ -14,6 +14,7 @@ use sockscope_report::plot::{
 use toml::{Table, Value};
 
 use crate::experiment::{Case, Experiment, word};
+use crate::model::without_path;
 use crate::result::RunResult;
 
 /// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace, `phases`
@@ -291,7 +292,9 @@ fn told(name: &str, value: &Value) -> String {
 /// Where the figure stands in the paper, and what all cases share of machine and personality with
 /// this one.
 fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>) -> String {
-    let fixed = case.map_or(&[][..], |case| &case.named[..case.named.len() - case.swept]);
+    // A file that is gone after the run leaves its path.
+    let case = case.map(|case| without_path(case).unwrap_or_else(|_| case.clone()));
+    let fixed = case.as_ref().map_or(&[][..], |case| &case.named[..case.named.len() - case.swept]);
     let told = fixed.iter().filter_map(|(name, value)| {
         let is_told = ["machine", "personality", "link", "protocol"].contains(&name.as_str());
         is_told.then(|| word(value))

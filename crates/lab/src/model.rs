@@ -12,6 +12,7 @@ use sockscope_sim::{
 };
 use sockscope_stack::{Meter, Routine};
 
+pub(crate) use self::kernel::without_path;
 use self::programs::{CLIENT_START_NS, Started, has_load, programs};
 use crate::error::{Error, Result};
 use crate::experiment::{

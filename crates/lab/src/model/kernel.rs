@@ -5,7 +5,7 @@ use sockscope_stack::personality::{SendFill, SendWait};
 use sockscope_stack::tcp::{ShortSegments, WindowUpdate};
 use sockscope_stack::{Cost, Costs, Personality, Routine};
 
-use crate::experiment::{AckRule, Parameters, SendRule};
+use crate::experiment::{AckRule, Case, Parameters, SendRule};
 
 /// Size of an mbuf cluster.
 const CLUSTER_BYTES: u32 = 1024;
@@ -31,6 +31,24 @@ pub(super) fn machine(parameters: &Parameters) -> Result<Machine, String> {
         (machine.costs, machine.cpu) = (of_data(&machine.costs), Machine::instant().cpu);
     }
     Ok(machine)
+}
+
+/// The same case, with the machine by the name that stands in its file where it was given by a path,
+/// which differs from one computer to the next.
+///
+/// # Errors
+///
+/// When the file cannot be read or has no machine.
+pub(crate) fn without_path(case: &Case) -> Result<Case, String> {
+    let mut case = case.clone();
+    if case.parameters.machine.ends_with(".toml") {
+        let name = machine(&case.parameters)?.name;
+        for (_, value) in case.named.iter_mut().filter(|(parameter, _)| parameter == "machine") {
+            *value = toml::Value::String(name.clone());
+        }
+        case.parameters.machine = name;
+    }
+    Ok(case)
 }
 
 /// Of these costs what copies to and from programs and checksums of data take for each octet.
