@@ -28,7 +28,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Virtual time after which a run that has not ended is taken for stuck.
 const LIMIT_NS: u64 = 100_000 * SECOND_NS;
 
-/// The same beside load, which keeps CPUs busy without end.
+/// The same beside load, which keeps CPUs busy without end: less than the longest pause of a program.
 const LOADED_LIMIT_NS: u64 = 3_000 * SECOND_NS;
 
 /// How often it is looked whether all programs beside load have ended.

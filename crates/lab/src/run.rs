@@ -201,5 +201,9 @@ mod tests {
         // An hour between two of fifty writes.
         let error = problem("si-2b", &["write_pause_ms=3600000"]);
         assert!(error.contains("no end after 100000 s of the model's time; 0 of 2"), "{error}");
+        // Load keeps the CPUs busy all the time.
+        let changes = ["write_pause_ms=3600000", "load=1", "total_bytes=2048", "write_bytes=1024"];
+        let error = problem("si-2b", &changes);
+        assert!(error.contains("no end after 3000 s of the model's time; 0 of 2"), "{error}");
     }
 }

@@ -33,6 +33,9 @@ const RPC_BUFFER: (u64, u64) = (100, 1 << 20);
 /// What a program does or sleeps at most: an hour.
 const PAUSE_MAX_MS: u64 = 3_600_000;
 
+/// The same in microseconds.
+pub(super) const PAUSE_MAX_US: u64 = PAUSE_MAX_MS * 1000;
+
 /// Delay of a line at most: a minute.
 const DELAY_MAX_US: u64 = 60_000_000;
 
@@ -74,7 +77,7 @@ fn octets(parameters: &Parameters) -> Vec<Bound> {
 }
 
 fn times(parameters: &Parameters) -> Vec<Bound> {
-    let us = |name, value| (name, Some(value), 0, PAUSE_MAX_MS * 1000);
+    let us = |name, value| (name, Some(value), 0, PAUSE_MAX_US);
     let ms = |name, value| (name, Some(value), 0, PAUSE_MAX_MS);
     vec![
         ("link_delay_us", Some(parameters.link_delay_us), 0, DELAY_MAX_US),
@@ -179,6 +182,7 @@ mod tests {
             ("si-2b", "write_pause_ms=99999999999", "from 0 to 3600000"),
             ("si-3b", "read_pause_ms=99999999999999", "from 0 to 3600000"),
             ("lh-4", "read_after_us=9000000000000000000", "from 0 to 3600000000"),
+            ("si-4c", "compute_us=3600000001", "from 1 to 3600000000"),
             ("lh-2", "client_timer_ms=200", "from 0 to 199"),
         ] {
             let name = change.split('=').next().unwrap();
@@ -186,6 +190,12 @@ mod tests {
             assert!(refused.contains(&format!("expected `{name}` {words}")), "{refused}");
             assert!(!refused.contains('\n'), "{refused}");
         }
+    }
+
+    #[test]
+    fn an_hour_of_work_is_in_range_as_an_hour_of_sleep_is() {
+        assert_eq!(told("si-4c", &["compute_us=3600000000"]), "taken");
+        assert_eq!(told("si-2b", &["write_pause_ms=3600000"]), "taken");
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use serde::Deserialize;
 
 use super::Workload;
-use super::bounds::{self, COUNT_MAX, MESSAGE_MAX, OCTETS_MAX};
+use super::bounds::{self, COUNT_MAX, MESSAGE_MAX, OCTETS_MAX, PAUSE_MAX_US};
 
 /// Everything that makes one case.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -276,7 +276,7 @@ impl Parameters {
             Workload::Pipeline => vec![
                 ("pieces", self.pieces, COUNT_MAX),
                 ("piece_bytes", self.piece_bytes, MESSAGE_MAX),
-                ("compute_us", self.compute_us, COUNT_MAX),
+                ("compute_us", self.compute_us, PAUSE_MAX_US),
             ],
             // These have parameters of another kind.
             Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
