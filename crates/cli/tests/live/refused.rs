@@ -2,6 +2,7 @@
 
 use crate::background::free_port;
 use crate::bundle::{run_once, words};
+use crate::hosts::Hosts;
 use crate::report::{flow, programs};
 use crate::turn;
 
@@ -33,4 +34,23 @@ fn root_a_refused_connection_has_the_name_of_who_asked() {
     assert!(programs(connection, "client").contains("python3"), "{connection}");
     assert!(programs(connection, "server").is_empty(), "{connection}");
     assert_eq!(connection["refused"], true, "{connection}");
+}
+
+/// Connects to a neighbour that does not answer, then says where it would be: the SYN leaves while
+/// `ip` runs.
+const HELPED: &str = "
+import socket, subprocess
+asks = socket.socket()
+asks.setblocking(False)
+asks.connect_ex(('10.83.0.9', 80))
+subprocess.run('ip neigh replace 10.83.0.9 lladdr 02:00:00:00:00:09 dev veth0'.split(), check=True)
+";
+
+#[test]
+fn root_who_finds_the_neighbour_did_not_connect() {
+    let Some(_turn) = turn::take() else { return };
+    let hosts = Hosts::up(&[]);
+    let recording = run_once(&[], &hosts.on_a(&words(&["python3", "-c", HELPED])));
+    let connection = recording.report.connection(80);
+    assert!(!programs(connection, "client").contains("ip"), "{connection}");
 }

@@ -156,9 +156,14 @@ struct sock_common {
 	struct sock *skc_listener;
 };
 
+typedef struct {
+	int owned;
+} socket_lock_t;
+
 struct socket;
 struct sock {
 	struct sock_common __sk_common;
+	socket_lock_t sk_lock;
 	u8 sk_userlocks;
 	int sk_rcvbuf;
 	int sk_rcvlowat;

@@ -114,9 +114,12 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		cgroup = full->sk_cgrp_data.cgroup;
 		picked = is_picked(cgroup, &p->tuple, true) ||
 			 bpf_sk_storage_get(&marked, sk, 0, 0) != NULL;
-		/* The first SYN leaves within connect(), a repeated one whenever its timer runs out. */
+		/*
+		 * connect() holds the socket while it sends. A SYN that waited for the address of its
+		 * neighbour leaves in anybody's time, and so does a repeated one.
+		 */
 		is_own = sk->__sk_common.skc_state == TCP_SYN_SENT &&
-			 p->protocol == IPPROTO_TCP &&
+			 p->protocol == IPPROTO_TCP && full->sk_lock.owned &&
 			 !KERNEL_CAST(tcp_sock, sk)->inet_conn.icsk_retransmits;
 	}
 	if (!picked)
