@@ -9,7 +9,7 @@ use sockscope_record::{Direction, Point, Stage, tcp_flags};
 use sockscope_sim::Machine;
 
 use super::sunos::{judged, shared};
-use super::{Check, Judgement, Runs};
+use super::{Check, Judgement, Runs, least, most};
 use crate::papers::Claim;
 use crate::sunos::{Observed, mean, observe};
 
@@ -43,6 +43,12 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// Data of a segment.
 const SEGMENT_BYTES: f64 = 1024.0;
+/// Bursts while the window opens.
+const OPENING_BURSTS: usize = 10;
+/// A very small delay in the interface queue: a tenth of what the driver needs for a packet.
+const VERY_SMALL_US: f64 = 100.0;
+/// Where hundreds of microseconds end and milliseconds begin.
+const MILLISECOND_US: f64 = 1000.0;
 /// A packet that comes so long after another stands alone in the drawing: longer than the protocol
 /// needs for one in a burst.
 const ISOLATED_US: f64 = 800.0;
@@ -256,7 +262,7 @@ fn growing_peaks(_: &Claim, _: &Runs) -> Judgement {
         "while the window opens, each peak of the interface queue higher than the one before",
         || {
             let peaks = peaks(continuous()?);
-            let opening = &peaks[..peaks.len().min(10)];
+            let opening = &peaks[..peaks.len().min(OPENING_BURSTS)];
             Ok((
                 opening.len() >= 4 && each_higher(opening),
                 format!("first peaks of {opening:?} bytes"),
@@ -333,35 +339,53 @@ fn delays_into_empty(seen: &Observed, delays: &[f64]) -> Vec<f64> {
     first.map(|(_, delay)| *delay).collect()
 }
 
+/// First and last of the delays in each burst of two packets and more.
+fn ends_of_bursts(seen: &Observed, delays: &[f64]) -> Vec<(f64, f64)> {
+    let mut rest = delays;
+    let ends = seen.bursts().into_iter().filter_map(|burst| {
+        let (of_burst, others) = rest.split_at(burst.packets.min(rest.len()));
+        rest = others;
+        let [first, .., last] = of_burst else { return None };
+        Some((*first, *last))
+    });
+    ends.collect()
+}
+
+/// Whether the last packets of bursts wait for `low` to `high` microseconds, some less than a
+/// millisecond, some more.
+fn spans_milliseconds(last_us: &[f64], low: f64, high: f64) -> bool {
+    last_us.iter().all(|us| (low..=high).contains(us))
+        && least(last_us.iter().copied()) < MILLISECOND_US
+        && most(last_us.iter().copied()) > MILLISECOND_US
+}
+
 fn delay_grows_in_a_burst(claim: &Claim, _: &Runs) -> Judgement {
-    let small_us = claim.low.unwrap_or(f64::NAN);
+    let (low, high) = (claim.low.unwrap_or(f64::NAN), claim.high.unwrap_or(f64::NAN));
     holds(
-        "very small where a burst finds the queue empty; grows from the first packet of a burst to the last, to milliseconds",
+        "very small where a burst finds the queue empty; grows from the first packet of a burst to the last, in the bursts while the window opens from hundreds of microseconds to milliseconds",
         || {
             let seen = continuous()?;
             let delays = seen.packet_delays_us(Point::InterfaceEnqueue, Point::InterfaceDequeue);
             let into_empty = delays_into_empty(seen, &delays);
-            let first = into_empty.iter().copied().fold(0.0, f64::max);
-            let (mut at, mut grew, mut long) = (0, 0, 0);
-            for burst in seen.bursts() {
-                let of_burst = &delays[at..(at + burst.packets).min(delays.len())];
-                at += burst.packets;
-                if let [first, .., last] = of_burst {
-                    long += 1;
-                    grew += usize::from(last > first);
-                }
-            }
-            let most = delays.iter().copied().fold(0.0, f64::max);
+            let first = most(into_empty.iter().copied());
+            let ends = ends_of_bursts(seen, &delays);
+            let grew = ends.iter().filter(|(first, last)| last > first).count();
+            let opening: Vec<f64> =
+                ends.iter().take(OPENING_BURSTS).map(|(_, last)| *last).collect();
             Ok((
-                long > 0
-                    && grew * 10 >= long * 8
-                    && most > 1000.0
+                !ends.is_empty()
+                    && grew * 10 >= ends.len() * 8
+                    && spans_milliseconds(&opening, low, high)
                     && into_empty.len() > 3
-                    && first < small_us,
+                    && first < VERY_SMALL_US,
                 format!(
-                    "at most {first:.0} us for {} bursts into an empty queue, grew in {grew} of {long} bursts, up to {:.1} ms with the window open",
+                    "at most {first:.0} us for {} bursts into an empty queue, grew in {grew} of {} bursts, to {:.1} to {:.1} ms in the first {}, up to {:.1} ms once the window is open",
                     into_empty.len(),
-                    most / 1e3
+                    ends.len(),
+                    least(opening.iter().copied()) / 1e3,
+                    most(opening.iter().copied()) / 1e3,
+                    opening.len(),
+                    most(delays) / 1e3
                 ),
             ))
         },
@@ -517,6 +541,16 @@ mod tests {
     fn peaks_that_stand_still_do_not_grow() {
         assert!(each_higher(&[1024, 2048, 3072]));
         assert!(!each_higher(&[1024, 2048, 2048, 3072]));
+    }
+
+    #[test]
+    fn delays_beyond_the_bounds_of_the_claim_differ() {
+        let spans = |last_us: &[f64]| spans_milliseconds(last_us, 200.0, 10_000.0);
+        assert!(spans(&[700.0, 3000.0, 8000.0]));
+        assert!(!spans(&[700.0, 3000.0, 50_300.0]), "more than several milliseconds");
+        assert!(!spans(&[100.0, 3000.0]), "less than hundreds of microseconds");
+        assert!(!spans(&[700.0, 900.0]), "no milliseconds");
+        assert!(!spans(&[]), "no burst");
     }
 
     fn bare(flags: u8, after_us: f64) -> Bare {
