@@ -3,10 +3,11 @@
 
 use std::sync::LazyLock;
 
+use sockscope_analysis::Pass;
 use sockscope_record::{Direction, Point, Stage};
 use sockscope_sim::Machine;
 
-use super::{Check, Judgement, Runs};
+use super::{Check, Judgement, Runs, most};
 use crate::papers::Claim;
 use crate::result::CaseResult;
 use crate::sunos::{Observed, length_at, mean, observe};
@@ -357,23 +358,30 @@ fn teeth_of(seen: &Observed) -> Vec<Tooth> {
 
 fn queue_falls_to_zero(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let teeth = teeth_of(shared(&LOCAL)?);
+        let seen = shared(&ON_TICKS)?;
+        let (teeth, late_ms) = (teeth_of(seen), early_acks_ms(seen));
         let whole = teeth.iter().filter(|tooth| !tooth.is_cut);
         let by_window = whole.clone().filter(|tooth| tooth.height == tooth.window).count();
         let whole = whole.count();
         Ok(Judgement::holds(
-            whole > 10 && by_window == whole && whole * 5 > teeth.len() * 4,
-            "the queue grows by the window, is empty again, and only then is it acknowledged, but where the timer comes between",
+            whole > 10
+                && by_window == whole
+                && whole * 5 > teeth.len() * 4
+                && late_ms.iter().all(|ms| *ms < TICK_LATE_MS),
+            "the queue grows by the window, is empty again, and only then is it acknowledged, but where the 200 ms timer comes between",
             format!(
-                "by exactly the window {by_window} times of {whole}; {} times the timer came between",
-                teeth.len() - whole
+                "by exactly the window {by_window} times of {whole}; {} times an acknowledgment came between, at most {:.1} ms after a tick",
+                teeth.len() - whole,
+                most(late_ms)
             ),
         ))
     })
 }
 
-/// Where the 200 ms timer stands in the run of [`peaks_fall_on_ticks`]: at 14, 214, ... ms.
+/// Where the 200 ms timer stands in [`ON_TICKS`]: at 14, 214, ... ms.
 const TICK_MS: f64 = 14.0;
+static ON_TICKS: LazyLock<Run> =
+    LazyLock::new(|| observe("si-3a", &[&format!("client_timer_ms={TICK_MS:.0}")]));
 /// A tick that comes while the protocol hands down a window waits until it is done: half a millisecond
 /// for each of at most 51 packets.
 const TICK_LATE_MS: f64 = 26.0;
@@ -381,6 +389,13 @@ const TICK_LATE_MS: f64 = 26.0;
 /// Milliseconds since the last tick.
 fn since_tick_ms(at_ns: u64) -> f64 {
     (at_ns as f64 / 1e6 - TICK_MS).rem_euclid(200.0)
+}
+
+/// How long after a tick each acknowledgment came that found data in the queue, in milliseconds.
+fn early_acks_ms(seen: &Observed) -> Vec<f64> {
+    let lengths = seen.lengths(Stage::ReceiveQueue);
+    let early = |ack: &Pass| length_at(&lengths, ack.at_ns) > 0 && ack.detail < seen.seen.bytes;
+    seen.acks().iter().filter(|ack| early(ack)).map(|ack| since_tick_ms(ack.at_ns)).collect()
 }
 
 /// Whether the teeth that the timer cut, and no others, stand out over their neighbours.
@@ -392,16 +407,10 @@ fn peaks_are_cut(teeth: &[Tooth]) -> bool {
 
 fn peaks_fall_on_ticks(_: &Claim, _: &Runs) -> Judgement {
     judged(|| {
-        let seen = observe("si-3a", &["client_timer_ms=14"])?;
-        let lengths = seen.lengths(Stage::ReceiveQueue);
-        let early = seen
-            .acks()
-            .into_iter()
-            .filter(|ack| length_at(&lengths, ack.at_ns) > 0 && ack.detail < seen.seen.bytes);
-        let late_ms: Vec<f64> = early.map(|ack| since_tick_ms(ack.at_ns)).collect();
-        let teeth = teeth_of(&seen);
+        let seen = shared(&ON_TICKS)?;
+        let (teeth, late_ms) = (teeth_of(seen), early_acks_ms(seen));
         let peaks = teeth.iter().filter(|tooth| tooth.is_cut).count();
-        let latest = late_ms.iter().copied().fold(0.0, f64::max);
+        let latest = most(late_ms.iter().copied());
         Ok(Judgement::holds(
             peaks >= 3 && peaks_are_cut(&teeth) && latest < TICK_LATE_MS,
             "what is acknowledged before the queue is empty lies on the 200 ms ticks; there, and nowhere else, a peak stands out",
