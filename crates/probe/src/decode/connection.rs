@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use sockscope_record::{Connection, FlowId, Kind, Process, Record, Side, Unwrapper, marks};
 
+use super::arrivals::{Arrival, Arrivals};
 use super::holes::Passage;
 
 /// Threads that may be of a connection, remembered at most; older ones are forgotten.
@@ -107,6 +108,8 @@ pub(super) struct FlowState {
     pub(super) ready: Option<u64>,
     /// Whether its receiver's socket keeps small amounts to itself (`SO_RCVLOWAT`).
     pub(super) is_unannounced: bool,
+    /// What came for such a socket, and is not known to be in the receive queue.
+    pub(super) arrivals: Arrivals,
     /// The furthest acknowledgment that the receiver made, and when: proof of having received.
     pub(super) acknowledged: (u64, u64),
     /// First byte that the sender has no acknowledgment of.
@@ -193,6 +196,7 @@ impl FlowState {
             arrived: 0,
             ready: None,
             is_unannounced: false,
+            arrivals: Arrivals::default(),
             acknowledged: (0, 0),
             unacknowledged: 0,
             woken_ns: 0,
@@ -271,6 +275,47 @@ impl FlowState {
         }
         writing.from = writing.from.max(to);
         self.writing = (writing.from < writing.to).then_some(writing);
+    }
+
+    /// Bytes up to an end are in the receive queue: since they came, where that was seen of all of a
+    /// segment, else since the time given, which `marks` are for.
+    pub(super) fn receive(&mut self, last: Arrival, marks: u8, out: &mut Vec<Record>) {
+        while let Some(came) = self.arrivals.take_until(last.end) {
+            let announced = if came.end == last.end { marks } else { 0 };
+            self.enter(came, announced | marks::DERIVED, out);
+        }
+        self.enter(last, marks, out);
+    }
+
+    /// What the receiver acknowledged is in its receive queue, announced or not.
+    pub(super) fn settle_arrivals(&mut self, out: &mut Vec<Record>) {
+        while let Some(came) = self.arrivals.take_until(self.acknowledged.0) {
+            self.enter(came, marks::DERIVED, out);
+        }
+    }
+
+    /// Data is in the receive queue (point 7). Its acknowledgment may have gone out just before.
+    fn enter(&mut self, Arrival { end, at_ns, cpu }: Arrival, marks: u8, out: &mut Vec<Record>) {
+        let from = self.ready.unwrap_or(end);
+        self.ready = Some(from.max(end));
+        if end <= from {
+            return;
+        }
+        let (acknowledged, acknowledged_ns) = self.acknowledged;
+        let at_ns = if acknowledged >= end { at_ns.min(acknowledged_ns) } else { at_ns };
+        if self.copied.is_none_or(|copied| copied >= from) {
+            self.waiting_ns = at_ns;
+        }
+        out.push(Record {
+            at_ns,
+            offset: from,
+            len: u32::try_from(end - from).unwrap_or(u32::MAX),
+            flow: self.id,
+            kind: Kind::ReceiveEnqueue,
+            cpu,
+            marks,
+            ..Record::default()
+        });
     }
 
     /// At the end: the pending chunk was taken as far as the closing socket said. Without its word

@@ -5,6 +5,7 @@
 //! events of the ring buffer, which never come later than the records that need them. Nothing here
 //! reads a clock or the kernel.
 
+mod arrivals;
 mod connection;
 mod datagram;
 mod event;
@@ -155,6 +156,7 @@ impl Decoder {
         for state in self.connections.iter_mut().flatten() {
             for flow in &mut state.flows {
                 flow.settle_write(&mut self.out);
+                flow.settle_arrivals(&mut self.out);
             }
         }
     }
@@ -170,6 +172,7 @@ impl Decoder {
             for flow in slot.into_iter().flat_map(|state| state.flows) {
                 let mut flow = flow;
                 flow.settle_write(&mut self.out);
+                flow.settle_arrivals(&mut self.out);
             }
         }
     }

@@ -3,6 +3,7 @@
 use sockscope_record::{Kind, Record, RetransmitClass, marks, tcp_flags};
 
 use super::Hit;
+use super::arrivals::Arrival;
 use super::connection::{ConnectionState, FlowState, Writing, segment_marks};
 use crate::layout::{RawRecord, constants as raw};
 
@@ -105,9 +106,9 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
                 hit.out.push(Record { marks: passed.marks | marks::DERIVED, ..passed });
             }
             hit.out.push(Record { kind: Kind::InputDequeue, ..passed });
-            if flow.is_unannounced && flow.ready.is_some_and(|ready| start <= ready) {
-                // TCP will have it in the receive queue at once, and say so later.
-                received(hit, flow, end, hit.raw.at_ns, marks::DERIVED);
+            flow.settle_arrivals(hit.out);
+            if let (true, Some(ready)) = (flow.is_unannounced, flow.ready) {
+                flow.arrivals.came(start, arrival(hit, end), ready);
             }
         }
         raw::RAW_QUEUED => {
@@ -217,30 +218,19 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) {
     }
     let Some(to) = flow.position(hit.raw.seq) else { return };
     let mark = if waited_for { marks::WAITED_FOR } else { 0 };
-    received(hit, flow, to, hit.raw.at_ns, mark);
+    flow.receive(arrival(hit, to), mark, hit.out);
 }
 
-fn received(hit: &mut Hit<'_>, flow: &mut FlowState, to: u64, at_ns: u64, marks: u8) {
-    let from = flow.ready.unwrap_or(to);
-    flow.ready = Some(from.max(to));
-    if to <= from {
-        return;
-    }
-    let (acknowledged, acknowledged_ns) = flow.acknowledged;
-    let at_ns = if acknowledged >= to { at_ns.min(acknowledged_ns) } else { at_ns };
-    if flow.copied.is_none_or(|copied| copied >= from) {
-        flow.waiting_ns = at_ns;
-    }
-    let len = u32::try_from(to - from).unwrap_or(u32::MAX);
-    let record = hit.record(Kind::ReceiveEnqueue, from, len);
-    hit.out.push(Record { at_ns, marks, flow: flow.id, ..record });
+/// Bytes up to `end` came by this hit.
+fn arrival(hit: &Hit<'_>, end: u64) -> Arrival {
+    Arrival { end, at_ns: hit.raw.at_ns, cpu: hit.cpu }
 }
 
 /// The reader has had everything up to the hit's sequence number.
 fn copy(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(to) = flow.position(hit.raw.seq) else { return };
     // Data that was read without its arrival having been announced: that was not observed.
-    received(hit, flow, to, hit.raw.at_ns, marks::DERIVED);
+    flow.receive(arrival(hit, to), marks::DERIVED, hit.out);
     let from = flow.copied.unwrap_or(to);
     flow.copied = Some(from.max(to));
     if to > from {

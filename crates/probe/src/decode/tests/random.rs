@@ -186,6 +186,7 @@ fn hostile() -> impl Strategy<Value = Step> {
                 rcv_offset: more,
                 level: socket as u32,
                 option: flow as u32,
+                rcvlowat: wide as u32,
                 ..RawEvent::default()
             })
         },

@@ -376,21 +376,63 @@ fn a_pending_write_counts_as_far_as_the_closing_socket_says() {
     assert_lines(&shown(&mut decoder), "10 WriteCall 0+100\n10 1 0+40");
 }
 
-#[test]
-fn a_socket_with_a_low_mark_has_its_data_before_it_says_so() {
+/// What `hits` become if the server's socket, which sends flow 3, has a low mark.
+#[track_caller]
+fn check_with_low_mark(hits: &str, expected: &str) {
     let mut decoder = opened();
-    // The server's socket, which sends flow 3.
     decoder.event(&RawEvent { rcvlowat: 300, ..state(3, 1, 5000, 1000) });
     decoder.records().clear();
-    let hits = "10 receive 1000+100 | 20 receive 1200+100 | 30 receive 1100+200
-                40 ready 1300 waited | 50 copy 1300";
-    check_with(
-        decoder,
-        hits,
-        "10 5d 6 7d 0+100
+    check_with(decoder, hits, expected);
+}
+
+#[test]
+fn a_socket_with_a_low_mark_has_its_data_before_it_says_so() {
+    check_with_low_mark(
+        "10 receive 1000+100 | 20 receive 1200+100 | 30 receive 1100+200
+         40 ready 1300 waited | 50 copy 1300",
+        "10 5d 6 0+100
          20 5d 6 200+100
-         30 6 7d 100+200
+         30 6 100+200
+         10 7d 0+100
+         30 7dw 100+200
          50 8 0+300",
+    );
+}
+
+#[test]
+fn an_acknowledgment_shows_that_unannounced_data_was_received() {
+    let arrived = "10 receive 1000+100 | 30 <transmit 5000 ack=1100";
+    check_with_low_mark(arrived, "10 5d 6 0+100\n30 <3n 4n 0+0\n10 7d 0+100");
+    // A copy that comes later is of no use to TCP.
+    check_with_low_mark(
+        &format!("{arrived} | 40 receive 1000+100 | 50 receive 1100+50 | 60 copy 1150"),
+        "10 5d 6 0+100
+         30 <3n 4n 0+0
+         40 6 0+100
+         10 7d 0+100
+         50 5d 6 7d 100+50
+         60 8 0+150",
+    );
+}
+
+#[test]
+fn what_tcp_may_have_refused_was_not_received() {
+    check_with_low_mark("10 receive 1000+100", "10 5d 6 0+100");
+    check_with_low_mark(
+        "10 receive 1000+100 | 200 receive 1000+100 | 210 ready 1100",
+        "10 5d 6 0+100\n200 6 7d 0+100",
+    );
+    check_with_low_mark(
+        "10 receive 1000+5000 | 20 receive 1000+100 | 30 copy 1100",
+        "10 5d 6 0+5000\n20 6 7d 0+100\n30 8 0+100",
+    );
+}
+
+#[test]
+fn what_was_not_seen_to_come_is_received_when_it_is_announced() {
+    check_with_low_mark(
+        "10 receive 1000+100 | 40 ready 1300 waited",
+        "10 5d 6 7d 0+100\n40 7w 100+200",
     );
 }
 
