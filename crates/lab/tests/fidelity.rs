@@ -3,6 +3,7 @@
 //!
 //! What the checks say is in `tests/tables/`, which another test holds true.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use sockscope_lab::experiment::carried_by_id;
@@ -29,15 +30,37 @@ fn with_verdict(paper: &str, verdict: &str) -> Vec<String> {
 
 const PAPERS: [&str; 4] = ["bsd-buffers", "layering", "sunos-ipc", "protocol-choice"];
 
+/// Whole ids of the claims that stand in bold: a short one is of the paper of the whole one before it.
+fn in_bold(text: &str) -> BTreeSet<String> {
+    let (mut ids, mut paper) = (BTreeSet::new(), "");
+    for words in text.split("**").skip(1).step_by(2) {
+        match words.split_once('/') {
+            Some((named, _)) if PAPERS.contains(&named) => {
+                paper = named;
+                ids.insert(words.to_owned());
+            }
+            _ => {
+                ids.insert(format!("{paper}/{words}"));
+            }
+        }
+    }
+    ids
+}
+
+#[test]
+fn a_short_id_is_of_the_paper_before_it() {
+    let ids = in_bold("**layering/T3-c**, **T6-b** and **sunos-ipc/5-a**: **5-c**.");
+    let whole = ["layering/T3-c", "layering/T6-b", "sunos-ipc/5-a", "sunos-ipc/5-c"];
+    assert_eq!(ids, whole.map(str::to_owned).into());
+}
+
 #[test]
 fn what_differs_is_explained() {
     let fidelity = fidelity();
-    for paper in PAPERS {
-        for id in with_verdict(paper, "differs") {
-            let (_, short) = id.split_once('/').unwrap();
-            let names = [format!("**{id}**"), format!("**{short}**")];
-            assert!(names.iter().any(|name| fidelity.contains(name)), "{id} has no paragraph");
-        }
+    let (_, text) = fidelity.split_once("\n## What differs\n").unwrap();
+    let explained = in_bold(text);
+    for id in PAPERS.into_iter().flat_map(|paper| with_verdict(paper, "differs")) {
+        assert!(explained.contains(&id), "{id} has no paragraph");
     }
 }
 
@@ -53,6 +76,18 @@ fn what_is_explained_differs() {
         }
         assert!(with_verdict(paper, "differs").contains(&id.to_owned()), "{id} does not differ");
     }
+}
+
+/// Whether `text` has these words, and no digit follows them.
+fn says(text: &str, words: &str) -> bool {
+    let mut after = text.match_indices(words).map(|(at, _)| &text[at + words.len()..]);
+    after.any(|after| !after.starts_with(|next: char| next.is_ascii_digit()))
+}
+
+#[test]
+fn a_count_is_no_beginning_of_another() {
+    assert!(says("19 and 1, and one more", "19 and 1"));
+    assert!(!says("19 and 12", "19 and 1"));
 }
 
 #[test]
@@ -77,21 +112,50 @@ fn the_counts_are_those_of_today() {
             choice[1]
         ),
     ] {
-        assert!(fidelity.contains(&words), "docs/fidelity.md does not say: {words}");
+        assert!(says(&fidelity, &words), "docs/fidelity.md does not say: {words}");
     }
+}
+
+/// Commands that run an experiment, as their words from `lab` on: those in the text, which may go on in
+/// another line, and the lines of fenced blocks.
+fn runs(text: &str) -> Vec<Vec<&str>> {
+    let (mut runs, mut is_fenced) = (Vec::new(), false);
+    for part in text.split("```") {
+        let commands: Vec<_> = match is_fenced {
+            true => part.lines().collect(),
+            false => part.split('`').skip(1).step_by(2).collect(),
+        };
+        runs.extend(commands.into_iter().filter_map(run_of));
+        is_fenced = !is_fenced;
+    }
+    runs
+}
+
+fn run_of(command: &str) -> Option<Vec<&str>> {
+    let mut words: Vec<_> = command.split_whitespace().collect();
+    if words.first() == Some(&"sockscope") {
+        words.remove(0);
+    }
+    words.starts_with(&["lab", "run"]).then_some(words)
+}
+
+#[test]
+fn runs_are_found_in_text_and_in_blocks() {
+    let text = "by `lab\nrun a --set b=1`, `c` or `lab run\nd`:\n```\nx > y\nsockscope lab run e\n```\n`lab run f`";
+    let found: Vec<_> = runs(text).into_iter().map(|words| words[2..].join(" ")).collect();
+    assert_eq!(found, ["a --set b=1", "d", "e", "f"]);
 }
 
 #[test]
 fn every_run_that_is_named_can_be_made() {
     let fidelity = fidelity();
-    let mut runs = 0;
-    for command in fidelity.split('`').filter(|words| words.starts_with("lab run ")) {
-        let words: Vec<_> = command.split_whitespace().collect();
+    let runs = runs(&fidelity);
+    for words in &runs {
+        let command = words.join(" ");
         let mut experiment = carried_by_id(words[2]).unwrap_or_else(|_| panic!("{command}"));
         let changes: Vec<_> =
             words.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1]).collect();
         experiment.set_all(&changes).unwrap_or_else(|error| panic!("{command}: {error}"));
-        runs += 1;
     }
-    assert!(runs > 20, "{runs}");
+    assert!(runs.len() > 20, "{}", runs.len());
 }
