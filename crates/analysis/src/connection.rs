@@ -1,6 +1,6 @@
 //! One connection: its flows, its exchanges, its buffers and its findings.
 
-use sockscope_record::{Direction, Kind, Point, Protocol, Side, tcp_flags};
+use sockscope_record::{Direction, Point, Protocol};
 
 use crate::curve::Curve;
 use crate::drops;
@@ -8,7 +8,7 @@ use crate::flow_curves::FlowCurves;
 use crate::loss::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
-    FlowView, LedgerSpan, acks, buffers, exchanges, findings, ledger, stages, traffic,
+    FlowView, LedgerSpan, acks, buffers, exchanges, fate, findings, ledger, stages, traffic,
     transactions,
 };
 
@@ -60,8 +60,8 @@ pub(crate) fn analyze_connection(
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         transactions: transactions::summarize(store),
-        is_refused: is_refused(store),
-        reset: first_reset(store),
+        unopened: fate::unopened(store, losses, drop_reasons),
+        reset: fate::reset(store),
         buffers,
         findings,
     }
@@ -98,28 +98,6 @@ fn analyze_flow(
     };
     let reads = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
     FlowResult { analysis, timeline, start_ns, reads }
-}
-
-/// A SYN that IP had taken was dropped, and none was answered.
-fn is_refused(store: &ConnectionStore) -> bool {
-    let is_syn = |flags: u8| flags & tcp_flags::SYN != 0;
-    let [asked, answered] = &store.flows;
-    let mut came = asked.at(Point::InputDequeue).iter().filter(|pass| is_syn(pass.tcp_flags));
-    let Some(came) = came.next() else { return false };
-    let drops = asked.events.iter().filter(|event| event.kind == Kind::Drop);
-    let is_dropped = drops.into_iter().any(|it| is_syn(it.tcp_flags) && it.at_ns >= came.at_ns);
-    let is_answered = answered.passes.iter().flatten().any(|pass| is_syn(pass.tcp_flags));
-    is_dropped && !is_answered
-}
-
-/// The sender and the time of the first reset seen anywhere.
-fn first_reset(store: &ConnectionStore) -> Option<(Side, u64)> {
-    let resets = store.flows.iter().filter_map(|flow| {
-        let passes = flow.passes.iter().flatten();
-        let resets = passes.filter(|pass| pass.tcp_flags & tcp_flags::RST != 0);
-        Some((resets.map(|pass| pass.at_ns).min()?, flow.id.direction().sender()))
-    });
-    resets.min_by_key(|(at_ns, _)| *at_ns).map(|(at_ns, side)| (side, at_ns))
 }
 
 /// A datagram may be empty and is one all the same; a TCP segment without data is none of the flow's.

@@ -73,6 +73,15 @@ fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     }
 }
 
+/// `reason SOCKET_RCVBUFF`, or `reason 6` where the trace has no name for it.
+pub(crate) fn reason(names: &DropReasons, number: u64) -> String {
+    let name = u32::try_from(number).ok().and_then(|number| names.get(&number));
+    match name {
+        Some(name) => format!("reason {name}"),
+        None => format!("reason {number}"),
+    }
+}
+
 /// Passes and their bytes up to a time that only moves forward.
 struct Running<'a> {
     rest: &'a [Pass],

@@ -13,6 +13,7 @@ mod curve;
 mod distribution;
 mod drops;
 mod exchanges;
+mod fate;
 mod findings;
 mod flow_curves;
 mod hold;
@@ -45,4 +46,5 @@ pub use result::{
     AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,
     Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger,
     LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts, TransactionSummary,
+    Unopened,
 };

@@ -62,14 +62,24 @@ pub struct ConnectionAnalysis {
     pub exchanges: Option<ExchangeSummary>,
     /// Transactions of VMTP; `None` when no engine of it was recorded.
     pub transactions: Option<TransactionSummary>,
-    /// The client's SYN came to its host, this one, and was dropped there before there was a connection.
-    pub is_refused: bool,
+    /// Why it did not come about; `None` when it did, or when that is unknown.
+    pub unopened: Option<Unopened>,
     /// Who ended it by a reset first (RST, RFC 9293 §3.5.2), and when; `None` when nobody did.
     pub reset: Option<(Side, u64)>,
     /// Buffer sizes asked for and granted.
     pub buffers: Vec<BufferGrant>,
     /// Most time lost first.
     pub findings: Vec<Finding>,
+}
+
+/// What became of a SYN that led to no connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unopened {
+    /// The server's side answered by a reset (RFC 9293 §3.5.2, group 1).
+    Refused,
+    /// It came to the server's host, this one, was dropped there and not answered: why, as
+    /// `reason NETFILTER_DROP`, or `reason 77` where the trace has no name for it.
+    Dropped(String),
 }
 
 /// Transactions of a protocol whose engine was recorded.

@@ -1,7 +1,7 @@
 //! Small traces and what the analysis must say of them.
 
 use insta::assert_snapshot;
-use sockscope_record::{Connection, Direction, Protocol, Side};
+use sockscope_record::{Connection, Direction, Protocol};
 
 use crate::{Analyzer, ConnectionAnalysis, TraceFacts, ledger, testing};
 
@@ -229,25 +229,6 @@ fn a_dropped_datagram_leaves_the_path_where_it_was_dropped() {
         @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
     assert_snapshot!(places_of(datagrams(), Direction::FromClient, text),
         @"tcp_input 2us | app_idle 8us | tcp_input 5us | receive_queue.app 4us");
-}
-
-#[test]
-fn a_syn_that_came_and_was_dropped_was_refused() {
-    let refused = |text: &str| testing::analyze(text).is_refused;
-    assert!(refused("1us 3-6 syn | 2us drop syn"));
-    assert!(!refused("1us 3-4 syn | 2us drop syn"), "it never came");
-    assert!(
-        !refused("1us 3-6 syn | 2us drop syn | 9us 3-6 syn | 10us <3-6 syn ack=0"),
-        "only at first"
-    );
-    assert!(!refused("1us 3-6 syn"));
-}
-
-#[test]
-fn the_first_reset_and_its_sender_are_told() {
-    let text = "10us 1-7 +100 | 20us <3-6 rst | 30us 3-6 rst";
-    assert_eq!(testing::analyze(text).reset, Some((Side::Server, 20_000)));
-    assert_eq!(testing::analyze("10us 1-8 +100 | 20us <3-6 fin").reset, None);
 }
 
 #[test]

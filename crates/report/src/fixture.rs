@@ -209,7 +209,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         flows,
         exchanges: None,
         transactions: None,
-        is_refused: false,
+        unopened: None,
         reset: None,
         buffers: Vec::new(),
         findings: Vec::new(),

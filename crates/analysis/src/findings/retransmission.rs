@@ -9,6 +9,7 @@ use super::facts::FlowFacts;
 use super::intervals::Intervals;
 use super::resent::{Resent, resent};
 use super::{Tally, words};
+use crate::drops;
 use crate::{Finding, FindingId};
 
 /// A few needless ones are what reordering and tail probes cost on any path.
@@ -140,7 +141,7 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>) {
             format!(
                 "the kernel drops bytes from {} on after {place}, {}",
                 drop.offset,
-                words::reason(facts.view.drop_reasons, drop.detail)
+                drops::reason(facts.view.drop_reasons, drop.detail)
             )
         });
     }

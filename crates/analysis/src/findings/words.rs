@@ -2,7 +2,7 @@
 
 use sockscope_record::{Connection, Side};
 
-use crate::{DropReasons, Evidence, Finding};
+use crate::{Evidence, Finding};
 
 /// `850 ns`, `12.5 us`, `40.2 ms`, `1.35 s`: three figures, as a reader takes them in.
 pub(super) fn time(ns: u64) -> String {
@@ -27,15 +27,6 @@ fn three_figures(value: f64) -> String {
 pub(super) fn percent(part: u64, whole: u64) -> String {
     let share = if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     format!("{:.0} %", share * 100.0)
-}
-
-/// `reason SOCKET_RCVBUFF`, or `reason 6` where the trace has no name for it.
-pub(super) fn reason(names: &DropReasons, number: u64) -> String {
-    let name = u32::try_from(number).ok().and_then(|number| names.get(&number));
-    match name {
-        Some(name) => format!("reason {name}"),
-        None => format!("reason {number}"),
-    }
 }
 
 /// `1 write`, `2 writes`.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sockscope_analysis::{
     BufferGrant, ConnectionAnalysis, Evidence, ExchangeSummary, Finding, Ledger, LedgerPart,
-    TransactionSummary,
+    TransactionSummary, Unopened,
 };
 use sockscope_record::{Process, Protocol};
 
@@ -24,6 +24,7 @@ pub(super) struct ConnectionView<'a> {
     preexisting: bool,
     both_ends_here: bool,
     refused: bool,
+    syn_dropped: Option<&'a str>,
     reset: Option<ResetView>,
     exchanges: Option<ExchangesView>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +48,11 @@ impl<'a> ConnectionView<'a> {
             closed_ns: connection.closed_ns,
             preexisting: connection.preexisting,
             both_ends_here: connection.both_ends_here,
-            refused: analysis.is_refused,
+            refused: analysis.unopened == Some(Unopened::Refused),
+            syn_dropped: analysis.unopened.as_ref().and_then(|unopened| match unopened {
+                Unopened::Dropped(reason) => Some(reason.as_str()),
+                Unopened::Refused => None,
+            }),
             reset: analysis.reset.map(|(by, at_ns)| ResetView { by: by.name(), at_ns }),
             exchanges: analysis.exchanges.as_ref().map(ExchangesView::new),
             transactions: analysis.transactions.as_ref().map(TransactionsView::new),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis};
+use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, Unopened};
 use sockscope_record::{Protocol, Side};
 
 use super::page::{INDENT, Page};
@@ -67,6 +67,7 @@ fn write_ends(
     notes(analysis, is_capture)
         .into_iter()
         .map(str::to_owned)
+        .chain(unopened(analysis))
         .chain(refusal(analysis))
         .chain(reset(analysis, report.analysis.start_ns))
         .try_for_each(|text| page.labelled("note", &text, Tone::Plain))
@@ -77,9 +78,22 @@ pub(super) fn has_data(flow: &FlowAnalysis) -> bool {
     flow.bytes > 0 || flow.segments > 0
 }
 
+/// Why there was no connection.
+fn unopened(analysis: &ConnectionAnalysis) -> Option<String> {
+    analysis.unopened.as_ref().map(|unopened| match unopened {
+        Unopened::Refused => "refused: a reset answered the SYN; nobody listens there, or a filter \
+             turns it away"
+            .to_owned(),
+        Unopened::Dropped(reason) => format!(
+            "not answered: the SYN came to this host and was dropped ({reason}), by a filter or for \
+             lack of room"
+        ),
+    })
+}
+
 /// Who reset the connection, and what of its data was not read by then.
 fn reset(analysis: &ConnectionAnalysis, start_ns: u64) -> Option<String> {
-    let (side, at_ns) = analysis.reset?;
+    let (side, at_ns) = analysis.reset.filter(|_| analysis.unopened.is_none())?;
     let total = analysis.flows.iter().filter_map(|flow| flow.stages.last());
     let unread = match total.map(|stage| stage.resident_bytes).sum() {
         0 => String::new(),
@@ -118,16 +132,13 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     if is_capture {
         notes.push("a capture at one place: what was before it and behind it is unknown");
     } else if !connection.both_ends_here && !analysis.flows.iter().any(is_refused_at_home) {
-        notes.push(match analysis.flows.iter().any(has_data) {
-            true => "one end is not on this host: what passed there is unknown",
-            false if analysis.is_refused => {
-                "refused: the SYN came to this host and was dropped; nobody listens there, or the queue \
-                 of connections is full"
-            }
-            false => {
-                "the other end was not seen: it refused, did not answer, or is on another host"
-            }
-        });
+        if analysis.flows.iter().any(has_data) {
+            notes.push("one end is not on this host: what passed there is unknown");
+        } else if analysis.unopened.is_none() {
+            notes.push(
+                "the other end was not seen: it refused, did not answer, or is on another host",
+            );
+        }
     }
     if connection.preexisting {
         notes.push("established before recording began: its early bytes are unknown");

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sockscope_analysis::{ConnectionAnalysis, LedgerPart};
+use sockscope_analysis::{ConnectionAnalysis, LedgerPart, Unopened};
 
 use super::page::{Page, columns};
 use crate::Report;
@@ -146,8 +146,10 @@ fn remark<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> String
     if let Some(finding) = report.findings(connection).max_by_key(|finding| finding.lost_ns) {
         return finding.id.name().to_owned();
     }
-    if connection.is_refused {
-        return "refused".to_owned();
+    match connection.unopened {
+        Some(Unopened::Refused) => return "refused".to_owned(),
+        Some(Unopened::Dropped(_)) => return "SYN dropped".to_owned(),
+        None => {}
     }
     let sum = ledger_sum(report.flows(connection));
     let under_way = LedgerPart::ALL.into_iter().zip(sum).filter(|&(part, _)| is_under_way(part));

@@ -164,9 +164,17 @@ fn a_connection_that_never_came_about_is_not_called_unknown() {
     let text = text(&analysis);
     assert!(text.contains("verdict  no data passed: there is nothing to measure.\n"), "{text}");
     assert!(text.contains("note     the other end was not seen: it refused,"), "{text}");
-    analysis.connections[0].is_refused = true;
+    let connection = &mut analysis.connections[0];
+    connection.unopened = Some(sockscope_analysis::Unopened::Refused);
+    connection.reset = Some((sockscope_record::Side::Server, 0));
     let text = self::text(&analysis);
-    assert!(text.contains("note     refused: the SYN came to this host and was dropped"), "{text}");
+    assert!(text.contains("note     refused: a reset answered the SYN; nobody listens"), "{text}");
+    assert!(!text.contains("reset by") && !text.contains("was not seen"), "{text}");
+    let reason = "reason NETFILTER_DROP".to_owned();
+    analysis.connections[0].unopened = Some(sockscope_analysis::Unopened::Dropped(reason));
+    let text = self::text(&analysis).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("was dropped (reason NETFILTER_DROP), by a filter"), "{text}");
+    assert!(!text.contains("refused"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! How a connection did not come about, or was cut off.
+
+use sockscope_record::{Direction, Kind, Point, Side, tcp_flags};
+
+use crate::loss::Losses;
+use crate::{ConnectionStore, DropReasons, FlowStore, Pass, Unopened, drops};
+
+/// Why there was no connection; `None` where there was one, where nothing is known, or where records
+/// lost since its first SYN may have said otherwise.
+pub(crate) fn unopened(
+    store: &ConnectionStore,
+    losses: &Losses,
+    reasons: &DropReasons,
+) -> Option<Unopened> {
+    let [asked, answered] = &store.flows;
+    let asked_ns = packets(asked).filter(|pass| is_syn(pass.tcp_flags)).map(|pass| pass.at_ns);
+    let asked_ns = asked_ns.min()?;
+    let is_touched = losses.intervals.iter().any(|loss| loss.end_ns >= asked_ns);
+    if is_touched || packets(answered).any(|pass| !is_reset(pass)) {
+        return None;
+    }
+    if packets(answered).any(|pass| pass.at_ns >= asked_ns) {
+        return Some(Unopened::Refused);
+    }
+    let came = asked.at(Point::InputDequeue).iter().find(|pass| is_syn(pass.tcp_flags))?;
+    let drops = asked.events.iter().filter(|event| event.kind == Kind::Drop);
+    let mut drops = drops.filter(|drop| is_syn(drop.tcp_flags) && drop.at_ns >= came.at_ns);
+    drops.next().map(|drop| Unopened::Dropped(drops::reason(reasons, drop.detail)))
+}
+
+/// Who cut the connection off by a reset (RFC 9293 §3.5.2), and when. One after which its sender goes
+/// on did not: it was outside of the window, or forged (RFC 5961 §3.2).
+pub(crate) fn reset(store: &ConnectionStore) -> Option<(Side, u64)> {
+    let resets =
+        [Direction::FromClient, Direction::FromServer].into_iter().filter_map(|direction| {
+            let reverse = &store.flows[1 - direction as usize];
+            Some((last_word(store.flow(direction), reverse)?, direction.sender()))
+        });
+    resets.min_by_key(|(at_ns, _)| *at_ns).map(|(at_ns, side)| (side, at_ns))
+}
+
+/// When the sender of `flow` first sent the reset after which it sent and took nothing else. What is
+/// on its way to it then, `reverse`, is still seen at the points before its receive queue.
+fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
+    let at_the_socket = [
+        flow.at(Point::SendEnqueue),
+        flow.at(Point::SendDequeue),
+        reverse.at(Point::ReceiveEnqueue),
+    ];
+    let alive_ns =
+        at_the_socket.into_iter().filter_map(<[Pass]>::last).map(|pass| pass.at_ns).max();
+    let by_point = flow.passes[2..6].iter().filter_map(|passes| {
+        let after = passes.iter().rposition(|pass| !is_reset(pass)).map_or(0, |index| index + 1);
+        let last_ones = passes[after..].iter().map(|pass| pass.at_ns);
+        last_ones.filter(|at_ns| alive_ns.is_none_or(|alive_ns| *at_ns >= alive_ns)).min()
+    });
+    by_point.min()
+}
+
+/// What was seen of a flow outside of its sockets.
+fn packets(flow: &FlowStore) -> impl Iterator<Item = &Pass> {
+    flow.passes[2..6].iter().flatten()
+}
+
+fn is_syn(flags: u8) -> bool {
+    flags & tcp_flags::SYN != 0
+}
+
+fn is_reset(pass: &Pass) -> bool {
+    pass.tcp_flags & tcp_flags::RST != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn fate(text: &str) -> Option<Unopened> {
+        testing::analyze(text).unopened
+    }
+
+    const DROPPED: &str = "1us 3-6 syn | 2us drop syn detail=77";
+
+    #[test]
+    fn a_syn_that_a_reset_answers_was_refused() {
+        let refused = "1us 3-6 syn | 2us drop syn | 3us <3-6 rst";
+        assert_eq!(fate(refused), Some(Unopened::Refused));
+        assert_eq!(fate("1us 3-4 syn | 90us <5-6 rst"), Some(Unopened::Refused), "by another host");
+        assert_eq!(fate("1us 3-6 syn | 9s 3-6 rst"), None, "its own sender gave up");
+    }
+
+    #[test]
+    fn a_syn_that_came_and_was_dropped_without_an_answer_was_dropped() {
+        assert_eq!(fate(DROPPED), Some(Unopened::Dropped("reason 77".into())));
+        assert_eq!(fate("1us 3-4 syn | 2us drop syn detail=77"), None, "it never came");
+        assert_eq!(fate(&format!("{DROPPED} | 9us 3-6 syn | 10us <3-6 syn ack=0")), None);
+        assert_eq!(fate("1us 3-6 syn"), None);
+    }
+
+    #[test]
+    fn where_records_were_lost_an_answer_may_have_been_one_of_them() {
+        assert_eq!(fate(&format!("{DROPPED} | 20us loss code=6 from=1us")), None);
+        let refused = "1us 3-6 syn | 3us <3-6 rst | 4us loss code=3 from=2us";
+        assert_eq!(fate(refused), None);
+        let before = format!("0us loss code=6 from=0us | {DROPPED}");
+        assert!(fate(&before).is_some(), "what was lost before it asked is not of it");
+    }
+
+    #[test]
+    fn the_first_reset_and_its_sender_are_told() {
+        let text = "10us 1-7 +100 | 20us <3-6 rst | 30us 3-6 rst";
+        assert_eq!(testing::analyze(text).reset, Some((Side::Server, 20_000)));
+        assert_eq!(testing::analyze("10us 1-8 +100 | 20us <3-6 fin").reset, None);
+    }
+
+    #[test]
+    fn a_reset_after_which_its_sender_goes_on_did_not_end_anything() {
+        let reset = |text: &str| testing::analyze(text).reset;
+        let taken = "10us 1-8 +100 | 20us <3-6 rst | 30us 1-7 +100";
+        assert_eq!(reset(taken), None, "it takes data");
+        let remote = "10us 1-4 +100 | 20us <5-6 rst | 30us 1-4 +100 | 40us <5-6 ack=200";
+        assert_eq!(reset(remote), None, "it acknowledges");
+        let later = format!("{remote} | 50us <5-6 rst");
+        assert_eq!(reset(&later), Some((Side::Server, 50_000)), "the second one did");
+    }
+
+    #[test]
+    fn what_was_under_way_to_the_sender_of_a_reset_does_not_belie_it() {
+        let text = "10us 1-4 +100 | 11us <3-6 rst | 12us 5-6 +100 | 13us <3-6 rst";
+        assert_eq!(testing::analyze(text).reset, Some((Side::Server, 11_000)));
+    }
+}
