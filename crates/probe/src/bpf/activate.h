@@ -7,6 +7,18 @@
 #define SO_LOG 1
 #define SOL_SOCKET 1
 #define SOL_TCP 6
+#define SO_RCVLOWAT 18
+#define SOCK_RCVBUF_LOCK 2
+
+/* The most that tcp_set_rcvlowat() gives to a socket. */
+static __always_inline __u32 low_mark_max(__u64 address)
+{
+	struct sock *sk = KERNEL_CAST(sock, address);
+
+	if (sk->sk_userlocks & SOCK_RCVBUF_LOCK)
+		return sk->sk_rcvbuf >> 1;
+	return sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_rmem[2] >> 1;
+}
 
 static __always_inline void note_option(struct bpf_sockopt *ctx)
 {
@@ -24,6 +36,8 @@ static __always_inline void note_option(struct bpf_sockopt *ctx)
 	e->level = ctx->level;
 	e->option = ctx->optname;
 	e->value = *(__u32 *)value;
+	if (e->level == SOL_SOCKET && e->option == SO_RCVLOWAT && e->socket)
+		e->rcvlowat = low_mark_max(e->socket);
 	name_task(e);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }

@@ -105,6 +105,7 @@ struct ns_common {
 };
 struct netns_ipv4 {
 	int sysctl_tcp_limit_output_bytes;
+	int sysctl_tcp_rmem[3];
 };
 struct net {
 	struct ns_common ns;

@@ -125,7 +125,7 @@ struct event {
 	__u16 mss;
 	__u8 snd_wscale; /* shift of windows that the peer offers */
 	__u8 rcv_wscale; /* shift of windows that this socket offers */
-	__u32 rcvlowat;	 /* bytes below which the socket does not announce data */
+	__u32 rcvlowat;	 /* bytes below which it announces no data; OPTION: the most it can have */
 	__u32 pad;
 };
 

@@ -106,8 +106,8 @@ pub(super) struct FlowState {
     pub(super) arrived: u64,
     /// Bytes that entered the receive queue.
     pub(super) ready: Option<u64>,
-    /// Whether its receiver's socket keeps small amounts to itself (`SO_RCVLOWAT`).
-    pub(super) is_unannounced: bool,
+    /// Bytes below which its receiver's socket keeps them to itself (`SO_RCVLOWAT`); 0 unknown.
+    pub(super) low_mark: u32,
     /// What came for such a socket, and is not known to be in the receive queue.
     pub(super) arrivals: Arrivals,
     /// The furthest acknowledgment that the receiver made, and when: proof of having received.
@@ -195,7 +195,7 @@ impl FlowState {
             passage: Passage::default(),
             arrived: 0,
             ready: None,
-            is_unannounced: false,
+            low_mark: 0,
             arrivals: Arrivals::default(),
             acknowledged: (0, 0),
             unacknowledged: 0,

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Side, Unwrapper};
 
+use super::connection::FlowState;
 use super::{Decoder, connection_id};
 use crate::layout::{RawEvent, constants as raw};
 
@@ -36,6 +37,8 @@ pub(super) struct OptionSet {
     level: u32,
     option: u32,
     value: u32,
+    /// The most that the kernel grants, of an option where that is known; else 0.
+    max: u32,
 }
 
 impl Decoder {
@@ -101,7 +104,8 @@ impl Decoder {
         receives.copied = Some(positions.position(event.copied_seq).min(end));
         receives.ready = Some(end);
         receives.positions = Some(positions);
-        receives.is_unannounced = event.rcvlowat > 1;
+        state.sockets[local] = event.socket;
+        self.owners.insert(event.socket, FlowId(event.flow));
         self.note_buffers(event);
         self.note_low_mark(event);
     }
@@ -115,7 +119,6 @@ impl Decoder {
             state.flows[local].congestion.mss = u32::from(event.mss);
             state.flows[local].begin_provisionally(event.snd_seq);
             state.flows[1 - local].begin_provisionally(event.rcv_seq);
-            state.flows[1 - local].is_unannounced = event.rcvlowat > 1;
             state.sockets[local] = event.socket;
             state.opened[local] = true;
             state.info.both_ends_here = state.opened == [true; 2];
@@ -151,8 +154,15 @@ impl Decoder {
                 self.push_option(event, option);
             }
         }
-        if event.new_state == TCP_ESTABLISHED {
-            self.note_low_mark(event);
+        match event.new_state {
+            TCP_ESTABLISHED => {
+                self.owners.insert(event.socket, FlowId(event.flow));
+                self.note_low_mark(event);
+            }
+            TCP_CLOSE => {
+                self.owners.remove(&event.socket);
+            }
+            _ => {}
         }
     }
 
@@ -160,9 +170,16 @@ impl Decoder {
     fn note_low_mark(&mut self, event: &RawEvent) {
         let (level, option) = RECEIVE_LOW_MARK;
         let RawEvent { at_ns, rcvlowat: value, .. } = *event;
-        if value > 1 {
-            self.push_option(event, OptionSet { at_ns, thread: 0, level, option, value });
+        let Some(receives) = self.received_by(event.flow) else { return };
+        if value.max(1) != receives.low_mark.max(1) {
+            self.push_option(event, OptionSet { at_ns, thread: 0, level, option, value, max: 0 });
         }
+    }
+
+    /// The flow that the socket which sends `flow` receives.
+    fn received_by(&mut self, flow: u32) -> Option<&mut FlowState> {
+        let state = self.state_mut(connection_id(flow).0)?;
+        Some(&mut state.flows[1 - (flow & 1) as usize])
     }
 
     fn note_buffers(&mut self, event: &RawEvent) {
@@ -196,15 +213,9 @@ impl Decoder {
             level: event.level,
             option: event.option,
             value: event.value,
+            max: event.rcvlowat,
         };
-        let owner = self.connections.iter_mut().rev().flatten().take(64).find_map(|state| {
-            let local = state.sockets.iter().position(|socket| *socket == event.socket)?;
-            if (event.level, event.option) == RECEIVE_LOW_MARK {
-                state.flows[1 - local].is_unannounced = event.value > 1;
-            }
-            Some(state.flows[local].id)
-        });
-        match owner {
+        match self.owners.get(&event.socket) {
             Some(flow) => {
                 let event = RawEvent { flow: flow.0, ..*event };
                 self.push_option(&event, option);
@@ -222,6 +233,11 @@ impl Decoder {
     /// `event` says which flow the socket sends and what buffers it has.
     fn push_option(&mut self, event: &RawEvent, option: OptionSet) {
         let granted = granted(event, &option);
+        if (option.level, option.option) == RECEIVE_LOW_MARK
+            && let Some(receives) = self.received_by(event.flow)
+        {
+            receives.low_mark = granted;
+        }
         self.out.push(Record {
             at_ns: option.at_ns,
             flow: FlowId(event.flow),
@@ -241,14 +257,22 @@ fn process(event: &RawEvent, side: Side) -> Process {
     Process { pid: event.pid, comm: String::from_utf8_lossy(&bytes).into_owned(), side }
 }
 
-/// What the kernel made of a buffer size; other options are granted as asked.
+/// What the kernel made of a buffer size or a low mark; other options are granted as asked.
 fn granted(event: &RawEvent, option: &OptionSet) -> u32 {
     const SOL_SOCKET: u32 = 1;
     match (option.level, option.option) {
+        RECEIVE_LOW_MARK => granted_low_mark(option),
         (SOL_SOCKET, 7 | 32) if event.sndbuf > 0 => event.sndbuf,
         (SOL_SOCKET, 8 | 33) if event.rcvbuf > 0 => event.rcvbuf,
         _ => option.value,
     }
+}
+
+/// As sk_setsockopt() and tcp_set_rcvlowat() have it: less than nothing asks for all, nothing for one.
+fn granted_low_mark(option: &OptionSet) -> u32 {
+    let most = if option.max > 0 { option.max } else { i32::MAX as u32 };
+    let asked = if option.value > i32::MAX as u32 { most } else { option.value };
+    asked.min(most).max(1)
 }
 
 fn address(family: u8, bytes: [u8; 16], port: u16) -> SocketAddr {

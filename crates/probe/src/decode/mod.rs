@@ -37,6 +37,8 @@ const SOCKET_MAX: usize = 65_536;
 pub(crate) struct Decoder {
     connections: Vec<Option<Box<ConnectionState>>>,
     options: HashMap<u64, Vec<event::OptionSet>>,
+    /// The flow that each open stream socket sends.
+    owners: HashMap<u64, FlowId>,
     /// Flows of the datagrams that wait in each socket, in order of arrival.
     sockets: HashMap<u32, VecDeque<u32>>,
     /// Sockets with datagrams of which nobody knows whether they were read, and the reads seen since.
@@ -169,8 +171,12 @@ impl Decoder {
             }
             self.closed.pop_front();
             let slot = self.connections.get_mut(id as usize).and_then(Option::take);
-            for flow in slot.into_iter().flat_map(|state| state.flows) {
-                let mut flow = flow;
+            let Some(state) = slot else { continue };
+            for (mut flow, socket) in state.flows.into_iter().zip(state.sockets) {
+                // Another connection's socket may have the same identity by now.
+                if self.owners.get(&socket) == Some(&flow.id) {
+                    self.owners.remove(&socket);
+                }
                 flow.settle_write(&mut self.out);
                 flow.settle_arrivals(&mut self.out);
             }

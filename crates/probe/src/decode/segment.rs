@@ -107,7 +107,7 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
             }
             hit.out.push(Record { kind: Kind::InputDequeue, ..passed });
             flow.settle_arrivals(hit.out);
-            if let (true, Some(ready)) = (flow.is_unannounced, flow.ready) {
+            if let (true, Some(ready)) = (flow.low_mark > 1, flow.ready) {
                 flow.arrivals.came(start, arrival(hit, end), ready);
             }
         }

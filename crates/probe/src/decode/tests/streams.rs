@@ -1,10 +1,11 @@
 //! TCP streams: hits in, records out, every case one trace in text.
 
-use sockscope_record::{Kind, Side};
+use sockscope_record::{Kind, Record, Side};
 
 use super::{
     assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, seen, shown, state,
 };
+use crate::decode::Decoder;
 use crate::layout::{RawEvent, constants as raw};
 
 #[test]
@@ -252,7 +253,7 @@ fn positions_go_on_where_sequence_numbers_wrap() {
     );
 }
 
-fn joined() -> super::Decoder {
+fn joined() -> Decoder {
     let mut decoder = empty();
     let join = RawEvent {
         kind: u32::from(raw::EVENT_JOIN),
@@ -449,6 +450,71 @@ fn a_low_mark_set_later_counts_from_then_on() {
     }
     decoder.records().retain(|one| one.kind == Kind::ReceiveEnqueue);
     assert_lines(&shown(&mut decoder), "10 7d 0+100\n40 7 100+100");
+}
+
+/// The low marks recorded for the server's socket: when, by whom, asked for and granted.
+fn low_marks(decoder: &mut Decoder) -> Vec<(u64, u32, u32, u32)> {
+    let is_low_mark = |one: &Record| one.kind == Kind::SocketOption && one.extra == 1 << 16 | 18;
+    let of_server = decoder.records().drain(..).filter(|one| one.flow.0 == 3 && is_low_mark(one));
+    let shown =
+        of_server.map(|one| (one.at_ns, one.thread, one.detail as u32, (one.detail >> 32) as u32));
+    shown.collect()
+}
+
+/// Thread 7 asks for a low mark of a socket of this number, which can have 500 at most.
+fn low_mark_asked(socket: u64, at_ns: u64, value: u32) -> RawEvent {
+    let kind = u32::from(raw::EVENT_OPTION);
+    let (level, option) = (1, 18);
+    let thread = 7;
+    RawEvent {
+        at_ns,
+        kind,
+        socket,
+        level,
+        option,
+        value,
+        thread,
+        rcvlowat: 500,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_low_mark_is_what_the_kernel_makes_of_it() {
+    let mut decoder = opened();
+    for (at_ns, value) in [(10, 300), (20, 900), (30, u32::MAX), (40, 0)] {
+        decoder.event(&low_mark_asked(3, at_ns, value));
+    }
+    let all = u32::MAX;
+    assert_eq!(
+        low_marks(&mut decoder),
+        [(10, 7, 300, 300), (20, 7, 900, 500), (30, 7, all, 500), (40, 7, 0, 1)]
+    );
+}
+
+#[test]
+fn a_low_mark_set_before_the_connection_opened_is_recorded_once() {
+    let mut decoder = opened_to_peer();
+    decoder.event(&low_mark_asked(9, 2, 300));
+    decoder.event(&RawEvent { socket: 9, rcvlowat: 300, ..state(3, 1, 5000, 1000) });
+    assert_eq!(low_marks(&mut decoder), [(2, 7, 300, 300)]);
+    // What the listener had is not known before.
+    let mut decoder = opened_to_peer();
+    decoder.event(&RawEvent { at_ns: 5, rcvlowat: 300, ..state(3, 1, 5000, 1000) });
+    assert_eq!(low_marks(&mut decoder), [(5, 0, 300, 300)]);
+}
+
+#[test]
+fn an_option_finds_its_socket_however_many_opened_later() {
+    let mut decoder = opened();
+    for connection in 2..200 {
+        decoder.event(&RawEvent { connection, ..open(5, 6) });
+    }
+    decoder.event(&low_mark_asked(3, 10, 300));
+    assert_eq!(low_marks(&mut decoder), [(10, 7, 300, 300)]);
+    decoder.event(&state(3, 7, 5000, 1000));
+    decoder.event(&low_mark_asked(3, 20, 100));
+    assert_eq!(low_marks(&mut decoder), []);
 }
 
 /// What the reads of `hits` waited for a CPU, nanoseconds.
