@@ -289,22 +289,34 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	return 0;
 }
 
+/* Takes one off a count that other CPUs move too; false when it was nothing. */
+static __always_inline bool take_one(__u32 *count)
+{
+	for (int i = 0; i < 8; i++) {
+		__u32 seen = *(volatile __u32 *)count;
+
+		if (!seen)
+			return false;
+		if (__sync_val_compare_and_swap(count, seen, seen - 1) == seen)
+			return true;
+	}
+	return true;
+}
+
 /*
  * The thread that sends a datagram is the one that hands it to the first point. Out of a queueing
  * discipline it comes in anybody's time, a softirq's or another sender's. A datagram that the
- * discipline dropped later stays counted: then a thread whose datagrams all go past it is not named.
+ * discipline dropped later stays counted: then the sender of one that goes past it is not named.
  */
 static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
 					const struct raw_record *r)
 {
 	__u32 *queued = &slot->queued[direction & 1];
 
-	if (r->kind == RAW_QUEUED) {
+	if (r->kind == RAW_QUEUED)
 		__sync_fetch_and_add(queued, 1);
-	} else if (*(volatile __u32 *)queued) {
-		__sync_fetch_and_add(queued, -1);
+	else if (take_one(queued))
 		return;
-	}
 	note_thread(&slot->writer[direction & 1], r->flow, r->thread);
 }
 
