@@ -28,8 +28,9 @@ pub(super) struct BufferSetting {
     pub is_set_by_program: bool,
 }
 
-/// Bytes below which the socket that sends `flow` keeps to itself that it has any, from when on: in
-/// time order.
+/// Bytes below which the socket that sends `flow` shall keep to itself that it has any, from when on:
+/// as asked for, in time order. A negative number means as many as can be, and is more than any buffer
+/// has room for here too.
 pub(super) fn low_marks(flow: &FlowStore) -> impl Iterator<Item = (u64, u64)> {
     let marks = flow.events.iter().filter(|event| event.kind == Kind::SocketOption);
     marks

@@ -2,7 +2,7 @@
 
 use sockscope_record::{Point, marks};
 
-use super::buffers::low_marks;
+use super::buffers::{BufferSetting, low_marks};
 use super::intervals::Interval;
 use crate::FlowStore;
 
@@ -41,7 +41,7 @@ impl ReadWait {
 /// The waits of [`READ_WAIT_NS_MIN`] or more, in order; `reverse` is what the reader's socket sends.
 pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait> {
     let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
-    let mut low_marks = low_marks(reverse).peekable();
+    let mut low_marks = granted_low_marks(flow, reverse).into_iter().peekable();
     let mut enough = 1;
     let (mut entered, mut left) = (0, 0);
     // Since when data waits, and whether a thread was blocked for it.
@@ -52,7 +52,7 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
             entered = arrival.end().max(entered);
             let was_awaited = arrival.marks & marks::WAITED_FOR != 0;
             while let Some((_, mark)) = low_marks.next_if(|(at_ns, _)| *at_ns <= arrival.at_ns) {
-                enough = mark.max(1);
+                enough = mark;
             }
             if entered >= left + enough {
                 waiting = waiting.or(Some((arrival.at_ns, was_awaited)));
@@ -78,6 +78,36 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
         waiting = (entered >= left + enough).then_some((read.at_ns, false));
     }
     waits
+}
+
+/// The marks that the kernel takes: at most what fills half of the receive buffer
+/// (`tcp_set_rcvlowat()`). Where its size is not known, a mark that was never reached is taken for
+/// half of the most that ever waited.
+fn granted_low_marks(flow: &FlowStore, reverse: &FlowStore) -> Vec<(u64, u64)> {
+    let asked: Vec<_> = low_marks(reverse).collect();
+    if asked.is_empty() {
+        return asked;
+    }
+    let (room, most) = (BufferSetting::receive(reverse).data_bytes(), most_unread(flow));
+    let granted = |mark: u64| match room {
+        Some(room) => mark.min(room),
+        None if mark > most => most / 2,
+        None => mark,
+    };
+    asked.into_iter().map(|(at_ns, mark)| (at_ns, granted(mark).max(1))).collect()
+}
+
+/// The most bytes that ever waited in the receive queue.
+fn most_unread(flow: &FlowStore) -> u64 {
+    let mut reads = flow.at(Point::ReceiveDequeue).iter().peekable();
+    let (mut left, mut most) = (0, 0);
+    for arrival in flow.at(Point::ReceiveEnqueue) {
+        while let Some(read) = reads.next_if(|read| read.at_ns < arrival.at_ns) {
+            left = read.end().max(left);
+        }
+        most = arrival.end().saturating_sub(left).max(most);
+    }
+    most
 }
 
 #[cfg(test)]
@@ -117,8 +147,23 @@ mod tests {
     fn a_reader_that_asked_not_to_hear_of_less_is_waited_for_from_then_on() {
         let text = "0ms <option extra=65554 detail=200 | 1ms 7 +100 | 51ms 7 +150 | 61ms 8 +250";
         assert_eq!(waits(text), ["10.0 ms 0 ns"]);
-        let text = "0ms <option extra=65554 detail=200 | 1ms 7 +100 | 51ms 8 +100";
+        let text = "0ms <buffers high=131072 | 0ms <option extra=65554 detail=200 | 1ms 7 +100
+                    51ms 8 +100";
         assert!(waits(text).is_empty());
+    }
+
+    #[test]
+    fn a_mark_that_no_buffer_reaches_is_cut_by_the_kernel() {
+        for asked in [i32::MAX as u32, -1_i32 as u32] {
+            let text = format!(
+                "0ms <buffers high=2000 | 0ms <option extra=65554 detail={asked} | 1ms 7 +600
+                 11ms 7 +600 | 61ms 8 +1200"
+            );
+            assert_eq!(waits(&text), ["50.0 ms 0 ns"]);
+            let unknown =
+                format!("0ms <option extra=65554 detail={asked} | 1ms 7 +100 | 51ms 8 +100");
+            assert_eq!(waits(&unknown), ["50.0 ms 0 ns"]);
+        }
     }
 
     #[test]
