@@ -83,6 +83,18 @@ pub(super) fn late_acks(view: &FlowView<'_>) -> Vec<LateAck> {
 /// What an acknowledgment makes room for is written when the writer, which sleeps, has its CPU.
 pub(super) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
 
+/// When acknowledgments of more than any before came back, in time order.
+pub(super) fn advancing_ns(reverse: &FlowStore) -> Vec<u64> {
+    let mut acknowledged = 0;
+    let acks = acks_received(reverse).iter().filter(|pass| is_ack(pass));
+    let advancing = acks.filter(|ack| {
+        let before = acknowledged;
+        acknowledged = ack.detail.max(before);
+        ack.detail > before
+    });
+    advancing.map(|ack| ack.at_ns).collect()
+}
+
 /// The acknowledgment that was received within `within_ns` before `released_ns`, and not before
 /// `held_ns`.
 pub(super) fn released_by(

@@ -4,12 +4,12 @@
 //! data, in which an acknowledgment is delayed, or in which records were lost are taken off: what remains is the path's
 //! own latency, which a larger buffer would have filled.
 
-use super::acks::{LateAck, RELEASE_NS_MAX, acks_received};
+use super::acks::{LateAck, WRITER_WAKES_NS_MAX, advancing_ns};
 use super::facts::{FlowFacts, ON_THE_PATH};
 use super::holds::send_queue_steps;
 use super::intervals::{Interval, Intervals};
 use super::{Tally, words};
-use crate::{Finding, FindingId, Pass};
+use crate::{Finding, FindingId};
 
 /// A copy of 64 KiB takes about 10 us: longer, and the writer slept.
 const BLOCKED_NS_MIN: u64 = 50_000;
@@ -65,9 +65,9 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
     // A call that was not seen to return may be several that failed at once: then only room that an
     // acknowledgment made proves that there was none before.
     let are_calls_seen = facts.writes.iter().any(|write| write.end_ns.is_some());
-    let acks = acks_received(facts.view.reverse());
+    let acks_ns = advancing_ns(facts.view.reverse());
     blocked.retain(|one| {
-        one.duration_ns() >= blocked_ns_min && (are_calls_seen || is_ended_by_ack(one, acks))
+        one.duration_ns() >= blocked_ns_min && (are_calls_seen || is_ended_by_ack(one, &acks_ns))
     });
     let calls = facts.writes.iter();
     let calls =
@@ -76,12 +76,12 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
     within_one_call(&blocked, &calls.collect::<Vec<_>>())
 }
 
-/// Whether an acknowledgment came within the interval, just before its end.
-fn is_ended_by_ack(one: &Interval, acks: &[Pass]) -> bool {
-    let earlier = &acks[..acks.partition_point(|ack| ack.at_ns <= one.end_ns)];
+/// Whether an acknowledgment of more came within the interval, and woke the writer at its end.
+fn is_ended_by_ack(one: &Interval, acks_ns: &[u64]) -> bool {
+    let earlier = &acks_ns[..acks_ns.partition_point(|at_ns| *at_ns <= one.end_ns)];
     earlier
         .last()
-        .is_some_and(|ack| ack.at_ns > one.start_ns && one.end_ns - ack.at_ns <= RELEASE_NS_MAX)
+        .is_some_and(|&at_ns| at_ns > one.start_ns && one.end_ns - at_ns <= WRITER_WAKES_NS_MAX)
 }
 
 fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Intervals {
@@ -166,10 +166,18 @@ mod tests {
     fn where_no_return_is_seen_acknowledgments_show_that_the_call_went_on() {
         let nothing = unreturned(SET, |_| String::new());
         assert_snapshot!(found(&nothing, WIRE), @"");
-        // Each comes back just before the next round.
+        // Each comes back just before the next round. What acknowledges nothing more makes no room.
+        let packets = unreturned(SET, |i| format!("{}990us <5-6 ack=0 |", i * 20 + 19));
+        assert_snapshot!(found(&packets, WIRE), @"");
         let acked =
             unreturned(SET, |i| format!("{}990us <5-6 ack={} |", i * 20 + 19, (i + 1) * 1000));
         assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+    }
+
+    #[test]
+    fn a_writer_that_sleeps_needs_a_while_to_get_its_cpu() {
+        let acked = unreturned(SET, |i| format!("{}ms <5-6 ack={} |", i * 20 + 15, (i + 1) * 1000));
+        assert_eq!(Fixture::new(&acked, WIRE).findings()[0].count, 19);
     }
 
     #[test]
