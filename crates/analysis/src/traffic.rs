@@ -85,7 +85,7 @@ pub(crate) fn write_bytes(flow: &FlowStore) -> Option<Distribution> {
 
 /// Bytes that each read call returned, failed and empty ones left out, and whether that is a guess:
 /// where no call was seen returning, copies to the same thread less than 20 us apart count as one
-/// unless the first of them left nothing to be read. Of datagrams each copy is a call.
+/// unless the first of them was seen to leave nothing to be read. Of datagrams each copy is a call.
 pub(crate) fn read_bytes(flow: &FlowStore, is_stream: bool) -> (Option<Distribution>, bool) {
     let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
     let returned = returns.filter(|event| event.code == 0 && event.len > 0);
@@ -102,7 +102,8 @@ fn copied_bytes(flow: &FlowStore, grouped: bool) -> Vec<u64> {
     let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
     let mut arrived = 0;
     let mut sizes: Vec<u64> = Vec::new();
-    // The last copy, if it left something to be read: a call ends when nothing is left.
+    // The last copy, unless it left nothing to be read, which ends a call. Where less was seen to
+    // arrive than was read, what is left is not known.
     let mut last: Option<&Pass> = None;
     for copy in flow.at(Point::ReceiveDequeue).iter().filter(|copy| copy.len > 0) {
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.at_ns <= copy.at_ns) {
@@ -114,7 +115,7 @@ fn copied_bytes(flow: &FlowStore, grouped: bool) -> Vec<u64> {
             Some(size) if grouped && last.is_some_and(continues) => *size += u64::from(copy.len),
             _ => sizes.push(u64::from(copy.len)),
         }
-        last = Some(copy).filter(|copy| copy.end() < arrived);
+        last = Some(copy).filter(|copy| copy.end() != arrived);
     }
     sizes
 }
@@ -159,6 +160,13 @@ mod tests {
         let text = "1us 7 +100 | 2us 8 +100 thread=7 | 3us 7 +100 | 4us 8 +60 thread=7
                     5us 8 +40 thread=7 | 6us 7 +10 | 7us 8 +10 thread=7";
         assert_eq!(copied_bytes(&testing::store(text).flows[0], true), [100, 100, 10]);
+    }
+
+    #[test]
+    fn copies_of_what_was_not_seen_to_arrive_are_grouped_by_time() {
+        let text = "2us 8 +100 thread=7 | 4us 8 +60 thread=7 | 5us 7 260..300 | 6us 8 +40 thread=7
+                    7us 8 200..300 thread=7 | 8us 8 300..350 thread=7";
+        assert_eq!(copied_bytes(&testing::store(text).flows[0], true), [300, 50]);
     }
 
     #[test]
