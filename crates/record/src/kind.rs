@@ -155,8 +155,9 @@ pub enum Kind {
     /// (0: none or unknown); mark `WAITED_FOR` says that one waited.
     ReceiveEnqueue = 7,
     /// Point 8. `thread`: the reader. `detail`: when that thread last got its CPU, same clock
-    /// (0: unknown). `extra`: nanoseconds it spent runnable without a CPU since its previous
-    /// record of this kind on this flow (saturating).
+    /// (0: unknown). `extra`: nanoseconds that it was runnable without a CPU since its last read of any
+    /// recorded socket up to when these bytes came, else since its earliest known read; 0 for a
+    /// thread's first read (saturating).
     ReceiveDequeue = 8,
     /// A write call starts: `len` bytes asked for, of which the first becomes `offset`.
     /// `thread`: the caller.

@@ -25,8 +25,9 @@ struct Sample {
 }
 
 impl Threads {
-    /// Time that `thread`, which reads at `at_ns`, was runnable without a CPU since its last read not
-    /// after `since_ns`, when the data came; 0 for a thread that was not seen before.
+    /// Time that `thread`, which reads at `at_ns`, was runnable without a CPU since its last read of any
+    /// recorded socket up to `since_ns`, when the bytes came, else since its earliest known read; 0 for
+    /// a thread's first read.
     pub(super) fn waited_ns(
         &mut self,
         thread: u32,
