@@ -17,8 +17,9 @@ const CLOCK_SLACK_NS: u64 = 10_000;
 ///   for all of the time if that is unknown and it was the reader itself that was woken. A reader
 ///   that is known to have spent less than that without a CPU did something else in between.
 /// - None was: `extra` nanoseconds is what the reader was runnable without a CPU since its last read of
-///   any recorded socket up to when the bytes came, else since its earliest known read. So much of the interval is put just before the reader last got its CPU, which may be before the
-///   data came; if that is not known, just before it read.
+///   any recorded socket up to when the bytes came, else since its earliest known read. So much of the
+///   interval is put just before the reader last got its CPU, which may be before the data came; if
+///   that is not known, just before it read.
 pub(crate) fn split_wait(
     start_ns: u64,
     end_ns: u64,
