@@ -18,6 +18,7 @@ mod protocol_vmtp;
 mod protocol_vmtp_design;
 mod report;
 mod sunos;
+mod sunos_crowd;
 mod sunos_tools;
 mod sunos_trace;
 
@@ -90,6 +91,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         protocol_atm::CHECKS,
         protocol_atm_design::CHECKS,
         sunos::CHECKS,
+        sunos_crowd::CHECKS,
         sunos_trace::CHECKS,
         sunos_tools::CHECKS,
     ];
