@@ -65,7 +65,7 @@ pub(crate) fn came_to_host(connection: &Connection, flow: &FlowStore) -> bool {
 }
 
 /// By Linux's name of the reason (`enum skb_drop_reason`), or the model's.
-fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
+pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     match reasons.get(&u32::try_from(drop.detail).ok()?)?.as_str() {
         "NO_SOCKET" | "no-socket" => Some(Cause::NoSocket),
         "SOCKET_RCVBUFF" | "PROTO_MEM" | "receive-buffer-full" => Some(Cause::FullBuffer),

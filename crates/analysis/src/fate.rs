@@ -2,8 +2,9 @@
 
 use sockscope_record::{Direction, Kind, Point, Side, tcp_flags};
 
+use crate::drops::{self, Cause};
 use crate::loss::Losses;
-use crate::{ConnectionStore, DropReasons, FlowStore, Pass, Unopened, drops};
+use crate::{ConnectionStore, DropReasons, FlowStore, Pass, Unopened};
 
 /// Why there was no connection; `None` where there was one, where nothing is known, or where records
 /// lost since its first SYN may have said otherwise.
@@ -25,7 +26,12 @@ pub(crate) fn unopened(
     let came = asked.at(Point::InputDequeue).iter().find(|pass| is_syn(pass.tcp_flags))?;
     let drops = asked.events.iter().filter(|event| event.kind == Kind::Drop);
     let mut drops = drops.filter(|drop| is_syn(drop.tcp_flags) && drop.at_ns >= came.at_ns);
-    drops.next().map(|drop| Unopened::Dropped(drops::reason(reasons, drop.detail)))
+    let drop = drops.next()?;
+    // What no socket takes is answered by a reset that belongs to none either, and is not recorded.
+    Some(match drops::named(drop, reasons) {
+        Some(Cause::NoSocket) => Unopened::Refused,
+        _ => Unopened::Dropped(drops::reason(reasons, drop.detail)),
+    })
 }
 
 /// Who cut the connection off by a reset (RFC 9293 §3.5.2), and when. One after which its sender goes
@@ -95,6 +101,14 @@ mod tests {
         assert_eq!(fate("1us 3-4 syn | 2us drop syn detail=77"), None, "it never came");
         assert_eq!(fate(&format!("{DROPPED} | 9us 3-6 syn | 10us <3-6 syn ack=0")), None);
         assert_eq!(fate("1us 3-6 syn"), None);
+    }
+
+    #[test]
+    fn one_that_found_no_socket_was_refused_by_an_unseen_reset() {
+        let store = testing::store(DROPPED);
+        let fate = |name: &str| unopened(&store, &Losses::default(), &[(77, name.into())].into());
+        assert_eq!(fate("NO_SOCKET"), Some(Unopened::Refused));
+        assert_eq!(fate("NETFILTER_DROP"), Some(Unopened::Dropped("reason NETFILTER_DROP".into())));
     }
 
     #[test]

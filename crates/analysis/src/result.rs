@@ -75,7 +75,8 @@ pub struct ConnectionAnalysis {
 /// What became of a SYN that led to no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unopened {
-    /// The server's side answered by a reset (RFC 9293 §3.5.2, group 1).
+    /// The server's side answered by a reset, or had no socket for it and so did (RFC 9293 §3.5.2,
+    /// group 1).
     Refused,
     /// It came to the server's host, this one, was dropped there and not answered: why, as
     /// `reason NETFILTER_DROP`, or `reason 77` where the trace has no name for it.

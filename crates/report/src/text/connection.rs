@@ -81,8 +81,7 @@ pub(super) fn has_data(flow: &FlowAnalysis) -> bool {
 /// Why there was no connection.
 fn unopened(analysis: &ConnectionAnalysis) -> Option<String> {
     analysis.unopened.as_ref().map(|unopened| match unopened {
-        Unopened::Refused => "refused: a reset answered the SYN; nobody listens there, or a filter \
-             turns it away"
+        Unopened::Refused => "refused: nobody listens there, or a filter turns connections away"
             .to_owned(),
         Unopened::Dropped(reason) => format!(
             "not answered: the SYN came to this host and was dropped ({reason}), by a filter or for \

@@ -168,7 +168,7 @@ fn a_connection_that_never_came_about_is_not_called_unknown() {
     connection.unopened = Some(sockscope_analysis::Unopened::Refused);
     connection.reset = Some((sockscope_record::Side::Server, 0));
     let text = self::text(&analysis);
-    assert!(text.contains("note     refused: a reset answered the SYN; nobody listens"), "{text}");
+    assert!(text.contains("note     refused: nobody listens there, or a filter turns"), "{text}");
     assert!(!text.contains("reset by") && !text.contains("was not seen"), "{text}");
     let reason = "reason NETFILTER_DROP".to_owned();
     analysis.connections[0].unopened = Some(sockscope_analysis::Unopened::Dropped(reason));
