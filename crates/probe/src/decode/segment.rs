@@ -79,7 +79,8 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
     let position = |flow: &mut FlowState, sequence| {
         if is_own { flow.position(sequence) } else { flow.claimed(sequence) }
     };
-    let Some(start) = position(flow, hit.raw.seq) else { return };
+    let start = position(flow, hit.raw.seq).or_else(|| refuses(hit.raw, flow).then_some(0));
+    let Some(start) = start else { return };
     let end = start.saturating_add(u64::from(hit.raw.len));
     if hit.raw.tcp_flags & tcp_flags::FIN != 0 && (is_own || flow.end.is_none()) {
         flow.end = Some(end);
@@ -127,6 +128,13 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
             reverse.unacknowledged = reverse.unacknowledged.max(position);
         }
     }
+}
+
+/// A bare reset of a flow without a SYN: nobody listens there. Its sequence number means nothing
+/// (RFC 9293 §3.5.2).
+fn refuses(raw: &RawRecord, flow: &FlowState) -> bool {
+    let flags = raw.tcp_flags & (tcp_flags::RST | tcp_flags::FIN);
+    flow.positions.is_none() && flags == tcp_flags::RST && raw.len == 0
 }
 
 fn is_outgoing(kind: u8) -> bool {
@@ -178,7 +186,8 @@ fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
     }
     let (cwnd, in_flight) = (hit.raw.b as u32, (hit.raw.b >> 32) as u32);
     let (send_window, srtt_us) = (hit.raw.c as u32, (hit.raw.c >> 32) as u32);
-    if cwnd == 0 {
+    // The kernel's own socket, which sends resets for others, has no such state.
+    if cwnd == 0 || passed.tcp_flags & tcp_flags::RST != 0 {
         return;
     }
     let known = &mut flow.congestion;

@@ -3,8 +3,8 @@
 //! A hit is `TIME [<]WHAT [SEQ][+LEN] [WORD…]`; hits are separated by `|` or line ends. `<` is the
 //! server's flow. The client's first byte has sequence number 1000, the server's 5000. `WHAT` is
 //! `write`, `queued`, `transmit`, `input`, `receive`, `ready`, `copy`, `retransmit`, `drop`,
-//! `congestion`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `room`, `waited`,
-//! `again` (a retransmission), `forwarded`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
+//! `congestion`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
+//! `waited`, `again` (a retransmission), `forwarded`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
 //! took it), `delay=NS` (the reader's run delay so far), `code=N`, `dups=N`.
 //!
 //! Records come as `TIME POINTS OFFSET+LEN`, points that follow one another at one time on one
@@ -151,6 +151,7 @@ fn word(hit: RawRecord, word: &str) -> RawRecord {
         Some((name, _)) => panic!("what is {name}?"),
         None => match word {
             "fin" => RawRecord { tcp_flags: hit.tcp_flags | tcp_flags::FIN, ..hit },
+            "rst" => RawRecord { tcp_flags: hit.tcp_flags | tcp_flags::RST, ..hit },
             "syn" => RawRecord { tcp_flags: hit.tcp_flags | tcp_flags::SYN, ..hit },
             "room" => RawRecord { marks: hit.marks | raw::MARK_ROOM, ..hit },
             "waited" => RawRecord { marks: hit.marks | raw::MARK_WAITED_FOR, ..hit },

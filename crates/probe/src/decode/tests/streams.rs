@@ -328,6 +328,29 @@ fn the_data_of_a_syn_was_written_by_the_call_that_connects() {
 }
 
 #[test]
+fn a_reset_that_answers_a_syn_stands_where_its_stream_would_begin() {
+    let mut decoder = empty();
+    decoder.event(&open(1, 6));
+    check_with(
+        decoder,
+        "9 transmit 999 syn | 12 <transmit 0 rst ack=1000 forwarded | 15 <input 0 rst ack=1000
+         16 <receive 0 rst ack=1000 | 17 <receive 0 ack=1000 | 18 <receive 0+5 rst",
+        "9 3n 4n 0+0
+         12 <3n 4n 0+0
+         15 <5 0+0
+         16 <6 0+0",
+    );
+}
+
+#[test]
+fn a_reset_says_nothing_of_its_senders_window() {
+    let mut decoder = opened();
+    feed(&mut decoder, "12 <transmit 5000 rst ack=1000");
+    let states = decoder.records().iter().filter(|one| one.kind == Kind::TcpState);
+    assert_eq!(states.count(), 0);
+}
+
+#[test]
 fn the_class_of_a_repeated_syn_is_handshake() {
     check("10 retransmit 999 code=1", "10 Retransmit 5 0+0");
 }
