@@ -27,7 +27,7 @@ pub(crate) fn unopened(
     let drops = asked.events.iter().filter(|event| event.kind == Kind::Drop);
     let mut drops = drops.filter(|drop| is_syn(drop.tcp_flags) && drop.at_ns >= came.at_ns);
     let drop = drops.next()?;
-    // What no socket takes is answered by a reset that belongs to none either, and is not recorded.
+    // What no socket takes is answered by a reset, which need not have been seen.
     Some(match drops::named(drop, reasons) {
         Some(Cause::NoSocket) => Unopened::Refused,
         _ => Unopened::Dropped(drops::reason(reasons, drop.detail)),
