@@ -91,6 +91,11 @@ impl FlowCurves {
         self.curves.iter().rfind(|curve| !curve.is_empty())
     }
 
+    /// The bytes seen to be written and to be read.
+    pub(crate) fn whole_way(&self) -> Vec<Range> {
+        ranges::intersection(&self.curves[0].covered, &self.curves[7].covered)
+    }
+
     /// For each point, the bytes seen at any point after it.
     pub(crate) fn seen_beyond(&self) -> [Vec<Range>; 8] {
         let mut beyond: [Vec<Range>; 8] = Default::default();

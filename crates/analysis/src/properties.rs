@@ -176,15 +176,22 @@ proptest! {
     }
 
     #[test]
-    fn the_stages_of_a_mean_byte_add_up_to_its_way(plan in plans()) {
-        let flow = analysis(&send(&plan).records).connections[0].flows[0].clone();
+    fn the_stages_of_a_mean_byte_add_up_to_its_way(plan in plans(), kept in 0.0..1.0_f64) {
+        let mut records = send(&plan).records;
+        records.sort_by_key(|record| record.at_ns);
+        // The trace may end while bytes are under way.
+        records.truncate((records.len() as f64 * (1.0 - kept * kept)).ceil() as usize);
+        let Some(flow) = analysis(&records).connections.first().map(|one| one.flows[0].clone())
+        else {
+            return Ok(());
+        };
         let means: Vec<f64> = flow.stages.iter().filter_map(|stage| stage.byte_delay_ns).collect();
         if let [parts @ .., total] = means.as_slice() {
             prop_assert_eq!(parts.len(), 7);
             let sum: f64 = parts.iter().sum();
             prop_assert!((sum - total).abs() <= 1e-9 * total, "{sum} of {total}");
         } else {
-            prop_assert_eq!(plan.bytes, 0);
+            prop_assert!(means.is_empty());
         }
     }
 

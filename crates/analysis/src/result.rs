@@ -134,8 +134,9 @@ pub struct StageAnalysis {
     /// Time from entering to leaving, of each run of bytes that did both, weighted by run; `None`
     /// when no byte was seen to do both.
     pub delay_ns: Option<Distribution>,
-    /// The same time as a mean in which each byte weighs the same, nanoseconds. Where every byte was
-    /// seen at every point, those of the seven stages add up to that of the total.
+    /// Mean of the same time, nanoseconds, of the bytes that were seen at points 1 and 8, each weighing
+    /// the same; `None` when there are none. Where these bytes were seen at every point, those of the
+    /// seven stages add up to that of the total.
     pub byte_delay_ns: Option<f64>,
     /// Bytes in it over time; `None` when unknown throughout.
     pub length_bytes: Option<LengthSummary>,

@@ -14,12 +14,13 @@ pub(crate) fn stages(
     end_ns: u64,
 ) -> Vec<StageAnalysis> {
     let beyond = curves.seen_beyond();
+    let whole_way = curves.whole_way();
     let is_over = is_closed_and_read(store, curves);
     Stage::ALL
         .into_iter()
         .map(|stage| {
             let beyond = (!is_over).then_some(beyond[stage.leave().index()].as_slice());
-            analyze(curves, stage, beyond, end_ns)
+            analyze(curves, stage, beyond, &whole_way, end_ns)
         })
         .collect()
 }
@@ -37,10 +38,11 @@ fn analyze(
     curves: &FlowCurves,
     stage: Stage,
     beyond: Option<&[Range]>,
+    whole_way: &[Range],
     end_ns: u64,
 ) -> StageAnalysis {
     let runs = curves.delays(stage);
-    let byte_delay_ns = byte_mean(&runs);
+    let byte_delay_ns = byte_mean(&runs, whole_way);
     let mut delays: Vec<u64> = runs.iter().map(|run| run.delay_ns).collect();
     drop(runs);
     let delay_ns = Distribution::of(&mut delays);
@@ -69,12 +71,23 @@ fn analyze(
     }
 }
 
-/// Mean delay of the bytes of these runs; `None` when there are none.
-fn byte_mean(runs: &[DelayRun]) -> Option<f64> {
-    let (bytes, area) = runs.iter().fold((0_u64, 0_u128), |(bytes, area), run| {
-        let run_area = u128::from(run.len) * u128::from(run.delay_ns);
-        (bytes.saturating_add(run.len), area.saturating_add(run_area))
-    });
+/// Mean delay of those bytes of the runs that lie in `whole_way`; `None` when there are none. Both are in
+/// order of position.
+fn byte_mean(runs: &[DelayRun], whole_way: &[Range]) -> Option<f64> {
+    let (mut bytes, mut area) = (0_u64, 0_u128);
+    let mut ways = whole_way.iter().peekable();
+    for run in runs {
+        let run_end = run.offset.saturating_add(run.len);
+        while let Some(&&(start, end)) = ways.peek() {
+            let inside = end.min(run_end).saturating_sub(start.max(run.offset));
+            bytes = bytes.saturating_add(inside);
+            area = area.saturating_add(u128::from(inside) * u128::from(run.delay_ns));
+            if end > run_end {
+                break;
+            }
+            ways.next();
+        }
+    }
     (bytes > 0).then(|| area as f64 / bytes as f64)
 }
 

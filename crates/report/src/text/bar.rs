@@ -37,7 +37,7 @@ pub(crate) fn of_ledger(ledger: &Ledger) -> Vec<Part> {
 }
 
 /// Where a mean byte spent its time, in path order: its delay in each stage, and as unknown what is
-/// left of the total. None when the total is unknown.
+/// left of the total, for which a stage was not seen. None when the total is unknown.
 pub(crate) fn of_delays(stages: &[StageAnalysis]) -> Vec<Part> {
     let Some(total_ns) = mean_ns(stages, Stage::Total) else { return Vec::new() };
     let places = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Total);
@@ -116,12 +116,11 @@ pub(crate) fn legend(parts: &[Part], indent: usize, page: &mut Page<'_>) -> io::
 }
 
 /// The legend of [`of_delays`] as a sentence, largest part first.
-pub(crate) fn in_words(parts: &[Part], page: &Page<'_>) -> String {
-    let total_ns = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
+pub(crate) fn in_words(parts: &[Part], stages: &[StageAnalysis], page: &Page<'_>) -> String {
+    let total = mean_ns(stages, Stage::Total).map_or("?".to_owned(), |ns| page.time(ns));
     let word = |part: &Part| format!("{} {} {}", part.look.0, percent(part.tenths), part.name);
-    let shown = by_size(parts).into_iter().filter(|part| part.tenths > 0);
-    let words: Vec<String> = shown.map(word).collect();
-    format!("{} for a mean byte: {}", page.time(total_ns), words.join(", "))
+    let words: Vec<String> = by_size(parts).into_iter().map(word).collect();
+    format!("{total} for a mean byte: {}", words.join(", "))
 }
 
 /// The largest first, what is summed up last.

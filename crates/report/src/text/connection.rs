@@ -179,14 +179,15 @@ fn write_flow(
     calls::write_flow(flow, analysis.connection.protocol == Protocol::Tcp, page)
 }
 
-/// The way of a mean byte as a bar, with its stages below, the longest first.
+/// The way of a mean byte as a bar, with its stages below, the longest first. Nothing where no byte was
+/// seen at both ends.
 fn write_delay(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> {
     let parts = bar::of_delays(&flow.stages);
-    page.line(&format!("delay   {}", bar::bar(&parts, bar::BAR_WIDTH, page)))?;
     if parts.is_empty() {
         return Ok(());
     }
-    let text = bar::in_words(&parts, page);
+    page.line(&format!("delay   {}", bar::bar(&parts, bar::BAR_WIDTH, page)))?;
+    let text = bar::in_words(&parts, &flow.stages, page);
     page.wrapped(&" ".repeat(INDENT), INDENT, &text, Tone::Plain)
 }
 
