@@ -278,7 +278,10 @@ fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output {
 fn without_rights(arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let program = folder.path().join("sockscope");
-    fs::copy(env!("CARGO_BIN_EXE_sockscope"), &program).expect("it was built");
+    // By a process of its own: a file that this one has open for writing is busy for whatever a
+    // test beside it starts at that moment.
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sockscope")).arg(&program).status();
+    assert!(copied.expect("cp is part of coreutils").success());
     for place in [folder.path(), &program] {
         fs::set_permissions(place, fs::Permissions::from_mode(0o755)).expect("it is ours");
     }
