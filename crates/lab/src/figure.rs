@@ -246,6 +246,11 @@ fn panel(
     })
 }
 
+/// An axis with equal steps.
+fn linear_axis(name: &str, quantity: Quantity) -> ChartAxis {
+    ChartAxis { name: name.to_owned(), quantity, spread: Spread::Linear }
+}
+
 fn axis(name: String, quantity: Quantity, scale: Scale) -> ChartAxis {
     let spread = match scale {
         Scale::Linear => Spread::Linear,

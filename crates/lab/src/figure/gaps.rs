@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use sockscope_record::Point;
-use sockscope_report::plot::{ChartAxis, ChartPanel, Join, Quantity, Series, Spread};
+use sockscope_report::plot::{ChartPanel, Join, Quantity, Series};
 
-use super::Figure;
+use super::{Figure, linear_axis};
 use crate::model;
 use crate::result::RunResult;
 
@@ -32,8 +32,8 @@ pub(super) fn panels(figure: &Figure, result: &RunResult) -> Result<Vec<ChartPan
     let last_us = last_us.unwrap_or(0) + 2 * BIN_US;
     let panel = |(name, times_us): &(&str, Vec<f64>), bins: &BTreeMap<u64, u64>| ChartPanel {
         title: format!("{name}: {} packets", times_us.len()),
-        x: axis("time, bins of 50 µs", Quantity::Time),
-        y: axis("packets", Quantity::Count),
+        x: linear_axis("time, bins of 50 µs", Quantity::Time),
+        y: linear_axis("packets", Quantity::Count),
         series: vec![Series {
             name: String::new(),
             points: outline(bins, last_us),
@@ -57,10 +57,6 @@ fn outline(bins: &BTreeMap<u64, u64>, last_us: u64) -> Vec<(f64, f64)> {
     let edges = (0..=last_us).step_by(BIN_US as usize);
     let count = |edge: u64| bins.get(&edge).copied().unwrap_or(0) as f64;
     edges.map(|edge| ((edge * 1000) as f64, count(edge))).collect()
-}
-
-fn axis(name: &str, quantity: Quantity) -> ChartAxis {
-    ChartAxis { name: name.to_owned(), quantity, spread: Spread::Linear }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! When the processes of a pipeline's stage had work: a panel for each, on or off over time.
 
-use sockscope_report::plot::{ChartAxis, ChartPanel, Join, Quantity, Series, Spread};
+use sockscope_report::plot::{ChartPanel, Join, Quantity, Series};
 
-use super::Figure;
+use super::{Figure, linear_axis};
 use crate::result::{Phase, RunResult};
 
 /// One panel a process, in the order in which a piece passes them; of the first case that the figure
@@ -22,8 +22,8 @@ pub(super) fn panels(figure: &Figure, result: &RunResult) -> Vec<ChartPanel> {
         let own = phases.iter().filter(|phase| phase.process == *name);
         ChartPanel {
             title: (*name).to_owned(),
-            x: axis("time", Quantity::Time),
-            y: axis("has work", Quantity::Count),
+            x: linear_axis("time", Quantity::Time),
+            y: linear_axis("has work", Quantity::Count),
             series: vec![Series {
                 name: (*name).to_owned(),
                 points: points(own, start_ns, window),
@@ -54,10 +54,6 @@ fn points<'a>(
         points.push((to_ns, state));
     }
     points
-}
-
-fn axis(name: &str, quantity: Quantity) -> ChartAxis {
-    ChartAxis { name: name.to_owned(), quantity, spread: Spread::Linear }
 }
 
 #[cfg(test)]
