@@ -11,8 +11,8 @@ use crate::background::Background;
 use crate::hosts::Hosts;
 use crate::report::Report;
 
-/// How often a recording is made before its gaps count as a failure. A machine whose CPUs are all
-/// busy may skip every tracepoint of a CPU for some 100 µs: the recorder says so and cannot help it.
+/// How often a recording is made before its gaps count as a failure. Some kernels run no program in
+/// a softirq that interrupts certain processes: the recorder says so and cannot help it.
 const ATTEMPTS: u32 = 3;
 
 const START_OF_REPORT: &str = "{\"schema\":\"sockscope.report/1\"";

@@ -1,8 +1,9 @@
 //! Observations that the kernel skipped: bytes that arrived, but that no probe saw on their way.
 //!
-//! Under CPU contention a kernel may run no tracepoint on a CPU for some 100 µs, and counts
-//! nothing. Where both ends of a connection are sockets of this host, positions tell all the same:
-//! what the receiver has had must have passed points 1 to 6. A position is judged one look after
+//! A kernel may run no program where a tracepoint fires, and count nothing: one that we met does so
+//! in softirqs that interrupt a process which it keeps from being traced. Where both ends of a
+//! connection are sockets of this host, positions tell all the same: what the receiver has had must
+//! have passed points 1 to 6. A position is judged one look after
 //! it was proven, so that records of other CPUs have come by then. Bytes are judged once; a point
 //! that never saw the flow is one that this path does not have, and is not judged.
 
