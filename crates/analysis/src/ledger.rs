@@ -57,8 +57,7 @@ pub(crate) fn timeline(
     curves: &FlowCurves,
     (start_ns, end_ns): (u64, u64),
 ) -> Vec<LedgerSpan> {
-    let flow = store.flow(direction);
-    let mut walk = Walk::new(flow, curves, start_ns);
+    let mut walk = Walk::new(store, direction, curves, start_ns);
     let reader_is_seen = curves.observed[Point::ReceiveDequeue.index()];
     if store.connection.preexisting && !reader_is_seen {
         walk.idle = LedgerPart::Unknown;
@@ -164,13 +163,18 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(flow: &'a FlowStore, curves: &'a FlowCurves, start_ns: u64) -> Self {
+    fn new(
+        store: &'a ConnectionStore,
+        direction: Direction,
+        curves: &'a FlowCurves,
+        start_ns: u64,
+    ) -> Self {
         Self {
-            flow,
+            flow: store.flow(direction),
             observed: curves.observed,
             cursors: std::array::from_fn(|point| Cursor::new(&curves.curves[point])),
             lost: std::array::from_fn(|point| &curves.curves[point]),
-            holds: Holds::new(flow.at(Point::SendEnqueue), flow.at(Point::SendDequeue)),
+            holds: Holds::new(store, direction),
             idle: LedgerPart::AppIdle,
             now_ns: start_ns,
             spans: Vec::new(),

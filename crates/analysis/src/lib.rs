@@ -28,6 +28,7 @@ mod reader;
 mod result;
 #[cfg(test)]
 mod scenes;
+mod send_queue;
 mod stages;
 mod store;
 #[cfg(test)]

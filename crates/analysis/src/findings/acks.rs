@@ -7,6 +7,7 @@
 
 use sockscope_record::{Point, tcp_flags};
 
+use crate::hold::acks_received;
 use crate::{FlowStore, FlowView, Pass};
 
 /// An acknowledgment this long after the data is late: as in [`crate::AckSummary::late`]. Well above
@@ -107,13 +108,6 @@ pub(super) fn released_by(
     let ack = late[..after].last()?;
     let in_time = ack.received_ns > held_ns && released_ns - ack.received_ns <= within_ns;
     in_time.then_some(ack)
-}
-
-pub(super) fn acks_received(reverse: &FlowStore) -> &[Pass] {
-    match reverse.at(Point::InputDequeue) {
-        [] => reverse.at(Point::InputEnqueue),
-        passes => passes,
-    }
 }
 
 fn is_ack(pass: &Pass) -> bool {

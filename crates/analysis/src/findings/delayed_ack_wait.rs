@@ -9,10 +9,9 @@ use sockscope_record::Hold;
 
 use super::acks::{LATE_ACK_NS_MIN, LateAck, RELEASE_NS_MAX, WRITER_WAKES_NS_MAX, released_by};
 use super::facts::FlowFacts;
-use super::holds::send_queue_steps;
 use super::writes::Write;
 use super::{Tally, words};
-use crate::{Finding, FindingId, LedgerPart};
+use crate::{Finding, FindingId, LedgerPart, send_queue};
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if facts.late_acks.is_empty() {
@@ -121,7 +120,7 @@ fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let mut waits = Vec::new();
     let mut writes = facts.writes.iter().peekable();
     let mut all_sent_ns = None;
-    for step in send_queue_steps(facts.view.flow()) {
+    for step in send_queue::steps(facts.view.flow()) {
         let at_ns = step.pass.at_ns;
         let sent_ns: Option<u64> = all_sent_ns.take();
         if step.is_enqueue

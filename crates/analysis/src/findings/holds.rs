@@ -1,13 +1,12 @@
 //! The times at which TCP kept data in the send queue, and why, as the kernel's own fields said.
 //!
-//! A hold starts with the record (point 1 or 2) that names it while unsent bytes remain, and ends
-//! with the next record at either point. Unlike the ledger it looks at the first *unsent* byte,
-//! which matters for transfers that keep the path full.
+//! Unlike the ledger this looks at the first *unsent* byte, which matters for transfers that keep the
+//! path full.
 
-use sockscope_record::{Hold, Point};
+use sockscope_record::Hold;
 
 use super::intervals::{Interval, Intervals};
-use crate::{FlowView, Pass};
+use crate::{FlowView, hold};
 
 /// From `start_ns` to `end_ns` unsent bytes waited because of `hold`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +20,10 @@ pub(super) struct HoldSpan {
 pub(super) fn hold_spans(view: &FlowView<'_>) -> Vec<HoldSpan> {
     let mut spans: Vec<HoldSpan> = Vec::new();
     let mut open: Option<(u64, Hold)> = None;
-    for step in send_queue_steps(view.flow()) {
-        close(&mut spans, open, step.pass.at_ns);
-        let hold = Hold::from_code(step.pass.code);
-        open = (hold != Hold::None && step.unsent_bytes > 0).then_some((step.pass.at_ns, hold));
+    for step in hold::steps(view.store, view.direction) {
+        close(&mut spans, open, step.at_ns);
+        let is_held = step.hold != Hold::None && step.unsent_bytes > 0;
+        open = is_held.then_some((step.at_ns, step.hold));
     }
     close(&mut spans, open, view.end_ns);
     spans
@@ -34,30 +33,6 @@ pub(super) fn hold_spans(view: &FlowView<'_>) -> Vec<HoldSpan> {
 pub(super) fn held_by(spans: &[HoldSpan], hold: Hold) -> Intervals {
     let of_it = spans.iter().filter(|span| span.hold == hold);
     Intervals::union_of(of_it.map(|span| Interval::new(span.start_ns, span.end_ns)))
-}
-
-/// One record at point 1 or 2, with what it leaves in the send queue unsent.
-pub(super) struct SendQueueStep<'a> {
-    pub pass: &'a Pass,
-    pub is_enqueue: bool,
-    pub unsent_bytes: u64,
-}
-
-/// Points 1 and 2 of a flow merged in time order; at equal times bytes enter before they leave.
-pub(super) fn send_queue_steps(flow: &crate::FlowStore) -> impl Iterator<Item = SendQueueStep<'_>> {
-    let mut entering = flow.at(Point::SendEnqueue).iter().peekable();
-    let mut leaving = flow.at(Point::SendDequeue).iter().peekable();
-    let (mut entered, mut left) = (0, 0);
-    std::iter::from_fn(move || {
-        let is_enqueue = match (entering.peek(), leaving.peek()) {
-            (Some(entry), Some(exit)) => entry.at_ns <= exit.at_ns,
-            (entry, _) => entry.is_some(),
-        };
-        let pass = if is_enqueue { entering.next() } else { leaving.next() }?;
-        let end = if is_enqueue { &mut entered } else { &mut left };
-        *end = pass.end().max(*end);
-        Some(SendQueueStep { pass, is_enqueue, unsent_bytes: entered.saturating_sub(left) })
-    })
 }
 
 fn close(spans: &mut Vec<HoldSpan>, open: Option<(u64, Hold)>, end_ns: u64) {

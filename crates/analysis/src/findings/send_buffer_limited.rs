@@ -6,10 +6,9 @@
 
 use super::acks::{LateAck, WRITER_WAKES_NS_MAX, advancing_ns};
 use super::facts::{FlowFacts, ON_THE_PATH};
-use super::holds::send_queue_steps;
 use super::intervals::{Interval, Intervals};
 use super::{Tally, words};
-use crate::{Finding, FindingId};
+use crate::{Finding, FindingId, send_queue};
 
 /// A copy of 64 KiB takes about 10 us: longer, and the writer slept.
 const BLOCKED_NS_MIN: u64 = 50_000;
@@ -56,7 +55,7 @@ fn busy(facts: &FlowFacts<'_>) -> Intervals {
 fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Intervals {
     let mut blocked = Vec::new();
     let mut all_sent_ns: Option<u64> = None;
-    for step in send_queue_steps(facts.view.flow()) {
+    for step in send_queue::steps(facts.view.flow()) {
         let at_ns = step.pass.at_ns;
         let since_ns = all_sent_ns.take().filter(|_| step.is_enqueue);
         blocked.extend(since_ns.map(|since_ns| Interval::new(since_ns, at_ns)));

@@ -1,0 +1,33 @@
+//! Points 1 and 2 of one flow as one sequence: what each record leaves in the send queue.
+
+use sockscope_record::Point;
+
+use crate::{FlowStore, Pass};
+
+/// One record at point 1 or 2, with what it leaves in the send queue unsent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SendQueueStep<'a> {
+    pub pass: &'a Pass,
+    pub is_enqueue: bool,
+    /// Position after the last byte sent.
+    pub sent_end: u64,
+    pub unsent_bytes: u64,
+}
+
+/// Both points in time order; at equal times bytes enter before they leave.
+pub(crate) fn steps(flow: &FlowStore) -> impl Iterator<Item = SendQueueStep<'_>> {
+    let mut entering = flow.at(Point::SendEnqueue).iter().peekable();
+    let mut leaving = flow.at(Point::SendDequeue).iter().peekable();
+    let (mut entered, mut sent_end) = (0, 0);
+    std::iter::from_fn(move || {
+        let is_enqueue = match (entering.peek(), leaving.peek()) {
+            (Some(entry), Some(exit)) => entry.at_ns <= exit.at_ns,
+            (entry, _) => entry.is_some(),
+        };
+        let pass = if is_enqueue { entering.next() } else { leaving.next() }?;
+        let end = if is_enqueue { &mut entered } else { &mut sent_end };
+        *end = pass.end().max(*end);
+        let unsent_bytes = entered.saturating_sub(sent_end);
+        Some(SendQueueStep { pass, is_enqueue, sent_end, unsent_bytes })
+    })
+}
