@@ -177,25 +177,28 @@ impl Host {
         let mut now_ns = start_ns;
         let mut turns = 0;
         while turns < TURNS_MAX {
-            turns += 1;
             if self.take_interrupt(now_ns, world) || self.preempt_user(now_ns, world) {
+                turns += 1;
                 continue;
             }
             let due_ns = self.cpu.next_ns();
-            if due_ns <= now_ns {
-                self.go_on(now_ns, world);
-                continue;
+            if due_ns > now_ns {
+                if !self.cpu.is_idle() {
+                    self.arm_clock(now_ns, world);
+                } else if self.advance_process(now_ns, world) {
+                    world.observed.limit(observer);
+                    turns += 1;
+                    continue;
+                }
+                if due_ns >= limit_ns.min(world.events.next_ns()) || world.working == 0 {
+                    return Pause { now_ns, due_ns };
+                }
+                (now_ns, turns) = (due_ns, 0);
+                if self.pending.any() {
+                    continue;
+                }
             }
-            if !self.cpu.is_idle() {
-                self.arm_clock(now_ns, world);
-            } else if self.advance_process(now_ns, world) {
-                world.observed.limit(observer);
-                continue;
-            }
-            if due_ns >= limit_ns.min(world.events.next_ns()) || world.working == 0 {
-                return Pause { now_ns, due_ns };
-            }
-            (now_ns, turns) = (due_ns, 0);
+            self.go_on(now_ns, world);
         }
         Pause { now_ns, due_ns: now_ns }
     }
@@ -339,23 +342,15 @@ impl Host {
         world.events.schedule(tick_ns, Event::Clock(self.number));
     }
 
-    /// A quantum is over; the next one begins when what this means now has happened.
+    /// A quantum is over.
     #[cold]
-    pub(crate) fn quantum(
-        &mut self,
-        now_ns: u64,
-        world: &mut World,
-        observer: &mut dyn Observer,
-    ) -> Pause {
+    pub(crate) fn quantum_over(&mut self) {
         self.quantum_armed = false;
         self.scheduler.quantum_over();
-        let pause = self.run_until(now_ns, 0, world, observer);
-        self.arm_quantum(now_ns, world);
-        pause
     }
 
     /// While somebody waits for the CPU, processes take turns.
-    fn arm_quantum(&mut self, now_ns: u64, world: &mut World) {
+    pub(crate) fn arm_quantum(&mut self, now_ns: u64, world: &mut World) {
         if !self.quantum_armed && self.scheduler.somebody_waits() {
             self.schedule_quantum(now_ns, world);
         }
@@ -370,12 +365,11 @@ impl Host {
 
     /// Hands a record of this host over, with its time and CPU.
     #[inline]
-    fn record(&self, now_ns: u64, record: Record, world: &mut World) {
+    fn record(&self, now_ns: u64, record: &Record, world: &mut World) {
         if world.wants_records {
             let record = world.observed.add(record);
             record.at_ns = now_ns;
             record.cpu = self.number;
-            world.added();
         }
     }
 }

@@ -159,10 +159,16 @@ impl Link {
         }
     }
 
-    /// The transmission of this number ends.
-    pub(crate) fn transmission_ends(&mut self, number: u32, context: &mut LinkContext<'_>) {
-        if let Self::Ethernet(ethernet) = self {
-            ethernet.transmission_ends(number, context);
+    /// The transmission of this number ends; the port whose frame has gone, if that can be told at
+    /// once. Else [`Event::Sent`] tells it in its turn.
+    pub(crate) fn transmission_ends(
+        &mut self,
+        number: u32,
+        context: &mut LinkContext<'_>,
+    ) -> Option<Port> {
+        match self {
+            Self::Ethernet(ethernet) => ethernet.transmission_ends(number, context),
+            Self::PointToPoint(_) => None,
         }
     }
 

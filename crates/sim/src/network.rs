@@ -8,7 +8,7 @@
 
 use crate::event::Event;
 use crate::host::Host;
-use crate::link::LinkId;
+use crate::link::{Link, LinkContext, LinkId, Port};
 use crate::scheduler::ProcessIndex;
 use crate::simulation::Outcome;
 use crate::world::{Observer, World};
@@ -66,32 +66,52 @@ impl Network {
     }
 
     fn advance(&mut self, until_ns: u64, goal: Goal, observer: &mut dyn Observer) -> Outcome {
+        let end_ns = until_ns.saturating_add(1);
         loop {
             if self.world.working == 0 && self.is_over(goal) {
                 return Outcome::Ended;
             }
-            self.world.observed.limit(observer);
             let event_ns = self.world.events.next_ns();
             let next = self.next_host();
-            let next_ns = event_ns.min(next.at_ns);
-            if next_ns == u64::MAX {
-                return if self.world.working == 0 { Outcome::Ended } else { Outcome::Deadlock };
+            if event_ns.min(next.at_ns) >= end_ns {
+                return self.stop(until_ns);
             }
-            if next_ns > until_ns {
-                self.now_ns = self.now_ns.max(until_ns);
-                return Outcome::TimeIsUp;
+            let mut turn = Turn { host: next.host, is_quantum: false };
+            let mut limit_ns = next.others_ns;
+            if event_ns <= next.at_ns {
+                self.now_ns = event_ns;
+                self.world.observed.limit(observer);
+                let Some(happened) = self.next_event() else { continue };
+                turn = happened;
+                limit_ns = if turn.is_quantum { 0 } else { next.limit_ns(turn.host) };
+            } else {
+                self.now_ns = next.at_ns;
             }
-            self.now_ns = next_ns;
-            let host =
-                if event_ns > next.at_ns { Some(next.host) } else { self.next_event(observer) };
-            let Some(host) = host else { continue };
-            let limit_ns = next.limit_ns(host).min(until_ns.saturating_add(1));
-            let pause = self.hosts[host].run_until(next_ns, limit_ns, &mut self.world, observer);
-            self.now_ns = pause.now_ns;
-            self.due_ns[host] = pause.due_ns;
+            let Self { now_ns, hosts, due_ns, world } = self;
+            let host = &mut hosts[turn.host];
+            let pause = host.run_until(*now_ns, limit_ns.min(end_ns), world, observer);
+            if turn.is_quantum {
+                host.arm_quantum(*now_ns, world);
+            }
+            *now_ns = pause.now_ns;
+            due_ns[turn.host] = pause.due_ns;
             if pause.is_stuck() {
                 return Outcome::Stuck;
             }
+        }
+    }
+
+    /// Nothing happens any more up to `until_ns`: why the run ends.
+    #[cold]
+    fn stop(&mut self, until_ns: u64) -> Outcome {
+        let next_ns = self.world.events.next_ns().min(self.next_host().at_ns);
+        if next_ns < u64::MAX {
+            self.now_ns = self.now_ns.max(until_ns);
+            Outcome::TimeIsUp
+        } else if self.world.working == 0 {
+            Outcome::Ended
+        } else {
+            Outcome::Deadlock
         }
     }
 
@@ -121,59 +141,70 @@ impl Network {
         next
     }
 
-    /// Lets the next event happen; the host that it happened to, if that has to run now.
+    /// Lets the next event happen; the turn of the host that it happened to, if that has to run now.
     #[inline(never)]
-    fn next_event(&mut self, observer: &mut dyn Observer) -> Option<usize> {
-        let Self { now_ns, hosts, due_ns, world } = self;
+    fn next_event(&mut self) -> Option<Turn> {
+        let Self { now_ns, hosts, world, .. } = self;
         let now_ns = *now_ns;
         let (_, event) = world.events.pop()?;
-        match event {
+        let host = match event {
             Event::Attempt { link, station } => {
                 let link = LinkId::from(link);
                 world.with_link(now_ns, link, |link, context| link.attempt(station, context));
-                None
+                return None;
             }
             Event::TransmissionEnd { link, number } => {
-                world.with_link(now_ns, LinkId::from(link), |link, context| {
-                    link.transmission_ends(number, context);
-                });
-                None
+                let work = |link: &mut Link, context: &mut LinkContext<'_>| {
+                    link.transmission_ends(number, context)
+                };
+                let port = world.with_link(now_ns, LinkId::from(link), work)?;
+                sent(hosts, now_ns, port, world)?
             }
             Event::Arrival { host, interface, frame } => {
                 let host = usize::from(host);
-                hosts[host].arrived(interface, frame, world).then_some(host)
+                hosts[host].arrived(interface, frame, world).then_some(host)?
             }
-            Event::Sent(port) => {
-                hosts[port.host()].sent(now_ns, port.interface, world).then_some(port.host())
-            }
-            Event::Collided(port) => hosts[port.host()].collided().then_some(port.host()),
+            Event::Sent(port) => sent(hosts, now_ns, port, world)?,
+            Event::Collided(port) => hosts[port.host()].collided().then_some(port.host())?,
             Event::DriverReady(port) => {
                 hosts[port.host()].offer(now_ns, port.interface, world);
-                None
+                return None;
             }
             Event::Timers(host) => {
                 let host = usize::from(host);
                 hosts[host].timers(now_ns, world);
-                Some(host)
+                host
             }
             Event::Clock(host) => {
                 let host = usize::from(host);
                 hosts[host].clock_ticked();
-                Some(host)
+                host
             }
             Event::Quantum(host) => {
                 let host = usize::from(host);
-                let pause = hosts[host].quantum(now_ns, world, observer);
-                due_ns[host] = pause.due_ns;
-                // One that is stuck has its turn again, which says so.
-                pause.is_stuck().then_some(host)
+                hosts[host].quantum_over();
+                return Some(Turn { host, is_quantum: true });
             }
             Event::Wake { host, process } => {
                 hosts[usize::from(host)].time_is_up(now_ns, process as ProcessIndex, world);
-                Some(usize::from(host))
+                usize::from(host)
             }
-        }
+        };
+        Some(Turn { host, is_quantum: false })
     }
+}
+
+/// A port's frame has gone; its host, if that has to run now.
+fn sent(hosts: &mut [Host], now_ns: u64, port: Port, world: &mut World) -> Option<usize> {
+    hosts[port.host()].sent(now_ns, port.interface, world).then_some(port.host())
+}
+
+/// A host's turn to go on.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    host: usize,
+    /// Its quantum is over: it goes on up to now only, and then the next one begins.
+    is_quantum: bool,
 }
 
 /// Which host's CPU comes to something next.

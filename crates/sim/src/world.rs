@@ -3,8 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use sockscope_record::{
-    Connection, ConnectionId, Direction, FlowId, Kind, Process as RecordedProcess, Protocol,
-    Record, Side,
+    Connection, ConnectionId, Direction, FlowId, Process as RecordedProcess, Protocol, Record, Side,
 };
 use sockscope_stack::Endpoint;
 
@@ -50,12 +49,12 @@ pub(crate) struct Observed {
 const HELD_MAX: usize = 64;
 
 impl Observed {
-    /// Adds a record, which may still be filled in: it stands in its place from the start, since
-    /// one put together elsewhere and moved here at once makes the move wait.
+    /// Adds a record, which is filled in where it stays: one put together elsewhere and moved here
+    /// at once makes the move wait.
     #[inline]
-    pub(crate) fn add(&mut self, record: Record) -> &mut Record {
+    pub(crate) fn add(&mut self, record: &Record) -> &mut Record {
         let place = self.records.len();
-        self.records.push(record);
+        self.records.extend_from_slice(std::slice::from_ref(record));
         &mut self.records[place]
     }
 
@@ -116,15 +115,15 @@ impl World {
     }
 
     /// Works on a link at `now_ns`.
-    pub(crate) fn with_link(
+    pub(crate) fn with_link<T>(
         &mut self,
         now_ns: u64,
         id: LinkId,
-        work: impl FnOnce(&mut Link, &mut LinkContext<'_>),
-    ) {
+        work: impl FnOnce(&mut Link, &mut LinkContext<'_>) -> T,
+    ) -> T {
         let mut context =
             LinkContext { now_ns, events: &mut self.events, frames: &mut self.frames };
-        work(&mut self.links[id], &mut context);
+        work(&mut self.links[id], &mut context)
     }
 
     /// A connection is about to be logged; the flow that its client sends.
@@ -169,16 +168,11 @@ impl World {
         self.connections.get_mut(index)
     }
 
-    /// The last observation added is complete.
+    /// A connection's flow has come to this state.
     #[inline]
-    pub(crate) fn added(&mut self) {
-        let Some(record) = self.observed.records.last() else { return };
-        let Record { at_ns, flow, thread, kind, code, .. } = *record;
-        if thread != 0 {
-            self.see_process(kind, flow, thread);
-        }
-        if kind == Kind::StateChange && code == TCP_CLOSE {
-            self.close_connection(at_ns, flow);
+    pub(crate) fn see_state(&mut self, now_ns: u64, flow: FlowId, state: u8) {
+        if state == TCP_CLOSE {
+            self.close_connection(now_ns, flow);
         }
     }
 
@@ -195,18 +189,14 @@ impl World {
         self.observed.activities.push(activity);
     }
 
-    /// Notes which process works at which end of a connection.
-    fn see_process(&mut self, kind: Kind, flow: FlowId, thread: u32) {
-        let side = match kind {
-            Kind::SendEnqueue | Kind::WriteCall => flow.direction().sender(),
-            Kind::ReceiveDequeue => flow.direction().receiver(),
-            _ => return,
-        };
+    /// Notes that a process works at this end of a connection.
+    #[inline]
+    pub(crate) fn see_process(&mut self, flow: FlowId, side: Side, thread: u32) {
         let index = (flow.connection().0 as usize).wrapping_sub(1);
-        let place = usize::from(side == Side::Server);
         let Some(seen) = self.seen.get_mut(index) else { return };
-        if seen[place] != thread {
-            seen[place] = thread;
+        let seen = &mut seen[usize::from(side == Side::Server)];
+        if *seen != thread {
+            *seen = thread;
             self.add_process(flow, side, thread);
         }
     }

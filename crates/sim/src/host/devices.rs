@@ -106,7 +106,7 @@ impl Host {
             return;
         }
         if let Some(mark) = mark {
-            self.record(now_ns, mark.record(Point::InterfaceEnqueue), world);
+            self.record(now_ns, &mark.record(Point::InterfaceEnqueue), world);
             self.meter.probed();
         }
         if self.device_has_room(interface) {
@@ -266,15 +266,15 @@ impl Host {
         if let Some(mark) = mark {
             let mut record = mark.record(Point::InterfaceEnqueue);
             record.marks |= marks::NO_QUEUE | marks::LOOPBACK;
-            self.record(now_ns, record, world);
-            self.record(now_ns, Record { kind: Kind::InterfaceDequeue, ..record }, world);
+            self.record(now_ns, &record, world);
+            self.record(now_ns, &Record { kind: Kind::InterfaceDequeue, ..record }, world);
         }
         self.meter.begin();
         let is_taken = self.stack.loopback_input(interface, packet, &mut self.meter);
         if let Some(mark) = mark.filter(|_| is_taken) {
             let mut record = mark.record(Point::InputEnqueue);
             record.marks |= marks::LOOPBACK;
-            self.record(now_ns, record, world);
+            self.record(now_ns, &record, world);
         }
         if is_taken {
             // Its only effect is the soft interrupt.

@@ -1,6 +1,6 @@
 //! What happens when the CPU comes to an effect: records, packets, wake-ups.
 
-use sockscope_record::{FlowId, Kind, Record, marks};
+use sockscope_record::{FlowId, Kind, Record, Side, marks};
 use sockscope_stack::{Channel, Effect};
 
 use super::{Host, Pending};
@@ -22,11 +22,16 @@ impl Host {
             Effect::Observed(_) if !world.wants_records => {}
             Effect::Observed(record) => {
                 let kind = record.kind;
-                let record = world.observed.add(*record);
+                let record = world.observed.add(record);
                 record.at_ns = now_ns;
                 record.cpu = self.number;
-                self.fill_in_thread(kind, record);
-                world.added();
+                let side = self.fill_in_thread(kind, record);
+                let Record { flow, thread, code, .. } = *record;
+                if let Some(side) = side {
+                    world.see_process(flow, side, thread);
+                } else if kind == Kind::StateChange {
+                    world.see_state(now_ns, flow, code);
+                }
             }
             Effect::Output { interface, packet } => {
                 let (interface, packet) = (*interface, packet.take());
@@ -46,21 +51,28 @@ impl Host {
         }
     }
 
-    /// Fills in which process a record of this kind is about.
+    /// Fills in which process a record of this kind is about; the side of the connection on which it
+    /// works, where the record tells.
     #[inline]
-    fn fill_in_thread(&mut self, kind: Kind, record: &mut Record) {
+    fn fill_in_thread(&mut self, kind: Kind, record: &mut Record) -> Option<Side> {
         match kind {
-            Kind::SendEnqueue
-            | Kind::WriteCall
-            | Kind::WriteReturn
-            | Kind::ReadReturn
-            | Kind::SocketOption => record.thread = self.running_thread(),
-            Kind::ReceiveDequeue => self.fill_in_reader(record),
+            Kind::SendEnqueue | Kind::WriteCall => {
+                record.thread = self.running_thread();
+                return Some(record.flow.direction().sender());
+            }
+            Kind::ReceiveDequeue => {
+                self.fill_in_reader(record);
+                return Some(record.flow.direction().receiver());
+            }
+            Kind::WriteReturn | Kind::ReadReturn | Kind::SocketOption => {
+                record.thread = self.running_thread();
+            }
             Kind::ReceiveEnqueue if record.is_marked(marks::WAITED_FOR) => {
                 record.thread = self.waiting_thread(record.flow);
             }
             _ => {}
         }
+        None
     }
 
     fn running_thread(&self) -> u32 {
@@ -119,7 +131,7 @@ impl Host {
         if let Some((flow, offset)) = woken_by {
             let kind = Kind::Wakeup;
             let woken = Record { kind, flow, offset, thread: number, ..Record::default() };
-            self.record(now_ns, woken, world);
+            self.record(now_ns, &woken, world);
         }
         let state = ActivityState::Ready;
         world.activity(Activity { at_ns: now_ns, process: number, state });

@@ -5,7 +5,7 @@
 //! number of slots. Stations that found the cable busy begin together when it falls silent, which
 //! is how most collisions come about.
 
-use super::{FaultSource, FrameId, LinkContext, LinkCounts, LinkId, Station, serial_ns};
+use super::{FaultSource, FrameId, LinkContext, LinkCounts, LinkId, Port, Station, serial_ns};
 use crate::event::Event;
 use crate::random::Random;
 
@@ -128,10 +128,12 @@ impl Ethernet {
     }
 
     /// One that collided ended before.
-    pub(super) fn transmission_ends(&mut self, number: u32, context: &mut LinkContext<'_>) {
-        if number == self.number {
-            self.end(context);
-        }
+    pub(super) fn transmission_ends(
+        &mut self,
+        number: u32,
+        context: &mut LinkContext<'_>,
+    ) -> Option<Port> {
+        if number == self.number { self.end(context) } else { None }
     }
 
     /// Begins, waits for silence, or collides.
@@ -160,17 +162,23 @@ impl Ethernet {
         context.events.schedule(end_ns, end);
     }
 
-    fn end(&mut self, context: &mut LinkContext<'_>) {
-        let Some(transmission) = self.current.take() else { return };
+    /// The sender's port, unless it is told by an event.
+    fn end(&mut self, context: &mut LinkContext<'_>) -> Option<Port> {
+        let transmission = self.current.take()?;
         let sender = &mut self.senders[usize::from(transmission.station)];
         let port = sender.station.port;
         let frame = sender.frame.take();
         self.counts.busy_ns += context.now_ns - transmission.started_ns;
-        context.events.schedule(context.now_ns, Event::Sent(port));
+        // What was to happen at this moment already comes first.
+        let is_next = context.events.next_ns() > context.now_ns;
+        if !is_next {
+            context.events.schedule(context.now_ns, Event::Sent(port));
+        }
         if let Some(frame) = frame {
             self.deliver(transmission.station, frame, context);
         }
         self.fall_silent(context.now_ns + self.config.gap_ns, context);
+        is_next.then_some(port)
     }
 
     fn deliver(&mut self, from: u16, frame: FrameId, context: &mut LinkContext<'_>) {
