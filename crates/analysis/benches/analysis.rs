@@ -1,4 +1,4 @@
-//! Records analysed a second, and the memory that takes.
+//! Records analysed a second of CPU time on one core, and the memory that takes.
 //!
 //! Each case makes 10 million records, batch by batch, and times only the analysis of them: taking
 //! them in, and everything after that up to the finished result. Each runs in a process of its own,
@@ -8,12 +8,17 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sockscope_analysis::{Analyzer, TraceFacts};
 use sockscope_record::{
     Connection, ConnectionId, Direction, Hold, Kind, Point, Protocol, Record, marks, tcp_flags,
 };
+
+#[path = "../../../benches/process.rs"]
+mod process;
+
+use process::{CpuTime, memory_kib};
 
 const RECORDS: usize = 10_000_000;
 const BATCH: usize = 65_536;
@@ -52,7 +57,7 @@ fn run(name: &str, connections: u32, bulk: u32, records: usize) {
             traffic.step(&mut batch);
         }
         made += batch.len();
-        let start = Instant::now();
+        let start = CpuTime::now();
         analyzer.push(&batch);
         spent += start.elapsed();
     }
@@ -60,7 +65,7 @@ fn run(name: &str, connections: u32, bulk: u32, records: usize) {
         analyzer.connection(connection(id));
     }
     let pushed = spent;
-    let start = Instant::now();
+    let start = CpuTime::now();
     let analysis = analyzer.finish(TraceFacts::default());
     spent += start.elapsed();
     let flows = analysis.connections.iter().flat_map(|connection| &connection.flows);
@@ -72,7 +77,7 @@ fn run(name: &str, connections: u32, bulk: u32, records: usize) {
         made as f64 / spent.as_secs_f64() / 1e6,
         pushed.as_secs_f64(),
         spent.as_secs_f64(),
-        peak_kib() / 1024,
+        memory_kib("VmHWM") / 1024,
     );
 }
 
@@ -172,12 +177,4 @@ fn connection(id: u32) -> Connection {
         both_ends_here: true,
         processes: Vec::new(),
     }
-}
-
-/// Peak of resident memory so far; 0 where /proc does not say.
-fn peak_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let number = line.and_then(|line| line.split_whitespace().next());
-    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }

@@ -7,7 +7,6 @@
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
-use std::time::Instant;
 
 use sockscope_sim::programs::{BulkWriter, Setup, Sink};
 use sockscope_sim::{
@@ -15,6 +14,11 @@ use sockscope_sim::{
     Simulation,
 };
 use sockscope_stack::Personality;
+
+#[path = "../../../benches/process.rs"]
+mod process;
+
+use process::{CpuTime, memory_kib};
 
 const ROUNDS: usize = 5;
 const SEGMENT_BYTES: usize = 1024;
@@ -34,11 +38,11 @@ fn main() {
         report(&format!("loopback, {machine}"), || loopback(machine, SEGMENTS));
         report(&format!("Ethernet, {machine}"), || ethernet(machine, SEGMENTS));
     }
-    let before_kib = resident_kib();
+    let before_kib = memory_kib("VmRSS");
     let start = CpuTime::now();
     line("instant", long, Digest::default());
-    let rate = long as f64 / start.elapsed_s() / 1e6;
-    let after_kib = resident_kib();
+    let rate = long as f64 / start.elapsed().as_secs_f64() / 1e6;
+    let after_kib = memory_kib("VmRSS");
     println!(
         "{long} segments at {rate:.2} million/s; resident {before_kib} KiB before, {after_kib} after"
     );
@@ -49,7 +53,7 @@ fn report(name: &str, mut round: impl FnMut()) {
         .map(|_| {
             let start = CpuTime::now();
             round();
-            SEGMENTS as f64 / start.elapsed_s() / 1e6
+            SEGMENTS as f64 / start.elapsed().as_secs_f64() / 1e6
         })
         .collect();
     rates.sort_by(f64::total_cmp);
@@ -101,37 +105,4 @@ fn run<S: RecordSink>(
     assert_eq!(sim.run_to_end(u64::MAX / 2), Outcome::Ended);
     assert_eq!(sim.damage(), []);
     black_box(sim.into_sink());
-}
-
-/// Time that this process has had the CPU: what others do on the machine does not count.
-struct CpuTime {
-    cpu_ns: Option<u64>,
-    wall: Instant,
-}
-
-impl CpuTime {
-    fn now() -> Self {
-        Self { cpu_ns: cpu_ns(), wall: Instant::now() }
-    }
-
-    /// Seconds since; of the wall clock where the system does not tell CPU time.
-    fn elapsed_s(&self) -> f64 {
-        match self.cpu_ns.zip(cpu_ns()) {
-            Some((before, after)) => (after - before) as f64 / 1e9,
-            None => self.wall.elapsed().as_secs_f64(),
-        }
-    }
-}
-
-/// The first number of `schedstat`: nanoseconds on a CPU.
-fn cpu_ns() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
-    text.split_whitespace().next()?.parse().ok()
-}
-
-/// Memory that the process holds, in KiB; 0 where the system does not tell.
-fn resident_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
