@@ -90,7 +90,7 @@ pub struct Run {
     /// How to record.
     #[command(flatten)]
     pub how: HowArgs,
-    /// Keep the trace bundle in this folder
+    /// Keep the trace bundle in this folder; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// How to print.
@@ -110,7 +110,7 @@ pub struct Record {
     /// How to record.
     #[command(flatten)]
     pub how: HowArgs,
-    /// Folder of the trace bundle
+    /// Folder of the trace bundle; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR", default_value = "trace.sockscope")]
     pub output: PathBuf,
     /// Stop after this many seconds
@@ -242,7 +242,7 @@ pub struct Convert {
     /// What printed it
     #[arg(long, value_enum, value_name = "TOOL", default_value_t = ToolArg::Tcpdump)]
     pub from: ToolArg,
-    /// Folder for the bundle
+    /// Folder for the bundle; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
 }
@@ -265,7 +265,7 @@ pub struct Merge {
     /// Folder of the other host's
     #[arg(value_name = "B")]
     pub second: PathBuf,
-    /// Folder of the bundle to write
+    /// Folder of the bundle to write; one that is there is kept as DIR.old
     #[arg(short, long, value_name = "DIR", default_value = "merged.sockscope")]
     pub output: PathBuf,
 }

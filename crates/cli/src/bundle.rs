@@ -11,7 +11,7 @@ use sockscope_trace::{Bundle, Meta, Source};
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
 use crate::failure::Failure;
-use crate::{Outcome, terminal};
+use crate::{Outcome, place, terminal};
 
 /// `sockscope report`.
 pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {
@@ -76,11 +76,12 @@ pub fn own_stores(dir: &Path) -> Result<Stores, Failure> {
     Ok(Loaded::read(dir)?.analyzer.into_stores())
 }
 
-/// A file, or standard output for `-`.
+/// A file, or standard output for `-`. A bundle's own files are refused.
 pub fn output(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(BufWriter::new(std::io::stdout().lock())));
     }
+    place::check_output(path)?;
     let file = File::create(path).map_err(|error| Failure::file("cannot create", path, &error))?;
     Ok(Box::new(BufWriter::new(file)))
 }

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use sockscope_convert::{Capture, netmon, tcpdump};
 use sockscope_record::{Kind, LossCounts};
-use sockscope_trace::{BundleWriter, Meta, Source};
+use sockscope_trace::{Meta, Source};
 
 use crate::args::{self, ToolArg};
 use crate::failure::Failure;
+use crate::place::Place;
 
 /// Lines that could not be read and are shown, at most.
 const PROBLEMS_SHOWN: usize = 5;
@@ -39,7 +40,8 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
         eprintln!("sockscope: {file}: {problem}");
     }
     let meta = meta(&capture, arguments);
-    let mut writer = BundleWriter::create(&arguments.output, meta.clone())?;
+    let place = Place::find(&arguments.output, &[])?;
+    let (mut writer, _claim) = place.create(meta.clone())?;
     for connection in &capture.connections {
         writer.connection(connection)?;
     }

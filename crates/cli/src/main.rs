@@ -13,6 +13,7 @@ mod failure;
 mod lab;
 mod machine;
 mod merge;
+mod place;
 mod plot;
 mod recording;
 mod temporary;

@@ -6,17 +6,12 @@ use sockscope_trace::{Bundle, merge as merged};
 
 use crate::args;
 use crate::failure::Failure;
+use crate::place::Place;
 
 /// `sockscope merge`.
 pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let args::Merge { first, second, output } = arguments;
-    let same = |dir| fs::canonicalize(dir).ok() == fs::canonicalize(output).ok();
-    if output.exists() && (same(first) || same(second)) {
-        return Err(Failure::new(format!(
-            "{}: would be read and replaced at once: choose another folder",
-            output.display()
-        )));
-    }
+    let place = Place::find(output, &[first, second])?;
     if first.exists() && fs::canonicalize(first).ok() == fs::canonicalize(second).ok() {
         return Err(Failure::new(format!(
             "{}: the same bundle twice: give one of each host",
@@ -32,7 +27,7 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let [first, second] = &bundles;
     let engines = bundles.iter().filter(|bundle| bundle.meta().source.is_engine()).count();
     let by = ["both hosts", "the kernel and the engine", "both engines"][engines];
-    let done = merged(first, second, output)?;
+    let done = merged(first, second, place.clear()?)?;
     let hosts = [first, second].map(|bundle| &bundle.meta().host);
     if engines == 0 && hosts[0] == hosts[1] && !hosts[0].is_empty() {
         eprintln!(

@@ -18,6 +18,7 @@ use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
 
 use crate::args::{self, HowArgs, PickArgs};
 use crate::failure::Failure;
+use crate::place::Place;
 use crate::{Outcome, bundle, command, machine, temporary};
 
 /// What a kill may cost: records are on their way to the file at most this long.
@@ -98,6 +99,7 @@ pub struct Job<'a> {
 impl Job<'_> {
     /// Runs it to its end; the exit status is the command's, if there was one.
     pub fn record(&self) -> Result<(Recorded, Option<ExitStatus>), Failure> {
+        let place = Place::find(self.dir, &[])?;
         self.check()?;
         if let Some(right) = sockscope_probe::missing_right() {
             return Err(sockscope_probe::Error::NoRight { right }.into());
@@ -116,8 +118,8 @@ impl Job<'_> {
         };
         let mut recorder = Recorder::start(&pick, options)?;
         let mut meta = self.meta(&pick, &recorder.hooks());
-        let mut sink =
-            BundleSink::new(BundleWriter::create(self.dir, meta.clone())?, self.max_records);
+        let (writer, _claim) = place.create(meta.clone())?;
+        let mut sink = BundleSink::new(writer, self.max_records);
         let child = group.as_ref().map(|group| spawn(self.command, group)).transpose();
         if group.is_none() {
             eprintln!("sockscope: recording; Ctrl-C ends it");
@@ -146,14 +148,6 @@ impl Job<'_> {
 
     /// Refuses what cannot be meant, before anything else is done.
     fn check(&self) -> Result<(), Failure> {
-        let nearest = self.dir.ancestors().find(|place| place.exists());
-        if let Some(file) = nearest.filter(|place| !place.is_dir()) {
-            return Err(Failure::new(format!(
-                "cannot record into {}: {} is a file: choose another name",
-                self.dir.display(),
-                file.display()
-            )));
-        }
         let is_there = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
         match self.pick.pid.iter().find(|pid| !is_there(pid)) {
             Some(pid) => Err(Failure::new(format!("--pid {pid}: no such process"))),

@@ -77,6 +77,29 @@ fn the_text_of_tcpdump_becomes_a_bundle() {
 }
 
 #[test]
+fn the_bundle_before_is_kept_and_other_files_never_give_way() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let bundle = folder.path().join("wire.sockscope");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../convert/tests/samples/rpc-call.txt");
+    let convert = || run(["convert", sample, "-o", path(&bundle)]);
+    assert!(!text(&convert().stderr).contains("older"));
+    assert!(text(&convert().stderr).contains("wire.sockscope.old"));
+    let older = folder.path().join("wire.sockscope.old");
+    assert_eq!(run(["report", path(&older)]).status.code(), Some(0));
+    let part = bundle.join("records.arrows");
+    let output = run(["report", path(&bundle), "-o", path(&part)]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("part of a trace bundle"), "{said}");
+    let merged = run(["merge", path(&older), path(&recorded("calls")), "-o", path(&bundle)]);
+    assert!(text(&merged.stderr).contains("would be read and replaced at once"));
+    fs::write(older.join("notes"), "mine").expect("the folder is ours");
+    assert_eq!(convert().status.code(), Some(2));
+    assert!(older.join("notes").exists());
+    assert_eq!(run(["report", path(&bundle)]).status.code(), Some(0));
+}
+
+#[test]
 fn a_text_without_packets_makes_no_bundle() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let (file, bundle) = (folder.path().join("notes.txt"), folder.path().join("x.sockscope"));

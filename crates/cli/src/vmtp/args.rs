@@ -73,7 +73,7 @@ pub struct Serve {
     /// Take multicast on the interface with this address
     #[arg(long, value_name = "IP", default_value_t = Ipv4Addr::UNSPECIFIED)]
     pub interface: Ipv4Addr,
-    /// Record this module's queues into a bundle, until Ctrl-C
+    /// Record this module's queues into a bundle, until Ctrl-C; one that is there is kept as DIR.old
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
 }
@@ -93,7 +93,7 @@ pub struct Call {
     /// Make so many calls, one after the other, and print the last answer
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub times: u32,
-    /// Record this module's queues into a bundle
+    /// Record this module's queues into a bundle; one that is there is kept as DIR.old
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
     /// Which server.
@@ -127,7 +127,7 @@ pub struct Store {
     /// Folder whose files to serve
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Record this module's queues into a bundle, until Ctrl-C
+    /// Record this module's queues into a bundle, until Ctrl-C; one that is there is kept as DIR.old
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
     /// Where.
@@ -152,7 +152,7 @@ pub struct Put {
     /// Name in the store [default: the file's]
     #[arg(value_name = "NAME")]
     pub as_name: Option<String>,
-    /// Record this module's queues into a bundle
+    /// Record this module's queues into a bundle; one that is there is kept as DIR.old
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
     /// Which store.
@@ -169,7 +169,7 @@ pub struct Get {
     /// File of this machine; `-` is standard output [default: the last part of the name]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Record this module's queues into a bundle
+    /// Record this module's queues into a bundle; one that is there is kept as DIR.old
     #[arg(long, value_name = "DIR")]
     pub record: Option<PathBuf>,
     /// Which store.

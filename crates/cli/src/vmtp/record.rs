@@ -14,6 +14,7 @@ use sockscope_vmtp::observe::Seen;
 
 use crate::failure::Failure;
 use crate::machine;
+use crate::place::{Claim, Place};
 
 /// Records that are held back, to be put in order of time.
 const HELD_BACK: usize = 16_384;
@@ -30,6 +31,8 @@ pub struct Recording {
     transport: Transport,
     trace: Trace,
     writer: BundleWriter,
+    /// Nobody else writes there meanwhile.
+    _claim: Claim,
     meta: Meta,
 }
 
@@ -45,9 +48,9 @@ impl Recording {
         let process = Process { pid: std::process::id(), comm: comm.trim().to_owned(), side };
         let mut meta = meta(side);
         meta.notes.extend((transport == Transport::Raw).then(|| RAW_NOTE.to_owned()));
-        let writer = BundleWriter::create(dir, meta.clone())?;
+        let (writer, claim) = Place::find(dir, &[])?.create(meta.clone())?;
         let trace = Trace::new(shown(transport, local), side, process);
-        Ok(Self { dir: dir.to_owned(), transport, trace, writer, meta })
+        Ok(Self { dir: dir.to_owned(), transport, trace, writer, _claim: claim, meta })
     }
 
     /// Takes what an engine has seen.
