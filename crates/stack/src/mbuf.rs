@@ -13,8 +13,10 @@ mod copy;
 #[cfg(test)]
 mod tests;
 
-pub use chain::Chain;
+pub use chain::{Chain, Pieces};
 pub(crate) use copy::Place;
+
+use std::ops::Range;
 
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
@@ -89,9 +91,29 @@ enum Store {
 #[derive(Debug, Clone, Copy)]
 struct Mbuf {
     next: u32,
-    offset: u16,
+    /// Where its own slot begins among the pool's bytes.
+    slot: u32,
+    /// Where its data begin: among the pool's bytes, or in the lent buffer.
+    at: u32,
     len: u16,
     store: Store,
+}
+
+impl Mbuf {
+    /// The bytes of its data, wherever they are.
+    #[inline]
+    fn range(&self) -> Range<usize> {
+        self.at as usize..self.at as usize + usize::from(self.len)
+    }
+}
+
+/// A cluster among the pool's bytes.
+#[derive(Debug)]
+struct Cluster {
+    start: u32,
+    references: u16,
+    /// The next free one while nobody refers to it.
+    next: u32,
 }
 
 /// A buffer that belongs to somebody outside the pool.
@@ -115,12 +137,13 @@ pub struct Pool {
     geometry: Geometry,
     limits: PoolLimits,
     mbufs: Vec<Mbuf>,
-    slots: Vec<[u8; SLOT_BYTES]>,
     free: u32,
     mbufs_used: u32,
-    clusters: Vec<[u8; CLUSTER_BYTES]>,
-    cluster_references: Vec<u16>,
-    clusters_free: Vec<u32>,
+    clusters: Vec<Cluster>,
+    /// Slots of mbufs and clusters, in the order in which they were made.
+    bytes: Vec<u8>,
+    cluster_free: u32,
+    clusters_used: u32,
     lent: Vec<LentSlot>,
     lent_free: Vec<u32>,
     returned: Vec<Lent>,
@@ -148,12 +171,12 @@ impl Pool {
             geometry,
             limits,
             mbufs: Vec::new(),
-            slots: Vec::new(),
             free: NIL,
             mbufs_used: 0,
             clusters: Vec::new(),
-            cluster_references: Vec::new(),
-            clusters_free: Vec::new(),
+            bytes: Vec::new(),
+            cluster_free: NIL,
+            clusters_used: 0,
             lent: Vec::new(),
             lent_free: Vec::new(),
             returned: Vec::new(),
@@ -166,7 +189,7 @@ impl Pool {
     pub fn in_use(&self) -> PoolUse {
         PoolUse {
             mbufs: self.mbufs_used,
-            clusters: (self.clusters.len() - self.clusters_free.len()) as u32,
+            clusters: self.clusters_used,
             lent: (self.lent.len() - self.lent_free.len()) as u32,
         }
     }
@@ -201,40 +224,70 @@ impl Pool {
 
     fn with_room(&mut self, room: u16, meter: &mut Meter) -> Option<MbufId> {
         meter.call(Routine::MgetMacro, Work::NONE);
-        let fresh = Mbuf { next: NIL, offset: 0, len: 0, store: Store::Plain { room } };
-        let id = self.free;
-        if id != NIL {
-            self.free = self.mbufs[id as usize].next;
-            self.mbufs[id as usize] = fresh;
-        } else if self.mbufs.len() < self.limits.mbufs as usize {
-            self.mbufs.push(fresh);
-            self.slots.push([0; SLOT_BYTES]);
-        } else {
-            self.refused += 1;
+        if self.free == NIL && !self.make_mbuf() {
             return None;
         }
+        let id = self.free;
+        let mbuf = &mut self.mbufs[id as usize];
+        self.free = mbuf.next;
+        *mbuf = Mbuf { next: NIL, at: mbuf.slot, len: 0, store: Store::Plain { room }, ..*mbuf };
         self.mbufs_used += 1;
-        Some(MbufId(if id == NIL { self.mbufs.len() as u32 - 1 } else { id }))
+        Some(MbufId(id))
+    }
+
+    /// Adds a free mbuf, if the limit allows.
+    #[cold]
+    fn make_mbuf(&mut self) -> bool {
+        let number = self.mbufs.len() as u32;
+        let slot = if number < self.limits.mbufs { self.make_room(SLOT_BYTES) } else { None };
+        let Some(slot) = slot else {
+            self.refused += 1;
+            return false;
+        };
+        let store = Store::Plain { room: 0 };
+        self.mbufs.push(Mbuf { next: self.free, slot, at: slot, len: 0, store });
+        self.free = number;
+        true
+    }
+
+    /// Adds a free cluster, if the limit allows.
+    #[cold]
+    fn make_cluster(&mut self) -> bool {
+        let number = self.clusters.len() as u32;
+        let start =
+            if number < self.limits.clusters { self.make_room(CLUSTER_BYTES) } else { None };
+        let Some(start) = start else {
+            self.refused += 1;
+            return false;
+        };
+        self.clusters.push(Cluster { start, references: 0, next: self.cluster_free });
+        self.cluster_free = number;
+        true
+    }
+
+    /// Where `len` more bytes begin; `None` beyond 4 GiB.
+    fn make_room(&mut self, len: usize) -> Option<u32> {
+        let start = self.bytes.len();
+        u32::try_from(start + len).ok()?;
+        self.bytes.resize(start + len, 0);
+        Some(start as u32)
     }
 
     /// `MCLGET`: gives a fresh plain mbuf a cluster; `false` at the limit, the mbuf unchanged.
     pub fn attach_cluster(&mut self, id: MbufId, meter: &mut Meter) -> bool {
         meter.call(Routine::MclgetMacro, Work::NONE);
         debug_assert!(matches!(self.mbuf(id).store, Store::Plain { .. }) && self.mbuf(id).len == 0);
-        let cluster = match self.clusters_free.pop() {
-            Some(cluster) => cluster,
-            None if self.clusters.len() < self.limits.clusters as usize => {
-                self.clusters.push([0; CLUSTER_BYTES]);
-                self.cluster_references.push(0);
-                self.clusters.len() as u32 - 1
-            }
-            None => {
-                self.refused += 1;
-                return false;
-            }
-        };
-        self.cluster_references[cluster as usize] = 1;
-        *self.mbuf_mut(id) = Mbuf { next: NIL, offset: 0, len: 0, store: Store::Cluster(cluster) };
+        if self.cluster_free == NIL && !self.make_cluster() {
+            return false;
+        }
+        let number = self.cluster_free;
+        let cluster = &mut self.clusters[number as usize];
+        cluster.references = 1;
+        let at = cluster.start;
+        self.cluster_free = cluster.next;
+        self.clusters_used += 1;
+        let mbuf = self.mbuf_mut(id);
+        *mbuf = Mbuf { next: NIL, at, len: 0, store: Store::Cluster(number), ..*mbuf };
         true
     }
 
@@ -258,7 +311,8 @@ impl Pool {
                 self.lent.len() as u32 - 1
             }
         };
-        *self.mbuf_mut(id) = Mbuf { next: NIL, offset: 0, len, store: Store::Lent(index) };
+        let mbuf = self.mbuf_mut(id);
+        *mbuf = Mbuf { at: 0, len, store: Store::Lent(index), ..*mbuf };
         Ok(id)
     }
 
@@ -276,21 +330,29 @@ impl Pool {
     /// `MFREE`: frees one mbuf that is in no chain.
     pub fn free(&mut self, id: MbufId, meter: &mut Meter) {
         meter.call(Routine::MfreeMacro, Work::NONE);
-        match self.mbuf(id).store {
-            Store::Plain { .. } => {}
-            Store::Cluster(cluster) => {
-                self.cluster_references[cluster as usize] -= 1;
-                if self.cluster_references[cluster as usize] == 0 {
-                    self.clusters_free.push(cluster);
-                }
-            }
-            Store::Lent(index) => self.release_lent(index),
-        }
-        self.mbuf_mut(id).next = self.free;
+        let mbuf = &mut self.mbufs[id.0 as usize];
+        mbuf.next = self.free;
         self.free = id.0;
         self.mbufs_used -= 1;
+        match mbuf.store {
+            Store::Plain { .. } => {}
+            Store::Cluster(number) => self.release_cluster(number),
+            Store::Lent(index) => self.release_lent(index),
+        }
     }
 
+    #[inline]
+    fn release_cluster(&mut self, number: u32) {
+        let cluster = &mut self.clusters[number as usize];
+        cluster.references -= 1;
+        if cluster.references == 0 {
+            cluster.next = self.cluster_free;
+            self.cluster_free = number;
+            self.clusters_used -= 1;
+        }
+    }
+
+    #[inline(never)]
     fn release_lent(&mut self, index: u32) {
         let slot = &mut self.lent[index as usize];
         slot.references -= 1;
@@ -324,31 +386,35 @@ impl Pool {
     #[inline]
     #[must_use]
     pub fn data(&self, id: MbufId) -> &[u8] {
-        let mbuf = self.mbuf(id);
-        let range = usize::from(mbuf.offset)..usize::from(mbuf.offset) + usize::from(mbuf.len);
+        self.data_of(self.mbuf(id))
+    }
+
+    #[inline]
+    fn data_of(&self, mbuf: &Mbuf) -> &[u8] {
         match mbuf.store {
-            Store::Plain { .. } => &self.slots[id.0 as usize][range],
-            Store::Cluster(cluster) => &self.clusters[cluster as usize][range],
-            Store::Lent(index) => {
-                let lent = &self.lent[index as usize].lent;
-                lent.as_ref().map_or(&[], |lent| &lent.bytes[range])
-            }
+            Store::Lent(index) => self.lent_bytes(index, mbuf.range()),
+            Store::Plain { .. } | Store::Cluster(_) => &self.bytes[mbuf.range()],
         }
+    }
+
+    #[inline(never)]
+    fn lent_bytes(&self, index: u32, range: Range<usize>) -> &[u8] {
+        let lent = &self.lent[index as usize].lent;
+        lent.as_ref().map_or(&[], |lent| &lent.bytes[range])
     }
 
     /// The data of one mbuf that shares its storage with no other: a plain one, or a cluster with
     /// one reference. Empty for anything else.
     #[inline]
     pub fn data_mut(&mut self, id: MbufId) -> &mut [u8] {
-        let mbuf = *self.mbuf(id);
-        let range = usize::from(mbuf.offset)..usize::from(mbuf.offset) + usize::from(mbuf.len);
-        match mbuf.store {
-            Store::Plain { .. } => &mut self.slots[id.0 as usize][range],
-            Store::Cluster(cluster) if self.cluster_references[cluster as usize] == 1 => {
-                &mut self.clusters[cluster as usize][range]
-            }
-            Store::Cluster(_) | Store::Lent(_) => &mut [],
-        }
+        let mbuf = self.mbuf(id);
+        let is_own = match mbuf.store {
+            Store::Plain { .. } => true,
+            Store::Cluster(number) => self.clusters[number as usize].references == 1,
+            Store::Lent(_) => false,
+        };
+        let range = if is_own { mbuf.range() } else { 0..0 };
+        &mut self.bytes[range]
     }
 
     /// Bytes of data in one mbuf.
@@ -375,15 +441,16 @@ impl Pool {
     /// Whether the data are a whole cluster from its first byte on, which page mapping needs.
     #[must_use]
     pub fn is_whole_page(&self, id: MbufId) -> bool {
-        let mbuf = self.mbuf(id);
-        self.is_cluster(id) && mbuf.offset == 0 && usize::from(mbuf.len) == CLUSTER_BYTES
+        // What is so long begins where the cluster does.
+        self.is_cluster(id) && self.len(id) == CLUSTER_BYTES
     }
 
     /// Bytes free before the data of a plain mbuf; 0 for other mbufs.
     #[inline]
     #[must_use]
     pub fn leading_room(&self, id: MbufId) -> usize {
-        if self.is_plain(id) { usize::from(self.mbuf(id).offset) } else { 0 }
+        let mbuf = self.mbuf(id);
+        if self.is_plain(id) { (mbuf.at - mbuf.slot) as usize } else { 0 }
     }
 
     /// Bytes free behind the data of a plain mbuf; 0 for other mbufs.
@@ -392,7 +459,9 @@ impl Pool {
     pub fn trailing_room(&self, id: MbufId) -> usize {
         let mbuf = self.mbuf(id);
         match mbuf.store {
-            Store::Plain { room } => usize::from(room - mbuf.offset - mbuf.len),
+            Store::Plain { room } => {
+                usize::from(room) - (mbuf.at - mbuf.slot) as usize - usize::from(mbuf.len)
+            }
             Store::Cluster(_) | Store::Lent(_) => 0,
         }
     }
@@ -413,15 +482,15 @@ impl Pool {
     /// Gives an mbuf that is in no chain and shares nothing `len` bytes at `offset`, for the
     /// caller to fill in with [`Pool::data_mut`]; cut to its room.
     pub fn set_range(&mut self, id: MbufId, offset: usize, len: usize) {
-        let room = match self.mbuf(id).store {
-            Store::Plain { room } => usize::from(room),
-            Store::Cluster(_) => CLUSTER_BYTES,
+        let (start, room) = match self.mbuf(id).store {
+            Store::Plain { room } => (self.mbuf(id).slot, usize::from(room)),
+            Store::Cluster(number) => (self.clusters[number as usize].start, CLUSTER_BYTES),
             Store::Lent(_) => return,
         };
         debug_assert!(offset + len <= room, "{offset} and {len} bytes in room for {room}");
         let offset = offset.min(room);
         let mbuf = self.mbuf_mut(id);
-        mbuf.offset = offset as u16;
+        mbuf.at = start + offset as u32;
         mbuf.len = len.min(room - offset) as u16;
     }
 

@@ -3,16 +3,27 @@
 use super::{MbufId, NIL, Pool};
 
 /// Mbufs linked in order; owns them. Dropping one that is not empty leaks its mbufs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[must_use = "the mbufs of a chain are lost unless it is freed or put somewhere"]
 pub struct Chain {
-    pub(super) ends: Option<(MbufId, MbufId)>,
+    /// [`NIL`] when there is none.
+    first: u32,
+    /// Means something if there is a first.
+    last: u32,
     pub(super) bytes: u32,
     pub(super) mbufs: u32,
 }
 
+impl Default for Chain {
+    #[inline]
+    fn default() -> Self {
+        Self { first: NIL, last: NIL, bytes: 0, mbufs: 0 }
+    }
+}
+
 impl Chain {
     /// No mbufs.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -25,9 +36,10 @@ impl Chain {
     }
 
     /// Whether it holds no mbuf at all.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ends.is_none()
+        self.first == NIL
     }
 
     /// Number of mbufs.
@@ -37,20 +49,49 @@ impl Chain {
     }
 
     /// The first mbuf.
+    #[inline]
     #[must_use]
     pub fn first(&self) -> Option<MbufId> {
-        self.ends.map(|(first, _)| first)
+        MbufId::in_list(self.first)
     }
 
     /// The last mbuf.
+    #[inline]
     #[must_use]
     pub fn last(&self) -> Option<MbufId> {
-        self.ends.map(|(_, last)| last)
+        self.first().map(|_| MbufId(self.last))
     }
 
     /// Takes the mbufs, leaving none.
+    #[inline]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
+    }
+}
+
+impl MbufId {
+    #[inline]
+    fn in_list(number: u32) -> Option<Self> {
+        (number != NIL).then_some(Self(number))
+    }
+}
+
+/// The data of a chain, mbuf by mbuf.
+#[derive(Debug, Clone)]
+pub struct Pieces<'a> {
+    pool: &'a Pool,
+    next: u32,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let id = MbufId::in_list(self.next)?;
+        let mbuf = self.pool.mbuf(id);
+        self.next = mbuf.next;
+        Some(self.pool.data_of(mbuf))
     }
 }
 
@@ -58,49 +99,55 @@ impl Pool {
     /// Puts one mbuf that is in no chain behind all others.
     #[inline]
     pub fn push_back(&mut self, chain: &mut Chain, id: MbufId) {
-        self.mbuf_mut(id).next = NIL;
-        chain.ends = match chain.ends {
-            None => Some((id, id)),
-            Some((first, last)) => {
-                self.mbuf_mut(last).next = id.0;
-                Some((first, id))
-            }
-        };
-        chain.bytes += u32::from(self.mbuf(id).len);
+        let mbuf = self.mbuf_mut(id);
+        mbuf.next = NIL;
+        chain.bytes += u32::from(mbuf.len);
         chain.mbufs += 1;
+        self.link(chain, id.0);
+        chain.last = id.0;
+    }
+
+    /// Lets the mbuf of this number follow the last of the chain.
+    #[inline]
+    fn link(&mut self, chain: &mut Chain, number: u32) {
+        match chain.last() {
+            Some(last) => self.mbuf_mut(last).next = number,
+            None => chain.first = number,
+        }
     }
 
     /// Puts one mbuf that is in no chain before all others.
     #[inline]
     pub fn push_front(&mut self, chain: &mut Chain, id: MbufId) {
-        self.mbuf_mut(id).next = chain.first().map_or(NIL, |first| first.0);
-        chain.ends = Some((id, chain.last().unwrap_or(id)));
-        chain.bytes += u32::from(self.mbuf(id).len);
+        let mbuf = self.mbuf_mut(id);
+        mbuf.next = chain.first;
+        chain.bytes += u32::from(mbuf.len);
         chain.mbufs += 1;
+        if chain.first == NIL {
+            chain.last = id.0;
+        }
+        chain.first = id.0;
     }
 
     /// Takes the first mbuf out of the chain.
     #[inline]
     pub fn pop_front(&mut self, chain: &mut Chain) -> Option<MbufId> {
-        let (first, last) = chain.ends?;
-        chain.ends = self.next(first).map(|next| (next, last));
-        chain.bytes -= u32::from(self.mbuf(first).len);
+        let first = chain.first()?;
+        let mbuf = self.mbuf_mut(first);
+        chain.first = std::mem::replace(&mut mbuf.next, NIL);
+        chain.bytes -= u32::from(mbuf.len);
         chain.mbufs -= 1;
-        self.mbuf_mut(first).next = NIL;
         Some(first)
     }
 
     /// Moves all mbufs of the second chain behind those of `chain`.
-    pub fn append(&mut self, chain: &mut Chain, Chain { ends, bytes, mbufs }: Chain) {
-        let Some((tail_first, tail_last)) = ends else { return };
-        let first = match chain.ends {
-            None => tail_first,
-            Some((first, last)) => {
-                self.mbuf_mut(last).next = tail_first.0;
-                first
-            }
-        };
-        chain.ends = Some((first, tail_last));
+    #[inline]
+    pub fn append(&mut self, chain: &mut Chain, Chain { first, last, bytes, mbufs }: Chain) {
+        if first == NIL {
+            return;
+        }
+        self.link(chain, first);
+        chain.last = last;
         chain.bytes += bytes;
         chain.mbufs += mbufs;
     }
@@ -111,13 +158,14 @@ impl Pool {
     }
 
     /// The data of a chain, mbuf by mbuf.
-    pub fn pieces<'a>(&'a self, chain: &Chain) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        self.ids(chain).map(|id| self.data(id))
+    #[inline]
+    #[must_use]
+    pub fn pieces(&self, chain: &Chain) -> Pieces<'_> {
+        Pieces { pool: self, next: chain.first }
     }
 
     #[inline]
     pub(super) fn next(&self, id: MbufId) -> Option<MbufId> {
-        let next = self.mbuf(id).next;
-        (next != NIL).then_some(MbufId(next))
+        MbufId::in_list(self.mbuf(id).next)
     }
 }

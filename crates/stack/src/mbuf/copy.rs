@@ -64,23 +64,26 @@ impl Pool {
         let (mut from, end) = (offset, offset + len);
         while let Some(here) = at.filter(|_| from < end) {
             let after = here.start + self.len(here.id);
+            if from < after {
+                let take = end.min(after) - from;
+                let Some(id) = self.share(here.id, from - here.start, take, meter) else {
+                    self.free_chain(copy, meter);
+                    meter.call(Routine::MCopy, work);
+                    return None;
+                };
+                *near = at;
+                work.mbufs += 1;
+                work.bytes += if self.is_plain(id) { take as u32 } else { 0 };
+                self.push_back(&mut copy, id);
+                from += take;
+                if from == end {
+                    break;
+                }
+            } else {
+                work.walked += 1;
+            }
             let next = self.next(here.id);
             at = next.map(|id| Place { id, start: after, mbufs: here.mbufs + 1 });
-            if from >= after {
-                work.walked += 1;
-                continue;
-            }
-            let take = end.min(after) - from;
-            let Some(id) = self.share(here.id, from - here.start, take, meter) else {
-                self.free_chain(copy, meter);
-                meter.call(Routine::MCopy, work);
-                return None;
-            };
-            *near = Some(here);
-            work.mbufs += 1;
-            work.bytes += if self.is_plain(here.id) { take as u32 } else { 0 };
-            self.push_back(&mut copy, id);
-            from += take;
         }
         meter.call(Routine::MCopy, work);
         Some(copy)
@@ -97,26 +100,29 @@ impl Pool {
         let id = self.get(meter)?;
         let from = *self.mbuf(source);
         match from.store {
-            Store::Plain { .. } => self.copy_slot(source, usize::from(from.offset) + skip, id, len),
-            Store::Cluster(cluster) => self.cluster_references[cluster as usize] += 1,
+            Store::Plain { .. } => {
+                self.copy_slot(from.at as usize + skip, id, len);
+                return Some(id);
+            }
+            Store::Cluster(number) => self.clusters[number as usize].references += 1,
             Store::Lent(index) => self.lent[index as usize].references += 1,
         }
-        if !matches!(from.store, Store::Plain { .. }) {
-            let mbuf = self.mbuf_mut(id);
-            mbuf.store = from.store;
-            mbuf.offset = from.offset + skip as u16;
-            mbuf.len = len as u16;
-        }
+        let mbuf = self.mbuf_mut(id);
+        mbuf.store = from.store;
+        mbuf.at = from.at + skip as u32;
+        mbuf.len = len as u16;
         Some(id)
     }
 
-    /// Copies part of one slot to the start of that of a fresh mbuf.
-    fn copy_slot(&mut self, source: MbufId, start: usize, id: MbufId, len: usize) {
+    /// Copies bytes of a slot to the start of that of a fresh mbuf.
+    fn copy_slot(&mut self, from: usize, id: MbufId, len: usize) {
         // A packet's first mbuf may have less room than a later one has data: it is a plain copy.
-        self.mbuf_mut(id).store = Store::Plain { room: self.geometry.plain_bytes };
-        let bytes = self.slots[source.0 as usize];
-        self.slots[id.0 as usize][..len].copy_from_slice(&bytes[start..start + len]);
-        self.mbuf_mut(id).len = len as u16;
+        let room = self.geometry.plain_bytes;
+        let mbuf = self.mbuf_mut(id);
+        mbuf.store = Store::Plain { room };
+        mbuf.len = len as u16;
+        let to = mbuf.at as usize;
+        self.bytes.copy_within(from..from + len, to);
     }
 
     /// Copies bytes from `offset` on into `into`, without counting a call; how many there were.
@@ -197,17 +203,20 @@ impl Pool {
         };
         let wanted = self.pullup_bytes(len).min(self.len(head) + self.trailing_room(head));
         let mut work = Work::NONE;
-        while self.len(head) < wanted {
-            let Some(next) = self.pop_front(&mut chain) else { break };
-            let take = self.len(next).min(wanted - self.len(head));
+        let mut missing = wanted.saturating_sub(self.len(head));
+        while missing > 0 {
+            let Some(next) = chain.first() else { break };
+            let here = self.len(next);
+            let take = here.min(missing);
             self.append_from(head, next, take);
             work.bytes += take as u32;
             work.mbufs += 1;
-            if self.len(next) == take {
-                self.m_free(next, meter);
+            missing -= take;
+            if here > take {
+                self.trim_first(&mut chain, next, take);
             } else {
-                self.trim_front(next, take);
-                self.push_front(&mut chain, next);
+                self.pop_front(&mut chain);
+                self.m_free(next, meter);
             }
         }
         self.push_front(&mut chain, head);
@@ -234,12 +243,19 @@ impl Pool {
     }
 
     /// Copies the first `len` bytes of `source` behind the data of the plain mbuf `target`.
+    #[inline]
     fn append_from(&mut self, target: MbufId, source: MbufId, len: usize) {
-        let mut bytes = [0; super::SLOT_BYTES];
-        bytes[..len].copy_from_slice(&self.data(source)[..len]);
         let old = self.len(target);
         self.mbuf_mut(target).len += len as u16;
-        self.data_mut(target)[old..].copy_from_slice(&bytes[..len]);
+        let to = self.mbuf(target).at as usize + old;
+        let from = self.mbuf(source).at as usize;
+        match self.mbuf(source).store {
+            Store::Lent(index) => {
+                let Some(lent) = &self.lent[index as usize].lent else { return };
+                self.bytes[to..to + len].copy_from_slice(&lent.bytes[from..from + len]);
+            }
+            Store::Plain { .. } | Store::Cluster(_) => self.bytes.copy_within(from..from + len, to),
+        }
     }
 
     /// Copies a plain mbuf behind the data of the chain's last one and frees it, if both are plain
@@ -263,12 +279,13 @@ impl Pool {
         }
     }
 
-    /// Takes `len` bytes off the front of one mbuf that is in no chain.
-    fn trim_front(&mut self, id: MbufId, len: usize) {
-        let mbuf = self.mbuf_mut(id);
-        let len = (len as u16).min(mbuf.len);
-        mbuf.offset += len;
-        mbuf.len -= len;
+    /// Takes `len` bytes, which are not all, off the front of a chain's first mbuf.
+    #[inline]
+    fn trim_first(&mut self, chain: &mut Chain, first: MbufId, len: usize) {
+        let mbuf = self.mbuf_mut(first);
+        mbuf.at += len as u32;
+        mbuf.len -= len as u16;
+        chain.bytes -= len as u32;
     }
 
     /// Takes up to `len` bytes off the front: whole mbufs are freed, the next is trimmed. The
@@ -276,14 +293,15 @@ impl Pool {
     pub fn drop_front(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> usize {
         let mut rest = len;
         let mut freed = 0;
-        while let Some(first) = self.pop_front(chain) {
-            if self.len(first) > rest {
-                self.trim_front(first, rest);
-                self.push_front(chain, first);
+        while let Some(first) = chain.first() {
+            let here = self.len(first);
+            if here > rest {
+                self.trim_first(chain, first, rest);
                 break;
             }
-            rest -= self.len(first);
+            rest -= here;
             freed += self.storage_bytes(first);
+            self.pop_front(chain);
             self.free(first, meter);
         }
         freed
@@ -318,7 +336,7 @@ impl Pool {
     pub(crate) fn widen_front(&mut self, id: MbufId, len: usize) {
         let len = len.min(self.leading_room(id)) as u16;
         let mbuf = self.mbuf_mut(id);
-        mbuf.offset -= len;
+        mbuf.at -= u32::from(len);
         mbuf.len += len;
     }
 

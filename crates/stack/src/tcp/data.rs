@@ -138,19 +138,17 @@ impl Stack {
     /// have it: `sbappend` frees it.
     fn take_chain(&mut self, arrival: &mut Arrival, meter: &mut Meter) -> Chain {
         let mut chain = arrival.chain.take();
-        let mut skip = arrival.skip as usize;
-        arrival.skip = 0;
-        let headers = self.pool.pop_front(&mut chain);
-        let Some(first) = headers else { return chain };
-        let is_header_only = self.pool.is_plain(first) && self.pool.len(first) <= skip;
-        if is_header_only {
+        let mut skip = std::mem::take(&mut arrival.skip) as usize;
+        let Some(first) = chain.first() else { return chain };
+        let header_only = self.pool.is_plain(first) && self.pool.len(first) <= skip;
+        if header_only {
+            self.pool.pop_front(&mut chain);
             skip -= self.pool.len(first);
+        }
+        self.pool.drop_front(&mut chain, skip, meter);
+        if header_only {
             self.pool.set_range(first, 0, 0);
-            self.pool.drop_front(&mut chain, skip, meter);
             self.pool.push_front(&mut chain, first);
-        } else {
-            self.pool.push_front(&mut chain, first);
-            self.pool.drop_front(&mut chain, skip, meter);
         }
         chain
     }
