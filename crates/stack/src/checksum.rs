@@ -2,6 +2,9 @@
 
 use crate::mbuf::{Chain, Pool};
 
+/// Bytes that are summed in one turn.
+const BLOCK_BYTES: usize = 64;
+
 /// A sum in progress over bytes that come in pieces of any length.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checksum {
@@ -13,52 +16,84 @@ impl Checksum {
     /// Adds the next bytes.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
-        let sum = u64::from(fold(sum_of(bytes)));
+        let sum = sum_of(bytes);
         // After an odd number of bytes the halves of every word are the other way round
         // (RFC 1071 §2(B)).
-        self.sum += if self.is_odd { u64::from((sum as u16).swap_bytes()) } else { sum };
+        self.sum = add(self.sum, if self.is_odd { sum.rotate_left(8) } else { sum });
         self.is_odd ^= bytes.len() % 2 == 1;
     }
 
     /// Adds one word in the order of the network, at an even place.
+    #[inline]
     pub fn add_word(&mut self, word: u16) {
-        self.sum += u64::from(word.to_be());
+        self.sum = add(self.sum, u64::from(word.to_be()));
+    }
+
+    /// Adds a header without options, at an even place.
+    #[inline]
+    pub(crate) fn add_header(&mut self, words: [u32; 5]) {
+        let sum = words.iter().map(|word| u64::from(word.to_be())).sum();
+        self.sum = add(self.sum, sum);
     }
 
     /// What the checksum field must hold for the sum over it to be right.
+    #[inline]
     #[must_use]
     pub fn finish(self) -> u16 {
         !u16::from_be(fold(self.sum))
     }
 
     /// Whether the bytes, their checksum field among them, are undamaged.
+    #[inline]
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.finish() == 0
     }
 
     /// A sum that holds the pseudo header of TCP and UDP already (RFC 9293 §3.1, RFC 768).
+    #[inline]
     #[must_use]
     pub fn of_pseudo_header(source: [u8; 4], destination: [u8; 4], protocol: u8, len: u16) -> Self {
         let addresses = [source, destination].map(|address| u64::from(u32::from_ne_bytes(address)));
-        let mut sum = Self { sum: addresses.iter().sum(), is_odd: false };
-        sum.add_word(u16::from(protocol));
-        sum.add_word(len);
-        sum
+        let words = [u16::from(protocol), len].map(|word| u64::from(word.to_be()));
+        Self { sum: addresses[0] + addresses[1] + words[0] + words[1], is_odd: false }
     }
 
     /// Adds the bytes of a chain from `skip` on.
-    pub fn add_chain(&mut self, pool: &Pool, chain: &Chain, skip: usize) {
-        let mut skip = skip;
+    pub fn add_chain(&mut self, pool: &Pool, chain: &Chain, mut skip: usize) {
+        let mut sum = *self;
         for piece in pool.pieces(chain) {
-            let from = skip.min(piece.len());
-            skip -= from;
-            self.add(&piece[from..]);
+            match piece.get(skip..) {
+                Some(bytes) => {
+                    sum.add(bytes);
+                    skip = 0;
+                }
+                None => skip -= piece.len(),
+            }
         }
+        *self = sum;
     }
 }
 
+/// The words of a header without options, of which `bytes` are the first; `None` for less.
+#[inline]
+pub(crate) fn header_words(bytes: &[u8]) -> Option<[u32; 5]> {
+    let (words, _) = bytes.first_chunk::<20>()?.as_chunks::<4>();
+    Some(std::array::from_fn(|at| u32::from_be_bytes(words[at])))
+}
+
+/// The words of a header without options as they go out.
+#[inline]
+pub(crate) fn header_bytes(words: [u32; 5]) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+        *place = word.to_be_bytes();
+    }
+    bytes
+}
+
 /// The checksum of these bytes.
+#[inline]
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = Checksum::default();
@@ -66,36 +101,75 @@ pub fn checksum(bytes: &[u8]) -> u16 {
     sum.finish()
 }
 
-/// Sum of 16-bit words in the machine's order, folded to 64 bits; an odd last byte is followed by 0.
+/// Sum of 16-bit words in the machine's order; an odd last byte is followed by 0.
 ///
 /// Words of 64 bits add up to the same, as each of their quarters has the place value 1 too
-/// (RFC 1071 §2(A)); what is carried out of the lower half of the sum counts as 1 again.
+/// (RFC 1071 §2(A)), and so has what is carried out of them.
 #[inline]
 fn sum_of(bytes: &[u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<32>();
-    // Two sums, so that an addition need not wait for the carry of the one before.
-    let mut sums = [0_u128; 2];
+    if bytes.len() < BLOCK_BYTES { sum_of_few(bytes) } else { sum_of_blocks(bytes) }
+}
+
+fn sum_of_blocks(bytes: &[u8]) -> u64 {
+    let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
+    // Four sums, so that the next block need not wait for the last addition of this one.
+    let mut sums = [0; 4];
+    let mut carries = 0;
     for block in blocks {
         let (words, _) = block.as_chunks::<8>();
-        for (word, place) in words.iter().zip([0, 1, 0, 1]) {
-            sums[place] += u128::from(u64::from_ne_bytes(*word));
+        let mut carry = false;
+        for (word, place) in words.iter().zip([0, 1, 2, 3, 0, 1, 2, 3]) {
+            (sums[place], carry) = add_with_carry(sums[place], u64::from_ne_bytes(*word), carry);
         }
+        carries += u64::from(carry);
     }
-    let sum = sums[0] + sums[1] + u128::from(sum_of_few(rest));
-    let (carried, sum) = ((sum >> 64) as u64, sum as u64);
-    (sum >> 32) + (sum & 0xffff_ffff) + carried
+    sums.into_iter().fold(add(carries, sum_of_few(rest)), add)
+}
+
+/// As [`sum_of`], for less than a block.
+#[inline]
+fn sum_of_few(bytes: &[u8]) -> u64 {
+    let (mut sum, mut rest) = (0, bytes);
+    while let Some((words, later)) = rest.split_first_chunk::<16>() {
+        let [low, high] = halves(*words);
+        (sum, rest) = (add(add(sum, low), high), later);
+    }
+    if let Some((word, later)) = rest.split_first_chunk::<8>() {
+        (sum, rest) = (add(sum, u64::from_ne_bytes(*word)), later);
+    }
+    if let Some((word, later)) = rest.split_first_chunk::<4>() {
+        (sum, rest) = (add(sum, u64::from(u32::from_ne_bytes(*word))), later);
+    }
+    if rest.is_empty() { sum } else { add(sum, sum_of_last(rest)) }
 }
 
 #[inline]
-fn sum_of_few(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let sum = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum::<u64>();
-    if rest.is_empty() {
-        return sum;
-    }
+fn halves(bytes: [u8; 16]) -> [u64; 2] {
+    let word = u128::from_ne_bytes(bytes);
+    [word as u64, (word >> 64) as u64]
+}
+
+/// Up to three bytes, followed by 0.
+#[cold]
+fn sum_of_last(bytes: &[u8]) -> u64 {
     let mut last = [0; 4];
-    last[..rest.len()].copy_from_slice(rest);
-    sum + u64::from(u32::from_ne_bytes(last))
+    last[..bytes.len()].copy_from_slice(bytes);
+    u64::from(u32::from_ne_bytes(last))
+}
+
+/// A sum in which what is carried out of the highest place counts as 1 again.
+#[inline]
+fn add(sum: u64, word: u64) -> u64 {
+    let (sum, carry) = sum.overflowing_add(word);
+    sum + u64::from(carry)
+}
+
+/// Written so that it becomes one instruction.
+#[inline]
+fn add_with_carry(sum: u64, word: u64, carry: bool) -> (u64, bool) {
+    let (sum, by_word) = sum.overflowing_add(word);
+    let (sum, by_carry) = sum.overflowing_add(u64::from(carry));
+    (sum, by_word | by_carry)
 }
 
 /// Adds the 16-bit words of a sum up until one is left, which is 0 for a sum of 0 only.

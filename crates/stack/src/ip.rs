@@ -19,6 +19,12 @@ pub use reassembly::FragmentQueues;
 /// Bytes of an IP header without options.
 pub const IP_HEADER_BYTES: usize = 20;
 
+/// "More fragments" in the flags and offset field.
+const MORE_FRAGMENTS: u16 = 0x2000;
+
+/// Fragment offsets count units of so many bytes.
+const FRAGMENT_UNIT_BYTES: usize = 8;
+
 /// Protocol number of ICMP.
 pub const PROTOCOL_ICMP: u8 = 1;
 /// Protocol number of TCP.

@@ -245,6 +245,9 @@ fn open_places(
     if own_local.1 != local.1 {
         return None;
     }
+    if (own_foreign, own_local) == (foreign, local) {
+        return Some(0);
+    }
     let mut open = 0;
     for (own, other, ports_matter) in [(own_local, local, false), (own_foreign, foreign, true)] {
         match (own.0.is_unspecified(), other.0.is_unspecified()) {

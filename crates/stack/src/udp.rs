@@ -194,12 +194,12 @@ impl Stack {
     }
 
     /// `udp_input`: the packet still has its IP header.
-    pub(crate) fn udp_input(&mut self, packet: Packet, ip: InputHeader, meter: &mut Meter) {
+    pub(crate) fn udp_input(&mut self, mut packet: Packet, ip: InputHeader, meter: &mut Meter) {
         meter.call(Routine::UdpInput, Work::NONE);
-        let Some(mut packet) = self.pull_up(packet, HEADERS_BYTES, meter) else {
+        if !self.pull_up(&mut packet.chain, HEADERS_BYTES, meter) {
             self.ip_counts.udp_bad_lengths += 1;
             return;
-        };
+        }
         let Some((source_port, port, has_sum)) = self.read_udp_header(&mut packet, ip, meter)
         else {
             self.ip_counts.udp_bad_lengths += 1;

@@ -2,11 +2,14 @@
 
 use std::net::Ipv4Addr;
 
-use etherparse::Ipv4HeaderSlice;
 use sockscope_record::Point;
 
-use super::{IP_HEADER_BYTES, InputHeader, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP};
-use crate::checksum::checksum;
+use super::{
+    FRAGMENT_UNIT_BYTES, IP_HEADER_BYTES, InputHeader, MORE_FRAGMENTS, PROTOCOL_ICMP, PROTOCOL_TCP,
+    PROTOCOL_UDP,
+};
+use crate::checksum::{Checksum, header_words};
+use crate::mbuf::Chain;
 use crate::meter::Meter;
 use crate::observe::DropReason;
 use crate::packet::Packet;
@@ -21,6 +24,10 @@ const HEADER_BYTES_MAX: usize = 60;
 pub(super) struct Header {
     pub(super) fields: InputHeader,
     header_bytes: usize,
+    /// Bytes of the packet.
+    total_bytes: usize,
+    /// Of the fixed header.
+    sum: Checksum,
     /// Identification, offset in bytes, and whether more follows.
     pub(super) fragment: (u16, usize, bool),
 }
@@ -58,11 +65,11 @@ impl Stack {
         self.ip_queue.front().map(|(_, packet)| packet)
     }
 
-    fn ip_input(&mut self, interface: u8, packet: Packet, meter: &mut Meter) {
-        let Some(mut packet) = self.pull_up(packet, IP_HEADER_BYTES, meter) else {
+    fn ip_input(&mut self, interface: u8, mut packet: Packet, meter: &mut Meter) {
+        if !self.pull_up(&mut packet.chain, IP_HEADER_BYTES, meter) {
             self.ip_counts.too_short += 1;
             return;
-        };
+        }
         let header = match self.read_header(&mut packet, interface, meter) {
             Ok(header) => header,
             Err(reason) => return self.drop_packet(packet, reason, Point::InputDequeue, meter),
@@ -83,21 +90,16 @@ impl Stack {
         }
     }
 
-    /// Makes the first `len` bytes contiguous in a plain mbuf, if they are not; `None`, the packet
-    /// freed, when it is shorter or the pool is used up.
-    pub(crate) fn pull_up(
-        &mut self,
-        packet: Packet,
-        len: usize,
-        meter: &mut Meter,
-    ) -> Option<Packet> {
-        let Packet { chain, mark } = packet;
-        let first = chain.first()?;
+    /// Makes the first `len` bytes contiguous in a plain mbuf, if they are not; `false`, the
+    /// packet's chain freed, when it is shorter or the pool is used up.
+    pub(crate) fn pull_up(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> bool {
+        let Some(first) = chain.first() else { return false };
         let is_whole = self.pool.len(first) >= len;
         if is_whole && (self.pool.is_plain(first) || !self.personality.ip.pulls_up_clusters) {
-            return Some(Packet { chain, mark });
+            return true;
         }
-        Some(Packet { chain: self.pool.m_pullup(chain, len, meter)?, mark })
+        let pulled_up = self.pool.m_pullup(chain.take(), len, meter);
+        pulled_up.map(|whole| *chain = whole).is_some()
     }
 
     /// Checks header and length and cuts what is behind the packet's end.
@@ -108,35 +110,37 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<Header, DropReason> {
         let first = packet.chain.first().map_or(&[][..], |first| self.pool.data(first));
-        let has_options = first.first() != Some(&0x45);
-        let mut copy = [0; HEADER_BYTES_MAX];
-        let header = if has_options {
-            let have = self.pool.copy_to(&packet.chain, 0, &mut copy);
-            &copy[..have]
-        } else {
-            first
-        };
-        let Ok(slice) = Ipv4HeaderSlice::from_slice(header) else {
+        let header = header_words(first).and_then(|words| Header::of(words, interface));
+        let Some(header) = header.filter(|header| header.header_bytes <= packet.chain.len()) else {
             self.ip_counts.bad_headers += 1;
             return Err(DropReason::Malformed);
         };
-        let bytes = slice.slice();
-        meter.call(Routine::InCksum, Work::bytes(bytes.len()));
-        if checksum(bytes) != 0 {
+        meter.call(Routine::InCksum, Work::bytes(header.header_bytes));
+        let mut sum = header.sum;
+        if header.header_bytes > IP_HEADER_BYTES {
+            self.add_options(&mut sum, &packet.chain, header.header_bytes);
+        }
+        if !sum.is_valid() {
             self.ip_counts.bad_checksums += 1;
             return Err(DropReason::BadChecksum);
         }
-        let total = usize::from(slice.total_len());
-        if total < bytes.len() || total > packet.chain.len() {
+        if header.total_bytes < header.header_bytes || header.total_bytes > packet.chain.len() {
             self.ip_counts.too_short += 1;
             return Err(DropReason::Malformed);
         }
-        let header = Header::of(&slice, interface);
-        if total < packet.chain.len() {
-            let beyond = packet.chain.len() - total;
+        if header.total_bytes < packet.chain.len() {
+            let beyond = packet.chain.len() - header.total_bytes;
             self.pool.m_adj(&mut packet.chain, -(beyond as i32), meter);
         }
         Ok(header)
+    }
+
+    #[cold]
+    fn add_options(&self, sum: &mut Checksum, chain: &Chain, header_bytes: usize) {
+        let mut options = [0; HEADER_BYTES_MAX - IP_HEADER_BYTES];
+        let options = &mut options[..header_bytes - IP_HEADER_BYTES];
+        self.pool.copy_to(chain, IP_HEADER_BYTES, options);
+        sum.add(options);
     }
 
     fn is_for_us(&self, destination: Ipv4Addr) -> bool {
@@ -181,18 +185,28 @@ impl Stack {
 }
 
 impl Header {
-    fn of(slice: &Ipv4HeaderSlice<'_>, interface: u8) -> Self {
-        let header_bytes = slice.slice().len();
+    /// What the words of the fixed header say (RFC 791 §3.1); `None` for one of another version or
+    /// too short for itself.
+    fn of(words: [u32; 5], interface: u8) -> Option<Self> {
+        let [version, identification, protocol, source, destination] = words;
+        let header_bytes = (version >> 24 & 0xf) as usize * 4;
+        if version >> 28 != 4 || header_bytes < IP_HEADER_BYTES {
+            return None;
+        }
+        let total_bytes = (version & 0xffff) as usize;
         let fields = InputHeader {
-            source: slice.source_addr(),
-            destination: slice.destination_addr(),
-            protocol: slice.protocol().0,
-            payload_bytes: slice.total_len() - header_bytes as u16,
-            tos: slice.slice()[1],
+            source: source.into(),
+            destination: destination.into(),
+            protocol: (protocol >> 16) as u8,
+            payload_bytes: total_bytes.saturating_sub(header_bytes) as u16,
+            tos: (version >> 16) as u8,
             interface,
         };
-        let offset = usize::from(slice.fragments_offset().value()) * 8;
-        let fragment = (slice.identification(), offset, slice.more_fragments());
-        Self { fields, header_bytes, fragment }
+        let offset = (identification & 0x1fff) as usize * FRAGMENT_UNIT_BYTES;
+        let has_more = identification as u16 & MORE_FRAGMENTS != 0;
+        let fragment = ((identification >> 16) as u16, offset, has_more);
+        let mut sum = Checksum::default();
+        sum.add_header(words);
+        Some(Self { fields, header_bytes, total_bytes, sum, fragment })
     }
 }

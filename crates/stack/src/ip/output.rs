@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use super::{IP_HEADER_BYTES, OutputHeader};
-use crate::checksum::checksum;
+use super::{FRAGMENT_UNIT_BYTES, IP_HEADER_BYTES, MORE_FRAGMENTS, OutputHeader};
+use crate::checksum::{Checksum, header_bytes};
 use crate::mbuf::Chain;
 use crate::meter::Meter;
 use crate::packet::{Mark, Packet};
@@ -11,12 +11,6 @@ use crate::route::{Route, is_broadcast};
 use crate::routine::{Routine, Work};
 use crate::socket::{SocketError, SocketId};
 use crate::stack::Stack;
-
-/// "More fragments" in the flags and offset field.
-const MORE_FRAGMENTS: u16 = 0x2000;
-
-/// Fragment offsets count units of so many bytes.
-const FRAGMENT_UNIT_BYTES: usize = 8;
 
 /// Where a packet goes next.
 #[derive(Clone, Copy)]
@@ -108,7 +102,7 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
         let tos = if packet.mark.is_some() { self.personality.ip.log_tos } else { 0 };
-        let bytes = header_bytes(header, self.ip_id, tos, part);
+        let bytes = header_of(header, self.ip_id, tos, part);
         meter.call(Routine::InCksum, Work::bytes(IP_HEADER_BYTES));
         let place = packet.chain.first().map(|first| self.pool.data_mut(first));
         match place.and_then(|data| data.get_mut(..IP_HEADER_BYTES)) {
@@ -177,18 +171,19 @@ fn part_of(mark: Mark, payload_bytes: usize, part: Part) -> Mark {
 }
 
 /// The header as it goes out (RFC 791 §3.1), its checksum filled in.
-fn header_bytes(header: &OutputHeader, id: u16, tos: u8, part: Part) -> [u8; IP_HEADER_BYTES] {
+fn header_of(header: &OutputHeader, id: u16, tos: u8, part: Part) -> [u8; IP_HEADER_BYTES] {
     let more = if part.is_last { 0 } else { MORE_FRAGMENTS };
     let place = more | (part.offset / FRAGMENT_UNIT_BYTES) as u16;
-    let mut bytes = [0; IP_HEADER_BYTES];
-    bytes[..2].copy_from_slice(&[0x45, tos]);
-    bytes[2..4].copy_from_slice(&((part.len + IP_HEADER_BYTES) as u16).to_be_bytes());
-    bytes[4..6].copy_from_slice(&id.to_be_bytes());
-    bytes[6..8].copy_from_slice(&place.to_be_bytes());
-    bytes[8..10].copy_from_slice(&[header.ttl, header.protocol]);
-    bytes[12..16].copy_from_slice(&header.source.octets());
-    bytes[16..20].copy_from_slice(&header.destination.octets());
-    let sum = checksum(&bytes).to_be_bytes();
-    bytes[10..12].copy_from_slice(&sum);
-    bytes
+    let len = (part.len + IP_HEADER_BYTES) as u16;
+    let mut words = [
+        0x4500_0000 | u32::from(tos) << 16 | u32::from(len),
+        u32::from(id) << 16 | u32::from(place),
+        u32::from(header.ttl) << 24 | u32::from(header.protocol) << 16,
+        u32::from(header.source),
+        u32::from(header.destination),
+    ];
+    let mut sum = Checksum::default();
+    sum.add_header(words);
+    words[2] |= u32::from(sum.finish());
+    header_bytes(words)
 }

@@ -4,6 +4,7 @@ use etherparse::{TcpHeaderSlice, TcpOptionElement};
 use sockscope_record::tcp_flags;
 
 use super::seq::Seq;
+use crate::checksum;
 
 /// Bytes of a header without options.
 pub const TCP_HEADER_BYTES: usize = 20;
@@ -35,30 +36,41 @@ impl Header {
     /// or the header claims an impossible length. Options that make no sense end the options.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let slice = TcpHeaderSlice::from_slice(bytes).ok()?;
+        let [ports, seq, ack, flags, _] = checksum::header_words(bytes)?;
+        let header_bytes = (flags >> 28) as usize * 4;
+        let segment_bytes = match header_bytes {
+            0..TCP_HEADER_BYTES => return None,
+            TCP_HEADER_BYTES => None,
+            _ => announced(bytes)?,
+        };
         Some(Self {
-            source_port: slice.source_port(),
-            destination_port: slice.destination_port(),
-            seq: Seq(slice.sequence_number()),
-            ack: Seq(slice.acknowledgment_number()),
-            flags: slice.slice()[13],
-            window: slice.window_size(),
-            segment_bytes: if slice.options().is_empty() { None } else { announced(&slice) },
+            source_port: (ports >> 16) as u16,
+            destination_port: ports as u16,
+            seq: Seq(seq),
+            ack: Seq(ack),
+            flags: (flags >> 16) as u8,
+            window: flags as u16,
+            segment_bytes,
         })
     }
 
     /// The header as it goes out, without option and with a checksum of 0.
     #[must_use]
     pub fn write(&self, header_bytes: usize) -> [u8; TCP_HEADER_BYTES] {
-        let mut bytes = [0; TCP_HEADER_BYTES];
-        bytes[..2].copy_from_slice(&self.source_port.to_be_bytes());
-        bytes[2..4].copy_from_slice(&self.destination_port.to_be_bytes());
-        bytes[4..8].copy_from_slice(&self.seq.0.to_be_bytes());
-        bytes[8..12].copy_from_slice(&self.ack.0.to_be_bytes());
-        bytes[12] = ((header_bytes / 4) as u8) << 4;
-        bytes[13] = self.flags;
-        bytes[14..16].copy_from_slice(&self.window.to_be_bytes());
-        bytes
+        checksum::header_bytes(self.words(header_bytes))
+    }
+
+    /// As [`Header::write`], in words of the order of the network.
+    #[inline]
+    pub(super) fn words(&self, header_bytes: usize) -> [u32; 5] {
+        let words = (header_bytes / 4) as u32;
+        [
+            u32::from(self.source_port) << 16 | u32::from(self.destination_port),
+            self.seq.0,
+            self.ack.0,
+            words << 28 | u32::from(self.flags) << 16 | u32::from(self.window),
+            0,
+        ]
     }
 
     /// Whether all bits of `flags` are set.
@@ -68,18 +80,19 @@ impl Header {
     }
 }
 
-fn announced(slice: &TcpHeaderSlice<'_>) -> Option<u16> {
-    // A size is believed in a SYN alone (RFC 9293 §3.1).
-    if slice.slice()[13] & tcp_flags::SYN == 0 { None } else { size_in_options(slice) }
-}
-
+/// What a header with options announces; `None` if it is longer than `bytes`.
 #[cold]
-fn size_in_options(slice: &TcpHeaderSlice<'_>) -> Option<u16> {
+fn announced(bytes: &[u8]) -> Option<Option<u16>> {
+    let slice = TcpHeaderSlice::from_slice(bytes).ok()?;
+    // A size is believed in a SYN alone (RFC 9293 §3.1).
+    if slice.slice()[13] & tcp_flags::SYN == 0 {
+        return Some(None);
+    }
     let understood = slice.options_iterator().map_while(Result::ok);
-    understood.into_iter().find_map(|option| match option {
+    Some(understood.into_iter().find_map(|option| match option {
         TcpOptionElement::MaximumSegmentSize(bytes) => Some(bytes),
         _ => None,
-    })
+    }))
 }
 
 /// The option that announces the largest segment.

@@ -91,14 +91,14 @@ impl Stack {
     /// Checks the packet and reads its header; `None`, the packet freed, when it is no segment.
     fn read_segment(
         &mut self,
-        packet: Packet,
+        mut packet: Packet,
         ip: InputHeader,
         meter: &mut Meter,
     ) -> Option<Arrival> {
-        let Some(packet) = self.pull_up(packet, HEADERS_BYTES, meter) else {
+        if !self.pull_up(&mut packet.chain, HEADERS_BYTES, meter) {
             self.tcp.counts.bad_headers += 1;
             return None;
-        };
+        }
         if !self.is_sum_valid(&packet, ip, meter) {
             self.tcp.counts.bad_checksums += 1;
             self.drop_packet(packet, DropReason::BadChecksum, Point::InputDequeue, meter);
@@ -110,7 +110,11 @@ impl Stack {
             self.drop_packet(packet, DropReason::Malformed, Point::InputDequeue, meter);
             return None;
         }
-        let packet = self.pull_up(packet, IP_HEADER_BYTES + header_bytes, meter)?;
+        if header_bytes > TCP_HEADER_BYTES
+            && !self.pull_up(&mut packet.chain, IP_HEADER_BYTES + header_bytes, meter)
+        {
+            return None;
+        }
         let bytes = packet.chain.first().map_or(&[][..], |first| self.pool.data(first));
         let Some(header) = bytes.get(IP_HEADER_BYTES..).and_then(Header::read) else {
             self.tcp.counts.bad_headers += 1;

@@ -105,8 +105,8 @@ impl Stack {
             window: response.window,
             segment_bytes: None,
         };
-        let bytes = header.write(super::TCP_HEADER_BYTES);
-        self.finish_header(&bytes, &chain, first, (response.local, response.foreign), meter);
+        let words = header.words(super::TCP_HEADER_BYTES);
+        self.finish_header(words, &chain, first, (response.local, response.foreign), meter);
         let is_ack = response.flags & tcp_flags::RST == 0;
         self.tcp.counts.acks_sent += u64::from(is_ack);
         self.tcp.counts.sent += u64::from(!is_ack);

@@ -8,7 +8,7 @@ use super::rules::HeaderPlace;
 use super::seq::Seq;
 use super::timer::Timer;
 use super::{Tcb, block};
-use crate::checksum::Checksum;
+use crate::checksum::{Checksum, header_bytes};
 use crate::ip::{IP_HEADER_BYTES, OutputHeader, PROTOCOL_TCP};
 use crate::mbuf::{Chain, MbufId};
 use crate::meter::Meter;
@@ -174,29 +174,28 @@ impl Stack {
             segment_bytes: None,
         };
         let option_bytes = if outgoing.option.is_some() { SIZE_OPTION_BYTES } else { 0 };
-        let bytes = header.write(TCP_HEADER_BYTES + option_bytes);
-        self.finish_header(&bytes, chain, first, (local, foreign), meter);
+        let words = header.words(TCP_HEADER_BYTES + option_bytes);
+        self.finish_header(words, chain, first, (local, foreign), meter);
     }
 
     /// Puts a header into its place, its checksum filled in (RFC 9293 §3.1).
     pub(super) fn finish_header(
         &mut self,
-        header: &[u8; TCP_HEADER_BYTES],
+        mut words: [u32; 5],
         chain: &Chain,
         first: MbufId,
         (source, destination): (Endpoint, Endpoint),
         meter: &mut Meter,
     ) {
-        let place = &mut self.pool.data_mut(first)[IP_HEADER_BYTES..HEADERS_BYTES];
-        place.copy_from_slice(header);
         let len = chain.len() - IP_HEADER_BYTES;
         meter.call(Routine::TcpCksum, Work { mbufs: chain.mbufs(), ..Work::bytes(len) });
         let (source, destination) = (source.0.octets(), destination.0.octets());
         let mut sum = Checksum::of_pseudo_header(source, destination, PROTOCOL_TCP, len as u16);
-        sum.add_chain(&self.pool, chain, IP_HEADER_BYTES);
-        let sum = sum.finish().to_be_bytes();
-        let at = IP_HEADER_BYTES + 16;
-        self.pool.data_mut(first)[at..at + 2].copy_from_slice(&sum);
+        sum.add_header(words);
+        sum.add_chain(&self.pool, chain, HEADERS_BYTES);
+        words[4] |= u32::from(sum.finish()) << 16;
+        let place = &mut self.pool.data_mut(first)[IP_HEADER_BYTES..HEADERS_BYTES];
+        place.copy_from_slice(&header_bytes(words));
     }
 
     fn count_segment(&mut self, id: SocketId, outgoing: &Outgoing) {
