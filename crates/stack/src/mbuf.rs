@@ -1,13 +1,14 @@
 //! Mbufs: bounded storage for packets and socket buffers, in chains.
 //!
 //! An mbuf holds its bytes itself (*plain*), in a *cluster* of 1024 bytes that other mbufs may
-//! share, or in a buffer *lent* by an owner outside, who gets it back when the last mbuf lets go.
+//! share, or in a buffer *lent* by a device, which gets it back when the last mbuf lets go.
 //! A [`Chain`] owns its mbufs and can only be moved: it must be freed through its [`Pool`], and a
 //! pool that is not full again at the end shows a leak.
 //!
 //! Sizes are bytes. What is got and freed is counted at the [`Meter`]; functions that the C
 //! sources call are counted as calls, macros as operations.
 
+mod buffers;
 mod chain;
 mod copy;
 #[cfg(test)]
@@ -17,6 +18,8 @@ pub use chain::{Chain, Pieces};
 pub(crate) use copy::Place;
 
 use std::ops::Range;
+
+use buffers::{Buffers, grow};
 
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
@@ -29,6 +32,9 @@ pub const MBUF_BYTES: usize = 128;
 
 /// Room in the largest plain mbuf of any version.
 const SLOT_BYTES: usize = 112;
+
+/// Lent buffers have a multiple of so many bytes.
+const LENT_UNIT_BYTES: usize = 2048;
 
 /// Ends a list of mbufs.
 const NIL: u32 = u32::MAX;
@@ -93,42 +99,18 @@ struct Mbuf {
     next: u32,
     /// Where its own slot begins among the pool's bytes.
     slot: u32,
-    /// Where its data begin: among the pool's bytes, or in the lent buffer.
+    /// Where its data begin.
     at: u32,
     len: u16,
     store: Store,
 }
 
 impl Mbuf {
-    /// The bytes of its data, wherever they are.
+    /// Its data among the pool's bytes.
     #[inline]
     fn range(&self) -> Range<usize> {
         self.at as usize..self.at as usize + usize::from(self.len)
     }
-}
-
-/// A cluster among the pool's bytes.
-#[derive(Debug)]
-struct Cluster {
-    start: u32,
-    references: u16,
-    /// The next free one while nobody refers to it.
-    next: u32,
-}
-
-/// A buffer that belongs to somebody outside the pool.
-#[derive(Debug)]
-pub struct Lent {
-    /// Whoever lent it, by a number of its own choice.
-    pub owner: u32,
-    /// The bytes.
-    pub bytes: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct LentSlot {
-    lent: Option<Lent>,
-    references: u16,
 }
 
 /// All mbufs, clusters and lent buffers of one host.
@@ -139,14 +121,10 @@ pub struct Pool {
     mbufs: Vec<Mbuf>,
     free: u32,
     mbufs_used: u32,
-    clusters: Vec<Cluster>,
-    /// Slots of mbufs and clusters, in the order in which they were made.
+    clusters: Buffers,
+    lent: Buffers,
+    /// Slots of mbufs and all buffers, in the order in which they were made.
     bytes: Vec<u8>,
-    cluster_free: u32,
-    clusters_used: u32,
-    lent: Vec<LentSlot>,
-    lent_free: Vec<u32>,
-    returned: Vec<Lent>,
     refused: u64,
 }
 
@@ -173,13 +151,9 @@ impl Pool {
             mbufs: Vec::new(),
             free: NIL,
             mbufs_used: 0,
-            clusters: Vec::new(),
+            clusters: Buffers::new(limits.clusters),
+            lent: Buffers::new(limits.lent),
             bytes: Vec::new(),
-            cluster_free: NIL,
-            clusters_used: 0,
-            lent: Vec::new(),
-            lent_free: Vec::new(),
-            returned: Vec::new(),
             refused: 0,
         }
     }
@@ -187,11 +161,7 @@ impl Pool {
     /// What is in use now.
     #[must_use]
     pub fn in_use(&self) -> PoolUse {
-        PoolUse {
-            mbufs: self.mbufs_used,
-            clusters: self.clusters_used,
-            lent: (self.lent.len() - self.lent_free.len()) as u32,
-        }
+        PoolUse { mbufs: self.mbufs_used, clusters: self.clusters.used(), lent: self.lent.used() }
     }
 
     /// Requests refused because a limit was reached.
@@ -239,8 +209,8 @@ impl Pool {
     #[cold]
     fn make_mbuf(&mut self) -> bool {
         let number = self.mbufs.len() as u32;
-        let slot = if number < self.limits.mbufs { self.make_room(SLOT_BYTES) } else { None };
-        let Some(slot) = slot else {
+        let has_room = number < self.limits.mbufs;
+        let Some(slot) = has_room.then(|| grow(&mut self.bytes, SLOT_BYTES)).flatten() else {
             self.refused += 1;
             return false;
         };
@@ -250,81 +220,40 @@ impl Pool {
         true
     }
 
-    /// Adds a free cluster, if the limit allows.
-    #[cold]
-    fn make_cluster(&mut self) -> bool {
-        let number = self.clusters.len() as u32;
-        let start =
-            if number < self.limits.clusters { self.make_room(CLUSTER_BYTES) } else { None };
-        let Some(start) = start else {
-            self.refused += 1;
-            return false;
-        };
-        self.clusters.push(Cluster { start, references: 0, next: self.cluster_free });
-        self.cluster_free = number;
-        true
-    }
-
-    /// Where `len` more bytes begin; `None` beyond 4 GiB.
-    fn make_room(&mut self, len: usize) -> Option<u32> {
-        let start = self.bytes.len();
-        u32::try_from(start + len).ok()?;
-        self.bytes.resize(start + len, 0);
-        Some(start as u32)
-    }
-
     /// `MCLGET`: gives a fresh plain mbuf a cluster; `false` at the limit, the mbuf unchanged.
     pub fn attach_cluster(&mut self, id: MbufId, meter: &mut Meter) -> bool {
         meter.call(Routine::MclgetMacro, Work::NONE);
-        debug_assert!(matches!(self.mbuf(id).store, Store::Plain { .. }) && self.mbuf(id).len == 0);
-        if self.cluster_free == NIL && !self.make_cluster() {
+        debug_assert!(self.is_plain(id) && self.len(id) == 0);
+        let Some(number) = self.clusters.take(CLUSTER_BYTES, &mut self.bytes) else {
+            self.refused += 1;
             return false;
-        }
-        let number = self.cluster_free;
-        let cluster = &mut self.clusters[number as usize];
-        cluster.references = 1;
-        let at = cluster.start;
-        self.cluster_free = cluster.next;
-        self.clusters_used += 1;
+        };
+        let at = self.clusters.start(number);
         let mbuf = self.mbuf_mut(id);
         *mbuf = Mbuf { next: NIL, at, len: 0, store: Store::Cluster(number), ..*mbuf };
         true
     }
 
-    /// An mbuf whose data are `lent`; gives the buffer back at a limit or beyond 65,535 bytes.
-    pub fn lend(&mut self, lent: Lent, meter: &mut Meter) -> Result<MbufId, Lent> {
-        let room = self.lent_free.len() + self.limits.lent as usize > self.lent.len();
-        if !room || lent.bytes.len() > usize::from(u16::MAX) {
+    /// An mbuf in whose lent buffer a device has put these bytes; `None` at a limit or beyond
+    /// 65,535 bytes.
+    pub fn lend(&mut self, bytes: &[u8], meter: &mut Meter) -> Option<MbufId> {
+        let room = bytes.len().next_multiple_of(LENT_UNIT_BYTES);
+        let len = u16::try_from(bytes.len()).ok();
+        let taken = len.and_then(|len| Some((len, self.lent.take(room, &mut self.bytes)?)));
+        let Some((len, number)) = taken else {
             self.refused += 1;
-            return Err(lent);
-        }
-        let Some(id) = self.get(meter) else { return Err(lent) };
-        let len = lent.bytes.len() as u16;
-        let slot = LentSlot { lent: Some(lent), references: 1 };
-        let index = match self.lent_free.pop() {
-            Some(index) => {
-                self.lent[index as usize] = slot;
-                index
-            }
-            None => {
-                self.lent.push(slot);
-                self.lent.len() as u32 - 1
-            }
+            return None;
         };
+        let Some(id) = self.get(meter) else {
+            self.lent.release(number);
+            return None;
+        };
+        let at = self.lent.start(number);
         let mbuf = self.mbuf_mut(id);
-        *mbuf = Mbuf { at: 0, len, store: Store::Lent(index), ..*mbuf };
-        Ok(id)
-    }
-
-    /// One buffer of this owner that no mbuf refers to any more.
-    pub fn reclaim(&mut self, owner: u32) -> Option<Vec<u8>> {
-        let at = self.returned.iter().rposition(|lent| lent.owner == owner)?;
-        Some(self.returned.swap_remove(at).bytes)
-    }
-
-    /// Lent buffers that no mbuf refers to any more, in the order in which they became free.
-    pub fn take_returned(&mut self) -> Vec<Lent> {
-        std::mem::take(&mut self.returned)
+        *mbuf = Mbuf { at, len, store: Store::Lent(number), ..*mbuf };
+        let place = mbuf.range();
+        self.bytes[place].copy_from_slice(bytes);
+        Some(id)
     }
 
     /// `MFREE`: frees one mbuf that is in no chain.
@@ -336,29 +265,8 @@ impl Pool {
         self.mbufs_used -= 1;
         match mbuf.store {
             Store::Plain { .. } => {}
-            Store::Cluster(number) => self.release_cluster(number),
-            Store::Lent(index) => self.release_lent(index),
-        }
-    }
-
-    #[inline]
-    fn release_cluster(&mut self, number: u32) {
-        let cluster = &mut self.clusters[number as usize];
-        cluster.references -= 1;
-        if cluster.references == 0 {
-            cluster.next = self.cluster_free;
-            self.cluster_free = number;
-            self.clusters_used -= 1;
-        }
-    }
-
-    #[inline(never)]
-    fn release_lent(&mut self, index: u32) {
-        let slot = &mut self.lent[index as usize];
-        slot.references -= 1;
-        if slot.references == 0 {
-            self.returned.extend(slot.lent.take());
-            self.lent_free.push(index);
+            Store::Cluster(number) => self.clusters.release(number),
+            Store::Lent(number) => self.lent.release(number),
         }
     }
 
@@ -391,16 +299,7 @@ impl Pool {
 
     #[inline]
     fn data_of(&self, mbuf: &Mbuf) -> &[u8] {
-        match mbuf.store {
-            Store::Lent(index) => self.lent_bytes(index, mbuf.range()),
-            Store::Plain { .. } | Store::Cluster(_) => &self.bytes[mbuf.range()],
-        }
-    }
-
-    #[inline(never)]
-    fn lent_bytes(&self, index: u32, range: Range<usize>) -> &[u8] {
-        let lent = &self.lent[index as usize].lent;
-        lent.as_ref().map_or(&[], |lent| &lent.bytes[range])
+        &self.bytes[mbuf.range()]
     }
 
     /// The data of one mbuf that shares its storage with no other: a plain one, or a cluster with
@@ -410,7 +309,7 @@ impl Pool {
         let mbuf = self.mbuf(id);
         let is_own = match mbuf.store {
             Store::Plain { .. } => true,
-            Store::Cluster(number) => self.clusters[number as usize].references == 1,
+            Store::Cluster(number) => !self.clusters.is_shared(number),
             Store::Lent(_) => false,
         };
         let range = if is_own { mbuf.range() } else { 0..0 };
@@ -484,7 +383,7 @@ impl Pool {
     pub fn set_range(&mut self, id: MbufId, offset: usize, len: usize) {
         let (start, room) = match self.mbuf(id).store {
             Store::Plain { room } => (self.mbuf(id).slot, usize::from(room)),
-            Store::Cluster(number) => (self.clusters[number as usize].start, CLUSTER_BYTES),
+            Store::Cluster(number) => (self.clusters.start(number), CLUSTER_BYTES),
             Store::Lent(_) => return,
         };
         debug_assert!(offset + len <= room, "{offset} and {len} bytes in room for {room}");

@@ -154,11 +154,9 @@ pub struct WorkTotal {
 }
 
 impl Row {
+    /// What `work` costs. Parts of it that are 0 where the call is written leave no code.
     #[inline]
     fn add(&mut self, work: Work) -> u64 {
-        if work == Work::NONE {
-            return 0;
-        }
         let ns = self.cost.of(work);
         self.total.add(work);
         self.work_ns += ns;

@@ -211,6 +211,24 @@ impl Stack {
         wildcard: bool,
         meter: &mut Meter,
     ) -> Option<SocketId> {
+        if let Some(newest) = self.pcbs.of(protocol).sockets.last() {
+            let socket = &self.sockets[*newest];
+            if socket.local == local && socket.foreign == foreign {
+                meter.call(Routine::InPcblookup, Work::walked(1));
+                return Some(*newest);
+            }
+        }
+        self.search_pcbs(protocol, (foreign, local), wildcard, meter)
+    }
+
+    #[inline(never)]
+    fn search_pcbs(
+        &self,
+        protocol: Protocol,
+        (foreign, local): (Endpoint, Endpoint),
+        wildcard: bool,
+        meter: &mut Meter,
+    ) -> Option<SocketId> {
         let mut walked = 0;
         let mut best = None;
         for id in self.pcbs.of(protocol).sockets.iter().rev() {
@@ -244,9 +262,6 @@ fn open_places(
 ) -> Option<u32> {
     if own_local.1 != local.1 {
         return None;
-    }
-    if (own_foreign, own_local) == (foreign, local) {
-        return Some(0);
     }
     let mut open = 0;
     for (own, other, ports_matter) in [(own_local, local, false), (own_foreign, foreign, true)] {

@@ -201,7 +201,7 @@ impl SockBuf {
         self.mbcnt -= pool.drop_front(&mut self.chain, len, meter) as u32;
         let removed = before - self.chain.len();
         let freed = mbufs - self.chain.mbufs();
-        self.copied = self.copied.and_then(|place| place.behind(removed, freed));
+        self.copied = self.copied.and_then(|place| place.behind(removed as u32, freed));
         self.cc -= removed as u32;
         self.left += removed as u64;
     }

@@ -28,6 +28,8 @@ pub struct ReceiveCall {
     mark: Option<Mark>,
     has_lock: bool,
     next: Next,
+    /// What the call returns.
+    result: Result<(), SocketError>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +38,7 @@ enum Next {
     Wait,
     Copy,
     Received,
-    Return(Result<(), SocketError>),
+    Return,
 }
 
 impl ReceiveCall {
@@ -63,6 +65,7 @@ impl ReceiveCall {
             mark: None,
             has_lock: false,
             next: Next::Enter,
+            result: Ok(()),
         }
     }
 
@@ -92,7 +95,7 @@ impl ReceiveCall {
             Next::Wait => self.wait(stack, meter),
             Next::Copy => self.copy(stack, user, meter),
             Next::Received => self.received(stack, meter),
-            Next::Return(result) => self.finish(stack, result, meter),
+            Next::Return => self.finish(stack, meter),
         }
     }
 
@@ -219,19 +222,14 @@ impl ReceiveCall {
         self.ends_with(result)
     }
 
-    fn finish(
-        &mut self,
-        stack: &mut Stack,
-        result: Result<(), SocketError>,
-        meter: &mut Meter,
-    ) -> Step {
+    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
         self.free_datagram(stack, meter);
         self.release(stack, meter);
-        self.observe_return(stack, result, meter);
-        Step::Done(result.map(|()| self.given as u32))
+        self.observe_return(stack, meter);
+        Step::Done(self.result.map(|()| self.given as u32))
     }
 
-    fn observe_return(&self, stack: &Stack, result: Result<(), SocketError>, meter: &mut Meter) {
+    fn observe_return(&self, stack: &Stack, meter: &mut Meter) {
         let socket = &stack.sockets[self.socket];
         let (flow, offset) = match self.mark {
             Some(mark) => (Some(mark.flow), mark.offset),
@@ -240,7 +238,7 @@ impl ReceiveCall {
         let Some(flow) = flow else { return };
         meter.effect(Effect::Observed(Record {
             kind: Kind::ReadReturn,
-            code: result.err().map_or(0, SocketError::errno),
+            code: self.result.err().map_or(0, SocketError::errno),
             ..dequeued(flow, offset, self.given)
         }));
     }
@@ -265,7 +263,8 @@ impl ReceiveCall {
     }
 
     fn ends_with(&mut self, result: Result<(), SocketError>) -> Step {
-        self.goes_on(Next::Return(result))
+        self.result = result;
+        self.goes_on(Next::Return)
     }
 }
 

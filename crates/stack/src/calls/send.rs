@@ -30,6 +30,8 @@ pub struct SendCall {
     address: Chain,
     has_lock: bool,
     next: Next,
+    /// What the call returns.
+    result: Result<(), SocketError>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +40,7 @@ enum Next {
     CheckSpace,
     Copy,
     Send,
-    Return(Result<(), SocketError>),
+    Return,
 }
 
 impl SendCall {
@@ -65,6 +67,7 @@ impl SendCall {
             address: Chain::new(),
             has_lock: false,
             next: Next::Enter,
+            result: Ok(()),
         }
     }
 
@@ -89,7 +92,7 @@ impl SendCall {
             Next::CheckSpace => self.check_space(stack, meter),
             Next::Copy => self.copy(stack, user, meter),
             Next::Send => self.send(stack, meter),
-            Next::Return(result) => self.finish(stack, result, meter),
+            Next::Return => self.finish(stack, meter),
         }
     }
 
@@ -270,12 +273,8 @@ impl SendCall {
         self.goes_on(if same_pass { Next::Copy } else { Next::CheckSpace })
     }
 
-    fn finish(
-        &mut self,
-        stack: &mut Stack,
-        result: Result<(), SocketError>,
-        meter: &mut Meter,
-    ) -> Step {
+    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+        let result = self.result;
         stack.pool.free_chain(self.staged.take(), meter);
         self.release(stack, meter);
         let address = self.address.take();
@@ -301,7 +300,8 @@ impl SendCall {
     }
 
     fn ends_with(&mut self, result: Result<(), SocketError>) -> Step {
-        self.goes_on(Next::Return(result))
+        self.result = result;
+        self.goes_on(Next::Return)
     }
 }
 

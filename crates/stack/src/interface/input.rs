@@ -6,7 +6,7 @@ use super::{
     InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES, TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX,
     TYPE_IP, TYPE_TRAILER,
 };
-use crate::mbuf::{CLUSTER_BYTES, Chain, Lent};
+use crate::mbuf::{CLUSTER_BYTES, Chain};
 use crate::meter::{Effect, Meter};
 use crate::observe::{DropReason, observe_drop};
 use crate::packet::{Mark, Packet};
@@ -43,7 +43,7 @@ impl Stack {
             observe_drop(mark, DropReason::Malformed, Point::InterfaceDequeue, meter);
             return false;
         };
-        let chain = match self.lend_input(number, &parts, meter) {
+        let chain = match self.lend_input(&parts, meter) {
             Some(chain) => Some(chain),
             None => self.if_rubaget(&parts, meter),
         };
@@ -80,17 +80,13 @@ impl Stack {
 
     /// The device's buffer itself becomes the packet. `None` where drivers do not do that, for
     /// short frames, and when no more may be lent.
-    fn lend_input(&mut self, number: u8, parts: &Parts<'_>, meter: &mut Meter) -> Option<Chain> {
+    fn lend_input(&mut self, parts: &Parts<'_>, meter: &mut Meter) -> Option<Chain> {
         let is_short = parts.data.len() <= usize::from(self.pool.geometry().plain_bytes);
         let lends = self.personality.interface.lends_input && parts.trailed.is_empty();
         if is_short || !lends {
             return None;
         }
-        let owner = u32::from(number);
-        let mut bytes = self.pool.reclaim(owner).unwrap_or_default();
-        bytes.clear();
-        bytes.extend_from_slice(parts.data);
-        let id = self.pool.lend(Lent { owner, bytes }, meter).ok()?;
+        let id = self.pool.lend(parts.data, meter)?;
         // Nothing is copied on the modelled machine: the device wrote there.
         meter.call(Routine::IfRubaget, Work::mbufs(1));
         let mut chain = Chain::new();

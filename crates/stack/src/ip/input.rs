@@ -38,10 +38,17 @@ impl Stack {
     /// `true` when there was one: call again. The loop over the queue is one call of `ipintr`,
     /// which ends with the first call that finds the queue empty and returns `false`.
     pub fn ip_input_step(&mut self, meter: &mut Meter) -> bool {
-        let Some((interface, packet)) = self.ip_queue.pop_front() else {
+        if self.ip_queue.is_empty() {
             self.is_draining = false;
             return false;
-        };
+        }
+        self.take_input(meter);
+        true
+    }
+
+    #[inline(never)]
+    fn take_input(&mut self, meter: &mut Meter) {
+        let Some((interface, packet)) = self.ip_queue.pop_front() else { return };
         if self.is_draining {
             meter.charge(Routine::Ipintr, Work::mbufs(1));
         } else {
@@ -50,7 +57,6 @@ impl Stack {
         self.is_draining = true;
         self.ip_counts.received += 1;
         self.ip_input(interface, packet, meter);
-        true
     }
 
     /// Whether the soft interrupt is in the middle of the queue: its next packet is not its first.
@@ -98,8 +104,7 @@ impl Stack {
         if is_whole && (self.pool.is_plain(first) || !self.personality.ip.pulls_up_clusters) {
             return true;
         }
-        let pulled_up = self.pool.m_pullup(chain.take(), len, meter);
-        pulled_up.map(|whole| *chain = whole).is_some()
+        self.pool.m_pullup(chain, len, meter)
     }
 
     /// Checks header and length and cuts what is behind the packet's end.

@@ -1,6 +1,6 @@
 //! Copying, joining and trimming chains.
 
-use super::{Chain, MbufId, Pool, Pullup, Store};
+use super::{Chain, Mbuf, MbufId, Pool, Pullup, Store};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
 
@@ -15,7 +15,7 @@ const PROTOCOL_HEADER_BYTES: usize = 40;
 pub(crate) struct Place {
     id: MbufId,
     /// Bytes before it.
-    start: usize,
+    start: u32,
     /// Mbufs before it.
     mbufs: u32,
 }
@@ -26,7 +26,7 @@ impl Place {
     }
 
     /// The same mbuf when so much has left the front of its chain; `None` if it left too.
-    pub(crate) fn behind(self, bytes: usize, mbufs: u32) -> Option<Self> {
+    pub(crate) fn behind(self, bytes: u32, mbufs: u32) -> Option<Self> {
         let start = self.start.checked_sub(bytes)?;
         Some(Self { start, mbufs: self.mbufs.checked_sub(mbufs)?, ..self })
     }
@@ -58,59 +58,65 @@ impl Pool {
         len: usize,
         meter: &mut Meter,
     ) -> Option<Chain> {
+        let mut work = Work::NONE;
+        let copy = self.copy_near(chain, near, (offset as u32, len as u32), &mut work, meter);
+        meter.call(Routine::MCopy, work);
+        copy
+    }
+
+    #[inline]
+    fn copy_near(
+        &mut self,
+        chain: &Chain,
+        near: &mut Option<Place>,
+        (mut from, mut rest): (u32, u32),
+        work: &mut Work,
+        meter: &mut Meter,
+    ) -> Option<Chain> {
         let mut copy = Chain::new();
-        let mut at = near.filter(|place| place.start <= offset).or_else(|| Place::first(chain));
-        let mut work = Work::walked(at.map_or(0, |place| place.mbufs));
-        let (mut from, end) = (offset, offset + len);
-        while let Some(here) = at.filter(|_| from < end) {
-            let after = here.start + self.len(here.id);
-            if from < after {
-                let take = end.min(after) - from;
-                let Some(id) = self.share(here.id, from - here.start, take, meter) else {
+        let place = near.filter(|place| place.start <= from).or_else(|| Place::first(chain));
+        let Some(mut here) = place else { return Some(copy) };
+        work.walked = here.mbufs;
+        while rest > 0 {
+            let (skip, len) = (from - here.start, self.len(here.id) as u32);
+            if skip < len {
+                let take = rest.min(len - skip);
+                let Some(id) = self.share(here.id, skip, take, meter) else {
                     self.free_chain(copy, meter);
-                    meter.call(Routine::MCopy, work);
                     return None;
                 };
-                *near = at;
+                *near = Some(here);
                 work.mbufs += 1;
-                work.bytes += if self.is_plain(id) { take as u32 } else { 0 };
+                work.bytes += if self.is_plain(id) { take } else { 0 };
                 self.push_back(&mut copy, id);
                 from += take;
-                if from == end {
-                    break;
-                }
+                rest -= take;
             } else {
                 work.walked += 1;
             }
-            let next = self.next(here.id);
-            at = next.map(|id| Place { id, start: after, mbufs: here.mbufs + 1 });
+            if rest > 0 {
+                let Some(id) = self.next(here.id) else { break };
+                here = Place { id, start: here.start + len, mbufs: here.mbufs + 1 };
+            }
         }
-        meter.call(Routine::MCopy, work);
         Some(copy)
     }
 
     /// A new mbuf with `len` bytes of `source` from `skip` on: shared where that is possible.
-    fn share(
-        &mut self,
-        source: MbufId,
-        skip: usize,
-        len: usize,
-        meter: &mut Meter,
-    ) -> Option<MbufId> {
+    #[inline]
+    fn share(&mut self, source: MbufId, skip: u32, len: u32, meter: &mut Meter) -> Option<MbufId> {
         let id = self.get(meter)?;
-        let from = *self.mbuf(source);
-        match from.store {
+        let Mbuf { at, store, .. } = *self.mbuf(source);
+        match store {
             Store::Plain { .. } => {
-                self.copy_slot(from.at as usize + skip, id, len);
+                self.copy_slot((at + skip) as usize, id, len as usize);
                 return Some(id);
             }
-            Store::Cluster(number) => self.clusters[number as usize].references += 1,
-            Store::Lent(index) => self.lent[index as usize].references += 1,
+            Store::Cluster(number) => self.clusters.share(number),
+            Store::Lent(number) => self.lent.share(number),
         }
         let mbuf = self.mbuf_mut(id);
-        mbuf.store = from.store;
-        mbuf.at = from.at + skip as u32;
-        mbuf.len = len as u16;
+        *mbuf = Mbuf { at: at + skip, len: len as u16, store, ..*mbuf };
         Some(id)
     }
 
@@ -188,22 +194,22 @@ impl Pool {
 
     /// `m_pullup`: the same bytes with the first `len` together in a plain mbuf.
     ///
-    /// `None`, and the chain freed, when it is shorter, when no mbuf holds `len` bytes or when the
+    /// `false`, and the chain freed, when it is shorter, when no mbuf holds `len` bytes or when the
     /// pool is used up.
-    pub fn m_pullup(&mut self, mut chain: Chain, len: usize, meter: &mut Meter) -> Option<Chain> {
+    pub fn m_pullup(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> bool {
         let head = if chain.len() < len || len > usize::from(self.geometry.header_bytes) {
             None
         } else {
-            self.pullup_head(&mut chain, len, meter)
+            self.pullup_head(chain, len, meter)
         };
         let Some(head) = head else {
             meter.call(Routine::MPullup, Work::NONE);
-            self.free_chain(chain, meter);
-            return None;
+            self.free_chain(chain.take(), meter);
+            return false;
         };
-        let wanted = self.pullup_bytes(len).min(self.len(head) + self.trailing_room(head));
         let mut work = Work::NONE;
-        let mut missing = wanted.saturating_sub(self.len(head));
+        let mut missing = self.pullup_bytes(len).saturating_sub(self.len(head));
+        missing = missing.min(self.trailing_room(head));
         while missing > 0 {
             let Some(next) = chain.first() else { break };
             let here = self.len(next);
@@ -213,15 +219,15 @@ impl Pool {
             work.mbufs += 1;
             missing -= take;
             if here > take {
-                self.trim_first(&mut chain, next, take);
+                self.trim_first(chain, next, take);
             } else {
-                self.pop_front(&mut chain);
+                self.pop_front(chain);
                 self.m_free(next, meter);
             }
         }
-        self.push_front(&mut chain, head);
+        self.push_front(chain, head);
         meter.call(Routine::MPullup, work);
-        Some(chain)
+        true
     }
 
     /// The mbuf that will hold the pulled-up bytes: the first of the chain if that serves.
@@ -245,17 +251,11 @@ impl Pool {
     /// Copies the first `len` bytes of `source` behind the data of the plain mbuf `target`.
     #[inline]
     fn append_from(&mut self, target: MbufId, source: MbufId, len: usize) {
-        let old = self.len(target);
-        self.mbuf_mut(target).len += len as u16;
-        let to = self.mbuf(target).at as usize + old;
         let from = self.mbuf(source).at as usize;
-        match self.mbuf(source).store {
-            Store::Lent(index) => {
-                let Some(lent) = &self.lent[index as usize].lent else { return };
-                self.bytes[to..to + len].copy_from_slice(&lent.bytes[from..from + len]);
-            }
-            Store::Plain { .. } | Store::Cluster(_) => self.bytes.copy_within(from..from + len, to),
-        }
+        let mbuf = self.mbuf_mut(target);
+        let to = mbuf.range().end;
+        mbuf.len += len as u16;
+        self.bytes.copy_within(from..from + len, to);
     }
 
     /// Copies a plain mbuf behind the data of the chain's last one and frees it, if both are plain

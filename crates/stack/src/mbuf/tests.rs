@@ -27,7 +27,7 @@ const MAKES: [Make; 3] = [Make::Plain, Make::Cluster, Make::Lent];
 
 fn one(pool: &mut Pool, make: Make, bytes: &[u8], meter: &mut Meter) -> MbufId {
     if make == Make::Lent {
-        return pool.lend(Lent { owner: 7, bytes: bytes.to_vec() }, meter).unwrap();
+        return pool.lend(bytes, meter).unwrap();
     }
     let id = pool.get(meter).unwrap();
     assert!(make == Make::Plain || pool.attach_cluster(id, meter));
@@ -127,14 +127,12 @@ fn every_small_chain_is_pulled_up_under_each_rule() {
         for shape in every_chain(3, 2) {
             let total: usize = shape.iter().map(|(_, len)| len).sum();
             for len in 0..=total + 1 {
-                let (whole, flat) = chain(&mut pool, &shape, &mut meter);
-                let pulled = pool.m_pullup(whole, len, &mut meter);
-                assert_eq!(pulled.is_some(), len <= total, "{rule:?} {shape:?} {len}");
-                if let Some(pulled) = pulled {
-                    check(&pool, &pulled, &flat);
-                    assert!(len == 0 || pool.is_pulled_up(&pulled, len));
-                    pool.free_chain(pulled, &mut meter);
-                }
+                let (mut whole, flat) = chain(&mut pool, &shape, &mut meter);
+                let is_done = pool.m_pullup(&mut whole, len, &mut meter);
+                assert_eq!(is_done, len <= total, "{rule:?} {shape:?} {len}");
+                check(&pool, &whole, if is_done { &flat } else { &[] });
+                assert!(!is_done || len == 0 || pool.is_pulled_up(&whole, len));
+                pool.free_chain(whole, &mut meter);
                 assert_full(&pool);
             }
         }
@@ -183,22 +181,21 @@ fn a_shared_cluster_cannot_be_written_to() {
 }
 
 #[test]
-fn a_lent_buffer_goes_back_to_its_owner_after_the_last_reference() {
-    let (mut pool, mut meter) = pool();
-    let id = pool.lend(Lent { owner: 42, bytes: vec![1, 2, 3] }, &mut meter).unwrap();
-    let mut whole = Chain::new();
-    pool.push_back(&mut whole, id);
-    let copy = pool.m_copy(&whole, 1, 2, &mut meter).unwrap();
-    pool.free_chain(whole, &mut meter);
-    assert!(pool.take_returned().is_empty());
-    check(&pool, &copy, &[2, 3]);
-    pool.free_chain(copy, &mut meter);
-    let returned = pool.take_returned();
-    assert_eq!(
-        returned.iter().map(|lent| (lent.owner, lent.bytes.len())).collect::<Vec<_>>(),
-        [(42, 3)]
-    );
-    assert_full(&pool);
+fn a_lent_buffer_goes_back_after_the_last_reference_and_is_lent_again() {
+    let limits = PoolLimits { lent: 1, ..PoolLimits::default() };
+    let (mut pool, mut meter) = (Pool::new(GEOMETRY, limits), Meter::default());
+    let long: Vec<u8> = (0..5000).map(|at| at as u8).collect();
+    for bytes in [&[1, 2, 3][..], &long, &[4, 5, 6]] {
+        let id = pool.lend(bytes, &mut meter).unwrap();
+        let mut whole = Chain::new();
+        pool.push_back(&mut whole, id);
+        let copy = pool.m_copy(&whole, 1, 2, &mut meter).unwrap();
+        pool.free_chain(whole, &mut meter);
+        assert!(pool.lend(bytes, &mut meter).is_none(), "it is still out");
+        check(&pool, &copy, &bytes[1..3]);
+        pool.free_chain(copy, &mut meter);
+        assert_full(&pool);
+    }
 }
 
 #[test]
@@ -210,7 +207,7 @@ fn a_pool_at_its_limit_refuses_and_keeps_nothing() {
     assert_eq!(pool.in_use().mbufs, 2);
     let last = pool.get(&mut meter).unwrap();
     assert!(!pool.attach_cluster(last, &mut meter));
-    assert!(pool.lend(Lent { owner: 1, bytes: vec![0] }, &mut meter).is_err());
+    assert!(pool.lend(&[0], &mut meter).is_none());
     assert!(pool.get(&mut meter).is_none() && pool.refused() >= 3);
     pool.free(last, &mut meter);
     check(&pool, &whole, &flat);
@@ -225,7 +222,7 @@ fn pullup_work(rule: Pullup, mbufs: &[(Make, usize)], lens: &[usize]) -> (u64, u
     let before = meter.calls(Routine::MgetMacro);
     for len in lens {
         if !pool.is_pulled_up(&whole, *len) {
-            whole = pool.m_pullup(whole, *len, &mut meter).unwrap();
+            assert!(pool.m_pullup(&mut whole, *len, &mut meter));
         }
     }
     let got = meter.calls(Routine::MgetMacro) - before;
@@ -316,13 +313,12 @@ fn apply(
             pool.data_mut(first)[..len].fill(0xee);
             flat.splice(..0, std::iter::repeat_n(0xee, len));
         }
-        Operation::Pullup(len) => match pool.m_pullup(chain.take(), len, meter) {
-            Some(pulled) => *chain = pulled,
-            None => {
+        Operation::Pullup(len) => {
+            if !pool.m_pullup(chain, len, meter) {
                 assert!(len > flat.len());
                 flat.clear();
             }
-        },
+        }
         Operation::CopyAndSwap(offset, len) => {
             let copy = pool.m_copy(chain, offset, len, meter).unwrap();
             pool.free_chain(chain.take(), meter);

@@ -36,22 +36,32 @@ impl Header {
     /// or the header claims an impossible length. Options that make no sense end the options.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let [ports, seq, ack, flags, _] = checksum::header_words(bytes)?;
-        let header_bytes = (flags >> 28) as usize * 4;
-        let segment_bytes = match header_bytes {
-            0..TCP_HEADER_BYTES => return None,
-            TCP_HEADER_BYTES => None,
-            _ => announced(bytes)?,
-        };
-        Some(Self {
+        let words = checksum::header_words(bytes)?;
+        match Self::bytes(&words) {
+            0..TCP_HEADER_BYTES => None,
+            TCP_HEADER_BYTES => Some(Self::of(&words, None)),
+            _ => Some(Self::of(&words, announced(bytes)?)),
+        }
+    }
+
+    /// Bytes of the header that these words are of, its options among them.
+    #[inline]
+    pub(super) fn bytes(words: &[u32; 5]) -> usize {
+        (words[3] >> 28) as usize * 4
+    }
+
+    /// What the words of a header say, in the order of the network.
+    #[inline]
+    pub(super) fn of([ports, seq, ack, flags, _]: &[u32; 5], segment_bytes: Option<u16>) -> Self {
+        Self {
             source_port: (ports >> 16) as u16,
-            destination_port: ports as u16,
-            seq: Seq(seq),
-            ack: Seq(ack),
+            destination_port: *ports as u16,
+            seq: Seq(*seq),
+            ack: Seq(*ack),
             flags: (flags >> 16) as u8,
-            window: flags as u16,
+            window: *flags as u16,
             segment_bytes,
-        })
+        }
     }
 
     /// The header as it goes out, without option and with a checksum of 0.

@@ -12,7 +12,7 @@ use super::output::Caller;
 use super::segment::HEADERS_BYTES;
 use super::timer::Timer;
 use super::{State, block};
-use crate::checksum::Checksum;
+use crate::checksum::{Checksum, header_words};
 use crate::ip::{IP_HEADER_BYTES, InputHeader, PROTOCOL_TCP};
 use crate::mbuf::Chain;
 use crate::meter::Meter;
@@ -104,19 +104,19 @@ impl Stack {
             self.drop_packet(packet, DropReason::BadChecksum, Point::InputDequeue, meter);
             return None;
         }
-        let header_bytes = self.header_bytes(&packet.chain);
-        if header_bytes < TCP_HEADER_BYTES || header_bytes > usize::from(ip.payload_bytes) {
-            self.tcp.counts.bad_headers += 1;
-            self.drop_packet(packet, DropReason::Malformed, Point::InputDequeue, meter);
+        let words = header_words(self.behind_ip(&packet.chain)).unwrap_or_default();
+        let header_bytes = Header::bytes(&words);
+        let is_sound = (TCP_HEADER_BYTES..=usize::from(ip.payload_bytes)).contains(&header_bytes);
+        let header = if !is_sound {
+            None
+        } else if header_bytes == TCP_HEADER_BYTES {
+            Some(Header::of(&words, None))
+        } else if self.pull_up(&mut packet.chain, IP_HEADER_BYTES + header_bytes, meter) {
+            Header::read(self.behind_ip(&packet.chain))
+        } else {
             return None;
-        }
-        if header_bytes > TCP_HEADER_BYTES
-            && !self.pull_up(&mut packet.chain, IP_HEADER_BYTES + header_bytes, meter)
-        {
-            return None;
-        }
-        let bytes = packet.chain.first().map_or(&[][..], |first| self.pool.data(first));
-        let Some(header) = bytes.get(IP_HEADER_BYTES..).and_then(Header::read) else {
+        };
+        let Some(header) = header else {
             self.tcp.counts.bad_headers += 1;
             self.drop_packet(packet, DropReason::Malformed, Point::InputDequeue, meter);
             return None;
@@ -127,9 +127,10 @@ impl Stack {
         Some(Arrival { ip, header, chain, skip, len, mark, needs_output: false })
     }
 
-    fn header_bytes(&self, chain: &Chain) -> usize {
+    /// What follows the IP header in its mbuf.
+    fn behind_ip(&self, chain: &Chain) -> &[u8] {
         let bytes = chain.first().map_or(&[][..], |first| self.pool.data(first));
-        bytes.get(IP_HEADER_BYTES + 12).map_or(0, |byte| usize::from(byte >> 4) * 4)
+        bytes.get(IP_HEADER_BYTES..).unwrap_or_default()
     }
 
     fn is_sum_valid(&self, packet: &Packet, ip: InputHeader, meter: &mut Meter) -> bool {

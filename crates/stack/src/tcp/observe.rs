@@ -115,10 +115,10 @@ impl Stack {
         let socket = &mut self.sockets[id];
         let (Some(flow), Some(tcb)) = (socket.log, socket.tcb.as_mut()) else { return };
         let offset = socket.snd.left();
-        let record = Record { flow, offset, ..Record::default() };
         let congestion = tcb.congestion_in_packets();
         if !unlimited && tcb.observed.congestion != Some(congestion) {
             tcb.observed.congestion = Some(congestion);
+            let record = Record { flow, offset, ..Record::default() };
             meter.effect(Effect::Observed(tcb.state_record(congestion, record)));
         }
         let (edge, window) = (offset + u64::from(tcb.snd.wnd), tcb.snd.wnd);
@@ -126,10 +126,12 @@ impl Stack {
         if tcb.observed.edge.is_none_or(|known| known.abs_diff(edge) > step) {
             tcb.observed.edge = Some(edge);
             meter.effect(Effect::Observed(Record {
+                flow,
+                offset,
                 detail: u64::from(window),
                 extra: tcb.segment_bytes,
                 kind: Kind::SendWindow,
-                ..record
+                ..Record::default()
             }));
         }
     }

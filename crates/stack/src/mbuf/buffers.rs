@@ -1,0 +1,105 @@
+//! Storage that several mbufs may share: clusters, and the buffers of devices.
+//!
+//! A buffer is a range of its pool's bytes, counted by how many mbufs refer to it. Sizes are bytes.
+
+use super::NIL;
+
+#[derive(Debug)]
+struct Buffer {
+    /// Where it begins among the pool's bytes.
+    start: u32,
+    room: u32,
+    /// Mbufs that refer to it.
+    references: u32,
+    /// The next free one while nobody refers to it.
+    next: u32,
+}
+
+/// All buffers of one kind.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    list: Vec<Buffer>,
+    free: u32,
+    used: u32,
+    limit: u32,
+}
+
+impl Buffers {
+    pub(super) fn new(limit: u32) -> Self {
+        Self { list: Vec::new(), free: NIL, used: 0, limit }
+    }
+
+    /// Buffers with at least one reference.
+    pub(super) fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// A buffer of at least `room` bytes, with one reference; `None` at the limit.
+    #[inline]
+    pub(super) fn take(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<u32> {
+        let fits = self.list.get(self.free as usize).is_some_and(|free| room <= free.room as usize);
+        if !fits && !self.make(room, bytes) {
+            return None;
+        }
+        let number = self.free;
+        let buffer = &mut self.list[number as usize];
+        buffer.references = 1;
+        self.free = buffer.next;
+        self.used += 1;
+        Some(number)
+    }
+
+    /// Lets the next free buffer have so much room, be it new or larger than it was; `false` at
+    /// the limit.
+    #[cold]
+    fn make(&mut self, room: usize, bytes: &mut Vec<u8>) -> bool {
+        if self.free == NIL {
+            if self.list.len() as u64 >= u64::from(self.limit) {
+                return false;
+            }
+            self.free = self.list.len() as u32;
+            self.list.push(Buffer { start: 0, room: 0, references: 0, next: NIL });
+        }
+        let Some(start) = grow(bytes, room) else { return false };
+        let buffer = &mut self.list[self.free as usize];
+        (buffer.start, buffer.room) = (start, room as u32);
+        true
+    }
+
+    /// Where a buffer begins among the pool's bytes.
+    #[inline]
+    pub(super) fn start(&self, number: u32) -> u32 {
+        self.list[number as usize].start
+    }
+
+    #[inline]
+    pub(super) fn is_shared(&self, number: u32) -> bool {
+        self.list[number as usize].references > 1
+    }
+
+    /// One more mbuf refers to it.
+    #[inline]
+    pub(super) fn share(&mut self, number: u32) {
+        self.list[number as usize].references += 1;
+    }
+
+    /// One mbuf less refers to it; the last one frees it.
+    #[inline]
+    pub(super) fn release(&mut self, number: u32) {
+        let buffer = &mut self.list[number as usize];
+        buffer.references -= 1;
+        if buffer.references == 0 {
+            buffer.next = self.free;
+            self.free = number;
+            self.used -= 1;
+        }
+    }
+}
+
+/// Adds `len` bytes to a pool's; where they begin. `None` beyond 4 GiB.
+pub(super) fn grow(bytes: &mut Vec<u8>, len: usize) -> Option<u32> {
+    let start = bytes.len();
+    u32::try_from(start + len).ok()?;
+    bytes.resize(start + len, 0);
+    Some(start as u32)
+}
