@@ -2,7 +2,8 @@
 //!
 //! The reader takes bytes in order, so between two reads the oldest unread byte is the first one of
 //! the later read: only that byte's way through the points matters in that time. What keeps it in
-//! the send queue is said by `hold`, how its time in the receive queue divides by `reader`.
+//! the send queue is said by `hold`, how its time in the receive queue divides by `reader`. While there
+//! is no such byte, `room` says whether the program waits for room to write the next one.
 //!
 //! Where the end that reads is another host, the acknowledgment seen here stands for the read: the
 //! time from point 4 until then is `wire`, and the time in which everything is acknowledged is
@@ -17,6 +18,7 @@ use crate::flow_curves::FlowCurves;
 use crate::hold::Holds;
 use crate::ranges::{self, Range};
 use crate::reader::split_wait;
+use crate::room::room_waits;
 use crate::{ConnectionStore, FlowStore, Ledger, LedgerPart, LedgerSpan};
 
 /// Parts that begin at points 2 to 6; the send queue (1) and the receive queue (7) divide further.
@@ -72,7 +74,12 @@ pub(crate) fn timeline(
     }
     let waiting = next_waiting(curves, position);
     walk.advance(waiting.unwrap_or(position), end_ns, Exit::None);
-    mark_unknown(walk.spans, curves)
+    let waits: Vec<Range> =
+        room_waits(store, direction).iter().map(|wait| (wait.start_ns, wait.end_ns)).collect();
+    let is_idle = |part| part == LedgerPart::AppIdle;
+    let spans = overlaid(walk.spans, &waits, LedgerPart::SendBuffer, is_idle);
+    let unknown: Vec<Range> = curves.curves.iter().flat_map(Curve::unknown_ns).collect();
+    overlaid(spans, &ranges::union(&unknown, &[]), LedgerPart::Unknown, |_| true)
 }
 
 /// The sum of a timeline.
@@ -283,21 +290,24 @@ fn push(spans: &mut Vec<LedgerSpan>, span: LedgerSpan) {
     }
 }
 
-/// Overlays the times at which lost records make the flow unknown.
-fn mark_unknown(spans: Vec<LedgerSpan>, curves: &FlowCurves) -> Vec<LedgerSpan> {
-    let unknown: Vec<Range> = curves.curves.iter().flat_map(Curve::unknown_ns).collect();
-    if unknown.is_empty() {
+/// Where a span's part is `covered`, the times in `over`, which are sorted and disjoint, become `part`.
+fn overlaid(
+    spans: Vec<LedgerSpan>,
+    over: &[Range],
+    part: LedgerPart,
+    covered: impl Fn(LedgerPart) -> bool,
+) -> Vec<LedgerSpan> {
+    if over.is_empty() {
         return spans;
     }
-    let unknown = ranges::union(&unknown, &[]);
     let mut marked = Vec::with_capacity(spans.len());
     for span in spans {
-        let first = unknown.partition_point(|unknown| unknown.1 <= span.start_ns);
+        let over = if covered(span.part) { over } else { &[] };
+        let first = over.partition_point(|over| over.1 <= span.start_ns);
         let mut at_ns = span.start_ns;
-        for &(from_ns, until_ns) in unknown[first..].iter().take_while(|u| u.0 < span.end_ns) {
+        for &(from_ns, until_ns) in over[first..].iter().take_while(|over| over.0 < span.end_ns) {
             let (from_ns, until_ns) = (from_ns.max(at_ns), until_ns.min(span.end_ns));
             push(&mut marked, LedgerSpan { start_ns: at_ns, end_ns: from_ns, ..span });
-            let part = LedgerPart::Unknown;
             push(&mut marked, LedgerSpan { start_ns: from_ns, end_ns: until_ns, part, ..span });
             at_ns = until_ns;
         }

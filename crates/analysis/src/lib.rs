@@ -26,6 +26,7 @@ mod queue;
 mod ranges;
 mod reader;
 mod result;
+mod room;
 #[cfg(test)]
 mod scenes;
 mod send_queue;

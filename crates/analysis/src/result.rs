@@ -190,6 +190,8 @@ pub struct Ledger {
 pub enum LedgerPart {
     /// Every byte written has been read.
     AppIdle,
+    /// So it has, but the program has more to write and the send buffer has no room.
+    SendBuffer,
     /// Held by Nagle's algorithm.
     SendNagle,
     /// Held by `TCP_CORK` or `MSG_MORE`.
@@ -222,8 +224,9 @@ pub enum LedgerPart {
 
 impl LedgerPart {
     /// All parts, in path order.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::AppIdle,
+        Self::SendBuffer,
         Self::SendNagle,
         Self::SendCork,
         Self::SendCwnd,
@@ -245,6 +248,7 @@ impl LedgerPart {
     pub fn name(self) -> &'static str {
         match self {
             Self::AppIdle => "app_idle",
+            Self::SendBuffer => "send_buffer",
             Self::SendNagle => "send_queue.nagle",
             Self::SendCork => "send_queue.cork",
             Self::SendCwnd => "send_queue.cwnd",

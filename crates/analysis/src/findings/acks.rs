@@ -8,7 +8,7 @@
 use sockscope_record::{Point, tcp_flags};
 
 use crate::hold::acks_received;
-use crate::{FlowStore, FlowView, Pass};
+use crate::{FlowView, Pass};
 
 /// An acknowledgment this long after the data is late: as in [`crate::AckSummary::late`]. Well above
 /// a busy receiver's softirq delay, well below Linux's shortest timer of 40 ms.
@@ -79,21 +79,6 @@ pub(super) fn late_acks(view: &FlowView<'_>) -> Vec<LateAck> {
         });
     }
     late
-}
-
-/// What an acknowledgment makes room for is written when the writer, which sleeps, has its CPU.
-pub(super) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
-
-/// When acknowledgments of more than any before came back, in time order.
-pub(super) fn advancing_ns(reverse: &FlowStore) -> Vec<u64> {
-    let mut acknowledged = 0;
-    let acks = acks_received(reverse).iter().filter(|pass| is_ack(pass));
-    let advancing = acks.filter(|ack| {
-        let before = acknowledged;
-        acknowledged = ack.detail.max(before);
-        ack.detail > before
-    });
-    advancing.map(|ack| ack.at_ns).collect()
 }
 
 /// The acknowledgment that was received within `within_ns` before `released_ns`, and not before

@@ -7,10 +7,11 @@
 
 use sockscope_record::Hold;
 
-use super::acks::{LATE_ACK_NS_MIN, LateAck, RELEASE_NS_MAX, WRITER_WAKES_NS_MAX, released_by};
+use super::acks::{LATE_ACK_NS_MIN, LateAck, RELEASE_NS_MAX, released_by};
 use super::facts::FlowFacts;
 use super::writes::Write;
 use super::{Tally, words};
+use crate::room::WRITER_WAKES_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, send_queue};
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
@@ -114,8 +115,8 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     facts.holds.iter().filter_map(wait).collect()
 }
 
-/// Within one write call nothing entered or left the send queue until the acknowledgment came, and
-/// nothing in it was unsent.
+/// Within one write call, or while the program waited to be told of room, nothing entered or left the
+/// send queue until the acknowledgment came, and nothing in it was unsent.
 fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let mut waits = Vec::new();
     let mut writes = facts.writes.iter().peekable();
@@ -131,8 +132,10 @@ fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
             while writes.next_if(is_over).is_some() {}
             let spans =
                 |write: &&Write| write.start_ns <= sent_ns && write.busy_until_ns() >= Some(at_ns);
-            let is_blocked = writes.peek().copied().filter(spans).is_some();
-            waits.extend(Wait::new(sent_ns, *ack, Full::SendBuffer).filter(|_| is_blocked));
+            let is_one_call = writes.peek().copied().filter(spans).is_some();
+            let for_room = facts.room_wait_until(at_ns).map(|wait| wait.start_ns.max(sent_ns));
+            let blocked_ns = if is_one_call { Some(sent_ns) } else { for_room };
+            waits.extend(blocked_ns.and_then(|ns| Wait::new(ns, *ack, Full::SendBuffer)));
         }
         all_sent_ns = (step.unsent_bytes == 0).then_some(at_ns);
     }
@@ -177,6 +180,14 @@ mod tests {
         assert!(found(&woken_late, "0ms app_idle | 50ms end").contains("1x 40.0 ms"));
         let two = "1ms write +1000 | 1ms 1-8 +1000 | 41ms <3-6 ack=1000 | 41ms write +1000 | 41ms 1-8 +1000";
         assert_snapshot!(found(two, "0ms app_idle | 50ms end"), @"");
+    }
+
+    #[test]
+    fn so_does_a_program_that_is_told_of_room_and_asks_again() {
+        let text =
+            "1ms write +1000 | 1ms 1-8 +1000 | 2ms write at=1000 len=1000 | 41ms <3-6 ack=1000
+                    42ms write at=1000 len=3000 | 42ms 1-8 +3000";
+        assert_snapshot!(found(text, "0ms app_idle | 50ms end"), @"delayed-ack-wait @client 1x 39.0 ms: The client waited 39.0 ms for 1 delayed acknowledgment of the server, with the send buffer full.");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::intervals::{Interval, Intervals};
 use super::reads::{ReadWait, read_waits};
 use super::words;
 use super::writes::{Write, writes};
+use crate::room::{RoomWait, room_waits};
 use crate::{ConnectionView, FlowView, LedgerPart, Pass};
 
 /// Segment size assumed where none was seen: Ethernet's 1500 less IP and TCP headers with timestamps.
@@ -20,8 +21,13 @@ const SEGMENT_BYTES_USUAL: u32 = 1448;
 
 /// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
 /// itself has it; while idle only its acknowledgment may be on the way.
-pub(super) const ON_THE_PATH: [LedgerPart; 4] =
-    [LedgerPart::AppIdle, LedgerPart::TcpOutput, LedgerPart::Wire, LedgerPart::TcpInput];
+pub(super) const ON_THE_PATH: [LedgerPart; 5] = [
+    LedgerPart::AppIdle,
+    LedgerPart::SendBuffer,
+    LedgerPart::TcpOutput,
+    LedgerPart::Wire,
+    LedgerPart::TcpInput,
+];
 
 /// Parts of the ledger in which no queue behind the sender explains why it is held.
 pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 9] = [
@@ -39,7 +45,8 @@ pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 9] = [
 /// One flow, seen by the rules.
 pub(super) struct FlowFacts<'a> {
     pub view: &'a FlowView<'a>,
-    /// Time in which some written byte is known not to have been read yet, nanoseconds.
+    /// Time in which some byte is known not to have been read yet, be it that there was no room to write
+    /// it; nanoseconds.
     pub busy_ns: u64,
     /// Round trip of the empty path, nanoseconds; `None` when nothing measured it.
     pub base_rtt_ns: Option<u64>,
@@ -51,6 +58,7 @@ pub(super) struct FlowFacts<'a> {
     pub late_acks: Vec<LateAck>,
     pub interface: InterfaceQueue,
     pub writes: Vec<Write>,
+    pub room_waits: Vec<RoomWait>,
     pub read_waits: Vec<ReadWait>,
     /// Send buffer at the sending end, receive buffer at the receiving end.
     pub send_buffer: BufferSetting,
@@ -76,6 +84,7 @@ impl<'a> FlowFacts<'a> {
             late_acks: late_acks(view),
             interface: InterfaceQueue::of(view),
             writes: writes(view.flow()),
+            room_waits: room_waits(view.store, view.direction),
             read_waits: read_waits(view.flow(), view.reverse()),
             send_buffer: BufferSetting::send(view.flow()),
             receive_buffer: BufferSetting::receive(view.reverse()),
@@ -86,6 +95,12 @@ impl<'a> FlowFacts<'a> {
     pub(super) fn times_in(&self, parts: &[LedgerPart]) -> Intervals {
         let spans = self.view.timeline.iter().filter(|span| parts.contains(&span.part));
         Intervals::union_of(spans.map(|span| Interval::new(span.start_ns, span.end_ns)))
+    }
+
+    /// The wait for room that ended when bytes entered the send queue at `at_ns`.
+    pub(super) fn room_wait_until(&self, at_ns: u64) -> Option<&RoomWait> {
+        let index = self.room_waits.binary_search_by_key(&at_ns, |wait| wait.end_ns).ok()?;
+        self.room_waits.get(index)
     }
 
     /// Where the oldest unread byte was at `at_ns`; `None` outside the timeline.

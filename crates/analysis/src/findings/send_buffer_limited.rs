@@ -4,10 +4,11 @@
 //! data, in which an acknowledgment is delayed, or in which records were lost are taken off: what remains is the path's
 //! own latency, which a larger buffer would have filled.
 
-use super::acks::{LateAck, WRITER_WAKES_NS_MAX, advancing_ns};
+use super::acks::LateAck;
 use super::facts::{FlowFacts, ON_THE_PATH};
 use super::intervals::{Interval, Intervals};
 use super::{Tally, words};
+use crate::room::{WRITER_WAKES_NS_MAX, advancing_ns};
 use crate::{Finding, FindingId, send_queue};
 
 /// A copy of 64 KiB takes about 10 us: longer, and the writer slept.
@@ -51,14 +52,21 @@ fn busy(facts: &FlowFacts<'_>) -> Intervals {
     Intervals::union_of(busy.map(|span| Interval::new(span.start_ns, span.end_ns)))
 }
 
-/// From the segment that emptied the send queue to the next byte taken, within one write call.
+/// From the segment that emptied the send queue to the next byte taken, within one write call or while
+/// the program waited to be told of room.
 fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Intervals {
     let mut blocked = Vec::new();
+    let mut for_room = Vec::new();
     let mut all_sent_ns: Option<u64> = None;
     for step in send_queue::steps(facts.view.flow()) {
         let at_ns = step.pass.at_ns;
         let since_ns = all_sent_ns.take().filter(|_| step.is_enqueue);
         blocked.extend(since_ns.map(|since_ns| Interval::new(since_ns, at_ns)));
+        for_room.extend(
+            since_ns
+                .zip(facts.room_wait_until(at_ns))
+                .map(|(since_ns, wait)| Interval::new(wait.start_ns.max(since_ns), at_ns)),
+        );
         all_sent_ns = (step.unsent_bytes == 0).then_some(at_ns);
     }
     // A call that was not seen to return may be several that failed at once: then only room that an
@@ -72,7 +80,9 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
     let calls =
         calls.filter_map(|write| Some(Interval::new(write.start_ns, write.busy_until_ns()?)));
     // Call by call: two calls that touch are still two, and the pause between them is no block.
-    within_one_call(&blocked, &calls.collect::<Vec<_>>())
+    for_room.retain(|one| one.duration_ns() >= blocked_ns_min);
+    for_room.extend(within_one_call(&blocked, &calls.collect::<Vec<_>>()));
+    Intervals::union_of(for_room)
 }
 
 /// Whether an acknowledgment of more came within the interval, and woke the writer at its end.
@@ -83,7 +93,7 @@ fn is_ended_by_ack(one: &Interval, acks_ns: &[u64]) -> bool {
         .is_some_and(|&at_ns| at_ns > one.start_ns && one.end_ns - at_ns <= WRITER_WAKES_NS_MAX)
 }
 
-fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Intervals {
+fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Vec<Interval> {
     let mut calls = calls.iter().peekable();
     let mut inside = Vec::new();
     for one in blocked {
@@ -91,7 +101,7 @@ fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Intervals {
         let is_inside = calls.peek().is_some_and(|call| call.start_ns <= one.start_ns);
         inside.extend(is_inside.then_some(*one));
     }
-    Intervals::union_of(inside)
+    inside
 }
 
 fn finding(facts: &FlowFacts<'_>, lost: &Intervals, active_ns: u64) -> Finding {
@@ -171,6 +181,23 @@ mod tests {
         let acked =
             unreturned(SET, |i| format!("{}990us <5-6 ack={} |", i * 20 + 19, (i + 1) * 1000));
         assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+    }
+
+    /// A program that does not block: what finds no room it asks for again when it is told of room, with
+    /// more that has come together meanwhile.
+    #[test]
+    fn so_is_one_that_waits_to_be_told_of_room() {
+        let round = |i: u64| {
+            let (at, offset, acked) = (i * 20, i * 1000, (i + 1) * 1000);
+            format!(
+                "{at}ms write at={offset} len=1500 | {at}ms 1 +1000 | {at}010us 2-4 +1000
+                 {at}020us write at={acked} len=500 | {}ms 5-8 +1000 | {}990us <5-6 ack={acked} |",
+                at + 10,
+                at + 19
+            )
+        };
+        let rounds: String = (0..20).map(round).collect();
+        assert_snapshot!(found(&format!("{SET}{rounds}"), WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
     #[test]

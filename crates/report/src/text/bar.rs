@@ -137,6 +137,7 @@ const REST: char = '+';
 fn look(part: LedgerPart) -> Look {
     match part {
         LedgerPart::AppIdle => ('.', Tone::Fill(0), "everything written was read"),
+        LedgerPart::SendBuffer => ('B', Tone::Fill(1), "no room in the send buffer"),
         LedgerPart::SendNagle => ('N', Tone::Fill(1), "held by Nagle's algorithm"),
         LedgerPart::SendCork => ('K', Tone::Fill(1), "held by TCP_CORK or MSG_MORE"),
         LedgerPart::SendCwnd => ('C', Tone::Fill(1), "congestion window full"),
@@ -175,14 +176,14 @@ mod tests {
     use super::*;
     use crate::Options;
 
-    fn drawn(ns: [u64; 15], width: usize) -> String {
+    fn drawn(ns: [u64; 16], width: usize) -> String {
         let mut out = Vec::new();
         let options = Options { charset: crate::Charset::Ascii, ..Options::default() };
         bar(&of_ledger(&Ledger { ns }), width, &Page::new(&mut out, &options))
     }
 
-    fn parts(of: &[(LedgerPart, u64)]) -> [u64; 15] {
-        let mut ns = [0; 15];
+    fn parts(of: &[(LedgerPart, u64)]) -> [u64; 16] {
+        let mut ns = [0; 16];
         of.iter().for_each(|&(part, value)| ns[part as usize] = value);
         ns
     }
@@ -244,12 +245,12 @@ mod tests {
 
     #[test]
     fn no_time_is_unknown() {
-        assert_eq!(drawn([0; 15], 6), "[????]");
+        assert_eq!(drawn([0; 16], 6), "[????]");
     }
 
     proptest! {
         #[test]
-        fn any_ledger_fills_the_bar_and_adds_up_to_100(ns in any::<[u64; 15]>(), shifts in any::<[u8; 15]>()) {
+        fn any_ledger_fills_the_bar_and_adds_up_to_100(ns in any::<[u64; 16]>(), shifts in any::<[u8; 16]>()) {
             let mut ns = ns;
             ns.iter_mut().zip(shifts).for_each(|(ns, shift)| *ns >>= shift % 64);
             prop_assert_eq!(drawn(ns, BAR_WIDTH).len(), BAR_WIDTH);

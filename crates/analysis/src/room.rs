@@ -1,0 +1,164 @@
+//! When a program had more to write and the send buffer had no room.
+//!
+//! A write call asks for more than enters the send queue at once: it sleeps, or it returns with a part
+//! taken or with `EAGAIN`, and the program calls again when it is told of room. A stream's sender keeps
+//! what is not acknowledged, so that acknowledgments alone make room: only a wait that one of more than
+//! before ended counts. Whatever else keeps a program from its next call is its own affair.
+
+use std::slice::Iter;
+
+use sockscope_record::{Direction, Kind, Point, Record, tcp_flags};
+
+use crate::hold::acks_received;
+use crate::{ConnectionStore, FlowStore, Pass};
+
+/// What an acknowledgment makes room for is written when the writer, which sleeps, has its CPU.
+pub(crate) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
+
+/// From `start_ns` to `end_ns` the byte at `offset` waited for room in the send buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RoomWait {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub offset: u64,
+}
+
+/// All of one flow's, in order of time; none overlap.
+pub(crate) fn room_waits(store: &ConnectionStore, direction: Direction) -> Vec<RoomWait> {
+    let flow = store.flow(direction);
+    let acks_ns = advancing_ns(&store.flows[1 - direction as usize]);
+    if acks_ns.is_empty() {
+        return Vec::new();
+    }
+    let mut writer = Writer { calls: flow.events.iter(), wanted: None, taken_end: 0 };
+    let entries = flow.at(Point::SendEnqueue).iter();
+    let waits = entries.filter_map(|entry| writer.takes(entry));
+    waits.filter(|wait| is_ended_by_ack(wait, &acks_ns)).collect()
+}
+
+/// When acknowledgments of more than any before came back, in time order.
+pub(crate) fn advancing_ns(reverse: &FlowStore) -> Vec<u64> {
+    let mut acknowledged = 0;
+    let not_of_data = tcp_flags::SYN | tcp_flags::RST;
+    let acks = acks_received(reverse)
+        .iter()
+        .filter(|pass| pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & not_of_data == 0);
+    let advancing = acks.filter(|ack| {
+        let before = acknowledged;
+        acknowledged = ack.detail.max(before);
+        ack.detail > before
+    });
+    advancing.map(|ack| ack.at_ns).collect()
+}
+
+/// Whether an acknowledgment of more came within the wait, and woke the writer at its end.
+fn is_ended_by_ack(wait: &RoomWait, acks_ns: &[u64]) -> bool {
+    let earlier = &acks_ns[..acks_ns.partition_point(|at_ns| *at_ns <= wait.end_ns)];
+    earlier
+        .last()
+        .is_some_and(|&at_ns| at_ns > wait.start_ns && wait.end_ns - at_ns <= WRITER_WAKES_NS_MAX)
+}
+
+/// What the program has asked to write and the send queue has not taken.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// When it was asked, or the last part was taken.
+    since_ns: u64,
+    end: u64,
+}
+
+struct Writer<'a> {
+    /// Events not past yet.
+    calls: Iter<'a, Record>,
+    wanted: Option<Wanted>,
+    /// Position after the last byte taken.
+    taken_end: u64,
+}
+
+impl Writer<'_> {
+    /// Bytes enter the send queue; the wait for it, if they were asked for before.
+    fn takes(&mut self, entry: &Pass) -> Option<RoomWait> {
+        while let Some(event) = self.calls.as_slice().first().filter(|e| e.at_ns <= entry.at_ns) {
+            self.calls.next();
+            self.asks(event);
+        }
+        let Pass { at_ns: end_ns, offset, .. } = *entry;
+        let wanted = self.wanted.filter(|wanted| (self.taken_end..wanted.end).contains(&offset));
+        self.taken_end = self.taken_end.max(entry.end());
+        let rest = Wanted { since_ns: end_ns, end: self.wanted.map_or(0, |wanted| wanted.end) };
+        self.wanted = Some(rest).filter(|rest| rest.end > self.taken_end);
+        let start_ns = wanted?.since_ns;
+        (start_ns < end_ns).then_some(RoomWait { start_ns, end_ns, offset })
+    }
+
+    fn asks(&mut self, event: &Record) {
+        match event.kind {
+            // The same bytes again, or more of them: asked since the first time.
+            Kind::WriteCall if event.offset == self.taken_end => {
+                let since_ns = self.wanted.map_or(event.at_ns, |wanted| wanted.since_ns);
+                self.wanted = Some(Wanted { since_ns, end: event.end() });
+            }
+            Kind::WriteCall => self.wanted = None,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_record::Direction;
+
+    use crate::testing;
+
+    /// The client's waits: from when to when, for which byte.
+    fn waits(text: &str) -> Vec<String> {
+        let store = testing::store(text);
+        let waits = super::room_waits(&store, Direction::FromClient);
+        let said = waits.iter().map(|wait| {
+            let [start, end] = [wait.start_ns, wait.end_ns].map(|ns| ns / 1_000_000);
+            format!("{start}..{end}ms {}", wait.offset)
+        });
+        said.collect()
+    }
+
+    #[test]
+    fn a_call_that_sleeps_waits_from_each_part_to_the_next() {
+        let text = "1ms write +3000 | 1ms 1-2 +1000 | 5ms <6 ack=500 | 9ms <6 ack=1000
+                    10ms 1 +1500 | 20ms <6 ack=2500 | 20ms 1 +500";
+        assert_eq!(waits(text), ["1..10ms 1000", "10..20ms 2500"]);
+    }
+
+    #[test]
+    fn a_call_for_which_there_is_no_room_at_all_waits_for_its_first_byte() {
+        let text = "1ms 1-2 +1000 | 2ms write at=1000 len=500 | 9ms <6 ack=1000
+                    10ms 1 +500 | 11ms write at=1500 len=10 | 11ms 1 +10";
+        assert_eq!(waits(text), ["2..10ms 1000"]);
+    }
+
+    #[test]
+    fn one_that_asks_again_when_it_is_told_has_waited_since_the_first_time() {
+        let again =
+            "1ms 1-2 +1000 | 2ms write at=1000 len=500 | 2ms write-return code=11 | 9ms <6 ack=1000
+                     10ms write at=1000 len=900 | 10ms 1 +900";
+        assert_eq!(waits(again), ["2..10ms 1000"]);
+        let partly = "1ms write +1500 | 1ms 1-2 +1000 | 1ms write-return len=1000 | 9ms <6 ack=1000
+                      10ms write at=1000 len=500 | 10ms 1 +500";
+        assert_eq!(waits(partly), ["1..10ms 1000"]);
+    }
+
+    #[test]
+    fn who_has_written_all_that_it_asked_for_waits_for_nothing() {
+        let text =
+            "1ms write +1000 | 1ms 1-2 +1000 | 9ms <6 ack=1000 | 10ms write +500 | 10ms 1 +500";
+        assert!(waits(text).is_empty());
+    }
+
+    #[test]
+    fn only_an_acknowledgment_of_more_makes_room() {
+        let wait = |acks: &str| format!("1ms write +1500 | 1ms 1-2 +1000 | {acks} | 40ms 1 +500");
+        assert_eq!(waits(&wait("39ms <6 ack=1000")), ["1..40ms 1000"]);
+        for acks in ["39ms <6 ack=0", "10ms <6 ack=1000", "39ms <6 syn ack=1000"] {
+            assert!(waits(&wait(acks)).is_empty(), "{acks}");
+        }
+    }
+}
