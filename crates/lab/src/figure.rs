@@ -1,89 +1,23 @@
-//! Figures of an experiment: charts of its results, and which parts of its traces to draw.
+//! Charts of an experiment's results, as its [`Figure`]s ask for them.
 //!
-//! An experiment's file names them in `[[figure]]` tables. A chart sets numbers of the results over a
-//! parameter, a line for each combination of the other parameters. The unit of both is read from the
-//! end of their name: `_bytes`, `_ns`, `_us`, `_ms`, `_s`, `_bits_per_s`, `_per_s`, `_percent`.
+//! A chart sets numbers of the results over a parameter, a line for each combination of the other
+//! parameters. The unit of both is read from the end of their name.
 
+mod axis;
 mod gaps;
+mod measured;
 mod phases;
 
-use serde::Deserialize;
-use sockscope_report::plot::{
-    Chart, ChartAxis, ChartPanel, Figure as Plot, Join, Quantity, Series, Spread,
-};
-use toml::{Table, Value};
+use sockscope_report::plot::{Chart, ChartPanel, Join, Series};
+use toml::Value;
 
-use crate::experiment::{Case, Experiment, word};
+use self::axis::axis;
+use self::measured::Measured;
+use crate::experiment::{Case, Experiment, Figure, word};
 use crate::model::without_path;
 use crate::result::RunResult;
 
-/// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace, `phases`
-/// for the processes of a pipeline's stage, `protocol_times` for histograms.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Figure {
-    /// Ends its file's name, as `figure-9`.
-    pub name: String,
-    /// What it shows.
-    pub title: String,
-    /// What a reader must know of this figure, under the drawing: where it is not as the paper's.
-    pub note: Option<String>,
-    /// Chart: the parameter that varies along the axis.
-    pub x: Option<String>,
-    /// Chart: numbers of the results. Those of one unit share a panel.
-    #[serde(default)]
-    pub y: Vec<String>,
-    /// Chart: the parameters that tell lines apart; all that vary when not given.
-    pub series: Option<Vec<String>>,
-    /// Chart: how values are spread along the axis of `x`.
-    #[serde(default)]
-    pub x_scale: Scale,
-    /// Chart: the same for the axis of the results.
-    #[serde(default)]
-    pub y_scale: Scale,
-    /// Only cases with these parameters.
-    #[serde(default)]
-    pub only: Table,
-    /// Trace: the figure of `sockscope plot`, as `queue-length`.
-    pub plot: Option<String>,
-    /// When each process of a pipeline's stage had work, of the first case.
-    #[serde(default)]
-    pub phases: bool,
-    /// How long the protocol took for a packet, by 50 us, of the first case: on the sending side from one
-    /// packet of a burst to the next, on the receiving side from point 6 to point 7.
-    #[serde(default)]
-    pub protocol_times: bool,
-    /// Trace: first instant shown, in milliseconds after the first record; phases: after the first.
-    pub from_ms: Option<f64>,
-    /// Trace and phases: last instant shown.
-    pub to_ms: Option<f64>,
-    /// Trace: what the server sent, in place of what the client sent.
-    #[serde(default)]
-    pub from_server: bool,
-}
-
-/// How values are spread over an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scale {
-    /// Evenly.
-    #[default]
-    Linear,
-    /// By their logarithm.
-    Log,
-    /// By their logarithm, with ticks at powers of two.
-    Doubling,
-    /// Each value at a place of its own, equally far apart.
-    Places,
-}
-
 impl Figure {
-    /// Which figure of a trace this is; `None` for a chart.
-    #[must_use]
-    pub fn trace_plot(&self) -> Option<Plot> {
-        self.plot.as_deref().and_then(|name| name.parse().ok())
-    }
-
     /// What stands under the title of a drawing of the trace of `case`: where in the paper, on what.
     #[must_use]
     pub fn about(&self, experiment: &Experiment, case: &Case) -> String {
@@ -105,47 +39,6 @@ impl Figure {
             Some(number) if !number.is_empty() => format!("Figure {number}"),
             _ => experiment.source.clone(),
         }
-    }
-
-    /// Whether the figure shows `case`.
-    #[must_use]
-    pub fn shows(&self, case: &Case) -> bool {
-        self.only.iter().all(|(name, value)| case.value(name) == Some(value))
-    }
-
-    /// What is wrong with it in an experiment with these cases.
-    pub(crate) fn check_sense(&self, cases: &[Case], keeps_traces: bool) -> Result<(), String> {
-        let refuse = |problem: String| Err(format!("figure `{}`: {problem}", self.name));
-        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-        if self.name.is_empty() || !self.name.chars().all(is_word) {
-            return refuse("expected a name of letters, digits and `-`".to_owned());
-        }
-        match (&self.plot, &self.x) {
-            (Some(plot), None) => {
-                if let Err(error) = plot.parse::<Plot>() {
-                    return refuse(error.to_string());
-                }
-                if !keeps_traces {
-                    return refuse("a plot needs `trace` among what is recorded".to_owned());
-                }
-            }
-            (None, Some(_)) if !self.y.is_empty() => {}
-            (None, None) if self.phases != self.protocol_times => {}
-            _ => {
-                let forms = "expected `plot`, `phases`, `protocol_times`, or `x` and `y`";
-                return refuse(forms.to_owned());
-            }
-        }
-        let parameters = self.x.iter().chain(self.series.iter().flatten()).chain(self.only.keys());
-        for name in parameters {
-            if cases.iter().all(|case| case.value(name).is_none()) {
-                return refuse(format!("no case has a parameter `{name}`"));
-            }
-        }
-        if !cases.iter().any(|case| self.shows(case)) {
-            return refuse("`only` leaves no case".to_owned());
-        }
-        Ok(())
     }
 }
 
@@ -246,21 +139,6 @@ fn panel(
     })
 }
 
-/// An axis with equal steps.
-fn linear_axis(name: &str, quantity: Quantity) -> ChartAxis {
-    ChartAxis { name: name.to_owned(), quantity, spread: Spread::Linear }
-}
-
-fn axis(name: String, quantity: Quantity, scale: Scale) -> ChartAxis {
-    let spread = match scale {
-        Scale::Linear => Spread::Linear,
-        Scale::Log => Spread::Log,
-        Scale::Doubling => Spread::Doubling,
-        Scale::Places => Spread::Places,
-    };
-    ChartAxis { name, quantity, spread }
-}
-
 fn unknown(figure: &Figure, name: &str, numbers: &[(String, Option<f64>)]) -> String {
     let known: Vec<&str> = numbers.iter().map(|(name, _)| name.as_str()).collect();
     format!("figure `{}`: no result `{name}`; there are {}", figure.name, known.join(", "))
@@ -316,58 +194,11 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// What a name says of the number that bears it.
-#[derive(Debug, Clone, PartialEq)]
-struct Measured {
-    /// The name in words, without its unit.
-    words: String,
-    quantity: Quantity,
-    /// Base units in one of the name's.
-    factor: f64,
-}
-
-impl Measured {
-    fn of(name: &str) -> Self {
-        const ENDS: [(&str, Quantity, f64); 8] = [
-            ("_bits_per_s", Quantity::BitRate, 1.0),
-            ("_per_s", Quantity::Rate, 1.0),
-            ("_bytes", Quantity::Bytes, 1.0),
-            ("_percent", Quantity::Percent, 1.0),
-            ("_ns", Quantity::Time, 1.0),
-            ("_us", Quantity::Time, 1e3),
-            ("_ms", Quantity::Time, 1e6),
-            ("_s", Quantity::Time, 1e9),
-        ];
-        let (stem, part) = name.split_once('.').unwrap_or((name, ""));
-        // `seconds.uiomove`: the routine is what differs.
-        if stem == "seconds" {
-            return Self { words: part.to_owned(), quantity: Quantity::Time, factor: 1e9 };
-        }
-        let found = ENDS.iter().find_map(|(end, quantity, factor)| {
-            Some((stem.strip_suffix(end)?, *quantity, *factor))
-        });
-        let (stem, quantity, factor) = found.unwrap_or((stem, Quantity::Count, 1.0));
-        let words = format!("{} {part}", stem.replace('_', " "));
-        // The number of values in a distribution is none of them.
-        let quantity = if part == "n" { Quantity::Count } else { quantity };
-        Self { words: words.trim_end().to_owned(), quantity, factor }
-    }
-
-    fn quantity_words(&self) -> &'static str {
-        match self.quantity {
-            Quantity::Time => "time",
-            Quantity::Bytes => "size",
-            Quantity::Count => "number",
-            Quantity::BitRate => "throughput",
-            Quantity::Rate => "rate",
-            Quantity::Percent => "share",
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sockscope_report::plot::Quantity;
+
     use crate::result::{CaseResult, Measure, Seen};
 
     const FILE: &str = r#"
@@ -449,34 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_without_sense_is_refused() {
-        let problem = |change: (&str, &str)| {
-            Experiment::parse("x", &FILE.replace(change.0, change.1)).unwrap_err().to_string()
-        };
-        assert!(
-            problem(("x = \"socket_buffer_bytes\"", ""))
-                .contains("`protocol_times`, or `x` and `y`")
-        );
-        assert!(problem(("x = \"socket_buffer", "x = \"pocket_buffer")).contains("pocket_buffer"));
-        assert!(problem(("figure-9", "../x")).contains("letters"));
-        let plot = ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"");
-        assert!(problem(plot).contains("needs `trace`"));
+    fn a_number_that_no_result_has_is_told_with_those_there_are() {
         let none = FILE.replace("\"hold_us\"]", "\"moon_us\"]");
-        assert!(
-            charts(&result(&none)).unwrap_err().contains("no result `moon_us`; there are rate")
-        );
-    }
-
-    #[test]
-    fn a_name_tells_its_unit() {
-        let told = |name| {
-            let Measured { words, quantity, factor } = Measured::of(name);
-            (words, quantity, factor)
-        };
-        assert_eq!(told("read_delay_us"), ("read delay".to_owned(), Quantity::Time, 1e3));
-        assert_eq!(told("cells_per_s"), ("cells".to_owned(), Quantity::Rate, 1.0));
-        assert_eq!(told("call_ns.p50"), ("call p50".to_owned(), Quantity::Time, 1.0));
-        assert_eq!(told("call_ns.n"), ("call n".to_owned(), Quantity::Count, 1.0));
-        assert_eq!(told("clients"), ("clients".to_owned(), Quantity::Count, 1.0));
+        let error = charts(&result(&none)).unwrap_err();
+        assert!(error.contains("no result `moon_us`; there are rate"), "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Workload;
+use super::workload::Workload;
 
 /// Octets of data that fit into one message after the header of a VMTP packet, at most.
 const DATA_BYTES_MAX: u64 = 1408 - VMTP_HEADER_BYTES;

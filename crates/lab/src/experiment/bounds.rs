@@ -3,7 +3,8 @@
 //! Each number has a range of its own; what a run carries in all has one too, in octets and in
 //! portions, because two numbers in range may make a transfer without end together.
 
-use super::{Parameters, Protocol, Workload};
+use super::parameters::{Parameters, Protocol};
+use super::workload::Workload;
 
 /// Largest number of octets that one buffer or transfer may have.
 pub(super) const OCTETS_MAX: u64 = 1 << 30;

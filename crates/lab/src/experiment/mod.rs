@@ -7,30 +7,32 @@
 mod atm;
 mod bounds;
 mod carried;
+mod case;
+mod figure;
 mod parameters;
+mod sense;
+mod sweep;
 mod vmtp;
+mod workload;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 pub(crate) use atm::VMTP_HEADER_BYTES;
 pub use atm::{AtmParameters, DataFrom, DriverPart, LossPolicy};
 pub use carried::{carried, carried_by_id};
+pub use case::{Case, word};
+pub use figure::{Figure, Scale};
 pub use parameters::{
     AckRule, LinkKind, LoadAt, Parameters, Protocol, SchedulerKind, SendRule, Topology,
 };
-
 pub use vmtp::VmtpParameters;
+pub use workload::Workload;
 
 use crate::error::{Error, Result};
-use crate::figure::Figure;
 
 /// Repetitions that a file may ask for at most.
 const REPETITIONS_MAX: u32 = 10_000;
-
-/// Cases that a sweep may make at most.
-const CASES_MAX: usize = 10_000;
 
 /// An experiment as its file gives it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -77,53 +79,6 @@ pub struct Experiment {
     shown: Table,
 }
 
-/// What the programs do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Workload {
-    /// `messages` sends of `message_bytes` each; over TCP to a reader, over UDP to a port.
-    Send,
-    /// `calls` remote calls with a string of `data_bytes`, echoed.
-    RpcEcho,
-    /// `total_bytes` written in buffers of `write_bytes` to a reader that drops them.
-    Discard,
-    /// `pieces` pieces of work through one stage of a distributed application: three processes of
-    /// the second host that receive, compute and send on. The first host is the stage before and
-    /// the one after.
-    Pipeline,
-    /// `packets` packets of `data_bytes` each through the ATM driver of one machine.
-    AtmSend,
-    /// `messages` messages of 16 KB between two machines over ATM cells, some of which are lost.
-    AtmLoss,
-    /// `accesses` words written to a card one by one, with `work_cycles` after each.
-    BusAccess,
-    /// `clients` processes that make VMTP transactions one after the other for `run_ms`, on an
-    /// Ethernet.
-    VmtpCalls,
-}
-
-impl Workload {
-    /// The word in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Send => "send",
-            Self::RpcEcho => "rpc-echo",
-            Self::Discard => "discard",
-            Self::Pipeline => "pipeline",
-            Self::AtmSend => "atm-send",
-            Self::AtmLoss => "atm-loss",
-            Self::BusAccess => "bus-access",
-            Self::VmtpCalls => "vmtp-calls",
-        }
-    }
-
-    /// Whether it runs the ATM driver or its bus alone, on [`AtmParameters`].
-    fn is_atm(self) -> bool {
-        matches!(self, Self::AtmSend | Self::AtmLoss | Self::BusAccess)
-    }
-}
-
 /// A kind of result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -146,22 +101,6 @@ pub enum Keep {
     Trace,
     /// Numbers that only this workload has.
     Measures,
-}
-
-/// One choice of parameters.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Case {
-    /// Typed.
-    pub parameters: Parameters,
-    /// Typed, of workloads that run the ATM driver; `parameters` then has the machine alone.
-    pub atm: Option<AtmParameters>,
-    /// The same of workloads that make VMTP transactions.
-    pub vmtp: Option<VmtpParameters>,
-    /// The same by name, in the order of the file: fixed ones, then those of the variant and the
-    /// swept ones.
-    pub named: Vec<(String, Value)>,
-    /// How many of the last of `named` are of the variant or swept.
-    pub swept: usize,
 }
 
 impl Experiment {
@@ -262,11 +201,7 @@ impl Experiment {
         }
         self.check_shown()?;
         for case in self.expand()? {
-            match (&case.atm, &case.vmtp) {
-                (Some(atm), _) => atm.check_sense(self.workload)?,
-                (_, Some(vmtp)) => vmtp.check_sense()?,
-                _ => case.parameters.check_sense(self.workload)?,
-            }
+            case.check_sense(self.workload)?;
         }
         Ok(())
     }
@@ -289,136 +224,8 @@ impl Experiment {
     }
 
     fn expand(&self) -> std::result::Result<Vec<Case>, String> {
-        let variant = |table: &Table| table.clone().into_iter().collect::<Vec<_>>();
-        let mut tables: Vec<_> = self.variant.iter().map(variant).collect();
-        if tables.is_empty() {
-            tables.push(Vec::new());
-        }
-        for (name, values) in &self.sweep {
-            let values = swept_values(name, values)?;
-            if values.is_empty() || values.len() * tables.len() > CASES_MAX {
-                return Err(format!("sweep of `{name}`: expected 1 to {CASES_MAX} cases in all"));
-            }
-            let one_more = |table: &Vec<(String, Value)>| {
-                let with = |value: &Value| {
-                    let mut table = table.clone();
-                    table.push((name.clone(), value.clone()));
-                    table
-                };
-                values.iter().map(with).collect::<Vec<_>>()
-            };
-            tables = tables.iter().flat_map(one_more).collect();
-        }
-        tables.into_iter().map(|swept| self.case(swept)).collect()
-    }
-
-    fn case(&self, swept: Vec<(String, Value)>) -> std::result::Result<Case, String> {
-        for (at, (name, _)) in swept.iter().enumerate() {
-            let is_twice = swept[..at].iter().any(|(other, _)| other == name);
-            if is_twice || self.parameters.contains_key(name) {
-                return Err(format!("`{name}` is given twice"));
-            }
-        }
-        let fixed = self.parameters.iter().map(|(name, value)| (name.clone(), value.clone()));
-        let count = swept.len();
-        let named: Vec<_> = fixed.chain(swept).collect();
-        let table: Table = named.iter().cloned().collect();
-        if self.workload.is_atm() {
-            let atm: AtmParameters = typed(table, &named)?;
-            let parameters = Parameters::of_machine(&atm.machine);
-            return Ok(Case { parameters, atm: Some(atm), vmtp: None, named, swept: count });
-        }
-        if self.workload == Workload::VmtpCalls {
-            let vmtp: VmtpParameters = typed(table, &named)?;
-            let parameters = Parameters::of_machine(&vmtp.machine);
-            return Ok(Case { parameters, atm: None, vmtp: Some(vmtp), named, swept: count });
-        }
-        let parameters = typed(table, &named)?;
-        Ok(Case { parameters, atm: None, vmtp: None, named, swept: count })
-    }
-}
-
-/// The parameters of `table`, which has what `named` has.
-fn typed<T: DeserializeOwned>(
-    table: Table,
-    named: &[(String, Value)],
-) -> std::result::Result<T, String> {
-    table.try_into().map_err(|error: toml::de::Error| wrong_value::<T>(named, error.message()))
-}
-
-/// What serde says of a parameter of a `T`, with its name where a number was expected: serde tells
-/// the value alone, which another parameter may have too. Whose fault it is has the same fault alone.
-fn wrong_value<T: DeserializeOwned>(named: &[(String, Value)], message: &str) -> String {
-    let wants_number = ["u64", "u32", "u16"].iter().any(|kind| message.ends_with(kind));
-    let is_at_fault = |(name, value): &&(String, Value)| {
-        let alone = Table::from_iter([(name.clone(), value.clone())]).try_into::<T>();
-        wants_number && alone.is_err_and(|error| error.message() == message)
-    };
-    match named.iter().find(is_at_fault) {
-        Some((name, value)) => format!("`{name}`: expected a whole number, not `{}`", word(value)),
-        None => message.to_owned(),
-    }
-}
-
-/// The values of one swept parameter: a list, or `{ from, to, step, also }`.
-fn swept_values(name: &str, values: &Value) -> std::result::Result<Vec<Value>, String> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Range {
-        from: i64,
-        to: i64,
-        step: i64,
-        #[serde(default)]
-        also: Vec<i64>,
-    }
-    match values {
-        Value::Array(values) => Ok(values.clone()),
-        other => {
-            let range: Range = other.clone().try_into().map_err(|error: toml::de::Error| {
-                format!("sweep of `{name}`: {}", error.message())
-            })?;
-            let span = range.to.saturating_sub(range.from);
-            if range.step < 1 || span / range.step >= CASES_MAX as i64 {
-                return Err(format!("sweep of `{name}`: expected a step above 0, fewer values"));
-            }
-            let steps = (range.from..=range.to).step_by(range.step as usize);
-            let mut values: Vec<i64> = steps.chain(range.also).collect();
-            values.sort_unstable();
-            values.dedup();
-            Ok(values.into_iter().map(Value::Integer).collect())
-        }
-    }
-}
-
-impl Case {
-    /// The swept parameters, as `data_bytes 4800, nodelay true`; `the only case` when none is.
-    #[must_use]
-    pub fn words(&self) -> String {
-        if self.swept == 0 {
-            return "the only case".to_owned();
-        }
-        let from = self.named.len() - self.swept;
-        let words =
-            self.named[from..].iter().map(|(name, value)| format!("{name} {}", word(value)));
-        words.collect::<Vec<_>>().join(", ")
-    }
-
-    /// A parameter by name, as the file has it.
-    #[must_use]
-    pub fn value(&self, name: &str) -> Option<&Value> {
-        self.named.iter().find(|(other, _)| other == name).map(|(_, value)| value)
-    }
-}
-
-/// A parameter's value as one word.
-#[must_use]
-pub fn word(value: &Value) -> String {
-    match value {
-        Value::String(word) => word.clone(),
-        Value::Integer(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
-        Value::Boolean(is) => is.to_string(),
-        other => format!("{other:?}"),
+        let choices = sweep::choices(&self.variant, &self.sweep)?.into_iter();
+        choices.map(|swept| Case::new(self.workload, &self.parameters, swept)).collect()
     }
 }
 

@@ -5,9 +5,6 @@
 
 use serde::Deserialize;
 
-use super::Workload;
-use super::bounds::{self, COUNT_MAX, MESSAGE_MAX, OCTETS_MAX, PAUSE_MAX_US};
-
 /// Everything that makes one case.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -260,79 +257,5 @@ impl Parameters {
     pub(crate) fn discard_read_bytes(&self) -> u64 {
         let asked = self.read_bytes.or(self.write_bytes).unwrap_or(1);
         asked.min(self.total_bytes.unwrap_or(0).saturating_add(1))
-    }
-
-    pub(super) fn check_sense(&self, workload: Workload) -> Result<(), String> {
-        let needed = match workload {
-            Workload::Send => vec![
-                ("message_bytes", self.message_bytes, MESSAGE_MAX),
-                ("messages", self.messages, COUNT_MAX),
-            ],
-            Workload::RpcEcho => vec![("calls", self.calls, COUNT_MAX)],
-            Workload::Discard => vec![
-                ("total_bytes", self.total_bytes, OCTETS_MAX),
-                ("write_bytes", self.write_bytes, OCTETS_MAX),
-            ],
-            Workload::Pipeline => vec![
-                ("pieces", self.pieces, COUNT_MAX),
-                ("piece_bytes", self.piece_bytes, MESSAGE_MAX),
-                ("compute_us", self.compute_us, PAUSE_MAX_US),
-            ],
-            // These have parameters of another kind.
-            Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
-                Vec::new()
-            }
-        };
-        for (name, value, max) in needed {
-            if !value.is_some_and(|value| (1..=max).contains(&value)) {
-                return Err(format!("expected `{name}` from 1 to {max}"));
-            }
-        }
-        let data_is_whole = workload == Workload::RpcEcho;
-        if data_is_whole && self.data_bytes.is_none_or(|bytes| bytes > MESSAGE_MAX) {
-            return Err(format!("expected `data_bytes` from 0 to {MESSAGE_MAX}"));
-        }
-        bounds::check(self, workload)?;
-        if (self.send_rule == SendRule::LowWater) != self.low_water_bytes.is_some() {
-            return Err("`low_water_bytes` goes with `send_rule = \"low-water\"`".to_owned());
-        }
-        if self.link_delay_us > 0 && self.link != LinkKind::Line3 {
-            return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
-        }
-        if workload == Workload::Pipeline && self.topology == Topology::Loopback {
-            return Err("`pipeline` needs a stage before and one after it: a pair".to_owned());
-        }
-        self.check_no_stranger(workload)
-    }
-
-    /// Refuses what another workload would need: it would change nothing, silently.
-    fn check_no_stranger(&self, workload: Workload) -> Result<(), String> {
-        use Workload::{Discard, Pipeline, RpcEcho, Send};
-        let owned = [
-            ("message_bytes", self.message_bytes.is_some(), Send),
-            ("messages", self.messages.is_some(), Send),
-            ("udp_answers", self.udp_answers.is_some(), Send),
-            ("data_bytes", self.data_bytes.is_some(), RpcEcho),
-            ("calls", self.calls.is_some(), RpcEcho),
-            ("portmap", self.portmap, RpcEcho),
-            ("read_delay_us", self.read_delay_us > 0, RpcEcho),
-            ("rpc_buffer_bytes", self.rpc_buffer_bytes > 0, RpcEcho),
-            ("total_bytes", self.total_bytes.is_some(), Discard),
-            ("write_bytes", self.write_bytes.is_some(), Discard),
-            ("write_pause_ms", self.write_pause_ms > 0, Discard),
-            ("read_pause_ms", self.read_pause_ms > 0, Discard),
-            ("connections", self.connections != one(), Discard),
-            ("so_log", self.so_log, Discard),
-            ("receiver_buffer_bytes", self.receiver_buffer_bytes.is_some(), Discard),
-            ("pieces", self.pieces.is_some(), Pipeline),
-            ("piece_bytes", self.piece_bytes.is_some(), Pipeline),
-            ("compute_us", self.compute_us.is_some(), Pipeline),
-            ("depth", self.depth != two(), Pipeline),
-        ];
-        let stranger = owned.iter().find(|(_, given, owner)| *given && *owner != workload);
-        match stranger {
-            Some((name, ..)) => Err(format!("`{name}` means nothing to `{}`", workload.name())),
-            None => Ok(()),
-        }
     }
 }

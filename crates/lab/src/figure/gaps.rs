@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use sockscope_record::Point;
 use sockscope_report::plot::{ChartPanel, Join, Quantity, Series};
 
-use super::{Figure, linear_axis};
+use super::axis::linear_axis;
+use crate::experiment::Figure;
 use crate::model;
 use crate::result::RunResult;
 

@@ -2,7 +2,8 @@
 
 use sockscope_report::plot::{ChartPanel, Join, Quantity, Series};
 
-use super::{Figure, linear_axis};
+use super::axis::linear_axis;
+use crate::experiment::Figure;
 use crate::result::{Phase, RunResult};
 
 /// One panel a process, in the order in which a piece passes them; of the first case that the figure

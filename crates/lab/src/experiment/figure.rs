@@ -1,0 +1,163 @@
+//! A figure that an experiment asks for.
+//!
+//! `[[figure]]` tables of its file name them: charts of its results, and which parts of its traces to
+//! draw.
+
+use serde::Deserialize;
+use sockscope_report::plot::Figure as Plot;
+use toml::Table;
+
+use super::case::Case;
+
+/// A figure as the experiment's file asks for it: `x` and `y` for a chart, `plot` for a trace, `phases`
+/// for the processes of a pipeline's stage, `protocol_times` for histograms.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Ends its file's name, as `figure-9`.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// What a reader must know of this figure, under the drawing: where it is not as the paper's.
+    pub note: Option<String>,
+    /// Chart: the parameter that varies along the axis.
+    pub x: Option<String>,
+    /// Chart: numbers of the results. Those of one unit share a panel.
+    #[serde(default)]
+    pub y: Vec<String>,
+    /// Chart: the parameters that tell lines apart; all that vary when not given.
+    pub series: Option<Vec<String>>,
+    /// Chart: how values are spread along the axis of `x`.
+    #[serde(default)]
+    pub x_scale: Scale,
+    /// Chart: the same for the axis of the results.
+    #[serde(default)]
+    pub y_scale: Scale,
+    /// Only cases with these parameters.
+    #[serde(default)]
+    pub only: Table,
+    /// Trace: the figure of `sockscope plot`, as `queue-length`.
+    pub plot: Option<String>,
+    /// When each process of a pipeline's stage had work, of the first case.
+    #[serde(default)]
+    pub phases: bool,
+    /// How long the protocol took for a packet, by 50 us, of the first case: on the sending side from one
+    /// packet of a burst to the next, on the receiving side from point 6 to point 7.
+    #[serde(default)]
+    pub protocol_times: bool,
+    /// Trace: first instant shown, in milliseconds after the first record; phases: after the first.
+    pub from_ms: Option<f64>,
+    /// Trace and phases: last instant shown.
+    pub to_ms: Option<f64>,
+    /// Trace: what the server sent, in place of what the client sent.
+    #[serde(default)]
+    pub from_server: bool,
+}
+
+/// How values are spread over an axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scale {
+    /// Evenly.
+    #[default]
+    Linear,
+    /// By their logarithm.
+    Log,
+    /// By their logarithm, with ticks at powers of two.
+    Doubling,
+    /// Each value at a place of its own, equally far apart.
+    Places,
+}
+
+impl Figure {
+    /// Which figure of a trace this is; `None` for a chart.
+    #[must_use]
+    pub fn trace_plot(&self) -> Option<Plot> {
+        self.plot.as_deref().and_then(|name| name.parse().ok())
+    }
+
+    /// Whether the figure shows `case`.
+    #[must_use]
+    pub fn shows(&self, case: &Case) -> bool {
+        self.only.iter().all(|(name, value)| case.value(name) == Some(value))
+    }
+
+    /// What is wrong with it in an experiment with these cases.
+    pub(super) fn check_sense(&self, cases: &[Case], keeps_traces: bool) -> Result<(), String> {
+        let refuse = |problem: String| Err(format!("figure `{}`: {problem}", self.name));
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+        if self.name.is_empty() || !self.name.chars().all(is_word) {
+            return refuse("expected a name of letters, digits and `-`".to_owned());
+        }
+        match (&self.plot, &self.x) {
+            (Some(plot), None) => {
+                if let Err(error) = plot.parse::<Plot>() {
+                    return refuse(error.to_string());
+                }
+                if !keeps_traces {
+                    return refuse("a plot needs `trace` among what is recorded".to_owned());
+                }
+            }
+            (None, Some(_)) if !self.y.is_empty() => {}
+            (None, None) if self.phases != self.protocol_times => {}
+            _ => {
+                let forms = "expected `plot`, `phases`, `protocol_times`, or `x` and `y`";
+                return refuse(forms.to_owned());
+            }
+        }
+        let parameters = self.x.iter().chain(self.series.iter().flatten()).chain(self.only.keys());
+        for name in parameters {
+            if cases.iter().all(|case| case.value(name).is_none()) {
+                return refuse(format!("no case has a parameter `{name}`"));
+            }
+        }
+        if !cases.iter().any(|case| self.shows(case)) {
+            return refuse("`only` leaves no case".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::Experiment;
+
+    const FILE: &str = r#"
+        id = "x-1"
+        title = "t"
+        paper = "sunos-ipc"
+        source = "Figure 9"
+        question = "q"
+        workload = "discard"
+        seed = 1
+        repetitions = 1
+        record = ["measures"]
+        [parameters]
+        machine = "sparcstation-1"
+        personality = "sunos-4.0.3"
+        total_bytes = 4096
+        write_bytes = 1024
+        [sweep]
+        socket_buffer_bytes = [8192, 4096]
+        [[figure]]
+        name = "figure-9"
+        title = "Throughput"
+        x = "socket_buffer_bytes"
+        y = ["wait_us"]
+    "#;
+
+    #[test]
+    fn a_figure_without_sense_is_refused() {
+        let problem = |change: (&str, &str)| {
+            Experiment::parse("x", &FILE.replace(change.0, change.1)).unwrap_err().to_string()
+        };
+        assert!(
+            problem(("x = \"socket_buffer_bytes\"", ""))
+                .contains("`protocol_times`, or `x` and `y`")
+        );
+        assert!(problem(("x = \"socket_buffer", "x = \"pocket_buffer")).contains("pocket_buffer"));
+        assert!(problem(("figure-9", "../x")).contains("letters"));
+        let plot = ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"");
+        assert!(problem(plot).contains("needs `trace`"));
+    }
+}

@@ -1,0 +1,81 @@
+//! Which parameters a workload needs, and which mean nothing to it.
+
+use super::bounds::{self, COUNT_MAX, MESSAGE_MAX, OCTETS_MAX, PAUSE_MAX_US};
+use super::parameters::{LinkKind, Parameters, SendRule, Topology};
+use super::workload::Workload;
+
+/// Refuses parameters that lack what the workload needs, are out of range, or do not go together.
+pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), String> {
+    let needed = match workload {
+        Workload::Send => vec![
+            ("message_bytes", parameters.message_bytes, MESSAGE_MAX),
+            ("messages", parameters.messages, COUNT_MAX),
+        ],
+        Workload::RpcEcho => vec![("calls", parameters.calls, COUNT_MAX)],
+        Workload::Discard => vec![
+            ("total_bytes", parameters.total_bytes, OCTETS_MAX),
+            ("write_bytes", parameters.write_bytes, OCTETS_MAX),
+        ],
+        Workload::Pipeline => vec![
+            ("pieces", parameters.pieces, COUNT_MAX),
+            ("piece_bytes", parameters.piece_bytes, MESSAGE_MAX),
+            ("compute_us", parameters.compute_us, PAUSE_MAX_US),
+        ],
+        // These have parameters of another kind.
+        Workload::AtmSend | Workload::AtmLoss | Workload::BusAccess | Workload::VmtpCalls => {
+            Vec::new()
+        }
+    };
+    for (name, value, max) in needed {
+        if !value.is_some_and(|value| (1..=max).contains(&value)) {
+            return Err(format!("expected `{name}` from 1 to {max}"));
+        }
+    }
+    let data_is_whole = workload == Workload::RpcEcho;
+    if data_is_whole && parameters.data_bytes.is_none_or(|bytes| bytes > MESSAGE_MAX) {
+        return Err(format!("expected `data_bytes` from 0 to {MESSAGE_MAX}"));
+    }
+    bounds::check(parameters, workload)?;
+    if (parameters.send_rule == SendRule::LowWater) != parameters.low_water_bytes.is_some() {
+        return Err("`low_water_bytes` goes with `send_rule = \"low-water\"`".to_owned());
+    }
+    if parameters.link_delay_us > 0 && parameters.link != LinkKind::Line3 {
+        return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
+    }
+    if workload == Workload::Pipeline && parameters.topology == Topology::Loopback {
+        return Err("`pipeline` needs a stage before and one after it: a pair".to_owned());
+    }
+    check_no_stranger(parameters, workload)
+}
+
+/// Refuses what another workload would need: it would change nothing, silently.
+fn check_no_stranger(parameters: &Parameters, workload: Workload) -> Result<(), String> {
+    use Workload::{Discard, Pipeline, RpcEcho, Send};
+    let defaults = Parameters::of_machine(&parameters.machine);
+    let owned = [
+        ("message_bytes", parameters.message_bytes.is_some(), Send),
+        ("messages", parameters.messages.is_some(), Send),
+        ("udp_answers", parameters.udp_answers.is_some(), Send),
+        ("data_bytes", parameters.data_bytes.is_some(), RpcEcho),
+        ("calls", parameters.calls.is_some(), RpcEcho),
+        ("portmap", parameters.portmap, RpcEcho),
+        ("read_delay_us", parameters.read_delay_us > 0, RpcEcho),
+        ("rpc_buffer_bytes", parameters.rpc_buffer_bytes > 0, RpcEcho),
+        ("total_bytes", parameters.total_bytes.is_some(), Discard),
+        ("write_bytes", parameters.write_bytes.is_some(), Discard),
+        ("write_pause_ms", parameters.write_pause_ms > 0, Discard),
+        ("read_pause_ms", parameters.read_pause_ms > 0, Discard),
+        ("connections", parameters.connections != defaults.connections, Discard),
+        ("so_log", parameters.so_log, Discard),
+        ("receiver_buffer_bytes", parameters.receiver_buffer_bytes.is_some(), Discard),
+        ("pieces", parameters.pieces.is_some(), Pipeline),
+        ("piece_bytes", parameters.piece_bytes.is_some(), Pipeline),
+        ("compute_us", parameters.compute_us.is_some(), Pipeline),
+        ("depth", parameters.depth != defaults.depth, Pipeline),
+    ];
+    let stranger = owned.iter().find(|(_, given, owner)| *given && *owner != workload);
+    match stranger {
+        Some((name, ..)) => Err(format!("`{name}` means nothing to `{}`", workload.name())),
+        None => Ok(()),
+    }
+}

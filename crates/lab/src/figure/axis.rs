@@ -1,0 +1,20 @@
+//! Axes of a chart.
+
+use sockscope_report::plot::{ChartAxis, Quantity, Spread};
+
+use crate::experiment::Scale;
+
+/// An axis with equal steps.
+pub(super) fn linear_axis(name: &str, quantity: Quantity) -> ChartAxis {
+    ChartAxis { name: name.to_owned(), quantity, spread: Spread::Linear }
+}
+
+pub(super) fn axis(name: String, quantity: Quantity, scale: Scale) -> ChartAxis {
+    let spread = match scale {
+        Scale::Linear => Spread::Linear,
+        Scale::Log => Spread::Log,
+        Scale::Doubling => Spread::Doubling,
+        Scale::Places => Spread::Places,
+    };
+    ChartAxis { name, quantity, spread }
+}
