@@ -199,7 +199,8 @@ mod tests {
     use super::*;
     use sockscope_report::plot::Quantity;
 
-    use crate::result::{CaseResult, Measure, Seen};
+    use crate::result::CaseResult;
+    use crate::seen::{Measure, Seen};
 
     const FILE: &str = r#"
         id = "x-1"

@@ -18,6 +18,7 @@ pub mod papers;
 pub mod result;
 pub mod rpc;
 pub mod run;
+pub mod seen;
 mod sunos;
 mod vmtp_pair;
 mod wire;

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::experiment::{
     Case, Experiment, Keep, LinkKind, Parameters, Protocol, SchedulerKind, Topology, Workload,
 };
-use crate::result::Seen;
+use crate::seen::Seen;
 use crate::sunos::Observed;
 use crate::wire;
 use crate::workload::{Log, SharedLog};

@@ -9,7 +9,8 @@ use crate::atm_pair;
 use crate::error::{Error, Result};
 use crate::experiment::{Case, Experiment};
 use crate::model;
-use crate::result::{CaseResult, RunResult, Seen};
+use crate::result::{CaseResult, RunResult};
+use crate::seen::Seen;
 use crate::vmtp_pair;
 
 /// Runs one experiment on the model.

@@ -3,7 +3,7 @@
 use sockscope_sim::turbochannel::{Timeline, TurbochannelMachine, Until};
 
 use crate::experiment::AtmParameters;
-use crate::result::{Measure, Seen};
+use crate::seen::{Measure, Seen};
 
 /// Writes a word, waits until it is there, works, and so on.
 pub(super) fn run(machine: &TurbochannelMachine, parameters: &AtmParameters) -> Seen {

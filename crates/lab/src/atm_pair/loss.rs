@@ -17,7 +17,7 @@ use super::cells::write_cell;
 use super::host::DecstationHost;
 use super::send::{CHANNEL, FORMAT};
 use crate::experiment::{AtmParameters, LossPolicy, VMTP_HEADER_BYTES};
-use crate::result::{Measure, Seen};
+use crate::seen::{Measure, Seen};
 
 /// Packets of a message, and data of each.
 const PACKETS: usize = 16;

@@ -15,7 +15,7 @@ use sockscope_sim::turbochannel::TurbochannelMachine;
 
 use crate::error::{Error, Result};
 use crate::experiment::{AtmParameters, Case, Experiment, Workload};
-use crate::result::Seen;
+use crate::seen::Seen;
 
 /// Runs one repetition of a case.
 ///

@@ -9,7 +9,7 @@ use sockscope_sim::turbochannel::TurbochannelMachine;
 use super::cells::write_cell;
 use super::host::{DecstationHost, Spent};
 use crate::experiment::{AtmParameters, DriverPart, VMTP_HEADER_BYTES};
-use crate::result::{Measure, Seen};
+use crate::seen::{Measure, Seen};
 
 /// A channel for users.
 pub(super) const CHANNEL: Channel = Channel::of_path_0(32);

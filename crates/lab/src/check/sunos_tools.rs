@@ -12,7 +12,7 @@ use super::{Check, Judgement, Runs};
 use crate::experiment::{Experiment, Keep, carried_by_id};
 use crate::model;
 use crate::papers::Claim;
-use crate::result::Phase;
+use crate::seen::Phase;
 use crate::sunos::{Observed, mean, observe};
 
 pub(super) const CHECKS: &[Check] = &[

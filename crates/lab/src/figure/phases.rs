@@ -4,7 +4,8 @@ use sockscope_report::plot::{ChartPanel, Join, Quantity, Series};
 
 use super::axis::linear_axis;
 use crate::experiment::Figure;
-use crate::result::{Phase, RunResult};
+use crate::result::RunResult;
+use crate::seen::Phase;
 
 /// One panel a process, in the order in which a piece passes them; of the first case that the figure
 /// shows. Times count from the first phase.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use super::form::{DATA_BYTES_MAX, Form, Integrated, Layered, Touches, Wire};
-use crate::result::Distribution;
+use crate::seen::Distribution;
 
 /// Turns longer than this tell no more.
 const TURN_MS_MAX: u64 = 60_000;

@@ -127,7 +127,7 @@ fn latency_ns(row: &Row) -> f64 {
 mod tests {
     use super::super::{Figures, Plan, Protocol};
     use super::*;
-    use crate::result::Distribution;
+    use crate::seen::Distribution;
 
     fn comparison(clients: &[usize]) -> Comparison {
         let plan = Plan {

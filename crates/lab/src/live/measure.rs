@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::transport::{Client, Server};
-use crate::result::Distribution;
+use crate::seen::Distribution;
 
 /// Times kept of one client; when there are more, every second one is let go, evenly.
 const SAMPLES_MAX: usize = 1 << 14;

@@ -28,7 +28,7 @@ pub use chart::chart;
 pub use record::CaseLedger;
 pub use write::{write_csv, write_json, write_text};
 
-use crate::result::Distribution;
+use crate::seen::Distribution;
 use channel::Channel;
 use datagram::{UDP_BYTES_MAX, Udp};
 use measure::{Measured, measure};

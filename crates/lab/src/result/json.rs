@@ -4,8 +4,9 @@ use std::io;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::{CaseResult, Distribution, RunResult, Seen};
+use super::{CaseResult, RunResult};
 use crate::experiment::{Experiment, Keep};
+use crate::seen::{Distribution, Seen, SystemCall};
 
 /// Name and version of the form.
 const SCHEMA: &str = "sockscope.lab/1";
@@ -96,7 +97,7 @@ impl Serialize for Results<'_> {
     }
 }
 
-impl Serialize for super::SystemCall {
+impl Serialize for SystemCall {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(Some(4))?;
         map.serialize_entry("at_ns", &self.at_ns)?;

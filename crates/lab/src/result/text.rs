@@ -3,8 +3,9 @@
 use std::io;
 
 use super::table::{Series, Table};
-use super::{CaseResult, RunResult, Seen};
+use super::{CaseResult, RunResult};
 use crate::experiment::{Keep, word};
+use crate::seen::Seen;
 
 /// Columns that sentences fill.
 const WIDTH: usize = 96;

@@ -3,7 +3,7 @@
 use sockscope_record::{Point, Stage};
 
 use super::Observed;
-use crate::result::Measure;
+use crate::seen::Measure;
 
 /// The queues of the study with the names of their measures.
 const QUEUES: [(Stage, &str, &str); 4] = [

@@ -11,7 +11,7 @@ use sockscope_stack::DropReason;
 
 use super::Activities;
 use crate::model::Ended;
-use crate::result::Seen;
+use crate::seen::Seen;
 
 /// Packets closer than this to the one before belong to its burst: the paper's histogram of what the
 /// protocol needs for one ends at 650 us, and the wire needs 870.

@@ -6,7 +6,7 @@ use super::frame::FRAMING_BYTES;
 use super::network::Counts;
 use super::process::Call;
 use crate::experiment::VmtpParameters;
-use crate::result::{Distribution, Measure, Seen};
+use crate::seen::{Distribution, Measure, Seen};
 
 /// What was seen between two counts, `span_ns` apart.
 ///

@@ -17,7 +17,7 @@ use self::machine::Machine;
 use self::network::Network;
 use crate::error::{Error, Result};
 use crate::experiment::{Case, Experiment, VmtpParameters};
-use crate::result::Seen;
+use crate::seen::Seen;
 
 /// The part of a run that is not counted.
 const WARM_UP: u64 = 8;

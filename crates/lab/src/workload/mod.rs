@@ -21,7 +21,7 @@ pub(crate) use traced::Traced;
 use sockscope_sim::{Action, Answer};
 use sockscope_stack::{SetOption, SocketId};
 
-use crate::result::{Phase, SystemCall};
+use crate::seen::{Phase, SystemCall};
 
 /// What the programs of one run saw.
 #[derive(Debug, Default)]

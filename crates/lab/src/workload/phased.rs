@@ -3,7 +3,7 @@
 use sockscope_sim::{Action, Program, ProgramContext};
 
 use super::SharedLog;
-use crate::result::Phase;
+use crate::seen::Phase;
 
 /// Lists when the program inside has a piece of work: from what it takes to what it hands on.
 pub(crate) struct Phased<P> {

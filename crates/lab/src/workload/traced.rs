@@ -3,7 +3,7 @@
 use sockscope_sim::{Action, Program, ProgramContext};
 
 use super::SharedLog;
-use crate::result::SystemCall;
+use crate::seen::SystemCall;
 
 /// Lists what the program inside asks of the kernel.
 pub(crate) struct Traced<P> {
