@@ -4,6 +4,20 @@
 //! [`RunResult`](result::RunResult); a [`Claims`](papers::Claims) register says what the papers found,
 //! and `check` compares. Times are nanoseconds of the model's clock, sizes octets. Results depend on
 //! the experiment and its seed alone, not on the number of threads.
+//!
+//! The parts in their order, each using only what stands above it:
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `papers`, `rpc` | what the papers say; ONC RPC as the classic library buffers it |
+//! | `experiment` | an experiment's file: parameters, cases, what to keep, what to draw |
+//! | `seen` | what one run may see: times, counts, lists |
+//! | `workload` | the programs, as processes of the model |
+//! | `model`, `atm_pair`, `vmtp_pair` | one run of one case, and what its records show |
+//! | `run`, `result` | all runs of an experiment, and what they gave |
+//! | `bundle`, `figure`, `check` | traces, charts and verdicts made of that |
+//!
+//! `live` and `integrated` stand beside them: they ask the same questions of this machine.
 
 mod atm_pair;
 pub mod bundle;
@@ -19,7 +33,6 @@ pub mod result;
 pub mod rpc;
 pub mod run;
 pub mod seen;
-mod sunos;
 mod vmtp_pair;
 mod wire;
 mod workload;

@@ -19,6 +19,7 @@ mod protocol_vmtp_design;
 mod report;
 mod sunos;
 mod sunos_crowd;
+mod sunos_runs;
 mod sunos_tools;
 mod sunos_trace;
 

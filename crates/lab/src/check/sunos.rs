@@ -7,10 +7,11 @@ use sockscope_analysis::Pass;
 use sockscope_record::{Direction, Point, Stage};
 use sockscope_sim::Machine;
 
+use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs, most};
+use crate::model::{Observed, length_at, mean};
 use crate::papers::Claim;
 use crate::result::CaseResult;
-use crate::sunos::{Observed, length_at, mean, observe};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/4.1.1-a", needs: &["si-1a"], judge: rises_with_buffers },

@@ -2,10 +2,10 @@
 //! TCP/IP Protocol Implementation".
 
 use super::sunos::{in_flight_max, judged};
+use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs};
 use crate::papers::Claim;
 use crate::result::CaseResult;
-use crate::sunos::observe;
 
 pub(super) const CHECKS: &[Check] =
     &[Check { id: "sunos-ipc/5-a", needs: &["si-5a"], judge: connections_without_overflow }];

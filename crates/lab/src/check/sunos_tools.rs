@@ -8,12 +8,12 @@ use sockscope_sim::BoundedList;
 use sockscope_stack::Personality;
 
 use super::sunos::judged;
+use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs};
 use crate::experiment::{Experiment, Keep, carried_by_id};
-use crate::model;
+use crate::model::{self, Observed, mean};
 use crate::papers::Claim;
 use crate::seen::Phase;
-use crate::sunos::{Observed, mean, observe};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.2-d", needs: &["si-2a"], judge: lent_without_a_copy },

@@ -9,9 +9,10 @@ use sockscope_record::{Direction, Point, Stage, tcp_flags};
 use sockscope_sim::Machine;
 
 use super::sunos::{judged, shared};
+use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs, least, most};
+use crate::model::{Burst, Observed, mean};
 use crate::papers::Claim;
-use crate::sunos::{Observed, mean, observe};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.4-a", needs: &["si-2a"], judge: four_queues },
@@ -245,7 +246,7 @@ fn send_socket_only_falls(_: &Claim, _: &Runs) -> Judgement {
 /// The greatest length of the interface queue in each burst.
 fn peaks(seen: &Observed) -> Vec<u64> {
     let lengths = seen.lengths(Stage::InterfaceQueue);
-    let peak = |burst: &crate::sunos::Burst| {
+    let peak = |burst: &Burst| {
         let within = |&&(at_ns, _): &&(u64, u64)| (burst.first_ns..=burst.last_ns).contains(&at_ns);
         lengths.iter().filter(within).map(|&(_, bytes)| bytes).max().unwrap_or(0)
     };

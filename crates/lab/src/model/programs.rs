@@ -7,12 +7,16 @@ use sockscope_sim::Program;
 use sockscope_sim::programs::{Computer, PrimeLoad, Setup, StageReceiver, StageSender};
 use sockscope_stack::Routine;
 
-use super::{CLIENT, SERVER, kernel};
+use super::kernel;
 use crate::experiment::{LoadAt, Parameters, Protocol, Topology, Workload};
 use crate::workload::{
     DatagramWriter, ECHO, EchoClient, EchoServer, EchoTask, Phased, Portmapper, ReadTask,
     SharedLog, SocketSetup, StreamReader, StreamWriter, Traced, WriteTask,
 };
+
+/// The hosts, in the block for documentation (RFC 5737).
+pub(super) const CLIENT: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+pub(super) const SERVER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 
 /// When the programs of the second host start, so that it listens when the first one connects.
 const SERVER_START_NS: u64 = 100_000_000;

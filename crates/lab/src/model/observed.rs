@@ -1,4 +1,9 @@
-//! What was seen of a transfer.
+//! What the records of a run show of its transfer, put in order by flow.
+//!
+//! Times are nanoseconds of the model's clock, lengths bytes; §§ are those of the SunOS IPC study.
+
+mod activity;
+mod measures;
 
 use std::collections::BTreeMap;
 
@@ -9,8 +14,9 @@ use sockscope_record::{Direction, Kind, Point, Stage, marks, tcp_flags};
 use sockscope_sim::Everything;
 use sockscope_stack::DropReason;
 
-use super::Activities;
-use crate::model::Ended;
+use self::activity::Activities;
+pub(crate) use self::measures::mean;
+use super::simulation::Ended;
 use crate::seen::Seen;
 
 /// Packets closer than this to the one before belong to its burst: the paper's histogram of what the
@@ -48,7 +54,7 @@ pub(crate) struct Burst {
 
 impl Observed {
     /// What the records of a run show.
-    pub(crate) fn new(run: &Ended, all: &Everything) -> Self {
+    pub(super) fn new(run: &Ended, all: &Everything) -> Self {
         let mut analyzer = Analyzer::new();
         for connection in &run.connections {
             analyzer.connection(connection.clone());

@@ -1,27 +1,14 @@
-//! The SunOS IPC study: bulk transfers between SPARCstations, watched at the eight points.
-//!
-//! [`observe`] runs one case of an experiment and gives what was [`Observed`]: the records, put in order
-//! by flow. Times are nanoseconds of the model's clock, lengths bytes.
-
-mod activity;
-mod measures;
-mod observed;
-#[cfg(test)]
-mod tests;
-
-pub(crate) use activity::Activities;
-pub(crate) use measures::mean;
-pub(crate) use observed::{Burst, Observed, length_at};
+//! Runs that the checks of the SunOS IPC study make for themselves, watched at the eight points.
 
 use crate::experiment::carried_by_id;
-use crate::model;
+use crate::model::{self, Observed};
 
 /// Runs the first case of an experiment with some parameters changed, as `["client_load=4"]`.
 ///
 /// # Errors
 ///
 /// When there is no such experiment, a change has no sense, or the run fails.
-pub(crate) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
+pub(super) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
     let run = || {
         let mut experiment = carried_by_id(id)?;
         changes.iter().try_for_each(|change| experiment.set(change))?;
@@ -33,3 +20,6 @@ pub(crate) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
     let case = case.ok_or_else(|| format!("{id} has no case"))?;
     model::observe(&experiment, &case)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! The hosts of a case and what joins them.
+
+use sockscope_sim::{HostConfig, LinkConfig, LogPolicy, Scenario};
+
+use super::kernel;
+use super::programs::{CLIENT, CLIENT_START_NS, SERVER};
+use crate::experiment::{LinkKind, Parameters, SchedulerKind, Topology};
+
+/// Period of the fast timer of every personality.
+const FAST_TIMER_NS: u64 = 200_000_000;
+
+/// A line at the rate and with the packets of the experimental Ethernet.
+const LINE_BITS_PER_S: u64 = 2_940_000;
+const LINE_MTU: u32 = 1536;
+
+/// The hosts of a case and what joins them, with a seed for what is left to chance.
+pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, String> {
+    let machine = kernel::machine(parameters)?;
+    let personality = kernel::personality(parameters)?;
+    let host = |name: &str, address, timer_ms: Option<u64>| {
+        let mut host = HostConfig::new(name, personality.clone(), machine.clone());
+        host.stack.answers_unreachable = parameters.udp_answers.unwrap_or(true);
+        let timer_ns = timer_ms.map(|ms| (CLIENT_START_NS + ms * 1_000_000) % FAST_TIMER_NS);
+        host.timer_phase_ns = timer_ns;
+        host.stack.segment_bytes_max = parameters.segment_bytes;
+        host.has_probes = parameters.probing;
+        host.is_round_robin = parameters.scheduler == SchedulerKind::RoundRobin;
+        let mut host = match (parameters.topology, parameters.link) {
+            (Topology::Loopback, _) => host.with_loopback(),
+            (Topology::Pair, LinkKind::Ethernet3) => host.with_ethernet3(address, 0),
+            (Topology::Pair, LinkKind::Ethernet10) => host.with_ethernet10(address, 0),
+            (Topology::Pair, LinkKind::Line3) => host.with_line(address, LINE_MTU, 0),
+        };
+        if let Some(packets) = parameters.interface_queue_packets {
+            for interface in &mut host.stack.interfaces {
+                interface.queue_packets_max = packets as usize;
+            }
+        }
+        host
+    };
+    // Only the sender is profiled: the paper looked at it alone.
+    let client = HostConfig {
+        is_profiled: parameters.profiling,
+        ..host("client", CLIENT, parameters.client_timer_ms)
+    };
+    let (hosts, links) = match parameters.topology {
+        Topology::Loopback => (vec![client], Vec::new()),
+        Topology::Pair => {
+            let server = host("server", SERVER, parameters.server_timer_ms);
+            (vec![client, server], vec![link(parameters)])
+        }
+    };
+    let log = if parameters.so_log { LogPolicy::OnRequest } else { LogPolicy::All };
+    Ok(Scenario { seed, hosts, links, log })
+}
+
+fn link(parameters: &Parameters) -> LinkConfig {
+    match parameters.link {
+        LinkKind::Ethernet3 => LinkConfig::ethernet3(),
+        LinkKind::Ethernet10 => LinkConfig::ethernet10(),
+        LinkKind::Line3 => {
+            LinkConfig::point_to_point(LINE_BITS_PER_S, parameters.link_delay_us * 1000)
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! One repetition of one case on the model, from its first program to its end.
+
+use sockscope_record::Connection;
+use sockscope_sim::{Outcome, RecordSink, Simulation};
+use sockscope_stack::{Meter, Routine};
+
+use super::kernel;
+use super::programs::{Started, has_load, programs};
+use super::scenario::scenario;
+use crate::experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
+use crate::seen::Seen;
+use crate::workload::{Log, SharedLog};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Virtual time after which a run that has not ended is taken for stuck.
+const LIMIT_NS: u64 = 100_000 * SECOND_NS;
+
+/// The same beside load, which keeps CPUs busy without end: less than the longest pause of a program.
+const LOADED_LIMIT_NS: u64 = 3_000 * SECOND_NS;
+
+/// How often it is looked whether all programs beside load have ended.
+const STEP_NS: u64 = 100_000_000;
+
+/// Time for the last packets of a connection, after that.
+const LINGER_NS: u64 = 1_000_000_000;
+
+/// A run that came to its end.
+pub(super) struct Ended {
+    /// What the programs and the first host's meter saw.
+    pub seen: Seen,
+    /// The connections recorded.
+    pub connections: Vec<Connection>,
+    /// Names of the processes, by number.
+    pub processes: Vec<String>,
+    /// What the last host's driver copied of frames that came in, in octets.
+    pub copied_in_bytes: u64,
+    /// What copying an octet to a program's memory costs, in picoseconds.
+    pub copy_byte_ps: u32,
+}
+
+/// Runs one repetition with its records to `sink`.
+///
+/// # Errors
+///
+/// When the machine or the personality is not known, the scenario is refused, a program gives up,
+/// data arrive damaged, or the run does not end.
+pub(super) fn simulate<S: RecordSink>(
+    experiment: &Experiment,
+    case: &Case,
+    repetition: u32,
+    sink: S,
+) -> Result<(Ended, S), String> {
+    let parameters = &case.parameters;
+    let scenario = scenario(parameters, experiment.seed.wrapping_add(repetition.into()))?;
+    let log = SharedLog::default();
+    let mut sim = Simulation::new(scenario, sink).map_err(|error| error.to_string())?;
+    let programs = programs(experiment.workload, parameters, &log)?;
+    let started = programs.len() as u32;
+    let mut expected_ends = 0;
+    for Started { host, program, start_ns, ends } in programs {
+        expected_ends += u32::from(ends);
+        let host = if parameters.topology == Topology::Loopback { 0 } else { host };
+        if ends {
+            sim.spawn(host, program, start_ns);
+        } else {
+            sim.spawn_daemon(host, program, start_ns);
+        }
+    }
+    let outcome = run_programs(&mut sim, has_load(parameters), &log, expected_ends);
+    if !sim.damage().is_empty() {
+        return Err(format!("data arrived damaged: {:?}", sim.damage()));
+    }
+    let seen = {
+        let log = log.borrow();
+        if let Some(failure) = &log.failure {
+            return Err(failure.clone());
+        }
+        if log.ended < expected_ends {
+            return Err(not_ended(outcome, log.ended, expected_ends, has_load(parameters)));
+        }
+        seen(&log, sim.host(0).meter(), experiment.workload, parameters)
+    };
+    let connections = sim.connections().to_vec();
+    let processes = (0..started).map(|number| sim.process_name(number).to_owned()).collect();
+    let last = usize::from(parameters.topology == Topology::Pair);
+    let copied_in_bytes = sim.host(last).meter().work(Routine::IfRubaget).bytes;
+    let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
+    let ended = Ended { seen, connections, processes, copied_in_bytes, copy_byte_ps };
+    Ok((ended, sim.into_sink()))
+}
+
+/// Why a run that has not ended was given up.
+fn not_ended(outcome: Outcome, ended: u32, of: u32, is_loaded: bool) -> String {
+    let limit_ns = if is_loaded { LOADED_LIMIT_NS } else { LIMIT_NS };
+    let why = match outcome {
+        Outcome::TimeIsUp => format!("no end after {} s of the model's time", limit_ns / SECOND_NS),
+        other => format!("no end: {other:?}"),
+    };
+    format!("{why}; {ended} of {of} programs are done")
+}
+
+/// Runs until all is over. Load never is: beside it, until all programs that end have said so.
+fn run_programs<S: RecordSink>(
+    sim: &mut Simulation<S>,
+    has_load: bool,
+    log: &SharedLog,
+    expected_ends: u32,
+) -> Outcome {
+    if !has_load {
+        return sim.run_to_end(LIMIT_NS);
+    }
+    let mut until_ns = 0;
+    while until_ns < LOADED_LIMIT_NS
+        && log.borrow().ended < expected_ends
+        && log.borrow().failure.is_none()
+    {
+        until_ns += STEP_NS;
+        let outcome = sim.run_until(until_ns);
+        if !matches!(outcome, Outcome::TimeIsUp | Outcome::Ended) {
+            return outcome;
+        }
+    }
+    sim.run_until(until_ns + LINGER_NS)
+}
+
+/// What the log and the meter of the first host say.
+fn seen(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -> Seen {
+    let routines = Routine::ALL.iter();
+    let calls = routines.clone().map(|routine| (routine.name(), meter.calls(*routine)));
+    let times = routines.map(|routine| (routine.name(), meter.charged_ns(*routine)));
+    // Datagrams nobody reads are over when the last one is sent.
+    let is_unread = workload == Workload::Send && parameters.protocol == Protocol::Udp;
+    let end_ns = if is_unread { log.last_write_ns } else { log.last_read_ns };
+    Seen {
+        calls: calls.collect(),
+        routine_ns: times.collect(),
+        call_ns: log.call_ns.iter().copied().collect(),
+        copied_bytes: meter.work(Routine::MCopy).bytes,
+        bytes: log.bytes,
+        transfer_ns: log.first_write_ns.map_or(0, |first_ns| end_ns.saturating_sub(first_ns)),
+        system_calls: log.system_calls.clone(),
+        phases: log.phases.clone(),
+        ..Seen::default()
+    }
+}

@@ -1,0 +1,51 @@
+//! What is kept of the records of a run.
+
+use sockscope_record::{Kind, Record, marks, tcp_flags};
+use sockscope_sim::{Activity, Everything, RecordSink};
+
+/// Counts packets and keeps those that a wire trace shows.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Whether anything is.
+    pub is_wanted: bool,
+    /// Whether `records` is kept.
+    pub keeps_rows: bool,
+    /// Segments with data.
+    pub segments: u64,
+    /// Segments without data, SYN, FIN and RST aside.
+    pub acks: u64,
+    /// Segments sent again.
+    pub again: u64,
+    /// What a wire trace shows.
+    pub records: Vec<Record>,
+    /// Every record, where it is wanted.
+    pub all: Option<Everything>,
+}
+
+impl RecordSink for Watch {
+    fn record(&mut self, record: &Record) {
+        if record.kind == Kind::InterfaceEnqueue {
+            const NUMBERED: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
+            let is_ack = record.len == 0 && record.tcp_flags & NUMBERED == 0;
+            self.segments += u64::from(record.len > 0);
+            self.acks += u64::from(is_ack);
+            self.again += u64::from(record.is_marked(marks::RETRANSMITTED));
+        }
+        if self.keeps_rows && record.kind == Kind::InputEnqueue {
+            self.records.push(*record);
+        }
+        if let Some(all) = &mut self.all {
+            all.record(record);
+        }
+    }
+
+    fn activity(&mut self, activity: Activity) {
+        if let Some(all) = &mut self.all {
+            all.activity(activity);
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.is_wanted
+    }
+}
