@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::line::LineCell;
 use super::map::{COUNT_MASK, Place, QueueWord, Register, control, status};
 use super::receive::ReceiveQueue;
-use super::transmit::TransmitQueue;
+use super::transmit::{Pad1Polarity, TransmitQueue};
 use super::{CYCLE_NS, LINE_BITS_PER_S, REGISTER_WAIT_CYCLES, STALL_CYCLES_MAX, prom, words};
 
 /// Cells that have left and wait for [`Tca100::take_sent`]; more are lost, as into a dark fibre.
@@ -15,28 +15,6 @@ const SENT_MAX: usize = 4096;
 
 /// Octets below which an arriving cell is dropped and not flagged (Whateley).
 const RECEIVED_BYTES_MIN: usize = 5;
-
-/// What a bit of Pad1 that is one does to a CRC of a cell to be sent.
-///
-/// The sources differ: Whateley writes that the bit is turned off for cells without the CRC, Mach's
-/// working driver writes zeros and counts on both CRCs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Pad1Polarity {
-    /// One leaves the octets as they were written: Mach.
-    #[default]
-    OneSuppresses,
-    /// One has the card fill the CRC in: Whateley.
-    OneInserts,
-}
-
-impl Pad1Polarity {
-    pub(super) fn inserts(self, is_one: bool) -> bool {
-        match self {
-            Self::OneSuppresses => !is_one,
-            Self::OneInserts => is_one,
-        }
-    }
-}
 
 /// What a card is made as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

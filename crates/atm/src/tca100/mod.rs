@@ -17,8 +17,9 @@ mod receive;
 mod transmit;
 pub mod words;
 
-pub use card::{Access, BusError, Config, Counters, Pad1Polarity, Tca100};
+pub use card::{Access, BusError, Config, Counters, Tca100};
 pub use line::{LINE_OCTETS_MAX, LineCell};
+pub use transmit::Pad1Polarity;
 
 /// A bus cycle in nanoseconds (Whateley: 25 MHz).
 pub const CYCLE_NS: u64 = 40;

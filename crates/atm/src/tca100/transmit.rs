@@ -7,12 +7,33 @@
 
 use std::collections::VecDeque;
 
-use super::card::Pad1Polarity;
 use super::line::{LineCell, LineClock};
 use super::map::QueueWord;
 use super::words::{CELL_WORDS, PAD1_CRC, PAD1_HEC};
 use super::{LINE_BITS_PER_S, TRANSMIT_WORDS};
 use crate::{Cell, crc10, hec};
+
+/// What a bit of Pad1 that is one does to a CRC of a cell to be sent.
+///
+/// The sources differ: Whateley writes that the bit is turned off for cells without the CRC, Mach's
+/// working driver writes zeros and counts on both CRCs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pad1Polarity {
+    /// One leaves the octets as they were written: Mach.
+    #[default]
+    OneSuppresses,
+    /// One has the card fill the CRC in: Whateley.
+    OneInserts,
+}
+
+impl Pad1Polarity {
+    fn inserts(self, is_one: bool) -> bool {
+        match self {
+            Self::OneSuppresses => !is_one,
+            Self::OneInserts => is_one,
+        }
+    }
+}
 
 /// Words that were released together as one cell, or what should have been one.
 #[derive(Debug)]
