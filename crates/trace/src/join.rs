@@ -14,7 +14,7 @@ use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record};
 
 use crate::bundle::Bundle;
 use crate::error::Error;
-use crate::merge::Merged;
+use crate::merged::Merged;
 use crate::meta::{Hook, HookState, Meta};
 use crate::writer::BundleWriter;
 

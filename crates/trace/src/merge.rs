@@ -17,28 +17,12 @@ use crate::join::{join, kernel_and_engine};
 use crate::merge_counts::Counts;
 use crate::merge_meta::{Shift, are_engines_of_one_host, merged_meta};
 use crate::merge_plan::{Place, Plan};
+use crate::merged::Merged;
 use crate::records::RecordReader;
 use crate::writer::BundleWriter;
 
 /// Records handed to the writer at a time.
 const OUTPUT_RECORDS: usize = 4096;
-
-/// What a merge did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Merged {
-    /// Connections seen by both hosts, now one each.
-    pub matched: u64,
-    /// Connections in all.
-    pub connections: u64,
-    /// Records in all.
-    pub records: u64,
-    /// What was added to the times of the first and of the second bundle, in nanoseconds; one of
-    /// them is 0.
-    pub shift_ns: [u64; 2],
-    /// How far the real-time clocks moved against the monotonic ones within the recordings, both
-    /// together, in nanoseconds: a lower bound of the error between the two hosts' times.
-    pub clock_moved_ns: u64,
-}
 
 /// Writes to folder `out` one bundle with all that `first` and `second` hold.
 ///

@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sockscope_record::{LossCounts, PointCost};
 
-use crate::error::Error;
 use crate::format::FORMAT_VERSION;
-use crate::{compat, meta_seal, point_tables};
+use crate::point_tables;
 
 /// What is true of the recording as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -203,69 +202,5 @@ impl Default for Meta {
             cost: [PointCost::default(); 8],
             notes: Vec::new(),
         }
-    }
-}
-
-impl Meta {
-    /// Reads the bytes of a `meta.json`, whatever its checksum: [`crate::Bundle::open`] looks at that.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NewerVersion`] when a later release wrote it, [`Error::BadMeta`] when it is not
-    /// such a file.
-    pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
-        compat::meta(bytes)
-    }
-
-    /// The bytes of a `meta.json` with its checksum, and a newline at the end.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::BadMeta`] when a value cannot be written as JSON.
-    pub fn to_json(&self) -> Result<Vec<u8>, Error> {
-        meta_seal::sealed(self).map_err(|error| Error::json(&error))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(json: &str) -> Result<Meta, String> {
-        Meta::from_json(json.as_bytes()).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn fields_of_other_releases_are_ignored_and_missing_ones_have_defaults() {
-        let meta = read(r#"{"format_version":2,"host":"a","moon":{"phase":3},"ring":{"bytes":5}}"#);
-        let expected =
-            Meta { host: "a".into(), ring: Ring { records: 0, bytes: 5 }, ..Meta::default() };
-        assert_eq!(meta, Ok(expected));
-    }
-
-    #[test]
-    fn words_of_other_releases_are_unknown_not_errors() {
-        let meta = read(r#"{"source":"satellite","hooks":[{"state":"resting"}]}"#).unwrap();
-        assert_eq!(meta.source, Source::Unknown);
-        assert_eq!(meta.hooks[0].state, HookState::Unknown);
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let mut meta = Meta { source: Source::Pcap, complete: true, ..Meta::default() };
-        meta.loss.points[3] = u64::MAX;
-        meta.loss.events = 7;
-        meta.cost[7] = PointCost { hits: 3, run_ns: 99 };
-        meta.clock.push(ClockSnapshot { monotonic_ns: 5, realtime_ns: 1_790_000_000_000_000_000 });
-        assert_eq!(Meta::from_json(&meta.to_json().unwrap()).unwrap(), meta);
-    }
-
-    #[test]
-    fn a_bad_file_says_where() {
-        let error = read("{\n \"host\": 3\n}").unwrap_err();
-        assert!(
-            error.starts_with("line 2, column 10: expected the trace's description"),
-            "{error}"
-        );
     }
 }
