@@ -4,15 +4,9 @@
 use sockscope_record::{Kind, Point, Record, marks};
 
 use super::Hit;
-use super::connection::{Datagram, Datagrams, FlowState, segment_marks};
+use super::connection::FlowState;
+use super::in_transit::{Datagram, Datagrams, INPUT, QUEUED, RECEIVED, SOCKET, WIRE};
 use crate::layout::constants as raw;
-
-/// Indices of [`Datagrams::between`].
-const QUEUED: usize = 0;
-const WIRE: usize = 1;
-const INPUT: usize = 2;
-const SOCKET: usize = 3;
-const RECEIVED: usize = 4;
 
 /// Points that a datagram passed unseen: the first and the last of them, and since when it can have.
 pub(super) struct Skipped {
@@ -171,10 +165,6 @@ fn sent(hit: &mut Hit<'_>, known: &mut Datagrams) -> Datagram {
 impl Hit<'_> {
     fn passed(&mut self, kind: Kind, datagram: Datagram, marks: u8) {
         let record = self.record(kind, datagram.offset, datagram.len);
-        self.out.push(Record {
-            detail: datagram.number,
-            marks: marks | segment_marks(self.raw.marks),
-            ..record
-        });
+        self.out.push(Record { detail: datagram.number, marks: marks | self.marks(), ..record });
     }
 }

@@ -3,9 +3,7 @@
 //! A kernel may run no program where a tracepoint fires, and count nothing: one that we met does so
 //! in softirqs that interrupt a process which it keeps from being traced. Where both ends of a
 //! connection are sockets of this host, positions tell all the same: what the receiver has had must
-//! have passed points 1 to 6. A position is judged one look after
-//! it was proven, so that records of other CPUs have come by then. Bytes are judged once; a point
-//! that never saw the flow is one that this path does not have, and is not judged.
+//! have passed points 1 to 6.
 
 use std::collections::BTreeSet;
 
@@ -17,145 +15,8 @@ use super::datagram::Skipped;
 use crate::layout::RawRecord;
 use crate::layout::constants as raw;
 
-/// Points that a receiver's position can vouch for: 1 to 6.
-const POINTS: usize = 6;
 /// From IP to the receive queue a datagram takes at most this long, with interrupts in between.
 const DELIVERY_NS_MAX: u64 = 100_000_000;
-/// Ranges remembered for a point, at most; then the oldest gap counts as seen.
-const RANGES_MAX: usize = 256;
-
-/// What of a flow passed where, from the first byte not yet judged on.
-#[derive(Default)]
-pub(super) struct Passage {
-    judged: u64,
-    points: [Seen; POINTS],
-    /// How far the receiver has had the flow, and when that first showed.
-    proof: Proof,
-    /// The proof at the last look.
-    settled: Proof,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Proof {
-    position: u64,
-    at_ns: u64,
-}
-
-/// Bytes seen at one point.
-#[derive(Default)]
-struct Seen {
-    is_observed: bool,
-    /// Apart from each other, in order.
-    ranges: Vec<Range>,
-    /// Earliest time at which the first byte not yet judged can have passed.
-    since_ns: u64,
-}
-
-/// `[from, to)`, of which the last byte passed at `at_ns`.
-#[derive(Clone, Copy)]
-struct Range {
-    from: u64,
-    to: u64,
-    at_ns: u64,
-}
-
-/// Gaps at one point, none of which passed before `since_ns`.
-struct Hole {
-    count: u64,
-    since_ns: u64,
-}
-
-impl Passage {
-    /// A probe at the point of this record saw its bytes.
-    fn note(&mut self, record: &Record) {
-        let Some(seen) = self.points.get_mut((record.kind as usize).wrapping_sub(1)) else {
-            return;
-        };
-        seen.is_observed = true;
-        let from = record.offset.max(self.judged);
-        if from < record.end() {
-            seen.add(Range { from, to: record.end(), at_ns: record.at_ns });
-        }
-    }
-
-    /// The receiver has had everything up to `position`; true when that is news.
-    fn prove(&mut self, position: u64, at_ns: u64) -> bool {
-        if position <= self.proof.position {
-            return false;
-        }
-        self.proof = Proof { position, at_ns };
-        true
-    }
-
-    fn is_settled(&self) -> bool {
-        self.judged >= self.proof.position
-    }
-
-    /// What was proven by the last look and never seen, by point.
-    fn judge(&mut self) -> impl Iterator<Item = (Point, Hole, u64)> {
-        let (from, settled) = (self.judged, self.settled);
-        self.judged = from.max(settled.position);
-        self.settled = self.proof;
-        Point::ALL.into_iter().zip(&mut self.points).filter_map(move |(point, seen)| {
-            let hole = seen.judge(from, settled.position)?;
-            Some((point, hole, settled.at_ns))
-        })
-    }
-}
-
-impl Seen {
-    fn add(&mut self, mut new: Range) {
-        if let Some(last) = self.ranges.last_mut()
-            && (last.from..=last.to).contains(&new.from)
-        {
-            if new.to > last.to {
-                (last.to, last.at_ns) = (new.to, new.at_ns);
-            }
-            return;
-        }
-        let first = self.ranges.partition_point(|range| range.to < new.from);
-        let after = self.ranges.partition_point(|range| range.from <= new.to);
-        for range in self.ranges.drain(first..after) {
-            new.from = new.from.min(range.from);
-            if range.to >= new.to {
-                (new.to, new.at_ns) = (range.to, range.at_ns);
-            }
-        }
-        self.ranges.insert(first, new);
-        if self.ranges.len() > RANGES_MAX {
-            let second = self.ranges.remove(1);
-            self.ranges[0] = Range { from: self.ranges[0].from, ..second };
-        }
-    }
-
-    /// The gaps in `[from, to)`, which is forgotten.
-    fn judge(&mut self, from: u64, to: u64) -> Option<Hole> {
-        let mut hole = Hole { count: 0, since_ns: u64::MAX };
-        let (mut reached, mut since_ns) = (from, self.since_ns);
-        for range in self.ranges.iter().take_while(|range| range.from < to) {
-            if range.from > reached {
-                hole.widen(since_ns);
-            }
-            (reached, since_ns) = (range.to, range.at_ns);
-        }
-        if reached < to {
-            hole.widen(since_ns);
-        }
-        self.since_ns = since_ns;
-        self.ranges.retain(|range| range.to > to);
-        if let Some(first) = self.ranges.first_mut() {
-            first.from = first.from.max(to);
-        }
-        (self.is_observed && hole.count > 0).then_some(hole)
-    }
-}
-
-impl Hole {
-    fn widen(&mut self, since_ns: u64) {
-        self.count += 1;
-        self.since_ns = self.since_ns.min(since_ns);
-    }
-}
 
 /// From when to when a recording sees everything, and what is known of its losses.
 #[derive(Default)]

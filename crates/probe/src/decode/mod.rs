@@ -10,6 +10,8 @@ mod connection;
 mod datagram;
 mod event;
 mod holes;
+mod in_transit;
+mod passage;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -17,7 +19,7 @@ mod threads;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side, marks};
 
 use crate::layout::{RawRecord, constants as raw};
 use connection::{ConnectionState, FlowState};
@@ -229,6 +231,17 @@ impl Hit<'_> {
             cpu: self.cpu,
             ..Record::default()
         }
+    }
+
+    /// Marks of a record from those of the hit.
+    fn marks(&self) -> u8 {
+        let pairs = [
+            (raw::MARK_AGGREGATED, marks::AGGREGATED),
+            (raw::MARK_LOOPBACK, marks::LOOPBACK),
+            (raw::MARK_RETRANSMITTED, marks::RETRANSMITTED),
+        ];
+        let is_set = |(from, _): &(u8, u8)| self.raw.marks & from != 0;
+        pairs.into_iter().filter(is_set).fold(0, |all, (_, to)| all | to)
     }
 
     /// When the thread of a copy last got its CPU, in the trace's clock; 0 when unknown.

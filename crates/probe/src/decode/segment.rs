@@ -4,7 +4,7 @@ use sockscope_record::{Kind, Record, RetransmitClass, marks, tcp_flags};
 
 use super::Hit;
 use super::arrivals::Arrival;
-use super::connection::{ConnectionState, FlowState, Writing, segment_marks};
+use super::connection::{ConnectionState, FlowState, Writing};
 use crate::layout::{RawRecord, constants as raw};
 
 /// A move of the send window's edge by less than an eighth of the window is not recorded.
@@ -92,7 +92,7 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
         detail: acknowledged.unwrap_or(0),
         extra: hit.raw.window.checked_shl(u32::from(shift)).unwrap_or(u32::MAX),
         tcp_flags: hit.raw.tcp_flags,
-        marks: segment_marks(hit.raw.marks),
+        marks: hit.marks(),
         ..hit.record(Kind::InputEnqueue, start, hit.raw.len)
     };
     match hit.raw.kind {
