@@ -9,6 +9,7 @@
 mod file;
 mod fit;
 mod report;
+mod rows;
 mod sparc;
 mod tables;
 mod vax;

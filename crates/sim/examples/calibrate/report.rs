@@ -1,7 +1,7 @@
 //! What the fitted model gives beside what was measured.
 
+use crate::rows::Rows;
 use crate::tables::{SIZES, Table};
-use crate::vax::Rows;
 
 /// Prints each routine with its seconds, model and paper, and the sums of both groups.
 pub fn print(tables: &[Table; 2], runs: &[Vec<Rows>; 2]) {

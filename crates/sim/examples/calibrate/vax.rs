@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use sockscope_sim::{Machine, NoRecords, Simulation};
-use sockscope_stack::{Cost, Meter, Routine, WorkTotal};
+use sockscope_stack::{Cost, Routine};
 
-use crate::buffers;
 use crate::file::{File, section};
 use crate::fit::{Equation, UNKNOWNS, fit};
-use crate::report;
+use crate::rows::Rows;
 use crate::tables::{SIZES, Table};
+use crate::{buffers, report, rows};
 
 /// Rounds of runs and fits: costs decide when acknowledgments come, and so how much work there is.
 const ROUNDS: usize = 8;
@@ -19,9 +19,6 @@ const ONE_BYTE_WRITE_NS: u64 = 323 * 200_000_000 / buffers::MESSAGES;
 
 /// Our estimate: a step along a chain is three instructions on a machine of 0.6 million a second.
 const WALK_NS: u32 = 5_000;
-
-/// Calls, nanoseconds and work of each routine.
-pub type Rows = BTreeMap<Routine, (u64, u64, WorkTotal)>;
 
 /// Fits; `false` if the file differs from the fit and `write` does not allow to change it.
 pub fn calibrate(write: bool) -> bool {
@@ -45,16 +42,11 @@ pub fn calibrate(write: bool) -> bool {
 
 /// The runs of each table at each size.
 fn runs(machine: &Machine) -> [Vec<Rows>; 2] {
-    let rows = |sim: Simulation<NoRecords>| rows(sim.host(0).meter());
+    let rows = |sim: Simulation<NoRecords>| rows::of(sim.host(0).meter());
     [
         SIZES.map(|bytes| rows(buffers::tcp(machine, bytes, NoRecords))).to_vec(),
         SIZES.map(|bytes| rows(buffers::udp(machine, bytes, NoRecords))).to_vec(),
     ]
-}
-
-fn rows(meter: &Meter) -> Rows {
-    let row = |routine| (meter.calls(routine), meter.charged_ns(routine), meter.work(routine));
-    Routine::ALL.iter().map(|routine| (*routine, row(*routine))).collect()
 }
 
 /// What the program and everything that no table lists took of a 1-byte write.
