@@ -5,8 +5,6 @@
 
 use std::fmt;
 
-use crate::error::Error;
-
 /// What all names begin with; the user's id and a slash follow.
 const PREFIX: &str = "sockscope.channel/";
 
@@ -27,8 +25,8 @@ impl Address {
     /// The address `name` of the calling user.
     ///
     /// # Errors
-    /// `BadSetting` when the name is empty or has more than [`NAME_BYTES_MAX`] bytes.
-    pub fn new(name: &str) -> Result<Self, Error> {
+    /// When the name is empty or has more than [`NAME_BYTES_MAX`] bytes.
+    pub fn new(name: &str) -> Result<Self, BadName> {
         Self::of_user(rustix::process::geteuid().as_raw(), name)
     }
 
@@ -36,9 +34,9 @@ impl Address {
     ///
     /// # Errors
     /// As [`Address::new`].
-    pub fn of_user(uid: u32, name: &str) -> Result<Self, Error> {
+    pub fn of_user(uid: u32, name: &str) -> Result<Self, BadName> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(Error::BadSetting { what: "a name of 1 to 64 bytes" });
+            return Err(BadName);
         }
         Ok(Self { uid, name: name.to_owned() })
     }
@@ -59,6 +57,16 @@ impl Address {
     pub(crate) fn abstract_name(&self) -> Vec<u8> {
         format!("{PREFIX}{}/{}", self.uid, self.name).into_bytes()
     }
+}
+
+/// No name that an end could have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("name out of range: expected {}", Self::EXPECTED)]
+pub struct BadName;
+
+impl BadName {
+    /// What was expected.
+    pub(crate) const EXPECTED: &'static str = "a name of 1 to 64 bytes";
 }
 
 impl fmt::Display for Address {

@@ -13,7 +13,8 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use crate::address::Address;
 use crate::error::{Error, system};
-use crate::hello::{Hello, Refusal, Welcome};
+use crate::hello::{Hello, Welcome};
+use crate::refusal::Refusal;
 use crate::settings::Trust;
 use crate::{memory, signal, socket};
 

@@ -2,9 +2,9 @@
 
 use std::io;
 
-use crate::address::Address;
-use crate::hello::Refusal;
+use crate::address::{Address, BadName};
 use crate::peer::Peer;
+use crate::refusal::Refusal;
 
 /// Why a call on a channel failed.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +79,19 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl Error {
+    /// A setting is out of its range; `what` was expected.
+    pub(crate) fn setting(what: &'static str) -> Self {
+        Self::BadSetting { what }
+    }
+}
+
+impl From<BadName> for Error {
+    fn from(_: BadName) -> Self {
+        Self::BadSetting { what: BadName::EXPECTED }
+    }
 }
 
 /// Names the call in the error that the system gave.

@@ -67,7 +67,7 @@ impl Receiver {
 
     /// A receiver of nobody yet.
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
-        settings.geometry()?;
+        settings.geometry().map_err(Error::setting)?;
         Ok(Self {
             settings,
             inlets: Vec::new(),

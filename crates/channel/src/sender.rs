@@ -83,7 +83,7 @@ impl Sender {
     }
 
     fn with_target(target: Option<Address>, settings: Settings) -> Result<Self, Error> {
-        let geometry = settings.geometry()?;
+        let geometry = settings.geometry().map_err(Error::setting)?;
         let len = usize::try_from(geometry.segment_bytes());
         let len = len.map_err(|_| Error::BadSetting { what: "slots that memory can hold" })?;
         let (segment, data) = OwnSegment::create(len)?;

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::error::Error;
 use crate::memory::Geometry;
 
 /// Sizes and limits of one end. All memory that the end may ever use follows from them.
@@ -41,12 +40,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Checks the ranges and gives the shape of a sending end's segment.
-    pub(crate) fn geometry(&self) -> Result<Geometry, Error> {
+    /// Checks the ranges and gives the shape of a sending end's segment. Fails with what was expected.
+    pub(crate) fn geometry(&self) -> Result<Geometry, &'static str> {
         if !(1..=1_024).contains(&self.peers_max) {
-            return Err(Error::BadSetting { what: "1 to 1,024 peers" });
+            return Err("1 to 1,024 peers");
         }
-        Geometry::new(self.slots, self.slot_bytes).map_err(|what| Error::BadSetting { what })
+        Geometry::new(self.slots, self.slot_bytes)
     }
 }
 

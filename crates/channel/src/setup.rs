@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::hello::{Hello, Offer, Refusal, Welcome};
+use crate::hello::{Hello, Offer, Welcome};
 use crate::peer::Peer;
+use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::socket;
 
