@@ -8,7 +8,7 @@ use sockscope_probe::bench::EmptyPrograms;
 
 use crate::bundle::Recording;
 use crate::statistics::Median;
-use crate::traffic::row;
+use crate::table::row;
 use crate::transfer::{Load, Transfer};
 use crate::{Failure, Plan};
 

@@ -9,7 +9,7 @@ use sockscope_record::ConnectionId;
 
 use crate::bundle::Recording;
 use crate::statistics::Median;
-use crate::traffic::row;
+use crate::table::row;
 use crate::{Failure, Plan};
 
 /// Segments that the program appends in one run, and runs before the recorder looks.

@@ -12,6 +12,7 @@ mod disk;
 mod report;
 mod slices;
 mod statistics;
+mod table;
 mod tcpdump;
 mod traffic;
 mod transfer;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use sockscope_probe::{Options, bench};
 
 use crate::bundle::{self, Recording};
-use crate::traffic::row;
+use crate::table::row;
 use crate::transfer::{Load, Transfer};
 use crate::{Failure, Plan};
 

@@ -2,6 +2,7 @@
 
 use crate::slices::{Condition, Cost, plain, under};
 use crate::statistics::Median;
+use crate::table::row;
 use crate::transfer::{Load, Transfer};
 use crate::{Failure, Plan, costs};
 
@@ -106,12 +107,6 @@ fn ratio(name: &str, median: Option<Median>, target: Option<f64>) {
         format!("at least {target:.2}: {word}")
     });
     row(name, &text, verdict);
-}
-
-/// One line of a table: name, value, and what was to be reached.
-pub fn row(name: &str, value: &str, verdict: Option<String>) {
-    let line = format!("  {name:<40} {value:<24} {}", verdict.unwrap_or_default());
-    println!("{}", line.trim_end());
 }
 
 /// Pseudo-random orders, the same in every run (Marsaglia, Xorshift RNGs, 2003).
