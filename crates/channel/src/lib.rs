@@ -28,6 +28,7 @@ mod memory;
 mod observe;
 mod patience;
 mod peer;
+mod peers;
 mod poller;
 mod receiver;
 mod refusal;

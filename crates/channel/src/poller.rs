@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use crate::error::{Error, system};
 
 /// What the bell is known by; no peer has this id.
-pub(crate) const BELL: u64 = u64::MAX;
+const BELL: u64 = u64::MAX;
 
 /// An epoll(7) set. A socket leaves it when it is closed.
 pub(crate) struct Poller {

@@ -3,9 +3,7 @@
 mod inlet;
 mod waiting;
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use sockscope_record::Point;
 
@@ -16,7 +14,7 @@ use crate::memory::PeerSegment;
 use crate::observe::{Event, Observer, Unobserved, now_ns};
 use crate::patience::Eagerness;
 use crate::peer::Peer;
-use crate::poller::Poller;
+use crate::peers::Peers;
 use crate::settings::{Settings, Wait};
 use crate::socket;
 
@@ -29,16 +27,12 @@ pub(crate) use inlet::{Inlet, Member, call};
 /// senders are taken in turn, so that none of them can shut the others out.
 pub struct Receiver<O = Unobserved> {
     settings: Settings,
-    inlets: Vec<Inlet>,
-    /// Which inlet is looked at first.
+    peers: Peers<Inlet>,
+    /// Which of them is looked at first.
     turn: usize,
-    inbox: Arc<Inbox<Inlet>>,
-    news_seen: u32,
     /// Looks in vain by calls that do not wait.
     idle_looks: u32,
-    departed: VecDeque<Error>,
     eagerness: Eagerness,
-    poller: Option<Poller>,
     observer: O,
     door: Option<Door>,
 }
@@ -50,7 +44,7 @@ impl Receiver {
     /// `BadSetting`; `Taken` when somebody listens there already; `System`.
     pub fn bind(address: &Address, settings: Settings) -> Result<Self, Error> {
         let mut receiver = Self::new(settings)?;
-        let admit = inlet::admission(&receiver.settings, &receiver.inbox);
+        let admit = inlet::admission(&receiver.settings, receiver.peers.inbox());
         receiver.door = Some(Door::open(address, receiver.settings.trust, admit)?);
         Ok(receiver)
     }
@@ -69,15 +63,11 @@ impl Receiver {
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
         settings.geometry().map_err(Error::setting)?;
         Ok(Self {
+            peers: Peers::new(settings.peers_max)?,
             settings,
-            inlets: Vec::new(),
             turn: 0,
-            inbox: Inbox::new()?,
-            news_seen: 0,
             idle_looks: 0,
-            departed: VecDeque::new(),
             eagerness: Eagerness::default(),
-            poller: None,
             observer: Unobserved,
             door: None,
         })
@@ -89,14 +79,10 @@ impl<O: Observer> Receiver<O> {
     pub fn observed<P: Observer>(self, observer: P) -> Receiver<P> {
         Receiver {
             settings: self.settings,
-            inlets: self.inlets,
+            peers: self.peers,
             turn: self.turn,
-            inbox: self.inbox,
-            news_seen: self.news_seen,
             idle_looks: self.idle_looks,
-            departed: self.departed,
             eagerness: self.eagerness,
-            poller: self.poller,
             observer,
             door: self.door,
         }
@@ -107,9 +93,9 @@ impl<O: Observer> Receiver<O> {
     /// # Errors
     /// As [`Receiver::subscribe`].
     pub fn add(&mut self, address: &Address) -> Result<Peer, Error> {
-        let (inlet, _) = call(address, &self.settings, &self.inbox, None, None)?;
+        let (inlet, _) = call(address, &self.settings, self.peers.inbox(), None, None)?;
         let peer = inlet.peer;
-        self.attach(inlet)?;
+        self.peers.attach(inlet)?;
         Ok(peer)
     }
 
@@ -143,39 +129,39 @@ impl<O: Observer> Receiver<O> {
 
     /// The senders, as far as the receiver has noticed.
     pub fn peers(&mut self) -> impl Iterator<Item = Peer> + '_ {
-        self.adopt();
-        self.inlets.iter().map(|inlet| inlet.peer)
+        self.peers.adopt();
+        self.peers.here.iter().map(|inlet| inlet.peer)
     }
 
     /// Messages of the present senders that were written over before they were read. Only senders
     /// that [overwrite](crate::WhenFull::Overwrite) have any.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.inlets.iter().map(|inlet| inlet.slots.lost()).sum()
+        self.peers.here.iter().map(|inlet| inlet.slots.lost()).sum()
     }
 
     /// Where the door, or whoever subscribes in its place, leaves new senders.
     pub(crate) fn inbox(&self) -> &Arc<Inbox<Inlet>> {
-        &self.inbox
+        self.peers.inbox()
     }
 
     /// Members of a group that are heard and have not hung up.
     pub(crate) fn members_there(&mut self) -> Vec<u32> {
-        self.adopt();
-        let there = self.inlets.iter().filter(|inlet| !socket::has_hung_up(&inlet.socket));
+        self.peers.adopt();
+        let there = self.peers.here.iter().filter(|inlet| !socket::has_hung_up(&inlet.socket));
         there.filter_map(|inlet| inlet.peer.member).collect()
     }
 
     #[inline]
     fn find(&mut self) -> Result<Option<Located>, Error> {
-        if self.inbox.news().load(Ordering::Relaxed) != self.news_seen {
-            self.adopt();
+        if self.peers.has_news() {
+            self.peers.adopt();
         }
-        let count = self.inlets.len();
+        let count = self.peers.here.len();
         let mut at = self.turn;
         for _ in 0..count {
             at = if at < count { at } else { 0 };
-            match self.inlets[at].look() {
+            match self.peers.here[at].look() {
                 Ok(Some((number, len, offset))) => {
                     self.turn = at + 1;
                     return Ok(Some(Located { at, number, len, offset }));
@@ -190,7 +176,7 @@ impl<O: Observer> Receiver<O> {
 
     fn tell(&mut self, point: Point, found: Located) {
         if O::ACTIVE {
-            let peer = self.inlets[found.at].peer.id;
+            let peer = self.peers.here[found.at].peer.id;
             let Located { number, len, offset, .. } = found;
             self.observer.passed(Event { at_ns: now_ns(), point, peer, number, offset, len });
         }
@@ -287,7 +273,7 @@ impl<O: Observer> Message<'_, O> {
     }
 
     fn inlet(&self) -> &Inlet {
-        &self.receiver.inlets[self.found.at]
+        &self.receiver.peers.here[self.found.at]
     }
 }
 
@@ -295,7 +281,7 @@ impl<O: Observer> Drop for Message<'_, O> {
     #[inline]
     fn drop(&mut self) {
         self.receiver.tell(Point::ReceiveDequeue, self.found);
-        self.receiver.inlets[self.found.at].pass();
+        self.receiver.peers.here[self.found.at].pass();
     }
 }
 

@@ -3,22 +3,19 @@
 mod outlet;
 mod waiting;
 
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use sockscope_record::Point;
 
 use crate::address::Address;
-use crate::door::{Door, Inbox};
+use crate::door::Door;
 use crate::error::Error;
 use crate::hello::Hello;
 use crate::memory::{LOW_HALF_AT, OwnSegment, PROGRESS_AT};
 use crate::observe::{Event, Observer, Unobserved, now_ns};
 use crate::patience::Eagerness;
 use crate::peer::Peer;
-use crate::poller::Poller;
+use crate::peers::Peers;
 use crate::settings::{Settings, Wait};
 use crate::signal::{self, Order};
 use crate::slots::SlotWriter;
@@ -34,15 +31,11 @@ pub struct Sender<O = Unobserved> {
     slots: SlotWriter,
     data: OwnedFd,
     settings: Settings,
-    outlets: Vec<Outlet>,
-    inbox: Arc<Inbox<Outlet>>,
-    news_seen: u32,
+    peers: Peers<Outlet>,
     /// Whom to call when there is nobody to send to.
     target: Option<Address>,
-    departed: VecDeque<Error>,
     order: Order,
     eagerness: Eagerness,
-    poller: Option<Poller>,
     observer: O,
     door: Option<Door>,
 }
@@ -75,8 +68,8 @@ impl Sender {
         on_arrival: impl FnMut(&Hello) + Send + 'static,
     ) -> Result<Self, Error> {
         let mut sender = Self::with_target(None, settings)?;
-        let Self { data, slots, settings, inbox, .. } = &sender;
-        let host = outlet::Host::new(data, slots, settings, inbox, incarnation)?;
+        let Self { data, slots, settings, peers, .. } = &sender;
+        let host = outlet::Host::new(data, slots, settings, peers.inbox(), incarnation)?;
         let admit = outlet::admission(host, on_arrival);
         sender.door = Some(Door::open(address, sender.settings.trust, admit)?);
         Ok(sender)
@@ -90,15 +83,11 @@ impl Sender {
         Ok(Self {
             slots: SlotWriter::new(segment, geometry, settings.when_full),
             data,
+            peers: Peers::new(settings.peers_max)?,
             settings,
-            outlets: Vec::new(),
-            inbox: Inbox::new()?,
-            news_seen: 0,
             target,
-            departed: VecDeque::new(),
             order: Order::new(),
             eagerness: Eagerness::default(),
-            poller: None,
             observer: Unobserved,
             door: None,
         })
@@ -112,14 +101,10 @@ impl<O: Observer> Sender<O> {
             slots: self.slots,
             data: self.data,
             settings: self.settings,
-            outlets: self.outlets,
-            inbox: self.inbox,
-            news_seen: self.news_seen,
+            peers: self.peers,
             target: self.target,
-            departed: self.departed,
             order: self.order,
             eagerness: self.eagerness,
-            poller: self.poller,
             observer,
             door: self.door,
         }
@@ -158,7 +143,8 @@ impl<O: Observer> Sender<O> {
     /// # Errors
     /// `NotThere`, `Refused`, `BadSetup`, `TimedOut`, `System`.
     pub fn connect(&mut self, address: &Address) -> Result<Peer, Error> {
-        let outlet = outlet::call(address, &self.data, &self.slots, &self.settings, &self.inbox)?;
+        let Self { data, slots, settings, peers, .. } = &*self;
+        let outlet = outlet::call(address, data, slots, settings, peers.inbox())?;
         let peer = outlet.peer;
         self.attach(outlet)?;
         Ok(peer)
@@ -167,7 +153,7 @@ impl<O: Observer> Sender<O> {
     /// The receivers, as far as the sender has noticed.
     pub fn peers(&mut self) -> impl Iterator<Item = Peer> + '_ {
         self.adopt();
-        self.outlets.iter().map(|outlet| outlet.peer)
+        self.peers.here.iter().map(|outlet| outlet.peer)
     }
 
     /// Looks after receivers that came or went, which every call that sends does too, now and then.
@@ -180,7 +166,7 @@ impl<O: Observer> Sender<O> {
     /// first, as many as there may be peers. A sender that calls its receiver gives them as errors
     /// of sending too.
     pub fn departures(&mut self) -> impl Iterator<Item = Error> + '_ {
-        self.departed.drain(..)
+        self.peers.departures()
     }
 
     /// Messages sent so far.
@@ -192,7 +178,7 @@ impl<O: Observer> Sender<O> {
     /// Messages that every receiver has given back, as far as they have told.
     #[must_use]
     pub fn read_by_all(&self) -> u64 {
-        self.outlets.iter().map(Outlet::latest_progress).min().unwrap_or(self.slots.next())
+        self.peers.here.iter().map(Outlet::latest_progress).min().unwrap_or(self.slots.next())
     }
 
     /// Bytes of shared memory that this sender holds.
@@ -203,10 +189,10 @@ impl<O: Observer> Sender<O> {
 
     #[inline]
     fn make_room(&mut self, wait: Wait) -> Result<(), Error> {
-        if self.inbox.news().load(Ordering::Relaxed) != self.news_seen {
+        if self.peers.has_news() {
             self.adopt();
         }
-        if self.target.is_some() && (self.outlets.is_empty() || !self.departed.is_empty()) {
+        if self.target.is_some() && (self.peers.here.is_empty() || self.peers.has_departures()) {
             self.call_target()?;
         }
         if self.slots.has_room() { Ok(()) } else { self.wait_for_room(wait) }
@@ -222,7 +208,7 @@ impl<O: Observer> Sender<O> {
         }
         self.slots.publish(len);
         self.order.after_progress();
-        for outlet in &mut self.outlets {
+        for outlet in &mut self.peers.here {
             let word = self.slots.segment.futex(PROGRESS_AT + LOW_HALF_AT);
             let Outlet { control, answered, socket, .. } = outlet;
             signal::answer(control, answered, number + 1, word, socket);

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::hello::{Hello, Offer, Role, Welcome};
 use crate::memory::{LOW_HALF_AT, PROGRESS_AT, PeerSegment};
 use crate::peer::Peer;
+use crate::peers::Attached;
 use crate::refusal::Refusal;
 use crate::settings::{Settings, WhenFull};
 use crate::signal::{self, Order};
@@ -26,6 +27,16 @@ pub(crate) struct Inlet {
     pub peer: Peer,
     /// The message just found, of a sender that overwrites.
     copy: Vec<u8>,
+}
+
+impl Attached for Inlet {
+    fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    fn peer(&self) -> Peer {
+        self.peer
+    }
 }
 
 impl Inlet {

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::hello::{Hello, Offer, Role, Welcome};
 use crate::memory::{self, CONTROL_BYTES, Geometry, PROGRESS_AT, PeerSegment};
 use crate::peer::Peer;
+use crate::peers::Attached;
 use crate::refusal::Refusal;
 use crate::settings::{Settings, WhenFull};
 use crate::slots::SlotWriter;
@@ -25,6 +26,16 @@ pub(crate) struct Outlet {
     /// Its last alarm that was answered.
     pub answered: u32,
     pub peer: Peer,
+}
+
+impl Attached for Outlet {
+    fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    fn peer(&self) -> Peer {
+        self.peer
+    }
 }
 
 impl Outlet {

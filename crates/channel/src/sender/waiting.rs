@@ -1,7 +1,6 @@
 //! How a sender waits for a free slot, and how it notices who came and who is gone.
 
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::{Outlet, Sender};
@@ -9,11 +8,10 @@ use crate::error::Error;
 use crate::memory::{self, LOW_HALF_AT, PROGRESS_AT};
 use crate::observe::Observer;
 use crate::patience::{Patience, Step};
-use crate::poller::{BELL, Poller};
 use crate::settings::{Means, Wait};
+use crate::setup;
 use crate::signal::{self, Asleep};
 use crate::slots::{Broken, progress_of};
-use crate::{setup, socket};
 
 impl<O: Observer> Sender<O> {
     /// A descriptor that becomes readable when a free slot was announced after [`Sender::arm`], or a
@@ -22,7 +20,7 @@ impl<O: Observer> Sender<O> {
     /// # Errors
     /// `System` when there is no descriptor left.
     pub fn descriptor(&mut self) -> Result<BorrowedFd<'_>, Error> {
-        Ok(self.poller()?.descriptor())
+        Ok(self.peers.poller()?.descriptor())
     }
 
     /// Asks for the descriptor to become readable. False when a slot is free: then send, for nothing
@@ -31,7 +29,7 @@ impl<O: Observer> Sender<O> {
     /// # Errors
     /// As [`Sender::descriptor`].
     pub fn arm(&mut self) -> Result<bool, Error> {
-        let ready = self.poller()?.ready()?;
+        let ready = self.peers.poller()?.ready()?;
         self.settle_sockets(&ready);
         self.set_alarm(Means::Socket).for_descriptor()
     }
@@ -77,18 +75,18 @@ impl<O: Observer> Sender<O> {
 
     /// A sender that calls gives departures as errors; a bound one goes on without.
     fn report(&mut self) -> Result<(), Error> {
-        let told = if self.target.is_some() { self.departed.pop_front() } else { None };
+        let told = if self.target.is_some() { self.peers.departure() } else { None };
         told.map_or(Ok(()), Err)
     }
 
     fn sleep(&mut self, means: Means, until: Option<Instant>) -> Result<(), Error> {
         if means == Means::Socket {
-            self.poller()?;
+            self.peers.poller()?;
         }
         match self.set_alarm(means) {
             Asleep::No => {}
             Asleep::Surely if means == Means::Socket => {
-                let ready = self.poller()?.sleep(until)?;
+                let ready = self.peers.poller()?.sleep(until)?;
                 self.settle_sockets(&ready);
             }
             Asleep::Surely | Asleep::Perhaps => self.sleep_on_slowest(until)?,
@@ -114,101 +112,65 @@ impl<O: Observer> Sender<O> {
     }
 
     fn sleep_on_slowest(&mut self, until: Option<Instant>) -> Result<(), Error> {
-        let Some(slowest) = self.outlets.iter().min_by_key(|outlet| outlet.progress) else {
+        let Some(slowest) = self.peers.here.iter().min_by_key(|outlet| outlet.progress) else {
             return Ok(());
         };
         let progress = (slowest.control.futex(PROGRESS_AT + LOW_HALF_AT), slowest.progress as u32);
-        let news = (self.inbox.news(), self.news_seen);
-        memory::sleep_on(&[progress, news], setup::slice(until))
+        memory::sleep_on(&[progress, self.peers.news()], setup::slice(until))
     }
 
     /// Reads how far the receivers are; detaches those that claim the impossible.
     pub(super) fn refresh(&mut self) {
         let next = self.slots.next();
-        for at in (0..self.outlets.len()).rev() {
-            let outlet = &mut self.outlets[at];
+        for at in (0..self.peers.here.len()).rev() {
+            let outlet = &mut self.peers.here[at];
             match progress_of(&outlet.control, outlet.progress, next) {
                 Ok(progress) => outlet.progress = progress,
                 Err(Broken(what)) => self.detach(at, Some(what)),
             }
         }
-        self.slots.free(self.outlets.iter().map(|outlet| outlet.progress).min());
+        self.slots.free(self.peers.here.iter().map(|outlet| outlet.progress).min());
     }
 
     /// Takes in the receivers that the door admitted.
     #[cold]
     pub(super) fn adopt(&mut self) {
-        let news = self.inbox.news().load(Ordering::SeqCst);
-        if news == self.news_seen {
-            return;
-        }
-        self.news_seen = news;
-        for outlet in self.inbox.take() {
-            let peer = outlet.peer;
-            if self.attach(outlet).is_err() {
-                self.note(Error::PeerGone { peer });
-            }
+        if self.peers.adopt() {
+            self.refresh();
         }
     }
 
     pub(super) fn attach(&mut self, outlet: Outlet) -> Result<(), Error> {
-        if let Some(poller) = &self.poller {
-            let added = poller.add(&outlet.socket, u64::from(outlet.peer.id));
-            added.inspect_err(|_| self.inbox.leave())?;
-        }
-        self.outlets.push(outlet);
+        self.peers.attach(outlet)?;
         self.refresh();
         Ok(())
     }
 
     /// Detaches the receivers that have hung up.
     pub(super) fn check_peers(&mut self) {
-        for at in (0..self.outlets.len()).rev() {
-            if socket::has_hung_up(&self.outlets[at].socket) {
+        for at in (0..self.peers.here.len()).rev() {
+            if self.peers.has_hung_up(at) {
                 self.detach(at, None);
             }
         }
-        self.slots.free(self.outlets.iter().map(|outlet| outlet.progress).min());
+        self.slots.free(self.peers.here.iter().map(|outlet| outlet.progress).min());
     }
 
     fn detach(&mut self, at: usize, what: Option<&'static str>) {
-        let Outlet { peer, progress: position, .. } = self.outlets.swap_remove(at);
-        self.inbox.leave();
-        self.note(match what {
+        let Outlet { peer, progress: position, .. } = self.peers.detach(at);
+        self.peers.note(match what {
             Some(what) => Error::Misbehaved { peer, what, position },
             None => Error::PeerGone { peer },
         });
     }
 
-    fn note(&mut self, departure: Error) {
-        if self.departed.len() >= self.settings.peers_max as usize {
-            self.departed.pop_front();
-        }
-        self.departed.push_back(departure);
-    }
-
     /// Takes the signals that woke us.
     fn settle_sockets(&mut self, ready: &[u64]) {
-        for id in ready.iter().filter(|id| **id != BELL) {
-            let at = self.outlets.iter().position(|outlet| u64::from(outlet.peer.id) == *id);
-            if let Some(at) = at
-                && signal::take(&self.outlets[at].socket)
-            {
+        for id in ready {
+            if let Some(at) = self.peers.hung_up(*id) {
                 self.detach(at, None);
             }
         }
         self.adopt();
-    }
-
-    fn poller(&mut self) -> Result<&Poller, Error> {
-        if self.poller.is_none() {
-            let poller = Poller::new(self.inbox.bell())?;
-            for outlet in &self.outlets {
-                poller.add(&outlet.socket, u64::from(outlet.peer.id))?;
-            }
-            self.poller = Some(poller);
-        }
-        // Just made if it was not there.
-        Ok(self.poller.as_ref().unwrap())
     }
 }
