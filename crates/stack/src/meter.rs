@@ -114,25 +114,28 @@ impl Effect {
 }
 
 /// Counters of one host and the effects of the step in progress.
+// In this order short instructions reach what every call touches; without it the order is free.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Meter {
-    rows: [Row; Routine::COUNT],
     elapsed_ns: u64,
     /// What a probe in the kernel takes for each record.
     probe_ns: u32,
     /// What a routine's first call takes more when other code has filled the cache, in percent.
     refill_percent: u32,
-    /// How often other code has done so.
-    fills: u32,
+    /// Which routines were not called since other code has done so, a bit for each.
+    refills: u128,
     effects: Vec<(u64, Effect)>,
+    rows: [Row; Routine::COUNT],
 }
+
+const _: () = assert!(Routine::COUNT <= 128, "a bit for each routine");
 
 /// What is known of one routine, together in one line of the cache.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 struct Row {
     cost: Cost,
-    /// [`Meter::fills`] when it was last called.
-    fills: u32,
     calls: u64,
     /// What a call without work takes of the CPU: its cost, and what counting it takes beside the
     /// routine's own time.
@@ -164,7 +167,6 @@ impl Row {
     }
 
     /// What fetching code and tables anew takes of a call: `percent` of all but its bytes.
-    #[cold]
     fn refill(&mut self, work: Work, percent: u32) -> u64 {
         let without_bytes = Work { bytes: 0, ..work };
         let warm_ns = u64::from(self.cost.call_ns) + self.cost.of(without_bytes);
@@ -197,7 +199,8 @@ impl Meter {
             let bare_ns = u64::from(cost.call_ns);
             Row { cost, bare_ns, ..Row::default() }
         });
-        Self { rows, elapsed_ns: 0, probe_ns: 0, refill_percent: 0, fills: 0, effects: Vec::new() }
+        let effects = Vec::new();
+        Self { elapsed_ns: 0, probe_ns: 0, refill_percent: 0, refills: 0, effects, rows }
     }
 
     /// Counting a call takes `count_ns` nanoseconds from now on, as under a profiler (`mcount`).
@@ -231,7 +234,7 @@ impl Meter {
     #[inline]
     pub fn cache_filled(&mut self) {
         if self.refill_percent > 0 {
-            self.fills = self.fills.wrapping_add(1);
+            self.refills = u128::MAX;
         }
     }
 
@@ -252,10 +255,16 @@ impl Meter {
         let row = &mut self.rows[routine.index()];
         row.calls += 1;
         self.elapsed_ns += row.bare_ns + row.add(work);
-        if row.fills != self.fills {
-            row.fills = self.fills;
-            self.elapsed_ns += row.refill(work, self.refill_percent);
+        if self.refills & 1 << routine.index() != 0 {
+            self.refill_call(routine, work);
         }
+    }
+
+    #[cold]
+    fn refill_call(&mut self, routine: Routine, work: Work) {
+        self.refills &= !(1 << routine.index());
+        let row = &mut self.rows[routine.index()];
+        self.elapsed_ns += row.refill(work, self.refill_percent);
     }
 
     /// Counts this many calls of `routine` without any work.

@@ -260,6 +260,7 @@ impl Pool {
 
     /// Copies a plain mbuf behind the data of the chain's last one and frees it, if both are plain
     /// and the bytes leave at least `spare` unused there; else the mbuf comes back.
+    #[inline]
     pub fn compact(
         &mut self,
         chain: &mut Chain,
@@ -267,16 +268,24 @@ impl Pool {
         spare: usize,
         meter: &mut Meter,
     ) -> Result<(), MbufId> {
-        let len = self.len(id);
+        if !self.is_plain(id) {
+            return Err(id);
+        }
         match chain.last() {
-            Some(last) if self.is_plain(id) && self.trailing_room(last) >= len + spare => {
-                self.append_from(last, id, len);
-                chain.bytes += len as u32;
-                self.m_free(id, meter);
+            Some(last) if self.trailing_room(last) >= self.len(id) + spare => {
+                self.join(chain, last, id, meter);
                 Ok(())
             }
             _ => Err(id),
         }
+    }
+
+    #[inline(never)]
+    fn join(&mut self, chain: &mut Chain, last: MbufId, id: MbufId, meter: &mut Meter) {
+        let len = self.len(id);
+        self.append_from(last, id, len);
+        chain.bytes += len as u32;
+        self.m_free(id, meter);
     }
 
     /// Takes `len` bytes, which are not all, off the front of a chain's first mbuf.
