@@ -68,45 +68,46 @@ impl<E> Default for EventQueue<E> {
 
 impl<E: Copy> EventQueue<E> {
     /// `event` happens at `at_ns`.
+    #[inline(never)]
     pub fn schedule(&mut self, at_ns: u64, event: E) {
         self.sequence += 1;
         let key = u128::from(at_ns) << 64 | u128::from(self.sequence);
-        if !self.far.is_empty() && self.near.first().is_some_and(|last| last.key < key) {
-            self.schedule_far(Entry { key, event });
+        let is_next = self.near.last().is_none_or(|next| key < next.key);
+        // Most events come before all others.
+        if is_next && self.near.len() < self.near.capacity().min(NEAR_MAX) {
+            self.near.push(Entry { key, event });
+            self.next_ns = at_ns;
         } else {
-            self.insert_near(key, event);
+            self.schedule_later(Entry { key, event });
         }
     }
 
-    /// Most events come before nearly all others: those move up one by one from the end.
-    fn insert_near(&mut self, key: u128, event: E) {
-        let mut place = self.near.len();
-        match self.near.last() {
-            Some(first) if first.key < key => self.near.push(*first),
-            _ => {
-                self.near.push(Entry { key, event });
-                self.next_ns = (key >> 64) as u64;
-                return self.keep_near_short();
-            }
+    /// As [`EventQueue::schedule`], of an event that need not be the next one.
+    #[inline(never)]
+    fn schedule_later(&mut self, entry: Entry<E>) {
+        if !self.far.is_empty() && self.near.first().is_some_and(|last| last.key < entry.key) {
+            self.far.push(Reverse(entry));
+        } else {
+            self.insert_near(entry);
         }
-        while place > 0 && self.near[place - 1].key < key {
-            self.near[place] = self.near[place - 1];
+    }
+
+    /// Those that come before it move up one by one from the end: they are few.
+    fn insert_near(&mut self, entry: Entry<E>) {
+        let mut place = self.near.len();
+        self.near.push(entry);
+        while place > 0 && self.near[place - 1].key < entry.key {
+            self.near.swap(place - 1, place);
             place -= 1;
         }
-        self.near[place] = Entry { key, event };
+        self.next_ns = self.near.last().map_or(u64::MAX, Entry::at_ns);
         self.keep_near_short();
     }
 
     fn keep_near_short(&mut self) {
         if self.near.len() > NEAR_MAX {
-            let last = self.near.remove(0);
-            self.schedule_far(last);
+            self.far.push(Reverse(self.near.remove(0)));
         }
-    }
-
-    #[inline(never)]
-    fn schedule_far(&mut self, entry: Entry<E>) {
-        self.far.push(Reverse(entry));
     }
 
     /// When the next event happens; `u64::MAX` when there is none.
