@@ -59,15 +59,8 @@ impl Host {
 
     /// Tells the addresses of the datagrams that a process sends, once its socket has a port: the
     /// first `sendto` may be what gives it one.
-    #[inline]
-    pub(super) fn name_datagrams(&mut self, process: ProcessIndex, world: &mut World) {
-        if let Some((id, to)) = self.processes[process].unnamed {
-            self.name_datagrams_to(process, (id, to), world);
-        }
-    }
-
     #[inline(never)]
-    fn name_datagrams_to(
+    pub(super) fn name_datagrams(
         &mut self,
         process: ProcessIndex,
         (id, to): (SocketId, Endpoint),

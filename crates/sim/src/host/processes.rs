@@ -112,19 +112,24 @@ impl Host {
 
     fn step_call(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
         self.meter.begin();
-        let (mut mask, mut end) = (Mask::Soft, End::Nothing);
-        // Steps that take no time and have no effect need no segments of their own.
-        while end == End::Nothing && self.meter.elapsed_ns() == 0 && self.meter.effects().is_empty()
-        {
-            let process = &mut self.processes[index];
-            mask = process.mask();
+        let process = &mut self.processes[index];
+        let mut end = End::Nothing;
+        let mask = loop {
+            let mask = process.mask();
             let result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
             if result != StepResult::Continue {
                 self.step_result = result;
                 end = End::Step;
+                break mask;
             }
+            // Steps that take no time and have no effect need no segments of their own.
+            if self.meter.elapsed_ns() > 0 || !self.meter.effects().is_empty() {
+                break mask;
+            }
+        };
+        if let Some((id, to)) = process.unnamed {
+            self.name_datagrams(index, (id, to), world);
         }
-        self.name_datagrams(index, world);
         self.begin_step(now_ns, Level::Process, mask, end);
     }
 
@@ -143,7 +148,9 @@ impl Host {
                 let process = &mut self.processes[index];
                 process.answer = answer;
                 process.compute_ns = self.machine.cpu.user_ns;
-                if let Some(Call::Connect(_)) = process.call.take() {
+                let was_connect = matches!(process.call, Some(Call::Connect(_)));
+                process.call = None;
+                if was_connect {
                     self.name_sockets(index, world);
                 }
             }
