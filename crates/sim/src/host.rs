@@ -35,30 +35,33 @@ pub const SLOW_TIMER_NS: u64 = 500_000_000;
 const TURNS_MAX: u32 = 50_000_000;
 
 /// One host of a simulation.
+///
+/// What is looked at all the time stands first, where instructions reach it with short offsets.
+#[repr(C)]
 pub struct Host {
-    name: String,
-    number: u16,
-    machine: Machine,
-    stack: Stack,
-    meter: Meter,
     cpu: Cpu,
-    scheduler: Scheduler,
-    processes: Vec<Process>,
+    pending: Pending,
+    clock_armed: bool,
+    quantum_armed: bool,
+    timers_armed: bool,
+    number: u16,
     /// What the last step of the running process's call came to that did not just go on.
     step_result: StepResult,
-    /// Whoever had the CPU last.
-    last_process: Option<ProcessIndex>,
-    counters: BTreeMap<u32, u32>,
+    processes: Vec<Process>,
     devices: Vec<Option<Device>>,
     hard_pending: VecDeque<HardInterrupt>,
-    pending: Pending,
+    /// Whoever had the CPU last.
+    last_process: Option<ProcessIndex>,
+    scheduler: Scheduler,
+    machine: Machine,
+    meter: Meter,
+    stack: Stack,
+    name: String,
+    counters: BTreeMap<u32, u32>,
     /// When the timers began to tick.
     timer_phase_ns: u64,
     is_profiled: bool,
     has_probes: bool,
-    timers_armed: bool,
-    quantum_armed: bool,
-    clock_armed: bool,
 }
 
 /// How far a host came, and why it stopped there.
@@ -66,15 +69,8 @@ pub struct Host {
 pub(crate) struct Pause {
     /// The time that it came to.
     pub(crate) now_ns: u64,
-    /// When its CPU comes to its next effect; `u64::MAX` when it has nothing to do.
-    pub(crate) due_ns: u64,
-}
-
-impl Pause {
     /// It went on without end at one moment, and would still.
-    pub(crate) fn is_stuck(self) -> bool {
-        self.due_ns <= self.now_ns
-    }
+    pub(crate) is_stuck: bool,
 }
 
 impl Host {
@@ -165,6 +161,12 @@ impl Host {
             && self.devices.iter().flatten().all(Device::is_idle)
     }
 
+    /// When its CPU comes to something next; `u64::MAX` when it has nothing to do.
+    #[inline]
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.cpu.next_ns()
+    }
+
     /// Lets everything happen that happens now, and goes on while the next thing that happens
     /// anywhere happens here, before `limit_ns`.
     pub(crate) fn run_until(
@@ -191,7 +193,7 @@ impl Host {
                     continue;
                 }
                 if due_ns >= limit_ns.min(world.events.next_ns()) || world.working == 0 {
-                    return Pause { now_ns, due_ns };
+                    return Pause { now_ns, is_stuck: false };
                 }
                 (now_ns, turns) = (due_ns, 0);
                 if self.pending.any() {
@@ -200,7 +202,7 @@ impl Host {
             }
             self.go_on(now_ns, world);
         }
-        Pause { now_ns, due_ns: now_ns }
+        Pause { now_ns, is_stuck: true }
     }
 
     fn segment_ended(&mut self, now_ns: u64, end: End, world: &mut World) {
@@ -245,23 +247,23 @@ impl Host {
         self.pending.add(Pending::HARD);
     }
 
-    /// `splnet` before `softclock`.
+    /// `splnet` before `softclock`; whether there was something to do.
     #[inline(never)]
     fn soft_interrupt(&mut self, now_ns: u64) -> bool {
-        if self.pending.has(Pending::NET) {
-            return self.input_packet(now_ns);
+        if !self.pending.has(Pending::NET) {
+            self.tick(now_ns);
+            return true;
         }
         self.meter.begin();
-        if self.pending.take(Pending::FAST) {
-            self.stack.fasttimo(&mut self.meter);
-        } else if self.pending.take(Pending::SLOW) {
-            self.stack.slowtimo(&mut self.meter);
+        if self.stack.ends_input() {
+            self.pending.take(Pending::NET);
+            return false;
         }
-        self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
-        true
+        self.input_packet(now_ns)
     }
 
-    /// One packet of the IP input queue; `true` if there was one.
+    /// One packet of the IP input queue, which has one.
+    #[inline(never)]
     fn input_packet(&mut self, now_ns: u64) -> bool {
         self.meter.begin();
         if let Some(mark) = self.stack.next_input().and_then(|packet| packet.mark) {
@@ -271,12 +273,21 @@ impl Host {
             self.meter.effect_at(at_ns, Effect::Observed(mark.record(Point::InputDequeue)));
             self.meter.probed();
         }
-        if !self.stack.ip_input_step(&mut self.meter) {
-            self.pending.take(Pending::NET);
-            return false;
-        }
+        self.stack.ip_input_step(&mut self.meter);
         self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
         true
+    }
+
+    /// `softclock`: a timer of the protocols.
+    #[cold]
+    fn tick(&mut self, now_ns: u64) {
+        self.meter.begin();
+        if self.pending.take(Pending::FAST) {
+            self.stack.fasttimo(&mut self.meter);
+        } else if self.pending.take(Pending::SLOW) {
+            self.stack.slowtimo(&mut self.meter);
+        }
+        self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
     }
 
     /// The step that the meter holds begins.

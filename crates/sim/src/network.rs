@@ -28,16 +28,15 @@ pub(crate) enum Goal {
 pub(crate) struct Network {
     pub(crate) now_ns: u64,
     pub(crate) hosts: Vec<Host>,
-    /// For each host, when its CPU comes to its next effect; `u64::MAX` when it has nothing to do.
-    due_ns: Vec<u64>,
     pub(crate) world: World,
+    /// A host went on without end at one moment, and would still.
+    is_stuck: bool,
 }
 
 impl Network {
     /// Nothing has happened yet.
     pub(crate) fn new(hosts: Vec<Host>, world: World) -> Self {
-        let due_ns = vec![u64::MAX; hosts.len()];
-        Self { now_ns: 0, hosts, due_ns, world }
+        Self { now_ns: 0, hosts, world, is_stuck: false }
     }
 
     /// Runs to its goal, at most to `until_ns`, that time included; all records have been handed
@@ -67,44 +66,44 @@ impl Network {
 
     fn advance(&mut self, until_ns: u64, goal: Goal, observer: &mut dyn Observer) -> Outcome {
         let end_ns = until_ns.saturating_add(1);
-        loop {
+        while !self.is_stuck {
             if self.world.working == 0 && self.is_over(goal) {
                 return Outcome::Ended;
             }
             let event_ns = self.world.events.next_ns();
-            let next = self.next_host();
-            if event_ns.min(next.at_ns) >= end_ns {
-                return self.stop(until_ns);
+            let (host, host_ns) = self.next_host();
+            let next_ns = event_ns.min(host_ns);
+            if next_ns >= end_ns {
+                return self.stop(next_ns, until_ns);
             }
-            let mut turn = Turn { host: next.host, is_quantum: false };
-            let mut limit_ns = next.others_ns;
-            if event_ns <= next.at_ns {
-                self.now_ns = event_ns;
+            self.now_ns = next_ns;
+            let mut turn = Turn { host, is_quantum: false };
+            if event_ns <= host_ns {
                 self.world.observed.limit(observer);
                 let Some(happened) = self.next_event() else { continue };
                 turn = happened;
-                limit_ns = if turn.is_quantum { 0 } else { next.limit_ns(turn.host) };
-            } else {
-                self.now_ns = next.at_ns;
             }
-            let Self { now_ns, hosts, due_ns, world } = self;
-            let host = &mut hosts[turn.host];
-            let pause = host.run_until(*now_ns, limit_ns.min(end_ns), world, observer);
-            if turn.is_quantum {
-                host.arm_quantum(*now_ns, world);
-            }
-            *now_ns = pause.now_ns;
-            due_ns[turn.host] = pause.due_ns;
-            if pause.is_stuck() {
-                return Outcome::Stuck;
-            }
+            self.take_turn(turn, end_ns, observer);
         }
+        Outcome::Stuck
+    }
+
+    #[inline]
+    fn take_turn(&mut self, turn: Turn, end_ns: u64, observer: &mut dyn Observer) {
+        let others_ns = self.others_ns(turn.host);
+        let limit_ns = if turn.is_quantum { 0 } else { others_ns.min(end_ns) };
+        let host = &mut self.hosts[turn.host];
+        let pause = host.run_until(self.now_ns, limit_ns, &mut self.world, observer);
+        if turn.is_quantum {
+            host.arm_quantum(self.now_ns, &mut self.world);
+        }
+        self.now_ns = pause.now_ns;
+        self.is_stuck = pause.is_stuck;
     }
 
     /// Nothing happens any more up to `until_ns`: why the run ends.
     #[cold]
-    fn stop(&mut self, until_ns: u64) -> Outcome {
-        let next_ns = self.world.events.next_ns().min(self.next_host().at_ns);
+    fn stop(&mut self, next_ns: u64, until_ns: u64) -> Outcome {
         if next_ns < u64::MAX {
             self.now_ns = self.now_ns.max(until_ns);
             Outcome::TimeIsUp
@@ -115,34 +114,42 @@ impl Network {
         }
     }
 
+    /// The host whose CPU comes to something next, the first of several, and when.
     #[inline]
-    fn next_host(&self) -> NextHost {
+    fn next_host(&self) -> (usize, u64) {
         // Most networks have two hosts, which need no search.
-        match self.due_ns[..] {
-            [first, second] => NextHost {
-                host: usize::from(second < first),
-                at_ns: first.min(second),
-                others_ns: first.max(second),
-            },
-            _ => self.search_next_host(),
+        if let [first, second] = &self.hosts[..] {
+            let (first_ns, second_ns) = (first.next_ns(), second.next_ns());
+            (usize::from(second_ns < first_ns), first_ns.min(second_ns))
+        } else {
+            self.search_next_host()
         }
     }
 
     #[inline(never)]
-    fn search_next_host(&self) -> NextHost {
-        let mut next = NextHost { host: 0, at_ns: u64::MAX, others_ns: u64::MAX };
-        for (host, due_ns) in self.due_ns.iter().enumerate() {
-            if *due_ns < next.at_ns {
-                next = NextHost { host, at_ns: *due_ns, others_ns: next.at_ns };
-            } else {
-                next.others_ns = next.others_ns.min(*due_ns);
-            }
+    fn search_next_host(&self) -> (usize, u64) {
+        let due = self.hosts.iter().map(Host::next_ns).enumerate();
+        due.min_by_key(|(_, due_ns)| *due_ns).unwrap_or((0, u64::MAX))
+    }
+
+    /// When the CPU of any other host comes to something.
+    #[inline]
+    fn others_ns(&self, host: usize) -> u64 {
+        if let [first, second] = &self.hosts[..] {
+            if host == 0 { second.next_ns() } else { first.next_ns() }
+        } else {
+            self.search_others_ns(host)
         }
-        next
+    }
+
+    #[inline(never)]
+    fn search_others_ns(&self, host: usize) -> u64 {
+        let others = self.hosts.iter().enumerate().filter(|(other, _)| *other != host);
+        others.map(|(_, other)| other.next_ns()).min().unwrap_or(u64::MAX)
     }
 
     /// Lets the next event happen; the turn of the host that it happened to, if that has to run now.
-    #[inline(never)]
+    #[inline]
     fn next_event(&mut self) -> Option<Turn> {
         let Self { now_ns, hosts, world, .. } = self;
         let now_ns = *now_ns;
@@ -205,20 +212,4 @@ struct Turn {
     host: usize,
     /// Its quantum is over: it goes on up to now only, and then the next one begins.
     is_quantum: bool,
-}
-
-/// Which host's CPU comes to something next.
-#[derive(Debug, Clone, Copy)]
-struct NextHost {
-    host: usize,
-    at_ns: u64,
-    /// When the CPU of any other host comes to something.
-    others_ns: u64,
-}
-
-impl NextHost {
-    /// How far `host` may go on before another one must.
-    fn limit_ns(self, host: usize) -> u64 {
-        if host == self.host { self.others_ns } else { self.at_ns }
-    }
 }

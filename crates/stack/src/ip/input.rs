@@ -61,12 +61,25 @@ impl Stack {
 
     /// Whether the soft interrupt is in the middle of the queue: its next packet is not its first.
     #[must_use]
+    #[inline]
     pub fn is_draining(&self) -> bool {
         self.is_draining
     }
 
+    /// Whether the soft interrupt finds its queue empty and ends, as [`Stack::ip_input_step`] without
+    /// a packet would.
+    #[inline]
+    pub fn ends_input(&mut self) -> bool {
+        let ends = self.ip_queue.is_empty();
+        if ends {
+            self.is_draining = false;
+        }
+        ends
+    }
+
     /// The packet that [`Stack::ip_input_step`] will take next.
     #[must_use]
+    #[inline]
     pub fn next_input(&self) -> Option<&Packet> {
         self.ip_queue.front().map(|(_, packet)| packet)
     }
