@@ -17,6 +17,10 @@ use crate::{Finding, FindingId};
 /// a usual receive buffer covers that on a local network.
 const AWAY_NS_MIN: u64 = 10_000_000;
 
+/// While the window is closed a shorter absence costs as much: the sender has to wait for it. A read
+/// itself takes less, also on the slowest machines of the model.
+const AWAY_NS_MIN_HELD: u64 = 2_000_000;
+
 /// Once is a start-up or a pause; unless the sender was held up meanwhile.
 const COUNT_MIN: u64 = 3;
 
@@ -27,10 +31,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let mut tally = Tally::default();
     let mut was_sender_held = false;
     for wait in &facts.read_waits {
-        let Some(away_ns) = away_ns(facts, wait) else { continue };
+        let holds_sender = closed.touches(wait.interval());
+        let Some(away_ns) = away_ns(facts, wait, holds_sender) else { continue };
         tally.count += 1;
         tally.lost_ns += away_ns;
-        was_sender_held |= closed.touches(wait.interval());
+        was_sender_held |= holds_sender;
         note(&mut tally, wait, away_ns);
     }
     let is_habit = tally.count >= COUNT_MIN || was_sender_held;
@@ -53,10 +58,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 }
 
 /// How long the reader did something else, if it was long enough and is certain.
-fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait) -> Option<u64> {
+fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait, holds_sender: bool) -> Option<u64> {
     let away_ns = wait.duration_ns() - wait.runnable_ns?;
     let is_certain = !wait.was_awaited && !facts.lost_records.touches(wait.interval());
-    (is_certain && away_ns >= AWAY_NS_MIN).then_some(away_ns)
+    let least_ns = if holds_sender { AWAY_NS_MIN_HELD } else { AWAY_NS_MIN };
+    (is_certain && away_ns >= least_ns).then_some(away_ns)
 }
 
 fn note(tally: &mut Tally, wait: &ReadWait, away_ns: u64) {
@@ -77,8 +83,11 @@ mod tests {
 
     /// The sender fills the receive queue at once, the reader takes 100 bytes every `period`.
     fn reader(period: &str, word: &str) -> String {
-        let reads = repeat(20, period, |at| format!("{at} 8 +100 thread=9 {word}"));
-        format!("0ms 1-7 +2000 | {reads}")
+        format!("0ms 1-7 +2000 | {}", reads(period, word))
+    }
+
+    fn reads(period: &str, word: &str) -> String {
+        repeat(20, period, |at| format!("{at} 8 +100 thread=9 {word}"))
     }
 
     #[test]
@@ -93,6 +102,16 @@ mod tests {
         assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"slow-reader @server 1x 900 ms: The server left data unread 1 time, 900 ms, while it did something else, which closed the window and stopped the sender.");
         let text = "0ms 1-7 +1000 | 900ms 8 +1000";
         assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"");
+    }
+
+    #[test]
+    fn short_absences_count_while_they_hold_the_sender() {
+        let held =
+            |period: &str| format!("0ms 1 +5000 rwnd | 0ms 2-7 +2000 rwnd | {}", reads(period, ""));
+        let ledger = "0ms receive_queue.app | 100ms end";
+        assert_snapshot!(found(&held("5ms"), ledger), @"slow-reader @server 20x 100 ms: The server left data unread 20 times, 5.00 ms on average, while it did something else, which closed the window and stopped the sender.");
+        assert_snapshot!(found(&held("1ms"), "0ms receive_queue.app | 20ms end"), @"");
+        assert_snapshot!(found(&reader("5ms", ""), ledger), @"");
     }
 
     #[test]

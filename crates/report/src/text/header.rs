@@ -92,8 +92,8 @@ fn costliest(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> 
     if total.lost_ns == 0 {
         return format!("{id}: seen {times} {place}; no time lost that can be measured.");
     }
-    // Of several connections, times overlap: only of one is a share of the trace meaningful.
-    let share = match total.connections {
+    // Of several flows, times overlap: only of one is a share of the trace meaningful.
+    let share = match total.flows {
         1 => format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns)),
         _ => " in all".to_owned(),
     };
@@ -131,6 +131,7 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
         .filter(|&&(_, ns)| ns > 0)
         .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, total)))
         .collect();
+    let nagle = if !has_findings && is_nagles(report, &spent) { NAGLE_WORDS } else { "" };
     let (total, under_way_ns) = (page.time(total), total);
     let found = match has_findings {
         true => format!("nothing that costs {} % of the time", 100 / VERDICT_SHARE_DIVISOR),
@@ -138,7 +139,23 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     };
     let service = served(report, page).unwrap_or_default();
     let unknown = hidden(report, under_way_ns, page).unwrap_or_default();
-    format!("{found}; of {total} with bytes under way: {}.{service}{unknown}", most.join(", "))
+    format!(
+        "{found}; of {total} with bytes under way: {}.{nagle}{service}{unknown}",
+        most.join(", ")
+    )
+}
+
+/// What to say where Nagle's algorithm has most of the time, and nobody was seen to wait for it.
+const NAGLE_WORDS: &str = " Nagle's algorithm held short segments behind unacknowledged ones: where \
+    somebody waits for each of them, set TCP_NODELAY or write each message in one call.";
+
+/// Whether it has more of the time than any other part, largest first in `spent`, and as much of the
+/// trace as a verdict takes.
+fn is_nagles(report: &Report<'_>, spent: &[(LedgerPart, u64)]) -> bool {
+    let held = spent.first().filter(|&&(part, _)| part == LedgerPart::SendNagle);
+    held.is_some_and(|&(_, ns)| {
+        ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= report.analysis.duration_ns
+    })
 }
 
 /// What to say where more time is unknown than known.

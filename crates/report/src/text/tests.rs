@@ -58,7 +58,11 @@ fn verdict(change: impl Fn(&mut Analysis, &mut Finding)) -> String {
     let mut finding = analysis.connections[0].findings.remove(0);
     change(&mut analysis, &mut finding);
     analysis.connections[0].findings = vec![finding];
-    let text = text(&analysis);
+    verdict_of(&analysis)
+}
+
+fn verdict_of(analysis: &Analysis) -> String {
+    let text = text(analysis);
     let lines = text.lines().skip_while(|line| !line.starts_with("verdict"));
     lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
@@ -72,6 +76,26 @@ fn what_costs_next_to_nothing_is_no_verdict() {
     );
     assert!(!verdict.contains("\nfix"), "{verdict}");
     assert!(verdict.ends_with("\nalso     nagle-delayed-ack 199× (80.0 ms)"), "{verdict}");
+}
+
+#[test]
+fn where_nagle_has_the_time_and_nobody_is_seen_to_wait_the_verdict_says_what_could_help() {
+    let mut analysis = stall();
+    analysis.connections[0].findings.clear();
+    let said = verdict_of(&analysis);
+    assert!(said.contains("send_queue.nagle"), "{said}");
+    assert!(said.contains("set TCP_NODELAY or write each message"), "{said}");
+    let said = verdict(|_, finding| finding.lost_ns = 80_000_000);
+    assert!(!said.contains("TCP_NODELAY"), "{said}");
+}
+
+#[test]
+fn times_lost_on_two_flows_are_no_share_of_the_trace() {
+    let mut analysis = stall();
+    assert!(verdict_of(&analysis).contains("% of the trace)"));
+    let again = analysis.connections[0].findings[0].clone();
+    analysis.connections[0].findings.push(again);
+    assert!(verdict_of(&analysis).contains(" lost in all, "), "{}", verdict_of(&analysis));
 }
 
 #[test]
