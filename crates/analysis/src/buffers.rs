@@ -31,22 +31,37 @@ fn grants_of(events: &[Record], side: Side, is_send: bool) -> Vec<BufferGrant> {
         match event.kind {
             Kind::SocketOption if sets_buffer(event, is_send) => {
                 let asked_bytes = Some(half(event.detail, true));
-                let granted_bytes = half(event.detail, false);
+                let granted_bytes = granted_bytes(event);
                 let grant = BufferGrant { side, is_send, asked_bytes, granted_bytes };
                 if grants.last() != Some(&grant) {
                     grants.push(grant);
                 }
             }
-            Kind::SocketBuffers => last_seen = Some(half(event.detail, is_send)),
+            Kind::SocketBuffers => {
+                last_seen = Some(half(event.detail, is_send)).filter(|&bytes| bytes > 0);
+                if let Some(grant) = grants.last_mut() {
+                    grant.granted_bytes = grant.granted_bytes.or(last_seen);
+                }
+            }
             _ => {}
         }
     }
     if grants.is_empty() {
-        let kernel_sized =
-            |granted_bytes| BufferGrant { side, is_send, asked_bytes: None, granted_bytes };
-        grants.extend(last_seen.filter(|&bytes| bytes > 0).map(kernel_sized));
+        grants.extend(last_seen.map(|bytes| BufferGrant {
+            side,
+            is_send,
+            asked_bytes: None,
+            granted_bytes: Some(bytes),
+        }));
     }
     grants
+}
+
+/// What a request for a buffer size was granted. Whoever sees the request alone records that as the
+/// grant, which is never the same: Linux doubles it.
+pub(crate) fn granted_bytes(request: &Record) -> Option<u64> {
+    let [asked, granted] = [true, false].map(|low| half(request.detail, low));
+    (granted != asked && granted > 0).then_some(granted)
 }
 
 fn sets_buffer(event: &Record, is_send: bool) -> bool {
@@ -71,7 +86,7 @@ mod tests {
             side: Side::Client,
             is_send: true,
             asked_bytes: Some(4_194_304),
-            granted_bytes: 425_984,
+            granted_bytes: Some(425_984),
         };
         assert_eq!(grants(&store), [grant]);
     }
@@ -82,7 +97,19 @@ mod tests {
             "1us <buffers detail=87040 high=65536 | 5us <buffers detail=2626560 high=65536",
         );
         let sizes: Vec<_> = grants(&store).iter().map(|g| (g.is_send, g.granted_bytes)).collect();
-        assert_eq!(sizes, [(true, 2_626_560), (false, 65_536)]);
+        assert_eq!(sizes, [(true, Some(2_626_560)), (false, Some(65_536))]);
+    }
+
+    #[test]
+    fn what_was_granted_is_unknown_until_the_buffer_is_seen() {
+        let asked = "1us buffers detail=87040 | 2us option extra=65543 detail=4096 high=4096";
+        let sizes = |text: &str| {
+            let grants = grants(&testing::store(text));
+            grants.iter().map(|g| (g.asked_bytes, g.granted_bytes)).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(asked), [(Some(4096), None)]);
+        let seen = format!("{asked} | 3us buffers detail=8192 code=1");
+        assert_eq!(sizes(&seen), [(Some(4096), Some(8192))]);
     }
 
     #[test]

@@ -354,8 +354,8 @@ pub struct BufferGrant {
     pub is_send: bool,
     /// Bytes asked for by `SO_SNDBUF` or `SO_RCVBUF`; `None` when the program did not ask.
     pub asked_bytes: Option<u64>,
-    /// Bytes granted (Linux doubles what was asked, socket(7)).
-    pub granted_bytes: u64,
+    /// Bytes granted (Linux doubles what was asked, socket(7)); `None` when that was not seen.
+    pub granted_bytes: Option<u64>,
 }
 
 /// Stable name of a finding; each has a page in docs/findings/.

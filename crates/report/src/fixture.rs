@@ -362,5 +362,5 @@ fn seen(at_ns: u64, text: &str) -> Evidence {
 }
 
 fn grant(side: Side, is_send: bool, asked_bytes: Option<u64>, granted_bytes: u64) -> BufferGrant {
-    BufferGrant { side, is_send, asked_bytes, granted_bytes }
+    BufferGrant { side, is_send, asked_bytes, granted_bytes: Some(granted_bytes) }
 }

@@ -17,13 +17,15 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Vec<Finding> {
     let finding = |is_send| {
         let requests = requests(facts.view.flow()).filter(|request| request.is_send == is_send);
         let last = requests.last()?;
-        (last.granted_bytes < last.asked_bytes * GRANT_FACTOR).then(|| of_request(facts, &last))
+        let granted_bytes = last.granted_bytes?;
+        let is_clipped = granted_bytes < last.asked_bytes * GRANT_FACTOR;
+        is_clipped.then(|| of_request(facts, &last, granted_bytes))
     };
     [true, false].into_iter().filter_map(finding).collect()
 }
 
-fn of_request(facts: &FlowFacts<'_>, request: &BufferRequest) -> Finding {
-    let BufferRequest { at_ns, is_send, asked_bytes, granted_bytes } = *request;
+fn of_request(facts: &FlowFacts<'_>, request: &BufferRequest, granted_bytes: u64) -> Finding {
+    let BufferRequest { at_ns, is_send, asked_bytes, .. } = *request;
     let (option, sysctl, tuned) = match is_send {
         true => ("SO_SNDBUF", "net.core.wmem_max", "send"),
         false => ("SO_RCVBUF", "net.core.rmem_max", "receive"),
@@ -68,6 +70,11 @@ mod tests {
     #[test]
     fn a_grant_of_twice_the_request_was_not() {
         assert_snapshot!(found(&request(SO_SNDBUF, 100_000, 200_000), IDLE), @"");
+    }
+
+    #[test]
+    fn what_was_granted_and_not_seen_may_have_been_twice_the_request() {
+        assert_snapshot!(found(&request(SO_SNDBUF, 4_096, 4_096), IDLE), @"");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use sockscope_record::{Kind, Record};
 
 use crate::FlowStore;
+use crate::buffers::granted_bytes;
 
 /// Linux `asm-generic/socket.h`; most architectures.
 const SOL_SOCKET: u32 = 1;
@@ -22,7 +23,7 @@ const DATA_SHARE_DIVISOR: u64 = 2;
 /// One socket buffer, as last seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct BufferSetting {
-    /// Bytes granted, with the kernel's overhead; `None` when never seen.
+    /// Bytes granted, with the kernel's overhead; `None` when not seen since the program last asked.
     pub granted_bytes: Option<u64>,
     /// The program chose the size.
     pub is_set_by_program: bool,
@@ -44,7 +45,8 @@ pub(super) struct BufferRequest {
     pub at_ns: u64,
     pub is_send: bool,
     pub asked_bytes: u64,
-    pub granted_bytes: u64,
+    /// `None` when that was not seen.
+    pub granted_bytes: Option<u64>,
 }
 
 impl BufferSetting {
@@ -66,13 +68,14 @@ impl BufferSetting {
     fn of(flow: &FlowStore, is_send: bool) -> Self {
         let (shift, bit) = if is_send { (0, 1) } else { (32, 2) };
         let mut setting = Self::default();
-        for event in flow.events.iter().filter(|event| event.kind == Kind::SocketBuffers) {
-            setting.granted_bytes = Some(event.detail >> shift & u64::from(u32::MAX));
-            setting.is_set_by_program |= event.code & bit != 0;
-        }
-        for request in requests(flow).filter(|request| request.is_send == is_send) {
-            setting.is_set_by_program = true;
-            setting.granted_bytes = setting.granted_bytes.or(Some(request.granted_bytes));
+        for event in &flow.events {
+            if event.kind == Kind::SocketBuffers {
+                setting.granted_bytes = Some(event.detail >> shift & u64::from(u32::MAX));
+                setting.is_set_by_program |= event.code & bit != 0;
+            } else if request(event).is_some_and(|request| request.is_send == is_send) {
+                setting.granted_bytes = granted_bytes(event);
+                setting.is_set_by_program = true;
+            }
         }
         setting
     }
@@ -80,10 +83,13 @@ impl BufferSetting {
 
 /// Requests for buffer sizes by the end that sends `flow`, in time order.
 pub(super) fn requests(flow: &FlowStore) -> impl Iterator<Item = BufferRequest> + '_ {
-    flow.events.iter().filter(|event| event.kind == Kind::SocketOption).filter_map(request)
+    flow.events.iter().filter_map(request)
 }
 
 fn request(event: &Record) -> Option<BufferRequest> {
+    if event.kind != Kind::SocketOption {
+        return None;
+    }
     let (level, option) = (event.extra >> 16, event.extra & 0xffff);
     let is_send = match option {
         SO_SNDBUF | SO_SNDBUFFORCE => true,
@@ -94,6 +100,6 @@ fn request(event: &Record) -> Option<BufferRequest> {
         at_ns: event.at_ns,
         is_send,
         asked_bytes: event.detail & u64::from(u32::MAX),
-        granted_bytes: event.detail >> 32,
+        granted_bytes: granted_bytes(event),
     })
 }

@@ -183,7 +183,7 @@ struct BufferView {
     side: &'static str,
     buffer: &'static str,
     asked_bytes: Option<u64>,
-    granted_bytes: u64,
+    granted_bytes: Option<u64>,
 }
 
 impl BufferView {

@@ -178,7 +178,7 @@ pub(super) fn write_buffers(buffers: &[BufferGrant], page: &mut Page<'_>) -> io:
 
 fn buffer(grant: &BufferGrant) -> String {
     let which = if grant.is_send { "send" } else { "receive" };
-    let granted = size(grant.granted_bytes);
+    let granted = grant.granted_bytes.map_or_else(|| "?".to_owned(), size);
     match grant.asked_bytes {
         Some(asked) => format!("{} {which} {granted} (asked {})", grant.side.name(), size(asked)),
         None => format!("{} {which} {granted} (by the kernel)", grant.side.name()),
