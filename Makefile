@@ -1,16 +1,17 @@
-# Three commands, each complete on a fresh Debian 12 machine. Cargo does the rest.
+# Four commands, each complete on a fresh Debian 12 machine. Cargo does the rest.
 
 # rustup puts cargo here, and a fresh installation is not in PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test bench setup
+.PHONY: help demo test bench release setup
 
 help:
 	@echo 'make demo    see a stalled call: recorded, explained, fixed, recorded again'
 	@echo 'make test    every check and test; those that need root run when they can'
 	@echo 'make bench   benchmarks: what recording costs, how fast traces are read'
+	@echo 'make release the optimized program, built with a profile of itself'
 	@echo 'make setup   install what these need (scripts/setup --check: only say it)'
 
 demo: setup
@@ -20,8 +21,13 @@ demo: setup
 test: setup
 	cargo xtask ci
 
-bench: setup
+bench:
+	scripts/setup --release
 	scripts/bench
+
+release:
+	scripts/setup --release
+	cargo xtask release
 
 setup:
 	@scripts/setup

@@ -94,8 +94,8 @@ fn run_step(root: &Path, step: &Step) -> Result<(), String> {
     })
 }
 
-/// One target folder for every step, the fuzz workspace included.
-fn target_folder(root: &Path) -> PathBuf {
+/// One target folder for every task and step, the fuzz workspace included.
+pub fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 

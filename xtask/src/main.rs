@@ -1,10 +1,11 @@
-//! Development tasks: `cargo xtask ci`, `tidy`, `licences` and `levels`.
+//! Development tasks: `cargo xtask ci`, `tidy`, `licences`, `levels` and `release`.
 //!
 //! Exit status: 0 done, 1 a check found something, 2 the task could not run.
 
 mod ci;
 mod levels;
 mod licences;
+mod release;
 mod tidy;
 mod tree;
 
@@ -19,6 +20,8 @@ usage: cargo xtask TASK
   tidy      the house rules of CONTRIBUTING.md
   licences  the licences of what we depend on
   levels    the table of crates and levels, as ARCHITECTURE.md shows it
+  release   the optimized program: built, trained and built again; with --bench, its model beside
+            that of the plain build
 ";
 
 fn main() -> ExitCode {
@@ -35,6 +38,10 @@ fn main() -> ExitCode {
             print!("{}", levels::markdown(&tree.crates()));
             Vec::new()
         })),
+        "release" => {
+            let arguments: Vec<String> = std::env::args().skip(2).collect();
+            finish(release::run(&root, &arguments).map(|()| Vec::new()))
+        }
         _ => {
             eprint!("{USAGE}");
             ExitCode::from(2)
