@@ -63,12 +63,11 @@ impl Checksum {
     pub fn add_chain(&mut self, pool: &Pool, chain: &Chain, mut skip: usize) {
         let mut sum = *self;
         for piece in pool.pieces(chain) {
-            match piece.get(skip..) {
-                Some(bytes) => {
-                    sum.add(bytes);
-                    skip = 0;
-                }
-                None => skip -= piece.len(),
+            if skip < piece.len() {
+                sum.add(&piece[skip..]);
+                skip = 0;
+            } else {
+                skip -= piece.len();
             }
         }
         *self = sum;

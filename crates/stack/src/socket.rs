@@ -245,26 +245,37 @@ impl Socket {
 /// All sockets of a host by number.
 #[derive(Debug, Default)]
 pub struct Sockets {
-    slots: Vec<Option<Socket>>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// While the slot is free, one that nobody has touched.
+    socket: Socket,
+    is_used: bool,
 }
 
 impl Sockets {
     /// The socket of this number, if there is one.
+    #[inline]
     #[must_use]
     pub fn find(&self, id: SocketId) -> Option<&Socket> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        let slot = self.slots.get(id.0 as usize)?;
+        slot.is_used.then_some(&slot.socket)
     }
 
     /// As [`Sockets::find`], to change it.
+    #[inline]
     pub fn find_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
-        self.slots.get_mut(id.0 as usize)?.as_mut()
+        let slot = self.slots.get_mut(id.0 as usize)?;
+        slot.is_used.then_some(&mut slot.socket)
     }
 
     /// All sockets in order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (SocketId, &Socket)> {
-        let numbered = self.slots.iter().zip(0..);
-        numbered.filter_map(|(slot, number)| Some((SocketId(number), slot.as_ref()?)))
+        let numbered = self.slots.iter().zip(0..).filter(|(slot, _)| slot.is_used);
+        numbered.map(|(slot, number)| (SocketId(number), &slot.socket))
     }
 
     /// One more than the largest number in use, for walks that change the sockets on the way.
@@ -274,18 +285,20 @@ impl Sockets {
     }
 
     pub(crate) fn insert(&mut self, socket: Socket) -> SocketId {
+        let slot = Slot { socket, is_used: true };
         if let Some(number) = self.free.pop() {
-            self.slots[number as usize] = Some(socket);
+            self.slots[number as usize] = slot;
             return SocketId(number);
         }
-        self.slots.push(Some(socket));
+        self.slots.push(slot);
         SocketId(self.slots.len() as u32 - 1)
     }
 
     pub(crate) fn remove(&mut self, id: SocketId) -> Option<Socket> {
-        let socket = self.slots.get_mut(id.0 as usize)?.take()?;
+        let slot = self.slots.get_mut(id.0 as usize).filter(|slot| slot.is_used)?;
+        slot.is_used = false;
         self.free.push(id.0);
-        Some(socket)
+        Some(std::mem::replace(&mut slot.socket, Socket::new(Protocol::Udp)))
     }
 }
 
@@ -295,25 +308,17 @@ impl Index<SocketId> for Sockets {
 
     #[inline]
     fn index(&self, id: SocketId) -> &Socket {
-        match self.find(id) {
-            Some(socket) => socket,
-            None => no_socket(id),
-        }
+        let slot = &self.slots[id.0 as usize];
+        debug_assert!(slot.is_used, "no socket {}", id.0);
+        &slot.socket
     }
-}
-
-#[cold]
-#[track_caller]
-fn no_socket(id: SocketId) -> ! {
-    panic!("no socket {}", id.0)
 }
 
 impl IndexMut<SocketId> for Sockets {
     #[inline]
     fn index_mut(&mut self, id: SocketId) -> &mut Socket {
-        match self.find_mut(id) {
-            Some(socket) => socket,
-            None => no_socket(id),
-        }
+        let slot = &mut self.slots[id.0 as usize];
+        debug_assert!(slot.is_used, "no socket {}", id.0);
+        &mut slot.socket
     }
 }

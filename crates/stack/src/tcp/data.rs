@@ -19,8 +19,8 @@ impl Stack {
         let persist = self.personality.tcp.persist;
         let header = &arrival.header;
         let window = u32::from(header.window);
-        let ack = if header.has(tcp_flags::ACK) { header.ack } else { self.tcb(id).snd.una };
         let tcb = self.tcb_mut(id);
+        let ack = if header.has(tcp_flags::ACK) { header.ack } else { tcb.snd.una };
         let (wl1, wl2) = (tcb.snd.wl1, tcb.snd.wl2);
         let is_newer = wl1.is_before(header.seq)
             || wl1 == header.seq && (wl2.is_before(ack) || wl2 == ack && window > tcb.snd.wnd);
@@ -51,8 +51,9 @@ impl Stack {
         if is_next && is_open && !rules.always_reassembles {
             if arrival.len > 0 {
                 self.append_in_order(id, arrival, meter);
+            } else {
+                self.tcb_mut(id).owes_ack = true;
             }
-            self.tcb_mut(id).owes_ack = true;
             return;
         }
         if !is_next {

@@ -239,7 +239,7 @@ impl Tcb {
         }
         match rules.window_update {
             WindowUpdate::Share { two_when_empty } => {
-                100 * moves / limit >= 35 || two_when_empty && view.received == 0 && two_segments
+                100 * moves >= 35 * limit || two_when_empty && view.received == 0 && two_segments
             }
             WindowUpdate::TwoOrHalf => two_segments || 2 * moves >= limit,
         }
