@@ -37,7 +37,8 @@ fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<P
     };
     let meta = meta(experiment, case)?;
     let sink = BundleSink::create(&path, &meta).map_err(refuse)?;
-    let (connections, sink) = model::record(experiment, case, sink)?;
+    let recorded = model::record(experiment, case, sink);
+    let (connections, sink) = recorded.map_err(|problem| experiment.failed(case, problem))?;
     sink.finish(&connections, meta).map_err(refuse)?;
     Ok(path)
 }
@@ -54,11 +55,7 @@ fn bundle_name(experiment: &Experiment, case: &Case) -> String {
 /// What the bundle says of itself. Nothing of the machine that ran the model stands in it, so that
 /// the same experiment gives the same bytes everywhere.
 fn meta(experiment: &Experiment, case: &Case) -> Result<Meta> {
-    let case = model::without_path(case).map_err(|problem| Error::Run {
-        experiment: experiment.id.clone(),
-        case: case.words(),
-        problem,
-    })?;
+    let case = model::without_path(case).map_err(|problem| experiment.failed(case, problem))?;
     Ok(Meta {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
         source: Source::Model,

@@ -18,7 +18,6 @@ pub(crate) use self::observed::{Burst, Observed, length_at, mean};
 use self::programs::CLIENT_START_NS;
 use self::simulation::simulate;
 use self::watch::Watch;
-use crate::error::{Error, Result};
 use crate::experiment::{Case, Experiment, Keep};
 use crate::seen::Seen;
 use crate::wire;
@@ -29,14 +28,13 @@ use crate::wire;
 ///
 /// When the machine or the personality is not known, the scenario is refused, a program gives up,
 /// data arrive damaged, or the run does not end.
-pub(crate) fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Seen> {
+pub(crate) fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Seen, String> {
     let what = [Keep::Packets, Keep::Wire, Keep::Measures];
     let needs_records = what.iter().any(|what| experiment.keeps(*what));
     let keeps_rows = experiment.keeps(Keep::Wire) && repetition == 0;
     let all = experiment.keeps(Keep::Measures).then(Everything::default);
     let watch = Watch { is_wanted: needs_records, keeps_rows, all, ..Watch::default() };
-    let (ended, watch) = simulate(experiment, case, repetition, watch)
-        .map_err(|problem| refused(experiment, case, problem))?;
+    let (ended, watch) = simulate(experiment, case, repetition, watch)?;
     let mut seen = ended.seen.clone();
     if let Some(all) = &watch.all {
         seen.measures = Observed::new(&ended, all).measures();
@@ -58,14 +56,9 @@ pub(crate) fn record<S: RecordSink>(
     experiment: &Experiment,
     case: &Case,
     sink: S,
-) -> Result<(Vec<Connection>, S)> {
-    let ended = simulate(experiment, case, 0, sink);
-    let kept = ended.map(|(ended, sink)| (ended.connections, sink));
-    kept.map_err(|problem| refused(experiment, case, problem))
-}
-
-fn refused(experiment: &Experiment, case: &Case, problem: String) -> Error {
-    Error::Run { experiment: experiment.id.clone(), case: case.words(), problem }
+) -> Result<(Vec<Connection>, S), String> {
+    let (ended, sink) = simulate(experiment, case, 0, sink)?;
+    Ok((ended.connections, sink))
 }
 
 /// Runs the first repetition of `case` and keeps every record.
@@ -73,10 +66,7 @@ fn refused(experiment: &Experiment, case: &Case, problem: String) -> Error {
 /// # Errors
 ///
 /// As [`run`].
-pub(crate) fn observe(
-    experiment: &Experiment,
-    case: &Case,
-) -> std::result::Result<Observed, String> {
+pub(crate) fn observe(experiment: &Experiment, case: &Case) -> Result<Observed, String> {
     let (ended, all) = simulate(experiment, case, 0, Everything::default())?;
     Ok(Observed::new(&ended, &all))
 }

@@ -106,11 +106,13 @@ fn run_jobs(
 
 impl Job<'_> {
     fn run(&self) -> Result<Seen> {
-        match (&self.case.atm, &self.case.vmtp) {
-            (Some(atm), _) => atm_pair::run(self.experiment, self.case, atm, self.repetition),
-            (_, Some(vmtp)) => vmtp_pair::run(self.experiment, self.case, vmtp, self.repetition),
-            _ => model::run(self.experiment, self.case, self.repetition),
-        }
+        let Self { experiment, case, repetition } = *self;
+        let seen = match (&case.atm, &case.vmtp) {
+            (Some(atm), _) => atm_pair::run(experiment, atm, repetition),
+            (_, Some(vmtp)) => vmtp_pair::run(experiment, vmtp, repetition),
+            _ => model::run(experiment, case, repetition),
+        };
+        seen.map_err(|problem| experiment.failed(case, problem))
     }
 }
 

@@ -13,8 +13,7 @@ mod send;
 
 use sockscope_sim::turbochannel::TurbochannelMachine;
 
-use crate::error::{Error, Result};
-use crate::experiment::{AtmParameters, Case, Experiment, Workload};
+use crate::experiment::{AtmParameters, Experiment, Workload};
 use crate::seen::Seen;
 
 /// Runs one repetition of a case.
@@ -24,25 +23,19 @@ use crate::seen::Seen;
 /// When the machine is not known, the card raises a bus error, or what arrives is not what was sent.
 pub(crate) fn run(
     experiment: &Experiment,
-    case: &Case,
     parameters: &AtmParameters,
     repetition: u32,
-) -> Result<Seen> {
+) -> Result<Seen, String> {
     let seed = experiment.seed.wrapping_add(repetition.into());
-    let seen = machine(parameters).and_then(|machine| match experiment.workload {
+    machine(parameters).and_then(|machine| match experiment.workload {
         Workload::BusAccess => Ok(bus::run(&machine, parameters)),
         Workload::AtmLoss => loss::run(&machine, parameters, seed),
         _ => send::run(&machine, parameters),
-    });
-    seen.map_err(|problem| Error::Run {
-        experiment: experiment.id.clone(),
-        case: case.words(),
-        problem,
     })
 }
 
 /// The machine with the steps that the case changes.
-fn machine(parameters: &AtmParameters) -> std::result::Result<TurbochannelMachine, String> {
+fn machine(parameters: &AtmParameters) -> Result<TurbochannelMachine, String> {
     let found = TurbochannelMachine::by_name(&parameters.machine);
     let mut machine = found.map_err(|error| error.to_string())?;
     let driver = &mut machine.driver;

@@ -120,44 +120,29 @@ impl Figure {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::Experiment;
+    use super::*;
+    use crate::experiment::carried_by_id;
 
-    const FILE: &str = r#"
-        id = "x-1"
-        title = "t"
-        paper = "sunos-ipc"
-        source = "Figure 9"
-        question = "q"
-        workload = "discard"
-        seed = 1
-        repetitions = 1
-        record = ["measures"]
-        [parameters]
-        machine = "sparcstation-1"
-        personality = "sunos-4.0.3"
-        total_bytes = 4096
-        write_bytes = 1024
-        [sweep]
-        socket_buffer_bytes = [8192, 4096]
-        [[figure]]
-        name = "figure-9"
-        title = "Throughput"
-        x = "socket_buffer_bytes"
-        y = ["wait_us"]
-    "#;
+    /// What is wrong with a figure of an experiment whose traces are not kept.
+    fn problem(figure: &str) -> Option<String> {
+        let cases = carried_by_id("si-1b").unwrap().cases().unwrap();
+        let figure = format!("title = \"t\"\n{figure}");
+        toml::from_str::<Figure>(&figure).unwrap().check_sense(&cases, false).err()
+    }
 
     #[test]
     fn a_figure_without_sense_is_refused() {
-        let problem = |change: (&str, &str)| {
-            Experiment::parse("x", &FILE.replace(change.0, change.1)).unwrap_err().to_string()
-        };
-        assert!(
-            problem(("x = \"socket_buffer_bytes\"", ""))
-                .contains("`protocol_times`, or `x` and `y`")
-        );
-        assert!(problem(("x = \"socket_buffer", "x = \"pocket_buffer")).contains("pocket_buffer"));
-        assert!(problem(("figure-9", "../x")).contains("letters"));
-        let plot = ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"");
-        assert!(problem(plot).contains("needs `trace`"));
+        let chart = "name = \"figure-9\"\nx = \"socket_buffer_bytes\"\ny = [\"wait_us\"]";
+        assert_eq!(problem(chart), None);
+        for (from, to, words) in [
+            ("x = \"socket_buffer_bytes\"", "", "`protocol_times`, or `x` and `y`"),
+            ("socket_buffer", "pocket_buffer", "no case has a parameter `pocket_buffer_bytes`"),
+            ("figure-9", "../x", "expected a name of letters"),
+            ("x = \"socket_buffer_bytes\"", "plot = \"queue-length\"", "needs `trace`"),
+            ("y =", "only = { socket_buffer_bytes = 1 }\ny =", "`only` leaves no case"),
+        ] {
+            let told = problem(&chart.replace(from, to)).unwrap();
+            assert!(told.contains(words), "{told}");
+        }
     }
 }

@@ -175,6 +175,11 @@ impl Experiment {
         })
     }
 
+    /// Why a run of `case` gave nothing.
+    pub(crate) fn failed(&self, case: &Case, problem: String) -> Error {
+        Error::Run { experiment: self.id.clone(), case: case.words(), problem }
+    }
+
     /// Path of its file in the project.
     #[must_use]
     pub fn file(&self) -> String {
@@ -343,6 +348,8 @@ mod tests {
         assert!(problem(("[false, true]", "[]")).contains("1 to 10000 cases"));
         assert!(problem(("nodelay = [false, true]", "calls = [1]")).contains("given twice"));
         assert!(problem(("calls = 3", "calls = 0")).contains("calls"));
+        let figure = "[[figure]]\nname = \"../x\"\ntitle = \"t\"\n[sweep]";
+        assert!(problem(("[sweep]", figure)).contains("figure `../x`"));
         assert!(problem(("calls = 3", "balls = 3")).contains("balls"));
         assert!(
             problem(("workload = \"rpc-echo\"", "workload = \"send\"")).contains("message_bytes")

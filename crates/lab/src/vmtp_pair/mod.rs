@@ -15,8 +15,7 @@ mod process;
 
 use self::machine::Machine;
 use self::network::Network;
-use crate::error::{Error, Result};
-use crate::experiment::{Case, Experiment, VmtpParameters};
+use crate::experiment::{Experiment, VmtpParameters};
 use crate::seen::Seen;
 
 /// The part of a run that is not counted.
@@ -29,20 +28,15 @@ const WARM_UP: u64 = 8;
 /// When a machine is not known, a client gets no response, or the run stands still.
 pub(crate) fn run(
     experiment: &Experiment,
-    case: &Case,
     parameters: &VmtpParameters,
     repetition: u32,
-) -> Result<Seen> {
+) -> Result<Seen, String> {
     let seed = experiment.seed.wrapping_add(repetition.into());
-    simulate(parameters, seed).map_err(|problem| Error::Run {
-        experiment: experiment.id.clone(),
-        case: case.words(),
-        problem,
-    })
+    simulate(parameters, seed)
 }
 
 /// Runs a case on a seed.
-fn simulate(parameters: &VmtpParameters, seed: u64) -> std::result::Result<Seen, String> {
+fn simulate(parameters: &VmtpParameters, seed: u64) -> Result<Seen, String> {
     let of_server = parameters.server_machine.as_ref().unwrap_or(&parameters.machine);
     let of_server = Machine::by_name(of_server)?;
     simulate_on(parameters, &Machine::by_name(&parameters.machine)?, &of_server, seed)
@@ -54,7 +48,7 @@ fn simulate_on(
     machine: &Machine,
     of_server: &Machine,
     seed: u64,
-) -> std::result::Result<Seen, String> {
+) -> Result<Seen, String> {
     let end_ns = parameters.run_ms * 1_000_000;
     let warm_ns = end_ns / WARM_UP;
     let mut network = Network::new(parameters, machine, of_server, seed);
