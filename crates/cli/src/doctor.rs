@@ -41,6 +41,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
                 "observes": report.entry.observes,
                 "since": report.entry.since,
                 "works": report.problem.is_empty(),
+                "stand_ins": report.stand_ins,
                 "problem": (!report.problem.is_empty()).then_some(&report.problem),
                 "without": report.entry.without,
                 "cost_ns_gross": cost(report.entry.program).map(|cost| cost.gross_ns),
@@ -110,9 +111,9 @@ fn write_hooks<'a>(
             None => "?".to_owned(),
         };
         let state = match (report.problem.is_empty(), report.entry.when) {
-            (false, _) => {
+            (false, _) => report.replacement().unwrap_or_else(|| {
                 format!("MISSING: {}; without it: {}", report.problem, report.entry.without)
-            }
+            }),
             (true, When::Always | When::Control) => "used".to_owned(),
             (true, When::Devices) => "used while there are veth or tun devices".to_owned(),
             (true, When::Datagrams) => "used while datagrams are logged".to_owned(),

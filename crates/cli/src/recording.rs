@@ -264,13 +264,14 @@ fn hook(report: &HookReport) -> Hook {
         state: match (report.used, report.problem.is_empty()) {
             (true, _) => HookState::Used,
             (false, true) => HookState::Unused,
+            (false, false) if !report.stand_ins.is_empty() => HookState::Unused,
             (false, false) => HookState::Missing,
         },
         note: match (report.used, entry.when) {
             (false, When::Datagrams) if report.problem.is_empty() => {
                 "no datagram was logged".to_owned()
             }
-            _ => report.problem.clone(),
+            _ => report.replacement().unwrap_or_else(|| report.problem.clone()),
         },
     }
 }

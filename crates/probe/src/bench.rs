@@ -25,14 +25,16 @@ pub struct EmptyPrograms {
 }
 
 impl EmptyPrograms {
-    /// Loads and attaches one for each hook of [`When::Always`] that this kernel has.
+    /// Loads and attaches one for each tracepoint of [`When::Always`] that this kernel has.
     ///
     /// # Errors
     /// When the kernel refuses one.
     pub fn attach() -> Result<Self, Error> {
         let kernel = Kernel::running();
         let is_there = |entry: &&HookEntry| {
-            entry.when == When::Always && kernel.as_ref().is_some_and(|kernel| kernel.has(entry))
+            entry.when == When::Always
+                && entry.hook.starts_with("tp_btf/")
+                && kernel.as_ref().is_some_and(|kernel| kernel.has(entry))
         };
         let mut loaded = Vec::new();
         for entry in HOOKS.iter().filter(is_there) {

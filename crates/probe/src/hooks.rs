@@ -44,6 +44,8 @@ pub struct HookEntry {
     pub since: &'static str,
     /// What is missing without it.
     pub without: &'static str,
+    /// The program in whose place it is attached, where the kernel lacks that one's hook.
+    pub instead_of: Option<&'static str>,
 }
 
 use Point::{
@@ -61,6 +63,27 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "6.16",
         without: "point 1 of TCP, and with it the send queue",
+        instead_of: None,
+    },
+    HookEntry {
+        program: "point1_call",
+        hook: "fentry/tcp_sendmsg_locked",
+        points: &[SendEnqueue],
+        observes: "where the tracepoint is missing: write calls; why TCP would hold them",
+        when: When::Always,
+        since: "5.5",
+        without: "point 1 of TCP, and with it the send queue",
+        instead_of: Some("point1_tcp"),
+    },
+    HookEntry {
+        program: "point1_room",
+        hook: "fexit/sk_stream_wait_memory",
+        points: &[SendEnqueue],
+        observes: "where the tracepoint is missing: write calls that go on after a wait for room",
+        when: When::Always,
+        since: "5.5",
+        without: "the moment at which bytes that waited for room enter the send queue",
+        instead_of: Some("point1_tcp"),
     },
     HookEntry {
         program: "point3",
@@ -70,6 +93,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.15",
         without: "queues at interfaces: points 3 and 4 would always coincide",
+        instead_of: None,
     },
     HookEntry {
         program: "point4",
@@ -79,6 +103,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.5",
         without: "points 2, 3 and 4",
+        instead_of: None,
     },
     HookEntry {
         program: "point5_rx",
@@ -88,6 +113,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Devices,
         since: "5.5",
         without: "point 5 on veth and tun: taken from point 6",
+        instead_of: None,
     },
     HookEntry {
         program: "point5_gro",
@@ -97,6 +123,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.5",
         without: "point 5 on network cards",
+        instead_of: None,
     },
     HookEntry {
         program: "point6",
@@ -106,6 +133,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.5",
         without: "point 6",
+        instead_of: None,
     },
     HookEntry {
         program: "point7",
@@ -115,6 +143,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "6.3",
         without: "point 7: taken from the acknowledgment that follows",
+        instead_of: None,
     },
     HookEntry {
         program: "point8_tcp",
@@ -124,6 +153,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.5",
         without: "point 8 of TCP",
+        instead_of: None,
     },
     HookEntry {
         program: "point8_udp",
@@ -133,6 +163,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Datagrams,
         since: "6.3",
         without: "point 8 of UDP",
+        instead_of: None,
     },
     HookEntry {
         program: "retransmit",
@@ -142,6 +173,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.5",
         without: "the class of retransmissions",
+        instead_of: None,
     },
     HookEntry {
         program: "drop",
@@ -151,6 +183,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.17",
         without: "drops",
+        instead_of: None,
     },
     HookEntry {
         program: "state",
@@ -160,6 +193,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.5",
         without: "ends of connections, buffer sizes",
+        instead_of: None,
     },
     HookEntry {
         program: "destroy",
@@ -169,6 +203,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Always,
         since: "5.5",
         without: "room for new connections in very long recordings",
+        instead_of: None,
     },
     HookEntry {
         program: "write_return",
@@ -178,6 +213,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Calls,
         since: "6.3",
         without: "returns of send calls",
+        instead_of: None,
     },
     HookEntry {
         program: "read_return",
@@ -187,6 +223,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Calls,
         since: "6.3",
         without: "returns of receive calls",
+        instead_of: None,
     },
     HookEntry {
         program: "so_log",
@@ -196,6 +233,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Control,
         since: "5.5",
         without: "SO_LOG and socket options asked for",
+        instead_of: None,
     },
     HookEntry {
         program: "in_band",
@@ -205,6 +243,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::InBand,
         since: "5.10",
         without: "--in-band on the sending side",
+        instead_of: None,
     },
     HookEntry {
         program: "existing",
@@ -214,6 +253,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Run,
         since: "5.11",
         without: "connections that were open before recording",
+        instead_of: None,
     },
     HookEntry {
         program: "calibrate",
@@ -223,6 +263,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Run,
         since: "5.14",
         without: "the moment at which a reader got its CPU",
+        instead_of: None,
     },
     HookEntry {
         program: "produce",
@@ -232,6 +273,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Run,
         since: "5.14",
         without: "the benchmark of the recorder",
+        instead_of: None,
     },
     HookEntry {
         program: "empty",
@@ -241,6 +283,7 @@ pub const HOOKS: &[HookEntry] = &[
         when: When::Measure,
         since: "5.5",
         without: "the net cost of a hit",
+        instead_of: None,
     },
 ];
 
@@ -261,16 +304,27 @@ impl Kernel {
             Some(("tp_btf", name)) => {
                 self.btf.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
             }
-            Some(("iter", name)) => {
-                self.btf.type_by_name::<types::Func<'_>>(&format!("bpf_iter_{name}")).is_some()
-            }
+            Some(("iter", name)) => self.has_function(&format!("bpf_iter_{name}")),
+            Some(("fentry" | "fexit", name)) => self.has_function(name),
             _ => true,
         }
     }
 
+    /// Whether the entry is to be used: it stands in for no other, or the kernel lacks that one's
+    /// hook.
+    pub(crate) fn needs(&self, entry: &HookEntry) -> bool {
+        entry.instead_of.is_none_or(|program| {
+            HOOKS.iter().any(|other| other.program == program && !self.has(other))
+        })
+    }
+
     /// Whether headers can be read with plain loads (6.2); the probes need it.
     pub(crate) fn has_cast(&self) -> bool {
-        self.btf.type_by_name::<types::Func<'_>>("bpf_rdonly_cast").is_some()
+        self.has_function("bpf_rdonly_cast")
+    }
+
+    fn has_function(&self, name: &str) -> bool {
+        self.btf.type_by_name::<types::Func<'_>>(name).is_some()
     }
 
     /// The kernel's names of drop reasons, by number.
@@ -313,6 +367,16 @@ mod tests {
             HOOKS.iter().map(|entry| (entry.program.to_owned(), entry.hook.to_owned())).collect();
         assert_eq!(compiled, table);
         assert_eq!(table.len(), HOOKS.len());
+    }
+
+    #[test]
+    fn who_stands_in_for_a_program_observes_what_it_does_when_it_would() {
+        let program = |name: &str| HOOKS.iter().find(|entry| entry.program == name);
+        for stand_in in HOOKS.iter().filter(|entry| entry.instead_of.is_some()) {
+            let replaced = stand_in.instead_of.and_then(program).unwrap();
+            assert_eq!((stand_in.points, stand_in.when), (replaced.points, replaced.when));
+            assert_eq!(replaced.instead_of, None);
+        }
     }
 
     #[test]

@@ -28,6 +28,17 @@ pub struct HookReport {
     pub used: bool,
     /// Why not, if it should be; empty otherwise.
     pub problem: String,
+    /// Hooks that are used in its place.
+    pub stand_ins: Vec<&'static str>,
+}
+
+impl HookReport {
+    /// Why others serve in its place, and which; `None` when none does.
+    #[must_use]
+    pub fn replacement(&self) -> Option<String> {
+        let stand_ins = self.stand_ins.join(", ");
+        (!stand_ins.is_empty()).then(|| format!("{}; in its place: {stand_ins}", self.problem))
+    }
 }
 
 /// Loaded programs and their links. Dropping it detaches everything.
@@ -35,6 +46,8 @@ pub(crate) struct Programs {
     skel: SockscopeSkel<'static>,
     links: BTreeMap<&'static str, Link>,
     problems: BTreeMap<&'static str, String>,
+    /// Stand-ins for programs whose own hook this kernel has.
+    unneeded: Vec<&'static str>,
     pub(crate) cpus: usize,
 }
 
@@ -55,36 +68,32 @@ impl Programs {
                 instead: "Linux 6.2 or later is needed to record; everything else works",
             });
         }
-        // The object lives as long as the process records; one recording a process.
-        let storage: &'static mut MaybeUninit<OpenObject> =
-            Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open =
-            SockscopeSkelBuilder::default().open(storage).map_err(|e| Error::Load(one_line(&e)))?;
-        let cpus = possible_cpus();
-        open.maps.lists.set_max_entries(cpus as u32).map_err(|e| Error::Load(one_line(&e)))?;
-        if let Some(rodata) = open.maps.rodata_data.as_mut() {
-            pick.write(&mut rodata.pick)?;
-        }
-        let mut problems = BTreeMap::new();
-        let absent: Vec<&HookEntry> = HOOKS.iter().filter(|entry| !kernel.has(entry)).collect();
-        for mut program in open.open_object_mut().progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            if let Some(entry) = absent.iter().find(|entry| entry.program == name) {
-                program.set_autoload(false);
-                problems.insert(
-                    entry.program,
-                    format!("not in this kernel; since Linux {}", entry.since),
-                );
+        let mut problems: BTreeMap<_, _> =
+            HOOKS.iter().filter(|entry| !kernel.has(entry)).map(absent).collect();
+        let unneeded: Vec<_> =
+            HOOKS.iter().filter(|entry| !kernel.needs(entry)).map(|entry| entry.program).collect();
+        let load = |problems: &BTreeMap<&str, String>| {
+            load(pick, |program| !problems.contains_key(program) && !unneeded.contains(&program))
+        };
+        let skel = load(&problems).or_else(|error| {
+            // A kernel may refuse programs at functions, and still take those at tracepoints.
+            let reason = error.to_string();
+            let stand_ins = HOOKS
+                .iter()
+                .filter(|entry| entry.instead_of.is_some() && !unneeded.contains(&entry.program));
+            for entry in stand_ins {
+                problems.entry(entry.program).or_insert_with(|| reason.clone());
             }
-        }
-        let skel = open.load().map_err(|e| Error::Load(one_line(&e)))?;
-        Ok(Self { skel, links: BTreeMap::new(), problems, cpus })
+            load(&problems)
+        });
+        let cpus = possible_cpus();
+        Ok(Self { skel: skel?, links: BTreeMap::new(), problems, unneeded, cpus })
     }
 
     /// Attaches every program of this class that is there and not attached yet.
     pub(crate) fn attach(&mut self, when: When) -> Result<(), Error> {
         for entry in HOOKS.iter().filter(|entry| entry.when == when) {
-            if self.problems.contains_key(entry.program) || self.links.contains_key(entry.program) {
+            if !self.is_loaded(entry) || self.links.contains_key(entry.program) {
                 continue;
             }
             match attach(self.skel.object(), entry) {
@@ -111,16 +120,28 @@ impl Programs {
         }
     }
 
+    fn is_loaded(&self, entry: &HookEntry) -> bool {
+        !self.problems.contains_key(entry.program) && !self.unneeded.contains(&entry.program)
+    }
+
     pub(crate) fn report(&self) -> Vec<HookReport> {
-        HOOKS
-            .iter()
+        let needed = HOOKS.iter().filter(|entry| !self.unneeded.contains(&entry.program));
+        needed
             .map(|entry| HookReport {
                 entry: *entry,
                 used: self.links.contains_key(entry.program)
-                    || entry.when == When::Run && !self.problems.contains_key(entry.program),
+                    || entry.when == When::Run && self.is_loaded(entry),
                 problem: self.problems.get(entry.program).cloned().unwrap_or_default(),
+                stand_ins: self.stand_ins(entry),
             })
             .collect()
+    }
+
+    /// Hooks whose programs are there in the place of the entry's.
+    fn stand_ins(&self, entry: &HookEntry) -> Vec<&'static str> {
+        let stands_in =
+            |other: &&HookEntry| other.instead_of == Some(entry.program) && self.is_loaded(other);
+        HOOKS.iter().filter(stands_in).map(|other| other.hook).collect()
     }
 
     pub(crate) fn lists(&self) -> Result<Lists, Error> {
@@ -226,6 +247,28 @@ pub(crate) struct Counters {
     pub(crate) flow_table_full: u64,
     pub(crate) datagrams: bool,
     pub(crate) devices: bool,
+}
+
+/// Why a program is not loaded whose hook the kernel lacks.
+fn absent(entry: &HookEntry) -> (&'static str, String) {
+    (entry.program, format!("not in this kernel; since Linux {}", entry.since))
+}
+
+/// Opens the object, writes the settings, and loads the programs that are wanted.
+fn load(pick: &Pick, is_wanted: impl Fn(&str) -> bool) -> Result<SockscopeSkel<'static>, Error> {
+    let refused = |error: libbpf_rs::Error| Error::Load(one_line(&error));
+    // The object lives as long as the process records; one recording a process.
+    let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = SockscopeSkelBuilder::default().open(storage).map_err(refused)?;
+    open.maps.lists.set_max_entries(possible_cpus() as u32).map_err(refused)?;
+    if let Some(rodata) = open.maps.rodata_data.as_mut() {
+        pick.write(&mut rodata.pick)?;
+    }
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(is_wanted(&name));
+    }
+    open.load().map_err(refused)
 }
 
 fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {

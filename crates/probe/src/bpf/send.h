@@ -3,6 +3,9 @@
 #ifndef SOCKSCOPE_SEND_H
 #define SOCKSCOPE_SEND_H
 
+/* Bytes of a send call, at most: MAX_RW_COUNT. */
+#define CALL_MAX 0x7ffff000U
+
 static __always_inline void note_thread(__u32 *seen, __u32 flow, __u32 thread)
 {
 	struct event *e;
@@ -19,6 +22,50 @@ static __always_inline void note_thread(__u32 *seen, __u32 flow, __u32 thread)
 }
 
 /*
+ * A send call is about to copy its next bytes into the socket, from `start` on, with `left` still to
+ * come. Returns whether all of them find room, so that the record stands for the whole rest of the
+ * call; otherwise how far this chunk went shows in the record of the next one.
+ */
+static __always_inline bool record_write(struct record_list *list, struct flow_slot *slot,
+					 __u32 direction, const struct sock *sk, __u32 start,
+					 __u32 left, bool more)
+{
+	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+	__u64 now = bpf_ktime_get_ns(), stamp;
+	struct raw_record *r;
+	__u32 next, unsent;
+	__s32 room;
+	bool whole;
+
+	r = reserve(list, RAW_WRITE, &stamp);
+	if (!r)
+		return false;
+	room = sk->sk_sndbuf - sk->sk_wmem_queued;
+	whole = room > 0 && left <= (__u32)room / 2;
+	next = tp->snd_nxt;
+	unsent = start + left - next;
+	r->at_ns = now;
+	r->flow = slot->connection * 2 + direction;
+	r->seq = start;
+	r->len = left;
+	r->ack = tp->snd_una;
+	r->window = next;
+	r->thread = bpf_get_current_task_btf()->pid;
+	r->kind = RAW_WRITE;
+	r->code = hold_reason(sk, tp, next, unsent, tp->mss_cache, 0, in_flight(tp), false, 0, now);
+	if (more && unsent < tp->mss_cache)
+		r->code = hold_of_more(r->code);
+	r->tcp_flags = 0;
+	r->marks = whole ? RAW_MARK_ROOM : 0;
+	r->a = 0;
+	list->last_ns = now;
+	if (slot->writer[direction & 1] != r->thread)
+		note_thread(&slot->writer[direction & 1], r->flow, r->thread);
+	commit(r, stamp);
+	return whole;
+}
+
+/*
  * Fires before each chunk of a send call is copied into the socket, the chunk's position being
  * write_seq. Chunks that have to wait for room come back here, so that a position that did not
  * move means that nothing was taken.
@@ -30,11 +77,8 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	__u32 start = tp->write_seq;
 	__u32 left = msg->msg_iter.count;
 	struct record_list *list = this_list();
-	__u32 direction = 0, next, unsent;
-	struct raw_record *r;
 	struct flow_slot *slot;
-	__u64 now, stamp;
-	__s32 room;
+	__u32 direction = 0;
 
 	if (!list)
 		return 0;
@@ -48,39 +92,56 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	/* The same, after the thread moved to another CPU. */
 	if (slot->call_end[direction] == start + left)
 		return 0;
-	now = bpf_ktime_get_ns();
-	r = reserve(list, RAW_WRITE, &stamp);
-	if (!r)
-		return 0;
-	room = sk->sk_sndbuf - sk->sk_wmem_queued;
-	next = tp->snd_nxt;
-	unsent = start + left - next;
-	r->at_ns = now;
-	r->flow = slot->connection * 2 + direction;
-	r->seq = start;
-	r->len = left;
-	r->ack = tp->snd_una;
-	r->window = next;
-	r->thread = bpf_get_current_task_btf()->pid;
-	r->kind = RAW_WRITE;
-	r->code = hold_reason(sk, tp, next, unsent, tp->mss_cache, 0, in_flight(tp), false, 0, now);
-	if (msg->msg_flags & MSG_MORE && unsent < tp->mss_cache)
-		r->code = hold_of_more(r->code);
-	r->tcp_flags = 0;
-	if (room > 0 && left <= (__u32)room / 2) {
-		r->marks = RAW_MARK_ROOM;
+	if (record_write(list, slot, direction, sk, start, left, msg->msg_flags & MSG_MORE)) {
 		slot->call_end[direction] = list->call_end = start + left;
 		list->call_socket = (__u64)sk;
 	} else {
-		r->marks = 0;
 		slot->call_end[direction] = start; /* no call ends where it begins */
 		list->call_socket = 0;
 	}
-	r->a = 0;
-	list->last_ns = now;
-	if (slot->writer[direction & 1] != r->thread)
-		note_thread(&slot->writer[direction & 1], r->flow, r->thread);
-	commit(r, stamp);
+	return 0;
+}
+
+/*
+ * In the place of point1_tcp on kernels without its tracepoint: the beginning of a send call, and
+ * each end of a wait for room. Chunks between two waits follow one another without a stop.
+ */
+SEC("fentry/tcp_sendmsg_locked")
+int BPF_PROG(point1_call, struct sock *sk, struct msghdr *msg)
+{
+	__u32 start = KERNEL_CAST(tcp_sock, sk)->write_seq;
+	__u32 left = msg->msg_iter.count;
+	struct record_list *list = this_list();
+	struct flow_slot *slot;
+	__u32 direction = 0;
+
+	if (!list)
+		return 0;
+	slot = slot_of_socket(list, sk, &direction);
+	if (!slot)
+		return 0;
+	slot->call_end[direction & 1] = start + left;
+	record_write(list, slot, direction & 1, sk, start, left, msg->msg_flags & MSG_MORE);
+	return 0;
+}
+
+SEC("fexit/sk_stream_wait_memory")
+int BPF_PROG(point1_room, struct sock *sk, long *timeout, int error)
+{
+	struct record_list *list = this_list();
+	__u32 start, left, direction = 0;
+	struct flow_slot *slot;
+
+	if (!list || error || sk->sk_protocol != IPPROTO_TCP)
+		return 0;
+	slot = slot_of_socket(list, sk, &direction);
+	if (!slot)
+		return 0;
+	start = KERNEL_CAST(tcp_sock, sk)->write_seq;
+	left = slot->call_end[direction & 1] - start;
+	/* A call that began before recording has no end here. */
+	if (left && left <= CALL_MAX)
+		record_write(list, slot, direction & 1, sk, start, left, false);
 	return 0;
 }
 
