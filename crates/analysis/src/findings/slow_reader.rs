@@ -5,13 +5,14 @@
 //! `late-wakeup`'s. A wait for data that a blocked thread was woken for is a wake-up, whatever its
 //! length.
 
-use sockscope_record::Hold;
+use sockscope_record::{Hold, Point};
 
 use super::facts::FlowFacts;
 use super::holds::held_by;
+use super::intervals::{Interval, Intervals};
 use super::reads::ReadWait;
 use super::{Tally, words};
-use crate::{Finding, FindingId};
+use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
 /// An event loop that is busy with other sockets is back within a few milliseconds; and the window of
 /// a usual receive buffer covers that on a local network.
@@ -20,6 +21,10 @@ const AWAY_NS_MIN: u64 = 10_000_000;
 /// While the window is closed a shorter absence costs as much: the sender has to wait for it. A read
 /// itself takes less, also on the slowest machines of the model.
 const AWAY_NS_MIN_HELD: u64 = 2_000_000;
+
+/// Who does not come back before the trace ends may have been waiting for a CPU, of which no read
+/// tells; but not for this long.
+const NEVER_BACK_NS_MIN: u64 = 500_000_000;
 
 /// Once is a start-up or a pause; unless the sender was held up meanwhile.
 const COUNT_MIN: u64 = 3;
@@ -38,6 +43,17 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         was_sender_held |= holds_sender;
         note(&mut tally, wait, away_ns);
     }
+    if let Some((span, held_ns)) = never_back(facts, &closed) {
+        tally.count += 1;
+        tally.lost_ns += held_ns;
+        was_sender_held = true;
+        tally.notes.add(span.start_ns, || {
+            format!(
+                "data from {} on waits to be read, and is not until the trace ends",
+                span.offset
+            )
+        });
+    }
     let is_habit = tally.count >= COUNT_MIN || was_sender_held;
     if !is_habit || !facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN) {
         return None;
@@ -55,6 +71,19 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
          shows what it does between two reads."
     );
     Some(tally.into_finding(FindingId::SlowReader, facts, facts.receiver(), summary, fix))
+}
+
+/// The data that lies in the receive queue at the end, and how long it held the sender, if that was
+/// long enough.
+fn never_back(facts: &FlowFacts<'_>, closed: &Intervals) -> Option<(LedgerSpan, u64)> {
+    let last = facts.view.timeline.last().filter(|span| span.part == LedgerPart::ReceiveApp)?;
+    let reads = facts.view.flow().at(Point::ReceiveDequeue);
+    if reads.last().is_some_and(|read| read.at_ns > last.start_ns) {
+        return None;
+    }
+    let unread = Intervals::union_of([Interval::new(last.start_ns, last.end_ns)]);
+    let held_ns = unread.intersect(closed).without(&facts.lost_records).total_ns();
+    (held_ns >= NEVER_BACK_NS_MIN).then_some((*last, held_ns))
 }
 
 /// How long the reader did something else, if it was long enough and is certain.
@@ -102,6 +131,15 @@ mod tests {
         assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"slow-reader @server 1x 900 ms: The server left data unread 1 time, 900 ms, while it did something else, which closed the window and stopped the sender.");
         let text = "0ms 1-7 +1000 | 900ms 8 +1000";
         assert_snapshot!(found(text, "0ms receive_queue.app | 900ms end"), @"");
+    }
+
+    #[test]
+    fn one_that_never_comes_back_is_slow_where_the_sender_waits_for_it() {
+        let text = "0ms 1 +1500 | 0ms 2-7 +1000 rwnd | 900ms <6 ack=1000";
+        let ledger = "0ms receive_queue.app | 900ms end";
+        assert_snapshot!(found(text, ledger), @"slow-reader @server 1x 900 ms: The server left data unread 1 time, 900 ms, while it did something else, which closed the window and stopped the sender.");
+        assert_snapshot!(found(&text.replace("900ms", "400ms"), &ledger.replace("900ms", "400ms")), @"");
+        assert_snapshot!(found("0ms 1-7 +1000 | 900ms <6 ack=1000", ledger), @"");
     }
 
     #[test]
