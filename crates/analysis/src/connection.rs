@@ -62,6 +62,7 @@ pub(crate) fn analyze_connection(
         transactions: transactions::summarize(store),
         unopened: fate::unopened(store, losses, drop_reasons),
         reset: fate::reset(store),
+        shut_windows: fate::shut_windows(store),
         buffers,
         findings,
     }

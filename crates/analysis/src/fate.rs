@@ -45,6 +45,28 @@ pub(crate) fn reset(store: &ConnectionStore) -> Option<(Side, u64)> {
     resets.min_by_key(|(at_ns, _)| *at_ns).map(|(at_ns, side)| (side, at_ns))
 }
 
+/// The sides whose last words offer a receive window of 0, and since when, of a connection that was
+/// still open when the trace ended: the other end cannot send before they read.
+pub(crate) fn shut_windows(store: &ConnectionStore) -> Vec<(Side, u64)> {
+    if store.connection.closed_ns.is_some() || reset(store).is_some() {
+        return Vec::new();
+    }
+    let directions = [Direction::FromClient, Direction::FromServer].into_iter();
+    let shut = directions
+        .filter_map(|direction| Some((direction.sender(), shut_since_ns(store.flow(direction))?)));
+    shut.collect()
+}
+
+/// Since when the segments of `flow` offer no window; SYN and RST offer none that counts.
+fn shut_since_ns(flow: &FlowStore) -> Option<u64> {
+    let no_offer = tcp_flags::SYN | tcp_flags::RST;
+    let is_offer =
+        |pass: &&Pass| pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & no_offer == 0;
+    let seen = flow.passes[2..6].iter().find(|passes| !passes.is_empty())?;
+    let offers = seen.iter().rev().filter(is_offer);
+    offers.take_while(|pass| pass.extra == 0).last().map(|pass| pass.at_ns)
+}
+
 /// When the sender of `flow` first sent the reset after which it sent and took nothing else. What is
 /// on its way to it then, `reverse`, is still seen at the points before its receive queue.
 fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
@@ -118,6 +140,18 @@ mod tests {
         assert_eq!(fate(refused), None);
         let before = format!("0us loss code=6 from=0us | {DROPPED}");
         assert!(fate(&before).is_some(), "what was lost before it asked is not of it");
+    }
+
+    #[test]
+    fn a_window_that_stays_shut_to_the_end_is_told_with_its_side() {
+        let shut = |text: &str| testing::analyze(text).shut_windows;
+        let text = "1us <3-6 ack=0 win=900 | 2us 1-7 +900 | 3us <3-6 ack=900 win=0 | 9us <3-6 ack=900 win=0";
+        assert_eq!(shut(text), [(Side::Server, 3_000)]);
+        assert!(shut(&format!("{text} | 10us <3-6 ack=900 win=500")).is_empty(), "it opened again");
+        assert!(shut(&format!("{text} | 10us <3-6 rst")).is_empty(), "it ended");
+        assert!(shut("1us 3-6 syn | 2us 3-6 rst | 2us <3-6 rst ack=0").is_empty());
+        let both = format!("{text} | 10us 3-6 ack=0 win=0");
+        assert_eq!(shut(&both), [(Side::Client, 10_000), (Side::Server, 3_000)]);
     }
 
     #[test]

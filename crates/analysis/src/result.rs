@@ -66,6 +66,9 @@ pub struct ConnectionAnalysis {
     pub unopened: Option<Unopened>,
     /// Who ended it by a reset first (RST, RFC 9293 §3.5.2), and when; `None` when nobody did.
     pub reset: Option<(Side, u64)>,
+    /// Sides that offered a receive window of 0 to the end of the trace, and since when (nanoseconds of
+    /// its clock); none where the connection ended before.
+    pub shut_windows: Vec<(Side, u64)>,
     /// Buffer sizes asked for and granted.
     pub buffers: Vec<BufferGrant>,
     /// Most time lost first.

@@ -211,6 +211,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         transactions: None,
         unopened: None,
         reset: None,
+        shut_windows: Vec::new(),
         buffers: Vec::new(),
         findings: Vec::new(),
     }

@@ -26,6 +26,7 @@ pub(super) struct ConnectionView<'a> {
     refused: bool,
     syn_dropped: Option<&'a str>,
     reset: Option<ResetView>,
+    windows_shut: Vec<ShutView>,
     exchanges: Option<ExchangesView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     transactions: Option<TransactionsView>,
@@ -54,11 +55,22 @@ impl<'a> ConnectionView<'a> {
                 Unopened::Refused => None,
             }),
             reset: analysis.reset.map(|(by, at_ns)| ResetView { by: by.name(), at_ns }),
+            windows_shut: analysis
+                .shut_windows
+                .iter()
+                .map(|&(by, since_ns)| ShutView { by: by.name(), since_ns })
+                .collect(),
             exchanges: analysis.exchanges.as_ref().map(ExchangesView::new),
             transactions: analysis.transactions.as_ref().map(TransactionsView::new),
             buffers: analysis.buffers.iter().map(BufferView::new).collect(),
         }
     }
+}
+
+#[derive(Serialize)]
+struct ShutView {
+    by: &'static str,
+    since_ns: u64,
 }
 
 #[derive(Serialize)]

@@ -70,6 +70,7 @@ fn write_ends(
         .chain(unopened(analysis))
         .chain(refusal(analysis))
         .chain(reset(analysis, report.analysis.start_ns))
+        .chain(shut_windows(analysis, report.analysis.start_ns))
         .try_for_each(|text| page.labelled("note", &text, Tone::Plain))
 }
 
@@ -99,6 +100,14 @@ fn reset(analysis: &ConnectionAnalysis, start_ns: u64) -> Option<String> {
         bytes => format!("; {} were never read", size(bytes)),
     };
     Some(format!("reset by the {} at {}{unread}", side.name(), since(start_ns, at_ns)))
+}
+
+/// Who shut its receive window and did not open it again.
+fn shut_windows(analysis: &ConnectionAnalysis, start_ns: u64) -> impl Iterator<Item = String> + '_ {
+    analysis.shut_windows.iter().map(move |&(side, at_ns)| {
+        let (since, side) = (since(start_ns, at_ns), side.name());
+        format!("the {side}'s receive window is 0 from {since} on: it opens when the {side} reads")
+    })
 }
 
 /// Whether datagrams of this host found no socket on it: neither end is on another one.
@@ -133,7 +142,7 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     } else if !connection.both_ends_here && !analysis.flows.iter().any(is_refused_at_home) {
         if analysis.flows.iter().any(has_data) {
             notes.push("one end is not on this host: what passed there is unknown");
-        } else if analysis.unopened.is_none() {
+        } else if analysis.unopened.is_none() && !connection.preexisting {
             notes.push(
                 "the other end was not seen: it refused, did not answer, or is on another host",
             );

@@ -122,7 +122,7 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     let mut spent = under_way(report);
     let total = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
     if total == 0 {
-        return without_traffic(report).to_owned();
+        return stuck(report).unwrap_or_else(|| without_traffic(report).to_owned());
     }
     spent.sort_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
     let most: Vec<_> = spent
@@ -166,6 +166,25 @@ fn hidden(report: &Report<'_>, under_way_ns: u64, page: &Page<'_>) -> Option<Str
         let unknown = page.time(unknown_ns);
         format!(" For {unknown} more it is unknown where bytes were, or whether there were any.")
     })
+}
+
+/// What to say where no data passed because somebody does not read.
+fn stuck(report: &Report<'_>) -> Option<String> {
+    let mut shut = report.connections().filter(|connection| {
+        !connection.shut_windows.is_empty() && !report.flows(connection).any(has_data)
+    });
+    let first = shut.next()?;
+    let (side, _) = first.shut_windows.first()?;
+    let more = match shut.count() {
+        0 => String::new(),
+        more => format!(", and so it is on {} more", count(more as u64)),
+    };
+    Some(format!(
+        "no data passed: on connection {} the {}'s receive window is 0, which its program opens by \
+         reading{more}.",
+        first.connection.id.0,
+        side.name(),
+    ))
 }
 
 /// What to say when no byte was seen anywhere.

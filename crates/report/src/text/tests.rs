@@ -220,6 +220,27 @@ fn datagrams_that_nobody_takes_are_not_on_another_host() {
 }
 
 #[test]
+fn a_window_that_stays_shut_is_told_and_is_the_verdict_where_no_data_passed() {
+    let mut analysis = fixed();
+    analysis.connections[0].shut_windows = vec![(sockscope_record::Side::Server, 7_000)];
+    let note = "the server's receive window is 0 from";
+    assert!(text(&analysis).contains(note), "{}", text(&analysis));
+    assert!(!verdict_of(&analysis).contains("window is 0"));
+    for flow in &mut analysis.connections[0].flows {
+        (flow.bytes, flow.segments) = (0, 0);
+        flow.ledger.ns = Default::default();
+    }
+    let connection = &mut analysis.connections[0].connection;
+    (connection.preexisting, connection.both_ends_here) = (true, false);
+    let text = text(&analysis);
+    assert!(text.contains("established before") && !text.contains("it refused"), "{text}");
+    let said = verdict_of(&analysis).replace("\n         ", " ");
+    let line = "verdict  no data passed: on connection 1 the server's receive window is 0, which its \
+                program opens by reading.";
+    assert_eq!(said, line);
+}
+
+#[test]
 fn a_reset_and_what_it_threw_away_are_told() {
     let mut analysis = fixed();
     analysis.connections[0].reset =
