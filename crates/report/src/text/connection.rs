@@ -136,13 +136,14 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
              and when it was opened are unknown",
         ];
     }
+    let was_established = connection.preexisting && connection.protocol == Protocol::Tcp;
     let mut notes = Vec::new();
     if is_capture {
         notes.push("a capture at one place: what was before it and behind it is unknown");
     } else if !connection.both_ends_here && !analysis.flows.iter().any(is_refused_at_home) {
         if analysis.flows.iter().any(has_data) {
             notes.push("one end is not on this host: what passed there is unknown");
-        } else if analysis.unopened.is_none() && !connection.preexisting {
+        } else if analysis.unopened.is_none() && !was_established {
             notes.push(
                 "the other end was not seen: it refused, did not answer, or is on another host",
             );
@@ -151,7 +152,7 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     if connection.preexisting {
         notes.push("established before recording began: its early bytes are unknown");
     }
-    if connection.preexisting && connection.both_ends_here && connection.protocol == Protocol::Tcp {
+    if was_established && connection.both_ends_here {
         notes.push(
             "joined on the way, so that the recorder did not look for records that the kernel \
              skipped: a skipped one shows as residue, not as lost",
