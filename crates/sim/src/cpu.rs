@@ -54,6 +54,14 @@ pub(crate) enum Mask {
 /// A piece of work on the CPU.
 #[derive(Debug)]
 struct Segment {
+    course: Course,
+    /// What it does, in order, each with the time from its beginning.
+    effects: Vec<(u64, Effect)>,
+}
+
+/// How far a segment has come, and how it goes on.
+#[derive(Debug, Clone, Copy)]
+struct Course {
     level: Level,
     mask: Mask,
     end: End,
@@ -62,8 +70,6 @@ struct Segment {
     /// When something came on top of it, while that lasts.
     suspended_ns: u64,
     len_ns: u64,
-    /// What it does, in order, each with the time from its beginning.
-    effects: Vec<(u64, Effect)>,
     /// The first of its effects that has not happened yet.
     next_effect: usize,
 }
@@ -71,21 +77,30 @@ struct Segment {
 impl Segment {
     /// A place for segments, with none in it: it lets everything in.
     const FREE: Self = Self {
-        level: Level::Process,
-        mask: Mask::Idle,
-        end: End::Nothing,
-        began_ns: 0,
-        suspended_ns: 0,
-        len_ns: 0,
+        course: Course {
+            level: Level::Process,
+            mask: Mask::Idle,
+            end: End::Nothing,
+            began_ns: 0,
+            suspended_ns: 0,
+            len_ns: 0,
+            next_effect: 0,
+        },
         effects: Vec::new(),
-        next_effect: 0,
     };
 
     /// When it comes to its next effect, or else to its end.
     #[inline]
     fn next_ns(&self) -> u64 {
-        let next = self.effects.get(self.next_effect);
-        self.began_ns + next.map_or(self.len_ns, |(after_ns, _)| *after_ns)
+        let next = self.effects.get(self.course.next_effect);
+        self.course.began_ns + next.map_or(self.course.len_ns, |(after_ns, _)| *after_ns)
+    }
+
+    /// It goes to another place, whose list comes here, to be used again.
+    #[inline]
+    fn change_places(&mut self, free: &mut Self) {
+        free.course = self.course;
+        std::mem::swap(&mut self.effects, &mut free.effects);
     }
 }
 
@@ -130,13 +145,13 @@ impl Cpu {
     /// Whether it has nothing to do.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.running.mask == Mask::Idle
+        self.running.course.mask == Mask::Idle
     }
 
     /// The level that runs; `None` when the CPU has nothing to do.
     #[inline]
     pub(crate) fn level(&self) -> Option<Level> {
-        (!self.is_idle()).then_some(self.running.level)
+        (!self.is_idle()).then_some(self.running.course.level)
     }
 
     /// Whether an interrupt of this level may come in now; a CPU with nothing to do lets
@@ -145,13 +160,13 @@ impl Cpu {
     pub(crate) fn admits(&self, level: Level) -> bool {
         let keeps_out = if self.masks_devices { Mask::Soft } else { Mask::All };
         let barrier = if level == Level::Hard { keeps_out } else { Mask::Soft };
-        self.running.level < level && self.running.mask < barrier
+        self.running.course.level < level && self.running.course.mask < barrier
     }
 
     /// Whether a process runs in user mode.
     #[inline]
     pub(crate) fn is_in_user_mode(&self) -> bool {
-        self.running.mask == Mask::User
+        self.running.course.mask == Mask::User
     }
 
     /// A segment of `len_ns` without effects begins now, on top of what runs at its level or below
@@ -163,14 +178,14 @@ impl Cpu {
         if !self.is_idle() {
             self.suspend(now_ns);
         }
-        let segment = &mut self.running;
-        segment.level = level;
-        segment.mask = mask;
-        segment.end = end;
-        segment.began_ns = now_ns;
-        segment.len_ns = len_ns;
-        segment.next_effect = 0;
-        segment.effects.clear();
+        let course = &mut self.running.course;
+        course.level = level;
+        course.mask = mask;
+        course.end = end;
+        course.began_ns = now_ns;
+        course.len_ns = len_ns;
+        course.next_effect = 0;
+        self.running.effects.clear();
         self.next_ns = now_ns + len_ns;
     }
 
@@ -190,30 +205,35 @@ impl Cpu {
     /// The segment that has just begun does this at its end.
     pub(crate) fn ends_with(&mut self, effect: Effect) {
         let segment = &mut self.running;
-        segment.effects.push((segment.len_ns, effect));
+        segment.effects.push((segment.course.len_ns, effect));
     }
 
     /// What runs waits for something on top of it.
     #[inline(never)]
     fn suspend(&mut self, now_ns: u64) {
         if self.depth == self.suspended.len() {
-            self.suspended.push(Segment::FREE);
+            self.add_place();
         }
-        let below = &mut self.suspended[self.depth];
-        std::mem::swap(&mut self.running, below);
-        // Not before: what has just been written cannot be moved at once.
-        below.suspended_ns = now_ns;
+        let place = &mut self.suspended[self.depth];
+        self.running.change_places(place);
+        place.course.suspended_ns = now_ns;
         self.depth += 1;
+    }
+
+    #[cold]
+    fn add_place(&mut self) {
+        self.suspended.push(Segment::FREE);
     }
 
     /// The next effect of what runs, which it has come to; `None` when it has come to its end:
     /// [`Cpu::finish`].
     #[inline]
     pub(crate) fn next_effect(&mut self) -> Option<&mut Effect> {
-        let Segment { effects, next_effect, began_ns, len_ns, .. } = &mut self.running;
-        let [(_, effect), later @ ..] = effects.get_mut(*next_effect..)? else { return None };
-        *next_effect += 1;
-        self.next_ns = *began_ns + later.first().map_or(*len_ns, |(after_ns, _)| *after_ns);
+        let Segment { effects, course } = &mut self.running;
+        let [(_, effect), later @ ..] = effects.get_mut(course.next_effect..)? else { return None };
+        course.next_effect += 1;
+        let after_ns = later.first().map_or(course.len_ns, |(after_ns, _)| *after_ns);
+        self.next_ns = course.began_ns + after_ns;
         Some(effect)
     }
 
@@ -221,12 +241,12 @@ impl Cpu {
     #[inline]
     pub(crate) fn finish(&mut self, now_ns: u64) -> End {
         self.account(now_ns);
-        let end = self.running.end;
+        let end = self.running.course.end;
         if self.depth > 0 {
             self.resume(now_ns);
         } else {
-            self.running.mask = Mask::Idle;
-            self.running.level = Level::Process;
+            self.running.course.mask = Mask::Idle;
+            self.running.course.level = Level::Process;
             self.next_ns = u64::MAX;
         }
         end
@@ -235,14 +255,15 @@ impl Cpu {
     #[inline(never)]
     fn resume(&mut self, now_ns: u64) {
         self.depth -= 1;
-        std::mem::swap(&mut self.running, &mut self.suspended[self.depth]);
-        self.running.began_ns += now_ns - self.running.suspended_ns;
+        let place = &mut self.suspended[self.depth];
+        place.change_places(&mut self.running);
+        self.running.course.began_ns += now_ns - place.course.suspended_ns;
         self.next_ns = self.running.next_ns();
     }
 
     /// Takes a process's computation, which runs, off the CPU; what is left of it, in nanoseconds.
     pub(crate) fn preempt(&mut self, now_ns: u64) -> u64 {
-        let end_ns = self.running.began_ns + self.running.len_ns;
+        let end_ns = self.running.course.began_ns + self.running.course.len_ns;
         self.finish(now_ns);
         end_ns.saturating_sub(now_ns)
     }
@@ -251,7 +272,7 @@ impl Cpu {
     #[inline]
     pub(crate) fn account(&mut self, now_ns: u64) {
         if !self.is_idle() {
-            self.used_ns[self.running.level as usize] += now_ns - self.accounted_ns;
+            self.used_ns[self.running.course.level as usize] += now_ns - self.accounted_ns;
         }
         self.accounted_ns = now_ns;
     }
