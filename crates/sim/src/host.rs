@@ -179,7 +179,7 @@ impl Host {
         let mut now_ns = start_ns;
         let mut turns = 0;
         while turns < TURNS_MAX {
-            if self.take_interrupt(now_ns, world) || self.preempt_user(now_ns, world) {
+            if self.pending.any() && self.take_pending(now_ns, world) {
                 turns += 1;
                 continue;
             }
@@ -214,17 +214,16 @@ impl Host {
         }
     }
 
-    /// The highest interrupt that is pending and may come in now takes the CPU.
+    /// The first of what is pending that may come in now takes the CPU.
     #[inline]
-    fn take_interrupt(&mut self, now_ns: u64, world: &mut World) -> bool {
-        if !self.pending.any() {
-            return false;
-        }
+    fn take_pending(&mut self, now_ns: u64, world: &mut World) -> bool {
         if self.pending.has(Pending::HARD) && self.cpu.admits(Level::Hard) {
             self.take_hard_interrupt(now_ns, world);
             return true;
         }
-        self.pending.any_soft() && self.cpu.admits(Level::Soft) && self.soft_interrupt(now_ns)
+        let is_soft = self.pending.any_soft() && self.cpu.admits(Level::Soft);
+        is_soft && self.soft_interrupt(now_ns)
+            || self.pending.has(Pending::RESCHEDULE) && self.preempt_user(now_ns, world)
     }
 
     #[inline(never)]
@@ -358,6 +357,7 @@ impl Host {
     pub(crate) fn quantum_over(&mut self) {
         self.quantum_armed = false;
         self.scheduler.quantum_over();
+        self.pending.add(Pending::RESCHEDULE);
     }
 
     /// While somebody waits for the CPU, processes take turns.
@@ -385,7 +385,7 @@ impl Host {
     }
 }
 
-/// Which interrupts are pending.
+/// What waits for the CPU to let it in.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pending(u8);
 
@@ -398,9 +398,11 @@ impl Pending {
     const SLOW: u8 = 4;
     /// Any of devices and of the clock: `hard_pending` says which.
     const HARD: u8 = 8;
+    /// Another process may have to run, which the scheduler knows.
+    const RESCHEDULE: u8 = 16;
 
     fn any_soft(self) -> bool {
-        self.0 & !Self::HARD != 0
+        self.0 & (Self::NET | Self::FAST | Self::SLOW) != 0
     }
 
     fn any(self) -> bool {

@@ -118,6 +118,7 @@ impl Host {
         if !self.scheduler.wakeup(now_ns, index) {
             return;
         }
+        self.pending.add(Pending::RESCHEDULE);
         let woken_by = match awaited {
             Some(Awaited::Channel(Channel::Readable(id))) => self.stack.sockets.find(id),
             _ => None,

@@ -3,7 +3,7 @@
 use sockscope_record::{Kind, Record};
 use sockscope_stack::{AcceptCall, Channel, ConnectCall, Effect, ReceiveCall, SendCall};
 
-use super::Host;
+use super::{Host, Pending};
 use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
 use crate::process::{Awaited, Call, Process, ProcessId, StepResult};
@@ -90,6 +90,7 @@ impl Host {
     /// The best process gets the CPU.
     fn switch(&mut self, now_ns: u64, world: &mut World) -> bool {
         let Some(index) = self.scheduler.pick(now_ns) else { return false };
+        self.pending.take(Pending::RESCHEDULE);
         let process = &mut self.processes[index];
         let goes_on = self.last_process.replace(index) == Some(index) && !process.has_slept;
         process.has_slept = false;
