@@ -106,7 +106,14 @@ impl Workshop {
     fn merge(&self, counts: &[PathBuf]) -> Result<(), String> {
         let mut command = Command::new(&self.profdata);
         command.arg("merge").arg(format!("--no-function={UNTRAINED}")).arg("-o");
-        succeed(command.arg(self.profile()).args(counts))
+        // Its one remark, how many functions that leaves out, helps nobody.
+        let output = command.arg(self.profile()).args(counts).output();
+        let output = output.map_err(|error| not_started(self.profdata.as_os_str(), &error))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{command:?} failed: {}", said.trim_end()))
     }
 
     /// Builds with the profile, and returns where the program is.
