@@ -246,12 +246,12 @@ impl Host {
             device.received -= 1;
         }
         let frame = world.frames.frame(id);
-        let mark = frame.mark;
-        let is_taken = self.stack.receive_frame(interface, &frame.bytes, mark, &mut self.meter);
-        world.frames.release(id);
-        if let Some(mark) = mark.filter(|_| is_taken) {
-            self.meter.effect(Effect::Observed(mark.record(Point::InputEnqueue)));
+        let (stack, meter) = (&mut self.stack, &mut self.meter);
+        let is_taken = stack.receive_frame(interface, &frame.bytes, frame.mark, meter);
+        if let Some(mark) = frame.mark.as_ref().filter(|_| is_taken) {
+            meter.effect(Effect::Observed(mark.record(Point::InputEnqueue)));
         }
+        world.frames.release(id);
         self.begin_step(now_ns, Level::Hard, Mask::All, End::Nothing);
     }
 

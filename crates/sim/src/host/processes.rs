@@ -204,30 +204,33 @@ impl Host {
     }
 
     fn act(&mut self, now_ns: u64, index: ProcessIndex, action: Action, world: &mut World) {
-        let call = match action {
+        // Each call is made where it stays: moving one that has just been put together would wait.
+        match action {
             Action::Write(id, data) => {
                 make_pattern(&data, world);
-                Call::Send(SendCall::write(id, data.len()), data)
+                let call = SendCall::write(id, data.len());
+                self.processes[index].call = Some(Call::Send(call, data));
             }
             Action::SendTo(id, to, data) => {
                 make_pattern(&data, world);
                 self.log_datagrams(now_ns, index, (id, to), world);
-                Call::Send(SendCall::send_to(id, data.len(), to), data)
+                let call = SendCall::send_to(id, data.len(), to);
+                self.processes[index].call = Some(Call::Send(call, data));
             }
             Action::Read(id, len) => {
                 self.processes[index].make_room(len);
-                Call::Receive(ReceiveCall::read(id, len))
+                self.processes[index].call = Some(Call::Receive(ReceiveCall::read(id, len)));
             }
             Action::ReceiveFrom(id, len) => {
+                let call = ReceiveCall::receive_from(id, len);
                 self.processes[index].make_room(len);
-                Call::Receive(ReceiveCall::receive_from(id, len))
+                self.processes[index].call = Some(Call::Receive(call));
             }
             other => match self.act_otherwise(now_ns, index, other, world) {
-                Some(call) => call,
+                Some(call) => self.processes[index].call = Some(call),
                 None => return,
             },
-        };
-        self.processes[index].call = Some(call);
+        }
         self.arm_timers(now_ns, world);
     }
 
