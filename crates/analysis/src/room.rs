@@ -3,7 +3,8 @@
 //! A write call asks for more than enters the send queue at once: it sleeps, or it returns with a part
 //! taken or with `EAGAIN`, and the program calls again when it is told of room. A stream's sender keeps
 //! what is not acknowledged, so that acknowledgments alone make room: only a wait that one of more than
-//! before ended counts. Whatever else keeps a program from its next call is its own affair.
+//! before ended counts, and until that one came. Whatever else keeps a program from its next call is its
+//! own affair, or a matter of its CPU.
 
 use std::slice::Iter;
 
@@ -19,7 +20,10 @@ pub(crate) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RoomWait {
     pub start_ns: u64,
+    /// When the acknowledgment came that made the room, the last one of several.
     pub end_ns: u64,
+    /// When the byte entered the send queue: until then its writer waited for a CPU.
+    pub taken_ns: u64,
     pub offset: u64,
 }
 
@@ -33,7 +37,11 @@ pub(crate) fn room_waits(store: &ConnectionStore, direction: Direction) -> Vec<R
     let mut writer = Writer { calls: flow.events.iter(), wanted: None, taken_end: 0 };
     let entries = flow.at(Point::SendEnqueue).iter();
     let waits = entries.filter_map(|entry| writer.takes(entry));
-    waits.filter(|wait| is_ended_by_ack(wait, &acks_ns)).collect()
+    let ended = waits.filter_map(|wait| {
+        let end_ns = last_between(&acks_ns, wait.start_ns, wait.taken_ns)?;
+        (wait.taken_ns - end_ns <= WRITER_WAKES_NS_MAX).then_some(RoomWait { end_ns, ..wait })
+    });
+    ended.collect()
 }
 
 /// When acknowledgments of more than any before came back, in time order.
@@ -51,12 +59,10 @@ pub(crate) fn advancing_ns(reverse: &FlowStore) -> Vec<u64> {
     advancing.map(|ack| ack.at_ns).collect()
 }
 
-/// Whether an acknowledgment of more came within the wait, and woke the writer at its end.
-fn is_ended_by_ack(wait: &RoomWait, acks_ns: &[u64]) -> bool {
-    let earlier = &acks_ns[..acks_ns.partition_point(|at_ns| *at_ns <= wait.end_ns)];
-    earlier
-        .last()
-        .is_some_and(|&at_ns| at_ns > wait.start_ns && wait.end_ns - at_ns <= WRITER_WAKES_NS_MAX)
+/// The last of `times_ns`, which are sorted, after `start_ns` and not after `end_ns`.
+pub(crate) fn last_between(times_ns: &[u64], start_ns: u64, end_ns: u64) -> Option<u64> {
+    let earlier = &times_ns[..times_ns.partition_point(|at_ns| *at_ns <= end_ns)];
+    earlier.last().copied().filter(|&at_ns| at_ns > start_ns)
 }
 
 /// What the program has asked to write and the send queue has not taken.
@@ -76,19 +82,20 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Bytes enter the send queue; the wait for it, if they were asked for before.
+    /// Bytes enter the send queue; the wait for it, if they were asked for before, as if it ended now.
     fn takes(&mut self, entry: &Pass) -> Option<RoomWait> {
         while let Some(event) = self.calls.as_slice().first().filter(|e| e.at_ns <= entry.at_ns) {
             self.calls.next();
             self.asks(event);
         }
-        let Pass { at_ns: end_ns, offset, .. } = *entry;
+        let Pass { at_ns: taken_ns, offset, .. } = *entry;
         let wanted = self.wanted.filter(|wanted| (self.taken_end..wanted.end).contains(&offset));
         self.taken_end = self.taken_end.max(entry.end());
-        let rest = Wanted { since_ns: end_ns, end: self.wanted.map_or(0, |wanted| wanted.end) };
+        let rest = Wanted { since_ns: taken_ns, end: self.wanted.map_or(0, |wanted| wanted.end) };
         self.wanted = Some(rest).filter(|rest| rest.end > self.taken_end);
         let start_ns = wanted?.since_ns;
-        (start_ns < end_ns).then_some(RoomWait { start_ns, end_ns, offset })
+        let wait = RoomWait { start_ns, end_ns: taken_ns, taken_ns, offset };
+        (start_ns < taken_ns).then_some(wait)
     }
 
     fn asks(&mut self, event: &Record) {
@@ -125,14 +132,14 @@ mod tests {
     fn a_call_that_sleeps_waits_from_each_part_to_the_next() {
         let text = "1ms write +3000 | 1ms 1-2 +1000 | 5ms <6 ack=500 | 9ms <6 ack=1000
                     10ms 1 +1500 | 20ms <6 ack=2500 | 20ms 1 +500";
-        assert_eq!(waits(text), ["1..10ms 1000", "10..20ms 2500"]);
+        assert_eq!(waits(text), ["1..9ms 1000", "10..20ms 2500"]);
     }
 
     #[test]
     fn a_call_for_which_there_is_no_room_at_all_waits_for_its_first_byte() {
         let text = "1ms 1-2 +1000 | 2ms write at=1000 len=500 | 9ms <6 ack=1000
                     10ms 1 +500 | 11ms write at=1500 len=10 | 11ms 1 +10";
-        assert_eq!(waits(text), ["2..10ms 1000"]);
+        assert_eq!(waits(text), ["2..9ms 1000"]);
     }
 
     #[test]
@@ -140,10 +147,10 @@ mod tests {
         let again =
             "1ms 1-2 +1000 | 2ms write at=1000 len=500 | 2ms write-return code=11 | 9ms <6 ack=1000
                      10ms write at=1000 len=900 | 10ms 1 +900";
-        assert_eq!(waits(again), ["2..10ms 1000"]);
+        assert_eq!(waits(again), ["2..9ms 1000"]);
         let partly = "1ms write +1500 | 1ms 1-2 +1000 | 1ms write-return len=1000 | 9ms <6 ack=1000
                       10ms write at=1000 len=500 | 10ms 1 +500";
-        assert_eq!(waits(partly), ["1..10ms 1000"]);
+        assert_eq!(waits(partly), ["1..9ms 1000"]);
     }
 
     #[test]
@@ -156,7 +163,7 @@ mod tests {
     #[test]
     fn only_an_acknowledgment_of_more_makes_room() {
         let wait = |acks: &str| format!("1ms write +1500 | 1ms 1-2 +1000 | {acks} | 40ms 1 +500");
-        assert_eq!(waits(&wait("39ms <6 ack=1000")), ["1..40ms 1000"]);
+        assert_eq!(waits(&wait("39ms <6 ack=1000")), ["1..39ms 1000"]);
         for acks in ["39ms <6 ack=0", "10ms <6 ack=1000", "39ms <6 syn ack=1000"] {
             assert!(waits(&wait(acks)).is_empty(), "{acks}");
         }

@@ -92,7 +92,7 @@ fn a_program_with_more_to_write_is_not_idle_while_the_send_buffer_has_no_room() 
     assert_snapshot!(places(
         "10us write +3000 | 10us 1-7 +2000 | 20us 8 +2000 | 40020us <3-6 ack=2000
          40030us 1-8 +1000 | 40050us write +500 | 40050us 1-8 +500"
-    ), @"receive_queue.app 10us | send_buffer 40010us | app_idle 20us");
+    ), @"receive_queue.app 10us | send_buffer 40000us | app_idle 10us | app_idle 20us");
 }
 
 #[test]

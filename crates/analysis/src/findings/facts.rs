@@ -97,9 +97,9 @@ impl<'a> FlowFacts<'a> {
         Intervals::union_of(spans.map(|span| Interval::new(span.start_ns, span.end_ns)))
     }
 
-    /// The wait for room that ended when bytes entered the send queue at `at_ns`.
+    /// The wait for room of the bytes that entered the send queue at `at_ns`.
     pub(super) fn room_wait_until(&self, at_ns: u64) -> Option<&RoomWait> {
-        let index = self.room_waits.binary_search_by_key(&at_ns, |wait| wait.end_ns).ok()?;
+        let index = self.room_waits.binary_search_by_key(&at_ns, |wait| wait.taken_ns).ok()?;
         self.room_waits.get(index)
     }
 
