@@ -7,6 +7,7 @@
 use sockscope_stack::{Effect, Meter};
 
 use crate::link::FrameId;
+use crate::pending::Pending;
 
 /// Who has the CPU, lowest first; a higher level interrupts a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,6 +65,8 @@ struct Segment {
 struct Course {
     level: Level,
     mask: Mask,
+    /// What may come in between.
+    lets_in: Pending,
     end: End,
     /// When it began, pushed back by all that came in between.
     began_ns: u64,
@@ -80,6 +83,7 @@ impl Segment {
         course: Course {
             level: Level::Process,
             mask: Mask::Idle,
+            lets_in: Pending::INTERRUPTS,
             end: End::Nothing,
             began_ns: 0,
             suspended_ns: 0,
@@ -154,13 +158,27 @@ impl Cpu {
         (!self.is_idle()).then_some(self.running.course.level)
     }
 
-    /// Whether an interrupt of this level may come in now; a CPU with nothing to do lets
-    /// everything in.
+    /// What may come in now; a CPU with nothing to do lets every interrupt in.
     #[inline]
-    pub(crate) fn admits(&self, level: Level) -> bool {
-        let keeps_out = if self.masks_devices { Mask::Soft } else { Mask::All };
-        let barrier = if level == Level::Hard { keeps_out } else { Mask::Soft };
-        self.running.course.level < level && self.running.course.mask < barrier
+    pub(crate) fn lets_in(&self) -> Pending {
+        self.running.course.lets_in
+    }
+
+    /// What a segment of this level and mask lets come in between.
+    #[inline]
+    fn admitted(&self, level: Level, mask: Mask) -> Pending {
+        let device_barrier = if self.masks_devices { Mask::Soft } else { Mask::All };
+        let mut admitted = Pending::default();
+        if level < Level::Hard && mask < device_barrier {
+            admitted.add(Pending::HARD);
+        }
+        if level < Level::Soft && mask < Mask::Soft {
+            admitted.add(Pending::SOFT);
+        }
+        if mask == Mask::User {
+            admitted.add(Pending::RESCHEDULE);
+        }
+        admitted
     }
 
     /// Whether a process runs in user mode.
@@ -178,9 +196,11 @@ impl Cpu {
         if !self.is_idle() {
             self.suspend(now_ns);
         }
+        let lets_in = self.admitted(level, mask);
         let course = &mut self.running.course;
         course.level = level;
         course.mask = mask;
+        course.lets_in = lets_in;
         course.end = end;
         course.began_ns = now_ns;
         course.len_ns = len_ns;
@@ -247,6 +267,7 @@ impl Cpu {
         } else {
             self.running.course.mask = Mask::Idle;
             self.running.course.level = Level::Process;
+            self.running.course.lets_in = Pending::INTERRUPTS;
             self.next_ns = u64::MAX;
         }
         end
@@ -340,8 +361,8 @@ mod tests {
         for (masks_devices, admits) in [(false, true), (true, false)] {
             let mut cpu = Cpu::new(masks_devices);
             cpu.begin(0, Level::Soft, Mask::Soft, 10, End::Nothing);
-            assert_eq!(cpu.admits(Level::Hard), admits);
-            assert!(!cpu.admits(Level::Soft));
+            assert_eq!(cpu.lets_in().has(Pending::HARD), admits);
+            assert!(!cpu.lets_in().has(Pending::SOFT));
         }
     }
 

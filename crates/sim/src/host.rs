@@ -17,6 +17,7 @@ use sockscope_stack::{Effect, Meter, Routine, Stack};
 use crate::cpu::{Cpu, End, LEVELS, Level, Mask};
 use crate::event::Event;
 use crate::machine::Machine;
+use crate::pending::Pending;
 use crate::process::{Process, StepResult};
 use crate::random::Random;
 use crate::scenario::HostConfig;
@@ -179,7 +180,7 @@ impl Host {
         let mut now_ns = start_ns;
         let mut turns = 0;
         while turns < TURNS_MAX {
-            if self.pending.any() && self.take_pending(now_ns, world) {
+            if self.has_waiting() && self.take_waiting(now_ns, world) {
                 turns += 1;
                 continue;
             }
@@ -196,7 +197,7 @@ impl Host {
                     return Pause { now_ns, is_stuck: false };
                 }
                 (now_ns, turns) = (due_ns, 0);
-                if self.pending.any() {
+                if self.has_waiting() {
                     continue;
                 }
             }
@@ -214,16 +215,22 @@ impl Host {
         }
     }
 
-    /// The first of what is pending that may come in now takes the CPU.
+    /// Whether anything is pending that the CPU lets in now.
     #[inline]
-    fn take_pending(&mut self, now_ns: u64, world: &mut World) -> bool {
-        if self.pending.has(Pending::HARD) && self.cpu.admits(Level::Hard) {
+    fn has_waiting(&self) -> bool {
+        self.pending.among(self.cpu.lets_in()).any()
+    }
+
+    /// The first of what is pending and may come in now takes the CPU.
+    #[inline]
+    fn take_waiting(&mut self, now_ns: u64, world: &mut World) -> bool {
+        let waiting = self.pending.among(self.cpu.lets_in());
+        if waiting.has(Pending::HARD) {
             self.take_hard_interrupt(now_ns, world);
             return true;
         }
-        let is_soft = self.pending.any_soft() && self.cpu.admits(Level::Soft);
-        is_soft && self.soft_interrupt(now_ns)
-            || self.pending.has(Pending::RESCHEDULE) && self.preempt_user(now_ns, world)
+        waiting.has(Pending::SOFT) && self.soft_interrupt(now_ns)
+            || waiting.has(Pending::RESCHEDULE) && self.preempt_user(now_ns, world)
     }
 
     #[inline(never)]
@@ -382,46 +389,6 @@ impl Host {
             record.at_ns = now_ns;
             record.cpu = self.number;
         }
-    }
-}
-
-/// What waits for the CPU to let it in.
-#[derive(Debug, Clone, Copy, Default)]
-struct Pending(u8);
-
-impl Pending {
-    /// The network's: packets in the IP input queue.
-    const NET: u8 = 1;
-    /// The protocols' fast timer.
-    const FAST: u8 = 2;
-    /// The protocols' slow timer.
-    const SLOW: u8 = 4;
-    /// Any of devices and of the clock: `hard_pending` says which.
-    const HARD: u8 = 8;
-    /// Another process may have to run, which the scheduler knows.
-    const RESCHEDULE: u8 = 16;
-
-    fn any_soft(self) -> bool {
-        self.0 & (Self::NET | Self::FAST | Self::SLOW) != 0
-    }
-
-    fn any(self) -> bool {
-        self.0 != 0
-    }
-
-    fn has(self, which: u8) -> bool {
-        self.0 & which != 0
-    }
-
-    fn add(&mut self, which: u8) {
-        self.0 |= which;
-    }
-
-    /// It is pending no longer; whether it was.
-    fn take(&mut self, which: u8) -> bool {
-        let was_pending = self.has(which);
-        self.0 &= !which;
-        was_pending
     }
 }
 

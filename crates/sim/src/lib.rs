@@ -19,6 +19,7 @@ pub mod machine;
 mod medium;
 mod network;
 pub mod pattern;
+mod pending;
 mod process;
 pub mod program;
 pub mod programs;

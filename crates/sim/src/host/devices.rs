@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use sockscope_record::{Kind, Point, Record, marks};
 use sockscope_stack::{Effect, Packet, Routine};
 
-use super::{Host, Pending};
+use super::Host;
 use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
 use crate::link::{FrameId, LinkId, Port};
+use crate::pending::Pending;
 use crate::world::World;
 
 /// Frames that a device holds for a CPU that does not come to them.

@@ -3,8 +3,9 @@
 use sockscope_record::{FlowId, Kind, Record, Side, marks};
 use sockscope_stack::{Channel, Effect};
 
-use super::{Host, Pending};
+use super::Host;
 use crate::cpu::Level;
+use crate::pending::Pending;
 use crate::process::Awaited;
 use crate::scheduler::ProcessIndex;
 use crate::sink::{Activity, ActivityState};

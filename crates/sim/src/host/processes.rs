@@ -3,9 +3,10 @@
 use sockscope_record::{Kind, Record};
 use sockscope_stack::{AcceptCall, Channel, ConnectCall, Effect, ReceiveCall, SendCall};
 
-use super::{Host, Pending};
+use super::Host;
 use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
+use crate::pending::Pending;
 use crate::process::{Awaited, Call, Process, ProcessId, StepResult};
 use crate::program::{Action, Answer, Data, ProgramContext};
 use crate::scheduler::{PSLEP, PSOCK, ProcessIndex, TICK_NS};
@@ -33,10 +34,10 @@ impl Host {
         self.wake_process(now_ns, index, world);
     }
 
-    /// On the way back to user mode, or in it, a better process takes the CPU.
+    /// On the way back to user mode, or in it, a better process takes the CPU, if there is one.
     #[inline]
     pub(super) fn preempt_user(&mut self, now_ns: u64, world: &mut World) -> bool {
-        if !self.cpu.is_in_user_mode() || !self.scheduler.must_reschedule() {
+        if !self.scheduler.must_reschedule() {
             return false;
         }
         let left_ns = self.cpu.preempt(now_ns);

@@ -1,0 +1,48 @@
+//! What waits for a CPU to let it in, and what a CPU lets in: the same set of kinds.
+
+/// A set of what can come in between on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Pending(u8);
+
+impl Pending {
+    /// The network's software interrupt: packets in the IP input queue.
+    pub(crate) const NET: u8 = 1;
+    /// The protocols' fast timer.
+    pub(crate) const FAST: u8 = 2;
+    /// The protocols' slow timer.
+    pub(crate) const SLOW: u8 = 4;
+    /// Any software interrupt.
+    pub(crate) const SOFT: u8 = Self::NET | Self::FAST | Self::SLOW;
+    /// Any interrupt of devices and of the clock.
+    pub(crate) const HARD: u8 = 8;
+    /// Another process may have to run, which the scheduler knows.
+    pub(crate) const RESCHEDULE: u8 = 16;
+
+    /// All interrupts: what a CPU with nothing to do lets in.
+    pub(crate) const INTERRUPTS: Self = Self(Self::SOFT | Self::HARD);
+
+    pub(crate) fn any(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Whether there is any of these.
+    pub(crate) fn has(self, which: u8) -> bool {
+        self.0 & which != 0
+    }
+
+    /// Those of it that are in the other set too.
+    pub(crate) fn among(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    pub(crate) fn add(&mut self, which: u8) {
+        self.0 |= which;
+    }
+
+    /// It is pending no longer; whether it was.
+    pub(crate) fn take(&mut self, which: u8) -> bool {
+        let was_pending = self.has(which);
+        self.0 &= !which;
+        was_pending
+    }
+}
