@@ -77,13 +77,18 @@ impl Programs {
         };
         let skel = load(&problems).or_else(|error| {
             // A kernel may refuse programs at functions, and still take those at tracepoints.
-            let reason = error.to_string();
-            let stand_ins = HOOKS
+            let stands_in = |entry: &&HookEntry| entry.instead_of.is_some() && kernel.needs(entry);
+            let refused: Vec<_> = HOOKS
                 .iter()
-                .filter(|entry| entry.instead_of.is_some() && !unneeded.contains(&entry.program));
-            for entry in stand_ins {
-                problems.entry(entry.program).or_insert_with(|| reason.clone());
+                .filter(stands_in)
+                .map(|entry| entry.program)
+                .filter(|program| !problems.contains_key(program))
+                .collect();
+            if refused.is_empty() {
+                return Err(error);
             }
+            let reason = error.to_string();
+            problems.extend(refused.into_iter().map(|program| (program, reason.clone())));
             load(&problems)
         });
         let cpus = possible_cpus();
@@ -100,12 +105,22 @@ impl Programs {
                 Ok(link) => {
                     self.links.insert(entry.program, link);
                 }
-                Err(reason) => {
-                    self.problems.insert(entry.program, reason);
-                }
+                Err(reason) => self.give_up(entry, &reason),
             }
         }
         Ok(())
+    }
+
+    /// The program cannot be attached, and those that stand in together with it are of no use alone.
+    fn give_up(&mut self, entry: &HookEntry, reason: &str) {
+        let is_mate = |other: &&HookEntry| {
+            other.program == entry.program
+                || other.instead_of.is_some() && other.instead_of == entry.instead_of
+        };
+        for mate in HOOKS.iter().filter(is_mate) {
+            self.links.remove(mate.program);
+            self.problems.insert(mate.program, reason.to_owned());
+        }
     }
 
     /// Whether a program of this class is attached.

@@ -49,6 +49,9 @@ enum { false = 0, true = 1 };
 #define TCP_CLOSING 11
 #define TCP_NEW_SYN_RECV 12
 
+/* include/net/sock.h */
+#define SEND_SHUTDOWN 2
+
 /* include/linux/tcp.h, include/net/tcp.h */
 #define TCP_NAGLE_OFF 1
 #define TCP_NAGLE_CORK 2
@@ -177,6 +180,8 @@ struct sock {
 	u16 sk_type;
 	int sk_sndbuf;
 	u8 sk_pacing_shift;
+	int sk_err;
+	u8 sk_shutdown;
 	struct sock_cgroup_data sk_cgrp_data;
 };
 /* The local port stays here when a closed socket gives up its number. */

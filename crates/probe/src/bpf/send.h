@@ -3,9 +3,6 @@
 #ifndef SOCKSCOPE_SEND_H
 #define SOCKSCOPE_SEND_H
 
-/* Bytes of a send call, at most: MAX_RW_COUNT. */
-#define CALL_MAX 0x7ffff000U
-
 static __always_inline void note_thread(__u32 *seen, __u32 flow, __u32 thread)
 {
 	struct event *e;
@@ -102,46 +99,72 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	return 0;
 }
 
+/* Whether a send call on this socket gets as far as to take bytes, as tcp_sendmsg_locked() asks. */
+static __always_inline bool takes_bytes(const struct sock *sk)
+{
+	__u8 state = sk->__sk_common.skc_state;
+
+	return (state == TCP_ESTABLISHED || state == TCP_CLOSE_WAIT) && !sk->sk_err &&
+	       !(sk->sk_shutdown & SEND_SHUTDOWN);
+}
+
 /*
  * In the place of point1_tcp on kernels without its tracepoint: the beginning of a send call, and
- * each end of a wait for room. Chunks between two waits follow one another without a stop.
+ * each end of a wait for room. Chunks between two waits follow one another without a stop. Threads
+ * that send on one socket at once wait in turns, so that each has its own call.
  */
 SEC("fentry/tcp_sendmsg_locked")
 int BPF_PROG(point1_call, struct sock *sk, struct msghdr *msg)
 {
 	__u32 start = KERNEL_CAST(tcp_sock, sk)->write_seq;
+	__u32 thread = bpf_get_current_task_btf()->pid;
+	struct send_call fresh = {}, *call;
 	__u32 left = msg->msg_iter.count;
 	struct record_list *list = this_list();
 	struct flow_slot *slot;
 	__u32 direction = 0;
 
-	if (!list)
+	if (!list || !left || !takes_bytes(sk))
 		return 0;
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
 		return 0;
-	slot->call_end[direction & 1] = start + left;
-	record_write(list, slot, direction & 1, sk, start, left, msg->msg_flags & MSG_MORE);
+	if (record_write(list, slot, direction & 1, sk, start, left, msg->msg_flags & MSG_MORE)) {
+		call = bpf_map_lookup_elem(&send_calls, &thread);
+		if (call)
+			call->socket = 0;
+		return 0;
+	}
+	fresh.socket = (__u64)sk;
+	fresh.message = (__u64)msg;
+	bpf_map_update_elem(&send_calls, &thread, &fresh, BPF_ANY);
 	return 0;
 }
 
 SEC("fexit/sk_stream_wait_memory")
 int BPF_PROG(point1_room, struct sock *sk, long *timeout, int error)
 {
+	__u32 thread = bpf_get_current_task_btf()->pid;
 	struct record_list *list = this_list();
 	__u32 start, left, direction = 0;
+	const struct msghdr *msg;
 	struct flow_slot *slot;
+	struct send_call *call;
 
-	if (!list || error || sk->sk_protocol != IPPROTO_TCP)
+	if (!list || error)
+		return 0;
+	call = bpf_map_lookup_elem(&send_calls, &thread);
+	if (!call || call->socket != (__u64)sk)
 		return 0;
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
 		return 0;
 	start = KERNEL_CAST(tcp_sock, sk)->write_seq;
-	left = slot->call_end[direction & 1] - start;
-	/* A call that began before recording has no end here. */
-	if (left && left <= CALL_MAX)
-		record_write(list, slot, direction & 1, sk, start, left, false);
+	/* The call is this thread's own, and under way. */
+	msg = KERNEL_CAST(msghdr, call->message);
+	left = msg->msg_iter.count;
+	if (left)
+		record_write(list, slot, direction & 1, sk, start, left, msg->msg_flags & MSG_MORE);
 	return 0;
 }
 

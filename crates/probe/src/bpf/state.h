@@ -100,6 +100,18 @@ struct {
 	__type(value, __u8);
 } listeners SEC(".maps");
 
+/* Send calls that may have to wait for room, by thread: only where functions stand in for point 1. */
+struct send_call {
+	__u64 socket; /* 0: none under way */
+	__u64 message; /* its msghdr, which counts what is left */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct send_call);
+} send_calls SEC(".maps");
+
 /* Datagram sockets that got logged data, by address. */
 struct udp_socket {
 	__u32 flow; /* of the last datagram */
