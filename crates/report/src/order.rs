@@ -15,8 +15,8 @@ pub(crate) struct FindingTotal<'a> {
     pub(crate) lost_ns: u64,
     /// Connections that have it.
     pub(crate) connections: u64,
-    /// Flows that have it.
-    pub(crate) flows: u64,
+    /// How many findings these are: one for each flow, or several.
+    pub(crate) findings: u64,
     /// Where it costs most.
     pub(crate) worst: &'a Finding,
     pub(crate) worst_in: &'a ConnectionAnalysis,
@@ -72,7 +72,7 @@ impl<'a> FindingTotal<'a> {
             count: finding.count,
             lost_ns: finding.lost_ns,
             connections: 1,
-            flows: 1,
+            findings: 1,
             worst: finding,
             worst_in: connection,
         }
@@ -98,7 +98,7 @@ impl<'a> FindingTotal<'a> {
         self.count = self.count.saturating_add(finding.count);
         self.lost_ns = self.lost_ns.saturating_add(finding.lost_ns);
         self.connections += u64::from(first_here);
-        self.flows += 1;
+        self.findings += 1;
         if finding.lost_ns > self.worst.lost_ns {
             (self.worst, self.worst_in) = (finding, connection);
         }

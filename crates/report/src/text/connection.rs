@@ -2,7 +2,7 @@
 
 use std::io;
 
-use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, Unopened};
+use sockscope_analysis::{Analysis, ConnectionAnalysis, FlowAnalysis, Unopened};
 use sockscope_record::{Protocol, Side};
 
 use super::page::{INDENT, Page};
@@ -70,7 +70,7 @@ fn write_ends(
         .chain(unopened(analysis))
         .chain(refusal(analysis))
         .chain(reset(analysis, report.analysis.start_ns))
-        .chain(shut_windows(analysis, report.analysis.start_ns))
+        .chain(shut_windows(analysis, report.analysis))
         .try_for_each(|text| page.labelled("note", &text, Tone::Plain))
 }
 
@@ -102,9 +102,25 @@ fn reset(analysis: &ConnectionAnalysis, start_ns: u64) -> Option<String> {
     Some(format!("reset by the {} at {}{unread}", side.name(), since(start_ns, at_ns)))
 }
 
+/// A window that was shut for less when the trace ended would have opened in its time.
+const SHUT_NS_MIN: u64 = 500_000_000;
+
+/// The sides that had shut their receive window for long when the trace ended, and since when.
+pub(super) fn shut_sides<'a>(
+    connection: &'a ConnectionAnalysis,
+    trace: &Analysis,
+) -> impl Iterator<Item = (Side, u64)> + 'a {
+    let latest_ns = trace.start_ns.saturating_add(trace.duration_ns).saturating_sub(SHUT_NS_MIN);
+    connection.shut_windows.iter().copied().filter(move |&(_, at_ns)| at_ns <= latest_ns)
+}
+
 /// Who shut its receive window and did not open it again.
-fn shut_windows(analysis: &ConnectionAnalysis, start_ns: u64) -> impl Iterator<Item = String> + '_ {
-    analysis.shut_windows.iter().map(move |&(side, at_ns)| {
+fn shut_windows<'a>(
+    connection: &'a ConnectionAnalysis,
+    trace: &Analysis,
+) -> impl Iterator<Item = String> + 'a {
+    let start_ns = trace.start_ns;
+    shut_sides(connection, trace).map(move |(side, at_ns)| {
         let (since, side) = (since(start_ns, at_ns), side.name());
         format!("the {side}'s receive window is 0 from {since} on: it opens when the {side} reads")
     })

@@ -4,7 +4,7 @@ use std::io;
 
 use sockscope_analysis::{Distribution, ExchangeSummary, LedgerPart};
 
-use super::connection::{has_data, headline};
+use super::connection::{has_data, headline, shut_sides};
 use super::page::Page;
 use crate::Report;
 use crate::number::{count, percent_of, rounded};
@@ -69,9 +69,10 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     write_others(&totals, page)
 }
 
-/// Nothing can be said of where time went.
+/// Nothing can be said of where most of the time went.
 fn is_blind(report: &Report<'_>) -> bool {
-    under_way(report).iter().all(|&(_, ns)| ns == 0)
+    let known_ns = under_way(report).iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
+    known_ns == 0 || hidden_ns(report) > known_ns
 }
 
 fn costliest(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> String {
@@ -93,7 +94,7 @@ fn costliest(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> 
         return format!("{id}: seen {times} {place}; no time lost that can be measured.");
     }
     // Of several flows, times overlap: only of one is a share of the trace meaningful.
-    let share = match total.flows {
+    let share = match total.findings {
         1 => format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns)),
         _ => " in all".to_owned(),
     };
@@ -132,17 +133,18 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
         .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, total)))
         .collect();
     let nagle = if !has_findings && is_nagles(report, &spent) { NAGLE_WORDS } else { "" };
-    let (total, under_way_ns) = (page.time(total), total);
     let found = match has_findings {
         true => format!("nothing that costs {} % of the time", 100 / VERDICT_SHARE_DIVISOR),
         false => "nothing wrong found".to_owned(),
     };
     let service = served(report, page).unwrap_or_default();
-    let unknown = hidden(report, under_way_ns, page).unwrap_or_default();
-    format!(
-        "{found}; of {total} with bytes under way: {}.{nagle}{service}{unknown}",
-        most.join(", ")
-    )
+    let unknown = hidden(report, total, page).unwrap_or_default();
+    let full = match spent.iter().any(|&(part, ns)| part == LedgerPart::SendBuffer && ns > 0) {
+        true => " or kept out of a full send buffer",
+        false => "",
+    };
+    let (total, most) = (page.time(total), most.join(", "));
+    format!("{unknown}{found}; of {total} with bytes under way{full}: {most}.{nagle}{service}")
 }
 
 /// What to say where Nagle's algorithm has most of the time, and nobody was seen to wait for it.
@@ -158,32 +160,43 @@ fn is_nagles(report: &Report<'_>, spent: &[(LedgerPart, u64)]) -> bool {
     })
 }
 
-/// What to say where more time is unknown than known.
-fn hidden(report: &Report<'_>, under_way_ns: u64, page: &Page<'_>) -> Option<String> {
-    let flows = report.connections().flat_map(|connection| report.flows(connection));
-    let unknown_ns = ledger_sum(flows)[LedgerPart::Unknown as usize];
-    (unknown_ns > under_way_ns).then(|| {
+/// What to say first where more time is unknown than known: finding nothing then shows little.
+fn hidden(report: &Report<'_>, known_ns: u64, page: &Page<'_>) -> Option<String> {
+    let unknown_ns = hidden_ns(report);
+    (unknown_ns > known_ns).then(|| {
         let unknown = page.time(unknown_ns);
-        format!(" For {unknown} more it is unknown where bytes were, or whether there were any.")
+        format!(
+            "no verdict: for {unknown}, of all directions together, it is unknown where bytes were, or \
+             whether there were any. In what is known: "
+        )
     })
+}
+
+/// Nanoseconds of all flows together in which it is unknown where bytes were.
+fn hidden_ns(report: &Report<'_>) -> u64 {
+    let flows = report.connections().flat_map(|connection| report.flows(connection));
+    ledger_sum(flows)[LedgerPart::Unknown as usize]
 }
 
 /// What to say where no data passed because somebody does not read.
 fn stuck(report: &Report<'_>) -> Option<String> {
     let mut shut = report.connections().filter(|connection| {
-        !connection.shut_windows.is_empty() && !report.flows(connection).any(has_data)
+        shut_sides(connection, report.analysis).next().is_some()
+            && !report.flows(connection).any(has_data)
     });
     let first = shut.next()?;
-    let (side, _) = first.shut_windows.first()?;
+    let sides: Vec<_> = shut_sides(first, report.analysis)
+        .map(|(side, _)| format!("the {}'s", side.name()))
+        .collect();
     let more = match shut.count() {
         0 => String::new(),
-        more => format!(", and so it is on {} more", count(more as u64)),
+        1 => ", and so it is on another connection".to_owned(),
+        more => format!(", and so it is on {} more connections", count(more as u64)),
     };
+    let (whose, id) = (sides.join(" and "), first.connection.id.0);
     Some(format!(
-        "no data passed: on connection {} the {}'s receive window is 0, which its program opens by \
-         reading{more}.",
-        first.connection.id.0,
-        side.name(),
+        "no data passed: on connection {id} {whose} receive window is 0, which opens when the program \
+         there reads{more}."
     ))
 }
 
