@@ -20,7 +20,6 @@ impl Host {
             return self.segment_ended(now_ns, end, world);
         };
         match effect {
-            Effect::Observed(_) if !world.wants_records => {}
             Effect::Observed(record) => {
                 let kind = record.kind;
                 let record = world.observed.add(record);
