@@ -11,6 +11,16 @@ const SEND_OPTIONS: [u32; 2] = [7, 32];
 /// `SO_RCVBUF` and `SO_RCVBUFFORCE`.
 const RECEIVE_OPTIONS: [u32; 2] = [8, 33];
 
+/// A request for a buffer size and its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BufferRequest {
+    pub at_ns: u64,
+    pub is_send: bool,
+    pub asked_bytes: u64,
+    /// With the kernel's overhead; `None` when it was not seen.
+    pub granted_bytes: Option<u64>,
+}
+
 /// Both buffers of both ends as far as known: every size that a program asked for, in order of time,
 /// and the last size seen of a buffer that none asked for.
 pub(crate) fn grants(store: &ConnectionStore) -> Vec<BufferGrant> {
@@ -25,48 +35,59 @@ pub(crate) fn grants(store: &ConnectionStore) -> Vec<BufferGrant> {
 }
 
 fn grants_of(events: &[Record], side: Side, is_send: bool) -> Vec<BufferGrant> {
-    let mut grants: Vec<BufferGrant> = Vec::new();
-    let mut last_seen = None;
-    for event in events {
-        match event.kind {
-            Kind::SocketOption if sets_buffer(event, is_send) => {
-                let asked_bytes = Some(half(event.detail, true));
-                let granted_bytes = granted_bytes(event);
-                let grant = BufferGrant { side, is_send, asked_bytes, granted_bytes };
-                if grants.last() != Some(&grant) {
-                    grants.push(grant);
-                }
-            }
-            Kind::SocketBuffers => {
-                last_seen = Some(half(event.detail, is_send)).filter(|&bytes| bytes > 0);
-                if let Some(grant) = grants.last_mut() {
-                    grant.granted_bytes = grant.granted_bytes.or(last_seen);
-                }
-            }
-            _ => {}
-        }
-    }
+    let grant =
+        |asked_bytes, granted_bytes| BufferGrant { side, is_send, asked_bytes, granted_bytes };
+    let requests = requests(events, is_send).into_iter();
+    let mut grants: Vec<_> =
+        requests.map(|request| grant(Some(request.asked_bytes), request.granted_bytes)).collect();
+    grants.dedup();
     if grants.is_empty() {
-        grants.extend(last_seen.map(|bytes| BufferGrant {
-            side,
-            is_send,
-            asked_bytes: None,
-            granted_bytes: Some(bytes),
-        }));
+        let last_size = last_size(events, is_send).map(|bytes| grant(None, Some(bytes)));
+        grants.extend(last_size);
     }
     grants
 }
 
-/// What a request for a buffer size was granted. Whoever sees the request alone records that as the
-/// grant, which is never the same: Linux doubles it.
-pub(crate) fn granted_bytes(request: &Record) -> Option<u64> {
-    let [asked, granted] = [true, false].map(|low| half(request.detail, low));
-    (granted != asked && granted > 0).then_some(granted)
+/// Requests for the size of one buffer among the events of a flow's sending end, in time order. What
+/// a request did not see of its grant the next record of the buffers says, if one comes before the
+/// next request. Older recordings have the request in place of a grant that was not seen.
+pub(crate) fn requests(events: &[Record], is_send: bool) -> Vec<BufferRequest> {
+    let mut requests: Vec<BufferRequest> = Vec::new();
+    for event in events {
+        if let Some(request) = request(event).filter(|request| request.is_send == is_send) {
+            requests.push(request);
+        } else if let Some(last) = requests.last_mut()
+            && last.granted_bytes.is_none_or(|granted_bytes| granted_bytes == last.asked_bytes)
+        {
+            last.granted_bytes = set_by_program(event, is_send).or(last.granted_bytes);
+        }
+    }
+    requests
 }
 
-fn sets_buffer(event: &Record, is_send: bool) -> bool {
-    let options = if is_send { SEND_OPTIONS } else { RECEIVE_OPTIONS };
-    event.extra >> 16 == SOL_SOCKET && options.contains(&(event.extra & 0xffff))
+/// What a record of an option says of a buffer; `None` of other options.
+pub(crate) fn request(event: &Record) -> Option<BufferRequest> {
+    let (level, option) = (event.extra >> 16, event.extra & 0xffff);
+    let is_send = SEND_OPTIONS.contains(&option);
+    let sets_buffer = level == SOL_SOCKET && (is_send || RECEIVE_OPTIONS.contains(&option));
+    (event.kind == Kind::SocketOption && sets_buffer).then_some(BufferRequest {
+        at_ns: event.at_ns,
+        is_send,
+        asked_bytes: half(event.detail, true),
+        granted_bytes: Some(half(event.detail, false)).filter(|&bytes| bytes > 0),
+    })
+}
+
+/// The size of a buffer that the program set, where `event` says it.
+fn set_by_program(event: &Record, is_send: bool) -> Option<u64> {
+    let bit = if is_send { 1 } else { 2 };
+    let says_it = event.kind == Kind::SocketBuffers && event.code & bit != 0;
+    Some(half(event.detail, is_send)).filter(|&bytes| says_it && bytes > 0)
+}
+
+fn last_size(events: &[Record], is_send: bool) -> Option<u64> {
+    let seen = events.iter().rev().find(|event| event.kind == Kind::SocketBuffers)?;
+    Some(half(seen.detail, is_send)).filter(|&bytes| bytes > 0)
 }
 
 fn half(detail: u64, low: bool) -> u64 {
@@ -100,16 +121,34 @@ mod tests {
         assert_eq!(sizes, [(true, Some(2_626_560)), (false, Some(65_536))]);
     }
 
+    fn sizes(text: &str) -> Vec<(Option<u64>, Option<u64>)> {
+        let grants = grants(&testing::store(text));
+        grants.iter().map(|grant| (grant.asked_bytes, grant.granted_bytes)).collect()
+    }
+
     #[test]
     fn what_was_granted_is_unknown_until_the_buffer_is_seen() {
-        let asked = "1us buffers detail=87040 | 2us option extra=65543 detail=4096 high=4096";
-        let sizes = |text: &str| {
-            let grants = grants(&testing::store(text));
-            grants.iter().map(|g| (g.asked_bytes, g.granted_bytes)).collect::<Vec<_>>()
-        };
+        let asked = "1us buffers detail=87040 | 2us option extra=65543 detail=4096";
         assert_eq!(sizes(asked), [(Some(4096), None)]);
+        let before_it_took_effect = format!("{asked} | 3us buffers detail=87040");
+        assert_eq!(sizes(&before_it_took_effect), [(Some(4096), None)]);
         let seen = format!("{asked} | 3us buffers detail=8192 code=1");
         assert_eq!(sizes(&seen), [(Some(4096), Some(8192))]);
+    }
+
+    #[test]
+    fn a_grant_may_be_what_was_asked_for() {
+        // Twice the default of wmem_max: clipped to it, and doubled.
+        let granted = "2us option extra=65543 detail=425984 high=425984";
+        assert_eq!(sizes(granted), [(Some(425_984), Some(425_984))]);
+        let seen_later = "2us option extra=65543 detail=425984 | 3us buffers detail=425984 code=1";
+        assert_eq!(sizes(seen_later), [(Some(425_984), Some(425_984))]);
+    }
+
+    #[test]
+    fn an_older_recordings_request_gives_way_to_the_grant() {
+        let old = "2us option extra=65543 detail=4096 high=4096 | 3us buffers detail=8192 code=1";
+        assert_eq!(sizes(old), [(Some(4096), Some(8192))]);
     }
 
     #[test]

@@ -200,7 +200,7 @@ pub enum Kind {
     SocketBuffers = 28,
     /// A socket option was set at the end that sends this flow. `extra`: level, high 16 bits, and
     /// option number, low 16 bits; `detail`: value asked for, low 32 bits, and value granted, high
-    /// 32 bits.
+    /// 32 bits; 0 there of a buffer whose grant was not seen: the next `SocketBuffers` has it.
     SocketOption = 29,
     /// TCP state of the end that sends this flow. `code`: new state, `extra`: old state (Linux
     /// numbering: 1 ESTABLISHED … 11 CLOSING).

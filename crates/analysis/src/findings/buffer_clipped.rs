@@ -3,9 +3,9 @@
 //! Linux doubles what is asked, to have room for its own overhead (socket(7)): a grant of less than
 //! twice the request was cut by `wmem_max` or `rmem_max`.
 
-use super::buffers::{BufferRequest, requests};
 use super::facts::FlowFacts;
 use super::{Tally, words};
+use crate::buffers::{BufferRequest, requests};
 use crate::{Finding, FindingId};
 
 /// What Linux grants for each byte asked.
@@ -15,8 +15,7 @@ const GRANT_FACTOR: u64 = 2;
 /// the last one counts.
 pub(super) fn find(facts: &FlowFacts<'_>) -> Vec<Finding> {
     let finding = |is_send| {
-        let requests = requests(facts.view.flow()).filter(|request| request.is_send == is_send);
-        let last = requests.last()?;
+        let last = requests(&facts.view.flow().events, is_send).pop()?;
         let granted_bytes = last.granted_bytes?;
         let is_clipped = granted_bytes < last.asked_bytes * GRANT_FACTOR;
         is_clipped.then(|| of_request(facts, &last, granted_bytes))
@@ -73,8 +72,22 @@ mod tests {
     }
 
     #[test]
+    fn a_grant_of_what_was_asked_for_was_clipped() {
+        assert_snapshot!(found(&request(SO_SNDBUF, 425_984, 425_984), IDLE), @"buffer-clipped @client 1x 0 ns: The client asked for a send buffer of 425984 bytes and got 212992 (with the kernel's overhead 425984).");
+    }
+
+    #[test]
     fn what_was_granted_and_not_seen_may_have_been_twice_the_request() {
-        assert_snapshot!(found(&request(SO_SNDBUF, 4_096, 4_096), IDLE), @"");
+        assert_snapshot!(found(&request(SO_SNDBUF, 4_096, 0), IDLE), @"");
+    }
+
+    #[test]
+    fn a_grant_that_a_later_record_shows_was_clipped() {
+        let text = format!(
+            "{} | 9ms buffers detail=16384 high=425984 code=2",
+            request(SO_RCVBUF, 4_194_304, 0)
+        );
+        assert_snapshot!(found(&text, IDLE), @"buffer-clipped @client 1x 0 ns: The client asked for a receive buffer of 4194304 bytes and got 212992 (with the kernel's overhead 425984).");
     }
 
     #[test]

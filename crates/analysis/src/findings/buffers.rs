@@ -1,17 +1,12 @@
 //! Socket buffers as programs asked for them and as the kernel granted them.
 
-use sockscope_record::{Kind, Record};
+use sockscope_record::Kind;
 
 use crate::FlowStore;
-use crate::buffers::granted_bytes;
+use crate::buffers::request;
 
 /// Linux `asm-generic/socket.h`; most architectures.
 const SOL_SOCKET: u32 = 1;
-const SO_SNDBUF: u32 = 7;
-const SO_RCVBUF: u32 = 8;
-const SO_SNDBUFFORCE: u32 = 32;
-const SO_RCVBUFFORCE: u32 = 33;
-
 const SO_RCVLOWAT: u32 = 18;
 
 /// The option `SO_RCVLOWAT` as records of options name it.
@@ -39,16 +34,6 @@ pub(super) fn low_marks(flow: &FlowStore) -> impl Iterator<Item = (u64, u64)> {
         .map(|event| (event.at_ns, event.detail & 0xffff_ffff))
 }
 
-/// A request for a buffer size and its answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BufferRequest {
-    pub at_ns: u64,
-    pub is_send: bool,
-    pub asked_bytes: u64,
-    /// `None` when that was not seen.
-    pub granted_bytes: Option<u64>,
-}
-
 impl BufferSetting {
     /// The send buffer of the end that sends `flow`.
     pub(super) fn send(flow: &FlowStore) -> Self {
@@ -72,34 +57,11 @@ impl BufferSetting {
             if event.kind == Kind::SocketBuffers {
                 setting.granted_bytes = Some(event.detail >> shift & u64::from(u32::MAX));
                 setting.is_set_by_program |= event.code & bit != 0;
-            } else if request(event).is_some_and(|request| request.is_send == is_send) {
-                setting.granted_bytes = granted_bytes(event);
+            } else if let Some(request) = request(event).filter(|one| one.is_send == is_send) {
+                setting.granted_bytes = request.granted_bytes;
                 setting.is_set_by_program = true;
             }
         }
         setting
     }
-}
-
-/// Requests for buffer sizes by the end that sends `flow`, in time order.
-pub(super) fn requests(flow: &FlowStore) -> impl Iterator<Item = BufferRequest> + '_ {
-    flow.events.iter().filter_map(request)
-}
-
-fn request(event: &Record) -> Option<BufferRequest> {
-    if event.kind != Kind::SocketOption {
-        return None;
-    }
-    let (level, option) = (event.extra >> 16, event.extra & 0xffff);
-    let is_send = match option {
-        SO_SNDBUF | SO_SNDBUFFORCE => true,
-        SO_RCVBUF | SO_RCVBUFFORCE => false,
-        _ => return None,
-    };
-    (level == SOL_SOCKET).then_some(BufferRequest {
-        at_ns: event.at_ns,
-        is_send,
-        asked_bytes: event.detail & u64::from(u32::MAX),
-        granted_bytes: granted_bytes(event),
-    })
 }

@@ -257,13 +257,14 @@ fn process(event: &RawEvent, side: Side) -> Process {
     Process { pid: event.pid, comm: String::from_utf8_lossy(&bytes).into_owned(), side }
 }
 
-/// What the kernel made of a buffer size or a low mark; other options are granted as asked.
+/// What the kernel made of a buffer size or a low mark; 0 of a buffer that was not seen since. Other
+/// options are granted as asked.
 fn granted(event: &RawEvent, option: &OptionSet) -> u32 {
     const SOL_SOCKET: u32 = 1;
     match (option.level, option.option) {
         RECEIVE_LOW_MARK => granted_low_mark(option),
-        (SOL_SOCKET, 7 | 32) if event.sndbuf > 0 => event.sndbuf,
-        (SOL_SOCKET, 8 | 33) if event.rcvbuf > 0 => event.rcvbuf,
+        (SOL_SOCKET, 7 | 32) => event.sndbuf,
+        (SOL_SOCKET, 8 | 33) => event.rcvbuf,
         _ => option.value,
     }
 }

@@ -136,11 +136,16 @@ fn write_option(event: &Record, text: &mut String) -> Result {
     let (asked, granted) = halves(event.detail);
     let (level, option) = (event.extra >> 16, event.extra & 0xffff);
     write!(text, "{} = {asked}", option_name(level, option))?;
-    if granted != asked {
+    if granted != asked && (granted > 0 || !sets_buffer(level, option)) {
         write!(text, ", granted {granted}")?;
     }
     text.push(' ');
     Ok(())
+}
+
+/// `SO_SNDBUF`, `SO_RCVBUF` and their forced forms: 0 is granted to none.
+fn sets_buffer(level: u32, option: u32) -> bool {
+    level == 1 && [7, 8, 32, 33].contains(&option)
 }
 
 fn write_state_change(event: &Record, text: &mut String) -> Result {

@@ -167,6 +167,14 @@ fn every_kind_has_its_details() {
 }
 
 #[test]
+fn a_grant_that_was_not_seen_is_not_zero() {
+    let extra = 1 << 16 | 7;
+    let asked = Record { extra, detail: 65_536, ..at(0, Kind::SocketOption, 0, 0) };
+    let text = lines(&[store(&[asked])]);
+    assert!(text.contains("= 65536") && !text.contains("granted"), "{text}");
+}
+
+#[test]
 fn a_threshold_that_was_not_seen_yet_is_not_zero() {
     let first = Record { detail: 10, ..at(0, Kind::TcpState, 0, 1) };
     let text = lines(&[store(&[first])]);

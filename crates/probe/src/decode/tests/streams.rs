@@ -516,6 +516,18 @@ fn a_low_mark_is_what_the_kernel_makes_of_it() {
 }
 
 #[test]
+fn what_a_buffer_set_on_an_open_connection_was_granted_is_not_seen() {
+    let mut decoder = opened();
+    let kind = u32::from(raw::EVENT_OPTION);
+    let event =
+        RawEvent { kind, socket: 3, level: 1, option: 7, value: 4096, ..RawEvent::default() };
+    decoder.event(&event);
+    let mut records = decoder.records().drain(..);
+    let option = records.find(|one| one.kind == Kind::SocketOption).unwrap();
+    assert_eq!(option.detail, 4096);
+}
+
+#[test]
 fn a_low_mark_set_before_the_connection_opened_is_recorded_once() {
     let mut decoder = opened_to_peer();
     decoder.event(&low_mark_asked(9, 2, 300));
