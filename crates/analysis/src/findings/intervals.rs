@@ -83,6 +83,15 @@ impl Intervals {
         self.0.get(after).is_some_and(|one| one.start_ns < interval.end_ns)
     }
 
+    /// How much time of `interval` is in the set, nanoseconds.
+    pub(super) fn overlap_ns(&self, interval: Interval) -> u64 {
+        let first = self.0.partition_point(|one| one.end_ns <= interval.start_ns);
+        let inside = self.0[first..].iter().take_while(|one| one.start_ns < interval.end_ns);
+        let common =
+            inside.map(|one| one.end_ns.min(interval.end_ns) - one.start_ns.max(interval.start_ns));
+        common.sum()
+    }
+
     pub(super) fn total_ns(&self) -> u64 {
         self.0.iter().map(|one| one.duration_ns()).sum()
     }

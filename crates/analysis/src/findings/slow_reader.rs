@@ -18,11 +18,11 @@ use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 /// a usual receive buffer covers that on a local network.
 const AWAY_NS_MIN: u64 = 10_000_000;
 
-/// While the window is closed a shorter absence costs as much: the sender has to wait for it. A read
-/// itself takes less, also on the slowest machines of the model.
+/// While the window is closed a shorter absence costs as much: the sender has to wait for it, and only
+/// that time counts. A read itself takes less, also on the slowest machines of the model.
 const AWAY_NS_MIN_HELD: u64 = 2_000_000;
 
-/// Who does not come back before the trace ends may have been waiting for a CPU, of which no read
+/// Who does not come back before the connection or the trace ends may have been waiting for a CPU, of which no read
 /// tells; but not for this long.
 const NEVER_BACK_NS_MIN: u64 = 500_000_000;
 
@@ -36,11 +36,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let mut tally = Tally::default();
     let mut was_sender_held = false;
     for wait in &facts.read_waits {
-        let holds_sender = closed.touches(wait.interval());
-        let Some(away_ns) = away_ns(facts, wait, holds_sender) else { continue };
+        let Some(away_ns) = away_ns(facts, wait, &closed) else { continue };
         tally.count += 1;
         tally.lost_ns += away_ns;
-        was_sender_held |= holds_sender;
+        was_sender_held |= closed.touches(wait.interval());
         note(&mut tally, wait, away_ns);
     }
     if let Some((span, held_ns)) = never_back(facts, &closed) {
@@ -49,7 +48,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         was_sender_held = true;
         tally.notes.add(span.start_ns, || {
             format!(
-                "data from {} on waits to be read, and is not until the trace ends",
+                "data from {} on waits to be read, and is not until the connection or the trace \
+                 ended",
                 span.offset
             )
         });
@@ -74,24 +74,33 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 }
 
 /// The data that lies in the receive queue at the end, and how long it held the sender, if that was
-/// long enough.
+/// long enough. A connection that closed waits for no reader any more, whatever still passes.
 fn never_back(facts: &FlowFacts<'_>, closed: &Intervals) -> Option<(LedgerSpan, u64)> {
     let last = facts.view.timeline.last().filter(|span| span.part == LedgerPart::ReceiveApp)?;
     let reads = facts.view.flow().at(Point::ReceiveDequeue);
     if reads.last().is_some_and(|read| read.at_ns > last.start_ns) {
         return None;
     }
-    let unread = Intervals::union_of([Interval::new(last.start_ns, last.end_ns)]);
+    let closed_ns = facts.view.store.connection.closed_ns.unwrap_or(u64::MAX);
+    let end_ns = last.end_ns.min(closed_ns).max(last.start_ns);
+    let unread = Intervals::union_of([Interval::new(last.start_ns, end_ns)]);
     let held_ns = unread.intersect(closed).without(&facts.lost_records).total_ns();
     (held_ns >= NEVER_BACK_NS_MIN).then_some((*last, held_ns))
 }
 
 /// How long the reader did something else, if it was long enough and is certain.
-fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait, holds_sender: bool) -> Option<u64> {
-    let away_ns = wait.duration_ns() - wait.runnable_ns?;
-    let is_certain = !wait.was_awaited && !facts.lost_records.touches(wait.interval());
-    let least_ns = if holds_sender { AWAY_NS_MIN_HELD } else { AWAY_NS_MIN };
-    (is_certain && away_ns >= least_ns).then_some(away_ns)
+fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait, closed: &Intervals) -> Option<u64> {
+    let runnable_ns = wait.runnable_ns?;
+    if wait.was_awaited || facts.lost_records.touches(wait.interval()) {
+        return None;
+    }
+    let away_ns = wait.duration_ns() - runnable_ns;
+    if away_ns >= AWAY_NS_MIN {
+        return Some(away_ns);
+    }
+    // When it wanted the CPU is not known: all of it may have been while the window was closed.
+    let held_ns = closed.overlap_ns(wait.interval()).saturating_sub(runnable_ns);
+    (held_ns >= AWAY_NS_MIN_HELD).then_some(held_ns)
 }
 
 fn note(tally: &mut Tally, wait: &ReadWait, away_ns: u64) {
@@ -107,7 +116,7 @@ fn note(tally: &mut Tally, wait: &ReadWait, away_ns: u64) {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::{found, repeat};
+    use crate::findings::testing::{Fixture, found, repeat};
     use insta::assert_snapshot;
 
     /// The sender fills the receive queue at once, the reader takes 100 bytes every `period`.
@@ -143,6 +152,17 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_closed_waits_for_no_reader() {
+        let text = "0ms 1 +1500 | 0ms 2-7 +1000 rwnd | 900ms <6 ack=1000";
+        let closed = |closed_ns| {
+            let ledger = "0ms receive_queue.app | 900ms end";
+            Fixture::new(text, ledger).closed_at(closed_ns).found()
+        };
+        assert_snapshot!(closed(400_000_000), @"");
+        assert_snapshot!(closed(600_000_000), @"slow-reader @server 1x 600 ms: The server left data unread 1 time, 600 ms, while it did something else, which closed the window and stopped the sender.");
+    }
+
+    #[test]
     fn short_absences_count_while_they_hold_the_sender() {
         let held =
             |period: &str| format!("0ms 1 +5000 rwnd | 0ms 2-7 +2000 rwnd | {}", reads(period, ""));
@@ -150,6 +170,24 @@ mod tests {
         assert_snapshot!(found(&held("5ms"), ledger), @"slow-reader @server 20x 100 ms: The server left data unread 20 times, 5.00 ms on average, while it did something else, which closed the window and stopped the sender.");
         assert_snapshot!(found(&held("1ms"), "0ms receive_queue.app | 20ms end"), @"");
         assert_snapshot!(found(&reader("5ms", ""), ledger), @"");
+    }
+
+    #[test]
+    fn of_a_short_absence_only_what_held_the_sender_counts() {
+        let held_until = |at: &str| {
+            let text = "0ms 1 +1000 rwnd | 0ms 2-7 +500 rwnd | AT 2-7 +500 | 3ms 8 +1000 | 4ms <6";
+            found(&text.replace("AT", at), "0ms receive_queue.app | 4ms end")
+        };
+        assert_snapshot!(held_until("1us"), @"");
+        assert_snapshot!(held_until("1999us"), @"");
+        assert_snapshot!(held_until("2500us"), @"slow-reader @server 1x 2.50 ms: The server left data unread 1 time, 2.50 ms, while it did something else, which closed the window and stopped the sender.");
+    }
+
+    #[test]
+    fn time_without_a_cpu_may_all_have_been_while_the_window_was_closed() {
+        let text = "0ms 1 +1000 rwnd | 0ms 2-7 +500 rwnd | 2500us 2-7 +500
+             6ms 8 +1000 thread=9 runq=1ms | 7ms <6";
+        assert_snapshot!(found(text, "0ms receive_queue.app | 7ms end"), @"");
     }
 
     #[test]

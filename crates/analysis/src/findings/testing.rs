@@ -67,6 +67,12 @@ impl Fixture {
         self
     }
 
+    /// The same connection, closed at `at_ns`.
+    pub(super) fn closed_at(mut self, at_ns: u64) -> Self {
+        self.store.connection.closed_ns = Some(at_ns);
+        self
+    }
+
     /// The client asks, with these figures.
     pub(super) fn exchanges(mut self, exchanges: Exchanges) -> Self {
         let Exchanges { count, p50_ms, mean_ms } = exchanges;
