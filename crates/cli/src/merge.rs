@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sockscope_trace::{Bundle, merge as merged};
+use sockscope_trace::{Bundle, merge_into};
 
 use crate::args;
 use crate::failure::Failure;
@@ -27,7 +27,13 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let [first, second] = &bundles;
     let engines = bundles.iter().filter(|bundle| bundle.meta().source.is_engine()).count();
     let by = ["both hosts", "the kernel and the engine", "both engines"][engines];
-    let done = merged(first, second, place.clear()?)?;
+    let mut claim = None;
+    let done = merge_into(first, second, |meta| {
+        let (writer, held) = place.create(meta)?;
+        claim = Some(held);
+        Ok::<_, Failure>(writer)
+    })?;
+    drop(claim);
     let hosts = [first, second].map(|bundle| &bundle.meta().host);
     if engines == 0 && hosts[0] == hosts[1] && !hosts[0].is_empty() {
         eprintln!(

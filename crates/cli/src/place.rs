@@ -2,28 +2,37 @@
 //!
 //! What was recorded cannot be recorded again, and `record` has a name by default: an older bundle in
 //! the place of a new one is kept, once, beside it as `NAME.old`, as `perf record` keeps its file. Only
-//! a bundle ever gives way: not other files, not one that is still being recorded or read.
+//! a bundle ever gives way: not other files, not one that is still being written, not one that the same
+//! command reads. Other readers take no lock: they may meet the new bundle, or none.
+//!
+//! Whoever writes holds a lock on the folder itself, and looks at what is in it behind the lock: of two
+//! that start at once one is refused. A folder is removed last, when all that is renamed has its name.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use sockscope_trace::{BundleWriter, Meta, Part};
+use sockscope_trace::{BundleWriter, META_UNFINISHED, Meta, Part};
 
 use crate::failure::Failure;
+
+/// The files of a bundle, its records last, and what a kill may leave of one.
+const OWN: [&str; 4] =
+    [META_UNFINISHED, Part::Meta.file_name(), Part::Flows.file_name(), Part::Records.file_name()];
 
 /// A folder that a bundle can be written into.
 #[derive(Debug)]
 pub struct Place {
     dir: PathBuf,
-    /// Where the bundle that is in the folder goes; `None` when there is none.
-    old: Option<PathBuf>,
+    /// `None` while there is no such folder.
+    claim: Option<Claim>,
 }
 
-/// A bundle being written. Nobody else replaces it while this is held.
+/// A folder that nobody else writes into while this is held.
 #[derive(Debug)]
 pub struct Claim {
     _lock: File,
@@ -36,62 +45,136 @@ impl Place {
     ///
     /// When something is there, or where it would be kept, that must not give way.
     pub fn find(dir: &Path, sources: &[&Path]) -> Result<Self, Failure> {
-        let nearest = dir.ancestors().find(|place| place.exists());
-        if let Some(file) = nearest.filter(|place| !place.is_dir()) {
+        // Without a slash at its end, which would hide a symbolic link.
+        let dir: PathBuf = dir.components().collect();
+        let seen = |place| Some((place, fs::metadata(place).ok()?.is_dir()));
+        if let Some((file, false)) = dir.ancestors().find_map(seen) {
             let what = format!("{} is a file: choose another name", file.display());
             return Err(Failure::new(format!("cannot write {}: {what}", dir.display())));
         }
-        let Ok(real) = fs::canonicalize(dir) else {
-            return Ok(Self { dir: dir.to_owned(), old: None });
-        };
+        let Ok(real) = fs::canonicalize(&dir) else { return Ok(Self { dir, claim: None }) };
         // The name as it was given, unless it is not that of the folder.
         let is_its_own = dir.file_name().is_some() && !dir.is_symlink();
-        let real = if is_its_own { dir.to_owned() } else { real };
-        if !gives_way(&real, dir, sources)? {
-            return Ok(Self { dir: real, old: None });
+        let real = if is_its_own { dir.clone() } else { real };
+        check_sources(&real, &dir, sources)?;
+        let claim = Claim::take(&real)?;
+        if holds_bundle(&real)? {
+            let keep = Keep::find(&real)?;
+            for kept in [&keep.old, &keep.removed] {
+                check_sources(kept, kept, sources)?;
+            }
         }
-        let Some(old) = beside(&real).filter(|_| !is_current(&real)) else {
-            let why = "the current folder is a bundle, which cannot be kept beside itself";
-            return Err(refused(dir, why));
-        };
-        if old.is_symlink() || old.exists() && !old.is_dir() {
-            return Err(refused(&old, "not a trace bundle"));
-        }
-        if gives_way(&old, &old, sources)? && has_other_files(&old)? {
-            return Err(refused(&old, "has other files than a trace bundle's"));
-        }
-        Ok(Self { dir: real, old: Some(old) })
+        Ok(Self { dir: real, claim: Some(claim) })
     }
 
-    /// Starts a bundle there, as [`Place::clear`] leaves it.
+    /// Starts a bundle there. The one that is there takes the place of the one that was kept before.
     ///
     /// # Errors
     ///
-    /// When the system refuses.
+    /// When another began first, or the system refuses; what was there is then still there, or kept.
     pub fn create(self, meta: Meta) -> Result<(BundleWriter, Claim), Failure> {
-        let dir = self.clear()?;
-        let writer = BundleWriter::create(&dir, meta)?;
-        let lock = File::open(dir.join(Part::Records.file_name()))?;
-        // Where the file system has no locks, nobody is kept off: that is no reason not to record.
-        let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
-        Ok((writer, Claim { _lock: lock }))
+        let Self { dir, claim } = self.made()?;
+        let Some(claim) = claim else { return Err(written(&dir)) };
+        if !holds_bundle(&dir)? {
+            return Ok((BundleWriter::create(&dir, meta)?, claim));
+        }
+        let old = Keep::find(&dir)?.take(&dir)?;
+        let claim = Claim::make(&dir)?;
+        eprintln!("sockscope: the older trace is now in {}", old.display());
+        Ok((BundleWriter::create(&dir, meta)?, claim))
     }
 
-    /// The folder, free of any bundle: the one that was there has taken the place of the one that was
-    /// kept before.
-    ///
-    /// # Errors
-    ///
-    /// When the system refuses; then the bundle that was there still is.
-    pub fn clear(self) -> Result<PathBuf, Failure> {
-        if let Some(old) = &self.old {
-            remove_bundle(old)?;
-            fs::rename(&self.dir, old)
-                .map_err(|error| Failure::file("cannot keep the older trace as", old, &error))?;
-            eprintln!("sockscope: the older trace is now in {}", old.display());
+    /// The same with the folder there, and claimed.
+    fn made(self) -> Result<Self, Failure> {
+        if self.claim.is_some() {
+            return Ok(self);
         }
-        Ok(self.dir)
+        let dir = self.dir;
+        fs::create_dir_all(&dir).map_err(|error| Failure::file("cannot create", &dir, &error))?;
+        Self::find(&dir, &[])
     }
+}
+
+impl Claim {
+    /// Of the folder `dir`, which is there.
+    fn take(dir: &Path) -> Result<Self, Failure> {
+        let cannot = |error: io::Error| match error.kind() {
+            // Somebody else just renamed it.
+            io::ErrorKind::NotFound => written(dir),
+            _ => Failure::file("cannot open", dir, &error),
+        };
+        let lock = File::open(dir).map_err(cannot)?;
+        // Where the file system has no locks, nobody is kept off: that is no reason not to record.
+        let is_held =
+            flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
+        let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let [locked, named] = [lock.metadata(), fs::metadata(dir)].map(|found| found.map(place));
+        if is_held || locked.map_err(cannot)? != named.map_err(cannot)? {
+            return Err(written(dir));
+        }
+        Ok(Self { _lock: lock })
+    }
+
+    /// Of the folder `dir`, which is made.
+    fn make(dir: &Path) -> Result<Self, Failure> {
+        fs::create_dir(dir).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => written(dir),
+            _ => Failure::file("cannot create", dir, &error),
+        })?;
+        Self::take(dir)
+    }
+}
+
+/// Where an older bundle goes.
+#[derive(Debug)]
+struct Keep {
+    old: PathBuf,
+    /// Of the bundle that was kept before.
+    claim: Option<Claim>,
+    /// Where that one waits until it can be removed.
+    removed: PathBuf,
+}
+
+impl Keep {
+    /// For the bundle in `dir`, which is claimed.
+    fn find(dir: &Path) -> Result<Self, Failure> {
+        let beside = (beside(dir, ".old"), beside(dir, ".old.removed"));
+        let (Some(old), Some(removed)) = beside else { return Err(current(dir)) };
+        if is_current(dir) {
+            return Err(current(dir));
+        }
+        let [claim, _] = [claim_kept(&old)?, claim_kept(&removed)?];
+        Ok(Self { old, claim, removed })
+    }
+
+    /// Renames `dir`, and says to what; when it cannot be, all is as it was.
+    fn take(self, dir: &Path) -> Result<PathBuf, Failure> {
+        let Self { old, claim, removed } = self;
+        // What a kill may have left.
+        remove_bundle(&removed)?;
+        if claim.is_some() {
+            fs::rename(&old, &removed).map_err(|error| cannot_keep(&old, &removed, &error))?;
+        }
+        if let Err(error) = fs::rename(dir, &old) {
+            if claim.is_some() {
+                fs::rename(&removed, &old).map_err(|error| cannot_keep(&removed, &old, &error))?;
+            }
+            return Err(cannot_keep(dir, &old, &error));
+        }
+        remove_bundle(&removed)?;
+        Ok(old)
+    }
+}
+
+/// The claim of a bundle that was kept, if one is there and may be removed.
+fn claim_kept(dir: &Path) -> Result<Option<Claim>, Failure> {
+    let Ok(found) = fs::symlink_metadata(dir) else { return Ok(None) };
+    if !found.is_dir() {
+        return Err(refused(dir, "not a trace bundle"));
+    }
+    let claim = Claim::take(dir)?;
+    holds_bundle(dir)?;
+    Ok(Some(claim))
 }
 
 /// Refuses to write a file in the place of a bundle's own.
@@ -108,37 +191,37 @@ pub fn check_output(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether a bundle is in `dir`, called `name`, and may be replaced; `false` where nothing is.
-fn gives_way(dir: &Path, name: &Path, sources: &[&Path]) -> Result<bool, Failure> {
-    let Ok(mut entries) = fs::read_dir(dir) else { return Ok(false) };
-    let real = fs::canonicalize(dir)?;
+/// Refuses a folder that is one of `sources`.
+fn check_sources(dir: &Path, name: &Path, sources: &[&Path]) -> Result<(), Failure> {
+    let Ok(real) = fs::canonicalize(dir) else { return Ok(()) };
     if sources.iter().any(|source| fs::canonicalize(source).is_ok_and(|source| source == real)) {
         return Err(Failure::new(format!(
             "{}: would be read and replaced at once: choose another folder",
             name.display()
         )));
     }
-    if !is_bundle(dir) {
-        return match entries.next() {
-            None => Ok(false),
-            Some(_) => Err(refused(name, "not empty and not a trace bundle")),
-        };
+    Ok(())
+}
+
+/// Whether a bundle is in the folder `dir`, and nothing else; `false` where it is empty.
+fn holds_bundle(dir: &Path) -> Result<bool, Failure> {
+    let names =
+        fs::read_dir(dir).and_then(|entries| entries.map(|at| Ok(at?.file_name())).collect());
+    let names: Vec<OsString> = names.map_err(|error| Failure::file("cannot read", dir, &error))?;
+    if names.is_empty() {
+        return Ok(false);
     }
-    if is_being_written(dir) { Err(refused(name, "being recorded into")) } else { Ok(true) }
-}
-
-/// Whether somebody holds its [`Claim`].
-fn is_being_written(dir: &Path) -> bool {
-    let lock = |file: File| flock(file, FlockOperation::NonBlockingLockExclusive);
-    File::open(dir.join(Part::Records.file_name()))
-        .is_ok_and(|file| lock(file) == Err(Errno::WOULDBLOCK))
-}
-
-fn has_other_files(dir: &Path) -> Result<bool, Failure> {
-    let names = fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.file_name()));
-    let names: Vec<OsString> = names.collect::<Result<_, _>>()?;
-    let is_part = |name: &OsString| Part::ALL.iter().any(|part| name == part.file_name());
-    Ok(!names.iter().all(is_part))
+    if !is_bundle(dir) {
+        return Err(refused(dir, "not empty and not a trace bundle"));
+    }
+    let Some(other) = names.iter().find(|name| !OWN.iter().any(|own| name == own)) else {
+        return Ok(true);
+    };
+    Err(Failure::new(format!(
+        "{}: has another file than a trace bundle's, {}: move it away or choose another name",
+        dir.display(),
+        other.display()
+    )))
 }
 
 fn is_bundle(dir: &Path) -> bool {
@@ -149,10 +232,10 @@ fn is_current(dir: &Path) -> bool {
     matches!((std::env::current_dir(), fs::canonicalize(dir)), (Ok(current), Ok(dir)) if current == dir)
 }
 
-/// `NAME.old` beside `NAME`.
-fn beside(dir: &Path) -> Option<PathBuf> {
+/// `NAME` with `suffix` beside `NAME`.
+fn beside(dir: &Path, suffix: &str) -> Option<PathBuf> {
     let mut name = OsString::from(dir.file_name()?);
-    name.push(".old");
+    name.push(suffix);
     Some(dir.with_file_name(name))
 }
 
@@ -160,121 +243,37 @@ fn refused(path: &Path, why: &str) -> Failure {
     Failure::new(format!("{}: {why}: left as it is, choose another name", path.display()))
 }
 
+fn written(dir: &Path) -> Failure {
+    refused(dir, "being written by another sockscope")
+}
+
+fn current(dir: &Path) -> Failure {
+    refused(dir, "the current folder is a bundle, which cannot be kept beside itself")
+}
+
+fn cannot_keep(from: &Path, to: &Path, error: &io::Error) -> Failure {
+    let kind = error.kind();
+    if !matches!(kind, io::ErrorKind::ResourceBusy | io::ErrorKind::CrossesDevices) {
+        return Failure::file("cannot keep the older trace as", to, error);
+    }
+    Failure::new(format!(
+        "{}: cannot be renamed to {}: left as it is, choose a folder that is no mount point",
+        from.display(),
+        to.display()
+    ))
+}
+
 /// Removes a bundle and its folder, if they are there; the file by which it is known goes last.
 fn remove_bundle(dir: &Path) -> Result<(), Failure> {
-    let cannot = |error| Failure::file("cannot replace", dir, &error);
-    let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-    for part in [Part::Meta, Part::Flows, Part::Records] {
-        let removed = fs::remove_file(dir.join(part.file_name()));
-        removed.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(cannot(error)) })?;
-    }
-    let removed = fs::remove_dir(dir);
-    removed.or_else(|error| if is_missing(&error) { Ok(()) } else { Err(cannot(error)) })
+    let gone = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::file("cannot remove", dir, &error))
+        }
+        _ => Ok(()),
+    };
+    OWN.iter().try_for_each(|own| gone(fs::remove_file(dir.join(own))))?;
+    gone(fs::remove_dir(dir))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Writes an empty bundle that says `host` into `dir`.
-    fn write(dir: &Path, host: &str) -> Result<(), Failure> {
-        let meta = Meta { host: host.to_owned(), ..Meta::default() };
-        let (writer, _claim) = Place::find(dir, &[])?.create(meta.clone())?;
-        Ok(writer.finish(meta)?)
-    }
-
-    fn host(dir: &Path) -> String {
-        sockscope_trace::Bundle::open(dir).unwrap().meta().host.clone()
-    }
-
-    fn refusal(dir: &Path, sources: &[&Path]) -> String {
-        let line = Place::find(dir, sources).unwrap_err().to_string();
-        line.replace(&format!("{}/", dir.parent().unwrap().display()), "")
-    }
-
-    #[test]
-    fn the_bundle_before_is_kept_and_the_one_before_that_is_not() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = root.path().join("t");
-        for host in ["first", "second", "third"] {
-            write(&dir, host).unwrap();
-        }
-        assert_eq!(
-            (host(&dir), host(&root.path().join("t.old"))),
-            ("third".into(), "second".into())
-        );
-        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 2);
-    }
-
-    #[test]
-    fn files_beside_a_bundles_own_go_with_it_and_are_never_removed() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = root.path().join("t");
-        write(&dir, "first").unwrap();
-        fs::write(dir.join("figure.svg"), "drawn").unwrap();
-        write(&dir, "second").unwrap();
-        let kept = root.path().join("t.old/figure.svg");
-        assert!(kept.exists() && !dir.join("figure.svg").exists());
-        let line =
-            "t.old: has other files than a trace bundle's: left as it is, choose another name";
-        assert_eq!(refusal(&dir, &[]), line);
-        assert!(kept.exists() && host(&dir) == "second");
-    }
-
-    #[test]
-    fn what_is_no_bundle_stays_as_it_is() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = root.path().join("t");
-        fs::create_dir(&dir).unwrap();
-        fs::write(dir.join("mine"), "").unwrap();
-        assert_eq!(
-            refusal(&dir, &[]),
-            "t: not empty and not a trace bundle: left as it is, choose another name"
-        );
-        fs::remove_file(dir.join("mine")).unwrap();
-        write(&dir, "into an empty folder").unwrap();
-        fs::write(root.path().join("t.old"), "mine").unwrap();
-        assert_eq!(
-            refusal(&dir, &[]),
-            "t.old: not a trace bundle: left as it is, choose another name"
-        );
-        let file = root.path().join("t.old");
-        assert_eq!(refusal(&file, &[]), "cannot write t.old: t.old is a file: choose another name");
-        assert!(Place::find(&file.join("below"), &[]).is_err());
-    }
-
-    #[test]
-    fn a_bundle_that_is_read_or_being_written_is_not_replaced() {
-        let root = tempfile::tempdir().unwrap();
-        let [dir, old] = ["t", "t.old"].map(|name| root.path().join(name));
-        write(&dir, "first").unwrap();
-        write(&dir, "second").unwrap();
-        for source in [&dir, &old] {
-            assert!(
-                refusal(&dir, &[source])
-                    .ends_with("would be read and replaced at once: choose another folder")
-            );
-        }
-        let written = Place::find(&dir, &[]).unwrap().create(Meta::default()).unwrap();
-        assert_eq!(
-            refusal(&dir, &[]),
-            "t: being recorded into: left as it is, choose another name"
-        );
-        drop(written);
-        assert!(Place::find(&dir, &[]).is_ok());
-    }
-
-    #[test]
-    fn a_figure_does_not_replace_a_bundles_own_file() {
-        let root = tempfile::tempdir().unwrap();
-        let dir = root.path().join("t");
-        write(&dir, "first").unwrap();
-        assert!(check_output(&dir.join("records.arrows")).is_err());
-        std::os::unix::fs::symlink(dir.join("meta.json"), root.path().join("m")).unwrap();
-        assert!(check_output(&root.path().join("m")).is_err());
-        fs::write(root.path().join("meta.json"), "").unwrap();
-        for free in ["meta.json", "t/figure.svg", "new.svg"] {
-            assert!(check_output(&root.path().join(free)).is_ok(), "{free}");
-        }
-    }
-}
+mod tests;

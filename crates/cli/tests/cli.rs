@@ -224,6 +224,35 @@ fn a_bundle_is_not_merged_onto_itself() {
 }
 
 #[test]
+fn a_merge_that_fails_leaves_the_bundle_before_it_in_its_place() {
+    let (folder, dir) = spoilt("two-writes");
+    let wire = folder.path().join("wire.sockscope");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../convert/tests/samples/rpc-call.txt");
+    assert_eq!(run(["convert", sample, "-o", path(&wire)]).status.code(), Some(0));
+    // A capture has no snapshot of the clocks.
+    let output = run(["merge", path(&wire), path(&recorded("one-write")), "-o", path(&dir)]);
+    assert_refused(&output, "clock");
+    assert!(dir.exists() && !folder.path().join("spoilt.sockscope.old").exists());
+}
+
+#[test]
+fn of_many_that_write_one_name_at_once_each_succeeds_or_says_why() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let bundle = folder.path().join("wire.sockscope");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../convert/tests/samples/rpc-call.txt");
+    let convert = || run(["convert", sample, "-o", path(&bundle)]);
+    let outputs = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..16).map(|_| scope.spawn(convert)).collect();
+        started.into_iter().map(|one| one.join().expect("no panic")).collect::<Vec<Output>>()
+    });
+    for output in outputs.iter().filter(|output| !output.status.success()) {
+        assert_refused(output, ": being written by another sockscope");
+    }
+    assert!(outputs.iter().any(|output| output.status.success()));
+    assert_eq!(run(["report", path(&bundle)]).status.code(), Some(0));
+}
+
+#[test]
 fn garbage_is_refused_or_noted_and_never_panics() {
     for file in ["records.arrows", "flows.arrows", "meta.json"] {
         let (_folder, dir) = spoilt("two-writes");

@@ -42,6 +42,9 @@ const KINDS_KEY: &str = "sockscope.kinds";
 /// Key of the clock's description in the schema metadata.
 const CLOCK_KEY: &str = "sockscope.clock";
 
+/// Where a bundle's `meta.json` is written before it is renamed; a kill may leave it there.
+pub const META_UNFINISHED: &str = ".meta.json.new";
+
 /// A file of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Part {
@@ -59,7 +62,7 @@ impl Part {
 
     /// The file's name inside the bundle's folder.
     #[must_use]
-    pub fn file_name(self) -> &'static str {
+    pub const fn file_name(self) -> &'static str {
         match self {
             Self::Records => "records.arrows",
             Self::Flows => "flows.arrows",

@@ -8,7 +8,6 @@
 //! behind the receive call, and the point 7 before it before. Both read `CLOCK_MONOTONIC`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 
 use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record};
 
@@ -38,19 +37,19 @@ struct Datagram {
 
 type Datagrams = BTreeMap<(FlowId, End), Vec<Datagram>>;
 
-/// Writes to folder `out` the kernel's bundle with the points of an `engine` on the same host.
+/// Writes to what `create` makes the kernel's bundle with the points of an `engine` on the same host.
 ///
 /// # Errors
 ///
 /// [`Error::OtherHost`] when the two are not of one host, and as [`BundleWriter`] and [`crate::RecordReader`].
-pub(crate) fn join(
+pub(crate) fn join<E: From<Error>>(
     kernel: &Bundle,
     engine: &Bundle,
-    out: impl AsRef<Path>,
-) -> Result<Merged, Error> {
+    create: impl FnOnce(Meta) -> Result<BundleWriter, E>,
+) -> Result<Merged, E> {
     let [host, other] = [kernel, engine].map(|bundle| bundle.meta().host.clone());
     if host != other {
-        return Err(Error::OtherHost { path: engine.dir().to_owned(), host, other });
+        return Err(Error::OtherHost { path: engine.dir().to_owned(), host, other }.into());
     }
     let flows = flows(kernel.connections(), engine.connections());
     let engine_records = engine_records(engine, &flows)?;
@@ -58,7 +57,7 @@ pub(crate) fn join(
     let theirs = kernel_datagrams(kernel, &wanted)?;
     let pairs = Pairs::new(&engine_datagrams(&engine_records), &theirs);
     let meta = meta(kernel, engine, flows.len() as u64 / 2, &pairs);
-    let mut writer = BundleWriter::create(out, meta.clone())?;
+    let mut writer = create(meta.clone())?;
     for connection in kernel.connections() {
         writer.connection(connection)?;
     }

@@ -18,6 +18,7 @@ use crate::merge_counts::Counts;
 use crate::merge_meta::{Shift, are_engines_of_one_host, merged_meta};
 use crate::merge_plan::{Place, Plan};
 use crate::merged::Merged;
+use crate::meta::Meta;
 use crate::records::RecordReader;
 use crate::writer::BundleWriter;
 
@@ -41,8 +42,21 @@ const OUTPUT_RECORDS: usize = 4096;
 /// [`Error::NoClock`] when a bundle has no clock snapshot, and as [`BundleWriter`] and
 /// [`RecordReader`].
 pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<Merged, Error> {
+    merge_into(first, second, |meta| BundleWriter::create(out, meta))
+}
+
+/// As [`merge`], into the bundle that `create` makes: it is called once, when the two are known to fit.
+///
+/// # Errors
+///
+/// As [`merge`], and whatever `create` says.
+pub fn merge_into<E: From<Error>>(
+    first: &Bundle,
+    second: &Bundle,
+    create: impl FnOnce(Meta) -> Result<BundleWriter, E>,
+) -> Result<Merged, E> {
     if let Some((kernel, engine)) = kernel_and_engine(first, second) {
-        return join(kernel, engine, out);
+        return join(kernel, engine, create);
     }
     let shift = Shift::between(first, second)?;
     let is_one_host = are_engines_of_one_host(first, second);
@@ -62,7 +76,7 @@ pub fn merge(first: &Bundle, second: &Bundle, out: impl AsRef<Path>) -> Result<M
         plan.connections.len(),
     ));
     meta.notes.extend((plan.unequal > 0).then(|| unequal_note(plan.unequal)));
-    let mut writer = BundleWriter::create(out, meta.clone())?;
+    let mut writer = create(meta.clone())?;
     for connection in &plan.connections {
         writer.connection(connection)?;
     }

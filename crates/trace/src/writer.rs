@@ -10,7 +10,7 @@ use sockscope_record::{Connection, Record};
 use crate::append::StreamFile;
 use crate::columns::{self, RecordColumns};
 use crate::error::Error;
-use crate::format::{self, BATCH_RECORDS, FORMAT_VERSION, Part};
+use crate::format::{self, BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part};
 use crate::meta::Meta;
 
 /// Connection rows that are held back at most.
@@ -181,7 +181,7 @@ fn make_room(dir: &Path) -> Result<(), Error> {
 fn write_meta(dir: &Path, meta: Meta) -> Result<(), Error> {
     let meta = Meta { format_version: FORMAT_VERSION, ..meta };
     let path = dir.join(Part::Meta.file_name());
-    let beside = dir.join(".meta.json.new");
+    let beside = dir.join(META_UNFINISHED);
     let bytes = meta.to_json()?;
     let write = || -> std::io::Result<()> {
         File::create(&beside)?.write_all(&bytes)?;
