@@ -32,8 +32,9 @@ pub const FAST_TIMER_NS: u64 = 200_000_000;
 /// Period of the protocols' slow timer (`pfslowtimo`).
 pub const SLOW_TIMER_NS: u64 = 500_000_000;
 
-/// Turns of one host at one moment, at most: more is a program that never lets time pass.
-const TURNS_MAX: u32 = 50_000_000;
+/// Interrupts that a host takes and steps that its processes begin at one moment, at most: more is a
+/// program that never lets time pass.
+const TURNS_MAX: u32 = if cfg!(test) { 50_000 } else { 50_000_000 };
 
 /// One host of a simulation.
 ///
@@ -260,7 +261,6 @@ impl Host {
             self.tick(now_ns);
             return true;
         }
-        self.meter.begin();
         if self.stack.ends_input() {
             self.pending.take(Pending::NET);
             return false;

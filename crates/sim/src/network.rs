@@ -213,3 +213,39 @@ struct Turn {
     /// Its quantum is over: it goes on up to now only, and then the next one begins.
     is_quantum: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Action, HostConfig, LogPolicy, Machine, NoRecords, Outcome, Program, ProgramContext,
+        Scenario, Simulation,
+    };
+    use sockscope_stack::Personality;
+
+    /// Computes for no time, for ever.
+    struct Restless;
+
+    impl Program for Restless {
+        fn name(&self) -> &str {
+            "restless"
+        }
+
+        fn next(&mut self, _: &mut ProgramContext<'_>) -> Action {
+            Action::Compute(0)
+        }
+    }
+
+    #[test]
+    fn a_program_that_lets_no_time_pass_ends_the_simulation() {
+        let personality = Personality::by_name("4.3bsd").unwrap();
+        let host = HostConfig::new("alone", personality, Machine::by_name("instant").unwrap());
+        let hosts = vec![host.with_loopback()];
+        let scenario = Scenario { seed: 1, hosts, links: Vec::new(), log: LogPolicy::All };
+        let mut simulation = Simulation::new(scenario, NoRecords).unwrap();
+        simulation.spawn(0, Box::new(Restless), 7_000);
+        assert_eq!(simulation.run_until(6_999), Outcome::TimeIsUp);
+        assert_eq!(simulation.run_until(1_000_000), Outcome::Stuck);
+        assert_eq!(simulation.now_ns(), 7_000);
+        assert_eq!(simulation.run_until(1_000_000), Outcome::Stuck, "and stays so");
+    }
+}

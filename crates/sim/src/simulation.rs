@@ -23,7 +23,7 @@ pub enum Outcome {
     TimeIsUp,
     /// Nothing can happen any more, but programs wait.
     Deadlock,
-    /// A host went on without end at one moment.
+    /// A host went on without end at one moment; the simulation cannot go on any more.
     Stuck,
 }
 

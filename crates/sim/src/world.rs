@@ -14,7 +14,7 @@ use crate::program::{Damage, Note};
 use crate::scenario::LogPolicy;
 use crate::sink::{Activity, RecordSink};
 
-/// Linux's number of the state CLOSED in records of [`Kind::StateChange`].
+/// Linux's number of the state CLOSED in records of [`sockscope_record::Kind::StateChange`].
 const TCP_CLOSE: u8 = 7;
 
 fn address((ip, port): Endpoint) -> SocketAddr {
@@ -203,6 +203,9 @@ impl World {
 
     #[cold]
     fn add_process(&mut self, flow: FlowId, side: Side, thread: u32) {
+        if thread == 0 {
+            return; // nobody's: an interrupt
+        }
         let index = (flow.connection().0 as usize).wrapping_sub(1);
         let name = self.names.get(thread as usize).cloned().unwrap_or_default();
         let process = RecordedProcess { pid: thread, comm: name, side };
