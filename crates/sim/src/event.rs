@@ -6,7 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::link::{FrameId, Port};
+use crate::link::frames::FrameId;
+use crate::link::port::Port;
 
 /// Something that happens outside the CPUs. Hosts, links and processes stand here by their numbers,
 /// in eight bytes, which travel in a register.

@@ -35,10 +35,11 @@ pub use host::{FAST_TIMER_NS, Host, SLOW_TIMER_NS};
 pub use link::{EthernetConfig, Faults, LinkConfig, LinkCounts, LinkId, LinkKind};
 pub use machine::{Machine, MachineError};
 pub use medium::{Medium, MediumEvent};
+pub use network::Outcome;
 pub use process::ProcessId;
 pub use program::{Action, Answer, Data, Note, Program, ProgramContext};
 pub use scenario::{HostConfig, LogPolicy, Scenario};
-pub use simulation::{Outcome, ScenarioError, Simulation};
+pub use simulation::{ScenarioError, Simulation};
 pub use sink::{
     Activity, ActivityState, BoundedList, BundleSink, Digest, Everything, NoRecords, RecordSink,
 };

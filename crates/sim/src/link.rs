@@ -6,8 +6,9 @@
 
 mod ethernet;
 mod faults;
-mod frames;
+pub(crate) mod frames;
 mod point_to_point;
+pub(crate) mod port;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ pub(crate) use ethernet::Ethernet;
 pub(crate) use faults::FaultSource;
 pub(crate) use frames::{FrameId, Frames};
 pub(crate) use point_to_point::PointToPoint;
+pub(crate) use port::Port;
 
 /// A link's place in the scenario.
 pub type LinkId = usize;
@@ -67,20 +69,6 @@ impl LinkConfig {
     #[must_use]
     pub fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
-    }
-}
-
-/// One interface of one host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Port {
-    pub(crate) host: u16,
-    pub(crate) interface: u8,
-}
-
-impl Port {
-    /// The host's place in the scenario.
-    pub(crate) fn host(self) -> usize {
-        usize::from(self.host)
     }
 }
 

@@ -10,7 +10,6 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::link::{Link, LinkContext, LinkId, Port};
 use crate::scheduler::ProcessIndex;
-use crate::simulation::Outcome;
 use crate::world::{Observer, World};
 
 /// What ends a run before its time is up.
@@ -22,6 +21,19 @@ pub(crate) enum Goal {
     Quiet,
     /// The last socket is gone too.
     Closed,
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All programs have ended and nothing is under way.
+    Ended,
+    /// The time was up.
+    TimeIsUp,
+    /// Nothing can happen any more, but programs wait.
+    Deadlock,
+    /// A host went on without end at one moment; the simulation cannot go on any more.
+    Stuck,
 }
 
 /// Everything that happens, and the time that it is.

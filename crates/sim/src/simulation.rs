@@ -7,25 +7,12 @@ use sockscope_stack::interface::InterfaceKind;
 
 use crate::host::Host;
 use crate::link::{Link, LinkCounts, LinkId, Port, Station};
-use crate::network::{Goal, Network};
+use crate::network::{Goal, Network, Outcome};
 use crate::process::{Process, ProcessId};
 use crate::program::{Damage, Note, Program};
 use crate::scenario::{HostConfig, Scenario};
 use crate::sink::RecordSink;
 use crate::world::World;
-
-/// Why a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// All programs have ended and nothing is under way.
-    Ended,
-    /// The time was up.
-    TimeIsUp,
-    /// Nothing can happen any more, but programs wait.
-    Deadlock,
-    /// A host went on without end at one moment; the simulation cannot go on any more.
-    Stuck,
-}
 
 /// Why a scenario cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,15 @@
+//! Where a link ends at a host.
+
+/// One interface of one host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Port {
+    pub(crate) host: u16,
+    pub(crate) interface: u8,
+}
+
+impl Port {
+    /// The host's place in the scenario.
+    pub(crate) fn host(self) -> usize {
+        usize::from(self.host)
+    }
+}
