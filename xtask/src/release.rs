@@ -9,6 +9,7 @@ mod turns;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -16,9 +17,24 @@ use std::process::{Command, Stdio};
 const PROFILE: &str = "optimized";
 /// Counts what runs. Where the counts go is said when the program starts.
 const COUNTING: &str = "-Cprofile-generate";
+/// What cargo reads between flags in `CARGO_ENCODED_RUSTFLAGS`.
+const BETWEEN_FLAGS: &str = "\u{1f}";
+/// Where the trained program stands, below cargo's target folder: no place of cargo's own, where its
+/// next build would put another program.
+const PLACE: &str = "release-trained";
 /// What no training reaches and the compiler would take for code that hardly ever runs, and make
-/// small: without a profile it is compiled as always. Part of the functions' names.
-const UNTRAINED: &str = "sockscope_(probe|channel|remote|vmtp6driver|lab4live)|libbpf|quinn|tokio";
+/// small: without a profile it is compiled as always. Crates and modules as functions' names hold
+/// them: a module behind the length of its name.
+const UNTRAINED: &[&str] = &[
+    "sockscope_probe",
+    "sockscope_channel",
+    "sockscope_remote",
+    "sockscope_vmtp6driver",
+    "sockscope_lab4live",
+    "libbpf",
+    "quinn",
+    "tokio",
+];
 
 /// Paths and the compiler's words that all steps share.
 struct Workshop {
@@ -44,13 +60,15 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         _ => return Err("release takes --bench or nothing".to_owned()),
     };
     let workshop = Workshop::find(root)?;
-    workshop.build_with_counters()?;
-    let counts = training::run(&workshop.program(), &workshop.root, &workshop.training)?;
-    workshop.merge(&counts)?;
-    let program = workshop.build()?;
+    let counting = workshop.build_with_counters()?;
+    let counts = training::run(&counting, &workshop.root, &workshop.training);
+    // Wherever it runs it writes a file of counts: nobody is to run it by mistake.
+    fs::remove_file(&counting).map_err(|error| at(&counting, &error))?;
+    let profile = workshop.merge(&counts?)?;
+    let program = workshop.build(&profile)?;
     let bytes = fs::metadata(&program).map_err(|error| at(&program, &error))?.len();
     println!("release: {} ({:.1} MB)", program.display(), bytes as f64 / 1e6);
-    if is_bench { turns::run(&workshop) } else { Ok(()) }
+    if is_bench { turns::run(&workshop, &profile) } else { Ok(()) }
 }
 
 impl Workshop {
@@ -76,53 +94,57 @@ impl Workshop {
         self.target.join(&self.host).join(PROFILE).join("sockscope")
     }
 
-    fn profile(&self) -> PathBuf {
-        self.training.join("merged.profdata")
-    }
-
-    /// Flags of the second build.
-    fn trained(&self) -> String {
-        format!("-Cprofile-use={}", self.profile().display())
-    }
-
     /// Cargo with `flags` for what is built, but not for what runs during the build: hence
-    /// `--target`. The user's own flags come first.
+    /// `--target`. The environment's own flags come first ([`own_flags`]).
     fn cargo(&self, task: &str, flags: &str) -> Command {
+        let mut command = self.plain_cargo(task, &encoded(&own_flags(), flags));
+        command.args(["--profile", PROFILE, "--target", &self.host]);
+        command
+    }
+
+    /// Cargo with nothing but `flags` for the compiler, as [`encoded`] returns them. Flags in cargo's
+    /// configuration files do not count then, with none here either, so that all builds have the
+    /// same.
+    fn plain_cargo(&self, task: &str, flags: &str) -> Command {
         let mut command = Command::new("cargo");
         command
-            .args([task, "--profile", PROFILE, "--target", &self.host])
-            .env("CARGO_ENCODED_RUSTFLAGS", encoded(std::env::var("RUSTFLAGS").ok(), flags))
+            .arg(task)
+            .env("CARGO_ENCODED_RUSTFLAGS", flags)
             .env("CARGO_TARGET_DIR", &self.target)
             .current_dir(&self.root);
         command
     }
 
-    fn build_with_counters(&self) -> Result<(), String> {
+    /// Builds the program that counts, and moves it out of cargo's place to where it is trained.
+    fn build_with_counters(&self) -> Result<PathBuf, String> {
         println!("release: building the program with counters");
-        succeed(self.cargo("build", COUNTING).args(["--quiet", "--package", "sockscope-cli"]))
+        succeed(self.cargo("build", COUNTING).args(["--quiet", "--package", "sockscope-cli"]))?;
+        fs::create_dir_all(&self.training).map_err(|error| at(&self.training, &error))?;
+        let counting = self.training.join("counting");
+        fs::rename(self.program(), &counting).map_err(|error| at(&counting, &error))?;
+        Ok(counting)
     }
 
-    /// Sums the counts up, without those of code that training does not reach.
-    fn merge(&self, counts: &[PathBuf]) -> Result<(), String> {
+    /// Sums the counts up, without those of code that training does not reach; returns the profile.
+    fn merge(&self, counts: &[PathBuf]) -> Result<PathBuf, String> {
+        let merged = self.training.join("merged");
         let mut command = Command::new(&self.profdata);
-        command.arg("merge").arg(format!("--no-function={UNTRAINED}")).arg("-o");
+        command.arg("merge").arg(format!("--no-function={}", UNTRAINED.join("|")));
         // Its one remark, how many functions that leaves out, helps nobody.
-        let output = command.arg(self.profile()).args(counts).output();
+        let output = command.arg("-o").arg(&merged).args(counts).output();
         let output = output.map_err(|error| not_started(self.profdata.as_os_str(), &error))?;
-        if output.status.success() {
-            return Ok(());
+        if !output.status.success() {
+            return Err(format!("`{}` failed: {}", words(&command), last_line(&output.stderr)));
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(format!("{command:?} failed: {}", said.trim_end()))
+        named_by_content(&merged)
     }
 
     /// Builds with the profile, and returns where the program is.
-    fn build(&self) -> Result<PathBuf, String> {
+    fn build(&self, profile: &Path) -> Result<PathBuf, String> {
         println!("release: building it again with what was counted");
         let cargo = ["--quiet", "--package", "sockscope-cli"];
-        succeed(self.cargo("build", &self.trained()).args(cargo))?;
-        // Cargo's own place holds the program with counters while that is built.
-        let folder = self.target.join(PROFILE);
+        succeed(self.cargo("build", &trained(profile)).args(cargo))?;
+        let folder = self.target.join(PLACE);
         let program = folder.join("sockscope");
         fs::create_dir_all(&folder).map_err(|error| at(&folder, &error))?;
         // A program that runs keeps its file: it is replaced, not written to.
@@ -133,21 +155,80 @@ impl Workshop {
     }
 }
 
+/// The flag of builds with `profile`.
+fn trained(profile: &Path) -> String {
+    format!("-Cprofile-use={}", profile.display())
+}
+
+/// Renames a profile after what is in it, removes those of earlier trainings and returns its path.
+///
+/// Cargo builds a registry's crate again when its flags change, but not when a file that they name
+/// does: another profile needs another name.
+fn named_by_content(merged: &Path) -> Result<PathBuf, String> {
+    let mut hasher = DefaultHasher::new();
+    fs::read(merged).map_err(|error| at(merged, &error))?.hash(&mut hasher);
+    let folder = merged.parent().unwrap_or(Path::new(""));
+    for earlier in files(folder, "profdata")? {
+        fs::remove_file(&earlier).map_err(|error| at(&earlier, &error))?;
+    }
+    let profile = folder.join(format!("{:016x}.profdata", hasher.finish()));
+    fs::rename(merged, &profile).map_err(|error| at(&profile, &error))?;
+    Ok(profile)
+}
+
+/// The files in `folder` whose names end in `.` and `extension`, in order of their names.
+fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let unreadable = |error| at(folder, &error);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension() == Some(OsStr::new(extension)) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
 /// The triple in what `rustc -vV` prints.
 fn host(version: &str) -> Option<&str> {
     version.lines().find_map(|line| line.strip_prefix("host: "))
 }
 
-/// Flags as cargo reads them where they may hold spaces: the words of `own`, then `flags` as one.
-fn encoded(own: Option<String>, flags: &str) -> String {
-    let own = own.unwrap_or_default();
-    own.split_whitespace().chain([flags]).collect::<Vec<_>>().join("\u{1f}")
+/// The compiler's flags that the environment asks for, from the variable that cargo itself prefers.
+fn own_flags() -> String {
+    let variable = |name| std::env::var(name).ok();
+    own(variable("CARGO_ENCODED_RUSTFLAGS"), variable("RUSTFLAGS"))
+}
+
+/// Flags as cargo reads them where they may hold spaces: those of `encoded` where it is set, else
+/// the words of `plain`.
+fn own(encoded: Option<String>, plain: Option<String>) -> String {
+    let words = |plain: String| plain.split_whitespace().collect::<Vec<_>>().join(BETWEEN_FLAGS);
+    encoded.unwrap_or_else(|| words(plain.unwrap_or_default()))
+}
+
+/// `flag` as one, behind those of `own`.
+fn encoded(own: &str, flag: &str) -> String {
+    if own.is_empty() { flag.to_owned() } else { [own, flag].join(BETWEEN_FLAGS) }
 }
 
 /// Runs a command to its end, its output on the terminal.
 fn succeed(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|error| not_started(command.get_program(), &error))?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} failed")) }
+    if status.success() { Ok(()) } else { Err(format!("`{}` failed", words(command))) }
+}
+
+/// A command's program and arguments, for messages.
+fn words(command: &Command) -> String {
+    let words = [command.get_program()].into_iter().chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+/// The last line of what a program wrote: where it failed, why.
+fn last_line(written: &[u8]) -> String {
+    let written = String::from_utf8_lossy(written);
+    written.trim_end().lines().next_back().unwrap_or("it did not say why").to_owned()
 }
 
 /// What a command prints.
@@ -157,7 +238,7 @@ fn output(command: &mut Command) -> Result<String, String> {
         .output()
         .map_err(|error| not_started(command.get_program(), &error))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() { Ok(text) } else { Err(format!("{command:?} failed")) }
+    if output.status.success() { Ok(text) } else { Err(format!("`{}` failed", words(command))) }
 }
 
 fn not_started(program: &OsStr, error: &std::io::Error) -> String {
@@ -187,7 +268,7 @@ mod tests {
         let workshop = workshop();
         for (flags, expected) in [
             (COUNTING.to_owned(), "-Cprofile-generate"),
-            (workshop.trained(), "-Cprofile-use=/a b/target/training/merged.profdata"),
+            (trained(Path::new("/a b/1.profdata")), "-Cprofile-use=/a b/1.profdata"),
         ] {
             let command = workshop.cargo("build", &flags);
             let words = ["build", "--profile", "optimized", "--target", "x86_64-unknown-linux-gnu"];
@@ -201,8 +282,63 @@ mod tests {
 
     #[test]
     fn own_flags_stay_and_a_space_in_a_path_is_no_end() {
-        assert_eq!(encoded(None, "-Ca=/b c"), "-Ca=/b c");
-        assert_eq!(encoded(Some(" -Cx  -Cy".into()), "-Ca=b"), "-Cx\u{1f}-Cy\u{1f}-Ca=b");
+        assert_eq!(encoded("", "-Ca=/b c"), "-Ca=/b c");
+        let words = own(None, Some(" -Cx  -Cy".into()));
+        assert_eq!(encoded(&words, "-Ca=b"), "-Cx\u{1f}-Cy\u{1f}-Ca=b");
+    }
+
+    #[test]
+    fn encoded_flags_go_before_plain_ones_as_they_do_for_cargo() {
+        let plain = || Some("-Cy".to_owned());
+        assert_eq!(own(Some("-L\u{1f}/a b".into()), plain()), "-L\u{1f}/a b");
+        assert_eq!(own(Some(String::new()), plain()), "");
+        assert_eq!(own(None, None), "");
+    }
+
+    #[test]
+    fn what_is_not_trained_is_still_in_the_tree() {
+        let root = crate::tree::root();
+        let lock = fs::read_to_string(root.join("Cargo.lock")).expect("a lock file");
+        for name in UNTRAINED {
+            let Some(own) = name.strip_prefix("sockscope_") else {
+                assert!(lock.contains(&format!("name = \"{name}")), "no crate {name}");
+                continue;
+            };
+            let (own, module) = own.split_at(own.find(char::is_numeric).unwrap_or(own.len()));
+            let name = module.trim_start_matches(char::is_numeric);
+            assert_eq!(module, if name.is_empty() { String::new() } else { mangled(name) });
+            let source = root.join("crates").join(own).join("src").join(name);
+            assert!(source.exists(), "no {}", source.display());
+        }
+    }
+
+    fn mangled(name: &str) -> String {
+        format!("{}{name}", name.len())
+    }
+
+    #[test]
+    fn another_profile_has_another_name_and_replaces_the_earlier_one() {
+        let folder = std::env::temp_dir().join(format!("xtask-profile-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let named = |content: &str| {
+            let merged = folder.join("merged");
+            fs::write(&merged, content).expect("a profile");
+            named_by_content(&merged).expect("a name")
+        };
+        let (first, again, other) = (named("1"), named("1"), named("2"));
+        let left = files(&folder, "profdata");
+        fs::remove_dir_all(&folder).expect("the folder");
+        assert_eq!(first, again);
+        assert_ne!(first, other);
+        assert_eq!(left, Ok(vec![other]));
+    }
+
+    #[test]
+    fn a_failure_is_one_line_without_the_environment() {
+        let refused = succeed(Command::new("false").arg("now").env("CARGO_X", "a\u{1f}b"));
+        assert_eq!(refused, Err("`false now` failed".to_owned()));
+        assert_eq!(last_line(b"a\nwhy \n\n"), "why");
+        assert_eq!(last_line(b"\n"), "it did not say why");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::at;
+use super::{at, files, last_line, words};
 
 /// One run of the program, words separated by single spaces; in the checkout, `{}` being the folder
 /// for what is written.
@@ -45,42 +45,37 @@ pub fn run(program: &Path, root: &Path, folder: &Path) -> Result<Vec<PathBuf>, S
     }
     println!("release: training it in {} runs", RUNS.len());
     for run in RUNS {
-        train(&mut command(program, root, &written, &counts, run), run)?;
+        train(&mut command(program, root, &written, &counts, run))?;
     }
-    files(&counts)
+    let counted = files(&counts, "profraw")?;
+    if counted.is_empty() { Err("training counted nothing".to_owned()) } else { Ok(counted) }
 }
 
 /// A run as a command; its counts are added to those of the runs before it (`%m`, one file for each
 /// program and not for each process).
+///
+/// Their folder is named as that for temporary files (`%t`): a `%` in a path written out would begin
+/// a pattern too, and nothing escapes it.
 fn command(program: &Path, root: &Path, written: &Path, counts: &Path, run: &str) -> Command {
     let mut command = Command::new(program);
     command
         .args(run.split(' ').map(|word| word.replace("{}", &written.to_string_lossy())))
-        .env("LLVM_PROFILE_FILE", counts.join("%m.profraw"))
+        .env("LLVM_PROFILE_FILE", "%t/%m.profraw")
+        .env("TMPDIR", counts)
         .current_dir(root)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     command
 }
 
-fn train(command: &mut Command, run: &str) -> Result<(), String> {
+fn train(command: &mut Command) -> Result<(), String> {
     let output = command.stderr(Stdio::piped()).output();
-    let output = output.map_err(|error| format!("cannot start the program: {error}"))?;
+    let output = output.map_err(|error| super::not_started(command.get_program(), &error))?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("`sockscope {run}` failed in training: {}", said.trim_end()))
-}
-
-fn files(counts: &Path) -> Result<Vec<PathBuf>, String> {
-    let unreadable = |error| at(counts, &error);
-    let mut files = Vec::new();
-    for entry in fs::read_dir(counts).map_err(unreadable)? {
-        files.push(entry.map_err(unreadable)?.path());
-    }
-    files.sort();
-    if files.is_empty() { Err("training counted nothing".to_owned()) } else { Ok(files) }
+    let said = last_line(&output.stderr);
+    Err(format!("`{}` failed in training: {said}", words(command)))
 }
 
 #[cfg(test)]
@@ -93,31 +88,47 @@ mod tests {
         let run = "lab run x -o {}/x";
         let command = command(Path::new("/p"), root, written, counts, run);
         assert!(command.get_args().eq(["lab", "run", "x", "-o", "/t/a b/x"]));
-        let variable = command.get_envs().next().and_then(|(_, value)| value);
-        assert_eq!(variable, Some("/t/counts/%m.profraw".as_ref()));
+        let set: Vec<_> =
+            command.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
+        let expected = [("LLVM_PROFILE_FILE", "%t/%m.profraw"), ("TMPDIR", "/t/counts")];
+        assert_eq!(set, expected.map(|(name, value)| (name.as_ref(), value.as_ref())));
     }
 
     #[test]
-    fn experiments_and_bundles_of_the_training_exist() {
+    fn a_run_that_fails_is_named_with_its_words_and_the_last_line_it_wrote() {
+        let mut command = Command::new("sh");
+        let refused = train(command.args(["-c", "echo one >&2; echo two >&2; false"]));
+        let expected = "`sh -c echo one >&2; echo two >&2; false` failed in training: two";
+        assert_eq!(refused, Err(expected.to_owned()));
+    }
+
+    #[test]
+    fn experiments_and_files_of_the_training_exist() {
         let root = crate::tree::root();
         for run in RUNS {
             let words: Vec<&str> = run.split(' ').collect();
-            let needed = match words[..] {
-                ["lab", "run", id, ..] => format!("experiments/{id}.toml"),
-                ["report" | "show", path, ..] if !path.starts_with("{}") => path.to_owned(),
-                _ => continue,
-            };
-            assert!(root.join(&needed).exists(), "{run}: no {needed}");
+            if let ["lab", "run", id, ..] = words[..] {
+                assert!(root.join(format!("experiments/{id}.toml")).exists(), "{run}");
+            }
+            let paths = words.iter().filter(|word| word.contains('/') && !word.starts_with("{}"));
+            for path in paths {
+                assert!(root.join(path).exists(), "{run}: no {path}");
+            }
         }
     }
 
     #[test]
     fn what_a_run_reads_an_earlier_one_wrote() {
-        for (at, run) in RUNS.iter().enumerate() {
-            if let Some(path) = run.strip_prefix("report {}/") {
-                let folder = path.split('/').next().unwrap_or_default();
-                let writes = format!("-o {{}}/{folder}");
-                assert!(RUNS[..at].iter().any(|earlier| earlier.contains(&writes)), "{run}");
+        let mut written = Vec::new();
+        for run in RUNS {
+            let words: Vec<&str> = run.split(' ').collect();
+            for (at, word) in words.iter().enumerate().filter(|(_, word)| word.starts_with("{}/")) {
+                let folder = word.split('/').nth(1);
+                if at > 0 && words[at - 1] == "-o" {
+                    written.push(folder);
+                } else {
+                    assert!(written.contains(&folder), "{run}: nothing wrote {word}");
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Workshop, output};
+use super::{Workshop, output, own_flags, trained, words};
 
 /// Runs of each build; odd, so that a median is one of them.
 const TURNS: usize = 5;
@@ -24,13 +24,12 @@ struct Case {
 
 /// Builds the benchmark both ways, runs it by turns and prints what each case reached.
 ///
-/// Fails when a build or a run does, or when the benchmark prints no rate.
-pub fn run(workshop: &Workshop) -> Result<(), String> {
+/// Fails when a build or a run does, when the benchmark prints no rate, or when the builds do not
+/// print the same cases.
+pub fn run(workshop: &Workshop, profile: &Path) -> Result<(), String> {
     println!("release: building the model's benchmark, plain and trained");
-    let mut plain = Command::new("cargo");
-    plain.arg("bench").env("CARGO_TARGET_DIR", &workshop.target).current_dir(&workshop.root);
-    let plain = built(&mut plain)?;
-    let trained = built(&mut workshop.cargo("bench", &workshop.trained()))?;
+    let plain = built(&mut workshop.plain_cargo("bench", &own_flags()))?;
+    let trained = built(&mut workshop.cargo("bench", &trained(profile)))?;
     let mut cases = BTreeMap::new();
     for _ in 0..TURNS {
         for (name, rate) in rates(&ran(&plain)?) {
@@ -40,11 +39,21 @@ pub fn run(workshop: &Workshop) -> Result<(), String> {
             case(&mut cases, name).trained.push(rate);
         }
     }
+    comparable(&cases)?;
+    print!("{}", table(&cases));
+    Ok(())
+}
+
+/// Whether there is something to compare, and each case was run as often in both builds.
+fn comparable(cases: &BTreeMap<String, Case>) -> Result<(), String> {
     if cases.is_empty() {
         return Err("the model's benchmark printed no rate".to_owned());
     }
-    print!("{}", table(&mut cases));
-    Ok(())
+    let unequal = |case: &Case| case.plain.len() != case.trained.len();
+    match cases.iter().find(|(_, case)| unequal(case)) {
+        Some((name, _)) => Err(format!("the builds print different cases: \"{name}\"")),
+        None => Ok(()),
+    }
 }
 
 fn case(cases: &mut BTreeMap<String, Case>, name: String) -> &mut Case {
@@ -59,7 +68,7 @@ fn built(cargo: &mut Command) -> Result<PathBuf, String> {
     cargo.args(["--package", "sockscope-cli", "--package", "sockscope-sim"]);
     cargo.args(["--bench", "segments", "--no-run", "--quiet", "--message-format=json"]);
     let messages = output(cargo)?;
-    executable(&messages).ok_or_else(|| format!("{cargo:?} names no program"))
+    executable(&messages).ok_or_else(|| format!("`{}` names no program", words(cargo)))
 }
 
 /// The program in cargo's messages, one JSON object a line.
@@ -83,14 +92,15 @@ fn rates(printed: &str) -> Vec<(String, f64)> {
     printed.lines().filter_map(rate).collect()
 }
 
-/// A line for each case: the medians of both builds, and the median and range of their ratios.
-fn table(cases: &mut BTreeMap<String, Case>) -> String {
+/// A line for each of `cases`, which are [`comparable`]: the medians of both builds, and the median
+/// and range of their ratios.
+fn table(cases: &BTreeMap<String, Case>) -> String {
     let mut text = format!(
         "million segments/s of CPU time, medians of {TURNS} turns\n{:32}{:>7}{:>9}  ratio\n",
         "", "plain", "trained"
     );
     for (name, Case { plain, trained }) in cases {
-        let ratios = trained.iter().zip(&*plain).map(|(trained, plain)| trained / plain);
+        let ratios = trained.iter().zip(plain).map(|(trained, plain)| trained / plain);
         let ratios = in_order(ratios.collect());
         let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
         let middle = |rates: &[f64]| in_order(rates.to_vec())[rates.len() / 2];
@@ -126,12 +136,25 @@ Ethernet, sparcstation-1          10.75 million segments/s (0.70 to 0.76)
     #[test]
     fn a_ratio_is_of_runs_that_followed_each_other() {
         let case = Case { plain: vec![1.0, 2.0, 4.0], trained: vec![1.5, 3.0, 4.0] };
-        let text = table(&mut BTreeMap::from([("line".to_owned(), case)]));
+        let text = table(&BTreeMap::from([("line".to_owned(), case)]));
         let line = text.lines().last().unwrap_or_default();
         assert_eq!(
             line.split_whitespace().collect::<Vec<_>>().join(" "),
             "line 2.00 3.00 1.50 (1.00 to 1.50)"
         );
+    }
+
+    #[test]
+    fn a_case_of_one_build_alone_is_refused() {
+        let case = |plain: &[f64], trained: &[f64]| {
+            let case = Case { plain: plain.to_vec(), trained: trained.to_vec() };
+            BTreeMap::from([("line".to_owned(), case)])
+        };
+        let unequal = Err("the builds print different cases: \"line\"".to_owned());
+        assert_eq!(comparable(&case(&[1.0], &[])), unequal);
+        assert_eq!(comparable(&case(&[], &[1.0])), unequal);
+        assert_eq!(comparable(&case(&[1.0], &[2.0])), Ok(()));
+        assert!(comparable(&BTreeMap::new()).is_err());
     }
 
     #[test]
