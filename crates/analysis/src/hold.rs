@@ -3,14 +3,15 @@
 //! Each record at points 1 and 2 says what holds the next byte from then on; the latest one up to an
 //! instant counts there, and of two at one instant that of point 2. A window that was full then may
 //! open and release nothing, as the rest is short and Nagle's rule takes over. No byte moves, so no
-//! record says so: that is told from the acknowledgment that opened it.
+//! record says so: that is told from the acknowledgment that opened it, and from the one that releases
+//! the rest.
 
 use std::slice::Iter;
 
 use sockscope_record::{Direction, Hold, Kind, Point, Record, tcp_flags};
 
 use crate::send_queue::{self, SendQueueStep};
-use crate::{ConnectionStore, LedgerPart, Pass};
+use crate::{ConnectionStore, FlowStore, LedgerPart, Pass};
 
 /// What an acknowledgment releases leaves right behind it; what stays for longer is held by something
 /// else.
@@ -36,8 +37,9 @@ pub(crate) fn steps(
 ) -> impl Iterator<Item = HoldStep> {
     let flow = store.flow(direction);
     let mut steps = send_queue::steps(flow).peekable();
-    let mut acks = acks_received(&store.flows[1 - direction as usize]).iter().peekable();
-    let mut sender = Sender::new(flow.at(Point::SendDequeue), &flow.events);
+    let received = acks_received(&store.flows[1 - direction as usize]);
+    let mut acks = received.iter().peekable();
+    let mut sender = Sender::new(flow, received);
     std::iter::from_fn(move || {
         let until_ns = steps.peek().map_or(u64::MAX, |step| step.pass.at_ns);
         while let Some(ack) = acks.next_if(|ack| ack.at_ns <= until_ns) {
@@ -52,7 +54,7 @@ pub(crate) fn steps(
 }
 
 /// Segments of the reverse flow that come in, with their acknowledgments.
-pub(crate) fn acks_received(reverse: &crate::FlowStore) -> &[Pass] {
+pub(crate) fn acks_received(reverse: &FlowStore) -> &[Pass] {
     match reverse.at(Point::InputDequeue) {
         [] => reverse.at(Point::InputEnqueue),
         passes => passes,
@@ -62,6 +64,11 @@ pub(crate) fn acks_received(reverse: &crate::FlowStore) -> &[Pass] {
 /// What is known of the end that sends.
 struct Sender<'a> {
     taken: &'a [Pass],
+    acks: &'a [Pass],
+    /// Some record of the flow tells of pacing.
+    is_paced: bool,
+    /// A record up to now told of Nagle's rule.
+    was_nagle_told: bool,
     /// What is still to come of the flow's events.
     events: Iter<'a, Record>,
     settings: Settings,
@@ -87,10 +94,15 @@ struct Settings {
 }
 
 impl<'a> Sender<'a> {
-    fn new(taken: &'a [Pass], events: &'a [Record]) -> Self {
+    fn new(flow: &'a FlowStore, acks: &'a [Pass]) -> Self {
+        let [entered, taken] = [Point::SendEnqueue, Point::SendDequeue].map(|point| flow.at(point));
+        let mut passes = entered.iter().chain(taken);
         Self {
             taken,
-            events: events.iter(),
+            acks,
+            is_paced: passes.any(|pass| Hold::from_code(pass.code) == Hold::Pacing),
+            was_nagle_told: false,
+            events: flow.events.iter(),
             settings: Settings::default(),
             hold: Hold::None,
             sent_end: 0,
@@ -106,14 +118,14 @@ impl<'a> Sender<'a> {
         let SendQueueStep { pass, sent_end, unsent_bytes, .. } = *step;
         let hold = Hold::from_code(pass.code);
         (self.hold, self.sent_end, self.unsent_bytes) = (hold, sent_end, unsent_bytes);
+        self.was_nagle_told |= hold == Hold::Nagle;
         (self.told_ns, self.told_flight_bytes) = (pass.at_ns, self.flight_bytes());
         HoldStep { at_ns: pass.at_ns, hold, unsent_bytes }
     }
 
     /// Whether this acknowledgment is none older than those before (RFC 9293 §3.10.7.4, SND.WL2).
     fn takes(&mut self, ack: &Pass) -> bool {
-        let says = ack.tcp_flags & (tcp_flags::ACK | tcp_flags::SYN | tcp_flags::RST);
-        let is_taken = says == tcp_flags::ACK && ack.detail >= self.acknowledged;
+        let is_taken = is_plain_ack(ack) && ack.detail >= self.acknowledged;
         if is_taken {
             self.acknowledged = ack.detail;
             self.edge = ack.detail.saturating_add(u64::from(ack.extra));
@@ -141,36 +153,80 @@ impl<'a> Sender<'a> {
         if self.hold == Hold::Cwnd && !self.congestion_window_has_room() {
             return None;
         }
-        self.hold = self.hold_of_rest()?;
+        self.hold = self.hold_of_rest(at_ns)?;
         Some(HoldStep { at_ns, hold: self.hold, unsent_bytes: self.unsent_bytes })
     }
 
     fn is_released_at(&self, at_ns: u64) -> bool {
-        let next = self.taken.partition_point(|pass| pass.at_ns < at_ns);
-        self.taken.get(next).is_some_and(|pass| pass.at_ns - at_ns <= RELEASE_NS_MAX)
+        let next = self.next_taken(at_ns);
+        next.is_some_and(|pass| pass.at_ns - at_ns <= RELEASE_NS_MAX)
+    }
+
+    fn next_taken(&self, at_ns: u64) -> Option<&'a Pass> {
+        self.taken.get(self.taken.partition_point(|pass| pass.at_ns < at_ns))
     }
 
     /// What was in flight when the window was full fits it, and acknowledgments make it no smaller
     /// but where losses are repaired (RFC 5681 §3).
     fn congestion_window_has_room(&self) -> bool {
-        let has_resent = self.settings.resent_ns.is_some_and(|at_ns| at_ns >= self.told_ns);
         let flight_bytes = self.flight_bytes().saturating_add(self.unsent_bytes);
-        !has_resent && !self.settings.is_repairing && flight_bytes <= self.told_flight_bytes
+        !self.is_repairing() && flight_bytes <= self.told_flight_bytes
     }
 
-    /// What holds a rest for which both windows have room: it must be short. Nagle's rule
-    /// (RFC 9293 §3.7.4) holds it behind unacknowledged data. `None` where neither can be.
-    fn hold_of_rest(&self) -> Option<Hold> {
-        let Settings { segment_bytes, sends_at_once, is_corked, .. } = self.settings;
-        let is_short = self.unsent_bytes < u64::from(segment_bytes?);
-        if !is_short {
-            None
-        } else if is_corked {
+    fn is_repairing(&self) -> bool {
+        let has_resent = self.settings.resent_ns.is_some_and(|at_ns| at_ns >= self.told_ns);
+        has_resent || self.settings.is_repairing
+    }
+
+    /// What holds from `at_ns` on a rest for which both windows have room. Of the receive window that
+    /// is certain, so that what else holds is `other`; `None` where it may still be the congestion
+    /// window.
+    fn hold_of_rest(&self, at_ns: u64) -> Option<Hold> {
+        let is_short = self.settings.segment_bytes.is_some_and(|b| self.unsent_bytes < b.into());
+        if is_short && self.settings.is_corked {
             Some(Hold::Cork)
+        } else if is_short && self.is_nagles(at_ns) {
+            Some(Hold::Nagle)
         } else {
-            (!sends_at_once && self.flight_bytes() > 0).then_some(Hold::Nagle)
+            (self.hold == Hold::Rwnd).then_some(Hold::Other)
         }
     }
+
+    /// Whether Nagle's rule (RFC 9293 §3.7.4) holds the short rest for certain. It was at work before
+    /// on this flow, as an option that was set before the recording or comes from a listener shows
+    /// nowhere else; a short segment is in flight, as those senders ask for that know Minshall's
+    /// variant; and the acknowledgment of all in flight releases the rest, which no timer does.
+    fn is_nagles(&self, at_ns: u64) -> bool {
+        let may_be = self.was_nagle_told && !self.settings.sends_at_once;
+        let has_other_cause = self.is_paced || self.is_repairing();
+        may_be && !has_other_cause && self.is_short_in_flight(at_ns) && self.ends_by_last_ack(at_ns)
+    }
+
+    fn is_short_in_flight(&self, at_ns: u64) -> bool {
+        let Some(segment_bytes) = self.settings.segment_bytes else { return false };
+        let taken = &self.taken[..self.taken.partition_point(|pass| pass.at_ns < at_ns)];
+        let mut in_flight = taken.iter().rev().take_while(|pass| pass.end() > self.acknowledged);
+        // Of several segments in one record only the last can be short.
+        in_flight.any(|pass| !pass.len.is_multiple_of(segment_bytes))
+    }
+
+    /// Whether the next that leaves after `at_ns` is the rest, right behind the first acknowledgment of
+    /// all that is in flight.
+    fn ends_by_last_ack(&self, at_ns: u64) -> bool {
+        let Some(rest) = self.next_taken(at_ns).filter(|pass| pass.end() > self.sent_end) else {
+            return false;
+        };
+        let later = &self.acks[self.acks.partition_point(|ack| ack.at_ns <= at_ns)..];
+        let mut acks = later.iter().take_while(|ack| ack.at_ns <= rest.at_ns);
+        let of_all = acks.find(|ack| is_plain_ack(ack) && ack.detail >= self.sent_end);
+        of_all.is_some_and(|ack| rest.at_ns - ack.at_ns <= RELEASE_NS_MAX)
+    }
+}
+
+/// Whether its acknowledgment and window count as they do of an open connection.
+fn is_plain_ack(pass: &Pass) -> bool {
+    let says = pass.tcp_flags & (tcp_flags::ACK | tcp_flags::SYN | tcp_flags::RST);
+    says == tcp_flags::ACK
 }
 
 impl Settings {
@@ -242,28 +298,30 @@ mod tests {
 
     use crate::testing;
 
-    /// What holds the client's bytes, from when on.
+    /// What holds the client's bytes from 2 us on, and from when on.
     fn holds(text: &str) -> String {
         let store = testing::store(text);
         let steps = super::steps(&store, Direction::FromClient);
         let said = steps
-            .filter(|step| step.hold != Hold::None)
+            .filter(|step| step.hold != Hold::None && step.at_ns >= 2_000)
             .map(|step| format!("{}us {}", step.at_ns / 1000, step.hold.name()));
         said.collect::<Vec<_>>().join(" | ")
     }
 
-    /// A full window of 1000 bytes, of which all are in flight, and 300 more that wait.
+    /// Nagle's rule was at work, then a full window of 1000 bytes, of which all are in flight, and 300
+    /// more that wait until all is acknowledged.
     fn full(hold: &str, then: &str) -> String {
         format!(
-            "0us send-window detail=1000 extra=1460 | 1us 1-2 +1000
-             2us 1 +300 {hold} | {then} | 200ms 2 +300"
+            "0us send-window detail=1000 extra=1460 | 1us 1 +1000 nagle | 1us 2 +1000
+             2us 1 +300 {hold} | {then} | 200ms <6 ack=1000 win=4096 | 200300us 2 +300"
         )
     }
 
+    const OPENS: &str = "9us <6 ack=900 win=4096";
+
     #[test]
     fn a_short_rest_that_an_opened_window_does_not_release_is_nagles() {
-        let opens = "9us <6 ack=900 win=4096";
-        assert_snapshot!(holds(&full("rwnd", opens)), @"2us rwnd | 9us nagle");
+        assert_snapshot!(holds(&full("rwnd", OPENS)), @"2us rwnd | 9us nagle");
     }
 
     #[test]
@@ -281,34 +339,59 @@ mod tests {
 
     #[test]
     fn what_leaves_right_behind_the_acknowledgment_was_released_by_it() {
-        let text = full("rwnd", "9us <6 ack=900 win=4096 | 400us 2 +300");
+        let text = full("rwnd", &format!("{OPENS} | 400us 2 +300"));
         assert_snapshot!(holds(&text), @"2us rwnd");
     }
 
     #[test]
     fn nagles_rule_holds_neither_a_whole_segment_nor_behind_nothing_in_flight() {
-        let one_segment =
-            full("rwnd", "9us <6 ack=900 win=4096").replace("extra=1460", "extra=300");
-        assert_snapshot!(holds(&one_segment), @"2us rwnd");
-        assert_snapshot!(holds(&full("rwnd", "9us <6 ack=1000 win=4096")), @"2us rwnd");
+        let one_segment = full("rwnd", OPENS).replace("extra=1460", "extra=300");
+        assert_snapshot!(holds(&one_segment), @"2us rwnd | 9us other");
+        assert_snapshot!(holds(&full("rwnd", "9us <6 ack=1000 win=4096")), @"2us rwnd | 9us other");
     }
 
     #[test]
     fn with_nodelay_it_is_not_nagle_and_with_cork_the_cork() {
-        let opens = "9us <6 ack=900 win=4096";
         let option = |number: u32, value| {
             let extra = 6 << 16 | number;
-            full("rwnd", &format!("3us option extra={extra} detail={value} | {opens}"))
+            full("rwnd", &format!("3us option extra={extra} detail={value} | {OPENS}"))
         };
-        assert_snapshot!(holds(&option(1, 1)), @"2us rwnd");
+        assert_snapshot!(holds(&option(1, 1)), @"2us rwnd | 9us other");
         assert_snapshot!(holds(&option(1, 0)), @"2us rwnd | 9us nagle");
         assert_snapshot!(holds(&option(3, 1)), @"2us rwnd | 9us cork");
     }
 
     #[test]
+    fn where_nagles_rule_never_showed_tcp_nodelay_may_be_inherited() {
+        let text = full("rwnd", OPENS).replace("+1000 nagle", "+1000");
+        assert_snapshot!(holds(&text), @"2us rwnd | 9us other");
+    }
+
+    #[test]
+    fn behind_whole_segments_only_minshalls_variant_does_not_hold() {
+        let text = full("rwnd", OPENS).replace("extra=1460", "extra=500");
+        assert_snapshot!(holds(&text), @"2us rwnd | 9us other");
+    }
+
+    #[test]
+    fn what_leaves_without_the_acknowledgment_of_all_was_held_by_something_else() {
+        let text = full("rwnd", OPENS);
+        let early = text.replace("200ms <6 ack=1000", "200ms <6 ack=999");
+        assert_snapshot!(holds(&early), @"2us rwnd | 9us other");
+        assert_snapshot!(holds(&text.replace("200300us 2", "300ms 2")), @"2us rwnd | 9us other");
+        assert_snapshot!(holds(&text.replace("200300us 2 +300", "300ms <6")), @"2us rwnd | 9us other");
+    }
+
+    #[test]
+    fn a_flow_that_is_paced_may_wait_for_its_timer() {
+        let text = format!("{} | 300ms 1 +300 pacing", full("rwnd", OPENS));
+        assert_snapshot!(holds(&text), @"2us rwnd | 9us other | 300000us pacing");
+    }
+
+    #[test]
     fn without_a_segment_size_nothing_is_short() {
-        let text = full("rwnd", "9us <6 ack=900 win=4096").replace("extra=1460", "");
-        assert_snapshot!(holds(&text), @"2us rwnd");
+        let text = full("rwnd", OPENS).replace("extra=1460", "");
+        assert_snapshot!(holds(&text), @"2us rwnd | 9us other");
     }
 
     #[test]
@@ -319,9 +402,8 @@ mod tests {
 
     #[test]
     fn a_congestion_window_that_a_loss_cut_is_not_known_to_have_room() {
-        let opens = "9us <6 ack=900 win=4096";
-        let repaired = full("cwnd", &format!("3us retransmit 0..100 | {opens}"));
+        let repaired = full("cwnd", &format!("3us retransmit 0..100 | {OPENS}"));
         assert_snapshot!(holds(&repaired), @"2us cwnd");
-        assert_snapshot!(holds(&full("cwnd", &format!("3us tcp-state code=3 | {opens}"))), @"2us cwnd");
+        assert_snapshot!(holds(&full("cwnd", &format!("3us tcp-state code=3 | {OPENS}"))), @"2us cwnd");
     }
 }
