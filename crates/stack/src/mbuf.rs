@@ -299,6 +299,7 @@ impl Pool {
 
     #[inline]
     fn data_of(&self, mbuf: &Mbuf) -> &[u8] {
+        debug_assert!(self.is_within(mbuf), "{mbuf:?}");
         &self.bytes[mbuf.range()]
     }
 
@@ -307,6 +308,7 @@ impl Pool {
     #[inline]
     pub fn data_mut(&mut self, id: MbufId) -> &mut [u8] {
         let mbuf = self.mbuf(id);
+        debug_assert!(self.is_within(mbuf), "{mbuf:?}");
         let is_own = match mbuf.store {
             Store::Plain { .. } => true,
             Store::Cluster(number) => !self.clusters.is_shared(number),
@@ -391,6 +393,16 @@ impl Pool {
         let mbuf = self.mbuf_mut(id);
         mbuf.at = start + offset as u32;
         mbuf.len = len.min(room - offset) as u16;
+    }
+
+    /// Whether the data lie in the mbuf's own storage: nothing else keeps them out of a neighbour's.
+    fn is_within(&self, mbuf: &Mbuf) -> bool {
+        let storage = match mbuf.store {
+            Store::Plain { room } => mbuf.slot..mbuf.slot + u32::from(room),
+            Store::Cluster(number) => self.clusters.range(number),
+            Store::Lent(number) => self.lent.range(number),
+        };
+        storage.start <= mbuf.at && mbuf.at + u32::from(mbuf.len) <= storage.end
     }
 
     #[inline]

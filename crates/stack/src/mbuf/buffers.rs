@@ -2,6 +2,8 @@
 //!
 //! A buffer is a range of its pool's bytes, counted by how many mbufs refer to it. Sizes are bytes.
 
+use std::ops::Range;
+
 use super::NIL;
 
 #[derive(Debug)]
@@ -70,6 +72,12 @@ impl Buffers {
     #[inline]
     pub(super) fn start(&self, number: u32) -> u32 {
         self.list[number as usize].start
+    }
+
+    /// Where its bytes are among the pool's.
+    pub(super) fn range(&self, number: u32) -> Range<u32> {
+        let Buffer { start, room, .. } = self.list[number as usize];
+        start..start + room
     }
 
     #[inline]

@@ -107,6 +107,7 @@ impl Pool {
     fn share(&mut self, source: MbufId, skip: u32, len: u32, meter: &mut Meter) -> Option<MbufId> {
         let id = self.get(meter)?;
         let Mbuf { at, store, .. } = *self.mbuf(source);
+        debug_assert!(self.has(source, skip + len), "{skip} and {len} bytes of {source:?}");
         match store {
             Store::Plain { .. } => {
                 self.copy_slot((at + skip) as usize, id, len as usize);
@@ -120,6 +121,12 @@ impl Pool {
         Some(id)
     }
 
+    /// Whether `len` bytes of data are there, in the mbuf's own storage.
+    fn has(&self, id: MbufId, len: u32) -> bool {
+        let mbuf = self.mbuf(id);
+        len <= u32::from(mbuf.len) && self.is_within(mbuf)
+    }
+
     /// Copies bytes of a slot to the start of that of a fresh mbuf.
     fn copy_slot(&mut self, from: usize, id: MbufId, len: usize) {
         // A packet's first mbuf may have less room than a later one has data: it is a plain copy.
@@ -128,6 +135,7 @@ impl Pool {
         mbuf.store = Store::Plain { room };
         mbuf.len = len as u16;
         let to = mbuf.at as usize;
+        debug_assert!(self.is_within(self.mbuf(id)), "{len} bytes for {id:?}");
         self.bytes.copy_within(from..from + len, to);
     }
 
@@ -255,6 +263,8 @@ impl Pool {
         let mbuf = self.mbuf_mut(target);
         let to = mbuf.range().end;
         mbuf.len += len as u16;
+        debug_assert!(self.has(source, len as u32), "{len} bytes of {source:?}");
+        debug_assert!(self.is_plain(target) && self.is_within(self.mbuf(target)), "{target:?}");
         self.bytes.copy_within(from..from + len, to);
     }
 

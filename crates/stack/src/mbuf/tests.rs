@@ -181,6 +181,27 @@ fn a_shared_cluster_cannot_be_written_to() {
 }
 
 #[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "Mbuf {")]
+fn data_beyond_an_mbufs_own_storage_are_not_handed_out() {
+    let (mut pool, mut meter) = pool();
+    let ids = [(); 2].map(|()| pool.get(&mut meter).unwrap());
+    pool.mbuf_mut(ids[0]).len = 113;
+    // The byte is there, but it is the other's.
+    let _ = pool.data(ids[0]);
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "bytes of")]
+fn data_beyond_an_mbufs_own_storage_are_not_copied() {
+    let (mut pool, mut meter) = pool();
+    let (whole, _) = chain(&mut pool, &[(Make::Plain, 4), (Make::Plain, 4)], &mut meter);
+    pool.mbuf_mut(whole.first().unwrap()).len = 113;
+    let _ = pool.m_copy(&whole, 0, 113, &mut meter);
+}
+
+#[test]
 fn a_lent_buffer_goes_back_after_the_last_reference_and_is_lent_again() {
     let limits = PoolLimits { lent: 1, ..PoolLimits::default() };
     let (mut pool, mut meter) = (Pool::new(GEOMETRY, limits), Meter::default());
