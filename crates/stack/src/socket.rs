@@ -302,14 +302,14 @@ impl Sockets {
     }
 }
 
-/// The number must be that of a socket that exists: inside the stack it always is.
+/// Panics unless the number is that of a socket that exists: inside the stack it always is.
 impl Index<SocketId> for Sockets {
     type Output = Socket;
 
     #[inline]
     fn index(&self, id: SocketId) -> &Socket {
         let slot = &self.slots[id.0 as usize];
-        debug_assert!(slot.is_used, "no socket {}", id.0);
+        assert!(slot.is_used, "no socket {}", id.0);
         &slot.socket
     }
 }
@@ -318,7 +318,7 @@ impl IndexMut<SocketId> for Sockets {
     #[inline]
     fn index_mut(&mut self, id: SocketId) -> &mut Socket {
         let slot = &mut self.slots[id.0 as usize];
-        debug_assert!(slot.is_used, "no socket {}", id.0);
+        assert!(slot.is_used, "no socket {}", id.0);
         &mut slot.socket
     }
 }
