@@ -170,6 +170,12 @@ impl Pool {
         self.refused
     }
 
+    /// Bytes of all slots and buffers, in use or not.
+    #[cfg(test)]
+    pub(crate) fn made_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The layout in force.
     #[must_use]
     pub fn geometry(&self) -> Geometry {

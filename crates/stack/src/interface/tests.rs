@@ -105,6 +105,7 @@ fn pages_are_exchanged_on_input() {
 fn a_driver_of_sunos_lends_its_buffer_and_gets_it_back() {
     let mut pair = Pair::new(&named("sunos-4.0.3"));
     let server = pair.bound(1, Protocol::Udp, 9);
+    let mut made = Vec::new();
     for round in 0..3 {
         pair.is_held = true;
         let client = pair.bound(0, Protocol::Udp, 3000 + round);
@@ -115,7 +116,9 @@ fn a_driver_of_sunos_lends_its_buffer_and_gets_it_back() {
         assert_eq!((lent.lent, lent.clusters), (1, 0));
         assert_eq!(pair.read(1, server, 2000), Some(pattern(1024)));
         pair.assert_all_free();
+        made.push(pair.hosts[1].stack.pool.made_bytes());
     }
+    assert_eq!(made, [made[0]; 3], "the same buffer each time");
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Buffers {
     }
 
     /// Lets the next free buffer have so much room, be it new or larger than it was; `false` at
-    /// the limit.
+    /// the limit. What a buffer that grows had before is not used again.
     #[cold]
     fn make(&mut self, room: usize, bytes: &mut Vec<u8>) -> bool {
         if self.free == NIL {

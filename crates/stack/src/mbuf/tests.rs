@@ -206,7 +206,8 @@ fn a_lent_buffer_goes_back_after_the_last_reference_and_is_lent_again() {
     let limits = PoolLimits { lent: 1, ..PoolLimits::default() };
     let (mut pool, mut meter) = (Pool::new(GEOMETRY, limits), Meter::default());
     let long: Vec<u8> = (0..5000).map(|at| at as u8).collect();
-    for bytes in [&[1, 2, 3][..], &long, &[4, 5, 6]] {
+    let mut made = Vec::new();
+    for bytes in [&[1, 2, 3][..], &long, &[4, 5, 6], &long] {
         let id = pool.lend(bytes, &mut meter).unwrap();
         let mut whole = Chain::new();
         pool.push_back(&mut whole, id);
@@ -216,7 +217,10 @@ fn a_lent_buffer_goes_back_after_the_last_reference_and_is_lent_again() {
         check(&pool, &copy, &bytes[1..3]);
         pool.free_chain(copy, &mut meter);
         assert_full(&pool);
+        made.push(pool.made_bytes());
     }
+    assert_eq!(made[1], made[0] + 6144, "three units of 2,048 bytes for the long one");
+    assert_eq!(made[1..], [made[1]; 3], "what fits is lent as it is");
 }
 
 #[test]
