@@ -38,8 +38,7 @@ impl Stack {
     /// `true` when there was one: call again. The loop over the queue is one call of `ipintr`,
     /// which ends with the first call that finds the queue empty and returns `false`.
     pub fn ip_input_step(&mut self, meter: &mut Meter) -> bool {
-        if self.ip_queue.is_empty() {
-            self.is_draining = false;
+        if self.ends_input() {
             return false;
         }
         self.take_input(meter);
