@@ -145,6 +145,8 @@ struct Row {
     total: WorkTotal,
 }
 
+const _: () = assert!(size_of::<Row>() == 64, "one line of the cache");
+
 /// All the work of one routine so far, from which its cost can be fitted to measured times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkTotal {
