@@ -64,13 +64,8 @@ impl Header {
         }
     }
 
-    /// The header as it goes out, without option and with a checksum of 0.
-    #[must_use]
-    pub fn write(&self, header_bytes: usize) -> [u8; TCP_HEADER_BYTES] {
-        checksum::header_bytes(self.words(header_bytes))
-    }
-
-    /// As [`Header::write`], in words of the order of the network.
+    /// The header as it goes out, without option and with a checksum of 0, in words of the order of
+    /// the network. It claims `header_bytes`, a multiple of four, its options among them.
     #[inline]
     pub(super) fn words(&self, header_bytes: usize) -> [u32; 5] {
         let words = (header_bytes / 4) as u32;
@@ -81,6 +76,12 @@ impl Header {
             words << 28 | u32::from(self.flags) << 16 | u32::from(self.window),
             0,
         ]
+    }
+
+    /// As [`Header::words`], in bytes.
+    #[cfg(test)]
+    pub(super) fn write(&self, header_bytes: usize) -> [u8; TCP_HEADER_BYTES] {
+        checksum::header_bytes(self.words(header_bytes))
     }
 
     /// Whether all bits of `flags` are set.
