@@ -22,21 +22,10 @@ pub struct Address {
 }
 
 impl Address {
-    /// The address `name` of the calling user.
-    ///
-    /// # Errors
-    /// When the name is empty or has more than [`NAME_BYTES_MAX`] bytes.
-    pub fn new(name: &str) -> Result<Self, BadName> {
-        Self::of_user(rustix::process::geteuid().as_raw(), name)
-    }
-
-    /// The address `name` of the user `uid`.
-    ///
-    /// # Errors
-    /// As [`Address::new`].
-    pub fn of_user(uid: u32, name: &str) -> Result<Self, BadName> {
+    /// The address `name` of the user `uid`. Fails with what was expected.
+    pub(crate) fn checked(uid: u32, name: &str) -> Result<Self, &'static str> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(BadName);
+            return Err("a name of 1 to 64 bytes");
         }
         Ok(Self { uid, name: name.to_owned() })
     }
@@ -59,16 +48,6 @@ impl Address {
     }
 }
 
-/// No name that an end could have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("name out of range: expected {}", Self::EXPECTED)]
-pub struct BadName;
-
-impl BadName {
-    /// What was expected.
-    pub(crate) const EXPECTED: &'static str = "a name of 1 to 64 bytes";
-}
-
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)
@@ -82,16 +61,17 @@ mod tests {
     #[test]
     fn the_longest_name_fits_into_a_socket_address() {
         let name = "n".repeat(NAME_BYTES_MAX);
-        let address = Address::of_user(u32::MAX, &name).unwrap();
+        let address = Address::checked(u32::MAX, &name).unwrap();
         // One byte of the 108 is the zero that marks an abstract name.
         assert!(address.abstract_name().len() < 108);
-        assert!(Address::new(&format!("{name}n")).is_err());
-        assert!(Address::new("").is_err());
+        let expected = format!("a name of 1 to {NAME_BYTES_MAX} bytes");
+        assert_eq!(Address::checked(0, &format!("{name}n")).unwrap_err(), expected);
+        assert_eq!(Address::checked(0, "").unwrap_err(), expected);
     }
 
     #[test]
     fn users_do_not_share_names() {
-        let [one, two] = [1, 2].map(|uid| Address::of_user(uid, "a").unwrap());
+        let [one, two] = [1, 2].map(|uid| Address::checked(uid, "a").unwrap());
         assert_ne!(one.abstract_name(), two.abstract_name());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::address::{Address, BadName};
+use crate::address::Address;
 use crate::peer::Peer;
 use crate::refusal::Refusal;
 
@@ -85,12 +85,6 @@ impl Error {
     /// A setting is out of its range; `what` was expected.
     pub(crate) fn setting(what: &'static str) -> Self {
         Self::BadSetting { what }
-    }
-}
-
-impl From<BadName> for Error {
-    fn from(_: BadName) -> Self {
-        Self::BadSetting { what: BadName::EXPECTED }
     }
 }
 

@@ -130,7 +130,7 @@ enum Heard {
 
 impl Circle {
     fn address(&self, number: u32) -> Result<Address, Error> {
-        Ok(Address::new(&format!("{}/{number}", self.name))?)
+        Address::new(&format!("{}/{number}", self.name))
     }
 
     /// A member subscribed to us: subscribe in return, unless that is done or under way. In a thread

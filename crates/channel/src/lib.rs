@@ -25,6 +25,7 @@ mod group;
 mod hello;
 pub mod library;
 mod memory;
+mod naming;
 mod observe;
 mod patience;
 mod peer;
@@ -39,7 +40,7 @@ mod signal;
 mod slots;
 mod socket;
 
-pub use address::{Address, BadName, NAME_BYTES_MAX};
+pub use address::{Address, NAME_BYTES_MAX};
 pub use duplex::Duplex;
 pub use error::Error;
 pub use group::Group;
