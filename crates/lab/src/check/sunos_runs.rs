@@ -19,6 +19,7 @@ pub(super) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
     let (experiment, case) = run().map_err(|error: crate::Error| error.to_string())?;
     let case = case.ok_or_else(|| format!("{id} has no case"))?;
     model::observe(&experiment, &case)
+        .map_err(|problem| experiment.failed(&case, problem).to_string())
 }
 
 #[cfg(test)]

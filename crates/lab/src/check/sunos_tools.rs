@@ -76,7 +76,8 @@ fn mark_is_one_bit(claim: &Claim, _: &Runs) -> Judgement {
         // Nobody wants records: no packet is marked.
         plain.record = vec![Keep::Throughput];
         let cases = plain.cases().map_err(|error| error.to_string())?;
-        let unmarked = model::run(&plain, &cases[0], 0)?;
+        let unmarked = model::run(&plain, &cases[0], 0)
+            .map_err(|problem| plain.failed(&cases[0], problem).to_string())?;
         let marked = observe("si-2a", &changes)?.seen;
         Ok(Judgement::numbers(claim, &[f64::from(tos.count_ones())]).and(Judgement::holds(
             tos & !0x03 == 0 && unmarked.transfer_ns == marked.transfer_ns,
@@ -95,7 +96,9 @@ fn full_list_loses(_: &Claim, _: &Runs) -> Judgement {
         let experiment = carried("si-2a")?;
         let cases = experiment.cases().map_err(|error| error.to_string())?;
         let list = |limit| -> Result<BoundedList, String> {
-            model::record(&experiment, &cases[0], BoundedList::new(limit)).map(|(_, list)| list)
+            model::record(&experiment, &cases[0], BoundedList::new(limit))
+                .map(|(_, list)| list)
+                .map_err(|problem| experiment.failed(&cases[0], problem).to_string())
         };
         let (short, long) = (list(1000)?, list(usize::MAX)?);
         let kept: &[Record] = &short.records;
