@@ -406,6 +406,15 @@ mod tests {
     }
 
     #[test]
+    fn notes_are_told_to_their_end() {
+        let long = Chart { notes: vec!["word ".repeat(100) + "end"], ..chart(&[], Spread::Linear) };
+        let short = draw_chart(&chart(&[], Spread::Linear), 800, 600).unwrap();
+        let svg = draw_chart(&long, 800, 600).unwrap();
+        assert!(svg.contains("word end<") && !svg.contains('…'), "{svg}");
+        assert!(short.contains(r#"height="600""#) && !svg.contains(r#"height="600""#));
+    }
+
+    #[test]
     fn a_logarithm_leaves_out_what_has_none() {
         let svg = draw_chart(&chart(&[(0.0, 5.0), (10.0, 0.0)], Spread::Log), 800, 600).unwrap();
         assert!(svg.contains("no value was measured"));

@@ -22,7 +22,7 @@ const X_AXIS_PX: f64 = 42.0;
 const NOTE_ROW_PX: f64 = 15.0;
 /// First and last event stand this far from the edges of their panel, so that they are seen.
 const TIME_INSET_PX: f64 = 6.0;
-/// Notes get so many rows at most.
+/// Notes have room for so many rows; with more the page grows.
 const NOTE_ROWS: usize = 2;
 
 /// A figure under construction.
@@ -210,10 +210,7 @@ impl Page {
     pub(super) fn finish(mut self) -> String {
         let room = self.width - 2.0 * RIGHT_PX;
         let mut rows = Words::Note.wrapped(&self.notes.join(" · "), room);
-        if rows.len() > NOTE_ROWS {
-            rows.truncate(NOTE_ROWS);
-            rows[NOTE_ROWS - 1].push('…');
-        }
+        self.height += NOTE_ROW_PX * rows.len().saturating_sub(NOTE_ROWS) as f64;
         rows.push(Words::Note.fitted(&self.facts, room));
         let first_y = self.height - 12.0 - NOTE_ROW_PX * (rows.len() - 1) as f64;
         for (index, row) in rows.iter().enumerate() {
