@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use sockscope_analysis::{FlowStore, Pass};
-use sockscope_record::{Direction, Point, Protocol, Side, marks, tcp_flags};
+use sockscope_record::{Direction, Kind, Point, Protocol, Side, marks, tcp_flags};
 
 use super::scene::{Scene, end_of};
 use super::units::grouped;
@@ -42,7 +42,7 @@ pub(super) enum Carries {
     Nothing,
 }
 
-/// A write or a read by the program at one end.
+/// What a write put into the send queue at once, or a read by the program at one end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Act {
     pub(super) at_ns: u64,
@@ -320,23 +320,48 @@ fn acts(
     let mut acts = Vec::new();
     for direction in [Direction::FromClient, Direction::FromServer] {
         let flow = scene.store.flow(direction);
-        let ends = [
-            (Point::SendEnqueue, direction.sender(), true),
-            (Point::ReceiveDequeue, direction.receiver(), false),
-        ];
-        for (point, side, is_write) in ends {
-            let passes = flow.at(point);
-            let start = passes.partition_point(|pass| pass.at_ns < from_ns);
-            let within = passes.iter().skip(start).take_while(|pass| pass.at_ns <= to_ns);
-            acts.extend(within.take(limit).map(|pass| Act {
-                at_ns: pass.at_ns,
-                side,
-                is_write,
-                bytes: pass.len,
-            }));
-        }
+        let written = within(flow.at(Point::SendEnqueue), from_ns, to_ns).map(|pass| Act {
+            at_ns: pass.at_ns,
+            side: direction.sender(),
+            is_write: true,
+            bytes: pass.len,
+        });
+        acts.extend(written.take(limit));
+        acts.extend(reads(flow, direction.receiver(), from_ns, to_ns).take(limit));
     }
     acts.sort_by_key(|act| act.at_ns);
     acts.truncate(limit);
     acts
+}
+
+fn within(passes: &[Pass], from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Pass> {
+    let start = passes.partition_point(|pass| pass.at_ns < from_ns);
+    passes[start..].iter().take_while(move |pass| pass.at_ns <= to_ns)
+}
+
+/// One read for each call, at its last copy, where calls were seen returning: a kernel may record
+/// each buffer that it copies out. Else one for each copy.
+fn reads(
+    flow: &FlowStore,
+    side: Side,
+    from_ns: u64,
+    to_ns: u64,
+) -> impl Iterator<Item = Act> + use<'_> {
+    let mut returns = flow
+        .events
+        .iter()
+        .filter(|event| event.kind == Kind::ReadReturn && event.code == 0 && event.len > 0)
+        .peekable();
+    let mut copies = within(flow.at(Point::ReceiveDequeue), from_ns, to_ns).peekable();
+    std::iter::from_fn(move || {
+        let first = copies.next()?;
+        let mut act = Act { at_ns: first.at_ns, side, is_write: false, bytes: first.len };
+        while returns.next_if(|call| call.end() <= first.offset).is_some() {}
+        if let Some(call) = returns.peek().filter(|call| call.offset <= first.offset) {
+            while let Some(copy) = copies.next_if(|copy| copy.offset < call.end()) {
+                (act.at_ns, act.bytes) = (copy.at_ns, act.bytes.saturating_add(copy.len));
+            }
+        }
+        Some(act)
+    })
 }

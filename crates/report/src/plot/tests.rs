@@ -12,7 +12,7 @@ use sockscope_record::{
 use super::{Figure, PlotError, PlotOptions, draw};
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
-/// `s`; `window` in place of a point is a send window.
+/// `s`; `window` in place of a point is a send window, `returned` a read call that returned.
 fn trace(text: &str) -> ConnectionStore {
     let mut store = no_records();
     for line in text.split(" | ").filter(|line| !line.trim().is_empty()) {
@@ -24,6 +24,11 @@ fn trace(text: &str) -> ConnectionStore {
         if words[2] == "window" {
             let (kind, detail) = (Kind::SendWindow, u64::from(len));
             flow.events.push(Record { at_ns, offset, detail, kind, ..Record::default() });
+            continue;
+        }
+        if words[2] == "returned" {
+            let kind = Kind::ReadReturn;
+            flow.events.push(Record { at_ns, offset, len, kind, ..Record::default() });
             continue;
         }
         let after = |word| words.iter().position(|other| *other == word).map(|at| words[at + 1]);
@@ -191,6 +196,21 @@ fn the_ladder_has_an_arrow_for_each_segment_and_cuts_the_stall() {
     }
     assert_eq!(strokes(group(&svg, "time-sequence"), "fill data"), 3, "heads of data arrows");
     assert_eq!(strokes(group(&svg, "time-sequence"), "fill ack"), 1, "heads of pure ACKs");
+}
+
+#[test]
+fn a_read_is_one_call_and_sizes_are_told_to_the_octet() {
+    let copies = "0 c 1 0+4095 | 1 c 4 0+1460 | 2 c 5 0+1460 | 5 c 8 0+12 | 6 c 8 12+1448 | \
+                  7 c 4 1460+100 | 8 c 5 1460+100 | 9 c 8 1460+100";
+    let acts = |text: &str| {
+        let svg = drawn(Figure::TimeSequence, &trace(text));
+        let words = texts(group(&svg, "time-sequence")).into_iter();
+        let acts = words.filter(|word| word.starts_with("read") || word.starts_with("write"));
+        acts.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(acts(copies), "write 4,095 B, read 12 B, read 1,448 B, read 100 B");
+    let calls = format!("{copies} | 6 c returned 0+1460 | 9 c returned 1460+100");
+    assert_eq!(acts(&calls), "write 4,095 B, read 1,460 B, read 100 B");
 }
 
 #[test]

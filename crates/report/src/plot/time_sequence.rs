@@ -353,7 +353,8 @@ fn draw_act(page: &mut Page, act: &Act, (x, y): (f64, f64), outward: f64, anchor
     shape.put(&mut mark, (x, y), 4.5);
     page.svg.path(&Ink::Program.drawn(shape.stroke()), &mark);
     let verb = if act.is_write { "write" } else { "read" };
-    let words = format!("{verb} {}", Quantity::Bytes.words(act.bytes.into()));
+    // To the octet, as the segments: one more or less is what such a drawing is about.
+    let words = format!("{verb} {} B", grouped(&act.bytes.to_string()));
     let place = (x + (9.0 + TIME_PX) * outward, y + 4.0);
     page.svg.text(Words::Label.class(), anchor, place, &words);
 }
