@@ -12,18 +12,32 @@ const LAYOUT: &str = "src/bpf/layout.h";
 fn main() {
     println!("cargo:rerun-if-changed=src/bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    let built = SkeletonBuilder::new()
-        .source(SOURCE)
-        .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
-        .build_and_generate(out.join("sockscope.skel.rs"));
-    if let Err(error) = built {
-        eprintln!("cannot compile {SOURCE}: {error:#}; is clang (12 or later) installed?");
+    if let Err(error) = compile(&out) {
+        eprintln!("cannot compile {SOURCE}: {error}; is clang (12 or later) installed?");
         process::exit(1);
     }
     if let Err(error) = write_constants(&out.join("constants.rs")) {
         eprintln!("cannot read the constants of {LAYOUT}: {error}");
         process::exit(1);
     }
+}
+
+/// The same source twice: for kernels that give any address a type, and for older ones. See
+/// `access.h`; layouts are those of the first.
+fn compile(out: &Path) -> Result<(), String> {
+    let arguments = ["-mcpu=v3", "-Wall", "-Werror"];
+    SkeletonBuilder::new()
+        .source(SOURCE)
+        .obj(out.join("casts.bpf.o"))
+        .clang_args(arguments)
+        .build_and_generate(out.join("sockscope.skel.rs"))
+        .map_err(|error| format!("{error:#}"))?;
+    SkeletonBuilder::new()
+        .source(SOURCE)
+        .obj(out.join("copies.bpf.o"))
+        .clang_args(arguments.into_iter().chain(["-DSOCKSCOPE_COPIES"]))
+        .build()
+        .map_err(|error| format!("{error:#}"))
 }
 
 /// `#define NAME number` and the members of `enum *_kind` become `u8` or `usize` constants.

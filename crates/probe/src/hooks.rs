@@ -5,6 +5,8 @@
 use libbpf_rs::btf::{Btf, types};
 use sockscope_record::Point;
 
+use crate::object::Reads;
+
 /// When a program is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
@@ -146,6 +148,16 @@ pub const HOOKS: &[HookEntry] = &[
         instead_of: None,
     },
     HookEntry {
+        program: "point7_call",
+        hook: "fentry/sock_def_readable",
+        points: &[ReceiveEnqueue],
+        observes: "where the tracepoint is missing: data is in the receive queue; whether a thread waits for it",
+        when: When::Always,
+        since: "5.5",
+        without: "point 7: taken from the acknowledgment that follows",
+        instead_of: Some("point7"),
+    },
+    HookEntry {
         program: "point8_tcp",
         hook: "tp_btf/tcp_rcv_space_adjust",
         points: &[ReceiveDequeue],
@@ -164,6 +176,26 @@ pub const HOOKS: &[HookEntry] = &[
         since: "6.3",
         without: "point 8 of UDP",
         instead_of: None,
+    },
+    HookEntry {
+        program: "point8_inet",
+        hook: "fexit/inet_recvmsg",
+        points: &[ReceiveDequeue],
+        observes: "where the tracepoint is missing: datagrams were copied to the reader",
+        when: When::Datagrams,
+        since: "5.5",
+        without: "point 8 of UDP",
+        instead_of: Some("point8_udp"),
+    },
+    HookEntry {
+        program: "point8_inet6",
+        hook: "fexit/inet6_recvmsg",
+        points: &[ReceiveDequeue],
+        observes: "where the tracepoint is missing: the same on IPv6 sockets",
+        when: When::Datagrams,
+        since: "5.5",
+        without: "point 8 of UDP on IPv6 sockets",
+        instead_of: Some("point8_udp"),
     },
     HookEntry {
         program: "retransmit",
@@ -216,6 +248,26 @@ pub const HOOKS: &[HookEntry] = &[
         instead_of: None,
     },
     HookEntry {
+        program: "write_inet",
+        hook: "fexit/inet_sendmsg",
+        points: &[],
+        observes: "where the tracepoint is missing: returns of send calls",
+        when: When::Calls,
+        since: "5.5",
+        without: "returns of send calls",
+        instead_of: Some("write_return"),
+    },
+    HookEntry {
+        program: "write_inet6",
+        hook: "fexit/inet6_sendmsg",
+        points: &[],
+        observes: "where the tracepoint is missing: the same on IPv6 sockets",
+        when: When::Calls,
+        since: "5.5",
+        without: "returns of send calls on IPv6 sockets",
+        instead_of: Some("write_return"),
+    },
+    HookEntry {
         program: "read_return",
         hook: "tp_btf/sock_recv_length",
         points: &[],
@@ -224,6 +276,26 @@ pub const HOOKS: &[HookEntry] = &[
         since: "6.3",
         without: "returns of receive calls",
         instead_of: None,
+    },
+    HookEntry {
+        program: "read_inet",
+        hook: "fexit/inet_recvmsg",
+        points: &[],
+        observes: "where the tracepoint is missing: returns of receive calls",
+        when: When::Calls,
+        since: "5.5",
+        without: "returns of receive calls",
+        instead_of: Some("read_return"),
+    },
+    HookEntry {
+        program: "read_inet6",
+        hook: "fexit/inet6_recvmsg",
+        points: &[],
+        observes: "where the tracepoint is missing: the same on IPv6 sockets",
+        when: When::Calls,
+        since: "5.5",
+        without: "returns of receive calls on IPv6 sockets",
+        instead_of: Some("read_return"),
     },
     HookEntry {
         program: "so_log",
@@ -318,9 +390,16 @@ impl Kernel {
         })
     }
 
-    /// Whether headers can be read with plain loads (6.2); the probes need it.
-    pub(crate) fn has_cast(&self) -> bool {
-        self.has_function("bpf_rdonly_cast")
+    /// How programs can read here; `None` where they cannot, before 6.1: they look up control groups
+    /// in the list of ancestors that came with it.
+    pub(crate) fn reads(&self) -> Option<Reads> {
+        if self.has_function("bpf_rdonly_cast") {
+            return Some(Reads::Casts);
+        }
+        let group = self.btf.type_by_name::<types::Struct<'_>>("cgroup")?;
+        let has_list =
+            group.iter().any(|member| member.name.is_some_and(|name| name == "ancestors"));
+        has_list.then_some(Reads::Copies)
     }
 
     fn has_function(&self, name: &str) -> bool {
@@ -346,27 +425,23 @@ impl Kernel {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::mem::MaybeUninit;
-
-    use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 
     use super::*;
-    use crate::layout::skeleton::SockscopeSkelBuilder;
+    use crate::object;
 
     #[test]
-    fn every_program_of_the_object_stands_in_the_table_with_its_hook() {
-        let mut storage = MaybeUninit::uninit();
-        let open = SockscopeSkelBuilder::default().open(&mut storage).unwrap();
-        let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
-        let compiled: BTreeMap<String, String> = open
-            .open_object()
-            .progs()
-            .map(|program| (text(program.name()), text(program.section())))
-            .collect();
+    fn every_program_of_both_objects_stands_in_the_table_with_its_hook() {
         let table: BTreeMap<String, String> =
             HOOKS.iter().map(|entry| (entry.program.to_owned(), entry.hook.to_owned())).collect();
-        assert_eq!(compiled, table);
         assert_eq!(table.len(), HOOKS.len());
+        let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
+        for reads in [Reads::Casts, Reads::Copies] {
+            let open = object::open(reads).unwrap();
+            let programs = open.progs();
+            let compiled: BTreeMap<String, String> =
+                programs.map(|program| (text(program.name()), text(program.section()))).collect();
+            assert_eq!(compiled, table, "{reads:?}");
+        }
     }
 
     #[test]

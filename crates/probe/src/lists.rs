@@ -4,8 +4,6 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use libbpf_rs::MapMut;
-
 use crate::layout::{RawRecord, RecordList};
 
 /// Records that one list holds.
@@ -26,7 +24,7 @@ pub(crate) struct Lists {
 unsafe impl Send for Lists {}
 
 impl Lists {
-    pub(crate) fn map(map: &MapMut<'_>, cpus: usize) -> std::io::Result<Self> {
+    pub(crate) fn map(map: &impl AsFd, cpus: usize) -> std::io::Result<Self> {
         let size = cpus * size_of::<RecordList>();
         // SAFETY: a fresh shared mapping of a map's memory, of the size that the map has (its
         // value size is that of RecordList, it has `cpus` entries), at an address of the kernel's

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{
-    Iter, Link, Object, OpenObject, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder,
-};
+use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder};
 
 use crate::cgroup;
 use crate::error::Error;
 use crate::hooks::{HOOKS, HookEntry, Kernel, When};
 use crate::layout::RawEvent;
-use crate::layout::skeleton::{SockscopeSkel, SockscopeSkelBuilder};
 use crate::lists::Lists;
+use crate::object::{self, one_line};
 use crate::pick::Pick;
 use crate::rights;
 
@@ -43,7 +39,7 @@ impl HookReport {
 
 /// Loaded programs and their links. Dropping it detaches everything.
 pub(crate) struct Programs {
-    skel: SockscopeSkel<'static>,
+    object: Object,
     links: BTreeMap<&'static str, Link>,
     problems: BTreeMap<&'static str, String>,
     /// Stand-ins for programs whose own hook this kernel has.
@@ -62,20 +58,21 @@ impl Programs {
             what: "BTF (/sys/kernel/btf/vmlinux)",
             instead: "use one built with CONFIG_DEBUG_INFO_BTF",
         })?;
-        if !kernel.has_cast() {
-            return Err(Error::NoKernelSupport {
-                what: "bpf_rdonly_cast",
-                instead: "Linux 6.2 or later is needed to record; everything else works",
-            });
-        }
+        let reads = kernel.reads().ok_or(Error::NoKernelSupport {
+            what: "list of a control group's ancestors",
+            instead: "Linux 6.1 or later is needed to record; everything else works",
+        })?;
+        let cpus = possible_cpus();
         let mut problems: BTreeMap<_, _> =
             HOOKS.iter().filter(|entry| !kernel.has(entry)).map(absent).collect();
         let unneeded: Vec<_> =
             HOOKS.iter().filter(|entry| !kernel.needs(entry)).map(|entry| entry.program).collect();
         let load = |problems: &BTreeMap<&str, String>| {
-            load(pick, |program| !problems.contains_key(program) && !unneeded.contains(&program))
+            object::load(reads, cpus, pick, |program| {
+                !problems.contains_key(program) && !unneeded.contains(&program)
+            })
         };
-        let skel = load(&problems).or_else(|error| {
+        let object = load(&problems).or_else(|error| {
             // A kernel may refuse programs at functions, and still take those at tracepoints.
             let stands_in = |entry: &&HookEntry| entry.instead_of.is_some() && kernel.needs(entry);
             let refused: Vec<_> = HOOKS
@@ -91,8 +88,7 @@ impl Programs {
             problems.extend(refused.into_iter().map(|program| (program, reason.clone())));
             load(&problems)
         });
-        let cpus = possible_cpus();
-        Ok(Self { skel: skel?, links: BTreeMap::new(), problems, unneeded, cpus })
+        Ok(Self { object: object?, links: BTreeMap::new(), problems, unneeded, cpus })
     }
 
     /// Attaches every program of this class that is there and not attached yet.
@@ -101,7 +97,7 @@ impl Programs {
             if !self.is_loaded(entry) || self.links.contains_key(entry.program) {
                 continue;
             }
-            match attach(self.skel.object(), entry) {
+            match attach(&self.object, entry) {
                 Ok(link) => {
                     self.links.insert(entry.program, link);
                 }
@@ -159,22 +155,21 @@ impl Programs {
         HOOKS.iter().filter(stands_in).map(|other| other.hook).collect()
     }
 
-    pub(crate) fn lists(&self) -> Result<Lists, Error> {
-        Lists::map(&self.skel.maps.lists, self.cpus).map_err(|source| Error::File {
-            what: "cannot map",
-            path: "the record lists".into(),
-            source,
+    pub(crate) fn lists(&mut self) -> Result<Lists, Error> {
+        Lists::map(&object::map(&mut self.object, "lists")?, self.cpus).map_err(|source| {
+            Error::File { what: "cannot map", path: "the record lists".into(), source }
         })
     }
 
     /// The ring of rare events; each is handed to `on_event`.
     pub(crate) fn events(
-        &self,
+        &mut self,
         mut on_event: impl FnMut(&RawEvent) + 'static,
     ) -> Result<RingBuffer<'static>, Error> {
+        let events = object::map(&mut self.object, "events")?;
         let mut builder = RingBufferBuilder::new();
         builder
-            .add(&self.skel.maps.events, move |bytes| {
+            .add(&events, move |bytes| {
                 if bytes.len() >= size_of::<RawEvent>() {
                     // SAFETY: at least as many bytes as the layout has, which is plain integers
                     // for which every bit pattern is valid; the copy may start unaligned.
@@ -189,11 +184,11 @@ impl Programs {
 
     /// Events and connections that found no room, and whether a datagram was logged.
     pub(crate) fn counters(&self) -> Counters {
-        self.skel.maps.bss_data.as_ref().map_or_else(Counters::default, |bss| Counters {
-            events_lost: bss.events_lost,
-            flow_table_full: bss.flow_table_full,
-            datagrams: bss.udp_seen > 0,
-            devices: bss.devices_seen > 0,
+        object::counters(&self.object).map_or_else(Counters::default, |now| Counters {
+            events_lost: now.events_lost,
+            flow_table_full: now.flow_table_full,
+            datagrams: now.udp_seen > 0,
+            devices: now.devices_seen > 0,
         })
     }
 
@@ -203,7 +198,9 @@ impl Programs {
             return Ok(());
         }
         let failed = |reason: String| Error::Attach { hook: "iter/task_file", reason };
-        let link = self.skel.progs.existing.attach().map_err(|e| failed(one_line(&e)))?;
+        let program = object::program(&self.object, "existing")
+            .ok_or_else(|| failed("no such program in the object".to_owned()))?;
+        let link = program.attach().map_err(|e| failed(one_line(&e)))?;
         let mut iter = Iter::new(&link).map_err(|e| failed(one_line(&e)))?;
         let mut nothing = Vec::new();
         iter.read_to_end(&mut nothing).map_err(|e| failed(e.to_string()))?;
@@ -213,7 +210,7 @@ impl Programs {
     /// What to add to the scheduler's clock to get `CLOCK_MONOTONIC`, from one reading: too large
     /// by the time since this thread got its CPU.
     pub(crate) fn scheduler_offset_ns(&self) -> Option<i64> {
-        let reading = self.run_with(&self.skel.progs.calibrate, [0; 16])?;
+        let reading = self.run_with("calibrate", [0; 16])?;
         let number = |from: usize| {
             let bytes = reading.get(from..from + 8)?.try_into().ok();
             bytes.map(u64::from_ne_bytes)
@@ -230,22 +227,21 @@ impl Programs {
         for (to, value) in burst.chunks_exact_mut(4).zip([records, flow, seq, 0]) {
             to.copy_from_slice(&value.to_ne_bytes());
         }
-        let done = self.run_with(&self.skel.progs.produce, burst);
+        let done = self.run_with("produce", burst);
         done.map_or(0, |burst| u32::from_ne_bytes([burst[12], burst[13], burst[14], burst[15]]))
     }
 
     /// Runs a program once with this context, which the kernel hands back as the program left it.
-    fn run_with(&self, program: &ProgramMut<'_>, mut context: [u8; 16]) -> Option<[u8; 16]> {
+    fn run_with(&self, program: &str, mut context: [u8; 16]) -> Option<[u8; 16]> {
         let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
-        program.test_run(input).ok()?;
+        object::program(&self.object, program)?.test_run(input).ok()?;
         Some(context)
     }
 
     /// Hits and run time of each program, by name; the time stands still while the kernel's
     /// statistics are off.
     pub(crate) fn costs(&self) -> BTreeMap<String, (u64, u64)> {
-        self.skel
-            .object()
+        self.object
             .progs()
             .filter_map(|program| {
                 let info = program_info(program.as_fd().as_raw_fd())?;
@@ -269,27 +265,8 @@ fn absent(entry: &HookEntry) -> (&'static str, String) {
     (entry.program, format!("not in this kernel; since Linux {}", entry.since))
 }
 
-/// Opens the object, writes the settings, and loads the programs that are wanted.
-fn load(pick: &Pick, is_wanted: impl Fn(&str) -> bool) -> Result<SockscopeSkel<'static>, Error> {
-    let refused = |error: libbpf_rs::Error| Error::Load(one_line(&error));
-    // The object lives as long as the process records; one recording a process.
-    let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = SockscopeSkelBuilder::default().open(storage).map_err(refused)?;
-    open.maps.lists.set_max_entries(possible_cpus() as u32).map_err(refused)?;
-    if let Some(rodata) = open.maps.rodata_data.as_mut() {
-        pick.write(&mut rodata.pick)?;
-    }
-    for mut program in open.open_object_mut().progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        program.set_autoload(is_wanted(&name));
-    }
-    open.load().map_err(refused)
-}
-
 fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
-    let program = object
-        .progs_mut()
-        .find(|program| program.name() == entry.program)
+    let program = object::program(object, entry.program)
         .ok_or_else(|| "no such program in the object".to_owned())?;
     match entry.when {
         When::Control | When::InBand => {
@@ -335,10 +312,6 @@ impl Statistics {
 /// CPUs that the kernel may ever bring up: a list for each.
 fn possible_cpus() -> usize {
     libbpf_rs::num_possible_cpus().unwrap_or(1).max(1)
-}
-
-fn one_line(error: &libbpf_rs::Error) -> String {
-    format!("{error:#}").lines().collect::<Vec<_>>().join("; ")
 }
 
 /// libbpf's own messages would go to standard error; ours say what matters.

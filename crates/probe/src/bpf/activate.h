@@ -14,10 +14,12 @@
 static __always_inline __u32 low_mark_max(__u64 address)
 {
 	struct sock *sk = KERNEL_CAST(sock, address);
+	const struct net *net;
 
-	if (sk->sk_userlocks & SOCK_RCVBUF_LOCK)
-		return sk->sk_rcvbuf >> 1;
-	return sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_rmem[2] >> 1;
+	if (FIELD_BITS(sk, sk_userlocks) & SOCK_RCVBUF_LOCK)
+		return FIELD(sk, sk_rcvbuf) >> 1;
+	net = FIELD(sk, __sk_common.skc_net.net);
+	return FIELD(net, ipv4.sysctl_tcp_rmem[2]) >> 1;
 }
 
 static __always_inline void note_option(struct bpf_sockopt *ctx)
@@ -37,7 +39,7 @@ static __always_inline void note_option(struct bpf_sockopt *ctx)
 	e->option = ctx->optname;
 	e->value = *(__u32 *)value;
 	if (e->level == SOL_SOCKET && e->option == SO_RCVLOWAT && e->socket)
-		e->rcvlowat = low_mark_max(e->socket);
+		e->rcvlowat = low_mark_max(ADDRESS_OF(ctx->sk));
 	name_task(e);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
@@ -77,12 +79,12 @@ int so_log(struct bpf_sockopt *ctx)
 	mark = bpf_sk_storage_get(&marked, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (mark)
 		mark->logged = 1;
-	address = (__u64)sk;
+	address = ADDRESS_OF(sk);
 	full = KERNEL_CAST(sock, address);
-	if (full->sk_protocol == IPPROTO_TCP) {
-		if (full->__sk_common.skc_state == TCP_LISTEN) {
+	if (FIELD(full, sk_protocol) == IPPROTO_TCP) {
+		if (FIELD(full, __sk_common.skc_state) == TCP_LISTEN) {
 			bpf_map_update_elem(&listeners, &address, &one, BPF_ANY);
-		} else if (full->__sk_common.skc_state == TCP_ESTABLISHED &&
+		} else if (FIELD(full, __sk_common.skc_state) == TCP_ESTABLISHED &&
 			   tuple_of_sock(full, IPPROTO_TCP, &t)) {
 			make_key(&t, &k);
 			if (!find(&k))
@@ -111,11 +113,11 @@ int existing(struct bpf_iter__task_file *ctx)
 	socket = bpf_sock_from_file(file);
 	if (!socket)
 		return 0;
-	sk = KERNEL_CAST(sock, KERNEL_CAST(socket, socket)->sk);
-	if (!sk || sk->sk_protocol != IPPROTO_TCP ||
-	    (sk->__sk_common.skc_family != AF_INET && sk->__sk_common.skc_family != AF_INET6))
+	sk = KERNEL_CAST(sock, FIELD(KERNEL_CAST(socket, socket), sk));
+	if (!sk || FIELD(sk, sk_protocol) != IPPROTO_TCP ||
+	    (FIELD(sk, __sk_common.skc_family) != AF_INET && FIELD(sk, __sk_common.skc_family) != AF_INET6))
 		return 0;
-	if (pick.has_cgroup && !in_picked_cgroup(sk->sk_cgrp_data.cgroup))
+	if (pick.has_cgroup && !in_picked_cgroup(FIELD(sk, sk_cgrp_data.cgroup)))
 		return 0;
 	if (pick.pids || pick.has_comm) {
 		char comm[16];
@@ -124,7 +126,7 @@ int existing(struct bpf_iter__task_file *ctx)
 		if (!process_is_picked(task->tgid, comm))
 			return 0;
 	}
-	state = sk->__sk_common.skc_state;
+	state = FIELD(sk, __sk_common.skc_state);
 	if (state == TCP_LISTEN) {
 		address = (__u64)sk;
 		if (pick.pids || pick.has_comm)

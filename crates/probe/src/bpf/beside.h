@@ -56,20 +56,27 @@ int BPF_PROG(retransmit, const struct sock *sk, const struct sk_buff *skb)
 	r = begin(flow_of(slot, &k), RAW_RETRANSMIT, &stamp);
 	if (!r)
 		return 0;
-	ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
+	ca_state = FIELD_BITS(tp, inet_conn.icsk_ca_state);
 	/* struct tcp_skb_cb starts with seq and end_seq. */
 	bpf_probe_read_kernel(&r->seq, 4, (const void *)skb + bpf_core_field_offset(struct sk_buff, cb));
 	r->len = skb->len;
 	if (ca_state == TCP_CA_LOSS)
 		r->code = CLASS_TIMEOUT;
-	else if (tp->tlp_high_seq)
+	else if (FIELD(tp, tlp_high_seq))
 		r->code = CLASS_TAIL_PROBE;
 	else if (ca_state == TCP_CA_RECOVERY)
 		r->code = CLASS_FAST;
-	else if (tp->inet_conn.icsk_retransmits)
+	else if (FIELD(tp, inet_conn.icsk_retransmits))
 		r->code = CLASS_TIMEOUT;
 	commit(r, stamp);
 	return 0;
+}
+
+static __always_inline __u32 netns_of_device(const struct net_device *dev)
+{
+	const struct net *net = FIELD(dev, nd_net.net);
+
+	return FIELD(net, ns.inum);
 }
 
 SEC("tp_btf/kfree_skb")
@@ -88,7 +95,7 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 	if (ethertype != bpf_htons(ETH_P_IP) && ethertype != bpf_htons(ETH_P_IPV6))
 		return 0;
 	if (dev)
-		netns = KERNEL_CAST(net_device, dev)->nd_net.net->ns.inum;
+		netns = netns_of_device(KERNEL_CAST(net_device, dev));
 	if (!parse(skb, network, 0, netns, &p))
 		return 0;
 	make_key(&p.tuple, &k);
@@ -198,8 +205,8 @@ static __always_inline int call_return(const struct sock *sk, int ret, __u8 kind
 	r = begin(flow_of(slot, &k) ^ (kind == RAW_READ_RETURN), kind, &stamp);
 	if (!r)
 		return 0;
-	r->seq = kind == RAW_WRITE_RETURN ? KERNEL_CAST(tcp_sock, sk)->write_seq :
-					    KERNEL_CAST(tcp_sock, sk)->copied_seq;
+	r->seq = kind == RAW_WRITE_RETURN ? FIELD(KERNEL_CAST(tcp_sock, sk), write_seq) :
+					    FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
 	r->len = ret < 0 ? 0 : ret;
 	r->code = ret < 0 ? -ret : 0;
 	r->thread = (__u32)bpf_get_current_pid_tgid();
@@ -217,6 +224,33 @@ SEC("tp_btf/sock_recv_length")
 int BPF_PROG(read_return, struct sock *sk, int ret, int flags)
 {
 	return call_return(sk, ret, RAW_READ_RETURN);
+}
+
+/* In the place of both on kernels without their tracepoints: what the calls go through. */
+SEC("fexit/inet_sendmsg")
+int BPF_PROG(write_inet, struct socket *socket, struct msghdr *msg, unsigned long size, int ret)
+{
+	return call_return(socket->sk, ret, RAW_WRITE_RETURN);
+}
+
+SEC("fexit/inet6_sendmsg")
+int BPF_PROG(write_inet6, struct socket *socket, struct msghdr *msg, unsigned long size, int ret)
+{
+	return call_return(socket->sk, ret, RAW_WRITE_RETURN);
+}
+
+SEC("fexit/inet_recvmsg")
+int BPF_PROG(read_inet, struct socket *socket, struct msghdr *msg, unsigned long size, int flags,
+	     int ret)
+{
+	return call_return(socket->sk, ret, RAW_READ_RETURN);
+}
+
+SEC("fexit/inet6_recvmsg")
+int BPF_PROG(read_inet6, struct socket *socket, struct msghdr *msg, unsigned long size, int flags,
+	     int ret)
+{
+	return call_return(socket->sk, ret, RAW_READ_RETURN);
 }
 
 #endif

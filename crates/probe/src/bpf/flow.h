@@ -12,12 +12,6 @@
 
 #define barrier() asm volatile("" ::: "memory")
 
-/* Since 6.2; lets a program read any kernel address with plain loads, faults giving 0. */
-extern void *bpf_rdonly_cast(const void *obj__ign, __u32 btf_id__k) __ksym __weak;
-
-#define KERNEL_CAST(type, pointer) \
-	((struct type *)bpf_rdonly_cast((const void *)(pointer), bpf_core_type_id_kernel(struct type)))
-
 struct tuple {
 	__u32 saddr; /* folded, as on the wire */
 	__u32 daddr;
@@ -129,40 +123,46 @@ static __always_inline struct flow_slot *take_slot(const struct key *k)
 	return NULL;
 }
 
+static __always_inline __u32 netns_of(const struct sock *sk)
+{
+	const struct net *net = FIELD(sk, __sk_common.skc_net.net);
+
+	return FIELD(net, ns.inum);
+}
+
 /* The tuple of what `sk` sends. False for a socket that is not a connected inet socket. */
 static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol, struct tuple *t)
 {
-	__u16 family = sk->__sk_common.skc_family;
+	__u16 family = FIELD(sk, __sk_common.skc_family);
 	bool loopback;
 
-	t->sport = bpf_ntohs(KERNEL_CAST(inet_sock, sk)->inet_sport);
-	t->dport = bpf_ntohs(sk->__sk_common.skc_dport);
+	t->sport = bpf_ntohs(FIELD(KERNEL_CAST(inet_sock, sk), inet_sport));
+	t->dport = bpf_ntohs(FIELD(sk, __sk_common.skc_dport));
 	if (family == AF_INET6) {
 		__u32 daddr[4], saddr[4];
 
-		daddr[0] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[0];
-		daddr[1] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[1];
-		daddr[2] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2];
-		daddr[3] = sk->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3];
+		daddr[0] = FIELD(sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32[0]);
+		daddr[1] = FIELD(sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32[1]);
+		daddr[2] = FIELD(sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32[2]);
+		daddr[3] = FIELD(sk, __sk_common.skc_v6_daddr.in6_u.u6_addr32[3]);
 		if (!is_mapped6(daddr)) {
-			saddr[0] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[0];
-			saddr[1] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[1];
-			saddr[2] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[2];
-			saddr[3] = sk->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[3];
+			saddr[0] = FIELD(sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[0]);
+			saddr[1] = FIELD(sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[1]);
+			saddr[2] = FIELD(sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[2]);
+			saddr[3] = FIELD(sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[3]);
 			t->saddr = fold6(saddr);
 			t->daddr = fold6(daddr);
 			loopback = is_loopback6(daddr);
-			t->scope = scope_of(loopback ? sk->__sk_common.skc_net.net->ns.inum : 0,
-					    protocol, loopback);
+			t->scope = scope_of(loopback ? netns_of(sk) : 0, protocol, loopback);
 			return true;
 		}
 	} else if (family != AF_INET) {
 		return false;
 	}
-	t->saddr = sk->__sk_common.skc_rcv_saddr;
-	t->daddr = sk->__sk_common.skc_daddr;
+	t->saddr = FIELD(sk, __sk_common.skc_rcv_saddr);
+	t->daddr = FIELD(sk, __sk_common.skc_daddr);
 	loopback = is_loopback4(t->daddr);
-	t->scope = scope_of(loopback ? sk->__sk_common.skc_net.net->ns.inum : 0, protocol, loopback);
+	t->scope = scope_of(loopback ? netns_of(sk) : 0, protocol, loopback);
 	return true;
 }
 

@@ -79,8 +79,8 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 	if (p->family == AF_INET) {
 		struct iphdr *ip = KERNEL_CAST(iphdr, network);
 
-		address4(from, ip->saddr);
-		address4(to, ip->daddr);
+		address4(from, FIELD(ip, saddr));
+		address4(to, FIELD(ip, daddr));
 	} else {
 		bpf_probe_read_kernel(from, 16, network + 8);
 		bpf_probe_read_kernel(to, 16, network + 24);
@@ -92,21 +92,21 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 static __always_inline void describe_socket(struct event *e, const struct sock *sk)
 {
 	e->socket = (__u64)sk;
-	e->protocol = sk->sk_protocol;
-	e->netns = sk->__sk_common.skc_net.net->ns.inum;
-	e->sndbuf = sk->sk_sndbuf;
-	e->rcvbuf = sk->sk_rcvbuf;
-	e->userlocks = sk->sk_userlocks;
-	e->rcvlowat = sk->sk_rcvlowat;
-	if (sk->sk_protocol == IPPROTO_TCP) {
+	e->protocol = FIELD(sk, sk_protocol);
+	e->netns = netns_of(sk);
+	e->sndbuf = FIELD(sk, sk_sndbuf);
+	e->rcvbuf = FIELD(sk, sk_rcvbuf);
+	e->userlocks = FIELD_BITS(sk, sk_userlocks);
+	e->rcvlowat = FIELD(sk, sk_rcvlowat);
+	if (FIELD(sk, sk_protocol) == IPPROTO_TCP) {
 		struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 
-		e->mss = tp->mss_cache;
-		e->snd_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.snd_wscale);
-		e->rcv_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
-		e->snd_seq = tp->write_seq;
-		e->rcv_seq = tp->rcv_nxt;
-		e->copied_seq = tp->copied_seq;
+		e->mss = FIELD(tp, mss_cache);
+		e->snd_wscale = FIELD_BITS(tp, rx_opt.snd_wscale);
+		e->rcv_wscale = FIELD_BITS(tp, rx_opt.rcv_wscale);
+		e->snd_seq = FIELD(tp, write_seq);
+		e->rcv_seq = FIELD(tp, rcv_nxt);
+		e->copied_seq = FIELD(tp, copied_seq);
 	}
 }
 
@@ -122,12 +122,12 @@ static __always_inline void socket_addresses(struct event *e, const struct sock 
 {
 	__u8 *local = local_is_client ? e->client_addr : e->server_addr;
 	__u8 *peer = local_is_client ? e->server_addr : e->client_addr;
-	__u16 sport = sk->__sk_common.skc_num;
-	__u16 dport = bpf_ntohs(sk->__sk_common.skc_dport);
+	__u16 sport = FIELD(sk, __sk_common.skc_num);
+	__u16 dport = bpf_ntohs(FIELD(sk, __sk_common.skc_dport));
 
 	e->client_port = local_is_client ? sport : dport;
 	e->server_port = local_is_client ? dport : sport;
-	e->family = sk->__sk_common.skc_family;
+	e->family = FIELD(sk, __sk_common.skc_family);
 	if (e->family == AF_INET6) {
 		struct in6_addr addr;
 
@@ -136,8 +136,8 @@ static __always_inline void socket_addresses(struct event *e, const struct sock 
 		bpf_probe_read_kernel(&addr, 16, &sk->__sk_common.skc_v6_daddr);
 		__builtin_memcpy(peer, &addr, 16);
 	} else {
-		address4(local, sk->__sk_common.skc_rcv_saddr);
-		address4(peer, sk->__sk_common.skc_daddr);
+		address4(local, FIELD(sk, __sk_common.skc_rcv_saddr));
+		address4(peer, FIELD(sk, __sk_common.skc_daddr));
 	}
 }
 
@@ -148,9 +148,9 @@ static __always_inline void socket_addresses(struct event *e, const struct sock 
  */
 static __always_inline bool opened_by(const struct tcp_sock *tp, const struct tuple *t)
 {
-	struct inet_bind_bucket *bucket = tp->inet_conn.icsk_bind_hash;
+	struct inet_bind_bucket *bucket = FIELD(tp, inet_conn.icsk_bind_hash);
 
-	if (bucket && KERNEL_CAST(inet_bind_bucket, bucket)->fastreuse == -1)
+	if (bucket && FIELD(KERNEL_CAST(inet_bind_bucket, bucket), fastreuse) == -1)
 		return true;
 	return bucket ? t->sport > t->dport && t->dport < 1024 : t->sport >= t->dport;
 }
@@ -166,7 +166,7 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	struct flow_slot *slot = find(k);
 	bool local_is_client = opened_by(tp, t);
 	struct event *e;
-	__u64 acked = tp->bytes_acked;
+	__u64 acked = FIELD(tp, bytes_acked);
 
 	if (slot) {
 		slot->endpoints++;
@@ -178,10 +178,10 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 		return;
 	describe_socket(e, sk);
 	socket_addresses(e, sk, local_is_client);
-	e->new_state = sk->__sk_common.skc_state;
-	e->snd_seq = tp->snd_una;
+	e->new_state = FIELD(sk, __sk_common.skc_state);
+	e->snd_seq = FIELD(tp, snd_una);
 	e->snd_offset = acked ? acked - 1 : 0; /* the SYN counts as one there */
-	e->rcv_offset = tp->bytes_received;
+	e->rcv_offset = FIELD(tp, bytes_received);
 	slot = open_slot(k, local_is_client, 0);
 	if (!slot) {
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);

@@ -21,7 +21,7 @@ struct packet {
  * trust costs ten instructions, so that headers are read in as few loads as will do. */
 static __always_inline __u64 word64(const void *at)
 {
-	return bpf_be64_to_cpu((__u64)KERNEL_CAST(timespec64, at)->tv_sec);
+	return bpf_be64_to_cpu((__u64)FIELD(KERNEL_CAST(timespec64, at), tv_sec));
 }
 
 static __always_inline void read_address6(const void *at, __u32 a[4])
@@ -80,7 +80,7 @@ static __always_inline bool parse(const struct sk_buff *skb, unsigned char *netw
 		protocol = middle & 0xff;
 		if (middle >> 16 & 0x1fff)
 			return false;
-		header_len = (KERNEL_CAST(iphdr, network)->version_ihl & 0xf) * 4;
+		header_len = (FIELD(KERNEL_CAST(iphdr, network), version_ihl) & 0xf) * 4;
 		ip_len = middle >> 48;
 		if (!ip_len)
 			ip_len = wire_len;

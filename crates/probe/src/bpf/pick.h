@@ -3,21 +3,28 @@
 #ifndef SOCKSCOPE_PICK_H
 #define SOCKSCOPE_PICK_H
 
+static __always_inline __u64 kernfs_id(const struct cgroup *cgroup)
+{
+	const struct kernfs_node *node = FIELD(cgroup, kn);
+
+	return FIELD(node, id);
+}
+
 static __always_inline bool in_picked_cgroup(struct cgroup *cgroup)
 {
 	struct cgroup *ancestor;
 	__u32 level = pick.cgroup_level & 63;
 
-	if (!cgroup || cgroup->level < (int)level)
+	if (!cgroup || FIELD(cgroup, level) < (int)level)
 		return false;
-	if (cgroup->level == (int)level)
-		return cgroup->kn->id == pick.cgroup_id;
+	if (FIELD(cgroup, level) == (int)level)
+		return kernfs_id(cgroup) == pick.cgroup_id;
 	/* A program of its own may sit below: look at the ancestor on the picked level. */
 	bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
 			      (const void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors) +
 				      level * sizeof(void *));
 	cgroup = KERNEL_CAST(cgroup, ancestor);
-	return cgroup->kn->id == pick.cgroup_id;
+	return kernfs_id(cgroup) == pick.cgroup_id;
 }
 
 static __always_inline bool port_is_picked(__u16 port)

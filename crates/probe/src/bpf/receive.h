@@ -13,7 +13,7 @@ static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct
 	__u8 options[OPTIONS_MAX] = {};
 	unsigned char *tcp = skb->head + p->header;
 	struct tcphdr *header = KERNEL_CAST(tcphdr, tcp);
-	__u32 size = ((header->offset_flags & 0xf0) >> 2) - 20;
+	__u32 size = ((FIELD(header, offset_flags) & 0xf0) >> 2) - 20;
 	__u32 at = 0;
 
 	if (!size || size > OPTIONS_MAX)
@@ -145,21 +145,21 @@ static __always_inline bool is_waited_for(const struct sock *sk)
 	if (!wq)
 		return false;
 	head = (void *)wq + bpf_core_field_offset(struct socket_wq, wait.head);
-	first = KERNEL_CAST(socket_wq, wq)->wait.head.next;
+	first = FIELD(KERNEL_CAST(socket_wq, wq), wait.head.next);
 	if (!first || first == head)
 		return false;
 	first -= bpf_core_field_offset(struct wait_queue_entry, entry);
 	entry = KERNEL_CAST(wait_queue_entry, first);
-	if (entry->private)
+	if (FIELD(entry, private))
 		return true;
 	first -= bpf_core_field_offset(struct eppoll_entry, wait);
 	poll = KERNEL_CAST(eppoll_entry, first);
-	if ((void *)poll->whead !=
+	if ((void *)FIELD(poll, whead) !=
 	    (void *)wq + bpf_core_field_offset(struct socket_wq, wait))
 		return false;
-	ep = KERNEL_CAST(epitem, poll->base)->ep;
+	ep = FIELD(KERNEL_CAST(epitem, FIELD(poll, base)), ep);
 	head = (void *)ep + bpf_core_field_offset(struct eventpoll, wq.head);
-	return (void *)KERNEL_CAST(eventpoll, ep)->wq.head.next != head;
+	return (void *)FIELD(KERNEL_CAST(eventpoll, ep), wq.head.next) != head;
 }
 
 /* The number of a datagram socket that gets logged data, for the reads that follow. */
@@ -180,9 +180,7 @@ static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow
 	return fresh.number;
 }
 
-/* Data is in the receive queue, up to rcv_nxt; the reader is woken right after this. */
-SEC("tp_btf/sk_data_ready")
-int BPF_PROG(point7, const struct sock *sk)
+static __always_inline int data_is_ready(const struct sock *sk)
 {
 	__u16 protocol = sk->sk_protocol;
 	struct record_list *list;
@@ -199,7 +197,7 @@ int BPF_PROG(point7, const struct sock *sk)
 		if (!slot)
 			return 0;
 		flow = slot->connection * 2 + !direction;
-		seq = KERNEL_CAST(tcp_sock, sk)->rcv_nxt;
+		seq = FIELD(KERNEL_CAST(tcp_sock, sk), rcv_nxt);
 	} else if (protocol == IPPROTO_UDP) {
 		list = this_list();
 		if (!list || !list->udp_flow || list->udp_port != sk->__sk_common.skc_num)
@@ -230,6 +228,20 @@ int BPF_PROG(point7, const struct sock *sk)
 	list->last_ns = now;
 	commit(r, stamp);
 	return 0;
+}
+
+/* Data is in the receive queue, up to rcv_nxt; the reader is woken right after this. */
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(point7, const struct sock *sk)
+{
+	return data_is_ready(sk);
+}
+
+/* In the place of point7 on kernels without its tracepoint: the function whose beginning it is in. */
+SEC("fentry/sock_def_readable")
+int BPF_PROG(point7_call, struct sock *sk)
+{
+	return data_is_ready(sk);
 }
 
 static __always_inline void describe_reader(struct raw_record *r)
@@ -264,7 +276,7 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 		return 0;
 	r->at_ns = now;
 	r->flow = slot->connection * 2 + direction;
-	r->seq = KERNEL_CAST(tcp_sock, sk)->copied_seq;
+	r->seq = FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
 	r->len = 0;
 	r->kind = RAW_COPY;
 	r->code = r->tcp_flags = r->marks = 0;
@@ -280,8 +292,7 @@ int BPF_PROG(point8_tcp, struct sock *sk)
  * A receive call on a datagram socket returned. Of the sender it shows nothing: the recorder
  * follows the socket's queue, first in, first out. Attached only while datagrams are logged.
  */
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(point8_udp, struct sock *sk, int ret, int flags)
+static __always_inline int datagram_was_read(const struct sock *sk, int ret, int flags)
 {
 	struct udp_socket *known;
 	struct record_list *list;
@@ -315,6 +326,27 @@ int BPF_PROG(point8_udp, struct sock *sk, int ret, int flags)
 		note_thread(&known->reader, r->flow ^ 1, r->thread);
 	commit(r, stamp);
 	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(point8_udp, struct sock *sk, int ret, int flags)
+{
+	return datagram_was_read(sk, ret, flags);
+}
+
+/* In the place of point8_udp on kernels without its tracepoint: what the call goes through. */
+SEC("fexit/inet_recvmsg")
+int BPF_PROG(point8_inet, struct socket *socket, struct msghdr *msg, unsigned long size, int flags,
+	     int ret)
+{
+	return datagram_was_read(socket->sk, ret, flags);
+}
+
+SEC("fexit/inet6_recvmsg")
+int BPF_PROG(point8_inet6, struct socket *socket, struct msghdr *msg, unsigned long size, int flags,
+	     int ret)
+{
+	return datagram_was_read(socket->sk, ret, flags);
 }
 
 #endif

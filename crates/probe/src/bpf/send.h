@@ -27,13 +27,15 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 					 __u32 direction, const struct sock *sk, __u32 start,
 					 __u32 left, bool more)
 {
-	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+	const struct tcp_sock *tp = TCP_SOCK(sk);
 	__u64 now = bpf_ktime_get_ns(), stamp;
 	struct raw_record *r;
 	__u32 next, unsent;
 	__s32 room;
 	bool whole;
 
+	if (IS_NO_TCP_SOCK(tp))
+		return false;
 	r = reserve(list, RAW_WRITE, &stamp);
 	if (!r)
 		return false;
@@ -70,8 +72,7 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 SEC("tp_btf/tcp_sendmsg_locked")
 int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 {
-	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
-	__u32 start = tp->write_seq;
+	__u32 start = FIELD(KERNEL_CAST(tcp_sock, sk), write_seq);
 	__u32 left = msg->msg_iter.count;
 	struct record_list *list = this_list();
 	struct flow_slot *slot;
@@ -116,7 +117,7 @@ static __always_inline bool takes_bytes(const struct sock *sk)
 SEC("fentry/tcp_sendmsg_locked")
 int BPF_PROG(point1_call, struct sock *sk, struct msghdr *msg)
 {
-	__u32 start = KERNEL_CAST(tcp_sock, sk)->write_seq;
+	__u32 start = FIELD(KERNEL_CAST(tcp_sock, sk), write_seq);
 	__u32 thread = bpf_get_current_task_btf()->pid;
 	struct send_call fresh = {}, *call;
 	__u32 left = msg->msg_iter.count;
@@ -159,12 +160,13 @@ int BPF_PROG(point1_room, struct sock *sk, long *timeout, int error)
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
 		return 0;
-	start = KERNEL_CAST(tcp_sock, sk)->write_seq;
+	start = FIELD(KERNEL_CAST(tcp_sock, sk), write_seq);
 	/* The call is this thread's own, and under way. */
 	msg = KERNEL_CAST(msghdr, call->message);
-	left = msg->msg_iter.count;
+	left = FIELD(msg, msg_iter.count);
 	if (left)
-		record_write(list, slot, direction & 1, sk, start, left, msg->msg_flags & MSG_MORE);
+		record_write(list, slot, direction & 1, sk, start, left,
+			     FIELD(msg, msg_flags) & MSG_MORE);
 	return 0;
 }
 
@@ -190,12 +192,12 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		if (listener) {
 			listener = KERNEL_CAST(sock, listener);
 			picked = listener_is_marked(listener) ||
-				 is_picked(listener->sk_cgrp_data.cgroup, &p->tuple, false);
+				 is_picked(FIELD(listener, sk_cgrp_data.cgroup), &p->tuple, false);
 		}
 	} else if (sk->__sk_common.skc_state != TCP_TIME_WAIT) {
 		struct sock *full = KERNEL_CAST(sock, sk);
 
-		cgroup = full->sk_cgrp_data.cgroup;
+		cgroup = FIELD(full, sk_cgrp_data.cgroup);
 		picked = is_picked(cgroup, &p->tuple, true) ||
 			 bpf_sk_storage_get(&marked, sk, 0, 0) != NULL;
 		/*
@@ -203,8 +205,8 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		 * neighbour leaves in anybody's time, and so does a repeated one.
 		 */
 		is_own = sk->__sk_common.skc_state == TCP_SYN_SENT &&
-			 p->protocol == IPPROTO_TCP && full->sk_lock.owned &&
-			 !KERNEL_CAST(tcp_sock, sk)->inet_conn.icsk_retransmits;
+			 p->protocol == IPPROTO_TCP && FIELD(full, sk_lock.owned) &&
+			 !FIELD(KERNEL_CAST(tcp_sock, sk), inet_conn.icsk_retransmits);
 	}
 	if (!picked)
 		return NULL;
@@ -245,11 +247,15 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 					    __u32 direction, const struct sock *sk,
 					    const struct tcp_sock *tp, __u64 now)
 {
-	__u8 ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
-	__u32 ssthresh = tp->snd_ssthresh;
 	struct raw_record *r;
+	__u32 ssthresh;
+	__u8 ca_state;
 	__u64 stamp;
 
+	if (IS_NO_TCP_SOCK(tp))
+		return;
+	ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
+	ssthresh = tp->snd_ssthresh;
 	direction &= 1;
 	if (slot->ssthresh[direction] == ssthresh && slot->ca_state[direction] == ca_state)
 		return;
@@ -270,7 +276,7 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 	r->tcp_flags = r->marks = 0;
 	r->a = sk->sk_sndbuf;
 	r->b = sk->sk_rcvbuf;
-	r->c = sk->sk_userlocks;
+	r->c = BPF_CORE_READ_BITFIELD(sk, sk_userlocks);
 	commit(r, stamp);
 }
 
@@ -279,13 +285,12 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
  * the send queue lies between the start of this run of tcp_write_xmit(), which the kernel itself
  * stamps (tcp_clock_cache), or the last hit on this CPU if that was later, and now.
  */
-static __always_inline void describe_sender(struct raw_record *r, struct sk_buff *skb,
-					    const struct sock *sk, const struct packet *p,
-					    __u64 now, __u64 last_ns)
+static __always_inline void describe_tcp(struct raw_record *r, struct sk_buff *skb,
+					 const struct sock *sk, const struct tcp_sock *tp,
+					 const struct packet *p, __u64 now, __u64 last_ns)
 {
-	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	struct skb_shared_info *shared = KERNEL_CAST(skb_shared_info, skb->head + skb->end);
-	__u32 segments = shared->gso_segs ? shared->gso_segs : 1;
+	__u32 segments = FIELD(shared, gso_segs) ? FIELD(shared, gso_segs) : 1;
 	__u32 end = p->seq + p->len;
 	__u32 snd_nxt = tp->snd_nxt;
 	bool is_new = !after(snd_nxt, p->seq);
@@ -310,6 +315,20 @@ static __always_inline void describe_sender(struct raw_record *r, struct sk_buff
 	}
 	r->b = (__u64)flying << 32 | tp->snd_cwnd;
 	r->c = (__u64)(tp->srtt_us >> 3) << 32 | tp->snd_wnd;
+}
+
+static __always_inline void describe_sender(struct raw_record *r, struct sk_buff *skb,
+					    const struct sock *sk, const struct packet *p,
+					    __u64 now, __u64 last_ns)
+{
+	const struct tcp_sock *tp = TCP_SOCK(sk);
+
+	if (IS_NO_TCP_SOCK(tp)) {
+		r->a = 0;
+		r->b = r->c = 0;
+		return;
+	}
+	describe_tcp(r, skb, sk, tp, p, now, last_ns);
 }
 
 /* What the headers say, of a packet on its way out or in. */
@@ -369,7 +388,7 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 		devices_seen = 1;
 	describe_sender(r, skb, sk, &p, now, last_ns);
 	commit(r, stamp);
-	note_congestion(list, slot, direction, sk, KERNEL_CAST(tcp_sock, sk), now);
+	note_congestion(list, slot, direction, sk, TCP_SOCK(sk), now);
 	return 0;
 }
 
@@ -449,7 +468,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 			   state != TCP_LISTEN) {
 			describe_sender(r, skb, sk, &p, now, last_ns);
 			commit(r, stamp);
-			note_congestion(list, slot, direction, sk, KERNEL_CAST(tcp_sock, sk), now);
+			note_congestion(list, slot, direction, sk, TCP_SOCK(sk), now);
 			return 0;
 		}
 	}

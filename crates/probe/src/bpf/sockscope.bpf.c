@@ -18,6 +18,7 @@
 #include "layout.h"
 #include "state.h"
 #include "list.h"
+#include "access.h"
 #include "flow.h"
 #include "packet.h"
 #include "hold.h"

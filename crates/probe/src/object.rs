@@ -1,0 +1,147 @@
+//! The compiled BPF object, in the form that the running kernel can load.
+//!
+//! One source is compiled twice (`bpf/access.h`): programs that read through typed pointers, and
+//! programs that copy each field, for kernels before 6.2. Maps, settings and layouts are the same.
+
+use std::ffi::OsStr;
+
+use libbpf_rs::{MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
+
+use crate::error::Error;
+use crate::layout::skeleton::types;
+use crate::pick::Pick;
+
+/// How the programs read kernel memory that no typed pointer leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// With plain loads, `bpf_rdonly_cast` giving addresses a type: since Linux 6.2.
+    Casts,
+    /// With a helper that copies each field.
+    Copies,
+}
+
+/// Bytes of an ELF file, aligned for its headers.
+#[repr(C, align(8))]
+struct Elf<B: ?Sized>(B);
+
+static CASTS: &Elf<[u8]> = &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/casts.bpf.o")));
+static COPIES: &Elf<[u8]> = &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/copies.bpf.o")));
+
+/// The object, opened and not yet loaded.
+pub(crate) fn open(reads: Reads) -> Result<OpenObject, Error> {
+    let bytes = match reads {
+        Reads::Casts => &CASTS.0,
+        Reads::Copies => &COPIES.0,
+    };
+    let mut builder = ObjectBuilder::default();
+    builder.name("sockscope_bpf").and_then(|named| named.open_memory(bytes)).map_err(refused)
+}
+
+/// Opens the object, writes the settings, and loads the programs that are wanted.
+pub(crate) fn load(
+    reads: Reads,
+    cpus: usize,
+    pick: &Pick,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Object, Error> {
+    let mut open = open(reads)?;
+    for mut map in open.maps_mut() {
+        if map.name() == "lists" {
+            map.set_max_entries(cpus as u32).map_err(refused)?;
+        } else if is_section(map.name(), ".rodata") {
+            write_settings(map.initial_value_mut().unwrap_or_default(), pick)?;
+        }
+    }
+    for mut program in open.progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(is_wanted(&name));
+    }
+    open.load().map_err(refused)
+}
+
+/// libbpf puts the object's name before that of a plain section.
+fn is_section(map: &OsStr, section: &str) -> bool {
+    map.to_string_lossy().ends_with(section)
+}
+
+fn write_settings(bytes: &mut [u8], pick: &Pick) -> Result<(), Error> {
+    if bytes.len() < size_of::<types::rodata>() {
+        return Err(Error::Load("the object has no room for settings".to_owned()));
+    }
+    let settings = bytes.as_mut_ptr().cast::<types::rodata>();
+    // SAFETY: at least as many bytes as the layout has, which is plain integers for which every
+    // bit pattern is valid; they are read and written unaligned, and nothing else points to them.
+    unsafe {
+        let mut fresh = settings.read_unaligned();
+        pick.write(&mut fresh.pick)?;
+        settings.write_unaligned(fresh);
+    }
+    Ok(())
+}
+
+/// The map of this name.
+pub(crate) fn map<'o>(object: &'o mut Object, name: &str) -> Result<MapMut<'o>, Error> {
+    let found = object.maps_mut().find(|map| map.name() == name);
+    found.ok_or_else(|| Error::Load(format!("no map {name} in the object")))
+}
+
+/// The program of this name.
+pub(crate) fn program<'o>(object: &'o Object, name: &str) -> Option<ProgramMut<'o>> {
+    object.progs_mut().find(|program| program.name() == name)
+}
+
+/// The counters of all programs as they stand; `None` when they cannot be read.
+pub(crate) fn counters(object: &Object) -> Option<types::bss> {
+    let map = object.maps().find(|map| is_section(map.name(), ".bss"))?;
+    let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+    // SAFETY: at least as many bytes as the layout has, plain integers, read unaligned.
+    (bytes.len() >= size_of::<types::bss>())
+        .then(|| unsafe { bytes.as_ptr().cast::<types::bss>().read_unaligned() })
+}
+
+fn refused(error: libbpf_rs::Error) -> Error {
+    Error::Load(one_line(&error))
+}
+
+/// What libbpf says, in one line.
+pub(crate) fn one_line(error: &libbpf_rs::Error) -> String {
+    format!("{error:#}").lines().collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Name, type, sizes and length of each map.
+    fn maps(reads: Reads) -> Vec<(String, u32, u32, u32, u32)> {
+        let object = open(reads).unwrap();
+        let described = object.maps().map(|map| {
+            let name = map.name().to_string_lossy().into_owned();
+            (name, map.map_type() as u32, map.key_size(), map.value_size(), map.max_entries())
+        });
+        described.collect()
+    }
+
+    #[test]
+    fn both_forms_of_the_programs_have_the_same_maps_and_sections() {
+        let of_casts = maps(Reads::Casts);
+        assert_eq!(of_casts, maps(Reads::Copies));
+        assert!(of_casts.iter().any(|map| map.0.ends_with(".rodata")));
+    }
+
+    #[test]
+    fn settings_are_written_over_the_first_bytes_and_nothing_else() {
+        let mut bytes = vec![0; size_of::<types::rodata>() + 3];
+        let pick = Pick { ports: vec![80], ..Pick::default() };
+        write_settings(&mut bytes, &pick).unwrap();
+        let at = std::mem::offset_of!(types::rodata, pick);
+        let port = at + std::mem::offset_of!(types::pick, port);
+        assert_eq!(bytes[port..port + 2], 80u16.to_ne_bytes());
+        assert_eq!(bytes[size_of::<types::rodata>()..], [0; 3]);
+    }
+
+    #[test]
+    fn settings_without_room_are_refused() {
+        assert!(write_settings(&mut [0; 8], &Pick::default()).is_err());
+    }
+}
