@@ -2,7 +2,6 @@
 
 use sockscope_record::Protocol;
 use sockscope_stack::mbuf::{CLUSTER_BYTES, MBUF_BYTES, Pool, PoolLimits};
-use sockscope_stack::tcp::WindowUpdate;
 use sockscope_stack::{Costs, Meter, Personality, SetOption, SocketError, Stack, StackConfig};
 
 use super::{Check, Judgement, Runs};
@@ -12,8 +11,6 @@ pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.2-a", needs: &[], judge: mbuf_sizes },
     Check { id: "sunos-ipc/2.2-c", needs: &[], judge: logical_copy },
     Check { id: "sunos-ipc/4.1.1-g", needs: &[], judge: largest_buffer },
-    Check { id: "sunos-ipc/4.3.1-a", needs: &[], judge: when_to_acknowledge },
-    Check { id: "sunos-ipc/4.3.1-b", needs: &[], judge: fast_timer },
 ];
 
 /// The system that the paper measured.
@@ -93,23 +90,6 @@ fn largest_buffer(claim: &Claim, _: &Runs) -> Judgement {
             ))
             .with_note(format!("{send} octets, from the limits on mbuf storage; more is refused"))
     })
-}
-
-fn when_to_acknowledge(claim: &Claim, _: &Runs) -> Judgement {
-    with_sunos(|personality| {
-        let rule = personality.tcp.window_update;
-        let got = format!("{rule:?}");
-        let holds = rule == WindowUpdate::Share { two_when_empty: true };
-        Judgement::holds(
-            holds,
-            format!("{:?}: two segments that empty the buffer, or 35 %", claim.values),
-            got,
-        )
-    })
-}
-
-fn fast_timer(claim: &Claim, _: &Runs) -> Judgement {
-    Judgement::numbers(claim, &[sockscope_sim::FAST_TIMER_NS as f64 / 1e6])
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ mod protocol_vmtp;
 mod protocol_vmtp_design;
 mod report;
 mod sunos;
+mod sunos_acks;
 mod sunos_crowd;
 mod sunos_runs;
 mod sunos_tools;
@@ -92,6 +93,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         protocol_atm::CHECKS,
         protocol_atm_design::CHECKS,
         sunos::CHECKS,
+        sunos_acks::CHECKS,
         sunos_crowd::CHECKS,
         sunos_trace::CHECKS,
         sunos_tools::CHECKS,
