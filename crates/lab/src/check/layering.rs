@@ -245,11 +245,32 @@ fn low_water_marks(_: &Claim, runs: &Runs) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::carried_by_id;
+    use crate::run;
 
     #[test]
     fn a_step_shows_in_the_steepest_ratio_and_the_second_buffer_does_not() {
         let smooth = [(3800, 16.5), (4000, 24.0), (4200, 25.2), (4400, 25.0)];
         assert!(steepest(&smooth) < SMOOTH_RATIO);
         assert!(steepest(&[(4000, 24.0), (4048, 40.0), (4200, 41.0)]) > SMOOTH_RATIO);
+    }
+
+    /// As `docs/fidelity.md` has it: faster programs are slow at other sizes.
+    #[test]
+    fn the_edges_are_those_of_programs_that_take_their_time() {
+        let is_slow = |delay_us: u32, bytes: u32| {
+            let mut experiment = carried_by_id("lh-1").unwrap();
+            let changes = [format!("read_delay_us={delay_us}"), format!("data_bytes={bytes}")];
+            experiment.set_all(&changes).unwrap();
+            let result = run::run(&experiment, 1, &mut |_, _| {}).unwrap();
+            curve(result.cases.iter())[0].1 > 100.0
+        };
+        let slow_of = |delay_us: u32, sizes: &[u32]| -> Vec<u32> {
+            sizes.iter().copied().filter(|&bytes| is_slow(delay_us, bytes)).collect()
+        };
+        let sizes = [3948, 3952, 4044, 4048, 4984, 4988, 5250, 5500];
+        assert_eq!(slow_of(700, &sizes), [4048, 4984]);
+        let sizes = [3948, 3952, 4800, 4984, 4988, 5250, 5500];
+        assert_eq!(slow_of(0, &sizes), [3952, 4800, 4984, 4988, 5250]);
     }
 }
