@@ -15,6 +15,8 @@ mod sweep;
 mod vmtp;
 mod workload;
 
+use std::collections::BTreeSet;
+
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -135,11 +137,15 @@ impl Experiment {
     /// When one is no pair of name and value, or the experiment makes no sense with them.
     pub fn set_all<T: AsRef<str>>(&mut self, changes: &[T]) -> Result<()> {
         let given = || changes.iter().map(|text| format!("--set {}", text.as_ref()));
+        let mut names = BTreeSet::new();
         for text in changes {
             let text = text.as_ref();
             let refuse = |problem: &str| Error::file(&format!("--set {text}"), problem);
             let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
             let (name, value) = pair.ok_or_else(|| refuse("expected NAME=VALUE"))?;
+            if !names.insert(name) {
+                return Err(refuse("one value for each name; run once for each value"));
+            }
             // What is no number and no boolean is taken as a word.
             let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
             self.sweep.remove(name);
@@ -147,6 +153,7 @@ impl Experiment {
             self.variant.iter_mut().for_each(|variant| drop(variant.remove(name)));
             self.parameters.insert(name.to_owned(), value);
         }
+        self.variant = distinct(std::mem::take(&mut self.variant));
         let refuse = |problem: String| Error::file(&given().collect::<Vec<_>>().join(" "), problem);
         self.check_sense().map_err(refuse)
     }
@@ -232,6 +239,17 @@ impl Experiment {
         let choices = sweep::choices(&self.variant, &self.sweep)?.into_iter();
         choices.map(|swept| Case::new(self.workload, &self.parameters, swept)).collect()
     }
+}
+
+/// Each variant once: those that only differed in what is set now are the same.
+fn distinct(variants: Vec<Table>) -> Vec<Table> {
+    let mut kept = Vec::new();
+    for variant in variants {
+        if !kept.contains(&variant) {
+            kept.push(variant);
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
@@ -321,6 +339,25 @@ mod tests {
         assert_eq!(cases[0].parameters.personality, "reno");
         assert!(experiment.set("data_bytes").is_err());
         assert!(experiment.set("moon=3").unwrap_err().to_string().contains("moon"));
+    }
+
+    #[test]
+    fn two_values_for_one_parameter_are_refused() {
+        let mut experiment = Experiment::parse("x", FILE).unwrap();
+        let refused = experiment.set_all(&["data_bytes=1", "calls=2", "data_bytes=2"]);
+        assert!(refused.unwrap_err().to_string().contains("--set data_bytes=2: one value"));
+    }
+
+    #[test]
+    fn variants_that_a_set_value_makes_alike_run_once() {
+        const VARIANTS: &str = "[[variant]]\npersonality = \"tahoe\"\n\
+            [[variant]]\npersonality = \"reno\"\n\
+            [[variant]]\npersonality = \"reno\"\nportmap = true\n[sweep]";
+        let file = FILE.replace("personality = \"sunos-4.1\"", "").replace("[sweep]", VARIANTS);
+        let mut experiment = Experiment::parse("x", &file).unwrap();
+        assert_eq!(experiment.cases().unwrap().len(), 3 * 8);
+        experiment.set("personality=tahoe").unwrap();
+        assert_eq!(experiment.cases().unwrap().len(), 2 * 8, "with a portmapper and without");
     }
 
     #[test]
