@@ -22,7 +22,7 @@ pub fn chart(comparison: &Comparison) -> Chart {
     Chart {
         title: TITLE.to_owned(),
         subtitle: "this machine; work of both ends there and back, without network".to_owned(),
-        panels: panels(&lines, "time of a call, median of turns"),
+        panels: panels(&lines, "CPU time of a call, median of turns"),
         notes: Vec::new(),
         facts: format!(
             "sockscope: lab run {ID} --on live; {} turns of {} ms",

@@ -20,7 +20,7 @@ pub fn write_text(comparison: &Comparison, out: &mut dyn io::Write) -> io::Resul
     let plan = &comparison.plan;
     writeln!(
         out,
-        "  work of both ends there and back, without network; medians of {} turns of {} ms\n",
+        "  CPU time of both ends there and back, without network; medians of {} turns of {} ms\n",
         plan.turns,
         plan.turn.as_millis()
     )?;
