@@ -54,6 +54,10 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
     if arguments.experiment == integrated::ID {
         return model_integrated(arguments);
     }
+    if arguments.experiment == live::ID {
+        let text = format!("`{}` runs on this machine only: add --on live", live::ID);
+        return Err(Failure::new(text));
+    }
     let mut experiment = experiment(&arguments.experiment)?;
     experiment.set_all(&arguments.set)?;
     if let Some(repetitions) = arguments.repetitions {

@@ -77,6 +77,7 @@ fn what_cannot_be_run_is_refused_in_one_line() {
     assert!(refused(&["lab", "run", "lh-1", "--set", "machine=pdp-11"]).contains("pdp-11"));
     assert!(refused(&["lab", "run", "none.toml"]).contains("none.toml"));
     assert!(refused(&["lab", "run", "lh-1", "--on", "live"]).contains("on the model only"));
+    assert!(refused(&["lab", "run", "protocol-choice"]).contains("add --on live"));
     assert!(refused(&["lab", "check", "--paper", "moby-dick"]).contains("moby-dick"));
 }
 

@@ -65,6 +65,15 @@ fn an_echo_is_called_and_found_by_name() {
     assert!(said.contains("has no entity of this name") && said.lines().count() == 1, "{said}");
 }
 
+/// Multicast does not come to a socket of one address: such a server would wait for ever.
+#[test]
+fn a_group_that_cannot_be_heard_is_refused() {
+    let refused = run(&["serve", "--at", "127.0.0.1:0", "--group", "UG-1-127.0.0.1"]);
+    let said = text(&refused.stderr);
+    assert_eq!((refused.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.contains("--at 0.0.0.0:0 --name ENTITY"), "{said}");
+}
+
 #[test]
 fn long_calls_carry_files() {
     let folder = tempfile::tempdir().expect("a folder");
