@@ -3,7 +3,8 @@
 //! The reader takes bytes in order, so between two reads the oldest unread byte is the first one of
 //! the later read: only that byte's way through the points matters in that time. What keeps it in
 //! the send queue is said by `hold`, how its time in the receive queue divides by `reader`. While there
-//! is no such byte, `room` says whether the program waits for room to write the next one.
+//! is no such byte, `room` says whether the program waits for room to write the next one, or has it and
+//! does not come: of all other such time nothing tells whether the program wants a CPU.
 //!
 //! Where the end that reads is another host, the acknowledgment seen here stands for the read: the
 //! time from point 4 until then is `wire`, and the time in which everything is acknowledged is
@@ -18,7 +19,7 @@ use crate::flow_curves::FlowCurves;
 use crate::hold::Holds;
 use crate::ranges::{self, Range};
 use crate::reader::split_wait;
-use crate::room::room_waits;
+use crate::room::{RoomWait, room_waits};
 use crate::{ConnectionStore, FlowStore, Ledger, LedgerPart, LedgerSpan};
 
 /// Parts that begin at points 2 to 6; the send queue (1) and the receive queue (7) divide further.
@@ -74,10 +75,13 @@ pub(crate) fn timeline(
     }
     let waiting = next_waiting(curves, position);
     walk.advance(waiting.unwrap_or(position), end_ns, Exit::None);
-    let waits: Vec<Range> =
-        room_waits(store, direction).iter().map(|wait| (wait.start_ns, wait.end_ns)).collect();
+    let waits = room_waits(store, direction);
+    let times = |of: fn(&RoomWait) -> Range| waits.iter().map(of).collect::<Vec<_>>();
     let is_idle = |part| part == LedgerPart::AppIdle;
-    let spans = overlaid(walk.spans, &waits, LedgerPart::SendBuffer, is_idle);
+    let full = times(|wait| (wait.start_ns, wait.end_ns));
+    let spans = overlaid(walk.spans, &full, LedgerPart::SendBuffer, is_idle);
+    let room = times(|wait| (wait.end_ns, wait.taken_ns));
+    let spans = overlaid(spans, &room, LedgerPart::SendWriter, is_idle);
     let unknown: Vec<Range> = curves.curves.iter().flat_map(Curve::unknown_ns).collect();
     overlaid(spans, &ranges::union(&unknown, &[]), LedgerPart::Unknown, |_| true)
 }

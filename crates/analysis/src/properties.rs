@@ -122,7 +122,7 @@ impl Stream {
 fn begins_at(part: LedgerPart) -> Option<usize> {
     use LedgerPart::*;
     Some(match part {
-        AppIdle | SendBuffer => 0,
+        AppIdle | SendBuffer | SendWriter => 0,
         SendNagle | SendCork | SendCwnd | SendRwnd | SendPacing | SendOther => 1,
         TcpOutput => 2,
         InterfaceQueue => 3,

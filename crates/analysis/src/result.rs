@@ -195,6 +195,8 @@ pub enum LedgerPart {
     AppIdle,
     /// So it has, but the program has more to write and the send buffer has no room.
     SendBuffer,
+    /// The same once there is room: asleep in its call the writer waits for a CPU, else it has not come back.
+    SendWriter,
     /// Held by Nagle's algorithm.
     SendNagle,
     /// Held by `TCP_CORK` or `MSG_MORE`.
@@ -227,9 +229,10 @@ pub enum LedgerPart {
 
 impl LedgerPart {
     /// All parts, in path order.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::AppIdle,
         Self::SendBuffer,
+        Self::SendWriter,
         Self::SendNagle,
         Self::SendCork,
         Self::SendCwnd,
@@ -252,6 +255,7 @@ impl LedgerPart {
         match self {
             Self::AppIdle => "app_idle",
             Self::SendBuffer => "send_buffer",
+            Self::SendWriter => "send_buffer.writer",
             Self::SendNagle => "send_queue.nagle",
             Self::SendCork => "send_queue.cork",
             Self::SendCwnd => "send_queue.cwnd",

@@ -3,8 +3,9 @@
 //! A write call asks for more than enters the send queue at once: it sleeps, or it returns with a part
 //! taken or with `EAGAIN`, and the program calls again when it is told of room. A stream's sender keeps
 //! what is not acknowledged, so that acknowledgments alone make room: only a wait that one of more than
-//! before ended counts, and until that one came. Whatever else keeps a program from its next call is its
-//! own affair, or a matter of its CPU.
+//! before ended counts, and until that one came. From then on there is room, and the writer has not come for
+//! it: asleep in its call it waits for a CPU. Whether it sleeps there only the returns of calls tell. What
+//! keeps a program from its next call nothing tells: records of writes have no account of the scheduler.
 
 use std::slice::Iter;
 
@@ -22,9 +23,16 @@ pub(crate) struct RoomWait {
     pub start_ns: u64,
     /// When the acknowledgment came that made the room, the last one of several.
     pub end_ns: u64,
-    /// When the byte entered the send queue: until then its writer waited for a CPU.
+    /// When the byte entered the send queue.
     pub taken_ns: u64,
     pub offset: u64,
+}
+
+impl RoomWait {
+    /// Whether the writer came so soon that it must have slept, or waited to be told.
+    pub(crate) fn is_prompt(&self) -> bool {
+        self.taken_ns - self.end_ns <= WRITER_WAKES_NS_MAX
+    }
 }
 
 /// All of one flow's, in order of time; none overlap.
@@ -39,7 +47,7 @@ pub(crate) fn room_waits(store: &ConnectionStore, direction: Direction) -> Vec<R
     let waits = entries.filter_map(|entry| writer.takes(entry));
     let ended = waits.filter_map(|wait| {
         let end_ns = last_between(&acks_ns, wait.start_ns, wait.taken_ns)?;
-        (wait.taken_ns - end_ns <= WRITER_WAKES_NS_MAX).then_some(RoomWait { end_ns, ..wait })
+        Some(RoomWait { end_ns, ..wait })
     });
     ended.collect()
 }
@@ -164,8 +172,17 @@ mod tests {
     fn only_an_acknowledgment_of_more_makes_room() {
         let wait = |acks: &str| format!("1ms write +1500 | 1ms 1-2 +1000 | {acks} | 40ms 1 +500");
         assert_eq!(waits(&wait("39ms <6 ack=1000")), ["1..39ms 1000"]);
-        for acks in ["39ms <6 ack=0", "10ms <6 ack=1000", "39ms <6 syn ack=1000"] {
+        for acks in ["39ms <6 ack=0", "39ms <6 syn ack=1000"] {
             assert!(waits(&wait(acks)).is_empty(), "{acks}");
         }
+    }
+
+    #[test]
+    fn a_writer_that_comes_late_has_had_room_since_the_acknowledgment() {
+        let store =
+            testing::store("1ms write +1500 | 1ms 1-2 +1000 | 9ms <6 ack=1000 | 40ms 1 +500");
+        let [wait] = super::room_waits(&store, Direction::FromClient)[..] else { panic!() };
+        assert_eq!((wait.end_ns, wait.taken_ns), (9_000_000, 40_000_000));
+        assert!(!wait.is_prompt());
     }
 }

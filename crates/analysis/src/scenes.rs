@@ -92,7 +92,17 @@ fn a_program_with_more_to_write_is_not_idle_while_the_send_buffer_has_no_room() 
     assert_snapshot!(places(
         "10us write +3000 | 10us 1-7 +2000 | 20us 8 +2000 | 40020us <3-6 ack=2000
          40030us 1-8 +1000 | 40050us write +500 | 40050us 1-8 +500"
-    ), @"receive_queue.app 10us | send_buffer 40000us | app_idle 10us | app_idle 20us");
+    ), @"receive_queue.app 10us | send_buffer 40000us | send_buffer.writer 10us | app_idle 20us");
+}
+
+/// A writer asleep in its call, which has room from 20 ms on and gets its CPU at 90 ms; then a call that
+/// has taken all, after which nothing tells why the next comes late.
+#[test]
+fn a_writer_with_room_that_does_not_come_is_not_idle() {
+    assert_snapshot!(places(
+        "10ms write +3000 | 10ms 1-8 +2000 | 20ms <3-6 ack=2000 | 90ms 1-8 +1000
+         190ms write +500 | 190ms 1-8 +500"
+    ), @"send_buffer 10000us | send_buffer.writer 70000us | app_idle 100000us");
 }
 
 #[test]

@@ -150,8 +150,8 @@ mod tests {
         assert_eq!(stages[0], "send_queue");
         assert_eq!(stages[7], "total");
         assert_eq!(stages[8], "ledger.app_idle");
-        assert_eq!(stages[23], "ledger.unknown");
-        assert_eq!(stages.len(), 2 * (8 + 16));
+        assert_eq!(stages[7 + LedgerPart::ALL.len()], "ledger.unknown");
+        assert_eq!(stages.len(), 2 * (8 + LedgerPart::ALL.len()));
     }
 
     #[test]
@@ -166,7 +166,11 @@ mod tests {
     #[test]
     fn the_ledger_of_a_flow_adds_up_to_one() {
         let text = csv(&stall());
-        let shares = text.lines().skip(1).take(24).map(|line| column(line, "ledger_share"));
+        let shares = text
+            .lines()
+            .skip(1)
+            .take(8 + LedgerPart::ALL.len())
+            .map(|line| column(line, "ledger_share"));
         let sum: f64 =
             shares.filter(|share| !share.is_empty()).map(|s| s.parse::<f64>().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-6, "{sum}");
@@ -177,7 +181,7 @@ mod tests {
         let options = Options { flow: Some(sockscope_record::FlowId(3)), ..Options::default() };
         let text = fixture::written(&Csv, &stall(), &options);
         assert!(text.lines().skip(1).all(|line| column(line, "flow") == "3"));
-        assert_eq!(text.lines().count(), 1 + 8 + 16);
+        assert_eq!(text.lines().count(), 1 + 8 + LedgerPart::ALL.len());
     }
 
     #[test]

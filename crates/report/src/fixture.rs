@@ -154,7 +154,7 @@ pub(crate) fn absurd() -> Analysis {
         flow.write_bytes = Some(extreme);
         flow.acks.delay_ns = Some(extreme);
         flow.bursts.gap_ns = Some(Distribution { mean: f64::NEG_INFINITY, ..extreme });
-        flow.ledger.ns = [u64::MAX / 16; LedgerPart::ALL.len()];
+        flow.ledger.ns = [u64::MAX / LedgerPart::ALL.len() as u64; LedgerPart::ALL.len()];
         for stage in &mut flow.stages {
             stage.delay_ns = Some(extreme);
             stage.length_bytes = Some(LengthSummary { mean: f64::NAN, max: u64::MAX });

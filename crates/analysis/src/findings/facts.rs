@@ -21,9 +21,10 @@ const SEGMENT_BYTES_USUAL: u32 = 1448;
 
 /// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
 /// itself has it; while idle only its acknowledgment may be on the way.
-pub(super) const ON_THE_PATH: [LedgerPart; 5] = [
+pub(super) const ON_THE_PATH: [LedgerPart; 6] = [
     LedgerPart::AppIdle,
     LedgerPart::SendBuffer,
+    LedgerPart::SendWriter,
     LedgerPart::TcpOutput,
     LedgerPart::Wire,
     LedgerPart::TcpInput,
@@ -41,6 +42,18 @@ pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 9] = [
     LedgerPart::Wire,
     LedgerPart::TcpInput,
 ];
+
+/// Whether nothing is under way then, and the send buffer not full.
+pub(super) fn is_idle(part: LedgerPart) -> bool {
+    matches!(part, LedgerPart::AppIdle | LedgerPart::SendWriter)
+}
+
+/// Without those whose writer came late: it may have been away.
+fn prompt_room_waits(view: &FlowView<'_>) -> Vec<RoomWait> {
+    let mut waits = room_waits(view.store, view.direction);
+    waits.retain(RoomWait::is_prompt);
+    waits
+}
 
 /// One flow, seen by the rules.
 pub(super) struct FlowFacts<'a> {
@@ -72,8 +85,8 @@ impl<'a> FlowFacts<'a> {
             .iter()
             .map(|loss| Interval::new(loss.start_ns, loss.end_ns.saturating_add(1)));
         // Unknown time may have been idle: shares are of what is known.
-        let is_busy = |part| !matches!(part, LedgerPart::AppIdle | LedgerPart::Unknown);
-        let busy = view.timeline.iter().filter(|span| is_busy(span.part));
+        let busy = view.timeline.iter().filter(|span| !is_idle(span.part));
+        let busy = busy.filter(|span| span.part != LedgerPart::Unknown);
         Self {
             view,
             busy_ns: busy.map(|span| span.duration_ns()).sum(),
@@ -84,7 +97,7 @@ impl<'a> FlowFacts<'a> {
             late_acks: late_acks(view),
             interface: InterfaceQueue::of(view),
             writes: writes(view.flow()),
-            room_waits: room_waits(view.store, view.direction),
+            room_waits: prompt_room_waits(view),
             read_waits: read_waits(view.flow(), view.reverse()),
             send_buffer: BufferSetting::send(view.flow()),
             receive_buffer: BufferSetting::receive(view.reverse()),

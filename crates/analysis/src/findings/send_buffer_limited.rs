@@ -5,7 +5,7 @@
 //! own latency, which a larger buffer would have filled.
 
 use super::acks::LateAck;
-use super::facts::{FlowFacts, ON_THE_PATH};
+use super::facts::{FlowFacts, ON_THE_PATH, is_idle};
 use super::intervals::{Interval, Intervals};
 use super::{Tally, words};
 use crate::room::{WRITER_WAKES_NS_MAX, advancing_ns, last_between};
@@ -48,7 +48,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 }
 
 fn busy(facts: &FlowFacts<'_>) -> Intervals {
-    let busy = facts.view.timeline.iter().filter(|span| span.part != crate::LedgerPart::AppIdle);
+    let busy = facts.view.timeline.iter().filter(|span| !is_idle(span.part));
     Intervals::union_of(busy.map(|span| Interval::new(span.start_ns, span.end_ns)))
 }
 

@@ -214,6 +214,30 @@ fn a_read_is_one_call_and_sizes_are_told_to_the_octet() {
 }
 
 #[test]
+fn labels_of_arrows_that_cross_do_not_hide_each_other() {
+    let store =
+        trace("0 c 4 0+100 | 1 s 4 0+60 ack 100 | 2 s 4 60+60 ack 100 | 9 c 5 0+100 | 10 s 5 0+60 | 11 s 5 60+60");
+    let svg = drawn(Figure::TimeSequence, &store);
+    let number = |line: &str, name: &str| -> f64 {
+        let value = line.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+        value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} in {line}"))
+    };
+    let labels: Vec<[f64; 4]> = svg
+        .lines()
+        .filter(|line| line.contains("class=\"halo\""))
+        .map(|line| ["x", "y", "width", "height"].map(|name| number(line, name)))
+        .collect();
+    assert_eq!(labels.len(), 3);
+    for (at, [x, y, width, height]) in labels.iter().enumerate() {
+        for [other_x, other_y, other_width, _] in &labels[..at] {
+            let is_beside = x + width <= *other_x || other_x + other_width <= *x;
+            // The ground of a label is a little taller than its letters.
+            assert!(is_beside || (y - other_y).abs() >= height - 2.0, "{labels:?}");
+        }
+    }
+}
+
+#[test]
 fn a_segment_that_never_arrived_ends_in_a_cross_and_its_copy_arrives() {
     let store = trace(
         "0 c 4 0+100 | 5 c 4 100+100 | 7 c 5 100+100 | 300 c 4 0+100 again | 302 c 5 0+100 again",

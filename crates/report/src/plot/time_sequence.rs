@@ -222,12 +222,17 @@ fn draw_ladder(
         page.svg.rect(theme::CUT, Rect { x: ends.client_x, y, width, height: 22.0 });
     }
     draw_ends(scene, page, content, ends, placed, cuts);
+    let mut labelled = Vec::new();
     for (index, arrow) in ladder.arrows.iter().enumerate() {
         let height = |what: What| {
             placed.iter().find(|placed| placed.event.what == what).map(|placed| top + placed.y)
         };
         let heights = (height(What::Departure(index)), height(What::Arrival(index)));
-        draw_arrow(page, ends, arrow, heights, ladder.sees_arrivals);
+        if let Some(drawn) = draw_arrow(page, ends, arrow, heights, ladder.sees_arrivals) {
+            let width = Words::Label.width_px(&arrow.label) + 12.0;
+            let place = free_place(drawn, width, &mut labelled);
+            page.label(place, &arrow.label);
+        }
     }
     draw_cut_words(page, ends, cuts, top);
     draw_side_words(scene, page, ends, ladder, placed, top);
@@ -282,45 +287,64 @@ fn draw_ends(
     }
 }
 
+/// Two ends of a drawn line.
+type Line = ((f64, f64), (f64, f64));
+
+/// Draws an arrow and gives what of it a label may stand on.
 fn draw_arrow(
     page: &mut Page,
     ends: Ends,
     arrow: &Arrow,
     heights: (Option<f64>, Option<f64>),
     sees_arrivals: bool,
-) {
+) -> Option<Line> {
     let (from_x, to_x) = (ends.x(arrow.from), ends.x(other(arrow.from)));
     let (ink, stroke) = match arrow.carries {
         Carries::Data => (Ink::Data, Stroke::Line),
         Carries::DataAgain => (Ink::Alarm, Stroke::Line),
         Carries::Nothing => (Ink::Ack, Stroke::Dashed),
     };
-    let middle = match heights {
-        (Some(from_y), Some(to_y)) => {
-            page.arrow(ink, stroke, (from_x, from_y), (to_x, to_y));
-            ((from_x + to_x) / 2.0, (from_y + to_y) / 2.0)
-        }
-        (Some(from_y), None) if !sees_arrivals => {
-            page.arrow(ink, stroke, (from_x, from_y), (to_x, from_y + 8.0));
-            ((from_x + to_x) / 2.0, from_y + 4.0)
-        }
+    let drawn = match heights {
+        (Some(from_y), Some(to_y)) => ((from_x, from_y), (to_x, to_y)),
+        (Some(from_y), None) if !sees_arrivals => ((from_x, from_y), (to_x, from_y + 8.0)),
+        // Three quarters of the way, and a cross where nobody saw it go further.
         (Some(from_y), None) => {
-            // Three quarters of the way, and a cross where nobody saw it go further.
-            let end = (from_x + (to_x - from_x) * 0.75, from_y + 8.0);
-            page.arrow(ink, stroke, (from_x, from_y), end);
-            let mut cross = Path::default();
-            Shape::Cross.put(&mut cross, (end.0 + (to_x - from_x).signum() * 9.0, end.1), 5.0);
-            page.svg.path(&Ink::Alarm.drawn(Stroke::Line), &cross);
-            ((from_x + end.0) / 2.0, (from_y + end.1) / 2.0)
+            ((from_x, from_y), (from_x + (to_x - from_x) * 0.75, from_y + 8.0))
         }
-        (None, Some(to_y)) => {
-            let start = (from_x + (to_x - from_x) * 0.25, to_y - 8.0);
-            page.arrow(ink, stroke, start, (to_x, to_y));
-            ((start.0 + to_x) / 2.0, to_y - 4.0)
-        }
-        (None, None) => return,
+        (None, Some(to_y)) => ((from_x + (to_x - from_x) * 0.25, to_y - 8.0), (to_x, to_y)),
+        (None, None) => return None,
     };
-    page.label(middle, &arrow.label);
+    page.arrow(ink, stroke, drawn.0, drawn.1);
+    if heights.1.is_none() && sees_arrivals {
+        let mut cross = Path::default();
+        let (end_x, end_y) = drawn.1;
+        Shape::Cross.put(&mut cross, (end_x + (to_x - from_x).signum() * 9.0, end_y), 5.0);
+        page.svg.path(&Ink::Alarm.drawn(Stroke::Line), &cross);
+    }
+    Some(drawn)
+}
+
+/// Parts of an arrow's way at which its label may stand, the best first.
+const LABEL_PLACES: [f64; 5] = [0.5, 0.35, 0.65, 0.25, 0.75];
+/// Height of a label.
+const LABEL_PX: f64 = 15.0;
+
+/// Where on an arrow its label hides none of `labelled`, middle and width of those before; the middle
+/// where each place would.
+fn free_place(
+    (from, to): Line,
+    width: f64,
+    labelled: &mut Vec<((f64, f64), f64)>,
+) -> (f64, f64) {
+    let at = |part: f64| (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part);
+    let is_free = |(x, y): &(f64, f64)| {
+        labelled.iter().all(|((other_x, other_y), other_width)| {
+            (x - other_x).abs() >= (width + other_width) / 2.0 || (y - other_y).abs() >= LABEL_PX
+        })
+    };
+    let place = LABEL_PLACES.into_iter().map(at).find(is_free).unwrap_or_else(|| at(0.5));
+    labelled.push((place, width));
+    place
 }
 
 /// At the outer side of each line: the time of each event and, farther out, what the program did.

@@ -138,6 +138,7 @@ fn look(part: LedgerPart) -> Look {
     match part {
         LedgerPart::AppIdle => ('.', Tone::Fill(0), "everything written was read"),
         LedgerPart::SendBuffer => ('B', Tone::Fill(1), "no room in the send buffer"),
+        LedgerPart::SendWriter => ('W', Tone::Fill(1), "room again, its writer not back"),
         LedgerPart::SendNagle => ('N', Tone::Fill(1), "held by Nagle's algorithm"),
         LedgerPart::SendCork => ('K', Tone::Fill(1), "held by TCP_CORK or MSG_MORE"),
         LedgerPart::SendCwnd => ('C', Tone::Fill(1), "congestion window full"),
@@ -176,14 +177,14 @@ mod tests {
     use super::*;
     use crate::Options;
 
-    fn drawn(ns: [u64; 16], width: usize) -> String {
+    fn drawn(ns: [u64; LedgerPart::ALL.len()], width: usize) -> String {
         let mut out = Vec::new();
         let options = Options { charset: crate::Charset::Ascii, ..Options::default() };
         bar(&of_ledger(&Ledger { ns }), width, &Page::new(&mut out, &options))
     }
 
-    fn parts(of: &[(LedgerPart, u64)]) -> [u64; 16] {
-        let mut ns = [0; 16];
+    fn parts(of: &[(LedgerPart, u64)]) -> [u64; LedgerPart::ALL.len()] {
+        let mut ns = [0; LedgerPart::ALL.len()];
         of.iter().for_each(|&(part, value)| ns[part as usize] = value);
         ns
     }
@@ -245,12 +246,12 @@ mod tests {
 
     #[test]
     fn no_time_is_unknown() {
-        assert_eq!(drawn([0; 16], 6), "[????]");
+        assert_eq!(drawn([0; LedgerPart::ALL.len()], 6), "[????]");
     }
 
     proptest! {
         #[test]
-        fn any_ledger_fills_the_bar_and_adds_up_to_100(ns in any::<[u64; 16]>(), shifts in any::<[u8; 16]>()) {
+        fn any_ledger_fills_the_bar_and_adds_up_to_100(ns in any::<[u64; LedgerPart::ALL.len()]>(), shifts in any::<[u8; LedgerPart::ALL.len()]>()) {
             let mut ns = ns;
             ns.iter_mut().zip(shifts).for_each(|(ns, shift)| *ns >>= shift % 64);
             prop_assert_eq!(drawn(ns, BAR_WIDTH).len(), BAR_WIDTH);

@@ -1,8 +1,9 @@
 //! What was recorded, and the one sentence to take home.
 
+use std::cmp::Reverse;
 use std::io;
 
-use sockscope_analysis::{Distribution, ExchangeSummary, LedgerPart};
+use sockscope_analysis::{Distribution, ExchangeSummary, FlowAnalysis, LedgerPart};
 
 use super::connection::{has_data, headline, shut_sides};
 use super::page::Page;
@@ -66,7 +67,31 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     page.labelled("verdict", &costliest(report, &first, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
+    if let Some(more) = writer_away(report, first.lost_ns, page) {
+        page.labelled("but", &more, Tone::Strong)?;
+    }
     write_others(&totals, page)
+}
+
+/// What to say where a writer did not use its room for longer than the verdict has cost, and for as much
+/// of the trace as a verdict takes. No finding says so, since only with `--calls` is it known to be asleep.
+fn writer_away(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
+    let away = |flow: &FlowAnalysis| flow.ledger.ns[LedgerPart::SendWriter as usize];
+    let flows = report.connections().flat_map(|connection| {
+        report.flows(connection).map(move |flow| (away(flow), flow.id, connection))
+    });
+    let (away_ns, flow, connection) = flows.max_by_key(|&(ns, flow, _)| (ns, Reverse(flow)))?;
+    let duration_ns = report.analysis.duration_ns;
+    (away_ns > verdict_ns && away_ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= duration_ns).then(|| {
+        format!(
+            "for longer, {} ({} of the trace), the {} of connection {} had more to write and room for \
+             it, and did not write: asleep in its call, it waits for a CPU.",
+            page.time(away_ns),
+            percent_of(away_ns, duration_ns),
+            flow.direction().sender().name(),
+            connection.connection.id.0
+        )
+    })
 }
 
 /// Nothing can be said of where most of the time went.
@@ -125,7 +150,7 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     if total == 0 {
         return stuck(report).unwrap_or_else(|| without_traffic(report).to_owned());
     }
-    spent.sort_by_key(|&(part, ns)| (std::cmp::Reverse(ns), part));
+    spent.sort_by_key(|&(part, ns)| (Reverse(ns), part));
     let most: Vec<_> = spent
         .iter()
         .take(3)
@@ -139,9 +164,11 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     };
     let service = served(report, page).unwrap_or_default();
     let unknown = hidden(report, total, page).unwrap_or_default();
-    let full = match spent.iter().any(|&(part, ns)| part == LedgerPart::SendBuffer && ns > 0) {
-        true => " or kept out of a full send buffer",
-        false => "",
+    let has = |of: LedgerPart| spent.iter().any(|&(part, ns)| part == of && ns > 0);
+    let full = match (has(LedgerPart::SendBuffer), has(LedgerPart::SendWriter)) {
+        (_, true) => " or to be written",
+        (true, false) => " or kept out of a full send buffer",
+        (false, false) => "",
     };
     let (total, most) = (page.time(total), most.join(", "));
     format!("{unknown}{found}; of {total} with bytes under way{full}: {most}.{nagle}{service}")

@@ -79,6 +79,20 @@ fn what_costs_next_to_nothing_is_no_verdict() {
 }
 
 #[test]
+fn a_writer_that_does_not_use_its_room_is_named_beside_a_verdict_that_cost_less() {
+    let with = |away_ns: u64| {
+        verdict(|analysis, _| {
+            let ledger = &mut analysis.connections[0].flows[0].ledger;
+            ledger.ns[sockscope_analysis::LedgerPart::SendWriter as usize] = away_ns;
+        })
+    };
+    let long = with(9_000_000_000);
+    assert!(long.contains("\nbut      for longer, 9.00 s"), "{long}");
+    assert!(long.contains("the client of connection 1"), "{long}");
+    assert!(!with(8_000_000_000).contains("\nbut"));
+}
+
+#[test]
 fn where_nagle_has_the_time_and_nobody_is_seen_to_wait_the_verdict_says_what_could_help() {
     let mut analysis = stall();
     analysis.connections[0].findings.clear();
