@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use sockscope_trace::{BundleWriter, META_UNFINISHED, Meta, Part};
+use sockscope_trace::{BundleWriter, META_UNFINISHED, Meta, Part, is_bundle};
 
 use crate::failure::Failure;
 
@@ -222,10 +222,6 @@ fn holds_bundle(dir: &Path) -> Result<bool, Failure> {
         dir.display(),
         other.display()
     )))
-}
-
-fn is_bundle(dir: &Path) -> bool {
-    dir.join(Part::Records.file_name()).is_file()
 }
 
 fn is_current(dir: &Path) -> bool {

@@ -36,6 +36,9 @@ pub(crate) const META_BYTES_MAX: u64 = 1 << 24;
 /// Key of the format version in the schema metadata of both streams.
 pub(crate) const VERSION_KEY: &str = "sockscope.format_version";
 
+/// Key of the format version in `meta.json`.
+pub(crate) const META_VERSION_KEY: &str = "\"format_version\"";
+
 /// Key of the kind table in the schema metadata: `code=name`, separated by commas.
 const KINDS_KEY: &str = "sockscope.kinds";
 

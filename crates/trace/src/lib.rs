@@ -40,7 +40,7 @@ mod seal;
 mod stream;
 mod writer;
 
-pub use bundle::Bundle;
+pub use bundle::{Bundle, is_bundle};
 pub use check::{CheckReport, TIME_STEP_BACK_NS_MAX, check};
 pub use error::{Error, Problem};
 pub use flows::ConnectionReader;

@@ -8,6 +8,7 @@ use arrow_schema::SchemaRef;
 use sockscope_record::{Connection, Record};
 
 use crate::append::StreamFile;
+use crate::bundle::is_bundle;
 use crate::columns::{self, RecordColumns};
 use crate::error::Error;
 use crate::format::{self, BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part};
@@ -160,8 +161,7 @@ impl BundleWriter {
 fn make_room(dir: &Path) -> Result<(), Error> {
     fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let mut entries = fs::read_dir(dir).map_err(Error::io(dir))?;
-    let is_bundle = dir.join(Part::Records.file_name()).is_file();
-    if !is_bundle && entries.next().is_some() {
+    if !is_bundle(dir) && entries.next().is_some() {
         return Err(Error::NotOverwritten { path: dir.to_owned() });
     }
     // The records go last, by the same token.

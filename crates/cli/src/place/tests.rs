@@ -70,6 +70,41 @@ fn one_file_named_as_a_bundles_does_not_make_a_bundle_of_a_folder_of_ones_own() 
 }
 
 #[test]
+fn a_file_of_ones_own_that_has_a_bundles_name_is_no_bundle() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("work");
+    fs::create_dir(&dir).unwrap();
+    let records = dir.join("records.arrows");
+    fs::write(&records, "mine").unwrap();
+    let refused = "work: not empty and not a trace bundle: left as it is, choose another name";
+    assert_eq!(refusal(&dir, &[]), refused);
+    assert_eq!(BundleWriter::create(&dir, Meta::default()).err().map(|_| ()), Some(()));
+    assert_eq!(
+        (names(&dir), fs::read(&records).unwrap()),
+        (vec!["records.arrows".into()], b"mine".to_vec())
+    );
+    assert!(check_output(&records).is_ok());
+}
+
+/// Such a bundle is known by its other files; what a full disk leaves, by being empty.
+#[test]
+fn a_bundle_whose_records_are_damaged_or_empty_still_gives_way() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("t");
+    for left in ["damaged", ""] {
+        write(&dir, "first").unwrap();
+        fs::write(dir.join("records.arrows"), left).unwrap();
+        write(&dir, "second").unwrap();
+        assert_eq!(host(&dir), "second");
+    }
+    fs::remove_file(dir.join("meta.json")).unwrap();
+    fs::remove_file(dir.join("flows.arrows")).unwrap();
+    fs::write(dir.join("records.arrows"), "").unwrap();
+    write(&dir, "third").unwrap();
+    assert_eq!(host(&dir), "third");
+}
+
+#[test]
 fn what_a_kill_leaves_of_a_write_is_part_of_the_bundle() {
     let root = tempfile::tempdir().unwrap();
     let [dir, old] = ["t", "t.old"].map(|name| root.path().join(name));
