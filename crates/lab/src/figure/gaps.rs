@@ -20,7 +20,9 @@ const BIN_US: u64 = 50;
 pub(super) fn panels(figure: &Figure, result: &RunResult) -> Result<Vec<ChartPanel>, String> {
     let found = result.cases.iter().find(|case| figure.shows(&case.case));
     let case = found.ok_or_else(|| format!("figure `{}`: no case to draw", figure.name))?;
-    let seen = model::observe(&result.experiment, &case.case)?;
+    let seen = model::observe(&result.experiment, &case.case).map_err(|error| {
+        format!("figure `{}`: its case could not be run again: {error}", figure.name)
+    })?;
     let sides = [
         ("sending: from one packet of a burst to the next", seen.gaps_in_bursts_us()),
         (
