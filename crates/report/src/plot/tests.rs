@@ -215,11 +215,13 @@ fn a_read_is_one_call_and_sizes_are_told_to_the_octet() {
 
 #[test]
 fn labels_of_arrows_that_cross_do_not_hide_each_other() {
-    let store =
-        trace("0 c 4 0+100 | 1 s 4 0+60 ack 100 | 2 s 4 60+60 ack 100 | 9 c 5 0+100 | 10 s 5 0+60 | 11 s 5 60+60");
+    let store = trace(
+        "0 c 4 0+100 | 1 s 4 0+60 ack 100 | 2 s 4 60+60 ack 100 | 9 c 5 0+100 | 10 s 5 0+60 | 11 s 5 60+60",
+    );
     let svg = drawn(Figure::TimeSequence, &store);
     let number = |line: &str, name: &str| -> f64 {
-        let value = line.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
+        let value =
+            line.split(&format!(" {name}=\"")).nth(1).and_then(|rest| rest.split('"').next());
         value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} in {line}"))
     };
     let labels: Vec<[f64; 4]> = svg

@@ -308,9 +308,7 @@ fn draw_arrow(
         (Some(from_y), Some(to_y)) => ((from_x, from_y), (to_x, to_y)),
         (Some(from_y), None) if !sees_arrivals => ((from_x, from_y), (to_x, from_y + 8.0)),
         // Three quarters of the way, and a cross where nobody saw it go further.
-        (Some(from_y), None) => {
-            ((from_x, from_y), (from_x + (to_x - from_x) * 0.75, from_y + 8.0))
-        }
+        (Some(from_y), None) => ((from_x, from_y), (from_x + (to_x - from_x) * 0.75, from_y + 8.0)),
         (None, Some(to_y)) => ((from_x + (to_x - from_x) * 0.25, to_y - 8.0), (to_x, to_y)),
         (None, None) => return None,
     };
@@ -331,11 +329,7 @@ const LABEL_PX: f64 = 15.0;
 
 /// Where on an arrow its label hides none of `labelled`, middle and width of those before; the middle
 /// where each place would.
-fn free_place(
-    (from, to): Line,
-    width: f64,
-    labelled: &mut Vec<((f64, f64), f64)>,
-) -> (f64, f64) {
+fn free_place((from, to): Line, width: f64, labelled: &mut Vec<((f64, f64), f64)>) -> (f64, f64) {
     let at = |part: f64| (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part);
     let is_free = |(x, y): &(f64, f64)| {
         labelled.iter().all(|((other_x, other_y), other_width)| {
