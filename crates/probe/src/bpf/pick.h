@@ -63,13 +63,15 @@ static __always_inline bool process_is_picked(__u32 tgid, const char comm[16])
 	return true;
 }
 
+/* By the task itself: helpers for its name and number are not there for `sockops` in every kernel. */
 static __always_inline bool current_is_picked(void)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	char comm[16] = {};
 
 	if (pick.has_comm)
-		bpf_get_current_comm(comm, sizeof(comm));
-	return process_is_picked(bpf_get_current_pid_tgid() >> 32, comm);
+		bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
+	return process_is_picked(task->tgid, comm);
 }
 
 static __always_inline bool tuple_is_picked(const struct tuple *t)

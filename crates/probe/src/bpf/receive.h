@@ -23,7 +23,7 @@ static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct
 	for (int i = 0; i < OPTIONS_MAX / 2; i++) {
 		__u8 kind, len;
 
-		if (at + 3 >= OPTIONS_MAX || at >= size)
+		if (at >= OPTIONS_MAX - 3 || at >= size)
 			return false;
 		kind = options[at];
 		if (!kind)
