@@ -122,6 +122,34 @@ fn results_as_json_have_the_published_names() {
     assert!(case["results"]["throughput_bits_per_s"].is_number());
 }
 
+/// Names of all results of a run of `id` made short.
+fn names_of(id: &str, changes: &[&str]) -> Vec<String> {
+    let mut experiment = carried_by_id(id).unwrap();
+    experiment.set_all(changes).unwrap();
+    experiment.repetitions = 1;
+    let json: serde_json::Value =
+        serde_json::from_str(&results(&experiment, 2, write_json)).unwrap();
+    let results = json["cases"][0]["results"].as_object().unwrap();
+    results.keys().cloned().collect()
+}
+
+#[test]
+fn the_page_of_the_laboratory_says_what_each_result_is() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/lab.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut names = names_of("bb-1", &["messages=20", "message_bytes=1"]);
+    names.extend(names_of("lh-8", &[]));
+    names.extend(names_of("si-4c", &["pieces=4", "depth=1", "scheduler=decay"]));
+    names.extend(names_of("pc-1", &["packets=2"]));
+    names.extend(names_of("pc-6b", &["members=1", "run_ms=500"]));
+    names.extend(names_of("pc-7a", &["accesses=10", "work_cycles=0"]));
+    names.extend(names_of("pc-7b", &["messages=1", "cells_lost_per_million=0"]));
+    assert!(names.len() > 50, "{names:?}");
+    for name in names {
+        assert!(page.contains(&format!("`{name}`")), "docs/reference/lab.md lacks `{name}`");
+    }
+}
+
 /// FNV-1a, 64 bits, of a file.
 fn digest(path: &Path) -> u64 {
     let bytes = std::fs::read(path).unwrap();
