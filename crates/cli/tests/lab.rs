@@ -75,6 +75,8 @@ fn what_cannot_be_run_is_refused_in_one_line() {
     assert!(refused(&["lab", "run", "zz-9"]).contains("no experiment `zz-9`"));
     assert!(refused(&["lab", "run", "lh-1", "--set", "moon=3"]).contains("moon"));
     assert!(refused(&["lab", "run", "lh-1", "--set", "machine=pdp-11"]).contains("pdp-11"));
+    let only = ["lab", "run", "bb-2", "--set", "message_bytes=65536"];
+    assert!(refused(&only).contains("bb-2, the only case: datagram"));
     assert!(refused(&["lab", "run", "none.toml"]).contains("none.toml"));
     assert!(refused(&["lab", "run", "lh-1", "--on", "live"]).contains("on the model only"));
     assert!(refused(&["lab", "run", "protocol-choice"]).contains("add --on live"));

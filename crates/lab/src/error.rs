@@ -26,11 +26,11 @@ pub enum Error {
         known: String,
     },
     /// A case could not be run, or its run failed: damaged data, or no end in sight.
-    #[error("{experiment}, case {case}: {problem}")]
+    #[error("{experiment}, {case}: {problem}")]
     Run {
         /// The experiment's id.
         experiment: String,
-        /// The case, by its parameters.
+        /// The case: `case` and its parameters, or that it is the only one.
         case: String,
         /// What happened.
         problem: String,

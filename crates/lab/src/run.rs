@@ -163,7 +163,7 @@ mod tests {
             ("personality=minix", "no personality `minix`: expected one of 4.2bsd, "),
         ] {
             let error = problem("bb-2", &[change, "message_bytes=1"]);
-            assert!(error.starts_with("bb-2, case ") && error.contains(words), "{error}");
+            assert!(error.starts_with("bb-2, the only case: ") && error.contains(words), "{error}");
         }
     }
 

@@ -65,10 +65,15 @@ impl Case {
         }
     }
 
+    /// Whether a swept parameter tells it from others.
+    pub(crate) fn has_words(&self) -> bool {
+        self.swept > 0
+    }
+
     /// The swept parameters, as `data_bytes 4800, nodelay true`; `the only case` when none is.
     #[must_use]
     pub fn words(&self) -> String {
-        if self.swept == 0 {
+        if !self.has_words() {
             return "the only case".to_owned();
         }
         let from = self.named.len() - self.swept;

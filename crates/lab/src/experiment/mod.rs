@@ -184,7 +184,8 @@ impl Experiment {
 
     /// Why a run of `case` gave nothing.
     pub(crate) fn failed(&self, case: &Case, problem: String) -> Error {
-        Error::Run { experiment: self.id.clone(), case: case.words(), problem }
+        let case = if case.has_words() { format!("case {}", case.words()) } else { case.words() };
+        Error::Run { experiment: self.id.clone(), case, problem }
     }
 
     /// Path of its file in the project.
