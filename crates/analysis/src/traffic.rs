@@ -3,6 +3,7 @@
 use sockscope_record::{Kind, Point, marks};
 
 use crate::flow_curves::FlowCurves;
+use crate::ranges;
 use crate::{BurstSummary, Distribution, FlowStore, Pass};
 
 /// Segments with at least this much time between them belong to different bursts.
@@ -36,13 +37,18 @@ pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 
 }
 
 /// Distinct bytes a second, from the first byte at the first point that saw any to the last byte at
-/// the last point that did. `None` when that takes no time.
+/// the last point that did, of those that came so far: what lies unread or was dropped did not pass.
+/// `None` when that takes no time, or none did.
 pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
     let (first, last) = (curves.first_seen()?, curves.last_seen()?);
     let start_ns = first.runs.iter().map(|run| run.at_ns).min()?;
     let end_ns = last.runs.iter().map(|run| run.at_ns).max()?;
     let seconds = end_ns.checked_sub(start_ns).filter(|&ns| ns > 0)? as f64 / 1e9;
-    Some(first.bytes() as f64 / seconds)
+    // By position, so that records lost at the last point cost no bytes.
+    let beyond = [(last.end(), u64::MAX)];
+    let gone = ranges::union(&curves.dropped.covered, &beyond);
+    let passed = ranges::total(&ranges::minus(&first.covered, &gone));
+    (passed > 0).then_some(passed as f64 / seconds)
 }
 
 /// Segments grouped by the time between them.
@@ -199,5 +205,11 @@ mod tests {
     fn throughput_runs_from_the_first_write_to_the_last_read() {
         let flow = &testing::analyze("1ms 1-7 +1000 | 3ms 8 +1000").flows[0];
         assert_eq!(flow.throughput_bytes_per_s, Some(500_000.0));
+    }
+
+    #[test]
+    fn what_nobody_read_is_no_throughput() {
+        let flow = &testing::analyze("1ms 1-7 +1000 | 3ms 8 +1000 | 4ms 1-7 +9000").flows[0];
+        assert_eq!((flow.bytes, flow.throughput_bytes_per_s), (10_000, Some(500_000.0)));
     }
 }
