@@ -67,7 +67,8 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     page.labelled("verdict", &costliest(report, &first, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
-    if let Some(more) = writer_away(report, first.lost_ns, page) {
+    let away = writer_away(report, first.lost_ns, page);
+    if let Some(more) = away.or_else(|| served(report, first.lost_ns, page)) {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
@@ -162,7 +163,7 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
         true => format!("nothing that costs {} % of the time", 100 / VERDICT_SHARE_DIVISOR),
         false => "nothing wrong found".to_owned(),
     };
-    let service = served(report, page).unwrap_or_default();
+    let service = served(report, 0, page).map(|words| format!(" {words}")).unwrap_or_default();
     let unknown = hidden(report, total, page).unwrap_or_default();
     let has = |of: LedgerPart| spent.iter().any(|&(part, ns)| part == of && ns > 0);
     let full = match (has(LedgerPart::SendBuffer), has(LedgerPart::SendWriter)) {
@@ -249,18 +250,18 @@ fn without_traffic(report: &Report<'_>) -> &'static str {
 }
 
 /// What to say where callers wait for the program that answers, and not for the sockets: at least
-/// half of the time of all exchanges was service.
-fn served(report: &Report<'_>, page: &Page<'_>) -> Option<String> {
+/// half of the time of all exchanges was service, and more than the verdict has cost.
+fn served(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
     let sum = |of: fn(&ExchangeSummary) -> &Distribution| {
         let summaries = report.connections().filter_map(|it| it.exchanges.as_ref()).map(of);
         summaries.map(|times| times.mean * times.count as f64).sum::<f64>()
     };
     let service_ns = rounded(sum(|exchanges| &exchanges.service_ns))?;
     let calls_ns = rounded(sum(|exchanges| &exchanges.total_ns)).filter(|ns| *ns > 0)?;
-    (service_ns.saturating_mul(2) >= calls_ns).then(|| {
+    (service_ns > verdict_ns && service_ns.saturating_mul(2) >= calls_ns).then(|| {
         let share = percent_of(service_ns, calls_ns);
         let calls = page.time(calls_ns);
-        format!(" Of {calls} that callers waited, {share} was the answering program's own time.")
+        format!("Of {calls} that callers waited, {share} was the answering program's own time.")
     })
 }
 

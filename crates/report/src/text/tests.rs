@@ -79,6 +79,20 @@ fn what_costs_next_to_nothing_is_no_verdict() {
 }
 
 #[test]
+fn a_program_that_answers_slowly_is_named_beside_a_verdict_that_cost_less() {
+    let with = |service_ns: f64| {
+        verdict(|analysis, _| {
+            let exchanges = analysis.connections[0].exchanges.as_mut().unwrap();
+            exchanges.service_ns.mean = service_ns;
+            exchanges.total_ns.mean = 50e6;
+        })
+    };
+    let long = with(21e6);
+    assert!(long.contains("\nbut      Of 10.0 s that callers waited, 84.0 %"), "{long}");
+    assert!(!with(15e6).contains("\nbut"));
+}
+
+#[test]
 fn a_writer_that_does_not_use_its_room_is_named_beside_a_verdict_that_cost_less() {
     let with = |away_ns: u64| {
         verdict(|analysis, _| {
