@@ -57,6 +57,7 @@ pub(crate) fn analyze_connection(
     });
     ConnectionAnalysis {
         connection: store.connection.clone(),
+        records: store.flows.iter().map(records).sum(),
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         transactions: transactions::summarize(store),
@@ -99,6 +100,11 @@ fn analyze_flow(
     };
     let reads = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
     FlowResult { analysis, timeline, start_ns, reads }
+}
+
+fn records(flow: &FlowStore) -> u64 {
+    let passes = flow.passes.iter().map(Vec::len).sum::<usize>();
+    (passes + flow.events.len()) as u64
 }
 
 /// A datagram may be empty and is one all the same; a TCP segment without data is none of the flow's.

@@ -56,6 +56,8 @@ pub struct PointSummary {
 pub struct ConnectionAnalysis {
     /// Addresses, protocol, processes.
     pub connection: Connection,
+    /// Records of it in the trace: points passed and events.
+    pub records: u64,
     /// From the client, then from the server.
     pub flows: [FlowAnalysis; 2],
     /// Requests and their responses; `None` when the traffic does not alternate.

@@ -206,6 +206,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
             both_ends_here: true,
             processes: vec![process(4711, Side::Client), process(4712, Side::Server)],
         },
+        records: 100,
         flows,
         exchanges: None,
         transactions: None,

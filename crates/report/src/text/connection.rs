@@ -187,7 +187,8 @@ fn write_flow(
         format!("{} {} {}", direction.sender().name(), page.arrow(), direction.receiver().name());
     page.blank()?;
     if !has_data(flow) {
-        return page.line(&format!("flow {}: {ends}, no data", flow.id));
+        let what = if analysis.records == 0 { "no record" } else { "no data" };
+        return page.line(&format!("flow {}: {ends}, {what}", flow.id));
     }
     page.wrapped(
         &format!("flow {}: ", flow.id),
