@@ -28,6 +28,11 @@ pub(crate) fn bit_rate(bytes_per_s: f64) -> String {
     scaled(bytes_per_s * 8.0, &BIT_UNITS)
 }
 
+/// As `1 run`, `1,200 runs`.
+pub(crate) fn counted(value: u64, one: &str) -> String {
+    format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
 /// A whole number in groups of three digits, as `12,345`.
 pub(crate) fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -240,6 +245,10 @@ mod tests {
     #[test]
     fn counts_are_grouped() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 1, 1000].map(|value| counted(value, "run")),
+            ["0 runs", "1 run", "1,000 runs"]
+        );
     }
 
     proptest! {

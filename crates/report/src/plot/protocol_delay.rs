@@ -13,7 +13,7 @@ use super::scene::Scene;
 use super::svg::{Path, Rect};
 use super::theme::{Ink, Stroke, Words};
 use super::units::Quantity;
-use crate::number::count;
+use crate::number::{count, counted};
 
 /// Height of the words at a mark; there are two, above the tallest bin.
 const MARK_ROW_PX: f64 = 17.0;
@@ -70,7 +70,7 @@ fn summary(delays: &[u64], bins: &Histogram) -> String {
         let width = bins.edges[1] - bins.edges[0];
         format!("bins of {}", Quantity::Time.words(width))
     };
-    format!("{} runs; {width}", count(delays.len() as u64))
+    format!("{}; {width}", counted(delays.len() as u64, "run"))
 }
 
 fn panel(area: Rect, bins: &Histogram) -> Panel {

@@ -13,7 +13,7 @@ use super::scene::Scene;
 use super::svg::Rect;
 use super::theme::Ink;
 use super::units::Quantity;
-use crate::number::count;
+use crate::number::counted;
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
     let keys = [Key {
@@ -55,8 +55,8 @@ fn summary(waits: &[Wait]) -> String {
     match delays.as_slice() {
         [] => String::new(),
         [.., longest] => format!(
-            "{} runs; median {}, longest {}",
-            count(delays.len() as u64),
+            "{}; median {}, longest {}",
+            counted(delays.len() as u64, "run"),
             Quantity::Time.words(quantile(&delays, 0.5).unwrap_or(0) as f64),
             Quantity::Time.words(*longest as f64)
         ),
