@@ -54,7 +54,16 @@ impl From<sockscope_lab::Error> for Failure {
 
 impl From<sockscope_trace::Error> for Failure {
     fn from(error: sockscope_trace::Error) -> Self {
-        Self::new(error.to_string())
+        let is_full = |source: &io::Error| {
+            matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        };
+        let advice = match &error {
+            sockscope_trace::Error::Io { source, .. } if is_full(source) => {
+                ": the trace ends there; make room, or write it elsewhere with -o"
+            }
+            _ => "",
+        };
+        Self::new(format!("{error}{advice}"))
     }
 }
 

@@ -44,16 +44,18 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         duration: None,
         max_records: None,
     };
-    let status = job.record()?.1;
+    let (Recorded { records, .. }, status) = job.record()?;
     if let Some(status) = status.filter(|status| !status.success()) {
         eprintln!("sockscope: the command ended with {}", command::ending(status));
     }
     let outcome = bundle::print(&dir, run.print, None, Path::new("-"))?;
     if let Some(kept) = &run.output {
-        eprintln!(
-            "sockscope: the trace is in {0}; see also: sockscope plot {0} --figure queue-length",
-            kept.display()
-        );
+        let kept = kept.display();
+        let figures = match records {
+            0 => String::new(),
+            _ => format!("; see also: sockscope plot {kept} --figure queue-length"),
+        };
+        eprintln!("sockscope: the trace is in {kept}{figures}");
     }
     Ok(outcome)
 }
