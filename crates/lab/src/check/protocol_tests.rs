@@ -31,6 +31,28 @@ fn a_long_setup_of_a_message_satisfies_some_figures_and_not_others() {
     assert_eq!(verdicts("pc-2", &changes, &claims), [same, same, same, differs, differs]);
 }
 
+/// With one of 3 us other figures are, and the faster machine is faster.
+#[test]
+fn a_setup_between_satisfies_other_figures() {
+    let setup = "message_setup_cycles=100";
+    let changes = ["machine=decstation-5000-240", setup];
+    let [same, differs] = [Verdict::Reproduced, Verdict::Differs];
+    let claims = ["atm-f", "atm-h", "atm-d", "atm-g", "atm-k"];
+    let expected = [same, differs, differs, differs, differs];
+    assert_eq!(verdicts("pc-2", &changes, &claims), expected);
+    let mut both = carried_by_id("pc-2").unwrap();
+    both.set(setup).unwrap();
+    let result = run::run(&both, 2, &mut |_, _| {}).unwrap();
+    let total_ns = |machine| {
+        let wanted = [("machine", machine)];
+        let cases = result.cases_with(&wanted);
+        cases.map(|case| case.seen.measure("total_ns").unwrap()).collect::<Vec<_>>()
+    };
+    let [fast, slow] = ["decstation-5000-240", "decstation-5000-200"].map(total_ns);
+    assert_eq!((fast.len(), slow.len()), (1025, 1025));
+    assert!(fast.iter().zip(&slow).all(|(fast, slow)| fast < slow));
+}
+
 #[test]
 fn cells_fall_where_the_setup_costs_nothing() {
     let changes = ["machine=decstation-5000-240", "message_setup_cycles=0"];
