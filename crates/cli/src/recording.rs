@@ -139,7 +139,16 @@ impl Job<'_> {
         let goes_on = command.filter(|_| matches!(ended, Ok(None)));
         let members = group.as_ref().map(Cgroup::members).unwrap_or_default();
         let survivors = command::survivors(goes_on, &members);
-        let summary = recorder.finish(&mut sink, DRAIN_DEADLINE)?;
+        let summary = match recorder.finish(&mut sink, DRAIN_DEADLINE).map_err(Failure::from) {
+            Ok(summary) => summary,
+            // What failed first is what there is to say; the bundle stays one that was not finished.
+            Err(error) => {
+                let error = ended.err().unwrap_or(error);
+                meta.notes.push(format!("ended early: {error}"));
+                let _ = sink.writer.update_meta(&meta);
+                return Err(error);
+            }
+        };
         complete(&mut meta, &summary);
         meta.notes.extend(survivors);
         sink.describe(&mut meta);
@@ -364,7 +373,7 @@ impl Sink for BundleSink {
                 self.lost.add(Kind::from_code(loss.code).and_then(Kind::point), loss.detail);
             });
         }
-        self.writer.append(records).map_err(|error| error.to_string())
+        self.writer.append(records).map_err(|error| Failure::from(error).to_string())
     }
 
     fn connection(&mut self, connection: &Connection) -> Result<(), String> {
@@ -374,6 +383,6 @@ impl Sink for BundleSink {
         if self.records_max.is_some() {
             self.known.insert(connection.id);
         }
-        self.writer.connection(connection).map_err(|error| error.to_string())
+        self.writer.connection(connection).map_err(|error| Failure::from(error).to_string())
     }
 }

@@ -24,6 +24,9 @@ pub(crate) struct StreamFile {
     batches: u64,
     rows: u64,
     schema: SchemaRef,
+    /// What the system said when a batch could not be written. The file ends there: a later batch that
+    /// fits would leave a hole before it that nobody could see.
+    refused: Option<io::ErrorKind>,
 }
 
 impl StreamFile {
@@ -44,6 +47,7 @@ impl StreamFile {
             batches: 0,
             rows: 0,
             schema: schema.clone(),
+            refused: None,
         };
         // An empty batch makes the encoder give out the schema at once: a reader that follows, or
         // that comes after a kill, then knows the columns.
@@ -82,6 +86,9 @@ impl StreamFile {
     }
 
     fn append(&mut self, buffers: &[Buffer]) -> Result<(), Error> {
+        if let Some(kind) = self.refused {
+            return Err(Error::Io { path: self.path.clone(), source: kind.into() });
+        }
         let mut slices: Vec<IoSlice<'_>> =
             buffers.iter().map(|buffer| IoSlice::new(buffer.as_slice())).collect();
         let bytes: usize = buffers.iter().map(Buffer::len).sum();
@@ -89,6 +96,7 @@ impl StreamFile {
             // Best effort: if even this fails, readers still stop at the last whole batch.
             let _ = self.file.set_len(self.whole_bytes);
             let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.whole_bytes));
+            self.refused = Some(error.kind());
             return Err(Error::Io { path: self.path.clone(), source: error });
         }
         self.whole_bytes += bytes as u64;
@@ -139,6 +147,23 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// The disk had room again for what came later.
+    #[test]
+    fn after_a_batch_that_could_not_be_written_the_file_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("records.arrows");
+        let schema = SchemaRef::new(crate::format::record_schema());
+        let mut stream = StreamFile::create(path.clone(), &schema).unwrap();
+        let bytes_before = std::fs::metadata(&path).unwrap().len();
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let file = std::mem::replace(&mut stream.file, full);
+        let is_full = |written: Result<(), Error>| matches!(written, Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull);
+        assert!(is_full(stream.write_empty()));
+        stream.file = file;
+        assert!(is_full(stream.write_empty()) && is_full(stream.finish()));
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes_before);
     }
 
     #[test]
