@@ -78,20 +78,17 @@ fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
 }
 
 fn serve(arguments: &Serve) -> Result<(), Failure> {
+    let mut service = service(&arguments.at, "VMTP echo")?;
     // A socket of one address gets what is sent to that one.
     let hears_multicast = arguments.at.at.ip().is_unspecified();
-    if !hears_multicast && let Some(group) = arguments.group.first() {
-        let at = arguments.at.at;
-        let text = format!(
-            "calls to {group} do not come to {at} alone: serve --at 0.0.0.0:{} --name ENTITY",
-            at.port()
-        );
-        return Err(Failure::new(text));
-    }
-    let mut service = service(&arguments.at, "VMTP echo")?;
     for &group in &arguments.group {
         service.link().join(group, arguments.interface).map_err(failure)?;
         service.join(group).map_err(failure)?;
+        if !hears_multicast {
+            eprintln!(
+                "{group}: multicast does not come here, it needs --at 0.0.0.0:PORT --name ENTITY"
+            );
+        }
     }
     if hears_multicast && let Err(error) = service.link().join(MANAGER_GROUP, arguments.interface) {
         eprintln!("it cannot be found by multicast: {error}");

@@ -67,7 +67,8 @@ pub struct Serve {
     /// Where.
     #[command(flatten)]
     pub at: AtArgs,
-    /// Also answer calls to this group, as UG-1-127.0.0.1, with `--at 0.0.0.0:PORT` (several: repeat)
+    /// Also answer calls to this group, as UG-1-127.0.0.1 (several: repeat); by multicast they come
+    /// only with `--at 0.0.0.0:PORT`
     #[arg(long, value_name = "ENTITY")]
     pub group: Vec<Entity>,
     /// Take multicast on the interface with this address
