@@ -34,7 +34,10 @@ pub(crate) fn open(reads: Reads) -> Result<OpenObject, Error> {
         Reads::Copies => &COPIES.0,
     };
     let mut builder = ObjectBuilder::default();
-    builder.name("sockscope_bpf").and_then(|named| named.open_memory(bytes)).map_err(refused)
+    builder
+        .name("sockscope_bpf")
+        .and_then(|named| named.open_memory(bytes))
+        .map_err(|error| refused(&error))
 }
 
 /// Opens the object, writes the settings, and loads the programs that are wanted.
@@ -47,7 +50,7 @@ pub(crate) fn load(
     let mut open = open(reads)?;
     for mut map in open.maps_mut() {
         if map.name() == "lists" {
-            map.set_max_entries(cpus as u32).map_err(refused)?;
+            map.set_max_entries(cpus as u32).map_err(|error| refused(&error))?;
         } else if is_section(map.name(), ".rodata") {
             write_settings(map.initial_value_mut().unwrap_or_default(), pick)?;
         }
@@ -56,7 +59,7 @@ pub(crate) fn load(
         let name = program.name().to_string_lossy().into_owned();
         program.set_autoload(is_wanted(&name));
     }
-    open.load().map_err(refused)
+    open.load().map_err(|error| refused(&error))
 }
 
 /// libbpf puts the object's name before that of a plain section.
@@ -99,8 +102,8 @@ pub(crate) fn counters(object: &Object) -> Option<types::bss> {
         .then(|| unsafe { bytes.as_ptr().cast::<types::bss>().read_unaligned() })
 }
 
-fn refused(error: libbpf_rs::Error) -> Error {
-    Error::Load(one_line(&error))
+fn refused(error: &libbpf_rs::Error) -> Error {
+    Error::Load(one_line(error))
 }
 
 /// What libbpf says, in one line.
