@@ -171,6 +171,8 @@ impl Host {
 
     /// Lets everything happen that happens now, and goes on while the next thing that happens
     /// anywhere happens here, before `limit_ns`.
+    // It and what it does at each step belong into the network's loop, and have a second, rare caller.
+    #[inline(always)]
     pub(crate) fn run_until(
         &mut self,
         start_ns: u64,
@@ -194,7 +196,7 @@ impl Host {
                     turns += 1;
                     continue;
                 }
-                if due_ns >= limit_ns.min(world.events.next_ns()) || world.working == 0 {
+                if due_ns >= limit_ns.min(world.horizon_ns()) {
                     return Pause { now_ns, is_stuck: false };
                 }
                 (now_ns, turns) = (due_ns, 0);
@@ -207,6 +209,7 @@ impl Host {
         Pause { now_ns, is_stuck: true }
     }
 
+    #[inline(always)]
     fn segment_ended(&mut self, now_ns: u64, end: End, world: &mut World) {
         match end {
             End::Nothing | End::Switched => {}

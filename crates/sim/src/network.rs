@@ -78,39 +78,70 @@ impl Network {
 
     fn advance(&mut self, until_ns: u64, goal: Goal, observer: &mut dyn Observer) -> Outcome {
         let end_ns = until_ns.saturating_add(1);
+        self.world.end_ns = if self.world.working == 0 { 0 } else { end_ns };
         while !self.is_stuck {
             if self.world.working == 0 && self.is_over(goal) {
                 return Outcome::Ended;
             }
             let event_ns = self.world.events.next_ns();
-            let (host, host_ns) = self.next_host();
+            let (mut host, host_ns) = self.next_host();
             let next_ns = event_ns.min(host_ns);
             if next_ns >= end_ns {
                 return self.stop(next_ns, until_ns);
             }
             self.now_ns = next_ns;
-            let mut turn = Turn { host, is_quantum: false };
             if event_ns <= host_ns {
                 self.world.observed.limit(observer);
-                let Some(happened) = self.next_event() else { continue };
-                turn = happened;
+                let Some(happened_to) = self.next_event(observer) else { continue };
+                host = happened_to;
             }
-            self.take_turn(turn, end_ns, observer);
+            self.take_turns(host, observer);
         }
         Outcome::Stuck
     }
 
-    #[inline]
-    fn take_turn(&mut self, turn: Turn, end_ns: u64, observer: &mut dyn Observer) {
-        let others_ns = self.others_ns(turn.host);
-        let limit_ns = if turn.is_quantum { 0 } else { others_ns.min(end_ns) };
-        let host = &mut self.hosts[turn.host];
-        let pause = host.run_until(self.now_ns, limit_ns, &mut self.world, observer);
-        if turn.is_quantum {
-            host.arm_quantum(self.now_ns, &mut self.world);
+    /// A host goes on, and in a network of two then the other one, and so on while no event comes
+    /// before.
+    fn take_turns(&mut self, number: usize, observer: &mut dyn Observer) {
+        let [first, second] = &mut self.hosts[..] else {
+            return self.take_turn(number, self.others_ns(number), observer);
+        };
+        let mut is_first = number == 0;
+        let (mut host, mut other) = if is_first { (first, second) } else { (second, first) };
+        let mut now_ns = self.now_ns;
+        loop {
+            let other_ns = other.next_ns();
+            let pause = host.run_until(now_ns, other_ns, &mut self.world, observer);
+            let host_ns = host.next_ns();
+            now_ns = host_ns.min(other_ns);
+            if now_ns >= self.world.horizon_ns() || pause.is_stuck {
+                self.now_ns = pause.now_ns;
+                self.is_stuck = pause.is_stuck;
+                return;
+            }
+            // It came to the other one's time. At the same time the first one comes first.
+            if other_ns < host_ns || !is_first {
+                std::mem::swap(&mut host, &mut other);
+                is_first = !is_first;
+            }
         }
+    }
+
+    #[inline(never)]
+    fn take_turn(&mut self, host: usize, limit_ns: u64, observer: &mut dyn Observer) {
+        let host = &mut self.hosts[host];
+        let pause = host.run_until(self.now_ns, limit_ns, &mut self.world, observer);
         self.now_ns = pause.now_ns;
         self.is_stuck = pause.is_stuck;
+    }
+
+    /// A host's quantum is over: it goes on up to now only, and then the next one begins.
+    #[cold]
+    fn quantum_over(&mut self, host: usize, observer: &mut dyn Observer) {
+        let now_ns = self.now_ns;
+        self.hosts[host].quantum_over();
+        self.take_turn(host, 0, observer);
+        self.hosts[host].arm_quantum(now_ns, &mut self.world);
     }
 
     /// Nothing happens any more up to `until_ns`: why the run ends.
@@ -127,42 +158,25 @@ impl Network {
     }
 
     /// The host whose CPU comes to something next, the first of several, and when.
-    #[inline]
     fn next_host(&self) -> (usize, u64) {
         // Most networks have two hosts, which need no search.
         if let [first, second] = &self.hosts[..] {
             let (first_ns, second_ns) = (first.next_ns(), second.next_ns());
-            (usize::from(second_ns < first_ns), first_ns.min(second_ns))
-        } else {
-            self.search_next_host()
+            return (usize::from(second_ns < first_ns), first_ns.min(second_ns));
         }
-    }
-
-    #[inline(never)]
-    fn search_next_host(&self) -> (usize, u64) {
         let due = self.hosts.iter().map(Host::next_ns).enumerate();
         due.min_by_key(|(_, due_ns)| *due_ns).unwrap_or((0, u64::MAX))
     }
 
     /// When the CPU of any other host comes to something.
-    #[inline]
     fn others_ns(&self, host: usize) -> u64 {
-        if let [first, second] = &self.hosts[..] {
-            if host == 0 { second.next_ns() } else { first.next_ns() }
-        } else {
-            self.search_others_ns(host)
-        }
-    }
-
-    #[inline(never)]
-    fn search_others_ns(&self, host: usize) -> u64 {
         let others = self.hosts.iter().enumerate().filter(|(other, _)| *other != host);
         others.map(|(_, other)| other.next_ns()).min().unwrap_or(u64::MAX)
     }
 
-    /// Lets the next event happen; the turn of the host that it happened to, if that has to run now.
+    /// Lets the next event happen; the host that it happened to, if that has to run now.
     #[inline]
-    fn next_event(&mut self) -> Option<Turn> {
+    fn next_event(&mut self, observer: &mut dyn Observer) -> Option<usize> {
         let Self { now_ns, hosts, world, .. } = self;
         let now_ns = *now_ns;
         let (_, event) = world.events.pop()?;
@@ -200,30 +214,21 @@ impl Network {
                 host
             }
             Event::Quantum(host) => {
-                let host = usize::from(host);
-                hosts[host].quantum_over();
-                return Some(Turn { host, is_quantum: true });
+                self.quantum_over(usize::from(host), observer);
+                return None;
             }
             Event::Wake { host, process } => {
                 hosts[usize::from(host)].time_is_up(now_ns, process as ProcessIndex, world);
                 usize::from(host)
             }
         };
-        Some(Turn { host, is_quantum: false })
+        Some(host)
     }
 }
 
 /// A port's frame has gone; its host, if that has to run now.
 fn sent(hosts: &mut [Host], now_ns: u64, port: Port, world: &mut World) -> Option<usize> {
     hosts[port.host()].sent(now_ns, port.interface, world).then_some(port.host())
-}
-
-/// A host's turn to go on.
-#[derive(Debug, Clone, Copy)]
-struct Turn {
-    host: usize,
-    /// Its quantum is over: it goes on up to now only, and then the next one begins.
-    is_quantum: bool,
 }
 
 #[cfg(test)]

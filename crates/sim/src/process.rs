@@ -36,8 +36,9 @@ pub(crate) enum Awaited {
     Counter(u32),
 }
 
-/// A system call under way.
+/// A system call under way. It is told from another at each step, so the mark has a byte of its own.
 #[derive(Debug)]
+#[repr(u8)]
 pub(crate) enum Call {
     Send(SendCall, Data),
     Receive(ReceiveCall),
@@ -53,6 +54,8 @@ pub(crate) struct Process {
     pub(crate) number: u32,
     pub(crate) program: Box<dyn Program>,
     pub(crate) call: Option<Call>,
+    /// The counter that it takes from as soon as there is something to take.
+    pub(crate) takes: Option<u32>,
     pub(crate) awaited: Option<Awaited>,
     pub(crate) answer: Answer,
     pub(crate) from: Endpoint,
@@ -87,6 +90,7 @@ impl Process {
             number,
             program,
             call: None,
+            takes: None,
             awaited: None,
             answer: Answer::Begin,
             from: ANY,
@@ -106,41 +110,32 @@ impl Process {
         }
     }
 
-    /// What may interrupt the next step of the call under way.
-    pub(crate) fn mask(&self) -> Mask {
-        let is_copying = match &self.call {
-            Some(Call::Send(call, _)) => call.is_copying(),
-            Some(Call::Receive(call)) => call.is_copying(),
-            _ => false,
-        };
-        if is_copying { Mask::None } else { Mask::Soft }
-    }
-
-    /// The next step of the call under way.
+    /// The next step of the call under way: what may interrupt it, and what it came to.
     pub(crate) fn step(
         &mut self,
         stack: &mut Stack,
         pattern: &Pattern,
         meter: &mut Meter,
-    ) -> StepResult {
-        let Some(call) = &mut self.call else { return StepResult::Done(self.answer) };
-        match call {
-            Call::Send(send, data) => {
+    ) -> (Mask, StepResult) {
+        match &mut self.call {
+            Some(Call::Send(send, data)) => {
+                let mask = mask(send.is_copying());
                 let user = match data {
                     Data::Pattern { offset, len } => pattern.piece(*offset, *len),
                     Data::Bytes(bytes) => bytes,
                 };
-                StepResult::from(send.step(stack, user, meter))
+                (mask, StepResult::from(send.step(stack, user, meter)))
             }
-            Call::Receive(receive) => {
+            Some(Call::Receive(receive)) => {
+                let mask = mask(receive.is_copying());
                 let result = StepResult::from(receive.step(stack, &mut self.buffer, meter));
                 if let StepResult::Done(answer) = result {
                     self.read_bytes = answer.bytes() as usize;
                     self.from = receive.from().unwrap_or(ANY);
                 }
-                result
+                (mask, result)
             }
-            _ => self.rare_step(stack, meter),
+            _ => (Mask::Soft, self.rare_step(stack, meter)),
         }
     }
 
@@ -179,6 +174,11 @@ impl Process {
             self.buffer.resize(len, 0);
         }
     }
+}
+
+/// What may interrupt a step of a call that moves data: copying to or from a program, everything.
+fn mask(is_copying: bool) -> Mask {
+    if is_copying { Mask::None } else { Mask::Soft }
 }
 
 /// `select` on one socket. What looking costs is charged each time: on the call and on each wake-up.

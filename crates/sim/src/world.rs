@@ -91,6 +91,9 @@ pub(crate) struct World {
     seen: Vec<[u32; 2]>,
     /// Processes that the run waits for and that have not ended.
     pub(crate) working: u32,
+    /// Before when everything has to happen in this run; 0 once no program works, when it may be over
+    /// at any time.
+    pub(crate) end_ns: u64,
     /// Names of processes by number.
     pub(crate) names: Vec<String>,
 }
@@ -110,7 +113,22 @@ impl World {
             connections: Vec::new(),
             seen: Vec::new(),
             working: 0,
+            end_ns: 0,
             names: vec![String::new()],
+        }
+    }
+
+    /// Before when hosts may go on without looking at events and at the end of the run.
+    #[inline]
+    pub(crate) fn horizon_ns(&self) -> u64 {
+        self.events.next_ns().min(self.end_ns)
+    }
+
+    /// A process has ended that the run waits for.
+    pub(crate) fn worker_ended(&mut self) {
+        self.working -= 1;
+        if self.working == 0 {
+            self.end_ns = 0;
         }
     }
 

@@ -13,7 +13,7 @@ use crate::world::World;
 
 impl Host {
     /// What runs has come to its next effect, which happens, or to its end.
-    #[inline]
+    #[inline(always)]
     pub(super) fn go_on(&mut self, now_ns: u64, world: &mut World) {
         let Some(effect) = self.cpu.next_effect() else {
             let end = self.cpu.finish(now_ns);
@@ -53,7 +53,7 @@ impl Host {
 
     /// Fills in which process a record of this kind is about; the side of the connection on which it
     /// works, where the record tells.
-    #[inline]
+    #[inline(always)]
     fn fill_in_thread(&mut self, kind: Kind, record: &mut Record) -> Option<Side> {
         match kind {
             Kind::SendEnqueue | Kind::WriteCall => {

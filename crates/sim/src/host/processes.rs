@@ -68,13 +68,10 @@ impl Host {
     #[inline(never)]
     pub(super) fn advance_process(&mut self, now_ns: u64, world: &mut World) -> bool {
         let Some(index) = self.scheduler.running() else { return self.switch(now_ns, world) };
-        if let Some(call) = &self.processes[index].call {
-            match call {
-                Call::Simple(Action::Take(counter)) => {
-                    self.take_counter(now_ns, index, *counter, world);
-                }
-                _ => self.step_call(now_ns, index, world),
-            }
+        if self.processes[index].call.is_some() {
+            self.step_call(now_ns, index, world);
+        } else if let Some(counter) = self.processes[index].takes {
+            self.take_counter(now_ns, index, counter, world);
         } else if self.scheduler.must_reschedule() {
             self.give_up(now_ns, world);
         } else if self.processes[index].compute_ns > 0 {
@@ -117,8 +114,7 @@ impl Host {
         let process = &mut self.processes[index];
         let mut end = End::Nothing;
         let mask = loop {
-            let mask = process.mask();
-            let result = process.step(&mut self.stack, &world.pattern, &mut self.meter);
+            let (mask, result) = process.step(&mut self.stack, &world.pattern, &mut self.meter);
             if result != StepResult::Continue {
                 self.step_result = result;
                 end = End::Step;
@@ -136,6 +132,7 @@ impl Host {
     }
 
     /// A step of the running process's call has taken its time.
+    #[inline(always)]
     pub(super) fn step_ended(&mut self, now_ns: u64, world: &mut World) {
         let Some(index) = self.scheduler.running() else { return };
         match self.step_result {
@@ -302,9 +299,9 @@ impl Host {
             let process = &mut self.processes[index];
             process.answer = Answer::Done(0);
             process.awaited = None;
-            process.call = None;
+            process.takes = None;
         } else {
-            self.processes[index].call = Some(Call::Simple(Action::Take(counter)));
+            self.processes[index].takes = Some(counter);
             self.sleep(now_ns, index, Awaited::Counter(counter), PSLEP, world);
         }
     }
@@ -320,7 +317,7 @@ impl Host {
         }
         process.is_gone = true;
         if !process.is_daemon {
-            world.working -= 1;
+            world.worker_ended();
         }
         self.scheduler.exit(now_ns);
         self.activity(now_ns, index, ActivityState::Gone, world);
