@@ -62,12 +62,43 @@ const ADDRESS_BYTES: usize = 6;
 #[derive(Debug)]
 struct Sender {
     station: Station,
+    /// Its address as the first octets of a word, and which octets these are.
+    address: u64,
+    address_mask: u64,
     frame: Option<FrameId>,
     collisions: u32,
     /// It waits for the cable to fall silent.
     is_deferring: bool,
     /// It holds its own frames back until then, for one that came in.
     held_ns: u64,
+}
+
+impl Sender {
+    fn new(station: Station) -> Self {
+        let mut octets = [0; 8];
+        let mut mask = [0; 8];
+        for ((octet, known), address) in octets.iter_mut().zip(&mut mask).zip(&station.address) {
+            (*octet, *known) = (*address, 0xff);
+        }
+        Self {
+            station,
+            address: u64::from_le_bytes(octets),
+            address_mask: u64::from_le_bytes(mask),
+            frame: None,
+            collisions: 0,
+            is_deferring: false,
+            held_ns: 0,
+        }
+    }
+
+    /// Whether a frame of these bytes is for this station.
+    #[inline]
+    fn is_called(&self, bytes: &[u8]) -> bool {
+        match bytes.first_chunk() {
+            Some(first) => (u64::from_le_bytes(*first) ^ self.address) & self.address_mask == 0,
+            None => bytes.starts_with(&self.station.address),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -99,17 +130,10 @@ impl Ethernet {
         faults: FaultSource,
         seed: u64,
     ) -> Self {
-        let sender = |station| Sender {
-            station,
-            frame: None,
-            collisions: 0,
-            is_deferring: false,
-            held_ns: 0,
-        };
         Self {
             config,
             id: id as u16,
-            senders: stations.into_iter().map(sender).collect(),
+            senders: stations.into_iter().map(Sender::new).collect(),
             current: None,
             number: 0,
             silent_ns: 0,
@@ -186,7 +210,7 @@ impl Ethernet {
         self.counts.frames += 1;
         self.counts.bytes += bytes.len() as u64;
         let mut senders = self.senders.iter_mut();
-        match senders.find(|sender| bytes.starts_with(&sender.station.address)) {
+        match senders.find(|sender| sender.is_called(bytes)) {
             Some(receiver) => {
                 let port = receiver.station.port;
                 if receiver.station.hold_ns > 0 {
