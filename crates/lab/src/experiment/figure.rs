@@ -85,8 +85,7 @@ impl Figure {
     /// What is wrong with it in an experiment with these cases.
     pub(super) fn check_sense(&self, cases: &[Case], keeps_traces: bool) -> Result<(), String> {
         let refuse = |problem: String| Err(format!("figure `{}`: {problem}", self.name));
-        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
-        if self.name.is_empty() || !self.name.chars().all(is_word) {
+        if !is_file_name(&self.name) {
             return refuse("expected a name of letters, digits and `-`".to_owned());
         }
         match (&self.plot, &self.x) {
@@ -116,6 +115,12 @@ impl Figure {
         }
         Ok(())
     }
+}
+
+/// Whether a file may be named so wherever the experiment comes from: of letters, digits and `-`.
+pub(super) fn is_file_name(name: &str) -> bool {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+    !name.is_empty() && name.chars().all(is_word)
 }
 
 #[cfg(test)]

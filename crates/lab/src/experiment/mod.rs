@@ -195,6 +195,10 @@ impl Experiment {
     }
 
     fn check_sense(&self) -> std::result::Result<(), String> {
+        // Results and bundles are named after it.
+        if !figure::is_file_name(&self.id) {
+            return Err(format!("id `{}`: expected letters, digits and `-`", self.id));
+        }
         if !crate::papers::PAPERS.contains(&self.paper.as_str()) {
             return Err(format!("`{}` is not the folder of a paper", self.paper));
         }
@@ -386,6 +390,9 @@ mod tests {
         assert!(problem(("[false, true]", "[]")).contains("1 to 10000 cases"));
         assert!(problem(("nodelay = [false, true]", "calls = [1]")).contains("given twice"));
         assert!(problem(("calls = 3", "calls = 0")).contains("calls"));
+        for id in ["../x-1", "/tmp/x", "", "a b"] {
+            assert!(problem(("x-1", id)).contains("expected letters, digits and `-`"), "{id}");
+        }
         let figure = "[[figure]]\nname = \"../x\"\ntitle = \"t\"\n[sweep]";
         assert!(problem(("[sweep]", figure)).contains("figure `../x`"));
         assert!(problem(("calls = 3", "balls = 3")).contains("balls"));
