@@ -35,7 +35,7 @@ pub fn show(arguments: &args::Show) -> Result<(), Failure> {
             sockscope_report::show_tcpdump(&stores.connections, options.flow, &mut out)?;
         }
     }
-    out.flush()?;
+    out.flush().map_err(|error| Failure::output(&error))?;
     Ok(())
 }
 
@@ -53,7 +53,7 @@ pub fn print(
     let report = Report { origin: &origin, analysis: &analysis, options: &options };
     let mut out = output(to)?;
     format(print.format).write(&report, &mut out)?;
-    out.flush()?;
+    out.flush().map_err(|error| Failure::output(&error))?;
     let found = analysis.connections.iter().any(|connection| !connection.findings.is_empty());
     Ok(if print.check && found { Outcome::Found } else { Outcome::Done })
 }

@@ -119,7 +119,7 @@ fn tell(dir: &Path, calls: u32) -> Result<(), Failure> {
     let (after, _): (Analysis, _) = bundle::analyze(&dir.join("one-write"))?;
     compare(&before, &after, &options, &mut out)?;
     writeln!(out, "\nYour own program: sockscope run -- COMMAND")?;
-    out.flush()?;
+    out.flush().map_err(|error| Failure::output(&error))?;
     Ok(())
 }
 

@@ -22,6 +22,11 @@ impl Failure {
         Self { line: format!("{what} {}: {error}", path.display()), kind: Some(error.kind()) }
     }
 
+    /// What was asked for could not be printed.
+    pub fn output(error: &io::Error) -> Self {
+        Self { line: format!("cannot write the output: {error}"), kind: Some(error.kind()) }
+    }
+
     /// Whoever read our output went away: no error for a filter.
     pub fn is_broken_pipe(&self) -> bool {
         self.kind == Some(io::ErrorKind::BrokenPipe)
@@ -70,7 +75,7 @@ impl From<sockscope_trace::Error> for Failure {
 impl From<sockscope_report::ReportError> for Failure {
     fn from(error: sockscope_report::ReportError) -> Self {
         match error {
-            sockscope_report::ReportError::Write(error) => error.into(),
+            sockscope_report::ReportError::Write(error) => Self::output(&error),
             other => Self::new(other.to_string()),
         }
     }

@@ -45,7 +45,6 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
     };
     let svg = draw(figure, store, &options).map_err(|error| Failure::new(error.to_string()))?;
     let mut out = output(&arguments.output)?;
-    out.write_all(svg.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    let written = out.write_all(svg.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| Failure::output(&error))
 }

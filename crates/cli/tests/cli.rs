@@ -33,6 +33,23 @@ fn a_report_goes_to_the_file_that_is_named() {
 }
 
 #[test]
+fn an_output_that_is_full_is_told_as_such() {
+    for arguments in [&["report"][..], &["show"], &["plot", "--figure", "acks"]] {
+        let (bundle, full) =
+            (recorded("two-writes"), fs::File::options().write(true).open("/dev/full"));
+        let output = Command::new(env!("CARGO_BIN_EXE_sockscope"))
+            .args(arguments)
+            .arg(&bundle)
+            .stdout(full.expect("every Linux has it"))
+            .output()
+            .expect("it starts");
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        assert!(said.starts_with("sockscope: cannot write the output: No space left"), "{said}");
+    }
+}
+
+#[test]
 fn one_flow_can_be_asked_for() {
     let output = run(["show", path(&recorded("two-writes")), "--flow", "3"]);
     let said = text(&output.stdout);
