@@ -43,9 +43,13 @@ fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         "" => "?",
         source => source,
     };
+    // From the first record to the last: without one there is no such time.
+    let duration = match analysis.records {
+        0 => String::new(),
+        _ => format!("{}, ", page.time(analysis.duration_ns)),
+    };
     let line = format!(
-        "{source}, {}, {} {}, {} records, {} lost",
-        page.time(analysis.duration_ns),
+        "{source}, {duration}{} {}, {} records, {} lost",
         count(analysis.connections.len() as u64),
         if analysis.connections.len() == 1 { "connection" } else { "connections" },
         count(analysis.records),

@@ -186,7 +186,7 @@ fn nothing_recorded_is_a_report_too() {
     insta::assert_snapshot!(text(&empty()), @r"
     sockscope 0.1.0 on anvil, kernel 6.18.1, clock monotonic
     command  python3 rpc.py
-    trace    live, 0 ns, 0 connections, 0 records, 0 lost
+    trace    live, 0 connections, 0 records, 0 lost
 
     verdict  no connection was recorded: nothing that was picked sent or received
              over TCP or UDP (Unix sockets are not recorded).
