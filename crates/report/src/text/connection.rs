@@ -80,7 +80,7 @@ pub(super) fn has_data(flow: &FlowAnalysis) -> bool {
 }
 
 /// Why there was no connection.
-fn unopened(analysis: &ConnectionAnalysis) -> Option<String> {
+pub(super) fn unopened(analysis: &ConnectionAnalysis) -> Option<String> {
     analysis.unopened.as_ref().map(|unopened| match unopened {
         Unopened::Refused => "refused: nobody listens there, or a filter turns connections away"
             .to_owned(),

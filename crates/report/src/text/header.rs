@@ -5,7 +5,7 @@ use std::io;
 
 use sockscope_analysis::{Distribution, ExchangeSummary, FlowAnalysis, LedgerPart};
 
-use super::connection::{has_data, headline, shut_sides};
+use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::Page;
 use crate::Report;
 use crate::number::{count, percent_of, rounded};
@@ -153,7 +153,8 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     let mut spent = under_way(report);
     let total = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
     if total == 0 {
-        return stuck(report).unwrap_or_else(|| without_traffic(report).to_owned());
+        let why = stuck(report).or_else(|| turned_away(report));
+        return why.unwrap_or_else(|| without_traffic(report).to_owned());
     }
     spent.sort_by_key(|&(part, ns)| (Reverse(ns), part));
     let most: Vec<_> = spent
@@ -230,6 +231,22 @@ fn stuck(report: &Report<'_>) -> Option<String> {
         "no data passed: on connection {id} {whose} receive window is 0, which opens when the program \
          there reads{more}."
     ))
+}
+
+/// What to say where no data passed because a connection did not come about.
+fn turned_away(report: &Report<'_>) -> Option<String> {
+    if report.connections().flat_map(|connection| report.flows(connection)).any(has_data) {
+        return None;
+    }
+    let mut away =
+        report.connections().filter_map(|connection| Some((connection, unopened(connection)?)));
+    let (first, why) = away.next()?;
+    let more = match away.count() {
+        0 => String::new(),
+        1 => "; another connection did not come about either".to_owned(),
+        more => format!("; {} more did not come about either", count(more as u64)),
+    };
+    Some(format!("no data passed: connection {} was {why}{more}.", first.connection.id.0))
 }
 
 /// What to say when no byte was seen anywhere.

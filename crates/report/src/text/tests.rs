@@ -182,6 +182,24 @@ fn a_sum_that_the_rows_have_no_part_of_has_a_unit_of_its_own() {
 }
 
 #[test]
+fn where_all_were_refused_the_verdict_says_so() {
+    let refused = |count| {
+        let mut analysis = many(count);
+        for connection in &mut analysis.connections {
+            connection.unopened = Some(sockscope_analysis::Unopened::Refused);
+            for flow in &mut connection.flows {
+                (flow.bytes, flow.segments, flow.ledger) = (0, 0, Default::default());
+            }
+        }
+        verdict_of(&analysis).replace("\n         ", " ")
+    };
+    let one = "verdict  no data passed: connection 1 was refused: nobody listens there, or a filter \
+               turns connections away";
+    assert_eq!(refused(1), format!("{one}."));
+    assert_eq!(refused(3), format!("{one}; 2 more did not come about either."));
+}
+
+#[test]
 fn nothing_recorded_is_a_report_too() {
     insta::assert_snapshot!(text(&empty()), @r"
     sockscope 0.1.0 on anvil, kernel 6.18.1, clock monotonic
