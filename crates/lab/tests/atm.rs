@@ -112,5 +112,10 @@ fn a_parameter_of_another_workload_is_refused() {
 #[test]
 fn a_machine_without_a_turbochannel_is_told() {
     let refused = run(&with("pc-7a", &["machine=vax-11-750"]), 1, &mut |_, _| {});
-    assert!(refused.unwrap_err().to_string().contains("no TURBOchannel machine `vax-11-750`"));
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("no machine `vax-11-750` with a TURBOchannel: expected one of")
+    );
 }

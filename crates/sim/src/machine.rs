@@ -172,6 +172,17 @@ impl Machine {
             toml::from_str(text).map_err(|error| MachineError::Form(error.to_string()))?;
         sourced("cpu", &file.cpu.source)?;
         sourced("driver", &file.driver.source)?;
+        let (cpu, driver) = (&file.cpu, &file.driver);
+        for (name, ns) in [
+            ("cpu.switch_ns", cpu.switch_ns),
+            ("cpu.user_ns", cpu.user_ns),
+            ("cpu.clock_ns", cpu.clock_ns),
+            ("driver.start_ns", driver.start_ns),
+            ("driver.gap_ns", driver.gap_ns),
+            ("driver.receive_hold_ns", driver.receive_hold_ns),
+        ] {
+            bounded(name, ns)?;
+        }
         let mut costs = Costs::default();
         for (name, section) in &file.routine {
             let routine =
@@ -219,6 +230,17 @@ fn sourced(name: &str, source: &str) -> Result<(), MachineError> {
     Ok(())
 }
 
+/// The longest time of a machine: some four seconds, as those of routines, which have 32 bits. Sums of
+/// them and of the model's time do not wrap.
+const TIME_NS_MAX: u64 = u32::MAX as u64;
+
+fn bounded(name: &str, ns: u64) -> Result<(), MachineError> {
+    if ns > TIME_NS_MAX {
+        return Err(MachineError::Form(format!("`{name}`: expected at most {TIME_NS_MAX}")));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -262,6 +284,18 @@ mod tests {
         let misspelt = SMALL.replace("mbuf_ns", "mbufs_ns");
         let error = Machine::from_toml(&misspelt).unwrap_err().to_string();
         assert!(error.contains("mbufs_ns") && error.contains("line 17"), "{error}");
+    }
+
+    #[test]
+    fn a_time_that_would_wrap_the_clock_is_refused() {
+        for (name, told) in [("switch_ns = 5", "cpu.switch_ns"), ("gap_ns = 2", "driver.gap_ns")] {
+            let (field, _) = name.split_once(" = ").unwrap();
+            let long =
+                |ns: u64| Machine::from_toml(&SMALL.replace(name, &format!("{field} = {ns}")));
+            assert!(long(TIME_NS_MAX).is_ok());
+            let error = long(TIME_NS_MAX + 1).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{told}`: expected at most 4294967295")), "{error}");
+        }
     }
 
     #[test]

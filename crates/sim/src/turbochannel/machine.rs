@@ -117,8 +117,12 @@ impl TurbochannelMachine {
     /// When there is none, or its file is not of the expected form; a test keeps those readable.
     pub fn by_name(name: &str) -> Result<Self, MachineError> {
         let found = FILES.iter().find(|(known, _)| *known == name);
-        let (_, text) =
-            found.ok_or_else(|| MachineError::Form(format!("no TURBOchannel machine `{name}`")))?;
+        let unknown = || {
+            let known = FILES.map(|(known, _)| known).join(", ");
+            let text = format!("no machine `{name}` with a TURBOchannel: expected one of {known}");
+            MachineError::Form(text)
+        };
+        let (_, text) = found.ok_or_else(unknown)?;
         toml::from_str(text).map_err(|error| MachineError::Form(error.to_string()))
     }
 }
