@@ -96,10 +96,14 @@ pub(crate) fn program<'o>(object: &'o Object, name: &str) -> Option<ProgramMut<'
 /// The counters of all programs as they stand; `None` when they cannot be read.
 pub(crate) fn counters(object: &Object) -> Option<types::bss> {
     let map = object.maps().find(|map| is_section(map.name(), ".bss"))?;
-    let bytes = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()??;
+    map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?.map(counters_in)
+}
+
+/// A section ends with its last counter, and the layout with what fills its last word.
+fn counters_in(mut section: Vec<u8>) -> types::bss {
+    section.resize(section.len().max(size_of::<types::bss>()), 0);
     // SAFETY: at least as many bytes as the layout has, plain integers, read unaligned.
-    (bytes.len() >= size_of::<types::bss>())
-        .then(|| unsafe { bytes.as_ptr().cast::<types::bss>().read_unaligned() })
+    unsafe { section.as_ptr().cast::<types::bss>().read_unaligned() }
 }
 
 fn refused(error: &libbpf_rs::Error) -> Error {
@@ -130,6 +134,22 @@ mod tests {
         let of_casts = maps(Reads::Casts);
         assert_eq!(of_casts, maps(Reads::Copies));
         assert!(of_casts.iter().any(|map| map.0.ends_with(".rodata")));
+    }
+
+    #[test]
+    fn counters_are_read_from_a_section_of_its_own_length() {
+        for reads in [Reads::Casts, Reads::Copies] {
+            let maps = maps(reads).into_iter();
+            let section = maps.filter(|map| map.0.ends_with(".bss")).map(|map| map.3 as usize);
+            let bytes: Vec<usize> = section.collect();
+            let &[bytes] = bytes.as_slice() else { panic!("sections: {bytes:?}") };
+            assert!(bytes <= size_of::<types::bss>());
+            let counters = counters_in(vec![1; bytes]);
+            let ones = u64::from_ne_bytes([1; 8]);
+            let lost = (counters.events_lost, counters.flow_table_full);
+            assert_eq!(lost, (ones, ones));
+            assert_eq!((counters.udp_seen, counters.devices_seen), (ones, ones));
+        }
     }
 
     #[test]
