@@ -1,9 +1,13 @@
 //! Datagrams, dropped and not.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::background::{Background, free_port};
-use crate::bundle::{Recording, command, run_once, whole, words, workload_recorded};
+use crate::bundle::{
+    Recorder, Recording, command, run_once, stdout_of, whole, words, workload, workload_recorded,
+};
 use crate::report::{bytes, count, flow, programs};
 use crate::turn;
 
@@ -24,6 +28,20 @@ fn root_datagrams_that_the_receiver_drops_are_counted() {
     assert_eq!(finding["side"], "server");
     assert_eq!(report.records_at("SendEnqueue"), count(&facts["client"]["datagrams"]));
     assert_eq!(report.records_at("ReceiveDequeue"), count(&facts["server"]["datagrams"]));
+}
+
+#[test]
+fn root_reads_are_seen_although_the_first_datagram_comes_late() {
+    let Some(_turn) = turn::take() else { return };
+    let port = free_port().to_string();
+    let recorder = Recorder::start(&["--port", &port], None);
+    // Longer than the recorder keeps the hook of reads attached for nothing.
+    std::thread::sleep(Duration::from_secs(2));
+    let sent = command(&workload("udp_flood.py", &["--port", &port])).output();
+    stdout_of(&sent.expect("it can be run"));
+    // Not whole: what was read before the hook came back is not known.
+    let recording = recorder.stop();
+    assert!(recording.report.records_at("ReceiveDequeue") > 0, "{}", recording.report.summary());
 }
 
 #[test]
