@@ -77,13 +77,27 @@ pub fn own_stores(dir: &Path) -> Result<Stores, Failure> {
 }
 
 /// A file, or standard output for `-`. A bundle's own files are refused.
-pub fn output(path: &Path) -> Result<Box<dyn Write>, Failure> {
+fn output(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(BufWriter::new(std::io::stdout().lock())));
     }
     place::check_output(path)?;
     let file = File::create(path).map_err(|error| Failure::file("cannot create", path, &error))?;
     Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Writes all of it to a file, or to standard output for `-`.
+pub fn write_to(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), Failure> {
+    let mut out = output(path)?;
+    let written = write(&mut *out).and_then(|()| out.flush());
+    let is_file = path != Path::new("-");
+    written.map_err(|error| match is_file {
+        true => Failure::file("cannot write", path, &error),
+        false => Failure::output(&error),
+    })
 }
 
 fn format(format: FormatArg) -> Box<dyn Format> {

@@ -13,7 +13,7 @@ use sockscope_report::plot::{Chart, PlotError, PlotOptions, draw, draw_chart};
 
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
-use crate::bundle::{output, own_stores};
+use crate::bundle::{own_stores, write_to};
 use crate::failure::Failure;
 
 /// Time between two lines of progress on a terminal.
@@ -37,17 +37,15 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
 }
 
 fn list() -> Result<(), Failure> {
-    let mut out = output(Path::new("-"))?;
+    let mut lines = Vec::new();
     for experiment in carried()? {
         let cases = experiment.cases()?.len();
         let (id, title, paper) = (&experiment.id, &experiment.title, &experiment.paper);
-        writeln!(out, "{id:<16} {title:<38} {cases:>4} cases  {paper}, {}", experiment.source)?;
+        let source = &experiment.source;
+        lines.push(format!("{id:<16} {title:<38} {cases:>4} cases  {paper}, {source}"));
     }
-    for (id, title) in LIVE {
-        writeln!(out, "{id:<16} {title:<38}   with --on live")?;
-    }
-    out.flush()?;
-    Ok(())
+    lines.extend(LIVE.iter().map(|(id, title)| format!("{id:<16} {title:<38}   with --on live")));
+    write_to(Path::new("-"), |out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))
 }
 
 fn run_model(arguments: &LabRun) -> Result<(), Failure> {
@@ -173,10 +171,7 @@ fn show<T>(
         LabFormat::Json => json,
         LabFormat::Csv => csv,
     };
-    let mut out = output(Path::new("-"))?;
-    write(results, &mut out)?;
-    out.flush()?;
-    Ok(())
+    write_to(Path::new("-"), |out| write(results, out))
 }
 
 /// Writes results of one kind in one form.
@@ -192,9 +187,7 @@ fn keep_forms<T>(
     std::fs::create_dir_all(folder)
         .map_err(|error| Failure::file("cannot create", folder, &error))?;
     for (ending, write) in ["json", "csv", "txt"].into_iter().zip(forms) {
-        let mut out = output(&folder.join(format!("{id}.{ending}")))?;
-        write(results, &mut out)?;
-        out.flush()?;
+        write_to(&folder.join(format!("{id}.{ending}")), |out| write(results, out))?;
     }
     Ok(())
 }
@@ -271,9 +264,7 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
 fn write_figure(path: &Path, svg: Result<String, PlotError>) -> Result<(), Failure> {
     let svg =
         svg.map_err(|error| Failure::new(format!("cannot draw {}: {error}", path.display())))?;
-    let mut out = output(path)?;
-    out.write_all(svg.as_bytes())?;
-    out.flush()?;
+    write_to(path, |out| out.write_all(svg.as_bytes()))?;
     eprintln!("sockscope: figure {}", path.display());
     Ok(())
 }
@@ -287,9 +278,7 @@ fn check(arguments: &LabCheck) -> Result<Outcome, Failure> {
         CheckFormat::Text => check::write_claims_text,
         CheckFormat::Json => check::write_claims_json,
     };
-    let mut out = output(Path::new("-"))?;
-    write(&checked, &mut out)?;
-    out.flush()?;
+    write_to(Path::new("-"), |out| write(&checked, out))?;
     let differs = checked.iter().any(|one| one.judgement.verdict == Verdict::Differs);
     Ok(if arguments.check && differs { Outcome::Found } else { Outcome::Done })
 }

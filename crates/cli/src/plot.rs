@@ -1,6 +1,5 @@
 //! `sockscope plot`: one figure of one flow.
 
-use std::io::Write;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use sockscope_record::FlowId;
 use sockscope_report::plot::{Figure, PlotOptions, draw};
 
 use crate::args;
-use crate::bundle::{output, stores};
+use crate::bundle::{stores, write_to};
 use crate::failure::Failure;
 
 /// `sockscope plot`.
@@ -44,7 +43,5 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         ..PlotOptions::default()
     };
     let svg = draw(figure, store, &options).map_err(|error| Failure::new(error.to_string()))?;
-    let mut out = output(&arguments.output)?;
-    let written = out.write_all(svg.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| Failure::output(&error))
+    write_to(&arguments.output, |out| out.write_all(svg.as_bytes()))
 }

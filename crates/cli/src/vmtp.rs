@@ -17,6 +17,7 @@ use sockscope_vmtp::store::{self, ClientError, StoreClient};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
 use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
 
+use crate::bundle::write_to;
 use crate::failure::Failure;
 use args::{AtArgs, Call, Find, Get, List, Put, Serve, Store, ToArgs, Vmtp, VmtpCommand};
 use record::{Background, Recording};
@@ -227,10 +228,7 @@ fn call(arguments: &Call) -> Result<(), Failure> {
     if response.code != code::OK {
         return Err(at(to, &format!("it answers with code {:#x}", response.code)));
     }
-    let mut out = io::stdout().lock();
-    out.write_all(&response.segment)?;
-    out.flush()?;
-    Ok(())
+    write_to(Path::new("-"), |out| out.write_all(&response.segment))
 }
 
 fn content(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -50,6 +50,19 @@ fn an_output_that_is_full_is_told_as_such() {
 }
 
 #[test]
+fn a_list_and_results_that_cannot_be_printed_are_told_as_such() {
+    for arguments in [&["lab", "list"][..], &["lab", "run", "lh-2"]] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope"));
+        let output = command.args(arguments).stdout(full).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2));
+        let said = text(&output.stderr);
+        let last = said.lines().next_back().unwrap_or_default();
+        assert!(last.starts_with("sockscope: cannot write the output: No space left"), "{said}");
+    }
+}
+
+#[test]
 fn one_flow_can_be_asked_for() {
     let output = run(["show", path(&recorded("two-writes")), "--flow", "3"]);
     let said = text(&output.stdout);
