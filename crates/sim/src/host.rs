@@ -171,7 +171,8 @@ impl Host {
 
     /// Lets everything happen that happens now, and goes on while the next thing that happens
     /// anywhere happens here, before `limit_ns`.
-    // It and what it does at each step belong into the network's loop, and have a second, rare caller.
+    // It and what it does at each step belong in the loop over two hosts, and have a second caller, for
+    // other networks.
     #[inline(always)]
     pub(crate) fn run_until(
         &mut self,

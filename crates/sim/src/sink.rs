@@ -108,7 +108,7 @@ impl RecordSink for Digest {
                 joined(u32::from_le_bytes(kind), u32::from(record.cpu)),
             ],
         ];
-        // Each word has a constant of its own, so that the products need not wait for each other.
+        // Each word has a constant of its own: the same value in another field gives another sum.
         let products = pairs.iter().zip(CONSTANTS).map(|([a, b], [of_a, of_b])| {
             let product = u128::from(a ^ of_a) * u128::from(b ^ of_b);
             product as u64 ^ (product >> 64) as u64
@@ -118,7 +118,7 @@ impl RecordSink for Digest {
     }
 }
 
-/// Odd constants without a pattern: the first digits of pi and its multiples.
+/// Constants without a pattern: hexadecimal digits of pi's fraction, made odd.
 const CONSTANTS: [[u64; 2]; 3] = [
     [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7345],
     [0xa409_3822_299f_31d1, 0x082e_fa98_ec4e_6c89],
