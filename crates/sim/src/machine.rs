@@ -165,8 +165,8 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// When it is not of the expected form, names a routine that does not exist, or leaves a
-    /// source out.
+    /// When it is not of the expected form, names a routine that does not exist, leaves a source
+    /// out, or when a time or what a cold cache adds to one is too long.
     pub fn from_toml(text: &str) -> Result<Self, MachineError> {
         let file: File =
             toml::from_str(text).map_err(|error| MachineError::Form(error.to_string()))?;
@@ -181,8 +181,9 @@ impl Machine {
             ("driver.gap_ns", driver.gap_ns),
             ("driver.receive_hold_ns", driver.receive_hold_ns),
         ] {
-            bounded(name, ns)?;
+            bounded(name, ns, TIME_NS_MAX)?;
         }
+        bounded("cpu.refill_percent", cpu.refill_percent.into(), REFILL_PERCENT_MAX.into())?;
         let mut costs = Costs::default();
         for (name, section) in &file.routine {
             let routine =
@@ -234,9 +235,13 @@ fn sourced(name: &str, source: &str) -> Result<(), MachineError> {
 /// them and of the model's time do not wrap.
 const TIME_NS_MAX: u64 = u32::MAX as u64;
 
-fn bounded(name: &str, ns: u64) -> Result<(), MachineError> {
-    if ns > TIME_NS_MAX {
-        return Err(MachineError::Form(format!("`{name}`: expected at most {TIME_NS_MAX}")));
+/// The most that a cold cache adds to a call: a hundred times its fixed cost. That cost times this
+/// does not wrap.
+const REFILL_PERCENT_MAX: u32 = 10_000;
+
+fn bounded(name: &str, number: u64, most: u64) -> Result<(), MachineError> {
+    if number > most {
+        return Err(MachineError::Form(format!("`{name}`: expected at most {most}")));
     }
     Ok(())
 }
@@ -295,6 +300,19 @@ mod tests {
             assert!(long(TIME_NS_MAX).is_ok());
             let error = long(TIME_NS_MAX + 1).unwrap_err().to_string();
             assert!(error.contains(&format!("`{told}`: expected at most 4294967295")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_refill_that_would_wrap_the_clock_is_refused() {
+        let with = |percent: u32| {
+            let line = format!("clock_ns = 0\n        refill_percent = {percent}");
+            Machine::from_toml(&SMALL.replace("clock_ns = 0", &line))
+        };
+        assert_eq!(with(REFILL_PERCENT_MAX).unwrap().cpu.refill_percent, REFILL_PERCENT_MAX);
+        for percent in [REFILL_PERCENT_MAX + 1, u32::MAX] {
+            let error = with(percent).unwrap_err().to_string();
+            assert_eq!(error, "`cpu.refill_percent`: expected at most 10000");
         }
     }
 
