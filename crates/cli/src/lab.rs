@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sockscope_lab::check::{self, Verdict};
-use sockscope_lab::experiment::{Case, Experiment, carried, carried_by_id};
+use sockscope_lab::experiment::{Case, Experiment, carried, carried_by_id, one_value_each};
 use sockscope_lab::{bundle, figure, integrated, live, result, run};
 use sockscope_record::FlowId;
 use sockscope_report::plot::{Chart, PlotError, PlotOptions, draw, draw_chart};
@@ -28,10 +28,7 @@ const PANEL_PX: u32 = 340;
 pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
     match &arguments.command {
         LabCommand::List => list().map(|()| Outcome::Done),
-        LabCommand::Run(arguments) if arguments.on == LabOn::Live => {
-            run_live(arguments).map(|()| Outcome::Done)
-        }
-        LabCommand::Run(arguments) => run_model(arguments).map(|()| Outcome::Done),
+        LabCommand::Run(arguments) => run_one(arguments).map(|()| Outcome::Done),
         LabCommand::Check(arguments) => check(arguments),
     }
 }
@@ -46,6 +43,14 @@ fn list() -> Result<(), Failure> {
     }
     lines.extend(LIVE.iter().map(|(id, title)| format!("{id:<16} {title:<38}   with --on live")));
     write_to(Path::new("-"), |out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))
+}
+
+fn run_one(arguments: &LabRun) -> Result<(), Failure> {
+    one_value_each(&arguments.set)?;
+    match arguments.on {
+        LabOn::Live => run_live(arguments),
+        LabOn::Model => run_model(arguments),
+    }
 }
 
 fn run_model(arguments: &LabRun) -> Result<(), Failure> {

@@ -84,6 +84,23 @@ fn what_cannot_be_run_is_refused_in_one_line() {
 }
 
 #[test]
+fn a_second_value_for_a_name_is_refused_by_every_kind_of_run() {
+    let runs: [(&[&str], &str); 4] = [
+        (&["lh-1"], "data_bytes"),
+        (&["protocol-choice", "--on", "live"], "message_bytes"),
+        (&["integrated-path", "--on", "live"], "data_bytes"),
+        (&["integrated-path"], "data_bytes"),
+    ];
+    for (run, name) in runs {
+        let [first, again] = [1, 2].map(|bytes| format!("{name}={bytes}"));
+        let sets = ["--set", &first, "--set", &again];
+        let line = refused(&[&["lab", "run"], run, &sets].concat());
+        let told = format!("--set {again}: one value for each name; run once for each value");
+        assert!(line.contains(&told), "{run:?}: {line}");
+    }
+}
+
+#[test]
 fn kept_results_come_with_the_figures_that_the_file_asks_for() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let path = folder.path().to_str().expect("a path in UTF-8");

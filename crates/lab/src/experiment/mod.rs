@@ -134,18 +134,16 @@ impl Experiment {
     ///
     /// # Errors
     ///
-    /// When one is no pair of name and value, or the experiment makes no sense with them.
+    /// When one is no pair of name and value, a name has a second value, or the experiment makes no
+    /// sense with them.
     pub fn set_all<T: AsRef<str>>(&mut self, changes: &[T]) -> Result<()> {
+        one_value_each(changes)?;
         let given = || changes.iter().map(|text| format!("--set {}", text.as_ref()));
-        let mut names = BTreeSet::new();
         for text in changes {
             let text = text.as_ref();
             let refuse = |problem: &str| Error::file(&format!("--set {text}"), problem);
             let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
             let (name, value) = pair.ok_or_else(|| refuse("expected NAME=VALUE"))?;
-            if !names.insert(name) {
-                return Err(refuse("one value for each name; run once for each value"));
-            }
             // What is no number and no boolean is taken as a word.
             let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
             self.sweep.remove(name);
@@ -244,6 +242,23 @@ impl Experiment {
         let choices = sweep::choices(&self.variant, &self.sweep)?.into_iter();
         choices.map(|swept| Case::new(self.workload, &self.parameters, swept)).collect()
     }
+}
+
+/// Refuses a second value for a name: changes are replacements, each as `data_bytes=4800`. What is no
+/// such pair is left to whoever reads it.
+///
+/// # Errors
+///
+/// When two changes have the same name; tells the later one.
+pub fn one_value_each<T: AsRef<str>>(changes: &[T]) -> Result<()> {
+    let mut names = BTreeSet::new();
+    for text in changes.iter().map(AsRef::as_ref) {
+        if text.split_once('=').is_some_and(|(name, _)| !names.insert(name)) {
+            let problem = "one value for each name; run once for each value";
+            return Err(Error::file(&format!("--set {text}"), problem));
+        }
+    }
+    Ok(())
 }
 
 /// Each variant once: those that only differed in what is set now are the same.
