@@ -198,7 +198,7 @@ fn what_dominates(_: &Claim, runs: &Runs) -> Judgement {
         let least = shares[least_at(&shares)];
         Ok(Judgement::holds(
             below > 0 && below < shares.len() / 2,
-            "copying takes less than half of the time at the smallest sizes, more at most",
+            "copying takes less than half of the time at some sizes, at fewer than half of them",
             format!("less than half at {below} of {} sizes; least {least:.1} %", shares.len()),
         ))
     })
