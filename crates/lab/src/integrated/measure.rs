@@ -161,16 +161,25 @@ mod tests {
 
     const SLEEP: Duration = Duration::from_millis(20);
 
-    /// A form that works next to nothing and sleeps.
-    #[derive(Default)]
-    struct Sleeper(Layered);
+    fn sleep() {
+        std::thread::sleep(SLEEP);
+    }
 
-    impl Form for Sleeper {
+    /// Takes a quarter of the CPU time that [`sleep`] takes without a CPU.
+    fn compute() {
+        let begun = cpu_time();
+        while cpu_time() - begun < SLEEP / 4 {}
+    }
+
+    /// A form that does something else before it sends.
+    struct Pausing(Layered, fn());
+
+    impl Form for Pausing {
         fn name(&self) -> &'static str {
-            "sleeper"
+            "pausing"
         }
         fn send(&mut self, data: &[u8], wire: &mut Wire) {
-            std::thread::sleep(SLEEP);
+            self.1();
             self.0.send(data, wire);
         }
         fn receive(&mut self, wire: &Wire, data: &mut Vec<u8>) -> Result<(), Damage> {
@@ -186,10 +195,13 @@ mod tests {
 
     #[test]
     fn time_without_a_cpu_is_no_work() {
-        let mut sleeper = Sleeper::default();
-        let mut side = Side::new(&mut sleeper, 1);
-        side.turn(Duration::ZERO);
-        assert!(Duration::from_nanos(side.times_ns[0]) < SLEEP, "two sleeps were counted");
+        let one_turn = |pause| {
+            let mut form = Pausing(Layered::default(), pause);
+            let mut side = Side::new(&mut form, 1);
+            side.turn(Duration::ZERO);
+            side.times_ns[0]
+        };
+        assert!(one_turn(sleep) < one_turn(compute), "sleeping was counted");
     }
 
     #[test]
