@@ -177,7 +177,7 @@ fn smooth_wire(_: &Claim, _: &Runs) -> Judgement {
         Ok((
             slow > 1.5 * fast && smooth < 0.5 * rough,
             format!(
-                "median gap {fast:.0} us into the queue, {slow:.0} out; the longest tenth of gaps begins at {rough:.1} times the end of the shortest into it, {smooth:.1} out"
+                "median gap {fast:.0} us into the queue, {slow:.0} out of it; the 90th percentile of gaps is {rough:.1} times the 10th into it, {smooth:.1} times out of it"
             ),
         ))
     })
