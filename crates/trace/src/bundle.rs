@@ -8,12 +8,12 @@ use sockscope_record::Connection;
 
 use crate::error::{Error, Problem};
 use crate::flows::ConnectionReader;
-use crate::format::{META_BYTES_MAX, META_VERSION_KEY, Part, VERSION_KEY};
+use crate::format::{META_BYTES_MAX, META_KEYS, Part, VERSION_KEY};
 use crate::meta::Meta;
 use crate::meta_seal;
 use crate::records::RecordReader;
 
-/// The schema of a stream of ours has 3 KiB, and `meta.json` its version before any list.
+/// The schema of a stream of ours has 3 KiB, and `meta.json` its keys before any list.
 const KEY_WITHIN_BYTES: u64 = 1 << 16;
 
 /// A bundle as far as it is whole, and what is wrong with it.
@@ -114,29 +114,34 @@ impl Bundle {
 }
 
 /// Whether the folder `dir` has a bundle's records, and what they or the files beside them hold is a
-/// bundle's: by a name alone no file is taken for one that may be replaced. An empty one may, which is
-/// what a full disk leaves of a bundle that was begun.
+/// bundle's: by a name alone no file is taken for one that may be replaced. Empty ones may, which is
+/// what a full disk leaves of a bundle that was begun, if nobody else's file has the name of another part.
 #[must_use]
 pub fn is_bundle(dir: &Path) -> bool {
-    let records = dir.join(Part::Records.file_name());
-    let holds_ours = |part: &Part| {
-        let key = match part {
-            Part::Records | Part::Flows => VERSION_KEY,
-            Part::Meta => META_VERSION_KEY,
-        };
-        starts_with_key(&dir.join(part.file_name()), key).unwrap_or(false)
+    let path = |part: Part| dir.join(part.file_name());
+    let is_ours = |part: &Part| holds_keys(&path(*part), part_keys(*part)).unwrap_or(false);
+    let is_free = |part: &Part| match std::fs::metadata(path(*part)) {
+        Ok(found) => (found.is_file() && found.len() == 0) || is_ours(part),
+        Err(error) => error.kind() == ErrorKind::NotFound,
     };
-    let is_empty = |found: &std::fs::Metadata| found.len() == 0;
-    std::fs::metadata(&records).is_ok_and(|found| {
-        found.is_file() && (is_empty(&found) || Part::ALL.iter().any(holds_ours))
-    })
+    path(Part::Records).is_file()
+        && (Part::ALL.iter().any(is_ours) || Part::ALL.iter().all(is_free))
 }
 
-/// Whether `key` stands near the start of a file.
-fn starts_with_key(path: &Path, key: &str) -> std::io::Result<bool> {
+/// What stands in every such file of ours, and together in no other.
+fn part_keys(part: Part) -> &'static [&'static str] {
+    match part {
+        Part::Records | Part::Flows => &[VERSION_KEY],
+        Part::Meta => &META_KEYS,
+    }
+}
+
+/// Whether all `keys` stand near the start of a file.
+fn holds_keys(path: &Path, keys: &[&str]) -> std::io::Result<bool> {
     let mut start = Vec::new();
     File::open(path)?.take(KEY_WITHIN_BYTES).read_to_end(&mut start)?;
-    Ok(start.windows(key.len()).any(|bytes| bytes == key.as_bytes()))
+    let holds = |key: &&str| start.windows(key.len()).any(|bytes| bytes == key.as_bytes());
+    Ok(keys.iter().all(holds))
 }
 
 /// Reads `meta.json`: as far as it can be read, and what is wrong with it.

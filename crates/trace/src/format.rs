@@ -36,8 +36,8 @@ pub(crate) const META_BYTES_MAX: u64 = 1 << 24;
 /// Key of the format version in the schema metadata of both streams.
 pub(crate) const VERSION_KEY: &str = "sockscope.format_version";
 
-/// Key of the format version in `meta.json`.
-pub(crate) const META_VERSION_KEY: &str = "\"format_version\"";
+/// Keys that every `meta.json` of ours begins with, also one that was not finished.
+pub(crate) const META_KEYS: [&str; 3] = ["\"format_version\"", "\"tool_version\"", "\"complete\""];
 
 /// Key of the kind table in the schema metadata: `code=name`, separated by commas.
 const KINDS_KEY: &str = "sockscope.kinds";

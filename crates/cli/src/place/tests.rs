@@ -86,6 +86,27 @@ fn a_file_of_ones_own_that_has_a_bundles_name_is_no_bundle() {
     assert!(check_output(&records).is_ok());
 }
 
+/// An empty file and a word that other formats have too.
+#[test]
+fn files_of_ones_own_beside_are_not_vouched_for() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("work");
+    fs::create_dir(&dir).unwrap();
+    let cases = [
+        ("", "meta.json", r#"{"mine":1}"#),
+        ("", "flows.arrows", "mine"),
+        ("mine", "meta.json", r#"{"format_version": 3, "map": "my game"}"#),
+        ("mine", "meta.json", ""),
+    ];
+    for (records, name, mine) in cases {
+        fs::write(dir.join("records.arrows"), records).unwrap();
+        fs::write(dir.join(name), mine).unwrap();
+        assert!(write(&dir, "first").is_err(), "{records:?} {name} {mine}");
+        assert_eq!(fs::read_to_string(dir.join(name)).unwrap(), mine);
+        fs::remove_file(dir.join(name)).unwrap();
+    }
+}
+
 /// Such a bundle is known by its other files; what a full disk leaves, by being empty.
 #[test]
 fn a_bundle_whose_records_are_damaged_or_empty_still_gives_way() {
