@@ -113,7 +113,9 @@ pub struct FlowAnalysis {
     pub retransmitted_bytes: u64,
     /// Datagrams that came to their host and that no socket took there. 0 for TCP.
     pub datagrams_refused: u64,
-    /// Bytes a second from first byte written to last byte read; `None` below two events.
+    /// Distinct bytes a second that came as far as the last point seen, from the first byte at the first
+    /// point to the last one there; `None` when none did or no time passed, and when the reader's end was
+    /// watched and read nothing.
     pub throughput_bytes_per_s: Option<f64>,
     /// In the order of [`Stage::ALL`].
     pub stages: Vec<StageAnalysis>,

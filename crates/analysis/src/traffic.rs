@@ -38,9 +38,11 @@ pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 
 
 /// Distinct bytes a second, from the first byte at the first point that saw any to the last byte at
 /// the last point that did, of those that came so far: what lies unread or was dropped did not pass.
-/// `None` when that takes no time, or none did.
+/// `None` when that takes no time, none did, or the reader's end was watched and nothing was read there.
 pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
-    let (first, last) = (curves.first_seen()?, curves.last_seen()?);
+    let is_unread = curves.observed[Point::ReceiveDequeue.index()]
+        && curves.at(Point::ReceiveDequeue).is_empty();
+    let (first, last) = (curves.first_seen()?, curves.last_seen().filter(|_| !is_unread)?);
     let start_ns = first.runs.iter().map(|run| run.at_ns).min()?;
     let end_ns = last.runs.iter().map(|run| run.at_ns).max()?;
     let seconds = end_ns.checked_sub(start_ns).filter(|&ns| ns > 0)? as f64 / 1e9;
@@ -205,6 +207,16 @@ mod tests {
     fn throughput_runs_from_the_first_write_to_the_last_read() {
         let flow = &testing::analyze("1ms 1-7 +1000 | 3ms 8 +1000").flows[0];
         assert_eq!(flow.throughput_bytes_per_s, Some(500_000.0));
+    }
+
+    #[test]
+    fn where_the_reader_is_seen_and_reads_nothing_there_is_no_throughput() {
+        let of = |text| testing::analyze(text).flows[0].throughput_bytes_per_s;
+        assert_eq!(of("1ms 1 +1000 | 2ms 2-7 +1000"), None);
+        // Of the sending host alone, whose records have no reader.
+        let sender = Connection { both_ends_here: false, ..testing::connection(1) };
+        let flow = &testing::analyze_of(sender, "1ms 1 +1000 | 2ms 2-4 +1000").flows[0];
+        assert_eq!(flow.throughput_bytes_per_s, Some(1_000_000.0));
     }
 
     #[test]
