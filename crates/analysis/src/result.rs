@@ -199,7 +199,8 @@ pub enum LedgerPart {
     AppIdle,
     /// So it has, but the program has more to write and the send buffer has no room.
     SendBuffer,
-    /// The same once there is room: asleep in its call the writer waits for a CPU, else it has not come back.
+    /// It has asked to write more, there is room, and it does not write: if asleep in its call it waits for a
+    /// CPU, else it does something else, and may have given up the rest.
     SendWriter,
     /// Held by Nagle's algorithm.
     SendNagle,

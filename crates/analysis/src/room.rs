@@ -4,8 +4,9 @@
 //! taken or with `EAGAIN`, and the program calls again when it is told of room. A stream's sender keeps
 //! what is not acknowledged, so that acknowledgments alone make room: only a wait that one of more than
 //! before ended counts, and until that one came. From then on there is room, and the writer has not come for
-//! it: asleep in its call it waits for a CPU. Whether it sleeps there only the returns of calls tell. What
-//! keeps a program from its next call nothing tells: records of writes have no account of the scheduler.
+//! it: if asleep in its call it waits for a CPU, else it does something else, and may have given up what was
+//! not taken. Whether it sleeps there only the returns of calls tell. What keeps a program from its next call
+//! nothing tells: records of writes have no account of the scheduler.
 
 use std::slice::Iter;
 

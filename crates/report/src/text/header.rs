@@ -89,8 +89,9 @@ fn writer_away(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<
     let duration_ns = report.analysis.duration_ns;
     (away_ns > verdict_ns && away_ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= duration_ns).then(|| {
         format!(
-            "for longer, {} ({} of the trace), the {} of connection {} had more to write and room for \
-             it, and did not write: asleep in its call, it waits for a CPU.",
+            "for longer, {} ({} of the trace), the {} of connection {} had asked to write more, had room, \
+             and did not write: if it slept in its call it waited for a CPU (--calls tells), else it did \
+             something else.",
             page.time(away_ns),
             percent_of(away_ns, duration_ns),
             flow.direction().sender().name(),
