@@ -25,6 +25,12 @@ pub enum Error {
     /// The kernel refused the programs.
     #[error("the kernel refused the probes: {0}; `sockscope doctor` shows which hook failed")]
     Load(String),
+    /// What the probes count beside the records cannot be read.
+    #[error("the probes' counters of lost events cannot be read: {reason}")]
+    Uncounted {
+        /// The kernel's answer.
+        reason: String,
+    },
     /// A hook could not be attached.
     #[error("cannot attach {hook}: {reason}")]
     Attach {

@@ -93,10 +93,14 @@ pub(crate) fn program<'o>(object: &'o Object, name: &str) -> Option<ProgramMut<'
     object.progs_mut().find(|program| program.name() == name)
 }
 
-/// The counters of all programs as they stand; `None` when they cannot be read.
-pub(crate) fn counters(object: &Object) -> Option<types::bss> {
-    let map = object.maps().find(|map| is_section(map.name(), ".bss"))?;
-    map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY).ok()?.map(counters_in)
+/// The counters of all programs as they stand.
+pub(crate) fn counters(object: &Object) -> Result<types::bss, Error> {
+    let unread = |reason: String| Error::Uncounted { reason };
+    let map = object.maps().find(|map| is_section(map.name(), ".bss"));
+    let map = map.ok_or_else(|| unread("the object has none".to_owned()))?;
+    let found = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+    let section = found.map_err(|error| unread(one_line(&error)))?;
+    section.map(counters_in).ok_or_else(|| unread("the map is empty".to_owned()))
 }
 
 /// A section ends with its last counter, and the layout with what fills its last word.

@@ -183,8 +183,8 @@ impl Programs {
     }
 
     /// Events and connections that found no room, and whether a datagram was logged.
-    pub(crate) fn counters(&self) -> Counters {
-        object::counters(&self.object).map_or_else(Counters::default, |now| Counters {
+    pub(crate) fn counters(&self) -> Result<Counters, Error> {
+        object::counters(&self.object).map(|now| Counters {
             events_lost: now.events_lost,
             flow_table_full: now.flow_table_full,
             datagrams: now.udp_seen > 0,
@@ -252,12 +252,38 @@ impl Programs {
 }
 
 /// What the programs counted beside the records.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) events_lost: u64,
     pub(crate) flow_table_full: u64,
     pub(crate) datagrams: bool,
     pub(crate) devices: bool,
+}
+
+/// The counters as last read.
+pub(crate) struct Counted {
+    pub(crate) now: Counters,
+    is_noted: bool,
+}
+
+impl Counted {
+    /// As read at the start.
+    pub(crate) fn new(now: Counters) -> Self {
+        Self { now, is_noted: false }
+    }
+
+    /// Takes another reading. Where it failed the last one stands; the first time, says so.
+    pub(crate) fn look(&mut self, read: Result<Counters, Error>) -> Option<String> {
+        let error = match read {
+            Ok(now) => {
+                self.now = now;
+                return None;
+            }
+            Err(error) => error,
+        };
+        let is_news = !std::mem::replace(&mut self.is_noted, true);
+        is_news.then(|| format!("more may be lost than is said here: {error}"))
+    }
 }
 
 /// Why a program is not loaded whose hook the kernel lacks.
@@ -317,4 +343,22 @@ fn possible_cpus() -> usize {
 /// libbpf's own messages would go to standard error; ours say what matters.
 fn silence() {
     libbpf_rs::set_print(None);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_cannot_be_read_stay_as_they_were_and_are_noted_once() {
+        let read = |events_lost| Ok(Counters { events_lost, ..Counters::default() });
+        let unread = || Err(Error::Uncounted { reason: "EPERM".to_owned() });
+        let mut counted = Counted::new(Counters { events_lost: 3, ..Counters::default() });
+        assert_eq!(counted.look(read(5)), None);
+        let note = counted.look(unread()).unwrap();
+        assert!(note.contains("counters of lost events cannot be read: EPERM"), "{note}");
+        assert_eq!(counted.now.events_lost, 5);
+        assert_eq!((counted.look(unread()), counted.look(read(7))), (None, None));
+        assert_eq!(counted.now.events_lost, 7);
+    }
 }

@@ -18,7 +18,7 @@ use crate::layout::{RawEvent, RawRecord, constants as raw};
 use crate::lists::{LIST_RECORDS, Lists};
 use crate::pick::Pick;
 use crate::places::Places;
-use crate::programs::{Counters, HookReport, Programs, Statistics};
+use crate::programs::{Counted, Counters, HookReport, Programs, Statistics};
 
 /// Where decoded records go.
 pub trait Sink {
@@ -68,6 +68,7 @@ const FIRST_DATAGRAM_PATIENCE: Duration = Duration::from_secs(3);
 /// A running recording. Dropping it detaches every probe.
 pub struct Recorder {
     programs: Programs,
+    counted: Counted,
     lists: Lists,
     ring: RingBuffer<'static>,
     incoming: Rc<RefCell<Vec<RawEvent>>>,
@@ -154,8 +155,10 @@ impl Recorder {
         }
         let attached_ns = monotonic_ns();
         let lost_seen = lists.lost();
+        let counters = programs.counters()?;
         let mut recorder = Self {
             programs,
+            counted: Counted::new(counters),
             lists,
             ring,
             incoming,
@@ -224,6 +227,7 @@ impl Recorder {
         self.judge();
         self.decoder.expire(now_ns);
         self.note_unseen_reads();
+        self.look_at_counters();
         self.follow_devices()?;
         self.follow_datagrams()
     }
@@ -261,7 +265,8 @@ impl Recorder {
     }
 
     fn summary(mut self, hooks: Vec<HookReport>) -> Summary {
-        let Counters { events_lost, flow_table_full, .. } = self.programs.counters();
+        self.look_at_counters();
+        let Counters { events_lost, flow_table_full, .. } = self.counted.now;
         self.lost.events += events_lost;
         if flow_table_full > 0 {
             self.notes.push(format!(
@@ -421,12 +426,17 @@ impl Recorder {
         }
     }
 
+    /// Reads the counters; the first time that this fails becomes a note.
+    fn look_at_counters(&mut self) {
+        self.notes.extend(self.counted.look(self.programs.counters()));
+    }
+
     /// Attaches the hook of point 5 before, or at the latest when, packets need it.
     fn follow_devices(&mut self) -> Result<(), Error> {
         if self.programs.is_attached(When::Devices) {
             return Ok(());
         }
-        if self.programs.counters().devices || self.places.grew() {
+        if self.counted.now.devices || self.places.grew() {
             self.programs.attach(When::Devices)?;
             self.decoder.see_input(self.programs.is_attached(When::Devices));
         }
@@ -444,7 +454,7 @@ impl Recorder {
         if self.datagrams == Datagrams::Logged {
             return Ok(());
         }
-        if self.programs.counters().datagrams {
+        if self.counted.now.datagrams {
             if self.datagrams == Datagrams::Absent {
                 self.programs.attach(When::Datagrams)?;
                 self.reads_since_ns = Some(monotonic_ns());
