@@ -288,7 +288,14 @@ impl Counted {
 
 /// Why a program is not loaded whose hook the kernel lacks.
 fn absent(entry: &HookEntry) -> (&'static str, String) {
-    (entry.program, format!("not in this kernel; since Linux {}", entry.since))
+    let is_function = ["fentry/", "fexit/"].iter().any(|kind| entry.hook.starts_with(kind));
+    let reason = if is_function {
+        "the kernel's own type information has no function of that name (a module's is not looked at)"
+            .to_owned()
+    } else {
+        format!("not in this kernel; since Linux {}", entry.since)
+    };
+    (entry.program, reason)
 }
 
 fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
@@ -348,6 +355,16 @@ fn silence() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_function_that_may_be_in_a_module_is_not_said_to_come_with_a_later_kernel() {
+        for entry in HOOKS {
+            let (_, reason) = absent(entry);
+            let is_function = entry.hook.starts_with('f');
+            assert_eq!(reason.contains("no function of that name"), is_function, "{reason}");
+            assert_eq!(reason.contains("since Linux"), !is_function, "{reason}");
+        }
+    }
 
     #[test]
     fn counters_that_cannot_be_read_stay_as_they_were_and_are_noted_once() {
