@@ -26,7 +26,7 @@ pub(crate) struct StreamFile {
     schema: SchemaRef,
     /// What the system said when a batch could not be written. The file ends there: a later batch that
     /// fits would leave a hole before it that nobody could see.
-    refused: Option<io::ErrorKind>,
+    refused: Option<io::Error>,
 }
 
 impl StreamFile {
@@ -86,8 +86,8 @@ impl StreamFile {
     }
 
     fn append(&mut self, buffers: &[Buffer]) -> Result<(), Error> {
-        if let Some(kind) = self.refused {
-            return Err(Error::Io { path: self.path.clone(), source: kind.into() });
+        if let Some(error) = &self.refused {
+            return Err(Error::Io { path: self.path.clone(), source: same(error) });
         }
         let mut slices: Vec<IoSlice<'_>> =
             buffers.iter().map(|buffer| IoSlice::new(buffer.as_slice())).collect();
@@ -96,12 +96,17 @@ impl StreamFile {
             // Best effort: if even this fails, readers still stop at the last whole batch.
             let _ = self.file.set_len(self.whole_bytes);
             let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.whole_bytes));
-            self.refused = Some(error.kind());
+            self.refused = Some(same(&error));
             return Err(Error::Io { path: self.path.clone(), source: error });
         }
         self.whole_bytes += bytes as u64;
         Ok(())
     }
+}
+
+/// The error once more, in the system's words where it came from there.
+fn same(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 fn encode_error(path: &Path, batch: u64) -> impl FnOnce(ArrowError) -> Error + '_ {
@@ -159,10 +164,11 @@ mod tests {
         let bytes_before = std::fs::metadata(&path).unwrap().len();
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let file = std::mem::replace(&mut stream.file, full);
-        let is_full = |written: Result<(), Error>| matches!(written, Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull);
-        assert!(is_full(stream.write_empty()));
+        let first = stream.write_empty().unwrap_err().to_string();
+        assert!(first.ends_with("No space left on device (os error 28)"), "{first}");
         stream.file = file;
-        assert!(is_full(stream.write_empty()) && is_full(stream.finish()));
+        let later = [stream.write_empty(), stream.finish()];
+        assert_eq!(later.map(|written| written.unwrap_err().to_string()), [first.clone(), first]);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes_before);
     }
 
