@@ -11,6 +11,8 @@ pub struct TraceFacts {
     pub source: String,
     /// Records the source could not keep.
     pub lost: LossCounts,
+    /// The records have no end mark: what came after them, and what was lost then, is unknown.
+    pub unfinished: bool,
     /// Cost of the probes, in the order of [`Point::ALL`].
     pub costs: [PointCost; 8],
     /// Sentences for the reader: a truncated bundle, a hook that was missing.

@@ -7,7 +7,7 @@ use std::path::Path;
 use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
 use sockscope_record::{FlowId, LossCounts};
 use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
-use sockscope_trace::{Bundle, Meta, Source};
+use sockscope_trace::{Bundle, Meta, Part, Problem, Source};
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
 use crate::failure::Failure;
@@ -133,6 +133,7 @@ impl Loaded {
         let facts = TraceFacts {
             source: meta.source.name().to_owned(),
             lost: lost_with(meta.loss, records.damaged_rows()),
+            unfinished: problems.iter().any(lacks_end),
             costs: meta.cost,
             notes,
             drop_reasons: meta.drop_reasons.clone(),
@@ -162,6 +163,14 @@ fn clock(source: Source) -> Option<&'static str> {
         Source::Pcap => Some("of the capture"),
         Source::Unknown => None,
     }
+}
+
+/// Whether nobody ended the records: later ones may be missing.
+fn lacks_end(problem: &Problem) -> bool {
+    let (Problem::NotFinished { part, .. } | Problem::Truncated { part, .. }) = problem else {
+        return false;
+    };
+    *part == Part::Records
 }
 
 fn origin(meta: &Meta) -> Origin {

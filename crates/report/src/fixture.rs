@@ -180,6 +180,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
         facts: TraceFacts {
             source: "live".to_owned(),
             lost: LossCounts::default(),
+            unfinished: false,
             costs: [cost; 8],
             notes: Vec::new(),
             drop_reasons: DropReasons::new(),

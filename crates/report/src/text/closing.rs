@@ -17,8 +17,9 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     page.blank()?;
     write_conservation(report, page)?;
     let analysis = report.analysis;
-    let loss =
-        format!("{}; {}", lost(&analysis.facts.lost), cost(&analysis.facts.costs, report, page));
+    let facts = &analysis.facts;
+    let counted = if facts.unfinished { ", as far as was counted" } else { "" };
+    let loss = format!("{}{counted}; {}", lost(&facts.lost), cost(&facts.costs, report, page));
     page.labelled("lost", &loss, Tone::Plain)
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::io;
 
-use sockscope_analysis::{Distribution, ExchangeSummary, FlowAnalysis, LedgerPart};
+use sockscope_analysis::{Distribution, ExchangeSummary, FlowAnalysis, LedgerPart, TraceFacts};
 
 use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::Page;
@@ -49,13 +49,23 @@ fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         _ => format!("{}, ", page.time(analysis.duration_ns)),
     };
     let line = format!(
-        "{source}, {duration}{} {}, {} records, {} lost",
+        "{source}, {duration}{} {}, {} records, {}",
         count(analysis.connections.len() as u64),
         if analysis.connections.len() == 1 { "connection" } else { "connections" },
         count(analysis.records),
-        count(analysis.facts.lost.total()),
+        lost(&analysis.facts),
     );
     page.labelled("trace", &line, Tone::Plain)
+}
+
+/// A count that was not taken to the end is none of the whole trace.
+fn lost(facts: &TraceFacts) -> String {
+    let lost = count(facts.lost.total());
+    match facts.unfinished {
+        false => format!("{lost} lost"),
+        true if facts.lost.total() == 0 => "not finished".to_owned(),
+        true => format!("{lost} counted as lost, not finished"),
+    }
 }
 
 fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
@@ -252,7 +262,8 @@ fn turned_away(report: &Report<'_>) -> Option<String> {
 
 /// What to say when no byte was seen anywhere.
 fn without_traffic(report: &Report<'_>) -> &'static str {
-    let is_live = report.analysis.facts.source == "live";
+    let facts = &report.analysis.facts;
+    let is_live = facts.source == "live" && !facts.unfinished;
     if report.connections().count() == 0 {
         return match is_live {
             true => {

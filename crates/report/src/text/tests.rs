@@ -216,6 +216,24 @@ fn nothing_recorded_is_a_report_too() {
 }
 
 #[test]
+fn of_a_trace_that_was_not_finished_nothing_is_said_to_be_whole() {
+    let mut analysis = empty();
+    analysis.facts.unfinished = true;
+    insta::assert_snapshot!(text(&analysis), @r"
+    sockscope 0.1.0 on anvil, kernel 6.18.1, clock monotonic
+    command  python3 rpc.py
+    trace    live, 0 connections, 0 records, not finished
+
+    verdict  there is no connection in the trace.
+
+    lost     no record, as far as was counted; probes: 3,200 hits of 87 ns, 278 µs
+             in all, ? of a CPU
+    ");
+    analysis.facts.lost.events = 5;
+    assert!(text(&analysis).contains("0 records, 5 counted as lost, not finished"));
+}
+
+#[test]
 fn what_a_kernel_s_recorder_cannot_see_is_said_where_nothing_was_seen() {
     let mut analysis = empty();
     assert!(text(&analysis).contains("(Unix sockets are not recorded)"));
