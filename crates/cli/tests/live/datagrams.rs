@@ -1,5 +1,7 @@
 //! Datagrams, dropped and not.
 
+use std::net::UdpSocket;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,6 +12,9 @@ use crate::bundle::{
 };
 use crate::report::{bytes, count, flow, programs};
 use crate::turn;
+
+/// Datagrams that a reader of these tests takes, each before the next one comes.
+const READS: u64 = 6;
 
 #[test]
 fn root_datagrams_that_the_receiver_drops_are_counted() {
@@ -36,12 +41,37 @@ fn root_reads_are_seen_although_the_first_datagram_comes_late() {
     let port = free_port().to_string();
     let recorder = Recorder::start(&["--port", &port], None);
     // Longer than the recorder keeps the hook of reads attached for nothing.
-    std::thread::sleep(Duration::from_secs(2));
+    thread::sleep(Duration::from_secs(2));
     let sent = command(&workload("udp_flood.py", &["--port", &port])).output();
     stdout_of(&sent.expect("it can be run"));
     // Not whole: what was read before the hook came back is not known.
     let recording = recorder.stop();
     assert!(recording.report.records_at("ReceiveDequeue") > 0, "{}", recording.report.summary());
+}
+
+#[test]
+fn root_a_reader_that_waits_when_recording_begins_is_seen_to_read() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = whole(|| {
+        let reader = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+        let address = reader.local_addr().expect("it is bound");
+        let reading = thread::spawn(move || {
+            for _ in 0..READS {
+                reader.recv(&mut [0; 100]).expect("it can be read");
+            }
+        });
+        thread::sleep(Duration::from_millis(500));
+        let recorder = Recorder::start(&["--port", &address.port().to_string()], None);
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+        for _ in 0..READS {
+            sender.send_to(&[0; 50], address).expect("it can be sent");
+            thread::sleep(Duration::from_millis(100));
+        }
+        reading.join().expect("it read all");
+        recorder.stop()
+    });
+    assert_eq!(recording.report.records_at("ReceiveDequeue"), READS);
+    assert!(!recording.report.found().contains("slow-reader"), "{}", recording.report.summary());
 }
 
 #[test]

@@ -334,19 +334,15 @@ int BPF_PROG(point8_udp, struct sock *sk, int ret, int flags)
 	return datagram_was_read(sk, ret, flags);
 }
 
-/* In the place of point8_udp on kernels without its tracepoint: what the call goes through. */
-SEC("fexit/inet_recvmsg")
-int BPF_PROG(point8_inet, struct socket *socket, struct msghdr *msg, unsigned long size, int flags,
-	     int ret)
+/*
+ * In the place of point8_udp on kernels without its tracepoint: a receive call gives the datagram
+ * back, copied; a peek says so by a negative length. At a beginning, as a program at the end of the
+ * call would not run in one that has waited since before it was attached.
+ */
+SEC("fentry/skb_consume_udp")
+int BPF_PROG(point8_consume, struct sock *sk, struct sk_buff *skb, int len)
 {
-	return datagram_was_read(socket->sk, ret, flags);
-}
-
-SEC("fexit/inet6_recvmsg")
-int BPF_PROG(point8_inet6, struct socket *socket, struct msghdr *msg, unsigned long size, int flags,
-	     int ret)
-{
-	return datagram_was_read(socket->sk, ret, flags);
+	return datagram_was_read(sk, len, 0);
 }
 
 #endif
