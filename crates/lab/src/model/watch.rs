@@ -31,7 +31,8 @@ impl RecordSink for Watch {
             self.acks += u64::from(is_ack);
             self.again += u64::from(record.is_marked(marks::RETRANSMITTED));
         }
-        if self.keeps_rows && record.kind == Kind::InputEnqueue {
+        // A packet is a line; what its SYN announces comes before it, in a record of its own.
+        if self.keeps_rows && matches!(record.kind, Kind::InputEnqueue | Kind::SynOptions) {
             self.records.push(*record);
         }
         if let Some(all) = &mut self.all {
