@@ -35,15 +35,18 @@ pub(crate) fn grants(store: &ConnectionStore) -> Vec<BufferGrant> {
 }
 
 fn grants_of(events: &[Record], side: Side, is_send: bool) -> Vec<BufferGrant> {
-    let grant =
-        |asked_bytes, granted_bytes| BufferGrant { side, is_send, asked_bytes, granted_bytes };
     let requests = requests(events, is_send).into_iter();
-    let mut grants: Vec<_> =
-        requests.map(|request| grant(Some(request.asked_bytes), request.granted_bytes)).collect();
+    let asked = requests.map(|request| BufferGrant {
+        side,
+        is_send,
+        asked_bytes: Some(request.asked_bytes),
+        is_set_by_program: true,
+        granted_bytes: request.granted_bytes,
+    });
+    let mut grants: Vec<_> = asked.collect();
     grants.dedup();
     if grants.is_empty() {
-        let last_size = last_size(events, is_send).map(|bytes| grant(None, Some(bytes)));
-        grants.extend(last_size);
+        grants.extend(not_asked(events, side, is_send));
     }
     grants
 }
@@ -80,14 +83,26 @@ pub(crate) fn request(event: &Record) -> Option<BufferRequest> {
 
 /// The size of a buffer that the program set, where `event` says it.
 fn set_by_program(event: &Record, is_send: bool) -> Option<u64> {
-    let bit = if is_send { 1 } else { 2 };
-    let says_it = event.kind == Kind::SocketBuffers && event.code & bit != 0;
+    let says_it = event.kind == Kind::SocketBuffers && event.code & set_bit(is_send) != 0;
     Some(half(event.detail, is_send)).filter(|&bytes| says_it && bytes > 0)
 }
 
-fn last_size(events: &[Record], is_send: bool) -> Option<u64> {
+/// The last size seen of a buffer that no program was seen to ask for.
+fn not_asked(events: &[Record], side: Side, is_send: bool) -> Option<BufferGrant> {
     let seen = events.iter().rev().find(|event| event.kind == Kind::SocketBuffers)?;
-    Some(half(seen.detail, is_send)).filter(|&bytes| bytes > 0)
+    let granted_bytes = Some(half(seen.detail, is_send)).filter(|&bytes| bytes > 0);
+    granted_bytes.is_some().then_some(BufferGrant {
+        side,
+        is_send,
+        asked_bytes: None,
+        is_set_by_program: seen.code & set_bit(is_send) != 0,
+        granted_bytes,
+    })
+}
+
+/// The bit of a record of buffers' `code` that says that the program set this one.
+fn set_bit(is_send: bool) -> u8 {
+    if is_send { 1 } else { 2 }
 }
 
 fn half(detail: u64, low: bool) -> u64 {
@@ -107,6 +122,7 @@ mod tests {
             side: Side::Client,
             is_send: true,
             asked_bytes: Some(4_194_304),
+            is_set_by_program: true,
             granted_bytes: Some(425_984),
         };
         assert_eq!(grants(&store), [grant]);
@@ -119,6 +135,13 @@ mod tests {
         );
         let sizes: Vec<_> = grants(&store).iter().map(|g| (g.is_send, g.granted_bytes)).collect();
         assert_eq!(sizes, [(true, Some(2_626_560)), (false, Some(65_536))]);
+    }
+
+    #[test]
+    fn a_size_from_the_listener_is_the_programs_though_it_was_not_seen_to_ask() {
+        let store = testing::store("1us <buffers detail=2626560 high=4608 code=2");
+        let set: Vec<_> = grants(&store).iter().map(|g| (g.is_send, g.is_set_by_program)).collect();
+        assert_eq!(set, [(true, false), (false, true)]);
     }
 
     fn sizes(text: &str) -> Vec<(Option<u64>, Option<u64>)> {

@@ -366,8 +366,11 @@ pub struct BufferGrant {
     pub side: Side,
     /// Send buffer (else receive buffer).
     pub is_send: bool,
-    /// Bytes asked for by `SO_SNDBUF` or `SO_RCVBUF`; `None` when the program did not ask.
+    /// Bytes asked for by `SO_SNDBUF` or `SO_RCVBUF`; `None` when the program was not seen to ask.
     pub asked_bytes: Option<u64>,
+    /// The program set the size, else the kernel does. It may not have been seen to ask: on a listener whose
+    /// sockets inherit the size, or before recording began.
+    pub is_set_by_program: bool,
     /// Bytes granted (Linux doubles what was asked, socket(7)); `None` when that was not seen.
     pub granted_bytes: Option<u64>,
 }

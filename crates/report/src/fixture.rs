@@ -365,5 +365,12 @@ fn seen(at_ns: u64, text: &str) -> Evidence {
 }
 
 fn grant(side: Side, is_send: bool, asked_bytes: Option<u64>, granted_bytes: u64) -> BufferGrant {
-    BufferGrant { side, is_send, asked_bytes, granted_bytes: Some(granted_bytes) }
+    let is_set_by_program = asked_bytes.is_some();
+    BufferGrant {
+        side,
+        is_send,
+        asked_bytes,
+        is_set_by_program,
+        granted_bytes: Some(granted_bytes),
+    }
 }

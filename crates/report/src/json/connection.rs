@@ -195,6 +195,7 @@ struct BufferView {
     side: &'static str,
     buffer: &'static str,
     asked_bytes: Option<u64>,
+    set_by_program: bool,
     granted_bytes: Option<u64>,
 }
 
@@ -204,6 +205,7 @@ impl BufferView {
             side: grant.side.name(),
             buffer: if grant.is_send { "send" } else { "receive" },
             asked_bytes: grant.asked_bytes,
+            set_by_program: grant.is_set_by_program,
             granted_bytes: grant.granted_bytes,
         }
     }

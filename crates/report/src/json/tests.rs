@@ -54,7 +54,7 @@ fn a_connection_has_the_keys_of_its_schema() {
         "asked_by total_ns request_ns service_ns response_ns slowest",
     );
     has_keys(&connection["exchanges"]["slowest"], "at_ns total_ns");
-    has_keys(&connection["buffers"][0], "side buffer asked_bytes granted_bytes");
+    has_keys(&connection["buffers"][0], "side buffer asked_bytes set_by_program granted_bytes");
 }
 
 #[test]

@@ -181,6 +181,9 @@ fn buffer(grant: &BufferGrant) -> String {
     let granted = grant.granted_bytes.map_or_else(|| "?".to_owned(), size);
     match grant.asked_bytes {
         Some(asked) => format!("{} {which} {granted} (asked {})", grant.side.name(), size(asked)),
-        None => format!("{} {which} {granted} (by the kernel)", grant.side.name()),
+        None => {
+            let who = if grant.is_set_by_program { "set by the program" } else { "by the kernel" };
+            format!("{} {which} {granted} ({who})", grant.side.name())
+        }
     }
 }
