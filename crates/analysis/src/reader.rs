@@ -8,6 +8,10 @@ use crate::Pass;
 /// exactly the scheduler's clock is known.
 const CLOCK_SLACK_NS: u64 = 10_000;
 
+/// A reader that found an idle CPU has it this soon: to leave a deep idle state takes some hundred microseconds.
+/// The scheduler counts nothing for that.
+const IDLE_CPU_NS_MAX: u64 = 1_000_000;
+
 /// Start and end of the time in which the reader waited for a CPU, within `[start_ns, end_ns]`; the
 /// rest of that interval is the program's own. Both are equal when it did not wait.
 ///
@@ -15,7 +19,8 @@ const CLOCK_SLACK_NS: u64 = 10_000;
 ///
 /// - A thread was blocked waiting for this data: from its arrival until the reader got its CPU, or
 ///   for all of the time if that is unknown and it was the reader itself that was woken. A reader
-///   that is known to have spent less than that without a CPU did something else in between.
+///   that is known to have spent less than that without a CPU did something else in between. None at
+///   all is an `extra` of 1, and 0 is unknown.
 /// - None was: `extra` nanoseconds is what the reader was runnable without a CPU since its last read of
 ///   any recorded socket up to when the bytes came, else since its earliest known read. So much of the
 ///   interval is put just before the reader last got its CPU, which may be before the data came; if
@@ -32,15 +37,27 @@ pub(crate) fn split_wait(
     match (waited_by, ran_ns) {
         (Some(_), Some(ran_ns)) => {
             let until_ns = ran_ns.max(start_ns);
-            let runnable_ns = u64::from(read.extra);
-            let is_whole = runnable_ns == 0 || runnable_ns + CLOCK_SLACK_NS >= until_ns - start_ns;
-            (if is_whole { start_ns } else { until_ns - runnable_ns }, until_ns)
+            let is_whole = is_wait_for_cpu(u64::from(read.extra), until_ns - start_ns);
+            (if is_whole { start_ns } else { until_ns - known_wait_ns(read) }, until_ns)
         }
         (Some(thread), None) if thread != 0 && thread == read.thread => (start_ns, end_ns),
         (Some(_), None) => (start_ns, start_ns),
         (None, ran_ns) => {
             let until_ns = ran_ns.unwrap_or(end_ns).max(start_ns);
-            (until_ns.saturating_sub(u64::from(read.extra)).max(start_ns), until_ns)
+            (until_ns.saturating_sub(known_wait_ns(read)).max(start_ns), until_ns)
         }
     }
+}
+
+/// Whether all of the `wait_ns` from the arrival until the woken reader had its CPU are for the CPU.
+fn is_wait_for_cpu(runnable_ns: u64, wait_ns: u64) -> bool {
+    match runnable_ns {
+        0 => true,
+        1 => wait_ns <= IDLE_CPU_NS_MAX,
+        _ => runnable_ns + CLOCK_SLACK_NS >= wait_ns,
+    }
+}
+
+fn known_wait_ns(read: &Pass) -> u64 {
+    if read.extra == 1 { 0 } else { u64::from(read.extra) }
 }

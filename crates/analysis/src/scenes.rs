@@ -124,6 +124,15 @@ fn a_woken_event_loop_that_lost_its_cpu_on_the_way_did_something_else_before() {
 }
 
 #[test]
+fn a_reader_that_never_lacked_a_cpu_and_came_late_was_elsewhere() {
+    // `curl --limit-rate`: woken by data in poll(), and asleep for its own reasons until it reads.
+    assert_snapshot!(places("10us 1-7 +100 waited | 580ms 8 +100 thread=7 ran=579900us runq=1ns"),
+        @"receive_queue.app 579990us");
+    assert_snapshot!(places("10us 1-7 +100 waited | 320us 8 +100 thread=7 ran=310us runq=1ns"),
+        @"receive_queue.wakeup 300us | receive_queue.app 10us");
+}
+
+#[test]
 fn a_reader_that_had_its_cpu_before_the_data_came_never_lacked_it() {
     assert_snapshot!(places("10us 1-7 +100 | 60us 8 +100 thread=7 ran=5us runq=40us"), @"receive_queue.app 50us");
 }

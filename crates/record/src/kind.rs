@@ -156,8 +156,8 @@ pub enum Kind {
     ReceiveEnqueue = 7,
     /// Point 8. `thread`: the reader. `detail`: when that thread last got its CPU, same clock
     /// (0: unknown). `extra`: nanoseconds that it was runnable without a CPU since its last read of any
-    /// recorded socket up to when these bytes came, else since its earliest known read; 0 for a
-    /// thread's first read (saturating).
+    /// recorded socket up to when these bytes came, else since its earliest known read
+    /// (saturating; 1: not at all; 0, unknown: a thread's first read).
     ReceiveDequeue = 8,
     /// A write call starts: `len` bytes asked for, of which the first becomes `offset`.
     /// `thread`: the caller.

@@ -26,8 +26,8 @@ struct Sample {
 
 impl Threads {
     /// Time that `thread`, which reads at `at_ns`, was runnable without a CPU since its last read of any
-    /// recorded socket up to `since_ns`, when the bytes came, else since its earliest known read; 0 for
-    /// a thread's first read.
+    /// recorded socket up to `since_ns`, when the bytes came, else since its earliest known read; 1 for
+    /// no time at all, as the scheduler counts where it finds an idle CPU; 0, which is unknown, for a thread's first read.
     pub(super) fn waited_ns(
         &mut self,
         thread: u32,
@@ -51,7 +51,7 @@ impl Threads {
             }
             samples.push_back(Sample { at_ns, run_delay_ns });
         }
-        known.map_or(0, |known| run_delay_ns - known)
+        known.map_or(0, |known| (run_delay_ns - known).max(1))
     }
 }
 
@@ -69,7 +69,12 @@ mod tests {
     fn a_wait_counts_from_the_last_read_before_the_data_came() {
         assert_eq!(waits(&[(10, 100, 5), (20, 130, 19), (30, 170, 25)]), [0, 30, 40]);
         assert_eq!(waits(&[(10, 100, 5), (20, 130, 19), (30, 170, 15)]), [0, 30, 70]);
-        assert_eq!(waits(&[(10, 100, 5), (20, 100, 19), (30, 170, 25)]), [0, 0, 70]);
+        assert_eq!(waits(&[(10, 100, 5), (20, 100, 19), (30, 170, 25)]), [0, 1, 70]);
+    }
+
+    #[test]
+    fn no_wait_is_told_from_a_wait_that_nobody_knows() {
+        assert_eq!(waits(&[(10, 100, 5), (20, 100, 15), (30, 100, 25)]), [0, 1, 1]);
     }
 
     #[test]

@@ -74,7 +74,8 @@ fn write_reader(event: &Record, text: &mut String) -> Result {
         let ns = event.at_ns.saturating_sub(event.detail);
         write!(text, "on CPU for {} ", Micros(ns))?;
     }
-    if event.extra > 0 {
+    // 1 is a wait that is known to be none.
+    if event.extra > 1 {
         write!(text, "waited {} for it ", Micros(event.extra.into()))?;
     }
     Ok(())
