@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Protocol, Record};
 
 use crate::connection::analyze_connection;
-use crate::log::ConnectionLog;
+use crate::log::{ConnectionLog, is_gone};
 use crate::loss::Losses;
 use crate::{Analysis, ConnectionStore, FlowStore, LossInterval, Pass, PointSummary, TraceFacts};
 
@@ -162,7 +162,7 @@ impl Entry {
 impl Tally {
     fn count(&mut self, record: &Record) {
         self.records += 1;
-        if let Some(point) = record.point() {
+        if let Some(point) = record.point().filter(|_| !is_gone(record)) {
             self.points[point.index()] += 1;
         }
         let (first, last) = self.span_ns.unwrap_or((record.at_ns, record.at_ns));

@@ -3,19 +3,21 @@
 //! Chunks, not one growing list: nothing is ever copied to grow, and a chunk is freed as soon as its
 //! records are sorted by point, so that the two forms never stand side by side in full.
 
-use sockscope_record::{Connection, Direction, Record};
+use sockscope_record::{Connection, Direction, Kind, Point, Record, marks};
 
 use crate::{ConnectionStore, FlowStore, Pass};
 
 const CHUNK_RECORDS_MIN: usize = 32;
 const CHUNK_RECORDS_MAX: usize = 4096;
+/// The list after those of the eight points.
+const EVENTS: usize = 8;
 
 /// Records of one connection in the order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLog {
     chunks: Vec<Vec<Record>>,
     /// Records by flow, then by point, events last.
-    counts: [[usize; 9]; 2],
+    counts: [[usize; EVENTS + 1]; 2],
 }
 
 impl ConnectionLog {
@@ -40,14 +42,14 @@ impl ConnectionLog {
             FlowStore {
                 id: id.flow(direction),
                 passes: std::array::from_fn(|point| Vec::with_capacity(counts[point])),
-                events: Vec::with_capacity(counts[8]),
+                events: Vec::with_capacity(counts[EVENTS]),
             }
         });
         for record in self.chunks.into_iter().flatten() {
             let flow = &mut flows[record.flow.direction() as usize];
-            match record.point() {
-                Some(point) => flow.passes[point.index()].push(pass_of(&record)),
-                None => flow.events.push(record),
+            match list_of(&record) {
+                EVENTS => flow.events.push(record),
+                point => flow.passes[point].push(pass_of(&record)),
             }
         }
         for flow in &mut flows {
@@ -57,8 +59,15 @@ impl ConnectionLog {
     }
 }
 
+/// A datagram that has left the receive queue by the time of the record passed no point then.
 fn list_of(record: &Record) -> usize {
-    record.point().map_or(8, sockscope_record::Point::index)
+    let point = record.point().filter(|_| !is_gone(record));
+    point.map_or(EVENTS, Point::index)
+}
+
+/// Whether the record says of bytes that they have left the receive queue by then, read or thrown away.
+pub(crate) fn is_gone(record: &Record) -> bool {
+    record.kind == Kind::ReceiveDequeue && record.is_marked(marks::DERIVED)
 }
 
 fn pass_of(record: &Record) -> Pass {

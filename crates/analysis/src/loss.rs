@@ -4,10 +4,14 @@
 //! records bound. If a loss at that point falls between the neighbours of a hole, the bytes passed at
 //! some time between them; before and after, the count is exact. A hole with no loss to explain it is
 //! left as it is, and becomes residue.
+//!
+//! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
+//! a record of its own says by when they had left. Any other one may wait there to the end.
 
 use sockscope_record::{Connection, Point, Protocol, marks};
 
 use crate::curve::{Curve, LostRun, Run};
+use crate::log::is_gone;
 use crate::queue::join;
 use crate::ranges::{Range, minus, union};
 use crate::{FlowStore, LossInterval, Pass};
@@ -57,15 +61,19 @@ pub(crate) fn explain_holes(
             continue;
         }
         forget_repeats(curves, point, flow.at(point), losses);
-        let passed = surely_passed(curves, point, connection);
+        if point == Point::ReceiveDequeue {
+            curves[point.index()].lost = gone(curves, flow);
+        }
+        let gone = curves[point.index()].lost_ranges();
+        let passed = union(&surely_passed(curves, point, connection), &gone);
         let keeps_order = connection.protocol == Protocol::Tcp && keeps_order(point);
-        let holes = minus(&passed, &curves[point.index()].covered);
+        let holes = minus(&minus(&passed, &curves[point.index()].covered), &gone);
         let lost = holes.into_iter().filter_map(|hole| {
             let (from_ns, until_ns) = bounds_ns(curves, point, hole, keeps_order);
             let (from_ns, until_ns) = losses.within(point, from_ns, until_ns)?;
             Some(LostRun { offset: hole.0, end: hole.1, from_ns, until_ns })
         });
-        let lost = lost.collect();
+        let lost: Vec<LostRun> = lost.collect();
         let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
         let unknown_from_ns = waiting.into_iter().filter_map(|range| {
             let (from_ns, _) = bounds_ns(curves, point, range, keeps_order);
@@ -73,8 +81,29 @@ pub(crate) fn explain_holes(
         });
         let unknown_from_ns = unknown_from_ns.min();
         let curve = &mut curves[point.index()];
-        (curve.lost, curve.unknown_from_ns) = (lost, unknown_from_ns);
+        curve.unknown_from_ns = unknown_from_ns;
+        curve.lost.extend(lost);
+        curve.lost.sort_by_key(|lost| lost.offset);
     }
+}
+
+/// Datagrams that have left the receive queue: between their arrival there and a time that is told.
+fn gone(curves: &[Curve; 8], flow: &FlowStore) -> Vec<LostRun> {
+    let point = Point::ReceiveDequeue;
+    let told = flow.events.iter().filter(|event| is_gone(event));
+    let told = told.map(|event| (event.at_ns, event.offset, event.end()));
+    let gone = Curve::of_ranges(0, told).without(&curves[point.index()].covered);
+    let lost = gone.runs.iter().map(|run| {
+        let range = (run.offset, run.end());
+        let (came_ns, _) = bounds_ns(curves, point, range, false);
+        LostRun {
+            offset: range.0,
+            end: range.1,
+            from_ns: came_ns.min(run.at_ns),
+            until_ns: run.at_ns,
+        }
+    });
+    lost.collect()
 }
 
 /// Whether a stream's bytes pass `point` in order; on the way between hosts they may overtake.

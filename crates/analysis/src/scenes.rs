@@ -249,6 +249,28 @@ fn a_loss_that_hid_nothing_of_a_flow_changes_nothing() {
         @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
 }
 
+/// The first of three datagrams was read at some time between its arrival and the next one's read.
+const UNSEEN_READ: &str = "10us 1-7 +100 | 20us 1-7 +100 | 30us loss code=8 from=10us detail=1
+     30us 8 0..100 derived | 30us 8 100..200 | 40us 1-7 +100 | 45us 8 200..300 | 90us 1-8 +100";
+
+#[test]
+fn a_read_that_was_not_seen_is_unknown_until_the_queue_is_known_again() {
+    let analysis = testing::analyze_of(datagrams(), UNSEEN_READ);
+    assert_snapshot!(balance(&analysis),
+        @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue ?/0/1 | total ?/0/1");
+    assert_snapshot!(places_of(datagrams(), Direction::FromClient, UNSEEN_READ),
+        @"unknown 20us | app_idle 10us | receive_queue.app 5us | app_idle 45us");
+    let read = &analysis.flows[0].stages[6];
+    assert_eq!((read.delay_ns.unwrap().count, read.length_bytes.unwrap().max), (3, 100));
+    assert_eq!(analysis.flows[0].read_bytes.unwrap().count, 3, "no size of a read is made up");
+}
+
+#[test]
+fn without_word_of_it_a_datagram_may_wait_to_the_end() {
+    let text = UNSEEN_READ.replace("30us 8 0..100 derived", "30us write");
+    assert_snapshot!(places_of(datagrams(), Direction::FromClient, &text), @"unknown 20us | unknown 15us | unknown 45us");
+}
+
 #[test]
 fn a_dropped_datagram_leaves_the_path_where_it_was_dropped() {
     let text = "10us 1-6 +100 | 12us drop 0..100 code=6 | 20us 1-6 +50 | 25us 7 100..150 | 29us 8 100..150";

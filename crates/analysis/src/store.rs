@@ -41,7 +41,8 @@ pub struct FlowStore {
     /// Passes by point, in the order of [`Point::ALL`]; segments without data (pure ACKs) at
     /// points 3 to 6 included, with `len` 0.
     pub passes: [Vec<Pass>; 8],
-    /// Everything beside the points.
+    /// Everything beside the points; also records of point 8 that are marked `DERIVED`: these bytes have
+    /// left the receive queue by then, nobody saw when.
     pub events: Vec<Record>,
 }
 

@@ -77,14 +77,13 @@ pub struct Recorder {
     lost_seen: Vec<u64>,
     lost: LossCounts,
     skipped: u64,
+    unplaced: u64,
     is_stalled: bool,
     last_drain_ns: u64,
     pause: Duration,
     started: Instant,
     datagrams: Datagrams,
     patience: Duration,
-    /// When the hook of reads of datagrams was attached late, until that is taken into account.
-    reads_since_ns: Option<u64>,
     places: Places,
     records: u64,
     raw_records: u64,
@@ -167,6 +166,7 @@ impl Recorder {
             lost_seen,
             lost: LossCounts::default(),
             skipped: 0,
+            unplaced: 0,
             is_stalled: false,
             last_drain_ns: attached_ns,
             pause: PAUSE_MIN,
@@ -177,7 +177,6 @@ impl Recorder {
             } else {
                 DATAGRAM_PATIENCE
             },
-            reads_since_ns: None,
             places,
             records: 0,
             raw_records: 0,
@@ -226,7 +225,6 @@ impl Recorder {
         self.note_loss(now_ns, sink)?;
         self.judge();
         self.decoder.expire(now_ns);
-        self.note_unseen_reads();
         self.look_at_counters();
         self.follow_devices()?;
         self.follow_datagrams()
@@ -255,7 +253,6 @@ impl Recorder {
             }
         }
         self.note_loss(monotonic_ns(), sink)?;
-        self.note_unseen_reads();
         // Once for what was proven before, once for what this last look proved.
         self.judge();
         self.judge();
@@ -266,6 +263,7 @@ impl Recorder {
 
     fn summary(mut self, hooks: Vec<HookReport>) -> Summary {
         self.look_at_counters();
+        self.count_unplaced();
         let Counters { events_lost, flow_table_full, .. } = self.counted.now;
         self.lost.events += events_lost;
         if flow_table_full > 0 {
@@ -277,6 +275,13 @@ impl Recorder {
             self.notes.push(format!(
                 "the kernel skipped {} observations (no probe ran): they are counted as lost",
                 self.skipped
+            ));
+        }
+        if self.unplaced > 0 {
+            self.notes.push(format!(
+                "when {} datagrams were read is not known, as reads before them were not seen: they \
+                 are counted as lost",
+                self.unplaced
             ));
         }
         if self.decoder.unknown() > 0 {
@@ -323,6 +328,7 @@ impl Recorder {
         // Heads first, then events: what a record needs to be understood was announced before.
         let mut cursors: Vec<Cursor> =
             (0..self.lists.cpus()).filter_map(|cpu| Cursor::new(&self.lists, cpu)).collect();
+        self.doubt_reads();
         self.take_events(sink)?;
         let mut fullest = 0;
         while let Some((first, bound)) = earliest(&cursors) {
@@ -399,6 +405,17 @@ impl Recorder {
         Ok(())
     }
 
+    /// Once a hit of datagrams at their socket was lost, later ones do not show whose they are. Every
+    /// record that is in a list now was written before, or after a loss that is counted now.
+    fn doubt_reads(&mut self) {
+        const AT_SOCKETS: [u8; 3] = [raw::RAW_RECEIVE, raw::RAW_READY, raw::RAW_COPY];
+        let now = self.lists.lost();
+        let is_fresh = |kind: &u8| now[usize::from(*kind)] > self.lost_seen[usize::from(*kind)];
+        if AT_SOCKETS.iter().any(is_fresh) {
+            self.decoder.doubt_reads(monotonic_ns());
+        }
+    }
+
     /// Counts what the kernel skipped, unless a CPU's list stopped at an unfinished record: then
     /// what looks skipped may come yet.
     fn judge(&mut self) {
@@ -406,12 +423,20 @@ impl Recorder {
             return;
         }
         self.decoder.judge();
+        self.count_unplaced();
         let holes = self.decoder.take_holes();
         self.skipped += holes.total();
         self.lost.add(None, holes.events);
         for (point, count) in Point::ALL.into_iter().zip(holes.points) {
             self.lost.add(Some(point), count);
         }
+    }
+
+    /// Counts the datagrams of which it is not known when they were read.
+    fn count_unplaced(&mut self) {
+        let unplaced = self.decoder.take_unplaced();
+        self.unplaced += unplaced;
+        self.lost.add(Some(Point::ReceiveDequeue), unplaced);
     }
 
     /// This thread just woke up: the best of the last readings is closest to the truth.
@@ -443,13 +468,6 @@ impl Recorder {
         Ok(())
     }
 
-    /// What came before reads were seen is decoded by the look after their hook was attached.
-    fn note_unseen_reads(&mut self) {
-        let Some(since_ns) = self.reads_since_ns.take() else { return };
-        let unknown = self.decoder.reads_seen_since(since_ns);
-        self.lost.add(Some(Point::ReceiveDequeue), unknown);
-    }
-
     fn follow_datagrams(&mut self) -> Result<(), Error> {
         if self.datagrams == Datagrams::Logged {
             return Ok(());
@@ -457,7 +475,7 @@ impl Recorder {
         if self.counted.now.datagrams {
             if self.datagrams == Datagrams::Absent {
                 self.programs.attach(When::Datagrams)?;
-                self.reads_since_ns = Some(monotonic_ns());
+                self.decoder.doubt_reads(monotonic_ns());
                 self.notes.push(format!(
                     "reads of datagrams are recorded from {:.3} s after the start on",
                     self.started.elapsed().as_secs_f64()

@@ -34,6 +34,7 @@ enum { false = 0, true = 1 };
 #define ETH_P_IPV6 0x86DD
 #define IFF_LOOPBACK 0x8
 #define MSG_PEEK 2
+#define MSG_ERRQUEUE 0x2000
 #define MSG_MORE 0x8000
 
 /* include/net/tcp_states.h */
@@ -164,10 +165,15 @@ typedef struct {
 	int owned;
 } socket_lock_t;
 
+struct sk_buff_head {
+	__u32 qlen;
+};
+
 struct socket;
 struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
+	struct sk_buff_head sk_receive_queue;
 	u8 sk_userlocks;
 	int sk_rcvbuf;
 	int sk_rcvlowat;
@@ -187,6 +193,9 @@ struct sock {
 /* The local port stays here when a closed socket gives up its number. */
 struct inet_sock {
 	__be16 inet_sport;
+};
+struct udp_sock {
+	struct sk_buff_head reader_queue;
 };
 struct request_sock {
 	struct sock_common __req_common;

@@ -42,7 +42,8 @@ struct raw_record {
 	__u32 seq;	/* TCP sequence number, of the first byte or as the kind says */
 	__u32 len;	/* bytes of payload */
 	__u32 ack;	/* acknowledgment number of the header; UDP READY, COPY: number of the socket */
-	__u32 window;	/* window field of the header, not scaled */
+	__u32 window;	/* window field of the header, not scaled; UDP COPY: one more than the
+			 * datagrams left in the queue, 0 where that changed meanwhile */
 	__u32 thread;	/* task id; 0 in interrupt context */
 	__u8 kind;
 	__u8 code;	/* hold reason, retransmission class, drop point or errno */

@@ -288,6 +288,14 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	return 0;
 }
 
+/* Datagrams in the two queues of a socket: the one that senders fill and the one that reads empty. */
+static __always_inline __u32 datagrams_left(const struct sock *sk)
+{
+	struct udp_sock *up = KERNEL_CAST(udp_sock, sk);
+
+	return sk->sk_receive_queue.qlen + FIELD(up, reader_queue.qlen);
+}
+
 /*
  * A receive call on a datagram socket returned. Of the sender it shows nothing: the recorder
  * follows the socket's queue, first in, first out. Attached only while datagrams are logged.
@@ -298,13 +306,17 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	struct record_list *list;
 	struct raw_record *r;
 	__u64 now, stamp, address = (__u64)sk;
+	__u32 left;
 
-	if (sk->sk_protocol != IPPROTO_UDP || ret < 0 || (flags & MSG_PEEK))
+	if (sk->sk_protocol != IPPROTO_UDP || ret < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		return 0;
 	known = bpf_map_lookup_elem(&udp_sockets, &address);
 	if (!known)
 		return 0;
+	left = datagrams_left(sk);
 	now = bpf_ktime_get_ns();
+	/* Only the reader takes any out: the same number before and after is that of the time between. */
+	left = datagrams_left(sk) == left ? left + 1 : 0;
 	list = this_list();
 	if (!list)
 		return 0;
@@ -316,7 +328,7 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	r->seq = 0;
 	r->len = ret;
 	r->ack = known->number;
-	r->window = 0;
+	r->window = left;
 	r->kind = RAW_COPY;
 	r->code = r->tcp_flags = 0;
 	r->marks = RAW_MARK_UDP;

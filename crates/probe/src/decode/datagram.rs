@@ -5,7 +5,7 @@ use sockscope_record::{Kind, Point, Record, marks};
 
 use super::Hit;
 use super::connection::FlowState;
-use super::in_transit::{Datagram, Datagrams, INPUT, QUEUED, RECEIVED, SOCKET, WIRE};
+use super::in_transit::{Datagram, Datagrams, INPUT, QUEUED, SOCKET, WIRE};
 use crate::layout::constants as raw;
 
 /// Points that a datagram passed unseen: the first and the last of them, and since when it can have.
@@ -59,29 +59,42 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped>
             return skipped;
         }
         raw::RAW_RECEIVE => return received(hit, known),
-        raw::RAW_COPY => {
-            // First in, first out; a read may ask for less than the datagram holds, never get more.
-            let received = known.next(RECEIVED, len).or_else(|| known.take(RECEIVED, len));
-            let datagram = received.or_else(|| {
-                // Queued together with another one, whose announcement stood for both.
-                let datagram = known.next(SOCKET, len).or_else(|| known.take(SOCKET, len))?;
-                hit.passed(Kind::ReceiveEnqueue, datagram, marks::DERIVED);
-                Some(datagram)
-            });
-            if let Some(datagram) = datagram {
-                flow.waiting_ns = flow.waiting_ns.max(datagram.at_ns);
-                hit.copied(flow, datagram.offset, datagram.len);
-            }
-        }
         raw::RAW_DROP => {
             if let Some((datagram, after)) = known.remove(len) {
-                let record = hit.record(Kind::Drop, datagram.offset, datagram.len);
-                hit.out.push(Record { detail: u64::from(hit.raw.a), code: after, ..record });
+                dropped(hit, datagram, after);
             }
         }
         _ => {}
     }
     None
+}
+
+/// The kernel threw the datagram away after the point with this number.
+pub(super) fn dropped(hit: &mut Hit<'_>, datagram: Datagram, after: u8) {
+    let record = hit.record(Kind::Drop, datagram.offset, datagram.len);
+    hit.out.push(Record { detail: u64::from(hit.raw.a), code: after, ..record });
+}
+
+/// A read, and the datagram that it took, if one that was announced; else that may have been queued
+/// together with another one, whose announcement stood for both.
+pub(super) fn read(hit: &mut Hit<'_>, flow: &mut FlowState, announced: Option<Datagram>) {
+    let (len, known) = (hit.raw.len, &mut flow.datagrams);
+    let datagram = announced.or_else(|| {
+        // A read may ask for less than the datagram holds, never get more.
+        let datagram = known.next(SOCKET, len).or_else(|| known.take(SOCKET, len))?;
+        hit.passed(Kind::ReceiveEnqueue, datagram, marks::DERIVED);
+        Some(datagram)
+    });
+    if let Some(datagram) = datagram {
+        flow.waiting_ns = flow.waiting_ns.max(datagram.at_ns);
+        hit.copied(flow, datagram.offset, datagram.len);
+    }
+}
+
+/// The datagram has left the receive queue by now: nobody saw when, nor whether it was read.
+pub(super) fn gone(hit: &mut Hit<'_>, flow: &mut FlowState, datagram: Datagram) {
+    flow.woken_ns = 0;
+    hit.passed(Kind::ReceiveDequeue, Datagram { number: 0, ..datagram }, marks::DERIVED);
 }
 
 /// The datagram of this length that came off the wire. One that is still in the queueing discipline
@@ -125,11 +138,11 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
         flow.woken_ns = hit.raw.at_ns;
     }
     let known = &mut flow.datagrams;
-    known.is_delivered = true;
+    known.socket = hit.raw.ack;
     let mark = if waited_for { marks::WAITED_FOR } else { 0 };
     for earlier in known.before(SOCKET, hit.raw.len) {
         hit.passed(Kind::ReceiveEnqueue, earlier, marks::DERIVED);
-        known.put(RECEIVED, earlier, hit.raw.at_ns);
+        known.received.push(Datagram { at_ns: hit.raw.at_ns, ..earlier });
     }
     let seen =
         [(SOCKET, None), (INPUT, Some([6, 6])), (WIRE, Some([5, 6])), (QUEUED, Some([4, 6]))];
@@ -138,7 +151,7 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
     });
     let (datagram, skipped) = found?;
     hit.passed(Kind::ReceiveEnqueue, datagram, mark);
-    known.put(RECEIVED, datagram, hit.raw.at_ns);
+    known.received.push(Datagram { at_ns: hit.raw.at_ns, ..datagram });
     skipped.map(|numbers| Skipped::at(numbers, datagram))
 }
 

@@ -5,18 +5,12 @@
 //! connection are sockets of this host, positions tell all the same: what the receiver has had must
 //! have passed points 1 to 6.
 
-use std::collections::BTreeSet;
-
 use sockscope_record::{Kind, LossCounts, Point, Record};
 
 use super::Decoder;
 use super::connection::ConnectionState;
 use super::datagram::Skipped;
-use crate::layout::RawRecord;
-use crate::layout::constants as raw;
-
-/// From IP to the receive queue a datagram takes at most this long, with interrupts in between.
-const DELIVERY_NS_MAX: u64 = 100_000_000;
+use super::reads::DELIVERY_NS_MAX;
 
 /// From when to when a recording sees everything, and what is known of its losses.
 #[derive(Default)]
@@ -149,68 +143,11 @@ impl Decoder {
         }
     }
 
-    /// Reads of datagrams are seen from `since_ns` on: whether those that came before were read nobody
-    /// can know. How many there are. What their sockets read is not placed until [`Decoder::is_unplaced`]
-    /// knows their queues.
-    pub(crate) fn reads_seen_since(&mut self, since_ns: u64) -> u64 {
-        self.unsettled.extend(self.sockets.keys().map(|socket| (*socket, 0)));
-        let mut unknown = 0;
-        for state in self.connections.iter_mut().flatten() {
-            for flow in &mut state.flows {
-                let Some((count, came_ns)) = flow.datagrams.received_before(since_ns) else {
-                    continue;
-                };
-                unknown += count;
-                self.out.push(unseen_reads(count, (came_ns, since_ns)));
-            }
-        }
-        unknown
-    }
-
-    /// Whether this is a read that nobody can place: some of what came before reads were seen may still
-    /// wait, and is read first. The queue is known again when a thread waits for what comes, or when
-    /// as many reads were seen as there can be datagrams.
-    pub(super) fn is_unplaced(&mut self, hit: &RawRecord) -> bool {
-        let socket = hit.ack;
-        let Some(reads) = self.unsettled.get_mut(&socket) else { return false };
-        match hit.kind {
-            raw::RAW_READY if hit.marks & raw::MARK_WAITED_FOR != 0 => {
-                self.settle(socket, hit.at_ns);
-                false
-            }
-            raw::RAW_COPY => {
-                *reads += 1;
-                if self.sockets.get(&socket).is_none_or(|waiting| *reads >= waiting.len()) {
-                    self.settle(socket, hit.at_ns);
-                }
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// The queue of this socket is known again, or never will be: what came meanwhile has no place.
-    fn settle(&mut self, socket: u32, at_ns: u64) {
-        self.unsettled.remove(&socket);
-        let flows: BTreeSet<u32> =
-            self.sockets.remove(&socket).unwrap_or_default().into_iter().collect();
-        for flow in flows {
-            let slot = self.connections.get_mut((flow / 2) as usize).and_then(Option::as_mut);
-            let Some(state) = slot else { continue };
-            let datagrams = &mut state.flows[(flow & 1) as usize].datagrams;
-            let Some((count, came_ns)) = datagrams.received_before(u64::MAX) else { continue };
-            self.watch.found.add(Some(Point::ReceiveDequeue), count);
-            self.out.push(unseen_reads(count, (came_ns, at_ns)));
-        }
-    }
-
     /// At the end: datagrams that IP took long ago have left it, so that a drop was skipped, or an
     /// arrival in a receive queue.
     fn judge_datagrams(&mut self) {
         let Some(until_ns) = self.watch.until_ns else { return };
-        while let Some((socket, _)) = self.unsettled.first_key_value() {
-            self.settle(*socket, until_ns);
-        }
+        self.end_reads(until_ns);
         for state in self.connections.iter_mut().flatten() {
             for flow in &mut state.flows {
                 let stranded = flow.datagrams.stranded(until_ns.saturating_sub(DELIVERY_NS_MAX));
@@ -219,18 +156,5 @@ impl Decoder {
                 }
             }
         }
-    }
-}
-
-/// Datagrams that were read between two times, or not: nobody saw it.
-fn unseen_reads(count: u64, times: (u64, u64)) -> Record {
-    let (since_ns, at_ns) = times;
-    Record {
-        at_ns,
-        offset: since_ns,
-        detail: count,
-        kind: Kind::Loss,
-        code: Point::ReceiveDequeue.number(),
-        ..Record::default()
     }
 }

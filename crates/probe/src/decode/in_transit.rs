@@ -10,7 +10,6 @@ pub(super) const QUEUED: usize = 0;
 pub(super) const WIRE: usize = 1;
 pub(super) const INPUT: usize = 2;
 pub(super) const SOCKET: usize = 3;
-pub(super) const RECEIVED: usize = 4;
 
 /// A datagram on its way.
 #[derive(Clone, Copy)]
@@ -28,10 +27,12 @@ pub(super) struct Datagrams {
     /// Bytes and datagrams seen to enter, at the first point that saw them.
     pub(super) bytes: u64,
     pub(super) count: u64,
-    /// Between points 3 and 4, 4 and 5, 5 and 6, 6 and 7, 7 and 8.
-    pub(super) between: [VecDeque<Datagram>; 5],
-    /// Whether any came into the receive queue of a program.
-    pub(super) is_delivered: bool,
+    /// Between points 3 and 4, 4 and 5, 5 and 6, 6 and 7.
+    pub(super) between: [VecDeque<Datagram>; 4],
+    /// Those that the last hit announced, for the queue of their socket to take.
+    pub(super) received: Vec<Datagram>,
+    /// The socket that last announced one, 0 for none: it got it for a program.
+    pub(super) socket: u32,
 }
 
 impl Datagrams {
@@ -86,24 +87,18 @@ impl Datagrams {
         let before = list.len();
         list.retain(|datagram| datagram.at_ns >= until_ns);
         let count = (before - list.len()) as u64;
-        (self.is_delivered && count > 0).then_some((count, since_ns))
+        (self.socket > 0 && count > 0).then_some((count, since_ns))
     }
 
-    /// Takes out those that came into the receive queue before `until_ns`: how many, and when the first
-    /// came.
-    pub(super) fn received_before(&mut self, until_ns: u64) -> Option<(u64, u64)> {
-        let list = &mut self.between[RECEIVED];
-        let since_ns = list.front()?.at_ns;
-        let before = list.len();
-        list.retain(|datagram| datagram.at_ns >= until_ns);
-        let count = (before - list.len()) as u64;
-        (count > 0).then_some((count, since_ns))
+    /// Whether one may be in a receive queue without having been announced: IP took it since then.
+    pub(super) fn is_one_in_transit(&self, since_ns: u64) -> bool {
+        self.between[SOCKET].back().is_some_and(|datagram| datagram.at_ns >= since_ns)
     }
 
     /// Removes the newest datagram of this length from where a drop is most likely: before the
-    /// socket, then further up, and last the receive queue itself. Also says after which point.
+    /// socket, then further up. Also says after which point.
     pub(super) fn remove(&mut self, len: u32) -> Option<(Datagram, u8)> {
-        for gap in [SOCKET, INPUT, WIRE, QUEUED, RECEIVED] {
+        for gap in [SOCKET, INPUT, WIRE, QUEUED] {
             let list = &mut self.between[gap];
             if let Some(index) = list.iter().rposition(|datagram| datagram.len == len) {
                 return list.remove(index).map(|datagram| (datagram, gap as u8 + 3));

@@ -12,17 +12,20 @@ mod event;
 mod holes;
 mod in_transit;
 mod passage;
+mod reads;
 mod segment;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod threads;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side, marks};
 
 use crate::layout::{RawRecord, constants as raw};
 use connection::{ConnectionState, FlowState};
+use sockets::Waiting;
 use threads::Threads;
 
 /// Keeps a closed connection this long, for records that are still on their way.
@@ -31,9 +34,6 @@ const LINGER_NS: u64 = 5_000_000_000;
 /// Connections whose announcements can have been lost in a row.
 const NUMBERS_SKIPPED_MAX: usize = 1 << 20;
 
-/// Datagrams remembered for one socket, at most.
-const SOCKET_MAX: usize = 65_536;
-
 /// Turns raw records and events into [`Record`]s and [`Connection`]s.
 #[derive(Default)]
 pub(crate) struct Decoder {
@@ -41,10 +41,9 @@ pub(crate) struct Decoder {
     options: HashMap<u64, Vec<event::OptionSet>>,
     /// The flow that each open stream socket sends.
     owners: HashMap<u64, FlowId>,
-    /// Flows of the datagrams that wait in each socket, in order of arrival.
-    sockets: HashMap<u32, VecDeque<u32>>,
-    /// Sockets with datagrams of which nobody knows whether they were read, and the reads seen since.
-    unsettled: BTreeMap<u32, usize>,
+    sockets: reads::Sockets,
+    /// Datagrams of which it is not known when they were read, since last asked.
+    unplaced: u64,
     threads: Threads,
     closed: VecDeque<(u64, u32)>,
     changed: BTreeSet<u32>,
@@ -86,17 +85,10 @@ impl Decoder {
 
     /// One hit of a probe.
     pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
-        let offset = self.scheduler_offset_ns;
-        let read;
-        if raw.marks & raw::MARK_UDP != 0 && self.is_unplaced(raw) {
+        if raw.marks & raw::MARK_UDP != 0 && raw.kind == raw::RAW_COPY {
+            self.read(cpu, raw);
             return;
         }
-        let raw = if raw.marks & raw::MARK_UDP != 0 {
-            read = self.follow_socket(raw);
-            &read
-        } else {
-            raw
-        };
         let slot = self.connections.get_mut((raw.flow / 2) as usize).and_then(Option::as_mut);
         let Some(state) = slot else {
             self.unknown += 1;
@@ -108,51 +100,31 @@ impl Decoder {
             cpu,
             out: &mut self.out,
             threads: &mut self.threads,
-            scheduler_offset_ns: offset,
+            scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once,
         };
         let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
         if raw.marks & raw::MARK_UDP != 0 {
-            if let Some(skipped) = datagram::decode(&mut hit, &mut state.flows[direction]) {
+            let flow = &mut state.flows[direction];
+            let skipped = datagram::decode(&mut hit, flow);
+            let known = &mut flow.datagrams;
+            if !known.received.is_empty() {
+                let queue = self.sockets.of(raw);
+                let came = known.received.drain(..);
+                came.for_each(|datagram| queue.push(Waiting { flow: raw.flow, datagram }));
+            } else if raw.kind == raw::RAW_DROP && hit.out.len() == before {
+                let waited = self.sockets.remove(known.socket, raw);
+                waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, waited, 7));
+            }
+            if let Some(skipped) = skipped {
                 self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
             }
-            for record in &self.out[before..] {
-                let is_named =
-                    user(record).is_some_and(|(thread, side)| state.confirm(thread, side));
-                if state.uses_datagrams(record) || is_named {
-                    self.changed.insert(state.info.id.0);
-                }
-            }
+            name_users(state, &self.out[before..], &mut self.changed);
         } else {
             segment::decode(&mut hit, state, direction);
             self.watch.follow(state, &self.out[before..], raw.at_ns);
         }
-    }
-
-    /// A read from a datagram socket shows no sender: it takes what came first.
-    fn follow_socket(&mut self, raw: &RawRecord) -> RawRecord {
-        let socket = raw.ack;
-        let flow = match raw.kind {
-            raw::RAW_READY => {
-                let waiting = self.sockets.entry(socket).or_default();
-                if waiting.len() < SOCKET_MAX {
-                    waiting.push_back(raw.flow);
-                }
-                raw.flow
-            }
-            raw::RAW_COPY => {
-                let waiting = self.sockets.get_mut(&socket);
-                let flow = waiting.and_then(VecDeque::pop_front).unwrap_or(raw.flow);
-                // Sockets come and go: an empty one is forgotten.
-                if self.sockets.get(&socket).is_some_and(VecDeque::is_empty) {
-                    self.sockets.remove(&socket);
-                }
-                flow
-            }
-            _ => raw.flow,
-        };
-        RawRecord { flow, ..*raw }
     }
 
     /// Ends the recording: what was still held back becomes records.
@@ -284,6 +256,16 @@ fn user(record: &Record) -> Option<(u32, Side)> {
         Kind::WriteCall => Some((record.thread, direction.sender())),
         Kind::ReceiveDequeue => Some((record.thread, direction.receiver())),
         _ => None,
+    }
+}
+
+/// Notes what records of datagrams show of the two ends.
+fn name_users(state: &mut ConnectionState, shown: &[Record], changed: &mut BTreeSet<u32>) {
+    for record in shown {
+        let is_named = user(record).is_some_and(|(thread, side)| state.confirm(thread, side));
+        if state.uses_datagrams(record) || is_named {
+            changed.insert(state.info.id.0);
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 //! `write`, `queued`, `transmit`, `input`, `receive`, `ready`, `copy`, `retransmit`, `drop`,
 //! `congestion`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
 //! `waited`, `again` (a retransmission), `forwarded`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
-//! took it), `delay=NS` (the reader's run delay so far), `code=N`, `dups=N`.
+//! took it), `delay=NS` (the reader's run delay so far), `left=N` (datagrams in the queue after a read),
+//! `code=N`, `dups=N`.
 //!
 //! Records come as `TIME POINTS OFFSET+LEN`, points that follow one another at one time on one
 //! line: `20 2d 3n 4n 0+100`. Letters are marks: `d` derived, `n` no queue, `r` retransmitted,
@@ -14,6 +15,7 @@
 mod datagrams;
 mod holes;
 mod random;
+mod reads;
 mod streams;
 
 use std::ffi::CStr;
@@ -144,6 +146,7 @@ fn word(hit: RawRecord, word: &str) -> RawRecord {
         }
         Some(("thread", n)) => RawRecord { thread: number(n), ..hit },
         Some(("socket", n)) => RawRecord { ack: number(n), ..hit },
+        Some(("left", n)) => RawRecord { window: number(n) + 1, ..hit },
         Some(("delay", n)) => RawRecord { b: u64::from(number(n)), ..hit },
         Some(("taken", n)) => RawRecord { a: number(n), ..hit },
         Some(("code", n)) => RawRecord { code: number(n) as u8, ..hit },

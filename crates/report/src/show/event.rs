@@ -69,6 +69,9 @@ fn write_segment(event: &Record, text: &mut String) -> Result {
 }
 
 fn write_reader(event: &Record, text: &mut String) -> Result {
+    if event.is_marked(marks::DERIVED) {
+        text.push_str("gone by now, unseen ");
+    }
     write_thread("thread", event, text)?;
     if event.detail > 0 {
         let ns = event.at_ns.saturating_sub(event.detail);

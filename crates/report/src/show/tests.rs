@@ -167,6 +167,13 @@ fn every_kind_has_its_details() {
 }
 
 #[test]
+fn a_datagram_whose_read_was_not_seen_is_gone_by_a_time() {
+    let gone = Record { marks: marks::DERIVED, ..at(0, Kind::ReceiveDequeue, 0, 90) };
+    let text = lines(&[store(&[gone])]);
+    assert!(text.trim_end().ends_with("90  gone by now, unseen derived"), "{text}");
+}
+
+#[test]
 fn a_grant_that_was_not_seen_is_not_zero() {
     let extra = 1 << 16 | 7;
     let asked = Record { extra, detail: 65_536, ..at(0, Kind::SocketOption, 0, 0) };

@@ -1,0 +1,147 @@
+//! Reads of datagrams: which socket's queue each one is of, and what it tells of the datagrams there.
+
+use std::collections::BTreeMap;
+
+use sockscope_record::{Kind, Point, Record};
+
+use super::connection::ConnectionState;
+use super::in_transit::Datagram;
+use super::sockets::{Read, SocketQueue, Waiting};
+use super::{Decoder, Hit, datagram, name_users};
+use crate::layout::RawRecord;
+
+/// From IP to the receive queue a datagram takes at most this long, with interrupts in between.
+pub(super) const DELIVERY_NS_MAX: u64 = 100_000_000;
+
+/// Sockets remembered although nothing waits in them, at most.
+const SOCKETS_MAX: usize = 65_536;
+
+/// The receive queues of all datagram sockets, by number.
+#[derive(Default)]
+pub(super) struct Sockets {
+    /// With the time of its last hit.
+    queues: BTreeMap<u32, (u64, SocketQueue)>,
+    /// Hits by then may have been missed.
+    doubted_until_ns: u64,
+}
+
+impl Sockets {
+    /// The queue that a hit is of.
+    pub(super) fn of(&mut self, hit: &RawRecord) -> &mut SocketQueue {
+        if self.queues.len() >= SOCKETS_MAX && !self.queues.contains_key(&hit.ack) {
+            self.queues.retain(|_, (_, queue)| !queue.is_idle());
+        }
+        let (last_ns, queue) =
+            self.queues.entry(hit.ack).or_insert((hit.at_ns, SocketQueue::default()));
+        // What was missed since its last hit may be of it.
+        if *last_ns <= self.doubted_until_ns {
+            queue.doubt();
+        }
+        *last_ns = hit.at_ns;
+        queue
+    }
+
+    /// The newest datagram of a flow and length in a socket's queue leaves it.
+    pub(super) fn remove(&mut self, socket: u32, hit: &RawRecord) -> Option<Datagram> {
+        let (_, queue) = self.queues.get_mut(&socket)?;
+        queue.remove(hit.flow, hit.len).map(|waiting| waiting.datagram)
+    }
+}
+
+impl Decoder {
+    /// Reads or announcements of datagrams before `until_ns` may have been missed: from there on
+    /// nothing is known of the queues of sockets but what later hits tell.
+    pub(crate) fn doubt_reads(&mut self, until_ns: u64) {
+        self.sockets.doubted_until_ns = until_ns;
+        self.sockets.queues.values_mut().for_each(|(_, queue)| queue.doubt());
+    }
+
+    /// Datagrams found since the last call of which it is not known when they were read.
+    pub(crate) fn take_unplaced(&mut self) -> u64 {
+        std::mem::take(&mut self.unplaced)
+    }
+
+    /// One read from a datagram socket.
+    pub(super) fn read(&mut self, cpu: u16, raw: &RawRecord) {
+        let connections = &self.connections;
+        let is_one_in_transit = || is_one_in_transit(connections, raw);
+        let queue = self.sockets.of(raw);
+        let told = queue.read(&Read::of(raw, &is_one_in_transit));
+        let is_nobodys = told.taken.is_none() && queue.has_strangers();
+        self.leave_unplaced(&told.gone, raw.at_ns);
+        for Waiting { flow, datagram } in told.gone {
+            let raw = RawRecord { flow, ..*raw };
+            self.hit_of(cpu, &raw, |hit, state| {
+                datagram::gone(hit, &mut state.flows[(flow & 1) as usize], datagram);
+            });
+        }
+        if told.is_unplaced || is_nobodys {
+            self.threads.waited_ns(raw.thread, raw.at_ns, raw.b, raw.at_ns);
+            return;
+        }
+        let flow = told.taken.map_or(raw.flow, |waiting| waiting.flow);
+        let announced = told.taken.map(|waiting| waiting.datagram);
+        self.hit_of(cpu, &RawRecord { flow, ..*raw }, |hit, state| {
+            datagram::read(hit, &mut state.flows[(flow & 1) as usize], announced);
+        });
+    }
+
+    /// At the end: what is in queues of which not all is known may have been read, or not.
+    pub(super) fn end_reads(&mut self, until_ns: u64) {
+        let mut queues = std::mem::take(&mut self.sockets.queues);
+        for (last_ns, queue) in queues.values_mut() {
+            if *last_ns <= self.sockets.doubted_until_ns {
+                queue.doubt();
+            }
+            self.leave_unplaced(&queue.unsure(), until_ns);
+        }
+    }
+
+    /// These datagrams, oldest first, have been read by now, or not: nobody saw it.
+    fn leave_unplaced(&mut self, waiting: &[Waiting], at_ns: u64) {
+        let Some(oldest) = waiting.first() else { return };
+        self.unplaced += waiting.len() as u64;
+        self.out.push(Record {
+            at_ns,
+            offset: oldest.datagram.at_ns,
+            detail: waiting.len() as u64,
+            kind: Kind::Loss,
+            code: Point::ReceiveDequeue.number(),
+            ..Record::default()
+        });
+    }
+
+    /// Decodes a read of a flow, and notes who it shows.
+    fn hit_of(
+        &mut self,
+        cpu: u16,
+        raw: &RawRecord,
+        decode: impl FnOnce(&mut Hit<'_>, &mut ConnectionState),
+    ) {
+        let slot = self.connections.get_mut((raw.flow / 2) as usize).and_then(Option::as_mut);
+        let Some(state) = slot else {
+            self.unknown += 1;
+            return;
+        };
+        let before = self.out.len();
+        let mut hit = Hit {
+            raw,
+            cpu,
+            out: &mut self.out,
+            threads: &mut self.threads,
+            scheduler_offset_ns: self.scheduler_offset_ns,
+            enters_at_once: false,
+        };
+        decode(&mut hit, state);
+        name_users(state, &self.out[before..], &mut self.changed);
+    }
+}
+
+/// Whether a logged datagram may have come into a receive queue without its announcement having been
+/// seen by the time of a read; most likely one of the flow that the read names.
+fn is_one_in_transit(connections: &[Option<Box<ConnectionState>>], read: &RawRecord) -> bool {
+    let since_ns = read.at_ns.saturating_sub(DELIVERY_NS_MAX);
+    let likely = connections.get((read.flow / 2) as usize);
+    let mut states = likely.into_iter().chain(connections).flatten();
+    states.any(|state| state.flows.iter().any(|flow| flow.datagrams.is_one_in_transit(since_ns)))
+}

@@ -1,0 +1,205 @@
+//! Receive queues of datagram sockets: what waits in each, and which datagram a read took.
+//!
+//! A queue is first in, first out, but a read shows neither sender nor position: only how many
+//! octets it got, which thread read, and how many datagrams are left. As long as every read was seen
+//! it took the oldest. Where one may not have been, nothing is guessed: those left are the newest, so
+//! that all before them have gone. That the read took the last of those that have is said only where
+//! the queue was seen to hold nothing but logged datagrams; else everything is known again when as many
+//! reads as datagrams were left have followed. Hits come in order of time; positions are of
+//! [`Datagram`]s, times nanoseconds of the trace's clock.
+
+use std::collections::VecDeque;
+
+use super::in_transit::Datagram;
+use crate::layout::RawRecord;
+
+/// Datagrams remembered for one socket, at most: of those that come later nothing is placed until the
+/// queue is known again.
+const WAITING_MAX: usize = 65_536;
+
+/// A datagram in a receive queue, with the flow that it is of.
+#[derive(Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) flow: u32,
+    pub(super) datagram: Datagram,
+}
+
+/// What one read shows.
+#[derive(Clone, Copy)]
+pub(super) struct Read<'a> {
+    /// Octets that the reader got: all of the datagram, or as many as it asked for.
+    pub(super) len: u32,
+    pub(super) thread: u32,
+    /// Datagrams in the queue at the time of the read; `None` where that changed meanwhile.
+    pub(super) left: Option<usize>,
+    /// Whether a logged datagram is between IP and its announcement: it may be in the queue.
+    pub(super) is_one_in_transit: &'a dyn Fn() -> bool,
+}
+
+/// What a read tells of a queue.
+#[derive(Default)]
+pub(super) struct Told {
+    /// The datagram that it took, where that is known.
+    pub(super) taken: Option<Waiting>,
+    /// Datagrams that have left by now: nobody saw when.
+    pub(super) gone: Vec<Waiting>,
+    /// It took a datagram, and nobody knows which.
+    pub(super) is_unplaced: bool,
+}
+
+/// The receive queue of one socket.
+#[derive(Default)]
+pub(super) struct SocketQueue {
+    waiting: VecDeque<Waiting>,
+    /// A read may have been missed: not all of `waiting` need still be there.
+    is_unsure: bool,
+    /// Whether that ever was.
+    was_unsure: bool,
+    /// Datagrams that are read before all is known again, of which nobody knows which they are.
+    ahead: usize,
+    /// How many of `waiting` have gone when those are read.
+    doubtful: usize,
+    /// A read left as many datagrams as were known: all of them are logged.
+    is_confirmed: bool,
+    /// Datagrams were in it that are not logged, or came before the recording.
+    has_strangers: bool,
+    /// The thread that reads; several are not told apart by the order of their hits.
+    reader: Option<u32>,
+    is_shared: bool,
+}
+
+impl<'a> Read<'a> {
+    /// As the probe wrote it: one more than the datagrams left, or 0.
+    pub(super) fn of(hit: &RawRecord, is_one_in_transit: &'a dyn Fn() -> bool) -> Self {
+        let left = hit.window.checked_sub(1).map(|left| left as usize);
+        Self { len: hit.len, thread: hit.thread, left, is_one_in_transit }
+    }
+}
+
+impl SocketQueue {
+    /// A datagram was announced.
+    pub(super) fn push(&mut self, waiting: Waiting) {
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(waiting);
+        } else {
+            self.doubt();
+            self.has_strangers = true;
+        }
+    }
+
+    /// The newest datagram of this flow and length was dropped: `None` if there is none.
+    pub(super) fn remove(&mut self, flow: u32, len: u32) -> Option<Waiting> {
+        let is_it = |waiting: &Waiting| waiting.flow == flow && waiting.datagram.len == len;
+        let index = self.waiting.iter().rposition(is_it)?;
+        if index < self.doubtful {
+            self.doubt();
+        }
+        self.waiting.remove(index)
+    }
+
+    /// A read, or an announcement, may have been missed.
+    pub(super) fn doubt(&mut self) {
+        self.is_unsure = true;
+        self.was_unsure = true;
+        (self.ahead, self.doubtful) = (0, 0);
+    }
+
+    /// Nothing waits, and nothing is to be remembered of it but which thread reads.
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && !self.was_unsure
+    }
+
+    /// Whether a read of what was not announced may be of a datagram that nobody logs.
+    pub(super) fn has_strangers(&self) -> bool {
+        self.has_strangers
+    }
+
+    /// At the end: what was announced, and may have been read.
+    pub(super) fn unsure(&mut self) -> Vec<Waiting> {
+        let count = if self.is_unsure { self.waiting.len() } else { self.doubtful };
+        self.waiting.drain(..count).collect()
+    }
+
+    /// One read.
+    pub(super) fn read(&mut self, read: &Read<'_>) -> Told {
+        self.note_reader(read.thread);
+        if !self.is_unsure && !self.agrees(read) {
+            self.doubt();
+        }
+        if self.is_unsure {
+            return self.place(read);
+        }
+        match self.ahead {
+            0 => Told { taken: self.waiting.remove(self.overtaker(read.len)), ..Told::default() },
+            _ => self.read_ahead(),
+        }
+    }
+
+    /// A second thread may be between taking a datagram and its hit: once a read was missed, nothing
+    /// shows that it is not.
+    fn note_reader(&mut self, thread: u32) {
+        self.is_shared |= self.reader.replace(thread).is_some_and(|reader| reader != thread);
+        self.is_unsure |= self.is_shared && self.was_unsure;
+    }
+
+    /// Whether the read can have taken the oldest of what waits, nothing having been missed.
+    fn agrees(&mut self, read: &Read<'_>) -> bool {
+        let waiting = self.ahead + self.waiting.len() - self.doubtful;
+        if waiting == 0 {
+            // It took what was never announced.
+            self.has_strangers = self.has_strangers || !(read.is_one_in_transit)();
+            return true;
+        }
+        let oldest = self.waiting.front().filter(|_| self.ahead == 0);
+        let fits = oldest.is_none_or(|oldest| oldest.datagram.len >= read.len);
+        match read.left {
+            Some(left) if !self.is_shared => {
+                let behind = waiting - 1;
+                // What is not announced yet may be one of those left.
+                let is_more = left > behind && !(read.is_one_in_transit)();
+                self.has_strangers |= is_more;
+                self.is_confirmed |= left == behind && fits && oldest.is_some();
+                left >= behind && !is_more && fits
+            }
+            _ => fits || self.overtaker(read.len) != 0,
+        }
+    }
+
+    /// Which datagram a read took from a queue of which all is known: the oldest, unless another
+    /// thread is about to say that it has that one.
+    fn overtaker(&self, len: u32) -> usize {
+        match self.waiting.front() {
+            Some(oldest) if self.is_shared && oldest.datagram.len < len => {
+                let is_it = |waiting: &Waiting| waiting.datagram.len == len;
+                self.waiting.iter().position(is_it).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
+    /// A read of one of those ahead; with the last of them goes all that came before them.
+    fn read_ahead(&mut self) -> Told {
+        self.ahead -= 1;
+        let gone = if self.ahead == 0 { std::mem::take(&mut self.doubtful) } else { 0 };
+        Told { taken: None, gone: self.waiting.drain(..gone).collect(), is_unplaced: true }
+    }
+
+    /// A read of a queue of which not all may still be there: those left are the newest ones.
+    fn place(&mut self, read: &Read<'_>) -> Told {
+        let unplaced = Told { is_unplaced: true, ..Told::default() };
+        let Some(left) = read.left.filter(|_| !self.is_shared) else { return unplaced };
+        let known = self.waiting.len();
+        let is_whole = left == 0 || !(read.is_one_in_transit)();
+        self.has_strangers |= left > 0 && left >= known && is_whole;
+        let mut gone: Vec<Waiting> = self.waiting.drain(..known.saturating_sub(left)).collect();
+        let is_exact = self.is_confirmed && !self.has_strangers && !(read.is_one_in_transit)();
+        let is_it = |last: &&Waiting| is_exact && last.datagram.len >= read.len;
+        let taken = gone.last().filter(is_it).copied();
+        gone.truncate(gone.len() - usize::from(taken.is_some()));
+        self.is_unsure = !is_whole;
+        if taken.is_none() && is_whole {
+            (self.ahead, self.doubtful) = (left, self.waiting.len());
+        }
+        Told { taken, gone, is_unplaced: taken.is_none() }
+    }
+}
