@@ -161,6 +161,7 @@ impl Scheduler {
     }
 
     /// `swtch`: the best process that is ready gets the CPU; the one before must have given it up.
+    #[inline(always)]
     pub fn pick(&mut self, now_ns: u64) -> Option<ProcessIndex> {
         self.catch_up(now_ns);
         debug_assert!(self.running.is_none(), "the CPU is taken");
@@ -219,6 +220,7 @@ impl Scheduler {
         self.load
     }
 
+    #[inline(always)]
     fn enqueue(&mut self, process: ProcessIndex) {
         let entry = &mut self.entries[process];
         entry.state = State::Waiting;

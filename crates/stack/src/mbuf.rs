@@ -198,6 +198,7 @@ impl Pool {
         self.get(meter)
     }
 
+    #[inline(always)]
     fn with_room(&mut self, room: u16, meter: &mut Meter) -> Option<MbufId> {
         meter.call(Routine::MgetMacro, Work::NONE);
         if self.free == NIL && !self.make_mbuf() {

@@ -94,6 +94,7 @@ impl Stack {
     }
 
     /// Point 1: `len` bytes are about to enter the send buffer. `hold` says what will keep them.
+    #[inline(always)]
     pub(crate) fn observe_send_enqueue(
         &self,
         socket: SocketId,
@@ -147,6 +148,7 @@ impl Stack {
     }
 
     /// A write call starts or ends.
+    #[inline(always)]
     pub(crate) fn observe_write(
         &self,
         socket: SocketId,

@@ -196,6 +196,7 @@ impl SockBuf {
     }
 
     /// As [`SockBuf::drop_front`], done by the caller itself.
+    #[inline(always)]
     pub(crate) fn remove_front(&mut self, len: usize, pool: &mut Pool, meter: &mut Meter) {
         let (before, mbufs) = (self.chain.len(), self.chain.mbufs());
         self.mbcnt -= pool.drop_front(&mut self.chain, len, meter) as u32;

@@ -286,6 +286,7 @@ impl SendCall {
         Step::Done(result.map(|()| taken as u32))
     }
 
+    #[inline(always)]
     fn release(&mut self, stack: &mut Stack, meter: &mut Meter) {
         if self.has_lock {
             self.has_lock = false;

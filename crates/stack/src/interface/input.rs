@@ -64,6 +64,7 @@ impl Stack {
         self.enqueue_input(number, packet, meter)
     }
 
+    #[inline(always)]
     fn enqueue_input(&mut self, number: u8, packet: Packet, meter: &mut Meter) -> bool {
         if self.ip_queue.len() >= QUEUE_PACKETS_MAX {
             if let Some(interface) = self.interfaces.get_mut(usize::from(number)) {

@@ -327,6 +327,7 @@ impl Pool {
     }
 
     /// Cuts the chain after `len` bytes; mbufs that held only later ones are freed.
+    #[inline(always)]
     pub fn truncate(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) {
         let mut whole = chain.take();
         while chain.len() < len {

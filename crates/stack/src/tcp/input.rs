@@ -225,6 +225,7 @@ impl Stack {
     }
 
     /// The window that this segment is held against.
+    #[inline(always)]
     pub(super) fn set_receive_window(&mut self, id: SocketId) {
         let shrinks = self.personality.tcp.offer == super::WindowOffer::Shrinks;
         let space = self.sockets[id].rcv.space().clamp(0, i64::from(super::WINDOW_MAX)) as u32;
