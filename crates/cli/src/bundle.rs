@@ -165,12 +165,15 @@ fn clock(source: Source) -> Option<&'static str> {
     }
 }
 
-/// Whether nobody ended the records: later ones may be missing.
+/// Whether the end of the records was not found: later ones may be missing.
 fn lacks_end(problem: &Problem) -> bool {
-    let (Problem::NotFinished { part, .. } | Problem::Truncated { part, .. }) = problem else {
-        return false;
-    };
-    *part == Part::Records
+    match problem {
+        Problem::Missing { part }
+        | Problem::NotFinished { part, .. }
+        | Problem::Truncated { part, .. }
+        | Problem::Damaged { part, .. } => *part == Part::Records,
+        _ => false,
+    }
 }
 
 fn origin(meta: &Meta) -> Origin {

@@ -184,6 +184,7 @@ fn a_bundle_cut_anywhere_shows_what_is_whole_and_says_what_is_not() {
         let report: Value = serde_json::from_slice(&output.stdout).expect("one document");
         let notes = report["trace"]["notes"].to_string();
         assert!(notes.contains("records.arrows"), "cut to {length} bytes: {notes}");
+        assert_eq!(report["trace"]["finished"], false, "cut to {length} bytes");
     }
 }
 
@@ -199,6 +200,7 @@ fn a_bundle_without_one_of_its_files_says_so() {
         let is_blind = said.contains("verdict  no record can be read: nothing is known of what");
         assert_eq!(is_blind, file == "records.arrows", "{said}");
         assert!(!said.contains("no data passed"), "{said}");
+        assert_eq!(said.contains("not finished"), is_blind, "{said}");
     }
 }
 
@@ -225,6 +227,7 @@ fn a_damaged_batch_is_named_and_its_rows_count_as_lost() {
     let notes = report["trace"]["notes"].to_string();
     assert!(notes.contains("batch 1, at byte ") && notes.contains("100 rows left out"), "{notes}");
     assert_eq!(report["trace"]["lost_events"], 100);
+    assert_eq!(report["trace"]["finished"], true);
 }
 
 #[test]

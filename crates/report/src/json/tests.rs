@@ -28,7 +28,7 @@ fn the_report_has_the_keys_of_its_schema() {
     has_keys(
         &report["trace"],
         "duration_ns records lost_records points source notes
-         start_ns lost_events tool_version host kernel clock command",
+         start_ns lost_events finished tool_version host kernel clock command",
     );
     has_keys(
         &report["trace"]["points"],
@@ -36,6 +36,14 @@ fn the_report_has_the_keys_of_its_schema() {
          InputEnqueue InputDequeue ReceiveEnqueue ReceiveDequeue",
     );
     has_keys(&report["trace"]["points"]["SendEnqueue"], "records lost cost_ns_mean");
+}
+
+#[test]
+fn a_recording_without_its_end_is_not_finished() {
+    let mut analysis = stall();
+    assert_eq!(json(&analysis)["trace"]["finished"], true);
+    analysis.facts.unfinished = true;
+    assert_eq!(json(&analysis)["trace"]["finished"], false);
 }
 
 #[test]

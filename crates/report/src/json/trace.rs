@@ -12,7 +12,7 @@ impl Serialize for TraceView<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (analysis, origin) = (self.0.analysis, self.0.origin);
         let facts = &analysis.facts;
-        let mut object = serializer.serialize_struct("trace", 13)?;
+        let mut object = serializer.serialize_struct("trace", 14)?;
         object.serialize_field("duration_ns", &analysis.duration_ns)?;
         object.serialize_field("records", &analysis.records)?;
         object.serialize_field("lost_records", &facts.lost.total())?;
@@ -21,6 +21,7 @@ impl Serialize for TraceView<'_, '_> {
         object.serialize_field("notes", &facts.notes)?;
         object.serialize_field("start_ns", &analysis.start_ns)?;
         object.serialize_field("lost_events", &facts.lost.events)?;
+        object.serialize_field("finished", &!facts.unfinished)?;
         object.serialize_field("tool_version", &origin.tool_version)?;
         object.serialize_field("host", &origin.host)?;
         object.serialize_field("kernel", &origin.kernel)?;
