@@ -45,10 +45,10 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         max_records: None,
     };
     let (Recorded { records, .. }, status) = job.record()?;
-    if let Some(status) = status.filter(|status| !status.success()) {
-        eprintln!("sockscope: the command ended with {}", command::ending(status));
-    }
-    let outcome = bundle::print(&dir, run.print, None, Path::new("-"))?;
+    let outcome = bundle::print(&dir, run.print, None, Path::new("-"));
+    // Below the report, however long that is.
+    tell_failure(status);
+    let outcome = outcome?;
     if let Some(kept) = &run.output {
         let kept = kept.display();
         let figures = match records {
@@ -70,7 +70,8 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         duration: record.duration,
         max_records: record.max_records,
     };
-    let (recorded, _) = job.record()?;
+    let (recorded, status) = job.record()?;
+    tell_failure(status);
     let Recorded { records, lost } = recorded;
     let dir = record.output.display();
     eprintln!(
@@ -80,6 +81,13 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         eprintln!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
     }
     Ok(())
+}
+
+/// A command that failed may have sent less than it should: the recording itself is whole.
+fn tell_failure(status: Option<ExitStatus>) {
+    if let Some(status) = status.filter(|status| !status.success()) {
+        eprintln!("sockscope: the command ended with {}", command::ending(status));
+    }
 }
 
 /// What a recording has.

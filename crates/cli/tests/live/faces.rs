@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::bundle::{sockscope_says, workload, workload_recorded};
+use crate::bundle::{sockscope, sockscope_says, stdout_of, workload, workload_recorded};
 use crate::turn;
 
 const POINTS: [&str; 8] = [
@@ -65,6 +65,25 @@ fn root_no_more_records_are_kept_than_were_asked_for() {
     assert_eq!(report["trace"]["lost_records"], 0);
     let notes = report["trace"]["notes"].to_string();
     assert!(notes.contains("ended after 100 records"), "{notes}");
+}
+
+#[test]
+fn root_a_command_that_fails_is_told_with_its_status() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder for the bundle");
+    let dir = folder.path().join("failed.sockscope").display().to_string();
+    for (script, ending) in [("exit 3", "exit status 3"), ("kill -9 $$", "signal 9 (SIGKILL)")] {
+        for how in [&["run"][..], &["record", "-o", &dir]] {
+            let command = sockscope().args(how).args(["--", "sh", "-c", script]).output();
+            let output = command.expect("it was built");
+            // The status is that of the recording, which is done.
+            let said = stdout_of(&output);
+            let talk = String::from_utf8_lossy(&output.stderr);
+            let told = talk.lines().filter(|line| line.contains("the command ended with"));
+            let told: Vec<_> = told.collect();
+            assert_eq!(told, [format!("sockscope: the command ended with {ending}")], "{said}");
+        }
+    }
 }
 
 #[test]
