@@ -66,3 +66,21 @@ fn one_more_personality_changes_no_other() {
     assert_eq!(before, after);
     assert!(!before.contains(&own));
 }
+
+/// A read that takes all there is tells the protocol at `splnet`, as any other: were the network let in
+/// between the decision and the packet, an older acknowledgment would leave behind a newer one.
+#[test]
+fn acknowledgments_leave_in_order() {
+    for personality in Personality::ALL {
+        let scenario = ethernet10(personality.name, "sparcstation-1", 1);
+        let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
+        let setup = Setup { reserve_bytes: Some(16_384), ..Setup::default() };
+        sim.spawn(1, Box::new(Sink::new(PORT, 65_536, 1).set_up(setup)), 0);
+        sim.spawn(0, Box::new(BulkWriter::new(TO, 300_000, 1).set_up(setup)), 1_000_000);
+        assert_eq!(sim.run_to_end(600 * SECOND_NS), Outcome::Ended);
+        let left = sim.sink().records.iter().filter(|record| record.kind == Kind::InterfaceEnqueue);
+        let back = left.filter(|record| record.flow.direction() == Direction::FromServer);
+        let acknowledged: Vec<_> = back.map(|record| record.detail).collect();
+        assert!(acknowledged.len() > 50 && acknowledged.is_sorted(), "{}", personality.name);
+    }
+}

@@ -162,7 +162,8 @@ impl ReceiveCall {
     fn copy_stream(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
         let socket = &mut stack.sockets[self.socket];
         let Some(first) = socket.rcv.chain().first().filter(|_| self.given < self.len) else {
-            return self.received(stack, meter);
+            // A step of its own: the protocol runs at `splnet`, unlike a copy.
+            return self.goes_on(Next::Received);
         };
         let data = stack.pool.data(first);
         let take = data.len().min(self.len - self.given);
