@@ -27,6 +27,22 @@ fn every_personality_announces_its_segment_size() {
     );
 }
 
+/// Buffers become whole segments where a SYN announces their size, so its answer offers no more.
+#[test]
+fn the_answer_to_a_syn_offers_what_the_buffer_will_hold() {
+    for (name, window) in [("tahoe", 4096), ("reno", 4000)] {
+        Script::alone(name).check(&format!(
+            "listen
+             < S 0:0(0) win 4096 <mss 1000>
+             > S 0:0(0) ack 1 win {window} <mss 1024>
+             < . ack 1 win 4096
+             accept = ok
+             < P 1:101(100) ack 1 win 4096
+             read 100 = 100",
+        ));
+    }
+}
+
 #[test]
 fn a_connection_is_opened_and_closed_from_here() {
     for name in ["4.3bsd", "tahoe", "reno"] {
