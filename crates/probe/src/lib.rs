@@ -17,6 +17,7 @@ mod error;
 mod hooks;
 mod layout;
 mod lists;
+mod news;
 mod object;
 mod pick;
 mod places;

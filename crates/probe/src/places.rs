@@ -6,13 +6,23 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::news::News;
 
 /// Named network namespaces, and devices of this one.
 const WATCHED: [&str; 2] = ["/run/netns", "/sys/class/net"];
 
+/// Something may be mounted over a folder that tells news.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Where the first named namespace makes the folder.
+const NEWS: [&str; 2] = ["/run", "/run/netns"];
+
 /// Network namespaces and devices as last seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Places {
+    /// Tells when to look again; without it every look is one.
+    news: Option<News>,
+    looked: Instant,
     watched: [BTreeSet<String>; 2],
     namespaces: usize,
     virtual_devices: usize,
@@ -22,6 +32,9 @@ impl Places {
     /// Looks at all processes' namespaces and this namespace's devices.
     pub(crate) fn now() -> Self {
         Self {
+            // Before the look, so that nothing comes between the two.
+            news: News::subscribe(&NEWS).ok(),
+            looked: Instant::now(),
             watched: WATCHED.map(names),
             namespaces: namespaces(),
             virtual_devices: names("/sys/class/net")
@@ -36,8 +49,14 @@ impl Places {
         self.namespaces > 1 || self.virtual_devices > 0 || !self.watched[0].is_empty()
     }
 
-    /// Whether a namespace or a device came since the last look. Cheap: two folders are listed.
+    /// Whether a namespace or a device came since the last look. Cheap: two folders are listed when
+    /// there is news, and now and then.
     pub(crate) fn grew(&mut self) -> bool {
+        let has_news = self.news.as_ref().is_none_or(News::came);
+        if !has_news && self.looked.elapsed() < LOOK_EVERY {
+            return false;
+        }
+        self.looked = Instant::now();
         let now = WATCHED.map(names);
         let grew = now.iter().zip(&self.watched).any(|(now, before)| !now.is_subset(before));
         self.watched = now;
