@@ -24,6 +24,9 @@ const PORTIONS_MAX: u64 = 2_000_000;
 /// make more portions.
 const SEGMENT_BYTES: u64 = 1024;
 
+/// Smallest segment that the stacks take, whatever is announced.
+const SEGMENT_MIN: u64 = 32;
+
 /// Octets that all of a run's messages, calls, pieces or connections carry at most.
 const CARRIED_MAX: u64 = 1 << 34;
 
@@ -68,7 +71,7 @@ fn counts(parameters: &Parameters) -> Vec<Bound> {
 fn octets(parameters: &Parameters) -> Vec<Bound> {
     let rpc_buffer = Some(parameters.rpc_buffer_bytes).filter(|bytes| *bytes > 0);
     vec![
-        ("segment_bytes", parameters.segment_bytes.map(u64::from), 1, 65_495),
+        ("segment_bytes", parameters.segment_bytes.map(u64::from), SEGMENT_MIN, 65_495),
         ("socket_buffer_bytes", parameters.socket_buffer_bytes, 1, OCTETS_MAX),
         ("receiver_buffer_bytes", parameters.receiver_buffer_bytes, 1, OCTETS_MAX),
         ("read_bytes", parameters.read_bytes, 1, OCTETS_MAX),
@@ -185,6 +188,8 @@ mod tests {
             ("lh-4", "read_after_us=9000000000000000000", "from 0 to 3600000000"),
             ("si-4c", "compute_us=3600000001", "from 1 to 3600000000"),
             ("lh-2", "client_timer_ms=200", "from 0 to 199"),
+            // The stacks take no smaller segment, whatever is announced.
+            ("lh-2", "segment_bytes=31", "from 32 to 65495"),
         ] {
             let name = change.split('=').next().unwrap();
             let refused = told(id, &[change]);
