@@ -128,6 +128,20 @@ impl Curve {
         rest
     }
 
+    /// From a time on it is unknown what passed; what was known of later times is not.
+    pub(crate) fn forget_from(&mut self, from_ns: u64) {
+        self.runs.retain(|run| run.at_ns < from_ns);
+        self.lost.retain(|lost| lost.until_ns < from_ns);
+        self.covered = Vec::new();
+        for run in &self.runs {
+            match self.covered.last_mut() {
+                Some(last) if last.1 == run.offset => last.1 = run.end(),
+                _ => self.covered.push((run.offset, run.end())),
+            }
+        }
+        self.unknown_from_ns = Some(from_ns);
+    }
+
     /// Positions of lost runs.
     pub(crate) fn lost_ranges(&self) -> Vec<Range> {
         self.lost.iter().map(|lost| (lost.offset, lost.end)).collect()

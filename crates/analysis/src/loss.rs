@@ -6,7 +6,8 @@
 //! left as it is, and becomes residue.
 //!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
-//! a record of its own says by when they had left. Any other one may wait there to the end.
+//! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
+//! left over before another point, all is unknown there and beyond since that point's first loss.
 
 use sockscope_record::{Connection, Point, Protocol, marks};
 
@@ -56,7 +57,12 @@ pub(crate) fn explain_holes(
     losses: &Losses,
     connection: &Connection,
 ) {
+    let mut mismatched_ns = None;
     for point in Point::ALL {
+        if let Some(from_ns) = mismatched_ns {
+            curves[point.index()].forget_from(from_ns);
+            continue;
+        }
         if losses.by_point[point.index()].is_empty() {
             continue;
         }
@@ -75,8 +81,10 @@ pub(crate) fn explain_holes(
         });
         let lost: Vec<LostRun> = lost.collect();
         let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
+        let is_matched = connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue;
         let unknown_from_ns = waiting.into_iter().filter_map(|range| {
             let (from_ns, _) = bounds_ns(curves, point, range, keeps_order);
+            let from_ns = if is_matched { began_ns(curves, point) } else { from_ns };
             losses.within(point, from_ns, u64::MAX).map(|loss| loss.0)
         });
         let unknown_from_ns = unknown_from_ns.min();
@@ -84,7 +92,17 @@ pub(crate) fn explain_holes(
         curve.unknown_from_ns = unknown_from_ns;
         curve.lost.extend(lost);
         curve.lost.sort_by_key(|lost| lost.offset);
+        mismatched_ns = unknown_from_ns.filter(|_| is_matched);
+        mismatched_ns.into_iter().for_each(|from_ns| curve.forget_from(from_ns));
     }
+}
+
+/// When datagrams were first seen before `point`. Packets show no positions, so that they are matched
+/// by order: one whose record was lost gives its place to the next one, and so on. The one that is left
+/// over tells of that, not when it began.
+fn began_ns(curves: &[Curve; 8], point: Point) -> u64 {
+    let runs = curves[..point.index()].iter().flat_map(|curve| &curve.runs);
+    runs.map(|run| run.at_ns).min().unwrap_or(0)
 }
 
 /// Datagrams that have left the receive queue: between their arrival there and a time that is told.

@@ -271,6 +271,21 @@ fn without_word_of_it_a_datagram_may_wait_to_the_end() {
     assert_snapshot!(places_of(datagrams(), Direction::FromClient, &text), @"unknown 20us | unknown 15us | unknown 45us");
 }
 
+/// IP was not seen to take the first datagram, so that each later one seems to be the one before it.
+#[test]
+fn a_datagram_left_over_after_a_loss_tells_of_wrong_matches() {
+    let text = "10us 1-5 +100 | 12us loss code=6 from=9us detail=1 | 20us 1-5 +100 | 20us 6-8 +100
+                30us 1-5 +100 | 30us 6-8 +100 | 90us 1-5 +100 | 90us 6-8 +100";
+    assert_snapshot!(places_of(datagrams(), Direction::FromClient, text), @"unknown 80us");
+    let whole = format!("{text} | 91us 6-8 +100");
+    assert_snapshot!(places_of(datagrams(), Direction::FromClient, &whole),
+        @"input_queue 10us | input_queue 10us | input_queue 60us | input_queue 1us");
+    let analysis = testing::analyze_of(datagrams(), &format!("1us 1-8 +100 | {text}"));
+    let delays = analysis.flows[0].stages.iter().map(|stage| stage.delay_ns.map(|it| it.count));
+    let known: Vec<_> = delays.map(Option::unwrap).collect();
+    assert_eq!(known, [5, 5, 5, 5, 1, 1, 1, 1], "of each stage up to the input queue, and of all");
+}
+
 #[test]
 fn a_dropped_datagram_leaves_the_path_where_it_was_dropped() {
     let text = "10us 1-6 +100 | 12us drop 0..100 code=6 | 20us 1-6 +50 | 25us 7 100..150 | 29us 8 100..150";
