@@ -5,7 +5,7 @@
 //! this rule, in the stage where it was lost until its retransmission gets through.
 
 use crate::Pass;
-use crate::ranges::{Range, RangeSet, minus, total};
+use crate::ranges::{Range, RangeSet, minus, total, union};
 
 /// Bytes `[offset, offset + len)` passed a point for the first time at `at_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) struct Curve {
     pub lost: Vec<LostRun>,
     /// From this time on, until the end of the trace, it cannot be known what passed.
     pub unknown_from_ns: Option<u64>,
-    /// Positions of `runs`.
+    /// Positions of `runs`, and of what passed at a time that was forgotten.
     pub covered: Vec<Range>,
     /// Bytes of all passes, repeated ones included.
     pub passed_bytes: u64,
@@ -128,17 +128,11 @@ impl Curve {
         rest
     }
 
-    /// From a time on it is unknown what passed; what was known of later times is not.
+    /// From a time on it is unknown when what passed: how much did, and in all which bytes, stays.
     pub(crate) fn forget_from(&mut self, from_ns: u64) {
+        self.covered = union(&self.covered, &self.lost_ranges());
         self.runs.retain(|run| run.at_ns < from_ns);
         self.lost.retain(|lost| lost.until_ns < from_ns);
-        self.covered = Vec::new();
-        for run in &self.runs {
-            match self.covered.last_mut() {
-                Some(last) if last.1 == run.offset => last.1 = run.end(),
-                _ => self.covered.push((run.offset, run.end())),
-            }
-        }
         self.unknown_from_ns = Some(from_ns);
     }
 

@@ -60,6 +60,8 @@ pub(crate) fn explain_holes(
     let mut mismatched_ns = None;
     for point in Point::ALL {
         if let Some(from_ns) = mismatched_ns {
+            let lost = if point == Point::ReceiveDequeue { gone(curves, flow) } else { Vec::new() };
+            curves[point.index()].lost = lost;
             curves[point.index()].forget_from(from_ns);
             continue;
         }
@@ -82,12 +84,12 @@ pub(crate) fn explain_holes(
         let lost: Vec<LostRun> = lost.collect();
         let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
         let is_matched = connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue;
-        let unknown_from_ns = waiting.into_iter().filter_map(|range| {
-            let (from_ns, _) = bounds_ns(curves, point, range, keeps_order);
-            let from_ns = if is_matched { began_ns(curves, point) } else { from_ns };
-            losses.within(point, from_ns, u64::MAX).map(|loss| loss.0)
-        });
-        let unknown_from_ns = unknown_from_ns.min();
+        let unknown_from_ns = match waiting.as_slice() {
+            [_, ..] if is_matched => {
+                losses.within(point, began_ns(curves, point), u64::MAX).map(|loss| loss.0)
+            }
+            waiting => unknown_from_ns(curves, point, waiting, keeps_order, losses),
+        };
         let curve = &mut curves[point.index()];
         curve.unknown_from_ns = unknown_from_ns;
         curve.lost.extend(lost);
@@ -95,6 +97,21 @@ pub(crate) fn explain_holes(
         mismatched_ns = unknown_from_ns.filter(|_| is_matched);
         mismatched_ns.into_iter().for_each(|from_ns| curve.forget_from(from_ns));
     }
+}
+
+/// The first time at which one of `waiting` may have passed the point unseen.
+fn unknown_from_ns(
+    curves: &[Curve; 8],
+    point: Point,
+    waiting: &[Range],
+    keeps_order: bool,
+    losses: &Losses,
+) -> Option<u64> {
+    let first_losses = waiting.iter().filter_map(|range| {
+        let (from_ns, _) = bounds_ns(curves, point, *range, keeps_order);
+        losses.within(point, from_ns, u64::MAX).map(|loss| loss.0)
+    });
+    first_losses.min()
 }
 
 /// When datagrams were first seen before `point`. Packets show no positions, so that they are matched
