@@ -39,10 +39,11 @@ impl Bundle {
     /// # Errors
     ///
     /// [`Error::NotThere`], [`Error::NotAFolder`] or [`Error::NotABundle`] when none of the three files is
-    /// there, [`Error::NewerVersion`] when a later release wrote it, [`Error::Io`] when the system refuses to read a file that is there.
+    /// there, [`Error::NewerVersion`] when a later release wrote it, [`Error::Io`] when the system refuses to read a file that is there,
+    /// or to say whether one is.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
         let dir = dir.as_ref().to_owned();
-        if !Part::ALL.iter().any(|part| dir.join(part.file_name()).is_file()) {
+        if !has_a_part(&dir)? {
             return Err(match std::fs::metadata(&dir) {
                 Ok(what) if what.is_dir() => Error::NotABundle { path: dir },
                 Ok(_) => Error::NotAFolder { path: dir },
@@ -186,6 +187,22 @@ fn read_connections(dir: &Path, problems: &mut Vec<Problem>) -> Result<Vec<Conne
     reader.read()?;
     problems.extend(reader.problems());
     Ok(reader.into_connections())
+}
+
+/// Whether `dir` has one of a bundle's files. A folder that may not be entered does not say.
+fn has_a_part(dir: &Path) -> Result<bool, Error> {
+    let mut refused = None;
+    for part in Part::ALL {
+        let path = dir.join(part.file_name());
+        match std::fs::metadata(&path) {
+            Ok(what) if what.is_file() => return Ok(true),
+            Ok(_) => {}
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(error) => refused = refused.or(Some(Error::io(&path)(error))),
+        }
+    }
+    refused.map_or(Ok(false), Err)
 }
 
 fn open_if_there(path: &Path) -> Result<Option<File>, Error> {

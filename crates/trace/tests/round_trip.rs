@@ -85,6 +85,16 @@ fn nothing_there_is_not_a_bundle() {
     assert!(matches!(open(), Err(Error::NotAFolder { .. })));
 }
 
+#[test]
+fn a_file_that_the_system_does_not_look_at_is_not_called_missing() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.bundle()).unwrap();
+    // A link to itself is refused to anybody, root too.
+    std::os::unix::fs::symlink("meta.json", folder.bundle().join("meta.json")).unwrap();
+    let refused = Bundle::open(folder.bundle());
+    assert!(matches!(refused, Err(Error::Io { .. })), "{:?}", refused.err());
+}
+
 fn any_record() -> impl Strategy<Value = Record> {
     let kind = (0..Kind::ALL.len()).prop_map(|index| Kind::ALL[index]);
     let long = (any::<u64>(), any::<u64>(), any::<u64>());
