@@ -198,10 +198,10 @@ pub struct Plot {
     /// The flow to draw; without it, the one that carried most bytes
     #[arg(long, value_name = "N")]
     pub flow: Option<u32>,
-    /// Start of the picture, seconds after the first record
+    /// Start of the picture, seconds after the connection's first record
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub from: Option<Duration>,
-    /// End of the picture, seconds after the first record
+    /// End of the picture, seconds after the connection's first record
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub to: Option<Duration>,
     /// Width in pixels

@@ -26,6 +26,12 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         .iter()
         .find(|store| store.connection.id == flow.connection())
         .ok_or_else(|| Failure::new(format!("no flow {flow} in {}", arguments.dir.display())))?;
+    if let (Some(from), Some(to)) = (arguments.from, arguments.to)
+        && to <= from
+    {
+        let (from, to) = (from.as_secs_f64(), to.as_secs_f64());
+        return Err(Failure::new(format!("nothing to show: --to {to} is not after --from {from}")));
+    }
     let start_ns = store.first_ns().unwrap_or(0);
     let at = |after: Option<Duration>| {
         after.map(|after| {

@@ -166,6 +166,10 @@ fn what_is_not_there_is_refused_in_one_line() {
         (vec!["show", bundle, "--flow", "99"], "no flow 99"),
         (vec!["plot", bundle, "--figure", "acks", "--flow", "99"], "no flow 99"),
         (vec!["plot", bundle, "--figure", "pie"], "no figure is called"),
+        (
+            vec!["plot", bundle, "--figure", "acks", "--from", "5", "--to", "0.5"],
+            "nothing to show: --to 0.5 is not after --from 5",
+        ),
         (vec!["report", bundle, "-o", "/nowhere/report"], "cannot create /nowhere/report"),
     ] {
         assert_refused(&run(&arguments), reason);
