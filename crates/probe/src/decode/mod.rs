@@ -106,13 +106,15 @@ impl Decoder {
         let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
         if raw.marks & raw::MARK_UDP != 0 {
+            let mut gone = Vec::new();
             let flow = &mut state.flows[direction];
             let skipped = datagram::decode(&mut hit, flow);
             let known = &mut flow.datagrams;
             if !known.received.is_empty() {
                 let queue = self.sockets.of(raw);
                 let came = known.received.drain(..);
-                came.for_each(|datagram| queue.push(Waiting { flow: raw.flow, datagram }));
+                let came = came.map(|datagram| Waiting { flow: raw.flow, datagram });
+                gone = came.flat_map(|waiting| queue.push(waiting)).collect();
             } else if raw.kind == raw::RAW_DROP && hit.out.len() == before {
                 let waited = self.sockets.remove(known.socket, raw);
                 waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, waited, 7));
@@ -121,6 +123,7 @@ impl Decoder {
                 self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
             }
             name_users(state, &self.out[before..], &mut self.changed);
+            self.tell_gone(cpu, raw, &gone);
         } else {
             segment::decode(&mut hit, state, direction);
             self.watch.follow(state, &self.out[before..], raw.at_ns);

@@ -68,13 +68,7 @@ impl Decoder {
         let queue = self.sockets.of(raw);
         let told = queue.read(&Read::of(raw, &is_one_in_transit));
         let is_nobodys = told.taken.is_none() && queue.has_strangers();
-        self.leave_unplaced(&told.gone, raw.at_ns);
-        for Waiting { flow, datagram } in told.gone {
-            let raw = RawRecord { flow, ..*raw };
-            self.hit_of(cpu, &raw, |hit, state| {
-                datagram::gone(hit, &mut state.flows[(flow & 1) as usize], datagram);
-            });
-        }
+        self.tell_gone(cpu, raw, &told.gone);
         if told.is_unplaced || is_nobodys {
             self.threads.waited_ns(raw.thread, raw.at_ns, raw.b, raw.at_ns);
             return;
@@ -84,6 +78,17 @@ impl Decoder {
         self.hit_of(cpu, &RawRecord { flow, ..*raw }, |hit, state| {
             datagram::read(hit, &mut state.flows[(flow & 1) as usize], announced);
         });
+    }
+
+    /// These datagrams, oldest first, have left a queue by the time of a hit.
+    pub(super) fn tell_gone(&mut self, cpu: u16, raw: &RawRecord, gone: &[Waiting]) {
+        self.leave_unplaced(gone, raw.at_ns);
+        for &Waiting { flow, datagram } in gone {
+            let raw = RawRecord { flow, ..*raw };
+            self.hit_of(cpu, &raw, |hit, state| {
+                datagram::gone(hit, &mut state.flows[(flow & 1) as usize], datagram);
+            });
+        }
     }
 
     /// At the end: what is in queues of which not all is known may have been read, or not.

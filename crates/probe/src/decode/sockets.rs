@@ -17,6 +17,9 @@ use crate::layout::RawRecord;
 /// queue is known again.
 const WAITING_MAX: usize = 65_536;
 
+/// A thread that took a datagram has said so after this time, even if it lost its CPU meanwhile.
+const QUIET_NS: u64 = 1_000_000_000;
+
 /// A datagram in a receive queue, with the flow that it is of.
 #[derive(Clone, Copy)]
 pub(super) struct Waiting {
@@ -27,6 +30,7 @@ pub(super) struct Waiting {
 /// What one read shows.
 #[derive(Clone, Copy)]
 pub(super) struct Read<'a> {
+    pub(super) at_ns: u64,
     /// Octets that the reader got: all of the datagram, or as many as it asked for.
     pub(super) len: u32,
     pub(super) thread: u32,
@@ -66,25 +70,36 @@ pub(super) struct SocketQueue {
     /// The thread that reads; several are not told apart by the order of their hits.
     reader: Option<u32>,
     is_shared: bool,
+    /// When the last hit was, if that was a read that left none.
+    empty_since_ns: Option<u64>,
 }
 
 impl<'a> Read<'a> {
     /// As the probe wrote it: one more than the datagrams left, or 0.
     pub(super) fn of(hit: &RawRecord, is_one_in_transit: &'a dyn Fn() -> bool) -> Self {
         let left = hit.window.checked_sub(1).map(|left| left as usize);
-        Self { len: hit.len, thread: hit.thread, left, is_one_in_transit }
+        Self { at_ns: hit.at_ns, len: hit.len, thread: hit.thread, left, is_one_in_transit }
     }
 }
 
 impl SocketQueue {
-    /// A datagram was announced.
-    pub(super) fn push(&mut self, waiting: Waiting) {
+    /// A datagram was announced; those that have left before, if that shows now: of a socket that
+    /// several threads read, none is about to tell of one after a time in which nothing happened.
+    pub(super) fn push(&mut self, waiting: Waiting) -> Vec<Waiting> {
+        let is_quiet = |since_ns| waiting.datagram.at_ns.saturating_sub(since_ns) >= QUIET_NS;
+        let is_known_again = self.is_shared && self.empty_since_ns.take().is_some_and(is_quiet);
+        let mut gone = VecDeque::new();
+        if is_known_again {
+            gone = std::mem::take(&mut self.waiting);
+            (self.is_unsure, self.was_unsure) = (false, false);
+        }
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back(waiting);
         } else {
             self.doubt();
             self.has_strangers = true;
         }
+        gone.into()
     }
 
     /// The newest datagram of this flow and length was dropped: `None` if there is none.
@@ -102,6 +117,7 @@ impl SocketQueue {
         self.is_unsure = true;
         self.was_unsure = true;
         (self.ahead, self.doubtful) = (0, 0);
+        self.empty_since_ns = None;
     }
 
     /// Nothing waits, and nothing is to be remembered of it but which thread reads.
@@ -126,6 +142,7 @@ impl SocketQueue {
         if !self.is_unsure && !self.agrees(read) {
             self.doubt();
         }
+        self.empty_since_ns = Some(read.at_ns).filter(|_| read.left == Some(0));
         if self.is_unsure {
             return self.place(read);
         }
@@ -139,7 +156,9 @@ impl SocketQueue {
     /// shows that it is not.
     fn note_reader(&mut self, thread: u32) {
         self.is_shared |= self.reader.replace(thread).is_some_and(|reader| reader != thread);
-        self.is_unsure |= self.is_shared && self.was_unsure;
+        if self.is_shared && self.was_unsure {
+            self.doubt();
+        }
     }
 
     /// Whether the read can have taken the oldest of what waits, nothing having been missed.

@@ -378,6 +378,25 @@ fn two_threads_that_read_one_socket_may_overtake_one_another() {
 }
 
 #[test]
+fn after_a_quiet_second_no_thread_is_about_to_tell_of_an_earlier_read() {
+    let mut decoder = doubted(&[10, 20, 25], 30);
+    let reads =
+        "50 copy +90 socket=1 thread=7 udp left=1 | 51 copy +90 socket=1 thread=8 udp left=0";
+    feed(&mut decoder, reads);
+    let come = |at: u64| came(&[at], "");
+    feed(&mut decoder, &(come(900_000_000) + "900000001 copy +90 socket=1 thread=8 udp left=0"));
+    let seen = super::shown(&mut decoder);
+    assert!(
+        !seen.iter().any(|line| line.ends_with(" 8 270+90")),
+        "it may be another one's: {seen:?}"
+    );
+    feed(&mut decoder, &(come(1_900_000_001) + "1900000002 copy +90 socket=1 thread=7 udp left=0"));
+    let seen = super::shown(&mut decoder);
+    assert!(seen.contains(&"1900000001 8d 270+90".to_owned()), "{seen:?}");
+    assert_eq!(seen.last().unwrap(), "1900000002 8 360+90");
+}
+
+#[test]
 fn what_a_closed_socket_throws_away_is_not_read_by_the_next_one() {
     let mut decoder = udp();
     feed(&mut decoder, &(came(&[10, 20], "") + "30 drop +90 udp | 31 drop +90 udp"));
