@@ -6,6 +6,9 @@ use crate::drops::{self, Cause};
 use crate::loss::Losses;
 use crate::{ConnectionStore, DropReasons, FlowStore, Pass, Unopened};
 
+/// The state of an open connection (`TCP_ESTABLISHED`).
+const ESTABLISHED: u8 = 1;
+
 /// Why there was no connection; `None` where there was one, where nothing is known, or where records
 /// lost since its first SYN may have said otherwise.
 pub(crate) fn unopened(
@@ -17,7 +20,7 @@ pub(crate) fn unopened(
     let asked_ns = packets(asked).filter(|pass| is_syn(pass.tcp_flags)).map(|pass| pass.at_ns);
     let asked_ns = asked_ns.min()?;
     let is_touched = losses.intervals.iter().any(|loss| loss.end_ns >= asked_ns);
-    if is_touched || packets(answered).any(|pass| !is_reset(pass)) {
+    if is_touched || packets(answered).any(|pass| !is_reset(pass)) || opened(asked, asked_ns) {
         return None;
     }
     if packets(answered).any(|pass| pass.at_ns >= asked_ns) {
@@ -32,6 +35,13 @@ pub(crate) fn unopened(
         Some(Cause::NoSocket) => Unopened::Refused,
         _ => Unopened::Dropped(drops::reason(reasons, drop.detail)),
     })
+}
+
+/// Whether the asking socket's connection came about from `asked_ns` on. One that connects to itself has no answer
+/// in the other direction: all its packets go from its address to its address.
+fn opened(asked: &FlowStore, asked_ns: u64) -> bool {
+    let mut changes = asked.events.iter().filter(|event| event.kind == Kind::StateChange);
+    changes.any(|change| change.code == ESTABLISHED && change.at_ns >= asked_ns)
 }
 
 /// Who cut the connection off by a reset (RFC 9293 §3.5.2), and when. One after which its sender goes
@@ -123,6 +133,12 @@ mod tests {
         assert_eq!(fate("1us 3-4 syn | 2us drop syn detail=77"), None, "it never came");
         assert_eq!(fate(&format!("{DROPPED} | 9us 3-6 syn | 10us <3-6 syn ack=0")), None);
         assert_eq!(fate("1us 3-6 syn"), None);
+    }
+
+    #[test]
+    fn a_socket_that_connected_to_itself_was_not_turned_away() {
+        assert_eq!(fate(&format!("{DROPPED} | 3us state-change code=1")), None);
+        assert!(fate(&format!("{DROPPED} | 3us state-change code=7")).is_some(), "it gave up");
     }
 
     #[test]
