@@ -38,10 +38,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let stays = queue.delayed.iter().map(|stay| u128::from(stay.left_ns - stay.entered_ns));
     let mean_ns = stays.sum::<u128>() / queue.delayed.len() as u128;
-    let dropped = resent(facts.view).iter().filter(|one| one.was_dropped_by_interface).count();
-    let dropped = match dropped {
+    // In bytes, as offload makes one retransmission of several segments.
+    let resent = resent(facts.view).into_iter().filter(|one| one.was_dropped_by_interface);
+    let dropped = match resent.map(|one| u64::from(one.len)).sum::<u64>() {
         0 => String::new(),
-        _ => format!("; {} dropped there and sent again", words::counted(dropped as u64, "packet")),
+        bytes => format!("; {bytes} bytes dropped there and sent again"),
     };
     let share = match in_queue_ns {
         0 => String::new(),
@@ -112,6 +113,6 @@ mod tests {
             limited(100, "2ms").replace("200ms 4-8 +1000", "900ms 8 +1")
         );
         let ledger = "0ms interface_queue | 200ms end";
-        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 99x 200 ms: Packets of the client stood 100 ms on average in its interface queue (100 % of the busy time); 1 packet dropped there and sent again: the interface's rate is the limit.");
+        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 99x 200 ms: Packets of the client stood 100 ms on average in its interface queue (100 % of the busy time); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
     }
 }
