@@ -99,6 +99,8 @@ pub(super) struct FlowState {
     pub(super) writing: Option<Writing>,
     /// Segments in a queueing discipline.
     pub(super) queued: VecDeque<Queued>,
+    /// End of what was seen to leave the sender; `None` until its SYN was.
+    sent: Option<u64>,
     pub(super) passage: Passage,
     /// Furthest byte seen to enter the input queue.
     pub(super) arrived: u64,
@@ -168,6 +170,7 @@ impl FlowState {
             last_written: None,
             writing: None,
             queued: VecDeque::new(),
+            sent: None,
             passage: Passage::default(),
             arrived: 0,
             ready: None,
@@ -319,6 +322,21 @@ impl FlowState {
             self.queued.pop_front();
         }
         Some(marks)
+    }
+
+    /// A packet up to `end` was seen on its way out. Only a SYN tells that nothing was before it.
+    pub(super) fn note_sent(&mut self, end: u64, is_syn: bool) {
+        self.sent = match self.sent {
+            Some(sent) => Some(sent.max(end)),
+            None => is_syn.then_some(end),
+        };
+    }
+
+    /// Whether `[start, end)` was in a queueing discipline although its entry was not seen: it comes out
+    /// ahead of what was seen to enter later, or nothing as far was ever seen to be sent.
+    pub(super) fn entered_unseen(&self, start: u64, end: u64) -> bool {
+        let is_ahead = |queued: &Queued| end <= queued.from && queued.from < queued.to;
+        self.queued.front().is_some_and(is_ahead) || self.sent.is_some_and(|sent| sent <= start)
     }
 
     pub(super) fn enter_queue(&mut self, from: u64, to: u64, marks: u8) {

@@ -119,6 +119,9 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
         }
         _ => transmitted(hit, flow, passed),
     }
+    if is_outgoing(hit.raw.kind) {
+        flow.note_sent(end, is_syn);
+    }
     if let Some(position) = acknowledged {
         if is_outgoing(hit.raw.kind) {
             if position > reverse.acknowledged.0 {
@@ -153,6 +156,10 @@ fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
         // By now the socket has counted it as sent, so that it looks like a repetition.
         let repeated = marks::RETRANSMITTED;
         passed.marks = passed.marks & !repeated | entered & repeated;
+    } else if looks_repeated(&passed) && flow.entered_unseen(passed.offset, passed.end()) {
+        // The kernel skipped the probe at point 3. What looks like a repetition is the first coming.
+        flow.flush_write(passed.end(), hit.out);
+        passed.marks &= !marks::RETRANSMITTED;
     } else {
         taken(hit, flow, &passed);
         passed.marks |= marks::NO_QUEUE;
@@ -164,6 +171,11 @@ fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
         let marks = passed.marks & !marks::NO_QUEUE | marks::DERIVED;
         hit.out.push(Record { kind: Kind::InputEnqueue, marks, ..passed });
     }
+}
+
+/// Data that its socket had counted as sent before this hit.
+fn looks_repeated(passed: &Record) -> bool {
+    passed.len > 0 && passed.marks & marks::RETRANSMITTED != 0
 }
 
 /// TCP took the segment from the send queue (point 2); the sender's state came along.

@@ -116,6 +116,22 @@ fn a_retransmission_through_a_qdisc_is_marked_at_each_point() {
 }
 
 #[test]
+fn what_leaves_a_qdisc_without_having_been_seen_to_enter_is_not_sent_again() {
+    // By then the socket has counted it as sent. Points 2 and 3 stay unknown.
+    check(
+        "10 write 1000+300 room | 20 queued 1100+100 | 80 transmit 1000+100 again
+         90 transmit 1100+100 again | 95 transmit 1200+100 again | 99 transmit 1200+100 again",
+        "10 WriteCall 0+300
+         10 1 0+300
+         20 2d 3 100+100
+         80 4 0+100
+         90 4 100+100
+         95 4 200+100
+         99 2dr 3nr 4nr 200+100",
+    );
+}
+
+#[test]
 fn a_segment_queued_as_a_whole_leaves_in_parts() {
     check(
         "10 write 1000+300 room | 20 queued 1000+300 | 30 transmit 1000+100 | 40 transmit 1100+100
