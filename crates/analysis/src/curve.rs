@@ -49,6 +49,8 @@ pub(crate) struct Curve {
     pub covered: Vec<Range>,
     /// Bytes of all passes, repeated ones included.
     pub passed_bytes: u64,
+    /// Bytes of passes that repeated an earlier one, be it that this one was not seen.
+    pub repeated_bytes: u64,
 }
 
 impl Run {
@@ -80,7 +82,8 @@ impl Curve {
             runs.sort_by_key(|run| run.offset);
         }
         let covered = covered.into_ranges();
-        Self { runs, covered, passed_bytes, ..Self::default() }
+        let repeated_bytes = passed_bytes.saturating_sub(total(&covered));
+        Self { runs, covered, passed_bytes, repeated_bytes, ..Self::default() }
     }
 
     /// Whether any byte was seen to pass.
@@ -114,8 +117,8 @@ impl Curve {
         })
     }
 
-    /// The part of it that is not in `ranges`. Passes there stay counted in `passed_bytes`: they are
-    /// repetitions of passes that were not seen.
+    /// The part of it that is not in `ranges`. Passes there stay counted: they are repetitions of
+    /// passes that were not seen.
     pub(crate) fn without(&self, ranges: &[Range]) -> Self {
         let mut rest = Self { passed_bytes: self.passed_bytes, ..Self::default() };
         for run in &self.runs {
@@ -125,6 +128,8 @@ impl Curve {
             }
         }
         rest.covered = minus(&self.covered, ranges);
+        let first_bytes = total(&self.covered) - total(&rest.covered);
+        rest.repeated_bytes = self.repeated_bytes.saturating_add(first_bytes);
         rest
     }
 

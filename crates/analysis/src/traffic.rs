@@ -25,11 +25,10 @@ pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Pass> {
 /// that saw any and that carry the mark.
 pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 {
     let taken = curves.at(Point::SendDequeue);
-    let repeated = taken.passed_bytes - taken.bytes();
     let events = flow.events.iter().filter(|event| event.kind == Kind::Retransmit);
     let said: u64 = events.map(|event| u64::from(event.len)).sum();
     if taken.passed_bytes > 0 || said > 0 {
-        return repeated.max(said);
+        return taken.repeated_bytes.max(said);
     }
     let beyond = flow.passes[2..6].iter().find(|passes| !passes.is_empty());
     let marked = beyond.into_iter().flatten().filter(|pass| pass.marks & marks::RETRANSMITTED != 0);
@@ -201,6 +200,16 @@ mod tests {
         )
         .flows[0];
         assert_eq!((flow.bytes, flow.retransmitted_bytes), (100, 100));
+    }
+
+    #[test]
+    fn what_passed_a_point_unseen_was_not_sent_again() {
+        let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
+        let text = "10us 1 0..100 | 20us loss code=2 from=5us detail=1 | 20us 3 100..200";
+        let flow = &testing::analyze_of(udp.clone(), text).flows[0];
+        assert_eq!((flow.bytes, flow.retransmitted_bytes), (100, 0));
+        let twice = format!("{text} | 25us 2 300..400 | 30us 2 300..400");
+        assert_eq!(testing::analyze_of(udp, &twice).flows[0].retransmitted_bytes, 100);
     }
 
     #[test]
