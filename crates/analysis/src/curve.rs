@@ -45,6 +45,8 @@ pub(crate) struct Curve {
     pub lost: Vec<LostRun>,
     /// From this time on, until the end of the trace, it cannot be known what passed.
     pub unknown_from_ns: Option<u64>,
+    /// Whether passages were left out because they were seen after that time.
+    pub is_cut: bool,
     /// Positions of `runs`, and of what passed at a time that was forgotten.
     pub covered: Vec<Range>,
     /// Bytes of all passes, repeated ones included.
@@ -136,8 +138,10 @@ impl Curve {
     /// From a time on it is unknown when what passed: how much did, and in all which bytes, stays.
     pub(crate) fn forget_from(&mut self, from_ns: u64) {
         self.covered = union(&self.covered, &self.lost_ranges());
+        let passages = self.runs.len() + self.lost.len();
         self.runs.retain(|run| run.at_ns < from_ns);
         self.lost.retain(|lost| lost.until_ns < from_ns);
+        self.is_cut |= self.runs.len() + self.lost.len() < passages;
         self.unknown_from_ns = Some(from_ns);
     }
 

@@ -86,9 +86,9 @@ impl FlowCurves {
         self.curves.iter().find(|curve| !curve.is_empty())
     }
 
-    /// The last point that saw any byte, in path order.
-    pub(crate) fn last_seen(&self) -> Option<&Curve> {
-        self.curves.iter().rfind(|curve| !curve.is_empty())
+    /// The last point that saw any byte, in path order, be it that nothing tells when.
+    pub(crate) fn last_passed(&self) -> Option<&Curve> {
+        self.curves.iter().rfind(|curve| !curve.covered.is_empty())
     }
 
     /// The bytes seen to be written and to be read.

@@ -37,11 +37,13 @@ pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 
 
 /// Distinct bytes a second, from the first byte at the first point that saw any to the last byte at
 /// the last point that did, of those that came so far: what lies unread or was dropped did not pass.
-/// `None` when that takes no time, none did, or the reader's end was watched and nothing was read there.
+/// `None` when that takes no time, none did, the last time there is unknown, or the reader's end was
+/// watched and nothing was read there.
 pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
     let is_unread = curves.observed[Point::ReceiveDequeue.index()]
         && curves.at(Point::ReceiveDequeue).is_empty();
-    let (first, last) = (curves.first_seen()?, curves.last_seen().filter(|_| !is_unread)?);
+    let last = curves.last_passed().filter(|last| !last.is_cut && !is_unread)?;
+    let first = curves.first_seen()?;
     let start_ns = first.runs.iter().map(|run| run.at_ns).min()?;
     let end_ns = last.runs.iter().map(|run| run.at_ns).max()?;
     let seconds = end_ns.checked_sub(start_ns).filter(|&ns| ns > 0)? as f64 / 1e9;
@@ -232,5 +234,22 @@ mod tests {
     fn what_nobody_read_is_no_throughput() {
         let flow = &testing::analyze("1ms 1-7 +1000 | 3ms 8 +1000 | 4ms 1-7 +9000").flows[0];
         assert_eq!((flow.bytes, flow.throughput_bytes_per_s), (10_000, Some(500_000.0)));
+    }
+
+    /// IP was not seen to take a datagram, so that since then nothing tells which one is read when.
+    #[test]
+    fn where_the_end_is_unknown_there_is_no_throughput() {
+        let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
+        let of =
+            |text: &str| testing::analyze_of(udp.clone(), text).flows[0].throughput_bytes_per_s;
+        let read = "1us 1-8 +100 | 2us 1-8 +100";
+        let unseen = "10us 1-5 +100 | 12us loss code=6 from=9us detail=1";
+        let later = "20us 1-5 +100 | 20us 6-8 +100 | 90us 1-5 +100 | 90us 6-8 +100";
+        assert_eq!(of(&format!("{read} | {unseen} | {later}")), None);
+        assert_eq!(of(&format!("{unseen} | {later}")), None, "of no read is it known when");
+        assert_eq!(of(&format!("{read} | {unseen}")), Some(2e8), "all reads came before");
+        let gone = "10us 1-7 +100 | 40us loss code=8 from=10us detail=1 | 40us 8 200..300 derived";
+        let mismatch = "30us 1-5 +100 | 32us loss code=6 from=30us detail=1";
+        assert_eq!(of(&format!("{read} | {gone} | {mismatch}")), None, "gone by then, not when");
     }
 }
