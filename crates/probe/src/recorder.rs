@@ -75,6 +75,7 @@ pub struct Recorder {
     decoder: Decoder,
     readings: VecDeque<i64>,
     lost_seen: Vec<u64>,
+    doubts: Doubts,
     lost: LossCounts,
     skipped: u64,
     unplaced: u64,
@@ -154,6 +155,7 @@ impl Recorder {
         }
         let attached_ns = monotonic_ns();
         let lost_seen = lists.lost();
+        let doubts = Doubts { lost: lost_seen.clone() };
         let counters = programs.counters()?;
         let mut recorder = Self {
             programs,
@@ -164,6 +166,7 @@ impl Recorder {
             decoder: Decoder::default(),
             readings: VecDeque::new(),
             lost_seen,
+            doubts,
             lost: LossCounts::default(),
             skipped: 0,
             unplaced: 0,
@@ -253,6 +256,7 @@ impl Recorder {
             }
         }
         self.note_loss(monotonic_ns(), sink)?;
+        self.doubt_reads();
         // Once for what was proven before, once for what this last look proved.
         self.judge();
         self.judge();
@@ -408,10 +412,7 @@ impl Recorder {
     /// Once a hit of datagrams at their socket was lost, later ones do not show whose they are. Every
     /// record that is in a list now was written before, or after a loss that is counted now.
     fn doubt_reads(&mut self) {
-        const AT_SOCKETS: [u8; 3] = [raw::RAW_RECEIVE, raw::RAW_READY, raw::RAW_COPY];
-        let now = self.lists.lost();
-        let is_fresh = |kind: &u8| now[usize::from(*kind)] > self.lost_seen[usize::from(*kind)];
-        if AT_SOCKETS.iter().any(is_fresh) {
+        if self.doubts.are_new(self.lists.lost()) {
             self.decoder.doubt_reads(monotonic_ns());
         }
     }
@@ -487,6 +488,21 @@ impl Recorder {
             self.datagrams = Datagrams::Absent;
         }
         Ok(())
+    }
+}
+
+/// Hits lost of which the decoder knows, by kind. What is written down as lost is counted apart: a hit
+/// can be lost between the two.
+struct Doubts {
+    lost: Vec<u64>,
+}
+
+impl Doubts {
+    /// Whether hits of datagrams at their sockets were lost since the last call, by what is counted now.
+    fn are_new(&mut self, now: Vec<u64>) -> bool {
+        const AT_SOCKETS: [u8; 3] = [raw::RAW_RECEIVE, raw::RAW_READY, raw::RAW_COPY];
+        let before = std::mem::replace(&mut self.lost, now);
+        AT_SOCKETS.into_iter().map(usize::from).any(|kind| self.lost[kind] > before[kind])
     }
 }
 
@@ -627,6 +643,20 @@ mod tests {
         assert!(cursor.is_stalled());
         cursor.next = cursor.end;
         assert!(!cursor.is_stalled());
+    }
+
+    #[test]
+    fn a_loss_is_doubted_once_whatever_was_written_down_meanwhile() {
+        let lost = |kind: u8, count| {
+            let mut lost = vec![0; usize::from(raw::RAW_KINDS)];
+            lost[usize::from(kind)] = count;
+            lost
+        };
+        let mut doubts = Doubts { lost: lost(raw::RAW_COPY, 1) };
+        assert!(!doubts.are_new(lost(raw::RAW_COPY, 1)));
+        // Lost after this look, and written down before the next one.
+        assert!(doubts.are_new(lost(raw::RAW_COPY, 2)));
+        assert!(!doubts.are_new(lost(raw::RAW_COPY, 2)));
     }
 
     #[test]
