@@ -13,32 +13,61 @@ use crate::layout::RawRecord;
 /// From IP to the receive queue a datagram takes at most this long, with interrupts in between.
 pub(super) const DELIVERY_NS_MAX: u64 = 100_000_000;
 
-/// Sockets remembered although nothing waits in them, at most.
+/// Sockets remembered, at most.
 const SOCKETS_MAX: usize = 65_536;
 
-/// The receive queues of all datagram sockets, by number.
+/// The receive queues of all datagram sockets, by number; later sockets have greater numbers.
 #[derive(Default)]
 pub(super) struct Sockets {
     /// With the time of its last hit.
     queues: BTreeMap<u32, (u64, SocketQueue)>,
     /// Hits by then may have been missed.
     doubted_until_ns: u64,
+    /// Sockets up to this number may be ones that were forgotten, and of which not all was known.
+    forgotten: u32,
+    /// Datagrams that were forgotten with their queues.
+    given_up: Vec<Waiting>,
 }
 
 impl Sockets {
     /// The queue that a hit is of.
     pub(super) fn of(&mut self, hit: &RawRecord) -> &mut SocketQueue {
         if self.queues.len() >= SOCKETS_MAX && !self.queues.contains_key(&hit.ack) {
-            self.queues.retain(|_, (_, queue)| !queue.is_idle());
+            self.make_room();
         }
-        let (last_ns, queue) =
-            self.queues.entry(hit.ack).or_insert((hit.at_ns, SocketQueue::default()));
+        let fresh = || (hit.at_ns, SocketQueue::new(hit.ack <= self.forgotten));
+        let (last_ns, queue) = self.queues.entry(hit.ack).or_insert_with(fresh);
         // What was missed since its last hit may be of it.
         if *last_ns <= self.doubted_until_ns {
             queue.doubt();
         }
         *last_ns = hit.at_ns;
         queue
+    }
+
+    /// Forgets queues in which nothing waits; where that leaves more than half, also those that were
+    /// silent for longest, and what waits there.
+    fn make_room(&mut self) {
+        self.forget(|_, queue| queue.is_empty());
+        let excess = self.queues.len().saturating_sub(SOCKETS_MAX / 2);
+        if excess > 0 {
+            let mut last: Vec<u64> = self.queues.values().map(|(last_ns, _)| *last_ns).collect();
+            let (_, newest_ns, _) = last.select_nth_unstable(excess - 1);
+            self.forget(|last_ns, _| last_ns <= *newest_ns);
+        }
+    }
+
+    fn forget(&mut self, is_over: impl Fn(u64, &SocketQueue) -> bool) {
+        let Self { queues, forgotten, given_up, .. } = self;
+        queues.retain(|number, (last_ns, queue)| {
+            let is_over = is_over(*last_ns, queue);
+            if is_over {
+                let is_known = queue.is_idle();
+                *forgotten = if is_known { *forgotten } else { *number.max(forgotten) };
+                given_up.extend(queue.give_up());
+            }
+            !is_over
+        });
     }
 
     /// The newest datagram of a flow and length in a socket's queue leaves it.
@@ -82,6 +111,8 @@ impl Decoder {
 
     /// These datagrams, oldest first, have left a queue by the time of a hit.
     pub(super) fn tell_gone(&mut self, cpu: u16, raw: &RawRecord, gone: &[Waiting]) {
+        let given_up = std::mem::take(&mut self.sockets.given_up);
+        self.leave_unplaced(&given_up, raw.at_ns);
         self.leave_unplaced(gone, raw.at_ns);
         for &Waiting { flow, datagram } in gone {
             let raw = RawRecord { flow, ..*raw };
@@ -102,13 +133,13 @@ impl Decoder {
         }
     }
 
-    /// These datagrams, oldest first, have been read by now, or not: nobody saw it.
+    /// These datagrams have been read by now, or not: nobody saw it.
     fn leave_unplaced(&mut self, waiting: &[Waiting], at_ns: u64) {
-        let Some(oldest) = waiting.first() else { return };
+        let Some(since_ns) = waiting.iter().map(|one| one.datagram.at_ns).min() else { return };
         self.unplaced += waiting.len() as u64;
         self.out.push(Record {
             at_ns,
-            offset: oldest.datagram.at_ns,
+            offset: since_ns,
             detail: waiting.len() as u64,
             kind: Kind::Loss,
             code: Point::ReceiveDequeue.number(),
@@ -149,4 +180,65 @@ fn is_one_in_transit(connections: &[Option<Box<ConnectionState>>], read: &RawRec
     let likely = connections.get((read.flow / 2) as usize);
     let mut states = likely.into_iter().chain(connections).flatten();
     states.any(|state| state.flows.iter().any(|flow| flow.datagrams.is_one_in_transit(since_ns)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hit(socket: u32) -> RawRecord {
+        RawRecord { at_ns: u64::from(socket), ack: socket, len: 90, ..RawRecord::default() }
+    }
+
+    /// As many sockets as are remembered, the first one's number being 1.
+    fn filled(mut with: impl FnMut(&mut SocketQueue, u64)) -> Sockets {
+        let mut sockets = Sockets::default();
+        for number in 1..=SOCKETS_MAX as u32 {
+            with(sockets.of(&hit(number)), u64::from(number));
+        }
+        sockets
+    }
+
+    fn wait(queue: &mut SocketQueue, at_ns: u64) {
+        let datagram = Datagram { offset: 0, len: 90, number: 0, at_ns };
+        queue.push(Waiting { flow: 2, datagram });
+    }
+
+    /// Whether the only datagram of a socket is the one that a read of it took, by what is known.
+    fn is_told(sockets: &mut Sockets, socket: u32) -> bool {
+        let queue = sockets.of(&hit(socket));
+        wait(queue, 1);
+        let read = Read { at_ns: 2, len: 90, thread: 7, left: None, is_one_in_transit: &|| true };
+        queue.read(&read).taken.is_some()
+    }
+
+    #[test]
+    fn empty_sockets_make_room_and_those_that_were_doubted_stay_so() {
+        let last = SOCKETS_MAX as u32;
+        let mut sockets = filled(|queue, number| {
+            if number == 9 {
+                queue.doubt();
+            }
+        });
+        assert!(is_told(&mut sockets, last + 1));
+        assert_eq!(sockets.queues.len(), 1);
+        assert!(is_told(&mut sockets, 10));
+        assert!(!is_told(&mut sockets, 9));
+        // Whatever is doubted, room is made.
+        let mut sockets = filled(|queue, _| queue.doubt());
+        assert!(is_told(&mut sockets, last + 1));
+        assert_eq!((sockets.queues.len(), sockets.given_up.len()), (1, 0));
+        assert!(!is_told(&mut sockets, last));
+    }
+
+    #[test]
+    fn where_datagrams_wait_in_every_socket_the_most_silent_half_is_given_up() {
+        let mut sockets = filled(wait);
+        assert!(is_told(&mut sockets, SOCKETS_MAX as u32 + 1));
+        let half = SOCKETS_MAX / 2;
+        assert_eq!((sockets.queues.len(), sockets.given_up.len()), (half + 1, half));
+        let given_up = sockets.given_up.iter().map(|one| one.datagram.at_ns);
+        assert_eq!(given_up.max(), Some(half as u64));
+        assert!(!is_told(&mut sockets, half as u32));
+    }
 }

@@ -83,6 +83,16 @@ impl<'a> Read<'a> {
 }
 
 impl SocketQueue {
+    /// A queue without a hit so far; one that was followed before, and forgotten, may hold anything.
+    pub(super) fn new(was_forgotten: bool) -> Self {
+        Self {
+            is_unsure: was_forgotten,
+            was_unsure: was_forgotten,
+            has_strangers: was_forgotten,
+            ..Self::default()
+        }
+    }
+
     /// A datagram was announced; those that have left before, if that shows now: of a socket that
     /// several threads read, none is about to tell of one after a time in which nothing happened.
     pub(super) fn push(&mut self, waiting: Waiting) -> Vec<Waiting> {
@@ -120,9 +130,19 @@ impl SocketQueue {
         self.empty_since_ns = None;
     }
 
+    /// Whether nothing that was announced waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Nothing waits, and nothing is to be remembered of it but which thread reads.
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && !self.was_unsure
+        self.is_empty() && !self.was_unsure && !self.has_strangers
+    }
+
+    /// All that waits; nobody follows it any longer.
+    pub(super) fn give_up(&mut self) -> impl Iterator<Item = Waiting> + use<> {
+        std::mem::take(&mut self.waiting).into_iter()
     }
 
     /// Whether a read of what was not announced may be of a datagram that nobody logs.

@@ -405,3 +405,16 @@ fn what_a_closed_socket_throws_away_is_not_read_by_the_next_one() {
     assert!(seen.contains(&"31 Drop 0+90".to_owned()), "{seen:?}");
     assert_eq!(seen.last().unwrap(), "50 8 180+90");
 }
+
+#[test]
+fn datagrams_of_sockets_that_are_forgotten_are_lost_from_their_arrival_on() {
+    let mut decoder = udp();
+    let come = |socket: u32| {
+        format!("{socket} receive +90 udp | {socket} ready +90 socket={socket} udp\n")
+    };
+    (1..=65_536).for_each(|socket| feed(&mut decoder, &come(socket)));
+    super::shown(&mut decoder);
+    feed(&mut decoder, &come(65_537));
+    assert!(super::shown(&mut decoder).contains(&"65537 Loss of 32768 at 8 since 1".to_owned()));
+    assert_eq!(decoder.take_unplaced(), 32_768);
+}
