@@ -4,6 +4,8 @@
 //! first passage of a byte counts for queues and delays: a byte that was lost on its way stays, by
 //! this rule, in the stage where it was lost until its retransmission gets through.
 
+use std::cmp::Reverse;
+
 use crate::Pass;
 use crate::ranges::{Range, RangeSet, minus, total, union};
 
@@ -135,12 +137,22 @@ impl Curve {
         rest
     }
 
-    /// From a time on it is unknown when what passed: how much did, and in all which bytes, stays.
+    /// From a time on it is unknown when what passed: how much did, and in all which bytes, stays. What
+    /// passed unseen between an earlier time and one after that makes it unknown from the earlier one on.
     pub(crate) fn forget_from(&mut self, from_ns: u64) {
+        let mut from_ns = self.unknown_from_ns.map_or(from_ns, |known| known.min(from_ns));
         self.covered = union(&self.covered, &self.lost_ranges());
         let passages = self.runs.len() + self.lost.len();
+        self.lost.sort_by_key(|lost| Reverse(lost.until_ns));
+        self.lost.retain(|lost| {
+            let is_kept = lost.until_ns < from_ns;
+            if !is_kept {
+                from_ns = from_ns.min(lost.from_ns);
+            }
+            is_kept
+        });
+        self.lost.sort_by_key(|lost| lost.offset);
         self.runs.retain(|run| run.at_ns < from_ns);
-        self.lost.retain(|lost| lost.until_ns < from_ns);
         self.is_cut |= self.runs.len() + self.lost.len() < passages;
         self.unknown_from_ns = Some(from_ns);
     }

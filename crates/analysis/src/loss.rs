@@ -7,7 +7,8 @@
 //!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
 //! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
-//! left over before another point, all is unknown there and beyond since that point's first loss.
+//! left over before another point, all is unknown there and beyond since that point's first loss, or
+//! since an earlier one of a point beyond itself.
 
 use sockscope_record::{Connection, Point, Protocol, marks};
 
@@ -59,44 +60,57 @@ pub(crate) fn explain_holes(
 ) {
     let mut mismatched_ns = None;
     for point in Point::ALL {
-        if let Some(from_ns) = mismatched_ns {
-            let lost = if point == Point::ReceiveDequeue { gone(curves, flow) } else { Vec::new() };
-            curves[point.index()].lost = lost;
-            curves[point.index()].forget_from(from_ns);
+        if losses.by_point[point.index()].is_empty() && mismatched_ns.is_none() {
             continue;
         }
-        if losses.by_point[point.index()].is_empty() {
-            continue;
-        }
-        forget_repeats(curves, point, flow.at(point), losses);
-        if point == Point::ReceiveDequeue {
-            curves[point.index()].lost = gone(curves, flow);
-        }
-        let gone = curves[point.index()].lost_ranges();
-        let passed = union(&surely_passed(curves, point, connection), &gone);
-        let keeps_order = connection.protocol == Protocol::Tcp && keeps_order(point);
-        let holes = minus(&minus(&passed, &curves[point.index()].covered), &gone);
-        let lost = holes.into_iter().filter_map(|hole| {
-            let (from_ns, until_ns) = bounds_ns(curves, point, hole, keeps_order);
-            let (from_ns, until_ns) = losses.within(point, from_ns, until_ns)?;
-            Some(LostRun { offset: hole.0, end: hole.1, from_ns, until_ns })
-        });
-        let lost: Vec<LostRun> = lost.collect();
-        let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
-        let is_matched = connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue;
-        let unknown_from_ns = match waiting.as_slice() {
-            [_, ..] if is_matched => {
-                losses.within(point, began_ns(curves, point), u64::MAX).map(|loss| loss.0)
-            }
-            waiting => unknown_from_ns(curves, point, waiting, keeps_order, losses),
-        };
+        explain_at(curves, point, flow, dropped, losses, connection);
         let curve = &mut curves[point.index()];
-        curve.unknown_from_ns = unknown_from_ns;
-        curve.lost.extend(lost);
-        curve.lost.sort_by_key(|lost| lost.offset);
-        mismatched_ns = unknown_from_ns.filter(|_| is_matched);
+        if is_matched(point, connection) {
+            mismatched_ns = mismatched_ns.into_iter().chain(curve.unknown_from_ns).min();
+        }
         mismatched_ns.into_iter().for_each(|from_ns| curve.forget_from(from_ns));
     }
+}
+
+/// Fills the holes of one curve; those before it are done.
+fn explain_at(
+    curves: &mut [Curve; 8],
+    point: Point,
+    flow: &FlowStore,
+    dropped: &Curve,
+    losses: &Losses,
+    connection: &Connection,
+) {
+    forget_repeats(curves, point, flow.at(point), losses);
+    if point == Point::ReceiveDequeue {
+        curves[point.index()].lost = gone(curves, flow);
+    }
+    let gone = curves[point.index()].lost_ranges();
+    let passed = union(&surely_passed(curves, point, connection), &gone);
+    let keeps_order = connection.protocol == Protocol::Tcp && keeps_order(point);
+    let holes = minus(&minus(&passed, &curves[point.index()].covered), &gone);
+    let lost = holes.into_iter().filter_map(|hole| {
+        let (from_ns, until_ns) = bounds_ns(curves, point, hole, keeps_order);
+        let (from_ns, until_ns) = losses.within(point, from_ns, until_ns)?;
+        Some(LostRun { offset: hole.0, end: hole.1, from_ns, until_ns })
+    });
+    let lost: Vec<LostRun> = lost.collect();
+    let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
+    let unknown_from_ns = match waiting.as_slice() {
+        [_, ..] if is_matched(point, connection) => {
+            losses.within(point, began_ns(curves, point), u64::MAX).map(|loss| loss.0)
+        }
+        waiting => unknown_from_ns(curves, point, waiting, keeps_order, losses),
+    };
+    let curve = &mut curves[point.index()];
+    curve.unknown_from_ns = unknown_from_ns;
+    curve.lost.extend(lost);
+    curve.lost.sort_by_key(|lost| lost.offset);
+}
+
+/// Whether which datagram passed `point` is told by order alone.
+fn is_matched(point: Point, connection: &Connection) -> bool {
+    connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue
 }
 
 /// The first time at which one of `waiting` may have passed the point unseen.

@@ -4,7 +4,9 @@
 //! points 3 to 6, and some are sent again. For each byte the time of its first passage is kept aside.
 
 use proptest::prelude::*;
-use sockscope_record::{ConnectionId, Direction, FlowId, Kind, Point, Record, Stage, marks};
+use sockscope_record::{
+    Connection, ConnectionId, Direction, FlowId, Kind, Point, Protocol, Record, Stage, marks,
+};
 
 use crate::{
     Analysis, Analyzer, FlowCurves, LedgerPart, LedgerSpan, Stores, TraceFacts, ledger, testing,
@@ -87,8 +89,11 @@ fn send(plan: &Plan) -> Stream {
 }
 
 fn analyzer(records: &[Record], is_closed: bool) -> Analyzer {
-    let mut connection = testing::connection(1);
-    connection.closed_ns = is_closed.then_some(u64::MAX);
+    let closed_ns = is_closed.then_some(u64::MAX);
+    analyzer_of(Connection { closed_ns, ..testing::connection(1) }, records)
+}
+
+fn analyzer_of(connection: Connection, records: &[Record]) -> Analyzer {
     let mut analyzer = Analyzer::new();
     analyzer.connection(connection);
     for batch in records.chunks(7) {
@@ -282,6 +287,7 @@ proptest! {
             0..60,
         ),
         small in any::<bool>(),
+        protocol in prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)],
     ) {
         let records: Vec<_> = fields
             .into_iter()
@@ -289,10 +295,12 @@ proptest! {
                 let bound = if small { 200 } else { u64::MAX };
                 let (at_ns, offset, detail) = (at_ns % bound, offset % bound, detail % bound);
                 let (kind, flow) = (Kind::ALL[kind], FlowId(flow));
+                let code = if small { code % 10 } else { code };
                 Record { at_ns, offset, detail, flow, len, extra, kind, code, tcp_flags, marks, ..Record::default() }
             })
             .collect();
-        let analysis = analysis(&records);
+        let connection = Connection { protocol, ..testing::connection(1) };
+        let analysis = analyzer_of(connection, &records).finish(TraceFacts::default());
         for flow in analysis.connections.iter().flat_map(|connection| &connection.flows) {
             prop_assert!(flow.ledger.total_ns() <= analysis.duration_ns);
         }

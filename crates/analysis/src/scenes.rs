@@ -286,6 +286,42 @@ fn a_datagram_left_over_after_a_loss_tells_of_wrong_matches() {
     assert_eq!(known, [5, 5, 5, 5, 1, 1, 1, 1], "of each stage up to the input queue, and of all");
 }
 
+/// Lengths of the receive queue over time, `?` from where they are unknown.
+fn unread(text: &str) -> String {
+    let mut analyzer = Analyzer::new();
+    analyzer.connection(datagrams());
+    analyzer.push(&testing::records(text));
+    let stores = analyzer.into_stores();
+    let curves =
+        crate::FlowCurves::new(&stores.connections[0], Direction::FromClient, &stores.losses);
+    let steps = curves.lengths(sockscope_record::Stage::ReceiveQueue).unwrap_or_default();
+    let shown = steps.iter().map(|step| {
+        let length = step.length_bytes.map_or("?".into(), |bytes| bytes.to_string());
+        format!("{}us {length}", step.at_ns / 1000)
+    });
+    shown.collect::<Vec<_>>().join(" | ")
+}
+
+const MISMATCH: &str = "30us 1-5 +100 | 32us loss code=6 from=30us detail=1";
+
+#[test]
+fn before_wrong_matches_too_a_read_that_was_not_seen_makes_its_time_unknown() {
+    let read = "1us 1-8 +100";
+    let gone = "10us 1-7 +100 | 40us loss code=8 from=10us detail=1 | 40us 8 100..200 derived";
+    assert_snapshot!(unread(&format!("{read} | {gone} | {MISMATCH}")), @"1us 0 | 10us ?");
+    let earlier = "3us 1-7 +100 | 5us loss code=8 from=3us detail=1 | 5us 8 100..200 derived";
+    let text = format!("{read} | {earlier} | 10us 1-7 +100 | 20us 8 200..300 | {MISMATCH}");
+    assert_snapshot!(unread(&text), @"1us 0 | 3us ? | 5us 0 | 10us 100 | 20us 0 | 30us ?");
+}
+
+#[test]
+fn beyond_wrong_matches_a_points_own_losses_count_from_when_they_began() {
+    let text = format!("1us 1-8 +100 | 2us 1-7 +100 | 9us loss code=8 from=5us | {MISMATCH}");
+    assert_snapshot!(unread(&text), @"1us 0 | 2us 100 | 5us ?");
+    let between = format!("1us 1-8 +100 | 2us 1-8 +100 | 9us loss code=7 from=5us | {MISMATCH}");
+    assert_snapshot!(unread(&between), @"1us 0 | 2us 0 | 5us ?");
+}
+
 #[test]
 fn a_dropped_datagram_leaves_the_path_where_it_was_dropped() {
     let text = "10us 1-6 +100 | 12us drop 0..100 code=6 | 20us 1-6 +50 | 25us 7 100..150 | 29us 8 100..150";
