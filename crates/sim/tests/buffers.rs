@@ -44,8 +44,8 @@ fn calls_of_each_datagram_are_those_of_table_4() {
 /// Bytes, copies (and their tolerance), acknowledgments received between these.
 const WRITES: [(usize, u64, u64, (u64, u64)); 6] = [
     (1, 10_000, 0, (313, 333)),
-    (112, 10_000, 0, (1_400, 1_750)),
-    (113, 20_000, 0, (1_400, 1_750)),
+    (112, 10_000, 0, (1_556, 1_729)),
+    (113, 20_000, 0, (1_579, 1_711)),
     (1023, 100_000, 0, (9_792, 10_398)),
     (1024, 10_000, 0, (9_936, 10_550)),
     (1025, 97_158, 2_915, (9_712, 10_312)),
@@ -137,12 +137,25 @@ fn tolerance(protocol: &str, routine: &str, bytes: usize) -> u64 {
         // Some answers to datagrams never came; in the model all do.
         ("udp", "ipintr", _) => 12,
         ("udp", "m_freem" | "in_cksum", _) => 6,
-        // Chance: when the timer of 200 ms meets a group of seven messages. By its phase it adds a
-        // tenth to their acknowledgments, or a fifth.
-        ("tcp", "tcp_input" | "tcp_xoutput" | "ipintr", 112) => 16,
+        // Chance: when the timer of 200 ms meets a group of seven messages.
         ("tcp", "tcp_input" | "tcp_xoutput", 113) => 4,
         ("tcp", "ipintr", _) => 10,
         _ => 3,
+    }
+}
+
+/// Acknowledgments of 10,000 messages of 112 bytes, by where the timer of 200 ms stands (claim
+/// `bsd-buffers/T3-c` in `docs/fidelity.md`); the paper's one run had 1,472.
+const ACKNOWLEDGMENTS_OF_112: [u64; 2] = [1_588, 1_695];
+
+/// Whether a routine is called as often as printed; what acknowledgments of 112 bytes call, as often
+/// as at one of the two phases.
+fn is_as_often(protocol: &str, routine: &str, bytes: usize, found: u64, paper: u64) -> bool {
+    match (protocol, routine, bytes) {
+        ("tcp", "tcp_input" | "tcp_xoutput" | "ipintr", 112) => {
+            ACKNOWLEDGMENTS_OF_112.iter().any(|count| found.abs_diff(*count) <= count / 50)
+        }
+        _ => found.abs_diff(paper) <= paper * tolerance(protocol, routine, bytes) / 100,
     }
 }
 
@@ -163,9 +176,9 @@ fn every_routine_is_called_as_often_as_tables_3_and_4_say() {
                 let routine = Routine::by_name(cells[0]).expect("a routine of the model");
                 let found = sim.host(0).meter().calls(routine);
                 let paper: u64 = cells[column + 1].parse().expect("calls");
-                let most = paper * tolerance(protocol, cells[0], bytes) / 100;
                 let case = format!("{protocol} {bytes}: {} calls of {}", found, cells[0]);
-                assert!(found.abs_diff(paper) <= most, "{case}, {paper} printed");
+                let agrees = is_as_often(protocol, cells[0], bytes, found, paper);
+                assert!(agrees, "{case}, {paper} printed");
             }
         }
     }
