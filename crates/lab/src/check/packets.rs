@@ -292,11 +292,15 @@ mod tests {
     fn a_syn_announces_what_the_tables_print() {
         let wire = |id: &str| {
             let experiment = crate::experiment::carried_by_id(id).unwrap();
-            crate::run::run(&experiment, 1, &mut |_, _| {}).unwrap().cases[0].seen.wire.clone()
+            let run = crate::run::run(&experiment, 1, &mut |_, _| {}).unwrap();
+            with(&run, "total_bytes", "5118").seen.wire.clone()
         };
-        for (id, table) in
-            [("lh-2", "layering/rpc-4800"), ("lh-5", "layering/discard-nodelay-5118")]
-        {
+        let traces = [
+            ("lh-2", "layering/rpc-4800"),
+            ("lh-4", "layering/discard-5118"),
+            ("lh-5", "layering/discard-nodelay-5118"),
+        ];
+        for (id, table) in traces {
             let mut model = wire(id);
             let syns: Vec<_> = model.iter().filter_map(|row| row.mss).collect();
             assert_eq!(syns, [1460, 1460], "{id}");
