@@ -111,10 +111,9 @@ impl Decoder {
             let skipped = datagram::decode(&mut hit, flow);
             let known = &mut flow.datagrams;
             if !known.received.is_empty() {
-                let queue = self.sockets.of(raw);
                 let came = known.received.drain(..);
                 let came = came.map(|datagram| Waiting { flow: raw.flow, datagram });
-                gone = came.flat_map(|waiting| queue.push(waiting)).collect();
+                gone = came.flat_map(|waiting| self.sockets.push(raw, waiting)).collect();
             } else if raw.kind == raw::RAW_DROP && hit.out.len() == before {
                 let waited = self.sockets.remove(known.socket, raw);
                 waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, waited, 7));

@@ -45,6 +45,15 @@ impl Sockets {
         queue
     }
 
+    /// A datagram comes into the queue that a hit is of: those that have left it, if that shows now.
+    pub(super) fn push(&mut self, hit: &RawRecord, waiting: Waiting) -> Vec<Waiting> {
+        let queue = self.of(hit);
+        let given_up = queue.give_up_if_full();
+        let gone = queue.push(waiting);
+        self.given_up.extend(given_up);
+        gone
+    }
+
     /// Forgets queues in which nothing waits; where that leaves more than half, also those that were
     /// silent for longest, and what waits there.
     fn make_room(&mut self) {

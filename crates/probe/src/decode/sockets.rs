@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use super::in_transit::Datagram;
 use crate::layout::RawRecord;
 
-/// Datagrams remembered for one socket, at most: of those that come later nothing is placed until the
-/// queue is known again.
+/// Datagrams remembered for one socket, at most: where another one comes, all of them are given up, and
+/// nothing is placed until the queue is known again.
 const WAITING_MAX: usize = 65_536;
 
 /// A thread that took a datagram has said so after this time, even if it lost its CPU meanwhile.
@@ -103,12 +103,7 @@ impl SocketQueue {
             gone = std::mem::take(&mut self.waiting);
             (self.is_unsure, self.was_unsure) = (false, false);
         }
-        if self.waiting.len() < WAITING_MAX {
-            self.waiting.push_back(waiting);
-        } else {
-            self.doubt();
-            self.has_strangers = true;
-        }
+        self.waiting.push_back(waiting);
         gone.into()
     }
 
@@ -138,6 +133,16 @@ impl SocketQueue {
     /// Nothing waits, and nothing is to be remembered of it but which thread reads.
     pub(super) fn is_idle(&self) -> bool {
         self.is_empty() && !self.was_unsure && !self.has_strangers
+    }
+
+    /// All that waits, where that is as much as is remembered: from then on it is not known what does.
+    pub(super) fn give_up_if_full(&mut self) -> Vec<Waiting> {
+        if self.waiting.len() < WAITING_MAX {
+            return Vec::new();
+        }
+        self.doubt();
+        self.has_strangers = true;
+        self.give_up().collect()
     }
 
     /// All that waits; nobody follows it any longer.

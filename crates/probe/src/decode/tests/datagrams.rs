@@ -418,3 +418,21 @@ fn datagrams_of_sockets_that_are_forgotten_are_lost_from_their_arrival_on() {
     assert!(super::shown(&mut decoder).contains(&"65537 Loss of 32768 at 8 since 1".to_owned()));
     assert_eq!(decoder.take_unplaced(), 32_768);
 }
+
+#[test]
+fn of_more_datagrams_than_are_remembered_each_one_is_read_or_lost() {
+    let come = "1 receive +90 udp | 1 ready +90 socket=1 udp\n".repeat(65_536);
+    let mut decoder = confirmed();
+    feed(&mut decoder, &(come + &came(&[3, 4], "")));
+    let seen = super::shown(&mut decoder);
+    assert!(seen.contains(&"3 Loss of 65536 at 8 since 1".to_owned()));
+    // 65,536 were left, so that these two are the last of them.
+    feed(&mut decoder, "5 copy +90 socket=1 udp left=65537");
+    feed(&mut decoder, &"6 copy +90 socket=1 udp\n".repeat(65_536));
+    assert_eq!(super::shown(&mut decoder), [""; 0]);
+    feed(&mut decoder, "7 copy +90 socket=1 udp left=0");
+    assert_eq!(super::shown(&mut decoder)[0], "7 Loss of 2 at 8 since 3");
+    assert_eq!(decoder.take_unplaced(), 65_538);
+    feed(&mut decoder, &(came(&[8], "") + "9 copy +90 socket=1 udp left=0"));
+    assert_eq!(super::shown(&mut decoder).last().unwrap(), "9 8 5898510+90");
+}
