@@ -37,6 +37,11 @@ impl ConnectionState {
         }
     }
 
+    /// The port to which a flow's datagrams are sent.
+    pub(super) fn receiving_port(&self, flow: u32) -> u16 {
+        if flow & 1 == 0 { self.info.server.port() } else { self.info.client.port() }
+    }
+
     /// A process uses the connection; false when that is no news.
     pub(super) fn know(&mut self, process: Process) -> bool {
         let known = &mut self.info.processes;

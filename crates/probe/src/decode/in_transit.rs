@@ -90,9 +90,13 @@ impl Datagrams {
         (self.socket > 0 && count > 0).then_some((count, since_ns))
     }
 
-    /// Whether one may be in a receive queue without having been announced: IP took it since then.
+    /// Whether one may be in a receive queue without having been announced: IP took it since then. Where
+    /// earlier ones wait and none ever was, the kernel itself reads them.
     pub(super) fn is_one_in_transit(&self, since_ns: u64) -> bool {
-        self.between[SOCKET].back().is_some_and(|datagram| datagram.at_ns >= since_ns)
+        let list = &self.between[SOCKET];
+        let is_kernels =
+            self.socket == 0 && list.front().is_some_and(|first| first.at_ns < since_ns);
+        !is_kernels && list.back().is_some_and(|last| last.at_ns >= since_ns)
     }
 
     /// Removes the newest datagram of this length from where a drop is most likely: before the

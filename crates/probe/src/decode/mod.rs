@@ -42,6 +42,7 @@ pub(crate) struct Decoder {
     /// The flow that each open stream socket sends.
     owners: HashMap<u64, FlowId>,
     sockets: reads::Sockets,
+    incoming: reads::Incoming,
     /// Datagrams of which it is not known when they were read, since last asked.
     unplaced: u64,
     threads: Threads,
@@ -122,6 +123,9 @@ impl Decoder {
                 self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
             }
             name_users(state, &self.out[before..], &mut self.changed);
+            if raw.kind == raw::RAW_RECEIVE {
+                self.incoming.taken(state, raw.flow);
+            }
             self.tell_gone(cpu, raw, &gone);
         } else {
             segment::decode(&mut hit, state, direction);

@@ -1,6 +1,6 @@
 //! Reads of datagrams: which socket's queue each one is of, and what it tells of the datagrams there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sockscope_record::{Kind, Point, Record};
 
@@ -101,10 +101,9 @@ impl Decoder {
 
     /// One read from a datagram socket.
     pub(super) fn read(&mut self, cpu: u16, raw: &RawRecord) {
-        let connections = &self.connections;
-        let is_one_in_transit = || is_one_in_transit(connections, raw);
+        let is_one_in_transit = self.incoming.is_one_in_transit(&self.connections, raw);
         let queue = self.sockets.of(raw);
-        let told = queue.read(&Read::of(raw, &is_one_in_transit));
+        let told = queue.read(&Read::of(raw, is_one_in_transit));
         let is_nobodys = told.taken.is_none() && queue.has_strangers();
         self.tell_gone(cpu, raw, &told.gone);
         if told.is_unplaced || is_nobodys {
@@ -182,13 +181,39 @@ impl Decoder {
     }
 }
 
-/// Whether a logged datagram may have come into a receive queue without its announcement having been
-/// seen by the time of a read; most likely one of the flow that the read names.
-fn is_one_in_transit(connections: &[Option<Box<ConnectionState>>], read: &RawRecord) -> bool {
-    let since_ns = read.at_ns.saturating_sub(DELIVERY_NS_MAX);
-    let likely = connections.get((read.flow / 2) as usize);
-    let mut states = likely.into_iter().chain(connections).flatten();
-    states.any(|state| state.flows.iter().any(|flow| flow.datagrams.is_one_in_transit(since_ns)))
+/// Flows of which IP took a datagram that may not be in a receive queue yet, by the port that it is for.
+#[derive(Default)]
+pub(super) struct Incoming(BTreeSet<(u16, u32)>);
+
+impl Incoming {
+    /// IP took a datagram of a flow.
+    pub(super) fn taken(&mut self, state: &ConnectionState, flow: u32) {
+        self.0.insert((state.receiving_port(flow), flow));
+    }
+
+    /// Whether a logged datagram may have come into the receive queue that a read is of without its
+    /// announcement having been seen by then. Flows of which none may are not looked at again before
+    /// their next one.
+    fn is_one_in_transit(
+        &mut self,
+        connections: &[Option<Box<ConnectionState>>],
+        read: &RawRecord,
+    ) -> bool {
+        let state = |flow: u32| connections.get((flow / 2) as usize).and_then(Option::as_deref);
+        let Some(port) = state(read.flow).map(|state| state.receiving_port(read.flow)) else {
+            return false;
+        };
+        let since_ns = read.at_ns.saturating_sub(DELIVERY_NS_MAX);
+        while let Some(&next) = self.0.range((port, 0)..=(port, u32::MAX)).next() {
+            let datagrams =
+                state(next.1).map(|state| &state.flows[(next.1 & 1) as usize].datagrams);
+            if datagrams.is_some_and(|datagrams| datagrams.is_one_in_transit(since_ns)) {
+                return true;
+            }
+            self.0.remove(&next);
+        }
+        false
+    }
 }
 
 #[cfg(test)]
@@ -217,7 +242,7 @@ mod tests {
     fn is_told(sockets: &mut Sockets, socket: u32) -> bool {
         let queue = sockets.of(&hit(socket));
         wait(queue, 1);
-        let read = Read { at_ns: 2, len: 90, thread: 7, left: None, is_one_in_transit: &|| true };
+        let read = Read { at_ns: 2, len: 90, thread: 7, left: None, is_one_in_transit: true };
         queue.read(&read).taken.is_some()
     }
 

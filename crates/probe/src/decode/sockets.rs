@@ -29,7 +29,7 @@ pub(super) struct Waiting {
 
 /// What one read shows.
 #[derive(Clone, Copy)]
-pub(super) struct Read<'a> {
+pub(super) struct Read {
     pub(super) at_ns: u64,
     /// Octets that the reader got: all of the datagram, or as many as it asked for.
     pub(super) len: u32,
@@ -37,7 +37,7 @@ pub(super) struct Read<'a> {
     /// Datagrams in the queue at the time of the read; `None` where that changed meanwhile.
     pub(super) left: Option<usize>,
     /// Whether a logged datagram is between IP and its announcement: it may be in the queue.
-    pub(super) is_one_in_transit: &'a dyn Fn() -> bool,
+    pub(super) is_one_in_transit: bool,
 }
 
 /// What a read tells of a queue.
@@ -74,9 +74,9 @@ pub(super) struct SocketQueue {
     empty_since_ns: Option<u64>,
 }
 
-impl<'a> Read<'a> {
+impl Read {
     /// As the probe wrote it: one more than the datagrams left, or 0.
-    pub(super) fn of(hit: &RawRecord, is_one_in_transit: &'a dyn Fn() -> bool) -> Self {
+    pub(super) fn of(hit: &RawRecord, is_one_in_transit: bool) -> Self {
         let left = hit.window.checked_sub(1).map(|left| left as usize);
         Self { at_ns: hit.at_ns, len: hit.len, thread: hit.thread, left, is_one_in_transit }
     }
@@ -162,7 +162,7 @@ impl SocketQueue {
     }
 
     /// One read.
-    pub(super) fn read(&mut self, read: &Read<'_>) -> Told {
+    pub(super) fn read(&mut self, read: &Read) -> Told {
         self.note_reader(read.thread);
         if !self.is_unsure && !self.agrees(read) {
             self.doubt();
@@ -187,11 +187,11 @@ impl SocketQueue {
     }
 
     /// Whether the read can have taken the oldest of what waits, nothing having been missed.
-    fn agrees(&mut self, read: &Read<'_>) -> bool {
+    fn agrees(&mut self, read: &Read) -> bool {
         let waiting = self.ahead + self.waiting.len() - self.doubtful;
         if waiting == 0 {
             // It took what was never announced.
-            self.has_strangers = self.has_strangers || !(read.is_one_in_transit)();
+            self.has_strangers = self.has_strangers || !read.is_one_in_transit;
             return true;
         }
         let oldest = self.waiting.front().filter(|_| self.ahead == 0);
@@ -200,7 +200,7 @@ impl SocketQueue {
             Some(left) if !self.is_shared => {
                 let behind = waiting - 1;
                 // What is not announced yet may be one of those left.
-                let is_more = left > behind && !(read.is_one_in_transit)();
+                let is_more = left > behind && !read.is_one_in_transit;
                 self.has_strangers |= is_more;
                 self.is_confirmed |= left == behind && fits && oldest.is_some();
                 left >= behind && !is_more && fits
@@ -229,14 +229,14 @@ impl SocketQueue {
     }
 
     /// A read of a queue of which not all may still be there: those left are the newest ones.
-    fn place(&mut self, read: &Read<'_>) -> Told {
+    fn place(&mut self, read: &Read) -> Told {
         let unplaced = Told { is_unplaced: true, ..Told::default() };
         let Some(left) = read.left.filter(|_| !self.is_shared) else { return unplaced };
         let known = self.waiting.len();
-        let is_whole = left == 0 || !(read.is_one_in_transit)();
+        let is_whole = left == 0 || !read.is_one_in_transit;
         self.has_strangers |= left > 0 && left >= known && is_whole;
         let mut gone: Vec<Waiting> = self.waiting.drain(..known.saturating_sub(left)).collect();
-        let is_exact = self.is_confirmed && !self.has_strangers && !(read.is_one_in_transit)();
+        let is_exact = self.is_confirmed && !self.has_strangers && !read.is_one_in_transit;
         let is_it = |last: &&Waiting| is_exact && last.datagram.len >= read.len;
         let taken = gone.last().filter(is_it).copied();
         gone.truncate(gone.len() - usize::from(taken.is_some()));

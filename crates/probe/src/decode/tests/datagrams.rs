@@ -3,6 +3,7 @@
 use sockscope_record::Side;
 
 use super::{Decoder, check_with, empty, feed, open, seen};
+use crate::layout::{RawEvent, RawRecord, constants as raw};
 
 fn udp() -> Decoder {
     let mut decoder = empty();
@@ -435,4 +436,34 @@ fn of_more_datagrams_than_are_remembered_each_one_is_read_or_lost() {
     assert_eq!(decoder.take_unplaced(), 65_538);
     feed(&mut decoder, &(came(&[8], "") + "9 copy +90 socket=1 udp left=0"));
     assert_eq!(super::shown(&mut decoder).last().unwrap(), "9 8 5898510+90");
+}
+
+/// What a read tells that leaves one datagram more than was announced, after `hits` of flows that
+/// connections 1 to 3 have: the last one to another port.
+fn with_one_more(hits: &str) -> Vec<String> {
+    let mut decoder = confirmed();
+    decoder.event(&RawEvent { connection: 2, client_port: 40_001, ..open(1, 17) });
+    decoder.event(&RawEvent { connection: 3, server_port: 4789, ..open(1, 17) });
+    feed(&mut decoder, &came(&[110_000_000], ""));
+    for hit in hits.split('|') {
+        let (flow, at_ns) = hit.trim().split_once(' ').unwrap();
+        let (flow, at_ns) = (flow.parse().unwrap(), at_ns.parse().unwrap());
+        for kind in [raw::RAW_INPUT, raw::RAW_RECEIVE] {
+            let hit = RawRecord { at_ns, flow, kind, len: 90, ..RawRecord::default() };
+            decoder.raw(0, &RawRecord { marks: raw::MARK_UDP, ..hit });
+        }
+    }
+    super::shown(&mut decoder);
+    feed(&mut decoder, "110000020 copy +90 socket=1 udp left=1");
+    super::shown(&mut decoder)
+}
+
+#[test]
+fn one_more_in_a_queue_may_be_one_that_ip_took_for_its_port_just_now() {
+    let (told, unknown) = (["110000020 8 90+90"], [""; 0]);
+    assert_eq!(with_one_more("2 110000010"), told);
+    assert_eq!(with_one_more("4 110000010"), told);
+    assert_eq!(with_one_more("2 10000"), unknown, "it would be there");
+    assert_eq!(with_one_more("6 110000010"), unknown, "it is for another port");
+    assert_eq!(with_one_more("4 10000 | 4 110000010"), unknown, "the kernel reads these");
 }
