@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record};
+use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record, marks};
 
 use crate::bundle::Bundle;
 use crate::error::Error;
@@ -145,7 +145,7 @@ fn kernel_datagrams(kernel: &Bundle, wanted: &HashSet<FlowId>) -> Result<Datagra
         for record in batch.iter().filter(|record| wanted.contains(&record.flow)) {
             let end = match record.kind {
                 Kind::SendEnqueue => End::Send,
-                Kind::ReceiveDequeue => End::Receive,
+                Kind::ReceiveDequeue if !is_gone(record) => End::Receive,
                 _ => continue,
             };
             datagrams.entry((record.flow, end)).or_default().push(Datagram::of(record));
@@ -192,20 +192,27 @@ impl Pairs {
 
     /// An engine's record at the kernel's position; `None` for a datagram that the kernel's bundle lacks.
     fn placed(&self, record: &Record) -> Option<Record> {
-        let Some(end) = end_of(record.kind) else { return Some(*record) };
+        let Some(end) = end_of(record) else { return Some(*record) };
         let offset = *self.places.get(&(record.flow, end, record.offset))?;
         Some(Record { offset, ..*record })
     }
 
     fn replaces(&self, record: &Record) -> bool {
-        let end = end_of(record.kind);
+        let end = end_of(record);
         end.is_some_and(|end| self.replaced.contains(&(record.flow, end, record.offset)))
     }
 }
 
-/// The end at which an engine records this kind.
-fn end_of(kind: Kind) -> Option<End> {
-    match kind {
+/// Whether the record says of a datagram that it has left the receive queue by then: not when, nor that
+/// it was read.
+fn is_gone(record: &Record) -> bool {
+    record.kind == Kind::ReceiveDequeue && record.is_marked(marks::DERIVED)
+}
+
+/// The end at which an engine records what this record tells.
+fn end_of(record: &Record) -> Option<End> {
+    match record.kind {
+        _ if is_gone(record) => None,
         Kind::SendEnqueue | Kind::SendDequeue => Some(End::Send),
         Kind::ReceiveEnqueue | Kind::ReceiveDequeue => Some(End::Receive),
         _ => None,

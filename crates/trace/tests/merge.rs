@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{Folder, connection, read};
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, marks};
 use sockscope_trace::{
     Bundle, BundleWriter, ClockSnapshot, Error, Merged, Meta, Source, check, merge,
 };
@@ -130,17 +130,21 @@ fn engines_that_counted_other_octets_stay_apart() {
     assert!(notes.contains("stay two, one for each engine: 1"), "{notes}");
 }
 
+/// One record of a UDP flow: time, kind, position, octets.
+fn datagram(&(at_ns, kind, offset, len): &(u64, Kind, u64, u32)) -> Record {
+    Record { at_ns, kind, offset, len, ..Record::default() }
+}
+
 /// A bundle of one UDP flow, records as (time, kind, position, octets).
 fn datagrams(dir: &Path, source: Source, id: u32, records: &[(u64, Kind, u64, u32)]) -> Bundle {
+    let records: Vec<_> = records.iter().map(datagram).collect();
+    datagrams_of(dir, source, id, &records)
+}
+
+/// A bundle of one UDP flow, to which all records are put.
+fn datagrams_of(dir: &Path, source: Source, id: u32, records: &[Record]) -> Bundle {
     let flow = ConnectionId(id).flow(sockscope_record::Direction::FromClient);
-    let record = |&(at_ns, kind, offset, len): &(u64, Kind, u64, u32)| Record {
-        at_ns,
-        kind,
-        flow,
-        offset,
-        len,
-        ..Record::default()
-    };
+    let records: Vec<_> = records.iter().map(|record| Record { flow, ..*record }).collect();
     let meta = Meta { host: "alpha".into(), source, ..Meta::default() };
     let seen = Connection {
         id: ConnectionId(id),
@@ -151,7 +155,7 @@ fn datagrams(dir: &Path, source: Source, id: u32, records: &[(u64, Kind, u64, u3
     };
     let mut writer = BundleWriter::create(dir, meta.clone()).unwrap();
     writer.connection(&seen).unwrap();
-    writer.append(&records.iter().map(record).collect::<Vec<_>>()).unwrap();
+    writer.append(&records).unwrap();
     writer.finish(meta).unwrap();
     Bundle::open(dir).unwrap()
 }
@@ -205,6 +209,27 @@ fn an_engine_gives_its_own_points_and_the_kernel_those_between() {
         let notes = Bundle::open(folder.named(name)).unwrap().meta().notes.join("\n");
         assert!(notes.contains("and left out: 1"), "{notes}");
     }
+}
+
+/// The read of the first one was not seen; the engine began after it.
+#[test]
+fn a_datagram_that_is_gone_by_then_was_not_read_then() {
+    let folder = Folder::new();
+    let gone = datagram(&(24, Kind::ReceiveDequeue, 0, 100));
+    let kernel = [
+        datagram(&(20, Kind::ReceiveEnqueue, 0, 100)),
+        datagram(&(23, Kind::ReceiveEnqueue, 100, 100)),
+        Record { marks: marks::DERIVED, ..gone },
+        datagram(&(24, Kind::ReceiveDequeue, 100, 100)),
+    ];
+    let engine = [(26, Kind::ReceiveEnqueue, 0, 100), (27, Kind::ReceiveDequeue, 0, 100)];
+    let kernel = datagrams_of(&folder.named("kernel"), Source::Live, 3, &kernel);
+    let engine = datagrams(&folder.named("engine"), Source::Engine, 1, &engine);
+    merge(&kernel, &engine, folder.named("both")).unwrap();
+    let (records, _) = read(&folder.named("both"));
+    let reads = records.iter().filter(|record| record.kind == Kind::ReceiveDequeue);
+    let reads: Vec<_> = reads.map(|read| (read.at_ns, read.offset, read.marks)).collect();
+    assert_eq!(reads, [(24, 0, marks::DERIVED), (27, 100, 0)]);
 }
 
 #[test]
