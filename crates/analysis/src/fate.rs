@@ -4,7 +4,7 @@ use sockscope_record::{Direction, Kind, Point, Side, tcp_flags};
 
 use crate::drops::{self, Cause};
 use crate::loss::Losses;
-use crate::{ConnectionStore, DropReasons, FlowStore, Pass, Unopened};
+use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Pass, Unopened};
 
 /// The state of an open connection (`TCP_ESTABLISHED`).
 const ESTABLISHED: u8 = 1;
@@ -19,7 +19,8 @@ pub(crate) fn unopened(
     let [asked, answered] = &store.flows;
     let asked_ns = packets(asked).filter(|pass| is_syn(pass.tcp_flags)).map(|pass| pass.at_ns);
     let asked_ns = asked_ns.min()?;
-    let is_touched = losses.intervals.iter().any(|loss| loss.end_ns >= asked_ns);
+    let mut hiding = losses.intervals.iter().filter(|loss| may_hide_opening(loss));
+    let is_touched = hiding.any(|loss| loss.end_ns >= asked_ns);
     if is_touched || packets(answered).any(|pass| !is_reset(pass)) || opened(asked, asked_ns) {
         return None;
     }
@@ -35,6 +36,11 @@ pub(crate) fn unopened(
         Some(Cause::NoSocket) => Unopened::Refused,
         _ => Unopened::Dropped(drops::reason(reasons, drop.detail)),
     })
+}
+
+/// Whether one of the records may have been of a packet outside of the sockets, or beside the points.
+fn may_hide_opening(loss: &LossInterval) -> bool {
+    loss.point.is_none_or(|point| (2..6).contains(&point.index()))
 }
 
 /// Whether the asking socket's connection came about from `asked_ns` on. One that connects to itself has no answer
@@ -154,6 +160,15 @@ mod tests {
         assert_eq!(fate(&format!("{DROPPED} | 20us loss code=6 from=1us")), None);
         let refused = "1us 3-6 syn | 3us <3-6 rst | 4us loss code=3 from=2us";
         assert_eq!(fate(refused), None);
+        assert_eq!(
+            fate(&format!("{DROPPED} | 20us loss code=31 from=1us")),
+            None,
+            "or its opening"
+        );
+        for point in [1, 2, 7, 8] {
+            let data = format!("{DROPPED} | 20us loss code={point} from=1us");
+            assert!(fate(&data).is_some(), "no packet passes point {point}");
+        }
         let before = format!("0us loss code=6 from=0us | {DROPPED}");
         assert!(fate(&before).is_some(), "what was lost before it asked is not of it");
     }
