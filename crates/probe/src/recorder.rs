@@ -256,7 +256,7 @@ impl Recorder {
             }
         }
         self.note_loss(monotonic_ns(), sink)?;
-        self.doubt_reads();
+        self.doubt();
         // Once for what was proven before, once for what this last look proved.
         self.judge();
         self.judge();
@@ -332,7 +332,7 @@ impl Recorder {
         // Heads first, then events: what a record needs to be understood was announced before.
         let mut cursors: Vec<Cursor> =
             (0..self.lists.cpus()).filter_map(|cpu| Cursor::new(&self.lists, cpu)).collect();
-        self.doubt_reads();
+        self.doubt();
         self.take_events(sink)?;
         let mut fullest = 0;
         while let Some((first, bound)) = earliest(&cursors) {
@@ -409,10 +409,15 @@ impl Recorder {
         Ok(())
     }
 
-    /// Once a hit of datagrams at their socket was lost, later ones do not show whose they are. Every
-    /// record that is in a list now was written before, or after a loss that is counted now.
-    fn doubt_reads(&mut self) {
-        if self.doubts.are_new(self.lists.lost()) {
+    /// Tells the decoder what was lost: once a hit of datagrams at their socket was, later ones do not
+    /// show whose they are. Every record that is in a list now was written before, or after a loss that
+    /// is counted now.
+    fn doubt(&mut self) {
+        let fresh = self.doubts.look(self.lists.lost());
+        if fresh.any {
+            self.decoder.lost_until(monotonic_ns());
+        }
+        if fresh.at_sockets {
             self.decoder.doubt_reads(monotonic_ns());
         }
     }
@@ -497,12 +502,21 @@ struct Doubts {
     lost: Vec<u64>,
 }
 
+/// Which hits were lost since the last look.
+#[derive(Debug, PartialEq, Eq)]
+struct Fresh {
+    any: bool,
+    /// Of datagrams at their sockets.
+    at_sockets: bool,
+}
+
 impl Doubts {
-    /// Whether hits of datagrams at their sockets were lost since the last call, by what is counted now.
-    fn are_new(&mut self, now: Vec<u64>) -> bool {
+    /// What was lost since the last call, by what is counted now.
+    fn look(&mut self, now: Vec<u64>) -> Fresh {
         const AT_SOCKETS: [u8; 3] = [raw::RAW_RECEIVE, raw::RAW_READY, raw::RAW_COPY];
         let before = std::mem::replace(&mut self.lost, now);
-        AT_SOCKETS.into_iter().map(usize::from).any(|kind| self.lost[kind] > before[kind])
+        let is_fresh = |kind: &u8| self.lost[usize::from(*kind)] > before[usize::from(*kind)];
+        Fresh { any: self.lost != before, at_sockets: AT_SOCKETS.iter().any(is_fresh) }
     }
 }
 
@@ -653,10 +667,13 @@ mod tests {
             lost
         };
         let mut doubts = Doubts { lost: lost(raw::RAW_COPY, 1) };
-        assert!(!doubts.are_new(lost(raw::RAW_COPY, 1)));
+        let fresh = |any, at_sockets| Fresh { any, at_sockets };
+        assert_eq!(doubts.look(lost(raw::RAW_COPY, 1)), fresh(false, false));
         // Lost after this look, and written down before the next one.
-        assert!(doubts.are_new(lost(raw::RAW_COPY, 2)));
-        assert!(!doubts.are_new(lost(raw::RAW_COPY, 2)));
+        assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(true, true));
+        assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(false, false));
+        let mut doubts = Doubts { lost: lost(raw::RAW_TRANSMIT, 1) };
+        assert_eq!(doubts.look(lost(raw::RAW_TRANSMIT, 2)), fresh(true, false));
     }
 
     #[test]

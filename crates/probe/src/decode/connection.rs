@@ -104,8 +104,12 @@ pub(super) struct FlowState {
     pub(super) writing: Option<Writing>,
     /// Segments in a queueing discipline.
     pub(super) queued: VecDeque<Queued>,
+    /// Whether a segment was seen to enter one.
+    has_queue: bool,
     /// End of what was seen to leave the sender; `None` until its SYN was.
     sent: Option<u64>,
+    /// Hits lost before then change nothing in what `sent` and `queued` tell.
+    sure_since_ns: u64,
     pub(super) passage: Passage,
     /// Furthest byte seen to enter the input queue.
     pub(super) arrived: u64,
@@ -136,6 +140,7 @@ pub(super) struct Queued {
     from: u64,
     to: u64,
     marks: u8,
+    at_ns: u64,
 }
 
 /// A chunk of a write call: `[from, to)` was asked for at `at_ns`, what of it was taken shows later.
@@ -175,7 +180,9 @@ impl FlowState {
             last_written: None,
             writing: None,
             queued: VecDeque::new(),
+            has_queue: false,
             sent: None,
+            sure_since_ns: 0,
             passage: Passage::default(),
             arrived: 0,
             ready: None,
@@ -322,6 +329,10 @@ impl FlowState {
         self.queued.drain(..index);
         let first = self.queued.front_mut()?;
         let marks = first.marks;
+        if start < end && marks & marks::RETRANSMITTED == 0 {
+            // It is behind all that was sent before it, in the stream and in the queue.
+            self.sure_since_ns = self.sure_since_ns.max(first.at_ns);
+        }
         first.from = end;
         if first.from == first.to {
             self.queued.pop_front();
@@ -330,24 +341,30 @@ impl FlowState {
     }
 
     /// A packet up to `end` was seen on its way out. Only a SYN tells that nothing was before it.
-    pub(super) fn note_sent(&mut self, end: u64, is_syn: bool) {
-        self.sent = match self.sent {
-            Some(sent) => Some(sent.max(end)),
-            None => is_syn.then_some(end),
-        };
+    pub(super) fn note_sent(&mut self, end: u64, is_syn: bool, at_ns: u64) {
+        if let Some(sent) = &mut self.sent {
+            *sent = end.max(*sent);
+        } else if is_syn {
+            self.sent = Some(end);
+            self.sure_since_ns = at_ns;
+        }
     }
 
     /// Whether `[start, end)` was in a queueing discipline although its entry was not seen: it comes out
-    /// ahead of what was seen to enter later, or nothing as far was ever seen to be sent.
-    pub(super) fn entered_unseen(&self, start: u64, end: u64) -> bool {
+    /// ahead of what was seen to enter later, or nothing as far was ever seen to be sent. Not where its
+    /// path has none, or where a lost hit explains that.
+    pub(super) fn entered_unseen(&self, start: u64, end: u64, lost_until_ns: u64) -> bool {
+        let is_sure = self.has_queue && lost_until_ns < self.sure_since_ns;
         let is_ahead = |queued: &Queued| end <= queued.from && queued.from < queued.to;
-        self.queued.front().is_some_and(is_ahead) || self.sent.is_some_and(|sent| sent <= start)
+        let is_next = self.sent.is_some_and(|sent| sent <= start);
+        is_sure && (is_next || self.queued.front().is_some_and(is_ahead))
     }
 
-    pub(super) fn enter_queue(&mut self, from: u64, to: u64, marks: u8) {
+    pub(super) fn enter_queue(&mut self, from: u64, to: u64, marks: u8, at_ns: u64) {
+        self.has_queue = true;
         if self.queued.len() == BETWEEN_MAX {
             self.queued.pop_front();
         }
-        self.queued.push_back(Queued { from, to, marks });
+        self.queued.push_back(Queued { from, to, marks, at_ns });
     }
 }

@@ -24,6 +24,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    /// By when records were lost and counted; 0 if none were.
+    pub(super) fn lost_until_ns(&self) -> u64 {
+        self.lost_until_ns
+    }
+
     /// What one hit at `at_ns` showed of a connection.
     pub(super) fn follow(&mut self, state: &mut ConnectionState, shown: &[Record], at_ns: u64) {
         if state.info.preexisting {

@@ -103,6 +103,7 @@ impl Decoder {
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once,
+            lost_until_ns: self.watch.lost_until_ns(),
         };
         let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
@@ -195,6 +196,8 @@ struct Hit<'a> {
     scheduler_offset_ns: Option<i64>,
     /// A transmitted packet is in the input queue by the same function call: loopback.
     enters_at_once: bool,
+    /// Hits by then may be in no list.
+    lost_until_ns: u64,
 }
 
 impl Hit<'_> {

@@ -175,6 +175,7 @@ impl Decoder {
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once: false,
+            lost_until_ns: self.watch.lost_until_ns(),
         };
         decode(&mut hit, state);
         name_users(state, &self.out[before..], &mut self.changed);

@@ -115,12 +115,12 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
         raw::RAW_QUEUED => {
             taken(hit, flow, &passed);
             hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
-            flow.enter_queue(start, end, passed.marks);
+            flow.enter_queue(start, end, passed.marks, hit.raw.at_ns);
         }
         _ => transmitted(hit, flow, passed),
     }
     if is_outgoing(hit.raw.kind) {
-        flow.note_sent(end, is_syn);
+        flow.note_sent(end, is_syn, hit.raw.at_ns);
     }
     if let Some(position) = acknowledged {
         if is_outgoing(hit.raw.kind) {
@@ -156,7 +156,9 @@ fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
         // By now the socket has counted it as sent, so that it looks like a repetition.
         let repeated = marks::RETRANSMITTED;
         passed.marks = passed.marks & !repeated | entered & repeated;
-    } else if looks_repeated(&passed) && flow.entered_unseen(passed.offset, passed.end()) {
+    } else if looks_repeated(&passed)
+        && flow.entered_unseen(passed.offset, passed.end(), hit.lost_until_ns)
+    {
         // The kernel skipped the probe at point 3. What looks like a repetition is the first coming.
         flow.flush_write(passed.end(), hit.out);
         passed.marks &= !marks::RETRANSMITTED;

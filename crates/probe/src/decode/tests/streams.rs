@@ -132,6 +132,39 @@ fn what_leaves_a_qdisc_without_having_been_seen_to_enter_is_not_sent_again() {
 }
 
 #[test]
+fn where_there_is_no_qdisc_the_last_segment_sent_again_is_so_though_its_first_hit_was_lost() {
+    check(
+        "10 write 1000+200 room | 20 transmit 1000+100 | 90 transmit 1100+100 again",
+        "10 WriteCall 0+200
+         10 1 0+200
+         20 2d 3n 4n 0+100
+         90 2dr 3nr 4nr 100+100",
+    );
+}
+
+/// The last record that `hits` become after one segment went through a qdisc and hits were lost.
+fn last_after_loss(hits: &str) -> String {
+    let mut decoder = opened();
+    feed(&mut decoder, "10 write 1000+500 room | 20 queued 1000+100 | 30 transmit 1000+100 again");
+    decoder.lost_until(40);
+    feed(&mut decoder, hits);
+    shown(&mut decoder).pop().unwrap()
+}
+
+#[test]
+fn after_a_loss_what_was_not_seen_is_sent_again_until_a_new_segment_went_through_the_qdisc() {
+    // `[100, 200)` may have been sent before 40, and another one be in the qdisc since.
+    assert_eq!(last_after_loss("90 transmit 1100+100 again"), "90 2dr 3nr 4nr 100+100");
+    let entered = "50 queued 1200+100 | 60 transmit 1100+100 again";
+    assert_eq!(last_after_loss(entered), "60 2dr 3nr 4nr 100+100");
+    let again =
+        "50 queued 1000+100 again | 60 transmit 1000+100 again | 70 transmit 1100+100 again";
+    assert_eq!(last_after_loss(again), "70 2dr 3nr 4nr 100+100");
+    let through = "50 queued 1200+100 | 60 transmit 1200+100 again | 70 transmit 1300+100 again";
+    assert_eq!(last_after_loss(through), "70 4 300+100");
+}
+
+#[test]
 fn a_segment_queued_as_a_whole_leaves_in_parts() {
     check(
         "10 write 1000+300 room | 20 queued 1000+300 | 30 transmit 1000+100 | 40 transmit 1100+100
