@@ -89,20 +89,22 @@ impl Stack {
     }
 
     /// Socket buffers become whole numbers of segments, as far as they hold one; a send buffer that
-    /// does not makes the segments smaller.
+    /// does not makes the segments smaller before the receive buffer is cut to them (`tcp_mss`).
     fn round_buffers(&mut self, id: SocketId) {
         let rules = self.personality.socket.buffers;
         let socket = &mut self.sockets[id];
-        let segment = block(socket).segment_bytes;
         let (send, receive) = (socket.snd.hiwat(), socket.rcv.hiwat());
-        if receive > segment {
-            socket.rcv.reserve(receive / segment * segment, &rules);
+        let agreed = block(socket).segment_bytes;
+        let segment = agreed.min(send.max(SEGMENT_BYTES_MIN));
+        if let Some(tcb) = socket.tcb.as_mut().filter(|_| segment < agreed) {
+            tcb.segment_bytes = segment;
+            tcb.snd.cwnd = segment;
         }
         if send >= segment {
             socket.snd.reserve(send / segment * segment, &rules);
-        } else if let Some(tcb) = &mut socket.tcb {
-            tcb.segment_bytes = send.max(SEGMENT_BYTES_MIN);
-            tcb.snd.cwnd = tcb.segment_bytes;
+        }
+        if receive > segment {
+            socket.rcv.reserve(receive / segment * segment, &rules);
         }
     }
 }

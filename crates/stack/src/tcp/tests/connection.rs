@@ -1,6 +1,7 @@
 //! Opening and closing: every state, both ways round.
 
 use super::{Script, opened};
+use crate::socket::SetOption;
 use crate::personality::Personality;
 
 pub(super) const ALL: [&str; 7] =
@@ -39,6 +40,25 @@ fn the_answer_to_a_syn_offers_what_the_buffer_will_hold() {
              accept = ok
              < P 1:101(100) ack 1 win 4096
              read 100 = 100",
+        ));
+    }
+}
+
+/// A send buffer of less than a segment makes the segments smaller, and the receive buffer is a
+/// whole number of these.
+#[test]
+fn the_receive_buffer_is_of_segments_that_the_send_buffer_holds() {
+    for (name, window) in [("tahoe", 4096), ("reno", 4000)] {
+        let mut script = Script::alone(name);
+        script.begin("socket");
+        script.set(0, SetOption::SendBuffer(1000));
+        script.check(&format!(
+            "connect
+             > S 0:0(0) win 4096 <mss 1024>
+             < S 0:0(0) ack 1 win 4096 <mss 1460>
+             > . ack 1 win {window}
+             < P 1:101(100) ack 1 win 4096
+             read 100 = 100"
         ));
     }
 }
