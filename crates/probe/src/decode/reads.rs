@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sockscope_record::{Kind, Point, Record};
+use sockscope_record::{Kind, Point, Record, marks};
 
 use super::connection::ConnectionState;
 use super::in_transit::Datagram;
@@ -151,6 +151,8 @@ impl Decoder {
             detail: waiting.len() as u64,
             kind: Kind::Loss,
             code: Point::ReceiveDequeue.number(),
+            // Of datagrams alone: of a stream's reads nothing is missing.
+            marks: marks::DERIVED,
             ..Record::default()
         });
     }

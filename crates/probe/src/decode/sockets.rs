@@ -70,6 +70,8 @@ pub(super) struct SocketQueue {
     /// The thread that reads; several are not told apart by the order of their hits.
     reader: Option<u32>,
     is_shared: bool,
+    /// Since when each read of several threads has left fewer datagrams than it should.
+    fewer_since_ns: Option<u64>,
     /// When the last hit was, if that was a read that left none.
     empty_since_ns: Option<u64>,
 }
@@ -122,7 +124,7 @@ impl SocketQueue {
         self.is_unsure = true;
         self.was_unsure = true;
         (self.ahead, self.doubtful) = (0, 0);
-        self.empty_since_ns = None;
+        (self.empty_since_ns, self.fewer_since_ns) = (None, None);
     }
 
     /// Whether nothing that was announced waits.
@@ -190,6 +192,7 @@ impl SocketQueue {
     fn agrees(&mut self, read: &Read) -> bool {
         let waiting = self.ahead + self.waiting.len() - self.doubtful;
         if waiting == 0 {
+            self.fewer_since_ns = None;
             // It took what was never announced.
             self.has_strangers = self.has_strangers || !read.is_one_in_transit;
             return true;
@@ -205,8 +208,22 @@ impl SocketQueue {
                 self.is_confirmed |= left == behind && fits && oldest.is_some();
                 left >= behind && !is_more && fits
             }
-            _ => fits || self.overtaker(read.len) != 0,
+            left => {
+                let is_late = left.is_some_and(|left| self.is_late(waiting - 1, left, read.at_ns));
+                !is_late && (fits || self.overtaker(read.len) != 0)
+            }
         }
+    }
+
+    /// Whether for too long fewer datagrams were left than there should be for any thread to be about to
+    /// tell that it took one.
+    fn is_late(&mut self, behind: usize, left: usize, at_ns: u64) -> bool {
+        if left >= behind {
+            self.fewer_since_ns = None;
+            return false;
+        }
+        let since_ns = *self.fewer_since_ns.get_or_insert(at_ns);
+        at_ns.saturating_sub(since_ns) >= QUIET_NS
     }
 
     /// Which datagram a read took from a queue of which all is known: the oldest, unless another

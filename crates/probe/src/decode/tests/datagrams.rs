@@ -467,3 +467,39 @@ fn one_more_in_a_queue_may_be_one_that_ip_took_for_its_port_just_now() {
     assert_eq!(with_one_more("6 110000010"), unknown, "it is for another port");
     assert_eq!(with_one_more("4 10000 | 4 110000010"), unknown, "the kernel reads these");
 }
+
+#[test]
+fn of_two_threads_a_read_that_none_told_of_shows_after_a_second() {
+    let mut decoder = udp();
+    let threads = "50 copy +90 socket=1 thread=7 udp left=1 | 51 copy +90 socket=1 thread=8 udp";
+    feed(&mut decoder, &(came(&[10, 20], "") + threads));
+    // Of the first of these no read is seen; the socket is busy from then on.
+    feed(&mut decoder, &came(&[100], ""));
+    super::shown(&mut decoder);
+    let told = |at_ns: u64| {
+        let read = format!("{} copy +90 socket=1 thread=7 udp left=0", at_ns + 1);
+        feed(&mut decoder, &(came(&[at_ns], "") + &read));
+        let seen = super::shown(&mut decoder);
+        seen.iter().any(|line| line.contains(" 8 "))
+    };
+    let told: Vec<bool> =
+        [200, 500_000_000, 1_000_000_000, 1_000_000_300, 1_000_000_400].map(told).into();
+    assert_eq!(told, [true, true, true, false, false]);
+}
+
+#[test]
+fn a_thread_that_tells_late_of_what_it_took_is_no_doubt() {
+    let mut decoder = udp();
+    let threads = "50 copy +90 socket=1 thread=7 udp left=1 | 51 copy +90 socket=1 thread=8 udp";
+    feed(&mut decoder, &(came(&[10, 20], "") + threads));
+    let mut last = 0;
+    for at_ns in (1..30).map(|tenth| tenth * 100_000_000) {
+        let reads = format!(
+            "{at_ns} copy +90 socket=1 thread=7 udp left=0\n
+             {at_ns} copy +90 socket=1 thread=8 udp left=0"
+        );
+        feed(&mut decoder, &(came(&[at_ns, at_ns], "") + &reads));
+        last = at_ns;
+    }
+    assert_eq!(super::shown(&mut decoder).last().unwrap(), &format!("{last} 8 5310+90"));
+}

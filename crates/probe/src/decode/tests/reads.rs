@@ -114,7 +114,7 @@ impl Truth {
     /// Datagrams that losses speak of.
     fn lost(&mut self) -> u64 {
         let losses = self.decoder.records().iter().filter(|record| record.kind == Kind::Loss);
-        losses.map(|loss| loss.detail).sum()
+        losses.filter(|loss| loss.is_marked(marks::DERIVED)).map(|loss| loss.detail).sum()
     }
 }
 
