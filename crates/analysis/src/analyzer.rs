@@ -7,11 +7,11 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Protocol, Record};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Protocol, Record, marks};
 
 use crate::connection::analyze_connection;
 use crate::log::{ConnectionLog, is_gone};
-use crate::loss::Losses;
+use crate::loss::TraceLosses;
 use crate::{Analysis, ConnectionStore, FlowStore, LossInterval, Pass, PointSummary, TraceFacts};
 
 /// Takes the records of one trace and says what they mean.
@@ -100,10 +100,11 @@ impl Analyzer {
     #[must_use]
     pub fn finish(self, facts: TraceFacts) -> Analysis {
         let (mut analysis, entries, losses) = self.prepare(facts);
-        let losses = Losses::new(losses);
+        let losses = TraceLosses::new(losses);
         for entry in entries {
             let store = entry.into_store();
-            let connection = analyze_connection(&store, &losses, &analysis.facts.drop_reasons);
+            let losses = losses.of(store.connection.protocol);
+            let connection = analyze_connection(&store, losses, &analysis.facts.drop_reasons);
             analysis.connections.push(connection);
         }
         analysis
@@ -113,12 +114,14 @@ impl Analyzer {
     #[must_use]
     pub fn finish_keeping(self, facts: TraceFacts) -> (Analysis, Stores) {
         let (mut analysis, entries, losses) = self.prepare(facts);
-        let losses = Losses::new(losses);
+        let losses = TraceLosses::new(losses);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
         let reasons = &analysis.facts.drop_reasons;
-        let analyses = connections.iter().map(|store| analyze_connection(store, &losses, reasons));
+        let analyses = connections
+            .iter()
+            .map(|store| analyze_connection(store, losses.of(store.connection.protocol), reasons));
         analysis.connections = analyses.collect();
-        (analysis, Stores { connections, losses: losses.intervals })
+        (analysis, Stores { connections, losses: losses.into_intervals() })
     }
 
     /// Sorts the records and analyses nothing.
@@ -219,5 +222,7 @@ fn loss_interval(record: &Record) -> LossInterval {
         end_ns: record.at_ns,
         point: Kind::from_code(record.code).and_then(Kind::point),
         count: record.detail,
+        of_datagrams: record.is_marked(marks::DERIVED)
+            && record.code == Point::ReceiveDequeue.number(),
     }
 }

@@ -24,7 +24,8 @@ impl FlowCurves {
     /// Of one direction of a connection; `losses` are those of the whole trace, by start.
     #[must_use]
     pub fn new(store: &ConnectionStore, direction: Direction, losses: &[LossInterval]) -> Self {
-        Self::with_losses(store, direction, &Losses::new(losses.to_vec()))
+        let protocol = store.connection.protocol;
+        Self::with_losses(store, direction, &Losses::touching(protocol, losses))
     }
 
     pub(crate) fn with_losses(

@@ -18,7 +18,36 @@ use crate::queue::join;
 use crate::ranges::{Range, minus, union};
 use crate::{FlowStore, LossInterval, Pass};
 
-/// All losses of a trace.
+/// All losses of a trace, by what they may have touched.
+#[derive(Debug)]
+pub(crate) struct TraceLosses {
+    streams: Losses,
+    /// Every loss.
+    datagrams: Losses,
+}
+
+impl TraceLosses {
+    /// From intervals sorted by start.
+    pub(crate) fn new(intervals: Vec<LossInterval>) -> Self {
+        let streams = Losses::touching(Protocol::Tcp, &intervals);
+        Self { streams, datagrams: Losses::new(intervals) }
+    }
+
+    /// Those that connections of this protocol may have been touched by.
+    pub(crate) fn of(&self, protocol: Protocol) -> &Losses {
+        match protocol {
+            Protocol::Tcp => &self.streams,
+            Protocol::Udp => &self.datagrams,
+        }
+    }
+
+    /// All of them, by start.
+    pub(crate) fn into_intervals(self) -> Vec<LossInterval> {
+        self.datagrams.intervals
+    }
+}
+
+/// Losses that one connection may have been touched by.
 #[derive(Debug, Default)]
 pub(crate) struct Losses {
     /// As recorded, by start.
@@ -28,8 +57,14 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
+    /// Those of a trace's, sorted by start, that may have touched connections of this protocol.
+    pub(crate) fn touching(protocol: Protocol, intervals: &[LossInterval]) -> Self {
+        let touching = intervals.iter().filter(|loss| loss.may_touch(protocol));
+        Self::new(touching.copied().collect())
+    }
+
     /// From intervals sorted by start.
-    pub(crate) fn new(intervals: Vec<LossInterval>) -> Self {
+    fn new(intervals: Vec<LossInterval>) -> Self {
         let by_point = Point::ALL.map(|point| {
             let of_point = intervals.iter().filter(|loss| loss.point == Some(point));
             // The last instant counts: one more, as ranges end before their end.

@@ -323,6 +323,15 @@ fn beyond_wrong_matches_a_points_own_losses_count_from_when_they_began() {
 }
 
 #[test]
+fn reads_of_datagrams_that_were_not_seen_hide_nothing_of_a_stream() {
+    let text = "10us 1-7 +100 | 20us loss code=8 from=12us derived | 60us 1-7 +50";
+    assert_snapshot!(places(text), @"receive_queue.app 50us");
+    assert_snapshot!(places_of(datagrams(), Direction::FromClient, text), @"receive_queue.app 2us | unknown 48us");
+    let of_any = text.replace("derived", "");
+    assert_snapshot!(places(&of_any), @"receive_queue.app 2us | unknown 48us");
+}
+
+#[test]
 fn a_dropped_datagram_leaves_the_path_where_it_was_dropped() {
     let text = "10us 1-6 +100 | 12us drop 0..100 code=6 | 20us 1-6 +50 | 25us 7 100..150 | 29us 8 100..150";
     assert_snapshot!(balance(&testing::analyze_of(datagrams(), text)),

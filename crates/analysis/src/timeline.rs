@@ -3,7 +3,7 @@
 //! Times are nanoseconds of the trace's clock. A timeline is the ledger spread out over time: its
 //! spans are in time order, touch each other, and cover exactly the time that the ledger sums up.
 
-use sockscope_record::{Direction, Point};
+use sockscope_record::{Direction, Point, Protocol};
 
 use crate::{
     BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore, LedgerPart,
@@ -41,6 +41,16 @@ pub struct LossInterval {
     pub point: Option<Point>,
     /// How many.
     pub count: u64,
+    /// Only reads of datagrams are meant: streams miss nothing.
+    pub of_datagrams: bool,
+}
+
+impl LossInterval {
+    /// Whether records of a connection of this protocol may be among the lost ones.
+    #[must_use]
+    pub fn may_touch(&self, protocol: Protocol) -> bool {
+        !self.of_datagrams || protocol == Protocol::Udp
+    }
 }
 
 /// One flow with what was computed about it.
@@ -58,7 +68,7 @@ pub struct FlowView<'a> {
     pub start_ns: u64,
     /// Last record of the connection.
     pub end_ns: u64,
-    /// Losses anywhere in the trace, by start.
+    /// Losses that may have touched the connection, by start.
     pub losses: &'a [LossInterval],
     /// Names of the numbers in `Drop` records.
     pub drop_reasons: &'a DropReasons,

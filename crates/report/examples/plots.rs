@@ -28,6 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         end_ns: START_NS + 720 * MS,
         point: Some(Point::InterfaceDequeue),
         count: 137,
+        of_datagrams: false,
     }];
     let traces: [(&str, ConnectionStore, Direction, &[LossInterval]); 3] = [
         ("stalled-call", stalled_calls(12), Direction::FromClient, &[]),

@@ -116,6 +116,7 @@ fn note(tally: &mut Tally, wait: &ReadWait, away_ns: u64) {
 
 #[cfg(test)]
 mod tests {
+    use crate::FindingId;
     use crate::findings::testing::{Fixture, found, repeat};
     use insta::assert_snapshot;
 
@@ -215,6 +216,17 @@ mod tests {
     fn gaps_in_which_records_were_lost_prove_nothing() {
         let text = format!("{} | 990ms loss from=0ms detail=9 code=8", reader("50ms", ""));
         assert_snapshot!(found(&text, "0ms unknown | 1s end"), @"");
+    }
+
+    #[test]
+    fn what_was_lost_of_datagrams_silences_no_stream() {
+        let loss = "990ms loss from=0ms detail=9 code=8";
+        let ids = |loss: &str| {
+            let analysis = crate::testing::analyze(&format!("{} | {loss}", reader("50ms", "")));
+            analysis.findings.iter().map(|finding| finding.id).collect::<Vec<_>>()
+        };
+        assert!(!ids(loss).contains(&FindingId::SlowReader));
+        assert!(ids(&format!("{loss} derived")).contains(&FindingId::SlowReader));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::cell::OnceCell;
 
-use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, Pass};
+use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, LossInterval, Pass};
 use sockscope_record::{Point, Side};
 
 use super::units::Quantity;
@@ -91,9 +91,15 @@ impl<'a> Scene<'a> {
         (self.from_ns..=self.to_ns).contains(&at_ns)
     }
 
+    /// Losses that may have touched the connection, by start.
+    pub(super) fn losses(&self) -> impl Iterator<Item = &LossInterval> {
+        let protocol = self.store.connection.protocol;
+        self.options.losses.iter().filter(move |loss| loss.may_touch(protocol))
+    }
+
     /// Whether records of one of `points` were lost within the time shown.
     pub(super) fn loses_records_of(&self, points: &[Point]) -> bool {
-        self.options.losses.iter().any(|loss| {
+        self.losses().any(|loss| {
             loss.point.is_some_and(|point| points.contains(&point))
                 && loss.start_ns <= self.to_ns
                 && loss.end_ns >= self.from_ns

@@ -307,6 +307,7 @@ fn what_was_lost_is_hatched_and_named() {
         end_ns: 600_000,
         point: Some(Point::SendDequeue),
         count: 3,
+        of_datagrams: false,
     };
     let options = PlotOptions { losses: &[loss], ..PlotOptions::default() };
     let svg = draw(Figure::QueueLength, &store, &options).unwrap();
@@ -454,6 +455,7 @@ proptest! {
             end_ns: loss.0.max(loss.1),
             point: Some(Point::InterfaceDequeue),
             count: u64::MAX,
+            of_datagrams: false,
         }];
         let options = PlotOptions {
             from_ns: window.map(|window| window.0),

@@ -112,8 +112,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 /// Says so when a segment may be missing from the drawing.
 fn note_losses(scene: &Scene<'_>, page: &mut Page, events: &[Event]) {
     let Some((first, last)) = events.first().zip(events.last()) else { return };
-    let mut losses = scene.options.losses.iter();
-    if losses.any(|loss| loss.start_ns <= last.at_ns && loss.end_ns >= first.at_ns) {
+    if scene.losses().any(|loss| loss.start_ns <= last.at_ns && loss.end_ns >= first.at_ns) {
         page.note("records were lost in this time: segments may be missing".to_owned());
     }
 }

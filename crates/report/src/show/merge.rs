@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use sockscope_analysis::{ConnectionStore, LossInterval, Pass};
-use sockscope_record::{FlowId, Kind, Point, Record};
+use sockscope_record::{FlowId, Kind, Point, Record, marks};
 
 /// Lists of a flow: one for each point, one for the events beside them.
 const CURSORS: usize = Point::ALL.len() + 1;
@@ -117,6 +117,7 @@ pub(super) fn as_records(losses: &[LossInterval]) -> Vec<Record> {
             detail: loss.count,
             kind: Kind::Loss,
             code: loss.point.map_or(0, Point::number),
+            marks: if loss.of_datagrams { marks::DERIVED } else { 0 },
             ..Record::default()
         })
         .collect();

@@ -213,6 +213,7 @@ fn a_loss_stands_at_the_end_of_its_interval_whatever_flow_is_picked() {
         end_ns: START_NS + 6_000,
         point,
         count,
+        of_datagrams: false,
     };
     let options = ShowOptions { flow: Some(FlowId(3)), ..ShowOptions::default() };
     let losses = [lost(Some(Point::ReceiveEnqueue), 512), lost(None, 3)];
