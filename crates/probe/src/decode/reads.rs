@@ -101,16 +101,16 @@ impl Decoder {
 
     /// One read from a datagram socket.
     pub(super) fn read(&mut self, cpu: u16, raw: &RawRecord) {
-        let is_one_in_transit = self.incoming.is_one_in_transit(&self.connections, raw);
+        let in_transit = self.incoming.in_transit(&self.connections, raw);
         let queue = self.sockets.of(raw);
-        let told = queue.read(&Read::of(raw, is_one_in_transit));
+        let told = queue.read(&Read::of(raw, in_transit.is_some()));
         let is_nobodys = told.taken.is_none() && queue.has_strangers();
         self.tell_gone(cpu, raw, &told.gone);
         if told.is_unplaced || is_nobodys {
             self.threads.waited_ns(raw.thread, raw.at_ns, raw.b, raw.at_ns);
             return;
         }
-        let flow = told.taken.map_or(raw.flow, |waiting| waiting.flow);
+        let flow = told.taken.map_or(in_transit.unwrap_or(raw.flow), |waiting| waiting.flow);
         let announced = told.taken.map(|waiting| waiting.datagram);
         self.hit_of(cpu, &RawRecord { flow, ..*raw }, |hit, state| {
             datagram::read(hit, &mut state.flows[(flow & 1) as usize], announced);
@@ -194,28 +194,40 @@ impl Incoming {
         self.0.insert((state.receiving_port(flow), flow));
     }
 
-    /// Whether a logged datagram may have come into the receive queue that a read is of without its
-    /// announcement having been seen by then. Flows of which none may are not looked at again before
-    /// their next one.
-    fn is_one_in_transit(
+    /// The flow of a logged datagram that may have come into the receive queue that a read is of without
+    /// its announcement having been seen by then: the one that the read names where several have one.
+    fn in_transit(
         &mut self,
         connections: &[Option<Box<ConnectionState>>],
         read: &RawRecord,
-    ) -> bool {
+    ) -> Option<u32> {
+        let first = self.next_in_transit(connections, read, 0)?;
+        match self.next_in_transit(connections, read, first.saturating_add(1)) {
+            Some(_) => Some(read.flow),
+            None => Some(first),
+        }
+    }
+
+    /// The first such flow from a number on. Flows that have none are not looked at again before IP takes
+    /// their next one.
+    fn next_in_transit(
+        &mut self,
+        connections: &[Option<Box<ConnectionState>>],
+        read: &RawRecord,
+        from: u32,
+    ) -> Option<u32> {
         let state = |flow: u32| connections.get((flow / 2) as usize).and_then(Option::as_deref);
-        let Some(port) = state(read.flow).map(|state| state.receiving_port(read.flow)) else {
-            return false;
-        };
+        let port = state(read.flow)?.receiving_port(read.flow);
         let since_ns = read.at_ns.saturating_sub(DELIVERY_NS_MAX);
-        while let Some(&next) = self.0.range((port, 0)..=(port, u32::MAX)).next() {
-            let datagrams =
-                state(next.1).map(|state| &state.flows[(next.1 & 1) as usize].datagrams);
+        while let Some(&next) = self.0.range((port, from)..=(port, u32::MAX)).next() {
+            let (_, flow) = next;
+            let datagrams = state(flow).map(|state| &state.flows[(flow & 1) as usize].datagrams);
             if datagrams.is_some_and(|datagrams| datagrams.is_one_in_transit(since_ns)) {
-                return true;
+                return Some(flow);
             }
             self.0.remove(&next);
         }
-        false
+        None
     }
 }
 

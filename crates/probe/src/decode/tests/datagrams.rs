@@ -503,3 +503,19 @@ fn a_thread_that_tells_late_of_what_it_took_is_no_doubt() {
     }
     assert_eq!(super::shown(&mut decoder).last().unwrap(), &format!("{last} 8 5310+90"));
 }
+
+#[test]
+fn a_read_before_its_announcement_names_the_socket_s_last_flow_and_is_of_another() {
+    let mut decoder = confirmed();
+    decoder.event(&RawEvent { connection: 2, client_port: 40_001, ..open(1, 17) });
+    let hit = |at_ns, flow, kind| {
+        let (marks, len, ack) = (raw::MARK_UDP, 90, 1);
+        RawRecord { at_ns, flow, kind, marks, len, ack, window: 1, ..RawRecord::default() }
+    };
+    decoder.raw(0, &hit(10, 4, raw::RAW_RECEIVE));
+    decoder.raw(0, &hit(11, 2, raw::RAW_COPY));
+    decoder.raw(0, &hit(12, 4, raw::RAW_READY));
+    assert_eq!(super::shown(&mut decoder), ["10 5d 6 0+90", "11 7d 8 0+90"]);
+    feed(&mut decoder, &(came(&[20], "") + "30 copy +90 socket=1 udp left=0"));
+    assert_eq!(super::shown(&mut decoder).last().unwrap(), "30 8 90+90");
+}
