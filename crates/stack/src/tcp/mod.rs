@@ -112,6 +112,8 @@ pub struct Tcb {
     rcv: ReceiveSpace,
     /// Largest segment to send, in data bytes (`t_maxseg`).
     segment_bytes: u32,
+    /// The peer's SYN announced a size.
+    is_size_announced: bool,
     timers: Timers,
     rtt: Rtt,
     /// Slow ticks since a segment came (`t_idle`).
@@ -206,6 +208,7 @@ impl Tcb {
             snd: SendSpace { cwnd, ssthresh: WINDOW_MAX, ..SendSpace::default() },
             rcv: ReceiveSpace::default(),
             segment_bytes: rules.segments.default_bytes,
+            is_size_announced: false,
             timers: Timers::default(),
             rtt: Rtt::new(&rules.rtt),
             idle_ticks: 0,

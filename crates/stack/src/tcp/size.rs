@@ -58,10 +58,23 @@ impl Stack {
     }
 
     /// The peer's SYN announced this size, or none.
-    pub(super) fn size_announced(&mut self, id: SocketId, announced: Option<u16>) {
-        let default_bytes = self.personality.tcp.segments.default_bytes;
-        let bytes = announced.map_or(default_bytes, u32::from).max(SEGMENT_BYTES_MIN);
-        self.tcb_mut(id).segment_bytes = bytes;
+    ///
+    /// Where a size makes buffers whole segments it does so now (`tcp_dooptions`): what answers the
+    /// SYN offers no more than the buffer will hold.
+    pub(super) fn size_announced(
+        &mut self,
+        id: SocketId,
+        announced: Option<u16>,
+        meter: &mut Meter,
+    ) {
+        let rules = self.personality.tcp.segments;
+        let bytes = announced.map_or(rules.default_bytes, u32::from).max(SEGMENT_BYTES_MIN);
+        let tcb = self.tcb_mut(id);
+        tcb.segment_bytes = bytes;
+        tcb.is_size_announced = announced.is_some();
+        if rules.rounds_buffers && announced.is_some() {
+            self.settle_size(id, meter);
+        }
     }
 
     /// The connection is made: the smaller of what both ends take, and the window to begin with.
@@ -83,7 +96,10 @@ impl Stack {
         if starts_slow {
             tcb.snd.cwnd = tcb.segment_bytes;
         }
-        if rules.segments.rounds_buffers {
+        // `tcp_mss` leaves buffers alone where nothing was announced and the interface takes more
+        // than the size that is sent then.
+        let is_cut = tcb.is_size_announced || own < rules.segments.default_bytes;
+        if rules.segments.rounds_buffers && is_cut {
             self.round_buffers(id);
         }
     }

@@ -38,12 +38,7 @@ impl Stack {
         }
         self.tcp.last = Some(id);
         self.adopt_mark(id, arrival.mark);
-        self.size_announced(id, arrival.header.segment_bytes);
-        // `tcp_mss` for a SYN that announces a size: the answer offers whole segments already.
-        let rounds = self.personality.tcp.segments.rounds_buffers;
-        if rounds && arrival.header.segment_bytes.is_some() {
-            self.settle_size(id, meter);
-        }
+        self.size_announced(id, arrival.header.segment_bytes, meter);
         let iss = self.tcp.next_iss();
         let handshake_ticks = self.personality.tcp.keep_alive.handshake_ticks;
         let tcb = self.tcb_mut(id);
@@ -79,7 +74,7 @@ impl Stack {
         if !arrival.has(tcp_flags::SYN) {
             return Err(Stop::Drop);
         }
-        self.size_announced(id, arrival.header.segment_bytes);
+        self.size_announced(id, arrival.header.segment_bytes, meter);
         if has_ack {
             self.syn_acknowledged(id, arrival);
         }

@@ -316,10 +316,10 @@ impl Script {
         self.pair.step(host, |stack, meter| stack.set_option(id, option, meter)).expect("set");
     }
 
-    /// The server listens with these buffer limits, which its connections take over.
-    pub(super) fn listen_with(&mut self, bytes: u32) {
-        let id = self.listeners[1].expect("listens");
-        self.pair.hosts[1].stack.reserve(id, bytes, bytes).expect("a socket");
+    /// A host listens with these buffer limits, which its connections take over.
+    pub(super) fn listen_with(&mut self, host: usize, bytes: u32) {
+        let id = self.listeners[host].expect("listens");
+        self.pair.hosts[host].stack.reserve(id, bytes, bytes).expect("a socket");
     }
 
     /// Milliseconds since the script began.

@@ -9,7 +9,7 @@ fn bursts(name: &str, count: usize) -> Vec<usize> {
     for line in ["s socket", "c socket", "s listen", "c buffers 52428"] {
         script.begin(line);
     }
-    script.listen_with(52_428);
+    script.listen_with(1, 52_428);
     for line in ["c connect", "s accept", "c hold", "c write 1500000"] {
         script.begin(line);
     }

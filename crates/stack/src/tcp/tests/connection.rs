@@ -1,8 +1,8 @@
 //! Opening and closing: every state, both ways round.
 
 use super::{Script, opened};
-use crate::socket::SetOption;
 use crate::personality::Personality;
+use crate::socket::SetOption;
 
 pub(super) const ALL: [&str; 7] =
     ["4.2bsd", "4.2bsd-cabrera", "4.3bsd", "tahoe", "reno", "sunos-4.0.3", "sunos-4.1"];
@@ -41,6 +41,34 @@ fn the_answer_to_a_syn_offers_what_the_buffer_will_hold() {
              < P 1:101(100) ack 1 win 4096
              read 100 = 100",
         ));
+    }
+}
+
+/// `tcp_mss` of 4.3BSD-Reno changes buffers only for an option, or for an interface that takes less
+/// than the 512 bytes of a peer that says nothing.
+#[test]
+fn a_syn_without_a_size_leaves_the_buffers_as_they_are() {
+    for name in ["tahoe", "reno"] {
+        let mut script = Script::alone(name);
+        script.begin("listen");
+        script.listen_with(0, 5000);
+        script.check(
+            "< S 0:0(0) win 4096
+             > S 0:0(0) ack 1 win 5000 <mss 1024>
+             < . ack 1 win 4096
+             accept = ok
+             < P 1:101(100) ack 1 win 4096
+             read 100 = 100
+             0.200 > . ack 101 win 5000",
+        );
+        Script::alone(name).check(
+            "socket
+             rcvbuf 5000
+             connect
+             > S 0:0(0) win 5000 <mss 1024>
+             < S 0:0(0) ack 1 win 4096
+             > . ack 1 win 5000",
+        );
     }
 }
 
@@ -194,15 +222,21 @@ fn fins_that_cross_end_for_every_personality() {
 #[test]
 fn syns_that_cross_make_one_connection() {
     for name in ALL {
-        let window = if name.starts_with("4.2") { 2048 } else { 4096 };
+        let window = match name {
+            "4.2bsd" | "4.2bsd-cabrera" => 2048,
+            "reno" => 4000,
+            _ => 4096,
+        };
         let mut script = Script::alone(name);
         script.begin("connect");
         script.check(&format!(
-            "< S 0:0(0) win 4096 <mss 1024>
+            "< S 0:0(0) win 4096 <mss 1000>
              > . ack 1 win {window}
              state = SynReceived
              < . ack 1 win 4096
-             state = Established"
+             state = Established
+             < P 1:101(100) ack 1 win 4096
+             read 100 = 100"
         ));
     }
 }
