@@ -165,18 +165,18 @@ static __always_inline bool is_waited_for(const struct sock *sk)
 /* The number of a datagram socket that gets logged data, for the reads that follow. */
 static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow)
 {
+	__u64 cookie = bpf_get_socket_cookie((void *)sk);
 	struct udp_socket fresh = {};
 	struct udp_socket *known;
-	__u64 address = (__u64)sk;
 
-	known = bpf_map_lookup_elem(&udp_sockets, &address);
+	known = bpf_map_lookup_elem(&udp_sockets, &cookie);
 	if (known) {
 		known->flow = flow;
 		return known->number;
 	}
 	fresh.flow = flow;
 	fresh.number = __sync_fetch_and_add(&last_udp_socket, 1) + 1;
-	bpf_map_update_elem(&udp_sockets, &address, &fresh, BPF_ANY);
+	bpf_map_update_elem(&udp_sockets, &cookie, &fresh, BPF_ANY);
 	return fresh.number;
 }
 
@@ -305,12 +305,13 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	struct udp_socket *known;
 	struct record_list *list;
 	struct raw_record *r;
-	__u64 now, stamp, address = (__u64)sk;
+	__u64 now, stamp, cookie;
 	__u32 left;
 
 	if (sk->sk_protocol != IPPROTO_UDP || ret < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		return 0;
-	known = bpf_map_lookup_elem(&udp_sockets, &address);
+	cookie = bpf_get_socket_cookie((void *)sk);
+	known = bpf_map_lookup_elem(&udp_sockets, &cookie);
 	if (!known)
 		return 0;
 	left = datagrams_left(sk);

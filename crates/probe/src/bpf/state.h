@@ -112,7 +112,7 @@ struct {
 	__type(value, struct send_call);
 } send_calls SEC(".maps");
 
-/* Datagram sockets that got logged data, by address. */
+/* Datagram sockets that got logged data, by cookie: a later socket may have the same address. */
 struct udp_socket {
 	__u32 flow; /* of the last datagram */
 	__u32 reader;
