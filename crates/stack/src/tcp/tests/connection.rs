@@ -72,6 +72,22 @@ fn a_syn_without_a_size_leaves_the_buffers_as_they_are() {
     }
 }
 
+#[test]
+fn an_interface_of_small_packets_cuts_buffers_though_no_size_came() {
+    for (name, window) in [("tahoe", 5000), ("reno", 4800)] {
+        let mut script = Script::alone(name);
+        script.pair.hosts[0].stack.config.segment_bytes_max = Some(400);
+        script.check(&format!(
+            "socket
+             rcvbuf 5000
+             connect
+             > S 0:0(0) win 5000 <mss 400>
+             < S 0:0(0) ack 1 win 4096
+             > . ack 1 win {window}"
+        ));
+    }
+}
+
 /// A send buffer of less than a segment makes the segments smaller, and the receive buffer is a
 /// whole number of these.
 #[test]
