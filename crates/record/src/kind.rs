@@ -206,8 +206,9 @@ pub enum Kind {
     /// numbering: 1 ESTABLISHED … 11 CLOSING).
     StateChange = 30,
     /// Records were lost by now. `code`: the [`Point`] number or event kind, `detail`: how many
-    /// since the last such record, `extra`: CPU. Its flow is 0: any flow may be touched. They were
-    /// lost between `offset` (a time, in nanoseconds) and `at_ns`.
+    /// since the last such record, `extra`: CPU. Its flow is 0: any flow may be touched, and only
+    /// flows of datagrams where it is marked `DERIVED` (point 8: reads that could not be placed). They
+    /// were lost between `offset` (a time, in nanoseconds) and `at_ns`.
     Loss = 31,
 }
 
