@@ -121,8 +121,9 @@ impl BundleWriter {
         if rows == 0 {
             return Ok(());
         }
-        let batch = self.columns.take(&self.record_schema);
+        let (batch, spent) = self.columns.take(&self.record_schema);
         self.records.write(batch)?;
+        self.columns.reuse(spent);
         self.rows += rows;
         Ok(())
     }
