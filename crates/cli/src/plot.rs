@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sockscope_record::FlowId;
+use sockscope_report::check_flow;
 use sockscope_report::plot::{Figure, PlotOptions, draw};
 
 use crate::args;
@@ -15,17 +16,13 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
     let figure =
         Figure::from_str(&arguments.figure).map_err(|error| Failure::new(error.to_string()))?;
     let stores = stores(&arguments.dir)?;
-    let flow = match arguments.flow {
-        Some(flow) => FlowId(flow),
-        None => stores
-            .largest_flow()
-            .ok_or_else(|| Failure::new(format!("{}: no flow to draw", arguments.dir.display())))?,
-    };
-    let store = stores
-        .connections
-        .iter()
-        .find(|store| store.connection.id == flow.connection())
-        .ok_or_else(|| Failure::new(format!("no flow {flow} in {}", arguments.dir.display())))?;
+    let asked = arguments.flow.map(FlowId);
+    let flows = stores.connections.iter().flat_map(|store| &store.flows);
+    check_flow(asked, flows.map(|flow| flow.id))?;
+    let nothing = || Failure::new(format!("{}: no flow to draw", arguments.dir.display()));
+    let flow = asked.or_else(|| stores.largest_flow()).ok_or_else(nothing)?;
+    let mut connections = stores.connections.iter();
+    let store = connections.find(|it| it.connection.id == flow.connection()).ok_or_else(nothing)?;
     if let (Some(from), Some(to)) = (arguments.from, arguments.to)
         && to <= from
     {

@@ -145,6 +145,7 @@ fn a_text_without_packets_makes_no_bundle() {
 fn what_is_not_there_is_refused_in_one_line() {
     let bundle = recorded("two-writes");
     let bundle = path(&bundle);
+    let no_flow = "no flow 99 in this trace, which has flows 2 to 3";
     for (arguments, reason) in [
         (vec!["report", "/nowhere"], "/nowhere: no such folder: a trace bundle is one"),
         (vec!["show", "/nowhere"], "no such folder"),
@@ -162,9 +163,9 @@ fn what_is_not_there_is_refused_in_one_line() {
         ),
         (vec!["merge", bundle, bundle, "-o", "/nowhere/m"], "the same bundle twice"),
         (vec!["report", "/"], "not a trace bundle"),
-        (vec!["report", bundle, "--flow", "99"], "no flow 99"),
-        (vec!["show", bundle, "--flow", "99"], "no flow 99"),
-        (vec!["plot", bundle, "--figure", "acks", "--flow", "99"], "no flow 99"),
+        (vec!["report", bundle, "--flow", "99"], no_flow),
+        (vec!["show", bundle, "--flow", "99"], no_flow),
+        (vec!["plot", bundle, "--figure", "acks", "--flow", "99"], no_flow),
         (vec!["plot", bundle, "--figure", "pie"], "no figure is called"),
         (
             vec!["plot", bundle, "--figure", "acks", "--from", "5", "--to", "0.5"],

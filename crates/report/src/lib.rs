@@ -116,37 +116,54 @@ pub enum ReportError {
     #[error("cannot write the report: {0}")]
     Write(#[from] io::Error),
     /// The options name a flow that is not in the trace.
-    #[error("no flow {wanted} in this trace, which has {}", known_flows(*.first, *.last))]
+    #[error("no flow {wanted} in this trace, which has {}", known_flows(known))]
     NoSuchFlow {
         /// The flow that was asked for.
         wanted: FlowId,
-        /// The lowest flow id of the trace; `None` when it has no connection.
-        first: Option<FlowId>,
-        /// The highest one.
-        last: Option<FlowId>,
+        /// The flows of the trace in ascending order, first and last of each run without a gap.
+        known: Vec<(FlowId, FlowId)>,
     },
 }
 
-fn known_flows(first: Option<FlowId>, last: Option<FlowId>) -> String {
-    match (first, last) {
-        (Some(first), Some(last)) => format!("flows {first} to {last}"),
-        _ => "no connection".to_owned(),
+/// Runs of flows that an error names; of more than these the user is told how many.
+const RUNS_NAMED_MAX: usize = 8;
+
+fn known_flows(runs: &[(FlowId, FlowId)]) -> String {
+    let named = runs.iter().take(RUNS_NAMED_MAX).map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first} to {last}"),
+    });
+    let named: Vec<_> = named.collect();
+    match runs.len().saturating_sub(RUNS_NAMED_MAX) {
+        _ if runs.is_empty() => "no connection".to_owned(),
+        0 => format!("flows {}", named.join(", ")),
+        more => format!("flows {} and {more} more runs", named.join(", ")),
     }
 }
 
-/// Fails when `wanted` is not one of `flows`, which come in ascending order.
-fn check_flow(
+/// Fails when `wanted` is not one of `flows`, which may come in any order.
+///
+/// # Errors
+///
+/// [`ReportError::NoSuchFlow`], which says what flows there are.
+pub fn check_flow(
     wanted: Option<FlowId>,
-    mut flows: impl Iterator<Item = FlowId> + Clone,
+    flows: impl Iterator<Item = FlowId>,
 ) -> Result<(), ReportError> {
-    match wanted {
-        Some(wanted) if !flows.clone().any(|flow| flow == wanted) => Err(ReportError::NoSuchFlow {
-            wanted,
-            first: flows.clone().min(),
-            last: flows.by_ref().max(),
-        }),
-        _ => Ok(()),
+    let Some(wanted) = wanted else { return Ok(()) };
+    let mut flows: Vec<_> = flows.collect();
+    if flows.contains(&wanted) {
+        return Ok(());
     }
+    flows.sort_unstable();
+    let mut known: Vec<(FlowId, FlowId)> = Vec::new();
+    for flow in flows {
+        match known.last_mut() {
+            Some((_, last)) if flow.0 - last.0 <= 1 => *last = flow,
+            _ => known.push((flow, flow)),
+        }
+    }
+    Err(ReportError::NoSuchFlow { wanted, known })
 }
 
 impl<'a> Report<'a> {
@@ -184,4 +201,27 @@ impl<'a> Report<'a> {
 
 fn has_flow(connection: &ConnectionAnalysis, id: FlowId) -> bool {
     connection.flows.iter().any(|flow| flow.id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of flow 99 in a trace with these flows.
+    fn said(flows: &[u32]) -> String {
+        let flows = flows.iter().copied().map(FlowId);
+        check_flow(Some(FlowId(99)), flows).expect_err("none of them is 99").to_string()
+    }
+
+    #[test]
+    fn an_absent_flow_is_told_which_there_are() {
+        assert_eq!(said(&[]), "no flow 99 in this trace, which has no connection");
+        let known = |flows: &[u32]| said(flows).replace("no flow 99 in this trace, which has ", "");
+        assert_eq!(known(&[4, 5, 2, 3]), "flows 2 to 5");
+        assert_eq!(known(&[2, 3, 200, 201]), "flows 2 to 3, 200 to 201");
+        let many: Vec<u32> = (0..20).map(|run| run * 4).collect();
+        assert_eq!(known(&many), "flows 0, 4, 8, 12, 16, 20, 24, 28 and 12 more runs");
+        assert!(check_flow(Some(FlowId(2)), [FlowId(2)].into_iter()).is_ok());
+        assert!(check_flow(None, std::iter::empty()).is_ok());
+    }
 }
