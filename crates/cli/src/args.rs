@@ -114,10 +114,10 @@ pub struct Record {
     #[arg(short, long, value_name = "DIR", default_value = "trace.sockscope")]
     pub output: PathBuf,
     /// Stop after this many seconds
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = some_time)]
     pub duration: Option<Duration>,
     /// Stop after this many records
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = some_records)]
     pub max_records: Option<u64>,
     /// Run this command and log its sockets; stop when it ends
     #[arg(last = true, value_name = "CMD")]
@@ -380,6 +380,22 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} seconds cannot be waited"))
 }
 
+/// A time in which something can be recorded.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        Duration::ZERO => Err(format!("in {text} seconds nothing is recorded: give more, as 0.5")),
+        time => Ok(time),
+    }
+}
+
+fn some_records(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(0) => Err("0 records say nothing: give 1 or more".to_owned()),
+        Ok(records) => Ok(records),
+        Err(_) => Err(format!("{text} is not a number of records")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,6 +404,32 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_recording_that_would_hold_nothing_is_refused() {
+        let record = |option: &str, value: &str| {
+            let parsed = Arguments::try_parse_from(["sockscope", "record", option, value]);
+            parsed.map(|_| ()).map_err(|error| error.to_string())
+        };
+        for (option, value, reason) in [
+            ("--max-records", "0", "0 records say nothing: give 1 or more"),
+            ("--max-records", "many", "not a number of records"),
+            ("--duration", "0", "in 0 seconds nothing is recorded: give more, as 0.5"),
+            ("--duration", "1e-12", "in 1e-12 seconds nothing is recorded"),
+            ("--duration", "NaN", "NaN seconds cannot be waited"),
+        ] {
+            let said = record(option, value).expect_err(value);
+            assert!(said.lines().next().is_some_and(|line| line.contains(reason)), "{said}");
+        }
+        assert_eq!(record("--max-records", "1"), Ok(()));
+        assert_eq!(record("--duration", "0.001"), Ok(()));
+    }
+
+    #[test]
+    fn a_figure_may_begin_at_0() {
+        let plot = ["sockscope", "plot", "x", "--figure", "acks", "--from", "0", "--to", "1"];
+        assert!(Arguments::try_parse_from(plot).is_ok());
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
     eprintln!(
         "sockscope: {records} records, {lost} lost, in {dir}; see them: sockscope report {dir}"
     );
-    if records == 0 && record.max_records != Some(0) {
+    if records == 0 {
         eprintln!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
     }
     Ok(())
