@@ -5,16 +5,23 @@ use std::io;
 use sockscope_analysis::{FlowAnalysis, StageAnalysis};
 use sockscope_record::{LossCounts, Point, PointCost, Stage};
 
+use super::connection::has_data;
 use super::page::Page;
 use crate::Report;
 use crate::number::{count, percent_of};
 use crate::style::Tone;
+
+/// Over which time the paths' `mean len` is.
+const MEAN_LENGTH: &str = "over time, from a stage's first byte in to its last byte out";
 
 /// Flows named one by one before the rest is only counted.
 const NAMED_MAX: usize = 6;
 
 pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     page.blank()?;
+    if report.connections().flat_map(|connection| report.flows(connection)).any(has_data) {
+        page.labelled("mean len", MEAN_LENGTH, Tone::Plain)?;
+    }
     write_conservation(report, page)?;
     let analysis = report.analysis;
     let facts = &analysis.facts;

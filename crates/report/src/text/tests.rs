@@ -327,6 +327,13 @@ fn a_reset_and_what_it_threw_away_are_told() {
 }
 
 #[test]
+fn a_mean_length_says_over_which_time_it_is() {
+    let note = "\nmean len over time, from a stage's first byte in to its last byte out\n";
+    assert_eq!(text(&stall()).matches(note).count(), 1);
+    assert!(!text(&empty()).contains("mean len"));
+}
+
+#[test]
 fn a_capture_says_what_it_is_and_claims_no_segments() {
     let mut analysis = fixed();
     analysis.facts.source = "pcap".to_owned();
