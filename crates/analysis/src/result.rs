@@ -133,6 +133,10 @@ pub struct FlowAnalysis {
     pub read_bytes: Option<Distribution>,
     /// No read call of a stream was seen returning: which copies were one call is guessed.
     pub reads_are_guessed: bool,
+    /// Where they are: the most that was copied to the reader at once, bytes. The largest read returned
+    /// as much or more; the largest of `read_bytes` may be several that followed one another without a
+    /// pause. `None` where reads are not guessed.
+    pub read_copy_bytes_max: Option<u64>,
 }
 
 /// One stage of one flow.

@@ -92,10 +92,12 @@ pub(crate) fn write_bytes(flow: &FlowStore) -> Option<Distribution> {
     Distribution::of(&mut calls.map(|call| u64::from(call.len)).collect::<Vec<_>>())
 }
 
-/// Bytes that each read call returned, failed and empty ones left out, and whether that is a guess:
-/// where no call was seen returning, copies to the same thread less than 20 us apart count as one
-/// unless the first of them was seen to leave nothing to be read. Of datagrams each copy is a call.
-pub(crate) fn read_bytes(flow: &FlowStore, is_stream: bool) -> (Option<Distribution>, bool) {
+/// Bytes that each read call returned, failed and empty ones left out. Where no call was seen returning
+/// they are guessed: copies to the same thread less than 20 us apart count as one call unless the first of
+/// them was seen to leave nothing to be read. A program that reads all the time then seems to read without
+/// end, so that the largest single copy comes along, which no call can have had less of. Of datagrams each
+/// copy is a call.
+pub(crate) fn read_bytes(flow: &FlowStore, is_stream: bool) -> (Option<Distribution>, Option<u64>) {
     let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
     let returned = returns.filter(|event| event.code == 0 && event.len > 0);
     let mut sizes: Vec<u64> = returned.map(|event| u64::from(event.len)).collect();
@@ -103,8 +105,9 @@ pub(crate) fn read_bytes(flow: &FlowStore, is_stream: bool) -> (Option<Distribut
     if sizes.is_empty() {
         sizes = copied_bytes(flow, is_stream);
     }
-    let sizes = Distribution::of(&mut sizes);
-    (sizes, is_guess && sizes.is_some())
+    let copies = flow.at(Point::ReceiveDequeue).iter();
+    let copied_max = copies.map(|copy| u64::from(copy.len)).filter(|&bytes| bytes > 0).max();
+    (Distribution::of(&mut sizes), copied_max.filter(|_| is_guess))
 }
 
 fn copied_bytes(flow: &FlowStore, grouped: bool) -> Vec<u64> {
@@ -149,8 +152,8 @@ mod tests {
     #[test]
     fn a_failed_read_has_no_size() {
         let store = testing::store("1us read-return +300 | 2us read-return code=11");
-        let (sizes, is_guess) = read_bytes(&store.flows[0], true);
-        assert_eq!((sizes.unwrap().count, is_guess), (1, false));
+        let (sizes, copied_max) = read_bytes(&store.flows[0], true);
+        assert_eq!((sizes.unwrap().count, copied_max), (1, None));
     }
 
     #[test]
@@ -160,8 +163,17 @@ mod tests {
         let store = testing::store(text);
         assert_eq!(copied_bytes(&store.flows[0], true), [200, 50, 1]);
         assert_eq!(copied_bytes(&store.flows[0], false), [100, 100, 50, 1]);
-        assert!(read_bytes(&store.flows[0], true).1);
-        assert!(!read_bytes(&store.flows[0], false).1);
+        assert_eq!(read_bytes(&store.flows[0], true).1, Some(100));
+        assert_eq!(read_bytes(&store.flows[0], false).1, None);
+    }
+
+    #[test]
+    fn the_largest_of_reads_that_follow_at_once_is_at_least_the_largest_copy() {
+        let copies = (1..100).map(|us| format!("{us}us 8 +65536 thread=7"));
+        let store =
+            testing::store(&format!("0us 7 +9000000 | {}", copies.collect::<Vec<_>>().join("|")));
+        let (sizes, copied_max) = read_bytes(&store.flows[0], true);
+        assert_eq!((sizes.unwrap().max, copied_max), (99 * 65_536, Some(65_536)));
     }
 
     #[test]

@@ -254,6 +254,7 @@ fn flow(id: FlowId, bytes: u64, segments: u64, medians_ns: [u64; 7]) -> FlowAnal
         write_bytes: Some(Distribution { min: 100, p50: 100, p99: 300, max: 300, ..spread(200) }),
         read_bytes: Some(spread(200)),
         reads_are_guessed: true,
+        read_copy_bytes_max: Some(spread(200).max),
         ..blank_flow(id)
     }
 }
@@ -282,6 +283,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         write_bytes: None,
         read_bytes: None,
         reads_are_guessed: false,
+        read_copy_bytes_max: None,
     }
 }
 

@@ -182,5 +182,6 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         write_bytes: None,
         read_bytes: None,
         reads_are_guessed: false,
+        read_copy_bytes_max: None,
     }
 }

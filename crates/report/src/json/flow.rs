@@ -27,6 +27,7 @@ pub(super) struct FlowView<'a> {
     write_bytes: Option<SizesView>,
     read_bytes: Option<SizesView>,
     reads_are_guessed: bool,
+    read_copy_bytes_max: Option<u64>,
 }
 
 impl<'a> FlowView<'a> {
@@ -49,6 +50,7 @@ impl<'a> FlowView<'a> {
             write_bytes: flow.write_bytes.as_ref().map(SizesView::new),
             read_bytes: flow.read_bytes.as_ref().map(SizesView::new),
             reads_are_guessed: flow.reads_are_guessed,
+            read_copy_bytes_max: flow.read_copy_bytes_max,
         }
     }
 }

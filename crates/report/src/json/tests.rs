@@ -72,7 +72,7 @@ fn a_flow_has_the_keys_of_its_schema() {
         flow,
         "id from bytes segments retransmitted_bytes datagrams_refused stages ledger
          to throughput_bytes_per_s ledger_total_ns acks bursts write_bytes read_bytes \
-         reads_are_guessed",
+         reads_are_guessed read_copy_bytes_max",
     );
     has_keys(
         &flow["stages"],

@@ -15,11 +15,12 @@ use crate::style::Tone;
 /// How the data was written, sent, acknowledged and read.
 pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>) -> io::Result<()> {
     if let Some(writes) = &flow.write_bytes {
-        page.labelled("writes", &sizes(writes), Tone::Plain)?;
+        page.labelled("writes", &sizes(writes, writes.max), Tone::Plain)?;
     }
     if let Some(reads) = &flow.read_bytes {
         let about = if flow.reads_are_guessed { "about " } else { "" };
-        page.labelled("reads", &format!("{about}{}", sizes(reads)), Tone::Plain)?;
+        let sure_max = flow.read_copy_bytes_max.unwrap_or(reads.max);
+        page.labelled("reads", &format!("{about}{}", sizes(reads, sure_max)), Tone::Plain)?;
     }
     if flow.bursts.count > 0 {
         page.labelled("bursts", &bursts(flow, page), Tone::Plain)?;
@@ -30,15 +31,17 @@ pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>)
     Ok(())
 }
 
-fn sizes(sizes: &Distribution) -> String {
+/// `sure_max` bytes were in one call; what is more may have been in several.
+fn sizes(sizes: &Distribution, sure_max: u64) -> String {
     let mean = rounded(sizes.mean).map_or("?".to_owned(), size);
-    format!(
-        "{}: mean {mean}, p50 {}, from {} to {}",
-        count(sizes.count),
-        size(sizes.p50),
-        size(sizes.min),
-        size(sizes.max),
-    )
+    let (count, p50, min) = (count(sizes.count), size(sizes.p50), size(sizes.min));
+    let text = format!("{count}: mean {mean}, p50 {p50}, from {min} to {}", size(sure_max));
+    match sure_max < sizes.max {
+        true => {
+            format!("{text} or more; {} without a pause, in one call or several", size(sizes.max))
+        }
+        false => text,
+    }
 }
 
 fn bursts(flow: &FlowAnalysis, page: &Page<'_>) -> String {

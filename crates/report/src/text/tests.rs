@@ -334,6 +334,26 @@ fn a_mean_length_says_over_which_time_it_is() {
 }
 
 #[test]
+fn what_may_be_several_reads_is_not_called_one() {
+    let reads = |sure: u64| {
+        let mut analysis = stall();
+        let flow = &mut analysis.connections[0].flows[0];
+        flow.read_bytes.as_mut().unwrap().max = 12_500_000;
+        flow.read_copy_bytes_max = Some(sure);
+        let text = text(&analysis).replace("\n         ", " ");
+        text.lines().find(|line| line.starts_with("reads")).unwrap().to_owned()
+    };
+    let line = reads(65_536);
+    assert!(
+        line.ends_with(
+            "from 160 B to 64.0 KiB or more; 11.9 MiB without a pause, in one call or several"
+        ),
+        "{line}"
+    );
+    assert!(reads(12_500_000).ends_with("from 160 B to 11.9 MiB"));
+}
+
+#[test]
 fn a_capture_says_what_it_is_and_claims_no_segments() {
     let mut analysis = fixed();
     analysis.facts.source = "pcap".to_owned();
