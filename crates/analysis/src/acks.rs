@@ -22,7 +22,7 @@ pub(crate) fn summarize(
     direction: Direction,
     curves: &FlowCurves,
 ) -> AckSummary {
-    let reverse = &store.flows[1 - direction as usize];
+    let reverse = store.reverse(direction);
     let points = [
         Point::InterfaceDequeue,
         Point::InterfaceEnqueue,
@@ -143,6 +143,8 @@ fn is_bare(pass: &Pass) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use sockscope_record::Connection;
+
     use super::*;
     use crate::testing;
 
@@ -171,6 +173,19 @@ mod tests {
         let acks =
             acks("10us 1-8 +1000 | 20us <4 ack=1000 | 30us <4 ack=1000 | 40us <4 +5 ack=1000");
         assert_eq!((acks.advancing, acks.duplicate), (1, 1));
+    }
+
+    #[test]
+    fn a_socket_connected_to_itself_acknowledges_in_the_same_flow() {
+        let own = testing::connection(1);
+        let own = Connection { server: own.client, ..own };
+        let text = "1ms 1-8 +100 | 41ms 4 ack=100 win=1000 | 42ms 1-8 +50 ack=100";
+        let flows = testing::analyze_of(own, text).flows;
+        assert_eq!((flows[0].acks.advancing, flows[0].acks.pure), (1, 1));
+        assert_eq!(flows[0].acks.late, [(AckDelayCause::Timer, 1)]);
+        assert_eq!(flows[1].acks.advancing, 0);
+        let nothing = flows[1].stages.iter().all(|stage| stage.residue_bytes == Some(0));
+        assert!(nothing, "all that can pass was watched: {:?}", flows[1].stages);
     }
 
     #[test]

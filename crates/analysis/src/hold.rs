@@ -37,7 +37,7 @@ pub(crate) fn steps(
 ) -> impl Iterator<Item = HoldStep> {
     let flow = store.flow(direction);
     let mut steps = send_queue::steps(flow).peekable();
-    let received = acks_received(&store.flows[1 - direction as usize]);
+    let received = acks_received(store.reverse(direction));
     let mut acks = received.iter().peekable();
     let mut sender = Sender::new(flow, received);
     std::iter::from_fn(move || {

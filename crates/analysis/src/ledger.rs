@@ -108,7 +108,7 @@ fn departures(
     curves: &FlowCurves,
 ) -> Vec<Departure> {
     if !curves.observed[Point::ReceiveDequeue.index()] {
-        let reverse = &store.flows[1 - direction as usize];
+        let reverse = store.reverse(direction);
         let is_stream = store.connection.protocol == Protocol::Tcp;
         return if is_stream { acknowledged(reverse, curves) } else { Vec::new() };
     }

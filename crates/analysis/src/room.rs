@@ -39,7 +39,7 @@ impl RoomWait {
 /// All of one flow's, in order of time; none overlap.
 pub(crate) fn room_waits(store: &ConnectionStore, direction: Direction) -> Vec<RoomWait> {
     let flow = store.flow(direction);
-    let acks_ns = advancing_ns(&store.flows[1 - direction as usize]);
+    let acks_ns = advancing_ns(store.reverse(direction));
     if acks_ns.is_empty() {
         return Vec::new();
     }

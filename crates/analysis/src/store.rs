@@ -70,6 +70,14 @@ impl ConnectionStore {
         &self.flows[direction as usize]
     }
 
+    /// The flow that carries the acknowledgments of the one in `direction`: the other one, and of a
+    /// socket connected to itself the same.
+    #[must_use]
+    pub fn reverse(&self, direction: Direction) -> &FlowStore {
+        let own = direction as usize;
+        &self.flows[if self.connection.is_to_itself() { own } else { 1 - own }]
+    }
+
     /// When bytes first passed a point, nanoseconds of the trace's clock; `None` when none did.
     #[must_use]
     pub fn first_ns(&self) -> Option<u64> {

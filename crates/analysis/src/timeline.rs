@@ -81,10 +81,10 @@ impl<'a> FlowView<'a> {
         self.store.flow(self.direction)
     }
 
-    /// The records of the flow that goes the other way; it carries this flow's acknowledgments.
+    /// The records of the flow that carries this flow's acknowledgments: see [`ConnectionStore::reverse`].
     #[must_use]
     pub fn reverse(&self) -> &'a FlowStore {
-        &self.store.flows[1 - self.direction as usize]
+        self.store.reverse(self.direction)
     }
 }
 

@@ -151,3 +151,13 @@ pub struct Connection {
     /// Processes seen at its ends, in order of first sight.
     pub processes: Vec<Process>,
 }
+
+impl Connection {
+    /// Whether one TCP socket is both its ends: it connected to its own address and port, a simultaneous
+    /// open (RFC 9293 §3.5) with itself. All its packets go from that address to that address, its data and
+    /// the acknowledgments of its data alike; they are those of the flow from the client.
+    #[must_use]
+    pub fn is_to_itself(&self) -> bool {
+        self.protocol == Protocol::Tcp && self.client == self.server && self.client.port() != 0
+    }
+}

@@ -1,7 +1,7 @@
 //! Connections that begin and end in unusual numbers or ways.
 
-use crate::bundle::workload_recorded;
-use crate::report::{bytes, count};
+use crate::bundle::{run_once, sockscope_says, whole, words, workload_recorded};
+use crate::report::{bytes, count, flow};
 use crate::turn;
 
 #[test]
@@ -46,4 +46,37 @@ fn check_many(arguments: &[&str]) {
         assert_eq!((bytes(connection, "client"), bytes(connection, "server")), (50, 200));
     }
     assert_eq!(recording.report.bytes_from("server"), count(&facts["server"]["written_bytes"]));
+}
+
+/// Binds a port, connects to it from it, and reads what it writes.
+const TO_ITSELF: &str = "
+import socket
+own = socket.socket()
+own.bind(('127.0.0.1', 0))
+own.connect(own.getsockname())
+print(own.getsockname()[1])
+for _ in range(7):
+ own.sendall(bytes(1000))
+ left = 1000
+ while left: left -= len(own.recv(left))
+own.close()
+";
+
+#[test]
+fn root_a_socket_connected_to_itself_has_one_stream_and_all_its_points() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = whole(|| run_once(&[], &words(&["python3", "-c", TO_ITSELF])));
+    let port = recording.said.trim().parse().expect("it says its port");
+    let connection = recording.report.connection(port);
+    assert_eq!(connection["client"], connection["server"], "{connection}");
+    assert_eq!(connection["both_ends_here"], true, "{connection}");
+    let (own, other) = (flow(connection, "client"), flow(connection, "server"));
+    assert_eq!((&own["bytes"], &other["bytes"]), (&7000.into(), &0.into()), "{connection}");
+    for (stage, seen) in own["stages"].as_object().expect("stages by name") {
+        assert_eq!(seen["residue_bytes"], 0, "{stage}: {own}");
+    }
+    assert_eq!(own["ledger"]["unknown"], 0.0, "{own}");
+    assert!(own["acks"]["advancing"].as_u64() > Some(0), "{own}");
+    let text = sockscope_says(&["report", &recording.dir().display().to_string()]);
+    assert!(text.contains("one socket, connected to itself"), "{text}");
 }

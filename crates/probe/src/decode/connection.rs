@@ -18,6 +18,8 @@ pub(super) struct ConnectionState {
     pub(super) sockets: [u64; 2],
     /// Whether the socket that sends each flow was ever seen here.
     pub(super) opened: [bool; 2],
+    /// See [`Connection::is_to_itself`].
+    pub(super) is_to_itself: bool,
     /// Whether it waits to be judged.
     pub(super) is_moved: bool,
     /// Threads that ran when datagrams passed, and have not been seen to send or read one.
@@ -28,6 +30,7 @@ impl ConnectionState {
     pub(super) fn new(info: Connection) -> Self {
         let flows = [0, 1].map(|direction| FlowState::new(FlowId(info.id.0 * 2 + direction)));
         Self {
+            is_to_itself: info.is_to_itself(),
             info,
             flows,
             sockets: [0; 2],
@@ -42,8 +45,18 @@ impl ConnectionState {
         if flow & 1 == 0 { self.info.server.port() } else { self.info.client.port() }
     }
 
-    /// A process uses the connection; false when that is no news.
+    /// A process uses the connection; false when that is no news. One socket is both ends of a connection
+    /// to itself.
     pub(super) fn know(&mut self, process: Process) -> bool {
+        let is_news = self.know_at_end(process.clone());
+        if self.is_to_itself {
+            let side = if process.side == Side::Client { Side::Server } else { Side::Client };
+            self.know_at_end(Process { side, ..process });
+        }
+        is_news
+    }
+
+    fn know_at_end(&mut self, process: Process) -> bool {
         let known = &mut self.info.processes;
         if known.iter().any(|seen| seen.pid == process.pid && seen.side == process.side) {
             return false;
@@ -196,6 +209,14 @@ impl FlowState {
             congestion: Congestion::default(),
             datagrams: Datagrams::default(),
         }
+    }
+
+    /// Of a socket connected to itself: the flow that its acknowledgments are of, as the reverse of the
+    /// one that carries them, and the one that it writes are the same stream.
+    pub(super) fn follow(&mut self, own: &mut FlowState) {
+        (self.positions, self.end) = (own.positions, own.end);
+        own.acknowledged = self.acknowledged;
+        own.unacknowledged = self.unacknowledged;
     }
 
     /// Position of a sequence number that a socket of this host has; its FIN has none of its own.

@@ -121,7 +121,7 @@ impl Decoder {
             state.flows[1 - local].begin_provisionally(event.rcv_seq);
             state.sockets[local] = event.socket;
             state.opened[local] = true;
-            state.info.both_ends_here = state.opened == [true; 2];
+            state.info.both_ends_here = state.opened == [true; 2] || state.is_to_itself;
             state.info.closed_ns = None;
         }
         if ENDS_WRITING.contains(&event.new_state) && state.flows[local].last_written.is_none() {

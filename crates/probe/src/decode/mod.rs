@@ -95,6 +95,14 @@ impl Decoder {
             self.unknown += 1;
             return;
         };
+        // A socket connected to itself reads what it writes: its one stream is the client's.
+        let folded;
+        let raw = if state.is_to_itself {
+            folded = RawRecord { flow: raw.flow & !1, ..*raw };
+            &folded
+        } else {
+            raw
+        };
         let enters_at_once = !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0;
         let mut hit = Hit {
             raw,

@@ -34,6 +34,10 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: 
         raw::RAW_READ_RETURN => call_returned(hit, flow, Kind::ReadReturn),
         _ => {}
     }
+    if state.is_to_itself {
+        let [own, acknowledging] = &mut state.flows;
+        acknowledging.follow(own);
+    }
 }
 
 /// A chunk is about to be taken. The one before it ended where this one begins.

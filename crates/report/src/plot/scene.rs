@@ -71,7 +71,7 @@ impl<'a> Scene<'a> {
 
     /// The flow that carries its acknowledgments.
     pub(super) fn reverse(&self) -> &'a FlowStore {
-        &self.store.flows[1 - self.options.direction as usize]
+        self.store.reverse(self.options.direction)
     }
 
     /// Nanoseconds from the figure's zero to `at_ns`; negative before it.

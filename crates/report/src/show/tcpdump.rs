@@ -102,7 +102,7 @@ impl Packet<'_> {
     /// The number acknowledged. A FIN takes one of its own, which positions do not show: it counts
     /// once the peer's FIN, at the acknowledged position, has left before.
     fn ack(&self) -> u64 {
-        let reverse = &self.store.flows[1 - self.direction as usize];
+        let reverse = self.store.reverse(self.direction);
         let fin = |pass: &&Pass| pass.tcp_flags & tcp_flags::FIN != 0;
         let has_fin = on_the_wire(reverse)
             .iter()

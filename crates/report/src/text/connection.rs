@@ -156,6 +156,11 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     let mut notes = Vec::new();
     if is_capture {
         notes.push("a capture at one place: what was before it and behind it is unknown");
+    } else if connection.is_to_itself() {
+        notes.push(
+            "one socket, connected to itself: it reads what it writes; both directions are one, told as \
+             client to server",
+        );
     } else if !connection.both_ends_here && !analysis.flows.iter().any(is_refused_at_home) {
         if analysis.flows.iter().any(has_data) {
             notes.push("one end is not on this host: what passed there is unknown");

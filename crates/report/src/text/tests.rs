@@ -327,6 +327,20 @@ fn a_reset_and_what_it_threw_away_are_told() {
 }
 
 #[test]
+fn a_socket_connected_to_itself_is_told_and_not_on_another_host() {
+    let mut analysis = fixed();
+    let connection = &mut analysis.connections[0].connection;
+    connection.server = connection.client;
+    for both_ends_here in [true, false] {
+        analysis.connections[0].connection.both_ends_here = both_ends_here;
+        let text = text(&analysis);
+        let note = "note     one socket, connected to itself: it reads what it writes";
+        assert!(text.contains(note), "{text}");
+        assert!(!text.contains("not on this host"), "{text}");
+    }
+}
+
+#[test]
 fn a_mean_length_says_over_which_time_it_is() {
     let note = "\nmean len over time, from a stage's first byte in to its last byte out\n";
     assert_eq!(text(&stall()).matches(note).count(), 1);

@@ -6,7 +6,7 @@ use super::{
     assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, seen, shown, state,
 };
 use crate::decode::Decoder;
-use crate::layout::{RawEvent, constants as raw};
+use crate::layout::{RawEvent, RawRecord, constants as raw};
 
 #[test]
 fn a_segment_over_loopback_passes_all_eight_points() {
@@ -640,4 +640,63 @@ fn a_connection_has_the_name_of_the_thread_that_sent_its_syn() {
     let named = decoder.take_changed().remove(0).processes;
     let named: Vec<_> = named.iter().map(|one| (one.pid, one.comm.as_str(), one.side)).collect();
     assert_eq!(named, [(7, "curl", Side::Client)]);
+}
+
+/// A decoder that saw a socket connect to itself: its SYN is its SYN-ACK's.
+fn connected_to_itself() -> Decoder {
+    let mut decoder = empty();
+    decoder.event(&RawEvent { server_port: 40_000, pid: 7, ..open(1, 6) });
+    feed(&mut decoder, "1 transmit 999 syn | 2 transmit 999 syn ack=1000");
+    decoder.event(&state(2, 1, 1000, 1000));
+    decoder.records().clear();
+    decoder
+}
+
+#[test]
+fn what_a_socket_connected_to_itself_writes_it_reads() {
+    check_with(
+        connected_to_itself(),
+        "10 write 1000+100 room thread=7 | 20 transmit 1000+100 taken=5 | 30 input 1000+100
+         40 receive 1000+100 | 50 <ready 1100 waited | 60 <copy 1100 thread=7
+         70 transmit 1100 ack=1100 | 80 input 1100 ack=1100 | 90 receive 1100 ack=1100
+         100 <read-return 1100+100 thread=7",
+        "10 WriteCall 0+100
+         10 1 0+100
+         15 2d 0+100
+         20 3n 4n 0+100
+         30 5 0+100
+         40 6 0+100
+         50 7w 0+100
+         60 8 0+100
+         70 3n 4n 100+0
+         80 5 100+0
+         90 6 100+0
+         100 ReadReturn 0+100",
+    );
+}
+
+#[test]
+fn a_socket_connected_to_itself_learns_what_was_acknowledged() {
+    let mut decoder = connected_to_itself();
+    let acknowledged = "10 transmit 1000+100 | 20 receive 1000+100 | 30 transmit 1100 ack=1100
+                        40 receive 1100 ack=1100";
+    feed(&mut decoder, acknowledged);
+    let hit = RawRecord { c: 500, ..super::parse("50 transmit 1100+100") };
+    decoder.records().clear();
+    decoder.raw(0, &hit);
+    let windows: Vec<_> =
+        decoder.records().iter().filter(|record| record.kind == Kind::SendWindow).collect();
+    assert_eq!(windows.iter().map(|window| window.offset).collect::<Vec<_>>(), [100]);
+}
+
+#[test]
+fn both_ends_of_a_socket_connected_to_itself_are_one_process() {
+    let mut decoder = connected_to_itself();
+    let info = decoder.take_changed().remove(0);
+    let sides: Vec<_> = info.processes.iter().map(|process| (process.pid, process.side)).collect();
+    assert_eq!(sides, [(7, Side::Client), (7, Side::Server)]);
+    assert!(info.both_ends_here);
+    decoder.event(&seen(2, 9, c"reader"));
+    let info = decoder.take_changed().remove(0);
+    assert_eq!(info.processes.len(), 4);
 }
