@@ -73,6 +73,14 @@ pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     }
 }
 
+/// Whether the segment was lost by it. The kernel also frees what it has taken all of (no reason given)
+/// and what had come before.
+pub(crate) fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
+    let name = u32::try_from(drop.detail).ok().and_then(|number| reasons.get(&number));
+    let is_kept = |name: &str| name == "NOT_SPECIFIED" || name.starts_with("TCP_OLD_");
+    !name.is_some_and(|name| is_kept(name))
+}
+
 /// `reason SOCKET_RCVBUFF`, or `reason 6` where the trace has no name for it.
 pub(crate) fn reason(names: &DropReasons, number: u64) -> String {
     let name = u32::try_from(number).ok().and_then(|number| names.get(&number));

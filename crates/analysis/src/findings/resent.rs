@@ -1,12 +1,16 @@
 //! Each retransmission with what became of the first transmission.
 
-use sockscope_record::{Kind, Point, RetransmitClass, marks, tcp_flags};
+use sockscope_record::{Kind, Point, Record, RetransmitClass, marks, tcp_flags};
 
 use super::intervals::Interval;
+use crate::drops;
 use crate::{FlowView, Pass};
 
 /// How far back a search for an earlier transmission looks: more packets than any window has.
 const LOOK_BACK_PASSES_MAX: usize = 65_536;
+
+/// TCP tells of a repeated SYN when it has been transmitted, within this; no timer is that short.
+const TOLD_NS_MAX: u64 = 10_000_000;
 
 /// Where a packet can be seen on its way, nearest to the receiver first.
 const ON_THE_WAY: [Point; 4] =
@@ -28,6 +32,11 @@ pub(super) struct Resent {
     pub was_needed: bool,
     /// It entered the sender's interface queue and never left it.
     pub was_dropped_by_interface: bool,
+    /// The original had arrived, and what the receiver sent then was dropped, so that the sender's timer
+    /// ran out.
+    pub was_acknowledgment_dropped: bool,
+    /// The peer reported it as received twice.
+    was_reported: bool,
 }
 
 impl Resent {
@@ -69,16 +78,20 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
 /// The peer reported `count` ranges as received twice (D-SACK, RFC 2883), without saying to which
 /// retransmissions that belongs: the latest ones are the likely ones.
 fn reported_duplicate(all: &mut [Resent], count: u32) {
-    let needed = all.iter_mut().rev().filter(|one| one.was_needed && one.len > 0);
-    for one in needed.take(count as usize) {
-        one.class = RetransmitClass::Spurious;
-        one.was_needed = false;
+    let open = |one: &&mut Resent| one.was_needed && one.len > 0 && !one.was_reported;
+    for one in all.iter_mut().rev().filter(open).take(count as usize) {
+        one.was_reported = true;
+        if !one.was_acknowledgment_dropped {
+            one.class = RetransmitClass::Spurious;
+            one.was_needed = false;
+        }
     }
 }
 
 fn handshake(view: &FlowView<'_>, at_ns: u64) -> Resent {
     let passes = view.flow().at(Point::InterfaceEnqueue).iter();
-    let syns = passes.take_while(|pass| pass.at_ns < at_ns && pass.offset == 0);
+    let own_ns = at_ns.saturating_sub(TOLD_NS_MAX);
+    let syns = passes.take_while(|pass| pass.at_ns <= own_ns && pass.offset == 0);
     let before = syns.filter(|pass| pass.tcp_flags & tcp_flags::SYN != 0).last();
     Resent {
         at_ns,
@@ -89,6 +102,8 @@ fn handshake(view: &FlowView<'_>, at_ns: u64) -> Resent {
         last_seen: None,
         was_needed: true,
         was_dropped_by_interface: false,
+        was_acknowledgment_dropped: false,
+        was_reported: false,
     }
 }
 
@@ -96,11 +111,14 @@ fn data(view: &FlowView<'_>, at_ns: u64, offset: u64, len: u32, class: Retransmi
     let flow = view.flow();
     let first_sent = last_covering(flow.at(Point::SendDequeue), offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
-    let had_arrived = last_covering(flow.at(Point::ReceiveEnqueue), offset, at_ns).is_some();
+    let arrival = last_covering(flow.at(Point::ReceiveEnqueue), offset, at_ns);
+    let was_acknowledgment_dropped = class == RetransmitClass::Timeout
+        && arrival.is_some_and(|arrival| loses_acknowledgments(view, arrival.at_ns, at_ns));
     let seen_at = |point: &Point| last_covering(flow.at(*point), offset, at_ns).is_some();
     let last_seen = ON_THE_WAY.into_iter().find(seen_at);
     let receiver_is_seen = !flow.at(Point::ReceiveEnqueue).is_empty();
-    let class = if had_arrived { RetransmitClass::Spurious } else { class };
+    let is_needless = arrival.is_some() && !was_acknowledgment_dropped;
+    let class = if is_needless { RetransmitClass::Spurious } else { class };
     // A probe is sent on a suspicion: only a receiver that is seen can confirm it.
     let is_proven = class != RetransmitClass::TailProbe || receiver_is_seen;
     let queue_is_seen = flow.at(Point::InterfaceDequeue).iter().any(|pass| pass.len > 0);
@@ -113,7 +131,41 @@ fn data(view: &FlowView<'_>, at_ns: u64, offset: u64, len: u32, class: Retransmi
         last_seen,
         was_needed: class != RetransmitClass::Spurious && is_proven,
         was_dropped_by_interface: queue_is_seen && last_seen == Some(Point::InterfaceEnqueue),
+        was_acknowledgment_dropped,
+        was_reported: false,
     }
+}
+
+/// Whether a segment of the other direction was dropped between the two times.
+fn loses_acknowledgments(view: &FlowView<'_>, from_ns: u64, to_ns: u64) -> bool {
+    let events = &view.reverse().events;
+    let later = &events[events.partition_point(|event| event.at_ns < from_ns)..];
+    let until = later.iter().take_while(|event| event.at_ns < to_ns);
+    until
+        .take(LOOK_BACK_PASSES_MAX)
+        .any(|event| event.kind == Kind::Drop && drops::loses_segment(event, view.drop_reasons))
+}
+
+/// Where a segment that was dropped at `at_ns` had been seen last, on its latest transmission.
+pub(super) fn seen_before_drop(view: &FlowView<'_>, drop: &Record) -> Option<Point> {
+    if let Some(point) = Kind::from_code(drop.code).and_then(Kind::point) {
+        return Some(point);
+    }
+    let is_it = |pass: &&Pass| {
+        if drop.len == 0 {
+            return pass.len == 0 && pass.tcp_flags & tcp_flags::SYN != 0;
+        }
+        pass.offset <= drop.offset && drop.offset < pass.end()
+    };
+    let last = |point: Point| {
+        let passes = view.flow().at(point);
+        let before = &passes[..passes.partition_point(|pass| pass.at_ns <= drop.at_ns)];
+        let pass = before.iter().rev().take(LOOK_BACK_PASSES_MAX).find(is_it)?;
+        Some((pass.at_ns, point))
+    };
+    // From the sender on: of equal times the last one counts, which is nearest to the receiver.
+    let seen = ON_THE_WAY.into_iter().rev().filter_map(last);
+    seen.max_by_key(|&(at_ns, _)| at_ns).map(|(_, point)| point)
 }
 
 /// The last pass before `at_ns` that has the byte at `offset`, other than of a retransmission.

@@ -3,11 +3,11 @@
 //! Ranges that turn out not to have been needed cost no time; they are named only when there are many.
 //! The time lost runs from one transmission of a range to the next, overlapping times counted once.
 
-use sockscope_record::{Kind, Point, RetransmitClass, Side};
+use sockscope_record::{Kind, Point, Record, RetransmitClass, Side, tcp_flags};
 
 use super::facts::FlowFacts;
-use super::intervals::Intervals;
-use super::resent::{Resent, resent};
+use super::intervals::{Interval, Intervals};
+use super::resent::{Resent, resent, seen_before_drop};
 use super::{Tally, words};
 use crate::drops;
 use crate::{Finding, FindingId};
@@ -54,7 +54,7 @@ fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
     for one in needed {
         note(&mut tally, one);
     }
-    note_drops(&mut tally, facts);
+    note_drops(&mut tally, facts, needed);
     let classes: Vec<_> = RetransmitClass::ALL
         .into_iter()
         .map(|class| (class, needed.iter().filter(|one| one.class == class).count()))
@@ -62,11 +62,17 @@ fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
         .map(|(class, count)| format!("{count} {}", class.name()))
         .collect();
     let sender = facts.who(facts.sender());
-    let summary = format!(
+    let mut summary = format!(
         "{} of the {sender} had to be sent again ({}).",
         words::counted(tally.count, "range"),
         classes.join(", "),
     );
+    let arrived = needed.iter().filter(|one| one.was_acknowledgment_dropped).count() as u64;
+    if arrived > 0 {
+        let receiver = facts.who(facts.receiver());
+        summary +=
+            &format!(" {arrived} had arrived: acknowledgments of the {receiver} were dropped.");
+    }
     let (side, fix) = cure(facts, needed);
     tally.into_finding(FindingId::Retransmission, facts, side, summary, fix)
 }
@@ -93,6 +99,13 @@ fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
     let seen =
         |point| needed.iter().filter(|one| one.last_seen == Some(point)).count() * 2 > needed.len();
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
+    if needed.iter().filter(|one| one.was_acknowledgment_dropped).count() * 2 > needed.len() {
+        let fix = format!(
+            "Find what drops the acknowledgments on the way from the {receiver} to the {sender}: the reasons \
+             are the kernel's own; a filter, or a full queue."
+        );
+        return (facts.sender(), fix);
+    }
     if seen(Point::InterfaceEnqueue) {
         let fix = format!(
             "On the {sender}'s host: the packets did not leave the interface queue; see tc -s qdisc show for \
@@ -125,31 +138,55 @@ fn note(tally: &mut Tally, one: &Resent) {
                 class.name()
             ),
         };
+        let were = if one.class == RetransmitClass::Handshake { "it was" } else { "they were" };
         let after = one
             .gap()
-            .map(|gap| format!(", {} after they were last sent", words::time(gap.duration_ns())));
+            .map(|gap| format!(", {} after {were} last sent", words::time(gap.duration_ns())));
         let seen = one.last_seen.map(|point| format!(", last seen at {}", point.name()));
         format!("{what}{}{}", after.unwrap_or_default(), seen.unwrap_or_default())
     });
 }
 
-fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>) {
-    for drop in facts.view.flow().events.iter().filter(|event| event.kind == Kind::Drop) {
+/// Drops of what had to be sent again, and of acknowledgments whose want let a timer run out.
+fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
+    let view = facts.view;
+    let of_segments = |event: &&Record| {
+        event.kind == Kind::Drop && drops::loses_segment(event, view.drop_reasons)
+    };
+    let reason = |drop: &Record| drops::reason(view.drop_reasons, drop.detail);
+    let ranges = Intervals::union_of(
+        needed.iter().map(|one| Interval::new(one.offset, one.offset + u64::from(one.len))),
+    );
+    let syn_was_lost = needed.iter().any(|one| one.class == RetransmitClass::Handshake);
+    for drop in view.flow().events.iter().filter(of_segments) {
+        let is_syn = drop.len == 0 && drop.tcp_flags & tcp_flags::SYN != 0;
+        if !(is_syn && syn_was_lost || ranges.touches(Interval::new(drop.offset, drop.end()))) {
+            continue;
+        }
         tally.notes.add(drop.at_ns, || {
-            let point = Kind::from_code(drop.code).and_then(Kind::point);
-            let place = point.map_or("an unknown point", Point::name);
-            format!(
-                "the kernel drops bytes from {} on after {place}, {}",
-                drop.offset,
-                drops::reason(facts.view.drop_reasons, drop.detail)
-            )
+            let what = if is_syn {
+                "the SYN".to_owned()
+            } else {
+                format!("bytes from {} on", drop.offset)
+            };
+            let place = seen_before_drop(view, drop).map_or("an unknown point", Point::name);
+            format!("the kernel drops {what} after {place}, {}", reason(drop))
         });
+    }
+    let waited = needed.iter().filter(|one| one.was_acknowledgment_dropped);
+    let waits = Intervals::union_of(waited.filter_map(Resent::gap));
+    for drop in view.reverse().events.iter().filter(of_segments) {
+        if waits.touches(Interval::new(drop.at_ns, drop.at_ns + 1)) {
+            tally.notes.add(drop.at_ns, || {
+                format!("the kernel drops a segment with an acknowledgment, {}", reason(drop))
+            });
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::{found, repeat};
+    use crate::findings::testing::{evidence, found, repeat};
     use insta::assert_snapshot;
 
     const WIRE: &str = "1ms wire | 205ms app_idle | 210ms end";
@@ -180,6 +217,34 @@ mod tests {
     fn a_lost_syn_is_a_handshake() {
         let text = "0ms 3-4 syn | 100ms retransmit code=5 | 100ms 3-4 syn";
         assert_snapshot!(found(text, "0ms app_idle | 210ms end"), @"retransmission @client 1x 100 ms: 1 range of the client had to be sent again (1 handshake).");
+    }
+
+    #[test]
+    fn a_syn_told_of_after_its_transmission_counts_from_the_one_before() {
+        let text = "0ms 3-4 syn | 1000ms 3-4 syn | 1000006us retransmit code=5";
+        let said = evidence(text, "0ms app_idle | 1010ms end");
+        assert_snapshot!(said, @"the handshake is sent again, 1.00 s after it was last sent");
+    }
+
+    #[test]
+    fn a_timeout_for_want_of_an_acknowledgment_that_was_dropped_costs_its_time() {
+        // The report that it was received twice comes later, without a range.
+        let text = "1ms 1-7 +1000 | 1ms <drop | 202ms retransmit 0..1000 code=1
+                    203ms retransmit at=1000 code=4 extra=1";
+        assert_snapshot!(found(text, WIRE), @"retransmission @client 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
+    }
+
+    #[test]
+    fn a_drop_is_named_with_the_point_that_its_segment_passed_last() {
+        let text = "1ms 1-6 +1000 | 1001us drop 0..1000 detail=77 | 1002us drop at=1000 detail=2
+                    202ms retransmit 0..1000 code=1 | 202ms 3-4 0..1000 retransmitted
+                    202001us drop 0..1000 detail=77 | 400ms retransmit 0..1000 code=1 | 401ms 5-8 +1000";
+        assert_snapshot!(evidence(text, WIRE), @r"
+        the kernel drops bytes from 0 on after InputDequeue, reason 77
+        bytes 0..1000 are sent again (timeout), 201 ms after they were last sent, last seen at InputDequeue
+        the kernel drops bytes from 0 on after InterfaceDequeue, reason 77
+        bytes 0..1000 are sent again (timeout), 198 ms after they were last sent, last seen at InputDequeue
+        ");
     }
 
     #[test]

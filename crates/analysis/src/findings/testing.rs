@@ -32,6 +32,14 @@ pub(super) fn found(text: &str, ledger: &str) -> String {
     Fixture::new(text, ledger).found()
 }
 
+/// The evidence of the one finding in `text` with this ledger, one piece a line.
+pub(super) fn evidence(text: &str, ledger: &str) -> String {
+    let findings = Fixture::new(text, ledger).findings();
+    let [finding] = &findings[..] else { panic!("not one finding, but {}", findings.len()) };
+    let lines: Vec<_> = finding.evidence.iter().map(|one| one.text.as_str()).collect();
+    lines.join("\n")
+}
+
 /// `entry` for each of `count` times, `period` apart, from one period on.
 pub(super) fn repeat(count: u64, period: &str, entry: impl Fn(&str) -> String) -> String {
     let period_ns = time_ns(period);
