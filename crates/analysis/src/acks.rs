@@ -109,7 +109,8 @@ impl<'a> Tally<'a> {
         let has_just_read =
             self.last_read(pass.at_ns).is_some_and(|ns| pass.at_ns - ns <= AFTER_READ_NS);
         match has_just_read {
-            true if window_opened => AckDelayCause::Read,
+            // Too soon for the timer: a read sends what is due, whether it opens the window or not.
+            true if window_opened || delay_ns < TIMER_NS => AckDelayCause::Read,
             false if delay_ns >= TIMER_NS => AckDelayCause::Timer,
             _ => AckDelayCause::Unknown,
         }
@@ -196,6 +197,9 @@ mod tests {
         assert_eq!(acks(piggyback).late, [(AckDelayCause::Piggyback, 1)]);
         let read = "1ms 1-7 +100 | 60ms 8 +100 | 60100us <4 ack=100 win=1000";
         assert_eq!(acks(read).late, [(AckDelayCause::Read, 1)]);
+        // The window's edge stays where it was: as much arrived as was read.
+        let full = "0ms <4 ack=0 win=1000 | 1ms 1-7 +100 | 16ms 8 +50 | 16010us <4 ack=100 win=900";
+        assert_eq!(acks(full).late, [(AckDelayCause::Read, 1)]);
         let unknown = "1ms 1-8 +100 | 13ms <4 ack=100 win=1000";
         assert_eq!(acks(unknown).late, [(AckDelayCause::Unknown, 1)]);
     }
