@@ -13,6 +13,9 @@ use crate::style::Tone;
 /// Columns beside the two addresses: id, bytes, time lost, and the longest finding's name.
 const BESIDE_ENDS: usize = 49;
 
+/// A sum is shown in its rows' unit up to so many times what that unit is for: that has six digits.
+const SUM_OF_LARGEST_MAX: u64 = 900;
+
 /// One unit for each column of the table.
 struct Units {
     bytes: ColumnUnit,
@@ -35,12 +38,13 @@ struct Row {
 }
 
 impl Units {
-    /// Units that suit the largest row; sums below them may have more digits. Where the rows have
-    /// nothing, those that suit the sum.
+    /// Units that suit the largest row; sums below them may have more digits, six at most. Where the
+    /// rows have nothing, those that suit the sum.
     fn new(rows: &[Row], all: &Sums, page: &Page<'_>) -> Self {
         let largest = |figure: fn(&Sums) -> u64| {
             let largest = rows.iter().map(|row| figure(&row.sums)).max();
-            largest.filter(|figure| *figure > 0).unwrap_or_else(|| figure(all))
+            let largest = largest.filter(|figure| *figure > 0).unwrap_or_else(|| figure(all));
+            largest.max(figure(all) / SUM_OF_LARGEST_MAX)
         };
         Self {
             bytes: ColumnUnit::for_sizes(largest(|sums| sums.bytes)),

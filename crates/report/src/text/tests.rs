@@ -184,6 +184,21 @@ fn a_sum_that_the_rows_have_no_part_of_has_a_unit_of_its_own() {
 }
 
 #[test]
+fn a_sum_far_above_its_rows_has_a_unit_that_shows_it_in_digits() {
+    let mut analysis = many(12);
+    // The tenth has lost time, so it is shown in full.
+    for (index, connection) in analysis.connections.iter_mut().enumerate() {
+        connection.flows[0].bytes = if index == 9 { 40_000_000 } else { 400 };
+        connection.flows[1].bytes = 0;
+    }
+    let text = written(&Text, &analysis, &Options { detailed: 1, ..Options::default() });
+    let rows = text.split("the other 11 connections").nth(1).unwrap();
+    assert!(rows.contains("size KiB"), "{rows}");
+    let sum = rows.lines().find(|line| line.contains("all 12 connections")).unwrap();
+    assert_eq!(sum.split_whitespace().nth(3), Some("39067"), "{rows}");
+}
+
+#[test]
 fn where_all_were_refused_the_verdict_says_so() {
     let refused = |count| {
         let mut analysis = many(count);
