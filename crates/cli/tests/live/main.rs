@@ -21,6 +21,7 @@ mod low_mark;
 mod programs;
 mod readers;
 mod refused;
+mod resent;
 mod stall;
 mod two_hosts;
 mod vmtp;

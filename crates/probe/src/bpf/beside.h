@@ -40,6 +40,15 @@ static __always_inline struct raw_record *begin(__u32 flow, __u8 kind, __u64 *st
 	return r;
 }
 
+/*
+ * Outside recovery: tcp_write_timer_handler() leaves the timer that ran out pending while its probe
+ * is sent. tlp_high_seq is set only after that, and stays into the recovery that a probe starts.
+ */
+static __always_inline bool probes_tail(const struct tcp_sock *tp)
+{
+	return FIELD(tp, inet_conn.icsk_pending) == ICSK_TIME_LOSS_PROBE;
+}
+
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(retransmit, const struct sock *sk, const struct sk_buff *skb)
 {
@@ -62,10 +71,10 @@ int BPF_PROG(retransmit, const struct sock *sk, const struct sk_buff *skb)
 	r->len = skb->len;
 	if (ca_state == TCP_CA_LOSS)
 		r->code = CLASS_TIMEOUT;
-	else if (FIELD(tp, tlp_high_seq))
-		r->code = CLASS_TAIL_PROBE;
 	else if (ca_state == TCP_CA_RECOVERY)
 		r->code = CLASS_FAST;
+	else if (probes_tail(tp))
+		r->code = CLASS_TAIL_PROBE;
 	else if (FIELD(tp, inet_conn.icsk_retransmits))
 		r->code = CLASS_TIMEOUT;
 	commit(r, stamp);

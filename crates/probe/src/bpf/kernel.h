@@ -50,6 +50,9 @@ enum { false = 0, true = 1 };
 #define TCP_CLOSING 11
 #define TCP_NEW_SYN_RECV 12
 
+/* include/net/inet_connection_sock.h */
+#define ICSK_TIME_LOSS_PROBE 5
+
 /* include/net/sock.h */
 #define SEND_SHUTDOWN 2
 
@@ -211,6 +214,7 @@ struct inet_connection_sock {
 	struct inet_bind_bucket *icsk_bind_hash;
 	u8 icsk_ca_state : 5;
 	u8 icsk_retransmits;
+	u8 icsk_pending;
 };
 
 struct tcp_options_received {
@@ -226,7 +230,6 @@ struct tcp_sock {
 	u32 lost_out;
 	u32 sacked_out;
 	u32 copied_seq;
-	u32 tlp_high_seq;
 	u32 retrans_out;
 	u32 snd_ssthresh;
 	u32 snd_sml;
@@ -242,7 +245,6 @@ struct tcp_sock {
 	u64 bytes_received;
 	u64 bytes_acked;
 	u32 dsack_dups;
-	u8 tlp_retrans : 1;
 };
 
 struct iov_iter {
