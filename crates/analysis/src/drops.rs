@@ -1,8 +1,11 @@
-//! Datagrams that IP had taken and that did not come into the receive queue, and why.
+//! What the kernel dropped of a flow, and why; of datagrams, what IP had taken and did not come into the
+//! receive queue.
+
+use std::collections::BTreeMap;
 
 use sockscope_record::{Connection, Kind, Point, Protocol, Record};
 
-use crate::{DropReasons, FlowStore, Pass};
+use crate::{DropCount, DropReasons, FlowStore, Pass};
 
 /// Why a datagram was dropped between IP and the receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,12 +76,39 @@ pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     }
 }
 
-/// Whether the segment was lost by it. The kernel also frees what it has taken all of (no reason given)
-/// and what had come before.
+/// Whether the segment was lost by it. The kernel also frees what it has made use of, what had come
+/// before and what a closed socket holds.
 pub(crate) fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
     let name = u32::try_from(drop.detail).ok().and_then(|number| reasons.get(&number));
-    let is_kept = |name: &str| name == "NOT_SPECIFIED" || name.starts_with("TCP_OLD_");
-    !name.is_some_and(|name| is_kept(name))
+    let is_no_loss = |name: &str| {
+        matches!(name, "NOT_SPECIFIED" | "QUEUE_PURGE" | "TCP_RESET")
+            || name.starts_with("TCP_OLD_")
+    };
+    !name.is_some_and(|name| is_no_loss(name))
+}
+
+/// What was lost of a flow in the kernel, by reason; the most frequent first. A segment without data that
+/// was dropped for a reason without a name may be one that a closed socket held: it is left out.
+pub(crate) fn counts(flow: &FlowStore, reasons: &DropReasons) -> Vec<DropCount> {
+    let mut by_reason: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let drops = flow.events.iter().filter(|event| event.kind == Kind::Drop);
+    for drop in drops.filter(|drop| loses_segment(drop, reasons)) {
+        let is_named = u32::try_from(drop.detail).is_ok_and(|number| reasons.contains_key(&number));
+        if !is_named && drop.len == 0 {
+            continue;
+        }
+        let (count, bytes) = by_reason.entry(drop.detail).or_default();
+        *count += 1;
+        *bytes += u64::from(drop.len);
+    }
+    let named = by_reason.into_iter().map(|(number, (count, bytes))| {
+        let name = u32::try_from(number).ok().and_then(|number| reasons.get(&number));
+        let reason = name.cloned().unwrap_or_else(|| number.to_string());
+        DropCount { reason, count, bytes }
+    });
+    let mut all: Vec<_> = named.collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.count));
+    all
 }
 
 /// `reason SOCKET_RCVBUFF`, or `reason 6` where the trace has no name for it.
@@ -142,6 +172,18 @@ mod tests {
         assert_eq!(causes(gone), [Cause::NoSocket], "its unread ones went with the socket");
         let filled_by_others = "2ms 5-6 +100 | 2ms drop +100 code=6 detail=6";
         assert_eq!(causes(filled_by_others), [Cause::FullBuffer]);
+    }
+
+    #[test]
+    fn what_was_lost_is_counted_by_reason_and_what_was_freed_after_use_is_not() {
+        let text = "1ms 1-6 +1000 | 1ms drop 0..1000 detail=77 | 2ms drop 0..1000 detail=77
+                    3ms drop 1000..1500 detail=9 | 4ms drop at=1500 detail=2 | 4ms drop at=1500 detail=8 | 5ms drop 0..1000 detail=4";
+        let names = [(2, "NOT_SPECIFIED"), (4, "TCP_OLD_DATA"), (77, "NETFILTER_DROP")];
+        let reasons = names.map(|(number, name)| (number, name.to_owned())).into();
+        let store = testing::store_of(testing::connection(1), text);
+        let counts = counts(&store.flows[0], &reasons);
+        let said: Vec<_> = counts.iter().map(|it| (&it.reason[..], it.count, it.bytes)).collect();
+        assert_eq!(said, [("NETFILTER_DROP", 2, 2000), ("9", 1, 500)]);
     }
 
     #[test]

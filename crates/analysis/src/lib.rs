@@ -46,7 +46,7 @@ pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval};
 
 pub use result::{
     AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,
-    Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger,
-    LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts, TransactionSummary,
-    Unopened,
+    Distribution, DropCount, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
+    FlowAnalysis, Ledger, LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
+    TransactionSummary, Unopened,
 };

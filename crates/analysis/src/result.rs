@@ -113,6 +113,8 @@ pub struct FlowAnalysis {
     pub segments: u64,
     /// Bytes sent again.
     pub retransmitted_bytes: u64,
+    /// What the kernel dropped of it where it could be seen, the most frequent reason first.
+    pub drops: Vec<DropCount>,
     /// Datagrams that came to their host and that no socket took there. 0 for TCP.
     pub datagrams_refused: u64,
     /// Distinct bytes a second that came as far as the last point seen, from the first byte at the first
@@ -137,6 +139,17 @@ pub struct FlowAnalysis {
     /// as much or more; the largest of `read_bytes` may be several that followed one another without a
     /// pause. `None` where reads are not guessed.
     pub read_copy_bytes_max: Option<u64>,
+}
+
+/// Segments or datagrams of one flow that the kernel dropped for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DropCount {
+    /// The kernel's own name of it, else its number; of the model, the model's.
+    pub reason: String,
+    /// How many; what the kernel counts as one here may be several segments on the wire.
+    pub count: u64,
+    /// Bytes of data in them.
+    pub bytes: u64,
 }
 
 /// One stage of one flow.

@@ -274,6 +274,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         bytes: 0,
         segments: 0,
         retransmitted_bytes: 0,
+        drops: Vec::new(),
         datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: stages.collect(),

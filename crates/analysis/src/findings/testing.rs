@@ -181,6 +181,7 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         bytes: 0,
         segments: 0,
         retransmitted_bytes: 0,
+        drops: Vec::new(),
         datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: Vec::new(),

@@ -2,8 +2,8 @@
 
 use serde::{Serialize, Serializer};
 use sockscope_analysis::{
-    AckDelayCause, AckSummary, BurstSummary, Distribution, FlowAnalysis, Ledger, LedgerPart,
-    StageAnalysis,
+    AckDelayCause, AckSummary, BurstSummary, Distribution, DropCount, FlowAnalysis, Ledger,
+    LedgerPart, StageAnalysis,
 };
 
 use super::number;
@@ -16,6 +16,7 @@ pub(super) struct FlowView<'a> {
     bytes: u64,
     segments: u64,
     retransmitted_bytes: u64,
+    drops: Vec<DropView<'a>>,
     datagrams_refused: u64,
     stages: StagesView<'a>,
     ledger: LedgerView<'a>,
@@ -39,6 +40,7 @@ impl<'a> FlowView<'a> {
             bytes: flow.bytes,
             segments: flow.segments,
             retransmitted_bytes: flow.retransmitted_bytes,
+            drops: flow.drops.iter().map(DropView::new).collect(),
             datagrams_refused: flow.datagrams_refused,
             stages: StagesView(&flow.stages),
             ledger: LedgerView(&flow.ledger),
@@ -52,6 +54,20 @@ impl<'a> FlowView<'a> {
             reads_are_guessed: flow.reads_are_guessed,
             read_copy_bytes_max: flow.read_copy_bytes_max,
         }
+    }
+}
+
+/// What the kernel dropped for one reason.
+#[derive(Serialize)]
+struct DropView<'a> {
+    reason: &'a str,
+    count: u64,
+    bytes: u64,
+}
+
+impl<'a> DropView<'a> {
+    fn new(drops: &'a DropCount) -> Self {
+        Self { reason: &drops.reason, count: drops.count, bytes: drops.bytes }
     }
 }
 

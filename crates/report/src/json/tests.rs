@@ -70,7 +70,7 @@ fn a_flow_has_the_keys_of_its_schema() {
     let flow = &json(&stall())["connections"][0]["flows"][0];
     has_keys(
         flow,
-        "id from bytes segments retransmitted_bytes datagrams_refused stages ledger
+        "id from bytes segments retransmitted_bytes drops datagrams_refused stages ledger
          to throughput_bytes_per_s ledger_total_ns acks bursts write_bytes read_bytes \
          reads_are_guessed read_copy_bytes_max",
     );

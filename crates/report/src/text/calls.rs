@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::io;
 
 use sockscope_analysis::{
-    AckDelayCause, AckSummary, BufferGrant, Distribution, ExchangeSummary, FlowAnalysis, Ledger,
-    LedgerPart, TransactionSummary,
+    AckDelayCause, AckSummary, BufferGrant, Distribution, DropCount, ExchangeSummary, FlowAnalysis,
+    Ledger, LedgerPart, TransactionSummary,
 };
 
 use super::page::{INDENT, Page};
@@ -28,7 +28,23 @@ pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>)
     if is_tcp {
         page.labelled("acks", &acks(&flow.acks, page), Tone::Plain)?;
     }
+    if !flow.drops.is_empty() {
+        page.labelled("drops", &drops(&flow.drops), Tone::Plain)?;
+    }
     Ok(())
+}
+
+/// As `25 by the kernel, with 1.31 MiB: NETFILTER_DROP (25)`.
+fn drops(drops: &[DropCount]) -> String {
+    let all: u64 = drops.iter().map(|one| one.count).sum();
+    let bytes: u64 = drops.iter().map(|one| one.bytes).sum();
+    let with = if bytes > 0 { format!("with {}", size(bytes)) } else { "without data".to_owned() };
+    let reason = |one: &DropCount| {
+        let is_number = one.reason.starts_with(|first: char| first.is_ascii_digit());
+        format!("{}{} ({})", if is_number { "reason " } else { "" }, one.reason, count(one.count))
+    };
+    let reasons: Vec<_> = drops.iter().map(reason).collect();
+    format!("{} by the kernel, {with}: {}", count(all), reasons.join(", "))
 }
 
 /// `sure_max` bytes were in one call; what is more may have been in several.

@@ -1,6 +1,6 @@
 //! Whole reports as text: what is said, what is escaped, how wide it gets.
 
-use sockscope_analysis::{Analysis, Finding, FindingId};
+use sockscope_analysis::{Analysis, DropCount, Finding, FindingId};
 
 use super::*;
 use crate::fixture::{absurd, empty, fixed, hostile, many, stall, unknown_everything, written};
@@ -380,6 +380,17 @@ fn what_may_be_several_reads_is_not_called_one() {
         "{line}"
     );
     assert!(reads(12_500_000).ends_with("from 160 B to 11.9 MiB"));
+}
+
+#[test]
+fn what_the_kernel_dropped_is_told_with_its_reasons() {
+    let mut analysis = fixed();
+    let drop = |reason: &str, count, bytes| DropCount { reason: reason.to_owned(), count, bytes };
+    analysis.connections[0].flows[0].drops =
+        vec![drop("NETFILTER_DROP", 25, 65_536), drop("77", 1, 0)];
+    let line = "drops    26 by the kernel, with 64.0 KiB: NETFILTER_DROP (25), reason 77 (1)\n";
+    let text = text(&analysis);
+    assert!(text.contains(line), "{text}");
 }
 
 #[test]
