@@ -170,7 +170,8 @@ fn acks(scene: &Scene<'_>) -> Vec<(u64, AckKind)> {
             continue;
         }
         if position <= acknowledged {
-            if pass.len == 0 {
+            // A FIN or RST repeats the position without a wish to say it.
+            if pass.len == 0 && pass.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) == 0 {
                 acks.push((pass.at_ns, AckKind::Repeat));
             }
             continue;

@@ -40,7 +40,10 @@ fn trace(text: &str) -> ConnectionStore {
             thread: 0,
             extra: 0,
             code: 0,
-            tcp_flags: tcp_flags::ACK | if words.contains(&"SYN") { tcp_flags::SYN } else { 0 },
+            tcp_flags: [("SYN", tcp_flags::SYN), ("FIN", tcp_flags::FIN)]
+                .into_iter()
+                .filter(|(word, _)| words.contains(word))
+                .fold(tcp_flags::ACK, |flags, (_, flag)| flags | flag),
             marks: if words.contains(&"again") { marks::RETRANSMITTED } else { 0 },
         };
         for point in words[2].split(',') {
@@ -177,6 +180,9 @@ fn the_acknowledgment_that_broke_the_stall_is_late_and_the_other_rides_on_data()
     let repeated = trace("0 c 7 0+10 | 1 s 4 0+0 ack 10 | 2 s 4 0+0 ack 10 | 3 s 4 0+0 ack 0 SYN");
     let svg = drawn(Figure::Acks, &repeated);
     assert_snapshot!(texts(group(&svg, "acks"))[1], @"0 on data, 1 pure, 0 late, 1 repeat");
+    let closed = trace("0 c 7 0+10 | 1 s 4 0+0 ack 10 | 2 s 4 0+0 ack 10 FIN");
+    let svg = drawn(Figure::Acks, &closed);
+    assert_snapshot!(texts(group(&svg, "acks"))[1], @"0 on data, 1 pure, 0 late, 0 repeat");
 }
 
 #[test]
