@@ -39,7 +39,8 @@ fn list() -> Result<(), Failure> {
         let cases = experiment.cases()?.len();
         let (id, title, paper) = (&experiment.id, &experiment.title, &experiment.paper);
         let source = &experiment.source;
-        lines.push(format!("{id:<16} {title:<38} {cases:>4} cases  {paper}, {source}"));
+        let word = if cases == 1 { "case " } else { "cases" };
+        lines.push(format!("{id:<16} {title:<38} {cases:>4} {word}  {paper}, {source}"));
     }
     lines.extend(LIVE.iter().map(|(id, title)| format!("{id:<16} {title:<38}   with --on live")));
     write_to(Path::new("-"), |out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))

@@ -29,6 +29,7 @@ fn the_list_names_every_experiment() {
     for id in ["bb-1", "bb-4", "lh-1", "lh-8", "protocol-choice"] {
         assert!(list.lines().any(|line| line.starts_with(id)), "{id} is not in {list}");
     }
+    assert!(list.contains(" 1 case ") && !list.contains(" 1 cases"), "{list}");
 }
 
 #[test]
