@@ -82,7 +82,7 @@ fn analyze_flow(
     let mut curves = FlowCurves::with_losses(store, direction, losses);
     let timeline = ledger::timeline(store, direction, &curves, (start_ns, end_ns));
     let is_stream = store.connection.protocol == Protocol::Tcp;
-    let (read_bytes, read_copy_bytes_max) = traffic::read_bytes(flow, is_stream);
+    let reads = traffic::reads(flow, is_stream, losses);
     let analysis = FlowAnalysis {
         id: flow.id,
         bytes: curves.first_seen().map_or(0, Curve::bytes),
@@ -96,12 +96,12 @@ fn analyze_flow(
         write_bytes: traffic::write_bytes(flow),
         drops: drops::counts(flow, drop_reasons),
         datagrams_refused: drops::refused(&store.connection, flow, drop_reasons),
-        read_bytes,
-        reads_are_guessed: read_copy_bytes_max.is_some(),
-        read_copy_bytes_max,
+        read_bytes: reads.bytes,
+        reads_are_guessed: reads.are_guessed,
+        read_copy_bytes_max: reads.copied_max,
     };
-    let reads = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
-    FlowResult { analysis, timeline, start_ns, reads }
+    let read = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
+    FlowResult { analysis, timeline, start_ns, reads: read }
 }
 
 fn records(flow: &FlowStore) -> u64 {

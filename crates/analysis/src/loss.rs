@@ -75,7 +75,7 @@ impl Losses {
     }
 
     /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be lost.
-    fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
+    pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
         let losses = &self.by_point[point.index()];
         let first = losses.partition_point(|loss| loss.1 <= from_ns);
         let after = losses.partition_point(|loss| loss.0 <= until_ns);

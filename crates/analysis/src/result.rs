@@ -137,7 +137,8 @@ pub struct FlowAnalysis {
     pub reads_are_guessed: bool,
     /// Where they are: the most that was copied to the reader at once, bytes. The largest read returned
     /// as much or more; the largest of `read_bytes` may be several that followed one another without a
-    /// pause. `None` where reads are not guessed.
+    /// pause. A copy behind a lost record does not count, as it may be two. `None` where no other was seen or
+    /// reads are not guessed.
     pub read_copy_bytes_max: Option<u64>,
 }
 

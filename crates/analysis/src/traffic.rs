@@ -3,6 +3,7 @@
 use sockscope_record::{Kind, Point, marks};
 
 use crate::flow_curves::FlowCurves;
+use crate::loss::Losses;
 use crate::ranges;
 use crate::{BurstSummary, Distribution, FlowStore, Pass};
 
@@ -92,22 +93,41 @@ pub(crate) fn write_bytes(flow: &FlowStore) -> Option<Distribution> {
     Distribution::of(&mut calls.map(|call| u64::from(call.len)).collect::<Vec<_>>())
 }
 
-/// Bytes that each read call returned, failed and empty ones left out. Where no call was seen returning
-/// they are guessed: copies to the same thread less than 20 us apart count as one call unless the first of
-/// them was seen to leave nothing to be read. A program that reads all the time then seems to read without
-/// end, so that the largest single copy comes along, which no call can have had less of. Of datagrams each
-/// copy is a call.
-pub(crate) fn read_bytes(flow: &FlowStore, is_stream: bool) -> (Option<Distribution>, Option<u64>) {
+/// The program's reads of a flow.
+pub(crate) struct Reads {
+    /// Bytes that each call returned, failed and empty ones left out.
+    pub bytes: Option<Distribution>,
+    /// No call of a stream was seen returning.
+    pub are_guessed: bool,
+    /// Where they are, the most that was seen copied at once.
+    pub copied_max: Option<u64>,
+}
+
+/// Where no call was seen returning, reads are guessed: copies to the same thread less than 20 us apart
+/// count as one call unless the first of them was seen to leave nothing to be read. A program that reads
+/// all the time then seems to read without end, so that the largest single copy comes along, which no call
+/// can have had less of. Of datagrams each copy is a call.
+pub(crate) fn reads(flow: &FlowStore, is_stream: bool, losses: &Losses) -> Reads {
     let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
     let returned = returns.filter(|event| event.code == 0 && event.len > 0);
     let mut sizes: Vec<u64> = returned.map(|event| u64::from(event.len)).collect();
-    let is_guess = is_stream && sizes.is_empty();
+    let are_guessed = is_stream && sizes.is_empty();
     if sizes.is_empty() {
         sizes = copied_bytes(flow, is_stream);
     }
-    let copies = flow.at(Point::ReceiveDequeue).iter();
-    let copied_max = copies.map(|copy| u64::from(copy.len)).filter(|&bytes| bytes > 0).max();
-    (Distribution::of(&mut sizes), copied_max.filter(|_| is_guess))
+    let copied_max = are_guessed.then(|| single_copies(flow, losses).max()).flatten();
+    Reads { bytes: Distribution::of(&mut sizes), are_guessed, copied_max }
+}
+
+/// Bytes of each copy; not of one behind a lost record, which may be two: their bytes are counted from
+/// the copy that was seen before.
+fn single_copies(flow: &FlowStore, losses: &Losses) -> impl Iterator<Item = u64> {
+    let mut since_ns = 0;
+    flow.at(Point::ReceiveDequeue).iter().filter(|copy| copy.len > 0).filter_map(move |copy| {
+        let before_ns = std::mem::replace(&mut since_ns, copy.at_ns);
+        let is_doubtful = losses.within(Point::ReceiveDequeue, before_ns, copy.at_ns).is_some();
+        (!is_doubtful).then_some(u64::from(copy.len))
+    })
 }
 
 fn copied_bytes(flow: &FlowStore, grouped: bool) -> Vec<u64> {
@@ -137,7 +157,7 @@ mod tests {
     use sockscope_record::{Connection, Protocol};
 
     use super::*;
-    use crate::testing;
+    use crate::{LossInterval, testing};
 
     #[test]
     fn a_millisecond_without_a_segment_ends_a_burst() {
@@ -152,8 +172,8 @@ mod tests {
     #[test]
     fn a_failed_read_has_no_size() {
         let store = testing::store("1us read-return +300 | 2us read-return code=11");
-        let (sizes, copied_max) = read_bytes(&store.flows[0], true);
-        assert_eq!((sizes.unwrap().count, copied_max), (1, None));
+        let reads = reads(&store.flows[0], true, &Losses::default());
+        assert_eq!((reads.bytes.unwrap().count, reads.copied_max), (1, None));
     }
 
     #[test]
@@ -163,8 +183,9 @@ mod tests {
         let store = testing::store(text);
         assert_eq!(copied_bytes(&store.flows[0], true), [200, 50, 1]);
         assert_eq!(copied_bytes(&store.flows[0], false), [100, 100, 50, 1]);
-        assert_eq!(read_bytes(&store.flows[0], true).1, Some(100));
-        assert_eq!(read_bytes(&store.flows[0], false).1, None);
+        let copied_max =
+            |is_stream| reads(&store.flows[0], is_stream, &Losses::default()).copied_max;
+        assert_eq!((copied_max(true), copied_max(false)), (Some(100), None));
     }
 
     #[test]
@@ -172,8 +193,25 @@ mod tests {
         let copies = (1..100).map(|us| format!("{us}us 8 +65536 thread=7"));
         let store =
             testing::store(&format!("0us 7 +9000000 | {}", copies.collect::<Vec<_>>().join("|")));
-        let (sizes, copied_max) = read_bytes(&store.flows[0], true);
-        assert_eq!((sizes.unwrap().max, copied_max), (99 * 65_536, Some(65_536)));
+        let reads = reads(&store.flows[0], true, &Losses::default());
+        assert_eq!((reads.bytes.unwrap().max, reads.copied_max), (99 * 65_536, Some(65_536)));
+    }
+
+    #[test]
+    fn a_copy_behind_a_lost_one_may_be_two() {
+        let store = testing::store("1us 8 +100 | 100us 8 +90000 | 101us 8 +200");
+        let loss = LossInterval {
+            start_ns: 50_000,
+            end_ns: 60_000,
+            point: Some(Point::ReceiveDequeue),
+            count: 3,
+            of_datagrams: false,
+        };
+        let copied_max = |losses: &[LossInterval]| {
+            let losses = Losses::touching(Protocol::Tcp, losses);
+            reads(&store.flows[0], true, &losses).copied_max
+        };
+        assert_eq!((copied_max(&[]), copied_max(&[loss])), (Some(90_000), Some(200)));
     }
 
     #[test]

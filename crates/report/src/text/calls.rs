@@ -19,7 +19,8 @@ pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>)
     }
     if let Some(reads) = &flow.read_bytes {
         let about = if flow.reads_are_guessed { "about " } else { "" };
-        let sure_max = flow.read_copy_bytes_max.unwrap_or(reads.max);
+        let least_max = if flow.reads_are_guessed { reads.min } else { reads.max };
+        let sure_max = flow.read_copy_bytes_max.unwrap_or(least_max);
         page.labelled("reads", &format!("{about}{}", sizes(reads, sure_max)), Tone::Plain)?;
     }
     if flow.bursts.count > 0 {
