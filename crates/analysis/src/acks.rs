@@ -103,7 +103,7 @@ impl<'a> Tally<'a> {
     }
 
     fn cause(&mut self, pass: &Pass, delay_ns: u64, window_opened: bool) -> AckDelayCause {
-        if pass.len > 0 {
+        if pass.len > 0 || pass.tcp_flags & tcp_flags::FIN != 0 {
             return AckDelayCause::Piggyback;
         }
         let has_just_read =
@@ -195,6 +195,8 @@ mod tests {
         assert_eq!(acks(timer).late, [(AckDelayCause::Timer, 1)]);
         let piggyback = "1ms 1-8 +100 | 61ms <1-8 +20 ack=100";
         assert_eq!(acks(piggyback).late, [(AckDelayCause::Piggyback, 1)]);
+        let closing = "1ms 1-7 +100 | 16ms 8 +100 | 16010us <4 ack=100 fin win=900";
+        assert_eq!(acks(closing).late, [(AckDelayCause::Piggyback, 1)]);
         let read = "1ms 1-7 +100 | 60ms 8 +100 | 60100us <4 ack=100 win=1000";
         assert_eq!(acks(read).late, [(AckDelayCause::Read, 1)]);
         // The window's edge stays where it was: as much arrived as was read.

@@ -339,9 +339,9 @@ pub struct AckSummary {
 pub enum AckDelayCause {
     /// Sent by the delayed-ACK timer, alone (RFC 9293 §3.8.6.3).
     Timer,
-    /// Rode on data that the receiver sent late.
+    /// Rode on data, or on the end of the stream, that the receiver sent late.
     Piggyback,
-    /// Sent when the program read and the window opened.
+    /// Sent when the program read: the window opened, or too soon for the timer.
     Read,
     /// None of these is certain.
     Unknown,

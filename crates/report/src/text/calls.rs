@@ -102,7 +102,7 @@ fn acks(acks: &AckSummary, page: &Page<'_>) -> String {
 fn late(&(cause, late): &(AckDelayCause, u64)) -> String {
     let cause = match cause {
         AckDelayCause::Timer => "by the delayed-ACK timer",
-        AckDelayCause::Piggyback => "on data sent late",
+        AckDelayCause::Piggyback => "on data or a FIN sent late",
         AckDelayCause::Read => "when the reader read",
         AckDelayCause::Unknown => "for an unknown reason",
     };
