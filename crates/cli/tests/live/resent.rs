@@ -31,7 +31,9 @@ fn root_a_probe_of_the_tail_is_told_from_other_retransmissions() {
     // A report of the peer that it had the range before has no length.
     let again =
         shown.lines().filter(|line| line.contains("Retransmit") && !line.ends_with("spurious"));
-    let again: Vec<_> = again.collect();
-    assert!(!again.is_empty(), "{shown}");
-    assert!(again.iter().all(|line| line.ends_with("tail-probe")), "{again:?}");
+    // A stall of the machine may make a timeout of some; nothing is lost that could be sent again fast.
+    let (probes, others): (Vec<&str>, Vec<&str>) =
+        again.into_iter().partition(|line| line.ends_with("tail-probe"));
+    assert!(!probes.is_empty(), "{shown}");
+    assert!(others.iter().all(|line| line.ends_with("timeout")), "{others:?}");
 }
