@@ -1,16 +1,19 @@
 //! Each retransmission with what became of the first transmission.
 
-use sockscope_record::{Kind, Point, Record, RetransmitClass, marks, tcp_flags};
+use sockscope_record::{Kind, Point, Record, RetransmitClass, Side, marks, tcp_flags};
 
 use super::intervals::Interval;
 use crate::drops;
-use crate::{FlowView, Pass};
+use crate::{FlowStore, FlowView, Pass};
 
 /// How far back a search for an earlier transmission looks: more packets than any window has.
 const LOOK_BACK_PASSES_MAX: usize = 65_536;
 
 /// TCP tells of a repeated SYN when it has been transmitted, within this; no timer is that short.
 const TOLD_NS_MAX: u64 = 10_000_000;
+
+/// No timer of TCP is shorter (`TCP_TIMEOUT_MIN`: two ticks, at most 1000 a second).
+const TIMER_NS_MIN: u64 = 1_000_000;
 
 /// Where a packet can be seen on its way, nearest to the receiver first.
 const ON_THE_WAY: [Point; 4] =
@@ -32,9 +35,9 @@ pub(super) struct Resent {
     pub was_needed: bool,
     /// It entered the sender's interface queue and never left it.
     pub was_dropped_by_interface: bool,
-    /// The original had arrived, and what the receiver sent then was dropped, so that the sender's timer
-    /// ran out.
-    pub was_acknowledgment_dropped: bool,
+    /// It had arrived, and what the receiver sent then was dropped on this side's host, so that the
+    /// sender's timer ran out.
+    pub acknowledgment_dropped: Option<Side>,
     /// The peer reported it as received twice.
     was_reported: bool,
 }
@@ -81,7 +84,7 @@ fn reported_duplicate(all: &mut [Resent], count: u32) {
     let open = |one: &&mut Resent| one.was_needed && one.len > 0 && !one.was_reported;
     for one in all.iter_mut().rev().filter(open).take(count as usize) {
         one.was_reported = true;
-        if !one.was_acknowledgment_dropped {
+        if one.acknowledgment_dropped.is_none() {
             one.class = RetransmitClass::Spurious;
             one.was_needed = false;
         }
@@ -102,7 +105,7 @@ fn handshake(view: &FlowView<'_>, at_ns: u64) -> Resent {
         last_seen: None,
         was_needed: true,
         was_dropped_by_interface: false,
-        was_acknowledgment_dropped: false,
+        acknowledgment_dropped: None,
         was_reported: false,
     }
 }
@@ -112,12 +115,18 @@ fn data(view: &FlowView<'_>, at_ns: u64, offset: u64, len: u32, class: Retransmi
     let first_sent = last_covering(flow.at(Point::SendDequeue), offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
     let arrival = last_covering(flow.at(Point::ReceiveEnqueue), offset, at_ns);
-    let was_acknowledgment_dropped = class == RetransmitClass::Timeout
-        && arrival.is_some_and(|arrival| loses_acknowledgments(view, arrival.at_ns, at_ns));
+    let wait = arrival.or(first_sent).map(|pass| Wait {
+        offset,
+        from_ns: pass.at_ns,
+        to_ns: at_ns,
+        has_arrived: arrival.is_some(),
+    });
+    let wait = wait.filter(|_| class == RetransmitClass::Timeout);
+    let acknowledgment_dropped = wait.and_then(|wait| wait.acknowledgment_dropped(view));
     let seen_at = |point: &Point| last_covering(flow.at(*point), offset, at_ns).is_some();
     let last_seen = ON_THE_WAY.into_iter().find(seen_at);
     let receiver_is_seen = !flow.at(Point::ReceiveEnqueue).is_empty();
-    let is_needless = arrival.is_some() && !was_acknowledgment_dropped;
+    let is_needless = arrival.is_some() && acknowledgment_dropped.is_none();
     let class = if is_needless { RetransmitClass::Spurious } else { class };
     // A probe is sent on a suspicion: only a receiver that is seen can confirm it.
     let is_proven = class != RetransmitClass::TailProbe || receiver_is_seen;
@@ -131,41 +140,131 @@ fn data(view: &FlowView<'_>, at_ns: u64, offset: u64, len: u32, class: Retransmi
         last_seen,
         was_needed: class != RetransmitClass::Spurious && is_proven,
         was_dropped_by_interface: queue_is_seen && last_seen == Some(Point::InterfaceEnqueue),
-        was_acknowledgment_dropped,
+        acknowledgment_dropped,
         was_reported: false,
     }
 }
 
-/// Whether a segment of the other direction was dropped between the two times.
-fn loses_acknowledgments(view: &FlowView<'_>, from_ns: u64, to_ns: u64) -> bool {
-    let events = &view.reverse().events;
-    let later = &events[events.partition_point(|event| event.at_ns < from_ns)..];
-    let until = later.iter().take_while(|event| event.at_ns < to_ns);
-    until
-        .take(LOOK_BACK_PASSES_MAX)
-        .any(|event| event.kind == Kind::Drop && drops::loses_segment(event, view.drop_reasons))
+/// The time in which a sender waited for the acknowledgment of one byte.
+struct Wait {
+    offset: u64,
+    /// The byte arrived, or was sent where that was not seen.
+    from_ns: u64,
+    to_ns: u64,
+    has_arrived: bool,
 }
 
-/// Where a segment that was dropped at `at_ns` had been seen last, on its latest transmission.
-pub(super) fn seen_before_drop(view: &FlowView<'_>, drop: &Record) -> Option<Point> {
-    if let Some(point) = Kind::from_code(drop.code).and_then(Kind::point) {
-        return Some(point);
-    }
-    let is_it = |pass: &&Pass| {
-        if drop.len == 0 {
-            return pass.len == 0 && pass.tcp_flags & tcp_flags::SYN != 0;
+impl Wait {
+    /// On whose host the kernel dropped an acknowledgment of the byte; `None` where it dropped none, or
+    /// one came through all the same.
+    fn acknowledgment_dropped(&self, view: &FlowView<'_>) -> Option<Side> {
+        let reverse = view.reverse();
+        let drops: Vec<_> = self
+            .part(&reverse.events, |event| event.at_ns)
+            .filter(|event| event.kind == Kind::Drop)
+            .filter(|event| drops::loses_segment(event, view.drop_reasons))
+            .collect();
+        let is_dropped = |pass: &Pass| {
+            let until_ns = pass.at_ns.saturating_add(TIMER_NS_MIN);
+            let in_time = |drop: &&Record| pass.at_ns <= drop.at_ns && drop.at_ns <= until_ns;
+            drops.iter().copied().filter(in_time).any(|drop| is_like(pass, drop))
+        };
+        if self.acknowledging(reverse, Point::InputDequeue).any(|pass| !is_dropped(pass)) {
+            return None;
         }
-        pass.offset <= drop.offset && drop.offset < pass.end()
+        let has_left =
+            ON_THE_WAY.into_iter().any(|point| self.acknowledging(reverse, point).next().is_some());
+        let side = |drop: &Record| match last_like(reverse, drop) {
+            Some((point, pass)) if pass.detail > self.offset => {
+                let is_received = told_point(drop).unwrap_or(point) >= Point::InputEnqueue;
+                let direction = view.direction;
+                Some(if is_received { direction.sender() } else { direction.receiver() })
+            }
+            // A bare one looks like those before it: without any that left, it was dropped where it was made.
+            Some(_) if drop.len > 0 || has_left => None,
+            // Made after the byte had come in order, it acknowledges it.
+            _ => self.has_arrived.then(|| view.direction.receiver()),
+        };
+        drops.iter().find_map(|drop| side(drop))
+    }
+
+    fn acknowledging<'a>(
+        &self,
+        reverse: &'a FlowStore,
+        point: Point,
+    ) -> impl Iterator<Item = &'a Pass> {
+        let offset = self.offset;
+        self.part(reverse.at(point), |pass| pass.at_ns).filter(move |pass| pass.detail > offset)
+    }
+
+    /// What is in the wait, of a list in time order.
+    fn part<'a, T>(&self, all: &'a [T], at_ns: impl Fn(&T) -> u64) -> impl Iterator<Item = &'a T> {
+        let later = &all[all.partition_point(|one| at_ns(one) < self.from_ns)..];
+        let within = &later[..later.partition_point(|one| at_ns(one) < self.to_ns)];
+        within.iter().take(LOOK_BACK_PASSES_MAX)
+    }
+}
+
+/// Where a segment was seen last, on the transmission that was dropped.
+pub(super) fn seen_before_drop(view: &FlowView<'_>, drop: &Record) -> Option<Point> {
+    told_point(drop).or_else(|| {
+        let (point, pass) = last_like(view.flow(), drop)?;
+        is_own(view, drop, point, pass).then_some(point)
+    })
+}
+
+/// The point that the record of the drop itself tells.
+fn told_point(drop: &Record) -> Option<Point> {
+    Kind::from_code(drop.code).and_then(Kind::point)
+}
+
+/// Whether `pass`, the last one before `drop`, cannot be of an earlier transmission of the same bytes. One
+/// that a queue or a filter of the sender's host refuses passes no point at all.
+fn is_own(view: &FlowView<'_>, drop: &Record, point: Point, pass: &Pass) -> bool {
+    let events = &view.flow().events;
+    let since = &events[events.partition_point(|event| event.at_ns < pass.at_ns)..];
+    let mut between =
+        since.iter().take_while(|event| event.at_ns < drop.at_ns).take(LOOK_BACK_PASSES_MAX);
+    if between.any(|event| event.kind == Kind::Drop && is_like(pass, event)) {
+        return false;
+    }
+    // TCP does not send again what the interface queue still holds: skb_still_in_host_queue().
+    if point == Point::InterfaceEnqueue {
+        return true;
+    }
+    let has_pass = |point| {
+        let passes = view.reverse().at(point);
+        let next = passes.partition_point(|other| other.at_ns <= pass.at_ns);
+        passes.get(next).is_some_and(|other| other.at_ns <= drop.at_ns)
     };
+    let receiver_is_seen = !view.reverse().at(Point::InterfaceEnqueue).is_empty();
+    let is_round_trip =
+        has_pass(Point::InputDequeue) && (!receiver_is_seen || has_pass(Point::InterfaceEnqueue));
+    drop.at_ns - pass.at_ns <= TIMER_NS_MIN && !is_round_trip
+}
+
+/// The last pass up to a drop that looks like the dropped segment, and its point.
+fn last_like<'a>(flow: &'a FlowStore, drop: &Record) -> Option<(Point, &'a Pass)> {
     let last = |point: Point| {
-        let passes = view.flow().at(point);
+        let passes = flow.at(point);
         let before = &passes[..passes.partition_point(|pass| pass.at_ns <= drop.at_ns)];
-        let pass = before.iter().rev().take(LOOK_BACK_PASSES_MAX).find(is_it)?;
-        Some((pass.at_ns, point))
+        let mut latest = before.iter().rev().take(LOOK_BACK_PASSES_MAX);
+        Some((point, latest.find(|pass| is_like(pass, drop))?))
     };
     // From the sender on: of equal times the last one counts, which is nearest to the receiver.
     let seen = ON_THE_WAY.into_iter().rev().filter_map(last);
-    seen.max_by_key(|&(at_ns, _)| at_ns).map(|(_, point)| point)
+    seen.max_by_key(|(_, pass)| pass.at_ns)
+}
+
+/// Whether the pass may be of the dropped segment: it has its first byte, or like it no data.
+fn is_like(pass: &Pass, drop: &Record) -> bool {
+    if drop.len > 0 {
+        return pass.offset <= drop.offset && drop.offset < pass.end();
+    }
+    let is_syn = |flags: u8| flags & tcp_flags::SYN != 0;
+    pass.len == 0
+        && is_syn(pass.tcp_flags) == is_syn(drop.tcp_flags)
+        && (is_syn(drop.tcp_flags) || pass.offset == drop.offset)
 }
 
 /// The last pass before `at_ns` that has the byte at `offset`, other than of a retransmission.

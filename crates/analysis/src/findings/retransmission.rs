@@ -67,7 +67,7 @@ fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
         words::counted(tally.count, "range"),
         classes.join(", "),
     );
-    let arrived = needed.iter().filter(|one| one.was_acknowledgment_dropped).count() as u64;
+    let arrived = needed.iter().filter(|one| one.acknowledgment_dropped.is_some()).count() as u64;
     if arrived > 0 {
         let receiver = facts.who(facts.receiver());
         summary +=
@@ -99,12 +99,17 @@ fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
     let seen =
         |point| needed.iter().filter(|one| one.last_seen == Some(point)).count() * 2 > needed.len();
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
-    if needed.iter().filter(|one| one.was_acknowledgment_dropped).count() * 2 > needed.len() {
+    let hosts = needed.iter().filter_map(|one| one.acknowledgment_dropped);
+    let on_senders = hosts.clone().filter(|&side| side == facts.sender()).count();
+    let on_receivers = hosts.count() - on_senders;
+    if (on_senders + on_receivers) * 2 > needed.len() {
+        let side = if on_senders > on_receivers { facts.sender() } else { facts.receiver() };
         let fix = format!(
-            "Find what drops the acknowledgments on the way from the {receiver} to the {sender}: the reasons \
-             are the kernel's own; a filter, or a full queue."
+            "On the {}'s host: find what drops the acknowledgments from the {receiver} to the {sender}: the \
+             reasons are the kernel's own; a filter, or a full queue.",
+            facts.who(side),
         );
-        return (facts.sender(), fix);
+        return (side, fix);
     }
     if seen(Point::InterfaceEnqueue) {
         let fix = format!(
@@ -173,7 +178,7 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
             format!("the kernel drops {what} after {place}, {}", reason(drop))
         });
     }
-    let waited = needed.iter().filter(|one| one.was_acknowledgment_dropped);
+    let waited = needed.iter().filter(|one| one.acknowledgment_dropped.is_some());
     let waits = Intervals::union_of(waited.filter_map(Resent::gap));
     for drop in view.reverse().events.iter().filter(of_segments) {
         if waits.touches(Interval::new(drop.at_ns, drop.at_ns + 1)) {
@@ -231,7 +236,7 @@ mod tests {
         // The report that it was received twice comes later, without a range.
         let text = "1ms 1-7 +1000 | 1ms <drop | 202ms retransmit 0..1000 code=1
                     203ms retransmit at=1000 code=4 extra=1";
-        assert_snapshot!(found(text, WIRE), @"retransmission @client 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
+        assert_snapshot!(found(text, WIRE), @"retransmission @server 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
     }
 
     #[test]
@@ -244,6 +249,71 @@ mod tests {
         bytes 0..1000 are sent again (timeout), 201 ms after they were last sent, last seen at InputDequeue
         the kernel drops bytes from 0 on after InterfaceDequeue, reason 77
         bytes 0..1000 are sent again (timeout), 198 ms after they were last sent, last seen at InputDequeue
+        ");
+    }
+
+    #[test]
+    fn an_acknowledgment_dropped_by_the_senders_host_is_the_senders_and_shows_that_the_data_came() {
+        // Only the sender's host is seen.
+        let text =
+            "1ms 1-4 +1000 | 2ms <5-6 ack=1000 | 2001us <drop | 202ms retransmit 0..1000 code=1
+                    203ms retransmit at=1000 code=4 extra=1";
+        assert_snapshot!(found(text, WIRE), @"retransmission @client 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
+    }
+
+    #[test]
+    fn a_dropped_segment_that_acknowledges_nothing_new_excuses_no_timeout() {
+        // It had left before the data came; the acknowledgment of that is on its way for 300 ms.
+        let text =
+            "1ms <1-4 +500 ack=0 | 1ms 1-7 +1000 | 2ms <3-4 at=500 ack=1000 | 5ms <drop 0..500
+                    202ms retransmit 0..1000 code=1 | 302ms <5-6 at=500 ack=1000";
+        assert_snapshot!(found(text, WIRE), @"");
+        let bare = "500us <3-4 ack=0 | 1ms 1-7 +1000 | 2ms <drop | 3ms <3-4 ack=0 | 4ms <3-4 ack=1000 | 5ms <drop
+                    202ms retransmit 0..1000 code=1";
+        assert_snapshot!(found(bare, WIRE), @"retransmission @server 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
+    }
+
+    #[test]
+    fn an_acknowledgment_that_came_through_excuses_no_timeout() {
+        let text = "1ms 1-7 +1000 | 1ms <3-6 ack=1000 | 1001us <drop | 9ms <3-6 ack=1000
+                    202ms retransmit 0..1000 code=1";
+        assert_snapshot!(found(text, WIRE), @"");
+    }
+
+    #[test]
+    fn a_drop_does_not_take_the_point_of_an_earlier_transmission() {
+        // The first is lost on the wire, the next one and the one after are refused by a full queue.
+        let text = "1ms 3-4 +1000 | 202ms drop 0..1000 detail=50 | 402ms drop 0..1000 detail=50
+                    803ms 3-8 0..1000 retransmitted | 803ms retransmit 0..1000 code=1";
+        assert_snapshot!(evidence(text, "1ms wire | 805ms app_idle | 810ms end"), @r"
+        the kernel drops bytes from 0 on after an unknown point, reason 50
+        the kernel drops bytes from 0 on after an unknown point, reason 50
+        bytes 0..1000 are sent again (timeout), last seen at InterfaceDequeue
+        ");
+        // Dropped at once; the next one is refused within a round trip.
+        let text = "1ms 3-6 +1000 | 1001us drop 0..1000 detail=77 | 1200us drop 0..1000 detail=50
+                    202ms 3-8 0..1000 retransmitted | 202ms retransmit 0..1000 code=1";
+        assert_snapshot!(evidence(text, WIRE), @r"
+        the kernel drops bytes from 0 on after InputDequeue, reason 77
+        the kernel drops bytes from 0 on after an unknown point, reason 50
+        bytes 0..1000 are sent again (timeout), last seen at InputDequeue
+        ");
+        // An acknowledgment came back meanwhile: time enough for a fast retransmission.
+        let text = "1ms 3-4 +1000 | 1100us <5-6 | 1200us drop 0..1000 detail=50
+                    202ms 3-8 0..1000 retransmitted | 202ms retransmit 0..1000 code=1";
+        assert_snapshot!(evidence(text, WIRE), @r"
+        the kernel drops bytes from 0 on after an unknown point, reason 50
+        bytes 0..1000 are sent again (timeout), last seen at InterfaceDequeue
+        ");
+    }
+
+    #[test]
+    fn a_queue_may_drop_what_it_has_held_for_long() {
+        let text = "1ms 3 +1000 | 101ms drop 0..1000 detail=50
+                    202ms 3-8 0..1000 retransmitted | 202ms retransmit 0..1000 code=1";
+        assert_snapshot!(evidence(text, WIRE), @r"
+        the kernel drops bytes from 0 on after InterfaceEnqueue, reason 50
+        bytes 0..1000 are sent again (timeout), last seen at InterfaceEnqueue
         ");
     }
 
