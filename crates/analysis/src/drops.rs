@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_record::{Connection, Kind, Point, Protocol, Record};
+use sockscope_record::{Connection, Kind, Point, Protocol, Record, tcp_flags};
 
+use crate::ranges::RangeSet;
 use crate::{DropCount, DropReasons, FlowStore, Pass};
 
 /// Why a datagram was dropped between IP and the receive queue.
@@ -69,34 +70,84 @@ pub(crate) fn came_to_host(connection: &Connection, flow: &FlowStore) -> bool {
 
 /// By Linux's name of the reason (`enum skb_drop_reason`), or the model's.
 pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
-    match reasons.get(&u32::try_from(drop.detail).ok()?)?.as_str() {
+    match name_of(drop, reasons)? {
         "NO_SOCKET" | "no-socket" => Some(Cause::NoSocket),
         "SOCKET_RCVBUFF" | "PROTO_MEM" | "receive-buffer-full" => Some(Cause::FullBuffer),
         _ => None,
     }
 }
 
-/// Whether the segment was lost by it. The kernel also frees what it has made use of, what had come
-/// before and what a closed socket holds.
+/// Whether the segment was lost by it, as far as its reason tells. The kernel also frees what it has made use
+/// of, what had come before, what a closed socket holds, and copies of what goes on.
 pub(crate) fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
-    let name = u32::try_from(drop.detail).ok().and_then(|number| reasons.get(&number));
-    let is_no_loss = |name: &str| {
-        matches!(name, "NOT_SPECIFIED" | "QUEUE_PURGE" | "TCP_RESET")
-            || name.starts_with("TCP_OLD_")
-    };
-    !name.is_some_and(|name| is_no_loss(name))
+    let Some(name) = name_of(drop, reasons) else { return true };
+    match name {
+        "NOT_SPECIFIED" => drop.len > 0,
+        "QUEUE_PURGE" | "TCP_RESET" | "TCP_OFOMERGE" | "TCP_OFO_DROP" => false,
+        "OTHERHOST" | "PACKET_SOCK_ERROR" => false,
+        // A keepalive or an old one, where the kernel has no name of its own for these.
+        "TCP_INVALID_SEQUENCE" if drop.len == 0 => {
+            reasons.values().any(|known| known == "TCP_OLD_SEQUENCE")
+        }
+        name => !name.starts_with("TCP_OLD_"),
+    }
+}
+
+/// The drops by which a segment or datagram was lost, in time order: their reasons do not say otherwise, and
+/// the bytes had not come to the receive queue by then. Some drivers free what they have sent as if they
+/// dropped it, without a reason: where only the sender was seen, such bytes were lost if sent again.
+pub(crate) fn losses<'a>(
+    flow: &'a FlowStore,
+    reasons: &DropReasons,
+) -> impl Iterator<Item = &'a Record> {
+    let sender_alone =
+        flow.at(Point::ReceiveEnqueue).is_empty() && !flow.at(Point::SendDequeue).is_empty();
+    let mut sent_again = RangeSet::default();
+    let mut lost = Vec::new();
+    for event in flow.events.iter().rev() {
+        match event.kind {
+            Kind::Retransmit => sent_again.insert(event.offset, event.end(), |_, _| ()),
+            Kind::Drop if loses_segment(event, reasons) => {
+                let may_be_sent = sender_alone && name_of(event, reasons) == Some("NOT_SPECIFIED");
+                let next = event.offset.saturating_add(1);
+                if !may_be_sent || sent_again.contains(event.offset, next) {
+                    lost.push(event);
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut came = RangeSet::default();
+    let mut coming = flow.at(Point::ReceiveEnqueue).iter().peekable();
+    lost.into_iter().rev().filter(move |drop| {
+        while let Some(pass) = coming.next_if(|pass| pass.at_ns <= drop.at_ns) {
+            came.insert(pass.offset, pass.end(), |_, _| ());
+        }
+        !had_come(drop, &came)
+    })
+}
+
+/// A segment without data stands before the next byte: where that one has come, it is a keepalive or an old
+/// acknowledgment.
+fn had_come(drop: &Record, came: &RangeSet) -> bool {
+    let is_bare = tcp_flags::ACK
+        == drop.tcp_flags & (tcp_flags::ACK | tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST);
+    match drop.len {
+        0 => is_bare && came.contains(drop.offset, drop.offset.saturating_add(1)),
+        _ => came.contains(drop.offset, drop.end()),
+    }
+}
+
+fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
+    Some(reasons.get(&u32::try_from(drop.detail).ok()?)?.as_str())
 }
 
 /// What was lost of a flow in the kernel, by reason; the most frequent first. A segment without data that
 /// was dropped for a reason without a name may be one that a closed socket held: it is left out.
 pub(crate) fn counts(flow: &FlowStore, reasons: &DropReasons) -> Vec<DropCount> {
     let mut by_reason: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-    let drops = flow.events.iter().filter(|event| event.kind == Kind::Drop);
-    for drop in drops.filter(|drop| loses_segment(drop, reasons)) {
-        let is_named = u32::try_from(drop.detail).is_ok_and(|number| reasons.contains_key(&number));
-        if !is_named && drop.len == 0 {
-            continue;
-        }
+    let is_told = |drop: &&Record| drop.len > 0 || name_of(drop, reasons).is_some();
+    for drop in losses(flow, reasons).filter(is_told) {
         let (count, bytes) = by_reason.entry(drop.detail).or_default();
         *count += 1;
         *bytes += u64::from(drop.len);
@@ -184,6 +235,78 @@ mod tests {
         let counts = counts(&store.flows[0], &reasons);
         let said: Vec<_> = counts.iter().map(|it| (&it.reason[..], it.count, it.bytes)).collect();
         assert_eq!(said, [("NETFILTER_DROP", 2, 2000), ("9", 1, 500)]);
+    }
+
+    /// What `counts` says of `text`, with the names of a kernel that tells old segments apart, or of one before.
+    fn counted(text: &str, has_old_sequence: bool) -> Vec<(String, u64, u64)> {
+        let names = [
+            (2, "NOT_SPECIFIED"),
+            (5, "TCP_INVALID_SEQUENCE"),
+            (6, "TCP_OFOMERGE"),
+            (7, "TCP_OFO_DROP"),
+            (8, "OTHERHOST"),
+            (9, "PACKET_SOCK_ERROR"),
+            (77, "NETFILTER_DROP"),
+        ];
+        let mut reasons: DropReasons = names.map(|(at, name)| (at, name.to_owned())).into();
+        if has_old_sequence {
+            reasons.insert(4, "TCP_OLD_SEQUENCE".to_owned());
+        }
+        let store = testing::store_of(testing::connection(1), text);
+        let counts = counts(&store.flows[0], &reasons);
+        counts.into_iter().map(|it| (it.reason, it.count, it.bytes)).collect()
+    }
+
+    fn one(reason: &str, bytes: u64) -> Vec<(String, u64, u64)> {
+        vec![(reason.to_owned(), 1, bytes)]
+    }
+
+    #[test]
+    fn a_duplicate_and_a_copy_are_no_loss_by_name() {
+        for number in 6..=9 {
+            let text = format!("1ms 1-6 +1000 | 1ms drop 0..1000 detail={number}");
+            assert_eq!(counted(&text, true), []);
+        }
+    }
+
+    #[test]
+    fn what_had_come_before_is_no_loss_whatever_the_reason() {
+        let again = "1ms 1-7 +1000 | 2ms drop 200..1000 detail=5";
+        assert_eq!(counted(again, false), []);
+        let in_part = "1ms 1-7 +1000 | 2ms drop 200..1001 detail=5";
+        assert_eq!(counted(in_part, false), one("TCP_INVALID_SEQUENCE", 801));
+        let first_lost = "1ms 1-6 +1000 | 1ms drop 0..1000 detail=77 | 9ms 3-7 0..1000";
+        assert_eq!(counted(first_lost, true), one("NETFILTER_DROP", 1000));
+    }
+
+    #[test]
+    fn a_keepalive_is_no_loss_nor_is_an_old_acknowledgment() {
+        let keepalive = "1ms 1-7 +1000 | 9s drop at=999 ack=0 detail=5";
+        assert_eq!(counted(keepalive, true), []);
+        let before_any_data = "9s drop at=0 ack=0 detail=5";
+        assert_eq!(counted(before_any_data, false), [], "it has no name of its own there");
+        assert_eq!(counted(before_any_data, true), one("TCP_INVALID_SEQUENCE", 0));
+        let acknowledgment = "1ms 1-7 +1000 | 2ms drop at=1000 ack=0 detail=77";
+        assert_eq!(counted(acknowledgment, true), one("NETFILTER_DROP", 0));
+    }
+
+    #[test]
+    fn data_dropped_without_a_reason_is_lost_unless_it_had_come() {
+        let full_ring = "1ms 1-4 +1000 | 1ms drop 0..1000 detail=2
+                         202ms retransmit 0..1000 code=1 | 202ms 3-7 0..1000";
+        assert_eq!(counted(full_ring, true), one("NOT_SPECIFIED", 1000));
+        let unread_when_closed = "1ms 1-7 +1000 | 2ms drop 0..1000 detail=2";
+        assert_eq!(counted(unread_when_closed, true), []);
+        let on_the_receiver_alone = "1ms 5-6 +1000 | 1ms drop 0..1000 detail=2";
+        assert_eq!(counted(on_the_receiver_alone, true), one("NOT_SPECIFIED", 1000));
+    }
+
+    #[test]
+    fn what_a_driver_frees_once_it_is_sent_is_no_loss() {
+        // Towards another host: only what is sent again later was lost.
+        let text = "1ms 1-4 +2000 | 1ms drop 0..1000 detail=2 | 1ms drop 1000..2000 detail=2
+                    202ms retransmit 1000..2000 code=1 | 203ms drop 1000..2000 detail=2";
+        assert_eq!(counted(text, true), one("NOT_SPECIFIED", 1000));
     }
 
     #[test]

@@ -69,6 +69,16 @@ impl RangeSet {
         }
     }
 
+    /// Whether all of `[start, end)`, which is not empty, is in the set.
+    pub(crate) fn contains(&self, start: u64, end: u64) -> bool {
+        let (tail_start, tail_end) = self.tail;
+        if start >= tail_start {
+            return end <= tail_end;
+        }
+        let before = self.below.range(..=start).next_back();
+        before.is_some_and(|(_, &before_end)| end <= before_end)
+    }
+
     /// The ranges, lowest first; they do not touch.
     pub(crate) fn into_ranges(self) -> Vec<Range> {
         let tail = (self.tail.0 < self.tail.1).then_some(self.tail);
@@ -146,6 +156,16 @@ mod tests {
         let (set, fresh) = inserted(&[(0, 10), (20, 30), (5, 25), (0, 30)]);
         assert_eq!(fresh, [(0, 10), (20, 30), (10, 20)]);
         assert_eq!(set.into_ranges(), [(0, 30)]);
+    }
+
+    #[test]
+    fn what_the_set_contains_has_no_hole() {
+        let (set, _) = inserted(&[(5, 10), (20, 30)]);
+        let contained = [(5, 10), (9, 10), (20, 30), (29, 30)];
+        let others = [(4, 6), (9, 11), (10, 11), (5, 30), (15, 25), (29, 31), (30, 31)];
+        assert!(contained.iter().all(|&(start, end)| set.contains(start, end)));
+        assert!(!others.iter().any(|&(start, end)| set.contains(start, end)));
+        assert!(!RangeSet::default().contains(0, 1));
     }
 
     #[test]
