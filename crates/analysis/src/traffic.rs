@@ -97,7 +97,7 @@ pub(crate) fn write_bytes(flow: &FlowStore) -> Option<Distribution> {
 pub(crate) struct Reads {
     /// Bytes that each call returned, failed and empty ones left out.
     pub bytes: Option<Distribution>,
-    /// No call of a stream was seen returning.
+    /// Of a stream: they are of copies, as no call was seen returning.
     pub are_guessed: bool,
     /// Where they are, the most that was seen copied at once.
     pub copied_max: Option<u64>,
@@ -111,10 +111,11 @@ pub(crate) fn reads(flow: &FlowStore, is_stream: bool, losses: &Losses) -> Reads
     let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
     let returned = returns.filter(|event| event.code == 0 && event.len > 0);
     let mut sizes: Vec<u64> = returned.map(|event| u64::from(event.len)).collect();
-    let are_guessed = is_stream && sizes.is_empty();
-    if sizes.is_empty() {
+    let none_returned = sizes.is_empty();
+    if none_returned {
         sizes = copied_bytes(flow, is_stream);
     }
+    let are_guessed = is_stream && none_returned && !sizes.is_empty();
     let copied_max = are_guessed.then(|| single_copies(flow, losses).max()).flatten();
     Reads { bytes: Distribution::of(&mut sizes), are_guessed, copied_max }
 }
@@ -195,6 +196,13 @@ mod tests {
             testing::store(&format!("0us 7 +9000000 | {}", copies.collect::<Vec<_>>().join("|")));
         let reads = reads(&store.flows[0], true, &Losses::default());
         assert_eq!((reads.bytes.unwrap().max, reads.copied_max), (99 * 65_536, Some(65_536)));
+    }
+
+    #[test]
+    fn where_nothing_was_read_nothing_is_guessed() {
+        let store = testing::store("1us 7 +100");
+        let reads = reads(&store.flows[0], true, &Losses::default());
+        assert_eq!((reads.bytes, reads.are_guessed, reads.copied_max), (None, false, None));
     }
 
     #[test]
