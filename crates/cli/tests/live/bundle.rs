@@ -13,7 +13,7 @@ use crate::report::Report;
 
 /// How often a recording is made before its gaps count as a failure. Some kernels run no program in
 /// a softirq that interrupts certain processes: the recorder says so and cannot help it.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 5;
 
 const START_OF_REPORT: &str = "{\"schema\":\"sockscope.report/1\"";
 
@@ -69,7 +69,7 @@ pub fn run_once(options: &[&str], command: &[String]) -> Recording {
     Recording { folder, said: said[..start].to_owned(), report }
 }
 
-/// A recording without gaps, made at most three times; says why when it makes one again.
+/// A recording without gaps, made at most five times; says why when it makes one again.
 pub fn whole(mut make: impl FnMut() -> Recording) -> Recording {
     for attempt in 1.. {
         let recording = make();
