@@ -80,6 +80,13 @@ impl Report {
         gaps
     }
 
+    /// Whether all that is lost are observations that the kernel skipped, as a note says.
+    pub fn is_only_skipped(&self) -> bool {
+        let skipped =
+            format!("the kernel skipped {} observations", self.0["trace"]["lost_records"]);
+        self.notes().contains(&skipped)
+    }
+
     /// One line for messages.
     pub fn summary(&self) -> String {
         let ends = |connection: &Value| {
