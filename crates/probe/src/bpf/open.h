@@ -36,6 +36,7 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 						   __u32 isn)
 {
 	struct flow_slot *slot = take_slot(k);
+	__u32 number;
 
 	if (!slot)
 		return NULL;
@@ -50,9 +51,8 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	slot->ca_state[0] = slot->ca_state[1] = 0;
 	slot->call_end[0] = slot->call_end[1] = 0;
 	barrier();
-	slot->connection = (__sync_fetch_and_add(&last_connection, 1) + 1) & 0x7ffffffe ?
-				   last_connection :
-				   1;
+	number = (__sync_fetch_and_add(&last_connection, 1) + 1) & CONNECTION_MAX;
+	slot->connection = number ? number : 1;
 	return slot;
 }
 

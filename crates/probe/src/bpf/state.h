@@ -34,6 +34,8 @@ const volatile struct event event_layout = {};
 #define FLOW_BUCKETS (1 << 14)
 #define BUCKET_SLOTS 4
 #define SLOT_BUSY 0xffffffffU
+/* Numbers of connections leave a bit for the direction. */
+#define CONNECTION_MAX 0x7fffffffU
 
 /* A cache line. */
 struct flow_slot {
