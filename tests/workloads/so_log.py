@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Two connections to one server, of which the program asks that one be logged.
 
-The first connection sets the option SO_LOG of the level SOL_SOCKSCOPE; the second does not. Both
-carry the same traffic. Where sockscope does not run the option is refused with ENOPROTOOPT and the
+The first connection sets the option SO_LOG of the level SOL_SOCKSCOPE, at once or after some calls;
+the second does not. Both carry the same traffic. Where sockscope does not run the option is refused with ENOPROTOOPT and the
 transfers go on: `so_log` in the facts is `granted` or the name of the error.
 """
 
@@ -18,12 +18,9 @@ SO_LOG = 1
 
 def client(opts):
     connections = [ends.Counted(ends.connect(opts)) for _ in range(2)]
+    _exchange(connections, opts.calls_before, opts.message_bytes)
     answer = _ask_for_log(connections[0].socket)
-    message = b"q" * opts.message_bytes
-    for _ in range(opts.calls):
-        for connection in connections:
-            connection.write(message)
-            connection.read_exactly(opts.message_bytes)
+    _exchange(connections, opts.calls, opts.message_bytes)
     logged, silent = (connection.facts() for connection in connections)
     for connection in connections:
         connection.socket.close()
@@ -33,7 +30,7 @@ def client(opts):
 
 def server(opts):
     connections = [ends.Counted(ends.accept(opts)) for _ in range(2)]
-    for _ in range(opts.calls):
+    for _ in range(opts.calls_before + opts.calls):
         for connection in connections:
             connection.write(connection.read_exactly(opts.message_bytes))
     for connection in connections:
@@ -42,6 +39,13 @@ def server(opts):
     for connection in connections:
         connection.socket.close()
     return facts
+
+
+def _exchange(connections, calls, message_bytes):
+    for _ in range(calls):
+        for connection in connections:
+            connection.write(b"q" * message_bytes)
+            connection.read_exactly(message_bytes)
 
 
 def _ask_for_log(sock):
@@ -55,5 +59,7 @@ def _ask_for_log(sock):
 if __name__ == "__main__":
     parser = ends.options(__doc__)
     parser.add_argument("--calls", type=int, default=100, help="on each connection")
+    parser.add_argument("--calls-before", type=int, default=0,
+                        help="on each connection, before one asks to be logged")
     parser.add_argument("--message-bytes", type=int, default=500)
     ends.run(parser.parse_args(), client, server)

@@ -29,6 +29,23 @@ fn root_so_log_logs_the_connection_that_asked_and_no_other() {
     }
 }
 
+/// The probes have found by then that neither connection is logged, and know it.
+#[test]
+fn root_so_log_logs_a_connection_that_has_long_carried_data() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = whole(|| {
+        let recorder = Recorder::start(&[], None);
+        let said = run(&workload("so_log.py", &["--calls-before", "50"]));
+        assert_eq!(facts(&said)["client"]["so_log"], "granted");
+        recorder.stop()
+    });
+    let connections = recording.report.connections();
+    assert_eq!(connections.len(), 1, "{}", recording.report.summary());
+    for end in ["client", "server"] {
+        assert_eq!(bytes(&connections[0], end), 50_000, "100 calls of 500 bytes since it asked");
+    }
+}
+
 #[test]
 fn root_every_recorder_sees_the_connection_that_asked() {
     let Some(_turn) = turn::take() else { return };

@@ -167,8 +167,21 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 }
 
 /*
- * The slot of a connected TCP socket, and the direction of what it sends. Sockets found before are
- * known by their address, for as long as ports, hash of the addresses and connection stay the same.
+ * Whether the look-up of a socket without a slot may take this place: one that a logged connection
+ * uses stays its.
+ */
+static __always_inline bool is_free(const struct known_socket *known)
+{
+	const struct flow_slot *slot = &flows[known->slot & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+
+	return !known->socket || known->connection == NOT_LOGGED ||
+	       known->connection != slot->connection;
+}
+
+/*
+ * The slot of a connected TCP socket, and the direction of what it sends. Sockets looked up before
+ * are known by their address, for as long as ports and hash of the addresses stay the same; one with a
+ * slot as long as the connection does too, one without until the next connection opens.
  */
 static __always_inline struct flow_slot *slot_of_socket(struct record_list *list,
 							const struct sock *sk, __u32 *direction)
@@ -179,6 +192,7 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 	struct flow_slot *slot;
 	struct tuple t;
 	struct key k;
+	__u32 opened;
 
 	if (known->socket == (__u64)sk && known->ports == ports && known->hash == hash) {
 		slot = &flows[known->slot & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
@@ -186,20 +200,25 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 			*direction = known->direction & 1;
 			return slot;
 		}
+		if (known->connection == NOT_LOGGED && known->slot == connections_opened)
+			return NULL;
 	}
+	/* Before the look-up: a connection that opens during it is looked up again. */
+	opened = *(volatile __u32 *)&connections_opened;
 	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return NULL;
 	make_key(&t, &k);
 	slot = find(&k);
-	if (!slot)
+	if (!slot && !is_free(known))
 		return NULL;
 	known->socket = 0; /* a hit that interrupts this one sees no half of it */
 	barrier();
 	known->ports = ports;
 	known->hash = hash;
-	known->slot = slot - flows;
-	known->connection = slot->connection;
-	*direction = known->direction = direction_of(slot, &k);
+	known->slot = slot ? slot - flows : opened;
+	known->connection = slot ? slot->connection : NOT_LOGGED;
+	if (slot)
+		*direction = known->direction = direction_of(slot, &k);
 	barrier();
 	known->socket = (__u64)sk;
 	return slot;

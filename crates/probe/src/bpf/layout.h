@@ -54,14 +54,14 @@ struct raw_record {
 	__u64 c;	/* TRANSMIT: send window | smoothed RTT in us << 32; COPY: last arrival */
 };
 
-/* What the look-up of a connected socket found last time: see slot_of_socket(). */
+/* What the look-up of a connected socket came to last time: see slot_of_socket(). */
 #define KNOWN_SOCKETS 64
 struct known_socket {
 	__u64 socket;
 	__u32 ports;
 	__u32 hash;
-	__u32 slot;
-	__u32 connection;
+	__u32 slot;	  /* without one: connections opened by then */
+	__u32 connection; /* or NOT_LOGGED */
 	__u32 direction;
 	__u32 pad;
 };

@@ -53,6 +53,7 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	barrier();
 	number = (__sync_fetch_and_add(&last_connection, 1) + 1) & CONNECTION_MAX;
 	slot->connection = number ? number : 1;
+	__sync_fetch_and_add(&connections_opened, 1);
 	return slot;
 }
 

@@ -36,6 +36,8 @@ const volatile struct event event_layout = {};
 #define SLOT_BUSY 0xffffffffU
 /* Numbers of connections leave a bit for the direction. */
 #define CONNECTION_MAX 0x7fffffffU
+/* In the place of a number, of a socket without a slot. */
+#define NOT_LOGGED 0xfffffffeU
 
 /* A cache line. */
 struct flow_slot {
@@ -60,6 +62,7 @@ _Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");
 
 /* Counters and the connection number. */
 __u32 last_connection = 0;
+__u32 connections_opened = 0; /* moved once a connection's slot can be found */
 __u64 flow_table_full = 0;
 __u64 events_lost = 0;
 __u64 udp_seen = 0;
