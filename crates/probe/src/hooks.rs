@@ -318,6 +318,16 @@ pub const HOOKS: &[HookEntry] = &[
         instead_of: None,
     },
     HookEntry {
+        program: "remaining",
+        hook: "iter/task_file",
+        points: &[],
+        observes: "connections that are open at the end, and their buffers",
+        when: When::Run,
+        since: "5.11",
+        without: "how long bytes waited after a connection's last packet",
+        instead_of: None,
+    },
+    HookEntry {
         program: "calibrate",
         hook: "syscall",
         points: &[],

@@ -194,11 +194,20 @@ impl Programs {
 
     /// One pass over all open files, joining connections that the pick chooses.
     pub(crate) fn join_existing(&mut self) -> Result<(), Error> {
-        if self.problems.contains_key("existing") {
+        self.pass_over_files("existing")
+    }
+
+    /// One pass over all open files, telling of connections that are logged and open now.
+    pub(crate) fn tell_remaining(&mut self) -> Result<(), Error> {
+        self.pass_over_files("remaining")
+    }
+
+    fn pass_over_files(&self, program: &str) -> Result<(), Error> {
+        if self.problems.contains_key(program) {
             return Ok(());
         }
         let failed = |reason: String| Error::Attach { hook: "iter/task_file", reason };
-        let program = object::program(&self.object, "existing")
+        let program = object::program(&self.object, program)
             .ok_or_else(|| failed("no such program in the object".to_owned()))?;
         let link = program.attach().map_err(|e| failed(one_line(&e)))?;
         let mut iter = Iter::new(&link).map_err(|e| failed(one_line(&e)))?;

@@ -240,6 +240,13 @@ impl Recorder {
     pub fn finish(mut self, sink: &mut impl Sink, deadline: Duration) -> Result<Summary, Error> {
         let hooks = self.programs.report();
         let ends = Instant::now() + deadline;
+        // Before the probes are detached: what comes after a look at a socket is recorded.
+        if let Err(error) = self.programs.tell_remaining() {
+            self.notes.push(format!(
+                "which connections were open at the end is not known, and how long their bytes \
+                 waited after the last packet: {error}"
+            ));
+        }
         self.decoder.detaching(monotonic_ns());
         for when in
             [When::Always, When::Devices, When::Datagrams, When::Calls, When::Control, When::InBand]

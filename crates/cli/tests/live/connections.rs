@@ -1,6 +1,9 @@
 //! Connections that begin and end in unusual numbers or ways.
 
-use crate::bundle::{run_once, sockscope_says, whole, words, workload_recorded};
+use std::time::Duration;
+
+use crate::background::Background;
+use crate::bundle::{Recorder, command, run_once, sockscope_says, whole, words, workload_recorded};
 use crate::report::{bytes, count, flow};
 use crate::turn;
 
@@ -34,6 +37,44 @@ fn root_an_idle_connection_is_nobodys_fault() {
     let recording = workload_recorded("idle.py", &["--rest-s", "0.2"]);
     assert!(recording.report.found().is_empty(), "{}", recording.report.summary());
     assert_eq!(recording.report.bytes_from("client"), 500);
+}
+
+/// Writes to itself what it never reads, says so, and goes on for a while.
+const STUCK: &str = "
+import socket, sys, time
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+client.sendall(bytes(5000))
+print(listener.getsockname()[1], flush=True)
+print('written', file=sys.stderr, flush=True)
+time.sleep(20)
+";
+
+#[test]
+fn root_what_is_never_read_waits_until_the_recording_ends() {
+    let Some(_turn) = turn::take() else { return };
+    let recorder = Recorder::start(&["--comm", "python3"], None);
+    let mut stuck = command(&words(&["python3", "-c", STUCK]));
+    let stuck = Background::start_until(&mut stuck, "-KILL", "written");
+    // Nothing more happens on the connection.
+    std::thread::sleep(Duration::from_millis(1500));
+    let recording = recorder.stop();
+    let port = stuck.stop().trim().parse().expect("it says its port");
+    let connection = recording.report.connection(port);
+    let sent = flow(connection, "client");
+    assert_eq!(sent["stages"]["receive_queue"]["resident_bytes"], 5000, "{sent}");
+    let total_ns = sent["ledger_total_ns"].as_f64().expect("a flow with data has a ledger");
+    let unread_ns = sent["ledger"]["receive_queue.app"].as_f64().map(|share| share * total_ns);
+    // It slept for longer than that.
+    assert!(unread_ns > Some(1e9), "{sent}");
+    assert!(connection["closed_ns"].is_null(), "{connection}");
+    let buffer = connection["buffers"].as_array().expect("a list").iter();
+    let granted = buffer.map(|one| one["granted_bytes"].as_u64()).collect::<Vec<_>>();
+    // What connect() begins with is the second number of tcp_wmem, and grows when it has its answer.
+    let wmem = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_wmem").expect("procfs is there");
+    let at_first = wmem.split_whitespace().nth(1).and_then(|bytes| bytes.parse().ok());
+    assert!(!granted.contains(&at_first), "{granted:?}, and {wmem}");
 }
 
 /// Each connection by its client's port, with its own bytes.

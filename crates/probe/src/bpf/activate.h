@@ -95,27 +95,44 @@ int so_log(struct bpf_sockopt *ctx)
 	return 1;
 }
 
+/* The TCP socket, over IPv4 or IPv6, that an open file is, or NULL. */
+static __always_inline struct sock *tcp_socket_of(const struct bpf_iter__task_file *ctx)
+{
+	struct file *file = ctx->file;
+	struct socket *socket;
+	struct sock *sk;
+
+	if (!ctx->task || !file)
+		return NULL;
+	socket = bpf_sock_from_file(file);
+	if (!socket)
+		return NULL;
+	sk = KERNEL_CAST(sock, FIELD(KERNEL_CAST(socket, socket), sk));
+	if (!sk || FIELD(sk, sk_protocol) != IPPROTO_TCP ||
+	    (FIELD(sk, __sk_common.skc_family) != AF_INET && FIELD(sk, __sk_common.skc_family) != AF_INET6))
+		return NULL;
+	return sk;
+}
+
+/* Whether a socket in this state has, or had, a peer that answered. */
+static __always_inline bool has_peer(__u8 state)
+{
+	return state != TCP_CLOSE && state != TCP_SYN_SENT && state != TCP_NEW_SYN_RECV &&
+	       state != TCP_LISTEN;
+}
+
 /* Connections and listeners that were there before: one pass over all open files. */
 SEC("iter/task_file")
 int existing(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
-	struct socket *socket;
-	struct sock *sk;
+	struct sock *sk = tcp_socket_of(ctx);
 	struct tuple t;
 	struct key k;
 	__u8 state, one = 1;
 	__u64 address;
 
-	if (!task || !file || !pick.any)
-		return 0;
-	socket = bpf_sock_from_file(file);
-	if (!socket)
-		return 0;
-	sk = KERNEL_CAST(sock, FIELD(KERNEL_CAST(socket, socket), sk));
-	if (!sk || FIELD(sk, sk_protocol) != IPPROTO_TCP ||
-	    (FIELD(sk, __sk_common.skc_family) != AF_INET && FIELD(sk, __sk_common.skc_family) != AF_INET6))
+	if (!task || !sk || !pick.any)
 		return 0;
 	if (pick.has_cgroup && !in_picked_cgroup(FIELD(sk, sk_cgrp_data.cgroup)))
 		return 0;
@@ -133,11 +150,39 @@ int existing(struct bpf_iter__task_file *ctx)
 			bpf_map_update_elem(&listeners, &address, &one, BPF_ANY);
 		return 0;
 	}
-	if (state == TCP_CLOSE || state == TCP_SYN_SENT || state == TCP_NEW_SYN_RECV ||
-	    !tuple_of_sock(sk, IPPROTO_TCP, &t) || !tuple_is_picked(&t))
+	if (!has_peer(state) || !tuple_of_sock(sk, IPPROTO_TCP, &t) || !tuple_is_picked(&t))
 		return 0;
 	make_key(&t, &k);
 	join_connection(sk, &k, &t);
+	return 0;
+}
+
+/*
+ * Logged connections that are open when the recording ends, with their buffers: one pass over all
+ * open files. Where the ring buffer is full nothing is lost but this.
+ */
+SEC("iter/task_file")
+int remaining(struct bpf_iter__task_file *ctx)
+{
+	struct sock *sk = tcp_socket_of(ctx);
+	struct flow_slot *slot;
+	struct event *e;
+	struct tuple t;
+	struct key k;
+
+	if (!sk || !has_peer(FIELD(sk, __sk_common.skc_state)) ||
+	    !tuple_of_sock(sk, IPPROTO_TCP, &t))
+		return 0;
+	make_key(&t, &k);
+	slot = find(&k);
+	if (!slot)
+		return 0;
+	e = try_event(EVENT_OPEN_STILL);
+	if (!e)
+		return 0;
+	describe_socket(e, sk);
+	name_flow(e, slot, &k);
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 

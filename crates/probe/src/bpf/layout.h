@@ -92,6 +92,7 @@ enum event_kind {
 	EVENT_THREAD = 4, /* a thread was first seen on a flow */
 	EVENT_JOIN = 5,	  /* sequence numbers of a connection joined on its way */
 	EVENT_GONE = 6,	  /* the last local socket of a connection was destroyed */
+	EVENT_OPEN_STILL = 7, /* a logged socket is open when the recording ends */
 };
 
 struct event {

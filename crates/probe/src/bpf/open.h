@@ -3,17 +3,26 @@
 #ifndef SOCKSCOPE_OPEN_H
 #define SOCKSCOPE_OPEN_H
 
-static __always_inline struct event *reserve_event(__u32 kind)
+/* NULL where the ring buffer has no room. */
+static __always_inline struct event *try_event(__u32 kind)
 {
 	struct event *e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 
-	if (!e) {
-		__sync_fetch_and_add(&events_lost, 1);
+	if (!e)
 		return NULL;
-	}
 	__builtin_memset(e, 0, sizeof(*e));
 	e->at_ns = bpf_ktime_get_ns();
 	e->kind = kind;
+	return e;
+}
+
+/* The same, of an event without which something would not be known: it counts as lost. */
+static __always_inline struct event *reserve_event(__u32 kind)
+{
+	struct event *e = try_event(kind);
+
+	if (!e)
+		__sync_fetch_and_add(&events_lost, 1);
 	return e;
 }
 

@@ -53,6 +53,7 @@ impl Decoder {
             raw::EVENT_STATE => self.state_changed(event),
             raw::EVENT_THREAD => self.thread_seen(event),
             raw::EVENT_OPTION => self.option_set(event),
+            raw::EVENT_OPEN_STILL => self.open_still(event),
             raw::EVENT_GONE => self.closed.push_back((event.at_ns, event.connection)),
             _ => {}
         }
@@ -108,6 +109,20 @@ impl Decoder {
         self.owners.insert(event.socket, FlowId(event.flow));
         self.note_buffers(event);
         self.note_low_mark(event);
+    }
+
+    /// The recording ends, and this end of a connection is open: what waits in its queues has waited
+    /// until now.
+    fn open_still(&mut self, event: &RawEvent) {
+        let Some(state) = self.state_mut(event.connection) else { return };
+        // A socket is met once in each table of open files.
+        if std::mem::replace(&mut state.told_open[(event.flow & 1) as usize], true) {
+            return;
+        }
+        if state.info.closed_ns.take().is_some() {
+            self.changed.insert(event.connection);
+        }
+        self.note_buffers(event);
     }
 
     fn state_changed(&mut self, event: &RawEvent) {

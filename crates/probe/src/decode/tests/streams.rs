@@ -319,6 +319,37 @@ fn joined() -> Decoder {
     decoder
 }
 
+/// The buffers recorded: when, of which flow's sender, how many bytes for sending.
+fn send_buffers(decoder: &mut Decoder) -> Vec<(u64, u32, u64)> {
+    let records = decoder.records().drain(..);
+    let buffers = records.filter(|one| one.kind == Kind::SocketBuffers);
+    buffers.map(|one| (one.at_ns, one.flow.0, one.detail & 0xffff_ffff)).collect()
+}
+
+#[test]
+fn a_connection_open_at_the_end_is_told_once_for_each_of_its_sockets() {
+    let mut decoder = opened();
+    feed(&mut decoder, "10 write 1000+100 | 20 transmit 1000+100 | 30 ready 1100");
+    decoder.records().clear();
+    let kind = u32::from(raw::EVENT_OPEN_STILL);
+    let open = |at_ns, flow, sndbuf| RawEvent { at_ns, kind, sndbuf, ..state(flow, 1, 0, 0) };
+    // The server's socket is shared by two processes.
+    for event in [open(900, 2, 4096), open(901, 3, 8192), open(902, 3, 8192)] {
+        decoder.event(&event);
+    }
+    assert_eq!(send_buffers(&mut decoder), [(900, 2, 4096), (901, 3, 8192)]);
+}
+
+#[test]
+fn a_connection_of_which_one_socket_is_closed_and_one_is_open_is_open() {
+    let mut decoder = opened();
+    decoder.event(&RawEvent { at_ns: 50, ..state(2, 7, 1000, 5000) });
+    assert_eq!(decoder.take_changed()[0].closed_ns, Some(50));
+    let kind = u32::from(raw::EVENT_OPEN_STILL);
+    decoder.event(&RawEvent { at_ns: 900, kind, ..state(3, 8, 5000, 1001) });
+    assert_eq!(decoder.take_changed()[0].closed_ns, None);
+}
+
 #[test]
 fn a_joined_connection_goes_on_from_its_counters() {
     check_with(
