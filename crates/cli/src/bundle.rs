@@ -144,7 +144,7 @@ impl Loaded {
     /// Tells the user what a report would have in its head.
     fn say_notes(&self) {
         for note in &self.facts.notes {
-            eprintln!("sockscope: {note}");
+            talk!("sockscope: {note}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
         )));
     }
     for problem in capture.problems.iter().take(PROBLEMS_SHOWN) {
-        eprintln!("sockscope: {file}: {problem}");
+        talk!("sockscope: {file}: {problem}");
     }
     let meta = meta(&capture, arguments);
     let place = Place::find(&arguments.output, &[])?;
@@ -47,7 +47,7 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     }
     writer.append(&capture.records)?;
     writer.finish(meta)?;
-    eprintln!(
+    talk!(
         "sockscope: {} records of {} {} in {}; see them: sockscope show {3}",
         capture.records.len(),
         capture.connections.len(),

@@ -103,7 +103,7 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
     for text in &arguments.set {
         plan.set(text).map_err(Failure::new)?;
     }
-    let progress = |case: &str| eprintln!("sockscope: {case}");
+    let progress = |case: &str| talk!("sockscope: {case}");
     let comparison = live::compare(plan, &progress);
     let forms = [live::write_json, live::write_csv, live::write_text];
     if let Some(folder) = &arguments.output {
@@ -162,7 +162,7 @@ fn keep_charted<T>(
     keep_forms(folder, id, compared, forms)?;
     let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
     write_figure(&folder.join(format!("{id}.svg")), draw_chart(chart, FIGURE_PX.0, height))?;
-    eprintln!("sockscope: results in {}", folder.display());
+    talk!("sockscope: results in {}", folder.display());
     Ok(())
 }
 
@@ -221,10 +221,10 @@ fn keep(
         write_figure(&path, draw_chart(&chart, FIGURE_PX.0, FIGURE_PX.1))?;
     }
     for (case, path) in bundle::write_bundles(experiment, folder)? {
-        eprintln!("sockscope: trace bundle {}", path.display());
+        talk!("sockscope: trace bundle {}", path.display());
         draw_trace(experiment, &case, &path)?;
     }
-    eprintln!("sockscope: results in {}", folder.display());
+    talk!("sockscope: results in {}", folder.display());
     Ok(())
 }
 
@@ -271,7 +271,7 @@ fn write_figure(path: &Path, svg: Result<String, PlotError>) -> Result<(), Failu
     let svg =
         svg.map_err(|error| Failure::new(format!("cannot draw {}: {error}", path.display())))?;
     write_to(path, |out| out.write_all(svg.as_bytes()))?;
-    eprintln!("sockscope: figure {}", path.display());
+    talk!("sockscope: figure {}", path.display());
     Ok(())
 }
 
@@ -307,7 +307,7 @@ impl Progress {
     fn show(&mut self, done: usize, of: usize) {
         let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= PROGRESS_EVERY);
         if self.is_terminal && (is_due || done == of) {
-            eprint!("\rsockscope: {done} of {of} runs");
+            talk_on!("\rsockscope: {done} of {of} runs");
             self.shown = Some(Instant::now());
         }
     }
@@ -315,7 +315,7 @@ impl Progress {
     fn end(&self) {
         if self.shown.is_some() {
             // Clears the line (ECMA-48 §8.3.41).
-            eprint!("\r\x1b[K");
+            talk_on!("\r\x1b[K");
         }
     }
 }

@@ -3,6 +3,9 @@
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 `--check` found
 //! something, 2 an error, told in one line.
 
+#[macro_use]
+mod talk;
+
 mod args;
 mod bundle;
 mod command;
@@ -34,7 +37,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Found) => ExitCode::from(1),
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("sockscope: {failure}");
+            talk!("sockscope: {failure}");
             ExitCode::from(2)
         }
     }

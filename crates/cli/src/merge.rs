@@ -21,7 +21,7 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let bundles = [Bundle::open(first)?, Bundle::open(second)?];
     for bundle in &bundles {
         for problem in bundle.problems() {
-            eprintln!("sockscope: {}: {problem}", bundle.dir().display());
+            talk!("sockscope: {}: {problem}", bundle.dir().display());
         }
     }
     let [first, second] = &bundles;
@@ -36,12 +36,12 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     drop(claim);
     let hosts = [first, second].map(|bundle| &bundle.meta().host);
     if engines == 0 && hosts[0] == hosts[1] && !hosts[0].is_empty() {
-        eprintln!(
+        talk!(
             "sockscope: both are of host {}: what each of them saw whole is there twice",
             hosts[0]
         );
     }
-    eprintln!(
+    talk!(
         "sockscope: {} records of {} connections, {} of them seen by {by}, in {dir}; see them: \
          sockscope report {dir}",
         done.records,

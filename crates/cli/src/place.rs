@@ -80,7 +80,7 @@ impl Place {
         }
         let old = Keep::find(&dir)?.take(&dir)?;
         let claim = Claim::make(&dir)?;
-        eprintln!("sockscope: the older trace is now in {}", old.display());
+        talk!("sockscope: the older trace is now in {}", old.display());
         Ok((BundleWriter::create(&dir, meta)?, claim))
     }
 

@@ -55,7 +55,7 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
             0 => String::new(),
             _ => format!("; see also: sockscope plot {kept} --figure queue-length"),
         };
-        eprintln!("sockscope: the trace is in {kept}{figures}");
+        talk!("sockscope: the trace is in {kept}{figures}");
     }
     Ok(outcome)
 }
@@ -74,11 +74,9 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
     tell_failure(status);
     let Recorded { records, lost } = recorded;
     let dir = record.output.display();
-    eprintln!(
-        "sockscope: {records} records, {lost} lost, in {dir}; see them: sockscope report {dir}"
-    );
+    talk!("sockscope: {records} records, {lost} lost, in {dir}; see them: sockscope report {dir}");
     if records == 0 {
-        eprintln!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
+        talk!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
     }
     Ok(())
 }
@@ -86,7 +84,7 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
 /// A command that failed may have sent less than it should: the recording itself is whole.
 fn tell_failure(status: Option<ExitStatus>) {
     if let Some(status) = status.filter(|status| !status.success()) {
-        eprintln!("sockscope: the command ended with {}", command::ending(status));
+        talk!("sockscope: the command ended with {}", command::ending(status));
     }
 }
 
@@ -132,11 +130,9 @@ impl Job<'_> {
         let mut sink = BundleSink::new(writer, self.max_records);
         let child = group.as_ref().map(|group| spawn(self.command, group)).transpose();
         if group.is_none() {
-            eprintln!("sockscope: recording; Ctrl-C ends it");
+            talk!("sockscope: recording; Ctrl-C ends it");
             if !pick.picks_any() && !pick.in_band {
-                eprintln!(
-                    "sockscope: nothing is picked: only sockets that set SO_LOG are recorded"
-                );
+                talk!("sockscope: nothing is picked: only sockets that set SO_LOG are recorded");
             }
         }
         let command = child.as_ref().ok().and_then(|child| Some(child.as_ref()?.id()));
@@ -230,7 +226,7 @@ impl Job<'_> {
                 sink.writer.flush()?;
                 flushed = now;
                 if shows_progress {
-                    eprint!("\r{} records, {} lost ", recorder.records(), recorder.lost().total());
+                    talk_on!("\r{} records, {} lost ", recorder.records(), recorder.lost().total());
                 }
             }
             if now - described > META_EVERY {
@@ -256,7 +252,7 @@ impl Job<'_> {
             }
         }
         if shows_progress {
-            eprintln!();
+            talk!();
         }
         Ok(status)
     }

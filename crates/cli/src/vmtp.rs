@@ -74,7 +74,7 @@ fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
     if at.raw && at.name.is_some() {
         service.be_among_others().map_err(failure)?;
     }
-    eprintln!("{what}: {name} at {address}");
+    talk!("{what}: {name} at {address}");
     Ok(service)
 }
 
@@ -86,13 +86,13 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
         service.link().join(group, arguments.interface).map_err(failure)?;
         service.join(group).map_err(failure)?;
         if !hears_multicast {
-            eprintln!(
+            talk!(
                 "{group}: multicast does not come here, it needs --at 0.0.0.0:PORT --name ENTITY"
             );
         }
     }
     if hears_multicast && let Err(error) = service.link().join(MANAGER_GROUP, arguments.interface) {
-        eprintln!("it cannot be found by multicast: {error}");
+        talk!("it cannot be found by multicast: {error}");
     }
     let recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
     recorded(&mut service, recording, |service, ends| Ok(echo(service, ends)?))
@@ -321,7 +321,7 @@ fn put(arguments: &Put) -> Result<(), Failure> {
     let ended = session.end();
     let bytes = stored.map_err(failure)?;
     ended?;
-    eprintln!("{name}: {bytes} bytes stored and compared");
+    talk!("{name}: {bytes} bytes stored and compared");
     Ok(())
 }
 
@@ -344,7 +344,7 @@ fn get(arguments: &Get) -> Result<(), Failure> {
         error => failure(error),
     })?;
     ended?;
-    eprintln!("{name}: {bytes} bytes to {}", file.display());
+    talk!("{name}: {bytes} bytes to {}", file.display());
     Ok(())
 }
 

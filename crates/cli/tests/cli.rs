@@ -50,6 +50,24 @@ fn an_output_that_is_full_is_told_as_such() {
 }
 
 #[test]
+fn talk_that_nobody_hears_costs_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let bundle = folder.path().join("wire.sockscope");
+    let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../convert/tests/samples/rpc-call.txt");
+    for (arguments, status) in [
+        (&["convert", sample, "-o", path(&bundle)][..], 0),
+        (&["report", path(&bundle), "--flow", "99"], 2),
+    ] {
+        let (listener, unheard) = std::io::pipe().expect("a pipe");
+        drop(listener);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope"));
+        let output = command.args(arguments).stderr(unheard).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}");
+    }
+    assert_eq!(run(["report", path(&bundle)]).status.code(), Some(0));
+}
+
+#[test]
 fn a_list_and_results_that_cannot_be_printed_are_told_as_such() {
     for arguments in [&["lab", "list"][..], &["lab", "run", "lh-2"]] {
         let full = fs::File::options().write(true).open("/dev/full").expect("every Linux has it");

@@ -78,7 +78,7 @@ impl Recording {
         self.meta.loss.events = unseen;
         self.writer.finish(self.meta)?;
         let dir = self.dir.display();
-        eprintln!("sockscope: what the engine saw is in {dir}; see it: sockscope report {dir}");
+        talk!("sockscope: what the engine saw is in {dir}; see it: sockscope report {dir}");
         Ok(())
     }
 }
