@@ -32,6 +32,9 @@ pub const FAST_TIMER_NS: u64 = 200_000_000;
 /// Period of the protocols' slow timer (`pfslowtimo`).
 pub const SLOW_TIMER_NS: u64 = 500_000_000;
 
+/// How often both timers tick together, as they did at boot: `domaininit` starts them at once.
+pub const TIMERS_NS: u64 = 1_000_000_000;
+
 /// Interrupts that a host takes and steps that its processes begin at one moment, at most: more is a
 /// program that never lets time pass.
 const TURNS_MAX: u32 = if cfg!(test) { 50_000 } else { 50_000_000 };
@@ -60,8 +63,8 @@ pub struct Host {
     stack: Stack,
     name: String,
     counters: BTreeMap<u32, u32>,
-    /// When the timers began to tick.
-    timer_phase_ns: u64,
+    /// How long before time 0 both timers ticked together.
+    timers_since_ns: u64,
     is_profiled: bool,
     has_probes: bool,
 }
@@ -78,13 +81,15 @@ pub(crate) struct Pause {
 impl Host {
     pub(crate) fn new(number: u16, config: HostConfig, seed: u64) -> Self {
         let mut random = Random::new(seed, 0x0a00 + u64::from(number));
-        let drawn_ns = random.below(FAST_TIMER_NS);
+        let fast_ns = random.below(FAST_TIMER_NS);
         let devices = config.links.iter().map(|link| link.map(Device::new)).collect();
         let clock_ns = config.machine.cpu.clock_ns;
         let mut stack = config.stack;
         if stack.initial_sequence == 0 {
             stack.initial_sequence = random.next_u64() as u32;
         }
+        let drawn_ns = fast_ns + FAST_TIMER_NS * random.below(TIMERS_NS / FAST_TIMER_NS);
+        let timer_phase_ns = config.timer_phase_ns.unwrap_or(drawn_ns);
         Self {
             name: config.name,
             number,
@@ -106,7 +111,7 @@ impl Host {
             devices,
             hard_pending: VecDeque::new(),
             pending: Pending::default(),
-            timer_phase_ns: config.timer_phase_ns.unwrap_or(drawn_ns),
+            timers_since_ns: TIMERS_NS - timer_phase_ns % TIMERS_NS,
             timers_armed: false,
             quantum_armed: false,
             // A clock that takes no time need not tick.
@@ -311,7 +316,7 @@ impl Host {
     #[cold]
     pub(crate) fn timers(&mut self, now_ns: u64, world: &mut World) {
         self.timers_armed = false;
-        let since_ns = now_ns - self.timer_phase_ns;
+        let since_ns = now_ns + self.timers_since_ns;
         if since_ns.is_multiple_of(FAST_TIMER_NS) {
             self.pending.add(Pending::FAST);
         }
@@ -333,9 +338,9 @@ impl Host {
     #[cold]
     fn schedule_timers(&mut self, now_ns: u64, world: &mut World) {
         self.timers_armed = true;
-        let since_ns = now_ns.saturating_sub(self.timer_phase_ns);
+        let since_ns = now_ns + self.timers_since_ns;
         let next = |period_ns| (since_ns / period_ns + 1) * period_ns;
-        let tick_ns = self.timer_phase_ns + next(FAST_TIMER_NS).min(next(SLOW_TIMER_NS));
+        let tick_ns = next(FAST_TIMER_NS).min(next(SLOW_TIMER_NS)) - self.timers_since_ns;
         world.events.schedule(tick_ns, Event::Timers(self.number));
     }
 

@@ -31,7 +31,7 @@ pub mod sink;
 pub mod turbochannel;
 mod world;
 
-pub use host::{FAST_TIMER_NS, Host, SLOW_TIMER_NS};
+pub use host::{FAST_TIMER_NS, Host, SLOW_TIMER_NS, TIMERS_NS};
 pub use link::{EthernetConfig, Faults, LinkConfig, LinkCounts, LinkId, LinkKind};
 pub use machine::{Machine, MachineError};
 pub use medium::{Medium, MediumEvent};

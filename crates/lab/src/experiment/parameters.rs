@@ -134,8 +134,8 @@ pub struct Parameters {
     /// Whether the time that the eight probes of the SunOS study take for each record is charged.
     #[serde(default)]
     pub probing: bool,
-    /// When the fast timer of the first host first runs, in milliseconds of 200 after its program
-    /// starts; without it, by the seed.
+    /// When both timers of the first host tick together, in milliseconds of a second after its
+    /// program starts; without it, by the seed.
     pub client_timer_ms: Option<u64>,
     /// The same of the second host.
     pub server_timer_ms: Option<u64>,

@@ -6,9 +6,6 @@ use super::kernel;
 use super::programs::{CLIENT, CLIENT_START_NS, SERVER};
 use crate::experiment::{LinkKind, Parameters, SchedulerKind, Topology};
 
-/// Period of the fast timer of every personality.
-const FAST_TIMER_NS: u64 = 200_000_000;
-
 /// A line at the rate and with the packets of the experimental Ethernet.
 const LINE_BITS_PER_S: u64 = 2_940_000;
 const LINE_MTU: u32 = 1536;
@@ -20,8 +17,7 @@ pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, S
     let host = |name: &str, address, timer_ms: Option<u64>| {
         let mut host = HostConfig::new(name, personality.clone(), machine.clone());
         host.stack.answers_unreachable = parameters.udp_answers.unwrap_or(true);
-        let timer_ns = timer_ms.map(|ms| (CLIENT_START_NS + ms * 1_000_000) % FAST_TIMER_NS);
-        host.timer_phase_ns = timer_ns;
+        host.timer_phase_ns = timer_ms.map(|ms| CLIENT_START_NS + ms * 1_000_000);
         host.stack.segment_bytes_max = parameters.segment_bytes;
         host.has_probes = parameters.probing;
         host.is_round_robin = parameters.scheduler == SchedulerKind::RoundRobin;
