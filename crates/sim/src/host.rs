@@ -89,6 +89,9 @@ impl Host {
             stack.initial_sequence = random.next_u64() as u32;
         }
         let drawn_ns = fast_ns + FAST_TIMER_NS * random.below(TIMERS_NS / FAST_TIMER_NS);
+        for interface in &mut stack.interfaces {
+            interface.device_frames_max = devices::frames_max(&config.machine);
+        }
         let timer_phase_ns = config.timer_phase_ns.unwrap_or(drawn_ns);
         Self {
             name: config.name,

@@ -90,6 +90,8 @@ pub struct InterfaceConfig {
     pub mtu: u32,
     /// Packets that its queue holds.
     pub queue_packets_max: usize,
+    /// Frames that its device takes from the driver before the first of them has gone.
+    pub device_frames_max: usize,
     /// Trailers may be used on it, if the personality knows them.
     pub uses_trailers: bool,
 }
@@ -123,7 +125,15 @@ impl InterfaceConfig {
     fn of(name: &str, kind: InterfaceKind, address: Ipv4Addr, mtu: u32) -> Self {
         let name = name.to_owned();
         let queue_packets_max = QUEUE_PACKETS_MAX;
-        Self { name, kind, address, mtu, queue_packets_max, uses_trailers: false }
+        Self {
+            name,
+            kind,
+            address,
+            mtu,
+            queue_packets_max,
+            device_frames_max: 1,
+            uses_trailers: false,
+        }
     }
 }
 
@@ -156,10 +166,13 @@ pub struct Interface {
     /// What passed it.
     pub counts: InterfaceCounts,
     queue_packets_max: usize,
+    device_frames_max: usize,
     uses_trailers: bool,
     queue: VecDeque<Packet>,
     /// Packets on their way to the queue in effects that have not happened yet.
     pending: usize,
+    /// Frames that the driver has taken and that have not gone, as far as it knows.
+    in_device: usize,
     /// Clusters mapped into the frame being sent: free after it has gone.
     mapped: Chain,
 }
@@ -180,9 +193,11 @@ impl Interface {
             mtu: config.mtu.max(68),
             counts: InterfaceCounts::default(),
             queue_packets_max: config.queue_packets_max,
+            device_frames_max: config.device_frames_max,
             uses_trailers: config.uses_trailers,
             queue: VecDeque::new(),
             pending: 0,
+            in_device: 0,
             mapped: Chain::new(),
         }
     }
@@ -191,6 +206,16 @@ impl Interface {
     #[must_use]
     pub fn queue_len(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Whether a packet that is made now finds the queue full when its turn comes. What was made before
+    /// it in the same step stands there by then, but for what an idle device has taken at once.
+    fn is_full(&self) -> bool {
+        let taken = match self.queue.is_empty() {
+            true => self.device_frames_max.saturating_sub(self.in_device),
+            false => 0,
+        };
+        self.queue.len() + self.pending >= self.queue_packets_max + taken
     }
 }
 

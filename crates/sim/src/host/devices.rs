@@ -9,6 +9,7 @@ use super::Host;
 use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
 use crate::link::{FrameId, LinkId, Port};
+use crate::machine::Machine;
 use crate::pending::Pending;
 use crate::world::World;
 
@@ -48,6 +49,11 @@ pub(super) enum HardInterrupt {
     Clock,
 }
 
+/// Frames that a device of this machine takes from the driver.
+pub(super) fn frames_max(machine: &Machine) -> usize {
+    if machine.driver.sends_back_to_back { RING_FRAMES } else { 1 }
+}
+
 impl Device {
     pub(super) fn new(link: LinkId) -> Self {
         Self {
@@ -85,7 +91,7 @@ impl Host {
     }
 
     fn device_has_room(&mut self, interface: u8) -> bool {
-        let room = if self.machine.driver.sends_back_to_back { RING_FRAMES } else { 1 };
+        let room = frames_max(&self.machine);
         self.device(interface).is_some_and(|device| device.starting + device.ring.len() < room)
     }
 

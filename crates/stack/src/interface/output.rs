@@ -68,7 +68,7 @@ impl Stack {
         let interface = &self.interfaces[usize::from(number)];
         let header = link_header(interface.kind, interface.address, next_host, link_type);
         let header_bytes = interface.kind.header_bytes();
-        let is_full = interface.queue.len() + interface.pending >= interface.queue_packets_max;
+        let is_full = interface.is_full();
         let has_header =
             self.prepend_link_header(&mut packet.chain, &header[..header_bytes], meter);
         let interface = &mut self.interfaces[usize::from(number)];
@@ -151,6 +151,7 @@ impl Stack {
         let interface = self.interfaces.get_mut(usize::from(number))?;
         let packet = interface.queue.pop_front()?;
         interface.counts.out_frames += 1;
+        interface.in_device += 1;
         self.if_wubaput(number, packet.chain, frame, meter);
         Some(Transmission { mark: packet.mark })
     }
@@ -188,6 +189,7 @@ impl Stack {
     pub fn transmit_done(&mut self, number: u8, meter: &mut Meter) -> bool {
         meter.call(Routine::Enxint, Work::NONE);
         let Some(interface) = self.interfaces.get_mut(usize::from(number)) else { return false };
+        interface.in_device = interface.in_device.saturating_sub(1);
         let mapped = interface.mapped.take();
         let waits = !interface.queue.is_empty();
         if !mapped.is_empty() {
