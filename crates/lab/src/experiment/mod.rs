@@ -197,8 +197,9 @@ impl Experiment {
         if !figure::is_file_name(&self.id) {
             return Err(format!("id `{}`: expected letters, digits and `-`", self.id));
         }
-        if !crate::papers::PAPERS.contains(&self.paper.as_str()) {
-            return Err(format!("`{}` is not the folder of a paper", self.paper));
+        let papers = crate::papers::PAPERS;
+        if !papers.contains(&self.paper.as_str()) {
+            return Err(format!("no paper `{}`: expected one of {}", self.paper, papers.join(", ")));
         }
         if !(1..=REPETITIONS_MAX).contains(&self.repetitions) {
             return Err(format!("expected 1 to {REPETITIONS_MAX} repetitions"));
@@ -398,7 +399,7 @@ mod tests {
 
     #[test]
     fn files_without_sense_are_refused() {
-        assert!(problem(("layering", "lasagna")).contains("not the folder of a paper"));
+        assert!(problem(("layering", "lasagna")).contains("expected one of sunos-ipc"));
         assert!(problem(("repetitions = 2", "repetitions = 0")).contains("repetitions"));
         assert!(problem(("record = [\"time\"]", "record = []")).contains("something to record"));
         assert!(problem(("step = 4", "step = 0")).contains("step above 0"));
