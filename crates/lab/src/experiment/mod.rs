@@ -199,7 +199,11 @@ impl Experiment {
         }
         let papers = crate::papers::PAPERS;
         if !papers.contains(&self.paper.as_str()) {
-            return Err(format!("no paper `{}`: expected one of {}", self.paper, papers.join(", ")));
+            return Err(format!(
+                "no paper `{}`: expected one of {}",
+                self.paper,
+                papers.join(", ")
+            ));
         }
         if !(1..=REPETITIONS_MAX).contains(&self.repetitions) {
             return Err(format!("expected 1 to {REPETITIONS_MAX} repetitions"));
