@@ -70,12 +70,20 @@ fn data_passes<'a>(view: &FlowView<'a>, point: Point) -> impl Iterator<Item = &'
 }
 
 /// Index of the packet that `leaving` is, or is a part of (a queue may cut a large packet up). The
-/// queue is first in, first out: what stands before it was dropped.
+/// queue is first in, first out: what stands before it was dropped. So were bytes of a new packet
+/// that leave as sent again: they stood there since they entered as such.
 fn matching(queue: &[&Pass], leaving: &Pass) -> Option<usize> {
     let here = queue.iter().take(QUEUE_PACKETS_MAX).take_while(|pass| pass.at_ns <= leaving.at_ns);
-    here.enumerate()
-        .find(|(_, pass)| pass.offset <= leaving.offset && leaving.offset < pass.end())
-        .map(|(index, _)| index)
+    let mut candidates = here
+        .enumerate()
+        .filter(|(_, pass)| pass.offset <= leaving.offset && leaving.offset < pass.end());
+    let (first, pass) = candidates.next()?;
+    let is_alike = |pass: &Pass| (pass.marks ^ leaving.marks) & marks::RETRANSMITTED == 0;
+    if is_alike(pass) {
+        return Some(first);
+    }
+    // One of them may be marked wrongly, after a loss.
+    Some(candidates.find(|(_, pass)| is_alike(pass)).map_or(first, |(index, _)| index))
 }
 
 /// How long every packet has stayed above CoDel's target.
@@ -119,6 +127,19 @@ mod tests {
         let stays: Vec<_> =
             queue.delayed.iter().map(|stay| (stay.offset, stay.entered_ns)).collect();
         assert_eq!(stays, [(0, 1_000_000), (200, 3_000_000)]);
+    }
+
+    /// A queueing discipline that cuts a packet up may take the first pieces and drop the rest.
+    #[test]
+    fn what_was_dropped_and_sent_again_stood_there_since_it_was_sent_again() {
+        let queue = queue(
+            "1ms 3 +300 | 3ms 4 +100 | 50ms 3 100..200 retransmitted | 50ms 3 300..400
+             62ms 4 100..200 retransmitted | 64ms 4 300..400",
+        );
+        let stays: Vec<_> =
+            queue.delayed.iter().map(|stay| (stay.offset, stay.entered_ns)).collect();
+        assert_eq!(stays, [(0, 1_000_000), (100, 50_000_000), (300, 50_000_000)]);
+        assert_eq!(queue.occupied.total_ns(), 16_000_000);
     }
 
     #[test]
