@@ -78,9 +78,10 @@ pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
 }
 
 /// Whether the segment was lost by it, as far as its reason tells. The kernel also frees what it has made use
-/// of, what had come before, what a closed socket holds, and copies of what goes on.
-pub(crate) fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
-    let Some(name) = name_of(drop, reasons) else { return true };
+/// of, what had come before, what a closed socket holds, and copies of what goes on. Where the reason says nothing,
+/// a segment without data may be one that a closed socket held.
+fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
+    let Some(name) = name_of(drop, reasons) else { return drop.len > 0 };
     match name {
         "NOT_SPECIFIED" => drop.len > 0,
         "QUEUE_PURGE" | "TCP_RESET" | "TCP_OFOMERGE" | "TCP_OFO_DROP" => false,
@@ -142,12 +143,10 @@ fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
     Some(reasons.get(&u32::try_from(drop.detail).ok()?)?.as_str())
 }
 
-/// What was lost of a flow in the kernel, by reason; the most frequent first. A segment without data that
-/// was dropped for a reason without a name may be one that a closed socket held: it is left out.
+/// What was lost of a flow in the kernel, by reason; the most frequent first.
 pub(crate) fn counts(flow: &FlowStore, reasons: &DropReasons) -> Vec<DropCount> {
     let mut by_reason: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-    let is_told = |drop: &&Record| drop.len > 0 || name_of(drop, reasons).is_some();
-    for drop in losses(flow, reasons).filter(is_told) {
+    for drop in losses(flow, reasons) {
         let (count, bytes) = by_reason.entry(drop.detail).or_default();
         *count += 1;
         *bytes += u64::from(drop.len);

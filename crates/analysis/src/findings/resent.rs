@@ -52,6 +52,7 @@ impl Resent {
 /// All retransmissions of a flow, in order.
 pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     let events = view.flow().events.iter().filter(|event| event.kind == Kind::Retransmit);
+    let reverse_losses: Vec<_> = drops::losses(view.reverse(), view.drop_reasons).collect();
     let mut all: Vec<Resent> = Vec::new();
     for event in events {
         let class = RetransmitClass::from_code(event.code);
@@ -61,7 +62,7 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
         }
         let one = match class {
             RetransmitClass::Handshake => handshake(view, event.at_ns),
-            _ => data(view, event.at_ns, event.offset, event.len, class),
+            _ => data(view, event, class, &reverse_losses),
         };
         let same = |earlier: &&Resent| {
             earlier.offset == one.offset && earlier.class != RetransmitClass::Handshake
@@ -110,7 +111,14 @@ fn handshake(view: &FlowView<'_>, at_ns: u64) -> Resent {
     }
 }
 
-fn data(view: &FlowView<'_>, at_ns: u64, offset: u64, len: u32, class: RetransmitClass) -> Resent {
+/// `reverse_losses`: of the acknowledgments' flow.
+fn data(
+    view: &FlowView<'_>,
+    event: &Record,
+    class: RetransmitClass,
+    reverse_losses: &[&Record],
+) -> Resent {
+    let Record { at_ns, offset, len, .. } = *event;
     let flow = view.flow();
     let first_sent = last_covering(flow.at(Point::SendDequeue), offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
@@ -122,7 +130,8 @@ fn data(view: &FlowView<'_>, at_ns: u64, offset: u64, len: u32, class: Retransmi
         has_arrived: arrival.is_some(),
     });
     let wait = wait.filter(|_| class == RetransmitClass::Timeout);
-    let acknowledgment_dropped = wait.and_then(|wait| wait.acknowledgment_dropped(view));
+    let acknowledgment_dropped =
+        wait.and_then(|wait| wait.acknowledgment_dropped(view, reverse_losses));
     let seen_at = |point: &Point| last_covering(flow.at(*point), offset, at_ns).is_some();
     let last_seen = ON_THE_WAY.into_iter().find(seen_at);
     let receiver_is_seen = !flow.at(Point::ReceiveEnqueue).is_empty();
@@ -157,13 +166,13 @@ struct Wait {
 impl Wait {
     /// On whose host the kernel dropped an acknowledgment of the byte; `None` where it dropped none, or
     /// one came through all the same.
-    fn acknowledgment_dropped(&self, view: &FlowView<'_>) -> Option<Side> {
+    fn acknowledgment_dropped(
+        &self,
+        view: &FlowView<'_>,
+        reverse_losses: &[&Record],
+    ) -> Option<Side> {
         let reverse = view.reverse();
-        let drops: Vec<_> = self
-            .part(&reverse.events, |event| event.at_ns)
-            .filter(|event| event.kind == Kind::Drop)
-            .filter(|event| drops::loses_segment(event, view.drop_reasons))
-            .collect();
+        let drops: Vec<&Record> = self.part(reverse_losses, |drop| drop.at_ns).copied().collect();
         let is_dropped = |pass: &Pass| {
             let until_ns = pass.at_ns.saturating_add(TIMER_NS_MIN);
             let in_time = |drop: &&Record| pass.at_ns <= drop.at_ns && drop.at_ns <= until_ns;

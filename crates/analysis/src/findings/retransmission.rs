@@ -3,7 +3,7 @@
 //! Ranges that turn out not to have been needed cost no time; they are named only when there are many.
 //! The time lost runs from one transmission of a range to the next, overlapping times counted once.
 
-use sockscope_record::{Kind, Point, Record, RetransmitClass, Side, tcp_flags};
+use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
@@ -155,15 +155,12 @@ fn note(tally: &mut Tally, one: &Resent) {
 /// Drops of what had to be sent again, and of acknowledgments whose want let a timer run out.
 fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
     let view = facts.view;
-    let of_segments = |event: &&Record| {
-        event.kind == Kind::Drop && drops::loses_segment(event, view.drop_reasons)
-    };
     let reason = |drop: &Record| drops::reason(view.drop_reasons, drop.detail);
     let ranges = Intervals::union_of(
         needed.iter().map(|one| Interval::new(one.offset, one.offset + u64::from(one.len))),
     );
     let syn_was_lost = needed.iter().any(|one| one.class == RetransmitClass::Handshake);
-    for drop in view.flow().events.iter().filter(of_segments) {
+    for drop in drops::losses(view.flow(), view.drop_reasons) {
         let is_syn = drop.len == 0 && drop.tcp_flags & tcp_flags::SYN != 0;
         if !(is_syn && syn_was_lost || ranges.touches(Interval::new(drop.offset, drop.end()))) {
             continue;
@@ -180,7 +177,7 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
     }
     let waited = needed.iter().filter(|one| one.acknowledgment_dropped.is_some());
     let waits = Intervals::union_of(waited.filter_map(Resent::gap));
-    for drop in view.reverse().events.iter().filter(of_segments) {
+    for drop in drops::losses(view.reverse(), view.drop_reasons) {
         if waits.touches(Interval::new(drop.at_ns, drop.at_ns + 1)) {
             tally.notes.add(drop.at_ns, || {
                 format!("the kernel drops a segment with an acknowledgment, {}", reason(drop))
@@ -234,7 +231,7 @@ mod tests {
     #[test]
     fn a_timeout_for_want_of_an_acknowledgment_that_was_dropped_costs_its_time() {
         // The report that it was received twice comes later, without a range.
-        let text = "1ms 1-7 +1000 | 1ms <drop | 202ms retransmit 0..1000 code=1
+        let text = "1ms 1-7 +1000 | 1ms <drop detail=77 | 202ms retransmit 0..1000 code=1
                     203ms retransmit at=1000 code=4 extra=1";
         assert_snapshot!(found(text, WIRE), @"retransmission @server 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
     }
@@ -245,18 +242,38 @@ mod tests {
                     202ms retransmit 0..1000 code=1 | 202ms 3-4 0..1000 retransmitted
                     202001us drop 0..1000 detail=77 | 400ms retransmit 0..1000 code=1 | 401ms 5-8 +1000";
         assert_snapshot!(evidence(text, WIRE), @r"
-        the kernel drops bytes from 0 on after InputDequeue, reason 77
+        the kernel drops bytes from 0 on after InputDequeue, reason NETFILTER_DROP
         bytes 0..1000 are sent again (timeout), 201 ms after they were last sent, last seen at InputDequeue
-        the kernel drops bytes from 0 on after InterfaceDequeue, reason 77
+        the kernel drops bytes from 0 on after InterfaceDequeue, reason NETFILTER_DROP
         bytes 0..1000 are sent again (timeout), 198 ms after they were last sent, last seen at InputDequeue
         ");
+    }
+
+    #[test]
+    fn what_had_come_before_is_no_drop_in_the_evidence_either() {
+        // The second copy is thrown away as one that came already, the third by the filter.
+        let text = "1ms 1-6 +1000 | 1001us drop 0..1000 detail=77 | 202ms retransmit 0..1000 code=1
+                    202ms 3-7 0..1000 retransmitted | 203ms 3-6 0..1000 retransmitted
+                    203001us drop 0..1000 detail=5 | 204001us drop 0..1000 detail=77";
+        assert_snapshot!(evidence(text, WIRE), @r"
+        the kernel drops bytes from 0 on after InputDequeue, reason NETFILTER_DROP
+        bytes 0..1000 are sent again (timeout), 201 ms after they were last sent, last seen at InputDequeue
+        ");
+    }
+
+    #[test]
+    fn an_old_acknowledgment_that_is_dropped_excuses_no_timeout() {
+        // The server's next byte had come by then: the drop is of an older segment.
+        let text = "500us <3-7 +500 ack=0 | 1ms 1-7 +1000 | 2ms <drop at=499 ack=0 detail=77
+                    202ms retransmit 0..1000 code=1 | 203ms 3-7 0..1000 retransmitted";
+        assert_snapshot!(found(text, WIRE), @"");
     }
 
     #[test]
     fn an_acknowledgment_dropped_by_the_senders_host_is_the_senders_and_shows_that_the_data_came() {
         // Only the sender's host is seen.
         let text =
-            "1ms 1-4 +1000 | 2ms <5-6 ack=1000 | 2001us <drop | 202ms retransmit 0..1000 code=1
+            "1ms 1-4 +1000 | 2ms <5-6 ack=1000 | 2001us <drop detail=77 | 202ms retransmit 0..1000 code=1
                     203ms retransmit at=1000 code=4 extra=1";
         assert_snapshot!(found(text, WIRE), @"retransmission @client 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
     }
@@ -268,14 +285,14 @@ mod tests {
             "1ms <1-4 +500 ack=0 | 1ms 1-7 +1000 | 2ms <3-4 at=500 ack=1000 | 5ms <drop 0..500
                     202ms retransmit 0..1000 code=1 | 302ms <5-6 at=500 ack=1000";
         assert_snapshot!(found(text, WIRE), @"");
-        let bare = "500us <3-4 ack=0 | 1ms 1-7 +1000 | 2ms <drop | 3ms <3-4 ack=0 | 4ms <3-4 ack=1000 | 5ms <drop
+        let bare = "500us <3-4 ack=0 | 1ms 1-7 +1000 | 2ms <drop detail=77 | 3ms <3-4 ack=0 | 4ms <3-4 ack=1000 | 5ms <drop detail=77
                     202ms retransmit 0..1000 code=1";
         assert_snapshot!(found(bare, WIRE), @"retransmission @server 1x 201 ms: 1 range of the client had to be sent again (1 timeout). 1 had arrived: acknowledgments of the server were dropped.");
     }
 
     #[test]
     fn an_acknowledgment_that_came_through_excuses_no_timeout() {
-        let text = "1ms 1-7 +1000 | 1ms <3-6 ack=1000 | 1001us <drop | 9ms <3-6 ack=1000
+        let text = "1ms 1-7 +1000 | 1ms <3-6 ack=1000 | 1001us <drop detail=77 | 9ms <3-6 ack=1000
                     202ms retransmit 0..1000 code=1";
         assert_snapshot!(found(text, WIRE), @"");
     }
@@ -294,7 +311,7 @@ mod tests {
         let text = "1ms 3-6 +1000 | 1001us drop 0..1000 detail=77 | 1200us drop 0..1000 detail=50
                     202ms 3-8 0..1000 retransmitted | 202ms retransmit 0..1000 code=1";
         assert_snapshot!(evidence(text, WIRE), @r"
-        the kernel drops bytes from 0 on after InputDequeue, reason 77
+        the kernel drops bytes from 0 on after InputDequeue, reason NETFILTER_DROP
         the kernel drops bytes from 0 on after an unknown point, reason 50
         bytes 0..1000 are sent again (timeout), last seen at InputDequeue
         ");

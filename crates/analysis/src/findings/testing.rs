@@ -138,7 +138,8 @@ impl Fixture {
         let times: Vec<_> = times.collect();
         let start_ns = times.iter().copied().min().unwrap_or(0);
         let end_ns = times.iter().copied().max().unwrap_or(0);
-        let drop_reasons = [(6, "SOCKET_RCVBUFF".to_owned())].into();
+        let names = [(6, "SOCKET_RCVBUFF"), (77, "NETFILTER_DROP")];
+        let drop_reasons = names.map(|(number, name)| (number, name.to_owned())).into();
         let flow = |direction| FlowView {
             store: &self.store,
             direction,
