@@ -5,9 +5,9 @@
 
 use sockscope_record::{Direction, Point, tcp_flags};
 
-use crate::curve::{Cursor, Curve};
+use crate::curve::Cursor;
 use crate::flow_curves::FlowCurves;
-use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, Pass};
+use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, FlowStore, Pass};
 
 /// An acknowledgment this long after its data is late.
 const LATE_NS: u64 = 10_000_000;
@@ -16,27 +16,108 @@ const TIMER_NS: u64 = 35_000_000;
 /// An acknowledgment this soon after a read can be due to it.
 const AFTER_READ_NS: u64 = 1_000_000;
 
-/// Acknowledgments of the flow in `direction`.
-pub(crate) fn summarize(
+/// What an acknowledgment says of the data of its flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AckNews {
+    /// All before `to` has come, of which it was known up to `from`.
+    Advances {
+        /// Acknowledged before.
+        from: u64,
+        /// Acknowledged now.
+        to: u64,
+    },
+    /// The same position again, without data or a flag that would be its reason: a duplicate acknowledgment
+    /// (RFC 5681 §2) or a window update.
+    Repeats,
+    /// Nothing. It has another reason: data of its own, its sender's SYN or FIN, or it answers that of the
+    /// other end.
+    Nothing,
+}
+
+/// Acknowledgments of the data in `direction` with their news, in time order; those of a RST left out.
+///
+/// Made at point 4 of the flow that carries them, or at the first of points 3, 6 and 5 that was seen.
+pub fn acknowledgments(
     store: &ConnectionStore,
     direction: Direction,
-    curves: &FlowCurves,
-) -> AckSummary {
-    let reverse = store.reverse(direction);
+) -> impl Iterator<Item = (&Pass, AckNews)> {
+    let mut reader = Reader::new(store, direction);
+    let is_ack =
+        |pass: &&Pass| pass.tcp_flags & (tcp_flags::ACK | tcp_flags::RST) == tcp_flags::ACK;
+    let acks = acks_of(store.reverse(direction)).iter().filter(is_ack);
+    acks.map(move |pass| (pass, reader.news(pass)))
+}
+
+fn acks_of(reverse: &FlowStore) -> &[Pass] {
     let points = [
         Point::InterfaceDequeue,
         Point::InterfaceEnqueue,
         Point::InputDequeue,
         Point::InputEnqueue,
     ];
-    let passes = points.into_iter().map(|point| reverse.at(point)).find(|list| !list.is_empty());
-    let reads = store.flow(direction).at(Point::ReceiveDequeue);
-    let mut tally = Tally::new(curves, reads, store.connection.preexisting);
-    for pass in passes.unwrap_or_default() {
-        let is_ack = pass.tcp_flags & tcp_flags::ACK != 0;
-        if is_ack && pass.tcp_flags & tcp_flags::RST == 0 {
-            tally.take(pass);
+    points.into_iter().map(|point| reverse.at(point)).find(|list| !list.is_empty()).unwrap_or(&[])
+}
+
+/// Reads the acknowledgments of one flow in order.
+struct Reader {
+    /// Position after the last byte of the flow.
+    data_end: u64,
+    /// When its FIN came, as far as that was seen; `None` once an acknowledgment may have answered it.
+    fin_ns: Option<u64>,
+    /// Furthest position acknowledged; `None` while that is not known.
+    acknowledged: Option<u64>,
+}
+
+impl Reader {
+    fn new(store: &ConnectionStore, direction: Direction) -> Self {
+        let flow = store.flow(direction);
+        let ends =
+            flow.passes.iter().flatten().map(|pass| pass.offset.saturating_add(pass.len.into()));
+        Self {
+            data_end: ends.max().unwrap_or(0),
+            fin_ns: fin_ns(flow),
+            acknowledged: (!store.connection.preexisting).then_some(0),
         }
+    }
+
+    fn news(&mut self, pass: &Pass) -> AckNews {
+        // A FIN takes one number of its own, beyond the data; a live trace does not count it.
+        let reached = pass.detail.min(self.data_end);
+        let from = *self.acknowledged.get_or_insert(reached);
+        let answers_fin = reached == self.data_end
+            && self.fin_ns.take_if(|fin_ns| *fin_ns <= pass.at_ns).is_some();
+        if reached > from {
+            self.acknowledged = Some(reached);
+            return AckNews::Advances { from, to: reached };
+        }
+        let is_bare = pass.len == 0 && pass.tcp_flags & (tcp_flags::SYN | tcp_flags::FIN) == 0;
+        let is_repeat = reached == from && from > 0 && pass.detail <= self.data_end;
+        match is_bare && is_repeat && !answers_fin {
+            true => AckNews::Repeats,
+            false => AckNews::Nothing,
+        }
+    }
+}
+
+/// When the first FIN came where it was seen last.
+fn fin_ns(flow: &FlowStore) -> Option<u64> {
+    let points = Point::ALL[2..6].iter().rev();
+    let mut fins = points.filter_map(|point| {
+        flow.at(*point).iter().find(|pass| pass.tcp_flags & tcp_flags::FIN != 0)
+    });
+    fins.next().map(|pass| pass.at_ns)
+}
+
+/// Acknowledgments of the flow in `direction`.
+pub(crate) fn summarize(
+    store: &ConnectionStore,
+    direction: Direction,
+    curves: &FlowCurves,
+) -> AckSummary {
+    let reads = store.flow(direction).at(Point::ReceiveDequeue);
+    let mut tally = Tally::new(curves, reads);
+    for (pass, news) in acknowledgments(store, direction) {
+        tally.take(pass, news);
     }
     tally.finish()
 }
@@ -45,10 +126,6 @@ struct Tally<'a> {
     came: Cursor<'a>,
     reads: &'a [Pass],
     last_read_ns: Option<u64>,
-    /// Position after the last byte of the flow.
-    data_end: u64,
-    /// Furthest position acknowledged; `None` while that is not known.
-    acknowledged: Option<u64>,
     /// Furthest position that the receiver allowed to send.
     right_edge: u64,
     summary: AckSummary,
@@ -59,13 +136,11 @@ struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    fn new(curves: &'a FlowCurves, reads: &'a [Pass], preexisting: bool) -> Self {
+    fn new(curves: &'a FlowCurves, reads: &'a [Pass]) -> Self {
         Self {
             came: Cursor::new(curves.at(Point::ReceiveEnqueue)),
             reads,
             last_read_ns: None,
-            data_end: curves.curves.iter().map(Curve::end).max().unwrap_or(0),
-            acknowledged: (!preexisting).then_some(0),
             right_edge: 0,
             summary: AckSummary::default(),
             bytes: Vec::new(),
@@ -74,16 +149,14 @@ impl<'a> Tally<'a> {
         }
     }
 
-    fn take(&mut self, pass: &Pass) {
-        // A FIN takes one number of its own, beyond the data.
-        let reached = pass.detail.min(self.data_end);
-        let before = *self.acknowledged.get_or_insert(reached);
+    fn take(&mut self, pass: &Pass, news: AckNews) {
         let right_edge = pass.detail.saturating_add(u64::from(pass.extra));
-        if reached > before {
-            self.advance(pass, reached, reached - before, right_edge > self.right_edge);
-            self.acknowledged = Some(reached);
-        } else if is_bare(pass) && reached == before && pass.detail <= self.data_end && before > 0 {
-            self.summary.duplicate += 1;
+        match news {
+            AckNews::Advances { from, to } => {
+                self.advance(pass, to, to - from, right_edge > self.right_edge);
+            }
+            AckNews::Repeats => self.summary.duplicate += 1,
+            AckNews::Nothing => {}
         }
         self.right_edge = self.right_edge.max(right_edge);
     }
@@ -137,11 +210,6 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// No data, and no other reason to be sent than to acknowledge.
-fn is_bare(pass: &Pass) -> bool {
-    pass.len == 0 && pass.tcp_flags & (tcp_flags::SYN | tcp_flags::FIN) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use sockscope_record::Connection;
@@ -167,6 +235,19 @@ mod tests {
     fn the_handshake_and_the_fin_are_no_duplicates() {
         let acks = acks("1us <4 syn ack=0 | 10us 1-8 +1000 | 20us <4 ack=1000 | 30us <4 ack=1001");
         assert_eq!((acks.advancing, acks.duplicate), (1, 0));
+    }
+
+    #[test]
+    fn the_bare_acknowledgment_of_a_fin_is_no_duplicate() {
+        // Live traces count no number for a FIN: its acknowledgment stands at the last byte.
+        let late = "10us 1-8 +1000 | 20us <4 ack=1000 | 30us 3-6 fin | 70us <4 ack=1000";
+        assert_eq!((acks(late).advancing, acks(late).duplicate), (1, 0));
+        let window_update = format!("{late} | 90us <4 ack=1000 win=5000");
+        assert_eq!(acks(&window_update).duplicate, 1, "a window update after it");
+        let before = "10us 1-8 +1000 | 20us <4 ack=1000 | 25us <4 ack=1000 | 30us 3-6 fin";
+        assert_eq!(acks(before).duplicate, 1, "the FIN had not come");
+        let with_data = "10us 1-8 +1000 fin | 20us <4 ack=1000 | 25us <4 ack=1000";
+        assert_eq!(acks(with_data).duplicate, 1, "the first one was that of data and FIN");
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod timeline;
 mod traffic;
 mod transactions;
 
+pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
 pub use flow_curves::FlowCurves;
 pub use queue::{DelayRun, QueueStep, queue_delays, queue_lengths};

@@ -4,8 +4,8 @@
 //! other point that was seen when that one was not). Four rows of different markers: riding on
 //! data, alone, late, and repeated. Late is 10 ms or more after its data entered the queue.
 
-use sockscope_analysis::{FlowStore, Pass};
-use sockscope_record::{Point, Stage, tcp_flags};
+use sockscope_analysis::{AckNews, Pass, acknowledgments};
+use sockscope_record::{Point, Stage};
 
 use super::packet_trace::{is_crowded, one_per_column};
 use super::page::{Key, Page, Panel, Sample, time_axis};
@@ -157,26 +157,20 @@ fn row_value(kind: AckKind) -> f64 {
     AckKind::ALL.len() as f64 - kind as usize as f64 - 0.5
 }
 
-/// Every acknowledgment of the scene's flow, in time order.
+/// Every acknowledgment of the scene's flow that says something of its data, in time order.
 fn acks(scene: &Scene<'_>) -> Vec<(u64, AckKind)> {
     let arrivals = scene.flow().at(Point::ReceiveEnqueue);
-    let data_end = data_end(scene.flow());
-    let (mut acknowledged, mut arrived, mut next_arrival) = (0, 0, 0);
+    let (mut arrived, mut next_arrival) = (0, 0);
     let mut acks = Vec::new();
-    for pass in acks_seen(scene.reverse()) {
-        let position = pass.detail.min(data_end);
-        // Neither the handshake nor the answer to a FIN acknowledges data.
-        if pass.tcp_flags & tcp_flags::SYN != 0 || pass.detail == 0 || pass.detail > data_end {
-            continue;
-        }
-        if position <= acknowledged {
-            // A FIN or RST repeats the position without a wish to say it.
-            if pass.len == 0 && pass.tcp_flags & (tcp_flags::FIN | tcp_flags::RST) == 0 {
+    for (pass, news) in acknowledgments(scene.store, scene.options.direction) {
+        let position = match news {
+            AckNews::Advances { to, .. } => to,
+            AckNews::Repeats => {
                 acks.push((pass.at_ns, AckKind::Repeat));
+                continue;
             }
-            continue;
-        }
-        acknowledged = position;
+            AckNews::Nothing => continue,
+        };
         let mut came_ns = None;
         while arrived < position && next_arrival < arrivals.len() {
             let arrival = &arrivals[next_arrival];
@@ -200,23 +194,4 @@ fn advancing(pass: &Pass, came_ns: Option<u64>) -> AckKind {
     } else {
         AckKind::OnData
     }
-}
-
-/// Segments that carry an acknowledgment, at the first point that was seen: nearest to where they
-/// were made first.
-pub(super) fn acks_seen(reverse: &FlowStore) -> impl Iterator<Item = &Pass> {
-    let points = [
-        Point::InterfaceDequeue,
-        Point::InterfaceEnqueue,
-        Point::InputEnqueue,
-        Point::InputDequeue,
-    ];
-    let seen = points.map(|point| reverse.at(point)).into_iter().find(|seen| !seen.is_empty());
-    seen.unwrap_or(&[]).iter().filter(|pass| pass.tcp_flags & tcp_flags::ACK != 0)
-}
-
-/// Position after the last byte seen anywhere; a FIN's number lies beyond it.
-fn data_end(flow: &FlowStore) -> u64 {
-    let ends = flow.passes.iter().flatten().map(end_of);
-    ends.max().unwrap_or(u64::MAX)
 }

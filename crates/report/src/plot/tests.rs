@@ -183,6 +183,9 @@ fn the_acknowledgment_that_broke_the_stall_is_late_and_the_other_rides_on_data()
     let closed = trace("0 c 7 0+10 | 1 s 4 0+0 ack 10 | 2 s 4 0+0 ack 10 FIN");
     let svg = drawn(Figure::Acks, &closed);
     assert_snapshot!(texts(group(&svg, "acks"))[1], @"0 on data, 1 pure, 0 late, 0 repeat");
+    let answered = trace("0 c 7 0+10 | 1 s 4 0+0 ack 10 | 2 c 6 10+0 FIN | 3 s 4 0+0 ack 10");
+    let svg = drawn(Figure::Acks, &answered);
+    assert_snapshot!(texts(group(&svg, "acks"))[1], @"0 on data, 1 pure, 0 late, 0 repeat");
 }
 
 #[test]
