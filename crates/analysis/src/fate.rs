@@ -55,8 +55,8 @@ fn opened(asked: &FlowStore, asked_ns: u64) -> bool {
 pub(crate) fn reset(store: &ConnectionStore) -> Option<(Side, u64)> {
     let resets =
         [Direction::FromClient, Direction::FromServer].into_iter().filter_map(|direction| {
-            let reverse = &store.flows[1 - direction as usize];
-            Some((last_word(store.flow(direction), reverse)?, direction.sender()))
+            let last_word = last_word(store.flow(direction), store.reverse(direction))?;
+            Some((last_word, direction.sender()))
         });
     resets.min_by_key(|(at_ns, _)| *at_ns).map(|(at_ns, side)| (side, at_ns))
 }
@@ -201,6 +201,16 @@ mod tests {
         assert_eq!(reset(remote), None, "it acknowledges");
         let later = format!("{remote} | 50us <5-6 rst");
         assert_eq!(reset(&later), Some((Side::Server, 50_000)), "the second one did");
+    }
+
+    #[test]
+    fn a_socket_connected_to_itself_that_takes_data_after_a_reset_was_not_cut_off() {
+        let own = testing::connection(1);
+        let own = sockscope_record::Connection { server: own.client, ..own };
+        let reset = |text: &str| testing::analyze_of(own.clone(), text).reset;
+        let text = "10us 1-7 +100 | 20us 3-6 rst";
+        assert_eq!(reset(text), Some((Side::Client, 20_000)));
+        assert_eq!(reset(&format!("{text} | 30us 7 +50")), None);
     }
 
     #[test]

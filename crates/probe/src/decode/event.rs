@@ -191,10 +191,11 @@ impl Decoder {
         }
     }
 
-    /// The flow that the socket which sends `flow` receives.
+    /// The flow that the socket which sends `flow` receives. One connected to itself has one stream, the client's.
     fn received_by(&mut self, flow: u32) -> Option<&mut FlowState> {
         let state = self.state_mut(connection_id(flow).0)?;
-        Some(&mut state.flows[1 - (flow & 1) as usize])
+        let received = if state.is_to_itself { 0 } else { 1 - (flow & 1) as usize };
+        Some(&mut state.flows[received])
     }
 
     fn note_buffers(&mut self, event: &RawEvent) {

@@ -721,6 +721,22 @@ fn a_socket_connected_to_itself_learns_what_was_acknowledged() {
 }
 
 #[test]
+fn the_low_mark_of_a_socket_connected_to_itself_is_that_of_its_own_stream() {
+    let mut decoder = connected_to_itself();
+    decoder.event(&RawEvent { rcvlowat: 300, ..state(2, 1, 1000, 1000) });
+    decoder.records().clear();
+    check_with(
+        decoder,
+        "30 receive 1000+100 | 35 receive 1100+200 | 40 ready 1300 waited | 50 copy 1300",
+        "30 5d 6 0+100
+         35 5d 6 100+200
+         30 7d 0+100
+         35 7dw 100+200
+         50 8 0+300",
+    );
+}
+
+#[test]
 fn both_ends_of_a_socket_connected_to_itself_are_one_process() {
     let mut decoder = connected_to_itself();
     let info = decoder.take_changed().remove(0);
