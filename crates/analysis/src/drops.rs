@@ -8,6 +8,9 @@ use sockscope_record::{Connection, Kind, Point, Protocol, Record, tcp_flags};
 use crate::ranges::RangeSet;
 use crate::{DropCount, DropReasons, FlowStore, Pass};
 
+/// What is dropped within this is dropped in one go: no timer of TCP is shorter.
+const AT_ONCE_NS: u64 = 1_000_000;
+
 /// Why a datagram was dropped between IP and the receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
@@ -104,16 +107,21 @@ pub(crate) fn losses<'a>(
     let sender_alone =
         flow.at(Point::ReceiveEnqueue).is_empty() && !flow.at(Point::SendDequeue).is_empty();
     let mut sent_again = RangeSet::default();
+    let mut next_drop = None;
     let mut lost = Vec::new();
     for event in flow.events.iter().rev() {
         match event.kind {
             Kind::Retransmit => sent_again.insert(event.offset, event.end(), |_, _| ()),
             Kind::Drop if loses_segment(event, reasons) => {
-                let may_be_sent = sender_alone && name_of(event, reasons) == Some("NOT_SPECIFIED");
+                let has_no_reason = name_of(event, reasons) == Some("NOT_SPECIFIED");
                 let next = event.offset.saturating_add(1);
-                if !may_be_sent || sent_again.contains(event.offset, next) {
+                let is_sent = sender_alone && has_no_reason;
+                let is_in_parts =
+                    has_no_reason && next_drop.is_some_and(|part| is_part(part, event));
+                if !is_in_parts && (!is_sent || sent_again.contains(event.offset, next)) {
                     lost.push(event);
                 }
+                next_drop = Some(event);
             }
             _ => {}
         }
@@ -126,6 +134,13 @@ pub(crate) fn losses<'a>(
         }
         !had_come(drop, &came)
     })
+}
+
+/// Whether `part` is one end of the packet `whole`, dropped with it. A queueing discipline that divides a packet and
+/// has no room for any part frees the whole, without a reason, and then the parts with theirs.
+fn is_part(part: &Record, whole: &Record) -> bool {
+    let is_end = part.offset == whole.offset || part.end() == whole.end();
+    is_end && part.len < whole.len && part.at_ns - whole.at_ns < AT_ONCE_NS
 }
 
 /// A segment without data stands before the next byte: where that one has come, it is a keepalive or an old
@@ -245,6 +260,7 @@ mod tests {
             (7, "TCP_OFO_DROP"),
             (8, "OTHERHOST"),
             (9, "PACKET_SOCK_ERROR"),
+            (50, "QDISC_DROP"),
             (77, "NETFILTER_DROP"),
         ];
         let mut reasons: DropReasons = names.map(|(at, name)| (at, name.to_owned())).into();
@@ -298,6 +314,16 @@ mod tests {
         assert_eq!(counted(unread_when_closed, true), []);
         let on_the_receiver_alone = "1ms 5-6 +1000 | 1ms drop 0..1000 detail=2";
         assert_eq!(counted(on_the_receiver_alone, true), one("NOT_SPECIFIED", 1000));
+    }
+
+    #[test]
+    fn what_a_queue_drops_in_parts_is_not_lost_a_second_time_as_a_whole() {
+        // A token bucket divides a large packet, finds no room for any part, and frees the whole first.
+        let text = "1ms 1 +3000 | 2ms drop 0..3000 detail=2 | 2001us drop 1500..3000 detail=50
+                    2002us drop 0..1500 detail=50 | 3ms 2-8 +3000";
+        assert_eq!(counted(text, true), [("QDISC_DROP".to_owned(), 2, 3000)]);
+        let later = "1ms 1 +3000 | 2ms drop 0..3000 detail=2 | 9ms drop 1500..3000 detail=50";
+        assert_eq!(counted(later, true).len(), 2);
     }
 
     #[test]
