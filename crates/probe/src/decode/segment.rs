@@ -191,7 +191,7 @@ fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
     if passed.tcp_flags & tcp_flags::SYN != 0 && hit.raw.b != 0 {
         written_with_syn(hit, flow, passed, taken_ns);
     }
-    if passed.len > 0 {
+    if passed.len > 0 && !is_forwarded(hit.raw) {
         hit.out.push(Record {
             at_ns: taken_ns,
             detail: 0,

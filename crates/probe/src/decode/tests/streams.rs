@@ -451,6 +451,20 @@ fn what_a_bridge_forwards_for_a_remote_sender_has_no_point_of_sending() {
 }
 
 #[test]
+fn a_router_on_this_host_takes_nothing_from_the_send_queue() {
+    check(
+        "10 transmit 1000+100 | 20 input 1000+100 | 30 receive 1000+100
+         40 transmit 1000+100 forwarded | 50 input 1000+100 | 60 receive 1000+100",
+        "10 2d 3n 4n 0+100
+         20 5 0+100
+         30 6 0+100
+         40 3n 4n 0+100
+         50 5 0+100
+         60 6 0+100",
+    );
+}
+
+#[test]
 fn a_peer_elsewhere_shows_points_1_to_4_of_what_goes_and_5_to_8_of_what_comes() {
     check_with(
         opened_to_peer(),
