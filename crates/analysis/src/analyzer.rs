@@ -12,7 +12,9 @@ use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Protocol, 
 use crate::connection::analyze_connection;
 use crate::log::{ConnectionLog, is_gone};
 use crate::loss::TraceLosses;
-use crate::{Analysis, ConnectionStore, FlowStore, LossInterval, Pass, PointSummary, TraceFacts};
+use crate::{
+    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Pass, PointSummary, TraceFacts,
+};
 
 /// Takes the records of one trace and says what they mean.
 ///
@@ -35,6 +37,8 @@ pub struct Stores {
     pub connections: Vec<ConnectionStore>,
     /// Losses anywhere in the trace, by start.
     pub losses: Vec<LossInterval>,
+    /// Names of the numbers in `Drop` records; none from [`Analyzer::into_stores`], which knows no facts.
+    pub drop_reasons: DropReasons,
 }
 
 impl Stores {
@@ -121,14 +125,16 @@ impl Analyzer {
             .iter()
             .map(|store| analyze_connection(store, losses.of(store.connection.protocol), reasons));
         analysis.connections = analyses.collect();
-        (analysis, Stores { connections, losses: losses.into_intervals() })
+        let drop_reasons = analysis.facts.drop_reasons.clone();
+        (analysis, Stores { connections, losses: losses.into_intervals(), drop_reasons })
     }
 
     /// Sorts the records and analyses nothing.
     #[must_use]
     pub fn into_stores(self) -> Stores {
         let (_, entries, losses) = self.prepare(TraceFacts::default());
-        Stores { connections: entries.into_iter().map(Entry::into_store).collect(), losses }
+        let connections = entries.into_iter().map(Entry::into_store).collect();
+        Stores { connections, losses, drop_reasons: DropReasons::new() }
     }
 
     fn entry(&mut self, id: ConnectionId) -> usize {

@@ -79,7 +79,7 @@ fn analyze_flow(
     let flow = store.flow(direction);
     // A flow without records has no time of its own.
     let start_ns = first_ns(flow).unwrap_or(end_ns);
-    let mut curves = FlowCurves::with_losses(store, direction, losses);
+    let mut curves = FlowCurves::with_losses(store, direction, losses, drop_reasons);
     let timeline = ledger::timeline(store, direction, &curves, (start_ns, end_ns));
     let is_stream = store.connection.protocol == Protocol::Tcp;
     let reads = traffic::reads(flow, is_stream, losses);
@@ -90,6 +90,7 @@ fn analyze_flow(
         retransmitted_bytes: traffic::retransmitted_bytes(flow, &curves),
         throughput_bytes_per_s: traffic::throughput(&curves),
         stages: stages::stages(store, &curves, end_ns),
+        lost_byte_delay_ns: stages::absence_mean(&curves),
         ledger: ledger::sum(&timeline),
         acks: acks::summarize(store, direction, &curves),
         bursts: traffic::bursts(flow),

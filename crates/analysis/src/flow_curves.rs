@@ -2,12 +2,13 @@
 
 use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Stage};
 
+use crate::absence::{Absence, Absences, never_back, with_returns};
 use crate::curve::Curve;
 use crate::drops;
 use crate::loss::{Losses, explain_holes};
 use crate::queue::{Queue, delay_runs};
 use crate::ranges::{self, Range};
-use crate::{ConnectionStore, DelayRun, FlowStore, LossInterval, QueueStep};
+use crate::{ConnectionStore, DelayRun, DropReasons, FlowStore, LossInterval, QueueStep};
 
 /// First passages of one flow's bytes at all eight points.
 #[derive(Debug)]
@@ -15,31 +16,42 @@ pub struct FlowCurves {
     pub(crate) curves: [Curve; 8],
     /// Datagrams that left the path; empty for a stream, whose bytes are sent again.
     pub(crate) dropped: Curve,
+    /// Of a stream, bytes that were dropped, until they came again.
+    pub(crate) absences: Absences,
     /// Whether the point was watched, in the order of [`Point::ALL`].
     pub(crate) observed: [bool; 8],
     preexisting: bool,
 }
 
 impl FlowCurves {
-    /// Of one direction of a connection; `losses` are those of the whole trace, by start.
+    /// Of one direction of a connection; `losses` are those of the whole trace, by start, and `reasons` the names
+    /// of the numbers in its `Drop` records.
     #[must_use]
-    pub fn new(store: &ConnectionStore, direction: Direction, losses: &[LossInterval]) -> Self {
+    pub fn new(
+        store: &ConnectionStore,
+        direction: Direction,
+        losses: &[LossInterval],
+        reasons: &DropReasons,
+    ) -> Self {
         let protocol = store.connection.protocol;
-        Self::with_losses(store, direction, &Losses::touching(protocol, losses))
+        Self::with_losses(store, direction, &Losses::touching(protocol, losses), reasons)
     }
 
     pub(crate) fn with_losses(
         store: &ConnectionStore,
         direction: Direction,
         losses: &Losses,
+        reasons: &DropReasons,
     ) -> Self {
         let flow = store.flow(direction);
         let mut curves = Point::ALL.map(|point| Curve::of(flow.at(point)));
         let dropped = dropped(&store.connection, flow);
         explain_holes(&mut curves, flow, &dropped, losses, &store.connection);
+        let absences = Absences::new(store, direction, &curves, reasons);
         Self {
             observed: observed(store, direction, &curves),
             dropped,
+            absences,
             preexisting: store.connection.preexisting,
             curves,
         }
@@ -47,16 +59,37 @@ impl FlowCurves {
 
     /// Length of one stage's queue over time; `None` when one of its two points was not watched.
     ///
-    /// A dropped datagram leaves the queue when it is dropped.
+    /// What was dropped leaves the queue when it is dropped, and enters again when it is sent again.
     #[must_use]
     pub fn lengths(&self, stage: Stage) -> Option<Vec<QueueStep>> {
         self.is_observed(stage).then(|| self.queue(stage).steps())
     }
 
-    /// How long bytes stayed in one stage, by position. Bytes whose passing was lost are left out.
+    /// How long bytes stayed in one stage, by position. Bytes whose passing was lost are left out; of those
+    /// that were dropped there the time counts from when they came again.
     #[must_use]
     pub fn delays(&self, stage: Stage) -> Vec<DelayRun> {
+        let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
+        match self.absences_in(stage) {
+            [] => delay_runs(entered, left, self.floor(stage)),
+            absences => delay_runs(&with_returns(entered, absences), left, self.floor(stage)),
+        }
+    }
+
+    /// The same with the time in which they were dropped.
+    pub(crate) fn delays_with_absence(&self, stage: Stage) -> Vec<DelayRun> {
         delay_runs(self.at(stage.enter()), self.at(stage.leave()), self.floor(stage))
+    }
+
+    /// Drops between the two points of a stage. From the first point to the last nothing is away: it was
+    /// written and not yet read.
+    pub(crate) fn absences_in(&self, stage: Stage) -> &[Absence] {
+        if stage == Stage::Total { &[] } else { self.absences.after(stage.enter()) }
+    }
+
+    /// Bytes that are no longer in a stage though they never left it by its second point.
+    pub(crate) fn gone(&self, stage: Stage) -> Vec<Range> {
+        ranges::union(&self.dropped.covered, &never_back(self.absences_in(stage)))
     }
 
     pub(crate) fn at(&self, point: Point) -> &Curve {
@@ -69,7 +102,9 @@ impl FlowCurves {
 
     pub(crate) fn queue(&self, stage: Stage) -> Queue {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
-        Queue::new(entered, left, &self.dropped, self.floor(stage))
+        let mut queue = Queue::new(entered, left, &self.dropped, self.floor(stage));
+        queue.take_out(self.absences_in(stage), self.floor(stage));
+        queue
     }
 
     /// The position below which it is unknown what entered or left a stage: it was before the

@@ -8,12 +8,14 @@
 //!
 //! Where the end that reads is another host, the acknowledgment seen here stands for the read: the
 //! time from point 4 until then is `wire`, and the time in which everything is acknowledged is
-//! unknown, as nobody here can see whether it was read. Where a byte was not seen at a point, the time
+//! unknown, as nobody here can see whether it was read. A byte that the kernel dropped is lost until it is
+//! sent again; one that is lost without a record of it stays where it was seen last. Where a byte was not seen at a point, the time
 //! between the points before and after it is unknown; so is all time before the first point that saw
 //! it, unless that is point 1.
 
 use sockscope_record::{Direction, Point, Protocol, tcp_flags};
 
+use crate::absence::Absences;
 use crate::curve::{Cursor, Curve};
 use crate::flow_curves::FlowCurves;
 use crate::hold::Holds;
@@ -159,6 +161,22 @@ fn acknowledged(reverse: &FlowStore, curves: &FlowCurves) -> Vec<Departure> {
     departures
 }
 
+/// One thing that happens to a byte at the point with this number.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    at_ns: u64,
+    number: usize,
+    what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    /// By the pass at the point that has this index, where it is known.
+    Passes(Option<u32>),
+    /// Behind it.
+    IsDropped,
+}
+
 /// Goes through the oldest bytes in order and writes down where each one was.
 struct Walk<'a> {
     flow: &'a FlowStore,
@@ -166,6 +184,7 @@ struct Walk<'a> {
     /// At points 1 to 7.
     cursors: [Cursor<'a>; 7],
     lost: [&'a Curve; 7],
+    absences: &'a Absences,
     holds: Holds<'a>,
     /// What it means that no byte is under way.
     idle: LedgerPart,
@@ -185,6 +204,7 @@ impl<'a> Walk<'a> {
             observed: curves.observed,
             cursors: std::array::from_fn(|point| Cursor::new(&curves.curves[point])),
             lost: std::array::from_fn(|point| &curves.curves[point]),
+            absences: &curves.absences,
             holds: Holds::new(store, direction),
             idle: LedgerPart::AppIdle,
             now_ns: start_ns,
@@ -200,21 +220,56 @@ impl<'a> Walk<'a> {
         // Number of the last point passed, 0 before the byte was written.
         let mut passed = 0;
         let mut waited_at = None;
-        for index in 0..7 {
-            let Some((at_ns, pass)) = self.passage(index, offset) else { continue };
-            let number = index + 1;
-            let part = self.between(passed, number);
-            self.stay(offset, at_ns.min(until_ns), passed, part);
-            passed = number;
-            waited_at = pass;
+        let mut is_lost = false;
+        for Step { at_ns, number, what } in self.steps_of(offset) {
+            let at_ns = at_ns.min(until_ns);
+            match what {
+                What::Passes(pass) if is_lost || number > passed => {
+                    let part =
+                        if is_lost { LedgerPart::Lost } else { self.between(passed, number) };
+                    self.stay(offset, at_ns, passed, part);
+                    (passed, waited_at, is_lost) = (number, pass, false);
+                }
+                What::IsDropped if number == passed && !is_lost => {
+                    self.stay(offset, at_ns, passed, self.part_from(passed));
+                    is_lost = true;
+                }
+                _ => {}
+            }
         }
         match (passed, exit) {
+            _ if is_lost => self.stay(offset, until_ns, passed, LedgerPart::Lost),
             (7, Exit::Read(pass)) => self.wait_for_reader(offset, until_ns, waited_at, pass),
             _ => {
                 let part = self.last_part(passed, exit);
                 self.stay(offset, until_ns, passed, part);
             }
         }
+    }
+
+    /// What happened to the byte on its way, in order. Without drops its first passages are all.
+    fn steps_of(&mut self, offset: u64) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(7);
+        for index in 0..7 {
+            if let Some((at_ns, pass)) = self.passage(index, offset) {
+                steps.push(Step { at_ns, number: index + 1, what: What::Passes(pass) });
+            }
+        }
+        let others = self.absences.of_byte(offset);
+        if !others.is_empty() {
+            // The clocks of two CPUs may disagree a little.
+            let mut latest_ns = 0;
+            for step in &mut steps {
+                latest_ns = latest_ns.max(step.at_ns);
+                step.at_ns = latest_ns;
+            }
+            steps.extend(others.into_iter().map(|(at_ns, number, is_dropped)| {
+                let what = if is_dropped { What::IsDropped } else { What::Passes(None) };
+                Step { at_ns, number, what }
+            }));
+            steps.sort_by_key(|step| (step.at_ns, step.number, step.what == What::IsDropped));
+        }
+        steps
     }
 
     /// When the byte passed the point with this index, and by which pass.

@@ -5,6 +5,7 @@
 //! reads a clock, a file or a socket, or can tell whether the records came from a kernel, the model
 //! or a capture.
 
+mod absence;
 mod acks;
 mod analyzer;
 mod buffers;
@@ -20,6 +21,7 @@ mod hold;
 mod ledger;
 mod log;
 mod loss;
+mod lost;
 #[cfg(test)]
 mod properties;
 mod queue;
@@ -41,6 +43,7 @@ mod transactions;
 pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
 pub use flow_curves::FlowCurves;
+pub use lost::{LostPacket, lost_packets};
 pub use queue::{DelayRun, QueueStep, queue_delays, queue_lengths};
 pub use store::{ConnectionStore, FlowStore, Pass};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval};

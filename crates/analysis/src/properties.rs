@@ -135,12 +135,17 @@ fn begins_at(part: LedgerPart) -> Option<usize> {
         InputQueue => 5,
         TcpInput => 6,
         ReceiveWakeup | ReceiveApp => 7,
-        Unknown => return None,
+        Lost | Unknown => return None,
     })
 }
 
 fn curves(stores: &Stores) -> FlowCurves {
-    FlowCurves::new(&stores.connections[0], Direction::FromClient, &stores.losses)
+    FlowCurves::new(
+        &stores.connections[0],
+        Direction::FromClient,
+        &stores.losses,
+        &stores.drop_reasons,
+    )
 }
 
 fn timeline(stores: &Stores, records: &[Record]) -> Vec<LedgerSpan> {
@@ -198,6 +203,35 @@ proptest! {
         } else {
             prop_assert!(means.is_empty());
         }
+    }
+
+    #[test]
+    fn whatever_is_said_to_be_dropped_all_bytes_and_all_times_add_up(
+        plan in plans(),
+        drops in prop::collection::vec((2..=6_u8, 0..200_u32, 1..100_u32, 0..100_usize), 0..12),
+    ) {
+        let stream = send(&plan);
+        let mut records = stream.records.clone();
+        for (code, start, len, when) in drops {
+            let at_ns = stream.records[when * stream.records.len() / 100].at_ns + 1;
+            let (start, end) = (start.min(plan.bytes), (start + len).min(plan.bytes));
+            records.push(Record { code, kind: Kind::Drop, ..record(0, at_ns, start, end) });
+        }
+        let flow = analysis(&records).connections[0].flows[0].clone();
+        for stage in &flow.stages {
+            prop_assert_eq!((stage.residue_bytes, stage.resident_bytes), (Some(0), 0));
+        }
+        let means: Vec<f64> = flow.stages.iter().filter_map(|stage| stage.byte_delay_ns).collect();
+        let sum = means[..7].iter().sum::<f64>() + flow.lost_byte_delay_ns.unwrap_or(0.0);
+        prop_assert!((sum - means[7]).abs() <= 1e-9 * means[7], "{sum} of {}", means[7]);
+        let stores = analyzer(&records, true).into_stores();
+        let curves = curves(&stores);
+        for stage in Stage::ALL {
+            let last = curves.lengths(stage).unwrap().last().map(|step| step.length_bytes);
+            prop_assert_eq!(last, Some(Some(0)), "{} is empty at the end", stage.name());
+        }
+        let spans = timeline(&stores, &records);
+        prop_assert!(spans.windows(2).all(|pair| pair[0].end_ns == pair[1].start_ns));
     }
 
     #[test]

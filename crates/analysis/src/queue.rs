@@ -6,6 +6,7 @@
 //! at which it entered, so that lengths never fall below 0.
 
 use crate::Pass;
+use crate::absence::Absence;
 use crate::curve::{Curve, Passage};
 use crate::ranges::Range;
 
@@ -123,13 +124,30 @@ impl Queue {
                 leaves.push((stay.left_ns.max(stay.entered_ns), stay.end - stay.offset));
             });
         }
-        for changes in [&mut enters, &mut leaves] {
+        let unknown: Vec<Range> = entered.unknown_ns().chain(left.unknown_ns()).collect();
+        let mut queue = Self { enters, leaves, unknown: crate::ranges::union(&unknown, &[]) };
+        queue.sort();
+        queue
+    }
+
+    /// Bytes from `floor` on leave when they are dropped, and enter again when they come again.
+    pub(crate) fn take_out(&mut self, absences: &[Absence], floor: u64) {
+        for absence in absences {
+            let bytes = absence.end.saturating_sub(absence.offset.max(floor));
+            self.leaves.push((absence.from_ns, bytes));
+            self.enters.extend(absence.until_ns.map(|until_ns| (until_ns, bytes)));
+        }
+        if !absences.is_empty() {
+            self.sort();
+        }
+    }
+
+    fn sort(&mut self) {
+        for changes in [&mut self.enters, &mut self.leaves] {
             if !changes.is_sorted_by_key(|change| change.0) {
                 changes.sort_by_key(|change| change.0);
             }
         }
-        let unknown: Vec<Range> = entered.unknown_ns().chain(left.unknown_ns()).collect();
-        Self { enters, leaves, unknown: crate::ranges::union(&unknown, &[]) }
     }
 
     /// How often the length becomes unknown.

@@ -123,6 +123,9 @@ pub struct FlowAnalysis {
     pub throughput_bytes_per_s: Option<f64>,
     /// In the order of [`Stage::ALL`].
     pub stages: Vec<StageAnalysis>,
+    /// Mean time, nanoseconds, of the bytes that were seen at points 1 and 8, in which they were in none of the
+    /// stages: dropped by the kernel, and not yet there again. `None` when none of them was.
+    pub lost_byte_delay_ns: Option<f64>,
     /// Where the oldest unread byte was.
     pub ledger: Ledger,
     /// Acknowledgments of this flow's data (they travel in the reverse flow).
@@ -163,7 +166,7 @@ pub struct StageAnalysis {
     pub delay_ns: Option<Distribution>,
     /// Mean of the same time, nanoseconds, of the bytes that were seen at points 1 and 8, each weighing
     /// the same; `None` when there are none. Where these bytes were seen at every point, those of the
-    /// seven stages add up to that of the total.
+    /// seven stages and [`FlowAnalysis::lost_byte_delay_ns`] add up to that of the total.
     pub byte_delay_ns: Option<f64>,
     /// Bytes in it over time; `None` when unknown throughout.
     pub length_bytes: Option<LengthSummary>,
@@ -248,13 +251,15 @@ pub enum LedgerPart {
     ReceiveWakeup,
     /// In the receive queue while its reader does something else.
     ReceiveApp,
+    /// Dropped by the kernel, and not yet sent again.
+    Lost,
     /// Cannot be known: lost records, a point not observed.
     Unknown,
 }
 
 impl LedgerPart {
     /// All parts, in path order.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::AppIdle,
         Self::SendBuffer,
         Self::SendWriter,
@@ -271,6 +276,7 @@ impl LedgerPart {
         Self::TcpInput,
         Self::ReceiveWakeup,
         Self::ReceiveApp,
+        Self::Lost,
         Self::Unknown,
     ];
 
@@ -294,6 +300,7 @@ impl LedgerPart {
             Self::TcpInput => "tcp_input",
             Self::ReceiveWakeup => "receive_queue.wakeup",
             Self::ReceiveApp => "receive_queue.app",
+            Self::Lost => "lost",
             Self::Unknown => "unknown",
         }
     }

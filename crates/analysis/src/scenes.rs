@@ -24,7 +24,7 @@ fn places_of(connection: Connection, direction: Direction, text: &str) -> String
     analyzer.push(&testing::records(text));
     let (analysis, stores) = analyzer.finish_keeping(TraceFacts::default());
     let store = &stores.connections[0];
-    let curves = crate::FlowCurves::new(store, direction, &stores.losses);
+    let curves = crate::FlowCurves::new(store, direction, &stores.losses, &stores.drop_reasons);
     let span_ns = (analysis.start_ns, analysis.start_ns + analysis.duration_ns);
     let spans = ledger::timeline(store, direction, &curves, span_ns);
     let shown =
@@ -52,6 +52,76 @@ fn a_second_write_held_by_nagle_is_the_ledgers_largest_part() {
         "10us 1 +100 | 12us 2-4 +100 | 14us 5-7 +100 | 15us 8 +100
          16us 1 +300 nagle | 40016us 2-4 +300 | 40018us 5-7 +300 | 40020us 8 +300"
     ), @"send_queue.other 2us | wire 2us | receive_queue.app 1us | app_idle 1us | send_queue.nagle 40000us | wire 2us | receive_queue.app 2us");
+}
+
+/// A filter drops the first segment behind point 6; the second one comes, and 200 ms later the first again.
+const DROPPED_BEHIND_POINT_6: &str = "1ms 1 +2000 | 1010us 2-4 0..1000 | 1020us 5-6 0..1000
+    1030us drop 0..1000 detail=77 | 1040us 2-4 1000..2000 | 1050us 5-7 1000..2000
+    201ms retransmit 0..1000 code=1 | 201ms 2-4 0..1000 retransmitted
+    201010us 5-6 0..1000 retransmitted | 201030us 7 0..2000 | 201040us 8 0..2000";
+
+#[test]
+fn what_a_filter_drops_is_in_no_queue_until_it_comes_again() {
+    assert_snapshot!(places(DROPPED_BEHIND_POINT_6), @"send_queue.other 10us | wire 10us | tcp_input 10us | lost 199970us | wire 10us | tcp_input 20us | receive_queue.app 10us");
+    let analysis = testing::analyze(DROPPED_BEHIND_POINT_6);
+    assert_snapshot!(balance(&analysis), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+    let tcp_input = &analysis.flows[0].stages[5];
+    assert_eq!(tcp_input.delay_ns.unwrap().max, 20_000, "from when it came again");
+    let means: Vec<_> = analysis.flows[0].stages.iter().filter_map(|it| it.byte_delay_ns).collect();
+    let [in_stages @ .., total] = &means[..] else { panic!("no stages") };
+    let lost_ns = analysis.flows[0].lost_byte_delay_ns.unwrap();
+    assert_eq!(in_stages.iter().sum::<f64>() + lost_ns, *total);
+}
+
+#[test]
+fn a_drop_in_the_interface_queue_is_no_other_case() {
+    let text = "1ms 1-3 +1000 | 1500us drop 0..1000 detail=50
+        201ms retransmit 0..1000 code=1 | 201ms 2-3 0..1000 retransmitted | 201100us 4-8 0..1000";
+    assert_snapshot!(places(text), @"interface_queue 500us | lost 199500us | interface_queue 100us");
+}
+
+#[test]
+fn what_is_dropped_twice_is_lost_twice_and_what_never_comes_again_stays_lost() {
+    let twice = "1ms 1-6 +1000 | 1010us drop 0..1000 detail=77
+        201ms retransmit 0..1000 code=1 | 201ms 2-6 0..1000 retransmitted
+        201010us drop 0..1000 detail=77";
+    assert_snapshot!(places(&format!("{twice} | 601ms 2-6 0..1000 retransmitted | 601010us 7-8 +1000")),
+        @"tcp_input 10us | lost 199990us | tcp_input 10us | lost 399990us | tcp_input 10us");
+    let text = format!("{twice} | 250ms <3-6 ack=0");
+    assert_snapshot!(places(&text), @"tcp_input 10us | lost 199990us | tcp_input 10us | lost 48990us");
+    assert_snapshot!(balance(&testing::analyze(&text)), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/1000/0");
+}
+
+#[test]
+fn what_the_senders_own_host_refuses_is_lost_until_tcp_tries_it_with_success() {
+    // A full queueing discipline takes neither the segment nor its first repetition.
+    let text = "1ms 1 +1000 pacing | 1020us drop 0..1000 detail=50 | 2ms 1 +500 pacing
+        2020us drop 0..1500 detail=50 | 204ms 2-8 +1500";
+    assert_snapshot!(places(text), @"send_queue.pacing 20us | lost 202980us");
+    let analysis = testing::analyze(text);
+    let max = analysis.flows[0].stages[0].length_bytes.unwrap().max;
+    assert_eq!(max, 1500, "TCP has it in its send queue all the time");
+}
+
+#[test]
+fn what_is_away_already_is_not_dropped_again() {
+    let said_twice = "1ms 1-6 +1000 | 1010us drop 0..1000 code=6 | 1020us drop 0..500 code=6
+        201ms retransmit 0..1000 code=1 | 201ms 2-6 0..1000 retransmitted | 201010us 7-8 0..1000";
+    assert_snapshot!(places(said_twice), @"tcp_input 10us | lost 199990us | tcp_input 10us");
+    let stores = testing::store(said_twice);
+    let curves =
+        crate::FlowCurves::new(&stores, Direction::FromClient, &[], &crate::DropReasons::new());
+    let lengths = curves.lengths(sockscope_record::Stage::TcpInput).unwrap();
+    let lengths: Vec<_> = lengths.iter().filter_map(|step| step.length_bytes).collect();
+    assert_eq!(lengths, [1000, 0, 1000, 0]);
+}
+
+#[test]
+fn the_drop_of_a_copy_leaves_the_original_where_it_is() {
+    // The original waits behind point 6 for what was lost before it; its repetition is dropped.
+    let text = "1ms 1-6 +1000 | 2ms retransmit 0..1000 code=3 | 2ms 2-6 0..1000 retransmitted
+        2010us drop 0..1000 detail=77 | 3ms 7-8 0..1000";
+    assert_snapshot!(places(text), @"tcp_input 2000us");
 }
 
 #[test]
@@ -292,8 +362,12 @@ fn unread(text: &str) -> String {
     analyzer.connection(datagrams());
     analyzer.push(&testing::records(text));
     let stores = analyzer.into_stores();
-    let curves =
-        crate::FlowCurves::new(&stores.connections[0], Direction::FromClient, &stores.losses);
+    let curves = crate::FlowCurves::new(
+        &stores.connections[0],
+        Direction::FromClient,
+        &stores.losses,
+        &stores.drop_reasons,
+    );
     let steps = curves.lengths(sockscope_record::Stage::ReceiveQueue).unwrap_or_default();
     let shown = steps.iter().map(|step| {
         let length = step.length_bytes.map_or("?".into(), |bytes| bytes.to_string());

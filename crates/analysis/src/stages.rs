@@ -91,6 +91,19 @@ fn byte_mean(runs: &[DelayRun], whole_way: &[Range]) -> Option<f64> {
     (bytes > 0).then(|| area as f64 / bytes as f64)
 }
 
+/// Mean time in which a byte of those seen at points 1 and 8 was away, dropped and not yet where it had been
+/// again; `None` when none was.
+pub(crate) fn absence_mean(curves: &FlowCurves) -> Option<f64> {
+    let whole_way = curves.whole_way();
+    let stages = Stage::ALL.into_iter().filter(|stage| !curves.absences_in(*stage).is_empty());
+    let means = stages.filter_map(|stage| {
+        let with_absence = byte_mean(&curves.delays_with_absence(stage), &whole_way)?;
+        Some(with_absence - byte_mean(&curves.delays(stage), &whole_way)?)
+    });
+    let mean = means.sum::<f64>();
+    (mean > 0.0).then_some(mean)
+}
+
 fn is_touched_by_loss(curves: &FlowCurves, stage: Stage) -> bool {
     let is_touched = |point| curves.at(point).unknown_ns().next().is_some();
     is_touched(stage.enter()) || is_touched(stage.leave())
@@ -109,7 +122,7 @@ fn balance(curves: &FlowCurves, stage: Stage, beyond: Option<&[Range]>) -> (i64,
     };
     let (entered, left) = (passed(stage.enter()), passed(stage.leave()));
     let only_left = minus(&left, &entered);
-    let stayed = minus(&minus(&entered, &left), &curves.dropped.covered);
+    let stayed = minus(&minus(&entered, &left), &curves.gone(stage));
     let missed = match beyond {
         Some(beyond) => intersection(&stayed, beyond),
         None => stayed.clone(),

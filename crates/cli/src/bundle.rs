@@ -68,12 +68,12 @@ pub fn analyze(dir: &Path) -> Result<(Analysis, Origin), Failure> {
 pub fn stores(dir: &Path) -> Result<Stores, Failure> {
     let loaded = Loaded::read(dir)?;
     loaded.say_notes();
-    Ok(loaded.analyzer.into_stores())
+    Ok(loaded.into_stores())
 }
 
 /// As [`stores`], of a bundle that was just written, whose notes were said then.
 pub fn own_stores(dir: &Path) -> Result<Stores, Failure> {
-    Ok(Loaded::read(dir)?.analyzer.into_stores())
+    Ok(Loaded::read(dir)?.into_stores())
 }
 
 /// A file, or standard output for `-`. A bundle's own files are refused.
@@ -139,6 +139,11 @@ impl Loaded {
             drop_reasons: meta.drop_reasons.clone(),
         };
         Ok(Self { analyzer, facts, origin: origin(meta) })
+    }
+
+    /// The records sorted, and the names of the reasons in them.
+    fn into_stores(self) -> Stores {
+        Stores { drop_reasons: self.facts.drop_reasons, ..self.analyzer.into_stores() }
     }
 
     /// Tells the user what a report would have in its head.

@@ -258,6 +258,7 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
             from_ns: at(figure.from_ms),
             to_ns: at(figure.to_ms),
             losses: &stores.losses,
+            drop_reasons: &stores.drop_reasons,
             ..PlotOptions::default()
         };
         let name = bundle.file_stem().unwrap_or_default().to_string_lossy();

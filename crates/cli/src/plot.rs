@@ -43,6 +43,7 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         width: arguments.width,
         height: arguments.height,
         losses: &stores.losses,
+        drop_reasons: &stores.drop_reasons,
         ..PlotOptions::default()
     };
     let svg = draw(figure, store, &options).map_err(|error| Failure::new(error.to_string()))?;

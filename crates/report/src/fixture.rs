@@ -278,6 +278,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: stages.collect(),
+        lost_byte_delay_ns: None,
         ledger: Ledger::default(),
         acks: AckSummary::default(),
         bursts: BurstSummary::default(),

@@ -21,17 +21,18 @@ const SEGMENT_BYTES_USUAL: u32 = 1448;
 
 /// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
 /// itself has it; while idle only its acknowledgment may be on the way.
-pub(super) const ON_THE_PATH: [LedgerPart; 6] = [
+pub(super) const ON_THE_PATH: [LedgerPart; 7] = [
     LedgerPart::AppIdle,
     LedgerPart::SendBuffer,
     LedgerPart::SendWriter,
     LedgerPart::TcpOutput,
     LedgerPart::Wire,
     LedgerPart::TcpInput,
+    LedgerPart::Lost,
 ];
 
 /// Parts of the ledger in which no queue behind the sender explains why it is held.
-pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 9] = [
+pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 10] = [
     LedgerPart::SendNagle,
     LedgerPart::SendCork,
     LedgerPart::SendCwnd,
@@ -41,6 +42,7 @@ pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 9] = [
     LedgerPart::TcpOutput,
     LedgerPart::Wire,
     LedgerPart::TcpInput,
+    LedgerPart::Lost,
 ];
 
 /// Whether nothing is under way then, and the send buffer not full.

@@ -4,20 +4,11 @@ use sockscope_record::{Kind, Point, Record, RetransmitClass, Side, marks, tcp_fl
 
 use super::intervals::Interval;
 use crate::drops;
+use crate::lost::{LOOK_BACK_PASSES_MAX, ON_THE_WAY, TIMER_NS_MIN, is_like, last_like, told_point};
 use crate::{FlowStore, FlowView, Pass};
-
-/// How far back a search for an earlier transmission looks: more packets than any window has.
-const LOOK_BACK_PASSES_MAX: usize = 65_536;
 
 /// TCP tells of a repeated SYN when it has been transmitted, within this; no timer is that short.
 const TOLD_NS_MAX: u64 = 10_000_000;
-
-/// No timer of TCP is shorter (`TCP_TIMEOUT_MIN`: two ticks, at most 1000 a second).
-const TIMER_NS_MIN: u64 = 1_000_000;
-
-/// Where a packet can be seen on its way, nearest to the receiver first.
-const ON_THE_WAY: [Point; 4] =
-    [Point::InputDequeue, Point::InputEnqueue, Point::InterfaceDequeue, Point::InterfaceEnqueue];
 
 /// One range that was sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,68 +203,6 @@ impl Wait {
         let within = &later[..later.partition_point(|one| at_ns(one) < self.to_ns)];
         within.iter().take(LOOK_BACK_PASSES_MAX)
     }
-}
-
-/// Where a segment was seen last, on the transmission that was dropped.
-pub(super) fn seen_before_drop(view: &FlowView<'_>, drop: &Record) -> Option<Point> {
-    told_point(drop).or_else(|| {
-        let (point, pass) = last_like(view.flow(), drop)?;
-        is_own(view, drop, point, pass).then_some(point)
-    })
-}
-
-/// The point that the record of the drop itself tells.
-fn told_point(drop: &Record) -> Option<Point> {
-    Kind::from_code(drop.code).and_then(Kind::point)
-}
-
-/// Whether `pass`, the last one before `drop`, cannot be of an earlier transmission of the same bytes. One
-/// that a queue or a filter of the sender's host refuses passes no point at all.
-fn is_own(view: &FlowView<'_>, drop: &Record, point: Point, pass: &Pass) -> bool {
-    let events = &view.flow().events;
-    let since = &events[events.partition_point(|event| event.at_ns < pass.at_ns)..];
-    let mut between =
-        since.iter().take_while(|event| event.at_ns < drop.at_ns).take(LOOK_BACK_PASSES_MAX);
-    if between.any(|event| event.kind == Kind::Drop && is_like(pass, event)) {
-        return false;
-    }
-    // TCP does not send again what the interface queue still holds: skb_still_in_host_queue().
-    if point == Point::InterfaceEnqueue {
-        return true;
-    }
-    let has_pass = |point| {
-        let passes = view.reverse().at(point);
-        let next = passes.partition_point(|other| other.at_ns <= pass.at_ns);
-        passes.get(next).is_some_and(|other| other.at_ns <= drop.at_ns)
-    };
-    let receiver_is_seen = !view.reverse().at(Point::InterfaceEnqueue).is_empty();
-    let is_round_trip =
-        has_pass(Point::InputDequeue) && (!receiver_is_seen || has_pass(Point::InterfaceEnqueue));
-    drop.at_ns - pass.at_ns <= TIMER_NS_MIN && !is_round_trip
-}
-
-/// The last pass up to a drop that looks like the dropped segment, and its point.
-fn last_like<'a>(flow: &'a FlowStore, drop: &Record) -> Option<(Point, &'a Pass)> {
-    let last = |point: Point| {
-        let passes = flow.at(point);
-        let before = &passes[..passes.partition_point(|pass| pass.at_ns <= drop.at_ns)];
-        let mut latest = before.iter().rev().take(LOOK_BACK_PASSES_MAX);
-        Some((point, latest.find(|pass| is_like(pass, drop))?))
-    };
-    // From the sender on: of equal times the last one counts, which is nearest to the receiver.
-    let seen = ON_THE_WAY.into_iter().rev().filter_map(last);
-    seen.max_by_key(|(_, pass)| pass.at_ns)
-}
-
-/// Whether the pass may be of the dropped segment: it has its first byte, or like it no data.
-fn is_like(pass: &Pass, drop: &Record) -> bool {
-    if drop.len > 0 {
-        return pass.offset <= drop.offset && drop.offset < pass.end();
-    }
-    let is_syn = |flags: u8| flags & tcp_flags::SYN != 0;
-    pass.len == 0
-        && is_syn(pass.tcp_flags) == is_syn(drop.tcp_flags)
-        && (is_syn(drop.tcp_flags) || pass.offset == drop.offset)
 }
 
 /// The last pass before `at_ns` that has the byte at `offset`, other than of a retransmission.

@@ -7,9 +7,10 @@ use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
-use super::resent::{Resent, resent, seen_before_drop};
+use super::resent::{Resent, resent};
 use super::{Tally, words};
 use crate::drops;
+use crate::lost::seen_before;
 use crate::{Finding, FindingId};
 
 /// A few needless ones are what reordering and tail probes cost on any path.
@@ -171,7 +172,8 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
             } else {
                 format!("bytes from {} on", drop.offset)
             };
-            let place = seen_before_drop(view, drop).map_or("an unknown point", Point::name);
+            let place = seen_before(view.flow(), view.reverse(), drop)
+                .map_or("an unknown point", Point::name);
             format!("the kernel drops {what} after {place}, {}", reason(drop))
         });
     }

@@ -115,7 +115,12 @@ impl Observed {
     }
 
     fn curves(&self) -> FlowCurves {
-        FlowCurves::new(self.connection(), Direction::FromClient, &self.stores.losses)
+        FlowCurves::new(
+            self.connection(),
+            Direction::FromClient,
+            &self.stores.losses,
+            &self.stores.drop_reasons,
+        )
     }
 
     /// Delays in a stage, of the sender's data, by position.
@@ -127,7 +132,13 @@ impl Observed {
     #[cfg(test)]
     pub(crate) fn delays_of(&self, connection: usize, stage: Stage) -> Vec<DelayRun> {
         let store = &self.stores.connections[connection];
-        FlowCurves::new(store, Direction::FromClient, &self.stores.losses).delays(stage)
+        FlowCurves::new(
+            store,
+            Direction::FromClient,
+            &self.stores.losses,
+            &self.stores.drop_reasons,
+        )
+        .delays(stage)
     }
 
     /// Delay of each packet between two points, by the packet's first byte, in order of sending.

@@ -70,7 +70,7 @@ fn a_flow_has_the_keys_of_its_schema() {
     let flow = &json(&stall())["connections"][0]["flows"][0];
     has_keys(
         flow,
-        "id from bytes segments retransmitted_bytes drops datagrams_refused stages ledger
+        "id from bytes segments retransmitted_bytes drops datagrams_refused stages lost_byte_delay_ns ledger
          to throughput_bytes_per_s ledger_total_ns acks bursts write_bytes read_bytes \
          reads_are_guessed read_copy_bytes_max",
     );
@@ -89,7 +89,7 @@ fn a_flow_has_the_keys_of_its_schema() {
         &flow["ledger"],
         "app_idle send_buffer send_buffer.writer send_queue.nagle send_queue.cork send_queue.cwnd send_queue.rwnd
          send_queue.pacing send_queue.other tcp_output interface_queue wire input_queue tcp_input
-         receive_queue.wakeup receive_queue.app unknown",
+         receive_queue.wakeup receive_queue.app lost unknown",
     );
     has_keys(&flow["acks"], "advancing pure duplicate bytes delay_ns late");
     has_keys(&flow["acks"]["late"], "timer piggyback read unknown");

@@ -2,11 +2,11 @@
 //! program's writes and reads beside them.
 //!
 //! A segment leaves at point 4 and arrives at point 5; where one of these was not seen, the nearest
-//! point that was seen serves. Times are nanoseconds of the trace's clock.
+//! point that was seen serves. One that the kernel dropped behind it did not arrive. Times are nanoseconds of the trace's clock.
 
 use std::collections::BTreeSet;
 
-use sockscope_analysis::{FlowStore, Pass};
+use sockscope_analysis::{FlowStore, LostPacket, Pass, lost_packets};
 use sockscope_record::{Direction, Kind, Point, Protocol, Side, marks, tcp_flags};
 
 use super::scene::{Scene, end_of};
@@ -210,13 +210,17 @@ impl<'a> Pending<'a> {
 
 fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
     let mut used = [BTreeSet::new(), BTreeSet::new()];
+    let lost = [Direction::FromClient, Direction::FromServer]
+        .map(|direction| lost_packets(scene.store, direction, scene.options.drop_reasons));
     picked
         .iter()
         .map(|(direction, pass)| {
             let flow = scene.store.flow(*direction);
             let is_seen = is_departure_seen(flow);
             let arrived_ns = if is_seen {
+                let lost = &lost[*direction as usize];
                 arrival(flow, pass, &mut used[*direction as usize])
+                    .filter(|at_ns| !is_dropped(flow, lost, pass, *at_ns))
             } else {
                 Some(pass.at_ns)
             };
@@ -264,6 +268,23 @@ fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<
         used.insert(index);
     }
     Some(found.at_ns)
+}
+
+/// Whether the kernel dropped the segment, which came at `arrived_ns`, before the same came again.
+fn is_dropped(flow: &FlowStore, lost: &[LostPacket<'_>], pass: &Pass, arrived_ns: u64) -> bool {
+    let arrivals = arriving(flow);
+    let later = arrivals.partition_point(|arrival| arrival.at_ns <= arrived_ns);
+    let mut next = arrivals[later..].iter().take(SCAN_MAX).filter(|other| brings(other, pass));
+    let until_ns = next.next().map_or(u64::MAX, |next| next.at_ns);
+    let first = lost.partition_point(|lost| lost.drop.at_ns < arrived_ns);
+    let mut lost = lost[first..].iter().take_while(|lost| lost.drop.at_ns < until_ns);
+    lost.any(|LostPacket { drop, after }| {
+        let is_it = match pass.len {
+            0 => drop.len == 0 && drop.offset == pass.offset,
+            _ => drop.offset < end_of(pass) && end_of(pass) <= drop.end(),
+        };
+        is_it && after.is_some_and(|after| after >= Point::InputEnqueue)
+    })
 }
 
 /// Whether `arrival` has the last byte of `pass`, or is the same segment without data.

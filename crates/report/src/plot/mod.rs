@@ -35,7 +35,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use sockscope_analysis::{ConnectionStore, LossInterval};
+use sockscope_analysis::{ConnectionStore, DropReasons, LossInterval};
 use sockscope_record::Direction;
 
 pub use chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread, draw_chart};
@@ -142,6 +142,8 @@ pub struct PlotOptions<'a> {
     pub height: u32,
     /// Where the trace lost records: queue lengths are unknown there.
     pub losses: &'a [LossInterval],
+    /// Names of the numbers in `Drop` records: some drops lose nothing.
+    pub drop_reasons: &'a DropReasons,
     /// The title; `None`: what every figure of this kind has.
     pub title: Option<&'a str>,
     /// Stands under the title, before who sends to whom.
@@ -149,6 +151,9 @@ pub struct PlotOptions<'a> {
     /// Stands under the drawing, before what the figure itself has to note.
     pub notes: &'a [String],
 }
+
+/// Of a trace that names no reason.
+static NO_NAMES: DropReasons = DropReasons::new();
 
 impl PlotOptions<'_> {
     /// Widths and heights that a figure can have, pixels.
@@ -165,6 +170,7 @@ impl Default for PlotOptions<'_> {
             width: 960,
             height: 720,
             losses: &[],
+            drop_reasons: &NO_NAMES,
             title: None,
             about: None,
             notes: &[],

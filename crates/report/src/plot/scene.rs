@@ -65,7 +65,8 @@ impl<'a> Scene<'a> {
     /// The curves of that flow, worked out when a figure first asks for them.
     pub(super) fn curves(&self) -> &FlowCurves {
         self.curves.get_or_init(|| {
-            FlowCurves::new(self.store, self.options.direction, self.options.losses)
+            let PlotOptions { direction, losses, drop_reasons, .. } = *self.options;
+            FlowCurves::new(self.store, direction, losses, drop_reasons)
         })
     }
 

@@ -12,7 +12,7 @@ use sockscope_record::{
 use super::{Figure, PlotError, PlotOptions, draw};
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
-/// `s`; `window` in place of a point is a send window, `returned` a read call that returned.
+/// `s`; `window` in place of a point is a send window, `returned` a read call that returned, `drop` a drop.
 fn trace(text: &str) -> ConnectionStore {
     let mut store = no_records();
     for line in text.split(" | ").filter(|line| !line.trim().is_empty()) {
@@ -24,6 +24,10 @@ fn trace(text: &str) -> ConnectionStore {
         if words[2] == "window" {
             let (kind, detail) = (Kind::SendWindow, u64::from(len));
             flow.events.push(Record { at_ns, offset, detail, kind, ..Record::default() });
+            continue;
+        }
+        if words[2] == "drop" {
+            flow.events.push(Record { at_ns, offset, len, kind: Kind::Drop, ..Record::default() });
             continue;
         }
         if words[2] == "returned" {
@@ -205,6 +209,24 @@ fn the_ladder_has_an_arrow_for_each_segment_and_cuts_the_stall() {
     }
     assert_eq!(strokes(group(&svg, "time-sequence"), "fill data"), 3, "heads of data arrows");
     assert_eq!(strokes(group(&svg, "time-sequence"), "fill ack"), 1, "heads of pure ACKs");
+}
+
+#[test]
+fn what_a_filter_drops_behind_point_6_is_drawn_as_lost() {
+    let lost = |text: &str| {
+        let svg = drawn(Figure::TimeSequence, &trace(text));
+        let drawing = group(&svg, "time-sequence").to_owned();
+        (strokes(&drawing, "fill data"), strokes(&drawing, "line alarm"))
+    };
+    let dropped =
+        "0 c 4 0+100 | 2 c 5,6 0+100 | 3 c drop 0+100 | 4 c 4 100+100 | 6 c 5,6,7 100+100";
+    assert_eq!(lost(dropped), (2, 2), "a cross of two strokes ends the first arrow");
+    let again = format!("{dropped} | 9 c 4 0+100 again | 11 c 5,6,7 0+100 again");
+    let crossed = lost(&again).1;
+    let came = lost(&again.replace(" | 3 c drop 0+100", "")).1;
+    assert_eq!(crossed, came + 2, "the repetition came");
+    let acknowledgment = "0 s 4 0+0 ack 100 | 1 s 5,6 0+0 ack 100 | 2 s drop 0+0";
+    assert_eq!(lost(acknowledgment).1, 0, "a drop without a reason's name loses no bare segment");
 }
 
 #[test]

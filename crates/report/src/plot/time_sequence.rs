@@ -81,7 +81,10 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Arrow(Ink::Data, Stroke::Line), words: "data" },
         Key { sample: Sample::Arrow(Ink::Ack, Stroke::Dashed), words: "no data: ACK, SYN, FIN" },
         Key { sample: Sample::Arrow(Ink::Alarm, Stroke::Line), words: "data sent again" },
-        Key { sample: Sample::Mark(Ink::Alarm, Shape::Cross), words: "not seen to arrive" },
+        Key {
+            sample: Sample::Mark(Ink::Alarm, Shape::Cross),
+            words: "dropped, or not seen to arrive",
+        },
         Key { sample: Sample::Mark(Ink::Program, Shape::Triangle), words: "write" },
         Key { sample: Sample::Mark(Ink::Program, Shape::Circle), words: "read" },
     ];

@@ -36,14 +36,16 @@ pub(crate) fn of_ledger(ledger: &Ledger) -> Vec<Part> {
     shared_out(parts.map(|(part, ns)| (part.name(), look(part), ns)).collect())
 }
 
-/// Where a mean byte spent its time, in path order: its delay in each stage, and as unknown what is
-/// left of the total, for which a stage was not seen. None when the total is unknown.
-pub(crate) fn of_delays(stages: &[StageAnalysis]) -> Vec<Part> {
+/// Where a mean byte spent its time, in path order: its delay in each stage, that in which it was lost, and as
+/// unknown what is left of the total, for which a stage was not seen. None when the total is unknown.
+pub(crate) fn of_delays(stages: &[StageAnalysis], lost_ns: Option<f64>) -> Vec<Part> {
     let Some(total_ns) = mean_ns(stages, Stage::Total) else { return Vec::new() };
     let places = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Total);
     let mut parts: Vec<_> = places
         .map(|stage| (stage.name(), stage_look(stage), mean_ns(stages, stage).unwrap_or(0)))
         .collect();
+    let lost = LedgerPart::Lost;
+    parts.push((lost.name(), look(lost), lost_ns.and_then(rounded).unwrap_or(0)));
     let known_ns = parts.iter().fold(0_u64, |sum, (_, _, ns)| sum.saturating_add(*ns));
     let unknown = LedgerPart::Unknown;
     // Each mean is rounded to a nanosecond by itself.
@@ -152,6 +154,7 @@ fn look(part: LedgerPart) -> Look {
         LedgerPart::TcpInput => ('i', Tone::Fill(3), "protocol input"),
         LedgerPart::ReceiveWakeup => ('U', Tone::Fill(4), "reader waits for a CPU"),
         LedgerPart::ReceiveApp => ('A', Tone::Fill(4), "reader does something else"),
+        LedgerPart::Lost => ('X', Tone::Fill(5), "dropped, and not yet sent again"),
         LedgerPart::Unknown => ('?', Tone::Fill(5), "cannot be known"),
     }
 }
@@ -223,7 +226,7 @@ mod tests {
 
     /// Letters with shares in tenths of a percent.
     fn mean_byte(byte_delays_ns: [Option<f64>; 8]) -> String {
-        let parts = of_delays(&stages(byte_delays_ns));
+        let parts = of_delays(&stages(byte_delays_ns), None);
         let texts = parts.iter().map(|part| format!("{}{}", part.look.0, part.tenths));
         texts.collect::<Vec<_>>().join(" ")
     }

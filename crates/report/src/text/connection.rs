@@ -214,7 +214,7 @@ fn write_flow(
 /// The way of a mean byte as a bar, with its stages below, the longest first. Nothing where no byte was
 /// seen at both ends.
 fn write_delay(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> {
-    let parts = bar::of_delays(&flow.stages);
+    let parts = bar::of_delays(&flow.stages, flow.lost_byte_delay_ns);
     if parts.is_empty() {
         return Ok(());
     }
