@@ -7,7 +7,7 @@ use crate::drops;
 use crate::lost::{LOOK_BACK_PASSES_MAX, ON_THE_WAY, TIMER_NS_MIN, is_like, last_like, told_point};
 use crate::{FlowStore, FlowView, Pass};
 
-/// TCP tells of a repeated SYN when it has been transmitted, within this; no timer is that short.
+/// TCP tells of a repetition when it has been transmitted, within this; no timer is that short.
 const TOLD_NS_MAX: u64 = 10_000_000;
 
 /// One range that was sent again.
@@ -113,7 +113,9 @@ fn data(
     let flow = view.flow();
     let first_sent = last_covering(flow.at(Point::SendDequeue), offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
-    let arrival = last_covering(flow.at(Point::ReceiveEnqueue), offset, at_ns);
+    // What came of it itself does not count as the original.
+    let again_ns = transmitted_ns(flow, event);
+    let arrival = last_covering(flow.at(Point::ReceiveEnqueue), offset, again_ns);
     let wait = arrival.or(first_sent).map(|pass| Wait {
         offset,
         from_ns: pass.at_ns,
@@ -123,7 +125,7 @@ fn data(
     let wait = wait.filter(|_| class == RetransmitClass::Timeout);
     let acknowledgment_dropped =
         wait.and_then(|wait| wait.acknowledgment_dropped(view, reverse_losses));
-    let seen_at = |point: &Point| last_covering(flow.at(*point), offset, at_ns).is_some();
+    let seen_at = |point: &Point| last_covering(flow.at(*point), offset, again_ns).is_some();
     let last_seen = ON_THE_WAY.into_iter().find(seen_at);
     let receiver_is_seen = !flow.at(Point::ReceiveEnqueue).is_empty();
     let is_needless = arrival.is_some() && acknowledgment_dropped.is_none();
@@ -143,6 +145,21 @@ fn data(
         acknowledgment_dropped,
         was_reported: false,
     }
+}
+
+/// When the repetition that TCP tells of was transmitted; where that was not seen, when TCP told.
+fn transmitted_ns(flow: &FlowStore, event: &Record) -> u64 {
+    let told = |other: &&Record| other.kind == Kind::Retransmit && other.offset == event.offset;
+    let earlier = &flow.events[..flow.events.partition_point(|other| other.at_ns < event.at_ns)];
+    let last_told_ns = earlier.iter().rev().take(LOOK_BACK_PASSES_MAX).find(told);
+    let since_ns = event.at_ns.saturating_sub(TOLD_NS_MAX);
+    let since_ns = last_told_ns.map_or(since_ns, |other| since_ns.max(other.at_ns));
+    let passes = flow.at(Point::SendDequeue);
+    let passes = &passes[..passes.partition_point(|pass| pass.at_ns <= event.at_ns)];
+    let recent = passes.iter().rev().take_while(|pass| pass.at_ns >= since_ns);
+    let again = recent.filter(|pass| pass.marks & marks::RETRANSMITTED != 0);
+    let mut own = again.filter(|pass| pass.offset <= event.offset && event.offset < pass.end());
+    own.next().map_or(event.at_ns, |pass| pass.at_ns)
 }
 
 /// The time in which a sender waited for the acknowledgment of one byte.

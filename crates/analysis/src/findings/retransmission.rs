@@ -356,6 +356,21 @@ mod tests {
     }
 
     #[test]
+    fn a_repetition_that_comes_before_tcp_tells_of_it_is_no_original() {
+        // Between namespaces a segment can be at the receiver when the sender's call to transmit it returns.
+        let once = |ms: u64, at: u64| {
+            let range = format!("{at}..{}", at + 1000);
+            format!(
+                "{ms}ms 1-6 {range} | {ms}005us drop {range} detail=77 | {ms}100us 2-4 {range} retransmitted
+                 {ms}101us 5-7 {range} | {ms}102us retransmit {range} code=2"
+            )
+        };
+        let text: Vec<_> = (0..10).map(|i| once(1 + i, i * 1000)).collect();
+        let said = found(&text.join(" | "), WIRE);
+        assert_snapshot!(said, @"retransmission @server 10x 1.02 ms: 10 ranges of the client had to be sent again (10 fast).");
+    }
+
+    #[test]
     fn one_loss_repaired_within_a_fraction_of_a_millisecond_is_silent() {
         let text = "1ms 1-6 +1000 | 1010us 1-8 1000..2000 | 1200us retransmit 0..1000 code=2 | 1210us 7-8 0..1000";
         assert_snapshot!(found(text, WIRE), @"");
