@@ -8,6 +8,7 @@
 use sockscope_record::Point;
 
 use super::facts::FlowFacts;
+use super::intervals::Interval;
 use super::nagle_delayed_ack::{nagle_holds, stalls};
 use super::writes::{Turn, corked_offsets, turns};
 use super::{Tally, words};
@@ -57,8 +58,13 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         if was_answered_meanwhile(facts, hold) {
             continue;
         }
+        let is_stall = is_stall(hold);
+        let held = Interval::new(hold.start_ns, hold.end_ns);
+        if !is_stall && facts.lost_records.touches(held) {
+            continue; // A delayed acknowledgment may be what was not seen.
+        }
         tally.count += 1;
-        if is_stall(hold) {
+        if is_stall {
             stalled += 1;
         } else {
             tally.lost_ns += hold.duration_ns();
@@ -163,6 +169,15 @@ mod tests {
                     40ms <1-8 +50";
         let ledger = "1ms send_queue.nagle 100 | 31ms app_idle | 60ms end";
         assert_snapshot!(found(text, ledger), @"split-message @client 1x 30.0 ms: From the client: 1 message went out in several writes and a later part was held, waiting 30.0 ms for acknowledgments in all.");
+    }
+
+    #[test]
+    fn a_hold_in_which_the_timers_acknowledgment_may_have_been_lost_is_nobodys() {
+        let text =
+            "1ms 1-8 +100 | 1ms 1 +300 nagle | 41ms loss code=4 from=1ms detail=1 | 41ms 2-8 +300
+                    42ms <1-8 +50 ack=400";
+        let ledger = "1ms send_queue.nagle 100 | 41ms app_idle | 60ms end";
+        assert_snapshot!(found(text, ledger), @"");
     }
 
     #[test]
