@@ -11,6 +11,9 @@ const SEND_OPTIONS: [u32; 2] = [7, 32];
 /// `SO_RCVBUF` and `SO_RCVBUFFORCE`.
 const RECEIVE_OPTIONS: [u32; 2] = [8, 33];
 
+/// What Linux grants for each byte asked, to have room for its own overhead (socket(7)).
+pub(crate) const GRANT_FACTOR: u64 = 2;
+
 /// A request for a buffer size and its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BufferRequest {
@@ -19,6 +22,13 @@ pub(crate) struct BufferRequest {
     pub asked_bytes: u64,
     /// With the kernel's overhead; `None` when it was not seen.
     pub granted_bytes: Option<u64>,
+}
+
+impl BufferRequest {
+    /// Whether `wmem_max` or `rmem_max` cut the grant; what was not seen is not told.
+    pub(crate) fn is_clipped(&self) -> bool {
+        self.granted_bytes.is_some_and(|bytes| bytes < self.asked_bytes * GRANT_FACTOR)
+    }
 }
 
 /// Both buffers of both ends as far as known: every size that a program asked for, in order of time,

@@ -1,15 +1,13 @@
 //! `buffer-clipped`: a program asked for a larger socket buffer than it was granted.
 //!
-//! Linux doubles what is asked, to have room for its own overhead (socket(7)): a grant of less than
-//! twice the request was cut by `wmem_max` or `rmem_max`.
+//! See [`BufferRequest::is_clipped`].
+
+use sockscope_record::Protocol;
 
 use super::facts::FlowFacts;
 use super::{Tally, words};
-use crate::buffers::{BufferRequest, requests};
+use crate::buffers::{BufferRequest, GRANT_FACTOR, requests};
 use crate::{Finding, FindingId};
-
-/// What Linux grants for each byte asked.
-const GRANT_FACTOR: u64 = 2;
 
 /// At most one finding for each of the two buffers of the end that sends this flow; of several requests
 /// the last one counts.
@@ -17,8 +15,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Vec<Finding> {
     let finding = |is_send| {
         let last = requests(&facts.view.flow().events, is_send).pop()?;
         let granted_bytes = last.granted_bytes?;
-        let is_clipped = granted_bytes < last.asked_bytes * GRANT_FACTOR;
-        is_clipped.then(|| of_request(facts, &last, granted_bytes))
+        last.is_clipped().then(|| of_request(facts, &last, granted_bytes))
     };
     [true, false].into_iter().filter_map(finding).collect()
 }
@@ -39,16 +36,20 @@ fn of_request(facts: &FlowFacts<'_>, request: &BufferRequest, granted_bytes: u64
          overhead {granted_bytes}).",
         granted_bytes / GRANT_FACTOR,
     );
-    let fix = format!(
-        "In the {who}: do not set {option}, so that the kernel sizes the buffer; or raise {sysctl} to \
-         {asked_bytes} or more on its host."
-    );
+    let raise = format!("raise {sysctl} to {asked_bytes} or more on its host");
+    let fix = match facts.view.store.connection.protocol {
+        // The kernel sizes no buffer of a datagram socket.
+        Protocol::Udp => format!("For the {who}: {raise}."),
+        Protocol::Tcp => format!(
+            "In the {who}: do not set {option}, so that the kernel sizes the buffer; or {raise}."
+        ),
+    };
     tally.into_finding(FindingId::BufferClipped, facts, facts.sender(), summary, fix)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::found;
+    use crate::findings::testing::{Fixture, found};
     use insta::assert_snapshot;
 
     const IDLE: &str = "0ms app_idle | 1ms end";
@@ -64,6 +65,13 @@ mod tests {
     fn a_grant_below_twice_the_request_was_clipped() {
         assert_snapshot!(found(&request(SO_SNDBUF, 4_194_304, 425_984), IDLE), @"buffer-clipped @client 1x 0 ns: The client asked for a send buffer of 4194304 bytes and got 212992 (with the kernel's overhead 425984).");
         assert_snapshot!(found(&request(SO_RCVBUF, 4_194_304, 425_984), IDLE), @"buffer-clipped @client 1x 0 ns: The client asked for a receive buffer of 4194304 bytes and got 212992 (with the kernel's overhead 425984).");
+    }
+
+    #[test]
+    fn a_stream_is_better_sized_by_the_kernel_and_a_datagram_socket_is_not_sized_by_it() {
+        let fixture = || Fixture::new(&request(SO_RCVBUF, 4_194_304, 425_984), IDLE);
+        assert_snapshot!(fixture().findings()[0].fix, @"In the client: do not set SO_RCVBUF, so that the kernel sizes the buffer; or raise net.core.rmem_max to 4194304 or more on its host.");
+        assert_snapshot!(fixture().udp().findings()[0].fix, @"For the client: raise net.core.rmem_max to 4194304 or more on its host.");
     }
 
     #[test]

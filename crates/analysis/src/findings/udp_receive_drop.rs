@@ -6,6 +6,7 @@
 
 use super::facts::FlowFacts;
 use super::{Tally, words};
+use crate::buffers::requests;
 use crate::drops::{self, Cause, SocketDrop};
 use crate::{Finding, FindingId};
 
@@ -39,10 +40,25 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         words::counted(tally.count, "datagram"),
     );
     let fix = format!(
-        "In the {receiver}: read faster (recvmmsg, a thread that only reads), or set a larger SO_RCVBUF with \
-         net.core.rmem_max raised; or pace the sender."
+        "In the {receiver}: read faster (recvmmsg, a thread that only reads), or {}; or pace the sender.",
+        more_room(facts)
     );
     Some(tally.into_finding(FindingId::UdpReceiveDrop, facts, facts.receiver(), summary, fix))
+}
+
+/// How the receiver's socket gets a larger buffer.
+fn more_room(facts: &FlowFacts<'_>) -> String {
+    let asked = requests(&facts.view.reverse().events, false).pop();
+    match asked {
+        Some(request) if request.is_clipped() => {
+            let asked_bytes = request.asked_bytes;
+            format!(
+                "raise net.core.rmem_max, which cut the {asked_bytes} bytes that SO_RCVBUF asked for"
+            )
+        }
+        Some(request) => format!("ask for more than {} bytes in SO_RCVBUF", request.asked_bytes),
+        None => "set a larger SO_RCVBUF with net.core.rmem_max raised".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +85,31 @@ mod tests {
         assert_snapshot!(texts.join("\n"), @"
         a datagram of 100 bytes is dropped (reason SOCKET_RCVBUFF); 100 bytes of the flow wait unread
         a datagram of 100 bytes is dropped (reason 99); 100 bytes of the flow wait unread
+        ");
+    }
+
+    #[test]
+    fn the_fix_knows_what_the_receiver_asked_for_and_got() {
+        let fix = |of_buffer: &str| {
+            let drops =
+                "1ms 1-7 +100 | 2ms 1-6 +100 | 2ms drop 100..200 code=6 detail=6 | 3ms 8 +100";
+            let text = format!("{of_buffer} | {drops}");
+            let findings = Fixture::new(&text, "0ms receive_queue.app | 5ms end").udp().findings();
+            let of_drop = findings.into_iter().find(|one| one.id.name() == "udp-receive-drop");
+            of_drop.map(|one| format!("{}\n{}", one.summary, one.fix)).unwrap_or_default()
+        };
+        // Level 1, option 8: SO_RCVBUF.
+        assert_snapshot!(fix("0ms <buffers detail=212992 high=212992"), @"
+        The server lost 1 datagram (100 bytes): its receive buffer of 212992 bytes was full of unread ones.
+        In the server: read faster (recvmmsg, a thread that only reads), or set a larger SO_RCVBUF with net.core.rmem_max raised; or pace the sender.
+        ");
+        assert_snapshot!(fix("0ms <option extra=65544 detail=8192 high=16384"), @"
+        The server lost 1 datagram (100 bytes): its receive buffer of 16384 bytes was full of unread ones.
+        In the server: read faster (recvmmsg, a thread that only reads), or ask for more than 8192 bytes in SO_RCVBUF; or pace the sender.
+        ");
+        assert_snapshot!(fix("0ms <option extra=65544 detail=4194304 high=425984"), @"
+        The server lost 1 datagram (100 bytes): its receive buffer of 425984 bytes was full of unread ones.
+        In the server: read faster (recvmmsg, a thread that only reads), or raise net.core.rmem_max, which cut the 4194304 bytes that SO_RCVBUF asked for; or pace the sender.
         ");
     }
 

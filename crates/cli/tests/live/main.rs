@@ -22,6 +22,7 @@ mod programs;
 mod readers;
 mod refused;
 mod resent;
+mod socket_buffers;
 mod stall;
 mod two_hosts;
 mod vmtp;

@@ -7,7 +7,11 @@
 #define SO_LOG 1
 #define SOL_SOCKET 1
 #define SOL_TCP 6
+#define SO_SNDBUF 7
+#define SO_RCVBUF 8
 #define SO_RCVLOWAT 18
+#define SO_SNDBUFFORCE 32
+#define SO_RCVBUFFORCE 33
 #define SOCK_RCVBUF_LOCK 2
 
 /* The most that tcp_set_rcvlowat() gives to a socket. */
@@ -22,24 +26,49 @@ static __always_inline __u32 low_mark_max(__u64 address)
 	return FIELD(net, ipv4.sysctl_tcp_rmem[2]) >> 1;
 }
 
+/* What a datagram socket is granted shows when its next datagram comes. */
+static __always_inline void note_resize(__u64 address)
+{
+	__u64 cookie = FIELD(KERNEL_CAST(sock, address), __sk_common.skc_cookie.counter);
+	struct udp_socket *known = bpf_map_lookup_elem(&udp_sockets, &cookie);
+
+	if (known)
+		known->is_resized = 1;
+}
+
+static __always_inline bool is_size(__s32 option)
+{
+	return option == SO_SNDBUF || option == SO_RCVBUF || option == SO_SNDBUFFORCE ||
+	       option == SO_RCVBUFFORCE;
+}
+
 static __always_inline void note_option(struct bpf_sockopt *ctx)
 {
 	__u8 *value = ctx->optval;
+	struct bpf_sock *sk = ctx->sk;
+	__u64 identity;
 	struct event *e;
 
 	if ((ctx->level != SOL_SOCKET && ctx->level != SOL_TCP) || ctx->optlen < 4)
 		return;
 	if (value + 4 > (__u8 *)ctx->optval_end)
 		return;
+	if (!sk)
+		return;
+	identity = sk->protocol == IPPROTO_UDP ? identity_of(sk) : (__u64)sk;
+	if (!identity)
+		return;
+	if (sk->protocol == IPPROTO_UDP && ctx->level == SOL_SOCKET && is_size(ctx->optname))
+		note_resize(ADDRESS_OF(sk));
 	e = reserve_event(EVENT_OPTION);
 	if (!e)
 		return;
-	e->socket = (__u64)ctx->sk;
+	e->socket = identity;
 	e->level = ctx->level;
 	e->option = ctx->optname;
 	e->value = *(__u32 *)value;
-	if (e->level == SOL_SOCKET && e->option == SO_RCVLOWAT && e->socket)
-		e->rcvlowat = low_mark_max(ADDRESS_OF(ctx->sk));
+	if (e->level == SOL_SOCKET && e->option == SO_RCVLOWAT)
+		e->rcvlowat = low_mark_max(ADDRESS_OF(sk));
 	name_task(e);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }

@@ -149,6 +149,10 @@ typedef struct refcount_struct {
 	} refs;
 } refcount_t;
 
+typedef struct {
+	s64 counter;
+} atomic64_t;
+
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -159,6 +163,7 @@ struct sock_common {
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
 	possible_net_t skc_net;
+	atomic64_t skc_cookie;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 	struct sock *skc_listener;

@@ -93,11 +93,12 @@ enum event_kind {
 	EVENT_JOIN = 5,	  /* sequence numbers of a connection joined on its way */
 	EVENT_GONE = 6,	  /* the last local socket of a connection was destroyed */
 	EVENT_OPEN_STILL = 7, /* a logged socket is open when the recording ends */
+	EVENT_SOCKET = 8, /* a datagram socket got its first one, another size, or a peer to send to */
 };
 
 struct event {
 	__u64 at_ns;
-	__u64 socket;	/* identity of the socket, for matching events */
+	__u64 socket;	/* identity of the socket, for matching events: see identity_of() */
 	__u32 kind;
 	__u32 connection;
 	__u32 flow;	/* the flow that the local socket sends, or 0 */
@@ -115,7 +116,7 @@ struct event {
 	char comm[16];
 	__u32 level;
 	__u32 option;
-	__u32 value;
+	__u32 value;	/* OPTION: asked for; SOCKET: its number in reads, 0 if it only sent so far */
 	__u32 userlocks;
 	__u32 sndbuf;
 	__u32 rcvbuf;

@@ -120,6 +120,36 @@ static __always_inline void describe_socket(struct event *e, const struct sock *
 	}
 }
 
+/* What stands for a datagram socket in events, smaller than any address; 0 where there is no memory. */
+static __always_inline __u64 identity_of(void *sk)
+{
+	__u64 *identity =
+		bpf_sk_storage_get(&identities, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!identity)
+		return 0;
+	if (!*identity)
+		__sync_val_compare_and_swap(identity, 0,
+					    __sync_fetch_and_add(&last_identity, 1) + 1);
+	return *identity;
+}
+
+/* Tells the recorder of a datagram socket that sends `flow`, or got what came for it. */
+static __noinline int announce_socket(const struct sock *sk, __u32 flow, __u32 number)
+{
+	struct event *e = reserve_event(EVENT_SOCKET);
+
+	if (!e)
+		return 0;
+	describe_socket(e, sk);
+	e->socket = identity_of((void *)sk);
+	e->connection = flow / 2;
+	e->flow = flow;
+	e->value = number;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
 static __always_inline void name_flow(struct event *e, const struct flow_slot *slot,
 				      const struct key *k)
 {

@@ -172,11 +172,16 @@ static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow
 	known = bpf_map_lookup_elem(&udp_sockets, &cookie);
 	if (known) {
 		known->flow = flow;
+		if (known->is_resized) {
+			known->is_resized = 0;
+			announce_socket(sk, flow ^ 1, known->number);
+		}
 		return known->number;
 	}
 	fresh.flow = flow;
 	fresh.number = __sync_fetch_and_add(&last_udp_socket, 1) + 1;
 	bpf_map_update_elem(&udp_sockets, &cookie, &fresh, BPF_ANY);
+	announce_socket(sk, flow ^ 1, fresh.number);
 	return fresh.number;
 }
 

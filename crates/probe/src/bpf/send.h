@@ -213,9 +213,9 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	slot = open_slot(&k, source_is_client, p->seq);
 	if (!slot)
 		return NULL;
+	announce_packet(slot, p, network, source_is_client, netns, is_own);
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
-	announce_packet(slot, p, network, source_is_client, netns, is_own);
 	return slot;
 }
 
@@ -237,8 +237,14 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 		slot->connection = 0;
 		slot = NULL;
 	}
-	if (!slot && (p->protocol == IPPROTO_UDP || (p->flags & 0x02)))
+	if (!slot && (p->protocol == IPPROTO_UDP || (p->flags & 0x02))) {
+		struct sock *sk = skb->sk;
+
 		slot = open_outgoing(skb, p, network, netns);
+		/* Not within that: the frames of all calls under way share 512 bytes. */
+		if (slot && sk && p->protocol == IPPROTO_UDP)
+			announce_socket(sk, flow_of(slot, k), 0);
+	}
 	return slot;
 }
 

@@ -69,6 +69,7 @@ __u64 udp_seen = 0;
 /* A logged packet left by another device than loopback: point 5 needs its own hook. */
 __u64 devices_seen = 0;
 __u32 last_udp_socket = 0;
+__u64 last_identity = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -93,6 +94,17 @@ struct {
 	__type(key, int);
 	__type(value, struct mark);
 } marked SEC(".maps");
+
+/*
+ * Datagram sockets in events. No event tells when one is closed, and a later one may have the same
+ * address: this number ends with its socket.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u64);
+} identities SEC(".maps");
 
 /*
  * Listening sockets that SO_LOG or a pick by process chose, by address: a SYN-ACK shows its
@@ -122,6 +134,7 @@ struct udp_socket {
 	__u32 flow; /* of the last datagram */
 	__u32 reader;
 	__u32 number;
+	__u32 is_resized; /* a size of its buffers was asked for since they were last told */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);

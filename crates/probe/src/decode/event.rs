@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Side, Unwrapper};
 
 use super::connection::FlowState;
+use super::described::Buffers;
 use super::{Decoder, connection_id};
 use crate::layout::{RawEvent, constants as raw};
 
@@ -54,6 +55,7 @@ impl Decoder {
             raw::EVENT_THREAD => self.thread_seen(event),
             raw::EVENT_OPTION => self.option_set(event),
             raw::EVENT_OPEN_STILL => self.open_still(event),
+            raw::EVENT_SOCKET => self.socket_seen(event),
             raw::EVENT_GONE => self.closed.push_back((event.at_ns, event.connection)),
             _ => {}
         }
@@ -164,11 +166,7 @@ impl Decoder {
             ..Record::default()
         });
         self.note_buffers(event);
-        if let Some(options) = self.options.remove(&event.socket) {
-            for option in options {
-                self.push_option(event, option);
-            }
-        }
+        self.push_earlier_options(event);
         match event.new_state {
             TCP_ESTABLISHED => {
                 self.owners.insert(event.socket, FlowId(event.flow));
@@ -199,15 +197,7 @@ impl Decoder {
     }
 
     fn note_buffers(&mut self, event: &RawEvent) {
-        let detail = u64::from(event.rcvbuf) << 32 | u64::from(event.sndbuf);
-        self.out.push(Record {
-            at_ns: event.at_ns,
-            flow: FlowId(event.flow),
-            kind: Kind::SocketBuffers,
-            detail,
-            code: event.userlocks as u8 & 3,
-            ..Record::default()
-        });
+        self.out.push(Buffers::of(event).record(event.flow, event.at_ns));
     }
 
     fn thread_seen(&mut self, event: &RawEvent) {
@@ -246,12 +236,22 @@ impl Decoder {
         }
     }
 
+    /// What was set on a socket before it was known which flow it sends.
+    pub(super) fn push_earlier_options(&mut self, event: &RawEvent) {
+        for option in self.options.remove(&event.socket).into_iter().flatten() {
+            self.push_option(event, option);
+        }
+    }
+
     /// `event` says which flow the socket sends and what buffers it has.
     fn push_option(&mut self, event: &RawEvent, option: OptionSet) {
         let granted = granted(event, &option);
-        if (option.level, option.option) == RECEIVE_LOW_MARK
-            && let Some(receives) = self.received_by(event.flow)
-        {
+        if (option.level, option.option) == RECEIVE_LOW_MARK {
+            let connection = self.state(connection_id(event.flow).0);
+            if connection.is_some_and(|state| state.info.protocol == Protocol::Udp) {
+                return; // Datagrams are announced one by one, whatever it is.
+            }
+            let Some(receives) = self.received_by(event.flow) else { return };
             receives.low_mark = granted;
         }
         self.out.push(Record {

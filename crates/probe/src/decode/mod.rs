@@ -8,6 +8,7 @@
 mod arrivals;
 mod connection;
 mod datagram;
+mod described;
 mod event;
 mod holes;
 mod in_transit;
@@ -39,8 +40,9 @@ const NUMBERS_SKIPPED_MAX: usize = 1 << 20;
 pub(crate) struct Decoder {
     connections: Vec<Option<Box<ConnectionState>>>,
     options: HashMap<u64, Vec<event::OptionSet>>,
-    /// The flow that each open stream socket sends.
+    /// The flow that each open stream socket sends; of datagram sockets, the first one.
     owners: HashMap<u64, FlowId>,
+    described: described::Described,
     sockets: reads::Sockets,
     incoming: reads::Incoming,
     /// Datagrams of which it is not known when they were read, since last asked.
@@ -118,6 +120,9 @@ impl Decoder {
         if raw.marks & raw::MARK_UDP != 0 {
             let mut gone = Vec::new();
             let flow = &mut state.flows[direction];
+            if raw.kind == raw::RAW_READY && flow.datagrams.socket != raw.ack {
+                self.described.tell(&mut hit);
+            }
             let skipped = datagram::decode(&mut hit, flow);
             let known = &mut flow.datagrams;
             if !known.received.is_empty() {

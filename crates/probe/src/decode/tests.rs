@@ -13,6 +13,7 @@
 //! `w` waited for. Events stand by name; those of the sender's state are left out.
 
 mod datagrams;
+mod described;
 mod holes;
 mod random;
 mod reads;

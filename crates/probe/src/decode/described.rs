@@ -1,0 +1,82 @@
+//! Datagram sockets: what buffers each has, and what was asked for.
+//!
+//! One socket may have many peers, and so be an end of many connections. What it asked for is told with
+//! the first of them, the sizes of its buffers with each.
+
+use std::collections::BTreeMap;
+
+use sockscope_record::{FlowId, Kind, Record};
+
+use super::{Decoder, Hit};
+use crate::layout::{RawEvent, RawRecord};
+
+/// Sockets remembered, at most; the oldest are forgotten.
+const SOCKETS_MAX: usize = 65_536;
+
+/// Buffers of the sockets that datagrams came to, by the number that hits have of them.
+#[derive(Default)]
+pub(super) struct Described(BTreeMap<u32, Buffers>);
+
+/// Sizes as granted, and which of them the program set.
+#[derive(Clone, Copy)]
+pub(super) struct Buffers {
+    sndbuf: u32,
+    rcvbuf: u32,
+    userlocks: u8,
+}
+
+impl Buffers {
+    pub(super) fn of(event: &RawEvent) -> Self {
+        let RawEvent { sndbuf, rcvbuf, userlocks, .. } = *event;
+        Self { sndbuf, rcvbuf, userlocks: userlocks as u8 & 3 }
+    }
+
+    /// The record that the socket which sends `flow` has these.
+    pub(super) fn record(self, flow: u32, at_ns: u64) -> Record {
+        Record {
+            at_ns,
+            flow: FlowId(flow),
+            kind: Kind::SocketBuffers,
+            detail: u64::from(self.rcvbuf) << 32 | u64::from(self.sndbuf),
+            code: self.userlocks,
+            ..Record::default()
+        }
+    }
+}
+
+impl Described {
+    fn insert(&mut self, event: &RawEvent) {
+        if self.0.len() >= SOCKETS_MAX {
+            self.0.pop_first();
+        }
+        self.0.insert(event.value, Buffers::of(event));
+    }
+
+    /// A datagram of a flow was announced to a socket that got none of it before.
+    pub(super) fn tell(&self, hit: &mut Hit<'_>) {
+        let RawRecord { ack: number, flow, at_ns, .. } = *hit.raw;
+        if let Some(buffers) = self.0.get(&number) {
+            hit.out.push(buffers.record(flow ^ 1, at_ns));
+        }
+    }
+}
+
+impl Decoder {
+    /// A datagram socket got its first datagram, or the first one since it asked for other buffers, or it
+    /// sends the first one to a peer. What comes to it for the first time tells its buffers later.
+    pub(super) fn socket_seen(&mut self, event: &RawEvent) {
+        let Some(state) = self.state(event.connection) else { return };
+        let receives = &state.flows[1 - (event.flow & 1) as usize];
+        let is_told_later = event.value > 0 && receives.datagrams.socket != event.value;
+        if event.value > 0 {
+            self.described.insert(event);
+        }
+        self.push_earlier_options(event);
+        if !is_told_later {
+            self.out.push(Buffers::of(event).record(event.flow, event.at_ns));
+        }
+        if event.socket > 0 {
+            self.owners.entry(event.socket).or_insert(FlowId(event.flow));
+        }
+    }
+}
