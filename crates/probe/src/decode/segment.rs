@@ -191,7 +191,10 @@ fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
     if passed.tcp_flags & tcp_flags::SYN != 0 && hit.raw.b != 0 {
         written_with_syn(hit, flow, passed, taken_ns);
     }
-    if passed.len > 0 && !is_forwarded(hit.raw) {
+    // Without a socket's state it is a router's on this host if it came in here before. Else its own
+    // socket was no longer to be seen: a queueing discipline has divided it.
+    let is_routed = is_forwarded(hit.raw) && passed.end() <= flow.arrived;
+    if passed.len > 0 && !is_routed {
         hit.out.push(Record {
             at_ns: taken_ns,
             detail: 0,

@@ -464,6 +464,19 @@ fn a_router_on_this_host_takes_nothing_from_the_send_queue() {
     );
 }
 
+/// tbf frees such a packet before its hook fires, its link to the socket being with the last piece.
+#[test]
+fn a_packet_that_a_queue_divided_was_taken_from_the_send_queue() {
+    check(
+        "10 write 1000+200 room | 20 queued 1000+200 forwarded | 30 drop 1100+100 | 40 transmit 1000+100",
+        "10 WriteCall 0+200
+         10 1 0+200
+         20 2d 3 0+200
+         30 Drop 100+100
+         40 4 0+100",
+    );
+}
+
 #[test]
 fn a_peer_elsewhere_shows_points_1_to_4_of_what_goes_and_5_to_8_of_what_comes() {
     check_with(
