@@ -181,7 +181,8 @@ static __always_inline bool is_free(const struct known_socket *known)
 /*
  * The slot of a connected TCP socket, and the direction of what it sends. Sockets looked up before
  * are known by their address, for as long as ports and hash of the addresses stay the same; one with a
- * slot as long as the connection does too, one without until the next connection opens.
+ * slot as long as the connection does too, one without until the next connection opens. That there is
+ * none is asked at two hits: a CPU may see the count of connections move before the slot.
  */
 static __always_inline struct flow_slot *slot_of_socket(struct record_list *list,
 							const struct sock *sk, __u32 *direction)
@@ -190,6 +191,7 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 	__u32 hash = sk->__sk_common.skc_hash;
 	struct known_socket *known = &list->known[hash & (KNOWN_SOCKETS - 1)];
 	struct flow_slot *slot;
+	bool was_none = false;
 	struct tuple t;
 	struct key k;
 	__u32 opened;
@@ -200,27 +202,37 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 			*direction = known->direction & 1;
 			return slot;
 		}
-		if (known->connection == NOT_LOGGED && known->slot == connections_opened)
+		was_none = known->connection == NOT_LOGGED;
+		if (was_none && known->direction == ASKED_TWICE && known->slot == connections_opened)
 			return NULL;
 	}
 	/* Before the look-up: a connection that opens during it is looked up again. */
 	opened = *(volatile __u32 *)&connections_opened;
+	barrier();
 	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return NULL;
 	make_key(&t, &k);
 	slot = find(&k);
-	if (!slot && !is_free(known))
-		return NULL;
+	if (slot)
+		*direction = direction_of(slot, &k);
+	if (list->is_noting || (!slot && !is_free(known)))
+		return slot;
+	list->is_noting = 1;
+	barrier();
 	known->socket = 0; /* a hit that interrupts this one sees no half of it */
 	barrier();
+	if (slot)
+		known->direction = *direction;
+	else
+		known->direction = was_none && known->slot == opened ? ASKED_TWICE : 0;
 	known->ports = ports;
 	known->hash = hash;
 	known->slot = slot ? slot - flows : opened;
 	known->connection = slot ? slot->connection : NOT_LOGGED;
-	if (slot)
-		*direction = known->direction = direction_of(slot, &k);
 	barrier();
 	known->socket = (__u64)sk;
+	barrier();
+	list->is_noting = 0;
 	return slot;
 }
 

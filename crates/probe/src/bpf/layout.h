@@ -62,7 +62,7 @@ struct known_socket {
 	__u32 hash;
 	__u32 slot;	  /* without one: connections opened by then */
 	__u32 connection; /* or NOT_LOGGED */
-	__u32 direction;
+	__u32 direction;  /* or ASKED_TWICE */
 	__u32 pad;
 };
 
@@ -76,8 +76,9 @@ struct record_list {
 	__u32 udp_port;
 	__u32 call_end;	/* of the send call last recorded whole on this CPU: where it ends */
 	__u64 call_socket; /* and the socket's address */
+	__u64 is_noting; /* a hit writes to `known`: one that interrupts it does not */
 	__u64 lost[RAW_KINDS];
-	__u64 pad2[64 - 6 - RAW_KINDS];
+	__u64 pad2[64 - 7 - RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];
 	__u64 tail;
 	__u64 pad3[63];

@@ -38,6 +38,8 @@ const volatile struct event event_layout = {};
 #define CONNECTION_MAX 0x7fffffffU
 /* In the place of a number, of a socket without a slot. */
 #define NOT_LOGGED 0xfffffffeU
+/* In the place of its direction: this was found at two hits. */
+#define ASKED_TWICE 2
 
 /* A cache line. */
 struct flow_slot {
