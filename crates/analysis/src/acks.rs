@@ -30,7 +30,7 @@ pub enum AckNews {
     /// (RFC 5681 §2) or a window update.
     Repeats,
     /// Nothing. It has another reason: data of its own, its sender's SYN or FIN, or it answers that of the
-    /// other end.
+    /// other end; or it is the first one seen of a connection joined on its way.
     Nothing,
 }
 
@@ -83,11 +83,13 @@ impl Reader {
     fn news(&mut self, pass: &Pass) -> AckNews {
         // A FIN takes one number of its own, beyond the data; a live trace does not count it.
         let reached = pass.detail.min(self.data_end);
-        let from = *self.acknowledged.get_or_insert(reached);
+        let known = self.acknowledged;
+        self.acknowledged = known.max(Some(reached));
         let answers_fin = reached == self.data_end
             && self.fin_ns.take_if(|fin_ns| *fin_ns <= pass.at_ns).is_some();
+        // Of a connection joined on its way nothing tells what came before.
+        let Some(from) = known else { return AckNews::Nothing };
         if reached > from {
-            self.acknowledged = Some(reached);
             return AckNews::Advances { from, to: reached };
         }
         let is_bare = pass.len == 0 && pass.tcp_flags & (tcp_flags::SYN | tcp_flags::FIN) == 0;
@@ -248,6 +250,17 @@ mod tests {
         assert_eq!(acks(before).duplicate, 1, "the FIN had not come");
         let with_data = "10us 1-8 +1000 fin | 20us <4 ack=1000 | 25us <4 ack=1000";
         assert_eq!(acks(with_data).duplicate, 1, "the first one was that of data and FIN");
+    }
+
+    #[test]
+    fn on_a_connection_joined_on_its_way_the_first_acknowledgment_repeats_none_that_was_seen() {
+        let joined = Connection { preexisting: true, ..testing::connection(1) };
+        let of = |text| testing::analyze_of(joined.clone(), text).flows[0].acks.clone();
+        let first = of("10us 1-8 1000..2000 | 20us <4 ack=1000");
+        assert_eq!((first.advancing, first.duplicate), (0, 0));
+        let then =
+            of("10us 1-8 1000..2000 | 20us <4 ack=1000 | 30us <4 ack=1000 | 40us <4 ack=2000");
+        assert_eq!((then.advancing, then.duplicate), (1, 1));
     }
 
     #[test]
