@@ -95,7 +95,7 @@ fn analyze_flow(
         acks: acks::summarize(store, direction, &curves),
         bursts: traffic::bursts(flow),
         write_bytes: traffic::write_bytes(flow),
-        drops: drops::counts(flow, drop_reasons),
+        drops: drops::counts(store, direction, drop_reasons),
         datagrams_refused: drops::refused(&store.connection, flow, drop_reasons),
         read_bytes: reads.bytes,
         reads_are_guessed: reads.are_guessed,

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_record::{Connection, Kind, Point, Protocol, Record, tcp_flags};
+use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Record, Side, tcp_flags};
 
+use crate::lost::{last_like, seen_before};
 use crate::ranges::RangeSet;
-use crate::{DropCount, DropReasons, FlowStore, Pass};
+use crate::{ConnectionStore, DropCount, DropReasons, FlowStore, Pass};
 
 /// What is dropped within this is dropped in one go: no timer of TCP is shorter.
 const AT_ONCE_NS: u64 = 1_000_000;
@@ -159,21 +160,71 @@ fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
 }
 
 /// What was lost of a flow in the kernel, by reason; the most frequent first.
-pub(crate) fn counts(flow: &FlowStore, reasons: &DropReasons) -> Vec<DropCount> {
-    let mut by_reason: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+pub(crate) fn counts(
+    store: &ConnectionStore,
+    direction: Direction,
+    reasons: &DropReasons,
+) -> Vec<DropCount> {
+    let flow = store.flow(direction);
+    let mut by_reason: BTreeMap<u64, (u64, u64, Hosts)> = BTreeMap::new();
     for drop in losses(flow, reasons) {
-        let (count, bytes) = by_reason.entry(drop.detail).or_default();
+        let (count, bytes, hosts) = by_reason.entry(drop.detail).or_default();
         *count += 1;
         *bytes += u64::from(drop.len);
+        hosts.look(store, direction, drop);
     }
-    let named = by_reason.into_iter().map(|(number, (count, bytes))| {
+    let named = by_reason.into_iter().map(|(number, (count, bytes, hosts))| {
         let name = u32::try_from(number).ok().and_then(|number| reasons.get(&number));
         let reason = name.cloned().unwrap_or_else(|| number.to_string());
-        DropCount { reason, count, bytes }
+        DropCount { reason, count, bytes, host: hosts.most(direction) }
     });
     let mut all: Vec<_> = named.collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.count));
     all
+}
+
+/// Drops of one reason for which it is looked up on whose host they were: the first ones.
+const HOST_LOOKS_MAX: usize = 64;
+
+/// On whose hosts drops of one reason were.
+#[derive(Debug, Default)]
+struct Hosts {
+    looked_at: usize,
+    senders: usize,
+    receivers: usize,
+}
+
+impl Hosts {
+    fn look(&mut self, store: &ConnectionStore, direction: Direction, drop: &Record) {
+        if self.looked_at == HOST_LOOKS_MAX {
+            return;
+        }
+        self.looked_at += 1;
+        let (flow, reverse) = (store.flow(direction), store.reverse(direction));
+        match seen_before(flow, reverse, drop) {
+            Some(point) if point >= Point::InputEnqueue => self.receivers += 1,
+            Some(_) => self.senders += 1,
+            None if was_refused(flow, drop) => self.senders += 1,
+            None => {}
+        }
+    }
+
+    fn most(&self, direction: Direction) -> Option<Side> {
+        if self.senders * 2 > self.looked_at {
+            return Some(direction.sender());
+        }
+        (self.receivers * 2 > self.looked_at).then_some(direction.receiver())
+    }
+}
+
+/// Whether the segment's sender was recorded, and nothing like it was seen on its way up to then: the sender's
+/// own host refused it.
+fn was_refused(flow: &FlowStore, drop: &Record) -> bool {
+    let is_seen = |point: Point| !flow.at(point).is_empty();
+    let sees_sender = is_seen(Point::SendEnqueue) || is_seen(Point::SendDequeue);
+    let sees_way = is_seen(Point::InterfaceEnqueue);
+    let sees_arrivals = is_seen(Point::InputEnqueue) || is_seen(Point::InputDequeue);
+    sees_sender && (sees_way || !sees_arrivals) && last_like(flow, drop).is_none()
 }
 
 /// `reason SOCKET_RCVBUFF`, or `reason 6` where the trace has no name for it.
@@ -246,7 +297,7 @@ mod tests {
         let names = [(2, "NOT_SPECIFIED"), (4, "TCP_OLD_DATA"), (77, "NETFILTER_DROP")];
         let reasons = names.map(|(number, name)| (number, name.to_owned())).into();
         let store = testing::store_of(testing::connection(1), text);
-        let counts = counts(&store.flows[0], &reasons);
+        let counts = counts(&store, Direction::FromClient, &reasons);
         let said: Vec<_> = counts.iter().map(|it| (&it.reason[..], it.count, it.bytes)).collect();
         assert_eq!(said, [("NETFILTER_DROP", 2, 2000), ("9", 1, 500)]);
     }
@@ -268,7 +319,7 @@ mod tests {
             reasons.insert(4, "TCP_OLD_SEQUENCE".to_owned());
         }
         let store = testing::store_of(testing::connection(1), text);
-        let counts = counts(&store.flows[0], &reasons);
+        let counts = counts(&store, Direction::FromClient, &reasons);
         counts.into_iter().map(|it| (it.reason, it.count, it.bytes)).collect()
     }
 

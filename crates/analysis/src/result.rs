@@ -154,6 +154,8 @@ pub struct DropCount {
     pub count: u64,
     /// Bytes of data in them.
     pub bytes: u64,
+    /// On whose host most of them were dropped; `None` where too little is known.
+    pub host: Option<Side>,
 }
 
 /// One stage of one flow.

@@ -86,12 +86,7 @@ impl<'a> FindingTotal<'a> {
         if self.id == FindingId::UdpReceiveDrop {
             return true;
         }
-        let flows = self.worst_in.flows.iter();
-        let busy = flows.map(under_way_ns).fold(0, u64::saturating_add);
-        // Nothing is known of where the bytes were: the trace as a whole has to do.
-        let run_ns = if busy == 0 { duration_ns } else { duration_ns.min(busy) };
-        let lost_ns = self.worst.lost_ns;
-        lost_ns > 0 && lost_ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= run_ns
+        is_verdicts_share(self.worst.lost_ns, self.worst_in, duration_ns)
     }
 
     fn add(&mut self, finding: &'a Finding, connection: &'a ConnectionAnalysis, first_here: bool) {
@@ -103,6 +98,18 @@ impl<'a> FindingTotal<'a> {
             (self.worst, self.worst_in) = (finding, connection);
         }
     }
+}
+
+/// Whether time lost on a connection is the part of the run's time that [`VERDICT_SHARE_DIVISOR`] asks for.
+pub(crate) fn is_verdicts_share(
+    lost_ns: u64,
+    connection: &ConnectionAnalysis,
+    duration_ns: u64,
+) -> bool {
+    let busy = connection.flows.iter().map(under_way_ns).fold(0, u64::saturating_add);
+    // Nothing is known of where the bytes were: the trace as a whole has to do.
+    let run_ns = if busy == 0 { duration_ns } else { duration_ns.min(busy) };
+    lost_ns > 0 && lost_ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= run_ns
 }
 
 /// Nanoseconds in each part of the ledgers of all flows together, in the order of

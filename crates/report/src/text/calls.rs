@@ -40,12 +40,15 @@ fn drops(drops: &[DropCount]) -> String {
     let all: u64 = drops.iter().map(|one| one.count).sum();
     let bytes: u64 = drops.iter().map(|one| one.bytes).sum();
     let with = if bytes > 0 { format!("with {}", size(bytes)) } else { "without data".to_owned() };
-    let reason = |one: &DropCount| {
-        let is_number = one.reason.starts_with(|first: char| first.is_ascii_digit());
-        format!("{}{} ({})", if is_number { "reason " } else { "" }, one.reason, count(one.count))
-    };
+    let reason = |one: &DropCount| format!("{} ({})", drop_reason(one), count(one.count));
     let reasons: Vec<_> = drops.iter().map(reason).collect();
     format!("{} by the kernel, {with}: {}", count(all), reasons.join(", "))
+}
+
+/// The kernel's name of it, or `reason 77`.
+pub(super) fn drop_reason(drops: &DropCount) -> String {
+    let is_number = drops.reason.starts_with(|first: char| first.is_ascii_digit());
+    format!("{}{}", if is_number { "reason " } else { "" }, drops.reason)
 }
 
 /// `sure_max` bytes were in one call; what is more may have been in several.

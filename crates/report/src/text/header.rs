@@ -3,13 +3,20 @@
 use std::cmp::Reverse;
 use std::io;
 
-use sockscope_analysis::{Distribution, ExchangeSummary, FlowAnalysis, LedgerPart, TraceFacts};
+use sockscope_analysis::{
+    ConnectionAnalysis, Distribution, DropCount, ExchangeSummary, FlowAnalysis, LedgerPart,
+    TraceFacts,
+};
 
+use super::calls::drop_reason;
 use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::Page;
 use crate::Report;
 use crate::number::{count, percent_of, rounded};
-use crate::order::{FindingTotal, VERDICT_SHARE_DIVISOR, finding_totals, is_under_way, ledger_sum};
+use crate::order::{
+    FindingTotal, VERDICT_SHARE_DIVISOR, finding_totals, is_under_way, is_verdicts_share,
+    ledger_sum,
+};
 use crate::style::Tone;
 
 pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
@@ -73,6 +80,11 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let duration_ns = report.analysis.duration_ns;
     let verdict = totals.iter().position(|total| total.is_worth_a_verdict(duration_ns));
     let Some(verdict) = verdict else {
+        if let Some(dropped) = Dropped::of(report) {
+            page.labelled("verdict", &dropped.words(report, page), Tone::Bad)?;
+            page.labelled("fix", &dropped.fix(), Tone::Strong)?;
+            return write_others(&totals, page);
+        }
         let tone = if is_blind(report) { Tone::Plain } else { Tone::Good };
         page.labelled("verdict", &all_clear(report, !totals.is_empty(), page), tone)?;
         return write_others(&totals, page);
@@ -86,6 +98,65 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
+}
+
+/// The flow that waited longest for what the kernel had dropped, where that is a verdict.
+///
+/// A finding says so where TCP told of sending it again. It does not where the sender was not recorded, nor
+/// of a first transmission that the sender's own host refused.
+struct Dropped<'a> {
+    connection: &'a ConnectionAnalysis,
+    flow: &'a FlowAnalysis,
+    lost_ns: u64,
+}
+
+impl<'a> Dropped<'a> {
+    fn of(report: &Report<'a>) -> Option<Self> {
+        let of_flow = |connection, flow: &'a FlowAnalysis| {
+            let lost_ns = flow.ledger.ns[LedgerPart::Lost as usize];
+            Self { connection, flow, lost_ns }
+        };
+        let flows = report.connections().flat_map(|connection| {
+            report.flows(connection).map(move |flow| of_flow(connection, flow))
+        });
+        let worst = flows.max_by_key(|one| (one.lost_ns, Reverse(one.flow.id)))?;
+        let duration_ns = report.analysis.duration_ns;
+        is_verdicts_share(worst.lost_ns, worst.connection, duration_ns).then_some(worst)
+    }
+
+    /// The most frequent reason, of those that dropped data where there is one.
+    fn drops(&self) -> Option<&'a DropCount> {
+        let drops = &self.flow.drops;
+        drops.iter().find(|one| one.bytes > 0).or(drops.first())
+    }
+
+    fn words(&self, report: &Report<'_>, page: &Page<'_>) -> String {
+        let sender = self.flow.id.direction().sender().name();
+        let mostly = if self.flow.drops.len() > 1 { "mostly " } else { "" };
+        let why = self.drops().map(|drops| {
+            let host = drops.host.map(|host| format!(" on the {}'s host", host.name()));
+            format!(" {mostly}for {}{}", drop_reason(drops), host.unwrap_or_default())
+        });
+        format!(
+            "dropped packets cost most: {} lost ({} of the trace), on connection {}; what the {sender} sent \
+             was dropped{}.",
+            page.time(self.lost_ns),
+            percent_of(self.lost_ns, report.analysis.duration_ns),
+            self.connection.connection.id.0,
+            why.unwrap_or_default(),
+        )
+    }
+
+    fn fix(&self) -> String {
+        let place = match self.drops().and_then(|drops| drops.host) {
+            Some(host) => format!("On the {}'s host", host.name()),
+            None => "On both hosts".to_owned(),
+        };
+        format!(
+            "{place}: find what drops them, a packet filter (nft list ruleset) or a full queue (tc -s qdisc \
+             show, nstat -az)."
+        )
+    }
 }
 
 /// What to say where a writer did not use its room for longer than the verdict has cost, and for as much

@@ -1,6 +1,7 @@
 //! Whole reports as text: what is said, what is escaped, how wide it gets.
 
-use sockscope_analysis::{Analysis, DropCount, Finding, FindingId};
+use sockscope_analysis::{Analysis, Analyzer, DropCount, Finding, FindingId, TraceFacts};
+use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record};
 
 use super::*;
 use crate::fixture::{absurd, empty, fixed, hostile, many, stall, unknown_everything, written};
@@ -287,7 +288,7 @@ fn datagrams_that_nobody_takes_are_not_on_another_host() {
     let mut analysis = fixed();
     let connection = &mut analysis.connections[0];
     connection.connection.both_ends_here = false;
-    connection.connection.protocol = sockscope_record::Protocol::Udp;
+    connection.connection.protocol = Protocol::Udp;
     connection.flows[0].datagrams_refused = 3;
     let text = text(&analysis);
     assert!(
@@ -385,7 +386,12 @@ fn what_may_be_several_reads_is_not_called_one() {
 #[test]
 fn what_the_kernel_dropped_is_told_with_its_reasons() {
     let mut analysis = fixed();
-    let drop = |reason: &str, count, bytes| DropCount { reason: reason.to_owned(), count, bytes };
+    let drop = |reason: &str, count, bytes| DropCount {
+        reason: reason.to_owned(),
+        count,
+        bytes,
+        host: None,
+    };
     analysis.connections[0].flows[0].drops =
         vec![drop("NETFILTER_DROP", 25, 65_536), drop("77", 1, 0)];
     let line = "drops    26 by the kernel, with 64.0 KiB: NETFILTER_DROP (25), reason 77 (1)\n";
@@ -421,7 +427,7 @@ fn datagrams_are_not_called_segments_and_one_is_not_many() {
     let mut analysis = fixed();
     analysis.connections[0].flows[0].segments = 1;
     assert!(text(&analysis).contains(" in 1 segment, "), "{}", text(&analysis));
-    analysis.connections[0].connection.protocol = sockscope_record::Protocol::Udp;
+    analysis.connections[0].connection.protocol = Protocol::Udp;
     assert!(text(&analysis).contains(" in 1 datagram, "), "{}", text(&analysis));
     analysis.connections[0].flows[0].segments = 2;
     assert!(text(&analysis).contains(" in 2 datagrams, "), "{}", text(&analysis));
@@ -496,4 +502,69 @@ fn without_colour(text: &str) -> String {
         plain.push_str(if index == 0 { piece } else { piece.split_once('m').unwrap().1 });
     }
     plain
+}
+
+/// The verdict on ten segments of the client, 210 ms apart, each recorded in `steps` of microseconds, kinds and detail.
+fn ten_segments(here: bool, steps: &[(u64, &[Kind], u64)]) -> String {
+    let mut analyzer = Analyzer::new();
+    let id = ConnectionId(1);
+    analyzer.connection(Connection {
+        id,
+        protocol: Protocol::Tcp,
+        client: ([10, 0, 0, 1], 4711).into(),
+        server: ([10, 0, 0, 2], 80).into(),
+        opened_ns: 0,
+        closed_ns: None,
+        preexisting: false,
+        both_ends_here: here,
+        processes: Vec::new(),
+    });
+    let flow = id.flow(Direction::FromClient);
+    for segment in 0..10 {
+        for &(at_us, kinds, detail) in steps {
+            let at_ns = (segment * 210_000 + at_us) * 1_000;
+            let record =
+                Record { at_ns, flow, offset: segment * 1000, len: 1000, ..Record::default() };
+            let of_kind = |&kind: &Kind| Record { kind, detail, ..record };
+            analyzer.push(&kinds.iter().map(of_kind).collect::<Vec<_>>());
+        }
+    }
+    let drop_reasons = [(77, "NETFILTER_DROP"), (50, "QDISC_DROP")];
+    let drop_reasons = drop_reasons.map(|(number, name)| (number, name.to_owned())).into();
+    verdict_of(&analyzer.finish(TraceFacts { drop_reasons, ..TraceFacts::default() }))
+}
+
+const ARRIVING: [Kind; 2] = [Kind::InputEnqueue, Kind::InputDequeue];
+const READ: [Kind; 2] = [Kind::ReceiveEnqueue, Kind::ReceiveDequeue];
+
+#[test]
+fn what_the_receivers_filter_drops_is_the_verdict_where_it_alone_was_recorded() {
+    let steps: [(u64, &[Kind], u64); 4] =
+        [(0, &ARRIVING, 0), (1, &[Kind::Drop], 77), (200_000, &ARRIVING, 0), (200_010, &READ, 0)];
+    insta::assert_snapshot!(ten_segments(false, &steps), @r"
+    verdict  dropped packets cost most: 2.00 s lost (95.7 % of the trace), on
+             connection 1; what the client sent was dropped for NETFILTER_DROP on
+             the server's host.
+    fix      On the server's host: find what drops them, a packet filter (nft list
+             ruleset) or a full queue (tc -s qdisc show, nstat -az).
+    ");
+}
+
+#[test]
+fn what_the_senders_host_refuses_is_the_verdict() {
+    let leaving = [Kind::SendDequeue, Kind::InterfaceEnqueue, Kind::InterfaceDequeue];
+    let steps: [(u64, &[Kind], u64); 5] = [
+        (0, &[Kind::SendEnqueue], 0),
+        (10, &[Kind::Drop], 50),
+        (200_000, &leaving, 0),
+        (200_005, &ARRIVING, 0),
+        (200_010, &READ, 0),
+    ];
+    insta::assert_snapshot!(ten_segments(true, &steps), @r"
+    verdict  dropped packets cost most: 2.00 s lost (95.7 % of the trace), on
+             connection 1; what the client sent was dropped for QDISC_DROP on the
+             client's host.
+    fix      On the client's host: find what drops them, a packet filter (nft list
+             ruleset) or a full queue (tc -s qdisc show, nstat -az).
+    ");
 }
