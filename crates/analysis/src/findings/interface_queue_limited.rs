@@ -4,27 +4,36 @@
 //! window, a blocked write, packets that the queue dropped) is its effect and not reported again.
 
 use super::facts::FlowFacts;
-use super::resent::resent;
+use super::intervals::Intervals;
+use super::resent::{Resent, resent};
 use super::{Tally, words};
 use crate::{Finding, FindingId, LedgerPart};
 
 /// A queue that delayed fewer packets than this was a burst.
 const DELAYED_MIN: usize = 20;
 
-/// The interface is the bottleneck when the oldest unread byte is there most of the time.
+/// The interface is the bottleneck when the oldest unread byte is there, or was dropped there and not yet
+/// sent again, most of the time.
 const SHARE_PERCENT_MIN: u64 = 50;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let queue = &facts.interface;
-    let in_queue_ns = facts.times_in(&[LedgerPart::InterfaceQueue]).total_ns();
+    let mut resent = resent(facts.view);
+    resent.retain(|one| one.was_dropped_by_interface);
+    let needed = resent.iter().filter(|one| one.was_needed);
+    let repairs = Intervals::union_of(needed.filter_map(Resent::gap));
+    let in_queue = facts.times_in(&[LedgerPart::InterfaceQueue]);
+    let dropped_there = repairs.intersect(&facts.times_in(&[LedgerPart::Lost]));
+    let in_queue_ns = union(&in_queue, &dropped_there).total_ns();
     let is_bottleneck = facts.is_share_of_busy(in_queue_ns, SHARE_PERCENT_MIN);
     if queue.delayed.len() < DELAYED_MIN || !(is_bottleneck || queue.is_standing) {
         return None;
     }
     // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then
     // on its way while those behind it wait: the ledger alone would say that no time is lost.
-    let standing_ns = if queue.is_standing { queue.occupied.total_ns() } else { 0 };
-    let lost_ns = standing_ns.max(in_queue_ns);
+    let standing_ns =
+        if queue.is_standing { union(&queue.occupied, &repairs).total_ns() } else { 0 };
+    let lost_ns = standing_ns.max(union(&in_queue, &repairs).total_ns());
     let mut tally = Tally { count: queue.delayed.len() as u64, lost_ns, ..Tally::default() };
     for stay in &queue.delayed {
         tally.notes.add(stay.left_ns, || {
@@ -39,8 +48,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let stays = queue.delayed.iter().map(|stay| u128::from(stay.left_ns - stay.entered_ns));
     let mean_ns = stays.sum::<u128>() / queue.delayed.len() as u128;
     // In bytes, as offload makes one retransmission of several segments.
-    let resent = resent(facts.view).into_iter().filter(|one| one.was_dropped_by_interface);
-    let dropped = match resent.map(|one| u64::from(one.len)).sum::<u64>() {
+    let dropped = match resent.iter().map(|one| u64::from(one.len)).sum::<u64>() {
         0 => String::new(),
         bytes => format!("; {bytes} bytes dropped there and sent again"),
     };
@@ -62,6 +70,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
          link, or, where the limit is wanted, a queue that stays short (fq_codel, a lower limit)."
     );
     Some(tally.into_finding(FindingId::InterfaceQueueLimited, facts, facts.sender(), summary, fix))
+}
+
+fn union(one: &Intervals, other: &Intervals) -> Intervals {
+    Intervals::union_of(one.iter().chain(other.iter()))
 }
 
 #[cfg(test)]
@@ -114,5 +126,44 @@ mod tests {
         );
         let ledger = "0ms interface_queue | 200ms end";
         assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 99x 200 ms: Packets of the client stood 100 ms on average in its interface queue (100 % of the busy time); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
+    }
+
+    /// A standing queue of 100 packets; then ten times a tail segment that the queue drops, sent again by a
+    /// timeout 200 ms later.
+    fn tails(rounds: u64) -> String {
+        let round = |round: u64| {
+            let (at, range) = (300 + round * 210, 100_000 + round * 1000);
+            let range = format!("{range}..{}", range + 1000);
+            let again = at + 200;
+            format!(
+                "{at}ms 1-3 {range} | {at}ms drop {range} detail=50 | {again}ms 2-4 {range} retransmitted
+                 {again}ms retransmit {range} code=1 | {}ms 5-8 {range}",
+                again + 1
+            )
+        };
+        let rounds: Vec<_> = (0..rounds).map(round).collect();
+        format!("{} | {}", limited(100, "2ms"), rounds.join(" | "))
+    }
+
+    #[test]
+    fn what_the_queue_dropped_costs_until_it_is_sent_again() {
+        let round =
+            |at: u64| format!("{at}ms lost | {}ms wire | {}ms app_idle", at + 200, at + 201);
+        let rounds: Vec<_> = (0..10).map(|i| round(300 + i * 210)).collect();
+        let ledger =
+            format!("0ms interface_queue | 200ms app_idle | {} | 2500ms end", rounds.join(" | "));
+        assert_snapshot!(found(&tails(10), &ledger), @"interface-queue-limited @client 100x 2.20 s: Packets of the client stood 101 ms on average in its interface queue (100 % of the busy time); 10000 bytes dropped there and sent again: the interface's rate is the limit.");
+    }
+
+    #[test]
+    fn a_queue_that_holds_and_drops_the_oldest_byte_for_half_of_the_time_is_the_limit() {
+        // 60 ms of 200 in the queue, 80 ms dropped there.
+        let text = format!(
+            "{} | 100ms 2-3 30000..31000 | 100ms drop 30000..31000 detail=50
+             180ms 2-4 30000..31000 retransmitted | 180ms retransmit 30000..31000 code=2",
+            limited(30, "2ms")
+        );
+        let ledger = "0ms interface_queue | 60ms wire | 100ms lost | 180ms wire | 200ms end";
+        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 30x 140 ms: Packets of the client stood 31.0 ms on average in its interface queue (70 % of the busy time); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
     }
 }
