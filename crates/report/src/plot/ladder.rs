@@ -30,6 +30,8 @@ pub(super) struct Arrow {
     pub(super) departed_ns: Option<u64>,
     /// `None`: it was dropped, or the other end was not seen.
     pub(super) arrived_ns: Option<u64>,
+    /// When it came to the host that dropped it, where only that was seen.
+    pub(super) dropped_ns: Option<u64>,
     pub(super) carries: Carries,
     pub(super) label: String,
 }
@@ -100,7 +102,8 @@ impl Ladder {
         let after = departures(scene).nth(first + picked.len()).map(|(_, pass)| pass.at_ns);
         let arrows = arrows(scene, &picked);
         let acts = acts(scene, before, after, limit * 2);
-        let sees_arrivals = arrows.iter().any(|arrow| arrow.arrived_ns.is_some());
+        let sees_arrivals =
+            arrows.iter().any(|arrow| arrow.arrived_ns.or(arrow.dropped_ns).is_some());
         if !sees_arrivals && !arrows.is_empty() {
             notes.push("arrivals were not recorded".to_owned());
         }
@@ -217,17 +220,18 @@ fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
         .map(|(direction, pass)| {
             let flow = scene.store.flow(*direction);
             let is_seen = is_departure_seen(flow);
-            let arrived_ns = if is_seen {
-                let lost = &lost[*direction as usize];
+            let came_ns = if is_seen {
                 arrival(flow, pass, &mut used[*direction as usize])
-                    .filter(|at_ns| !is_dropped(flow, lost, pass, *at_ns))
             } else {
                 Some(pass.at_ns)
             };
+            let lost = &lost[*direction as usize];
+            let arrived_ns = came_ns.filter(|at_ns| !is_dropped(flow, lost, pass, *at_ns));
             Arrow {
                 from: direction.sender(),
                 departed_ns: is_seen.then_some(pass.at_ns),
                 arrived_ns,
+                dropped_ns: came_ns.filter(|_| !is_seen && arrived_ns.is_none()),
                 carries: carries(pass),
                 label: label(scene.store.connection.protocol, pass),
             }

@@ -225,6 +225,10 @@ fn what_a_filter_drops_behind_point_6_is_drawn_as_lost() {
     let crossed = lost(&again).1;
     let came = lost(&again.replace(" | 3 c drop 0+100", "")).1;
     assert_eq!(crossed, came + 2, "the repetition came");
+    let without_sender = "2 c 5,6 0+100 | 3 c drop 0+100 | 6 c 5,6,7 100+100";
+    assert_eq!(lost(without_sender), (2, 2), "so it is where only its receiver's host was seen");
+    let only = "2 c 5,6 0+100 | 3 c drop 0+100";
+    assert_eq!(lost(only), (1, 2), "nothing else came");
     let acknowledgment = "0 s 4 0+0 ack 100 | 1 s 5,6 0+0 ack 100 | 2 s drop 0+0";
     assert_eq!(lost(acknowledgment).1, 0, "a drop without a reason's name loses no bare segment");
 }

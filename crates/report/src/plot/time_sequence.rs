@@ -132,7 +132,7 @@ fn events(ladder: &Ladder) -> Vec<Event> {
     for (index, arrow) in ladder.arrows.iter().enumerate() {
         let ends = [
             (arrow.departed_ns, arrow.from, 1, What::Departure(index)),
-            (arrow.arrived_ns, other(arrow.from), 2, What::Arrival(index)),
+            (arrow.arrived_ns.or(arrow.dropped_ns), other(arrow.from), 2, What::Arrival(index)),
         ];
         for (at_ns, side, rank, what) in ends {
             events.extend(at_ns.map(|at_ns| Event { at_ns, rank, side, what }));
@@ -311,11 +311,16 @@ fn draw_arrow(
         (Some(from_y), None) if !sees_arrivals => ((from_x, from_y), (to_x, from_y + 8.0)),
         // Three quarters of the way, and a cross where nobody saw it go further.
         (Some(from_y), None) => ((from_x, from_y), (from_x + (to_x - from_x) * 0.75, from_y + 8.0)),
+        // It came, and its end is not reached: nothing says when it left.
+        (None, Some(to_y)) if arrow.dropped_ns.is_some() => {
+            let across = to_x - from_x;
+            ((from_x + across * 0.25, to_y - 8.0), (from_x + across * 0.75, to_y))
+        }
         (None, Some(to_y)) => ((from_x + (to_x - from_x) * 0.25, to_y - 8.0), (to_x, to_y)),
         (None, None) => return None,
     };
     page.arrow(ink, stroke, drawn.0, drawn.1);
-    if heights.1.is_none() && sees_arrivals {
+    if arrow.arrived_ns.is_none() && sees_arrivals {
         let mut cross = Path::default();
         let (end_x, end_y) = drawn.1;
         Shape::Cross.put(&mut cross, (end_x + (to_x - from_x).signum() * 9.0, end_y), 5.0);
