@@ -18,6 +18,8 @@ pub(super) struct ConnectionState {
     pub(super) sockets: [u64; 2],
     /// Whether the socket that sends each flow was ever seen here.
     pub(super) opened: [bool; 2],
+    /// Whether the socket that sends each flow has closed since it was established.
+    pub(super) closed: [bool; 2],
     /// Whether the socket that sends each flow was found open when the recording ended.
     pub(super) told_open: [bool; 2],
     /// See [`Connection::is_to_itself`].
@@ -37,6 +39,7 @@ impl ConnectionState {
             flows,
             sockets: [0; 2],
             opened: [false; 2],
+            closed: [false; 2],
             told_open: [false; 2],
             is_moved: false,
             supposed: VecDeque::new(),

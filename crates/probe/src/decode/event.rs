@@ -117,8 +117,9 @@ impl Decoder {
     /// until now.
     fn open_still(&mut self, event: &RawEvent) {
         let Some(state) = self.state_mut(event.connection) else { return };
-        // A socket is met once in each table of open files.
-        if std::mem::replace(&mut state.told_open[(event.flow & 1) as usize], true) {
+        let local = (event.flow & 1) as usize;
+        // It may close while it is looked at, and a socket is met once in each table of open files.
+        if state.closed[local] || std::mem::replace(&mut state.told_open[local], true) {
             return;
         }
         if state.info.closed_ns.take().is_some() {
@@ -138,6 +139,7 @@ impl Decoder {
             state.flows[1 - local].begin_provisionally(event.rcv_seq);
             state.sockets[local] = event.socket;
             state.opened[local] = true;
+            state.closed[local] = false;
             state.info.both_ends_here = state.opened == [true; 2] || state.is_to_itself;
             state.info.closed_ns = None;
         }
@@ -150,6 +152,7 @@ impl Decoder {
         }
         if event.new_state == TCP_CLOSE {
             state.info.closed_ns = Some(event.at_ns);
+            state.closed[local] = true;
             // Another socket may get the same identity.
             state.sockets[local] = 0;
             if state.opened == [false; 2] {

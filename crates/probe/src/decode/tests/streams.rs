@@ -351,6 +351,18 @@ fn a_connection_of_which_one_socket_is_closed_and_one_is_open_is_open() {
 }
 
 #[test]
+fn a_socket_that_closed_while_it_was_looked_at_stays_closed() {
+    let mut decoder = opened();
+    decoder.event(&RawEvent { at_ns: 50, ..state(2, 7, 1000, 5000) });
+    assert_eq!(decoder.take_changed()[0].closed_ns, Some(50));
+    decoder.records().clear();
+    let kind = u32::from(raw::EVENT_OPEN_STILL);
+    decoder.event(&RawEvent { at_ns: 49, kind, ..state(2, 1, 1000, 5000) });
+    assert!(decoder.take_changed().is_empty());
+    assert_eq!(send_buffers(&mut decoder), []);
+}
+
+#[test]
 fn a_joined_connection_goes_on_from_its_counters() {
     check_with(
         joined(),
