@@ -46,7 +46,7 @@ impl Buffers {
 
 impl Described {
     fn insert(&mut self, event: &RawEvent) {
-        if self.0.len() >= SOCKETS_MAX {
+        if self.0.len() >= SOCKETS_MAX && !self.0.contains_key(&event.value) {
             self.0.pop_first();
         }
         self.0.insert(event.value, Buffers::of(event));

@@ -146,3 +146,16 @@ fn a_socket_of_a_connection_that_was_never_announced_is_left_out() {
     feed(&mut decoder, "6 receive +100 udp | 6 ready +100 socket=7 udp");
     assert_lines(&known(&mut decoder), "");
 }
+
+#[test]
+fn a_socket_that_is_told_again_takes_the_place_of_no_other() {
+    const SOCKETS: u32 = 65_536;
+    let mut decoder = two_peers();
+    for number in 1..=SOCKETS {
+        decoder.event(&socket(5, u64::from(number), 2, number));
+    }
+    decoder.event(&socket(6, u64::from(SOCKETS), 2, SOCKETS));
+    known(&mut decoder);
+    came(&mut decoder, 10, 5, 1);
+    assert_lines(&known(&mut decoder), "10 flow 4: send 4608 receive 16384 set 2");
+}
