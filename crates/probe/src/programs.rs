@@ -1,7 +1,7 @@
 //! The BPF object: opened, settings written, loaded, attached by the table of hooks.
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder};
@@ -14,6 +14,9 @@ use crate::lists::Lists;
 use crate::object::{self, one_line};
 use crate::pick::Pick;
 use crate::rights;
+
+/// Reads of one pass over all open files, at most.
+const READS_MAX: u32 = 1_000;
 
 /// What became of one line of the table of hooks.
 #[derive(Debug, Clone)]
@@ -211,9 +214,7 @@ impl Programs {
             .ok_or_else(|| failed("no such program in the object".to_owned()))?;
         let link = program.attach().map_err(|e| failed(one_line(&e)))?;
         let mut iter = Iter::new(&link).map_err(|e| failed(one_line(&e)))?;
-        let mut nothing = Vec::new();
-        iter.read_to_end(&mut nothing).map_err(|e| failed(e.to_string()))?;
-        Ok(())
+        run_to_end(&mut iter).map_err(|e| failed(e.to_string()))
     }
 
     /// What to add to the scheduler's clock to get `CLOCK_MONOTONIC`, from one reading: too large
@@ -351,6 +352,20 @@ impl Statistics {
     }
 }
 
+/// Reads to the end from a program that writes nothing. One read goes through a million objects at most,
+/// and then says that there may be more (`bpf_seq_read()`).
+fn run_to_end(pass: &mut impl Read) -> io::Result<()> {
+    let mut nothing = Vec::new();
+    let mut reads = 0;
+    loop {
+        reads += 1;
+        match pass.read_to_end(&mut nothing) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && reads < READS_MAX => {}
+            done => return done.map(drop),
+        }
+    }
+}
+
 /// CPUs that the kernel may ever bring up: a list for each.
 fn possible_cpus() -> usize {
     libbpf_rs::num_possible_cpus().unwrap_or(1).max(1)
@@ -373,6 +388,34 @@ mod tests {
             assert_eq!(reason.contains("no function of that name"), is_function, "{reason}");
             assert_eq!(reason.contains("since Linux"), !is_function, "{reason}");
         }
+    }
+
+    /// Has so many parts to go through, and then an end; writes nothing.
+    struct Parts(u32);
+
+    impl Read for Parts {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            match self.0 {
+                0 => Ok(0),
+                _ => {
+                    self.0 -= 1;
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_pass_over_more_files_than_one_read_goes_through_is_read_on() {
+        let mut pass = Parts(3);
+        run_to_end(&mut pass).unwrap();
+        assert_eq!(pass.0, 0);
+    }
+
+    #[test]
+    fn a_pass_without_end_is_given_up() {
+        let error = run_to_end(&mut Parts(u32::MAX)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
