@@ -233,13 +233,13 @@ impl Recorder {
         self.follow_datagrams()
     }
 
-    /// Detaches the probes and takes what is left, for at most `deadline`.
+    /// Looks at the sockets that are open, detaches the probes, and then takes what is left, for at most
+    /// `deadline`.
     ///
     /// # Errors
     /// When the sink fails.
     pub fn finish(mut self, sink: &mut impl Sink, deadline: Duration) -> Result<Summary, Error> {
         let hooks = self.programs.report();
-        let ends = Instant::now() + deadline;
         // Before the probes are detached: what comes after a look at a socket is recorded.
         if let Err(error) = self.programs.tell_remaining() {
             self.notes.push(format!(
@@ -253,6 +253,7 @@ impl Recorder {
         {
             self.programs.detach(when);
         }
+        let ends = Instant::now() + deadline;
         while self.drain(u64::MAX, sink)? > 0 {
             if Instant::now() > ends {
                 self.notes.push(format!(
