@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::io;
 
 use sockscope_analysis::{
-    ConnectionAnalysis, Distribution, DropCount, ExchangeSummary, FlowAnalysis, LedgerPart,
-    TraceFacts,
+    ConnectionAnalysis, Distribution, DropCount, ExchangeSummary, Finding, FindingId, FlowAnalysis,
+    LedgerPart, TraceFacts,
 };
 
 use super::calls::drop_reason;
@@ -93,8 +93,9 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     page.labelled("verdict", &costliest(report, &first, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
-    let away = writer_away(report, first.lost_ns, page);
-    if let Some(more) = away.or_else(|| served(report, first.lost_ns, page)) {
+    let dropped = Dropped::of(report).and_then(|one| one.beside(first.lost_ns, report, page));
+    let more = dropped.or_else(|| writer_away(report, first.lost_ns, page));
+    if let Some(more) = more.or_else(|| served(report, first.lost_ns, page)) {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
@@ -131,20 +132,40 @@ impl<'a> Dropped<'a> {
     }
 
     fn words(&self, report: &Report<'_>, page: &Page<'_>) -> String {
+        let (time, share) = self.cost(report, page);
+        let (id, what) = (self.connection.connection.id.0, self.what());
+        format!(
+            "dropped packets cost most: {time} lost ({share} of the trace), on connection {id}; {what}."
+        )
+    }
+
+    /// What to say beside a verdict that cost less, where no finding of the flow has this time.
+    fn beside(&self, verdict_ns: u64, report: &Report<'_>, page: &Page<'_>) -> Option<String> {
+        let has_time = |finding: &Finding| {
+            let ids = [FindingId::Retransmission, FindingId::InterfaceQueueLimited];
+            finding.flow == self.flow.id && ids.contains(&finding.id)
+        };
+        if self.lost_ns <= verdict_ns || self.connection.findings.iter().any(has_time) {
+            return None;
+        }
+        let (time, share) = self.cost(report, page);
+        let (id, what) = (self.connection.connection.id.0, self.what());
+        Some(format!("for longer, {time} ({share} of the trace), on connection {id}, {what}."))
+    }
+
+    fn cost(&self, report: &Report<'_>, page: &Page<'_>) -> (String, String) {
+        (page.time(self.lost_ns), percent_of(self.lost_ns, report.analysis.duration_ns))
+    }
+
+    /// As `what the client sent was dropped for NETFILTER_DROP on the server's host`.
+    fn what(&self) -> String {
         let sender = self.flow.id.direction().sender().name();
         let mostly = if self.flow.drops.len() > 1 { "mostly " } else { "" };
         let why = self.drops().map(|drops| {
             let host = drops.host.map(|host| format!(" on the {}'s host", host.name()));
             format!(" {mostly}for {}{}", drop_reason(drops), host.unwrap_or_default())
         });
-        format!(
-            "dropped packets cost most: {} lost ({} of the trace), on connection {}; what the {sender} sent \
-             was dropped{}.",
-            page.time(self.lost_ns),
-            percent_of(self.lost_ns, report.analysis.duration_ns),
-            self.connection.connection.id.0,
-            why.unwrap_or_default(),
-        )
+        format!("what the {sender} sent was dropped{}", why.unwrap_or_default())
     }
 
     fn fix(&self) -> String {

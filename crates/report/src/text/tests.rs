@@ -1,7 +1,7 @@
 //! Whole reports as text: what is said, what is escaped, how wide it gets.
 
 use sockscope_analysis::{Analysis, Analyzer, DropCount, Finding, FindingId, TraceFacts};
-use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record};
+use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record, Side};
 
 use super::*;
 use crate::fixture::{absurd, empty, fixed, hostile, many, stall, unknown_everything, written};
@@ -107,6 +107,26 @@ fn a_writer_that_does_not_use_its_room_is_named_beside_a_verdict_that_cost_less(
     // One that does not block may have given up the rest.
     assert!(long.contains("if it slept") && !long.contains("more to write"), "{long}");
     assert!(!with(8_000_000_000).contains("\nbut"));
+}
+
+#[test]
+fn drops_that_no_finding_has_are_named_beside_a_verdict_that_cost_less() {
+    let with = |lost_ns: u64, id: FindingId| {
+        let said = verdict(|analysis, finding| {
+            finding.id = id;
+            let flow = &mut analysis.connections[0].flows[0];
+            flow.ledger.ns[sockscope_analysis::LedgerPart::Lost as usize] = lost_ns;
+            let (reason, host) = ("QDISC_DROP".to_owned(), Some(Side::Client));
+            flow.drops = vec![DropCount { reason, count: 9, bytes: 900, host }];
+        });
+        said.replace("\n         ", " ")
+    };
+    let long = with(8_300_000_000, FindingId::NagleDelayedAck);
+    let line = "\nbut      for longer, 8.30 s (96.4 % of the trace), on connection 1, what the client sent was \
+                dropped for QDISC_DROP on the client's host.";
+    assert!(long.contains(line), "{long}");
+    assert!(!with(8_000_000_000, FindingId::NagleDelayedAck).contains("\nbut"));
+    assert!(!with(8_300_000_000, FindingId::Retransmission).contains("\nbut"));
 }
 
 #[test]
@@ -272,7 +292,7 @@ fn a_connection_that_never_came_about_is_not_called_unknown() {
     assert!(text.contains("note     the other end was not seen: it refused,"), "{text}");
     let connection = &mut analysis.connections[0];
     connection.unopened = Some(sockscope_analysis::Unopened::Refused);
-    connection.reset = Some((sockscope_record::Side::Server, 0));
+    connection.reset = Some((Side::Server, 0));
     let text = self::text(&analysis);
     assert!(text.contains("note     refused: nobody listens there, or a filter turns"), "{text}");
     assert!(!text.contains("reset by") && !text.contains("was not seen"), "{text}");
@@ -305,7 +325,7 @@ fn datagrams_that_nobody_takes_are_not_on_another_host() {
 fn a_window_that_stays_shut_is_told_and_is_the_verdict_where_no_data_passed() {
     let mut analysis = fixed();
     let at_ns = analysis.start_ns + 7_000;
-    analysis.connections[0].shut_windows = vec![(sockscope_record::Side::Server, at_ns)];
+    analysis.connections[0].shut_windows = vec![(Side::Server, at_ns)];
     assert!(!text(&analysis).contains("receive window is 0"), "it may yet open");
     analysis.duration_ns = 500_007_000;
     let note = "the server's receive window is 0 from";
@@ -323,7 +343,7 @@ fn a_window_that_stays_shut_is_told_and_is_the_verdict_where_no_data_passed() {
     let line = "verdict  no data passed: on connection 1 the server's receive window is 0, which opens \
                 when the program there reads.";
     assert_eq!(said, line);
-    analysis.connections[0].shut_windows.insert(0, (sockscope_record::Side::Client, at_ns));
+    analysis.connections[0].shut_windows.insert(0, (Side::Client, at_ns));
     let said = verdict_of(&analysis).replace("\n         ", " ");
     assert!(
         said.contains("on connection 1 the client's and the server's receive window"),
@@ -334,8 +354,7 @@ fn a_window_that_stays_shut_is_told_and_is_the_verdict_where_no_data_passed() {
 #[test]
 fn a_reset_and_what_it_threw_away_are_told() {
     let mut analysis = fixed();
-    analysis.connections[0].reset =
-        Some((sockscope_record::Side::Server, analysis.start_ns + 7_000));
+    analysis.connections[0].reset = Some((Side::Server, analysis.start_ns + 7_000));
     analysis.connections[0].flows[0].stages[7].resident_bytes = 90_000;
     let text = text(&analysis);
     let note = "note     reset by the server at +0.000007 s; 87.9 KiB were never read\n";
