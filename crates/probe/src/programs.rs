@@ -185,13 +185,14 @@ impl Programs {
         builder.build().map_err(|e| Error::Load(one_line(&e)))
     }
 
-    /// Events and connections that found no room, and whether a datagram was logged.
+    /// Events and connections that found no room, and what was seen.
     pub(crate) fn counters(&self) -> Result<Counters, Error> {
         object::counters(&self.object).map(|now| Counters {
             events_lost: now.events_lost,
             flow_table_full: now.flow_table_full,
             datagrams: now.udp_seen > 0,
             devices: now.devices_seen > 0,
+            open_untold: now.open_untold > 0,
         })
     }
 
@@ -268,6 +269,7 @@ pub(crate) struct Counters {
     pub(crate) flow_table_full: u64,
     pub(crate) datagrams: bool,
     pub(crate) devices: bool,
+    pub(crate) open_untold: bool,
 }
 
 /// The counters as last read.

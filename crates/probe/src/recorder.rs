@@ -276,12 +276,19 @@ impl Recorder {
     fn summary(mut self, hooks: Vec<HookReport>) -> Summary {
         self.look_at_counters();
         self.count_unplaced();
-        let Counters { events_lost, flow_table_full, .. } = self.counted.now;
+        let Counters { events_lost, flow_table_full, open_untold, .. } = self.counted.now;
         self.lost.events += events_lost;
         if flow_table_full > 0 {
             self.notes.push(format!(
                 "{flow_table_full} connections were not logged: too many at once; pick fewer"
             ));
+        }
+        if open_untold {
+            self.notes.push(
+                "so many sockets were open at the end that not all of them could be told of: how \
+                 long the bytes of such connections waited after the last packet is not known"
+                    .to_owned(),
+            );
         }
         if self.skipped > 0 {
             self.notes.push(format!(

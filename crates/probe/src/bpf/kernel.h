@@ -78,6 +78,8 @@ enum {
 	BPF_F_MMAPABLE = 1U << 10,
 	BPF_SK_STORAGE_GET_F_CREATE = 1U << 0,
 	BPF_RB_NO_WAKEUP = 1U << 0,
+	BPF_RB_AVAIL_DATA = 0,
+	BPF_RB_RING_SIZE = 1,
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

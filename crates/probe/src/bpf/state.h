@@ -70,6 +70,8 @@ __u64 events_lost = 0;
 __u64 udp_seen = 0;
 /* A logged packet left by another device than loopback: point 5 needs its own hook. */
 __u64 devices_seen = 0;
+/* Open sockets that were passed over at the end. */
+__u64 open_untold = 0;
 __u32 last_udp_socket = 0;
 __u64 last_identity = 0;
 
