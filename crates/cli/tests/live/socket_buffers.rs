@@ -57,3 +57,27 @@ fn root_datagram_sockets_have_buffers_and_what_was_asked_for_is_told_of_the_firs
         assert_eq!(connection["buffers"], json!(expected(asked)));
     }
 }
+
+/// What a socket without ports sends to one with.
+const RAW: &str = "
+import socket, struct
+reader = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+reader.bind(('127.0.0.1', 0))
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+header = struct.pack('!HHHH', 9, reader.getsockname()[1], 108, 0)
+raw.sendto(header + b'x' * 100, ('127.0.0.1', 0))
+reader.recv(1000)
+";
+
+#[test]
+fn root_a_raw_socket_has_no_buffers_of_the_datagrams_that_it_makes() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = whole(|| run_once(&[], &words(&["python3", "-c", RAW])));
+    let expected = [
+        buffer("server", "send", None, false, default_of("wmem")),
+        buffer("server", "receive", None, false, default_of("rmem")),
+    ];
+    let connections = recording.report.connections();
+    assert_eq!(connections.len(), 1, "{}", recording.report.summary());
+    assert_eq!(connections[0]["buffers"], json!(expected));
+}

@@ -225,6 +225,15 @@ static __always_inline bool begins_anew(const struct flow_slot *slot, const stru
 	return p->protocol == IPPROTO_TCP && (p->flags & 0x12) == 0x02 && slot->isn != p->seq;
 }
 
+/* A datagram may come from a raw or packet socket, or be around a segment, whose socket it has. */
+static __always_inline bool is_datagram_socket(const struct sock *sk)
+{
+	__u8 state = sk->__sk_common.skc_state;
+
+	return state != TCP_NEW_SYN_RECV && state != TCP_TIME_WAIT &&
+	       sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM;
+}
+
 static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, struct packet *p,
 							  struct key *k, unsigned char *network,
 							  __u32 netns)
@@ -242,7 +251,7 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 
 		slot = open_outgoing(skb, p, network, netns);
 		/* Not within that: the frames of all calls under way share 512 bytes. */
-		if (slot && sk && p->protocol == IPPROTO_UDP)
+		if (slot && sk && p->protocol == IPPROTO_UDP && is_datagram_socket(sk))
 			announce_socket(sk, flow_of(slot, k), 0);
 	}
 	return slot;
