@@ -1,8 +1,12 @@
 //! Which point a packet had passed last when the kernel dropped it.
 
+use std::iter::Peekable;
+use std::slice::Iter;
+
 use sockscope_record::{Direction, Kind, Point, Record, tcp_flags};
 
 use crate::drops;
+use crate::ranges::RangeSet;
 use crate::{ConnectionStore, DropReasons, FlowStore, Pass};
 
 /// How far back a search for an earlier transmission looks: more packets than any window has.
@@ -32,16 +36,53 @@ pub fn lost_packets<'a>(
     reasons: &DropReasons,
 ) -> Vec<LostPacket<'a>> {
     let (flow, reverse) = (store.flow(direction), store.reverse(direction));
+    let mut queued = Queued::new(flow);
     let lost = drops::losses(flow, reasons);
-    lost.map(|drop| LostPacket { drop, after: seen_before(flow, reverse, drop) }).collect()
+    lost.map(|drop| {
+        let own = || own_point(flow, reverse, drop, queued.may_include(drop));
+        LostPacket { drop, after: told_point(drop).or_else(own) }
+    })
+    .collect()
+}
+
+/// Bytes that had come to the interface queue up to a time that only moves forward.
+struct Queued<'a> {
+    coming: Peekable<Iter<'a, Pass>>,
+    bytes: RangeSet,
+}
+
+impl<'a> Queued<'a> {
+    fn new(flow: &'a FlowStore) -> Self {
+        let coming = flow.at(Point::InterfaceEnqueue).iter().peekable();
+        Self { coming, bytes: RangeSet::default() }
+    }
+
+    /// False where no search can find the dropped segment there.
+    fn may_include(&mut self, drop: &Record) -> bool {
+        while let Some(pass) = self.coming.next_if(|pass| pass.at_ns <= drop.at_ns) {
+            self.bytes.insert(pass.offset, pass.end(), |_, _| ());
+        }
+        drop.len == 0 || self.bytes.contains(drop.offset, drop.offset.saturating_add(1))
+    }
 }
 
 /// Where a segment was seen last, on the transmission that was dropped.
 pub(crate) fn seen_before(flow: &FlowStore, reverse: &FlowStore, drop: &Record) -> Option<Point> {
-    told_point(drop).or_else(|| {
-        let (point, pass) = last_like(flow, drop)?;
-        is_own(flow, reverse, drop, point, pass).then_some(point)
-    })
+    told_point(drop).or_else(|| own_point(flow, reverse, drop, true))
+}
+
+/// The same where the drop does not tell; unless `may_be_queued` it never came to the interface queue.
+fn own_point(
+    flow: &FlowStore,
+    reverse: &FlowStore,
+    drop: &Record,
+    may_be_queued: bool,
+) -> Option<Point> {
+    let passes = if may_be_queued { flow.at(Point::InterfaceEnqueue) } else { &[] };
+    // Beyond the interface queue, a pass that is older than this is not of the transmission dropped.
+    let since_ns = drop.at_ns.saturating_sub(TIMER_NS_MIN);
+    let (point, pass) = furthest(flow, drop, latest(passes, drop, 0), since_ns)?;
+    is_own(flow, reverse, drop, point, pass).then_some(point)
 }
 
 /// The point that the record of the drop itself tells.
@@ -81,15 +122,30 @@ fn is_own(flow: &FlowStore, reverse: &FlowStore, drop: &Record, point: Point, pa
 
 /// The last pass up to a drop that looks like the dropped segment, and its point.
 pub(crate) fn last_like<'a>(flow: &'a FlowStore, drop: &Record) -> Option<(Point, &'a Pass)> {
-    let last = |point: Point| {
-        let passes = flow.at(point);
-        let before = &passes[..passes.partition_point(|pass| pass.at_ns <= drop.at_ns)];
-        let mut latest = before.iter().rev().take(LOOK_BACK_PASSES_MAX);
-        Some((point, latest.find(|pass| is_like(pass, drop))?))
-    };
-    // From the sender on: of equal times the last one counts, which is nearest to the receiver.
-    let seen = ON_THE_WAY.into_iter().rev().filter_map(last);
-    seen.max_by_key(|(_, pass)| pass.at_ns)
+    furthest(flow, drop, latest(flow.at(Point::InterfaceEnqueue), drop, 0), 0)
+}
+
+/// The same from `queued`, its pass at the interface queue, on; without that one from `since_ns` on.
+fn furthest<'a>(
+    flow: &'a FlowStore,
+    drop: &Record,
+    queued: Option<&'a Pass>,
+    since_ns: u64,
+) -> Option<(Point, &'a Pass)> {
+    let mut last = queued.map(|pass| (Point::InterfaceEnqueue, pass));
+    // Towards the receiver: of equal times the last one counts, which is nearest to it.
+    for point in [Point::InterfaceDequeue, Point::InputEnqueue, Point::InputDequeue] {
+        let since_ns = last.map_or(since_ns, |(_, pass)| pass.at_ns);
+        last = latest(flow.at(point), drop, since_ns).map(|pass| (point, pass)).or(last);
+    }
+    last
+}
+
+/// The last one of `passes` from `since_ns` up to a drop that looks like the dropped segment.
+fn latest<'a>(passes: &'a [Pass], drop: &Record, since_ns: u64) -> Option<&'a Pass> {
+    let before = &passes[..passes.partition_point(|pass| pass.at_ns <= drop.at_ns)];
+    let near = before.iter().rev().take(LOOK_BACK_PASSES_MAX);
+    near.take_while(|pass| pass.at_ns >= since_ns).find(|pass| is_like(pass, drop))
 }
 
 /// Whether the pass may be of the dropped segment: it has its first byte, or like it no data.
