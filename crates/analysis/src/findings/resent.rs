@@ -151,9 +151,10 @@ fn data(
 fn transmitted_ns(flow: &FlowStore, event: &Record) -> u64 {
     let told = |other: &&Record| other.kind == Kind::Retransmit && other.offset == event.offset;
     let earlier = &flow.events[..flow.events.partition_point(|other| other.at_ns < event.at_ns)];
-    let last_told_ns = earlier.iter().rev().take(LOOK_BACK_PASSES_MAX).find(told);
     let since_ns = event.at_ns.saturating_sub(TOLD_NS_MAX);
-    let since_ns = last_told_ns.map_or(since_ns, |other| since_ns.max(other.at_ns));
+    let near = earlier.iter().rev().take(LOOK_BACK_PASSES_MAX);
+    let last_told = near.take_while(|other| other.at_ns >= since_ns).find(told);
+    let since_ns = last_told.map_or(since_ns, |other| other.at_ns);
     let passes = flow.at(Point::SendDequeue);
     let passes = &passes[..passes.partition_point(|pass| pass.at_ns <= event.at_ns)];
     let recent = passes.iter().rev().take_while(|pass| pass.at_ns >= since_ns);
