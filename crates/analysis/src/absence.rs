@@ -3,6 +3,8 @@
 //! Only what the kernel tells of is known: bytes that are lost on the wire stay in the stage where they were
 //! seen last until a later transmission gets through.
 
+use std::collections::BTreeMap;
+
 use sockscope_record::{Direction, Point, Protocol, Record};
 
 use crate::curve::{Curve, Run};
@@ -29,6 +31,23 @@ struct Again {
     end: u64,
 }
 
+/// Passes of bytes that had passed the point before.
+#[derive(Debug, Default)]
+struct Repetitions {
+    /// In order of time.
+    all: Vec<Again>,
+    /// Indices in `all`, by the offset of what they stand for.
+    by_offset: Vec<usize>,
+    /// The longest of them, bytes.
+    len_max: u64,
+}
+
+/// Absences that last, by offset: they share no byte.
+#[derive(Debug, Default)]
+struct Away {
+    absences: BTreeMap<u64, Absence>,
+}
+
 /// All of one flow; none of datagrams, which are not sent again.
 #[derive(Debug, Default)]
 pub(crate) struct Absences {
@@ -40,9 +59,9 @@ pub(crate) struct Absences {
     /// The longest of them, bytes.
     len_max: u64,
     /// What passed each point again.
-    again: [Vec<Again>; 8],
+    again: [Repetitions; 8],
     /// Those of `by_point` that last at the drop looked at.
-    away: [Vec<Absence>; 8],
+    away: [Away; 8],
 }
 
 impl Absences {
@@ -64,7 +83,7 @@ impl Absences {
         }
         let flow = store.flow(direction);
         absences.again =
-            Point::ALL.map(|point| repetitions(flow.at(point), &curves[point.index()]));
+            Point::ALL.map(|point| Repetitions::of(flow.at(point), &curves[point.index()]));
         let mut refused = Vec::new();
         for LostPacket { drop, after } in lost {
             let Some(after) = after.filter(|after| on_the_way.contains(after)) else {
@@ -90,24 +109,19 @@ impl Absences {
 
     /// Bytes in `dropped` were dropped behind the point; `left` is what came to the next one.
     fn drop_at(&mut self, index: usize, from_ns: u64, dropped: &[Range], left: &Curve) {
-        let away = &mut self.away[index];
-        away.retain(|away| away.until_ns.is_none_or(|until_ns| until_ns > from_ns));
-        let away_already: Vec<_> = away.iter().map(|away| (away.offset, away.end)).collect();
-        let mut rest = minus(dropped, &union(&away_already, &[]));
-        let again = &self.again[index];
-        let later = again.partition_point(|again| again.at_ns <= from_ns);
+        let mut rest = minus(dropped, &self.away[index].of(dropped, from_ns));
         let before = self.by_point[index].len();
-        for again in &again[later..] {
-            if rest.is_empty() {
-                break;
-            }
+        for again in self.again[index].later(from_ns, hull(&rest)) {
             let back = intersection(&rest, &[(again.offset, again.end)]);
+            if back.is_empty() {
+                continue;
+            }
             rest = minus(&rest, &back);
             let until_ns = Some(again.at_ns);
             self.by_point[index].extend(absent(&back, from_ns, until_ns, left));
         }
         self.by_point[index].extend(absent(&rest, from_ns, None, left));
-        self.away[index].extend_from_slice(&self.by_point[index][before..]);
+        self.away[index].add(&self.by_point[index][before..]);
     }
 
     /// Those behind a point, in order of time.
@@ -126,10 +140,8 @@ impl Absences {
             events.push((absence.from_ns, index + 1, true));
             let mut at_ns = absence.from_ns;
             for (number, again) in (2..=index + 1).zip(&self.again[1..]) {
-                let later = again.partition_point(|again| again.at_ns <= absence.from_ns);
-                let mut back = again[later..].iter();
-                if let Some(back) = back.find(|again| again.offset <= offset && offset < again.end)
-                {
+                let byte = (offset, offset.saturating_add(1));
+                if let Some(back) = again.later(absence.from_ns, byte).next() {
                     // The clocks of two CPUs may disagree a little.
                     at_ns = at_ns.max(back.at_ns);
                     events.push((at_ns, number, false));
@@ -138,6 +150,56 @@ impl Absences {
         }
         events
     }
+}
+
+impl Repetitions {
+    fn of(passes: &[Pass], curve: &Curve) -> Self {
+        let all = repetitions(passes, curve);
+        let mut by_offset: Vec<_> = (0..all.len()).collect();
+        by_offset.sort_by_key(|&index| all[index].offset);
+        let len_max = all.iter().map(|again| again.end - again.offset).max().unwrap_or(0);
+        Self { all, by_offset, len_max }
+    }
+
+    /// Those after `at_ns` with a byte of the range, in order of time.
+    fn later(&self, at_ns: u64, (start, end): Range) -> impl Iterator<Item = &Again> {
+        let first_later = self.all.partition_point(|again| again.at_ns <= at_ns);
+        let is_below =
+            |index: &usize| self.all[*index].offset.saturating_add(self.len_max) <= start;
+        let near = self.by_offset[self.by_offset.partition_point(is_below)..].iter().copied();
+        let near = near.take_while(|&index| self.all[index].offset < end);
+        let near = near.filter(|&index| index >= first_later && self.all[index].end > start);
+        let mut near: Vec<_> = near.collect();
+        near.sort_unstable();
+        near.into_iter().map(|index| &self.all[index])
+    }
+}
+
+impl Away {
+    /// What of `ranges` is away at `at_ns`, which only moves forward. Forgets what has come back there.
+    fn of(&mut self, ranges: &[Range], at_ns: u64) -> Vec<Range> {
+        let (start, end) = hull(ranges);
+        let near = self.absences.range(..end).rev();
+        let near = near.take_while(|(_, absence)| absence.end > start);
+        let near: Vec<_> = near.map(|(_, absence)| *absence).collect();
+        let is_away = |absence: &Absence| absence.until_ns.is_none_or(|until_ns| until_ns > at_ns);
+        let (away, back): (Vec<_>, Vec<_>) = near.into_iter().partition(is_away);
+        for absence in back {
+            self.absences.remove(&absence.offset);
+        }
+        let away: Vec<_> = away.iter().map(|absence| (absence.offset, absence.end)).collect();
+        union(&away, &[])
+    }
+
+    /// `absences` are of bytes that were not away.
+    fn add(&mut self, absences: &[Absence]) {
+        self.absences.extend(absences.iter().map(|absence| (absence.offset, *absence)));
+    }
+}
+
+/// From the first to the last byte of sorted ranges.
+fn hull(ranges: &[Range]) -> Range {
+    ranges.first().zip(ranges.last()).map_or((0, 0), |(first, last)| (first.0, last.1))
 }
 
 /// Bytes of a segment that was dropped before any point beyond the first had seen them.
@@ -157,9 +219,14 @@ fn absent(
     left: &Curve,
 ) -> impl Iterator<Item = Absence> {
     let before_ns = until_ns.map_or(u64::MAX, |until_ns| until_ns.saturating_sub(1));
-    let brought = ranges.iter().map(|range| passed(left, *range, before_ns));
-    let brought = brought.fold(left.lost_ranges(), |all, ranges| union(&all, &ranges));
-    let parts = minus(ranges, &brought).into_iter();
+    let brought = ranges.iter().flat_map(|range| {
+        let first = left.lost.partition_point(|lost| lost.end <= range.0);
+        let lost = left.lost[first..].iter().take_while(|lost| lost.offset < range.1);
+        let lost = lost.map(|lost| (lost.offset, lost.end));
+        passed(left, *range, before_ns).into_iter().chain(lost)
+    });
+    let brought: Vec<_> = brought.collect();
+    let parts = minus(ranges, &union(&brought, &[])).into_iter();
     parts.map(move |(offset, end)| Absence { from_ns, until_ns, offset, end })
 }
 
