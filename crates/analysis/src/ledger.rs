@@ -190,6 +190,8 @@ struct Walk<'a> {
     idle: LedgerPart,
     now_ns: u64,
     spans: Vec<LedgerSpan>,
+    /// Of the oldest byte; kept for its memory.
+    steps: Vec<Step>,
 }
 
 impl<'a> Walk<'a> {
@@ -209,6 +211,7 @@ impl<'a> Walk<'a> {
             idle: LedgerPart::AppIdle,
             now_ns: start_ns,
             spans: Vec::new(),
+            steps: Vec::new(),
         }
     }
 
@@ -221,7 +224,9 @@ impl<'a> Walk<'a> {
         let mut passed = 0;
         let mut waited_at = None;
         let mut is_lost = false;
-        for Step { at_ns, number, what } in self.steps_of(offset) {
+        self.take_steps(offset);
+        let steps = std::mem::take(&mut self.steps);
+        for &Step { at_ns, number, what } in &steps {
             let at_ns = at_ns.min(until_ns);
             match what {
                 What::Passes(pass) if is_lost || number > passed => {
@@ -237,6 +242,7 @@ impl<'a> Walk<'a> {
                 _ => {}
             }
         }
+        self.steps = steps;
         match (passed, exit) {
             _ if is_lost => self.stay(offset, until_ns, passed, LedgerPart::Lost),
             (7, Exit::Read(pass)) => self.wait_for_reader(offset, until_ns, waited_at, pass),
@@ -248,28 +254,28 @@ impl<'a> Walk<'a> {
     }
 
     /// What happened to the byte on its way, in order. Without drops its first passages are all.
-    fn steps_of(&mut self, offset: u64) -> Vec<Step> {
-        let mut steps = Vec::with_capacity(7);
+    fn take_steps(&mut self, offset: u64) {
+        self.steps.clear();
         for index in 0..7 {
             if let Some((at_ns, pass)) = self.passage(index, offset) {
-                steps.push(Step { at_ns, number: index + 1, what: What::Passes(pass) });
+                self.steps.push(Step { at_ns, number: index + 1, what: What::Passes(pass) });
             }
         }
         let others = self.absences.of_byte(offset);
-        if !others.is_empty() {
-            // The clocks of two CPUs may disagree a little.
-            let mut latest_ns = 0;
-            for step in &mut steps {
-                latest_ns = latest_ns.max(step.at_ns);
-                step.at_ns = latest_ns;
-            }
-            steps.extend(others.into_iter().map(|(at_ns, number, is_dropped)| {
-                let what = if is_dropped { What::IsDropped } else { What::Passes(None) };
-                Step { at_ns, number, what }
-            }));
-            steps.sort_by_key(|step| (step.at_ns, step.number, step.what == What::IsDropped));
+        if others.is_empty() {
+            return;
         }
-        steps
+        // The clocks of two CPUs may disagree a little.
+        let mut latest_ns = 0;
+        for step in &mut self.steps {
+            latest_ns = latest_ns.max(step.at_ns);
+            step.at_ns = latest_ns;
+        }
+        self.steps.extend(others.into_iter().map(|(at_ns, number, is_dropped)| {
+            let what = if is_dropped { What::IsDropped } else { What::Passes(None) };
+            Step { at_ns, number, what }
+        }));
+        self.steps.sort_by_key(|step| (step.at_ns, step.number, step.what == What::IsDropped));
     }
 
     /// When the byte passed the point with this index, and by which pass.
