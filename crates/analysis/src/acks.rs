@@ -5,7 +5,7 @@
 
 use sockscope_record::{Direction, Point, tcp_flags};
 
-use crate::curve::Cursor;
+use crate::curve::{Cursor, Curve};
 use crate::flow_curves::FlowCurves;
 use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, FlowStore, Pass};
 
@@ -15,6 +15,8 @@ const LATE_NS: u64 = 10_000_000;
 const TIMER_NS: u64 = 35_000_000;
 /// An acknowledgment this soon after a read can be due to it.
 const AFTER_READ_NS: u64 = 1_000_000;
+/// More than the clocks of two CPUs disagree, and than a call takes to return and be recorded.
+const CLOCKS_NS: u64 = 10_000_000;
 
 /// What an acknowledgment says of the data of its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +43,16 @@ pub fn acknowledgments(
     store: &ConnectionStore,
     direction: Direction,
 ) -> impl Iterator<Item = (&Pass, AckNews)> {
-    let mut reader = Reader::new(store, direction);
+    let with_bytes = store.flow(direction).passes.iter().flatten().filter(|pass| pass.len > 0);
+    let ends = with_bytes.map(|pass| pass.offset.saturating_add(pass.len.into()));
+    read(store, direction, Reader::new(store, direction, ends.max().unwrap_or(0), 0))
+}
+
+fn read(
+    store: &ConnectionStore,
+    direction: Direction,
+    mut reader: Reader,
+) -> impl Iterator<Item = (&Pass, AckNews)> {
     let is_ack =
         |pass: &&Pass| pass.tcp_flags & (tcp_flags::ACK | tcp_flags::RST) == tcp_flags::ACK;
     let acks = acks_of(store.reverse(direction)).iter().filter(is_ack);
@@ -69,13 +80,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(store: &ConnectionStore, direction: Direction) -> Self {
+    /// No FIN came before `since_ns`.
+    fn new(store: &ConnectionStore, direction: Direction, data_end: u64, since_ns: u64) -> Self {
         let flow = store.flow(direction);
-        let ends =
-            flow.passes.iter().flatten().map(|pass| pass.offset.saturating_add(pass.len.into()));
         Self {
-            data_end: ends.max().unwrap_or(0),
-            fin_ns: fin_ns(flow),
+            data_end,
+            // Without data nothing is repeated.
+            fin_ns: (data_end > 0).then(|| fin_ns(flow, since_ns)).flatten(),
             acknowledged: (!store.connection.preexisting).then_some(0),
         }
     }
@@ -101,13 +112,21 @@ impl Reader {
     }
 }
 
-/// When the first FIN came where it was seen last.
-fn fin_ns(flow: &FlowStore) -> Option<u64> {
+/// When the first FIN from `since_ns` on came where it was seen last.
+fn fin_ns(flow: &FlowStore, since_ns: u64) -> Option<u64> {
     let points = Point::ALL[2..6].iter().rev();
     let mut fins = points.filter_map(|point| {
-        flow.at(*point).iter().find(|pass| pass.tcp_flags & tcp_flags::FIN != 0)
+        let passes = flow.at(*point);
+        let later = &passes[passes.partition_point(|pass| pass.at_ns < since_ns)..];
+        later.iter().find(|pass| pass.tcp_flags & tcp_flags::FIN != 0)
     });
     fins.next().map(|pass| pass.at_ns)
+}
+
+/// No FIN can have come before this: a program closes when it has written the last byte.
+fn written_ns(curves: &FlowCurves, data_end: u64) -> u64 {
+    let last = curves.at(Point::SendEnqueue).runs.last().filter(|run| run.end() == data_end);
+    last.map_or(0, |run| run.at_ns.saturating_sub(CLOCKS_NS))
 }
 
 /// Acknowledgments of the flow in `direction`.
@@ -118,7 +137,9 @@ pub(crate) fn summarize(
 ) -> AckSummary {
     let reads = store.flow(direction).at(Point::ReceiveDequeue);
     let mut tally = Tally::new(curves, reads);
-    for (pass, news) in acknowledgments(store, direction) {
+    let data_end = curves.curves.iter().map(Curve::end).max().unwrap_or(0);
+    let reader = Reader::new(store, direction, data_end, written_ns(curves, data_end));
+    for (pass, news) in read(store, direction, reader) {
         tally.take(pass, news);
     }
     tally.finish()
@@ -261,6 +282,14 @@ mod tests {
         let then =
             of("10us 1-8 1000..2000 | 20us <4 ack=1000 | 30us <4 ack=1000 | 40us <4 ack=2000");
         assert_eq!((then.advancing, then.duplicate), (1, 1));
+    }
+
+    #[test]
+    fn a_fin_that_counts_as_a_position_is_no_data_to_acknowledge() {
+        let text = "10us 1-8 +1000 | 20us <4 ack=1000 | 30us 3-6 fin | 40us <4 ack=1001 fin
+                    50us 3-6 at=1001 ack=1";
+        let acks = acks(text);
+        assert_eq!((acks.advancing, acks.bytes.unwrap().max), (1, 1000));
     }
 
     #[test]
