@@ -3,6 +3,9 @@
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 `--check` found
 //! something, 2 an error, told in one line.
 
+// Where nobody listens any more it would panic: see `talk`.
+#![deny(clippy::print_stderr)]
+
 #[macro_use]
 mod talk;
 
