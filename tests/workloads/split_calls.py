@@ -4,7 +4,9 @@
 The client writes a head and a body, the server answers when it has both. Without `--nodelay` the
 body waits for the acknowledgment of the head, which the server's kernel delays by some 40 ms.
 `--one-write` and `--nodelay` are the two cures. With `--more` the head waits for the body in the send
-queue, for as long as `--pause-ms` lets it.
+queue, for as long as `--pause-ms` lets it. With `--more-left` the body has the flag too, and with
+`--cork left` the client never uncorks: then each call waits for TCP's timer. `--cork each` uncorks after
+each message, `--uncork-after-ms` later.
 """
 
 import socket
@@ -17,17 +19,25 @@ import ends
 def client(opts):
     sock = ends.connect(opts)
     connection = ends.Counted(sock)
+    if opts.cork == "left":
+        cork(sock, True)
     parts = [b"h" * opts.head_bytes, b"b" * opts.body_bytes]
     if opts.one_write:
         parts = [b"".join(parts)]
     times_ns = []
     for _ in range(opts.calls):
         start_ns = time.monotonic_ns()
+        if opts.cork == "each":
+            cork(sock, True)
         for part in parts[:-1]:
-            connection.write(part, socket.MSG_MORE if opts.more else 0)
+            connection.write(part, socket.MSG_MORE if opts.more or opts.more_left else 0)
             if opts.pause_ms:
                 time.sleep(opts.pause_ms / 1000)
-        connection.write(parts[-1])
+        connection.write(parts[-1], socket.MSG_MORE if opts.more_left else 0)
+        if opts.cork == "each":
+            if opts.uncork_after_ms:
+                time.sleep(opts.uncork_after_ms / 1000)
+            cork(sock, False)
         connection.read_exactly(opts.answer_bytes)
         times_ns.append(time.monotonic_ns() - start_ns)
     facts = ends.totals([connection.facts()])
@@ -39,6 +49,10 @@ def client(opts):
         "call_ns_p50": int(statistics.median(times_ns)),
         "call_ns_max": max(times_ns),
     }
+
+
+def cork(sock, is_on):
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, int(is_on))
 
 
 def server(opts):
@@ -62,5 +76,8 @@ if __name__ == "__main__":
     parser.add_argument("--answer-bytes", type=int, default=100)
     parser.add_argument("--one-write", action="store_true", help="head and body in one write")
     parser.add_argument("--more", action="store_true", help="send the head with MSG_MORE")
+    parser.add_argument("--more-left", action="store_true", help="send head and body with MSG_MORE")
+    parser.add_argument("--cork", choices=["left", "each"], help="TCP_CORK, left on or set for each call")
+    parser.add_argument("--uncork-after-ms", type=float, default=0, help="after the last write")
     parser.add_argument("--pause-ms", type=float, default=0, help="between head and body")
     ends.run(parser.parse_args(), client, server)

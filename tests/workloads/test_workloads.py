@@ -35,6 +35,11 @@ class BothEnds(unittest.TestCase):
         client, _ = self.check("split_calls.py", *calls, "--one-write", written=4000, answered=1000)
         self.assertEqual(client["writes"], 10)
 
+    def test_split_calls_wait_for_the_timer_under_a_cork_left_on(self):
+        for how, over in (("--cork=left", 2), ("--more-left", 2), ("--cork=each", 0)):
+            client, _ = self.check("split_calls.py", "--calls", "2", how, written=800, answered=200)
+            self.assertGreaterEqual(client["calls_over_20ms"], over)
+
     def test_the_slow_reader_sleeps_after_each_read(self):
         _, server = self.check("slow_reader.py", "--bytes", "300001", "--sleep-ms", "1",
                                written=300_001, answered=0)

@@ -18,8 +18,8 @@ use crate::{ConnectionStore, FlowStore, LedgerPart, Pass};
 const RELEASE_NS_MAX: u64 = 1_000_000;
 
 /// Level and number of the options `TCP_NODELAY` and `TCP_CORK`, as in a record.
-const NODELAY: u32 = 6 << 16 | 1;
-const CORK: u32 = 6 << 16 | 3;
+pub(crate) const NODELAY: u32 = 6 << 16 | 1;
+pub(crate) const CORK: u32 = 6 << 16 | 3;
 
 /// From `at_ns` on, `hold` keeps the first unsent byte.
 #[derive(Debug, Clone, Copy)]
@@ -229,9 +229,14 @@ fn is_plain_ack(pass: &Pass) -> bool {
     says == tcp_flags::ACK
 }
 
+/// Whether the program asked for the option, and not to be without it.
+pub(crate) fn is_option_on(event: &Record) -> bool {
+    event.detail & u64::from(u32::MAX) != 0
+}
+
 impl Settings {
     fn take(&mut self, event: &Record) {
-        let is_on = event.detail & u64::from(u32::MAX) != 0;
+        let is_on = is_option_on(event);
         match (event.kind, event.extra) {
             (Kind::SendWindow, bytes) if bytes > 0 => self.segment_bytes = Some(bytes),
             (Kind::SocketOption, NODELAY) => self.sends_at_once = is_on,

@@ -413,6 +413,8 @@ pub enum FindingId {
     SmallWrites,
     /// The sender waits for a delayed acknowledgment, other than by Nagle's algorithm.
     DelayedAckWait,
+    /// A corked segment waits after the program's last write.
+    Corked,
     /// One message in flight at a time bounds the throughput.
     StopAndWait,
     /// The send buffer is smaller than what the path could carry.
@@ -439,11 +441,12 @@ pub enum FindingId {
 
 impl FindingId {
     /// All findings.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NagleDelayedAck,
         Self::SplitMessage,
         Self::SmallWrites,
         Self::DelayedAckWait,
+        Self::Corked,
         Self::StopAndWait,
         Self::SendBufferLimited,
         Self::ReceiveWindowLimited,
@@ -465,6 +468,7 @@ impl FindingId {
             Self::SplitMessage => "split-message",
             Self::SmallWrites => "small-writes",
             Self::DelayedAckWait => "delayed-ack-wait",
+            Self::Corked => "corked",
             Self::StopAndWait => "stop-and-wait",
             Self::SendBufferLimited => "send-buffer-limited",
             Self::ReceiveWindowLimited => "receive-window-limited",

@@ -146,7 +146,7 @@ fn any_records_are_survived() {
     let runs = proptest::collection::vec(record, 0..200);
     proptest!(|(records in runs)| {
         // Far beyond the usual, so that the ledger does not cut the hostile times off.
-        let fixture = Fixture::of_records(&records, "0ms send_queue.nagle | 300ms wire | 2s end");
+        let fixture = Fixture::of_records(&records, "0ms send_queue.nagle | 150ms send_queue.cork | 300ms wire | 2s end");
         for finding in fixture.findings() {
             prop_assert!(finding.evidence.len() <= crate::Finding::EVIDENCE_MAX);
             prop_assert!(finding.count > 0);

@@ -14,7 +14,7 @@ use super::reads::{ReadWait, read_waits};
 use super::words;
 use super::writes::{Write, writes};
 use crate::room::{RoomWait, room_waits};
-use crate::{ConnectionView, FlowView, LedgerPart, Pass};
+use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Pass};
 
 /// Segment size assumed where none was seen: Ethernet's 1500 less IP and TCP headers with timestamps.
 const SEGMENT_BYTES_USUAL: u32 = 1448;
@@ -110,6 +110,20 @@ impl<'a> FlowFacts<'a> {
     pub(super) fn times_in(&self, parts: &[LedgerPart]) -> Intervals {
         let spans = self.view.timeline.iter().filter(|span| parts.contains(&span.part));
         Intervals::union_of(spans.map(|span| Interval::new(span.start_ns, span.end_ns)))
+    }
+
+    /// The times at which `part` held the oldest unread byte, each hold whole.
+    pub(super) fn whole_holds(&self, part: LedgerPart) -> Vec<LedgerSpan> {
+        let mut holds: Vec<LedgerSpan> = Vec::new();
+        for span in self.view.timeline.iter().filter(|span| span.part == part) {
+            match holds.last_mut() {
+                Some(last) if last.end_ns == span.start_ns && last.offset == span.offset => {
+                    last.end_ns = span.end_ns;
+                }
+                _ => holds.push(*span),
+            }
+        }
+        holds
     }
 
     /// The wait for room of the bytes that entered the send queue at `at_ns`.

@@ -9,6 +9,7 @@ mod buffer_below_bdp;
 mod buffer_clipped;
 mod buffers;
 mod congestion_limited;
+mod corked;
 mod delayed_ack_wait;
 #[cfg(test)]
 mod end_to_end;
@@ -72,6 +73,7 @@ fn of_flow(connection: &ConnectionView<'_>, flow: &FlowView<'_>) -> Vec<Finding>
         split_message::find(&facts),
         small_writes::find(&facts),
         delayed_ack_wait::find(&facts),
+        corked::find(&facts),
         congestion_limited::find(&facts),
         retransmission::find(&facts, is_queue_limited),
     ];

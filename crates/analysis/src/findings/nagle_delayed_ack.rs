@@ -28,22 +28,8 @@ pub(super) fn stalls(facts: &FlowFacts<'_>) -> Vec<Stall> {
         let LedgerSpan { start_ns, end_ns, offset, .. } = span;
         is_awaited.then_some(Stall { start_ns, end_ns, offset, ack: *ack })
     };
-    let holds = nagle_holds(facts).into_iter();
+    let holds = facts.whole_holds(LedgerPart::SendNagle).into_iter();
     holds.filter(|span| span.duration_ns() >= LATE_ACK_NS_MIN).filter_map(stall).collect()
-}
-
-/// The times at which Nagle's algorithm held the oldest unread byte, each hold whole.
-pub(super) fn nagle_holds(facts: &FlowFacts<'_>) -> Vec<LedgerSpan> {
-    let mut holds: Vec<LedgerSpan> = Vec::new();
-    for span in facts.view.timeline.iter().filter(|span| span.part == LedgerPart::SendNagle) {
-        match holds.last_mut() {
-            Some(last) if last.end_ns == span.start_ns && last.offset == span.offset => {
-                last.end_ns = span.end_ns;
-            }
-            _ => holds.push(*span),
-        }
-    }
-    holds
 }
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {

@@ -9,10 +9,10 @@ use sockscope_record::Point;
 
 use super::facts::FlowFacts;
 use super::intervals::Interval;
-use super::nagle_delayed_ack::{nagle_holds, stalls};
+use super::nagle_delayed_ack::stalls;
 use super::writes::{Turn, corked_offsets, turns};
 use super::{Tally, words};
-use crate::{Finding, FindingId, LedgerSpan};
+use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
 /// A hold worth a word: far above a round trip on loopback, where nobody would notice it.
 const HOLD_NS_MIN: u64 = 1_000_000;
@@ -53,7 +53,8 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     };
     let mut tally = Tally::default();
     let mut stalled = 0;
-    for hold in nagle_holds(facts).iter().filter(|hold| hold.duration_ns() >= HOLD_NS_MIN) {
+    let holds = facts.whole_holds(LedgerPart::SendNagle);
+    for hold in holds.iter().filter(|hold| hold.duration_ns() >= HOLD_NS_MIN) {
         let Some(message) = split_at(messages, hold.offset) else { continue };
         if was_answered_meanwhile(facts, hold) {
             continue;

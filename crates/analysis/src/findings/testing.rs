@@ -75,6 +75,12 @@ impl Fixture {
         self
     }
 
+    /// The same connection, open before the recording.
+    pub(super) fn preexisting(mut self) -> Self {
+        self.store.connection.preexisting = true;
+        self
+    }
+
     /// The same connection, closed at `at_ns`.
     pub(super) fn closed_at(mut self, at_ns: u64) -> Self {
         self.store.connection.closed_ns = Some(at_ns);

@@ -65,6 +65,47 @@ fn root_what_msg_more_holds_back_is_corked() {
     assert_eq!(longest_wait(client), "send_queue.cork", "{}", recording.report.summary());
     assert_eq!(client["ledger"]["send_queue.nagle"], Value::from(0.0));
     assert!(!recording.report.found().contains("nagle-delayed-ack"));
+    assert!(!recording.report.found().contains("corked"), "each body ends its hold");
+}
+
+#[test]
+fn root_a_forgotten_cork_is_found_with_each_call_that_waits_for_the_timer() {
+    let Some(_turn) = turn::take() else { return };
+    let forgotten = [
+        ("--cork=left", "TCP_CORK", "set TCP_CORK to 0"),
+        ("--more-left", "MSG_MORE", "leave MSG_MORE"),
+    ];
+    for (how, option, cure) in forgotten {
+        let recording = workload_recorded("split_calls.py", &["--calls", "8", how]);
+        let findings = recording.report.findings("corked");
+        assert_eq!(findings.len(), 1, "{how}: {}", recording.report.summary());
+        let finding = findings[0];
+        assert!(count(&finding["count"]).abs_diff(8) <= 1, "{finding}");
+        assert_eq!(finding["side"], "client");
+        let summary = text(&finding["summary"]);
+        assert!(summary.contains(&format!(": {option} held them until TCP's timer")), "{summary}");
+        assert!(text(&finding["fix"]).contains(cure), "{finding}");
+    }
+}
+
+#[test]
+fn root_no_cork_is_found_in_calls_that_uncork_or_end_what_they_began() {
+    let Some(_turn) = turn::take() else { return };
+    for how in ["--cork=each", "--more"] {
+        assert_silent(&calls(&[how]));
+    }
+}
+
+#[test]
+fn root_a_program_that_uncorks_late_is_told_so() {
+    let Some(_turn) = turn::take() else { return };
+    let late = ["--calls", "8", "--cork", "each", "--uncork-after-ms", "50"];
+    let recording = workload_recorded("split_calls.py", &late);
+    let findings = recording.report.findings("corked");
+    assert_eq!(findings.len(), 1, "{}", recording.report.summary());
+    assert!(count(&findings[0]["count"]).abs_diff(8) <= 1, "{}", findings[0]);
+    let summary = text(&findings[0]["summary"]);
+    assert!(summary.contains("until the client uncorked"), "{summary}");
 }
 
 /// 200 calls of 100 + 300 bytes, answered by 100, recorded whole.
@@ -85,7 +126,8 @@ fn assert_silent(recording: &Recording) {
 
 fn assert_quiet_about_writes(recording: &Recording) {
     let found = recording.report.found();
-    let about_writes = ["nagle-delayed-ack", "split-message", "small-writes", "delayed-ack-wait"];
+    let about_writes =
+        ["nagle-delayed-ack", "split-message", "small-writes", "delayed-ack-wait", "corked"];
     let wrong: BTreeSet<_> = about_writes.iter().filter(|id| found.contains(*id)).collect();
     assert!(wrong.is_empty(), "{}", recording.report.summary());
 }

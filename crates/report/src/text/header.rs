@@ -266,7 +266,10 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
         .filter(|&&(_, ns)| ns > 0)
         .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, total)))
         .collect();
-    let nagle = if !has_findings && is_nagles(report, &spent) { NAGLE_WORDS } else { "" };
+    let held = match has_findings {
+        true => "",
+        false => most_held(report, &spent).map_or("", held_words),
+    };
     let found = match has_findings {
         true => format!("nothing that costs {} % of the time", 100 / VERDICT_SHARE_DIVISOR),
         false => "nothing wrong found".to_owned(),
@@ -280,20 +283,30 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
         (false, false) => "",
     };
     let (total, most) = (page.time(total), most.join(", "));
-    format!("{unknown}{found}; of {total} with bytes under way{full}: {most}.{nagle}{service}")
+    format!("{unknown}{found}; of {total} with bytes under way{full}: {most}.{held}{service}")
 }
 
-/// What to say where Nagle's algorithm has most of the time, and nobody was seen to wait for it.
-const NAGLE_WORDS: &str = " Nagle's algorithm held short segments behind unacknowledged ones: where \
-    somebody waits for each of them, set TCP_NODELAY or write each message in one call.";
+/// What to say where TCP held short segments most of the time, and nobody was seen to wait for them.
+fn held_words(part: LedgerPart) -> &'static str {
+    match part {
+        LedgerPart::SendNagle => {
+            " Nagle's algorithm held short segments behind unacknowledged ones: where somebody waits for \
+             each of them, set TCP_NODELAY or write each message in one call."
+        }
+        LedgerPart::SendCork => {
+            " TCP_CORK or MSG_MORE held short segments, as the program asked: where somebody waits for \
+             each of them, uncork after each, or do without."
+        }
+        _ => "",
+    }
+}
 
-/// Whether it has more of the time than any other part, largest first in `spent`, and as much of the
+/// The part that has more of the time than any other, largest first in `spent`, if it has as much of the
 /// trace as a verdict takes.
-fn is_nagles(report: &Report<'_>, spent: &[(LedgerPart, u64)]) -> bool {
-    let held = spent.first().filter(|&&(part, _)| part == LedgerPart::SendNagle);
-    held.is_some_and(|&(_, ns)| {
-        ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= report.analysis.duration_ns
-    })
+fn most_held(report: &Report<'_>, spent: &[(LedgerPart, u64)]) -> Option<LedgerPart> {
+    let is_enough =
+        |ns: u64| ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= report.analysis.duration_ns;
+    spent.first().filter(|&&(_, ns)| is_enough(ns)).map(|&(part, _)| part)
 }
 
 /// What to say first where more time is unknown than known: finding nothing then shows little.

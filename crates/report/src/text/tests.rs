@@ -1,6 +1,8 @@
 //! Whole reports as text: what is said, what is escaped, how wide it gets.
 
-use sockscope_analysis::{Analysis, Analyzer, DropCount, Finding, FindingId, TraceFacts};
+use sockscope_analysis::{
+    Analysis, Analyzer, DropCount, Finding, FindingId, LedgerPart, TraceFacts,
+};
 use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record, Side};
 
 use super::*;
@@ -98,7 +100,7 @@ fn a_writer_that_does_not_use_its_room_is_named_beside_a_verdict_that_cost_less(
     let with = |away_ns: u64| {
         verdict(|analysis, _| {
             let ledger = &mut analysis.connections[0].flows[0].ledger;
-            ledger.ns[sockscope_analysis::LedgerPart::SendWriter as usize] = away_ns;
+            ledger.ns[LedgerPart::SendWriter as usize] = away_ns;
         })
     };
     let long = with(9_000_000_000);
@@ -115,7 +117,7 @@ fn drops_that_no_finding_has_are_named_beside_a_verdict_that_cost_less() {
         let said = verdict(|analysis, finding| {
             finding.id = id;
             let flow = &mut analysis.connections[0].flows[0];
-            flow.ledger.ns[sockscope_analysis::LedgerPart::Lost as usize] = lost_ns;
+            flow.ledger.ns[LedgerPart::Lost as usize] = lost_ns;
             let (reason, host) = ("QDISC_DROP".to_owned(), Some(Side::Client));
             flow.drops = vec![DropCount { reason, count: 9, bytes: 900, host }];
         });
@@ -137,6 +139,18 @@ fn where_nagle_has_the_time_and_nobody_is_seen_to_wait_the_verdict_says_what_cou
     assert!(said.contains("send_queue.nagle"), "{said}");
     assert!(said.contains("set TCP_NODELAY or write each message"), "{said}");
     let said = verdict(|_, finding| finding.lost_ns = 80_000_000);
+    assert!(!said.contains("TCP_NODELAY"), "{said}");
+}
+
+#[test]
+fn where_a_cork_has_the_time_and_ends_as_it_should_the_verdict_says_whose_choice_it_is() {
+    let mut analysis = stall();
+    analysis.connections[0].findings.clear();
+    let ledger = &mut analysis.connections[0].flows[0].ledger;
+    ledger.ns.swap(LedgerPart::SendNagle as usize, LedgerPart::SendCork as usize);
+    let said = verdict_of(&analysis).replace("\n         ", " ");
+    assert!(said.contains("send_queue.cork"), "{said}");
+    assert!(said.contains("held short segments, as the program asked"), "{said}");
     assert!(!said.contains("TCP_NODELAY"), "{said}");
 }
 
@@ -433,7 +447,7 @@ fn a_capture_says_what_it_is_and_claims_no_segments() {
 fn where_most_time_is_unknown_the_verdict_says_so() {
     let mut analysis = fixed();
     assert!(!text(&analysis).contains("it is unknown where"));
-    let part = sockscope_analysis::LedgerPart::Unknown as usize;
+    let part = LedgerPart::Unknown as usize;
     analysis.connections[0].flows[0].ledger.ns[part] = 40_000_000_000;
     let said = text(&analysis).split_whitespace().collect::<Vec<_>>().join(" ");
     let verdict = "verdict no verdict: for 40.0 s, of all directions together, it is unknown where bytes \
