@@ -8,6 +8,7 @@ mod acks;
 mod buffer_below_bdp;
 mod buffer_clipped;
 mod buffers;
+mod by_byte;
 mod congestion_limited;
 mod corked;
 mod delayed_ack_wait;

@@ -1,7 +1,11 @@
 //! Each retransmission with what became of the first transmission.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
 use sockscope_record::{Kind, Point, Record, RetransmitClass, Side, marks, tcp_flags};
 
+use super::by_byte::ByByte;
 use super::intervals::Interval;
 use crate::drops;
 use crate::lost::{LOOK_BACK_PASSES_MAX, ON_THE_WAY, TIMER_NS_MIN, is_like, last_like, told_point};
@@ -44,7 +48,9 @@ impl Resent {
 pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     let events = view.flow().events.iter().filter(|event| event.kind == Kind::Retransmit);
     let reverse_losses: Vec<_> = drops::losses(view.reverse(), view.drop_reasons).collect();
+    let seen = Seen::new(view.flow());
     let mut all: Vec<Resent> = Vec::new();
+    let mut latest: HashMap<u64, usize> = HashMap::new();
     for event in events {
         let class = RetransmitClass::from_code(event.code);
         if class == RetransmitClass::Spurious && event.len == 0 {
@@ -53,21 +59,40 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
         }
         let one = match class {
             RetransmitClass::Handshake => handshake(view, event.at_ns),
-            _ => data(view, event, class, &reverse_losses),
+            _ => data(view, &seen, event, class, &reverse_losses),
         };
-        let same = |earlier: &&Resent| {
-            earlier.offset == one.offset && earlier.class != RetransmitClass::Handshake
-        };
-        let again =
-            all.iter().rev().take(LOOK_BACK_PASSES_MAX).find(same).map(|earlier| earlier.at_ns);
+        let oldest = all.len().saturating_sub(LOOK_BACK_PASSES_MAX);
+        let again = latest.get(&one.offset).filter(|index| **index >= oldest);
+        let again = again.map(|index| all[*index].at_ns);
         let before_ns = if class == RetransmitClass::Handshake {
             one.before_ns
         } else {
             one.before_ns.max(again)
         };
+        if class != RetransmitClass::Handshake {
+            latest.insert(one.offset, all.len());
+        }
         all.push(Resent { before_ns, ..one });
     }
     all
+}
+
+/// Passes of a flow by their bytes, of the points that were asked for.
+struct Seen<'a> {
+    flow: &'a FlowStore,
+    points: [OnceCell<ByByte<'a>>; 8],
+}
+
+impl<'a> Seen<'a> {
+    fn new(flow: &'a FlowStore) -> Self {
+        Self { flow, points: Default::default() }
+    }
+
+    /// The last pass there before `at_ns` that has the byte at `offset`, other than of a retransmission.
+    fn last_before(&self, point: Point, offset: u64, at_ns: u64) -> Option<&'a Pass> {
+        let found = self.points[point.index()].get_or_init(|| ByByte::new(self.flow.at(point)));
+        found.last_before(offset, at_ns)
+    }
 }
 
 /// The peer reported `count` ranges as received twice (D-SACK, RFC 2883), without saying to which
@@ -105,17 +130,18 @@ fn handshake(view: &FlowView<'_>, at_ns: u64) -> Resent {
 /// `reverse_losses`: of the acknowledgments' flow.
 fn data(
     view: &FlowView<'_>,
+    seen: &Seen<'_>,
     event: &Record,
     class: RetransmitClass,
     reverse_losses: &[&Record],
 ) -> Resent {
     let Record { at_ns, offset, len, .. } = *event;
     let flow = view.flow();
-    let first_sent = last_covering(flow.at(Point::SendDequeue), offset, at_ns);
+    let first_sent = seen.last_before(Point::SendDequeue, offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
     // What came of it itself does not count as the original.
     let again_ns = transmitted_ns(flow, event);
-    let arrival = last_covering(flow.at(Point::ReceiveEnqueue), offset, again_ns);
+    let arrival = seen.last_before(Point::ReceiveEnqueue, offset, again_ns);
     let wait = arrival.or(first_sent).map(|pass| Wait {
         offset,
         from_ns: pass.at_ns,
@@ -125,7 +151,7 @@ fn data(
     let wait = wait.filter(|_| class == RetransmitClass::Timeout);
     let acknowledgment_dropped =
         wait.and_then(|wait| wait.acknowledgment_dropped(view, reverse_losses));
-    let seen_at = |point: &Point| last_covering(flow.at(*point), offset, again_ns).is_some();
+    let seen_at = |point: &Point| seen.last_before(*point, offset, again_ns).is_some();
     let last_seen = ON_THE_WAY.into_iter().find(seen_at);
     let receiver_is_seen = !flow.at(Point::ReceiveEnqueue).is_empty();
     let is_needless = arrival.is_some() && acknowledgment_dropped.is_none();
@@ -221,12 +247,4 @@ impl Wait {
         let within = &later[..later.partition_point(|one| at_ns(one) < self.to_ns)];
         within.iter().take(LOOK_BACK_PASSES_MAX)
     }
-}
-
-/// The last pass before `at_ns` that has the byte at `offset`, other than of a retransmission.
-fn last_covering(passes: &[Pass], offset: u64, at_ns: u64) -> Option<&Pass> {
-    let before = &passes[..passes.partition_point(|pass| pass.at_ns < at_ns)];
-    let covers = |pass: &&Pass| pass.offset <= offset && offset < pass.end();
-    let originals = before.iter().rev().take(LOOK_BACK_PASSES_MAX);
-    originals.filter(|pass| pass.marks & marks::RETRANSMITTED == 0).find(covers)
 }
