@@ -54,13 +54,15 @@ pub(super) fn drop_reason(drops: &DropCount) -> String {
 /// `sure_max` bytes were in one call; what is more may have been in several.
 fn sizes(sizes: &Distribution, sure_max: u64) -> String {
     let mean = rounded(sizes.mean).map_or("?".to_owned(), size);
-    let (count, p50, min) = (count(sizes.count), size(sizes.p50), size(sizes.min));
-    let text = format!("{count}: mean {mean}, p50 {p50}, from {min} to {}", size(sure_max));
+    let (count, p50, min, max) =
+        (count(sizes.count), size(sizes.p50), size(sizes.min), size(sizes.max));
+    let text = format!("{count}: mean {mean}, p50 {p50}, from {min} to");
     match sure_max < sizes.max {
-        true => {
-            format!("{text} or more; {} without a pause, in one call or several", size(sizes.max))
-        }
-        false => text,
+        true => format!(
+            "{text} between {} and {max}, which came without a pause, in one call or several",
+            size(sure_max)
+        ),
+        false => format!("{text} {max}"),
     }
 }
 

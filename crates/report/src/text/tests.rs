@@ -409,7 +409,8 @@ fn what_may_be_several_reads_is_not_called_one() {
     let line = reads(65_536);
     assert!(
         line.ends_with(
-            "from 160 B to 64.0 KiB or more; 11.9 MiB without a pause, in one call or several"
+            "from 160 B to between 64.0 KiB and 11.9 MiB, which came without a pause, in one call or \
+             several"
         ),
         "{line}"
     );
