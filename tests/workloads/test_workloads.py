@@ -92,6 +92,13 @@ class Datagrams(unittest.TestCase):
                      "--reader-rcvbuf", "200000")
         self.assertEqual(said["server"]["read_bytes"], said["client"]["written_bytes"])
 
+    def test_what_one_call_gives_to_segmentation_is_read_one_by_one_or_at_once(self):
+        for offload, reads in ((), 60), (("--receive-offload",), 6):
+            said = facts("udp_segments.py", "--calls", "6", "--pause-ms", "20", *offload)
+            self.assertEqual(said["server"]["read_bytes"], said["client"]["written_bytes"])
+            self.assertGreaterEqual(said["server"]["reads"], reads)
+            self.assertEqual(said["client"]["datagrams"], 60)
+
 
 class Apart(unittest.TestCase):
     def test_the_ends_run_as_programs_of_their_own(self):

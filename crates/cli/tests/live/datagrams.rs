@@ -88,6 +88,21 @@ fn root_datagrams_with_room_to_wait_are_not_dropped() {
 }
 
 #[test]
+fn root_datagrams_of_one_call_are_read_one_by_one_or_at_once() {
+    let Some(_turn) = turn::take() else { return };
+    for offload in [false, true] {
+        let words: &[&str] = if offload { &["--receive-offload"] } else { &[] };
+        let recording = whole(|| workload_recorded("udp_segments.py", words));
+        let (facts, report) = (recording.facts(), &recording.report);
+        let connection = &report.connections()[0];
+        assert_eq!(bytes(connection, "client"), count(&facts["client"]["written_bytes"]));
+        assert_eq!(flow(connection, "client")["segments"], facts["client"]["datagrams"]);
+        assert_eq!(flow(connection, "client")["write_bytes"]["count"], facts["client"]["writes"]);
+        assert_eq!(report.records_at("ReceiveDequeue"), count(&facts["server"]["reads"]));
+    }
+}
+
+#[test]
 fn root_iperf3_over_udp_says_the_same_bytes() {
     let Some(_turn) = turn::take() else { return };
     // Before its data each end sends one datagram of four bytes.

@@ -88,6 +88,19 @@ static __always_inline __u32 netns_of_device(const struct net_device *dev)
 	return FIELD(net, ns.inum);
 }
 
+/* What the socket does not get of the packet that is on its way to it will not be announced. */
+static __always_inline void note_undelivered(__u32 flow, __u32 len)
+{
+	struct record_list *list = this_list();
+
+	if (!list || list->udp_flow != flow)
+		return;
+	if (len < list->udp_len)
+		list->udp_len -= len;
+	else
+		list->udp_flow = 0;
+}
+
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason reason)
 {
@@ -127,7 +140,12 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 	r->len = p.len;
 	r->tcp_flags = p.flags;
 	r->a = reason;
-	r->marks = p.protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0;
+	r->marks = 0;
+	if (p.protocol == IPPROTO_UDP) {
+		r->marks = RAW_MARK_UDP;
+		r->seq = size_of_each(skb);
+		note_undelivered(r->flow, p.len);
+	}
 	commit(r, stamp);
 	return 0;
 }

@@ -57,6 +57,12 @@ enum { false = 0, true = 1 };
 /* include/net/sock.h */
 #define SEND_SHUTDOWN 2
 
+/* include/linux/skbuff.h */
+#define SKB_GSO_UDP_L4 (1 << 17)
+
+/* include/linux/udp.h: the number of a bit */
+#define UDP_FLAGS_ACCEPT_L4 5
+
 /* include/linux/tcp.h, include/net/tcp.h */
 #define TCP_NAGLE_OFF 1
 #define TCP_NAGLE_CORK 2
@@ -207,6 +213,11 @@ struct inet_sock {
 };
 struct udp_sock {
 	struct sk_buff_head reader_queue;
+	unsigned long udp_flags;
+};
+/* Before Linux 6.7. */
+struct udp_sock___bits {
+	unsigned char accept_udp_l4 : 1;
 };
 struct request_sock {
 	struct sock_common __req_common;
@@ -286,6 +297,7 @@ struct sk_buff {
 struct skb_shared_info {
 	unsigned short gso_size;
 	unsigned short gso_segs;
+	unsigned int gso_type;
 };
 
 struct sched_info {

@@ -39,7 +39,8 @@ struct raw_record {
 	__u64 stamp;
 	__u64 at_ns;	/* CLOCK_MONOTONIC */
 	__u32 flow;	/* 2 * connection + direction */
-	__u32 seq;	/* TCP sequence number, of the first byte or as the kind says */
+	__u32 seq;	/* TCP sequence number, of the first byte or as the kind says; UDP: octets of
+			 * each datagram of a packet that holds several (the last may be shorter), else 0 */
 	__u32 len;	/* bytes of payload */
 	__u32 ack;	/* acknowledgment number of the header; UDP READY, COPY: number of the socket */
 	__u32 window;	/* window field of the header, not scaled; UDP COPY: one more than the
@@ -71,14 +72,16 @@ struct known_socket {
 struct record_list {
 	__u64 head;
 	__u64 last_ns;
-	__u32 udp_flow;
-	__u32 udp_len;
+	__u32 udp_flow;	/* of the packet that is on its way to a datagram socket, or 0 */
+	__u32 udp_len;	/* its octets that have not come there yet */
 	__u32 udp_port;
+	__u32 udp_each;	/* octets of each of its datagrams, where it holds several, else 0 */
+	__u32 pad1;
 	__u32 call_end;	/* of the send call last recorded whole on this CPU: where it ends */
 	__u64 call_socket; /* and the socket's address */
 	__u64 is_noting; /* a hit writes to `known`: one that interrupts it does not */
 	__u64 lost[RAW_KINDS];
-	__u64 pad2[64 - 7 - RAW_KINDS];
+	__u64 pad2[64 - 8 - RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];
 	__u64 tail;
 	__u64 pad3[63];

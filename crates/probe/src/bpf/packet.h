@@ -118,4 +118,12 @@ static __always_inline bool parse(const struct sk_buff *skb, unsigned char *netw
 	return true;
 }
 
+/* Octets of each datagram of a packet that holds several, else 0. */
+static __always_inline __u32 size_of_each(const struct sk_buff *skb)
+{
+	struct skb_shared_info *shared = KERNEL_CAST(skb_shared_info, skb->head + skb->end);
+
+	return FIELD(shared, gso_type) & SKB_GSO_UDP_L4 ? FIELD(shared, gso_size) : 0;
+}
+
 #endif

@@ -103,10 +103,14 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 		return 0;
 	describe_packet(r, &p, dev, kind, flow_of(slot, &k), now);
 	list->last_ns = now;
-	if (p.protocol == IPPROTO_UDP && kind == RAW_RECEIVE) {
-		list->udp_flow = r->flow;
-		list->udp_len = p.len;
-		list->udp_port = p.tuple.dport;
+	if (p.protocol == IPPROTO_UDP) {
+		r->seq = size_of_each(skb);
+		if (kind == RAW_RECEIVE) {
+			list->udp_flow = r->flow;
+			list->udp_len = p.len;
+			list->udp_each = r->seq;
+			list->udp_port = p.tuple.dport;
+		}
 	}
 	commit(r, stamp);
 	return 0;
@@ -185,6 +189,16 @@ static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow
 	return fresh.number;
 }
 
+/* Whether packets that hold several datagrams come into this socket's queue whole (UDP_GRO). */
+static __always_inline bool takes_several(const struct sock *sk)
+{
+	struct udp_sock *up = KERNEL_CAST(udp_sock, sk);
+
+	if (bpf_core_field_exists(up->udp_flags))
+		return FIELD(up, udp_flags) >> UDP_FLAGS_ACCEPT_L4 & 1;
+	return FIELD_BITS((struct udp_sock___bits *)up, accept_udp_l4);
+}
+
 static __always_inline int data_is_ready(const struct sock *sk)
 {
 	__u16 protocol = sk->sk_protocol;
@@ -192,7 +206,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 	struct flow_slot *slot;
 	struct raw_record *r;
 	__u64 now, stamp;
-	__u32 flow, seq = 0, len = 0, socket = 0, direction = 0;
+	__u32 flow, seq = 0, len = 0, rest = 0, socket = 0, direction = 0;
 
 	if (protocol == IPPROTO_TCP) {
 		list = this_list();
@@ -209,7 +223,17 @@ static __always_inline int data_is_ready(const struct sock *sk)
 			return 0;
 		flow = list->udp_flow;
 		len = list->udp_len;
-		list->udp_flow = 0;
+		if (list->udp_each && list->udp_each < len) {
+			if (takes_several(sk)) {
+				seq = list->udp_each;
+			} else {
+				rest = len - list->udp_each;
+				len = list->udp_each;
+			}
+		}
+		list->udp_len = rest;
+		if (!rest)
+			list->udp_flow = 0;
 		socket = number_udp_socket(sk, flow);
 	} else {
 		return 0;

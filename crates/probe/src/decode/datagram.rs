@@ -114,8 +114,9 @@ fn received(hit: &mut Hit<'_>, known: &mut Datagrams) -> Option<Skipped> {
     let len = hit.raw.len;
     let mut skipped = None;
     let datagram = known.take(INPUT, len).unwrap_or_else(|| {
-        // A bridge hands it to IP again.
-        let again = if known.has(WIRE, len) { None } else { known.take(SOCKET, len) };
+        // A bridge hands it to IP again; what IP took at this very moment is of the same packet.
+        let is_first = known.has(WIRE, len) || known.came_at(SOCKET, hit.raw.at_ns);
+        let again = if is_first { None } else { known.take(SOCKET, len) };
         let datagram = again.unwrap_or_else(|| {
             let (datagram, unseen) = arrived(known, len);
             skipped = unseen;

@@ -65,6 +65,11 @@ impl Datagrams {
         self.between[gap].iter().any(|datagram| datagram.len == len)
     }
 
+    /// Whether the newest datagram in the gap came there at this time.
+    pub(super) fn came_at(&self, gap: usize, at_ns: u64) -> bool {
+        self.between[gap].back().is_some_and(|newest| newest.at_ns == at_ns)
+    }
+
     /// The oldest datagram in the gap, if it has at least `len` bytes.
     pub(super) fn next(&mut self, gap: usize, len: u32) -> Option<Datagram> {
         let list = &mut self.between[gap];

@@ -10,6 +10,7 @@ mod connection;
 mod datagram;
 mod described;
 mod event;
+mod grouped;
 mod holes;
 mod in_transit;
 mod passage;
@@ -26,7 +27,6 @@ use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side, mar
 
 use crate::layout::{RawRecord, constants as raw};
 use connection::{ConnectionState, FlowState};
-use sockets::Waiting;
 use threads::Threads;
 
 /// Keeps a closed connection this long, for records that are still on their way.
@@ -88,8 +88,12 @@ impl Decoder {
 
     /// One hit of a probe.
     pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
-        if raw.marks & raw::MARK_UDP != 0 && raw.kind == raw::RAW_COPY {
-            self.read(cpu, raw);
+        if raw.marks & raw::MARK_UDP != 0 {
+            if raw.kind == raw::RAW_COPY {
+                self.read(cpu, raw);
+            } else {
+                self.datagrams(cpu, raw);
+            }
             return;
         }
         let slot = self.connections.get_mut((raw.flow / 2) as usize).and_then(Option::as_mut);
@@ -97,10 +101,9 @@ impl Decoder {
             self.unknown += 1;
             return;
         };
-        // A socket connected to itself reads what it writes: its one stream is the client's.
         let folded;
         let raw = if state.is_to_itself {
-            folded = RawRecord { flow: raw.flow & !1, ..*raw };
+            folded = folded_to_itself(raw);
             &folded
         } else {
             raw
@@ -117,34 +120,8 @@ impl Decoder {
         };
         let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
-        if raw.marks & raw::MARK_UDP != 0 {
-            let mut gone = Vec::new();
-            let flow = &mut state.flows[direction];
-            if raw.kind == raw::RAW_READY && flow.datagrams.socket != raw.ack {
-                self.described.tell(&mut hit);
-            }
-            let skipped = datagram::decode(&mut hit, flow);
-            let known = &mut flow.datagrams;
-            if !known.received.is_empty() {
-                let came = known.received.drain(..);
-                let came = came.map(|datagram| Waiting { flow: raw.flow, datagram });
-                gone = came.flat_map(|waiting| self.sockets.push(raw, waiting)).collect();
-            } else if raw.kind == raw::RAW_DROP && hit.out.len() == before {
-                let waited = self.sockets.remove(known.socket, raw);
-                waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, waited, 7));
-            }
-            if let Some(skipped) = skipped {
-                self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
-            }
-            name_users(state, &self.out[before..], &mut self.changed);
-            if raw.kind == raw::RAW_RECEIVE {
-                self.incoming.taken(state, raw.flow);
-            }
-            self.tell_gone(cpu, raw, &gone);
-        } else {
-            segment::decode(&mut hit, state, direction);
-            self.watch.follow(state, &self.out[before..], raw.at_ns);
-        }
+        segment::decode(&mut hit, state, direction);
+        self.watch.follow(state, &self.out[before..], raw.at_ns);
     }
 
     /// Ends the recording: what was still held back becomes records.
@@ -198,6 +175,11 @@ impl Decoder {
         self.changed.insert(id);
         Some(self.connections[index].insert(Box::new(ConnectionState::new(info))))
     }
+}
+
+/// A hit of a socket connected to itself, which reads what it writes: its one stream is the client's.
+fn folded_to_itself(raw: &RawRecord) -> RawRecord {
+    RawRecord { flow: raw.flow & !1, ..*raw }
 }
 
 /// One raw record being decoded.

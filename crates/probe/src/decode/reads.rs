@@ -157,8 +157,8 @@ impl Decoder {
         });
     }
 
-    /// Decodes a read of a flow, and notes who it shows.
-    fn hit_of(
+    /// Decodes a hit of a flow, and notes who it shows.
+    pub(super) fn hit_of(
         &mut self,
         cpu: u16,
         raw: &RawRecord,

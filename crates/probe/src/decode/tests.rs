@@ -147,6 +147,7 @@ fn word(hit: RawRecord, word: &str) -> RawRecord {
         }
         Some(("thread", n)) => RawRecord { thread: number(n), ..hit },
         Some(("socket", n)) => RawRecord { ack: number(n), ..hit },
+        Some(("each", n)) => RawRecord { seq: number(n), ..hit },
         Some(("left", n)) => RawRecord { window: number(n) + 1, ..hit },
         Some(("delay", n)) => RawRecord { b: u64::from(number(n)), ..hit },
         Some(("taken", n)) => RawRecord { a: number(n), ..hit },

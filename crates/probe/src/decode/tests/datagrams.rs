@@ -94,6 +94,100 @@ fn one_announcement_may_stand_for_several() {
 }
 
 #[test]
+fn what_one_call_gives_to_segmentation_is_its_datagrams() {
+    check(
+        "10 transmit +250 each=100 thread=7 | 20 input +250 each=100 | 30 receive +250 each=100
+         40 ready +100 socket=1 | 41 ready +100 socket=1 | 42 ready +50 socket=1
+         50 copy +100 socket=1 left=2 | 51 copy +100 socket=1 left=1 | 52 copy +50 socket=1 left=0",
+        "10 WriteCall 0+250
+         10 1d 2d 3n 4 0+100
+         10 1d 2d 3n 4 100+100
+         10 1d 2d 3n 4 200+50
+         20 5 0+100
+         20 5 100+100
+         20 5 200+50
+         30 6 0+100
+         30 6 100+100
+         30 6 200+50
+         40 7 0+100
+         41 7 100+100
+         42 7 200+50
+         50 8 0+100
+         51 8 100+100
+         52 8 200+50",
+    );
+}
+
+#[test]
+fn a_socket_that_takes_several_datagrams_at_once_has_them_in_one_read() {
+    check(
+        "10 receive +90 | 11 ready +90 socket=1 | 20 receive +250 each=100
+         21 ready +250 each=100 socket=1
+         30 copy +90 socket=1 left=1 | 31 copy +250 socket=1 left=0",
+        "10 5d 6 0+90
+         11 7 0+90
+         20 5d 6 90+100
+         20 5d 6 190+100
+         20 5d 6 290+50
+         21 7 90+100
+         21 7 190+100
+         21 7 290+50
+         30 8 0+90
+         31 8 90+250",
+    );
+}
+
+#[test]
+fn datagrams_of_one_call_may_be_segmented_behind_a_qdisc_and_put_together_on_the_way_in() {
+    check(
+        "10 queued +200 each=100 thread=7 | 20 transmit +100 | 21 transmit +100
+         30 input +100 | 31 input +100 | 40 receive +200 each=100",
+        "10 WriteCall 0+200
+         10 1d 2d 3 0+100
+         10 1d 2d 3 100+100
+         20 4 0+100
+         21 4 100+100
+         30 5 0+100
+         31 5 100+100
+         40 6 0+100
+         40 6 100+100",
+    );
+}
+
+#[test]
+fn of_datagrams_that_came_together_a_full_queue_drops_some() {
+    check(
+        "10 receive +250 each=100 | 11 ready +100 socket=1 | 12 drop +100 | 13 ready +50 socket=1
+         20 copy +100 socket=1 left=1 | 21 copy +50 socket=1 left=0",
+        "10 5d 6 0+100
+         10 5d 6 100+100
+         10 5d 6 200+50
+         11 7 0+100
+         12 Drop 100+100
+         13 7 200+50
+         20 8 0+100
+         21 8 200+50",
+    );
+}
+
+#[test]
+fn a_packet_of_several_datagrams_is_dropped_whole_before_the_socket_and_in_its_queue() {
+    check(
+        "10 receive +200 each=100 | 11 drop +200 each=100
+         20 receive +200 each=100 | 21 ready +200 each=100 socket=1 | 30 drop +200 each=100",
+        "10 5d 6 0+100
+         10 5d 6 100+100
+         11 Drop 100+100
+         11 Drop 0+100
+         20 5d 6 200+100
+         20 5d 6 300+100
+         21 7 200+100
+         21 7 300+100
+         30 Drop 200+200",
+    );
+}
+
+#[test]
 fn a_short_read_takes_the_oldest_and_not_one_of_its_length() {
     check(
         "10 input +100 | 11 receive +100 | 12 ready +100 socket=1
