@@ -95,7 +95,7 @@ pub(crate) fn write_bytes(flow: &FlowStore) -> Option<Distribution> {
 
 /// The program's reads of a flow.
 pub(crate) struct Reads {
-    /// Bytes that each call returned, failed and empty ones left out.
+    /// Bytes that each call returned, failed ones left out, and of a stream empty ones.
     pub bytes: Option<Distribution>,
     /// Of a stream: they are of copies, as no call was seen returning.
     pub are_guessed: bool,
@@ -138,7 +138,8 @@ fn copied_bytes(flow: &FlowStore, grouped: bool) -> Vec<u64> {
     // The last copy, unless it left nothing to be read, which ends a call. Where less was seen to
     // arrive than was read, what is left is not known.
     let mut last: Option<&Pass> = None;
-    for copy in flow.at(Point::ReceiveDequeue).iter().filter(|copy| copy.len > 0) {
+    let copies = flow.at(Point::ReceiveDequeue).iter();
+    for copy in copies.filter(|copy| copy.len > 0 || !grouped) {
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.at_ns <= copy.at_ns) {
             arrived = arrival.end().max(arrived);
         }
@@ -187,6 +188,13 @@ mod tests {
         let copied_max =
             |is_stream| reads(&store.flows[0], is_stream, &Losses::default()).copied_max;
         assert_eq!((copied_max(true), copied_max(false)), (Some(100), None));
+    }
+
+    #[test]
+    fn an_empty_datagram_is_read_and_an_empty_copy_of_a_stream_is_no_read() {
+        let store = testing::store("1us 8 +0 | 2us 8 +10 | 3us 8 +0");
+        assert_eq!(copied_bytes(&store.flows[0], false), [0, 10, 0]);
+        assert_eq!(copied_bytes(&store.flows[0], true), [10]);
     }
 
     #[test]
