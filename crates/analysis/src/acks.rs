@@ -9,12 +9,15 @@ use crate::curve::{Cursor, Curve};
 use crate::flow_curves::FlowCurves;
 use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, FlowStore, Pass};
 
-/// An acknowledgment this long after its data is late.
-const LATE_NS: u64 = 10_000_000;
+/// An acknowledgment this long after its data is late: well above a busy receiver's softirq delay.
+pub(crate) const LATE_NS: u64 = 10_000_000;
+/// RFC 1122 §4.2.3.2: the delay must be less than 0.5 s; what is later has another cause.
+const TIMER_NS_MAX: u64 = 500_000_000;
 /// Linux's delayed-ACK timer runs for 40 ms at least, in ticks of up to 10 ms that may round down.
-const TIMER_NS: u64 = 35_000_000;
-/// An acknowledgment this soon after a read can be due to it.
-const AFTER_READ_NS: u64 = 1_000_000;
+const LINUX_TIMER_NS_MIN: u64 = 35_000_000;
+/// An acknowledgment this soon after a read can be due to it (`tcp_cleanup_rbuf` runs in the read call
+/// itself, microseconds after the copy).
+pub(crate) const AFTER_READ_NS: u64 = 1_000_000;
 /// More than the clocks of two CPUs disagree, and than a call takes to return and be recorded.
 const CLOCKS_NS: u64 = 10_000_000;
 
@@ -129,6 +132,17 @@ fn written_ns(curves: &FlowCurves, data_end: u64) -> u64 {
     last.map_or(0, |run| run.at_ns.saturating_sub(CLOCKS_NS))
 }
 
+/// Whether the delayed-ACK timer made an acknowledgment that left `delay_ns` after its last byte came, as
+/// nothing else can have: it carries neither data nor the end of the stream, and the program did not
+/// just read what it acknowledges, which sends window updates.
+///
+/// RFC 9293 §3.8.6.3. Linux's timer runs for 40 ms at least; BSD's ticks every 200 ms, whenever the data
+/// came.
+pub(crate) fn is_timers(ack: &Pass, delay_ns: u64, has_just_read: bool) -> bool {
+    let is_bare = ack.len == 0 && ack.tcp_flags & tcp_flags::FIN == 0;
+    is_bare && !has_just_read && (LATE_NS..TIMER_NS_MAX).contains(&delay_ns)
+}
+
 /// Acknowledgments of the flow in `direction`.
 pub(crate) fn summarize(
     store: &ConnectionStore,
@@ -202,19 +216,21 @@ impl<'a> Tally<'a> {
         if pass.len > 0 || pass.tcp_flags & tcp_flags::FIN != 0 {
             return AckDelayCause::Piggyback;
         }
-        let has_just_read =
-            self.last_read(pass.at_ns).is_some_and(|ns| pass.at_ns - ns <= AFTER_READ_NS);
-        match has_just_read {
-            // Too soon for the timer: a read sends what is due, whether it opens the window or not.
-            true if window_opened || delay_ns < TIMER_NS => AckDelayCause::Read,
-            false if delay_ns >= TIMER_NS => AckDelayCause::Timer,
-            _ => AckDelayCause::Unknown,
+        let has_just_read = self.last_read(pass).is_some_and(|ns| pass.at_ns - ns <= AFTER_READ_NS);
+        if is_timers(pass, delay_ns, has_just_read) {
+            return AckDelayCause::Timer;
+        }
+        // Too soon for Linux's timer: a read sends what is due, whether it opens the window or not.
+        match has_just_read && (window_opened || delay_ns < LINUX_TIMER_NS_MIN) {
+            true => AckDelayCause::Read,
+            false => AckDelayCause::Unknown,
         }
     }
 
-    /// The last read at or before `at_ns`, which grows from call to call.
-    fn last_read(&mut self, at_ns: u64) -> Option<u64> {
-        let past = self.reads.partition_point(|read| read.at_ns <= at_ns);
+    /// When bytes that `ack` acknowledges were last read by then; acknowledgments come in order.
+    fn last_read(&mut self, ack: &Pass) -> Option<u64> {
+        let is_before = |read: &Pass| read.at_ns <= ack.at_ns && read.offset < ack.detail;
+        let past = self.reads.partition_point(is_before);
         if let Some(read) = self.reads[..past].last() {
             self.last_read_ns = Some(read.at_ns);
             self.reads = &self.reads[past..];
@@ -325,7 +341,7 @@ mod tests {
         // The window's edge stays where it was: as much arrived as was read.
         let full = "0ms <4 ack=0 win=1000 | 1ms 1-7 +100 | 16ms 8 +50 | 16010us <4 ack=100 win=900";
         assert_eq!(acks(full).late, [(AckDelayCause::Read, 1)]);
-        let unknown = "1ms 1-8 +100 | 13ms <4 ack=100 win=1000";
+        let unknown = "1ms 1-8 +100 | 502ms <4 ack=100 win=1000";
         assert_eq!(acks(unknown).late, [(AckDelayCause::Unknown, 1)]);
     }
 }

@@ -2,24 +2,13 @@
 //!
 //! RFC 9293 §3.8.6.3 lets a receiver hold an acknowledgment back for less than 500 ms in the hope of
 //! data to send it with. Linux waits 40 ms to 200 ms (`TCP_DELACK_MIN`, `TCP_DELACK_MAX`), BSD up to
-//! 200 ms. A late acknowledgment counts here only when nothing else can have made it: it carries no
-//! data, and the program did not just read (reading sends window updates).
+//! 200 ms. Which are the timer's is said by `acks::is_timers`, for the summary of a flow as well.
 
 use sockscope_record::{Point, tcp_flags};
 
+use crate::acks::{AFTER_READ_NS, is_timers};
 use crate::hold::acks_received;
 use crate::{FlowView, Pass};
-
-/// An acknowledgment this long after the data is late: as in [`crate::AckSummary::late`]. Well above
-/// a busy receiver's softirq delay, well below Linux's shortest timer of 40 ms.
-pub(super) const LATE_ACK_NS_MIN: u64 = 10_000_000;
-
-/// RFC 1122 §4.2.3.2: the delay must be less than 0.5 s; what is later has another cause.
-const LATE_ACK_NS_MAX: u64 = 500_000_000;
-
-/// An acknowledgment this soon after a read was made by the read (`tcp_cleanup_rbuf` runs in the read
-/// call itself, microseconds after the copy).
-const READ_MAKES_ACK_NS_MAX: u64 = 1_000_000;
 
 /// What an acknowledgment releases goes out in the same softirq; more than this between the two and
 /// something else released it.
@@ -60,12 +49,11 @@ pub(super) fn late_acks(view: &FlowView<'_>) -> Vec<LateAck> {
         acknowledged = ack.detail;
         let Some(arrival) = arrivals.first_from(|pass| pass.end() >= ack.detail) else { break };
         let delay_ns = ack.at_ns.saturating_sub(arrival.at_ns);
-        if ack.len > 0 || !(LATE_ACK_NS_MIN..LATE_ACK_NS_MAX).contains(&delay_ns) {
-            continue;
-        }
-        let just_before_ns = ack.at_ns.saturating_sub(READ_MAKES_ACK_NS_MAX);
+        let just_before_ns = ack.at_ns.saturating_sub(AFTER_READ_NS);
         let read = reads.first_from(|pass| pass.at_ns >= just_before_ns);
-        if read.is_some_and(|read| read.at_ns <= ack.at_ns && read.offset < ack.detail) {
+        let has_just_read =
+            read.is_some_and(|read| read.at_ns <= ack.at_ns && read.offset < ack.detail);
+        if !is_timers(ack, delay_ns, has_just_read) {
             continue;
         }
         let arrived_back = received.first_from(|pass| {
@@ -121,6 +109,7 @@ impl<'a> Walk<'a> {
 
 #[cfg(test)]
 mod tests {
+    use crate::AckDelayCause;
     use crate::findings::testing::Fixture;
 
     fn delays_ms(text: &str) -> Vec<u64> {
@@ -151,6 +140,21 @@ mod tests {
     fn a_prompt_one_and_one_beyond_half_a_second_are_not_the_timers() {
         assert!(delays_ms(&format!("{ARRIVED} 9ms <3-6 ack=100")).is_empty());
         assert!(delays_ms(&format!("{ARRIVED} 502ms <3-6 ack=100")).is_empty());
+    }
+
+    /// BSD's timer ticks every 200 ms, whenever the data came.
+    #[test]
+    fn what_is_delayed_here_is_the_timers_in_the_summary_of_the_flow_too() {
+        let cases = ["", "+50", "fin"].into_iter().flat_map(|with| {
+            [9, 10, 12, 34, 35, 200, 498, 499, 500].map(|delay_ms| (delay_ms, with))
+        });
+        for (delay_ms, with) in cases {
+            let text = format!("{ARRIVED} {}ms <3-6 {with} ack=100", delay_ms + 1);
+            let late = crate::testing::analyze(&text).flows[0].acks.late.clone();
+            let is_timers = with.is_empty() && (10..500).contains(&delay_ms);
+            assert_eq!(late == [(AckDelayCause::Timer, 1)], is_timers, "{text}: {late:?}");
+            assert_eq!(delays_ms(&text).len(), usize::from(is_timers), "{text}");
+        }
     }
 
     #[test]

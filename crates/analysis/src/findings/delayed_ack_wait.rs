@@ -7,10 +7,11 @@
 
 use sockscope_record::Hold;
 
-use super::acks::{LATE_ACK_NS_MIN, LateAck, RELEASE_NS_MAX, released_by};
+use super::acks::{LateAck, RELEASE_NS_MAX, released_by};
 use super::facts::FlowFacts;
 use super::writes::Write;
 use super::{Tally, words};
+use crate::acks::LATE_NS;
 use crate::room::WRITER_WAKES_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, send_queue};
 
@@ -95,7 +96,7 @@ impl Wait {
     fn new(held_ns: u64, ack: LateAck, what: Full) -> Option<Self> {
         let since_ns = ack.arrived_ns.max(held_ns);
         let waited_ns = ack.made_ns.saturating_sub(since_ns);
-        (waited_ns >= LATE_ACK_NS_MIN).then_some(Self { since_ns, ack, what })
+        (waited_ns >= LATE_NS).then_some(Self { since_ns, ack, what })
     }
 }
 

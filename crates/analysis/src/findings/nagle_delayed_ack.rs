@@ -2,12 +2,13 @@
 //! back.
 //!
 //! The time lost is that during which the oldest unread byte was held by Nagle's algorithm (RFC 896)
-//! in a hold of [`LATE_ACK_NS_MIN`] or more that ended with a timer's acknowledgment. As the byte is
+//! in a hold of [`LATE_NS`] or more that ended with a timer's acknowledgment. As the byte is
 //! the oldest unread one, the reader has read all before it and waits for it.
 
-use super::acks::{LATE_ACK_NS_MIN, LateAck, RELEASE_NS_MAX, released_by};
+use super::acks::{LateAck, RELEASE_NS_MAX, released_by};
 use super::facts::FlowFacts;
 use super::{Tally, words};
+use crate::acks::LATE_NS;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
 /// One write held by Nagle's algorithm until a delayed acknowledgment came.
@@ -29,7 +30,7 @@ pub(super) fn stalls(facts: &FlowFacts<'_>) -> Vec<Stall> {
         is_awaited.then_some(Stall { start_ns, end_ns, offset, ack: *ack })
     };
     let holds = facts.whole_holds(LedgerPart::SendNagle).into_iter();
-    holds.filter(|span| span.duration_ns() >= LATE_ACK_NS_MIN).filter_map(stall).collect()
+    holds.filter(|span| span.duration_ns() >= LATE_NS).filter_map(stall).collect()
 }
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
