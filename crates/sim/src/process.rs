@@ -44,6 +44,8 @@ pub(crate) enum Call {
     Receive(ReceiveCall),
     Connect(ConnectCall),
     Accept(AcceptCall),
+    /// As `Receive`, until [`Process::wake_ns`].
+    ReceiveWithin(ReceiveCall),
     /// One that needs a single step.
     Simple(Action),
 }
@@ -57,6 +59,9 @@ pub(crate) struct Process {
     /// The counter that it takes from as soon as there is something to take.
     pub(crate) takes: Option<u32>,
     pub(crate) awaited: Option<Awaited>,
+    /// When the time is up for which it sleeps or waits; an event of another time is of an earlier
+    /// wait, which ended before.
+    pub(crate) wake_ns: u64,
     pub(crate) answer: Answer,
     pub(crate) from: Endpoint,
     /// What was read last stands in the first `read_bytes` of it.
@@ -92,6 +97,7 @@ impl Process {
             call: None,
             takes: None,
             awaited: None,
+            wake_ns: 0,
             answer: Answer::Begin,
             from: ANY,
             buffer: Vec::new(),
@@ -135,6 +141,10 @@ impl Process {
                 }
                 (mask, result)
             }
+            Some(Call::ReceiveWithin(receive)) => {
+                let mask = mask(receive.is_copying());
+                (mask, self.rare_step(stack, meter))
+            }
             _ => (Mask::Soft, self.rare_step(stack, meter)),
         }
     }
@@ -153,6 +163,14 @@ impl Process {
                 }
                 step => StepResult::from(step),
             },
+            Call::ReceiveWithin(receive) => {
+                let result = StepResult::from(receive.step(stack, &mut self.buffer, meter));
+                if let StepResult::Done(answer) = result {
+                    self.read_bytes = answer.bytes() as usize;
+                    self.from = receive.from().unwrap_or(ANY);
+                }
+                result
+            }
             Call::Simple(Action::Select(id)) => select(*id, stack, meter),
             Call::Simple(action) => {
                 let answer = simple(action, stack, meter);

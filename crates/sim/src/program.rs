@@ -42,6 +42,9 @@ pub enum Action {
     SendTo(SocketId, Endpoint, Data),
     /// `recvfrom`: as [`Action::Read`]; the sender stands in the context.
     ReceiveFrom(SocketId, usize),
+    /// As [`Action::ReceiveFrom`], for so many nanoseconds at most, up to the next clock tick: then it
+    /// fails with [`SocketError::TimedOut`]. What an alarm costs that ends the call is left out.
+    ReceiveWithin(SocketId, usize, u64),
     /// `setsockopt`
     SetOption(SocketId, SetOption),
     /// `SO_LOG`: what the socket sends and receives is logged from now on.

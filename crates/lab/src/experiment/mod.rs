@@ -8,6 +8,7 @@ mod atm;
 mod bounds;
 mod carried;
 mod case;
+mod faults;
 mod figure;
 mod parameters;
 mod sense;

@@ -5,6 +5,8 @@
 
 use serde::Deserialize;
 
+use super::faults::Faults;
+
 /// Everything that makes one case.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +24,20 @@ pub struct Parameters {
     /// Delay of a line, one way, in microseconds.
     #[serde(default)]
     pub link_delay_us: u64,
+    /// Frames of a million that the link loses.
+    #[serde(default)]
+    pub lost_per_million: u32,
+    /// Frames of a million that it delivers twice.
+    #[serde(default)]
+    pub duplicated_per_million: u32,
+    /// Frames of a million that it holds back, so that others overtake them.
+    #[serde(default)]
+    pub reordered_per_million: u32,
+    /// How long it holds such a frame back at most, in microseconds; without it, 10 ms.
+    pub reordered_by_us: Option<u64>,
+    /// Frames of a million in which it turns a bit.
+    #[serde(default)]
+    pub corrupted_per_million: u32,
     /// Transport.
     #[serde(default)]
     pub protocol: Protocol,
@@ -250,6 +266,17 @@ impl Parameters {
         let table = toml::toml! { machine = "" personality = "" };
         let defaults: Self = table.try_into().expect("all else has a default");
         Self { machine: machine.to_owned(), ..defaults }
+    }
+
+    /// What goes wrong on the link.
+    pub(crate) fn faults(&self) -> Faults {
+        Faults {
+            lost_per_million: self.lost_per_million,
+            duplicated_per_million: self.duplicated_per_million,
+            reordered_per_million: self.reordered_per_million,
+            reordered_by_us: self.reordered_by_us,
+            corrupted_per_million: self.corrupted_per_million,
+        }
     }
 
     /// What each read of a `discard` asks for: never more than the transfer and one octet, since what

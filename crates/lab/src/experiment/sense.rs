@@ -42,6 +42,13 @@ pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), S
     if parameters.link_delay_us > 0 && parameters.link != LinkKind::Line3 {
         return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
     }
+    let faults = parameters.faults();
+    faults.check_sense()?;
+    if let Some(name) = faults.first().filter(|_| parameters.topology == Topology::Loopback) {
+        return Err(format!(
+            "`{name}` needs a link, and `topology = \"loopback\"` has none: set topology=pair too"
+        ));
+    }
     if workload == Workload::Pipeline && parameters.topology == Topology::Loopback {
         return Err("`pipeline` needs a stage before and one after it: a pair".to_owned());
     }

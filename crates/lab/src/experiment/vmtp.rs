@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::faults::Faults;
+
 /// Clients, members of a group, and hosts beside them, each at most.
 const COUNT_MAX: u32 = 64;
 
@@ -39,9 +41,20 @@ pub struct VmtpParameters {
     /// Each step of a process takes up to so much less or more than the machine's file says.
     #[serde(default)]
     pub variation_percent: u32,
-    /// Frames that the Ethernet loses of a million.
+    /// Frames of a million that the Ethernet loses.
     #[serde(default)]
     pub lost_per_million: u32,
+    /// Frames of a million that it delivers twice.
+    #[serde(default)]
+    pub duplicated_per_million: u32,
+    /// Frames of a million that it holds back, so that others overtake them.
+    #[serde(default)]
+    pub reordered_per_million: u32,
+    /// How long it holds such a frame back at most, in microseconds; without it, 10 ms.
+    pub reordered_by_us: Option<u64>,
+    /// Frames of a million in which it turns a bit.
+    #[serde(default)]
+    pub corrupted_per_million: u32,
     /// Virtual time of the run, of which the first eighth is not counted.
     pub run_ms: u64,
 }
@@ -56,6 +69,17 @@ impl VmtpParameters {
         if self.own_hosts { self.clients } else { 1 }
     }
 
+    /// What goes wrong on the Ethernet.
+    pub(crate) fn faults(&self) -> Faults {
+        Faults {
+            lost_per_million: self.lost_per_million,
+            duplicated_per_million: self.duplicated_per_million,
+            reordered_per_million: self.reordered_per_million,
+            reordered_by_us: self.reordered_by_us,
+            corrupted_per_million: self.corrupted_per_million,
+        }
+    }
+
     pub(super) fn check_sense(&self) -> Result<(), String> {
         let segment = SEGMENT_BYTES_MAX as u64;
         // Name, value, least and most.
@@ -66,7 +90,6 @@ impl VmtpParameters {
             ("members", self.members.unwrap_or(1).into(), 1, COUNT_MAX.into()),
             ("bystanders", self.bystanders.into(), 0, COUNT_MAX.into()),
             ("variation_percent", self.variation_percent.into(), 0, 100),
-            ("lost_per_million", self.lost_per_million.into(), 0, 500_000),
             ("run_ms", self.run_ms, 8, RUN_MS_MAX),
         ];
         for (name, value, least, most) in bounds {
@@ -74,6 +97,6 @@ impl VmtpParameters {
                 return Err(format!("expected `{name}` from {least} to {most}"));
             }
         }
-        Ok(())
+        self.faults().check_sense()
     }
 }

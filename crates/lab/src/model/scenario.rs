@@ -43,7 +43,7 @@ pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, S
         Topology::Loopback => (vec![client], Vec::new()),
         Topology::Pair => {
             let server = host("server", SERVER, parameters.server_timer_ms);
-            (vec![client, server], vec![link(parameters)])
+            (vec![client, server], vec![link(parameters).with_faults(parameters.faults().into())])
         }
     };
     let log = if parameters.so_log { LogPolicy::OnRequest } else { LogPolicy::All };

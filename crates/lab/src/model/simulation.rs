@@ -74,7 +74,11 @@ pub(super) fn simulate<S: RecordSink>(
     let seen = {
         let log = log.borrow();
         if let Some(failure) = &log.failure {
-            return Err(failure.clone());
+            let hint = match parameters.faults().first() {
+                Some(name) => format!("; the link has `{name}`: set less of it, or another seed"),
+                None => String::new(),
+            };
+            return Err(format!("{failure}{hint}"));
         }
         if log.ended < expected_ends {
             return Err(not_ended(outcome, log.ended, expected_ends, has_load(parameters)));

@@ -1,9 +1,7 @@
 //! Hosts on one Ethernet, and time.
 
 use sockscope_sim::random::Random;
-use sockscope_sim::{
-    EthernetConfig, Faults, LinkConfig, LinkCounts, LinkKind, Medium, MediumEvent,
-};
+use sockscope_sim::{EthernetConfig, LinkConfig, LinkCounts, LinkKind, Medium, MediumEvent};
 use sockscope_vmtp::Config;
 use sockscope_vmtp::wire::Entity;
 
@@ -185,8 +183,8 @@ fn group() -> Entity {
 }
 
 fn link(parameters: &VmtpParameters) -> LinkConfig {
-    let faults = Faults { loss_ppm: parameters.lost_per_million, ..Faults::NONE };
-    LinkConfig { kind: LinkKind::Ethernet(EthernetConfig::TEN), faults }
+    let kind = LinkKind::Ethernet(EthernetConfig::TEN);
+    LinkConfig { kind, faults: parameters.faults().into() }
 }
 
 /// Two blocks to a packet, and the time limits with which Stanford's BSD code of 1986-87 ran, of which

@@ -53,8 +53,11 @@ impl Portmapper {
                 Action::ReceiveFrom(self.socket, DATAGRAM_OCTETS_MAX)
             }
             State::Reading => {
+                // What is no call is for nobody here: a link may have turned a bit of it.
+                let Ok(reply) = self.answer(context.data()) else {
+                    return Ok(Action::ReceiveFrom(self.socket, DATAGRAM_OCTETS_MAX));
+                };
                 self.state = State::Answered;
-                let reply = self.answer(context.data()).map_err(|error| error.to_string())?;
                 Action::SendTo(self.socket, context.from, Data::Bytes(reply))
             }
         })

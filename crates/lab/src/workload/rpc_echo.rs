@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use sockscope_record::Protocol;
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
-use sockscope_stack::{Endpoint, SocketId};
+use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
 use crate::rpc::{
@@ -25,6 +25,11 @@ const RECORD_OCTETS_MAX: usize = 1 << 31;
 
 /// Number of the first call; the library counts down from a random one.
 const XID: u32 = 0x1a2b_3c4d;
+
+/// How long the library waits for the portmapper's answer before it asks again, and how often it asks
+/// (`pmap_getport`: 5 s and a minute in all).
+const ANSWER_NS: u64 = 5_000_000_000;
+const QUESTIONS_MAX: u32 = 12;
 
 /// What the client is to do.
 #[derive(Debug, Clone, Copy)]
@@ -131,6 +136,8 @@ pub(crate) struct EchoClient {
     state: Client,
     text: String,
     made: u64,
+    /// How often the portmapper was asked.
+    asked: u32,
     started_ns: u64,
 }
 
@@ -138,11 +145,15 @@ impl EchoClient {
     pub(crate) fn new(task: EchoTask, log: SharedLog) -> Self {
         let ends = Ends::new(&task);
         let text = "abcdefghijklmnopqrstuvwxyz".chars().cycle().take(task.data).collect();
-        Self { task, log, ends, state: Client::Begin, text, made: 0, started_ns: 0 }
+        Self { task, log, ends, state: Client::Begin, text, made: 0, asked: 0, started_ns: 0 }
     }
 
     fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
-        if let Answer::Failed(error) = context.answer {
+        let is_unanswered = matches!(self.state, Client::Told)
+            && context.answer == Answer::Failed(SocketError::TimedOut);
+        if let Answer::Failed(error) = context.answer
+            && !is_unanswered
+        {
             return Err(format!("client after {} calls: {error}", self.made));
         }
         match &mut self.state {
@@ -196,14 +207,13 @@ impl EchoClient {
             }
             Client::Asking => {
                 self.ends.socket = socket_of(context.answer)?;
-                self.state = Client::Asked;
-                let call = getport_call(XID, Mapping { port: 0, ..ECHO });
-                Ok(Action::SendTo(self.ends.socket, portmapper, Data::Bytes(call)))
+                self.ask(portmapper)
             }
             Client::Asked => {
                 self.state = Client::Told;
-                Ok(Action::ReceiveFrom(socket, 8800))
+                Ok(Action::ReceiveWithin(socket, 8800, ANSWER_NS))
             }
+            _ if context.answer == Answer::Failed(SocketError::TimedOut) => self.ask(portmapper),
             _ => {
                 let results = results_of(context.data())?;
                 let port = Decoder::new(results).uint().map_err(|error| error.to_string())?;
@@ -213,6 +223,18 @@ impl EchoClient {
                 Ok(Action::Close(socket))
             }
         }
+    }
+
+    /// Asks the portmapper, once more if nothing came.
+    fn ask(&mut self, portmapper: Endpoint) -> Result<Action, String> {
+        if self.asked == QUESTIONS_MAX {
+            let asked_s = u64::from(QUESTIONS_MAX) * ANSWER_NS / 1_000_000_000;
+            return Err(format!("the portmapper did not answer for {asked_s} s"));
+        }
+        self.asked += 1;
+        self.state = Client::Asked;
+        let call = getport_call(XID, Mapping { port: 0, ..ECHO });
+        Ok(Action::SendTo(self.ends.socket, portmapper, Data::Bytes(call)))
     }
 
     fn call(&mut self, now_ns: u64) -> Action {

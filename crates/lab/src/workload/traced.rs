@@ -52,7 +52,7 @@ fn system_call(action: &Action) -> Option<(&'static str, usize)> {
         Action::Select(_) => ("select", 0),
         Action::Read(_, len) => ("read", *len),
         Action::SendTo(_, _, data) => ("sendto", data.len()),
-        Action::ReceiveFrom(_, len) => ("recvfrom", *len),
+        Action::ReceiveFrom(_, len) | Action::ReceiveWithin(_, len, _) => ("recvfrom", *len),
         Action::SetOption(..) | Action::Log(_) => ("setsockopt", 0),
         Action::Shutdown(..) => ("shutdown", 0),
         Action::Close(_) => ("close", 0),

@@ -1,7 +1,9 @@
 //! The process level: programs, their system calls, and who gets the CPU.
 
 use sockscope_record::{Kind, Record};
-use sockscope_stack::{AcceptCall, Channel, ConnectCall, Effect, ReceiveCall, SendCall};
+use sockscope_stack::{
+    AcceptCall, Channel, ConnectCall, Effect, ReceiveCall, SendCall, SocketError,
+};
 
 use super::Host;
 use crate::cpu::{End, Level, Mask};
@@ -23,14 +25,28 @@ impl Host {
         world: &mut World,
     ) -> ProcessId {
         let index = self.scheduler.spawn(nice);
-        self.processes.push(Process { awaited: Some(Awaited::Time), ..process });
+        let awaited = Some(Awaited::Time);
+        self.processes.push(Process { awaited, wake_ns: start_ns, ..process });
         let id = ProcessId { host: usize::from(self.number), index };
         world.events.schedule(start_ns, Event::Wake { host: self.number, process: index as u32 });
         id
     }
 
-    /// A process has slept long enough.
+    /// A process has slept, or waited for a datagram, long enough.
     pub(crate) fn time_is_up(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
+        let process = &mut self.processes[index];
+        let is_limited = matches!(process.call, Some(Call::ReceiveWithin(_)));
+        let is_due = process.wake_ns == now_ns;
+        match process.awaited {
+            Some(Awaited::Time) if is_due => {}
+            Some(Awaited::Channel(_)) if is_due && is_limited => {
+                // It sleeps, so that it holds no lock of the buffer.
+                process.call = None;
+                process.answer = Answer::Failed(SocketError::TimedOut);
+                process.awaited = Some(Awaited::Time);
+            }
+            _ => return,
+        }
         self.wake_process(now_ns, index, world);
     }
 
@@ -247,6 +263,11 @@ impl Host {
                 Call::Connect(ConnectCall::new(id, to))
             }
             Action::Accept(id) => Call::Accept(AcceptCall::new(id)),
+            Action::ReceiveWithin(id, len, ns) => {
+                self.wake_after(now_ns, index, ns, world);
+                self.processes[index].make_room(len);
+                Call::ReceiveWithin(ReceiveCall::receive_from(id, len))
+            }
             Action::Sleep(ns) => {
                 self.sleep_for(now_ns, index, ns, world);
                 return None;
@@ -283,11 +304,17 @@ impl Host {
 
     #[cold]
     fn sleep_for(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, world: &mut World) {
-        // Timeouts are looked at when the clock ticks.
-        let wake_ns = now_ns.saturating_add(ns).div_ceil(TICK_NS).saturating_mul(TICK_NS);
-        world.events.schedule(wake_ns, Event::Wake { host: self.number, process: index as u32 });
+        self.wake_after(now_ns, index, ns, world);
         self.processes[index].answer = Answer::Done(0);
         self.sleep(now_ns, index, Awaited::Time, PSLEP, world);
+    }
+
+    /// `timeout`: so many nanoseconds from now, when the clock ticks, the time is up.
+    #[cold]
+    fn wake_after(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, world: &mut World) {
+        let wake_ns = now_ns.saturating_add(ns).div_ceil(TICK_NS).saturating_mul(TICK_NS);
+        world.events.schedule(wake_ns, Event::Wake { host: self.number, process: index as u32 });
+        self.processes[index].wake_ns = wake_ns;
     }
 
     /// Stays in the same action until the counter has something to take.

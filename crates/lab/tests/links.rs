@@ -1,0 +1,107 @@
+//! Links that lose, double, hold back and damage frames, in experiments of the laboratory.
+
+use sockscope_lab::experiment::{Experiment, carried_by_id};
+use sockscope_lab::result::{RunResult, write_json};
+use sockscope_lab::run::run;
+
+/// The experiment with these changes, run.
+fn result(id: &str, changes: &[&str]) -> Result<RunResult, String> {
+    let mut experiment: Experiment = carried_by_id(id).map_err(|error| error.to_string())?;
+    experiment.set_all(changes).map_err(|error| error.to_string())?;
+    run(&experiment, 2, &mut |_, _| {}).map_err(|error| error.to_string())
+}
+
+fn json(id: &str, changes: &[&str]) -> String {
+    let mut out = Vec::new();
+    write_json(&result(id, changes).unwrap(), &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+/// Octets read, and segments sent again, of the only case.
+fn carried(id: &str, changes: &[&str]) -> (u64, u64) {
+    let result = result(id, changes).unwrap();
+    assert_eq!(result.cases.len(), 1, "{id} {changes:?}");
+    (result.cases[0].seen.bytes, result.cases[0].seen.retransmitted)
+}
+
+const SHORT: &str = "total_bytes=100000";
+
+#[test]
+fn every_octet_arrives_over_a_link_that_does_any_of_it() {
+    for (fault, repairs) in [
+        ("lost_per_million=20000", true),
+        ("duplicated_per_million=200000", false),
+        ("reordered_per_million=100000", false),
+        ("corrupted_per_million=20000", true),
+    ] {
+        let changes = ["write_bytes=4096", SHORT, fault];
+        let repetitions = 40;
+        let (bytes, again) = carried("lh-6", &changes);
+        assert_eq!(bytes, repetitions * 100_000, "{fault}");
+        assert!(again > 0 || !repairs, "{fault}");
+    }
+    assert_eq!(carried("lh-6", &["write_bytes=4096", SHORT]), (4_000_000, 0));
+}
+
+#[test]
+fn the_same_seed_loses_the_same_frames() {
+    let lossy = ["write_bytes=4096", SHORT, "lost_per_million=20000"];
+    assert_eq!(json("lh-6", &lossy), json("lh-6", &lossy));
+    let changes = ["write_bytes=4096", SHORT, "lost_per_million=0", "corrupted_per_million=0"];
+    let plain = carried("lh-6", &changes[..2]);
+    assert_eq!(carried("lh-6", &changes), plain, "nothing goes wrong, nothing is drawn");
+}
+
+/// A third of all frames is lost: the first question or its answer is, on some seed.
+#[test]
+fn the_portmapper_is_asked_again() {
+    let mut experiment = carried_by_id("lh-2").unwrap();
+    experiment.set_all(&["server_timer_ms=30", "lost_per_million=300000"]).unwrap();
+    let mut asked_max = 0;
+    for seed in 1..=8 {
+        experiment.seed = seed;
+        let result = run(&experiment, 2, &mut |_, _| {}).unwrap();
+        let seen = &result.cases[0].seen;
+        assert_eq!(seen.call_ns.n(), 1, "seed {seed}");
+        let asked = seen.system_calls.iter().filter(|call| call.name == "sendto").count();
+        asked_max = asked_max.max(asked);
+    }
+    assert!(asked_max > 1, "asked {asked_max} times at most");
+}
+
+#[test]
+fn a_connection_that_gives_up_says_so_and_one_host_has_no_link() {
+    let told = |id, changes: &[&str]| result(id, changes).err().unwrap_or_default();
+    let lost = told("lh-6", &["write_bytes=4096", SHORT, "lost_per_million=500000"]);
+    let expected = "lh-6, the only case: writer after 0 octets: the peer did not answer in time; the link \
+         has `lost_per_million`: set less of it, or another seed";
+    assert_eq!(lost, expected);
+    let none = told("si-1a", &["lost_per_million=1"]);
+    assert!(none.contains("`lost_per_million` needs a link"), "{none}");
+    assert!(none.contains("set topology=pair too"), "{none}");
+    for (change, expected) in [
+        ("lost_per_million=500001", "expected `lost_per_million` from 0 to 500000"),
+        ("corrupted_per_million=-1", "`corrupted_per_million`: expected a whole number, not `-1`"),
+        ("duplicated_per_million=1.5", "`duplicated_per_million`: expected a whole number"),
+        ("reordered_by_us=5", "`reordered_by_us` goes with `reordered_per_million`"),
+    ] {
+        let refused = told("lh-6", &[change]);
+        assert!(refused.contains(expected), "{refused}");
+    }
+    let refused = told("lh-6", &["reordered_by_us=0", "reordered_per_million=1"]);
+    assert!(refused.contains("expected `reordered_by_us` from 1 to 1000000"), "{refused}");
+}
+
+#[test]
+fn vmtp_repairs_what_the_cable_does() {
+    for fault in [
+        "lost_per_million=20000",
+        "duplicated_per_million=200000",
+        "reordered_per_million=100000",
+        "corrupted_per_million=20000",
+    ] {
+        let changes = ["clients=1", "own_hosts=false", fault];
+        let result = result("pc-4", &changes).unwrap();
+        assert!(result.cases[0].seen.call_ns.n() > 10, "{fault}");
+    }
+}
