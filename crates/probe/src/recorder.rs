@@ -77,6 +77,8 @@ pub struct Recorder {
     lost_seen: Vec<u64>,
     doubts: Doubts,
     lost: LossCounts,
+    /// The probes are being detached: what is lost from now on is not of the recording.
+    is_over: bool,
     skipped: u64,
     unplaced: u64,
     is_stalled: bool,
@@ -168,6 +170,7 @@ impl Recorder {
             lost_seen,
             doubts,
             lost: LossCounts::default(),
+            is_over: false,
             skipped: 0,
             unplaced: 0,
             is_stalled: false,
@@ -225,7 +228,7 @@ impl Recorder {
             low if low < FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
             _ => self.pause,
         };
-        self.note_loss(now_ns, sink)?;
+        self.note_loss(now_ns, self.lists.lost(), sink)?;
         self.judge();
         self.decoder.expire(now_ns);
         self.look_at_counters();
@@ -233,21 +236,25 @@ impl Recorder {
         self.follow_datagrams()
     }
 
-    /// Looks at the sockets that are open, detaches the probes, and then takes what is left, for at most
-    /// `deadline`.
+    /// Looks at the sockets that are open, ends the recording there, detaches the probes, and then takes
+    /// what is left, for at most `deadline`.
     ///
     /// # Errors
     /// When the sink fails.
     pub fn finish(mut self, sink: &mut impl Sink, deadline: Duration) -> Result<Summary, Error> {
         let hooks = self.programs.report();
-        // Before the probes are detached: what comes after a look at a socket is recorded.
+        // Before the end: what comes after a look at a socket is recorded.
         if let Err(error) = self.programs.tell_remaining() {
             self.notes.push(format!(
                 "which connections were open at the end is not known, and how long their bytes \
                  waited after the last packet: {error}"
             ));
         }
-        self.decoder.detaching(monotonic_ns());
+        let ended_ns = monotonic_ns();
+        self.decoder.detaching(ended_ns);
+        self.doubt();
+        let lost = self.lists.lost();
+        self.is_over = true;
         for when in
             [When::Always, When::Devices, When::Datagrams, When::Calls, When::Control, When::InBand]
         {
@@ -263,8 +270,7 @@ impl Recorder {
                 break;
             }
         }
-        self.note_loss(monotonic_ns(), sink)?;
-        self.doubt();
+        self.note_loss(ended_ns, lost, sink)?;
         // Once for what was proven before, once for what this last look proved.
         self.judge();
         self.judge();
@@ -397,10 +403,9 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes down what the probes could not keep since the last look.
-    fn note_loss(&mut self, now_ns: u64, sink: &mut impl Sink) -> Result<(), Error> {
+    /// Writes down what the probes could not keep since the last look, by what was counted `now`.
+    fn note_loss(&mut self, now_ns: u64, now: Vec<u64>, sink: &mut impl Sink) -> Result<(), Error> {
         let since_ns = std::mem::replace(&mut self.last_drain_ns, now_ns);
-        let now = self.lists.lost();
         for (kind, (count, seen)) in now.iter().zip(&self.lost_seen).enumerate() {
             let fresh = count - seen;
             if fresh == 0 {
@@ -428,6 +433,9 @@ impl Recorder {
     /// show whose they are. Every record that is in a list now was written before, or after a loss that
     /// is counted now.
     fn doubt(&mut self) {
+        if self.is_over {
+            return;
+        }
         let fresh = self.doubts.look(self.lists.lost());
         if fresh.any {
             self.decoder.lost_until(monotonic_ns());

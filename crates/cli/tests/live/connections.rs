@@ -122,3 +122,36 @@ fn root_a_socket_connected_to_itself_has_one_stream_and_all_its_points() {
     let text = sockscope_says(&["report", &recording.dir().display().to_string()]);
     assert!(text.contains("one socket, connected to itself"), "{text}");
 }
+
+/// Sends itself a little at a time, for longer than the test takes; says its port, and that it goes on.
+const GOES_ON: &str = "
+import socket, sys, threading, time
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+print(listener.getsockname()[1], flush=True)
+def read():
+ while server.recv(100): pass
+threading.Thread(target=read, daemon=True).start()
+for n in range(40000):
+ client.sendall(bytes(100))
+ if n == 1000: print('goes on', file=sys.stderr, flush=True)
+ time.sleep(0.0005)
+";
+
+/// The probes are detached one after the other, which takes them longer than a byte its way.
+#[test]
+fn root_a_recording_that_ends_amid_traffic_adds_up() {
+    let Some(_turn) = turn::take() else { return };
+    let mut port = 0;
+    let recording = whole(|| {
+        let recorder = Recorder::start(&["--comm", "python3"], None);
+        let mut sender = command(&words(&["python3", "-c", GOES_ON]));
+        let sender = Background::start_until(&mut sender, "-KILL", "goes on");
+        let recording = recorder.stop();
+        port = sender.stop().trim().parse().expect("it says its port");
+        recording
+    });
+    let sent = flow(recording.report.connection(port), "client");
+    assert!(count(&sent["bytes"]) >= 100_000, "{sent}");
+}

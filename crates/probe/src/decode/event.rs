@@ -45,6 +45,10 @@ pub(super) struct OptionSet {
 impl Decoder {
     /// One event.
     pub(crate) fn event(&mut self, event: &RawEvent) {
+        // A thread is told of after the hit that shows it, which may have been before the end.
+        if self.watch.is_over(event.at_ns) && event.kind != u32::from(raw::EVENT_THREAD) {
+            return;
+        }
         match event.kind as u8 {
             raw::EVENT_OPEN => {
                 self.opened(event, false);

@@ -29,6 +29,11 @@ impl Watch {
         self.lost_until_ns
     }
 
+    /// Whether the recording had ended by `at_ns`.
+    pub(super) fn is_over(&self, at_ns: u64) -> bool {
+        self.until_ns.is_some_and(|until_ns| at_ns > until_ns)
+    }
+
     /// What one hit at `at_ns` showed of a connection.
     pub(super) fn follow(&mut self, state: &mut ConnectionState, shown: &[Record], at_ns: u64) {
         if state.info.preexisting {
@@ -36,9 +41,6 @@ impl Watch {
         }
         for record in shown {
             state.flows[(record.flow.0 & 1) as usize].passage.note(record);
-        }
-        if self.until_ns.is_some_and(|until_ns| at_ns > until_ns) {
-            return;
         }
         let mut is_news = false;
         for flow in &mut state.flows {
@@ -53,7 +55,7 @@ impl Watch {
 
     /// A datagram arrived that two points, or those from one to the other, should have seen.
     pub(super) fn skipped(&mut self, skipped: &Skipped, at_ns: u64, out: &mut Vec<Record>) {
-        if skipped.since_ns < self.attached_ns || self.until_ns.is_some_and(|until| at_ns > until) {
+        if skipped.since_ns < self.attached_ns {
             return;
         }
         let [first, last] = skipped.points;
@@ -112,7 +114,8 @@ impl Decoder {
         self.watch.attached_ns = at_ns;
     }
 
-    /// Probes are detached from `at_ns` on: what arrives later proves nothing.
+    /// Probes are detached from `at_ns` on, one after the other: what passes later is seen by some of them
+    /// only, and is not of the recording.
     pub(crate) fn detaching(&mut self, at_ns: u64) {
         self.watch.until_ns = Some(at_ns);
     }

@@ -88,6 +88,9 @@ impl Decoder {
 
     /// One hit of a probe.
     pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
+        if self.watch.is_over(raw.at_ns) {
+            return;
+        }
         if raw.marks & raw::MARK_UDP != 0 {
             if raw.kind == raw::RAW_COPY {
                 self.read(cpu, raw);

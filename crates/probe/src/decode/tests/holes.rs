@@ -1,6 +1,9 @@
 //! Observations that the kernel skipped.
 
-use super::{Decoder, assert_lines, feed, opened, opened_to_peer, shown};
+use super::{Decoder, assert_lines, empty, feed, open, opened, opened_to_peer, seen, shown, state};
+use crate::layout::RawEvent;
+
+const FIN_WAIT1: u8 = 4;
 
 /// Losses found after `hits`, looking as often as a recording would.
 fn losses(decoder: &mut Decoder, hits: &str) -> Vec<String> {
@@ -124,12 +127,34 @@ fn what_was_open_before_all_probes_were_is_not_judged() {
     assert_eq!(losses(&mut decoder, &hits), [""; 0]);
 }
 
+/// They go one after the other: what passes meanwhile is seen by some of them only.
 #[test]
-fn what_arrives_while_probes_are_detached_proves_nothing() {
+fn what_passes_while_probes_are_detached_is_not_of_the_recording() {
     let mut decoder = opened();
     decoder.detaching(55);
-    let hits = whole(10, 1000, 100) + "60 ready 1200";
-    assert_eq!(losses(&mut decoder, &hits), [""; 0]);
+    feed(&mut decoder, &(whole(10, 1000, 100) + "50 write 1100+100 room"));
+    decoder.records().clear();
+    feed(&mut decoder, "56 transmit 1100+100 | 57 input 1100+100 | 60 ready 1200 | 70 copy 1200");
+    decoder.event(&RawEvent { at_ns: 80, ..state(2, FIN_WAIT1, 1200, 5000) });
+    decoder.finish();
+    assert_eq!(decoder.records(), &[]);
+}
+
+#[test]
+fn what_opens_while_probes_are_detached_is_not_of_the_recording() {
+    let mut decoder = empty();
+    decoder.detaching(55);
+    decoder.event(&open(56, 6));
+    assert!(decoder.take_changed().is_empty());
+}
+
+/// A thread is told of by the hit that shows it, a little later.
+#[test]
+fn who_used_a_connection_before_the_end_is_known() {
+    let mut decoder = opened();
+    decoder.detaching(55);
+    decoder.event(&RawEvent { at_ns: 56, ..seen(2, 7, c"late") });
+    assert_eq!(decoder.take_changed()[0].processes.len(), 1);
 }
 
 #[test]
