@@ -49,13 +49,13 @@ pub enum Command {
 #[command(next_help_heading = "Which connections")]
 pub struct PickArgs {
     /// Port at either end (several: repeat)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = port, allow_negative_numbers = true)]
     pub port: Vec<u16>,
     /// Address at either end (several: repeat)
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", value_parser = address)]
     pub addr: Vec<IpAddr>,
     /// Process that connects or listens (several: repeat)
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = process, allow_negative_numbers = true)]
     pub pid: Vec<u32>,
     /// Name of processes that connect or listen, as in /proc/PID/comm
     #[arg(long, value_name = "NAME")]
@@ -114,10 +114,10 @@ pub struct Record {
     #[arg(short, long, value_name = "DIR", default_value = "trace.sockscope")]
     pub output: PathBuf,
     /// Stop after this many seconds
-    #[arg(long, value_name = "S", value_parser = some_time)]
+    #[arg(long, value_name = "S", value_parser = some_time, allow_negative_numbers = true)]
     pub duration: Option<Duration>,
     /// Stop after this many records
-    #[arg(long, value_name = "N", value_parser = some_records)]
+    #[arg(long, value_name = "N", value_parser = some_records, allow_negative_numbers = true)]
     pub max_records: Option<u64>,
     /// Run this command and log its sockets; stop when it ends
     #[arg(last = true, value_name = "CMD")]
@@ -156,7 +156,7 @@ pub struct Report {
     #[command(flatten)]
     pub print: PrintArgs,
     /// Only this flow
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
     pub flow: Option<u32>,
     /// Write to this file; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
@@ -169,7 +169,7 @@ pub struct Show {
     /// Folder of the trace bundle
     pub dir: PathBuf,
     /// Only this flow
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
     pub flow: Option<u32>,
     /// What a line is
     #[arg(long, value_enum, default_value_t)]
@@ -196,13 +196,13 @@ pub struct Plot {
     #[arg(long, value_name = "NAME")]
     pub figure: String,
     /// The flow to draw; without it, the one that carried most bytes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
     pub flow: Option<u32>,
     /// Start of the picture, seconds after the connection's first record
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub from: Option<Duration>,
     /// End of the picture, seconds after the connection's first record
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub to: Option<Duration>,
     /// Width in pixels
     #[arg(long, value_name = "PX", default_value_t = 800)]
@@ -375,9 +375,27 @@ pub enum CheckFormat {
     Json,
 }
 
+fn port(text: &str) -> Result<u16, String> {
+    let port = text.parse().ok().filter(|port| *port > 0);
+    port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())
+}
+
+fn address(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|_| "give an IPv4 or IPv6 address, as 127.0.0.1 or ::1".to_owned())
+}
+
+fn process(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "a process has a number, as in /proc; --comm takes a name".to_owned())
+}
+
+fn flow(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "a flow has a number, as in the report: 2".to_owned())
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
-    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} seconds cannot be waited"))
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| format!("{text} seconds cannot be waited: give a positive number, as 0.5"))
 }
 
 /// A time in which something can be recorded.
@@ -418,6 +436,7 @@ mod tests {
             ("--duration", "0", "in 0 seconds nothing is recorded: give more, as 0.5"),
             ("--duration", "1e-12", "in 1e-12 seconds nothing is recorded"),
             ("--duration", "NaN", "NaN seconds cannot be waited"),
+            ("--duration", "-1", "-1 seconds cannot be waited: give a positive number, as 0.5"),
         ] {
             let said = record(option, value).expect_err(value);
             assert!(said.lines().next().is_some_and(|line| line.contains(reason)), "{said}");

@@ -24,6 +24,7 @@ mod plot;
 mod recording;
 mod temporary;
 mod terminal;
+mod usage;
 mod vmtp;
 
 use std::process::ExitCode;
@@ -34,8 +35,8 @@ use args::{Arguments, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match execute(arguments.command) {
+    let arguments = Arguments::try_parse().map_err(|error| usage::failure(&error));
+    match arguments.and_then(|arguments| execute(arguments.command)) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,

@@ -160,6 +160,19 @@ fn a_text_without_packets_makes_no_bundle() {
 }
 
 #[test]
+fn a_command_line_that_cannot_be_read_is_refused_in_one_line() {
+    for arguments in [&["record", "--port", "abc"][..], &["record", "--duration", "-1"], &["run"]] {
+        let output = run(arguments);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()));
+        let said = text(&output.stderr);
+        assert!(said.starts_with("sockscope: ") && said.lines().count() == 1, "{said}");
+    }
+    let help = run(["record", "--help"]);
+    assert_eq!((help.status.code(), text(&help.stderr)), (Some(0), String::new()));
+    assert!(text(&help.stdout).contains("--duration <S>"));
+}
+
+#[test]
 fn what_is_not_there_is_refused_in_one_line() {
     let bundle = recorded("two-writes");
     let bundle = path(&bundle);

@@ -1,0 +1,125 @@
+//! What is wrong with a command line, in one line: what, where, and what to do.
+
+use clap::error::ErrorKind;
+
+use crate::failure::Failure;
+
+/// What the user is told of an error of the parser; help and version, which are none, are printed.
+pub fn failure(error: &clap::Error) -> Failure {
+    let is_asked_for = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    if is_asked_for {
+        error.exit();
+    }
+    Failure::new(line(&error.render().to_string()))
+}
+
+/// The parser's paragraphs as one line: what is wrong, then how the command is used, or where that
+/// stands.
+fn line(text: &str) -> String {
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_end =
+        |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
+    let what: String = lines().take_while(|line| !is_end(line)).map(part).collect();
+    let what = what.trim_start();
+    match lines().find_map(|line| line.strip_prefix("Usage: ")) {
+        Some(usage) if usage.ends_with("<COMMAND>") => format!("{what}; --help lists them"),
+        Some(usage) => format!("{what}; usage: {usage}"),
+        None => format!("{what}; --help says more"),
+    }
+}
+
+/// A line of the parser's as it follows those before it.
+fn part(line: &str) -> String {
+    let values = line.strip_prefix("[possible values: ").and_then(|line| line.strip_suffix(']'));
+    match (values, line.strip_prefix("tip: ")) {
+        (Some(values), _) => format!("; give one of {values}"),
+        // "use '-- -x'" would make the option a part of the command to record.
+        (None, Some(tip)) if tip.starts_with("to pass") => String::new(),
+        (None, Some(tip)) => format!("; {tip}"),
+        (None, None) => format!(" {}", line.strip_prefix("error: ").unwrap_or(line)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::args::Arguments;
+
+    fn said(words: &str) -> String {
+        let words = ["sockscope"].into_iter().chain(words.split_whitespace());
+        let error = Arguments::try_parse_from(words).expect_err("not as it should be");
+        super::line(&error.render().to_string())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_command_line_is_said_in_one_line() {
+        let cases = [
+            (
+                "record --port abc",
+                "invalid value 'abc' for '--port <N>': a port is a number from 1 to 65535; --help says more",
+            ),
+            (
+                "record --port 0",
+                "invalid value '0' for '--port <N>': a port is a number from 1 to 65535; --help says more",
+            ),
+            (
+                "record --addr localhost",
+                "invalid value 'localhost' for '--addr <IP>': give an IPv4 or IPv6 address, as 127.0.0.1 or ::1; --help says more",
+            ),
+            (
+                "record --pid -3",
+                "invalid value '-3' for '--pid <PID>': a process has a number, as in /proc; --comm takes a name; --help says more",
+            ),
+            (
+                "record --duration -1",
+                "invalid value '-1' for '--duration <S>': -1 seconds cannot be waited: give a positive number, as 0.5; --help says more",
+            ),
+            (
+                "record --max-records -1",
+                "invalid value '-1' for '--max-records <N>': -1 is not a number of records; --help says more",
+            ),
+            (
+                "show x --flow y",
+                "invalid value 'y' for '--flow <N>': a flow has a number, as in the report: 2; --help says more",
+            ),
+            (
+                "report x --format yaml",
+                "invalid value 'yaml' for '--format <FORMAT>'; give one of text, json, csv; --help says more",
+            ),
+            (
+                "record --prot 80",
+                "unexpected argument '--prot' found; a similar argument exists: '--port'; usage: sockscope record --port <N> [-- <CMD>...]",
+            ),
+            (
+                "record --nonsense",
+                "unexpected argument '--nonsense' found; usage: sockscope record [OPTIONS] [-- <CMD>...]",
+            ),
+            (
+                "run --port 80 echo hi",
+                "unexpected argument 'echo' found; usage: sockscope run [OPTIONS] -- <CMD>...",
+            ),
+            (
+                "run",
+                "the following required arguments were not provided: <CMD>...; usage: sockscope run -- <CMD>...",
+            ),
+            (
+                "merge x",
+                "the following required arguments were not provided: <B>; usage: sockscope merge <A> <B>",
+            ),
+            (
+                "record --comm",
+                "a value is required for '--comm <NAME>' but none was supplied; --help says more",
+            ),
+            ("frob", "unrecognized subcommand 'frob'; --help lists them"),
+        ];
+        for (words, line) in cases {
+            assert_eq!(said(words), line, "{words}");
+        }
+    }
+}
