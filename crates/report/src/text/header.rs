@@ -10,7 +10,7 @@ use sockscope_analysis::{
 
 use super::calls::drop_reason;
 use super::connection::{has_data, headline, shut_sides, unopened};
-use super::page::Page;
+use super::page::{INDENT, Page};
 use crate::Report;
 use crate::number::{count, percent_of, rounded};
 use crate::order::{
@@ -39,9 +39,36 @@ fn write_origin(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     );
     page.wrapped("", 0, &line, Tone::Strong)?;
     match &origin.command {
-        Some(command) => page.labelled("command", command, Tone::Plain),
+        Some(command) => {
+            let command = shortened(&page.clean(command), page.width - INDENT);
+            page.labelled("command", &command, Tone::Plain)
+        }
         None => Ok(()),
     }
+}
+
+/// Characters of a command that are printed, and how many of them from its end; JSON has all.
+const COMMAND_CHARS_MAX: usize = 240;
+const COMMAND_END_CHARS: usize = 60;
+
+/// A command with its middle left out where it is very long, and its long words cut after `room` columns.
+fn shortened(command: &str, room: usize) -> String {
+    let characters: Vec<char> = command.chars().collect();
+    let left_out = characters.len().saturating_sub(COMMAND_CHARS_MAX);
+    let text = match left_out {
+        0 => command.to_owned(),
+        _ => {
+            let (begin, rest) = characters.split_at(COMMAND_CHARS_MAX - COMMAND_END_CHARS);
+            let (begin, end) = (String::from_iter(begin), String::from_iter(&rest[left_out..]));
+            format!("{begin} [{} characters left out] {end}", count(left_out as u64))
+        }
+    };
+    let words = text.split(' ').map(|word| {
+        let word: Vec<char> = word.chars().collect();
+        let parts: Vec<String> = word.chunks(room).map(String::from_iter).collect();
+        parts.join(" ")
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {

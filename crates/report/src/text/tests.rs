@@ -6,9 +6,11 @@ use sockscope_analysis::{
 use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record, Side};
 
 use super::*;
-use crate::fixture::{absurd, empty, fixed, hostile, many, stall, unknown_everything, written};
+use crate::fixture::{
+    absurd, empty, fixed, hostile, many, origin, stall, unknown_everything, written,
+};
 use crate::text::page::columns;
-use crate::{Charset, Options};
+use crate::{Charset, Options, Origin};
 
 fn text(analysis: &Analysis) -> String {
     written(&Text, analysis, &Options::default())
@@ -152,6 +154,27 @@ fn where_a_cork_has_the_time_and_ends_as_it_should_the_verdict_says_whose_choice
     assert!(said.contains("send_queue.cork"), "{said}");
     assert!(said.contains("held short segments, as the program asked"), "{said}");
     assert!(!said.contains("TCP_NODELAY"), "{said}");
+}
+
+#[test]
+fn a_very_long_command_has_its_middle_left_out_and_no_line_beyond_the_page() {
+    let head = |command: String| {
+        let origin = Origin { command: Some(command), ..origin() };
+        let (analysis, options) = (stall(), Options::default());
+        let mut out = Vec::new();
+        Text.write(&Report { origin: &origin, analysis: &analysis, options: &options }, &mut out)
+            .unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines = text.lines().skip(1).take_while(|line| !line.starts_with("trace "));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let long = head(format!("python3 -c import\nsocket{} --last 7", "x".repeat(5_000)));
+    assert!((3..=5).contains(&long.len()), "{long:?}");
+    assert!(long.iter().all(|line| columns(line) <= Options::default().width), "{long:?}");
+    let said = long.join("\n");
+    assert!(said.contains(r" import\nsocketxxx"), "{said}");
+    assert!(said.contains("[4,794 characters left out]") && said.ends_with("x --last 7"), "{said}");
+    assert_eq!(head("curl -s http://a/b".to_owned()), ["command  curl -s http://a/b"]);
 }
 
 #[test]
