@@ -8,7 +8,7 @@ use crate::flow_curves::FlowCurves;
 use crate::loss::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
-    FlowView, LedgerSpan, acks, buffers, exchanges, fate, findings, ledger, stages, traffic,
+    FlowView, LedgerSpan, acks, buffers, exchanges, fate, findings, inner, ledger, stages, traffic,
     transactions,
 };
 
@@ -64,6 +64,7 @@ pub(crate) fn analyze_connection(
         unopened: fate::unopened(store, losses, drop_reasons),
         reset: fate::reset(store),
         shut_windows: fate::shut_windows(store),
+        is_inner: inner::is_inner(store),
         buffers,
         findings,
     }

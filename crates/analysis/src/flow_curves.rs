@@ -5,6 +5,7 @@ use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Stage};
 use crate::absence::{Absence, Absences, never_back, with_returns};
 use crate::curve::Curve;
 use crate::drops;
+use crate::inner;
 use crate::loss::{Losses, explain_holes};
 use crate::queue::{Queue, delay_runs};
 use crate::ranges::{self, Range};
@@ -152,8 +153,10 @@ impl FlowCurves {
 fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) -> [bool; 8] {
     let last_seen = curves.iter().rposition(|curve| !curve.is_empty());
     let is_unwritten = curves[Point::SendEnqueue.index()].is_empty() && last_seen.is_some();
-    // A socket that the kernel uses itself, as MPTCP does, is written to and read elsewhere.
-    let is_inner = is_unwritten && store.connection.both_ends_here && !store.connection.preexisting;
+    // A socket that the kernel uses itself is written to and read elsewhere. A peer on this host is of
+    // its kind.
+    let is_inner = is_unwritten && store.connection.both_ends_here && !store.connection.preexisting
+        || inner::is_sender_inner(store, store.reverse(direction));
     Point::ALL.map(|point| {
         let is_read_elsewhere = is_inner && point == Point::ReceiveDequeue;
         let nothing_beyond =

@@ -18,6 +18,7 @@ mod fate;
 mod findings;
 mod flow_curves;
 mod hold;
+mod inner;
 mod ledger;
 mod log;
 mod loss;

@@ -73,6 +73,8 @@ pub struct ConnectionAnalysis {
     /// Sides that offered a receive window of 0 to the end of the trace, and since when (nanoseconds of
     /// its clock); none where the connection ended before.
     pub shut_windows: Vec<(Side, u64)>,
+    /// One of its sockets is the kernel's own, as of MPTCP: what programs write and read passes another one.
+    pub is_inner: bool,
     /// Buffer sizes asked for and granted.
     pub buffers: Vec<BufferGrant>,
     /// Most time lost first.

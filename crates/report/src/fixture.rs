@@ -214,6 +214,7 @@ fn connection(id: u32, flows: [FlowAnalysis; 2]) -> ConnectionAnalysis {
         unopened: None,
         reset: None,
         shut_windows: Vec::new(),
+        is_inner: false,
         buffers: Vec::new(),
         findings: Vec::new(),
     }

@@ -170,6 +170,12 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
             );
         }
     }
+    if analysis.is_inner {
+        notes.push(
+            "a socket of the kernel's own, as MPTCP has one for each path: programs write to another \
+             socket and read from it, so that what waits before point 2 and after point 7 is unknown",
+        );
+    }
     if connection.preexisting {
         notes.push("established before recording began: its early bytes are unknown");
     }

@@ -341,10 +341,26 @@ fn hidden(report: &Report<'_>, known_ns: u64, page: &Page<'_>) -> Option<String>
     let unknown_ns = hidden_ns(report);
     (unknown_ns > known_ns).then(|| {
         let unknown = page.time(unknown_ns);
+        let why = of_kernels_own(report, unknown_ns).unwrap_or_default();
         format!(
             "no verdict: for {unknown}, of all directions together, it is unknown where bytes were, or \
-             whether there were any. In what is known: "
+             whether there were any{why}. In what is known: "
         )
+    })
+}
+
+/// Why most of `unknown_ns` is so, where that is it: programs use other sockets.
+fn of_kernels_own(report: &Report<'_>, unknown_ns: u64) -> Option<String> {
+    let of_inner = || report.connections().filter(|connection| connection.is_inner);
+    let flows = of_inner().flat_map(|connection| report.flows(connection));
+    let inner_ns = ledger_sum(flows)[LedgerPart::Unknown as usize];
+    let first = of_inner().next()?.connection.id.0;
+    let which = match of_inner().count() {
+        1 => format!("connection {first}"),
+        more => format!("{} connections", count(more as u64)),
+    };
+    (inner_ns.saturating_mul(2) > unknown_ns).then(|| {
+        format!(", as sockets of {which} belong to the kernel (MPTCP's do): programs use others")
     })
 }
 

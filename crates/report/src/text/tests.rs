@@ -480,6 +480,28 @@ fn where_most_time_is_unknown_the_verdict_says_so() {
 }
 
 #[test]
+fn where_the_sockets_are_the_kernels_own_the_verdict_says_why_it_is_none() {
+    let mut analysis = fixed();
+    let inner = &mut analysis.connections[0];
+    inner.is_inner = true;
+    inner.flows[0].ledger.ns[LedgerPart::Unknown as usize] = 40_000_000_000;
+    let said = text(&analysis).split_whitespace().collect::<Vec<_>>().join(" ");
+    let verdict = "it is unknown where bytes were, or whether there were any, as sockets of connection 1 \
+                   belong to the kernel (MPTCP's do): programs use others. In what is known: ";
+    assert!(said.contains(verdict), "{said}");
+    assert!(
+        said.contains("note a socket of the kernel's own, as MPTCP has one for each path"),
+        "{said}"
+    );
+    // Most of the time is unknown for another reason.
+    let mut other = analysis.connections[0].clone();
+    other.is_inner = false;
+    other.flows[0].ledger.ns[LedgerPart::Unknown as usize] = 50_000_000_000;
+    analysis.connections.push(other);
+    assert!(!text(&analysis).contains("belong to the kernel"));
+}
+
+#[test]
 fn datagrams_are_not_called_segments_and_one_is_not_many() {
     let mut analysis = fixed();
     analysis.connections[0].flows[0].segments = 1;

@@ -1,0 +1,66 @@
+//! Sockets that the kernel uses itself, as MPTCP does for each of its paths (RFC 8684): programs write to
+//! another socket and read from it, so that nothing is seen at points 1 and 8.
+
+use sockscope_record::{Direction, Point, Protocol};
+
+use crate::{ConnectionStore, FlowStore};
+
+/// Whether the end that sends `flow` is such a socket: data leaves it that nobody wrote there. Of data
+/// that was in flight when the recording began that says nothing.
+pub(crate) fn is_sender_inner(store: &ConnectionStore, flow: &FlowStore) -> bool {
+    store.connection.protocol == Protocol::Tcp
+        && !store.connection.preexisting
+        && has_data(flow, Point::SendDequeue)
+        && !has_data(flow, Point::SendEnqueue)
+}
+
+/// Whether one of its ends is such a socket, which nobody reads from either.
+pub(crate) fn is_inner(store: &ConnectionStore) -> bool {
+    [Direction::FromClient, Direction::FromServer].into_iter().any(|direction| {
+        is_sender_inner(store, store.flow(direction))
+            && !has_data(store.reverse(direction), Point::ReceiveDequeue)
+    })
+}
+
+fn has_data(flow: &FlowStore, point: Point) -> bool {
+    flow.at(point).iter().any(|pass| pass.len > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_record::Connection;
+
+    use crate::{ConnectionAnalysis, LedgerPart, testing};
+
+    const SUBFLOW: &str = "1ms 2-7 +100 | 2ms <2-7 +100 ack=100 | 300ms 2-7 +100 ack=100";
+
+    /// What is known where only the client's host was recorded.
+    fn client_alone(text: &str) -> ConnectionAnalysis {
+        let alone = Connection { both_ends_here: false, ..testing::connection(1) };
+        testing::analyze_of(alone, text)
+    }
+
+    #[test]
+    fn data_that_nobody_wrote_or_read_there_is_of_a_socket_of_the_kernels_own() {
+        assert!(testing::analyze(SUBFLOW).is_inner);
+        assert!(!testing::analyze("1ms 1-8 +100 | 2ms <1-8 +100").is_inner);
+        // Kernels that lack point 1 see the reads.
+        assert!(!testing::analyze(&format!("{SUBFLOW} | 301ms 8 +200 | 301ms <8 +100")).is_inner);
+        let joined = Connection { preexisting: true, ..testing::connection(1) };
+        assert!(!testing::analyze_of(joined, SUBFLOW).is_inner);
+    }
+
+    #[test]
+    fn what_came_to_it_is_not_taken_for_unread() {
+        let text =
+            "1ms 2-4 +100 | 2ms <5-7 +100 ack=100 | 300ms 2-4 +100 ack=100 | 301ms <5-6 ack=200";
+        let seen = client_alone(text);
+        assert!(seen.is_inner);
+        assert_eq!(seen.flows[1].ledger.ns[LedgerPart::ReceiveApp as usize], 0, "{seen:?}");
+        assert!(seen.findings.is_empty(), "{:?}", seen.findings);
+        // A program that writes and does not read leaves it there.
+        let written = client_alone(&text.replace(" 2-4 ", " 1-4 "));
+        assert!(!written.is_inner);
+        assert!(written.flows[1].ledger.ns[LedgerPart::ReceiveApp as usize] > 250_000_000);
+    }
+}
