@@ -278,13 +278,21 @@ fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<
 fn is_dropped(flow: &FlowStore, lost: &[LostPacket<'_>], pass: &Pass, arrived_ns: u64) -> bool {
     let arrivals = arriving(flow);
     let later = arrivals.partition_point(|arrival| arrival.at_ns <= arrived_ns);
-    let mut next = arrivals[later..].iter().take(SCAN_MAX).filter(|other| brings(other, pass));
+    // The record of a drop does not tell acknowledgments apart: it is of the last one before it.
+    let is_next = |other: &&Pass| match pass.len {
+        0 => other.len == 0 && other.offset == pass.offset && other.tcp_flags == pass.tcp_flags,
+        _ => brings(other, pass),
+    };
+    let mut next = arrivals[later..].iter().take(SCAN_MAX).filter(is_next);
     let until_ns = next.next().map_or(u64::MAX, |next| next.at_ns);
     let first = lost.partition_point(|lost| lost.drop.at_ns < arrived_ns);
     let mut lost = lost[first..].iter().take_while(|lost| lost.drop.at_ns < until_ns);
     lost.any(|LostPacket { drop, after }| {
         let is_it = match pass.len {
-            0 => drop.len == 0 && drop.offset == pass.offset,
+            0 => {
+                let has_flags = [0, pass.tcp_flags].contains(&drop.tcp_flags);
+                drop.len == 0 && drop.offset == pass.offset && has_flags
+            }
             _ => drop.offset < end_of(pass) && end_of(pass) <= drop.end(),
         };
         is_it && after.is_some_and(|after| after >= Point::InputEnqueue)

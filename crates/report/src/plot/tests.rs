@@ -234,6 +234,16 @@ fn what_a_filter_drops_behind_point_6_is_drawn_as_lost() {
 }
 
 #[test]
+fn a_dropped_acknowledgment_is_the_last_that_came_and_no_earlier_one() {
+    let acknowledgments = "0 s 4 0+0 ack 100 | 1 s 5,6 0+0 ack 100 | 20 s 4 0+0 ack 200 | \
+                           21 s 5,6 0+0 ack 200 | 22 s drop 0+0 | 40 s 4 0+0 ack 300 | 41 s 5,6 0+0 ack 300";
+    let drop_reasons = &[(0, "NO_SOCKET".to_owned())].into();
+    let options = PlotOptions { drop_reasons, ..PlotOptions::default() };
+    let svg = draw(Figure::TimeSequence, &trace(acknowledgments), &options).unwrap();
+    assert_eq!(strokes(group(&svg, "time-sequence"), "line alarm"), 2, "one cross");
+}
+
+#[test]
 fn a_read_is_one_call_and_sizes_are_told_to_the_octet() {
     let copies = "0 c 1 0+4095 | 1 c 4 0+1460 | 2 c 5 0+1460 | 5 c 8 0+12 | 6 c 8 12+1448 | \
                   7 c 4 1460+100 | 8 c 5 1460+100 | 9 c 8 1460+100";
