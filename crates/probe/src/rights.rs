@@ -13,6 +13,9 @@ pub struct Right {
     pub held: bool,
 }
 
+/// What is missing in a user namespace of one's own, whatever its root holds there.
+const OF_HOST: &str = "CAP_BPF of the host (that of a user namespace does not count)";
+
 const RIGHTS: [(&str, u32, &str); 4] = [
     ("CAP_BPF", 39, "loading programs and maps"),
     ("CAP_PERFMON", 38, "typed tracepoints"),
@@ -20,11 +23,29 @@ const RIGHTS: [(&str, u32, &str); 4] = [
     ("CAP_SYS_ADMIN", 21, "control groups, and all of the above before Linux 5.8"),
 ];
 
+/// The user namespace of the host: its number is fixed (`PROC_USER_INIT_INO` in linux/proc_ns.h).
+const HOST_NAMESPACE: &str = "user:[4026531837]";
+
 /// The rights that recording needs; each CAP also counts as held with `CAP_SYS_ADMIN`.
 #[must_use]
 pub fn rights() -> Vec<Right> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    rights_of(effective(&status))
+    rights_here(&status, &user_namespace())
+}
+
+/// Those in effect, none of which counts in a user namespace of one's own.
+fn rights_here(status: &str, namespace: &str) -> Vec<Right> {
+    rights_of(if is_of_host(namespace) { effective(status) } else { 0 })
+}
+
+fn is_of_host(namespace: &str) -> bool {
+    namespace.is_empty() || namespace == HOST_NAMESPACE
+}
+
+/// Its name; empty where the kernel has none.
+fn user_namespace() -> String {
+    let link = fs::read_link("/proc/self/ns/user").unwrap_or_default();
+    link.to_string_lossy().into_owned()
 }
 
 fn rights_of(effective: u64) -> Vec<Right> {
@@ -39,10 +60,15 @@ fn rights_of(effective: u64) -> Vec<Right> {
         .collect()
 }
 
-/// The first right that is missing.
+/// The first right that is missing, in words for a sentence.
 #[must_use]
 pub fn missing() -> Option<&'static str> {
-    rights().into_iter().find(|right| !right.held).map(|right| right.name)
+    missing_of(&rights(), &user_namespace())
+}
+
+fn missing_of(rights: &[Right], namespace: &str) -> Option<&'static str> {
+    let missing = rights.iter().find(|right| !right.held)?;
+    Some(if is_of_host(namespace) { missing.name } else { OF_HOST })
 }
 
 fn effective(status: &str) -> u64 {
@@ -79,5 +105,17 @@ mod tests {
     fn an_unreadable_status_gives_no_right() {
         assert_eq!(held(""), [""; 0]);
         assert_eq!(held("CapEff:\tnothing"), [""; 0]);
+    }
+
+    #[test]
+    fn rights_in_a_user_namespace_of_ones_own_are_not_the_hosts() {
+        let all = "CapEff:\t000001ffffffffff";
+        assert!(rights_here(all, "user:[4026532211]").iter().all(|right| !right.held));
+        assert!(rights_here(all, "user:[4026531837]").iter().all(|right| right.held));
+        assert!(rights_here(all, "").iter().all(|right| right.held), "a kernel without them");
+        let first = missing_of(&rights_here(all, "user:[4026532211]"), "user:[4026532211]");
+        assert_eq!(first, Some("CAP_BPF of the host (that of a user namespace does not count)"));
+        let none = rights_here("CapEff:\t0000000000000000", "user:[4026531837]");
+        assert_eq!(missing_of(&none, "user:[4026531837]"), Some("CAP_BPF"));
     }
 }
