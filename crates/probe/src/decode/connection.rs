@@ -134,6 +134,9 @@ pub(super) struct FlowState {
     pub(super) arrived: u64,
     /// Bytes that entered the receive queue.
     pub(super) ready: Option<u64>,
+    /// The first byte that IP took since the connection was joined by its sender's socket, which knows
+    /// only what was acknowledged; `u64::MAX` before one. `None` once what is `ready` was seen.
+    taken_since_joined: Option<u64>,
     /// Bytes below which its receiver's socket keeps them to itself (`SO_RCVLOWAT`); 0 unknown.
     pub(super) low_mark: u32,
     /// What came for such a socket, and is not known to be in the receive queue.
@@ -205,6 +208,7 @@ impl FlowState {
             passage: Passage::default(),
             arrived: 0,
             ready: None,
+            taken_since_joined: None,
             low_mark: 0,
             arrivals: Arrivals::default(),
             acknowledged: (0, 0),
@@ -295,6 +299,20 @@ impl FlowState {
         self.writing = (writing.from < writing.to).then_some(writing);
     }
 
+    /// Its sender's socket was open before, and has an acknowledgment of all up to `acknowledged`: that has
+    /// reached the peer's receive queue, if this is here, and what was sent since may have.
+    pub(super) fn join_at(&mut self, acknowledged: u64) {
+        self.unacknowledged = acknowledged;
+        self.ready = Some(acknowledged);
+        self.copied = Some(acknowledged);
+        self.taken_since_joined = Some(u64::MAX);
+    }
+
+    /// IP took bytes from `start` on.
+    pub(super) fn take(&mut self, start: u64) {
+        self.taken_since_joined = self.taken_since_joined.map(|first| first.min(start));
+    }
+
     /// Bytes up to an end are in the receive queue: since they came, where that was seen of all of a
     /// segment, else since the time given, which `marks` are for.
     pub(super) fn receive(&mut self, last: Arrival, marks: u8, out: &mut Vec<Record>) {
@@ -314,6 +332,11 @@ impl FlowState {
 
     /// Data is in the receive queue (point 7). Its acknowledgment may have gone out just before.
     fn enter(&mut self, Arrival { end, at_ns, cpu }: Arrival, marks: u8, out: &mut Vec<Record>) {
+        if let Some(first) = self.taken_since_joined.take() {
+            // What IP did not take since then had come before, and is taken for read.
+            let had = Some(first.min(end));
+            (self.ready, self.copied) = (self.ready.max(had), self.copied.max(had));
+        }
         let from = self.ready.unwrap_or(end);
         self.ready = Some(from.max(end));
         if end <= from {

@@ -97,10 +97,7 @@ impl Decoder {
         sends.congestion.mss = u32::from(event.mss);
         sends.positions =
             Some(Unwrapper::joined_at(event.snd_seq, event.snd_offset.min(POSITION_MAX)));
-        // What was acknowledged has reached the peer's receive queue, if that is here.
-        sends.unacknowledged = event.snd_offset;
-        sends.ready = Some(event.snd_offset);
-        sends.copied = Some(event.snd_offset);
+        sends.join_at(event.snd_offset);
         let receives = &mut state.flows[1 - local];
         receives.window_shift = event.snd_wscale;
         let rcv_offset = event.rcv_offset.min(POSITION_MAX);

@@ -111,6 +111,9 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
                 hit.out.push(Record { marks: passed.marks | marks::DERIVED, ..passed });
             }
             hit.out.push(Record { kind: Kind::InputDequeue, ..passed });
+            if hit.raw.len > 0 {
+                flow.take(start);
+            }
             flow.settle_arrivals(hit.out);
             if let (true, Some(ready)) = (flow.low_mark > 1, flow.ready) {
                 flow.arrivals.came(start, arrival(hit, end), ready);

@@ -375,6 +375,47 @@ fn a_joined_connection_goes_on_from_its_counters() {
     );
 }
 
+/// Of what its sender has no acknowledgment of yet, a receiver may have had all.
+#[test]
+fn what_came_before_a_connection_was_joined_does_not_come_again() {
+    check_with(
+        joined(),
+        "10 transmit 7050+50 | 11 input 7050+50 | 12 receive 7050+50 | 13 ready 7100 | 14 copy 7100
+         20 transmit 7100+50 | 21 input 7100+50 | 22 receive 7100+50 | 23 ready 7150 | 24 copy 7150",
+        "10 2d 3n 4n 6050+50
+         11 5 6050+50
+         12 6 6050+50
+         13 7 6050+50
+         14 8 6050+50
+         20 2d 3n 4n 6100+50
+         21 5 6100+50
+         22 6 6100+50
+         23 7 6100+50
+         24 8 6100+50",
+    );
+}
+
+#[test]
+fn what_was_on_its_way_when_a_connection_was_joined_comes() {
+    check_with(
+        joined(),
+        "10 receive 7050+50 | 11 receive 7000+50 | 12 ready 7100 | 13 copy 7100",
+        "10 5d 6 6050+50
+         11 6 6000+50
+         12 7 6000+100
+         13 8 6000+100",
+    );
+}
+
+#[test]
+fn a_read_of_what_came_before_a_connection_was_joined_is_none_of_it() {
+    check_with(
+        joined(),
+        "10 copy 7050 | 20 receive 7050+9 | 21 ready 7059",
+        "20 5d 6 6050+9\n21 7 6050+9",
+    );
+}
+
 #[test]
 fn a_connection_whose_syn_was_not_seen_begins_with_what_the_sockets_say() {
     let mut decoder = empty();
