@@ -3,7 +3,10 @@
 use std::fs;
 
 use crate::background::{Background, free_port};
-use crate::bundle::{Recorder, Recording, command, facts, run_once, stdout_of, whole, workload};
+use crate::bundle::{
+    Recorder, Recording, command, facts, run_once, sockscope_says, stdout_of, whole, words,
+    workload,
+};
 use crate::hosts::{B_V4, Hosts};
 use crate::report::{Report, bytes, count};
 use crate::turn;
@@ -186,4 +189,43 @@ fn calls_between(hosts: &Hosts, options: &[&str]) -> Recording {
 /// Runs a program to its good end; returns what it printed.
 fn run(words: &[String]) -> String {
     stdout_of(&command(words).output().expect("it is there"))
+}
+
+/// Calls of 300 bytes, of which the process named `answers` has the server's socket alone.
+const CALLS: &str = "
+import os, socket, sys, time
+def name(comm): open('/proc/self/comm', 'w').write(comm)
+listener = socket.create_server(('127.0.0.1', 0))
+if os.fork() == 0:
+ name('asks')
+ client = socket.create_connection(listener.getsockname())
+ for n in range(4000):
+  client.sendall(bytes(300))
+  client.recv(300, socket.MSG_WAITALL)
+  time.sleep(0.005)
+ os._exit(0)
+name('answers')
+server, _ = listener.accept()
+for n in range(4000):
+ server.sendall(server.recv(300, socket.MSG_WAITALL))
+ if n == 10: print('goes on', file=sys.stderr, flush=True)
+";
+
+/// The kernel counts a SYN among the bytes acknowledged where the socket connected, and only there.
+#[test]
+fn root_positions_of_a_joined_server_count_its_bytes_and_no_syn() {
+    let Some(_turn) = turn::take() else { return };
+    let mut calls = command(&words(&["python3", "-c", CALLS]));
+    let calls = Background::start_until(&mut calls, "-KILL", "goes on");
+    let recorder = Recorder::start(&["--comm", "answers"], None);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let recording = recorder.stop();
+    calls.stop();
+    let dir = recording.dir().display().to_string();
+    let said = sockscope_says(&["show", &dir, "--flow", "3"]);
+    let written = said.lines().filter(|line| line.contains("SendEnqueue"));
+    let starts = written.filter_map(|line| line.split(['[', ',']).nth(1)?.parse::<u64>().ok());
+    let starts: Vec<u64> = starts.collect();
+    assert!(!starts.is_empty(), "{said}");
+    assert!(starts.iter().all(|start| start % 300 == 0), "{starts:?}");
 }

@@ -220,7 +220,8 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	socket_addresses(e, sk, local_is_client);
 	e->new_state = FIELD(sk, __sk_common.skc_state);
 	e->snd_seq = FIELD(tp, snd_una);
-	e->snd_offset = acked ? acked - 1 : 0; /* the SYN counts as one there */
+	/* The SYN counts as one where this end sent the first one (tcp_rcv_synsent_state_process()). */
+	e->snd_offset = acked && local_is_client ? acked - 1 : acked;
 	e->rcv_offset = FIELD(tp, bytes_received);
 	slot = open_slot(k, local_is_client, 0);
 	if (!slot) {
