@@ -113,7 +113,7 @@ impl Stack {
         self.tcp.counts.fast_retransmits += 1;
         let tcb = self.tcb_mut(id);
         let next = tcb.snd.nxt;
-        tcb.shrink_after_duplicates();
+        tcb.shrink();
         tcb.timers.stop(Timer::Retransmit);
         tcb.rtt.stop();
         tcb.repair = Some(Repair { how: RetransmitClass::Fast, until: tcb.snd.max });

@@ -34,14 +34,8 @@ impl Tcb {
         self.snd.ssthresh = segments * self.segment_bytes;
     }
 
-    pub(super) fn shrink_after_timeout(&mut self) {
-        self.halve_threshold();
-        self.snd.cwnd = self.segment_bytes;
-        self.duplicates = 0;
-    }
-
-    /// The third duplicate came; the window lets one segment out.
-    pub(super) fn shrink_after_duplicates(&mut self) {
+    /// A timeout, or the third duplicate: the window lets one segment out.
+    pub(super) fn shrink(&mut self) {
         self.halve_threshold();
         self.snd.cwnd = self.segment_bytes;
     }

@@ -123,6 +123,9 @@ pub struct CongestionRules {
     pub growth: WindowGrowth,
     /// A timeout shrinks it to one segment and notes half of what was allowed (since Tahoe).
     pub timeout_shrinks: bool,
+    /// A timeout begins the count of duplicate acknowledgments anew (4.3BSD-Reno); before, whatever
+    /// follows a third one is ignored until something new is acknowledged.
+    pub timeout_forgets_duplicates: bool,
     /// What three duplicate acknowledgments do.
     pub duplicates: Duplicates,
     /// What a source quench does.
@@ -336,6 +339,7 @@ impl TcpRules {
             initial: InitialWindow::Unlimited,
             growth: WindowGrowth::None,
             timeout_shrinks: false,
+            timeout_forgets_duplicates: false,
             duplicates: Duplicates::Ignored,
             quench: Quench::Ignored,
             full_queue_quenches: false,
@@ -452,6 +456,7 @@ impl TcpRules {
         congestion: CongestionRules {
             initial: InitialWindow::Segment,
             growth: WindowGrowth::SlowStart { extra_eighth: true },
+            timeout_forgets_duplicates: true,
             duplicates: Duplicates::Recover,
             restarts_when_idle: true,
             ..Self::TAHOE.congestion

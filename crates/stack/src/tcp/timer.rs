@@ -128,7 +128,10 @@ impl Stack {
         tcb.repair = Some(Repair { how: RetransmitClass::Timeout, until: tcb.snd.max });
         tcb.snd.nxt = tcb.snd.una;
         if rules.congestion.timeout_shrinks {
-            tcb.shrink_after_timeout();
+            tcb.shrink();
+        }
+        if rules.congestion.timeout_forgets_duplicates {
+            tcb.duplicates = 0;
         }
         // What cannot be sent now is tried again when the timer runs out next.
         let _ = self.tcp_output(id, Caller::Timer, meter);

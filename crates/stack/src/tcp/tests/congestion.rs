@@ -78,6 +78,36 @@ fn tahoe_sends_one_segment_again_after_three_duplicates_and_starts_slow() {
     );
 }
 
+/// Its timeout leaves the count of duplicates where it was (`t_dupacks`), so that others are ignored until
+/// something new is acknowledged; 4.3BSD-Reno's begins anew.
+#[test]
+fn in_tahoe_duplicates_behind_a_timeout_send_nothing_again() {
+    sent_four("tahoe").check(
+        "< . ack 8193 win 4096
+         < . ack 8193 win 4096
+         < . ack 8193 win 4096
+         > . 8193:9217(1024) ack 1 win 4096
+         1.000 > . 8193:9217(1024) ack 1 win 4096
+         < . ack 8193 win 4096
+         < . ack 8193 win 4096
+         < . ack 8193 win 4096
+         cwnd = 1024
+         < . ack 12289 win 4096                    # now three count again
+         state = Established",
+    );
+}
+
+#[test]
+fn in_reno_three_duplicates_behind_a_timeout_count() {
+    recovering().check(
+        "1.500 > . 8193:9217(1024) ack 1 win 4096
+         < . ack 8193 win 4096
+         < . ack 8193 win 4096
+         < . ack 8193 win 4096
+         > . 8193:9217(1024) ack 1 win 4096",
+    );
+}
+
 /// Four segments of Reno's are out, the first of them lost; the third duplicate has come.
 fn recovering() -> Script {
     let mut script = opened("reno");
