@@ -63,8 +63,8 @@ pub struct Host {
     stack: Stack,
     name: String,
     counters: BTreeMap<u32, u32>,
-    /// How long before time 0 both timers ticked together.
-    timers_since_ns: u64,
+    /// How long before time 0 the clock ticked, and both timers with it.
+    clock_since_ns: u64,
     is_profiled: bool,
     has_probes: bool,
 }
@@ -92,7 +92,8 @@ impl Host {
         for interface in &mut stack.interfaces {
             interface.device_frames_max = devices::frames_max(&config.machine);
         }
-        let timer_phase_ns = config.timer_phase_ns.unwrap_or(drawn_ns);
+        // Timers are timeouts, which the clock counts: it ticks when they do.
+        let clock_since_ns = TIMERS_NS - config.timer_phase_ns.unwrap_or(drawn_ns) % TIMERS_NS;
         Self {
             name: config.name,
             number,
@@ -103,9 +104,9 @@ impl Host {
             cpu: Cpu::new(config.personality.interface.masks_devices),
             stack: Stack::new(config.personality, stack),
             scheduler: if config.is_round_robin {
-                Scheduler::round_robin()
+                Scheduler::round_robin(clock_since_ns)
             } else {
-                Scheduler::default()
+                Scheduler::new(clock_since_ns)
             },
             processes: Vec::new(),
             step_result: StepResult::Continue,
@@ -114,7 +115,7 @@ impl Host {
             devices,
             hard_pending: VecDeque::new(),
             pending: Pending::default(),
-            timers_since_ns: TIMERS_NS - timer_phase_ns % TIMERS_NS,
+            clock_since_ns,
             timers_armed: false,
             quantum_armed: false,
             // A clock that takes no time need not tick.
@@ -319,7 +320,7 @@ impl Host {
     #[cold]
     pub(crate) fn timers(&mut self, now_ns: u64, world: &mut World) {
         self.timers_armed = false;
-        let since_ns = now_ns + self.timers_since_ns;
+        let since_ns = now_ns + self.clock_since_ns;
         if since_ns.is_multiple_of(FAST_TIMER_NS) {
             self.pending.add(Pending::FAST);
         }
@@ -341,10 +342,16 @@ impl Host {
     #[cold]
     fn schedule_timers(&mut self, now_ns: u64, world: &mut World) {
         self.timers_armed = true;
-        let since_ns = now_ns + self.timers_since_ns;
-        let next = |period_ns| (since_ns / period_ns + 1) * period_ns;
-        let tick_ns = next(FAST_TIMER_NS).min(next(SLOW_TIMER_NS)) - self.timers_since_ns;
+        let fast_ns = self.next_of(FAST_TIMER_NS, now_ns);
+        let tick_ns = fast_ns.min(self.next_of(SLOW_TIMER_NS, now_ns));
         world.events.schedule(tick_ns, Event::Timers(self.number));
+    }
+
+    /// When something that happens each `period_ns` since the host was switched on happens next: its
+    /// clock, and all that counts its ticks.
+    fn next_of(&self, period_ns: u64, now_ns: u64) -> u64 {
+        let since_ns = now_ns.saturating_add(self.clock_since_ns);
+        (since_ns / period_ns + 1).saturating_mul(period_ns) - self.clock_since_ns
     }
 
     /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
@@ -367,8 +374,7 @@ impl Host {
     #[cold]
     fn schedule_clock(&mut self, now_ns: u64, world: &mut World) {
         self.clock_armed = true;
-        let tick_ns = (now_ns / TICK_NS + 1) * TICK_NS;
-        world.events.schedule(tick_ns, Event::Clock(self.number));
+        world.events.schedule(self.next_of(TICK_NS, now_ns), Event::Clock(self.number));
     }
 
     /// A quantum is over.
@@ -389,8 +395,7 @@ impl Host {
     #[cold]
     fn schedule_quantum(&mut self, now_ns: u64, world: &mut World) {
         self.quantum_armed = true;
-        let next_ns = (now_ns / QUANTUM_NS + 1) * QUANTUM_NS;
-        world.events.schedule(next_ns, Event::Quantum(self.number));
+        world.events.schedule(self.next_of(QUANTUM_NS, now_ns), Event::Quantum(self.number));
     }
 
     /// Hands a record of this host over, with its time and CPU.

@@ -44,8 +44,8 @@ pub struct HostConfig {
     pub stack: StackConfig,
     /// The link of each interface; `None` for loopback.
     pub links: Vec<Option<LinkId>>,
-    /// A time at which both protocol timers tick, as they do once a second; `None` leaves it to the seed.
-    /// Nanoseconds.
+    /// A time at which both protocol timers tick, as they do once a second, and the clock with them; `None`
+    /// leaves it to the seed. Nanoseconds.
     pub timer_phase_ns: Option<u64>,
     /// Its kernel runs under a profiler, which costs time for each call.
     pub is_profiled: bool,

@@ -71,7 +71,9 @@ pub struct Scheduler {
     load: f64,
     /// All processes are equal.
     is_round_robin: bool,
-    /// Everything up to here is accounted for.
+    /// How long before time 0 the host's clock began to tick, in whole ticks.
+    since_ns: u64,
+    /// Everything up to here is accounted for, counted from that first tick.
     until_ns: u64,
     /// When the tick ends in which that lies: up to then there is nothing to account for.
     tick_end_ns: u64,
@@ -79,17 +81,7 @@ pub struct Scheduler {
 
 impl Default for Scheduler {
     fn default() -> Self {
-        Self {
-            entries: Vec::new(),
-            queues: Default::default(),
-            occupied: 0,
-            running: None,
-            reschedule: false,
-            load: 0.0,
-            is_round_robin: false,
-            until_ns: 0,
-            tick_end_ns: 0,
-        }
+        Self::new(0)
     }
 }
 
@@ -106,11 +98,28 @@ impl Entry {
 }
 
 impl Scheduler {
+    /// The scheduler of a host whose clock ticked so many nanoseconds before time 0.
+    #[must_use]
+    pub fn new(since_ns: u64) -> Self {
+        Self {
+            since_ns,
+            entries: Vec::new(),
+            queues: Default::default(),
+            occupied: 0,
+            running: None,
+            reschedule: false,
+            load: 0.0,
+            is_round_robin: false,
+            until_ns: since_ns,
+            tick_end_ns: 0,
+        }
+    }
+
     /// Another scheduler, to compare with: all processes are equal, whatever they used and whatever
     /// they waited for, and take turns of a quantum.
     #[must_use]
-    pub fn round_robin() -> Self {
-        Self { is_round_robin: true, ..Self::default() }
+    pub fn round_robin(since_ns: u64) -> Self {
+        Self { is_round_robin: true, ..Self::new(since_ns) }
     }
 
     /// A new process, asleep; woken, it begins at user priority.
@@ -234,8 +243,9 @@ impl Scheduler {
     #[inline]
     pub fn catch_up(&mut self, now_ns: u64) {
         if now_ns >= self.tick_end_ns {
-            self.account(now_ns);
-            self.tick_end_ns = (now_ns / TICK_NS + 1) * TICK_NS;
+            let since_ns = now_ns + self.since_ns;
+            self.account(since_ns);
+            self.tick_end_ns = (since_ns / TICK_NS + 1) * TICK_NS - self.since_ns;
         }
     }
 
@@ -398,7 +408,7 @@ mod tests {
 
     #[test]
     fn round_robin_lets_nobody_pass() {
-        let mut scheduler = Scheduler::round_robin();
+        let mut scheduler = Scheduler::round_robin(0);
         let sleeper = start(&mut scheduler, 0, 0);
         assert_eq!(scheduler.pick(0), Some(sleeper));
         scheduler.sleep(MS, PSOCK);

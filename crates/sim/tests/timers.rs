@@ -8,7 +8,7 @@ mod common;
 
 use common::*;
 use sockscope_sim::programs::Sink;
-use sockscope_sim::{Digest, Simulation};
+use sockscope_sim::{Action, Digest, Program, ProgramContext, Simulation};
 use sockscope_stack::Routine;
 
 const MS: u64 = 1_000_000;
@@ -70,4 +70,55 @@ fn they_tick_together_once_a_second() {
         let both = slow_ms.iter().filter(|ms| is_both(ms)).count();
         assert_eq!((fast_ms.len(), slow_ms.len(), both), (5, 2, 1), "{fast_ms:?} {slow_ms:?}");
     }
+}
+
+/// Sleeps to the next tick of its host's clock, three times, and notes when it wakes.
+struct Sleeper(u32);
+
+impl Program for Sleeper {
+    fn name(&self) -> &str {
+        "sleeper"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        if self.0 > 0 {
+            context.note("woken_us", context.now_ns / 1000);
+        }
+        self.0 += 1;
+        if self.0 > 3 { Action::Exit } else { Action::Sleep(1) }
+    }
+}
+
+/// When sleepers on both hosts wake, in whole milliseconds after 20.
+fn woken_ms(seed: u64, phases_ns: [Option<u64>; 2]) -> [Vec<u64>; 2] {
+    let mut scenario = ethernet10("4.3bsd", "instant", seed);
+    for (host, phase_ns) in scenario.hosts.iter_mut().zip(phases_ns) {
+        host.timer_phase_ns = phase_ns;
+    }
+    let mut sim = Simulation::new(scenario, Digest::default()).unwrap();
+    for host in 0..2 {
+        sim.spawn(host, Box::new(Sleeper(0)), 20 * MS);
+    }
+    sim.run_to_end(SECOND_NS);
+    [1, 2].map(|process| {
+        let own = sim.notes().iter().filter(|note| note.process == process);
+        own.map(|note| note.value / 1000 - 20).collect()
+    })
+}
+
+/// Timers are timeouts of the clock (`hardclock`, `softclock`), so that they tick when it does; and each
+/// machine's clock has begun when that machine was switched on.
+#[test]
+fn the_clock_of_each_host_ticks_with_its_own_timers() {
+    let phases_ns = [Some(3 * MS), Some(417 * MS)];
+    assert_eq!(woken_ms(1, phases_ns), [vec![3, 13, 23], vec![7, 17, 27]]);
+}
+
+#[test]
+fn clocks_of_two_hosts_tick_apart_by_the_seed() {
+    let apart = |seed: &u64| {
+        let [first, second] = woken_ms(*seed, [None; 2]);
+        first != second
+    };
+    assert!((0..20).filter(apart).count() >= 15);
 }

@@ -312,7 +312,8 @@ impl Host {
     /// `timeout`: so many nanoseconds from now, when the clock ticks, the time is up.
     #[cold]
     fn wake_after(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, world: &mut World) {
-        let wake_ns = now_ns.saturating_add(ns).div_ceil(TICK_NS).saturating_mul(TICK_NS);
+        // A tick at that very time counts.
+        let wake_ns = self.next_of(TICK_NS, now_ns.saturating_add(ns).saturating_sub(1));
         world.events.schedule(wake_ns, Event::Wake { host: self.number, process: index as u32 });
         self.processes[index].wake_ns = wake_ns;
     }
