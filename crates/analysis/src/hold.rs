@@ -17,6 +17,9 @@ use crate::{ConnectionStore, FlowStore, LedgerPart, Pass};
 /// else.
 const RELEASE_NS_MAX: u64 = 1_000_000;
 
+/// What paces sends by itself, and a segment of a path worth pacing in far less.
+const PACED_NS_MAX: u64 = 10_000_000;
+
 /// Level and number of the options `TCP_NODELAY` and `TCP_CORK`, as in a record.
 pub(crate) const NODELAY: u32 = 6 << 16 | 1;
 pub(crate) const CORK: u32 = 6 << 16 | 3;
@@ -72,6 +75,8 @@ struct Sender<'a> {
     /// What is still to come of the flow's events.
     events: Iter<'a, Record>,
     settings: Settings,
+    /// Segments are no smaller than this.
+    segment_bytes_seen: u32,
     hold: Hold,
     sent_end: u64,
     unsent_bytes: u64,
@@ -104,6 +109,7 @@ impl<'a> Sender<'a> {
             was_nagle_told: false,
             events: flow.events.iter(),
             settings: Settings::default(),
+            segment_bytes_seen: send_queue::segment_bytes_seen(flow),
             hold: Hold::None,
             sent_end: 0,
             unsent_bytes: 0,
@@ -120,7 +126,29 @@ impl<'a> Sender<'a> {
         (self.hold, self.sent_end, self.unsent_bytes) = (hold, sent_end, unsent_bytes);
         self.was_nagle_told |= hold == Hold::Nagle;
         (self.told_ns, self.told_flight_bytes) = (pass.at_ns, self.flight_bytes());
-        HoldStep { at_ns: pass.at_ns, hold, unsent_bytes }
+        if hold == Hold::Pacing {
+            self.take_events(pass.at_ns);
+            if self.is_kept_for_ack(pass.at_ns.saturating_add(1)) {
+                self.hold = Hold::Other;
+            }
+        }
+        HoldStep { at_ns: pass.at_ns, hold: self.hold, unsent_bytes }
+    }
+
+    /// Whether a rest that is told as paced stays from `at_ns` on for long and leaves with the
+    /// acknowledgment of all in flight: no timer sends so. `MSG_MORE` keeps the end of a long call so,
+    /// and no record shows the flag.
+    fn is_kept_for_ack(&self, at_ns: u64) -> bool {
+        let is_long = self.next_taken(at_ns).is_some_and(|next| next.at_ns - at_ns > PACED_NS_MAX);
+        is_long && self.is_short() && self.ends_by_last_ack(at_ns)
+    }
+
+    fn is_short(&self) -> bool {
+        self.segment_bytes().is_some_and(|bytes| self.unsent_bytes < bytes.into())
+    }
+
+    fn segment_bytes(&self) -> Option<u32> {
+        self.settings.segment_bytes.map(|bytes| bytes.max(self.segment_bytes_seen))
     }
 
     /// Whether this acknowledgment is none older than those before (RFC 9293 §3.10.7.4, SND.WL2).
@@ -145,16 +173,21 @@ impl<'a> Sender<'a> {
         if !was_full || self.unsent_bytes == 0 || !fits_window || self.is_released_at(at_ns) {
             return None;
         }
-        while let Some(event) = self.events.as_slice().first().filter(|event| event.at_ns <= at_ns)
-        {
-            self.settings.take(event);
-            self.events.next();
-        }
+        self.take_events(at_ns);
         if self.hold == Hold::Cwnd && !self.congestion_window_has_room() {
             return None;
         }
         self.hold = self.hold_of_rest(at_ns)?;
         Some(HoldStep { at_ns, hold: self.hold, unsent_bytes: self.unsent_bytes })
+    }
+
+    fn take_events(&mut self, until_ns: u64) {
+        while let Some(event) =
+            self.events.as_slice().first().filter(|event| event.at_ns <= until_ns)
+        {
+            self.settings.take(event);
+            self.events.next();
+        }
     }
 
     fn is_released_at(&self, at_ns: u64) -> bool {
@@ -182,7 +215,7 @@ impl<'a> Sender<'a> {
     /// is certain, so that what else holds is `other`; `None` where it may still be the congestion
     /// window.
     fn hold_of_rest(&self, at_ns: u64) -> Option<Hold> {
-        let is_short = self.settings.segment_bytes.is_some_and(|b| self.unsent_bytes < b.into());
+        let is_short = self.is_short();
         if is_short && self.settings.is_corked {
             Some(Hold::Cork)
         } else if is_short && self.is_nagles(at_ns) {
@@ -203,7 +236,7 @@ impl<'a> Sender<'a> {
     }
 
     fn is_short_in_flight(&self, at_ns: u64) -> bool {
-        let Some(segment_bytes) = self.settings.segment_bytes else { return false };
+        let Some(segment_bytes) = self.segment_bytes() else { return false };
         let taken = &self.taken[..self.taken.partition_point(|pass| pass.at_ns < at_ns)];
         let mut in_flight = taken.iter().rev().take_while(|pass| pass.end() > self.acknowledged);
         // Of several segments in one record only the last can be short.
@@ -391,6 +424,27 @@ mod tests {
     fn a_flow_that_is_paced_may_wait_for_its_timer() {
         let text = format!("{} | 300ms 1 +300 pacing", full("rwnd", OPENS));
         assert_snapshot!(holds(&text), @"2us rwnd | 9us other | 300000us pacing");
+    }
+
+    #[test]
+    fn what_waits_for_the_acknowledgment_of_all_in_flight_is_not_paced() {
+        let text = full("pacing", "");
+        assert_snapshot!(holds(&text), @"2us other");
+        let by_timer = text.replace("200300us 2", "202ms 2");
+        assert_snapshot!(holds(&by_timer), @"2us pacing");
+        let early = text.replace("200ms <6 ack=1000", "200ms <6 ack=999");
+        assert_snapshot!(holds(&early), @"2us pacing");
+        let whole =
+            text.replace("extra=1460", "extra=300").replace("2 +1000", "2 +1000 aggregated");
+        assert_snapshot!(holds(&whole), @"2us pacing");
+        assert_snapshot!(holds(&text.replace("200300us", "9300us").replace("200ms", "9ms")), @"2us pacing");
+    }
+
+    #[test]
+    fn a_segment_that_was_seen_is_no_larger_than_they_are_made() {
+        // A client's kernel told the size before the peer named its own.
+        let stale = full("rwnd", OPENS).replace("extra=1460", "extra=299");
+        assert_snapshot!(holds(&stale.replace("| 1us 2 +1000", "| 1us 2 +600 | 1us 2 +400")), @"2us rwnd | 9us nagle");
     }
 
     #[test]

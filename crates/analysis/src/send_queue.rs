@@ -1,6 +1,6 @@
 //! Points 1 and 2 of one flow as one sequence: what each record leaves in the send queue.
 
-use sockscope_record::Point;
+use sockscope_record::{Point, marks};
 
 use crate::{FlowStore, Pass};
 
@@ -30,4 +30,11 @@ pub(crate) fn steps(flow: &FlowStore) -> impl Iterator<Item = SendQueueStep<'_>>
         let unsent_bytes = entered.saturating_sub(sent_end);
         Some(SendQueueStep { pass, is_enqueue, sent_end, unsent_bytes })
     })
+}
+
+/// The largest segment that TCP took by itself; 0 where it took none so.
+pub(crate) fn segment_bytes_seen(flow: &FlowStore) -> u32 {
+    let taken = flow.at(Point::SendDequeue).iter();
+    let single = taken.filter(|pass| pass.marks & marks::AGGREGATED == 0);
+    single.map(|pass| pass.len).max().unwrap_or(0)
 }

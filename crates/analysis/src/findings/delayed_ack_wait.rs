@@ -2,18 +2,20 @@
 //! algorithm.
 //!
 //! Either a window of less than two segments is full, or the unacknowledged bytes fill the send buffer
-//! and the write call blocks. All that was sent has arrived and the receiver's timer alone makes the
-//! acknowledgment.
+//! and the write call blocks, or `MSG_MORE` keeps back the end of a call longer than a segment, which
+//! goes with the next acknowledgment. All that was sent has arrived and the receiver's timer alone makes
+//! the acknowledgment.
 
-use sockscope_record::Hold;
+use sockscope_record::{Hold, Point};
 
 use super::acks::{LateAck, RELEASE_NS_MAX, released_by};
 use super::facts::FlowFacts;
+use super::intervals::Interval;
 use super::writes::Write;
 use super::{Tally, words};
 use crate::acks::LATE_NS;
 use crate::room::WRITER_WAKES_NS_MAX;
-use crate::{Finding, FindingId, LedgerPart, send_queue};
+use crate::{Finding, FindingId, LedgerPart, LedgerSpan, send_queue};
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if facts.late_acks.is_empty() {
@@ -21,6 +23,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let mut waits = window_waits(facts);
     waits.extend(blocked_writes(facts));
+    waits.extend(rest_waits(facts));
     waits.sort_by_key(|wait| wait.ack.made_ns);
     waits.dedup_by_key(|wait| wait.ack.made_ns);
     if waits.is_empty() {
@@ -34,7 +37,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
     let waited = words::on_average(tally.lost_ns, tally.count);
     let summary = format!(
-        "The {sender} waited {waited} for {} of the {receiver}, with {} full.",
+        "The {sender} waited {waited} for {} of the {receiver}, with {}.",
         words::counted(tally.count, "delayed acknowledgment"),
         waits[0].what.words(),
     );
@@ -49,21 +52,24 @@ enum Full {
     CongestionWindow,
     ReceiveWindow,
     SendBuffer,
+    /// Nothing: a short rest is kept back.
+    Nothing,
 }
 
 impl Full {
     fn words(self) -> &'static str {
         match self {
-            Self::CongestionWindow => "the congestion window",
-            Self::ReceiveWindow => "the receive window",
-            Self::SendBuffer => "the send buffer",
+            Self::CongestionWindow => "the congestion window full",
+            Self::ReceiveWindow => "the receive window full",
+            Self::SendBuffer => "the send buffer full",
+            Self::Nothing => "the end of a call kept back, as MSG_MORE asks",
         }
     }
 
     fn side(self, facts: &FlowFacts<'_>) -> sockscope_record::Side {
         match self {
             Self::ReceiveWindow => facts.receiver(),
-            Self::CongestionWindow | Self::SendBuffer => facts.sender(),
+            Self::CongestionWindow | Self::SendBuffer | Self::Nothing => facts.sender(),
         }
     }
 
@@ -79,6 +85,10 @@ impl Full {
             Self::SendBuffer => {
                 format!("In the {who}: do not set SO_SNDBUF, or make it hold several segments.")
             }
+            Self::Nothing => format!(
+                "In the {who}: leave MSG_MORE off the last piece of each message, or write each message in \
+                 one call."
+            ),
         }
     }
 }
@@ -116,6 +126,32 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     facts.holds.iter().filter_map(wait).collect()
 }
 
+/// The end of a call, shorter than a segment, was the oldest unread byte and left right behind the
+/// acknowledgment of all before it, with nothing written meanwhile and no reason that a record shows.
+fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
+    let flow = facts.view.flow();
+    let entries = flow.at(Point::SendEnqueue);
+    let wait = |hold: LedgerSpan| {
+        let LedgerSpan { start_ns, end_ns, offset, .. } = hold;
+        let ack = released_by(&facts.late_acks, start_ns, end_ns, RELEASE_NS_MAX)?;
+        let left = flow.at(Point::SendDequeue);
+        let rest = left.get(left.partition_point(|pass| pass.at_ns < end_ns))?;
+        let is_rest =
+            rest.offset == offset && rest.len < facts.segment_bytes && ack.position == offset;
+        let since = entries.partition_point(|entry| entry.at_ns <= start_ns);
+        let writes_more = entries.get(since).is_some_and(|entry| entry.at_ns <= end_ns);
+        let is_call_end = entries[..since]
+            .last()
+            .is_some_and(|entry| entry.offset < offset && entry.end() == rest.end());
+        let may_be_unseen = facts.lost_records.touches(Interval::new(start_ns, end_ns));
+        if !is_rest || !is_call_end || writes_more || may_be_unseen {
+            return None;
+        }
+        Wait::new(start_ns, *ack, Full::Nothing)
+    };
+    facts.whole_holds(LedgerPart::SendOther).into_iter().filter_map(wait).collect()
+}
+
 /// Within one write call, or while the program waited to be told of room, nothing entered or left the
 /// send queue until the acknowledgment came, and nothing in it was unsent.
 fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
@@ -146,7 +182,7 @@ fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
 fn note(tally: &mut Tally, wait: &Wait) {
     let Wait { since_ns, ack, what } = *wait;
     tally.notes.add(since_ns, || {
-        format!("everything sent, up to {}, has arrived; {} is full", ack.position, what.words())
+        format!("everything sent, up to {}, has arrived, with {}", ack.position, what.words())
     });
     tally.notes.add(ack.made_ns, || {
         let delay = words::time(ack.delay_ns());
@@ -197,6 +233,18 @@ mod tests {
             "1ms write +1000 | 1ms 1-8 +1000 | 1ms write-return len=1000 | 41ms <3-6 ack=1000
                     41ms write +1000 | 41ms 1-8 +1000 | 41ms write-return len=1000";
         assert_snapshot!(found(text, "0ms app_idle | 50ms end"), @"");
+    }
+
+    #[test]
+    fn what_msg_more_keeps_of_a_long_call_waits_for_the_timer() {
+        let text = "0ms send-window extra=524 | 1ms 1 +2000 | 1ms 2-8 +1448 | 41ms <3-6 ack=1448 | 41ms 2-8 +552";
+        let ledger = "1ms send_queue.other 1448 | 41ms app_idle | 50ms end";
+        assert_snapshot!(found(text, ledger), @"delayed-ack-wait @client 1x 40.0 ms: The client waited 40.0 ms for 1 delayed acknowledgment of the server, with the end of a call kept back, as MSG_MORE asks.");
+        // Released by the next write, or by a prompt answer; nothing that a segment could have taken.
+        let by_write = text.replace("| 41ms 2-8 +552", "| 41ms 1 +100 | 41ms 2-8 +652");
+        assert_snapshot!(found(&by_write, ledger), @"");
+        assert_snapshot!(found(&text.replace("41ms <3-6", "41ms <3-6 +9"), ledger), @"");
+        assert_snapshot!(found(&text.replace("+1448", "+1448 aggregated"), ledger), @"");
     }
 
     #[test]

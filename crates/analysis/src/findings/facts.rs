@@ -14,7 +14,7 @@ use super::reads::{ReadWait, read_waits};
 use super::words;
 use super::writes::{Write, writes};
 use crate::room::{RoomWait, room_waits};
-use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Pass};
+use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Pass, send_queue};
 
 /// Segment size assumed where none was seen: Ethernet's 1500 less IP and TCP headers with timestamps.
 const SEGMENT_BYTES_USUAL: u32 = 1448;
@@ -158,9 +158,12 @@ impl<'a> FlowFacts<'a> {
     }
 }
 
+/// A segment that was seen is no larger than they are made: what a client's kernel says when the
+/// connection opens is still that of before the peer named its own (RFC 9293 §3.7.1).
 fn segment_bytes(view: &FlowView<'_>) -> u32 {
     let sizes = view.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
-    sizes.map(|event| event.extra).filter(|&size| size > 0).max().unwrap_or(SEGMENT_BYTES_USUAL)
+    let said = sizes.map(|event| event.extra).filter(|&size| size > 0).max();
+    said.unwrap_or(SEGMENT_BYTES_USUAL).max(send_queue::segment_bytes_seen(view.flow()))
 }
 
 /// The smaller of the handshake's round trip and the smallest smoothed one that TCP reported: both
