@@ -51,6 +51,21 @@ fn root_every_face_shows_a_live_bundle() {
 }
 
 #[test]
+fn root_the_segment_size_is_the_one_that_the_ends_agreed_on() {
+    let Some(_turn) = turn::take() else { return };
+    // Linux's before the peer named its own (TCP_MSS_DEFAULT less options).
+    const UNNAMED: u64 = 536;
+    let recording = workload_recorded("split_calls.py", &["--calls", "10"]);
+    let events = sockscope_says(&["show", &recording.dir().display().to_string()]);
+    for direction in [" > ", " < "] {
+        let is_its = |line: &&str| line.contains("SendWindow") && line.contains(direction);
+        let last = events.lines().rfind(is_its).expect("each end sends");
+        let size = last.rsplit_once("mss ").and_then(|(_, size)| size.trim().parse().ok());
+        assert!(size > Some(UNNAMED), "{last}");
+    }
+}
+
+#[test]
 fn root_no_more_records_are_kept_than_were_asked_for() {
     let Some(_turn) = turn::take() else { return };
     let folder = tempfile::tempdir().expect("a folder for the bundle");

@@ -56,7 +56,7 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	slot->isn = isn;
 	slot->writer[0] = slot->writer[1] = 0;
 	slot->reader[0] = slot->reader[1] = 0;
-	slot->ssthresh[0] = slot->ssthresh[1] = 0;
+	slot->congestion[0] = slot->congestion[1] = 0;
 	slot->ca_state[0] = slot->ca_state[1] = 0;
 	slot->call_end[0] = slot->call_end[1] = 0;
 	barrier();

@@ -257,13 +257,16 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 	return slot;
 }
 
-/* Congestion state that changes rarely has a record of its own. */
+/*
+ * Congestion state that changes rarely, and the segment size, have a record of their own. Of what was
+ * told last the slot has a digest, in which threshold and size are told apart but for one in 2^32.
+ */
 static __always_inline void note_congestion(struct record_list *list, struct flow_slot *slot,
 					    __u32 direction, const struct sock *sk,
 					    const struct tcp_sock *tp, __u64 now)
 {
 	struct raw_record *r;
-	__u32 ssthresh;
+	__u32 ssthresh, digest;
 	__u8 ca_state;
 	__u64 stamp;
 
@@ -271,10 +274,11 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 		return;
 	ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
 	ssthresh = tp->snd_ssthresh;
+	digest = ssthresh + tp->mss_cache * 0x9e3779b1U;
 	direction &= 1;
-	if (slot->ssthresh[direction] == ssthresh && slot->ca_state[direction] == ca_state)
+	if (slot->congestion[direction] == digest && slot->ca_state[direction] == ca_state)
 		return;
-	slot->ssthresh[direction] = ssthresh;
+	slot->congestion[direction] = digest;
 	slot->ca_state[direction] = ca_state;
 	r = reserve(list, RAW_CONGESTION, &stamp);
 	if (!r)

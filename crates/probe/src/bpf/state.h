@@ -53,7 +53,7 @@ struct flow_slot {
 	__u8 pad;
 	__u32 writer[2]; /* last thread seen, by direction */
 	__u32 reader[2];
-	__u32 ssthresh[2];
+	__u32 congestion[2]; /* of what was last told: see note_congestion() */
 	union {
 		__u32 call_end[2]; /* TCP: where the send call under way ends, if all of it finds room */
 		__u32 queued[2];   /* UDP: datagrams in a queueing discipline */

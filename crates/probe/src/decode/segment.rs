@@ -289,14 +289,18 @@ fn dropped(hit: &mut Hit<'_>, flow: &mut FlowState) {
     }
 }
 
-/// Slow-start threshold, congestion state, duplicate reports and buffer sizes.
+/// Slow-start threshold, congestion state, segment size, duplicate reports and buffer sizes.
 fn congestion(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(offset) = flow.position(hit.raw.seq) else { return };
     let known = &mut flow.congestion;
     known.ssthresh = hit.raw.len;
     known.ca_state = hit.raw.code;
-    known.mss = hit.raw.ack;
     known.cwnd = 0;
+    if known.mss != hit.raw.ack {
+        known.mss = hit.raw.ack;
+        // The next segment tells it, with the window.
+        known.window_edge = 0;
+    }
     let duplicates = hit.raw.window.saturating_sub(known.duplicates);
     if duplicates > 0 {
         known.duplicates = hit.raw.window;

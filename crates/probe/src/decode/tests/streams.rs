@@ -489,6 +489,26 @@ fn the_class_of_a_repeated_syn_is_handshake() {
 }
 
 #[test]
+fn a_segment_size_that_changes_is_told_with_the_next_segment() {
+    let mut decoder = opened();
+    let mut sizes = Vec::new();
+    for hit in [
+        "10 congestion 1000 ack=524",
+        "11 transmit 1000+10",
+        "12 transmit 1010+10",
+        "13 congestion 1000 ack=1448",
+        "14 transmit 1020+10",
+        "15 congestion 1000 ack=1448",
+        "16 transmit 1030+10",
+    ] {
+        decoder.raw(0, &RawRecord { c: 65_536, ..super::parse(hit) });
+        let told = decoder.records().drain(..).filter(|record| record.kind == Kind::SendWindow);
+        sizes.extend(told.map(|record| (record.at_ns, record.extra)));
+    }
+    assert_eq!(sizes, [(11, 524), (14, 1448)]);
+}
+
+#[test]
 fn reports_of_duplicates_are_counted_once() {
     check(
         "10 congestion 1000 dups=2 | 20 congestion 1000 dups=2 | 30 congestion 1000 dups=3",
