@@ -472,7 +472,7 @@ fn last_as_the_reader(idle_ms: &[f64], busy_ms: f64) -> bool {
 }
 
 /// Copying out a buffer and one round trip, in milliseconds. The round trip is the idle time with a
-/// window of one packet, less the copy of that.
+/// window of as many bytes as a packet has, which go as two, less the copy of that.
 fn copy_and_round_trip_ms(buffers: [f64; 2]) -> Result<[f64; 2], String> {
     let copy_ms = copy_and_checksum_us()?.0 / 1e3;
     let round_trip_ms = idle_ms("1024")?[0] - copy_ms;
