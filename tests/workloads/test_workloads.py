@@ -36,9 +36,9 @@ class BothEnds(unittest.TestCase):
         self.assertEqual(client["writes"], 10)
 
     def test_split_calls_wait_for_the_timer_under_a_cork_left_on(self):
-        for how, over in (("--cork=left", 2), ("--more-left", 2), ("--cork=each", 0)):
+        for how, waits in (("--cork=left", True), ("--more-left", True), ("--cork=each", False)):
             client, _ = self.check("split_calls.py", "--calls", "2", how, written=800, answered=200)
-            self.assertGreaterEqual(client["calls_over_20ms"], over)
+            self.assertEqual(client["calls_over_20ms"] == 2, waits)
 
     def test_the_slow_reader_sleeps_after_each_read(self):
         _, server = self.check("slow_reader.py", "--bytes", "300001", "--sleep-ms", "1",
@@ -93,11 +93,12 @@ class Datagrams(unittest.TestCase):
         self.assertEqual(said["server"]["read_bytes"], said["client"]["written_bytes"])
 
     def test_what_one_call_gives_to_segmentation_is_read_one_by_one_or_at_once(self):
-        for offload, reads in ((), 60), (("--receive-offload",), 6):
+        for offload in ((), ("--receive-offload",)):
             said = facts("udp_segments.py", "--calls", "6", "--pause-ms", "20", *offload)
             self.assertEqual(said["server"]["read_bytes"], said["client"]["written_bytes"])
-            self.assertGreaterEqual(said["server"]["reads"], reads)
             self.assertEqual(said["client"]["datagrams"], 60)
+            # The first call may come before the option is set.
+            self.assertEqual(said["server"]["reads"] == 60, not offload)
 
 
 class Apart(unittest.TestCase):

@@ -58,6 +58,8 @@ enum { false = 0, true = 1 };
 #define SEND_SHUTDOWN 2
 
 /* include/linux/skbuff.h */
+#define SKB_GSO_UDP_TUNNEL (1 << 10)
+#define SKB_GSO_UDP_TUNNEL_CSUM (1 << 11)
 #define SKB_GSO_UDP_L4 (1 << 17)
 
 /* include/linux/udp.h: the number of a bit */

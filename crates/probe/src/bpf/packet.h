@@ -118,12 +118,15 @@ static __always_inline bool parse(const struct sk_buff *skb, unsigned char *netw
 	return true;
 }
 
-/* Octets of each datagram of a packet that holds several, else 0. */
+/* Octets of each datagram of a packet that holds several, else 0; a tunnel's packet is one. */
 static __always_inline __u32 size_of_each(const struct sk_buff *skb)
 {
 	struct skb_shared_info *shared = KERNEL_CAST(skb_shared_info, skb->head + skb->end);
+	__u32 type = FIELD(shared, gso_type);
 
-	return FIELD(shared, gso_type) & SKB_GSO_UDP_L4 ? FIELD(shared, gso_size) : 0;
+	if (!(type & SKB_GSO_UDP_L4) || type & (SKB_GSO_UDP_TUNNEL | SKB_GSO_UDP_TUNNEL_CSUM))
+		return 0;
+	return FIELD(shared, gso_size);
 }
 
 #endif

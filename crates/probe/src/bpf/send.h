@@ -411,15 +411,15 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	return 0;
 }
 
-/* Takes one off a count that other CPUs move too; false when it was nothing. */
-static __always_inline bool take_one(__u32 *count)
+/* Takes `taken` off a count that other CPUs move too, at most all; false when it was nothing. */
+static __always_inline bool take_off(__u32 *count, __u32 taken)
 {
 	for (int i = 0; i < 8; i++) {
 		__u32 seen = *(volatile __u32 *)count;
 
 		if (!seen)
 			return false;
-		if (__sync_val_compare_and_swap(count, seen, seen - 1) == seen)
+		if (__sync_val_compare_and_swap(count, seen, seen < taken ? 0 : seen - taken) == seen)
 			return true;
 	}
 	return true;
@@ -434,10 +434,12 @@ static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
 					const struct raw_record *r)
 {
 	__u32 *queued = &slot->queued[direction & 1];
+	/* What is queued as one packet may leave as several. */
+	__u32 datagrams = r->seq ? (r->len + r->seq - 1) / r->seq : 1;
 
 	if (r->kind == RAW_QUEUED)
-		__sync_fetch_and_add(queued, 1);
-	else if (take_one(queued))
+		__sync_fetch_and_add(queued, datagrams);
+	else if (take_off(queued, datagrams))
 		return;
 	note_thread(&slot->writer[direction & 1], r->flow, r->thread);
 }

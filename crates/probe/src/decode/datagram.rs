@@ -115,8 +115,8 @@ fn received(hit: &mut Hit<'_>, known: &mut Datagrams) -> Option<Skipped> {
     let mut skipped = None;
     let datagram = known.take(INPUT, len).unwrap_or_else(|| {
         // A bridge hands it to IP again; what IP took at this very moment is of the same packet.
-        let is_first = known.has(WIRE, len) || known.came_at(SOCKET, hit.raw.at_ns);
-        let again = if is_first { None } else { known.take(SOCKET, len) };
+        let is_first = known.has(WIRE, len);
+        let again = if is_first { None } else { known.take_unless_at(SOCKET, len, hit.raw.at_ns) };
         let datagram = again.unwrap_or_else(|| {
             let (datagram, unseen) = arrived(known, len);
             skipped = unseen;

@@ -25,6 +25,13 @@ impl Decoder {
         };
         let raw = if state.is_to_itself { folded_to_itself(raw) } else { *raw };
         let flow = &mut state.flows[(raw.flow & 1) as usize];
+        if raw.kind == raw::RAW_DROP && holds_several(&raw) && !flow.datagrams.has_any(raw.seq) {
+            // Out of the queue of a socket that takes such packets whole, where no part is elsewhere.
+            if let Some(waited) = self.sockets.remove(flow.datagrams.socket, &raw) {
+                self.hit_of(cpu, &raw, |hit, _| datagram::dropped(hit, waited, 7));
+                return;
+            }
+        }
         let before = self.out.len();
         for len in lengths(&raw) {
             let part = RawRecord { len, ..raw };
@@ -57,18 +64,11 @@ impl Decoder {
         let came = flow.datagrams.received.drain(..);
         let came = came.map(|datagram| Waiting { flow: raw.flow, datagram });
         let gone: Vec<_> = came.flat_map(|waiting| self.sockets.push(&raw, waiting)).collect();
-        let socket = flow.datagrams.socket;
         name_users(state, &self.out[before..], &mut self.changed);
         if raw.kind == raw::RAW_RECEIVE {
             self.incoming.taken(state, raw.flow);
         }
         self.tell_gone(cpu, &raw, &gone);
-        if raw.kind == raw::RAW_DROP && holds_several(&raw) && self.out.len() == before {
-            // It was thrown out of the queue of a socket that takes such packets whole.
-            if let Some(waited) = self.sockets.remove(socket, &raw) {
-                self.hit_of(cpu, &raw, |hit, _| datagram::dropped(hit, waited, 7));
-            }
-        }
     }
 }
 

@@ -65,9 +65,16 @@ impl Datagrams {
         self.between[gap].iter().any(|datagram| datagram.len == len)
     }
 
-    /// Whether the newest datagram in the gap came there at this time.
-    pub(super) fn came_at(&self, gap: usize, at_ns: u64) -> bool {
-        self.between[gap].back().is_some_and(|newest| newest.at_ns == at_ns)
+    /// The oldest datagram of this length that came into the gap at another time than this; older ones of
+    /// another length got lost.
+    pub(super) fn take_unless_at(&mut self, gap: usize, len: u32, at_ns: u64) -> Option<Datagram> {
+        let found = self.between[gap].iter().find(|datagram| datagram.len == len)?;
+        if found.at_ns == at_ns { None } else { self.take(gap, len) }
+    }
+
+    /// Whether a datagram of this length is in any gap.
+    pub(super) fn has_any(&self, len: u32) -> bool {
+        [QUEUED, WIRE, INPUT, SOCKET].into_iter().any(|gap| self.has(gap, len))
     }
 
     /// The oldest datagram in the gap, if it has at least `len` bytes.

@@ -188,6 +188,42 @@ fn a_packet_of_several_datagrams_is_dropped_whole_before_the_socket_and_in_its_q
 }
 
 #[test]
+fn a_socket_that_closes_drops_packets_of_several_datagrams_and_of_one_in_their_order() {
+    check(
+        "10 receive +200 each=100 | 11 ready +200 each=100 socket=1
+         20 receive +100 | 21 ready +100 socket=1 | 30 drop +200 each=100 | 31 drop +100",
+        "10 5d 6 0+100
+         10 5d 6 100+100
+         11 7 0+100
+         11 7 100+100
+         20 5d 6 200+100
+         21 7 200+100
+         30 Drop 0+200
+         31 Drop 200+100",
+    );
+}
+
+#[test]
+fn a_bridge_hands_several_datagrams_to_ip_again() {
+    check(
+        "20 input +250 each=100 | 30 receive +250 each=100 | 31 receive +250 each=100
+         40 ready +100 socket=1 | 41 ready +100 socket=1 | 42 ready +50 socket=1",
+        "20 5 0+100
+         20 5 100+100
+         20 5 200+50
+         30 6 0+100
+         30 6 100+100
+         30 6 200+50
+         31 5d 6 0+100
+         31 5d 6 100+100
+         31 5d 6 200+50
+         40 7 0+100
+         41 7 100+100
+         42 7 200+50",
+    );
+}
+
+#[test]
 fn a_short_read_takes_the_oldest_and_not_one_of_its_length() {
     check(
         "10 input +100 | 11 receive +100 | 12 ready +100 socket=1
