@@ -238,9 +238,7 @@ impl<'a> Sender<'a> {
     fn is_short_in_flight(&self, at_ns: u64) -> bool {
         let Some(segment_bytes) = self.segment_bytes() else { return false };
         let taken = &self.taken[..self.taken.partition_point(|pass| pass.at_ns < at_ns)];
-        let mut in_flight = taken.iter().rev().take_while(|pass| pass.end() > self.acknowledged);
-        // Of several segments in one record only the last can be short.
-        in_flight.any(|pass| !pass.len.is_multiple_of(segment_bytes))
+        send_queue::has_short(taken, self.acknowledged, segment_bytes)
     }
 
     /// Whether the next that leaves after `at_ns` is the rest, right behind the first acknowledgment of
@@ -257,7 +255,7 @@ impl<'a> Sender<'a> {
 }
 
 /// Whether its acknowledgment and window count as they do of an open connection.
-fn is_plain_ack(pass: &Pass) -> bool {
+pub(crate) fn is_plain_ack(pass: &Pass) -> bool {
     let says = pass.tcp_flags & (tcp_flags::ACK | tcp_flags::SYN | tcp_flags::RST);
     says == tcp_flags::ACK
 }

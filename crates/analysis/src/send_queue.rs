@@ -38,3 +38,10 @@ pub(crate) fn segment_bytes_seen(flow: &FlowStore) -> u32 {
     let single = taken.filter(|pass| pass.marks & marks::AGGREGATED == 0);
     single.map(|pass| pass.len).max().unwrap_or(0)
 }
+
+/// Whether one of `taken`, of which what ends at `acknowledged` or before is no longer in flight, is short.
+/// Of several segments in one record only the last can be.
+pub(crate) fn has_short(taken: &[Pass], acknowledged: u64, segment_bytes: u32) -> bool {
+    let mut in_flight = taken.iter().rev().take_while(|pass| pass.end() > acknowledged);
+    in_flight.any(|pass| !pass.len.is_multiple_of(segment_bytes))
+}

@@ -6,7 +6,7 @@
 //! goes with the next acknowledgment. All that was sent has arrived and the receiver's timer alone makes
 //! the acknowledgment.
 
-use sockscope_record::{Hold, Point};
+use sockscope_record::{Hold, Kind, Point, Record};
 
 use super::acks::{LateAck, RELEASE_NS_MAX, released_by};
 use super::facts::FlowFacts;
@@ -14,6 +14,7 @@ use super::intervals::Interval;
 use super::writes::Write;
 use super::{Tally, words};
 use crate::acks::LATE_NS;
+use crate::hold::{NODELAY, acks_received, is_option_on, is_plain_ack};
 use crate::room::WRITER_WAKES_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan, send_queue};
 
@@ -127,10 +128,13 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
 }
 
 /// The end of a call, shorter than a segment, was the oldest unread byte and left right behind the
-/// acknowledgment of all before it, with nothing written meanwhile and no reason that a record shows.
+/// acknowledgment of all before it, with nothing written meanwhile and no reason that a record shows. An
+/// option that came from elsewhere shows nowhere, so that it may also be Nagle's rule where that fits.
 fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let flow = facts.view.flow();
     let entries = flow.at(Point::SendEnqueue);
+    let is_nodelay = |event: &&Record| event.kind == Kind::SocketOption && event.extra == NODELAY;
+    let nodelays: Vec<_> = flow.events.iter().filter(is_nodelay).collect();
     let wait = |hold: LedgerSpan| {
         let LedgerSpan { start_ns, end_ns, offset, .. } = hold;
         let ack = released_by(&facts.late_acks, start_ns, end_ns, RELEASE_NS_MAX)?;
@@ -147,9 +151,25 @@ fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
         if !is_rest || !is_call_end || writes_more || may_be_unseen {
             return None;
         }
+        let sends_at_once = nodelays.partition_point(|option| option.at_ns <= start_ns);
+        let sends_at_once = nodelays[..sends_at_once].last().is_some_and(|last| is_option_on(last));
+        if !sends_at_once && is_short_in_flight(facts, &hold) {
+            return None;
+        }
         Wait::new(start_ns, *ack, Full::Nothing)
     };
     facts.whole_holds(LedgerPart::SendOther).into_iter().filter_map(wait).collect()
+}
+
+/// Whether a short segment is in flight while `rest` waits: Nagle's rule holds it then, as those senders
+/// ask for that know Minshall's variant.
+fn is_short_in_flight(facts: &FlowFacts<'_>, rest: &LedgerSpan) -> bool {
+    let acks = acks_received(facts.view.reverse());
+    let acks = &acks[..acks.partition_point(|ack| ack.at_ns <= rest.start_ns)];
+    let acknowledged = acks.iter().rfind(|ack| is_plain_ack(ack)).map_or(0, |ack| ack.detail);
+    let taken = facts.view.flow().at(Point::SendDequeue);
+    let taken = &taken[..taken.partition_point(|pass| pass.at_ns < rest.end_ns)];
+    send_queue::has_short(taken, acknowledged, facts.segment_bytes)
 }
 
 /// Within one write call, or while the program waited to be told of room, nothing entered or left the
@@ -245,6 +265,25 @@ mod tests {
         assert_snapshot!(found(&by_write, ledger), @"");
         assert_snapshot!(found(&text.replace("41ms <3-6", "41ms <3-6 +9"), ledger), @"");
         assert_snapshot!(found(&text.replace("+1448", "+1448 aggregated"), ledger), @"");
+    }
+
+    #[test]
+    fn what_may_wait_by_nagles_rule_is_not_told_as_msg_mores() {
+        // A window of 1000 bytes cuts a segment short, and then opens.
+        let text = "0us send-window extra=1460 | 1us 1 +1300 | 1us 2-8 +1000 rwnd
+                    9us <6 ack=900 win=4096 | 41ms <3-6 ack=1000 | 41ms 2-8 +300";
+        let ledger =
+            "1us send_queue.rwnd 1000 | 9us send_queue.other 1000 | 41ms app_idle | 50ms end";
+        assert_snapshot!(found(text, ledger), @"");
+        let nodelay = |value| format!("0us option extra=393217 detail={value} | {text}");
+        assert!(found(&nodelay(1), ledger).contains("as MSG_MORE asks"));
+        assert_snapshot!(found(&nodelay(0), ledger), @"");
+        // A short segment that was acknowledged before holds nothing.
+        let acknowledged =
+            "0us send-window extra=1460 | 0us 1 +50 | 0us 2-8 +50 | 1us <3-6 ack=50 | 1us 1 +1560
+                            1us 2-8 +1460 | 41ms <3-6 ack=1510 | 41ms 2-8 +100";
+        let ledger = "1us send_queue.other 1510 | 41ms app_idle | 50ms end";
+        assert!(found(acknowledged, ledger).contains("as MSG_MORE asks"));
     }
 
     #[test]
