@@ -87,16 +87,18 @@ impl Stall {
     fn of(facts: &FlowFacts<'_>, hold: &LedgerSpan) -> Option<Self> {
         let LedgerSpan { start_ns, end_ns, offset, .. } = *hold;
         let flow = facts.view.flow();
-        if !has_left(flow, offset, end_ns) {
-            return None;
-        }
+        let left_end = left_end(flow, offset, end_ns)?;
         if facts.lost_records.touches(Interval::new(start_ns, end_ns.saturating_add(1))) {
             return None; // What released it may be among them.
         }
         let entries = flow.at(Point::SendEnqueue);
         let before = &entries[..entries.partition_point(|entry| entry.at_ns <= end_ns)];
         let first = before.get(before.partition_point(|entry| entry.end() <= offset))?;
-        let wrote_ns = before.last()?.at_ns;
+        let last = before.last()?;
+        if left_end > last.end() {
+            return None; // The last write was not seen: on older kernels `sendfile` passes no point 1.
+        }
+        let wrote_ns = last.at_ns;
         let just_before_ns = end_ns.saturating_sub(RELEASE_NS_MAX);
         let is_released = wrote_ns > just_before_ns
             || any_between(acks_received(facts.view.reverse()), just_before_ns, end_ns);
@@ -119,12 +121,14 @@ impl Stall {
     }
 }
 
-/// Whether a segment with the byte at `offset` left at `at_ns`.
-fn has_left(flow: &FlowStore, offset: u64, at_ns: u64) -> bool {
+/// Where the segments end that left at `at_ns`, the byte at `offset` among them; `None` where it was not.
+fn left_end(flow: &FlowStore, offset: u64, at_ns: u64) -> Option<u64> {
     let left = flow.at(Point::SendDequeue);
     let then = left[left.partition_point(|pass| pass.at_ns < at_ns)..].iter();
-    let mut then = then.take_while(|pass| pass.at_ns == at_ns);
-    then.any(|pass| pass.offset <= offset && offset < pass.end())
+    let then = then.take_while(|pass| pass.at_ns == at_ns);
+    let mut then = then.skip_while(|pass| !(pass.offset..pass.end()).contains(&offset));
+    let first = then.next()?;
+    Some(then.map(Pass::end).fold(first.end(), u64::max))
 }
 
 fn any_between(passes: &[Pass], start_ns: u64, end_ns: u64) -> bool {
@@ -298,6 +302,21 @@ mod tests {
     fn and_so_is_one_that_only_the_close_sends() {
         let text = message(SET, "201ms state-change code=4 extra=1");
         assert_snapshot!(found(&text, LEDGER), @"corked @client 1x 200 ms: 1 short segment of the client waited 200 ms: TCP_CORK held it until the client uncorked or closed, long after its last write.");
+    }
+
+    #[test]
+    fn where_the_last_write_was_not_seen_it_may_have_been_late() {
+        // After 40 ms of disk, `sendfile` gives 800 bytes, which pass no point 1 on older kernels.
+        let text =
+            format!("{SET} | 1ms 1 +200 cork | 41ms {CLEAR} | 41ms 2-8 +1000 | 42ms <1-8 +50");
+        let ledger = "0ms app_idle | 1ms send_queue.cork | 41ms app_idle | 42ms end";
+        assert_snapshot!(found(&text, ledger), @"");
+        let whole = text.replace("+1000", "+200");
+        assert!(found(&whole, ledger).starts_with("corked @client 1x 40.0 ms"));
+        let in_two = text.replace("2-8 +1000", "2-8 +200 | 41ms 2-8 +800");
+        assert_snapshot!(found(&in_two, ledger), @"");
+        let by_timer = message("", "").replace("2-8 +400", "2-8 +1200");
+        assert_snapshot!(found(&by_timer, LEDGER), @"");
     }
 
     #[test]
