@@ -57,6 +57,8 @@ fn a_bundle_of_the_model_is_like_any_other() {
         serde_json::from_slice(&run(&["report", bundle, "--format", "json"]).stdout)
             .expect("one document");
     assert_eq!(report["trace"]["source"], "model");
+    let command = "sockscope lab run lh-2 --set server_timer_ms=30 --seed 1";
+    assert_eq!(report["trace"]["command"], command);
     let packets = said(&run(&["show", bundle, "--format", "tcpdump"]));
     for words in ["udp 56", "udp 28", "P 4001:4097(96) ack 1 win 4096", "P 4097:4837(740) ack 4853"]
     {

@@ -55,6 +55,7 @@ fn bundle_name(experiment: &Experiment, case: &Case) -> String {
 /// What the bundle says of itself. Nothing of the machine that ran the model stands in it, so that
 /// the same experiment gives the same bytes everywhere.
 fn meta(experiment: &Experiment, case: &Case) -> Result<Meta> {
+    let command = experiment.command(case);
     let case = model::without_path(case).map_err(|problem| experiment.failed(case, problem))?;
     Ok(Meta {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -62,7 +63,7 @@ fn meta(experiment: &Experiment, case: &Case) -> Result<Meta> {
         pick: case.words(),
         host: case.parameters.machine,
         kernel: case.parameters.personality,
-        command: vec!["lab".to_owned(), "run".to_owned(), experiment.id.clone()],
+        command,
         notes: experiment.notes.clone(),
         ..Meta::default()
     })
@@ -100,6 +101,63 @@ mod tests {
         assert!(bundle == of(there.path()));
         let says_name = |content: &Vec<u8>| String::from_utf8_lossy(content).contains("\"slow\"");
         assert!(bundle.values().any(says_name));
+    }
+
+    /// The command in the bundle of the last case of `id` with these changes.
+    fn command(id: &str, changes: &[&str]) -> Vec<String> {
+        let mut experiment = carried_by_id(id).unwrap();
+        experiment.set_all(changes).unwrap();
+        experiment.seed = 7;
+        let case = experiment.cases().unwrap().pop().unwrap();
+        meta(&experiment, &case).unwrap().command
+    }
+
+    #[test]
+    fn a_bundle_has_the_command_line_that_runs_its_case_again() {
+        let line = |id, changes: &[&str]| command(id, changes).join(" ");
+        let swept = line("lh-2", &["data_bytes=4900"]);
+        let set = "--set data_bytes=4900 --set server_timer_ms=180";
+        assert_eq!(swept, format!("sockscope lab run lh-2 {set} --seed 7"));
+        let word = line("si-4c", &["depth=1"]);
+        assert_eq!(
+            word,
+            "sockscope lab run si-4c --set depth=1 --set scheduler=round-robin --seed 7"
+        );
+        let repeated = line("lh-6", &["total_bytes=8192"]);
+        let set = "--set total_bytes=8192 --set write_bytes=4096";
+        assert_eq!(repeated, format!("sockscope lab run lh-6 {set} --seed 7 --repetitions 1"));
+    }
+
+    #[test]
+    fn the_case_of_a_bundle_is_among_those_that_its_command_line_runs() {
+        for experiment in crate::experiment::carried().unwrap() {
+            for case in experiment.cases().unwrap().into_iter().take(20) {
+                let command = experiment.command(&case);
+                assert_eq!(command[..4], ["sockscope", "lab", "run", &experiment.id]);
+                let mut again = carried_by_id(&command[3]).unwrap();
+                let sets: Vec<_> = command
+                    .windows(2)
+                    .filter(|pair| pair[0] == "--set")
+                    .map(|pair| &pair[1])
+                    .collect();
+                again.set_all(&sets).unwrap();
+                let is_this = |other: &Case| {
+                    (&other.parameters, &other.atm, &other.vmtp)
+                        == (&case.parameters, &case.atm, &case.vmtp)
+                };
+                assert!(again.cases().unwrap().iter().any(is_this), "{}", command.join(" "));
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_of_one_s_own_stands_in_the_command_line_without_its_folder() {
+        const OWN: &str = include_str!("../../../experiments/lh-8.toml");
+        let mut experiment = Experiment::parse("/a folder/own.toml", OWN).unwrap();
+        experiment.set("machine=/elsewhere/slow.toml").unwrap();
+        let case = experiment.cases().unwrap().remove(0);
+        let command = experiment.command(&case).join(" ");
+        assert_eq!(command, "sockscope lab run own.toml --set machine=slow.toml --seed 1");
     }
 
     #[test]

@@ -55,7 +55,7 @@ const FILES: &[(&str, &str)] = &[
 ///
 /// When a file has no sense; a test keeps the carried ones free of that.
 pub fn carried() -> Result<Vec<Experiment>> {
-    FILES.iter().map(|(file, text)| Experiment::parse(file, text)).collect()
+    FILES.iter().map(|(file, text)| parse(file, text)).collect()
 }
 
 /// The experiment with this id.
@@ -66,9 +66,14 @@ pub fn carried() -> Result<Vec<Experiment>> {
 pub fn carried_by_id(id: &str) -> Result<Experiment> {
     let path = format!("experiments/{id}.toml");
     match FILES.iter().find(|(file, _)| *file == path) {
-        Some((file, text)) => Experiment::parse(file, text),
+        Some((file, text)) => parse(file, text),
         None => Err(Error::NoSuchExperiment { wanted: id.to_owned() }),
     }
+}
+
+/// A carried one, which is run by its id.
+fn parse(file: &str, text: &str) -> Result<Experiment> {
+    Ok(Experiment { own_file: None, ..Experiment::parse(file, text)? })
 }
 
 #[cfg(test)]

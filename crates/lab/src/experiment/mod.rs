@@ -17,6 +17,7 @@ mod vmtp;
 mod workload;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -80,6 +81,12 @@ pub struct Experiment {
     /// Of long sweeps, the values that text shows; other forms have all.
     #[serde(default)]
     shown: Table,
+    /// Name of its file without the folder, where it does not come with the program.
+    #[serde(skip)]
+    own_file: Option<String>,
+    /// What was set, one value for each name.
+    #[serde(skip)]
+    changes: Vec<(String, Value)>,
 }
 
 /// A kind of result.
@@ -114,8 +121,9 @@ impl Experiment {
     /// When it is not TOML of this form, a parameter is unknown or has no sense, or the sweep makes
     /// no case or too many.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
-        let experiment: Self =
+        let mut experiment: Self =
             toml::from_str(text).map_err(|error| Error::toml(file, text, &error))?;
+        experiment.own_file = Some(file_name(file));
         let refuse = |problem| Error::file(file, problem);
         experiment.check_sense().map_err(refuse)?;
         experiment.check_figures().map_err(refuse)?;
@@ -150,6 +158,8 @@ impl Experiment {
             self.sweep.remove(name);
             self.shown.remove(name);
             self.variant.iter_mut().for_each(|variant| drop(variant.remove(name)));
+            self.changes.retain(|(other, _)| other != name);
+            self.changes.push((name.to_owned(), value.clone()));
             self.parameters.insert(name.to_owned(), value);
         }
         self.variant = distinct(std::mem::take(&mut self.variant));
@@ -164,6 +174,31 @@ impl Experiment {
     /// When a parameter is unknown, of the wrong type or without sense.
     pub fn cases(&self) -> Result<Vec<Case>> {
         self.expand().map_err(|problem| Error::file(&self.file(), problem))
+    }
+
+    /// The command line that runs the first repetition of `case` again. Files stand in it without
+    /// their folder, which differs from one computer to the next.
+    #[must_use]
+    pub fn command(&self, case: &Case) -> Vec<String> {
+        let name = self.own_file.as_ref().unwrap_or(&self.id);
+        let mut command = ["sockscope", "lab", "run", name].map(str::to_owned).to_vec();
+        let swept = &case.named[case.named.len() - case.swept..];
+        // Where other variants make no sense with these values, the case is one of those that run.
+        let alone: Vec<_> = swept.iter().map(|(name, value)| change(name, value)).collect();
+        let is_possible = self.clone().set_all(&alone).is_ok();
+        let swept = if is_possible { swept } else { &[] };
+        for (name, value) in self.changes.iter().chain(swept) {
+            command.push("--set".to_owned());
+            command.push(match value {
+                Value::String(path) if name == "machine" => format!("{name}={}", file_name(path)),
+                _ => change(name, value),
+            });
+        }
+        command.extend(["--seed".to_owned(), self.seed.to_string()]);
+        if self.repetitions > 1 {
+            command.extend(["--repetitions", "1"].map(str::to_owned));
+        }
+        command
     }
 
     /// Whether `what` is to be kept.
@@ -265,6 +300,22 @@ pub fn one_value_each<T: AsRef<str>>(changes: &[T]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A parameter and its value, as [`Experiment::set`] takes them.
+fn change(name: &str, value: &Value) -> String {
+    match value {
+        // A word that would be taken for a number.
+        Value::String(text) if text.parse::<Value>().is_ok() => format!("{name}={text:?}"),
+        Value::Float(number) => format!("{name}={number:?}"),
+        _ => format!("{name}={}", word(value)),
+    }
+}
+
+/// The last part of a path.
+fn file_name(path: &str) -> String {
+    let name = Path::new(path).file_name();
+    name.map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 /// Each variant once: those that only differed in what is set now are the same.
