@@ -24,8 +24,8 @@ const HEAD_PX: f64 = 58.0;
 const CUT_PX: f64 = 30.0;
 /// A gap is cut when it is longer than this share of all gaps that are not.
 const CUT_SHARE: f64 = 0.25;
-/// Between the last column and the words for a segment.
-const LABEL_GAP_PX: f64 = 10.0;
+/// Between the last column and the words for a segment, with room for a line to words that had to move.
+const LABEL_GAP_PX: f64 = 24.0;
 /// Least distance of two times at the left edge.
 const ROW_PX: f64 = 14.0;
 
@@ -58,7 +58,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     let (mut journeys, mut left_out) = journeys(scene);
     // Cuts have a height of their own, so that a trace of long waits has room for fewer segments.
     let room_px = room_px(page.content());
-    while journeys.len() > 1 && Heights::of(&journeys, room_px).bottom() > room_px {
+    while journeys.len() > 1 && !Heights::of(&journeys, room_px).fits(room_px) {
         journeys.pop();
         left_out += 1;
     }
@@ -138,6 +138,11 @@ impl Heights {
     fn bottom(&self) -> f64 {
         self.stops.last().map_or(0.0, |(_, y, _)| *y)
     }
+
+    /// Whether all of it is within this height, but for the rounding of a long sum.
+    fn fits(&self, room_px: f64) -> bool {
+        self.bottom() <= room_px + 0.5
+    }
 }
 
 /// The longest gap that is drawn to scale: longer ones would leave too little room for the others.
@@ -163,7 +168,7 @@ fn draw_journeys(scene: &Scene<'_>, page: &mut Page, journeys: &[Journey]) {
     let content = page.content();
     let top = content.y + HEAD_PX;
     let heights = Heights::of(journeys, room_px(content));
-    let words = journeys.iter().map(|journey| Words::Tick.width_px(&label(journey)));
+    let words = journeys.iter().map(|journey| Words::Tick.width_px(&label(scene, journey)));
     let right_px = words.fold(SIDE_PX, |most, width| most.max(width + LABEL_GAP_PX));
     let between = content.width - SIDE_PX - right_px;
     let column = |index: usize| content.x + SIDE_PX + between * index as f64 / 7.0;
@@ -173,7 +178,9 @@ fn draw_journeys(scene: &Scene<'_>, page: &mut Page, journeys: &[Journey]) {
     for journey in journeys {
         draw_journey(page, journey, &|index| column(index), &|at_ns| top + heights.y(at_ns));
     }
-    label_segments(page, journeys, column(7) + LABEL_GAP_PX, &|at_ns| top + heights.y(at_ns));
+    let bottom = top + heights.bottom();
+    let height = |at_ns| top + heights.y(at_ns);
+    label_segments(scene, page, journeys, column(7), (top, bottom), &height);
 }
 
 /// Height for the times, below the names of the layers.
@@ -251,27 +258,118 @@ fn draw_journey(
     }
 }
 
-/// Each segment's bytes at the right edge, beside where it was last seen, where there is room.
-fn label_segments(page: &mut Page, journeys: &[Journey], x: f64, height: &impl Fn(u64) -> f64) {
-    let mut free_from = f64::NEG_INFINITY;
-    for journey in journeys {
-        let Some(last_ns) = journey.at_ns.iter().flatten().max() else { continue };
-        let y = height(*last_ns);
-        if y >= free_from {
-            page.svg.text(Words::Tick.class(), Anchor::Start, (x, y + 4.0), &label(journey));
-            free_from = y + ROW_PX;
+/// Each segment's bytes at the right edge, and when it was last seen, beside where that is. Words that
+/// would cover each other move apart and keep a line to their place; where there are too many for that,
+/// those without room are left out.
+fn label_segments(
+    scene: &Scene<'_>,
+    page: &mut Page,
+    journeys: &[Journey],
+    column: f64,
+    (top, bottom): (f64, f64),
+    height: &impl Fn(u64) -> f64,
+) {
+    let last_seen = |journey: &Journey| journey.at_ns.iter().flatten().max().copied();
+    let seen = journeys.iter().filter_map(|journey| Some((last_seen(journey)?, journey)));
+    let mut seen: Vec<_> = seen.collect();
+    seen.sort_by_key(|(last_ns, _)| *last_ns);
+    let places: Vec<f64> = seen.iter().map(|(last_ns, _)| height(*last_ns)).collect();
+    let rows = spread(&places, top, bottom);
+    let mut lines = Path::default();
+    for (((_, journey), place), row) in seen.iter().zip(&places).zip(rows) {
+        let Some(row) = row else { continue };
+        let at = (column + LABEL_GAP_PX, row + 4.0);
+        page.svg.text(Words::Tick.class(), Anchor::Start, at, &label(scene, journey));
+        if (row - place).abs() > 1.0 {
+            lines.move_to((column + 7.0, *place));
+            lines.line_to((column + LABEL_GAP_PX - 4.0, row));
         }
     }
+    page.svg.path("axis", &lines);
 }
 
-fn label(journey: &Journey) -> String {
+/// Rows for words at these heights, which rise: each at its place or as near as the others let it,
+/// between `top` and `bottom`. Where there are too many, a row for each that has room at its place.
+fn spread(places: &[f64], top: f64, bottom: f64) -> Vec<Option<f64>> {
+    let mut free_from = f64::NEG_INFINITY;
+    if places.len().saturating_sub(1) as f64 * ROW_PX > bottom - top {
+        let row = |place: &f64| {
+            let has_room = *place >= free_from;
+            free_from = if has_room { *place + ROW_PX } else { free_from };
+            has_room.then_some(*place)
+        };
+        return places.iter().map(row).collect();
+    }
+    let mut rows = Vec::with_capacity(places.len());
+    for place in places {
+        let row = place.max(free_from);
+        free_from = row + ROW_PX;
+        rows.push(row);
+    }
+    let mut free_to = bottom;
+    for row in rows.iter_mut().rev() {
+        *row = row.min(free_to);
+        free_to = *row - ROW_PX;
+    }
+    rows.into_iter().map(Some).collect()
+}
+
+/// `1,460 at 2,920, 10.213 ms`.
+fn label(scene: &Scene<'_>, journey: &Journey) -> String {
     let (bytes, from) = (journey.bytes.to_string(), journey.from.to_string());
-    format!("{} at {}", grouped(&bytes), grouped(&from))
+    let words = format!("{} at {}", grouped(&bytes), grouped(&from));
+    let last_ns = journey.at_ns.iter().flatten().max();
+    last_ns.map_or_else(
+        || words.clone(),
+        |last_ns| {
+            let time_ms = format!("{:.3}", scene.since_zero(*last_ns) / 1e6);
+            format!("{words}, {} ms", grouped(&time_ms))
+        },
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::cut_ns;
+    use super::{Heights, Journey, cut_ns, spread};
+
+    /// When the last bytes of the segments of a call of 4,800 octets passed the points, in nanoseconds.
+    const CALL_NS: [[u64; 8]; 5] = [
+        [3_678_145, 4_022_536, 4_148_310, 4_181_074, 5_594_121, 5_686_467, 5_964_067, 9_837_041],
+        [3_678_145, 4_476_055, 4_601_829, 5_592_757, 7_020_812, 7_113_158, 7_423_723, 10_049_004],
+        [3_678_145, 4_821_721, 4_947_495, 7_004_440, 8_128_495, 8_220_841, 8_507_286, 10_212_725],
+        [
+            5_136_588, 11_237_326, 11_363_100, 11_395_864, 11_712_482, 11_804_828, 11_995_847,
+            14_447_706,
+        ],
+        [
+            11_862_840, 30_511_258, 30_637_032, 30_669_796, 31_514_414, 31_606_760, 31_839_673,
+            34_375_321,
+        ],
+    ];
+
+    #[test]
+    fn rounding_leaves_no_segment_out() {
+        let journey = |at_ns: [u64; 8]| Journey { bytes: 1, from: 0, at_ns: at_ns.map(Some) };
+        let journeys = CALL_NS.map(journey);
+        for room_px in (200..1000).map(f64::from) {
+            for count in 1..=journeys.len() {
+                assert!(
+                    Heights::of(&journeys[..count], room_px).fits(room_px),
+                    "{room_px} {count}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn words_that_would_cover_each_other_move_apart() {
+        let rows = |places: &[f64]| spread(places, 0.0, 100.0);
+        assert_eq!(rows(&[10.0, 50.0]), [Some(10.0), Some(50.0)]);
+        assert_eq!(rows(&[10.0, 12.0, 13.0]), [Some(10.0), Some(24.0), Some(38.0)]);
+        assert_eq!(rows(&[50.0, 98.0, 99.0]), [Some(50.0), Some(86.0), Some(100.0)]);
+        let many: Vec<f64> = (0..20).map(|at| f64::from(at) * 5.0).collect();
+        assert_eq!(rows(&many).iter().flatten().count(), 7);
+    }
 
     #[test]
     fn gaps_of_centuries_are_cut_without_overflow() {

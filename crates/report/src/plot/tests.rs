@@ -337,7 +337,7 @@ fn layers_have_a_line_for_each_segment_and_cut_the_stall() {
     let figure = group(&svg, "layers");
     assert_eq!(strokes(figure, "line data"), 2, "two segments of the client");
     let words = texts(figure);
-    for wanted in ["program", "driver", "40.0 ms", "100 at 0", "300 at 100"] {
+    for wanted in ["program", "driver", "40.0 ms", "100 at 0, 0.020 ms", "300 at 100, 40.020 ms"] {
         assert!(words.contains(&wanted), "{wanted} is not in {words:?}");
     }
     let nothing = drawn(Figure::Layers, &trace("0 s 1 0+10"));
