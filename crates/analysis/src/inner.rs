@@ -1,17 +1,22 @@
 //! Sockets that the kernel uses itself, as MPTCP does for each of its paths (RFC 8684): programs write to
 //! another socket and read from it, so that nothing is seen at points 1 and 8.
 
-use sockscope_record::{Direction, Point, Protocol};
+use sockscope_record::{Direction, Kind, Point, Protocol, Record};
 
 use crate::{ConnectionStore, FlowStore};
 
 /// Whether the end that sends `flow` is such a socket: data leaves it that nobody wrote there. Of data
-/// that was in flight when the recording began that says nothing.
+/// that was in flight when the recording began that says nothing. Not all that programs write passes
+/// point 1 on every kernel (`docs/reference/hooks.md`): a call seen on the socket shows that it is a
+/// program's, and so does a read at the other end, as a peer on this host is of the same kind.
 pub(crate) fn is_sender_inner(store: &ConnectionStore, flow: &FlowStore) -> bool {
+    let is_read = store.connection.both_ends_here && has_data(flow, Point::ReceiveDequeue);
     store.connection.protocol == Protocol::Tcp
         && !store.connection.preexisting
         && has_data(flow, Point::SendDequeue)
         && !has_data(flow, Point::SendEnqueue)
+        && !is_read
+        && !flow.events.iter().any(is_write)
 }
 
 /// Whether one of its ends is such a socket, which nobody reads from either.
@@ -20,6 +25,10 @@ pub(crate) fn is_inner(store: &ConnectionStore) -> bool {
         is_sender_inner(store, store.flow(direction))
             && !has_data(store.reverse(direction), Point::ReceiveDequeue)
     })
+}
+
+fn is_write(event: &Record) -> bool {
+    matches!(event.kind, Kind::WriteCall | Kind::WriteReturn)
 }
 
 fn has_data(flow: &FlowStore, point: Point) -> bool {
@@ -48,6 +57,22 @@ mod tests {
         assert!(!testing::analyze(&format!("{SUBFLOW} | 301ms 8 +200 | 301ms <8 +100")).is_inner);
         let joined = Connection { preexisting: true, ..testing::connection(1) };
         assert!(!testing::analyze_of(joined, SUBFLOW).is_inner);
+    }
+
+    #[test]
+    fn data_whose_write_alone_was_not_seen_is_a_programs() {
+        // As of `sendfile` on older kernels: of a client that reads nothing, or whose peer is elsewhere.
+        assert!(!testing::analyze("1ms 2-8 +100 | 2ms 2-8 +100").is_inner);
+        let alone = "1ms 2-4 +100 | 300ms 2-4 +100";
+        assert!(client_alone(alone).is_inner);
+        assert!(!client_alone(&format!("{alone} | 300ms write-return len=100")).is_inner);
+    }
+
+    #[test]
+    fn a_program_that_is_read_and_does_not_read_is_slow() {
+        let text = "1ms <1-7 +1000 | 2ms 2-8 +100 | 300ms 2-8 +100";
+        let seen = testing::analyze(text);
+        assert!(seen.flows[1].ledger.ns[LedgerPart::ReceiveApp as usize] > 250_000_000, "{seen:?}");
     }
 
     #[test]
