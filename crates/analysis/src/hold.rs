@@ -10,7 +10,7 @@ use std::slice::Iter;
 
 use sockscope_record::{Direction, Hold, Kind, Point, Record, tcp_flags};
 
-use crate::send_queue::{self, SendQueueStep};
+use crate::send_queue::{self, SegmentSizes, SendQueueStep};
 use crate::{ConnectionStore, FlowStore, LedgerPart, Pass};
 
 /// What an acknowledgment releases leaves right behind it; what stays for longer is held by something
@@ -75,8 +75,7 @@ struct Sender<'a> {
     /// What is still to come of the flow's events.
     events: Iter<'a, Record>,
     settings: Settings,
-    /// Segments are no smaller than this.
-    segment_bytes_seen: u32,
+    segment_sizes: SegmentSizes,
     hold: Hold,
     sent_end: u64,
     unsent_bytes: u64,
@@ -92,6 +91,8 @@ struct Sender<'a> {
 #[derive(Default)]
 struct Settings {
     segment_bytes: Option<u32>,
+    /// When that last became less.
+    shrunk_ns: u64,
     sends_at_once: bool,
     is_corked: bool,
     is_repairing: bool,
@@ -109,7 +110,7 @@ impl<'a> Sender<'a> {
             was_nagle_told: false,
             events: flow.events.iter(),
             settings: Settings::default(),
-            segment_bytes_seen: send_queue::segment_bytes_seen(flow),
+            segment_sizes: SegmentSizes::of(flow),
             hold: Hold::None,
             sent_end: 0,
             unsent_bytes: 0,
@@ -148,7 +149,8 @@ impl<'a> Sender<'a> {
     }
 
     fn segment_bytes(&self) -> Option<u32> {
-        self.settings.segment_bytes.map(|bytes| bytes.max(self.segment_bytes_seen))
+        let seen_bytes = self.segment_sizes.seen_at(self.settings.shrunk_ns);
+        self.settings.segment_bytes.map(|bytes| bytes.max(seen_bytes))
     }
 
     /// Whether this acknowledgment is none older than those before (RFC 9293 §3.10.7.4, SND.WL2).
@@ -269,7 +271,12 @@ impl Settings {
     fn take(&mut self, event: &Record) {
         let is_on = is_option_on(event);
         match (event.kind, event.extra) {
-            (Kind::SendWindow, bytes) if bytes > 0 => self.segment_bytes = Some(bytes),
+            (Kind::SendWindow, bytes) if bytes > 0 => {
+                if self.segment_bytes.is_some_and(|before| bytes < before) {
+                    self.shrunk_ns = event.at_ns;
+                }
+                self.segment_bytes = Some(bytes);
+            }
             (Kind::SocketOption, NODELAY) => self.sends_at_once = is_on,
             (Kind::SocketOption, CORK) => self.is_corked = is_on,
             (Kind::TcpState, _) => self.is_repairing = event.code != 0,
@@ -443,6 +450,15 @@ mod tests {
         // A client's kernel told the size before the peer named its own.
         let stale = full("rwnd", OPENS).replace("extra=1460", "extra=299");
         assert_snapshot!(holds(&stale.replace("| 1us 2 +1000", "| 1us 2 +600 | 1us 2 +400")), @"2us rwnd | 9us nagle");
+    }
+
+    #[test]
+    fn once_they_are_made_smaller_a_whole_one_is_not_short() {
+        let text = full("rwnd", OPENS).replace("| 1us 2 +1000", "| 1us 2 +600 | 1us 2 +400");
+        let shrunk =
+            |bytes| text.replace("2us 1", &format!("2us send-window extra={bytes} | 2us 1"));
+        assert_snapshot!(holds(&shrunk(300)), @"2us rwnd | 9us other");
+        assert_snapshot!(holds(&shrunk(301)), @"2us rwnd | 9us nagle");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Points 1 and 2 of one flow as one sequence: what each record leaves in the send queue.
 
-use sockscope_record::{Point, marks};
+use sockscope_record::{Kind, Point, marks};
 
 use crate::{FlowStore, Pass};
+
+/// Segment size assumed where none was told: Ethernet's 1500 less IP and TCP headers with timestamps.
+const SEGMENT_BYTES_USUAL: u32 = 1448;
 
 /// One record at point 1 or 2, with what it leaves in the send queue unsent.
 #[derive(Debug, Clone, Copy)]
@@ -32,11 +35,70 @@ pub(crate) fn steps(flow: &FlowStore) -> impl Iterator<Item = SendQueueStep<'_>>
     })
 }
 
-/// The largest segment that TCP took by itself; 0 where it took none so.
-pub(crate) fn segment_bytes_seen(flow: &FlowStore) -> u32 {
-    let taken = flow.at(Point::SendDequeue).iter();
-    let single = taken.filter(|pass| pass.marks & marks::AGGREGATED == 0);
-    single.map(|pass| pass.len).max().unwrap_or(0)
+/// How large the segments of one flow are. What TCP tells of it may come late and be too small at first; what
+/// was seen counts until TCP tells of a smaller size, as when the path's MTU shrinks (RFC 8201).
+pub(crate) struct SegmentSizes {
+    stretches: Vec<Stretch>,
+}
+
+/// From one smaller size to the next.
+#[derive(Default)]
+struct Stretch {
+    start_ns: u64,
+    told_bytes: u32,
+    seen_bytes: u32,
+}
+
+impl Stretch {
+    fn largest_bytes(&self) -> u32 {
+        let told_bytes = if self.told_bytes == 0 { SEGMENT_BYTES_USUAL } else { self.told_bytes };
+        told_bytes.max(self.seen_bytes)
+    }
+}
+
+impl SegmentSizes {
+    pub(crate) fn of(flow: &FlowStore) -> Self {
+        let mut stretches = vec![Stretch::default()];
+        let mut told_bytes = 0;
+        let told = flow.events.iter().filter(|event| event.kind == Kind::SendWindow);
+        for event in told.filter(|event| event.extra > 0) {
+            if event.extra < told_bytes {
+                stretches.push(Stretch { start_ns: event.at_ns, ..Stretch::default() });
+            }
+            told_bytes = event.extra;
+            let last = stretches.last_mut().expect("there is one from the beginning on");
+            last.told_bytes = last.told_bytes.max(told_bytes);
+        }
+        let mut sizes = Self { stretches };
+        // What TCP took by itself is one segment.
+        let taken = flow.at(Point::SendDequeue).iter();
+        for pass in taken.filter(|pass| pass.marks & marks::AGGREGATED == 0) {
+            let index = sizes.index_at(pass.at_ns);
+            let seen_bytes = &mut sizes.stretches[index].seen_bytes;
+            *seen_bytes = pass.len.max(*seen_bytes);
+        }
+        sizes
+    }
+
+    /// The largest that was seen around `at_ns`; 0 where none was.
+    pub(crate) fn seen_at(&self, at_ns: u64) -> u32 {
+        self.stretches[self.index_at(at_ns)].seen_bytes
+    }
+
+    /// The largest around `at_ns`, told or seen.
+    pub(crate) fn largest_at(&self, at_ns: u64) -> u32 {
+        self.stretches[self.index_at(at_ns)].largest_bytes()
+    }
+
+    /// The largest of all.
+    pub(crate) fn largest(&self) -> u32 {
+        self.stretches.iter().map(Stretch::largest_bytes).max().unwrap_or(SEGMENT_BYTES_USUAL)
+    }
+
+    fn index_at(&self, at_ns: u64) -> usize {
+        // The first begins at 0.
+        self.stretches.partition_point(|stretch| stretch.start_ns <= at_ns) - 1
+    }
 }
 
 /// Whether one of `taken`, of which what ends at `acknowledged` or before is no longer in flight, is short.

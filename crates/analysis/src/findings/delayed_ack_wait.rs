@@ -140,8 +140,9 @@ fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
         let ack = released_by(&facts.late_acks, start_ns, end_ns, RELEASE_NS_MAX)?;
         let left = flow.at(Point::SendDequeue);
         let rest = left.get(left.partition_point(|pass| pass.at_ns < end_ns))?;
-        let is_rest =
-            rest.offset == offset && rest.len < facts.segment_bytes && ack.position == offset;
+        let is_rest = rest.offset == offset
+            && rest.len < facts.segment_bytes_at(start_ns)
+            && ack.position == offset;
         let since = entries.partition_point(|entry| entry.at_ns <= start_ns);
         let writes_more = entries.get(since).is_some_and(|entry| entry.at_ns <= end_ns);
         let is_call_end = entries[..since]
@@ -169,7 +170,7 @@ fn is_short_in_flight(facts: &FlowFacts<'_>, rest: &LedgerSpan) -> bool {
     let acknowledged = acks.iter().rfind(|ack| is_plain_ack(ack)).map_or(0, |ack| ack.detail);
     let taken = facts.view.flow().at(Point::SendDequeue);
     let taken = &taken[..taken.partition_point(|pass| pass.at_ns < rest.end_ns)];
-    send_queue::has_short(taken, acknowledged, facts.segment_bytes)
+    send_queue::has_short(taken, acknowledged, facts.segment_bytes_at(rest.start_ns))
 }
 
 /// Within one write call, or while the program waited to be told of room, nothing entered or left the
@@ -265,6 +266,20 @@ mod tests {
         assert_snapshot!(found(&by_write, ledger), @"");
         assert_snapshot!(found(&text.replace("41ms <3-6", "41ms <3-6 +9"), ledger), @"");
         assert_snapshot!(found(&text.replace("+1448", "+1448 aggregated"), ledger), @"");
+    }
+
+    #[test]
+    fn a_whole_segment_is_no_rest_once_they_are_made_smaller() {
+        let text = |at: &str| {
+            format!(
+            "0us send-window extra=1448 | 0us 1 +1448 | 0us 2-8 +1448 | {at} send-window extra=1208 | 1ms 1 +2416
+             1ms 2-8 +1208 | 41ms <3-6 ack=2656 | 41ms 2-8 +1208"
+        )
+        };
+        let ledger = "1ms send_queue.other 2656 | 41ms app_idle | 50ms end";
+        let nodelay = |at| format!("0us option extra=393217 detail=1 | {}", text(at));
+        assert_snapshot!(found(&nodelay("500us"), ledger), @"");
+        assert!(found(&nodelay("45ms"), ledger).contains("as MSG_MORE asks"));
     }
 
     #[test]

@@ -14,10 +14,8 @@ use super::reads::{ReadWait, read_waits};
 use super::words;
 use super::writes::{Write, writes};
 use crate::room::{RoomWait, room_waits};
-use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Pass, send_queue};
-
-/// Segment size assumed where none was seen: Ethernet's 1500 less IP and TCP headers with timestamps.
-const SEGMENT_BYTES_USUAL: u32 = 1448;
+use crate::send_queue::SegmentSizes;
+use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Pass};
 
 /// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
 /// itself has it; while idle only its acknowledgment may be on the way.
@@ -65,8 +63,7 @@ pub(super) struct FlowFacts<'a> {
     pub busy_ns: u64,
     /// Round trip of the empty path, nanoseconds; `None` when nothing measured it.
     pub base_rtt_ns: Option<u64>,
-    /// Largest segment the sender makes.
-    pub segment_bytes: u32,
+    segment_sizes: SegmentSizes,
     /// Times in which records of any kind were lost.
     pub lost_records: Intervals,
     pub holds: Vec<HoldSpan>,
@@ -93,7 +90,7 @@ impl<'a> FlowFacts<'a> {
             view,
             busy_ns: busy.map(|span| span.duration_ns()).sum(),
             base_rtt_ns: base_rtt_ns(connection),
-            segment_bytes: segment_bytes(view),
+            segment_sizes: SegmentSizes::of(view.flow()),
             lost_records: Intervals::union_of(lost),
             holds: hold_spans(view),
             late_acks: late_acks(view),
@@ -132,6 +129,16 @@ impl<'a> FlowFacts<'a> {
         self.room_waits.get(index)
     }
 
+    /// Largest segment that the sender makes.
+    pub(super) fn segment_bytes(&self) -> u32 {
+        self.segment_sizes.largest()
+    }
+
+    /// The same, around `at_ns`.
+    pub(super) fn segment_bytes_at(&self, at_ns: u64) -> u32 {
+        self.segment_sizes.largest_at(at_ns)
+    }
+
     /// Where the oldest unread byte was at `at_ns`; `None` outside the timeline.
     pub(super) fn part_at(&self, at_ns: u64) -> Option<LedgerPart> {
         let after = self.view.timeline.partition_point(|span| span.end_ns <= at_ns);
@@ -156,14 +163,6 @@ impl<'a> FlowFacts<'a> {
     pub(super) fn is_share_of_busy(&self, ns: u64, percent: u64) -> bool {
         ns > 0 && u128::from(ns) * 100 >= u128::from(self.busy_ns) * u128::from(percent)
     }
-}
-
-/// A segment that was seen is no larger than they are made: what a client's kernel says when the
-/// connection opens is still that of before the peer named its own (RFC 9293 §3.7.1).
-fn segment_bytes(view: &FlowView<'_>) -> u32 {
-    let sizes = view.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
-    let said = sizes.map(|event| event.extra).filter(|&size| size > 0).max();
-    said.unwrap_or(SEGMENT_BYTES_USUAL).max(send_queue::segment_bytes_seen(view.flow()))
 }
 
 /// The smaller of the handshake's round trip and the smallest smoothed one that TCP reported: both

@@ -23,7 +23,7 @@ const PAUSE_NS_MIN: u64 = 1_000_000;
 const GOOD_WRITE_BYTES: u64 = 65_536;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
-    let small_max = SMALL_BYTES_MAX.min(facts.segment_bytes.saturating_sub(1) / 2);
+    let small_max = SMALL_BYTES_MAX.min(facts.segment_bytes().saturating_sub(1) / 2);
     let mut tally = Tally::default();
     let mut bytes = 0;
     for turn in turns(facts.view, &facts.writes) {
