@@ -13,9 +13,9 @@ use sockscope_record::{Direction, Hold, Kind, Point, Record, tcp_flags};
 use crate::send_queue::{self, SegmentSizes, SendQueueStep};
 use crate::{ConnectionStore, FlowStore, LedgerPart, Pass};
 
-/// What an acknowledgment releases leaves right behind it; what stays for longer is held by something
-/// else.
-const RELEASE_NS_MAX: u64 = 1_000_000;
+/// What an acknowledgment or a call releases leaves right behind it, an acknowledgment's in the same
+/// softirq; what stays for longer is held by something else.
+pub(crate) const RELEASE_NS_MAX: u64 = 1_000_000;
 
 /// What paces sends by itself, and a segment of a path worth pacing in far less.
 const PACED_NS_MAX: u64 = 10_000_000;

@@ -10,10 +10,6 @@ use crate::acks::{AFTER_READ_NS, is_timers};
 use crate::hold::acks_received;
 use crate::{FlowView, Pass};
 
-/// What an acknowledgment releases goes out in the same softirq; more than this between the two and
-/// something else released it.
-pub(super) const RELEASE_NS_MAX: u64 = 1_000_000;
-
 /// An acknowledgment made by the delayed-ACK timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LateAck {

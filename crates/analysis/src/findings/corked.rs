@@ -12,7 +12,7 @@ use sockscope_record::{Kind, Point, Record, Side};
 use super::facts::FlowFacts;
 use super::intervals::Interval;
 use super::{Tally, words};
-use crate::hold::{CORK, NODELAY, acks_received, is_option_on};
+use crate::hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_option_on};
 use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Pass};
 
 /// A program that corks, writes and uncorks takes microseconds, or as long as it is without a CPU.
@@ -22,9 +22,6 @@ const IDLE_NS_MIN: u64 = 20_000_000;
 /// (`tcp_check_probe_timer`): after one retransmission timeout, 200 ms at least (`TCP_RTO_MIN`), less
 /// one tick of at most 10 ms.
 const TIMER_NS_MIN: u64 = 190_000_000;
-
-/// What a call or an acknowledgment releases leaves right behind it.
-const RELEASE_NS_MAX: u64 = 1_000_000;
 
 /// States in which a socket has closed its direction, as in a record.
 const FIN_WAIT1: u8 = 4;

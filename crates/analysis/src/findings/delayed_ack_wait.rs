@@ -8,13 +8,13 @@
 
 use sockscope_record::{Hold, Kind, Point, Record};
 
-use super::acks::{LateAck, RELEASE_NS_MAX, released_by};
+use super::acks::{LateAck, released_by};
 use super::facts::FlowFacts;
 use super::intervals::Interval;
 use super::writes::Write;
 use super::{Tally, words};
 use crate::acks::LATE_NS;
-use crate::hold::{NODELAY, acks_received, is_option_on, is_plain_ack};
+use crate::hold::{NODELAY, RELEASE_NS_MAX, acks_received, is_option_on, is_plain_ack};
 use crate::room::WRITER_WAKES_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan, send_queue};
 

@@ -5,10 +5,11 @@
 //! in a hold of [`LATE_NS`] or more that ended with a timer's acknowledgment. As the byte is
 //! the oldest unread one, the reader has read all before it and waits for it.
 
-use super::acks::{LateAck, RELEASE_NS_MAX, released_by};
+use super::acks::{LateAck, released_by};
 use super::facts::FlowFacts;
 use super::{Tally, words};
 use crate::acks::LATE_NS;
+use crate::hold::RELEASE_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
 /// One write held by Nagle's algorithm until a delayed acknowledgment came.
