@@ -3,11 +3,15 @@
 mod common;
 
 use common::*;
+use sockscope_record::Protocol;
 use sockscope_sim::programs::{
     BulkWriter, Computer, Pace, PrimeLoad, Setup, Sink, StageReceiver, StageSender,
 };
-use sockscope_sim::{ActivityState, BoundedList, Everything, LogPolicy, Outcome, Simulation};
-use sockscope_stack::Personality;
+use sockscope_sim::{
+    Action, ActivityState, Answer, BoundedList, Everything, LogPolicy, Outcome, Program,
+    ProgramContext, Simulation,
+};
+use sockscope_stack::{Personality, SocketError, SocketId};
 
 /// How long 5 MB take, begun right after so many processes that compute on a host,
 /// in nanoseconds.
@@ -105,5 +109,52 @@ fn logging_on_request_begins_with_the_socket_that_asks_and_a_full_list_counts_it
         };
         assert_eq!(run(true), (50, true, 1), "{}", personality.name);
         assert_eq!(run(false), (0, false, 0), "{}", personality.name);
+    }
+}
+
+/// Waits for a datagram that never comes, for so many nanoseconds, and notes when that is up.
+struct Waiter {
+    limit_ns: u64,
+    socket: Option<SocketId>,
+}
+
+impl Program for Waiter {
+    fn name(&self) -> &str {
+        "waiter"
+    }
+
+    fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
+        match (context.answer, self.socket) {
+            (Answer::Begin, _) => Action::Socket(Protocol::Udp),
+            (Answer::Socket(id), _) => {
+                self.socket = Some(id);
+                Action::Bind(id, PORT)
+            }
+            (Answer::Done(_), Some(id)) => Action::ReceiveWithin(id, 100, self.limit_ns),
+            (answer, _) => {
+                assert_eq!(answer, Answer::Failed(SocketError::TimedOut));
+                context.note("given_up_ns", context.now_ns);
+                Action::Exit
+            }
+        }
+    }
+}
+
+/// The clock ticks 3 ms after each 10; going to sleep takes the SPARCstation time, in which the tick may
+/// come.
+#[test]
+fn whoever_waits_for_a_datagram_gives_up_even_if_the_time_is_up_before_it_sleeps() {
+    const MS: u64 = 1_000_000;
+    for begins_ns in (20 * MS..30 * MS).step_by(100_000) {
+        for limit_ns in [0, 1, MS] {
+            let mut scenario = ethernet10("4.3bsd", "sparcstation-1", 1);
+            scenario.hosts[0].timer_phase_ns = Some(3 * MS);
+            let mut sim = Simulation::new(scenario, Everything::default()).unwrap();
+            sim.spawn(0, Box::new(Waiter { limit_ns, socket: None }), begins_ns);
+            let outcome = sim.run_to_end(SECOND_NS);
+            assert_eq!(outcome, Outcome::Ended, "{limit_ns} ns from {begins_ns} on");
+            let up_ns = sim.notes()[0].value;
+            assert!(up_ns < begins_ns + 15 * MS, "{limit_ns} ns from {begins_ns} on: {up_ns}");
+        }
     }
 }

@@ -157,19 +157,37 @@ impl Host {
                 if let Channel::Connection(id) = channel {
                     self.name_flow(id, world);
                 }
-                self.sleep(now_ns, index, Awaited::Channel(channel), PSOCK, world);
+                if self.is_late(now_ns, index) {
+                    // Its wake-up came while it was awake, and does not come again.
+                    self.finish_call(index, Answer::Failed(SocketError::TimedOut));
+                } else {
+                    self.sleep(now_ns, index, Awaited::Channel(channel), PSOCK, world);
+                }
             }
             StepResult::Done(answer) => {
-                let process = &mut self.processes[index];
-                process.answer = answer;
-                process.compute_ns = self.machine.cpu.user_ns;
-                let was_connect = matches!(process.call, Some(Call::Connect(_)));
-                process.call = None;
+                let call = &self.processes[index].call;
+                let was_connect = matches!(call, Some(Call::Connect(_)));
+                self.finish_call(index, answer);
                 if was_connect {
                     self.name_sockets(index, world);
                 }
             }
         }
+    }
+
+    /// The call returns to its program.
+    #[inline(always)]
+    fn finish_call(&mut self, index: ProcessIndex, answer: Answer) {
+        let process = &mut self.processes[index];
+        process.answer = answer;
+        process.compute_ns = self.machine.cpu.user_ns;
+        process.call = None;
+    }
+
+    /// Whether the process is about to wait for a datagram when the time that it waits is up.
+    fn is_late(&self, now_ns: u64, index: ProcessIndex) -> bool {
+        let process = &self.processes[index];
+        matches!(process.call, Some(Call::ReceiveWithin(_))) && process.wake_ns <= now_ns
     }
 
     #[cold]
