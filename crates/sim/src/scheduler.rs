@@ -71,7 +71,7 @@ pub struct Scheduler {
     load: f64,
     /// All processes are equal.
     is_round_robin: bool,
-    /// How long before time 0 the host's clock began to tick, in whole ticks.
+    /// How long before time 0 the host's clock began to tick, in nanoseconds: at any phase of a tick.
     since_ns: u64,
     /// Everything up to here is accounted for, counted from that first tick.
     until_ns: u64,
@@ -386,6 +386,20 @@ mod tests {
         let after = scheduler.recent_cpu(0);
         scheduler.catch_up(601 * SECOND_NS - 1);
         assert_eq!((after, scheduler.recent_cpu(0)), (169, 255));
+    }
+
+    /// The clock began 3 ms before time 0, so that it ticks at 7, 17 and 27 ms.
+    #[test]
+    fn use_of_the_cpu_rises_when_the_host_s_own_clock_ticks() {
+        let mut scheduler = Scheduler::new(3 * MS);
+        let process = start(&mut scheduler, 0, 0);
+        scheduler.pick(0);
+        let mut used = |now_ns| {
+            scheduler.catch_up(now_ns);
+            scheduler.recent_cpu(process)
+        };
+        let times_ns = [7 * MS - 1, 7 * MS, 10 * MS, 17 * MS - 1, 17 * MS, 27 * MS];
+        assert_eq!(times_ns.map(&mut used), [0, 1, 1, 1, 2, 3]);
     }
 
     #[test]
