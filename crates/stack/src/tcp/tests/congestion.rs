@@ -93,7 +93,13 @@ fn in_tahoe_duplicates_behind_a_timeout_send_nothing_again() {
          < . ack 8193 win 4096
          cwnd = 1024
          < . ack 12289 win 4096                    # now three count again
-         state = Established",
+         write 4096 = 4096
+         > . 12289:13313(1024) ack 1 win 4096
+         > . 13313:14337(1024) ack 1 win 4096
+         < . ack 12289 win 4096
+         < . ack 12289 win 4096
+         < . ack 12289 win 4096
+         > . 12289:13313(1024) ack 1 win 4096",
     );
 }
 
