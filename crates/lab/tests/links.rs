@@ -69,6 +69,27 @@ fn the_portmapper_is_asked_again() {
     assert!(asked_max > 1, "asked {asked_max} times at most");
 }
 
+/// 4.2BSD verifies no checksum of UDP, so that its programs see each bit that is turned: of other
+/// numbers, of no message, and of a refusal.
+#[test]
+fn a_damaged_answer_of_the_portmapper_is_not_taken_for_one() {
+    let mut experiment = carried_by_id("lh-2").unwrap();
+    let changes = ["personality=4.2bsd", "server_timer_ms=30", "corrupted_per_million=300000"];
+    experiment.set_all(&changes).unwrap();
+    let mut ended = 0;
+    for seed in 1..=40 {
+        experiment.seed = seed;
+        match run(&experiment, 2, &mut |_, _| {}) {
+            Ok(result) => ended += result.cases[0].seen.call_ns.n(),
+            Err(error) => {
+                let told = error.to_string();
+                assert!(!told.contains("octet ") && !told.contains('{'), "seed {seed}: {told}");
+            }
+        }
+    }
+    assert!(ended > 25, "{ended} of 40");
+}
+
 #[test]
 fn a_connection_that_gives_up_says_so_and_one_host_has_no_link() {
     let told = |id, changes: &[&str]| result(id, changes).err().unwrap_or_default();

@@ -136,8 +136,9 @@ pub(crate) struct EchoClient {
     state: Client,
     text: String,
     made: u64,
-    /// How often the portmapper was asked.
+    /// How often the portmapper was asked, and until when the last question waits for its answer.
     asked: u32,
+    answer_until_ns: u64,
     started_ns: u64,
 }
 
@@ -145,7 +146,17 @@ impl EchoClient {
     pub(crate) fn new(task: EchoTask, log: SharedLog) -> Self {
         let ends = Ends::new(&task);
         let text = "abcdefghijklmnopqrstuvwxyz".chars().cycle().take(task.data).collect();
-        Self { task, log, ends, state: Client::Begin, text, made: 0, asked: 0, started_ns: 0 }
+        Self {
+            task,
+            log,
+            ends,
+            state: Client::Begin,
+            text,
+            made: 0,
+            asked: 0,
+            answer_until_ns: 0,
+            started_ns: 0,
+        }
     }
 
     fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
@@ -211,13 +222,18 @@ impl EchoClient {
             }
             Client::Asked => {
                 self.state = Client::Told;
+                self.answer_until_ns = context.now_ns + ANSWER_NS;
                 Ok(Action::ReceiveWithin(socket, 8800, ANSWER_NS))
             }
             _ if context.answer == Answer::Failed(SocketError::TimedOut) => self.ask(portmapper),
             _ => {
-                let results = results_of(context.data())?;
-                let port = Decoder::new(results).uint().map_err(|error| error.to_string())?;
-                self.task.server.1 = u16::try_from(port).unwrap_or(0);
+                let Some(told) = port_told(context.data()) else {
+                    // What answers nothing that was asked is for nobody here: a link may have turned
+                    // a bit of it, or it answers an earlier run of the client.
+                    let left_ns = self.answer_until_ns.saturating_sub(context.now_ns);
+                    return Ok(Action::ReceiveWithin(socket, 8800, left_ns));
+                };
+                self.task.server.1 = told?;
                 self.task.portmapper = None;
                 self.state = Client::Opening;
                 Ok(Action::Close(socket))
@@ -289,9 +305,39 @@ impl EchoClient {
 /// The results of a reply that says success.
 fn results_of(reply: &[u8]) -> Result<&[u8], String> {
     match Message::decode(reply).map_err(|error| error.to_string())?.body {
-        Body::Reply(Reply::Accepted { status: AcceptStatus::Success(results), .. }) => Ok(results),
-        other => Err(format!("expected a reply that says success, got {other:?}")),
+        Body::Reply(reply) => results_in(reply).map_err(|why| format!("the server refused: {why}")),
+        Body::Call(_) => Err("the server sent a call".to_owned()),
     }
+}
+
+/// The results, or why there are none.
+fn results_in(reply: Reply<'_>) -> Result<&[u8], String> {
+    let Reply::Accepted { status, .. } = reply else {
+        return Err("it denied the call".to_owned());
+    };
+    let why = match status {
+        AcceptStatus::Success(results) => return Ok(results),
+        AcceptStatus::ProgramUnavailable => "it has no such program",
+        AcceptStatus::ProgramMismatch { .. } => "it has other versions of the program",
+        AcceptStatus::ProcedureUnavailable => "the program has no such procedure",
+        AcceptStatus::GarbageArguments => "it could not read the arguments",
+        AcceptStatus::SystemError => "its system failed",
+    };
+    Err(why.to_owned())
+}
+
+/// What the portmapper says of the port: `None` of a datagram that does not answer the question.
+fn port_told(datagram: &[u8]) -> Option<Result<u16, String>> {
+    let Ok(Message { xid: XID, body: Body::Reply(reply) }) = Message::decode(datagram) else {
+        return None;
+    };
+    let results = match results_in(reply) {
+        Ok(results) => results,
+        Err(why) => return Some(Err(format!("the portmapper refused: {why}"))),
+    };
+    let port = Decoder::new(results).uint().ok()?;
+    let known = u16::try_from(port).ok().filter(|port| *port > 0);
+    Some(known.ok_or_else(|| format!("the portmapper says port {port}, which no server has")))
 }
 
 impl Program for EchoClient {
