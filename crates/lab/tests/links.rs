@@ -17,17 +17,21 @@ fn json(id: &str, changes: &[&str]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Octets read, and segments sent again, of the only case.
-fn carried(id: &str, changes: &[&str]) -> (u64, u64) {
+/// Octets read, segments sent again and acknowledgments, of the only case.
+fn carried(id: &str, changes: &[&str]) -> (u64, u64, u64) {
     let result = result(id, changes).unwrap();
     assert_eq!(result.cases.len(), 1, "{id} {changes:?}");
-    (result.cases[0].seen.bytes, result.cases[0].seen.retransmitted)
+    let seen = &result.cases[0].seen;
+    (seen.bytes, seen.retransmitted, seen.acks)
 }
 
 const SHORT: &str = "total_bytes=100000";
 
+/// What is lost or damaged is sent again. What comes twice, or after others, is acknowledged at once.
 #[test]
 fn every_octet_arrives_over_a_link_that_does_any_of_it() {
+    let (bytes, again, acks_plain) = carried("lh-6", &["write_bytes=4096", SHORT]);
+    assert_eq!((bytes, again), (4_000_000, 0));
     for (fault, repairs) in [
         ("lost_per_million=20000", true),
         ("duplicated_per_million=200000", false),
@@ -35,21 +39,32 @@ fn every_octet_arrives_over_a_link_that_does_any_of_it() {
         ("corrupted_per_million=20000", true),
     ] {
         let changes = ["write_bytes=4096", SHORT, fault];
-        let repetitions = 40;
-        let (bytes, again) = carried("lh-6", &changes);
-        assert_eq!(bytes, repetitions * 100_000, "{fault}");
-        assert!(again > 0 || !repairs, "{fault}");
+        let (bytes, again, acks) = carried("lh-6", &changes);
+        assert_eq!(bytes, 4_000_000, "{fault}");
+        if repairs {
+            assert!(again > 0, "{fault}");
+        } else {
+            assert!(acks > acks_plain * 5 / 4, "{fault}: {acks}, {acks_plain} without");
+        }
     }
-    assert_eq!(carried("lh-6", &["write_bytes=4096", SHORT]), (4_000_000, 0));
 }
 
 #[test]
 fn the_same_seed_loses_the_same_frames() {
     let lossy = ["write_bytes=4096", SHORT, "lost_per_million=20000"];
     assert_eq!(json("lh-6", &lossy), json("lh-6", &lossy));
-    let changes = ["write_bytes=4096", SHORT, "lost_per_million=0", "corrupted_per_million=0"];
-    let plain = carried("lh-6", &changes[..2]);
-    assert_eq!(carried("lh-6", &changes), plain, "nothing goes wrong, nothing is drawn");
+}
+
+#[test]
+fn another_seed_loses_others() {
+    let again = |seed| {
+        let mut experiment = carried_by_id("lh-6").unwrap();
+        experiment.set_all(&["write_bytes=4096", SHORT, "lost_per_million=20000"]).unwrap();
+        (experiment.seed, experiment.repetitions) = (seed, 1);
+        run(&experiment, 2, &mut |_, _| {}).unwrap().cases[0].seen.retransmitted
+    };
+    let of_seeds: std::collections::BTreeSet<u64> = (1..=8).map(again).collect();
+    assert!(of_seeds.len() > 1, "{of_seeds:?}");
 }
 
 /// A third of all frames is lost: the first question or its answer is, on some seed.
@@ -115,6 +130,7 @@ fn a_connection_that_gives_up_says_so_and_one_host_has_no_link() {
 
 #[test]
 fn vmtp_repairs_what_the_cable_does() {
+    let plain = result("pc-4", &["clients=1", "own_hosts=false"]).unwrap();
     for fault in [
         "lost_per_million=20000",
         "duplicated_per_million=200000",
@@ -124,5 +140,6 @@ fn vmtp_repairs_what_the_cable_does() {
         let changes = ["clients=1", "own_hosts=false", fault];
         let result = result("pc-4", &changes).unwrap();
         assert!(result.cases[0].seen.call_ns.n() > 10, "{fault}");
+        assert_ne!(result.cases[0].seen, plain.cases[0].seen, "{fault}");
     }
 }

@@ -69,3 +69,29 @@ impl From<Faults> for sockscope_sim::Faults {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_parameter_is_the_link_s_own() {
+        let faults = Faults {
+            lost_per_million: 1,
+            duplicated_per_million: 2,
+            reordered_per_million: 3,
+            reordered_by_us: Some(4),
+            corrupted_per_million: 5,
+        };
+        let expected = sockscope_sim::Faults {
+            loss_ppm: 1,
+            duplication_ppm: 2,
+            reordering_ppm: 3,
+            reordering_ns_max: 4000,
+            corruption_ppm: 5,
+        };
+        assert_eq!(sockscope_sim::Faults::from(faults), expected);
+        let held_back = Faults { reordered_by_us: None, ..faults };
+        assert_eq!(sockscope_sim::Faults::from(held_back).reordering_ns_max, 10_000_000);
+    }
+}
