@@ -105,6 +105,27 @@ fn a_damaged_answer_of_the_portmapper_is_not_taken_for_one() {
     assert!(ended > 25, "{ended} of 40");
 }
 
+/// Half of all frames are lost. Where all of them are lost until the writer, which has closed, gives up, its
+/// peer never hears of it.
+#[test]
+fn whatever_a_lossy_link_ends_is_told_with_the_link() {
+    let hint = "; the link has `lost_per_million`: set less of it, or another seed";
+    let mut experiment = carried_by_id("lh-6").unwrap();
+    let changes = ["write_bytes=100", "total_bytes=100", "lost_per_million=500000"];
+    experiment.set_all(&changes).unwrap();
+    experiment.repetitions = 1;
+    let mut told = Vec::new();
+    for seed in 1..=100 {
+        experiment.seed = seed;
+        told.extend(run(&experiment, 2, &mut |_, _| {}).err().map(|error| error.to_string()));
+    }
+    assert!(told.iter().all(|error| error.ends_with(hint)), "{told:#?}");
+    assert!(told.iter().any(|error| error.contains("no end after")), "{told:#?}");
+    let changes = ["clients=1", "own_hosts=false", "run_ms=60000", "lost_per_million=200000"];
+    let told = result("pc-4", &changes).err().unwrap_or_default();
+    assert!(told.contains("part of the response never came") && told.ends_with(hint), "{told}");
+}
+
 #[test]
 fn a_connection_that_gives_up_says_so_and_one_host_has_no_link() {
     let told = |id, changes: &[&str]| result(id, changes).err().unwrap_or_default();

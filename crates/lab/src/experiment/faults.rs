@@ -37,6 +37,14 @@ impl Faults {
         given.map(|(name, _)| name).or(self.reordered_by_us.map(|_| "reordered_by_us"))
     }
 
+    /// What to do about an error that they may have caused, to stand behind it: nothing if none is given.
+    pub(crate) fn hint(&self) -> String {
+        match self.first() {
+            Some(name) => format!("; the link has `{name}`: set less of it, or another seed"),
+            None => String::new(),
+        }
+    }
+
     /// Refuses numbers out of their range, and a delay of frames of which none is held back.
     pub(super) fn check_sense(&self) -> Result<(), String> {
         for (name, share) in self.shares() {

@@ -73,15 +73,13 @@ pub(super) fn simulate<S: RecordSink>(
     }
     let seen = {
         let log = log.borrow();
+        let hint = parameters.faults().hint();
         if let Some(failure) = &log.failure {
-            let hint = match parameters.faults().first() {
-                Some(name) => format!("; the link has `{name}`: set less of it, or another seed"),
-                None => String::new(),
-            };
             return Err(format!("{failure}{hint}"));
         }
         if log.ended < expected_ends {
-            return Err(not_ended(outcome, log.ended, expected_ends, has_load(parameters)));
+            let why = not_ended(outcome, log.ended, expected_ends, has_load(parameters));
+            return Err(format!("{why}{hint}"));
         }
         seen(&log, sim.host(0).meter(), experiment.workload, parameters)
     };

@@ -51,11 +51,12 @@ fn simulate_on(
 ) -> Result<Seen, String> {
     let end_ns = parameters.run_ms * 1_000_000;
     let warm_ns = end_ns / WARM_UP;
+    let hinted = |why: String| format!("{why}{}", parameters.faults().hint());
     let mut network = Network::new(parameters, machine, of_server, seed);
-    network.run(warm_ns)?;
+    network.run(warm_ns).map_err(hinted)?;
     let before = network.counts();
-    network.run(end_ns)?;
-    measures::seen(parameters, &before, &network.counts(), end_ns - warm_ns)
+    network.run(end_ns).map_err(hinted)?;
+    measures::seen(parameters, &before, &network.counts(), end_ns - warm_ns).map_err(hinted)
 }
 
 #[cfg(test)]

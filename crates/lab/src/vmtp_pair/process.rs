@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use sockscope_vmtp::server::{Incoming, RespondError};
-use sockscope_vmtp::wire::{Entity, Header, Kind, Notice, NoticeTo};
+use sockscope_vmtp::wire::{Entity, Header, Kind, Notice, NoticeTo, code};
 use sockscope_vmtp::{Client, Config, Event, Options, Outcome, Request, Response, Server};
 
 use super::machine::Machine;
@@ -130,7 +130,9 @@ impl ClientProcess {
     fn response(&mut self) -> Result<Response<u16>, String> {
         match self.events.pop_front() {
             Some(Event::Response(response)) if response.code == 0 => Ok(response),
-            other => Err(format!("a client got {other:?}")),
+            Some(Event::Response(response)) => Err(unanswered(response.code)),
+            Some(Event::Failed(code)) => Err(unanswered(code)),
+            Some(Event::Finished(_)) | None => Err("a client was woken without a response".into()),
         }
     }
 
@@ -139,6 +141,16 @@ impl ClientProcess {
             self.events.push_back(event);
         }
     }
+}
+
+/// Why a call has no response that could be used.
+fn unanswered(code: u32) -> String {
+    let why = match code {
+        code::RETRANS_TIMEOUT => "nobody answered",
+        code::BAD_REPLY_SEGMENT => "part of the response never came",
+        _ => "it was refused",
+    };
+    format!("a client's call failed: {why} (response code {code})")
 }
 
 impl Process for ClientProcess {
