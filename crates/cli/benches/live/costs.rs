@@ -8,7 +8,7 @@ use sockscope_probe::bench::EmptyPrograms;
 
 use crate::bundle::Recording;
 use crate::statistics::Median;
-use crate::table::row;
+use crate::table::{judged, row};
 use crate::transfer::{Load, Transfer};
 use crate::{Failure, Plan};
 
@@ -97,8 +97,8 @@ fn print(load: Load, slices: &[Slice]) {
         }
     }
     let net = of(&Slice::net_ns);
-    let word = if net.value <= 100.0 { "reached" } else { "missed" };
-    row("all, weighted by hits", &net.text(0), Some(format!("at most 100: {word}")));
+    let verdict = judged("at most 100", net.is_at_most(100.0));
+    row("all, weighted by hits", &net.text(0), Some(verdict));
     let hits = of(&|slice| slice.hits() / slice.seconds / 1e6);
     row("hits", &format!("{} million/s", hits.text(2)), None);
     let cpus = of(&|slice| slice.net_ns() * slice.hits() / slice.seconds / 1e9);

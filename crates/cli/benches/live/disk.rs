@@ -9,7 +9,7 @@ use sockscope_record::ConnectionId;
 
 use crate::bundle::Recording;
 use crate::statistics::Median;
-use crate::table::row;
+use crate::table::{judged, row};
 use crate::{Failure, Plan};
 
 /// Segments that the program appends in one run, and runs before the recorder looks.
@@ -34,12 +34,11 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         "kernel to disk on one core: {} segments a round, {} rounds, median (95 % interval)",
         plan.segments, plan.rounds
     );
-    let word = if records.value >= 5.0 { "reached" } else { "missed" };
     row("probe hits, none lost", &format!("{} million/s", hits.text(2)), None);
     row(
         "records in the bundle",
         &format!("{} million/s", records.text(2)),
-        Some(format!("at least 5: {word}")),
+        Some(judged("at least 5", records.is_at_least(5.0))),
     );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What recording costs the traffic, how fast records reach the disk, and what a report of many
 //! records needs.
 //!
-//! `cargo bench -p sockscope-cli [-- --quick] [traffic|disk|report]`. Needs the rights of a
+//! `cargo bench -p sockscope-cli [-- --quick] [calls|bulk|disk|report]`. Needs the rights of a
 //! recording and two CPUs: the traffic has the last one to itself, everything else the first.
 //! Rates on this kind of machine drift, so nothing is compared but neighbours in time, as ratios;
 //! `docs/performance.md` explains the tables.
@@ -21,6 +21,8 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use transfer::Load;
+
 /// What any part can fail with.
 type Failure = Box<dyn Error>;
 
@@ -32,8 +34,10 @@ const RECORDER_CPU: usize = 0;
 
 /// How much is measured.
 struct Plan {
-    /// Slices with and without, for each condition.
+    /// Slices with and without, for each condition: at least so many, and more, up to
+    /// `pairs_max`, until the judged ratios are known well enough.
     pairs: usize,
+    pairs_max: usize,
     /// Length of one slice.
     slice: Duration,
     /// Slices in which the kernel measures the probes' run time.
@@ -53,6 +57,7 @@ impl Plan {
     fn full() -> Self {
         Self {
             pairs: 24,
+            pairs_max: 192,
             slice: Duration::from_millis(500),
             cost_slices: 12,
             segments: 2_000_000,
@@ -67,6 +72,7 @@ impl Plan {
     fn quick() -> Self {
         Self {
             pairs: 6,
+            pairs_max: 6,
             slice: Duration::from_millis(100),
             cost_slices: 2,
             segments: 400_000,
@@ -91,8 +97,12 @@ fn main() -> Result<(), Failure> {
     // From here on this thread knows of one CPU only.
     sockscope_probe::bench::pin(RECORDER_CPU)?;
     std::fs::create_dir_all(&plan.folder)?;
-    let parts: [(&str, Part); 3] =
-        [("traffic", traffic::run), ("disk", disk::run), ("report", report::run)];
+    let parts: [(&str, Part); 4] = [
+        ("calls", |plan| traffic::run(Load::Calls, plan)),
+        ("bulk", |plan| traffic::run(Load::Bulk, plan)),
+        ("disk", disk::run),
+        ("report", report::run),
+    ];
     for (name, run) in parts {
         if names.is_empty() || names.contains(&name) {
             println!();

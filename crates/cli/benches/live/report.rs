@@ -6,7 +6,7 @@ use std::time::Instant;
 use sockscope_probe::{Options, bench};
 
 use crate::bundle::{self, Recording};
-use crate::table::row;
+use crate::table::{judged, row};
 use crate::transfer::{Load, Transfer};
 use crate::{Failure, Plan};
 
@@ -40,14 +40,14 @@ pub fn run(plan: &Plan) -> Result<(), Failure> {
         return Err("sockscope report failed".into());
     }
     let gib = peak_bytes as f64 / GIB;
-    let word = if gib <= 1.0 { "reached" } else { "missed" };
     println!(
         "sockscope report of {} records ({} lost) of {} connections, recorded live",
         summary.records,
         summary.lost.total(),
         CALLERS + 1
     );
-    row("peak of memory", &format!("{gib:.2} GiB"), Some(format!("at most 1: {word}")));
+    let verdict = judged("at most 1", Some(gib <= 1.0));
+    row("peak of memory", &format!("{gib:.2} GiB"), Some(verdict));
     let rate = summary.records as f64 / seconds / 1e6;
     row("reading, analysis, report", &format!("{seconds:.2} s, {rate:.2} million/s"), None);
     Ok(())

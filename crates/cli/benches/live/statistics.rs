@@ -25,6 +25,21 @@ impl Median {
         Self { value, low: values[k - 1], high: values[n - k] }
     }
 
+    /// Between the ends of the interval.
+    pub fn width(self) -> f64 {
+        self.high - self.low
+    }
+
+    /// Whether the whole interval is at or above the target, `None` where the target lies within.
+    pub fn is_at_least(self, target: f64) -> Option<bool> {
+        (self.low >= target || self.high < target).then_some(self.low >= target)
+    }
+
+    /// The same of a target that is not to be passed.
+    pub fn is_at_most(self, target: f64) -> Option<bool> {
+        (self.high <= target || self.low > target).then_some(self.high <= target)
+    }
+
     /// As `0.91 (0.89-0.92)`.
     pub fn text(self, decimals: usize) -> String {
         let Self { value, low, high } = self;

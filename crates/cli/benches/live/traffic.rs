@@ -2,7 +2,7 @@
 
 use crate::slices::{Condition, Cost, plain, under};
 use crate::statistics::Median;
-use crate::table::row;
+use crate::table::{judged, row};
 use crate::transfer::{Load, Transfer};
 use crate::{Failure, Plan, costs};
 
@@ -13,30 +13,35 @@ struct Ratios {
     costs: Vec<Cost>,
 }
 
-pub fn run(plan: &Plan) -> Result<(), Failure> {
-    for load in [Load::Calls, Load::Bulk] {
-        let transfer = Transfer::start(load, plan.traffic_cpu)?;
-        let ratios = measure(&transfer, plan)?;
-        print(load, &ratios, plan);
-        println!();
-        costs::run(load, &transfer, plan)?;
-        println!();
-    }
-    Ok(())
+pub fn run(load: Load, plan: &Plan) -> Result<(), Failure> {
+    let transfer = Transfer::start(load, plan.traffic_cpu)?;
+    let ratios = measure(&transfer, plan)?;
+    print(load, &ratios, plan);
+    println!();
+    costs::run(load, &transfer, plan)
 }
 
+/// A judged ratio's interval is this wide at most before a measurement ends early.
+const WIDTH_MAX: f64 = 0.02;
+
 /// In each round every condition has one slice, in a new order; between any two of them, and at
-/// both ends, nothing is switched on for one slice.
+/// both ends, nothing is switched on for one slice. On an unsteady machine more rounds follow, of
+/// what is judged. When to end depends on the intervals' width alone: on what they hold would favour
+/// an answer.
 fn measure(transfer: &Transfer, plan: &Plan) -> Result<Ratios, Failure> {
     let mut ratios = Ratios { rows: Vec::new(), plain: Vec::new(), costs: Vec::new() };
     let mut order = Order(0x5350);
     let mut before = plain(transfer, plan);
-    for _ in 0..plan.pairs {
+    while ratios.rows.len() < plan.pairs_max {
+        let wanted = ratios.wanted(plan);
+        if wanted.is_empty() {
+            break;
+        }
         let mut row = [None; Condition::ALL.len()];
-        for index in order.shuffled() {
-            let (rate, cost) = under(Condition::ALL[index], transfer, plan)?;
+        for condition in order.shuffled().into_iter().filter(|one| wanted.contains(one)) {
+            let (rate, cost) = under(condition, transfer, plan)?;
             let after = plain(transfer, plan);
-            row[index] = rate.map(|rate| rate / f64::midpoint(before, after));
+            row[condition as usize] = rate.map(|rate| rate / f64::midpoint(before, after));
             ratios.costs.extend(cost);
             ratios.plain.push(after);
             before = after;
@@ -49,6 +54,26 @@ fn measure(transfer: &Transfer, plan: &Plan) -> Result<Ratios, Failure> {
 impl Ratios {
     fn of(&self, condition: Condition) -> Option<Median> {
         self.map(|row| row[condition as usize])
+    }
+
+    fn of_not_logged(&self) -> Option<Median> {
+        self.between(Condition::OtherPort, Condition::Empty)
+    }
+
+    /// What the next round measures: at first everything, then what a judged ratio still lacks.
+    fn wanted(&self, plan: &Plan) -> Vec<Condition> {
+        if self.rows.len() < plan.pairs {
+            return Condition::ALL.to_vec();
+        }
+        let is_wide = |ratio: Option<Median>| ratio.is_none_or(|ratio| ratio.width() > WIDTH_MAX);
+        let mut wanted = Vec::new();
+        if is_wide(self.of(Condition::Recorded)) {
+            wanted.push(Condition::Recorded);
+        }
+        if is_wide(self.of_not_logged()) {
+            wanted.extend([Condition::Empty, Condition::OtherPort]);
+        }
+        wanted
     }
 
     /// Of one condition to another of the same round.
@@ -72,10 +97,12 @@ fn print(load: Load, ratios: &Ratios, plan: &Plan) {
     };
     let plain = Median::of(ratios.plain.iter().map(|rate| rate / bytes).collect());
     println!(
-        "{}: rate as a share of the unrecorded, {} pairs of {} ms, median (95 % interval)",
+        "{}: rate as a share of the unrecorded, {} pairs of {} ms, up to {} of what is judged, \
+         median (95 % interval)",
         load.name(),
         plan.pairs,
-        plan.slice.as_millis()
+        plan.slice.as_millis(),
+        ratios.rows.len()
     );
     row("unrecorded", &format!("{} {unit}", plain.text(0)), None);
     for condition in Condition::ALL {
@@ -86,8 +113,8 @@ fn print(load: Load, ratios: &Ratios, plan: &Plan) {
         };
         ratio(condition.name(), ratios.of(condition), target);
     }
-    let not_logged = ratios.between(Condition::OtherPort, Condition::Empty);
-    ratio("other traffic logged : empty programs", not_logged, Some(0.97));
+    let not_logged = "other traffic logged : empty programs";
+    ratio(not_logged, ratios.of_not_logged(), Some(0.97));
     let tcpdump = ratios.between(Condition::Recorded, Condition::Tcpdump);
     ratio("recorded : tcpdump", tcpdump, Some(1.0));
     let of_costs = |value: fn(&Cost) -> f64| Median::of(ratios.costs.iter().map(value).collect());
@@ -103,8 +130,7 @@ fn print(load: Load, ratios: &Ratios, plan: &Plan) {
 fn ratio(name: &str, median: Option<Median>, target: Option<f64>) {
     let text = median.map_or_else(|| "not installed".to_owned(), |median| median.text(3));
     let verdict = median.zip(target).map(|(median, target)| {
-        let word = if median.value >= target { "reached" } else { "missed" };
-        format!("at least {target:.2}: {word}")
+        judged(&format!("at least {target:.2}"), median.is_at_least(target))
     });
     row(name, &text, verdict);
 }
@@ -113,8 +139,8 @@ fn ratio(name: &str, median: Option<Median>, target: Option<f64>) {
 struct Order(u64);
 
 impl Order {
-    fn shuffled(&mut self) -> [usize; Condition::ALL.len()] {
-        let mut order = std::array::from_fn(|index| index);
+    fn shuffled(&mut self) -> [Condition; Condition::ALL.len()] {
+        let mut order = Condition::ALL;
         for last in (1..order.len()).rev() {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
