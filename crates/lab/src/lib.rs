@@ -35,6 +35,7 @@ pub mod run;
 pub mod seen;
 mod vmtp_pair;
 mod wire;
+mod words;
 mod workload;
 
 pub use error::{Error, Result};

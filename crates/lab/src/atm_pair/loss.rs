@@ -18,6 +18,7 @@ use super::host::DecstationHost;
 use super::send::{CHANNEL, FORMAT};
 use crate::experiment::{AtmParameters, LossPolicy, VMTP_HEADER_BYTES};
 use crate::seen::{Measure, Seen};
+use crate::words::counted;
 
 /// Packets of a message, and data of each.
 const PACKETS: usize = 16;
@@ -263,7 +264,7 @@ impl End {
         }
         match self.host.card.counters().lost_overrun {
             0 => Ok(()),
-            lost => Err(format!("{lost} cells found the receive queue full")),
+            lost => Err(format!("{} found the receive queue full", counted(lost, "cell"))),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::cells::write_cell;
 use super::host::{DecstationHost, Spent};
 use crate::experiment::{AtmParameters, DriverPart, VMTP_HEADER_BYTES};
 use crate::seen::{Measure, Seen};
+use crate::words::counted;
 
 /// A channel for users.
 pub(super) const CHANNEL: Channel = Channel::of_path_0(32);
@@ -38,7 +39,7 @@ pub(super) fn run(
     }
     let deformed = host.card.counters().sent_deformed;
     if deformed > 0 {
-        return Err(format!("{deformed} deformed cells left the card"));
+        return Err(format!("{} left the card", counted(deformed, "deformed cell")));
     }
     let cells = cells_for(message.len()) as u64;
     Ok(Seen { measures: measures(host.spent(), packets, bytes, cells), ..Seen::default() })

@@ -5,6 +5,7 @@
 
 use super::parameters::{Parameters, Protocol};
 use super::workload::Workload;
+use crate::words::counted;
 
 /// Largest number of octets that one buffer or transfer may have.
 pub(super) const OCTETS_MAX: u64 = 1 << 30;
@@ -136,7 +137,8 @@ fn check_reads(parameters: &Parameters, workload: Workload) -> Result<(), String
     let (connections, len) = (parameters.connections, parameters.discard_read_bytes().min(total));
     if u64::from(connections) * len > OCTETS_MAX {
         return Err(format!(
-            "`read_bytes` of {len} for each of {connections} connections makes more than {OCTETS_MAX} octets"
+            "`read_bytes` of {len} for each of {} makes more than {OCTETS_MAX} octets",
+            counted(connections.into(), "connection")
         ));
     }
     Ok(())

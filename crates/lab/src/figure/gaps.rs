@@ -12,6 +12,7 @@ use super::axis::linear_axis;
 use crate::experiment::Figure;
 use crate::model;
 use crate::result::RunResult;
+use crate::words::counted;
 
 /// Width of a bin, in microseconds: the paper's.
 const BIN_US: u64 = 50;
@@ -34,7 +35,7 @@ pub(super) fn panels(figure: &Figure, result: &RunResult) -> Result<Vec<ChartPan
     let last_us = bins.iter().filter_map(|bins| bins.keys().next_back()).max().copied();
     let last_us = last_us.unwrap_or(0) + 2 * BIN_US;
     let panel = |(name, times_us): &(&str, Vec<f64>), bins: &BTreeMap<u64, u64>| ChartPanel {
-        title: format!("{name}: {} packets", times_us.len()),
+        title: format!("{name}: {}", counted(times_us.len() as u64, "packet")),
         x: linear_axis("time, bins of 50 µs", Quantity::Time),
         y: linear_axis("packets", Quantity::Count),
         series: vec![Series {

@@ -6,6 +6,7 @@
 use super::measure::{Measured, measure};
 use super::record::{CaseLedger, Recording, Told, window};
 use super::{Plan, Protocol, Row, record, run};
+use crate::words::counted;
 
 /// Adds the ledger of each case that has figures; gives what a reader must know of them.
 pub(super) fn add(
@@ -68,7 +69,7 @@ fn add_recorded(plan: &Plan, rows: &mut [Row]) -> std::io::Result<Added> {
         }
         times.push(recorded.and_then(|(ns, _)| ns));
     }
-    let lost = (recording.lost > 0).then(|| format!("{} records were lost", recording.lost));
+    let lost = (recording.lost > 0).then(|| format!("records lost: {}", recording.lost));
     Ok((times, lost.into_iter().collect()))
 }
 
@@ -114,8 +115,8 @@ fn cost(rows: &[Row]) -> Option<String> {
     ratios.sort_by(f64::total_cmp);
     let (least, most) = (ratios.first()?, ratios.last()?);
     Some(format!(
-        "while recorded, a median call takes {:.2} times as long (median of {} cases, {least:.2} to {most:.2})",
+        "while recorded, a median call takes {:.2} times as long (median of {}, {least:.2} to {most:.2})",
         ratios[ratios.len() / 2],
-        ratios.len(),
+        counted(ratios.len() as u64, "case"),
     ))
 }

@@ -29,6 +29,7 @@ pub use record::CaseLedger;
 pub use write::{write_csv, write_json, write_text};
 
 use crate::seen::Distribution;
+use crate::words::counted;
 use channel::Channel;
 use datagram::{UDP_BYTES_MAX, Udp};
 use measure::{Measured, measure};
@@ -225,7 +226,8 @@ fn take_turns(plan: &Plan, progress: &(dyn Fn(&str) + Sync)) -> Vec<Result<Vec<M
     let mut turns = vec![Ok(Vec::new()); plan.protocols.len() * cases.len()];
     for round in 1..=plan.repetitions.max(1) {
         for (at, &(bytes, clients)) in cases.iter().enumerate() {
-            progress(&format!("round {round}: {bytes} B, {clients} clients"));
+            let of = counted(clients as u64, "client");
+            progress(&format!("round {round}: {bytes} B, {of}"));
             let of_case = turns.iter_mut().skip(at).step_by(cases.len());
             for (&protocol, turns) in plan.protocols.iter().zip(of_case) {
                 let Ok(measured) = turns else { continue };

@@ -99,7 +99,8 @@ fn not_ended(outcome: Outcome, ended: u32, of: u32, is_loaded: bool) -> String {
         Outcome::TimeIsUp => format!("no end after {} s of the model's time", limit_ns / SECOND_NS),
         other => format!("no end: {other:?}"),
     };
-    format!("{why}; {ended} of {of} programs are done")
+    let are = if of == 1 { "program is" } else { "programs are" };
+    format!("{why}; {ended} of {of} {are} done")
 }
 
 /// Runs until all is over. Load never is: beside it, until all programs that end have said so.

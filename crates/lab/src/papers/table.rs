@@ -3,6 +3,7 @@
 //! Fields are separated by commas; a field with a comma in it stands in double quotes (RFC 4180).
 
 use crate::error::{Error, Result};
+use crate::words::counted;
 
 /// A table with named columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +28,11 @@ impl Table {
             if row.len() == columns.len() {
                 return Ok(row);
             }
-            let problem =
-                format!("line {number}: {} fields, the heading has {}", row.len(), columns.len());
+            let problem = format!(
+                "line {number}: {}, the heading has {}",
+                counted(row.len() as u64, "field"),
+                columns.len()
+            );
             Err(Error::file(file, problem))
         });
         Ok(Self { file: file.to_owned(), rows: rows.collect::<Result<_>>()?, columns })
@@ -114,7 +118,7 @@ mod tests {
     #[test]
     fn rows_of_another_width_are_refused() {
         let error = Table::parse("t", "a,b\n1\n").unwrap_err();
-        assert_eq!(error.to_string(), "t: line 2: 1 fields, the heading has 2");
+        assert_eq!(error.to_string(), "t: line 2: 1 field, the heading has 2");
         assert!(Table::parse("t", "# only talk\n").is_err());
     }
 }

@@ -6,6 +6,7 @@ use super::table::{Series, Table};
 use super::{CaseResult, RunResult};
 use crate::experiment::{Keep, word};
 use crate::seen::Seen;
+use crate::words::counted;
 
 /// Columns that sentences fill.
 const WIDTH: usize = 96;
@@ -35,10 +36,7 @@ fn write_head(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
     for line in wrapped(&experiment.question) {
         writeln!(out, "  {line}")?;
     }
-    let runs = match experiment.repetitions {
-        1 => "1 run".to_owned(),
-        runs => format!("{runs} runs"),
-    };
+    let runs = counted(experiment.repetitions.into(), "run");
     writeln!(out, "  on the model, seed {}, {runs} of each case", experiment.seed)?;
     if let Some(case) = result.cases.first() {
         let fixed = &case.case.named[..case.case.named.len() - case.case.swept];

@@ -7,6 +7,7 @@ use super::network::Counts;
 use super::process::Call;
 use crate::experiment::VmtpParameters;
 use crate::seen::{Distribution, Measure, Seen};
+use crate::words::counted;
 
 /// What was seen between two counts, `span_ns` apart.
 ///
@@ -24,7 +25,8 @@ pub(super) fn seen(
 ) -> Result<Seen, String> {
     let calls = &after.tally.calls[before.tally.calls.len()..];
     let [first, .., last] = calls else {
-        return Err(format!("{} transactions ended: the run is too short", calls.len()));
+        let ended = counted(calls.len() as u64, "transaction");
+        return Err(format!("{ended} ended: the run is too short"));
     };
     let transfer_ns = last.ended_ns - first.ended_ns;
     let mut call_ns = Distribution::default();

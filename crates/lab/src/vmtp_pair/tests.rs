@@ -107,7 +107,7 @@ fn a_group_outlives_lost_frames() {
 fn a_run_that_is_too_short_says_so() {
     let text = "machine = \"decstation-3100\"\nrequest_bytes = 16384\nrun_ms = 60";
     let error = simulate(&toml::from_str(text).unwrap(), 1).unwrap_err();
-    assert_eq!(error, "1 transactions ended: the run is too short");
+    assert_eq!(error, "1 transaction ended: the run is too short");
 }
 
 /// What is our estimate, as per cent of what the file says: cost of packets, of octets, time between

@@ -14,6 +14,7 @@ use crate::rpc::{
     AcceptStatus, BUFFER_OCTETS, Body, Call, Decoder, Encoder, Mapping, Message, OpaqueAuth,
     RecordReader, RecordWriter, Reply, getport_call, protocol,
 };
+use crate::words::counted;
 
 /// The echo program: a number for local use (RFC 5531 §8.3), its only version and procedure.
 pub(crate) const ECHO: Mapping =
@@ -165,7 +166,7 @@ impl EchoClient {
         if let Answer::Failed(error) = context.answer
             && !is_unanswered
         {
-            return Err(format!("client after {} calls: {error}", self.made));
+            return Err(format!("client after {}: {error}", counted(self.made, "call")));
         }
         match &mut self.state {
             Client::Begin | Client::Asking | Client::Asked | Client::Told => self.find(context),
@@ -284,7 +285,7 @@ impl EchoClient {
 
     fn read(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
         if moved(context.answer)? == 0 {
-            return Err(format!("the server closed after {} calls", self.made));
+            return Err(format!("the server closed after {}", counted(self.made, "call")));
         }
         let Some(record) = self.ends.take(context.data())? else { return Ok(self.write()) };
         let results = results_of(&record)?;

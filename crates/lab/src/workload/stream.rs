@@ -5,6 +5,7 @@ use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
+use crate::words::counted;
 
 /// What a writer is to do.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +56,7 @@ impl StreamWriter {
 
     fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
         if let Answer::Failed(error) = context.answer {
-            return Err(format!("writer after {} octets: {error}", self.written));
+            return Err(format!("writer after {}: {error}", counted(self.written, "octet")));
         }
         match &mut self.state {
             Writing::Begin => {
@@ -178,7 +179,7 @@ impl StreamReader {
 
     fn step(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
         if let Answer::Failed(error) = context.answer {
-            return Err(format!("reader after {} octets: {error}", self.read));
+            return Err(format!("reader after {}: {error}", counted(self.read, "octet")));
         }
         match &mut self.state {
             Reading::Begin => {
@@ -228,7 +229,7 @@ impl StreamReader {
             return Ok(Action::Compute(self.task.after_ns));
         }
         if !context.check_pattern(self.read) {
-            return Err(format!("damaged data after {} octets", self.read));
+            return Err(format!("damaged data after {}", counted(self.read, "octet")));
         }
         self.read += len as u64;
         let mut log = self.log.borrow_mut();
