@@ -130,7 +130,7 @@ fn whatever_a_lossy_link_ends_is_told_with_the_link() {
 fn a_connection_that_gives_up_says_so_and_one_host_has_no_link() {
     let told = |id, changes: &[&str]| result(id, changes).err().unwrap_or_default();
     let lost = told("lh-6", &["write_bytes=4096", SHORT, "lost_per_million=500000"]);
-    let expected = "lh-6, the only case: writer after 0 octets: the peer did not answer in time; the link \
+    let expected = "lh-6, the only case: writer after 32768 octets: the sending direction is closed; the link \
          has `lost_per_million`: set less of it, or another seed";
     assert_eq!(lost, expected);
     let none = told("si-1a", &["lost_per_million=1"]);

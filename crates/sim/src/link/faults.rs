@@ -34,7 +34,48 @@ impl Faults {
 #[derive(Debug)]
 pub(crate) struct FaultSource {
     faults: Faults,
-    random: Random,
+    duplication: Random,
+    frames: Chance,
+    copies: Chance,
+}
+
+/// Chance for frames, or for the copies of doubled ones: a stream for each fault, drawn from for every
+/// frame, so that how often one strikes does not change which frames another one does.
+#[derive(Debug)]
+struct Chance {
+    loss: Random,
+    corruption: Random,
+    reordering: Random,
+}
+
+/// What becomes of one frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fate {
+    is_lost: bool,
+    turned_bit: Option<u64>,
+    late_ns: Option<u64>,
+}
+
+/// Streams of chance of one link.
+const STREAMS: u64 = 8;
+
+impl Chance {
+    fn new(seed: u64, stream: u64) -> Self {
+        let [loss, corruption, reordering] =
+            [0, 1, 2].map(|fault| Random::new(seed, stream + fault));
+        Self { loss, corruption, reordering }
+    }
+
+    fn draw(&mut self, faults: &Faults, octets: usize) -> Fate {
+        let Self { loss, corruption, reordering } = self;
+        let is_turned = corruption.chance(faults.corruption_ppm);
+        let is_late = reordering.chance(faults.reordering_ppm);
+        Fate {
+            is_lost: loss.chance(faults.loss_ppm),
+            turned_bit: is_turned.then(|| corruption.below(octets as u64 * 8)),
+            late_ns: is_late.then(|| reordering.below(faults.reordering_ns_max) + 1),
+        }
+    }
 }
 
 fn arrival(Port { host, interface }: Port, frame: FrameId) -> Event {
@@ -43,7 +84,20 @@ fn arrival(Port { host, interface }: Port, frame: FrameId) -> Event {
 
 impl FaultSource {
     pub(crate) fn new(faults: Faults, seed: u64, link: u64) -> Self {
-        Self { faults, random: Random::new(seed, 0x0f00 + link) }
+        let stream = 0x0f_0000 + link * STREAMS;
+        Self {
+            faults,
+            duplication: Random::new(seed, stream),
+            frames: Chance::new(seed, stream + 1),
+            copies: Chance::new(seed, stream + 4),
+        }
+    }
+
+    /// What becomes of the next frame, and of its copy if it is doubled.
+    fn draw(&mut self, octets: usize) -> (Fate, Option<Fate>) {
+        let fate = self.frames.draw(&self.faults, octets);
+        let copy = self.copies.draw(&self.faults, octets);
+        (fate, self.duplication.chance(self.faults.duplication_ppm).then_some(copy))
     }
 
     /// Lets the frame arrive at `at_ns`, or what becomes of it. The frame is no longer the
@@ -60,44 +114,95 @@ impl FaultSource {
             context.events.schedule(at_ns, arrival(port, frame));
             return;
         }
-        if self.random.chance(self.faults.duplication_ppm) {
+        let (fate, copy_fate) = self.draw(context.frames.frame(frame).bytes.len());
+        if let Some(fate) = copy_fate {
             counts.duplicated += 1;
             let copy = context.frames.copy(frame);
-            self.deliver_once(at_ns, port, copy, counts, context);
+            fate.befall(at_ns, port, copy, counts, context);
         }
-        self.deliver_once(at_ns, port, frame, counts, context);
+        fate.befall(at_ns, port, frame, counts, context);
     }
+}
 
-    fn deliver_once(
-        &mut self,
+impl Fate {
+    fn befall(
+        self,
         at_ns: u64,
         port: Port,
         frame: FrameId,
         counts: &mut LinkCounts,
         context: &mut LinkContext<'_>,
     ) {
-        if self.random.chance(self.faults.loss_ppm) {
+        if self.is_lost {
             counts.lost += 1;
             context.frames.release(frame);
             return;
         }
-        if self.random.chance(self.faults.corruption_ppm) {
+        if let Some(bit) = self.turned_bit {
             counts.corrupted += 1;
-            self.turn_a_bit(&mut context.frames.frame_mut(frame).bytes);
+            turn(&mut context.frames.frame_mut(frame).bytes, bit);
         }
-        let mut at_ns = at_ns;
-        if self.random.chance(self.faults.reordering_ppm) {
-            counts.reordered += 1;
-            at_ns += self.random.below(self.faults.reordering_ns_max) + 1;
-        }
+        counts.reordered += u64::from(self.late_ns.is_some());
+        let at_ns = at_ns + self.late_ns.unwrap_or(0);
         context.events.schedule(at_ns, arrival(port, frame));
     }
+}
 
-    /// One bit only: the checksums of IP, TCP and UDP find every such error (RFC 1071).
-    fn turn_a_bit(&mut self, bytes: &mut [u8]) {
-        let bit = self.random.below(bytes.len() as u64 * 8);
-        if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
-            *byte ^= 1 << (bit % 8);
+/// One bit only: the checksums of IP, TCP and UDP find every such error (RFC 1071).
+fn turn(bytes: &mut [u8], bit: u64) {
+    if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
+        *byte ^= 1 << (bit % 8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of a thousand frames and their copies.
+    fn fates(faults: Faults) -> Vec<(Fate, Option<Fate>)> {
+        let mut source = FaultSource::new(faults, 7, 0);
+        (0..1000).map(|_| source.draw(100)).collect()
+    }
+
+    #[test]
+    fn a_fault_strikes_the_same_frames_whatever_others_do() {
+        let all = Faults {
+            loss_ppm: 200_000,
+            duplication_ppm: 200_000,
+            reordering_ppm: 200_000,
+            reordering_ns_max: 1000,
+            corruption_ppm: 200_000,
+        };
+        let together = fates(all);
+        let same = |faults, struck: fn(&(Fate, Option<Fate>)) -> Option<u64>| {
+            let of = |fates: &[_]| fates.iter().map(struck).collect::<Vec<_>>();
+            let alone = of(&fates(faults));
+            let hits = alone.iter().flatten().count();
+            assert!((150..250).contains(&hits), "{hits} of a thousand");
+            assert_eq!(alone, of(&together), "{faults:?}");
+        };
+        let none = Faults { reordering_ns_max: 1000, ..Faults::NONE };
+        same(Faults { loss_ppm: 200_000, ..none }, |(it, _)| it.is_lost.then_some(0));
+        same(Faults { duplication_ppm: 200_000, ..none }, |(_, copy)| copy.map(|_| 0));
+        same(Faults { reordering_ppm: 200_000, ..none }, |(it, _)| it.late_ns);
+        same(Faults { corruption_ppm: 200_000, ..none }, |(it, _)| it.turned_bit);
+    }
+
+    #[test]
+    fn two_links_and_a_frame_and_its_copy_have_chance_of_their_own() {
+        let faults = Faults { loss_ppm: 200_000, duplication_ppm: 1_000_000, ..Faults::NONE };
+        let lost = |link, is_copy| {
+            let mut source = FaultSource::new(faults, 7, link);
+            let mut draw = || {
+                let (fate, copy) = source.draw(100);
+                if is_copy { copy.is_some_and(|fate| fate.is_lost) } else { fate.is_lost }
+            };
+            (0..1000).map(|_| draw()).collect::<Vec<_>>()
+        };
+        let all = [lost(0, false), lost(0, true), lost(1, false), lost(1, true)];
+        for (at, one) in all.iter().enumerate() {
+            assert!(all[..at].iter().all(|other| other != one));
         }
     }
 }
