@@ -3,9 +3,14 @@
 //! The probes know no IP protocol 81, so that the engines tell of points 1, 2, 7 and 8 themselves where
 //! a ledger is wanted. Then each client has an address of its own, by which the server's engine tells
 //! clients apart.
+//!
+//! Raw IP has no ports: every socket at an address gets the packets of all, and an engine that has no such
+//! entity says so. Servers of several runs at once have addresses of their own.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -34,21 +39,44 @@ pub(super) struct Vmtp {
 /// What an engine saw: its connections, and records of them.
 type Seen = (Vec<Connection>, Vec<Record>);
 
-impl Vmtp {
-    /// Raw IP has no ports: servers of several runs at once would hear each other. It gets an address
-    /// of its own.
-    fn address(&self) -> SocketAddr {
-        let ip = match self.carrier {
-            Carrier::Udp => Ipv4Addr::LOCALHOST,
-            Carrier::Raw => Ipv4Addr::new(127, 0, 81, 1),
-        };
-        SocketAddr::new(IpAddr::V4(ip), 0)
+/// Addresses of loopback for servers over raw IP, and for clients that tell.
+const SERVERS: [u8; 2] = [127, 81];
+const CLIENTS: [u8; 2] = [127, 82];
+
+/// An address of loopback that nobody else takes this way while it is held: a name of a Unix socket, which
+/// belongs to one socket of the network namespace, stands for it.
+#[derive(Debug)]
+struct OwnAddress {
+    ip: Ipv4Addr,
+    _held: UnixDatagram,
+}
+
+impl OwnAddress {
+    /// The first of `network` that is free.
+    fn take([first, second]: [u8; 2]) -> io::Result<Self> {
+        for number in 1..u16::MAX {
+            let [third, last] = number.to_be_bytes();
+            let ip = Ipv4Addr::new(first, second, third, last);
+            let name = UnixAddr::from_abstract_name(format!("sockscope {ip}"))?;
+            match UnixDatagram::bind_addr(&name) {
+                Ok(held) => return Ok(Self { ip, _held: held }),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::other(format!("no free address in {first}.{second}.0.0/16")))
     }
 }
 
 impl Transport for Vmtp {
     fn serve(&self, request_bytes: usize) -> io::Result<Box<dyn Server>> {
-        let link = Link::bind(self.carrier, self.address()).map_err(io::Error::other)?;
+        let own = match self.carrier {
+            Carrier::Udp => None,
+            Carrier::Raw => Some(OwnAddress::take(SERVERS)?),
+        };
+        let ip = own.as_ref().map_or(Ipv4Addr::LOCALHOST, |own| own.ip);
+        let at = SocketAddr::new(IpAddr::V4(ip), 0);
+        let link = Link::bind(self.carrier, at).map_err(io::Error::other)?;
         let address = link.local_address()?;
         let entity = Entity::new(std::process::id(), Ipv4Addr::LOCALHOST);
         let config = Config::for_payload(PAYLOAD_BYTES);
@@ -81,6 +109,7 @@ impl Transport for Vmtp {
             ends,
             unseen,
             worker: Some(worker),
+            _own: own,
         }))
     }
 }
@@ -99,6 +128,8 @@ struct VmtpServer {
     /// Passages that its engine and its clients' could not keep.
     unseen: Arc<AtomicU64>,
     worker: Option<JoinHandle<()>>,
+    /// Its address, while the worker hears it.
+    _own: Option<OwnAddress>,
 }
 
 impl Server for VmtpServer {
@@ -106,9 +137,8 @@ impl Server for VmtpServer {
         /// Clients of this process, for their names.
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let [_, _, high, low] = number.to_be_bytes();
-        let own = IpAddr::V4(Ipv4Addr::new(127, 82, high, low));
-        let ip = if self.told.is_some() { own } else { self.address.ip() };
+        let own = self.told.as_ref().map(|_| OwnAddress::take(CLIENTS)).transpose()?;
+        let ip = own.as_ref().map_or(self.address.ip(), |own| IpAddr::V4(own.ip));
         let link = Link::bind(self.carrier, SocketAddr::new(ip, 0)).map_err(io::Error::other)?;
         let entity = Entity::new(0x0800_0000 | number, Ipv4Addr::LOCALHOST);
         let config = Config::for_payload(PAYLOAD_BYTES);
@@ -124,6 +154,7 @@ impl Server for VmtpServer {
             server: self.entity,
             address: self.address,
             message: Message::new(self.request_bytes),
+            _own: own,
         }))
     }
 }
@@ -148,6 +179,8 @@ struct VmtpClient {
     server: Entity,
     address: SocketAddr,
     message: Message,
+    /// Its own address, while it hears it.
+    _own: Option<OwnAddress>,
 }
 
 impl Client for VmtpClient {
@@ -231,6 +264,17 @@ mod tests {
         let sight = Sight::Sent { octets: 64, since_ns: 10 };
         let mut passages = vec![Passage { at_ns: 20, peer, sight }].into_iter();
         seen(local, side, || passages.next())
+    }
+
+    /// Two runs at once: neither's server hears the other's clients.
+    #[test]
+    fn an_address_is_one_holder_s_until_it_lets_go() {
+        let take = || OwnAddress::take([127, 83]).expect("a free address");
+        let (one, other) = (take(), take());
+        assert_ne!(one.ip, other.ip);
+        let ip = one.ip;
+        drop(one);
+        assert_eq!(take().ip, ip);
     }
 
     #[test]
