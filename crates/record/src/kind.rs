@@ -210,11 +210,16 @@ pub enum Kind {
     /// flows of datagrams where it is marked `DERIVED` (point 8: reads that could not be placed). They
     /// were lost between `offset` (a time, in nanoseconds) and `at_ns`.
     Loss = 31,
+    /// A layer of the program's own, as the stub and the presentation layer of a remote call, is done
+    /// with these bytes. `detail`: when it began, same clock; `thread`: whose. `code`: 0, on the way
+    /// out, before they are written; 1, on the way in, after they were read. A model's trace has it;
+    /// live it is not known.
+    Conversion = 32,
 }
 
 impl Kind {
     /// All kinds, in code order.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::SendEnqueue,
         Self::SendDequeue,
         Self::InterfaceEnqueue,
@@ -239,6 +244,7 @@ impl Kind {
         Self::SocketOption,
         Self::StateChange,
         Self::Loss,
+        Self::Conversion,
     ];
 
     /// The kind with this code, if there is one.
@@ -274,6 +280,7 @@ impl Kind {
             Self::SocketOption => "SocketOption",
             Self::StateChange => "StateChange",
             Self::Loss => "Loss",
+            Self::Conversion => "Conversion",
             point => match point.point() {
                 Some(point) => point.name(),
                 None => "?",

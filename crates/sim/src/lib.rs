@@ -37,7 +37,7 @@ pub use machine::{Machine, MachineError};
 pub use medium::{Medium, MediumEvent};
 pub use network::Outcome;
 pub use process::ProcessId;
-pub use program::{Action, Answer, Data, Note, Program, ProgramContext};
+pub use program::{Action, Answer, Conversion, Data, Note, Program, ProgramContext, Way};
 pub use scenario::{HostConfig, LogPolicy, Scenario};
 pub use simulation::{ScenarioError, Simulation};
 pub use sink::{

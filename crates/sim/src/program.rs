@@ -49,6 +49,8 @@ pub enum Action {
     SetOption(SocketId, SetOption),
     /// `SO_LOG`: what the socket sends and receives is logged from now on.
     Log(SocketId),
+    /// Tells the log that the program has converted bytes of this socket; no system call, and no time.
+    Converted(SocketId, Conversion),
     /// The socket gets these buffer limits, sending and receiving, as if the kernel had been built
     /// with them; no system call.
     Reserve(SocketId, u32, u32),
@@ -66,6 +68,27 @@ pub enum Action {
     Take(u32),
     /// The process ends; its sockets are closed.
     Exit,
+}
+
+/// What a layer inside a program, above its socket, has done with bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conversion {
+    /// Which bytes.
+    pub way: Way,
+    /// How many.
+    pub octets: u32,
+    /// When it began, in nanoseconds.
+    pub since_ns: u64,
+}
+
+/// Which way converted bytes go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Way {
+    /// They are what the program writes next.
+    Out = 0,
+    /// They are what it has read last.
+    In = 1,
 }
 
 /// What is written.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use sockscope_record::Protocol;
-use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
+use sockscope_sim::{Action, Answer, Conversion, Data, Program, ProgramContext, Way};
 use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
@@ -62,7 +62,11 @@ struct Ends {
     convert_ps: u64,
     read_delay_ns: u64,
     writes: VecDeque<Vec<u8>>,
+    /// What was converted for these writes, until it is told.
+    converted: Option<Conversion>,
     reader: RecordReader,
+    /// Octets read of the record that is coming.
+    octets_read: u32,
 }
 
 impl Ends {
@@ -73,23 +77,30 @@ impl Ends {
             convert_ps: task.convert_ps,
             read_delay_ns: task.read_delay_ns,
             writes: VecDeque::new(),
+            converted: None,
             reader: RecordReader::new(RECORD_OCTETS_MAX),
+            octets_read: 0,
         }
     }
 
-    /// Puts a record into the send buffer of the stream; gives the time that converting took.
-    fn put(&mut self, encode: impl FnOnce(&mut Encoder<'_>)) -> Action {
+    /// Puts a record into the send buffer of the stream; gives the time that converting takes.
+    fn put(&mut self, now_ns: u64, encode: impl FnOnce(&mut Encoder<'_>)) -> Action {
         let mut stream = RecordWriter::new(self.buffer);
         encode(&mut Encoder::new(&mut stream));
         stream.end_record(true);
         self.writes = stream.take_writes().into();
         let octets: usize = self.writes.iter().map(Vec::len).sum();
+        self.converted =
+            Some(Conversion { way: Way::Out, octets: octets as u32, since_ns: now_ns });
         Action::Compute(octets as u64 * self.convert_ps / 1000)
     }
 
     /// The next write, or the wait for data when all is written: the library reads only what
-    /// select has announced.
+    /// select has announced. What is converted is told before it is written.
     fn go_on(&mut self) -> Action {
+        if let Some(converted) = self.converted.take() {
+            return Action::Converted(self.socket, converted);
+        }
         match self.writes.pop_front() {
             Some(octets) => Action::Write(self.socket, Data::Bytes(octets)),
             None => Action::Select(self.socket),
@@ -103,12 +114,19 @@ impl Ends {
 
     /// The record that the octets just read complete.
     fn take(&mut self, octets: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        self.octets_read += octets.len() as u32;
         let mut records = self.reader.push(octets).map_err(|error| error.to_string())?;
         match records.len() {
             0 => Ok(None),
             1 => Ok(records.pop()),
             more => Err(format!("{more} records at once, where each waits for its answer")),
         }
+    }
+
+    /// A record has been read and is converted: no time is charged for it.
+    fn taken(&mut self, now_ns: u64) -> Action {
+        let octets = std::mem::take(&mut self.octets_read);
+        Action::Converted(self.socket, Conversion { way: Way::In, octets, since_ns: now_ns })
     }
 }
 
@@ -125,6 +143,7 @@ enum Client {
     Selecting,
     Ready,
     Reading,
+    Returned,
     Closing,
     Closed,
 }
@@ -186,7 +205,7 @@ impl EchoClient {
                     Action::Connect(self.ends.socket, self.task.server)
                 }
             }),
-            Client::Connected => Ok(self.call(context.now_ns)),
+            Client::Connected | Client::Returned => Ok(self.call(context.now_ns)),
             Client::Writing => Ok(self.write()),
             Client::Selecting => {
                 self.state = Client::Ready;
@@ -269,7 +288,7 @@ impl EchoClient {
             ..Call::default()
         };
         let (xid, text) = (XID.wrapping_sub(self.made as u32), &self.text);
-        self.ends.put(|to| {
+        self.ends.put(now_ns, |to| {
             call.encode_head(xid, to);
             to.string(text);
         })
@@ -299,7 +318,8 @@ impl EchoClient {
         log.last_read_ns = context.now_ns;
         log.bytes += self.text.len() as u64;
         drop(log);
-        Ok(self.call(context.now_ns))
+        self.state = Client::Returned;
+        Ok(self.ends.taken(context.now_ns))
     }
 }
 
@@ -361,6 +381,7 @@ enum Server {
     Selecting,
     Ready,
     Reading,
+    Called(Vec<u8>),
     Closing,
 }
 
@@ -421,7 +442,11 @@ impl EchoServer {
                 self.state = Server::Reading;
                 Ok(self.ends.read())
             }
-            Server::Reading => self.serve(context),
+            Server::Reading => self.take(context),
+            Server::Called(record) => {
+                let record = std::mem::take(record);
+                self.serve(&record, context.now_ns)
+            }
             Server::Closing => Ok(end(&self.log)),
         }
     }
@@ -433,20 +458,26 @@ impl EchoServer {
         action
     }
 
-    fn serve(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
+    fn take(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
         if moved(context.answer)? == 0 {
             self.state = Server::Closing;
             return Ok(Action::Close(self.ends.socket));
         }
         let Some(record) = self.ends.take(context.data())? else { return Ok(self.go_on()) };
-        let Message { xid, body } = Message::decode(&record).map_err(|error| error.to_string())?;
+        self.state = Server::Called(record);
+        Ok(self.ends.taken(context.now_ns))
+    }
+
+    /// Answers the call in this record.
+    fn serve(&mut self, record: &[u8], now_ns: u64) -> Result<Action, String> {
+        let Message { xid, body } = Message::decode(record).map_err(|error| error.to_string())?;
         let Body::Call(call) = body else { return Err("the client sent a reply".to_owned()) };
         let text = Decoder::new(call.arguments).string(RECORD_OCTETS_MAX);
         let text = text.map_err(|error| error.to_string())?;
         let status = AcceptStatus::Success(&[]);
         let reply = Reply::Accepted { verifier: OpaqueAuth::default(), status };
         self.state = Server::Going;
-        Ok(self.ends.put(|to| {
+        Ok(self.ends.put(now_ns, |to| {
             reply.encode_head(xid, to);
             to.string(text);
         }))
@@ -460,5 +491,62 @@ impl Program for EchoServer {
 
     fn next(&mut self, context: &mut ProgramContext<'_>) -> Action {
         self.step(context).unwrap_or_else(|problem| fail(&self.log, problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_record::{Kind, Record};
+    use sockscope_sim::Everything;
+
+    use crate::experiment::carried_by_id;
+    use crate::model;
+
+    /// What a call of 4,800 octets records of these kinds, in order of time.
+    fn records(kinds: &[Kind]) -> Vec<Record> {
+        let experiment = carried_by_id("lh-8").unwrap();
+        let case = experiment.cases().unwrap().remove(0);
+        let (_, all) = model::record(&experiment, &case, Everything::default()).unwrap();
+        all.records.into_iter().filter(|record| kinds.contains(&record.kind)).collect()
+    }
+
+    /// The layers above the socket have the call before it is written and when all of it has been read,
+    /// at either end.
+    #[test]
+    fn a_call_tells_when_the_layers_above_the_socket_had_it() {
+        let line = |record: &Record| {
+            let Record { kind, flow, offset, len, code, .. } = *record;
+            let kind = [kind.name(), "taken"][usize::from(code)];
+            format!("{:?} {kind} {offset}+{len}", flow.direction())
+        };
+        let told = records(&[Kind::WriteCall, Kind::Conversion]);
+        let expected = [
+            "FromClient Conversion 0+4852",
+            "FromClient WriteCall 0+4000",
+            "FromClient WriteCall 4000+852",
+            "FromClient taken 0+4852",
+            "FromServer Conversion 0+4836",
+            "FromServer WriteCall 0+4000",
+            "FromServer WriteCall 4000+836",
+            "FromServer taken 0+4836",
+        ];
+        assert_eq!(told.iter().map(line).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_conversion_stands_between_the_program_and_its_calls() {
+        let told = records(&[Kind::WriteCall, Kind::ReceiveDequeue, Kind::Conversion]);
+        let at = |code| {
+            let is_it = |record: &Record| record.kind == Kind::Conversion && record.code == code;
+            told.iter().position(is_it).unwrap()
+        };
+        let (out, write) = (told[at(0)], told[at(0) + 1]);
+        assert_eq!((out.thread, out.flow), (write.thread, write.flow));
+        // 4,852 octets at the machine's cost of a copy.
+        assert!(out.at_ns - out.detail > 100_000, "{out:?}");
+        assert!(out.at_ns <= write.at_ns, "{out:?} {write:?}");
+        let (read, taken) = (told[at(1) - 1], told[at(1)]);
+        assert_eq!((read.thread, read.end()), (taken.thread, taken.end()));
+        assert!(read.at_ns < taken.detail && taken.detail <= taken.at_ns, "{read:?} {taken:?}");
     }
 }

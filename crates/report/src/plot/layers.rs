@@ -1,11 +1,12 @@
 //! One direction's data on their way through the layers: a column for each of the eight points, from
-//! the writer at the left to the reader at the right, time downward.
+//! the writer at the left to the reader at the right, time downward. Where programs tell of layers of
+//! their own, two columns before the points and two behind them.
 //!
 //! Each line is one segment: it falls while its last byte waits in a layer. Times are drawn to
 //! scale but for gaps in which nothing happens, which are cut and labelled with their length.
 
 use sockscope_analysis::Pass;
-use sockscope_record::{Point, marks};
+use sockscope_record::{Kind, Point, marks};
 
 use super::page::{Key, Page, Sample};
 use super::scene::{Scene, end_of};
@@ -29,8 +30,13 @@ const LABEL_GAP_PX: f64 = 24.0;
 /// Least distance of two times at the left edge.
 const ROW_PX: f64 = 14.0;
 
-/// What stands over each column.
-const LAYERS: [(&str, &str); 8] = [
+/// Where the eight points begin among the layers.
+const POINTS_AT: usize = 2;
+
+/// Every layer that may have a column, and what happens there.
+const LAYERS: [(&str, &str); 12] = [
+    ("stub", "is called"),
+    ("XDR", "done"),
     ("program", "write"),
     ("socket", "to TCP"),
     ("IP", "to interface"),
@@ -39,13 +45,15 @@ const LAYERS: [(&str, &str); 8] = [
     ("IP", "takes it"),
     ("TCP", "to socket"),
     ("program", "read"),
+    ("XDR", "begins"),
+    ("stub", "is done"),
 ];
 
-/// A segment and when its last byte passed each point.
+/// A segment and when its last byte was in each layer.
 struct Journey {
     bytes: u32,
     from: u64,
-    at_ns: [Option<u64>; 8],
+    at_ns: [Option<u64>; 12],
 }
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
@@ -100,7 +108,30 @@ fn journey(scene: &Scene<'_>, segment: &Pass) -> Journey {
         let mut holds = passes.filter(|pass| pass.offset <= last && last < end_of(pass));
         holds.next().map(|pass| pass.at_ns).filter(|at_ns| scene.shows(*at_ns))
     };
-    Journey { bytes: segment.len, from: segment.offset, at_ns: Point::ALL.map(passed) }
+    let converted = |code| {
+        let events = scene.flow().events.iter();
+        let mut holds = events.filter(|event| {
+            event.kind == Kind::Conversion
+                && event.code == code
+                && (event.offset..event.end()).contains(&last)
+        });
+        let span_ns = holds.next().map(|event| [event.detail, event.at_ns]);
+        span_ns
+            .map_or([None; 2], |span_ns| span_ns.map(|ns| Some(ns).filter(|ns| scene.shows(*ns))))
+    };
+    let mut at_ns = [None; 12];
+    let layers = converted(0).into_iter().chain(Point::ALL.map(passed)).chain(converted(1));
+    at_ns.iter_mut().zip(layers).for_each(|(at_ns, layer)| *at_ns = layer);
+    Journey { bytes: segment.len, from: segment.offset, at_ns }
+}
+
+/// The layers that have a column: the points always, the program's own where a segment was there.
+fn shown_layers(journeys: &[Journey]) -> std::ops::Range<usize> {
+    let seen = |layer: usize| journeys.iter().any(|journey| journey.at_ns[layer].is_some());
+    let points_end = POINTS_AT + Point::ALL.len();
+    let from = (0..POINTS_AT).find(|layer| seen(*layer)).unwrap_or(POINTS_AT);
+    let last = (points_end..LAYERS.len()).rfind(|layer| seen(*layer));
+    from..last.map_or(points_end, |last| last + 1)
 }
 
 /// Time to height: to scale, with long gaps cut.
@@ -170,17 +201,19 @@ fn draw_journeys(scene: &Scene<'_>, page: &mut Page, journeys: &[Journey]) {
     let heights = Heights::of(journeys, room_px(content));
     let words = journeys.iter().map(|journey| Words::Tick.width_px(&label(scene, journey)));
     let right_px = words.fold(SIDE_PX, |most, width| most.max(width + LABEL_GAP_PX));
-    let between = content.width - SIDE_PX - right_px;
-    let column = |index: usize| content.x + SIDE_PX + between * index as f64 / 7.0;
-    draw_columns(page, &column, content, top + heights.bottom() + 8.0);
-    let across = (column(0), column(7));
+    let layers = shown_layers(journeys);
+    let (first, last) = (layers.start, layers.end - 1);
+    let between = (content.width - SIDE_PX - right_px) / (last - first) as f64;
+    let column = |layer: usize| content.x + SIDE_PX + between * (layer - first) as f64;
+    draw_columns(page, layers, &column, content, top + heights.bottom() + 8.0);
+    let across = (column(first), column(last));
     draw_times(scene, page, &heights, across, top);
     for journey in journeys {
-        draw_journey(page, journey, &|index| column(index), &|at_ns| top + heights.y(at_ns));
+        draw_journey(page, journey, &column, &|at_ns| top + heights.y(at_ns));
     }
     let bottom = top + heights.bottom();
     let height = |at_ns| top + heights.y(at_ns);
-    label_segments(scene, page, journeys, column(7), (top, bottom), &height);
+    label_segments(scene, page, journeys, column(last), (top, bottom), &height);
 }
 
 /// Height for the times, below the names of the layers.
@@ -188,18 +221,32 @@ fn room_px(content: Rect) -> f64 {
     (content.bottom() - content.y - HEAD_PX - 12.0).max(1.0)
 }
 
-fn draw_columns(page: &mut Page, column: &impl Fn(usize) -> f64, content: Rect, bottom: f64) {
+fn draw_columns(
+    page: &mut Page,
+    layers: std::ops::Range<usize>,
+    column: &impl Fn(usize) -> f64,
+    content: Rect,
+    bottom: f64,
+) {
     let mut lines = Path::default();
-    for (index, (layer, step)) in LAYERS.iter().enumerate() {
+    for index in layers {
+        let (layer, step) = LAYERS[index];
         let x = column(index);
         lines.bar(x, content.y + HEAD_PX - 8.0, bottom);
         let above = |up: f64| (x, content.y + HEAD_PX - up);
         page.svg.text(Words::Panel.class(), Anchor::Middle, above(42.0), layer);
         page.svg.text(Words::Tick.class(), Anchor::Middle, above(28.0), step);
-        let number = format!("{}", Point::ALL[index].number());
-        page.svg.text(Words::Tick.class(), Anchor::Middle, above(14.0), &number);
+        if let Some(point) = point_of(index) {
+            let number = format!("{}", point.number());
+            page.svg.text(Words::Tick.class(), Anchor::Middle, above(14.0), &number);
+        }
     }
     page.svg.path("axis", &lines);
+}
+
+/// The point whose column this is, if it is not one of the program's own layers.
+fn point_of(layer: usize) -> Option<Point> {
+    Point::ALL.get(layer.checked_sub(POINTS_AT)?).copied()
 }
 
 /// Times at the left edge, where there is room, and cuts across all columns.
@@ -247,9 +294,9 @@ fn draw_journey(
     }
     page.svg.path(&Ink::Data.drawn(Stroke::Line), &line);
     for (index, place) in places {
-        let shape = match Point::ALL[index] {
-            Point::SendEnqueue => Shape::Triangle,
-            Point::ReceiveDequeue => Shape::Circle,
+        let shape = match point_of(index) {
+            Some(Point::SendEnqueue) => Shape::Triangle,
+            Some(Point::ReceiveDequeue) => Shape::Circle,
             _ => continue,
         };
         let mut mark = Path::default();
@@ -330,7 +377,7 @@ fn label(scene: &Scene<'_>, journey: &Journey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Heights, Journey, cut_ns, spread};
+    use super::{Heights, Journey, POINTS_AT, cut_ns, spread};
 
     /// When the last bytes of the segments of a call of 4,800 octets passed the points, in nanoseconds.
     const CALL_NS: [[u64; 8]; 5] = [
@@ -349,7 +396,11 @@ mod tests {
 
     #[test]
     fn rounding_leaves_no_segment_out() {
-        let journey = |at_ns: [u64; 8]| Journey { bytes: 1, from: 0, at_ns: at_ns.map(Some) };
+        let journey = |points_ns: [u64; 8]| {
+            let mut at_ns = [None; 12];
+            at_ns[POINTS_AT..][..8].copy_from_slice(&points_ns.map(Some));
+            Journey { bytes: 1, from: 0, at_ns }
+        };
         let journeys = CALL_NS.map(journey);
         for room_px in (200..1000).map(f64::from) {
             for count in 1..=journeys.len() {

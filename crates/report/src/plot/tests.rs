@@ -12,7 +12,8 @@ use sockscope_record::{
 use super::{Figure, PlotError, PlotOptions, draw};
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
-/// `s`; `window` in place of a point is a send window, `returned` a read call that returned, `drop` a drop.
+/// `s`; `window` in place of a point is a send window, `returned` a read call that returned, `drop` a drop,
+/// `converted` and `taken`, with `since TIME_US`, what a layer of the program did before a write and behind a read.
 fn trace(text: &str) -> ConnectionStore {
     let mut store = no_records();
     for line in text.split(" | ").filter(|line| !line.trim().is_empty()) {
@@ -28,6 +29,20 @@ fn trace(text: &str) -> ConnectionStore {
         }
         if words[2] == "drop" {
             flow.events.push(Record { at_ns, offset, len, kind: Kind::Drop, ..Record::default() });
+            continue;
+        }
+        if let Some(code) = ["converted", "taken"].iter().position(|way| *way == words[2]) {
+            let since = words[5].parse::<u64>().unwrap() * 1_000;
+            let (kind, detail, code) = (Kind::Conversion, since, code as u8);
+            flow.events.push(Record {
+                at_ns,
+                offset,
+                len,
+                kind,
+                detail,
+                code,
+                ..Record::default()
+            });
             continue;
         }
         if words[2] == "returned" {
@@ -342,6 +357,25 @@ fn layers_have_a_line_for_each_segment_and_cut_the_stall() {
     }
     let nothing = drawn(Figure::Layers, &trace("0 s 1 0+10"));
     assert!(texts(group(&nothing, "layers")).contains(&"no segments seen"));
+}
+
+/// The part of a segment's way that lies in user mode: a layer has the bytes before they are written, and
+/// when all of a message has been read.
+#[test]
+fn layers_show_what_the_program_does_above_its_socket() {
+    let store = trace(&format!(
+        "{STALLED} | 0 c converted 0+400 since 0 | 40090 c taken 0+400 since 40030"
+    ));
+    let svg = drawn(Figure::Layers, &store);
+    let figure = group(&svg, "layers");
+    let words = texts(figure);
+    for wanted in ["stub", "is called", "XDR", "done", "begins", "is done", "100 at 0, 40.090 ms"] {
+        assert!(words.contains(&wanted), "{wanted} is not in {words:?}");
+    }
+    let columns =
+        |svg: &str| texts(group(svg, "layers")).iter().filter(|it| **it == "stub").count();
+    assert_eq!(columns(&svg), 2);
+    assert_eq!(columns(&drawn(Figure::Layers, &trace(STALLED))), 0, "nobody told of such a layer");
 }
 
 #[test]

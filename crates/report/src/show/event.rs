@@ -31,6 +31,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::SocketOption => write_option(event, text)?,
         Kind::StateChange => write_state_change(event, text)?,
         Kind::Loss => write_loss(event, text)?,
+        Kind::Conversion => write_conversion(event, text)?,
     }
     write_marks(event.marks, text)
 }
@@ -117,6 +118,13 @@ fn write_transaction(event: &Record, text: &mut String) -> Result {
     let end = if event.code == 0 { "answered" } else { "failed" };
     let took_ns = event.at_ns.saturating_sub(event.detail);
     write!(text, "{} of {} octets {end} after {} ", event.extra, event.len, Micros(took_ns))
+}
+
+fn write_conversion(event: &Record, text: &mut String) -> Result {
+    write_thread("thread", event, text)?;
+    let way = if event.code == 0 { "out" } else { "in" };
+    let took_ns = event.at_ns.saturating_sub(event.detail);
+    write!(text, "{way}, took {} ", Micros(took_ns))
 }
 
 fn write_drop(event: &Record, reasons: &DropReasons, text: &mut String) -> Result {

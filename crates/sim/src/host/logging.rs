@@ -3,11 +3,12 @@
 //! Logging begins where a connection is opened or a first datagram is sent. The other end joins by
 //! the mark that the packets carry.
 
-use sockscope_record::{Direction, FlowId, Protocol};
+use sockscope_record::{Direction, FlowId, Kind, Protocol, Record};
 use sockscope_stack::socket::ANY;
 use sockscope_stack::{Endpoint, SocketId};
 
 use super::Host;
+use crate::program::{Conversion, Way};
 use crate::scenario::LogPolicy;
 use crate::scheduler::ProcessIndex;
 use crate::world::World;
@@ -81,6 +82,34 @@ impl Host {
         if flow.direction() == Direction::FromClient && socket.foreign != ANY {
             world.name_connection(flow, socket.local, socket.foreign);
         }
+    }
+
+    /// A layer of the process's program is done with bytes of its socket, if that is logged.
+    #[cold]
+    pub(super) fn tell_conversion(
+        &self,
+        now_ns: u64,
+        (process, id): (ProcessIndex, SocketId),
+        Conversion { way, octets, since_ns }: Conversion,
+        world: &mut World,
+    ) {
+        let Some(socket) = self.stack.sockets.find(id) else { return };
+        let (flow, offset) = match way {
+            Way::Out => (socket.log, socket.snd.entered()),
+            Way::In => (socket.received_flow(), socket.rcv.left().saturating_sub(octets.into())),
+        };
+        let Some(flow) = flow else { return };
+        let converted = Record {
+            offset,
+            detail: since_ns,
+            flow,
+            len: octets,
+            thread: self.processes[process].number,
+            kind: Kind::Conversion,
+            code: way as u8,
+            ..Record::default()
+        };
+        self.record(now_ns, &converted, world);
     }
 
     /// A socket bound to any address speaks from that of an interface.

@@ -311,6 +311,11 @@ impl Host {
                 self.processes[index].answer = Answer::Done(0);
                 return None;
             }
+            Action::Converted(id, conversion) => {
+                self.tell_conversion(now_ns, (index, id), conversion, world);
+                self.processes[index].answer = Answer::Done(0);
+                return None;
+            }
             Action::Exit => {
                 self.exit(now_ns, index, world);
                 return None;
