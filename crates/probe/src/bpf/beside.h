@@ -247,10 +247,16 @@ int BPF_PROG(write_return, struct sock *sk, int ret, int flags)
 	return call_return(sk, ret, RAW_WRITE_RETURN);
 }
 
+/* Of a peek the bytes stay, and come again; of the error queue they are none of the stream. */
+static __always_inline int receive_return(const struct sock *sk, int ret, int flags)
+{
+	return flags & (MSG_PEEK | MSG_ERRQUEUE) ? 0 : call_return(sk, ret, RAW_READ_RETURN);
+}
+
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(read_return, struct sock *sk, int ret, int flags)
 {
-	return call_return(sk, ret, RAW_READ_RETURN);
+	return receive_return(sk, ret, flags);
 }
 
 /* In the place of both on kernels without their tracepoints: what the calls go through. */
@@ -270,14 +276,14 @@ SEC("fexit/inet_recvmsg")
 int BPF_PROG(read_inet, struct socket *socket, struct msghdr *msg, unsigned long size, int flags,
 	     int ret)
 {
-	return call_return(socket->sk, ret, RAW_READ_RETURN);
+	return receive_return(socket->sk, ret, flags);
 }
 
 SEC("fexit/inet6_recvmsg")
 int BPF_PROG(read_inet6, struct socket *socket, struct msghdr *msg, unsigned long size, int flags,
 	     int ret)
 {
-	return call_return(socket->sk, ret, RAW_READ_RETURN);
+	return receive_return(socket->sk, ret, flags);
 }
 
 #endif
