@@ -5,6 +5,8 @@
 //! some time between them; before and after, the count is exact. A hole with no loss to explain it is
 //! left as it is, and becomes residue.
 //!
+//! A hit that was lost may have been several points' (2 to 5 on loopback), and its count tells of one.
+//!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
 //! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
 //! left over before another point, all is unknown there and beyond since that point's first loss, or
@@ -15,7 +17,7 @@ use sockscope_record::{Connection, Point, Protocol, marks};
 use crate::curve::{Curve, LostRun, Run};
 use crate::log::is_gone;
 use crate::queue::join;
-use crate::ranges::{Range, minus, union};
+use crate::ranges::{Range, intersection, minus, union};
 use crate::{FlowStore, LossInterval, Pass};
 
 /// All losses of a trace, by what they may have touched.
@@ -54,6 +56,8 @@ pub(crate) struct Losses {
     pub intervals: Vec<LossInterval>,
     /// Times at which records of each point were lost; sorted, they neither touch nor overlap.
     by_point: [Vec<Range>; 8],
+    /// The same with those of hits that may have been this point's too.
+    by_hit: [Vec<Range>; 8],
 }
 
 impl Losses {
@@ -65,23 +69,48 @@ impl Losses {
 
     /// From intervals sorted by start.
     fn new(intervals: Vec<LossInterval>) -> Self {
-        let by_point = Point::ALL.map(|point| {
-            let of_point = intervals.iter().filter(|loss| loss.point == Some(point));
-            // The last instant counts: one more, as ranges end before their end.
-            let times = of_point.map(|loss| (loss.start_ns, loss.end_ns.saturating_add(1)));
-            union(&times.collect::<Vec<_>>(), &[])
-        });
-        Self { intervals, by_point }
+        let times = |is_of: fn(Point, Point) -> bool| {
+            Point::ALL.map(|point| {
+                let is_its =
+                    |loss: &&LossInterval| loss.point.is_some_and(|told| is_of(point, told));
+                let of_point = intervals.iter().filter(is_its);
+                // The last instant counts: one more, as ranges end before their end.
+                let times = of_point.map(|loss| (loss.start_ns, loss.end_ns.saturating_add(1)));
+                union(&times.collect::<Vec<_>>(), &[])
+            })
+        };
+        let (by_point, by_hit) = (times(|point, told| point == told), times(is_lost_with));
+        Self { intervals, by_point, by_hit }
     }
 
     /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be lost.
     pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
-        let losses = &self.by_point[point.index()];
-        let first = losses.partition_point(|loss| loss.1 <= from_ns);
-        let after = losses.partition_point(|loss| loss.0 <= until_ns);
-        let touched = losses.get(first..after).filter(|touched| !touched.is_empty())?;
-        let (first, last) = (touched[0], touched[touched.len() - 1]);
-        Some((first.0.max(from_ns), (last.1 - 1).min(until_ns)))
+        within_times(&self.by_point[point.index()], from_ns, until_ns)
+    }
+
+    /// The same at which the hit may be lost that would have recorded `point`.
+    fn within_hits(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
+        within_times(&self.by_hit[point.index()], from_ns, until_ns)
+    }
+}
+
+fn within_times(losses: &[Range], from_ns: u64, until_ns: u64) -> Option<Range> {
+    let first = losses.partition_point(|loss| loss.1 <= from_ns);
+    let after = losses.partition_point(|loss| loss.0 <= until_ns);
+    let touched = losses.get(first..after).filter(|touched| !touched.is_empty())?;
+    let (first, last) = (touched[0], touched[touched.len() - 1]);
+    Some((first.0.max(from_ns), (last.1 - 1).min(until_ns)))
+}
+
+/// Whether a record of `point` may have come with a hit whose loss is told as one of `told`: 2 is read at 3 or
+/// 4, 3 is 4 where there is no queueing discipline, and 5 is 4 on loopback, else 6 where it was not observed.
+fn is_lost_with(point: Point, told: Point) -> bool {
+    use Point::{InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, SendDequeue};
+    match point {
+        SendDequeue => matches!(told, SendDequeue | InterfaceEnqueue | InterfaceDequeue),
+        InterfaceEnqueue => matches!(told, InterfaceEnqueue | InterfaceDequeue),
+        InputEnqueue => matches!(told, InterfaceDequeue | InputEnqueue | InputDequeue),
+        _ => point == told,
     }
 }
 
@@ -95,7 +124,7 @@ pub(crate) fn explain_holes(
 ) {
     let mut mismatched_ns = None;
     for point in Point::ALL {
-        if losses.by_point[point.index()].is_empty() && mismatched_ns.is_none() {
+        if losses.by_hit[point.index()].is_empty() && mismatched_ns.is_none() {
             continue;
         }
         explain_at(curves, point, flow, dropped, losses, connection);
@@ -124,12 +153,29 @@ fn explain_at(
     let passed = union(&surely_passed(curves, point, connection), &gone);
     let keeps_order = connection.protocol == Protocol::Tcp && keeps_order(point);
     let holes = minus(&minus(&passed, &curves[point.index()].covered), &gone);
-    let lost = holes.into_iter().filter_map(|hole| {
+    let run = |hole: Range, (from_ns, until_ns): Range| LostRun {
+        offset: hole.0,
+        end: hole.1,
+        from_ns,
+        until_ns,
+    };
+    let mut rest = Vec::new();
+    let mut lost = Vec::new();
+    for hole in holes {
         let (from_ns, until_ns) = bounds_ns(curves, point, hole, keeps_order);
-        let (from_ns, until_ns) = losses.within(point, from_ns, until_ns)?;
-        Some(LostRun { offset: hole.0, end: hole.1, from_ns, until_ns })
-    });
-    let lost: Vec<LostRun> = lost.collect();
+        match losses.within(point, from_ns, until_ns) {
+            Some(times) => lost.push(run(hole, times)),
+            None => rest.push(hole),
+        }
+    }
+    // Positions show the hits of a stream: what was seen elsewhere was missed here.
+    if connection.protocol == Protocol::Tcp {
+        let missed = intersection(&rest, &seen_at(curves)).into_iter();
+        lost.extend(missed.filter_map(|hole| {
+            let (from_ns, until_ns) = bounds_ns(curves, point, hole, keeps_order);
+            Some(run(hole, losses.within_hits(point, from_ns, until_ns)?))
+        }));
+    }
     let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
     let unknown_from_ns = match waiting.as_slice() {
         [_, ..] if is_matched(point, connection) => {

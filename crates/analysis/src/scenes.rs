@@ -294,6 +294,19 @@ fn with_a_declared_loss_the_same_hole_is_unknown_for_as_long_as_it_can_be() {
     assert_snapshot!(places, @"send_queue.other 1us | unknown 3us | app_idle 6us");
 }
 
+/// Of the hit that records 2 to 5 on loopback, the list's count tells of 4.
+#[test]
+fn points_that_share_a_hit_are_lost_with_it() {
+    let seen = "10us 1 +100 | 11us 2-8 0..40 | 14us 6-8 40..100";
+    assert_snapshot!(balance(&testing::analyze(&format!("{seen} | 20us loss code=4 from=9us detail=1"))), @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+    // Of one with a queueing discipline, which records 2 and 3, it tells of 3.
+    let seen = "10us 1 +100 | 11us 2-8 0..40 | 14us 4-8 40..100";
+    assert_snapshot!(balance(&testing::analyze(&format!("{seen} | 20us loss code=3 from=9us detail=1"))), @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+    // Nothing else is explained by it.
+    let seen = "10us 1 +100 | 11us 2-8 0..40 | 14us 2-6 40..100 | 14us 8 40..100";
+    assert_snapshot!(balance(&testing::analyze(&format!("{seen} | 20us loss code=4 from=9us detail=1"))), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 60/0/0 | receive_queue 60/0/0 | total 0/0/0");
+}
+
 /// As a damaged batch leaves it: bytes that no point saw, between such as all points did.
 #[test]
 fn bytes_that_no_point_saw_wait_nowhere_once_later_ones_were_read() {
