@@ -42,7 +42,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let cork = Cork::of(facts, first_ns);
     if let Some(option) = last_option(facts.view.flow(), first_ns).filter(|_| cork == Cork::Option)
     {
-        tally.notes.add(option.at_ns, || "the program sets TCP_CORK".to_owned());
+        let who = if option.thread == 0 { "the socket has" } else { "the program sets" };
+        tally.notes.add(option.at_ns, || format!("{who} TCP_CORK"));
     }
     stalls.iter().for_each(|stall| note(&mut tally, stall, cork));
     let sender = facts.who(facts.sender());
@@ -166,7 +167,8 @@ fn is_close(event: &Record) -> bool {
 enum Cork {
     Option,
     Flag,
-    /// An option may come from the listener, or be older than the recording.
+    /// An option may come from the listener, or be older than the recording: a recorder of today says so,
+    /// but not of a second end that it joined, and earlier ones did not.
     Either,
 }
 
@@ -250,7 +252,8 @@ mod tests {
     use crate::findings::testing::{Fixture, evidence, found};
     use insta::assert_snapshot;
 
-    const SET: &str = "0ms option extra=393219 detail=1";
+    const SET: &str = "0ms option extra=393219 detail=1 thread=7";
+    const INHERITED: &str = "0ms option extra=393219 detail=1";
     const CLEAR: &str = "option extra=393219 detail=0";
 
     /// 100 bytes are written, then 300, which fill no segment; all leave at 201 ms.
@@ -268,6 +271,17 @@ mod tests {
         assert_snapshot!(found(&text, LEDGER), @"corked @client 1x 200 ms: 1 short segment of the client waited 200 ms: TCP_CORK held it until TCP's timer ran out.");
         assert_snapshot!(evidence(&text, LEDGER), @r#"
         the program sets TCP_CORK
+        bytes from 0 on wait in the send queue: held by TCP_CORK
+        bytes from 0 on are sent, after 200 ms; no call was made and nothing came: TCP's timer ran out
+        "#);
+    }
+
+    #[test]
+    fn a_cork_that_the_socket_has_from_its_listener_is_not_laid_to_a_call_of_the_program() {
+        let text = message(INHERITED, "");
+        assert_snapshot!(found(&text, LEDGER), @"corked @client 1x 200 ms: 1 short segment of the client waited 200 ms: TCP_CORK held it until TCP's timer ran out.");
+        assert_snapshot!(evidence(&text, LEDGER), @r#"
+        the socket has TCP_CORK
         bytes from 0 on wait in the send queue: held by TCP_CORK
         bytes from 0 on are sent, after 200 ms; no call was made and nothing came: TCP's timer ran out
         "#);

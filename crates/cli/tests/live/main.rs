@@ -16,6 +16,7 @@ mod connections;
 mod datagrams;
 mod faces;
 mod fast_open;
+mod inherited;
 mod killed;
 mod low_mark;
 mod programs;

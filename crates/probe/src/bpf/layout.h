@@ -133,7 +133,7 @@ struct event {
 	__u8 snd_wscale; /* shift of windows that the peer offers */
 	__u8 rcv_wscale; /* shift of windows that this socket offers */
 	__u32 rcvlowat;	 /* bytes below which it announces no data; OPTION: the most it can have */
-	__u32 pad;
+	__u32 nonagle;	 /* what it has of TCP_NAGLE_OFF and TCP_NAGLE_CORK */
 };
 
 #endif

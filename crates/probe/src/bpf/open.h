@@ -112,6 +112,7 @@ static __always_inline void describe_socket(struct event *e, const struct sock *
 		struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 
 		e->mss = FIELD(tp, mss_cache);
+		e->nonagle = FIELD_BITS(tp, nonagle) & (TCP_NAGLE_OFF | TCP_NAGLE_CORK);
 		e->snd_wscale = FIELD_BITS(tp, rx_opt.snd_wscale);
 		e->rcv_wscale = FIELD_BITS(tp, rx_opt.rcv_wscale);
 		e->snd_seq = FIELD(tp, write_seq);

@@ -139,6 +139,8 @@ pub(super) struct FlowState {
     taken_since_joined: Option<u64>,
     /// Bytes below which its receiver's socket keeps them to itself (`SO_RCVLOWAT`); 0 unknown.
     pub(super) low_mark: u32,
+    /// Which of the options of `note_send_rules()` its sender's socket is known to have.
+    pub(super) send_rules: u32,
     /// What came for such a socket, and is not known to be in the receive queue.
     pub(super) arrivals: Arrivals,
     /// The furthest acknowledgment that the receiver made, and when: proof of having received.
@@ -210,6 +212,7 @@ impl FlowState {
             ready: None,
             taken_since_joined: None,
             low_mark: 0,
+            send_rules: 0,
             arrivals: Arrivals::default(),
             acknowledged: (0, 0),
             unacknowledged: 0,

@@ -22,6 +22,9 @@ const SENDS_FIN: [u8; 2] = [4, 9];
 const HAS_FIN: [u8; 3] = [8, 9, 11];
 /// Level and number of `SO_RCVLOWAT` (asm-generic/socket.h).
 const RECEIVE_LOW_MARK: (u32, u32) = (1, 18);
+/// Level and number of `TCP_NODELAY` and `TCP_CORK` (uapi/linux/tcp.h), and the bit of `nonagle` that each
+/// sets (`TCP_NAGLE_OFF`, `TCP_NAGLE_CORK`).
+const SEND_RULES: [(u32, u32, u32); 2] = [(6, 1, 1), (6, 3, 2)];
 /// Sockets whose options are remembered until their connection opens, at most.
 const OPTIONS_MAX: usize = 65_536;
 /// Options remembered for one of them, at most; later ones are forgotten.
@@ -111,7 +114,7 @@ impl Decoder {
         state.sockets[local] = event.socket;
         self.owners.insert(event.socket, FlowId(event.flow));
         self.note_buffers(event);
-        self.note_low_mark(event);
+        self.note_inherited(event);
     }
 
     /// The recording ends, and this end of a connection is open: what waits in its queues has waited
@@ -174,7 +177,7 @@ impl Decoder {
         match event.new_state {
             TCP_ESTABLISHED => {
                 self.owners.insert(event.socket, FlowId(event.flow));
-                self.note_low_mark(event);
+                self.note_inherited(event);
             }
             TCP_CLOSE => {
                 self.owners.remove(&event.socket);
@@ -183,7 +186,25 @@ impl Decoder {
         }
     }
 
-    /// The socket may have it from its listener, or since before the recording.
+    /// The socket may have these from its listener, or since before the recording.
+    fn note_inherited(&mut self, event: &RawEvent) {
+        self.note_low_mark(event);
+        self.note_send_rules(event);
+    }
+
+    fn note_send_rules(&mut self, event: &RawEvent) {
+        let at_ns = event.at_ns;
+        for (level, option, rule) in SEND_RULES {
+            let Some(sends) = self.sent_by(event.flow) else { return };
+            if event.nonagle & rule & !sends.send_rules != 0 {
+                self.push_option(
+                    event,
+                    OptionSet { at_ns, thread: 0, level, option, value: 1, max: 0 },
+                );
+            }
+        }
+    }
+
     fn note_low_mark(&mut self, event: &RawEvent) {
         let (level, option) = RECEIVE_LOW_MARK;
         let RawEvent { at_ns, rcvlowat: value, .. } = *event;
@@ -198,6 +219,11 @@ impl Decoder {
         let state = self.state_mut(connection_id(flow).0)?;
         let received = if state.is_to_itself { 0 } else { 1 - (flow & 1) as usize };
         Some(&mut state.flows[received])
+    }
+
+    fn sent_by(&mut self, flow: u32) -> Option<&mut FlowState> {
+        let state = self.state_mut(connection_id(flow).0)?;
+        Some(&mut state.flows[(flow & 1) as usize])
     }
 
     fn note_buffers(&mut self, event: &RawEvent) {
@@ -257,6 +283,12 @@ impl Decoder {
             }
             let Some(receives) = self.received_by(event.flow) else { return };
             receives.low_mark = granted;
+        }
+        let rule =
+            SEND_RULES.into_iter().find(|rule| (rule.0, rule.1) == (option.level, option.option));
+        if let (Some((_, _, rule)), Some(sends)) = (rule, self.sent_by(event.flow)) {
+            let others = sends.send_rules & !rule;
+            sends.send_rules = if option.value == 0 { others } else { others | rule };
         }
         self.out.push(Record {
             at_ns: option.at_ns,

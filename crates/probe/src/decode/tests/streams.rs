@@ -719,6 +719,40 @@ fn a_low_mark_set_before_the_connection_opened_is_recorded_once() {
     assert_eq!(low_marks(&mut decoder), [(5, 0, 300, 300)]);
 }
 
+/// How the server's socket was told to send: when, by whom, number of the option and value.
+fn send_rules(decoder: &mut Decoder) -> Vec<(u64, u32, u32, u64)> {
+    let is_rule = |one: &Record| one.kind == Kind::SocketOption && one.extra >> 16 == 6;
+    let of_server = decoder.records().drain(..).filter(|one| one.flow.0 == 3 && is_rule(one));
+    of_server
+        .map(|one| (one.at_ns, one.thread, one.extra & 0xffff, u64::from(one.detail as u32)))
+        .collect()
+}
+
+/// Thread 7 sets or clears an option of TCP.
+fn rule_set(socket: u64, at_ns: u64, option: u32, value: u32) -> RawEvent {
+    let kind = u32::from(raw::EVENT_OPTION);
+    RawEvent { at_ns, kind, socket, level: 6, option, value, thread: 7, ..RawEvent::default() }
+}
+
+#[test]
+fn a_cork_and_nodelay_that_a_socket_has_from_its_listener_are_recorded() {
+    const NODELAY_AND_CORK: u32 = 3;
+    let mut decoder = opened_to_peer();
+    decoder.event(&RawEvent { at_ns: 5, nonagle: NODELAY_AND_CORK, ..state(3, 1, 5000, 1000) });
+    assert_eq!(send_rules(&mut decoder), [(5, 0, 1, 1), (5, 0, 3, 1)]);
+    // What the program did itself is known already.
+    let mut decoder = opened_to_peer();
+    decoder.event(&rule_set(9, 2, 3, 1));
+    decoder.event(&RawEvent { at_ns: 5, socket: 9, nonagle: 2, ..state(3, 1, 5000, 1000) });
+    assert_eq!(send_rules(&mut decoder), [(2, 7, 3, 1)]);
+    // What it set and cleared before, and has again, it did not do itself.
+    let mut decoder = opened_to_peer();
+    decoder.event(&rule_set(9, 2, 3, 1));
+    decoder.event(&rule_set(9, 3, 3, 0));
+    decoder.event(&RawEvent { at_ns: 5, socket: 9, nonagle: 2, ..state(3, 1, 5000, 1000) });
+    assert_eq!(send_rules(&mut decoder), [(2, 7, 3, 1), (3, 7, 3, 0), (5, 0, 3, 1)]);
+}
+
 #[test]
 fn an_option_finds_its_socket_however_many_opened_later() {
     let mut decoder = opened();
