@@ -17,6 +17,7 @@ mod datagrams;
 mod faces;
 mod fast_open;
 mod inherited;
+mod kernels_own;
 mod killed;
 mod low_mark;
 mod programs;

@@ -23,6 +23,7 @@ pub(super) struct ConnectionView<'a> {
     closed_ns: Option<u64>,
     preexisting: bool,
     both_ends_here: bool,
+    kernels_own: bool,
     refused: bool,
     syn_dropped: Option<&'a str>,
     reset: Option<ResetView>,
@@ -49,6 +50,7 @@ impl<'a> ConnectionView<'a> {
             closed_ns: connection.closed_ns,
             preexisting: connection.preexisting,
             both_ends_here: connection.both_ends_here,
+            kernels_own: analysis.is_inner,
             refused: analysis.unopened == Some(Unopened::Refused),
             syn_dropped: analysis.unopened.as_ref().and_then(|unopened| match unopened {
                 Unopened::Dropped(reason) => Some(reason.as_str()),
