@@ -1,12 +1,14 @@
 //! The control group of a traced command.
 
 use std::fs;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::error::Error;
+use crate::rights::may_override;
 
 /// Names of our groups: this and the recorder's process id.
 const PREFIX: &str = "sockscope-";
@@ -69,7 +71,7 @@ impl Cgroup {
         let root = root()?;
         remove_stale(&root);
         let path = root.join(format!("{PREFIX}{}", std::process::id()));
-        let failed = |source| Error::File { what: "cannot create", path: path.clone(), source };
+        let failed = |source| refused(&root, &path, source, may_override());
         if !path.is_dir() {
             fs::create_dir(&path).map_err(failed)?;
         }
@@ -109,6 +111,16 @@ impl Cgroup {
     #[must_use]
     pub fn members(&self) -> Vec<u32> {
         members(&self.path)
+    }
+}
+
+/// Why no group could be made at `path`.
+fn refused(root: &Path, path: &Path, source: io::Error, may_override: bool) -> Error {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied if !may_override => {
+            Error::NoGroupRight { folder: root.to_owned() }
+        }
+        _ => Error::File { what: "cannot create", path: path.to_owned(), source },
     }
 }
 
@@ -165,6 +177,24 @@ mod tests {
             Some("/sys/fs/cgroup")
         );
         assert_eq!(found("cgroup2 /mnt tmpfs rw 0 0\nbroken\n"), None);
+    }
+
+    #[test]
+    fn a_folder_closed_to_writing_is_a_right_that_is_missing() {
+        let said = |kind: io::ErrorKind, may_override| {
+            let (root, path) = (Path::new("/cgroup"), Path::new("/cgroup/sockscope-7"));
+            refused(root, path, kind.into(), may_override).to_string()
+        };
+        let right = said(io::ErrorKind::PermissionDenied, false);
+        assert!(
+            right.contains("in /cgroup: ") && right.contains("CAP_DAC_OVERRIDE is missing"),
+            "{right}"
+        );
+        for (kind, may_override) in
+            [(io::ErrorKind::PermissionDenied, true), (io::ErrorKind::ReadOnlyFilesystem, false)]
+        {
+            assert!(said(kind, may_override).starts_with("cannot create /cgroup/sockscope-7: "));
+        }
     }
 
     #[test]

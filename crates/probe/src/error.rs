@@ -42,6 +42,17 @@ pub enum Error {
     /// No control group of version 2.
     #[error("no cgroup2 file system is mounted; mount one: mount -t cgroup2 none /sys/fs/cgroup")]
     NoCgroup,
+    /// The groups' folder is not ours to write to.
+    #[error(
+        "cannot make a control group for the command in {}: it is another user's, or closed to writing, and \
+         CAP_DAC_OVERRIDE is missing; run as root (sudo) or grant it, or pick sockets without a command: \
+         `sockscope record --port N`",
+        folder.display()
+    )]
+    NoGroupRight {
+        /// Where the version 2 hierarchy is.
+        folder: PathBuf,
+    },
     /// A file of the system could not be used.
     #[error("{what} {}: {source}", path.display())]
     File {

@@ -66,6 +66,11 @@ pub fn missing() -> Option<&'static str> {
     missing_of(&rights(), &user_namespace())
 }
 
+/// Whether the process may write where the mode of a file or folder says no (`CAP_DAC_OVERRIDE`).
+pub(crate) fn may_override() -> bool {
+    effective(&fs::read_to_string("/proc/self/status").unwrap_or_default()) >> 1 & 1 == 1
+}
+
 fn missing_of(rights: &[Right], namespace: &str) -> Option<&'static str> {
     let missing = rights.iter().find(|right| !right.held)?;
     Some(if is_of_host(namespace) { missing.name } else { OF_HOST })
