@@ -7,7 +7,9 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Protocol, Record, marks};
+use sockscope_record::{
+    Connection, ConnectionId, FlowId, Kind, Point, Protocol, Record, counted, marks,
+};
 
 use crate::connection::analyze_connection;
 use crate::log::{ConnectionLog, is_gone};
@@ -181,8 +183,8 @@ impl Tally {
     fn into_analysis(self, mut facts: TraceFacts, nameless: usize) -> Analysis {
         if self.impossible > 0 {
             facts.notes.push(format!(
-                "{} records had positions beyond 64 bits and were left out",
-                self.impossible
+                "{} with positions beyond 64 bits left out",
+                counted(self.impossible, "record")
             ));
         }
         if nameless > 0 {

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use sockscope_convert::{Capture, netmon, tcpdump};
-use sockscope_record::{Kind, LossCounts};
+use sockscope_record::{Kind, LossCounts, counted};
 use sockscope_trace::{Meta, Source};
 
 use crate::args::{self, ToolArg};
@@ -48,10 +48,9 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     writer.append(&capture.records)?;
     writer.finish(meta)?;
     talk!(
-        "sockscope: {} records of {} {} in {}; see them: sockscope show {3}",
-        capture.records.len(),
-        capture.connections.len(),
-        if capture.connections.len() == 1 { "connection" } else { "connections" },
+        "sockscope: {} of {} in {}; see it: sockscope show {2}",
+        counted(capture.records.len() as u64, "record"),
+        counted(capture.connections.len() as u64, "connection"),
         arguments.output.display()
     );
     Ok(())
@@ -78,7 +77,8 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 fn meta(capture: &Capture, arguments: &args::Convert) -> Meta {
     let mut notes = capture.notes.clone();
     if !capture.problems.is_empty() {
-        notes.push(format!("{} lines of the text could not be read", capture.problems.len()));
+        let lines = counted(capture.problems.len() as u64, "line");
+        notes.push(format!("{lines} of the text could not be read"));
     }
     let mut loss = LossCounts::default();
     for record in capture.records.iter().filter(|record| record.kind == Kind::Loss) {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use sockscope_record::counted;
 use sockscope_trace::{Bundle, merge_into};
 
 use crate::args;
@@ -42,10 +43,9 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
         );
     }
     talk!(
-        "sockscope: {} records of {} connections, {} of them seen by {by}, in {dir}; see them: \
-         sockscope report {dir}",
-        done.records,
-        done.connections,
+        "sockscope: {} of {}, {} of them seen by {by}, in {dir}; see it: sockscope report {dir}",
+        counted(done.records, "record"),
+        counted(done.connections, "connection"),
         done.matched,
         dir = output.display(),
     );

@@ -13,7 +13,7 @@ use sockscope_probe::{
     Cgroup, HookReport, Options, Pick, Recorder, Sink, Summary, When, count_interrupts, interrupts,
     spawn,
 };
-use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record};
+use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record, counted};
 use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
 
 use crate::args::{self, HowArgs, PickArgs};
@@ -74,7 +74,10 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
     tell_failure(status);
     let Recorded { records, lost } = recorded;
     let dir = record.output.display();
-    talk!("sockscope: {records} records, {lost} lost, in {dir}; see them: sockscope report {dir}");
+    talk!(
+        "sockscope: {}, {lost} lost, in {dir}; see it: sockscope report {dir}",
+        counted(records, "record")
+    );
     if records == 0 {
         talk!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
     }
@@ -360,8 +363,8 @@ impl BundleSink {
         }
         meta.loss = self.lost;
         meta.notes.push(format!(
-            "ended after {} records, as --max-records asks: what came later is not in the trace",
-            self.writer.records()
+            "ended after {}, as --max-records asks: what came later is not in the trace",
+            counted(self.writer.records(), "record")
         ));
     }
 }

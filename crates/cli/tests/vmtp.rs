@@ -136,7 +136,7 @@ fn record_both_ends(at: &str, more: &[&str]) -> String {
 #[test]
 fn both_ends_of_a_store_are_recorded_and_joined() {
     let said = record_both_ends("127.0.0.1:0", &[]);
-    assert!(said.contains("1 connections, 1 of them seen by both engines"), "{said}");
+    assert!(said.contains("1 connection, 1 of them seen by both engines"), "{said}");
 }
 
 #[test]
@@ -157,5 +157,5 @@ fn root_servers_share_an_address_of_raw_ip_and_are_recorded() {
     let found = run(&["find", other, "--to", at, "--raw"]);
     assert_eq!(text(&found.stdout), format!("{other} at {at}\n"));
     let said = record_both_ends(own, &["--raw"]);
-    assert!(said.contains("1 connections, 1 of them seen by both engines"), "{said}");
+    assert!(said.contains("1 connection, 1 of them seen by both engines"), "{said}");
 }

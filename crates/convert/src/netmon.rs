@@ -18,7 +18,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use sockscope_record::{FlowId, Kind, Protocol, Record, marks};
+use sockscope_record::{FlowId, Kind, Protocol, Record, counted, marks};
 
 use crate::capture::{Capture, Opened, Problem};
 use crate::names::Names;
@@ -178,7 +178,8 @@ impl Reader {
         }
         let unplaced: usize = self.waiting.values().map(Vec::len).sum();
         if unplaced > 0 {
-            self.capture.notes.push(format!("{unplaced} lines belong to no packet with addresses"));
+            let lines = counted(unplaced as u64, "line");
+            self.capture.notes.push(format!("{lines} without a packet with addresses"));
         }
         self.capture.records.sort_by_key(|record| record.at_ns);
         self.capture.notes.extend(self.names.note());

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
-use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record};
+use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record, counted};
 
 use crate::decode::Decoder;
 use crate::error::Error;
@@ -286,7 +286,8 @@ impl Recorder {
         self.lost.events += events_lost;
         if flow_table_full > 0 {
             self.notes.push(format!(
-                "{flow_table_full} connections were not logged: too many at once; pick fewer"
+                "{} not logged: too many at once; pick fewer",
+                counted(flow_table_full, "connection")
             ));
         }
         if open_untold {
@@ -298,21 +299,20 @@ impl Recorder {
         }
         if self.skipped > 0 {
             self.notes.push(format!(
-                "the kernel skipped {} observations (no probe ran): they are counted as lost",
-                self.skipped
+                "the kernel skipped {} (no probe ran), counted as lost",
+                counted(self.skipped, "observation")
             ));
         }
         if self.unplaced > 0 {
             self.notes.push(format!(
-                "when {} datagrams were read is not known, as reads before them were not seen: they \
-                 are counted as lost",
-                self.unplaced
+                "unknown when read, as reads before were not seen, and counted as lost: {}",
+                counted(self.unplaced, "datagram")
             ));
         }
         if self.decoder.unknown() > 0 {
             self.notes.push(format!(
-                "{} observations belong to connections whose opening was lost",
-                self.decoder.unknown()
+                "{} of connections whose opening was lost",
+                counted(self.decoder.unknown(), "observation")
             ));
         }
         Summary {

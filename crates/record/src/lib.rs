@@ -14,12 +14,14 @@ mod hold;
 mod kind;
 mod loss;
 mod sequence;
+mod words;
 
 pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};
 pub use hold::Hold;
 pub use kind::{Kind, Point, RetransmitClass, Stage};
 pub use loss::{LossCounts, PointCost};
 pub use sequence::Unwrapper;
+pub use words::counted;
 
 /// One observation. The meaning of `detail`, `extra`, `code` and `thread` depends on `kind`, and
 /// stands with each [`Kind`].

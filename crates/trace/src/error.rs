@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow_schema::ArrowError;
-use sockscope_record::LossCounts;
+use sockscope_record::{LossCounts, counted};
 
 use crate::format::{FORMAT_VERSION, Part};
 
@@ -172,7 +172,8 @@ pub enum Problem {
     },
     /// A batch is not what was written: its rows are left out, and count as lost.
     #[error(
-        "{part}: batch {batch}, at byte {at_byte}, is damaged: {rows} rows left out: expected {expected}"
+        "{part}: batch {batch}, at byte {at_byte}, is damaged: {} left out: expected {expected}",
+        counted(*rows, "row")
     )]
     DamagedBatch {
         /// The file.
@@ -187,7 +188,7 @@ pub enum Problem {
         expected: String,
     },
     /// Further batches are not what was written; their rows are left out, and count as lost.
-    #[error("{part}: {batches} more batches are damaged: {rows} rows left out")]
+    #[error("{part}: further damaged batches: {batches}; {} left out", counted(*rows, "row"))]
     MoreDamaged {
         /// The file.
         part: Part,
@@ -197,7 +198,7 @@ pub enum Problem {
         rows: u64,
     },
     /// Bytes follow the end mark; they are not used.
-    #[error("{part}: {bytes} bytes after the end mark at byte {at_byte} are not used")]
+    #[error("{part}: {} after the end mark at byte {at_byte} not used", counted(*bytes, "byte"))]
     Trailing {
         /// The file.
         part: Part,
@@ -221,7 +222,10 @@ pub enum Problem {
         expected: String,
     },
     /// Rows of `flows.arrows` make no sense (an address, a protocol) and were skipped.
-    #[error("{part}: {rows} rows skipped, the first of them row {first_row}: expected {expected}")]
+    #[error(
+        "{part}: {} skipped, the first of them row {first_row}: expected {expected}",
+        counted(*rows, "row")
+    )]
     BadRows {
         /// The file.
         part: Part,
@@ -233,14 +237,15 @@ pub enum Problem {
         expected: String,
     },
     /// Records of kinds that this release does not know were skipped.
-    #[error("records.arrows: {records} records of unknown kinds skipped")]
+    #[error("records.arrows: {} of unknown kinds skipped", counted(*records, "record"))]
     UnknownKinds {
         /// How many.
         records: u64,
     },
     /// Times go back further than the few microseconds between CPUs explain.
     #[error(
-        "records.arrows: time steps back {steps} times, by up to {step_ns_max} ns, where {allowed_ns} ns are expected"
+        "records.arrows: time steps back {}, by up to {step_ns_max} ns, where {allowed_ns} ns are expected",
+        counted(*steps, "time")
     )]
     TimeStepsBack {
         /// Steps over the allowed size.
@@ -252,7 +257,9 @@ pub enum Problem {
     },
     /// Records name connections that `flows.arrows` does not have.
     #[error(
-        "records.arrows: {records} records of {connections} connections that flows.arrows does not have"
+        "records.arrows: {} of {} that flows.arrows does not have",
+        counted(*records, "record"),
+        counted(*connections, "connection")
     )]
     UnknownConnections {
         /// Distinct connections, counted up to a limit.
@@ -273,7 +280,7 @@ pub enum Problem {
         meta: LossCounts,
     },
     /// `meta.json` counts another number of records than there are.
-    #[error("records.arrows: {found} records found, {meta} written by meta.json")]
+    #[error("records.arrows: {} found, {meta} written by meta.json", counted(*found, "record"))]
     CountDiffers {
         /// Rows in the file.
         found: u64,

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::Path;
 
-use sockscope_record::{ConnectionId, FlowId, Kind, Record};
+use sockscope_record::{ConnectionId, FlowId, Kind, Record, counted};
 
 use crate::bundle::Bundle;
 use crate::error::Error;
@@ -70,10 +70,10 @@ pub fn merge_into<E: From<Error>>(
     let both = if is_one_host { "both engines" } else { "both hosts" };
     let places = if is_one_host { "the two" } else { "the hosts" };
     meta.notes.push(format!(
-        "{} of {} connections were seen by {both}; positions of those that were established \
-         before recording began may differ between {places}",
+        "{} of {} seen by {both}; positions of those that were established before recording began \
+         may differ between {places}",
         plan.matched,
-        plan.connections.len(),
+        counted(plan.connections.len() as u64, "connection"),
     ));
     meta.notes.extend((plan.unequal > 0).then(|| unequal_note(plan.unequal)));
     let mut writer = create(meta.clone())?;

@@ -203,7 +203,7 @@ fn a_row_that_makes_no_sense_is_skipped_and_named() {
     assert_eq!(count, 2);
     assert_eq!(
         problems[0].to_string(),
-        "flows.arrows: 1 rows skipped, the first of them row 0: \
+        "flows.arrows: 1 row skipped, the first of them row 0: \
          expected address and port, as 127.0.0.1:80 or [::1]:80"
     );
 }

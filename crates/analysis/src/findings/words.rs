@@ -2,6 +2,8 @@
 
 use sockscope_record::{Connection, Side};
 
+pub(super) use sockscope_record::counted;
+
 use crate::{Evidence, Finding};
 
 /// `850 ns`, `12.5 us`, `40.2 ms`, `1.35 s`: three figures, as a reader takes them in.
@@ -27,11 +29,6 @@ fn three_figures(value: f64) -> String {
 pub(super) fn percent(part: u64, whole: u64) -> String {
     let share = if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
     format!("{:.0} %", share * 100.0)
-}
-
-/// `1 write`, `2 writes`.
-pub(super) fn counted(count: u64, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
 /// The mean of `count` times as `40.2 ms on average`; of a single one there is no average.

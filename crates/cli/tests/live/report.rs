@@ -82,8 +82,7 @@ impl Report {
 
     /// Whether all that is lost are observations that the kernel skipped, as a note says.
     pub fn is_only_skipped(&self) -> bool {
-        let skipped =
-            format!("the kernel skipped {} observations", self.0["trace"]["lost_records"]);
+        let skipped = format!("the kernel skipped {} observation", self.0["trace"]["lost_records"]);
         self.notes().contains(&skipped)
     }
 

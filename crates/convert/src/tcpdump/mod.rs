@@ -15,7 +15,7 @@ use crate::names::Names;
 use crate::time::Clock;
 use flow::Flows;
 use line::{Line, Packet};
-use sockscope_record::{Kind, Protocol, Record, marks, tcp_flags};
+use sockscope_record::{Kind, Protocol, Record, counted, marks, tcp_flags};
 
 /// Reads a text, line by line.
 ///
@@ -90,7 +90,8 @@ impl Reader {
     fn finish(mut self) -> Capture {
         if let Some((first_ns, last_ns)) = self.span_ns.filter(|_| self.dropped > 0) {
             self.capture.lost(first_ns, last_ns, self.dropped);
-            let note = format!("the capture missed {} packets by its own count", self.dropped);
+            let packets = counted(self.dropped, "packet");
+            let note = format!("the capture missed {packets} by its own count");
             self.capture.notes.push(note);
         }
         self.capture.records.sort_by_key(|record| record.at_ns);

@@ -13,7 +13,7 @@ use super::scene::{Scene, end_of};
 use super::svg::{Anchor, Path, Rect};
 use super::theme::{self, Ink, Shape, Stroke, Words};
 use super::units::{Quantity, grouped};
-use crate::number::count;
+use crate::number::{count, counted};
 
 /// Segments shown at most: more lines than this cannot be told apart.
 const SEGMENTS_MAX: usize = 40;
@@ -79,8 +79,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     page.svg.end_group();
     if left_out > 0 {
         page.note(format!(
-            "{} segments shown, {} later ones left out",
-            count(journeys.len() as u64),
+            "{} shown, {} later left out",
+            counted(journeys.len() as u64, "segment"),
             count(left_out as u64)
         ));
     }

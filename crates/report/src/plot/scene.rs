@@ -10,7 +10,7 @@ use sockscope_record::{Point, Side};
 
 use super::units::Quantity;
 use super::{Figure, PlotError, PlotOptions};
-use crate::number::count;
+use crate::number::{count, counted};
 
 /// One figure's data and window.
 pub(super) struct Scene<'a> {
@@ -150,8 +150,8 @@ impl<'a> Scene<'a> {
             lost => format!("{} records lost in the trace", count(lost)),
         };
         let span = Quantity::Time.words(shown_ns as f64);
-        let records = count(self.records);
-        format!("sockscope: {records} records of this connection; {lost}; {span} shown")
+        let records = counted(self.records, "record");
+        format!("sockscope: {records} of this connection; {lost}; {span} shown")
     }
 }
 

@@ -17,7 +17,7 @@ use super::step_line;
 use super::svg::{Path, Rect};
 use super::theme::{Ink, Shape, Stroke};
 use super::units::Quantity;
-use crate::number::count;
+use crate::number::{count, counted};
 
 /// The window's edge may raise the figure to so many times the height of the rest.
 const EDGE_ROOM: f64 = 2.0;
@@ -149,8 +149,8 @@ fn summary(sent: &[Pass]) -> String {
     let data = || sent.iter().filter(|pass| pass.len > 0);
     let again = data().filter(|pass| pass.marks & marks::RETRANSMITTED != 0).count();
     format!(
-        "{} segments with data, {} sent again",
-        count(data().count() as u64),
+        "{} with data, {} sent again",
+        counted(data().count() as u64, "segment"),
         count(again as u64)
     )
 }

@@ -3,7 +3,7 @@
 use std::fmt::{Result, Write};
 
 use sockscope_analysis::DropReasons;
-use sockscope_record::{Hold, Kind, Point, Record, RetransmitClass, marks, tcp_flags};
+use sockscope_record::{Hold, Kind, Point, Record, RetransmitClass, counted, marks, tcp_flags};
 
 use super::names::{congestion_state_name, errno_name, option_name, tcp_state_name};
 
@@ -20,7 +20,9 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::WriteCall => write_thread("thread", event, text)?,
         Kind::WriteReturn | Kind::ReadReturn => write_return(event, text)?,
         Kind::Transaction => write_transaction(event, text)?,
-        Kind::BlocksAgain => write!(text, "{} blocks of 512 octets ", event.extra)?,
+        Kind::BlocksAgain => {
+            write!(text, "{} of 512 octets ", counted(event.extra.into(), "block"))?;
+        }
         Kind::Wakeup | Kind::Run => write_thread("thread", event, text)?,
         Kind::SynOptions => write!(text, "largest segment {} ", event.extra)?,
         Kind::TcpState => write_tcp_state(event, text)?,
@@ -168,7 +170,7 @@ fn write_state_change(event: &Record, text: &mut String) -> Result {
 /// Code 0 stands for records beside the points.
 fn write_loss(event: &Record, text: &mut String) -> Result {
     let over = Micros(event.at_ns.saturating_sub(event.offset));
-    write!(text, "{} records ", event.detail)?;
+    write!(text, "{} ", counted(event.detail, "record"))?;
     match Kind::from_code(event.code) {
         Some(kind) => write!(text, "of {} ", kind.name())?,
         None => text.push_str("beside the points "),

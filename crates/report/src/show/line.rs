@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use sockscope_analysis::{ConnectionStore, DropReasons};
-use sockscope_record::{Direction, Kind, Record};
+use sockscope_record::{Direction, Kind, Record, counted};
 
 use super::event::write_details;
 use crate::style::{Style, Tone};
@@ -134,7 +134,8 @@ pub(super) fn write_head(
         write_connection(store, style, out)?;
     }
     if stores.len() > NAMED_MAX {
-        writeln!(out, "# and {} connections more", stores.len() - NAMED_MAX)?;
+        let more = (stores.len() - NAMED_MAX) as u64;
+        writeln!(out, "# and {} more", counted(more, "connection"))?;
     }
     out.write_all(LEGEND.as_bytes())?;
     writeln!(

@@ -8,7 +8,7 @@ use sockscope_record::{LossCounts, Point, PointCost, Stage};
 use super::connection::has_data;
 use super::page::Page;
 use crate::Report;
-use crate::number::{count, percent_of};
+use crate::number::{count, counted, percent_of};
 use crate::style::Tone;
 
 /// Over which time the paths' `mean len` is.
@@ -83,7 +83,7 @@ fn named(flows: &[&FlowAnalysis], odd: impl Fn(Option<i64>) -> bool) -> Option<S
     let mut listed: Vec<_> = names.by_ref().take(NAMED_MAX).collect();
     let more = names.count();
     if more > 0 {
-        listed.push(format!("and {} flows more", count(more as u64)));
+        listed.push(format!("and {} more", counted(more as u64, "flow")));
     }
     (!listed.is_empty()).then(|| listed.join(", "))
 }
@@ -127,8 +127,8 @@ fn cost(costs: &[PointCost; 8], report: &Report<'_>, page: &Page<'_>) -> String 
     }
     let share = percent_of(run_ns, report.analysis.duration_ns);
     format!(
-        "probes: {} hits of {}, {} in all, {share} of a CPU",
-        count(hits),
+        "probes: {} of {}, {} in all, {share} of a CPU",
+        counted(hits, "hit"),
         page.mean_time(run_ns as f64 / hits as f64),
         page.time(run_ns),
     )

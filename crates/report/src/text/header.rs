@@ -12,7 +12,7 @@ use super::calls::drop_reason;
 use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::{INDENT, Page};
 use crate::Report;
-use crate::number::{count, percent_of, rounded};
+use crate::number::{count, counted, percent_of, rounded};
 use crate::order::{
     FindingTotal, VERDICT_SHARE_DIVISOR, finding_totals, is_under_way, is_verdicts_share,
     ledger_sum,
@@ -83,10 +83,9 @@ fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         _ => format!("{}, ", page.time(analysis.duration_ns)),
     };
     let line = format!(
-        "{source}, {duration}{} {}, {} records, {}",
-        count(analysis.connections.len() as u64),
-        if analysis.connections.len() == 1 { "connection" } else { "connections" },
-        count(analysis.records),
+        "{source}, {duration}{}, {}, {}",
+        counted(analysis.connections.len() as u64, "connection"),
+        counted(analysis.records, "record"),
         lost(&analysis.facts),
     );
     page.labelled("trace", &line, Tone::Plain)

@@ -502,6 +502,15 @@ fn where_the_sockets_are_the_kernels_own_the_verdict_says_why_it_is_none() {
 }
 
 #[test]
+fn one_record_is_not_many() {
+    let mut analysis = fixed();
+    analysis.records = 1;
+    assert!(text(&analysis).contains(", 1 record, "), "{}", text(&analysis));
+    analysis.records = 1_000;
+    assert!(text(&analysis).contains(", 1,000 records, "), "{}", text(&analysis));
+}
+
+#[test]
 fn datagrams_are_not_called_segments_and_one_is_not_many() {
     let mut analysis = fixed();
     analysis.connections[0].flows[0].segments = 1;
