@@ -167,6 +167,17 @@ fn every_kind_has_its_details() {
 }
 
 #[test]
+fn a_conversion_says_which_way_and_how_long() {
+    let converted = |us, code| {
+        let since = at(us - 5, Kind::Conversion, 0, 0).at_ns;
+        Record { detail: since, code, thread: 7, ..at(us, Kind::Conversion, 400, 48) }
+    };
+    let text = lines(&[store(&[converted(10, 0), converted(20, 1)])]);
+    let told: Vec<_> = text.lines().map(|line| line.split_once("48  ").unwrap().1).collect();
+    assert_eq!(told, ["thread 7 out, took 5.000us", "thread 7 in, took 5.000us"]);
+}
+
+#[test]
 fn a_datagram_whose_read_was_not_seen_is_gone_by_a_time() {
     let gone = Record { marks: marks::DERIVED, ..at(0, Kind::ReceiveDequeue, 0, 90) };
     let text = lines(&[store(&[gone])]);
