@@ -714,6 +714,20 @@ mod tests {
         }
     }
 
+    /// The load average decides how long the scheduler holds against a process what it has computed: the
+    /// paper's, which started the load and transferred at once, was still that of an idle machine.
+    #[test]
+    fn a_megabyte_beside_load_that_has_run_for_a_minute_goes_as_without() {
+        let transfer_ns = |before_s: u32| {
+            let before = format!("load_before_s={before_s}");
+            let load = ["load=4", "load_at=client", &before];
+            observe("si-4b", &load).unwrap().seen.transfer_ns
+        };
+        let quiet_ns = observe("si-4b", &["load=0"]).unwrap().seen.transfer_ns;
+        assert!(transfer_ns(1) > 2 * quiet_ns && transfer_ns(3) > 2 * quiet_ns);
+        assert!(transfer_ns(60) < quiet_ns * 6 / 5, "{} {quiet_ns}", transfer_ns(60));
+    }
+
     #[test]
     fn gaps_last_as_long_as_the_reader_sleeps() {
         assert!(last_as_the_reader(&[4.0, 29.0, 48.0, 90.0], 4.0));

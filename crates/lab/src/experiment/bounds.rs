@@ -41,6 +41,9 @@ const PAUSE_MAX_MS: u64 = 3_600_000;
 /// The same in microseconds.
 pub(super) const PAUSE_MAX_US: u64 = PAUSE_MAX_MS * 1000;
 
+/// How long load runs before a transfer at most: then the load average is what it will be.
+const LOAD_BEFORE_MAX_S: u64 = 600;
+
 /// Delay of a line at most: a minute.
 const DELAY_MAX_US: u64 = 60_000_000;
 
@@ -93,6 +96,7 @@ fn times(parameters: &Parameters) -> Vec<Bound> {
         ms("write_pause_ms", parameters.write_pause_ms),
         ms("read_pause_ms", parameters.read_pause_ms),
         ms("close_after_ms", parameters.close_after_ms),
+        ("load_before_s", parameters.load_before_s, 1, LOAD_BEFORE_MAX_S),
         // Where the second begins at whose ends both timers tick.
         ("client_timer_ms", parameters.client_timer_ms, 0, 999),
         ("server_timer_ms", parameters.server_timer_ms, 0, 999),

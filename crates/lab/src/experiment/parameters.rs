@@ -74,6 +74,8 @@ pub struct Parameters {
     /// Beside whom.
     #[serde(default)]
     pub load_at: LoadAt,
+    /// How long before the transfer that begins, in seconds; without it, 3.
+    pub load_before_s: Option<u64>,
     /// Pieces of work that go through a stage of three processes.
     pub pieces: Option<u64>,
     /// Octets of a piece.

@@ -24,9 +24,9 @@ const SERVER_START_NS: u64 = 100_000_000;
 /// When the program of the first host starts.
 pub(super) const CLIENT_START_NS: u64 = 1_000_000_000;
 
-/// The same beside load, which was started before (§4.4.1 of the SunOS study): it has run long enough
-/// for its priority to have settled.
-const LOADED_START_NS: u64 = 3_000_000_000;
+/// The same beside load, in seconds: it is started first and the transfer immediately after (§4.4.1 of the
+/// SunOS study).
+const LOAD_BEFORE_S: u64 = 3;
 
 /// CPU time after which a process that computes counts its work.
 const LOAD_SLICE_NS: u64 = 10_000_000;
@@ -136,15 +136,14 @@ fn discard_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
     let chunk = parameters.write_bytes.unwrap_or(1) as usize;
     let read = parameters.discard_read_bytes() as usize;
     let total = parameters.total_bytes.unwrap_or(0);
+    let load_before_ns = parameters.load_before_s.unwrap_or(LOAD_BEFORE_S) * 1_000_000_000;
+    let start_ns = if has_load(parameters) { load_before_ns } else { CLIENT_START_NS };
     let mut programs = Vec::new();
     for port in (0..parameters.connections).map(|number| DISCARD_PORT + number) {
         let task = write_task(parameters, port, total, chunk);
         let writer = Traced::new(StreamWriter::new(task, Rc::clone(log)), Rc::clone(log));
         programs.push(reader(parameters, port, read, log));
-        programs.push(Started {
-            start_ns: if has_load(parameters) { LOADED_START_NS } else { CLIENT_START_NS },
-            ..Started::client(writer)
-        });
+        programs.push(Started { start_ns, ..Started::client(writer) });
     }
     programs
 }
