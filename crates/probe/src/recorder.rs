@@ -413,7 +413,7 @@ impl Recorder {
             }
             let point = point_of_raw(kind as u8);
             self.lost.add(point, fresh);
-            self.decoder.lost_until(now_ns);
+            self.decoder.lost_until(now_ns, point.as_slice());
             let record = Record {
                 at_ns: now_ns,
                 offset: since_ns,
@@ -438,7 +438,7 @@ impl Recorder {
         }
         let fresh = self.doubts.look(self.lists.lost());
         if fresh.any {
-            self.decoder.lost_until(monotonic_ns());
+            self.decoder.lost_until(monotonic_ns(), &fresh.points);
         }
         if fresh.at_sockets {
             self.decoder.doubt_reads(monotonic_ns());
@@ -529,6 +529,8 @@ struct Doubts {
 #[derive(Debug, PartialEq, Eq)]
 struct Fresh {
     any: bool,
+    /// Of these points' hits.
+    points: Vec<Point>,
     /// Of datagrams at their sockets.
     at_sockets: bool,
 }
@@ -539,7 +541,8 @@ impl Doubts {
         const AT_SOCKETS: [u8; 3] = [raw::RAW_RECEIVE, raw::RAW_READY, raw::RAW_COPY];
         let before = std::mem::replace(&mut self.lost, now);
         let is_fresh = |kind: &u8| self.lost[usize::from(*kind)] > before[usize::from(*kind)];
-        Fresh { any: self.lost != before, at_sockets: AT_SOCKETS.iter().any(is_fresh) }
+        let points = (0..raw::RAW_KINDS).filter(is_fresh).filter_map(point_of_raw).collect();
+        Fresh { any: self.lost != before, points, at_sockets: AT_SOCKETS.iter().any(is_fresh) }
     }
 }
 
@@ -690,13 +693,20 @@ mod tests {
             lost
         };
         let mut doubts = Doubts { lost: lost(raw::RAW_COPY, 1) };
-        let fresh = |any, at_sockets| Fresh { any, at_sockets };
-        assert_eq!(doubts.look(lost(raw::RAW_COPY, 1)), fresh(false, false));
+        let fresh = |points: &[Point], at_sockets| Fresh {
+            any: !points.is_empty(),
+            points: points.to_vec(),
+            at_sockets,
+        };
+        assert_eq!(doubts.look(lost(raw::RAW_COPY, 1)), fresh(&[], false));
         // Lost after this look, and written down before the next one.
-        assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(true, true));
-        assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(false, false));
+        assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(&[Point::ReceiveDequeue], true));
+        assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(&[], false));
         let mut doubts = Doubts { lost: lost(raw::RAW_TRANSMIT, 1) };
-        assert_eq!(doubts.look(lost(raw::RAW_TRANSMIT, 2)), fresh(true, false));
+        assert_eq!(
+            doubts.look(lost(raw::RAW_TRANSMIT, 2)),
+            fresh(&[Point::InterfaceDequeue], false)
+        );
     }
 
     #[test]
