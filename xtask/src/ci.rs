@@ -1,7 +1,8 @@
 //! `cargo xtask ci`: every check, cheapest first, the same on a desk and in CI.
 //!
 //! One profile is used throughout: clippy and docs share one set of dependency
-//! metadata, and all tests share one build. The first step that fails ends the run.
+//! metadata, all tests share one build, and the fuzz targets most of its dependencies.
+//! The first step that fails ends the run.
 
 mod fuzz;
 mod live;
