@@ -30,7 +30,7 @@ pub use judgement::{Judgement, Shown, Verdict};
 pub use report::{write_json as write_claims_json, write_text as write_claims_text};
 
 use crate::error::Result;
-use crate::experiment::carried_by_id;
+use crate::experiment::{Experiment, carried_by_id};
 use crate::papers::{Claim, Claims, PAPERS};
 use crate::result::RunResult;
 use crate::{Error, run};
@@ -112,6 +112,19 @@ pub fn check(
     threads: usize,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Vec<Checked>> {
+    check_results(paper, |experiments| run::run_all(experiments, threads, progress))
+}
+
+/// Checks as [`check`] does, on what `results` gives for the experiments that are needed: one result
+/// each, in their order.
+///
+/// # Errors
+///
+/// When there is no such paper, or `results` fails.
+pub fn check_results(
+    paper: Option<&str>,
+    results: impl FnOnce(&[Experiment]) -> Result<Vec<RunResult>>,
+) -> Result<Vec<Checked>> {
     if let Some(wanted) = paper.filter(|paper| !PAPERS.contains(paper)) {
         return Err(Error::NoSuchPaper { wanted: wanted.to_owned(), known: PAPERS.join(", ") });
     }
@@ -120,8 +133,7 @@ pub fn check(
     let needed: BTreeSet<_> =
         checks().filter(is_wanted).flat_map(|check| check.needs).copied().collect();
     let experiments = needed.iter().map(|id| carried_by_id(id)).collect::<Result<Vec<_>>>()?;
-    let results = run::run_all(&experiments, threads, progress)?;
-    let runs = Runs(needed.into_iter().zip(results).collect());
+    let runs = Runs(needed.into_iter().zip(results(&experiments)?).collect());
     Ok(claims.of(paper).map(|claim| checked(claim, &runs)).collect())
 }
 
