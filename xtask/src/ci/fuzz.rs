@@ -7,29 +7,41 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 
 /// Inputs a target, besides its seeds.
 const RUNS: u32 = 5_000;
 /// An input that takes longer has no end: seconds, far above what any takes.
 const LIMIT_S: u32 = 120;
 
-/// Runs every target of `fuzz/fuzz_targets`, whose programs were built into `target`.
+/// Runs every target of `fuzz/fuzz_targets`, whose programs were built into `target`: on each CPU one.
 ///
-/// Fails with the name of the first target that found something, and the command that shows it.
+/// Fails with the name of a target that found something, and the command that shows it.
 pub fn smoke(root: &Path, target: &Path) -> Result<(), String> {
-    let scratch = target.join("fuzz-smoke");
-    for name in names(&root.join("fuzz/fuzz_targets"))? {
-        let seeds = root.join("fuzz/seeds").join(&name);
-        if !seeds.is_dir() {
-            return Err(format!("{name} has no seeds: expected files in {}", seeds.display()));
-        }
-        // libFuzzer keeps new inputs in the first folder: not among the seeds.
-        let kept = scratch.join(&name);
-        std::fs::create_dir_all(&kept)
-            .map_err(|error| format!("cannot create {}: {error}", kept.display()))?;
-        run(&target.join("debug").join(&name), &kept, &seeds)?;
+    let names = Mutex::new(names(&root.join("fuzz/fuzz_targets"))?.into_iter());
+    let next = || names.lock().ok().and_then(|mut names| names.next());
+    let work = || std::iter::from_fn(next).try_for_each(|name| smoke_one(root, target, &name));
+    thread::scope(|scope| {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let workers: Vec<_> = (0..cpus).map(|_| scope.spawn(work)).collect();
+        let ended = |worker: thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|_| Err("a thread panicked".to_owned()))
+        };
+        workers.into_iter().try_for_each(ended)
+    })
+}
+
+fn smoke_one(root: &Path, target: &Path, name: &str) -> Result<(), String> {
+    let seeds = root.join("fuzz/seeds").join(name);
+    if !seeds.is_dir() {
+        return Err(format!("{name} has no seeds: expected files in {}", seeds.display()));
     }
-    Ok(())
+    // libFuzzer keeps new inputs in the first folder: not among the seeds.
+    let kept = target.join("fuzz-smoke").join(name);
+    std::fs::create_dir_all(&kept)
+        .map_err(|error| format!("cannot create {}: {error}", kept.display()))?;
+    run(&target.join("debug").join(name), &kept, &seeds)
 }
 
 /// Names of the targets, in order.
@@ -59,7 +71,8 @@ fn run(program: &Path, kept: &Path, seeds: &Path) -> Result<(), String> {
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let last: Vec<&str> = said.lines().rev().take(12).collect();
-    last.iter().rev().for_each(|line| println!("{line}"));
+    let last: Vec<&str> = last.into_iter().rev().collect();
+    println!("{}", last.join("\n"));
     Err(format!("{} found an input that breaks it, in {}", program.display(), kept.display()))
 }
 
