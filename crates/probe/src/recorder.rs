@@ -82,7 +82,7 @@ pub struct Recorder {
     skipped: u64,
     unplaced: u64,
     is_stalled: bool,
-    last_drain_ns: u64,
+    last_counted_ns: u64,
     pause: Duration,
     started: Instant,
     datagrams: Datagrams,
@@ -174,7 +174,7 @@ impl Recorder {
             skipped: 0,
             unplaced: 0,
             is_stalled: false,
-            last_drain_ns: attached_ns,
+            last_counted_ns: attached_ns,
             pause: PAUSE_MIN,
             started: Instant::now(),
             datagrams: Datagrams::Waiting,
@@ -221,14 +221,16 @@ impl Recorder {
     pub fn step(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
         std::thread::sleep(self.pause);
         self.calibrate();
-        let now_ns = monotonic_ns();
+        // Before the lists are read: most is lost meanwhile, as they make room only at the end of that.
+        let lost = LostByNow::read(monotonic_ns, || self.lists.lost());
+        let now_ns = lost.until_ns;
         let fullest = self.drain(now_ns.saturating_sub(HOLD_BACK_NS), sink)?;
         self.pause = match fullest {
             high if high > FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
             low if low < FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
             _ => self.pause,
         };
-        self.note_loss(now_ns, self.lists.lost(), sink)?;
+        self.note_loss(lost, sink)?;
         self.judge();
         self.decoder.expire(now_ns);
         self.look_at_counters();
@@ -270,7 +272,7 @@ impl Recorder {
                 break;
             }
         }
-        self.note_loss(ended_ns, lost, sink)?;
+        self.note_loss(LostByNow { since_ns: ended_ns, lost, until_ns: ended_ns }, sink)?;
         // Once for what was proven before, once for what this last look proved.
         self.judge();
         self.judge();
@@ -403,9 +405,10 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes down what the probes could not keep since the last look, by what was counted `now`.
-    fn note_loss(&mut self, now_ns: u64, now: Vec<u64>, sink: &mut impl Sink) -> Result<(), Error> {
-        let since_ns = std::mem::replace(&mut self.last_drain_ns, now_ns);
+    /// Writes down what the probes could not keep since the last look, by what is counted now.
+    fn note_loss(&mut self, now: LostByNow, sink: &mut impl Sink) -> Result<(), Error> {
+        let LostByNow { since_ns: next_since_ns, lost: now, until_ns: now_ns } = now;
+        let since_ns = std::mem::replace(&mut self.last_counted_ns, next_since_ns);
         for (kind, (count, seen)) in now.iter().zip(&self.lost_seen).enumerate() {
             let fresh = count - seen;
             if fresh == 0 {
@@ -516,6 +519,23 @@ impl Recorder {
             self.datagrams = Datagrams::Absent;
         }
         Ok(())
+    }
+}
+
+/// Hits counted as lost, by kind.
+struct LostByNow {
+    /// What is counted later was lost after this.
+    since_ns: u64,
+    lost: Vec<u64>,
+    /// What is counted was lost before this.
+    until_ns: u64,
+}
+
+impl LostByNow {
+    fn read(clock: impl Fn() -> u64, lost: impl FnOnce() -> Vec<u64>) -> Self {
+        let since_ns = clock();
+        let lost = lost();
+        Self { since_ns, lost, until_ns: clock() }
     }
 }
 
@@ -683,6 +703,17 @@ mod tests {
         assert!(cursor.is_stalled());
         cursor.next = cursor.end;
         assert!(!cursor.is_stalled());
+    }
+
+    #[test]
+    fn what_is_lost_while_it_is_counted_lies_in_the_interval_told() {
+        let now_ns = std::cell::Cell::new(10);
+        let clock = || now_ns.replace(now_ns.get() + 1);
+        let read = LostByNow::read(clock, || {
+            now_ns.set(500);
+            vec![1]
+        });
+        assert_eq!((read.since_ns, read.lost, read.until_ns), (10, vec![1], 500));
     }
 
     #[test]
