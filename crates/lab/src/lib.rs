@@ -35,7 +35,6 @@ pub mod run;
 pub mod seen;
 mod vmtp_pair;
 mod wire;
-mod words;
 mod workload;
 
 pub use error::{Error, Result};

@@ -18,7 +18,7 @@ use super::host::DecstationHost;
 use super::send::{CHANNEL, FORMAT};
 use crate::experiment::{AtmParameters, LossPolicy, VMTP_HEADER_BYTES};
 use crate::seen::{Measure, Seen};
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// Packets of a message, and data of each.
 const PACKETS: usize = 16;

@@ -10,7 +10,7 @@ use super::cells::write_cell;
 use super::host::{DecstationHost, Spent};
 use crate::experiment::{AtmParameters, DriverPart, VMTP_HEADER_BYTES};
 use crate::seen::{Measure, Seen};
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// A channel for users.
 pub(super) const CHANNEL: Channel = Channel::of_path_0(32);

@@ -5,7 +5,7 @@
 
 use super::parameters::{Parameters, Protocol};
 use super::workload::Workload;
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// Largest number of octets that one buffer or transfer may have.
 pub(super) const OCTETS_MAX: u64 = 1 << 30;

@@ -12,7 +12,7 @@ use super::axis::linear_axis;
 use crate::experiment::Figure;
 use crate::model;
 use crate::result::RunResult;
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// Width of a bin, in microseconds: the paper's.
 const BIN_US: u64 = 50;

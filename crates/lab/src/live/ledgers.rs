@@ -6,7 +6,7 @@
 use super::measure::{Measured, measure};
 use super::record::{CaseLedger, Recording, Told, window};
 use super::{Plan, Protocol, Row, record, run};
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// Adds the ledger of each case that has figures; gives what a reader must know of them.
 pub(super) fn add(

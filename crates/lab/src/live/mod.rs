@@ -29,12 +29,12 @@ pub use record::CaseLedger;
 pub use write::{write_csv, write_json, write_text};
 
 use crate::seen::Distribution;
-use crate::words::counted;
 use channel::Channel;
 use datagram::{UDP_BYTES_MAX, Udp};
 use measure::{Measured, measure};
 use quic::Quic;
 use record::Told;
+use sockscope_record::counted;
 use sockscope_vmtp::driver::Transport as Carrier;
 use stream::{Tcp, Unix};
 use transport::Transport;

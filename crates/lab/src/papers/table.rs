@@ -3,7 +3,7 @@
 //! Fields are separated by commas; a field with a comma in it stands in double quotes (RFC 4180).
 
 use crate::error::{Error, Result};
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// A table with named columns.
 #[derive(Debug, Clone, PartialEq, Eq)]

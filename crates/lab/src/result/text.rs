@@ -6,7 +6,7 @@ use super::table::{Series, Table};
 use super::{CaseResult, RunResult};
 use crate::experiment::{Keep, word};
 use crate::seen::Seen;
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// Columns that sentences fill.
 const WIDTH: usize = 96;

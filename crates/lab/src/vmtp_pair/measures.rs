@@ -7,7 +7,7 @@ use super::network::Counts;
 use super::process::Call;
 use crate::experiment::VmtpParameters;
 use crate::seen::{Distribution, Measure, Seen};
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// What was seen between two counts, `span_ns` apart.
 ///

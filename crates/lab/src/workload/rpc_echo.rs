@@ -14,7 +14,7 @@ use crate::rpc::{
     AcceptStatus, BUFFER_OCTETS, Body, Call, Decoder, Encoder, Mapping, Message, OpaqueAuth,
     RecordReader, RecordWriter, Reply, getport_call, protocol,
 };
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// The echo program: a number for local use (RFC 5531 §8.3), its only version and procedure.
 pub(crate) const ECHO: Mapping =

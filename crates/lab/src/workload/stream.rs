@@ -5,7 +5,7 @@ use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
-use crate::words::counted;
+use sockscope_record::counted;
 
 /// What a writer is to do.
 #[derive(Debug, Clone, Copy)]
