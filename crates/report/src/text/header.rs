@@ -116,7 +116,8 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         return write_others(&totals, page);
     };
     let first = totals.remove(verdict);
-    page.labelled("verdict", &costliest(report, &first, page), Tone::Bad)?;
+    let costs_most = totals.iter().all(|other| other.lost_ns <= first.lost_ns);
+    page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
     let dropped = Dropped::of(report).and_then(|one| one.beside(first.lost_ns, report, page));
@@ -234,7 +235,14 @@ fn is_blind(report: &Report<'_>) -> bool {
     known_ns == 0 || hidden_ns(report) > known_ns
 }
 
-fn costliest(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> String {
+/// The verdict's finding. Of many connections together another one may have cost more, none of them
+/// enough of its own time; then this one does not `cost most`.
+fn costliest(
+    report: &Report<'_>,
+    total: &FindingTotal<'_>,
+    costs_most: bool,
+    page: &Page<'_>,
+) -> String {
     let times = match total.count {
         1 => "once".to_owned(),
         more => format!("{} times", count(more)),
@@ -257,7 +265,8 @@ fn costliest(report: &Report<'_>, total: &FindingTotal<'_>, page: &Page<'_>) -> 
         1 => format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns)),
         _ => " in all".to_owned(),
     };
-    format!("{id} costs most: {} lost{share}, {times}, {place}.", page.time(total.lost_ns))
+    let most = if costs_most { " costs most" } else { "" };
+    format!("{id}{most}: {} lost{share}, {times}, {place}.", page.time(total.lost_ns))
 }
 
 fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<()> {

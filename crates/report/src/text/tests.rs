@@ -211,6 +211,21 @@ fn one_in_a_hundred_of_the_time_is_a_verdict() {
 }
 
 #[test]
+fn a_verdict_beside_findings_that_cost_more_together_does_not_cost_most() {
+    let mut analysis = stall();
+    let finding = analysis.connections[0].findings.remove(0);
+    let costing = |id, lost_ns| Finding { id, lost_ns, ..finding.clone() };
+    analysis.connections[0].findings = vec![
+        costing(FindingId::NagleDelayedAck, 80_000_000),
+        costing(FindingId::NagleDelayedAck, 80_000_000),
+        costing(FindingId::Retransmission, 90_000_000),
+    ];
+    let verdict = verdict_of(&analysis);
+    assert!(verdict.starts_with("verdict  retransmission: 90.0 ms lost"), "{verdict}");
+    assert!(verdict.contains("\nalso     nagle-delayed-ack 398× (160 ms)"), "{verdict}");
+}
+
+#[test]
 fn an_idle_hour_after_the_traffic_makes_no_stall_harmless() {
     let verdict = verdict(|analysis, _| analysis.duration_ns = 3_600_000_000_000);
     assert!(verdict.starts_with("verdict  nagle-delayed-ack costs most: 8.17 s"), "{verdict}");
