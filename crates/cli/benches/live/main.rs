@@ -89,6 +89,15 @@ fn main() -> Result<(), Failure> {
         if words.iter().any(|word| word == "--quick") { Plan::quick() } else { Plan::full() };
     let names: Vec<&str> =
         words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let parts: [(&str, Part); 4] = [
+        ("calls", |plan| traffic::run(Load::Calls, plan)),
+        ("bulk", |plan| traffic::run(Load::Bulk, plan)),
+        ("disk", disk::run),
+        ("report", report::run),
+    ];
+    if let Some(unknown) = names.iter().find(|&name| parts.iter().all(|(part, _)| part != name)) {
+        return Err(format!("no part {unknown}: calls, bulk, disk, report").into());
+    }
     if let Some(right) = sockscope_probe::missing_right() {
         println!("live benchmarks: not run, {right} is missing");
         return Ok(());
@@ -97,12 +106,6 @@ fn main() -> Result<(), Failure> {
     // From here on this thread knows of one CPU only.
     sockscope_probe::bench::pin(RECORDER_CPU)?;
     std::fs::create_dir_all(&plan.folder)?;
-    let parts: [(&str, Part); 4] = [
-        ("calls", |plan| traffic::run(Load::Calls, plan)),
-        ("bulk", |plan| traffic::run(Load::Bulk, plan)),
-        ("disk", disk::run),
-        ("report", report::run),
-    ];
     for (name, run) in parts {
         if names.is_empty() || names.contains(&name) {
             println!();
