@@ -196,7 +196,9 @@ fn on_clock(record: &Record, shift_ns: u64) -> Record {
             record.detail = record.detail.saturating_add(shift_ns);
         }
         // It began then.
-        Kind::Transaction => record.detail = record.detail.saturating_add(shift_ns),
+        Kind::Transaction | Kind::Conversion => {
+            record.detail = record.detail.saturating_add(shift_ns);
+        }
         _ => {}
     }
     record
@@ -217,6 +219,8 @@ mod tests {
         assert_eq!(shifted(Kind::Loss, 7, 8), (105, 107, 8));
         assert_eq!(shifted(Kind::ReceiveDequeue, 7, 8), (105, 7, 108));
         assert_eq!(shifted(Kind::ReceiveDequeue, 7, 0), (105, 7, 0));
+        assert_eq!(shifted(Kind::Transaction, 7, 8), (105, 7, 108));
+        assert_eq!(shifted(Kind::Conversion, 7, 8), (105, 7, 108));
     }
 
     #[test]
