@@ -5,6 +5,8 @@
 //! Each line is one segment: it falls while its last byte waits in a layer. Times are drawn to
 //! scale but for gaps in which nothing happens, which are cut and labelled with their length.
 
+use std::ops::Range;
+
 use sockscope_analysis::Pass;
 use sockscope_record::{Kind, Point, marks};
 
@@ -19,8 +21,13 @@ use crate::number::{count, counted};
 const SEGMENTS_MAX: usize = 40;
 /// Room for times, left; right as much, or more where the words for segments need it.
 const SIDE_PX: f64 = 92.0;
-/// Room above the first event, for the names of the layers.
+/// Room above the first event, for the names of the layers in one row.
 const HEAD_PX: f64 = 58.0;
+/// Height of a column's head: its layer, what happens there and its point. Where heads stand in two rows,
+/// one row is this much higher.
+const HEAD_ROW_PX: f64 = 42.0;
+/// Least distance of two heads in a row.
+const HEAD_GAP_PX: f64 = 4.0;
 /// Height of a cut in time.
 const CUT_PX: f64 = 30.0;
 /// A gap is cut when it is longer than this share of all gaps that are not.
@@ -32,9 +39,13 @@ const ROW_PX: f64 = 14.0;
 
 /// Where the eight points begin among the layers.
 const POINTS_AT: usize = 2;
+/// Where they end.
+const POINTS_END: usize = POINTS_AT + Point::ALL.len();
+/// Layers that may have a column: behind the points as many of the program's own as before them.
+const LAYER_COUNT: usize = POINTS_END + POINTS_AT;
 
-/// Every layer that may have a column, and what happens there.
-const LAYERS: [(&str, &str); 12] = [
+/// Every layer, and what happens there.
+const LAYERS: [(&str, &str); LAYER_COUNT] = [
     ("stub", "is called"),
     ("XDR", "done"),
     ("program", "write"),
@@ -53,7 +64,7 @@ const LAYERS: [(&str, &str); 12] = [
 struct Journey {
     bytes: u32,
     from: u64,
-    at_ns: [Option<u64>; 12],
+    at_ns: [Option<u64>; LAYER_COUNT],
 }
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
@@ -65,8 +76,11 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     let mut page = Page::open(scene, "Through the layers", &keys);
     let (mut journeys, mut left_out) = journeys(scene);
     // Cuts have a height of their own, so that a trace of long waits has room for fewer segments.
-    let room_px = room_px(page.content());
-    while journeys.len() > 1 && !Heights::of(&journeys, room_px).fits(room_px) {
+    let fits = |journeys: &[Journey]| {
+        let room_px = Columns::of(scene, page.content(), journeys).room_px();
+        Heights::of(journeys, room_px).fits(room_px)
+    };
+    while journeys.len() > 1 && !fits(&journeys) {
         journeys.pop();
         left_out += 1;
     }
@@ -119,19 +133,70 @@ fn journey(scene: &Scene<'_>, segment: &Pass) -> Journey {
         span_ns
             .map_or([None; 2], |span_ns| span_ns.map(|ns| Some(ns).filter(|ns| scene.shows(*ns))))
     };
-    let mut at_ns = [None; 12];
+    let mut at_ns = [None; LAYER_COUNT];
     let layers = converted(0).into_iter().chain(Point::ALL.map(passed)).chain(converted(1));
     at_ns.iter_mut().zip(layers).for_each(|(at_ns, layer)| *at_ns = layer);
     Journey { bytes: segment.len, from: segment.offset, at_ns }
 }
 
 /// The layers that have a column: the points always, the program's own where a segment was there.
-fn shown_layers(journeys: &[Journey]) -> std::ops::Range<usize> {
+fn shown_layers(journeys: &[Journey]) -> Range<usize> {
     let seen = |layer: usize| journeys.iter().any(|journey| journey.at_ns[layer].is_some());
-    let points_end = POINTS_AT + Point::ALL.len();
     let from = (0..POINTS_AT).find(|layer| seen(*layer)).unwrap_or(POINTS_AT);
-    let last = (points_end..LAYERS.len()).rfind(|layer| seen(*layer));
-    from..last.map_or(points_end, |last| last + 1)
+    let last = (POINTS_END..LAYER_COUNT).rfind(|layer| seen(*layer));
+    from..last.map_or(POINTS_END, |last| last + 1)
+}
+
+/// Where the columns stand, and how high their heads.
+struct Columns {
+    layers: Range<usize>,
+    content: Rect,
+    between_px: f64,
+    /// Whether every other head is one row higher, as side by side they would cover each other.
+    are_two_rows: bool,
+}
+
+impl Columns {
+    fn of(scene: &Scene<'_>, content: Rect, journeys: &[Journey]) -> Self {
+        let layers = shown_layers(journeys);
+        let words = journeys.iter().map(|journey| Words::Tick.width_px(&label(scene, journey)));
+        let right_px = words.fold(SIDE_PX, |most, width| most.max(width + LABEL_GAP_PX));
+        let between_px = (content.width - SIDE_PX - right_px) / (layers.len() - 1) as f64;
+        let covers = |pair: &[(&str, &str)]| {
+            let room_px = |words: Words, [one, other]: [&str; 2]| {
+                (words.width_px(one) + words.width_px(other)) / 2.0 + HEAD_GAP_PX
+            };
+            room_px(Words::Panel, [pair[0].0, pair[1].0]) > between_px
+                || room_px(Words::Tick, [pair[0].1, pair[1].1]) > between_px
+        };
+        let are_two_rows = LAYERS[layers.clone()].windows(2).any(covers);
+        Self { layers, content, between_px, are_two_rows }
+    }
+
+    fn x(&self, layer: usize) -> f64 {
+        self.content.x + SIDE_PX + self.between_px * (layer - self.layers.start) as f64
+    }
+
+    /// The first column and the last.
+    fn across(&self) -> (f64, f64) {
+        (self.x(self.layers.start), self.x(self.layers.end - 1))
+    }
+
+    /// How much higher than the lower row this layer's head is.
+    fn raised_px(&self, layer: usize) -> f64 {
+        let is_raised = self.are_two_rows && (layer - self.layers.start) % 2 == 1;
+        if is_raised { HEAD_ROW_PX } else { 0.0 }
+    }
+
+    /// Where the first event is.
+    fn top(&self) -> f64 {
+        self.content.y + HEAD_PX + if self.are_two_rows { HEAD_ROW_PX } else { 0.0 }
+    }
+
+    /// Height for the times, below the heads.
+    fn room_px(&self) -> f64 {
+        (self.content.bottom() - self.top() - 12.0).max(1.0)
+    }
 }
 
 /// Time to height: to scale, with long gaps cut.
@@ -196,44 +261,28 @@ fn cut_ns(times: &[u64]) -> u64 {
 }
 
 fn draw_journeys(scene: &Scene<'_>, page: &mut Page, journeys: &[Journey]) {
-    let content = page.content();
-    let top = content.y + HEAD_PX;
-    let heights = Heights::of(journeys, room_px(content));
-    let words = journeys.iter().map(|journey| Words::Tick.width_px(&label(scene, journey)));
-    let right_px = words.fold(SIDE_PX, |most, width| most.max(width + LABEL_GAP_PX));
-    let layers = shown_layers(journeys);
-    let (first, last) = (layers.start, layers.end - 1);
-    let between = (content.width - SIDE_PX - right_px) / (last - first) as f64;
-    let column = |layer: usize| content.x + SIDE_PX + between * (layer - first) as f64;
-    draw_columns(page, layers, &column, content, top + heights.bottom() + 8.0);
-    let across = (column(first), column(last));
-    draw_times(scene, page, &heights, across, top);
-    for journey in journeys {
-        draw_journey(page, journey, &column, &|at_ns| top + heights.y(at_ns));
-    }
+    let columns = Columns::of(scene, page.content(), journeys);
+    let top = columns.top();
+    let heights = Heights::of(journeys, columns.room_px());
     let bottom = top + heights.bottom();
+    draw_columns(page, &columns, bottom + 8.0);
+    let across = columns.across();
+    draw_times(scene, page, &heights, across, top);
     let height = |at_ns| top + heights.y(at_ns);
-    label_segments(scene, page, journeys, column(last), (top, bottom), &height);
+    for journey in journeys {
+        draw_journey(page, journey, &columns, &height);
+    }
+    label_segments(scene, page, journeys, across.1, (top, bottom), &height);
 }
 
-/// Height for the times, below the names of the layers.
-fn room_px(content: Rect) -> f64 {
-    (content.bottom() - content.y - HEAD_PX - 12.0).max(1.0)
-}
-
-fn draw_columns(
-    page: &mut Page,
-    layers: std::ops::Range<usize>,
-    column: &impl Fn(usize) -> f64,
-    content: Rect,
-    bottom: f64,
-) {
+fn draw_columns(page: &mut Page, columns: &Columns, bottom: f64) {
     let mut lines = Path::default();
-    for index in layers {
+    for index in columns.layers.clone() {
         let (layer, step) = LAYERS[index];
-        let x = column(index);
-        lines.bar(x, content.y + HEAD_PX - 8.0, bottom);
-        let above = |up: f64| (x, content.y + HEAD_PX - up);
+        let x = columns.x(index);
+        let foot = columns.top() - columns.raised_px(index);
+        lines.bar(x, foot - 8.0, bottom);
+        let above = |up: f64| (x, foot - up);
         page.svg.text(Words::Panel.class(), Anchor::Middle, above(42.0), layer);
         page.svg.text(Words::Tick.class(), Anchor::Middle, above(28.0), step);
         if let Some(point) = point_of(index) {
@@ -281,12 +330,12 @@ fn draw_times(
 fn draw_journey(
     page: &mut Page,
     journey: &Journey,
-    column: &impl Fn(usize) -> f64,
+    columns: &Columns,
     height: &impl Fn(u64) -> f64,
 ) {
     let passed = journey.at_ns.iter().enumerate();
     let places: Vec<(usize, (f64, f64))> = passed
-        .filter_map(|(index, at_ns)| at_ns.map(|at_ns| (index, (column(index), height(at_ns)))))
+        .filter_map(|(index, at_ns)| at_ns.map(|at_ns| (index, (columns.x(index), height(at_ns)))))
         .collect();
     let mut line = Path::default();
     for (at, (_, place)) in places.iter().enumerate() {
@@ -377,10 +426,12 @@ fn label(scene: &Scene<'_>, journey: &Journey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Heights, Journey, POINTS_AT, cut_ns, spread};
+    use sockscope_record::Point;
+
+    use super::{Heights, Journey, LAYER_COUNT, POINTS_AT, POINTS_END, cut_ns, spread};
 
     /// When the last bytes of the segments of a call of 4,800 octets passed the points, in nanoseconds.
-    const CALL_NS: [[u64; 8]; 5] = [
+    const CALL_NS: [[u64; Point::ALL.len()]; 5] = [
         [3_678_145, 4_022_536, 4_148_310, 4_181_074, 5_594_121, 5_686_467, 5_964_067, 9_837_041],
         [3_678_145, 4_476_055, 4_601_829, 5_592_757, 7_020_812, 7_113_158, 7_423_723, 10_049_004],
         [3_678_145, 4_821_721, 4_947_495, 7_004_440, 8_128_495, 8_220_841, 8_507_286, 10_212_725],
@@ -396,9 +447,9 @@ mod tests {
 
     #[test]
     fn rounding_leaves_no_segment_out() {
-        let journey = |points_ns: [u64; 8]| {
-            let mut at_ns = [None; 12];
-            at_ns[POINTS_AT..][..8].copy_from_slice(&points_ns.map(Some));
+        let journey = |points_ns: [u64; Point::ALL.len()]| {
+            let mut at_ns = [None; LAYER_COUNT];
+            at_ns[POINTS_AT..POINTS_END].copy_from_slice(&points_ns.map(Some));
             Journey { bytes: 1, from: 0, at_ns }
         };
         let journeys = CALL_NS.map(journey);

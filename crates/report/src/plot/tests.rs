@@ -9,6 +9,7 @@ use sockscope_record::{
     tcp_flags,
 };
 
+use super::theme::Words;
 use super::{Figure, PlotError, PlotOptions, draw};
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or
@@ -121,6 +122,22 @@ fn strokes(svg: &str, class: &str) -> usize {
 fn texts(svg: &str) -> Vec<&str> {
     let ends = svg.split("</text>").filter(|part| part.contains("<text"));
     ends.map(|part| part.rsplit_once('>').unwrap().1).collect()
+}
+
+/// As [`texts`], of this size and centred only, each with its place.
+fn centred(svg: &str, size: Words) -> Vec<(f64, f64, &str)> {
+    let start = format!("<text class=\"{}\" text-anchor=\"middle\"", size.class());
+    let words = svg.split(&start).skip(1).map(|text| text.split_once("</text>").unwrap().0);
+    words
+        .map(|text| {
+            let (tag, words) = text.split_once('>').unwrap();
+            let number = |name: &str| {
+                let (_, rest) = tag.split_once(&format!(" {name}=\"")).unwrap();
+                rest.split('"').next().unwrap().parse().unwrap()
+            };
+            (number("x"), number("y"), words)
+        })
+        .collect()
 }
 
 /// Checks that tags nest, attributes are quoted and nothing stands outside the root.
@@ -376,6 +393,33 @@ fn layers_show_what_the_program_does_above_its_socket() {
         |svg: &str| texts(group(svg, "layers")).iter().filter(|it| **it == "stub").count();
     assert_eq!(columns(&svg), 2);
     assert_eq!(columns(&drawn(Figure::Layers, &trace(STALLED))), 0, "nobody told of such a layer");
+}
+
+/// Twelve columns have no room for their heads side by side: every other one stands higher.
+#[test]
+fn heads_of_layers_do_not_cover_each_other() {
+    let called = "0 c converted 0+400 since 0 | 40090 c taken 0+400 since 40030";
+    let small = PlotOptions { width: 800, height: 600, ..PlotOptions::default() };
+    let rows = [STALLED.to_owned(), format!("{STALLED} | {called}")].map(|words| {
+        let svg = draw(Figure::Layers, &trace(&words), &small).unwrap();
+        let figure = group(&svg, "layers");
+        for size in [Words::Panel, Words::Tick] {
+            let heads = centred(figure, size);
+            for (at, (x, y, head)) in heads.iter().enumerate() {
+                for (other_x, other_y, other) in &heads[..at] {
+                    let room_px = (size.width_px(head) + size.width_px(other)) / 2.0;
+                    assert!(y != other_y || (x - other_x).abs() > room_px, "{head}, {other}");
+                }
+            }
+        }
+        let mut names = centred(figure, Words::Panel);
+        names.retain(|(.., name)| !name.ends_with(" ms"));
+        let mut rows: Vec<_> = names.iter().map(|(_, y, _)| y.to_string()).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        (names.len(), rows.len())
+    });
+    assert_eq!(rows, [(8, 1), (12, 2)]);
 }
 
 #[test]
