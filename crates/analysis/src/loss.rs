@@ -5,7 +5,8 @@
 //! some time between them; before and after, the count is exact. A hole with no loss to explain it is
 //! left as it is, and becomes residue.
 //!
-//! A hit that was lost may have been several points' (2 to 5 on loopback), and its count tells of one.
+//! A hit that was lost may have been several points' (2 to 5 on loopback), and its count tells of one. A
+//! stream's positions show which of its bytes that may have been; a datagram's do not.
 //!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
 //! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
@@ -92,6 +93,12 @@ impl Losses {
     fn within_hits(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
         within_times(&self.by_hit[point.index()], from_ns, until_ns)
     }
+
+    /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
+    fn within_told(&self, told: impl Iterator<Item = Point>, times: Range) -> Option<Range> {
+        let found = told.filter_map(|told| self.within(told, times.0, times.1));
+        found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+    }
 }
 
 fn within_times(losses: &[Range], from_ns: u64, until_ns: u64) -> Option<Range> {
@@ -112,6 +119,16 @@ fn is_lost_with(point: Point, told: Point) -> bool {
         InputEnqueue => matches!(told, InterfaceDequeue | InputEnqueue | InputDequeue),
         _ => point == told,
     }
+}
+
+/// As which points a loss may be told that hid records at `point`: a stream's positions show hits, those of
+/// datagrams do not.
+fn told_as(point: Point, protocol: Protocol) -> impl Iterator<Item = Point> {
+    let is_its = move |told: &Point| match protocol {
+        Protocol::Tcp => is_lost_with(point, *told),
+        Protocol::Udp => point == *told,
+    };
+    Point::ALL.into_iter().filter(is_its)
 }
 
 /// Fills the holes of a flow's curves that losses explain, point by point.
@@ -145,7 +162,7 @@ fn explain_at(
     losses: &Losses,
     connection: &Connection,
 ) {
-    forget_repeats(curves, point, flow.at(point), losses);
+    forget_repeats(curves, point, flow.at(point), losses, connection.protocol);
     if point == Point::ReceiveDequeue {
         curves[point.index()].lost = gone(curves, flow);
     }
@@ -181,7 +198,15 @@ fn explain_at(
         [_, ..] if is_matched(point, connection) => {
             losses.within(point, began_ns(curves, point), u64::MAX).map(|loss| loss.0)
         }
-        waiting => unknown_from_ns(curves, point, waiting, keeps_order, losses),
+        waiting => {
+            let first_losses = waiting.iter().filter_map(|range| {
+                let (from_ns, _) = bounds_ns(curves, point, *range, keeps_order);
+                let told = told_as(point, connection.protocol);
+                losses.within_told(told, (from_ns, u64::MAX)).map(|loss| loss.0)
+            });
+            // From then on one of them may have passed the point unseen.
+            first_losses.min()
+        }
     };
     let curve = &mut curves[point.index()];
     curve.unknown_from_ns = unknown_from_ns;
@@ -192,21 +217,6 @@ fn explain_at(
 /// Whether which datagram passed `point` is told by order alone.
 fn is_matched(point: Point, connection: &Connection) -> bool {
     connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue
-}
-
-/// The first time at which one of `waiting` may have passed the point unseen.
-fn unknown_from_ns(
-    curves: &[Curve; 8],
-    point: Point,
-    waiting: &[Range],
-    keeps_order: bool,
-    losses: &Losses,
-) -> Option<u64> {
-    let first_losses = waiting.iter().filter_map(|range| {
-        let (from_ns, _) = bounds_ns(curves, point, *range, keeps_order);
-        losses.within(point, from_ns, u64::MAX).map(|loss| loss.0)
-    });
-    first_losses.min()
 }
 
 /// When datagrams were first seen before `point`. Packets show no positions, so that they are matched
@@ -244,22 +254,35 @@ fn keeps_order(point: Point) -> bool {
 
 /// Takes retransmissions out of a curve, if a loss can have hidden the first time: a first passage
 /// that is marked as a repetition, or that comes after the bytes were seen beyond.
-fn forget_repeats(curves: &mut [Curve; 8], point: Point, passes: &[Pass], losses: &Losses) {
+fn forget_repeats(
+    curves: &mut [Curve; 8],
+    point: Point,
+    passes: &[Pass],
+    losses: &Losses,
+    protocol: Protocol,
+) {
     let (here, beyond) = curves[point.index()..].split_at(1);
-    let is_marked = |run: &&Run| passes[run.pass as usize].marks & marks::RETRANSMITTED != 0;
-    let marked = here[0].runs.iter().filter(is_marked);
-    let mut late: Vec<Range> = marked.map(|run| (run.offset, run.end())).collect();
+    let marks_of = |run: &Run| passes[run.pass as usize].marks;
+    let marked = here[0].runs.iter().filter(|run| marks_of(run) & marks::RETRANSMITTED != 0);
+    let marked = marked.map(|run| {
+        let is_local = marks_of(run) & marks::LOOPBACK != 0;
+        ((run.offset, run.end()), is_local)
+    });
+    // And whether it came for sure if it left.
+    let mut late: Vec<(Range, bool)> = marked.collect();
     if let Some(next) = beyond.iter().find(|curve| !curve.is_empty()) {
         join(&here[0], next, 0, |stay| {
             if stay.left_ns < stay.entered_ns {
-                late.push((stay.offset, stay.end));
+                late.push(((stay.offset, stay.end), true));
             }
         });
     }
-    late.retain(|&range| {
-        let (from_ns, until_ns) = bounds_ns(curves, point, range, false);
-        losses.within(point, from_ns, until_ns).is_some()
+    let is_on_way = |told: Point| told < Point::InputEnqueue && point == Point::InputEnqueue;
+    late.retain(|&(range, came)| {
+        let told = told_as(point, protocol).filter(|told| came || !is_on_way(*told));
+        losses.within_told(told, bounds_ns(curves, point, range, false)).is_some()
     });
+    let late: Vec<Range> = late.into_iter().map(|(range, _)| range).collect();
     if !late.is_empty() {
         let here = &mut curves[point.index()];
         *here = here.without(&union(&late, &[]));

@@ -307,6 +307,25 @@ fn points_that_share_a_hit_are_lost_with_it() {
     assert_snapshot!(balance(&testing::analyze(&format!("{seen} | 20us loss code=4 from=9us detail=1"))), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 60/0/0 | receive_queue 60/0/0 | total 0/0/0");
 }
 
+#[test]
+fn a_repeat_that_points_of_a_lost_hit_saw_first_is_no_first_passage() {
+    let text = "10us 1 +100 | 11us 2-8 0..40 | 30us loss code=4 from=9us detail=1
+        201ms 2-8 40..100 retransmitted";
+    // What is sent to another interface may have come to nothing on the wire.
+    assert_snapshot!(places(text), @"unknown 1us | unknown 19us | wire 200970us");
+    assert_snapshot!(places(&format!("{text} loopback")), @"unknown 1us | unknown 19us | input_queue 200970us");
+    // The receiver's records tell that the bytes had come before.
+    let text = "10us 1 +100 | 11us 2-8 0..40 | 14us 6-8 40..100 | 20us 2-5 40..100 retransmitted
+        20us loss code=4 from=9us detail=1";
+    assert_snapshot!(balance(&testing::analyze(text)), @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+}
+
+#[test]
+fn bytes_that_a_lost_hit_may_have_sent_do_not_surely_wait() {
+    let text = "10us 1 +100 | 11us 2-8 0..40 | 20us loss code=4 from=9us detail=1";
+    assert_snapshot!(balance(&testing::analyze(text)), @"send_queue ?/60/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/60/0");
+}
+
 /// As a damaged batch leaves it: bytes that no point saw, between such as all points did.
 #[test]
 fn bytes_that_no_point_saw_wait_nowhere_once_later_ones_were_read() {
