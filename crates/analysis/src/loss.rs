@@ -6,7 +6,8 @@
 //! left as it is, and becomes residue.
 //!
 //! A hit that was lost may have been several points' (2 to 5 on loopback), and its count tells of one. A
-//! stream's positions show which of its bytes that may have been; a datagram's do not.
+//! stream's positions show which of its bytes that may have been: none that the point told saw pass. A
+//! datagram's do not.
 //!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
 //! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
@@ -57,8 +58,6 @@ pub(crate) struct Losses {
     pub intervals: Vec<LossInterval>,
     /// Times at which records of each point were lost; sorted, they neither touch nor overlap.
     by_point: [Vec<Range>; 8],
-    /// The same with those of hits that may have been this point's too.
-    by_hit: [Vec<Range>; 8],
 }
 
 impl Losses {
@@ -70,18 +69,20 @@ impl Losses {
 
     /// From intervals sorted by start.
     fn new(intervals: Vec<LossInterval>) -> Self {
-        let times = |is_of: fn(Point, Point) -> bool| {
-            Point::ALL.map(|point| {
-                let is_its =
-                    |loss: &&LossInterval| loss.point.is_some_and(|told| is_of(point, told));
-                let of_point = intervals.iter().filter(is_its);
-                // The last instant counts: one more, as ranges end before their end.
-                let times = of_point.map(|loss| (loss.start_ns, loss.end_ns.saturating_add(1)));
-                union(&times.collect::<Vec<_>>(), &[])
-            })
-        };
-        let (by_point, by_hit) = (times(|point, told| point == told), times(is_lost_with));
-        Self { intervals, by_point, by_hit }
+        let by_point = Point::ALL.map(|point| {
+            let of_point = intervals.iter().filter(|loss| loss.point == Some(point));
+            // The last instant counts: one more, as ranges end before their end.
+            let times = of_point.map(|loss| (loss.start_ns, loss.end_ns.saturating_add(1)));
+            union(&times.collect::<Vec<_>>(), &[])
+        });
+        Self { intervals, by_point }
+    }
+
+    /// Whether losses may have hidden records at `point`, be they told as of another one.
+    fn may_touch(&self, point: Point) -> bool {
+        Point::ALL
+            .iter()
+            .any(|told| !self.by_point[told.index()].is_empty() && is_lost_with(point, *told))
     }
 
     /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be lost.
@@ -89,14 +90,9 @@ impl Losses {
         within_times(&self.by_point[point.index()], from_ns, until_ns)
     }
 
-    /// The same at which the hit may be lost that would have recorded `point`.
-    fn within_hits(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
-        within_times(&self.by_hit[point.index()], from_ns, until_ns)
-    }
-
     /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
-    fn within_told(&self, told: impl Iterator<Item = Point>, times: Range) -> Option<Range> {
-        let found = told.filter_map(|told| self.within(told, times.0, times.1));
+    fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
+        let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
 }
@@ -121,14 +117,47 @@ fn is_lost_with(point: Point, told: Point) -> bool {
     }
 }
 
-/// As which points a loss may be told that hid records at `point`: a stream's positions show hits, those of
+/// A point as which losses are told that hid records at another one, and what of the stream they did not hide.
+struct Told {
+    point: Point,
+    /// Bytes whose first passage it saw: that hit was not lost.
+    kept: Vec<Range>,
+}
+
+impl Told {
+    /// Whether it saw the first passage of all of `range`.
+    fn has_kept(&self, range: Range) -> bool {
+        let covering = self.kept.partition_point(|kept| kept.1 < range.1);
+        self.kept.get(covering).is_some_and(|kept| kept.0 <= range.0)
+    }
+}
+
+/// As which points losses are told that hid records at `point`: a stream's positions show hits, those of
 /// datagrams do not.
-fn told_as(point: Point, protocol: Protocol) -> impl Iterator<Item = Point> {
-    let is_its = move |told: &Point| match protocol {
+fn told_as(
+    curves: &[Curve; 8],
+    point: Point,
+    flow: &FlowStore,
+    losses: &Losses,
+    protocol: Protocol,
+) -> Vec<Told> {
+    let is_its = |told: &Point| match protocol {
         Protocol::Tcp => is_lost_with(point, *told),
         Protocol::Udp => point == *told,
     };
-    Point::ALL.into_iter().filter(is_its)
+    let told = Point::ALL.into_iter().filter(is_its);
+    let told = told.filter(|told| !losses.by_point[told.index()].is_empty());
+    let told = told.map(|told| {
+        let kept = if told == point { Vec::new() } else { first_seen(curves, told, flow.at(told)) };
+        Told { point: told, kept }
+    });
+    told.collect()
+}
+
+/// What surely was a first passage where `point` saw it.
+fn first_seen(curves: &[Curve; 8], point: Point, passes: &[Pass]) -> Vec<Range> {
+    let repeats = repeats(curves, point, passes).into_iter().map(|(range, _)| range);
+    minus(&curves[point.index()].covered, &union(&repeats.collect::<Vec<_>>(), &[]))
 }
 
 /// Fills the holes of a flow's curves that losses explain, point by point.
@@ -141,7 +170,7 @@ pub(crate) fn explain_holes(
 ) {
     let mut mismatched_ns = None;
     for point in Point::ALL {
-        if losses.by_hit[point.index()].is_empty() && mismatched_ns.is_none() {
+        if !losses.may_touch(point) && mismatched_ns.is_none() {
             continue;
         }
         explain_at(curves, point, flow, dropped, losses, connection);
@@ -162,7 +191,8 @@ fn explain_at(
     losses: &Losses,
     connection: &Connection,
 ) {
-    forget_repeats(curves, point, flow.at(point), losses, connection.protocol);
+    let told = told_as(curves, point, flow, losses, connection.protocol);
+    forget_repeats(curves, point, flow.at(point), losses, &told);
     if point == Point::ReceiveDequeue {
         curves[point.index()].lost = gone(curves, flow);
     }
@@ -187,10 +217,12 @@ fn explain_at(
     }
     // Positions show the hits of a stream: what was seen elsewhere was missed here.
     if connection.protocol == Protocol::Tcp {
-        let missed = intersection(&rest, &seen_at(curves)).into_iter();
-        lost.extend(missed.filter_map(|hole| {
-            let (from_ns, until_ns) = bounds_ns(curves, point, hole, keeps_order);
-            Some(run(hole, losses.within_hits(point, from_ns, until_ns)?))
+        let missed = intersection(&rest, &seen_at(curves));
+        let missed = told.iter().fold(missed, |missed, told| cut(&missed, &told.kept));
+        lost.extend(missed.into_iter().filter_map(|hole| {
+            let told = told.iter().filter(|told| !told.has_kept(hole));
+            let times = bounds_ns(curves, point, hole, keeps_order);
+            Some(run(hole, losses.within_told(told, times)?))
         }));
     }
     let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
@@ -201,8 +233,7 @@ fn explain_at(
         waiting => {
             let first_losses = waiting.iter().filter_map(|range| {
                 let (from_ns, _) = bounds_ns(curves, point, *range, keeps_order);
-                let told = told_as(point, connection.protocol);
-                losses.within_told(told, (from_ns, u64::MAX)).map(|loss| loss.0)
+                losses.within_told(told.iter(), (from_ns, u64::MAX)).map(|loss| loss.0)
             });
             // From then on one of them may have passed the point unseen.
             first_losses.min()
@@ -252,15 +283,34 @@ fn keeps_order(point: Point) -> bool {
     matches!(point, SendEnqueue | SendDequeue | ReceiveEnqueue | ReceiveDequeue)
 }
 
-/// Takes retransmissions out of a curve, if a loss can have hidden the first time: a first passage
-/// that is marked as a repetition, or that comes after the bytes were seen beyond.
+/// Takes retransmissions out of a curve, if a loss can have hidden the first time.
 fn forget_repeats(
     curves: &mut [Curve; 8],
     point: Point,
     passes: &[Pass],
     losses: &Losses,
-    protocol: Protocol,
+    told: &[Told],
 ) {
+    if told.is_empty() {
+        return;
+    }
+    let is_on_way = |told: Point| told < Point::InputEnqueue && point == Point::InputEnqueue;
+    let mut late = repeats(curves, point, passes);
+    late.retain(|&(range, came)| {
+        let told = told.iter().filter(|told| came || !is_on_way(told.point));
+        let told = told.filter(|told| !told.has_kept(range));
+        losses.within_told(told, bounds_ns(curves, point, range, false)).is_some()
+    });
+    let late: Vec<Range> = late.into_iter().map(|(range, _)| range).collect();
+    if !late.is_empty() {
+        let here = &mut curves[point.index()];
+        *here = here.without(&union(&late, &[]));
+    }
+}
+
+/// What `point` saw first as a retransmission: marked as one, or after the bytes were seen beyond. And
+/// whether they had come there for sure if they had left.
+fn repeats(curves: &[Curve; 8], point: Point, passes: &[Pass]) -> Vec<(Range, bool)> {
     let (here, beyond) = curves[point.index()..].split_at(1);
     let marks_of = |run: &Run| passes[run.pass as usize].marks;
     let marked = here[0].runs.iter().filter(|run| marks_of(run) & marks::RETRANSMITTED != 0);
@@ -268,7 +318,6 @@ fn forget_repeats(
         let is_local = marks_of(run) & marks::LOOPBACK != 0;
         ((run.offset, run.end()), is_local)
     });
-    // And whether it came for sure if it left.
     let mut late: Vec<(Range, bool)> = marked.collect();
     if let Some(next) = beyond.iter().find(|curve| !curve.is_empty()) {
         join(&here[0], next, 0, |stay| {
@@ -277,16 +326,16 @@ fn forget_repeats(
             }
         });
     }
-    let is_on_way = |told: Point| told < Point::InputEnqueue && point == Point::InputEnqueue;
-    late.retain(|&(range, came)| {
-        let told = told_as(point, protocol).filter(|told| came || !is_on_way(*told));
-        losses.within_told(told, bounds_ns(curves, point, range, false)).is_some()
-    });
-    let late: Vec<Range> = late.into_iter().map(|(range, _)| range).collect();
-    if !late.is_empty() {
-        let here = &mut curves[point.index()];
-        *here = here.without(&union(&late, &[]));
-    }
+    late
+}
+
+/// `ranges` cut where those of `at` begin and end.
+fn cut(ranges: &[Range], at: &[Range]) -> Vec<Range> {
+    let outside = minus(ranges, at);
+    let mut parts = minus(ranges, &outside);
+    parts.extend(outside);
+    parts.sort_unstable();
+    parts
 }
 
 /// Bytes that must have passed `point`, as they or (for a stream) later ones were seen there or

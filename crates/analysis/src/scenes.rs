@@ -308,6 +308,18 @@ fn points_that_share_a_hit_are_lost_with_it() {
 }
 
 #[test]
+fn a_hit_that_was_seen_where_its_loss_would_be_told_was_not_lost() {
+    let text =
+        "10us 1 +100 | 11us 2-8 0..40 | 14us 4-8 40..100 | 20us loss code=4 from=9us detail=1";
+    assert_snapshot!(balance(&testing::analyze(text)), @"send_queue 60/0/0 | tcp_output 0/0/0 | interface_queue 60/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+    // A repeat at 2 stays its first passage.
+    let text =
+        "10us 1 +100 | 11us 2-8 0..40 | 14us 3-8 40..100 | 20us loss code=4 from=9us detail=1
+        201ms 2 40..100 retransmitted";
+    assert_snapshot!(balance(&testing::analyze(text)), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+}
+
+#[test]
 fn a_repeat_that_points_of_a_lost_hit_saw_first_is_no_first_passage() {
     let text = "10us 1 +100 | 11us 2-8 0..40 | 30us loss code=4 from=9us detail=1
         201ms 2-8 40..100 retransmitted";
