@@ -64,7 +64,7 @@ pub(crate) fn analyze_connection(
         unopened: fate::unopened(store, losses, drop_reasons),
         reset: fate::reset(store),
         shut_windows: fate::shut_windows(store),
-        is_inner: inner::is_inner(store),
+        is_inner: inner::is_inner(store, losses, end_ns),
         buffers,
         findings,
     }

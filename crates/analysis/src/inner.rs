@@ -3,6 +3,7 @@
 
 use sockscope_record::{Direction, Kind, Point, Protocol, Record};
 
+use crate::loss::Losses;
 use crate::{ConnectionStore, FlowStore};
 
 /// Whether the end that sends `flow` is such a socket: data leaves it that nobody wrote there. Of data
@@ -19,12 +20,19 @@ pub(crate) fn is_sender_inner(store: &ConnectionStore, flow: &FlowStore) -> bool
         && !flow.events.iter().any(is_write)
 }
 
-/// Whether one of its ends is such a socket, which nobody reads from either.
-pub(crate) fn is_inner(store: &ConnectionStore) -> bool {
-    [Direction::FromClient, Direction::FromServer].into_iter().any(|direction| {
+/// Whether one of its ends is such a socket, which nobody reads from either. Not where a write or a read
+/// may be among the lost records. `end_ns` is its last record's time.
+pub(crate) fn is_inner(store: &ConnectionStore, losses: &Losses, end_ns: u64) -> bool {
+    let opened_ns = store.connection.opened_ns;
+    // What is open may be read after its last record.
+    let closed_ns = store.connection.closed_ns.map_or(u64::MAX, |closed_ns| closed_ns.max(end_ns));
+    let is_lost = |point| losses.within(point, opened_ns, closed_ns).is_some();
+    let is_any_lost = [Point::SendEnqueue, Point::ReceiveDequeue].into_iter().any(is_lost);
+    let is_inner_from = |direction| {
         is_sender_inner(store, store.flow(direction))
             && !has_data(store.reverse(direction), Point::ReceiveDequeue)
-    })
+    };
+    !is_any_lost && [Direction::FromClient, Direction::FromServer].into_iter().any(is_inner_from)
 }
 
 fn is_write(event: &Record) -> bool {
@@ -66,6 +74,26 @@ mod tests {
         let alone = "1ms 2-4 +100 | 300ms 2-4 +100";
         assert!(client_alone(alone).is_inner);
         assert!(!client_alone(&format!("{alone} | 300ms write-return len=100")).is_inner);
+    }
+
+    #[test]
+    fn data_whose_write_or_read_may_be_lost_may_be_a_programs() {
+        for lost in ["code=1", "code=8"] {
+            let text = format!("1ms 2-7 +100 | 20ms loss {lost} from=0us detail=1");
+            assert!(!client_alone(&text).is_inner, "{lost}");
+        }
+        assert!(client_alone("1ms 2-7 +100 | 20ms loss code=3 from=0us detail=1").is_inner);
+        // What is lost while it is not open is another connection's.
+        let closed = Connection {
+            opened_ns: 500_000,
+            closed_ns: Some(10_000_000),
+            both_ends_here: false,
+            ..testing::connection(1)
+        };
+        for (at, from) in [("400us", "0us"), ("20ms", "11ms")] {
+            let text = format!("1ms 2-7 +100 | {at} loss code=1 from={from} detail=1");
+            assert!(testing::analyze_of(closed.clone(), &text).is_inner, "{at}");
+        }
     }
 
     #[test]
