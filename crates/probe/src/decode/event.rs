@@ -114,6 +114,7 @@ impl Decoder {
         state.sockets[local] = event.socket;
         self.owners.insert(event.socket, FlowId(event.flow));
         self.note_buffers(event);
+        self.push_earlier_options(event);
         self.note_inherited(event);
     }
 

@@ -754,6 +754,29 @@ fn a_cork_and_nodelay_that_a_socket_has_from_its_listener_are_recorded() {
 }
 
 #[test]
+fn an_option_set_before_its_socket_was_joined_is_recorded_once_and_in_order() {
+    let join = RawEvent {
+        at_ns: 5,
+        kind: u32::from(raw::EVENT_JOIN),
+        flow: 3,
+        socket: 9,
+        nonagle: 2,
+        rcvlowat: 300,
+        ..open(1, 6)
+    };
+    let mut decoder = empty();
+    decoder.event(&rule_set(9, 2, 3, 1));
+    decoder.event(&join);
+    decoder.event(&RawEvent { at_ns: 50, socket: 9, ..state(3, 4, 5000, 1000) });
+    assert_eq!(send_rules(&mut decoder), [(2, 7, 3, 1)]);
+    let mut decoder = empty();
+    decoder.event(&low_mark_asked(9, 2, 300));
+    decoder.event(&join);
+    decoder.event(&RawEvent { at_ns: 50, socket: 9, ..state(3, 4, 5000, 1000) });
+    assert_eq!(low_marks(&mut decoder), [(2, 7, 300, 300)]);
+}
+
+#[test]
 fn an_option_finds_its_socket_however_many_opened_later() {
     let mut decoder = opened();
     for connection in 2..200 {
