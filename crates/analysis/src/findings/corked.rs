@@ -135,13 +135,13 @@ fn any_between(passes: &[Pass], start_ns: u64, end_ns: u64) -> bool {
 }
 
 /// Whether the program uncorked or closed then, or asked for `TCP_NODELAY`, which sends what waits as
-/// well (tcp(7)).
+/// well (tcp(7)). One told of thread 0 is what the socket had when it opened or was joined.
 fn is_let_go(flow: &FlowStore, start_ns: u64, end_ns: u64) -> bool {
     let later = &flow.events[flow.events.partition_point(|event| event.at_ns < start_ns)..];
     let mut then = later.iter().take_while(|event| event.at_ns <= end_ns);
     then.any(|event| match (event.kind, event.extra) {
         (Kind::SocketOption, CORK) => !is_option_on(event),
-        (Kind::SocketOption, NODELAY) => is_option_on(event),
+        (Kind::SocketOption, NODELAY) => is_option_on(event) && event.thread != 0,
         _ => is_close(event),
     })
 }
@@ -220,7 +220,8 @@ fn until(stalls: &[Stall], sender: Side) -> String {
     }
 }
 
-/// The last time up to `at_ns` that the program set or cleared `TCP_CORK`.
+/// What was told last of `TCP_CORK` up to `at_ns`: the program set or cleared it, or, of thread 0, the
+/// socket had it when it opened or was joined.
 fn last_option(flow: &FlowStore, at_ns: u64) -> Option<&Record> {
     let earlier = flow.events[..flow.events.partition_point(|event| event.at_ns <= at_ns)].iter();
     let is_cork = |event: &&Record| event.kind == Kind::SocketOption && event.extra == CORK;
@@ -313,6 +314,15 @@ mod tests {
     fn and_so_is_one_that_only_the_close_sends() {
         let text = message(SET, "201ms state-change code=4 extra=1");
         assert_snapshot!(found(&text, LEDGER), @"corked @client 1x 200 ms: 1 short segment of the client waited 200 ms: TCP_CORK held it until the client uncorked or closed, long after its last write.");
+    }
+
+    #[test]
+    fn a_nodelay_that_the_socket_has_when_it_is_joined_sends_nothing() {
+        let nodelay = "201ms option extra=393217 detail=1";
+        let by_program = message(SET, &format!("{nodelay} thread=7"));
+        assert!(found(&by_program, LEDGER).contains("until the client uncorked or closed"));
+        let joined = message(SET, nodelay);
+        assert_eq!(found(&joined, LEDGER), found(&message(SET, ""), LEDGER));
     }
 
     #[test]
