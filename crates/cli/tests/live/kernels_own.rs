@@ -1,5 +1,7 @@
 //! TCP sockets that no program uses itself.
 
+use std::fs;
+
 use crate::bundle::{run_once, sockscope_says, words};
 use crate::report::bytes;
 use crate::turn;
@@ -22,9 +24,18 @@ for _ in range(20):
     assert len(client.recv(100, socket.MSG_WAITALL)) == 100
 ";
 
+/// What is missing for MPTCP; the switch is that of the network namespace.
+fn lack_of_mptcp() -> Option<&'static str> {
+    match fs::read_to_string("/proc/sys/net/mptcp/enabled") {
+        Ok(enabled) if enabled.trim() != "0" => None,
+        Ok(_) => Some("MPTCP is off; turn it on: sysctl -w net.mptcp.enabled=1"),
+        Err(_) => Some("this kernel has no MPTCP (CONFIG_MPTCP)"),
+    }
+}
+
 #[test]
 fn root_a_path_of_mptcp_is_told_from_a_programs_socket() {
-    let Some(_turn) = turn::take() else { return };
+    let Some(_turn) = turn::take_with(lack_of_mptcp()) else { return };
     // Its queues are unknown at both ends, so that it is never whole.
     let recording = run_once(&[], &words(&["python3", "-c", CALLS]));
     let connections = recording.report.connections();

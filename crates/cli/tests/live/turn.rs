@@ -27,7 +27,18 @@ pub struct Turn {
 /// With `SOCKSCOPE_LIVE=1` that is a failure instead.
 #[track_caller]
 pub fn take() -> Option<Turn> {
-    let Some(missing) = missing() else {
+    take_unless(missing())
+}
+
+/// The same for a test that also needs something of the kernel; `lack` says what where it is missing.
+#[track_caller]
+pub fn take_with(lack: Option<&str>) -> Option<Turn> {
+    take_unless(missing().or_else(|| lack.map(str::to_owned)))
+}
+
+#[track_caller]
+fn take_unless(missing: Option<String>) -> Option<Turn> {
+    let Some(missing) = missing else {
         // A test that failed in its turn has left nothing half done: its guards cleaned up.
         let in_this_process = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         return Some(Turn { _in_this_process: in_this_process, _on_this_machine: only_one() });
