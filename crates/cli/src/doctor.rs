@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde_json::json;
-use sockscope_probe::{Error, HookReport, When, measure, probe_hooks, rights};
+use sockscope_probe::{Cgroup, Error, HookReport, Right, When, measure, probe_hooks, rights};
 
 use crate::args::{self, DoctorFormat};
 use crate::failure::Failure;
@@ -31,7 +31,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
             "kernel": machine::kernel(),
             "can_record": hooks.is_ok(),
             "problem": hooks.as_ref().err().map(ToString::to_string),
-            "rights": rights().iter().map(|right| json!({
+            "rights": all_rights().iter().map(|right| json!({
                 "name": right.name, "held": right.held, "needed_for": right.needed_for,
             })).collect::<Vec<_>>(),
             "hooks": hooks.as_deref().unwrap_or_default().iter().map(|report| json!({
@@ -61,9 +61,9 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
         machine::kernel()
     )?;
     writeln!(out, "\nRights")?;
-    for right in rights() {
+    for right in all_rights() {
         let held = if right.held { "held   " } else { "MISSING" };
-        writeln!(out, "  {held}  {:<14}  {}", right.name, right.needed_for)?;
+        writeln!(out, "  {held}  {:<16}  {}", right.name, right.needed_for)?;
     }
     match &hooks {
         Ok(hooks) => write_hooks(&mut out, hooks, &cost)?,
@@ -83,6 +83,11 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// What recording needs, and what a command's group needs where that is missing.
+fn all_rights() -> Vec<Right> {
+    rights().into_iter().chain(Cgroup::missing_right()).collect()
 }
 
 /// Whether the hook serves a recording, and not only a measurement of it.

@@ -379,6 +379,25 @@ fn without_rights_doctor_says_what_is_missing() {
     assert_eq!(bpf.expect("it is needed")["held"], false);
 }
 
+#[test]
+fn doctor_says_what_a_group_for_a_command_needs_where_its_folder_is_closed() {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("proc(5)");
+    let folder = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (folder, kind) = (words.next()?, words.next()?);
+        (kind == "cgroup2").then_some(folder)
+    });
+    let is_closed = folder.is_some_and(|folder| {
+        let open = nobody().args(["test", "-w", folder]).status();
+        !open.expect("setpriv is part of util-linux").success()
+    });
+    let output = without_rights(&["doctor"]);
+    let said = text(&output.stdout);
+    let line = said.lines().find(|line| line.contains("CAP_DAC_OVERRIDE"));
+    assert_eq!(line.is_some(), is_closed, "{said}");
+    assert!(line.is_none_or(|line| line.trim().starts_with("MISSING  ")), "{said}");
+}
+
 fn assert_refused(output: &Output, reason: &str) {
     let talk = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{talk}");
@@ -406,12 +425,18 @@ fn without_rights(arguments: &[&str]) -> Output {
     for place in [folder.path(), &program] {
         fs::set_permissions(place, fs::Permissions::from_mode(0o755)).expect("it is ours");
     }
+    let output = nobody().arg(&program).args(arguments).output();
+    output.expect("setpriv is part of util-linux")
+}
+
+/// Starts what is added to it without rights.
+fn nobody() -> Command {
     let mut command = Command::new("setpriv");
     if is_root() {
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
     }
-    command.arg("--no-new-privs").arg(&program).args(arguments).current_dir("/");
-    command.output().expect("setpriv is part of util-linux")
+    command.arg("--no-new-privs").current_dir("/");
+    command
 }
 
 fn is_root() -> bool {

@@ -1,14 +1,16 @@
 //! The control group of a traced command.
 
+use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::error::Error;
-use crate::rights::may_override;
+use crate::rights::{Right, group_right, may_override};
 
 /// Names of our groups: this and the recorder's process id.
 const PREFIX: &str = "sockscope-";
@@ -98,6 +100,13 @@ impl Cgroup {
         root()
     }
 
+    /// The right without which no group can be made here; `None` where none is missing, or there is no
+    /// version 2 hierarchy.
+    #[must_use]
+    pub fn missing_right() -> Option<Right> {
+        group_right(is_closed(&root().ok()?), may_override())
+    }
+
     /// Removes groups of recorders that are gone; their processes move to the root group.
     ///
     /// # Errors
@@ -112,6 +121,17 @@ impl Cgroup {
     pub fn members(&self) -> Vec<u32> {
         members(&self.path)
     }
+}
+
+/// Whether the mode of `folder` keeps this process from making a folder there, as it is now
+/// (faccessat(2)).
+fn is_closed(folder: &Path) -> bool {
+    let Ok(path) = CString::new(folder.as_os_str().as_bytes()) else { return false };
+    let mode = libc::W_OK | libc::X_OK;
+    // SAFETY: reads a string with a nul at its end, which lives until it returns.
+    let refused =
+        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) != 0 };
+    refused && io::Error::last_os_error().kind() == io::ErrorKind::PermissionDenied
 }
 
 /// Why no group could be made at `path`.

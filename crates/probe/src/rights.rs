@@ -66,6 +66,15 @@ pub fn missing() -> Option<&'static str> {
     missing_of(&rights(), &user_namespace())
 }
 
+/// What a group for a command needs where its folder is closed to this process: `CAP_DAC_OVERRIDE`.
+pub(crate) fn group_right(is_closed: bool, may_override: bool) -> Option<Right> {
+    (is_closed && !may_override).then_some(Right {
+        name: "CAP_DAC_OVERRIDE",
+        needed_for: "a command's control group (run, record -- CMD): its folder is closed to writing",
+        held: false,
+    })
+}
+
 /// Whether the process may write where the mode of a file or folder says no (`CAP_DAC_OVERRIDE`).
 pub(crate) fn may_override() -> bool {
     effective(&fs::read_to_string("/proc/self/status").unwrap_or_default()) >> 1 & 1 == 1
@@ -104,6 +113,15 @@ mod tests {
     #[test]
     fn cap_sys_admin_stands_for_those_split_off_from_it_and_not_for_the_network() {
         assert_eq!(held("CapEff:\t0000000000200000"), ["CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"]);
+    }
+
+    #[test]
+    fn a_folder_of_groups_asks_for_a_right_only_where_it_is_closed() {
+        let missing = group_right(true, false).expect("it is missing");
+        assert_eq!((missing.name, missing.held), ("CAP_DAC_OVERRIDE", false));
+        for (is_closed, may_override) in [(true, true), (false, false), (false, true)] {
+            assert_eq!(group_right(is_closed, may_override), None);
+        }
     }
 
     #[test]
