@@ -82,38 +82,23 @@ impl Losses {
     fn may_touch(&self, point: Point) -> bool {
         Point::ALL
             .iter()
-            .any(|told| !self.by_point[told.index()].is_empty() && is_lost_with(point, *told))
+            .any(|told| !self.by_point[told.index()].is_empty() && told.of_hit().contains(&point))
     }
 
     /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be lost.
     pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
-        within_times(&self.by_point[point.index()], from_ns, until_ns)
+        let losses = &self.by_point[point.index()];
+        let first = losses.partition_point(|loss| loss.1 <= from_ns);
+        let after = losses.partition_point(|loss| loss.0 <= until_ns);
+        let touched = losses.get(first..after).filter(|touched| !touched.is_empty())?;
+        let (first, last) = (touched[0], touched[touched.len() - 1]);
+        Some((first.0.max(from_ns), (last.1 - 1).min(until_ns)))
     }
 
     /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
     fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
         let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
-    }
-}
-
-fn within_times(losses: &[Range], from_ns: u64, until_ns: u64) -> Option<Range> {
-    let first = losses.partition_point(|loss| loss.1 <= from_ns);
-    let after = losses.partition_point(|loss| loss.0 <= until_ns);
-    let touched = losses.get(first..after).filter(|touched| !touched.is_empty())?;
-    let (first, last) = (touched[0], touched[touched.len() - 1]);
-    Some((first.0.max(from_ns), (last.1 - 1).min(until_ns)))
-}
-
-/// Whether a record of `point` may have come with a hit whose loss is told as one of `told`: 2 is read at 3 or
-/// 4, 3 is 4 where there is no queueing discipline, and 5 is 4 on loopback, else 6 where it was not observed.
-fn is_lost_with(point: Point, told: Point) -> bool {
-    use Point::{InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, SendDequeue};
-    match point {
-        SendDequeue => matches!(told, SendDequeue | InterfaceEnqueue | InterfaceDequeue),
-        InterfaceEnqueue => matches!(told, InterfaceEnqueue | InterfaceDequeue),
-        InputEnqueue => matches!(told, InterfaceDequeue | InputEnqueue | InputDequeue),
-        _ => point == told,
     }
 }
 
@@ -142,7 +127,7 @@ fn told_as(
     protocol: Protocol,
 ) -> Vec<Told> {
     let is_its = |told: &Point| match protocol {
-        Protocol::Tcp => is_lost_with(point, *told),
+        Protocol::Tcp => told.of_hit().contains(&point),
         Protocol::Udp => point == *told,
     };
     let told = Point::ALL.into_iter().filter(is_its);

@@ -47,6 +47,23 @@ impl Point {
         usize::from(self as u8) - 1
     }
 
+    /// The points of a probe hit whose loss is told as one of this point: 2 is read at 3 or 4, 3 is 4 where
+    /// there is no queueing discipline, and 5 is 4 on loopback, else 6 where it was not observed.
+    #[must_use]
+    pub fn of_hit(self) -> &'static [Self] {
+        match self {
+            Self::InterfaceEnqueue => &[Self::SendDequeue, Self::InterfaceEnqueue],
+            Self::InterfaceDequeue => &[
+                Self::SendDequeue,
+                Self::InterfaceEnqueue,
+                Self::InterfaceDequeue,
+                Self::InputEnqueue,
+            ],
+            Self::InputDequeue => &[Self::InputEnqueue, Self::InputDequeue],
+            other => &Self::ALL[other.index()..=other.index()],
+        }
+    }
+
     /// The name in traces and JSON, as `SendEnqueue`.
     #[must_use]
     pub fn name(self) -> &'static str {

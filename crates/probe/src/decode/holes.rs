@@ -109,18 +109,6 @@ fn is_explained(since_ns: u64, lost_until_ns: u64) -> bool {
     since_ns <= lost_until_ns && lost_until_ns > 0
 }
 
-/// The points of a hit whose loss is told as one of `told`: 2 is read at 3 or 4, 3 is 4 where there is no
-/// queueing discipline, and 5 is 4 on loopback, else 6 where it was not observed.
-fn points_of_hit(told: Point) -> &'static [Point] {
-    use Point::{InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, SendDequeue};
-    match told {
-        InterfaceEnqueue => &[SendDequeue, InterfaceEnqueue],
-        InterfaceDequeue => &[SendDequeue, InterfaceEnqueue, InterfaceDequeue, InputEnqueue],
-        InputDequeue => &[InputEnqueue, InputDequeue],
-        _ => &[],
-    }
-}
-
 impl ConnectionState {
     /// Whether every byte between its two sockets can be seen: both are here, from the start on.
     fn is_judged(&self, watch: &Watch) -> bool {
@@ -145,7 +133,7 @@ impl Decoder {
     /// no news.
     pub(crate) fn lost_until(&mut self, at_ns: u64, told: &[Point]) {
         self.watch.lost_until_ns = self.watch.lost_until_ns.max(at_ns);
-        for point in told.iter().flat_map(|told| points_of_hit(*told).iter().chain([told])) {
+        for point in told.iter().flat_map(|told| told.of_hit()) {
             let lost_ns = &mut self.watch.lost_at_ns[point.index()];
             *lost_ns = at_ns.max(*lost_ns);
         }
