@@ -1,7 +1,7 @@
 //! A socket that says of its data only when there is enough of it.
 
 use crate::bundle::{run_once, whole, words};
-use crate::report::{flow, longest_wait_but_for_cpu};
+use crate::report::{flow, longest_wait, longest_wait_but_for_cpu};
 use crate::turn;
 
 /// Ten bytes at a time, while the reader wants to hear of 100; those that make it enough are read at
@@ -32,4 +32,38 @@ fn root_data_below_the_low_mark_is_in_the_receive_queue() {
     assert_eq!(longest_wait_but_for_cpu(sent), "receive_queue.app", "{sent}");
     // Its reader waits as it wished to.
     assert!(recording.report.findings("slow-reader").is_empty(), "{}", recording.report.summary());
+}
+
+/// A thread waits for 100 bytes; what has come is too little, until another one lowers the mark 200 ms
+/// later, on another CPU.
+const LOWERED: &str = "
+import os, select, socket, threading, time
+cpus = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, cpus[:1])
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+server, _ = listener.accept()
+def mark(size):
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+def lower():
+    os.sched_setaffinity(0, cpus[-1:])
+    time.sleep(0.2)
+    mark(1)
+mark(100)
+client.sendall(b'x' * 10)
+helper = threading.Thread(target=lower)
+helper.start()
+select.select([server], [], [])
+server.recv(1000)
+helper.join()
+";
+
+#[test]
+fn root_data_that_a_lowered_mark_makes_enough_is_announced_then_and_not_when_it_came() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = whole(|| run_once(&[], &words(&["python3", "-c", LOWERED])));
+    let sent = flow(&recording.report.connections()[0], "client");
+    assert_eq!(sent["bytes"], 10);
+    assert_eq!(longest_wait(sent), "receive_queue.app", "{sent}");
 }

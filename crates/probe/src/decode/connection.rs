@@ -10,6 +10,8 @@ use super::passage::Passage;
 
 /// Threads that may be of a connection, remembered at most; older ones are forgotten.
 const SUPPOSED_MAX: usize = 64;
+/// Data that IP took longer before its announcement is announced for another cause than its coming.
+const ANNOUNCED_WITHIN_NS: u64 = 1_000_000;
 
 pub(super) struct ConnectionState {
     pub(super) info: Connection,
@@ -320,7 +322,8 @@ impl FlowState {
     /// segment, else since the time given, which `marks` are for.
     pub(super) fn receive(&mut self, last: Arrival, marks: u8, out: &mut Vec<Record>) {
         while let Some(came) = self.arrivals.take_until(last.end) {
-            let announced = if came.end == last.end { marks } else { 0 };
+            let is_told_at_once = last.at_ns.saturating_sub(came.at_ns) <= ANNOUNCED_WITHIN_NS;
+            let announced = if came.end == last.end && is_told_at_once { marks } else { 0 };
             self.enter(came, announced | marks::DERIVED, out);
         }
         self.enter(last, marks, out);

@@ -604,6 +604,15 @@ fn a_socket_with_a_low_mark_has_its_data_before_it_says_so() {
 }
 
 #[test]
+fn data_announced_long_after_it_came_was_not_waited_for_until_then() {
+    // The mark was lowered meanwhile: a thread is woken by that, and not late by the data's age.
+    check_with_low_mark(
+        "10 receive 1000+100 | 2000010 ready 1100 waited | 2000030 copy 1100",
+        "10 5d 6 7d 0+100\n2000030 8 0+100",
+    );
+}
+
+#[test]
 fn an_acknowledgment_shows_that_unannounced_data_was_received() {
     let arrived = "10 receive 1000+100 | 30 <transmit 5000 ack=1100";
     check_with_low_mark(arrived, "10 5d 6 0+100\n30 <3n 4n 0+0\n10 7d 0+100");
