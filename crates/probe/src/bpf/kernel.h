@@ -236,6 +236,9 @@ struct inet_connection_sock {
 	u8 icsk_ca_state : 5;
 	u8 icsk_retransmits;
 	u8 icsk_pending;
+	struct {
+		__u32 lrcvtime;
+	} icsk_ack;
 };
 
 struct tcp_options_received {

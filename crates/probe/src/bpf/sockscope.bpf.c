@@ -2,7 +2,7 @@
 /*
  * The probes of sockscope: one program a hook, typed tracepoints and cgroup programs only.
  *
- * A hit reads the clock once, finds the flow in a table shared by all programs and appends one
+ * A hit reads the clock once at most, finds the flow in a table shared by all programs and appends one
  * 64-byte record to this CPU's list, which the recorder has mapped.
  */
 #include "kernel.h"
