@@ -101,6 +101,9 @@ fn lost(facts: &TraceFacts) -> String {
     }
 }
 
+/// A place with so many times what the verdict has cost is named beside it.
+const ELSEWHERE_TIMES_MIN: u64 = 10;
+
 fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let mut totals = finding_totals(report);
     let duration_ns = report.analysis.duration_ns;
@@ -122,7 +125,8 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
     let dropped = Dropped::of(report).and_then(|one| one.beside(first.lost_ns, report, page));
     let more = dropped.or_else(|| writer_away(report, first.lost_ns, page));
-    if let Some(more) = more.or_else(|| served(report, first.lost_ns, page)) {
+    let more = more.or_else(|| served(report, first.lost_ns, page));
+    if let Some(more) = more.or_else(|| elsewhere(report, first.lost_ns, page)) {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
@@ -451,6 +455,21 @@ fn served(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<Strin
         let share = percent_of(service_ns, calls_ns);
         let calls = page.time(calls_ns);
         format!("Of {calls} that callers waited, {share} was the answering program's own time.")
+    })
+}
+
+/// What to say where the verdict's finding costs next to nothing beside one place: of thousands of short
+/// connections one can have it.
+fn elsewhere(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
+    let spent = under_way(report);
+    let (part, ns) = spent.iter().copied().max_by_key(|&(part, ns)| (ns, Reverse(part)))?;
+    let total_ns = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
+    (verdict_ns > 0 && ns / ELSEWHERE_TIMES_MIN >= verdict_ns).then(|| {
+        let (most, total) = (page.time(ns), page.time(total_ns));
+        format!(
+            "far longer, {most} of the {total} with bytes under way, they were in {}.",
+            part.name()
+        )
     })
 }
 

@@ -134,6 +134,25 @@ fn drops_that_no_finding_has_are_named_beside_a_verdict_that_cost_less() {
 }
 
 #[test]
+fn a_place_with_ten_times_what_the_verdict_cost_is_named_beside_it() {
+    let with = |woken_ns: u64| {
+        let said = verdict(|analysis, finding| {
+            finding.lost_ns = 100_000_000;
+            let ledger = &mut analysis.connections[0].flows[0].ledger;
+            ledger.ns = Default::default();
+            ledger.ns[LedgerPart::SendNagle as usize] = 100_000_000;
+            ledger.ns[LedgerPart::ReceiveWakeup as usize] = woken_ns;
+        });
+        said.replace("\n         ", " ")
+    };
+    let long = with(1_000_000_000);
+    let line = "\nbut      far longer, 1.01 s of the 1.11 s with bytes under way, they were in \
+                receive_queue.wakeup.";
+    assert!(long.contains(line), "{long}");
+    assert!(!with(900_000_000).contains("\nbut"));
+}
+
+#[test]
 fn where_nagle_has_the_time_and_nobody_is_seen_to_wait_the_verdict_says_what_could_help() {
     let mut analysis = stall();
     analysis.connections[0].findings.clear();
