@@ -22,7 +22,7 @@ pub fn run(load: Load, plan: &Plan) -> Result<(), Failure> {
 }
 
 /// A judged ratio's interval is this wide at most before a measurement ends early.
-const WIDTH_MAX: f64 = 0.02;
+const WIDTH_MAX: f64 = 0.01;
 
 /// In each round every condition has one slice, in a new order; between any two of them, and at
 /// both ends, nothing is switched on for one slice. On an unsteady machine more rounds follow, of
