@@ -35,7 +35,7 @@ pub(crate) enum Event {
     Wake { host: u16, process: u32 },
 }
 
-/// Events that are kept in a sorted list, at most: more than a busy link has under way.
+/// Events that are kept in a sorted list, at least: more than a busy link has under way.
 const NEAR_MAX: usize = 16;
 
 /// Events to come.
@@ -46,24 +46,33 @@ const NEAR_MAX: usize = 16;
 pub struct EventQueue<E> {
     /// The soonest events, the next one last; empty only when the heap is.
     near: Vec<Entry<E>>,
-    /// Events that come after all of `near`.
-    far: BinaryHeap<Reverse<Entry<E>>>,
-    sequence: u64,
     /// When the next event happens; `u64::MAX` when there is none.
     next_ns: u64,
+    /// Events that come after all of `near`.
+    far: BinaryHeap<Reverse<FarEntry<E>>>,
+    /// Events that went to the heap at once, and such as had to leave the list for it.
+    scheduled: i64,
+    moved: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry<E> {
-    /// The time, and below it the sequence number: one comparison tells which is first.
-    key: u128,
+    at_ns: u64,
     event: E,
+}
+
+/// An event in the heap, which does not keep the order of those that happen at the same time.
+#[derive(Debug, Clone, Copy)]
+struct FarEntry<E> {
+    /// Tells the order of such. What leaves the list comes before all that is in the heap.
+    number: i64,
+    entry: Entry<E>,
 }
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        let near = Vec::with_capacity(NEAR_MAX + 1);
-        Self { near, far: BinaryHeap::new(), sequence: 0, next_ns: u64::MAX }
+        let near = Vec::with_capacity(NEAR_MAX);
+        Self { near, next_ns: u64::MAX, far: BinaryHeap::new(), scheduled: 0, moved: 0 }
     }
 }
 
@@ -71,44 +80,48 @@ impl<E: Copy> EventQueue<E> {
     /// `event` happens at `at_ns`.
     #[inline(never)]
     pub fn schedule(&mut self, at_ns: u64, event: E) {
-        self.sequence += 1;
-        let key = u128::from(at_ns) << 64 | u128::from(self.sequence);
-        let is_next = self.near.last().is_none_or(|next| key < next.key);
         // Most events come before all others.
-        if is_next && self.near.len() < self.near.capacity().min(NEAR_MAX) {
-            self.near.push(Entry { key, event });
+        if at_ns < self.next_ns && self.near.len() < self.near.capacity() {
+            self.near.push(Entry { at_ns, event });
             self.next_ns = at_ns;
         } else {
-            self.schedule_later(Entry { key, event });
+            self.schedule_later(Entry { at_ns, event });
         }
     }
 
     /// As [`EventQueue::schedule`], of an event that need not be the next one.
     #[inline(never)]
     fn schedule_later(&mut self, entry: Entry<E>) {
-        if !self.far.is_empty() && self.near.first().is_some_and(|last| last.key < entry.key) {
-            self.far.push(Reverse(entry));
-        } else {
-            self.insert_near(entry);
+        let is_full = self.near.len() == self.near.capacity();
+        let is_last = self.near.first().is_some_and(|last| last.at_ns <= entry.at_ns);
+        if is_last && (is_full || !self.far.is_empty()) {
+            self.scheduled += 1;
+            self.far.push(Reverse(FarEntry { number: self.scheduled, entry }));
+            return;
         }
+        if is_full {
+            self.move_last();
+        }
+        self.insert_near(entry);
+    }
+
+    /// The last one of the list makes room; it comes before all that went to the heap up to now.
+    #[cold]
+    fn move_last(&mut self) {
+        self.moved -= 1;
+        let last = self.near.remove(0);
+        self.far.push(Reverse(FarEntry { number: self.moved, entry: last }));
     }
 
     /// Those that come before it move up one by one from the end: they are few.
     fn insert_near(&mut self, entry: Entry<E>) {
         let mut place = self.near.len();
         self.near.push(entry);
-        while place > 0 && self.near[place - 1].key < entry.key {
+        while place > 0 && self.near[place - 1].at_ns <= entry.at_ns {
             self.near.swap(place - 1, place);
             place -= 1;
         }
-        self.next_ns = self.near.last().map_or(u64::MAX, Entry::at_ns);
-        self.keep_near_short();
-    }
-
-    fn keep_near_short(&mut self) {
-        if self.near.len() > NEAR_MAX {
-            self.far.push(Reverse(self.near.remove(0)));
-        }
+        self.next_ns = self.near.last().map_or(u64::MAX, |next| next.at_ns);
     }
 
     /// When the next event happens; `u64::MAX` when there is none.
@@ -121,46 +134,47 @@ impl<E: Copy> EventQueue<E> {
     /// Takes the next event.
     #[inline]
     pub fn pop(&mut self) -> Option<(u64, E)> {
-        let entry = self.near.pop()?;
-        if self.near.is_empty() && !self.far.is_empty() {
-            self.refill();
+        let Entry { at_ns, event } = self.near.pop()?;
+        match self.near.last() {
+            Some(next) => self.next_ns = next.at_ns,
+            None => self.refill(),
         }
-        self.next_ns = self.near.last().map_or(u64::MAX, Entry::at_ns);
-        Some((entry.at_ns(), entry.event))
+        Some((at_ns, event))
     }
 
     /// The soonest events come over from the heap; half a list, so that there is room for others.
     #[cold]
     fn refill(&mut self) {
         let soonest = std::iter::from_fn(|| self.far.pop()).take(NEAR_MAX / 2);
-        self.near.extend(soonest.map(|Reverse(entry)| entry));
+        self.near.extend(soonest.map(|Reverse(far)| far.entry));
         self.near.reverse();
+        self.next_ns = self.near.last().map_or(u64::MAX, |next| next.at_ns);
     }
 }
 
-impl<E> Entry<E> {
-    fn at_ns(&self) -> u64 {
-        (self.key >> 64) as u64
+impl<E> FarEntry<E> {
+    fn key(&self) -> (u64, i64) {
+        (self.entry.at_ns, self.number)
     }
 }
 
-impl<E> PartialEq for Entry<E> {
+impl<E> PartialEq for FarEntry<E> {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key
+        self.key() == other.key()
     }
 }
 
-impl<E> Eq for Entry<E> {}
+impl<E> Eq for FarEntry<E> {}
 
-impl<E> PartialOrd for Entry<E> {
+impl<E> PartialOrd for FarEntry<E> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<E> Ord for Entry<E> {
+impl<E> Ord for FarEntry<E> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key.cmp(&other.key)
+        self.key().cmp(&other.key())
     }
 }
 
