@@ -27,12 +27,9 @@ pub struct Cost {
 impl Cost {
     /// Nanoseconds for `work`, the fixed cost of a call aside; fractions are rounded to nearest.
     #[must_use]
-    #[inline]
     pub fn of(&self, work: Work) -> u64 {
         let bytes_ps = u64::from(work.bytes) * u64::from(self.byte_ps);
-        // Most calls move no bytes; a division is not for nothing.
-        let bytes_ns = if bytes_ps == 0 { 0 } else { (bytes_ps + 500) / 1000 };
-        bytes_ns
+        (bytes_ps + 500) / 1000
             + u64::from(work.mbufs) * u64::from(self.mbuf_ns)
             + u64::from(work.walked) * u64::from(self.walk_ns)
     }
@@ -124,24 +121,27 @@ pub struct Meter {
     /// What a routine's first call takes more when other code has filled the cache, in percent.
     refill_percent: u32,
     /// Which routines were not called since other code has done so, a bit for each.
-    refills: u128,
+    refills: [u64; 2],
     effects: Vec<(u64, Effect)>,
     rows: [Row; Routine::COUNT],
+    costs: Costs,
 }
 
 const _: () = assert!(Routine::COUNT <= 128, "a bit for each routine");
 
-/// What is known of one routine, together in one line of the cache.
+/// What each call of one routine needs, together in one line of the cache.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct Row {
-    cost: Cost,
     calls: u64,
     /// What a call without work takes of the CPU: its cost, and what counting it takes beside the
     /// routine's own time.
     bare_ns: u64,
-    /// Charged for work up to now.
-    work_ns: u64,
+    byte: ByteCost,
+    mbuf_ns: u32,
+    walk_ns: u32,
+    /// Charged up to now for bytes, each call's rounded, and for what the cache had lost.
+    uneven_ns: u64,
     total: WorkTotal,
 }
 
@@ -159,22 +159,51 @@ pub struct WorkTotal {
 }
 
 impl Row {
-    /// What `work` costs. Parts of it that are 0 where the call is written leave no code.
-    #[inline]
-    fn add(&mut self, work: Work) -> u64 {
-        let ns = self.cost.of(work);
-        self.total.add(work);
-        self.work_ns += ns;
-        ns
+    fn new(cost: Cost) -> Self {
+        let Cost { call_ns, byte_ps, mbuf_ns, walk_ns } = cost;
+        let bare_ns = u64::from(call_ns);
+        Self { bare_ns, byte: ByteCost::new(byte_ps), mbuf_ns, walk_ns, ..Self::default() }
     }
 
-    /// What fetching code and tables anew takes of a call: `percent` of all but its bytes.
-    fn refill(&mut self, work: Work, percent: u32) -> u64 {
-        let without_bytes = Work { bytes: 0, ..work };
-        let warm_ns = u64::from(self.cost.call_ns) + self.cost.of(without_bytes);
-        let ns = warm_ns * u64::from(percent) / 100;
-        self.work_ns += ns;
-        ns
+    /// What `work` costs, as [`Cost::of`]. Parts of it that are 0 where the call is written leave no
+    /// code.
+    #[inline]
+    fn add(&mut self, work: Work) -> u64 {
+        self.total.add(work);
+        let bytes_ns = self.byte.of(work.bytes);
+        self.uneven_ns += bytes_ns;
+        bytes_ns
+            + u64::from(work.mbufs) * u64::from(self.mbuf_ns)
+            + u64::from(work.walked) * u64::from(self.walk_ns)
+    }
+
+    /// Charged for all work up to now.
+    fn work_ns(&self) -> u64 {
+        self.uneven_ns
+            + self.total.mbufs * u64::from(self.mbuf_ns)
+            + self.total.walked * u64::from(self.walk_ns)
+    }
+}
+
+/// What a byte costs, in 2<sup>-40</sup> nanoseconds, rounded up: a product and two shifts then give
+/// what a division of picoseconds would.
+#[derive(Debug, Clone, Copy, Default)]
+struct ByteCost(u64);
+
+impl ByteCost {
+    /// Of fewer bytes the cost is exact: what was rounded up stays below a picosecond in all.
+    const BYTES_END: u32 = 1 << 30;
+
+    fn new(byte_ps: u32) -> Self {
+        Self((u128::from(byte_ps) << 40).div_ceil(1000) as u64)
+    }
+
+    /// Nanoseconds for so many bytes, rounded to nearest.
+    #[inline]
+    fn of(self, bytes: u32) -> u64 {
+        debug_assert!(bytes < Self::BYTES_END);
+        let ns = u128::from(u64::from(bytes) << 24) * u128::from(self.0);
+        (ns >> 64) as u64 + (ns as u64 >> 63)
     }
 }
 
@@ -196,21 +225,24 @@ impl Default for Meter {
 impl Meter {
     /// Nothing counted yet.
     #[must_use]
-    pub fn new(Costs(costs): Costs) -> Self {
-        let rows = costs.map(|cost| {
-            let bare_ns = u64::from(cost.call_ns);
-            Row { cost, bare_ns, ..Row::default() }
-        });
-        let effects = Vec::new();
-        Self { elapsed_ns: 0, probe_ns: 0, refill_percent: 0, refills: 0, effects, rows }
+    pub fn new(costs: Costs) -> Self {
+        Self {
+            elapsed_ns: 0,
+            probe_ns: 0,
+            refill_percent: 0,
+            refills: [0; 2],
+            effects: Vec::new(),
+            rows: costs.0.map(Row::new),
+            costs,
+        }
     }
 
     /// Counting a call takes `count_ns` nanoseconds from now on, as under a profiler (`mcount`).
     /// Macros and assembler routines are not counted by one.
     pub fn profile(&mut self, count_ns: u32) {
         for routine in Routine::ALL.iter().filter(|routine| routine.is_profiled()) {
-            let row = &mut self.rows[routine.index()];
-            row.bare_ns = u64::from(row.cost.call_ns) + u64::from(count_ns);
+            let call_ns = self.costs.of(*routine).call_ns;
+            self.rows[routine.index()].bare_ns = u64::from(call_ns) + u64::from(count_ns);
         }
     }
 
@@ -236,7 +268,7 @@ impl Meter {
     #[inline]
     pub fn cache_filled(&mut self) {
         if self.refill_percent > 0 {
-            self.refills = u128::MAX;
+            self.refills = [u64::MAX; 2];
         }
     }
 
@@ -257,16 +289,22 @@ impl Meter {
         let row = &mut self.rows[routine.index()];
         row.calls += 1;
         self.elapsed_ns += row.bare_ns + row.add(work);
-        if self.refills & 1 << routine.index() != 0 {
-            self.refill_call(routine, work);
+        let (word, bit) = (routine.index() / 64, routine.index() % 64);
+        if self.refills[word] & 1 << bit != 0 {
+            self.refill_call(routine, work.mbufs, work.walked);
         }
     }
 
+    /// What fetching code and tables anew takes of a call: a share of all but its bytes.
     #[cold]
-    fn refill_call(&mut self, routine: Routine, work: Work) {
-        self.refills &= !(1 << routine.index());
-        let row = &mut self.rows[routine.index()];
-        self.elapsed_ns += row.refill(work, self.refill_percent);
+    fn refill_call(&mut self, routine: Routine, mbufs: u32, walked: u32) {
+        let (word, bit) = (routine.index() / 64, routine.index() % 64);
+        self.refills[word] &= !(1 << bit);
+        let cost = self.costs.of(routine);
+        let warm_ns = u64::from(cost.call_ns) + cost.of(Work { bytes: 0, mbufs, walked });
+        let ns = warm_ns * u64::from(self.refill_percent) / 100;
+        self.rows[routine.index()].uneven_ns += ns;
+        self.elapsed_ns += ns;
     }
 
     /// Counts this many calls of `routine` without any work.
@@ -356,7 +394,7 @@ impl Meter {
     #[must_use]
     pub fn charged_ns(&self, routine: Routine) -> u64 {
         let row = &self.rows[routine.index()];
-        row.calls * u64::from(row.cost.call_ns) + row.work_ns
+        row.calls * u64::from(self.costs.of(routine).call_ns) + row.work_ns()
     }
 
     /// The work of `routine` since the meter was made.
@@ -369,6 +407,33 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_byte_cost_gives_what_a_division_gives(
+            byte_ps in any::<u32>(),
+            bytes in 0..ByteCost::BYTES_END,
+            short in 0..70_000_u32,
+        ) {
+            for (bytes, byte_ps) in [(bytes, byte_ps), (short, byte_ps), (short, byte_ps >> 12)] {
+                let cost = Cost { byte_ps, ..Cost::default() };
+                let work = Work { bytes, ..Work::NONE };
+                prop_assert_eq!(ByteCost::new(byte_ps).of(bytes), cost.of(work));
+            }
+        }
+    }
+
+    #[test]
+    fn a_byte_cost_is_exact_where_its_rounding_shows_most() {
+        for byte_ps in [1, 3, 7, 499, 500, 501, 999, 63_476, 126_953, u32::MAX] {
+            for bytes in (0..2000).chain(ByteCost::BYTES_END - 2000..ByteCost::BYTES_END) {
+                let cost = Cost { byte_ps, ..Cost::default() };
+                let work = Work { bytes, ..Work::NONE };
+                assert_eq!(ByteCost::new(byte_ps).of(bytes), cost.of(work), "{bytes} at {byte_ps}");
+            }
+        }
+    }
 
     #[test]
     fn a_call_costs_its_fixed_part_and_its_work() {
