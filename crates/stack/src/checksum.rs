@@ -1,11 +1,14 @@
 //! The Internet checksum (RFC 1071).
 
-use crate::mbuf::{Chain, Pool};
+use crate::mbuf::{Chain, Pieces, Pool};
 
-/// Bytes that are summed in one turn.
-const BLOCK_BYTES: usize = 64;
+/// Bytes that are summed in one turn, and of what is left then.
+const BLOCK_BYTES: usize = 128;
+const PART_BYTES: usize = 32;
 
 /// A sum in progress over bytes that come in pieces of any length.
+///
+/// After an odd number of bytes the halves of every word are the other way round (RFC 1071 §2(B)).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Checksum {
     sum: u64,
@@ -16,11 +19,16 @@ impl Checksum {
     /// Adds the next bytes.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
-        let sum = sum_of(bytes);
-        // After an odd number of bytes the halves of every word are the other way round
-        // (RFC 1071 §2(B)).
-        self.sum = add(self.sum, if self.is_odd { sum.rotate_left(8) } else { sum });
-        self.is_odd ^= bytes.len() % 2 == 1;
+        self.sum = add(self.sum, sum_of(bytes));
+        if bytes.len() % 2 == 1 {
+            self.turn();
+        }
+    }
+
+    #[cold]
+    fn turn(&mut self) {
+        self.sum = self.sum.rotate_left(8);
+        self.is_odd = !self.is_odd;
     }
 
     /// Adds one word in the order of the network, at an even place.
@@ -39,7 +47,10 @@ impl Checksum {
     /// What the checksum field must hold for the sum over it to be right.
     #[inline]
     #[must_use]
-    pub fn finish(self) -> u16 {
+    pub fn finish(mut self) -> u16 {
+        if self.is_odd {
+            self.turn();
+        }
         !u16::from_be(fold(self.sum))
     }
 
@@ -60,17 +71,22 @@ impl Checksum {
     }
 
     /// Adds the bytes of a chain from `skip` on.
-    pub fn add_chain(&mut self, pool: &Pool, chain: &Chain, mut skip: usize) {
-        let mut sum = *self;
-        for piece in pool.pieces(chain) {
+    #[inline]
+    pub fn add_chain(&mut self, pool: &Pool, chain: &Chain, skip: usize) {
+        *self = self.with_pieces(pool.pieces(chain), skip);
+    }
+
+    #[inline(never)]
+    fn with_pieces(mut self, pieces: Pieces<'_>, mut skip: usize) -> Self {
+        for piece in pieces {
             if skip < piece.len() {
-                sum.add(&piece[skip..]);
+                self.add(&piece[skip..]);
                 skip = 0;
             } else {
                 skip -= piece.len();
             }
         }
-        *self = sum;
+        self
     }
 }
 
@@ -104,56 +120,42 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 ///
 /// Words of 64 bits add up to the same, as each of their quarters has the place value 1 too
 /// (RFC 1071 §2(A)), and so has what is carried out of them.
-#[inline]
+#[inline(never)]
 fn sum_of(bytes: &[u8]) -> u64 {
-    if bytes.len() < BLOCK_BYTES { sum_of_few(bytes) } else { sum_of_blocks(bytes) }
-}
-
-fn sum_of_blocks(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-    // Four sums, so that the next block need not wait for the last addition of this one.
-    let mut sums = [0; 4];
-    let mut carries = 0;
-    for block in blocks {
-        let (words, _) = block.as_chunks::<8>();
-        let mut carry = false;
-        for (word, place) in words.iter().zip([0, 1, 2, 3, 0, 1, 2, 3]) {
-            (sums[place], carry) = add_with_carry(sums[place], u64::from_ne_bytes(*word), carry);
-        }
-        carries += u64::from(carry);
-    }
-    sums.into_iter().fold(add(carries, sum_of_few(rest)), add)
+    let sum = blocks.iter().fold(0, |sum, block| add(sum, sum_of_block(block)));
+    let (parts, rest) = rest.as_chunks::<PART_BYTES>();
+    let sum = parts.iter().fold(sum, |sum, part| add(sum, sum_of_block(part)));
+    let (words, rest) = rest.as_chunks::<8>();
+    let sum = words.iter().fold(sum, |sum, word| add(sum, u64::from_ne_bytes(*word)));
+    if rest.is_empty() { sum } else { add_last(sum, rest) }
 }
 
-/// As [`sum_of`], for less than a block.
+/// The carry out of each word goes into the next. Blocks do not wait for each other.
 #[inline]
-fn sum_of_few(bytes: &[u8]) -> u64 {
-    let (mut sum, mut rest) = (0, bytes);
-    while let Some((words, later)) = rest.split_first_chunk::<16>() {
-        let [low, high] = halves(*words);
-        (sum, rest) = (add(add(sum, low), high), later);
-    }
-    if let Some((word, later)) = rest.split_first_chunk::<8>() {
-        (sum, rest) = (add(sum, u64::from_ne_bytes(*word)), later);
-    }
-    if let Some((word, later)) = rest.split_first_chunk::<4>() {
-        (sum, rest) = (add(sum, u64::from(u32::from_ne_bytes(*word))), later);
-    }
-    if rest.is_empty() { sum } else { add(sum, sum_of_last(rest)) }
+fn sum_of_block<const BYTES: usize>(block: &[u8; BYTES]) -> u64 {
+    let (words, _) = block.as_chunks::<8>();
+    let (sum, carry) = words.iter().fold((0, false), |(sum, carry), word| {
+        add_with_carry(sum, u64::from_ne_bytes(*word), carry)
+    });
+    sum.wrapping_add(u64::from(carry))
 }
 
+/// Adds up to seven bytes, followed by 0.
 #[inline]
-fn halves(bytes: [u8; 16]) -> [u64; 2] {
-    let word = u128::from_ne_bytes(bytes);
-    [word as u64, (word >> 64) as u64]
+fn add_last(sum: u64, bytes: &[u8]) -> u64 {
+    let Some((word, rest)) = bytes.split_first_chunk::<4>() else { return add_odd(sum, bytes) };
+    let sum = add(sum, u64::from(u32::from_ne_bytes(*word)));
+    if rest.is_empty() { sum } else { add_odd(sum, rest) }
 }
 
-/// Up to three bytes, followed by 0.
+/// Adds up to three bytes, followed by 0.
 #[cold]
-fn sum_of_last(bytes: &[u8]) -> u64 {
+#[inline(never)]
+fn add_odd(sum: u64, bytes: &[u8]) -> u64 {
     let mut last = [0; 4];
     last[..bytes.len()].copy_from_slice(bytes);
-    u64::from(u32::from_ne_bytes(last))
+    add(sum, u64::from(u32::from_ne_bytes(last)))
 }
 
 /// A sum in which what is carried out of the highest place counts as 1 again.
