@@ -121,9 +121,8 @@ pub(crate) struct Cpu {
     depth: usize,
     /// `splnet` keeps device interrupts out too.
     masks_devices: bool,
-    /// Time spent at each level up to now, for reports.
+    /// Time that each level has taken for what has ended.
     pub(crate) used_ns: [u64; LEVELS],
-    accounted_ns: u64,
 }
 
 impl Cpu {
@@ -136,7 +135,6 @@ impl Cpu {
             depth: 0,
             masks_devices,
             used_ns: [0; LEVELS],
-            accounted_ns: 0,
         }
     }
 
@@ -192,7 +190,6 @@ impl Cpu {
     #[inline]
     pub(crate) fn begin(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
         debug_assert!(self.level().is_none_or(|running| running <= level), "a lower level waits");
-        self.account(now_ns);
         if !self.is_idle() {
             self.suspend(now_ns);
         }
@@ -260,8 +257,8 @@ impl Cpu {
     /// Takes what runs off the CPU, at its end; what it interrupted goes on.
     #[inline]
     pub(crate) fn finish(&mut self, now_ns: u64) -> End {
-        self.account(now_ns);
-        let end = self.running.course.end;
+        let Course { level, len_ns, end, .. } = self.running.course;
+        self.used_ns[level as usize] += len_ns;
         if self.depth > 0 {
             self.resume(now_ns);
         } else {
@@ -284,18 +281,12 @@ impl Cpu {
 
     /// Takes a process's computation, which runs, off the CPU; what is left of it, in nanoseconds.
     pub(crate) fn preempt(&mut self, now_ns: u64) -> u64 {
-        let end_ns = self.running.course.began_ns + self.running.course.len_ns;
+        let course = &mut self.running.course;
+        let past_ns = now_ns - course.began_ns;
+        let left_ns = course.len_ns.saturating_sub(past_ns);
+        course.len_ns = past_ns;
         self.finish(now_ns);
-        end_ns.saturating_sub(now_ns)
-    }
-
-    /// Charges the time since the last account to the level that ran.
-    #[inline]
-    pub(crate) fn account(&mut self, now_ns: u64) {
-        if !self.is_idle() {
-            self.used_ns[self.running.course.level as usize] += now_ns - self.accounted_ns;
-        }
-        self.accounted_ns = now_ns;
+        left_ns
     }
 }
 

@@ -74,8 +74,18 @@ pub struct Host {
 pub(crate) struct Pause {
     /// The time that it came to.
     pub(crate) now_ns: u64,
+    pub(crate) why: Why,
+}
+
+/// Why a host stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// It comes to something next at the limit or later.
+    Limit,
+    /// An event or the end of the run comes before.
+    Event,
     /// It went on without end at one moment, and would still.
-    pub(crate) is_stuck: bool,
+    Stuck,
 }
 
 impl Host {
@@ -153,7 +163,8 @@ impl Host {
         &self.scheduler
     }
 
-    /// CPU time used at each level so far: process, soft, hard. Nanoseconds.
+    /// CPU time used at each level so far, without what is under way: process, soft, hard.
+    /// Nanoseconds.
     #[must_use]
     pub fn cpu_used_ns(&self) -> [u64; LEVELS] {
         self.cpu.used_ns
@@ -192,31 +203,44 @@ impl Host {
     ) -> Pause {
         let mut now_ns = start_ns;
         let mut turns = 0;
-        while turns < TURNS_MAX {
+        loop {
             if self.has_waiting() && self.take_waiting(now_ns, world) {
                 turns += 1;
+                if turns == TURNS_MAX {
+                    return Pause { now_ns, why: Why::Stuck };
+                }
                 continue;
             }
-            let due_ns = self.cpu.next_ns();
-            if due_ns > now_ns {
-                if !self.cpu.is_idle() {
-                    self.arm_clock(now_ns, world);
-                } else if self.advance_process(now_ns, world) {
-                    world.observed.limit(observer);
-                    turns += 1;
-                    continue;
+            // Observing lets nothing come in that did not before.
+            loop {
+                let due_ns = self.cpu.next_ns();
+                if due_ns > now_ns {
+                    if !self.cpu.is_idle() {
+                        self.arm_clock(now_ns, world);
+                    } else if self.advance_process(now_ns, world) {
+                        world.observed.limit(observer);
+                        turns += 1;
+                        if turns == TURNS_MAX {
+                            return Pause { now_ns, why: Why::Stuck };
+                        }
+                        break;
+                    }
+                    if due_ns >= limit_ns {
+                        return Pause { now_ns, why: Why::Limit };
+                    }
+                    if world.is_beyond(due_ns) {
+                        return Pause { now_ns, why: Why::Event };
+                    }
+                    (now_ns, turns) = (due_ns, 0);
+                    if self.has_waiting() {
+                        break;
+                    }
                 }
-                if due_ns >= limit_ns.min(world.horizon_ns()) {
-                    return Pause { now_ns, is_stuck: false };
-                }
-                (now_ns, turns) = (due_ns, 0);
-                if self.has_waiting() {
-                    continue;
+                if !self.go_on(now_ns, world) {
+                    break;
                 }
             }
-            self.go_on(now_ns, world);
         }
-        Pause { now_ns, is_stuck: true }
     }
 
     #[inline(always)]

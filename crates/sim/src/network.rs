@@ -7,7 +7,7 @@
 //! for each segment exists once, whatever the sink.
 
 use crate::event::Event;
-use crate::host::Host;
+use crate::host::{Host, Pause, Why};
 use crate::link::{Link, LinkContext, LinkId, Port};
 use crate::scheduler::ProcessIndex;
 use crate::world::{Observer, World};
@@ -110,29 +110,29 @@ impl Network {
         let (mut host, mut other) = if is_first { (first, second) } else { (second, first) };
         let mut now_ns = self.now_ns;
         loop {
-            let other_ns = other.next_ns();
-            let pause = host.run_until(now_ns, other_ns, &mut self.world, observer);
-            let host_ns = host.next_ns();
-            now_ns = host_ns.min(other_ns);
-            if now_ns >= self.world.horizon_ns() || pause.is_stuck {
-                self.now_ns = pause.now_ns;
-                self.is_stuck = pause.is_stuck;
-                return;
+            // At the same time the first one comes first.
+            let limit_ns = other.next_ns().saturating_add(u64::from(is_first));
+            let pause = host.run_until(now_ns, limit_ns, &mut self.world, observer);
+            let next_ns = other.next_ns();
+            if pause.why != Why::Limit || self.world.is_beyond(next_ns) {
+                return self.pause(&pause);
             }
-            // It came to the other one's time. At the same time the first one comes first.
-            if other_ns < host_ns || !is_first {
-                std::mem::swap(&mut host, &mut other);
-                is_first = !is_first;
-            }
+            now_ns = next_ns;
+            std::mem::swap(&mut host, &mut other);
+            is_first = !is_first;
         }
+    }
+
+    fn pause(&mut self, pause: &Pause) {
+        self.now_ns = pause.now_ns;
+        self.is_stuck = pause.why == Why::Stuck;
     }
 
     #[inline(never)]
     fn take_turn(&mut self, host: usize, limit_ns: u64, observer: &mut dyn Observer) {
         let host = &mut self.hosts[host];
         let pause = host.run_until(self.now_ns, limit_ns, &mut self.world, observer);
-        self.now_ns = pause.now_ns;
-        self.is_stuck = pause.is_stuck;
+        self.pause(&pause);
     }
 
     /// A host's quantum is over: it goes on up to now only, and then the next one begins.

@@ -118,10 +118,10 @@ impl World {
         }
     }
 
-    /// Before when hosts may go on without looking at events and at the end of the run.
+    /// Whether hosts have to look at events or at the end of the run before they go on at `at_ns`.
     #[inline]
-    pub(crate) fn horizon_ns(&self) -> u64 {
-        self.events.next_ns().min(self.end_ns)
+    pub(crate) fn is_beyond(&self, at_ns: u64) -> bool {
+        at_ns >= self.events.next_ns() || at_ns >= self.end_ns
     }
 
     /// A process has ended that the run waits for.

@@ -12,12 +12,14 @@ use crate::sink::{Activity, ActivityState};
 use crate::world::World;
 
 impl Host {
-    /// What runs has come to its next effect, which happens, or to its end.
+    /// What runs has come to its next effect, which happens, or to its end; whether that was an
+    /// observation, which changes nothing.
     #[inline(always)]
-    pub(super) fn go_on(&mut self, now_ns: u64, world: &mut World) {
+    pub(super) fn go_on(&mut self, now_ns: u64, world: &mut World) -> bool {
         let Some(effect) = self.cpu.next_effect() else {
             let end = self.cpu.finish(now_ns);
-            return self.segment_ended(now_ns, end, world);
+            self.segment_ended(now_ns, end, world);
+            return false;
         };
         match effect {
             Effect::Observed(record) => {
@@ -32,6 +34,7 @@ impl Host {
                 } else if kind == Kind::StateChange {
                     world.see_state(now_ns, flow, code);
                 }
+                return true;
             }
             Effect::Output { interface, packet } => {
                 let (interface, packet) = (*interface, packet.take());
@@ -49,6 +52,7 @@ impl Host {
             }
             Effect::SoftInterrupt => self.pending.add(Pending::NET),
         }
+        false
     }
 
     /// Fills in which process a record of this kind is about; the side of the connection on which it
