@@ -5,10 +5,11 @@ use std::net::Ipv4Addr;
 use sockscope_record::Point;
 
 use super::{
-    ETHERNET10_BYTES_MIN, InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES,
-    TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER, Transmission, link_header,
+    ETHERNET10_BYTES_MIN, Interface, InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES,
+    TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER, Transmission, ethernet3_header,
+    ethernet10_header,
 };
-use crate::mbuf::{CLUSTER_BYTES, Chain};
+use crate::mbuf::{CLUSTER_BYTES, Chain, Pool};
 use crate::meter::{Effect, Meter};
 use crate::observe::DropReason;
 use crate::packet::Packet;
@@ -64,60 +65,32 @@ impl Stack {
         meter.call(Routine::Enoutput, Work::NONE);
         // The host test that chooses the link address.
         meter.calls_of(Routine::InLnaof, 1);
-        let link_type = self.make_trailer(number, &mut packet.chain);
-        let interface = &self.interfaces[usize::from(number)];
-        let header = link_header(interface.kind, interface.address, next_host, link_type);
-        let header_bytes = interface.kind.header_bytes();
+        let (interface, pool) = (&mut self.interfaces[usize::from(number)], &mut self.pool);
+        let chain = &mut packet.chain;
+        let trails = self.personality.interface.uses_trailers && interface.uses_trailers;
+        let link_type = if trails { make_trailer(pool, chain) } else { TYPE_IP };
         let is_full = interface.is_full();
-        let has_header =
-            self.prepend_link_header(&mut packet.chain, &header[..header_bytes], meter);
-        let interface = &mut self.interfaces[usize::from(number)];
+        let has_header = interface.prepend_header(pool, chain, next_host, link_type, meter);
         if is_full || !has_header {
-            interface.counts.out_drops += 1;
-            let reason = if is_full { DropReason::InterfaceQueueFull } else { DropReason::NoMbufs };
-            self.drop_packet(packet, reason, Point::SendDequeue, meter);
-            return Err(SocketError::NoBuffers);
+            return self.refuse_output(number, packet, is_full, meter);
         }
         interface.pending += 1;
         meter.effect(Effect::Output { interface: number, packet });
         Ok(())
     }
 
-    /// Moves the headers behind the data if the packet suits (RFC 893); the packet's link type.
-    ///
-    /// Only the length decides: data in small mbufs go as a trailer packet too.
-    fn make_trailer(&mut self, number: u8, chain: &mut Chain) -> u16 {
-        let allowed = self.personality.interface.uses_trailers
-            && self.interfaces[usize::from(number)].uses_trailers;
-        let Some(first) = chain.first().filter(|_| allowed) else { return TYPE_IP };
-        let data_bytes = chain.len() - self.pool.len(first);
-        let units = data_bytes / TRAILER_UNIT_BYTES;
-        let suits = data_bytes > 0
-            && data_bytes.is_multiple_of(TRAILER_UNIT_BYTES)
-            && units <= TRAILER_UNITS_MAX
-            && self.pool.leading_room(first) >= TRAILER_HEADER_BYTES;
-        if !suits {
-            return TYPE_IP;
-        }
-        self.pool.pop_front(chain);
-        self.pool.widen_front(first, TRAILER_HEADER_BYTES);
-        let header_bytes = self.pool.len(first) as u16;
-        let start = self.pool.data_mut(first);
-        start[..2].copy_from_slice(&TYPE_IP.to_be_bytes());
-        start[2..4].copy_from_slice(&header_bytes.to_be_bytes());
-        self.pool.push_back(chain, first);
-        TYPE_TRAILER + units as u16
-    }
-
-    fn prepend_link_header(&mut self, chain: &mut Chain, header: &[u8], meter: &mut Meter) -> bool {
-        if header.is_empty() {
-            return true;
-        }
-        let done = self.pool.prepend(chain, header.len(), meter);
-        if let Some(first) = chain.first().filter(|_| done) {
-            self.pool.data_mut(first)[..header.len()].copy_from_slice(header);
-        }
-        done
+    #[cold]
+    fn refuse_output(
+        &mut self,
+        number: u8,
+        packet: Packet,
+        is_full: bool,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        self.interfaces[usize::from(number)].counts.out_drops += 1;
+        let reason = if is_full { DropReason::InterfaceQueueFull } else { DropReason::NoMbufs };
+        self.drop_packet(packet, reason, Point::SendDequeue, meter);
+        Err(SocketError::NoBuffers)
     }
 
     /// `IF_ENQUEUE`: the packet of an [`Effect::Output`] enters the queue (point 3). `false`, the
@@ -197,4 +170,50 @@ impl Stack {
         }
         waits
     }
+}
+
+impl Interface {
+    /// Puts the link header before a packet; `false` when the pool is used up.
+    #[inline]
+    fn prepend_header(
+        &self,
+        pool: &mut Pool,
+        chain: &mut Chain,
+        to: Ipv4Addr,
+        link_type: u16,
+        meter: &mut Meter,
+    ) -> bool {
+        let (kind, source) = (self.kind, self.address);
+        if kind == InterfaceKind::Ethernet10 {
+            pool.prepend_bytes(chain, ethernet10_header(source, to, link_type), meter)
+        } else if kind == InterfaceKind::Ethernet3 {
+            pool.prepend_bytes(chain, ethernet3_header(source, to, link_type), meter)
+        } else {
+            true
+        }
+    }
+}
+
+/// Moves the headers behind the data if the packet suits (RFC 893); the packet's link type.
+///
+/// Only the length decides: data in small mbufs go as a trailer packet too.
+fn make_trailer(pool: &mut Pool, chain: &mut Chain) -> u16 {
+    let Some(first) = chain.first() else { return TYPE_IP };
+    let data_bytes = chain.len() - pool.len(first);
+    let units = data_bytes / TRAILER_UNIT_BYTES;
+    let suits = data_bytes > 0
+        && data_bytes.is_multiple_of(TRAILER_UNIT_BYTES)
+        && units <= TRAILER_UNITS_MAX
+        && pool.leading_room(first) >= TRAILER_HEADER_BYTES;
+    if !suits {
+        return TYPE_IP;
+    }
+    pool.pop_front(chain);
+    pool.widen_front(first, TRAILER_HEADER_BYTES);
+    let header_bytes = pool.len(first) as u16;
+    let start = pool.data_mut(first);
+    start[..2].copy_from_slice(&TYPE_IP.to_be_bytes());
+    start[2..4].copy_from_slice(&header_bytes.to_be_bytes());
+    pool.push_back(chain, first);
+    TYPE_TRAILER + units as u16
 }

@@ -54,12 +54,11 @@ impl Stack {
             Hop { interface: route.interface, host: route.gateway.unwrap_or(header.destination) };
         let interface = &self.interfaces[usize::from(hop.interface)];
         let mtu = interface.mtu as usize;
-        let mut header = *header;
         // Two host tests: is a source address given, is the destination a broadcast address.
         meter.calls_of(Routine::InLnaof, 2);
-        if header.source.is_unspecified() {
-            header.source = interface.address;
-        }
+        let is_given = !header.source.is_unspecified();
+        let source = if is_given { header.source } else { interface.address };
+        let header = OutputHeader { source, ..*header };
         self.ip_id = self.ip_id.wrapping_add(1);
         let len = packet.chain.len();
         if len <= mtu {
@@ -93,6 +92,8 @@ impl Stack {
     }
 
     /// Fills in the IP header of one packet or fragment and gives it to the interface.
+    // Most packets are whole: what only fragments need stands elsewhere.
+    #[inline(always)]
     fn send_part(
         &mut self,
         packet: Packet,
@@ -105,8 +106,8 @@ impl Stack {
         let bytes = header_of(header, self.ip_id, tos, part);
         meter.call(Routine::InCksum, Work::bytes(IP_HEADER_BYTES));
         let place = packet.chain.first().map(|first| self.pool.data_mut(first));
-        match place.and_then(|data| data.get_mut(..IP_HEADER_BYTES)) {
-            Some(place) => place.copy_from_slice(&bytes),
+        match place.and_then(|data| data.first_chunk_mut()) {
+            Some(place) => *place = bytes,
             None => {
                 self.pool.m_freem(packet.chain, meter);
                 return Err(SocketError::Invalid);

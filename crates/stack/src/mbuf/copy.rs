@@ -374,4 +374,43 @@ impl Pool {
         self.push_front(chain, id);
         true
     }
+
+    /// Puts these bytes before the data, where [`Pool::prepend`] makes the room. `false` when the pool
+    /// is used up.
+    #[inline]
+    pub(crate) fn prepend_bytes<const BYTES: usize>(
+        &mut self,
+        chain: &mut Chain,
+        bytes: [u8; BYTES],
+        meter: &mut Meter,
+    ) -> bool {
+        if let Some(place) = self.leading_mut(chain) {
+            *place = bytes;
+            return true;
+        }
+        self.prepend_mbuf(chain, &{ bytes }, meter)
+    }
+
+    /// Lets the data begin so much earlier in the first mbuf, if it is plain and has the room.
+    #[inline]
+    fn leading_mut<const BYTES: usize>(&mut self, chain: &mut Chain) -> Option<&mut [u8; BYTES]> {
+        let mbuf = self.mbufs.get_mut(chain.first()?.0 as usize)?;
+        let is_plain = matches!(mbuf.store, Store::Plain { .. });
+        if !is_plain || ((mbuf.at - mbuf.slot) as usize) < BYTES {
+            return None;
+        }
+        mbuf.at -= BYTES as u32;
+        mbuf.len += BYTES as u16;
+        chain.bytes += BYTES as u32;
+        self.bytes.get_mut(mbuf.at as usize..)?.first_chunk_mut()
+    }
+
+    #[cold]
+    fn prepend_mbuf(&mut self, chain: &mut Chain, bytes: &[u8], meter: &mut Meter) -> bool {
+        let is_done = self.prepend(chain, bytes.len(), meter);
+        if let Some(first) = chain.first().filter(|_| is_done) {
+            self.data_mut(first)[..bytes.len()].copy_from_slice(bytes);
+        }
+        is_done
+    }
 }
