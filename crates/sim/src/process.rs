@@ -132,18 +132,13 @@ impl Process {
                 };
                 (mask, StepResult::from(send.step(stack, user, meter)))
             }
-            Some(Call::Receive(receive)) => {
-                let mask = mask(receive.is_copying());
+            Some(Call::Receive(receive) | Call::ReceiveWithin(receive)) => {
                 let result = StepResult::from(receive.step(stack, &mut self.buffer, meter));
                 if let StepResult::Done(answer) = result {
                     self.read_bytes = answer.bytes() as usize;
                     self.from = receive.from().unwrap_or(ANY);
                 }
-                (mask, result)
-            }
-            Some(Call::ReceiveWithin(receive)) => {
-                let mask = mask(receive.is_copying());
-                (mask, self.rare_step(stack, meter))
+                (mask(receive.has_copied()), result)
             }
             _ => (Mask::Soft, self.rare_step(stack, meter)),
         }
@@ -154,7 +149,7 @@ impl Process {
     fn rare_step(&mut self, stack: &mut Stack, meter: &mut Meter) -> StepResult {
         let Some(call) = &mut self.call else { return StepResult::Done(self.answer) };
         match call {
-            Call::Send(..) | Call::Receive(_) => StepResult::Continue,
+            Call::Send(..) | Call::Receive(_) | Call::ReceiveWithin(_) => StepResult::Continue,
             Call::Connect(connect) => StepResult::from(connect.step(stack, meter)),
             Call::Accept(accept) => match accept.step(stack, meter) {
                 Step::Done(Ok(number)) => {
@@ -163,14 +158,6 @@ impl Process {
                 }
                 step => StepResult::from(step),
             },
-            Call::ReceiveWithin(receive) => {
-                let result = StepResult::from(receive.step(stack, &mut self.buffer, meter));
-                if let StepResult::Done(answer) = result {
-                    self.read_bytes = answer.bytes() as usize;
-                    self.from = receive.from().unwrap_or(ANY);
-                }
-                result
-            }
             Call::Simple(Action::Select(id)) => select(*id, stack, meter),
             Call::Simple(action) => {
                 let answer = simple(action, stack, meter);

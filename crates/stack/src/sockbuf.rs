@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, Place, Pool};
+use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, MbufId, Place, Pool};
 use crate::meter::Meter;
 use crate::packet::Mark;
 use crate::routine::{Routine, Work};
@@ -199,12 +199,33 @@ impl SockBuf {
     #[inline(always)]
     pub(crate) fn remove_front(&mut self, len: usize, pool: &mut Pool, meter: &mut Meter) {
         let (before, mbufs) = (self.chain.len(), self.chain.mbufs());
-        self.mbcnt -= pool.drop_front(&mut self.chain, len, meter) as u32;
-        let removed = before - self.chain.len();
-        let freed = mbufs - self.chain.mbufs();
-        self.copied = self.copied.and_then(|place| place.behind(removed as u32, freed));
-        self.cc -= removed as u32;
-        self.left += removed as u64;
+        let storage = pool.drop_front(&mut self.chain, len, meter);
+        self.has_left(before - self.chain.len(), mbufs - self.chain.mbufs(), storage);
+    }
+
+    /// As [`SockBuf::remove_front`], where no more leaves than `first` has, the first mbuf.
+    #[inline]
+    pub(crate) fn remove_from_first(
+        &mut self,
+        first: MbufId,
+        len: usize,
+        pool: &mut Pool,
+        meter: &mut Meter,
+    ) {
+        let mbufs = self.chain.mbufs();
+        let storage = pool.drop_from_first(&mut self.chain, first, len, meter);
+        self.has_left(len, mbufs - self.chain.mbufs(), storage);
+    }
+
+    /// So much has left the front of the chain, and the storage of as many mbufs with it.
+    #[inline]
+    fn has_left(&mut self, bytes: usize, mbufs: u32, storage: usize) {
+        if let Some(place) = self.copied {
+            self.copied = place.behind(bytes as u32, mbufs);
+        }
+        self.mbcnt -= storage as u32;
+        self.cc -= bytes as u32;
+        self.left += bytes as u64;
     }
 
     /// `sbappendaddr`: a datagram enters with its sender's address, if there is space and the pool

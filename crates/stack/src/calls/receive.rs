@@ -5,13 +5,13 @@ mod tests;
 
 use sockscope_record::{FlowId, Kind, Record};
 
-use super::{Step, count_getsock, lock, unlock};
+use super::{Step, lock, unlock};
 use crate::meter::{Channel, Effect, Meter};
 use crate::packet::Mark;
 use crate::request::Request;
 use crate::routine::{Routine, Work};
-use crate::sockbuf::Datagram;
-use crate::socket::{Endpoint, SocketError, SocketId};
+use crate::sockbuf::{Datagram, SockBuf};
+use crate::socket::{Endpoint, Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
 /// One call that receives.
@@ -27,6 +27,8 @@ pub struct ReceiveCall {
     from: Option<Endpoint>,
     mark: Option<Mark>,
     has_lock: bool,
+    /// All that the last step did was to copy.
+    has_copied: bool,
     next: Next,
     /// What the call returns.
     result: Result<(), SocketError>,
@@ -37,7 +39,6 @@ enum Next {
     Enter,
     Wait,
     Copy,
-    Received,
     Return,
 }
 
@@ -64,6 +65,7 @@ impl ReceiveCall {
             from: None,
             mark: None,
             has_lock: false,
+            has_copied: false,
             next: Next::Enter,
             result: Ok(()),
         }
@@ -75,42 +77,44 @@ impl ReceiveCall {
         self.from
     }
 
-    /// Whether the next step only copies data to the process, which soft interrupts may
-    /// interrupt: it runs at the lowest priority level.
+    /// Whether the last step only copied data to the process, which soft interrupts may interrupt:
+    /// it ran at the lowest priority level.
     #[must_use]
-    pub fn is_copying(&self) -> bool {
-        matches!(self.next, Next::Copy)
+    #[inline]
+    pub fn has_copied(&self) -> bool {
+        self.has_copied
     }
 
     /// Goes on with the call. `user` is the process's buffer, the same at every step; a shorter one
     /// than the call names is `Invalid`.
     pub fn step(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
-        if stack.sockets.find(self.socket).is_none() {
-            // Closed by another process while this one slept.
-            self.free_datagram(stack, meter);
-            return Step::Done(Err(SocketError::BadSocket));
-        }
+        self.has_copied = false;
         match self.next {
-            Next::Enter => self.enter(user, meter),
-            Next::Wait => self.wait(stack, meter),
+            Next::Enter => self.enter(stack, user, meter),
+            Next::Wait => self.wait(stack, user, meter),
             Next::Copy => self.copy(stack, user, meter),
-            Next::Received => self.received(stack, meter),
             Next::Return => self.finish(stack, meter),
         }
     }
 
-    fn enter(&mut self, user: &[u8], meter: &mut Meter) -> Step {
-        meter.call(Routine::Syscall, Work::NONE);
-        if self.wants_address {
-            meter.call(Routine::Recvfrom, Work::NONE);
-            count_getsock(meter);
-            meter.call(Routine::Recvit, Work::NONE);
-        } else {
-            for routine in [Routine::Read, Routine::Rwuio, Routine::SooRw] {
-                meter.call(routine, Work::NONE);
-            }
+    /// Another process has closed the socket while this one slept.
+    #[cold]
+    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+        self.free_datagram(stack, meter);
+        Step::Done(Err(SocketError::BadSocket))
+    }
+
+    #[inline(never)]
+    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
+        use Routine::{Read, Rwuio, SooRw, Soreceive, Syscall};
+        if stack.sockets.find(self.socket).is_none() {
+            return self.is_closed(stack, meter);
         }
-        meter.call(Routine::Soreceive, Work::NONE);
+        if self.wants_address {
+            count_receive_from(meter);
+        } else {
+            meter.call_each([Syscall, Read, Rwuio, SooRw, Soreceive]);
+        }
         if user.len() < self.len {
             return self.ends_with(Err(SocketError::Invalid));
         }
@@ -119,15 +123,18 @@ impl ReceiveCall {
     }
 
     /// Waits until there is something to receive, or until there can be nothing more.
-    fn wait(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
-        let socket = &mut stack.sockets[self.socket];
+    #[inline(never)]
+    fn wait(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
+        let Some(socket) = stack.sockets.find_mut(self.socket) else {
+            return self.is_closed(stack, meter);
+        };
         if !self.has_lock && !lock(&mut socket.rcv) {
             self.next = Next::Wait;
             return Step::Sleep(Channel::ReceiveLock(self.socket));
         }
         self.has_lock = true;
         if socket.rcv.cc() > 0 {
-            return self.goes_on(Next::Copy);
+            return self.copy(stack, user, meter);
         }
         if let Some(error) = socket.error.take() {
             return self.ends_with(Err(error));
@@ -145,43 +152,43 @@ impl ReceiveCall {
             return self.ends_with(Err(SocketError::WouldBlock));
         }
         socket.rcv.is_waited_for = true;
-        self.release(stack, meter);
+        self.release(&mut socket.rcv, meter);
         self.next = Next::Wait;
         Step::Sleep(Channel::Readable(self.socket))
     }
 
     /// One mbuf is copied to the process: one `uiomove`.
+    #[inline(never)]
     fn copy(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
-        if stack.sockets[self.socket].is_atomic() {
-            self.copy_datagram(stack, user, meter)
-        } else {
-            self.copy_stream(stack, user, meter)
-        }
-    }
-
-    fn copy_stream(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
-        let socket = &mut stack.sockets[self.socket];
-        let Some(first) = socket.rcv.chain().first().filter(|_| self.given < self.len) else {
-            // A step of its own: the protocol runs at `splnet`, unlike a copy.
-            return self.goes_on(Next::Received);
+        let Stack { sockets, pool, .. } = stack;
+        let Some(socket) = sockets.find_mut(self.socket) else {
+            return self.is_closed(stack, meter);
         };
-        let data = stack.pool.data(first);
-        let take = data.len().min(self.len - self.given);
-        user[self.given..self.given + take].copy_from_slice(&data[..take]);
+        if socket.is_atomic() {
+            return self.copy_datagram(stack, user, meter);
+        }
+        let Some(first) = socket.rcv.chain().first().filter(|_| self.given < self.len) else {
+            return self.received(stack, meter);
+        };
+        let (data, rest) = (pool.data(first), &mut user[self.given..self.len]);
+        let take = data.len().min(rest.len());
+        rest[..take].copy_from_slice(&data[..take]);
         count_copy(take, meter);
         if let Some(flow) = socket.received_flow() {
             let record = dequeued(flow, socket.rcv.left(), take);
             meter.effect(Effect::Observed(record));
         }
-        socket.rcv.remove_front(take, &mut stack.pool, meter);
+        socket.rcv.remove_from_first(first, take, pool, meter);
         self.given += take;
+        self.has_copied = true;
         // Whether the buffer is empty shows after the copy: data may arrive meanwhile.
-        self.goes_on(if self.given == self.len { Next::Received } else { Next::Copy })
+        self.goes_on(Next::Copy)
     }
 
     /// What of the datagram does not fit is lost, as ever.
     #[inline(never)]
     fn copy_datagram(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
+        self.has_copied = true;
         if self.datagram.is_none() {
             let rcv = &mut stack.sockets[self.socket].rcv;
             self.datagram = rcv.take_datagram(&mut stack.pool, meter);
@@ -202,7 +209,7 @@ impl ReceiveCall {
             self.free_datagram(stack, meter);
             return self.datagram_ends(meter);
         }
-        Step::Continue
+        self.goes_on(Next::Copy)
     }
 
     fn datagram_ends(&mut self, meter: &mut Meter) -> Step {
@@ -223,15 +230,18 @@ impl ReceiveCall {
         self.ends_with(result)
     }
 
+    #[inline(never)]
     fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
         self.free_datagram(stack, meter);
-        self.release(stack, meter);
-        self.observe_return(stack, meter);
+        let Some(socket) = stack.sockets.find_mut(self.socket) else {
+            return self.is_closed(stack, meter);
+        };
+        self.release(&mut socket.rcv, meter);
+        self.observe_return(socket, meter);
         Step::Done(self.result.map(|()| self.given as u32))
     }
 
-    fn observe_return(&self, stack: &Stack, meter: &mut Meter) {
-        let socket = &stack.sockets[self.socket];
+    fn observe_return(&self, socket: &Socket, meter: &mut Meter) {
         let (flow, offset) = match self.mark {
             Some(mark) => (Some(mark.flow), mark.offset),
             None => (socket.received_flow(), socket.rcv.left().saturating_sub(self.given as u64)),
@@ -250,10 +260,9 @@ impl ReceiveCall {
         }
     }
 
-    fn release(&mut self, stack: &mut Stack, meter: &mut Meter) {
+    fn release(&mut self, rcv: &mut SockBuf, meter: &mut Meter) {
         if self.has_lock {
             self.has_lock = false;
-            let rcv = &mut stack.sockets[self.socket].rcv;
             unlock(rcv, Channel::ReceiveLock(self.socket), meter);
         }
     }
@@ -267,6 +276,13 @@ impl ReceiveCall {
         self.result = result;
         self.goes_on(Next::Return)
     }
+}
+
+/// `recvfrom` as far as `soreceive`.
+#[inline(never)]
+fn count_receive_from(meter: &mut Meter) {
+    use Routine::{Getf, Getsock, Recvfrom, Recvit, Soreceive, Syscall};
+    meter.call_each([Syscall, Recvfrom, Getsock, Getf, Recvit, Soreceive]);
 }
 
 fn count_copy(len: usize, meter: &mut Meter) {

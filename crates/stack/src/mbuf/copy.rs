@@ -326,6 +326,26 @@ impl Pool {
         freed
     }
 
+    /// Takes `len` bytes off the chain's first mbuf, which has as many and is freed if that is all; its
+    /// storage then, else 0.
+    #[inline]
+    pub(crate) fn drop_from_first(
+        &mut self,
+        chain: &mut Chain,
+        first: MbufId,
+        len: usize,
+        meter: &mut Meter,
+    ) -> usize {
+        if self.len(first) > len {
+            self.trim_first(chain, first, len);
+            return 0;
+        }
+        let storage = self.storage_bytes(first);
+        self.pop_front(chain);
+        self.free(first, meter);
+        storage
+    }
+
     /// Cuts the chain after `len` bytes; mbufs that held only later ones are freed.
     #[inline(always)]
     pub fn truncate(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) {

@@ -5,7 +5,6 @@ use sockscope_record::Protocol;
 use super::*;
 use crate::mbuf::PoolUse;
 use crate::personality::Personality;
-use crate::socket::Socket;
 use crate::stack::StackConfig;
 use crate::testing::pattern;
 
@@ -97,8 +96,9 @@ fn data_that_arrives_during_a_copy_is_taken_too() {
     scene.arrive(&data[..112]);
     let mut user = vec![0; 224];
     let mut call = ReceiveCall::read(scene.socket, 224);
-    for place in ["at the socket", "finds data", "has copied all there is"] {
+    for (place, has_copied) in [("at the socket", false), ("has copied all there is", true)] {
         assert_eq!(scene.step(&mut call, &mut user), Step::Continue, "{place}");
+        assert_eq!(call.has_copied(), has_copied, "{place}");
     }
     scene.arrive(&data[112..]);
     assert_eq!(scene.run(&mut call, &mut user), Step::Done(Ok(224)));
@@ -130,7 +130,7 @@ fn a_second_reader_waits_for_the_first_to_be_done() {
     for call in [&mut first, &mut second] {
         assert_eq!(scene.step(call, &mut user), Step::Continue, "on the way to the socket");
     }
-    assert_eq!(scene.step(&mut first, &mut user), Step::Continue, "finds data");
+    assert_eq!(scene.step(&mut first, &mut user), Step::Continue, "copies");
     let lock = Channel::ReceiveLock(scene.socket);
     assert_eq!(scene.step(&mut second, &mut user), Step::Sleep(lock));
     assert_eq!((scene.run(&mut first, &mut user), user), (Step::Done(Ok(1)), [1]));
