@@ -184,12 +184,26 @@ impl Pool {
 
     /// `MGET`: a plain mbuf without data; `None` at the limit.
     pub fn get(&mut self, meter: &mut Meter) -> Option<MbufId> {
-        self.with_room(self.geometry.plain_bytes, meter)
+        self.with_room(self.geometry.plain_bytes, 0, 0, meter)
     }
 
     /// `MGETHDR`: the first mbuf of a packet; `None` at the limit.
     pub fn new_header(&mut self, meter: &mut Meter) -> Option<MbufId> {
-        self.with_room(self.geometry.header_bytes, meter)
+        self.with_room(self.geometry.header_bytes, 0, 0, meter)
+    }
+
+    /// As [`Pool::new_header`] and [`Pool::set_range`].
+    pub fn new_header_at(
+        &mut self,
+        offset: usize,
+        len: usize,
+        meter: &mut Meter,
+    ) -> Option<MbufId> {
+        let room = self.geometry.header_bytes;
+        debug_assert!(offset + len <= room.into(), "{offset} and {len} bytes in room for {room}");
+        let offset = offset.min(room.into()) as u16;
+        let len = len.min((room - offset).into()) as u16;
+        self.with_room(room, offset, len, meter)
     }
 
     /// `m_get`, the function: as [`Pool::get`], and counted as a call.
@@ -199,7 +213,7 @@ impl Pool {
     }
 
     #[inline(always)]
-    fn with_room(&mut self, room: u16, meter: &mut Meter) -> Option<MbufId> {
+    fn with_room(&mut self, room: u16, offset: u16, len: u16, meter: &mut Meter) -> Option<MbufId> {
         meter.call(Routine::MgetMacro, Work::NONE);
         if self.free == NIL && !self.make_mbuf() {
             return None;
@@ -207,7 +221,8 @@ impl Pool {
         let id = self.free;
         let mbuf = &mut self.mbufs[id as usize];
         self.free = mbuf.next;
-        *mbuf = Mbuf { next: NIL, at: mbuf.slot, len: 0, store: Store::Plain { room }, ..*mbuf };
+        let at = mbuf.slot + u32::from(offset);
+        *mbuf = Mbuf { next: NIL, at, len, store: Store::Plain { room }, ..*mbuf };
         self.mbufs_used += 1;
         Some(MbufId(id))
     }

@@ -337,10 +337,7 @@ impl Stack {
     }
 
     fn tcb_mut(&mut self, id: SocketId) -> &mut Tcb {
-        match &mut self.sockets[id].tcb {
-            Some(tcb) => tcb,
-            None => panic!("socket {} has no TCP block", id.0),
-        }
+        block_mut(&mut self.sockets[id])
     }
 
     /// Whether the socket still has its block: a step may have ended the connection.
@@ -351,6 +348,13 @@ impl Stack {
 
 fn block(socket: &Socket) -> &Tcb {
     match &socket.tcb {
+        Some(tcb) => tcb,
+        None => panic!("a socket without a TCP block"),
+    }
+}
+
+fn block_mut(socket: &mut Socket) -> &mut Tcb {
+    match &mut socket.tcb {
         Some(tcb) => tcb,
         None => panic!("a socket without a TCP block"),
     }

@@ -3,13 +3,16 @@
 //! Nothing is made for a socket that is not logged. The words are those of the live probe, so that
 //! an analysis cannot tell the two apart: windows in packets, states in Linux's numbers.
 
-use sockscope_record::{Kind, Point, Record, RetransmitClass, tcp_flags};
+use sockscope_record::{FlowId, Kind, Point, Record, RetransmitClass, tcp_flags};
 
+use super::output::View;
+use super::rules::{InitialWindow, TcpRules};
 use super::segment::Outgoing;
-use super::{State, Tcb, block};
+use super::{SendSpace, State, Tcb};
 use crate::meter::{Effect, Meter};
 use crate::packet::Mark;
-use crate::socket::{Socket, SocketId};
+use crate::sockbuf::SockBuf;
+use crate::socket::SocketId;
 use crate::stack::Stack;
 
 /// A move of the send window's edge by less than an eighth of the window is not recorded.
@@ -18,10 +21,18 @@ const WINDOW_CHANGE_SHIFT: u32 = 3;
 /// What was said last of one connection, so that only changes are said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Observed {
-    /// Congestion window and threshold in packets, and state.
-    congestion: Option<(u32, u32, u8)>,
+    congestion: Option<Congestion>,
     /// Stream position of the send window's right edge.
     edge: Option<u64>,
+}
+
+/// Congestion window and threshold in bytes, and state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Congestion {
+    cwnd: u32,
+    ssthresh: u32,
+    segment_bytes: u32,
+    state: u8,
 }
 
 impl State {
@@ -62,80 +73,6 @@ impl Stack {
         }));
     }
 
-    /// A segment is about to leave: point 2 if it has data, what a SYN announces, what changed in the sender's state, and
-    /// the mark for the points below.
-    pub(super) fn observe_segment(
-        &mut self,
-        id: SocketId,
-        outgoing: &Outgoing,
-        meter: &mut Meter,
-    ) -> Option<Mark> {
-        let flow = self.sockets[id].log?;
-        let mark = Mark { flow, ..mark_of(&self.sockets[id], outgoing) };
-        if outgoing.len > 0 {
-            let code = self.hold_behind(id, outgoing) as u8;
-            let taken = Record { detail: 0, extra: 0, code, ..mark.record(Point::SendDequeue) };
-            meter.effect(Effect::Observed(taken));
-        }
-        if outgoing.flags & tcp_flags::SYN != 0 {
-            let extra = outgoing.option.map_or(0, u32::from);
-            let told = Record { flow, extra, kind: Kind::SynOptions, ..Record::default() };
-            meter.effect(Effect::Observed(told));
-        }
-        if outgoing.is_resent {
-            let code = self.class_of(id, outgoing) as u8;
-            let again = Record {
-                flow,
-                offset: mark.offset,
-                len: mark.len,
-                kind: Kind::Retransmit,
-                code,
-                ..Record::default()
-            };
-            meter.effect(Effect::Observed(again));
-        }
-        if self.tcb(id).state.has_syn() {
-            self.observe_sender(id, meter);
-        }
-        Some(mark)
-    }
-
-    #[cold]
-    fn class_of(&self, id: SocketId, outgoing: &Outgoing) -> RetransmitClass {
-        if outgoing.flags & tcp_flags::SYN != 0 {
-            return RetransmitClass::Handshake;
-        }
-        self.tcb(id).repair.map_or(RetransmitClass::Unknown, |repair| repair.how)
-    }
-
-    /// Congestion window and send window, if they changed since they were last said.
-    fn observe_sender(&mut self, id: SocketId, meter: &mut Meter) {
-        let unlimited =
-            self.personality.tcp.congestion.initial == super::rules::InitialWindow::Unlimited;
-        let socket = &mut self.sockets[id];
-        let (Some(flow), Some(tcb)) = (socket.log, socket.tcb.as_mut()) else { return };
-        let offset = socket.snd.left();
-        let congestion = tcb.congestion_in_packets();
-        if !unlimited && tcb.observed.congestion != Some(congestion) {
-            tcb.observed.congestion = Some(congestion);
-            let record = Record { flow, offset, ..Record::default() };
-            meter.effect(Effect::Observed(tcb.state_record(congestion, record)));
-        }
-        let (edge, window) = (offset + u64::from(tcb.snd.wnd), tcb.snd.wnd);
-        let step = u64::from(window >> WINDOW_CHANGE_SHIFT);
-        if tcb.observed.edge.is_none_or(|known| known.abs_diff(edge) > step) {
-            tcb.observed.edge = Some(edge);
-            meter.effect(Effect::Observed(Record {
-                flow,
-                offset,
-                detail: u64::from(window),
-                extra: tcb.segment_bytes,
-                kind: Kind::SendWindow,
-                ..Record::default()
-            }));
-        }
-    }
-
     /// Point 1, and what will hold the bytes.
     pub(super) fn observe_write_enqueue(&self, id: SocketId, len: usize, meter: &mut Meter) {
         if self.sockets[id].log.is_some() {
@@ -153,45 +90,146 @@ impl Stack {
 }
 
 impl Tcb {
-    /// Congestion window and threshold in packets, and the state in Linux's numbers: 4 after a
-    /// timeout, 3 after a fast retransmission, 1 with duplicates, else 0.
-    fn congestion_in_packets(&self) -> (u32, u32, u8) {
+    /// A segment is about to leave: point 2 if it has data, what a SYN announces, what changed in the sender's state, and
+    /// the mark for the points below.
+    pub(super) fn observe_segment(
+        &mut self,
+        flow: FlowId,
+        snd: &SockBuf,
+        outgoing: Outgoing,
+        rules: &TcpRules,
+        view: &View<'_>,
+        meter: &mut Meter,
+    ) -> Mark {
+        let mark = self.mark_of(flow, snd, &outgoing);
+        if outgoing.len > 0 {
+            let code = self.hold(rules, view, outgoing.offset + outgoing.len) as u8;
+            let taken = Record { detail: 0, extra: 0, code, ..mark.record(Point::SendDequeue) };
+            meter.effect(Effect::Observed(taken));
+        }
+        let has_syn = outgoing.flags & tcp_flags::SYN != 0;
+        if has_syn {
+            observe_syn(flow, outgoing.option, meter);
+        }
+        if outgoing.is_resent {
+            self.observe_resent(flow, (mark.offset, mark.len), has_syn, meter);
+        }
+        if self.state.has_syn() {
+            self.observe_sender(rules, flow, snd.left(), meter);
+        }
+        mark
+    }
+
+    fn mark_of(&self, flow: FlowId, snd: &SockBuf, outgoing: &Outgoing) -> Mark {
+        let behind = outgoing.seq.since(self.snd.data_start()).max(0) as u64;
+        let has_ack = outgoing.flags & tcp_flags::ACK != 0;
+        Mark {
+            flow,
+            // SYN and FIN have numbers, but no place in the stream.
+            offset: (snd.left() + behind).min(snd.entered()),
+            detail: if has_ack { self.rcv.bytes } else { 0 },
+            window: outgoing.window,
+            len: outgoing.len,
+            tcp_flags: outgoing.flags,
+            is_retransmission: outgoing.is_resent,
+            ..Mark::default()
+        }
+    }
+
+    #[cold]
+    fn observe_resent(
+        &self,
+        flow: FlowId,
+        (offset, len): (u64, u32),
+        has_syn: bool,
+        meter: &mut Meter,
+    ) {
+        let known = self.repair.map_or(RetransmitClass::Unknown, |repair| repair.how);
+        let class = if has_syn { RetransmitClass::Handshake } else { known };
+        meter.effect(Effect::Observed(Record {
+            flow,
+            offset,
+            len,
+            kind: Kind::Retransmit,
+            code: class as u8,
+            ..Record::default()
+        }));
+    }
+
+    /// Congestion window and send window, if they changed since they were last said. `offset` is the
+    /// stream position of the first byte not acknowledged.
+    fn observe_sender(&mut self, rules: &TcpRules, flow: FlowId, offset: u64, meter: &mut Meter) {
+        let is_limited = rules.congestion.initial != InitialWindow::Unlimited;
+        if is_limited && self.observed.congestion != Some(self.congestion_now()) {
+            self.observe_congestion(flow, offset, meter);
+        }
+        let window = self.snd.wnd;
+        let edge = offset + u64::from(window);
+        let step = u64::from(window >> WINDOW_CHANGE_SHIFT);
+        if self.observed.edge.is_none_or(|known| known.abs_diff(edge) > step) {
+            self.observed.edge = Some(edge);
+            meter.effect(Effect::Observed(self.window_record(flow, offset)));
+        }
+    }
+
+    #[cold]
+    fn window_record(&self, flow: FlowId, offset: u64) -> Record {
+        Record {
+            flow,
+            offset,
+            detail: u64::from(self.snd.wnd),
+            extra: self.segment_bytes,
+            kind: Kind::SendWindow,
+            ..Record::default()
+        }
+    }
+
+    /// What changed by less than a packet is not said.
+    #[inline(never)]
+    fn observe_congestion(&mut self, flow: FlowId, offset: u64, meter: &mut Meter) {
+        let now = self.congestion_now();
+        let before = self.observed.congestion.replace(now);
+        let (cwnd, ssthresh, state) = now.in_packets();
+        if before.is_some_and(|before| before.in_packets() == (cwnd, ssthresh, state)) {
+            return;
+        }
+        let in_flight_bytes = self.snd.max.since(self.snd.una).max(0) as u32;
+        meter.effect(Effect::Observed(Record {
+            flow,
+            offset,
+            len: in_flight_bytes.div_ceil(self.segment_bytes),
+            detail: u64::from(ssthresh) << 32 | u64::from(cwnd),
+            extra: self.rtt.smoothed_us(),
+            kind: Kind::TcpState,
+            code: state,
+            ..Record::default()
+        }));
+    }
+
+    /// The state in Linux's numbers: 4 after a timeout, 3 after a fast retransmission, 1 with
+    /// duplicates, else 0.
+    fn congestion_now(&self) -> Congestion {
         let state = match self.repair.map(|repair| repair.how) {
             Some(RetransmitClass::Timeout) => 4,
             Some(_) => 3,
             None if self.duplicates > 0 => 1,
             None => 0,
         };
-        (self.snd.cwnd / self.segment_bytes, self.snd.ssthresh / self.segment_bytes, state)
-    }
-
-    #[cold]
-    fn state_record(&self, (cwnd, ssthresh, state): (u32, u32, u8), record: Record) -> Record {
-        let in_flight_bytes = self.snd.max.since(self.snd.una).max(0) as u32;
-        Record {
-            len: in_flight_bytes.div_ceil(self.segment_bytes),
-            detail: u64::from(ssthresh) << 32 | u64::from(cwnd),
-            extra: self.rtt.smoothed_us(),
-            kind: Kind::TcpState,
-            code: state,
-            ..record
-        }
+        let SendSpace { cwnd, ssthresh, .. } = self.snd;
+        Congestion { cwnd, ssthresh, segment_bytes: self.segment_bytes, state }
     }
 }
 
-fn mark_of(socket: &Socket, outgoing: &Outgoing) -> Mark {
-    let tcb = block(socket);
-    let behind = outgoing.seq.since(tcb.snd.data_start()).max(0) as u64;
-    // SYN and FIN have numbers, but no place in the stream.
-    let offset = (socket.snd.left() + behind).min(socket.snd.entered());
-    let has_ack = outgoing.flags & tcp_flags::ACK != 0;
-    Mark {
-        offset,
-        detail: if has_ack { tcb.rcv.bytes } else { 0 },
-        window: outgoing.window,
-        len: outgoing.len,
-        tcp_flags: outgoing.flags,
-        is_retransmission: outgoing.is_resent,
-        ..Mark::default()
+impl Congestion {
+    fn in_packets(self) -> (u32, u32, u8) {
+        (self.cwnd / self.segment_bytes, self.ssthresh / self.segment_bytes, self.state)
     }
+}
+
+/// What a SYN announces.
+#[cold]
+fn observe_syn(flow: FlowId, announced: Option<u16>, meter: &mut Meter) {
+    let extra = announced.map_or(0, u32::from);
+    let told = Record { flow, extra, kind: Kind::SynOptions, ..Record::default() };
+    meter.effect(Effect::Observed(told));
 }

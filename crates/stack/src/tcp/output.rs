@@ -10,7 +10,8 @@ use super::timer::Timer;
 use super::{State, Tcb, WINDOW_MAX, block};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
-use crate::socket::{Socket, SocketError, SocketId};
+use crate::sockbuf::SockBuf;
+use crate::socket::{Options, Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
 /// Who calls for output; the authors of the first study counted calls from input apart.
@@ -25,33 +26,16 @@ pub(super) enum Caller {
 }
 
 /// What the decision needs to know of the socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct View {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
     /// Bytes in the send buffer, from the first not acknowledged on.
     pub(super) queued: u32,
-    /// Space in the receive buffer; may be negative.
-    pub(super) space: i64,
-    /// Limit of the receive buffer.
-    pub(super) receive_limit: u32,
-    /// Bytes in the receive buffer.
-    pub(super) received: u32,
-    /// `TCP_NODELAY`
-    pub(super) no_delay: bool,
+    /// The receive buffer.
+    pub(super) rcv: &'a SockBuf,
+    /// What the program has set.
+    pub(super) options: &'a Options,
     /// Nothing was unacknowledged when output began: judged once, not for each segment.
     pub(super) is_idle: bool,
-}
-
-impl View {
-    pub(super) fn of(socket: &Socket, is_idle: bool) -> Self {
-        Self {
-            queued: socket.snd.cc(),
-            space: socket.rcv.space(),
-            receive_limit: socket.rcv.hiwat(),
-            received: socket.rcv.cc(),
-            no_delay: socket.options.no_delay,
-            is_idle,
-        }
-    }
 }
 
 /// A segment that may be sent.
@@ -61,12 +45,10 @@ pub(super) struct Candidate {
     pub(super) offset: u32,
     /// Its data bytes.
     pub(super) len: u32,
+    /// Bytes from its first one on that the window lets out: it holds not all of them.
+    pub(super) usable: u32,
     /// Its flags, the push flag aside.
     pub(super) flags: u8,
-    /// There is more to send than one segment holds.
-    pub(super) has_more: bool,
-    /// As in the [`View`].
-    pub(super) is_idle: bool,
 }
 
 impl Stack {
@@ -80,24 +62,51 @@ impl Stack {
         caller: Caller,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
-        let routine =
-            if caller == Caller::Input { Routine::TcpXoutput } else { Routine::TcpOutput };
+        let routine = match caller {
+            Caller::Input => Routine::TcpXoutput,
+            Caller::Usrreq | Caller::Timer => Routine::TcpOutput,
+        };
         meter.call(routine, Work::NONE);
-        let restarts = self.personality.tcp.congestion.restarts_when_idle;
-        let tcb = self.tcb_mut(id);
-        let is_idle = tcb.snd.max == tcb.snd.una;
-        if is_idle && restarts {
-            tcb.restart_when_idle();
-        }
-        while let Some(candidate) = self.next_segment(id, is_idle) {
+        let mut was_idle = None;
+        loop {
+            let rules = &self.personality.tcp;
+            let Socket { tcb: Some(tcb), snd, rcv, options, .. } = &mut self.sockets[id] else {
+                panic!("a socket without a TCP block");
+            };
+            let is_idle = *was_idle.get_or_insert_with(|| tcb.begin_output(rules));
+            let view = View { queued: snd.cc(), rcv, options, is_idle };
+            let Some(candidate) = tcb.next_segment(rules, &view) else { return Ok(()) };
             meter.charge(routine, Work::mbufs(1));
-            let is_sent = self.tcp_send(id, &candidate, meter)?;
-            if !is_sent || !candidate.has_more {
-                break;
+            if !self.tcp_send(id, candidate, is_idle, meter)? {
+                return Ok(());
             }
         }
-        self.persist_if_stuck(id);
-        Ok(())
+    }
+}
+
+impl Tcb {
+    fn is_idle(&self) -> bool {
+        self.snd.max == self.snd.una
+    }
+
+    /// Whether nothing is unacknowledged; a window that is then out of date shrinks.
+    fn begin_output(&mut self, rules: &TcpRules) -> bool {
+        let is_idle = self.is_idle();
+        if is_idle && rules.congestion.restarts_when_idle {
+            self.restart_when_idle();
+        }
+        is_idle
+    }
+
+    /// The segment that must leave now; without one it may be time to persist.
+    fn next_segment(&mut self, rules: &TcpRules, view: &View) -> Option<Candidate> {
+        if let Some(candidate) = self.candidate(rules, view)
+            && self.is_due(rules, view, &candidate)
+        {
+            return Some(candidate);
+        }
+        self.persist_if_stuck(rules.persist, view.queued);
+        None
     }
 
     /// Data wait that nothing will move but the peer's window: its opening may get lost, so that it
@@ -105,41 +114,34 @@ impl Stack {
     ///
     /// The sources look only when nothing was sent; behind a bare acknowledgment they could wait
     /// for ever.
-    fn persist_if_stuck(&mut self, id: SocketId) {
-        let rule = self.personality.tcp.persist;
-        let socket = &mut self.sockets[id];
-        let queued = socket.snd.cc();
-        if let Some(tcb) = socket.tcb.as_mut().filter(|tcb| tcb.is_stuck(rule, queued)) {
-            tcb.rtt.reset_shift();
-            tcb.start_persist();
+    pub(super) fn persist_if_stuck(&mut self, rule: Persist, queued: u32) {
+        if queued > 0 && !self.timers.runs(Timer::Retransmit) && self.is_stuck(rule) {
+            self.rtt.reset_shift();
+            self.start_persist();
         }
     }
 
-    fn next_segment(&mut self, id: SocketId, is_idle: bool) -> Option<Candidate> {
-        let rules = &self.personality.tcp;
-        let socket = &mut self.sockets[id];
-        let view = View::of(socket, is_idle);
-        let tcb = socket.tcb.as_mut()?;
-        let candidate = tcb.candidate(rules, &view)?;
-        tcb.is_due(rules, &view, &candidate).then_some(candidate)
-    }
-}
-
-impl Tcb {
     /// The segment that is next, whether or not it may leave; `None` when nothing can be next.
     pub(super) fn candidate(&mut self, rules: &TcpRules, view: &View) -> Option<Candidate> {
-        let mut flags = self.flags();
-        let is_idle = view.is_idle;
-        if flags == 0 {
-            return None;
-        }
-        if self.state == State::Closed {
-            return Some(Candidate { offset: 0, len: 0, flags, has_more: false, is_idle });
+        let mut flags = tcp_flags::ACK;
+        let mut start = self.snd.una;
+        let mut queued = view.queued;
+        if self.state != State::Established || !self.snd.is_syn_acked {
+            flags = self.flags();
+            if flags == 0 {
+                return None;
+            }
+            if self.state == State::Closed {
+                return Some(Candidate { offset: 0, len: 0, usable: 0, flags });
+            }
+            if self.state <= State::SynReceived {
+                queued = 0;
+            }
+            start = self.snd.data_start();
         }
         let window = self.send_window();
-        let offset = self.snd.offset();
-        let carries_data = self.state.has_syn() && self.state != State::SynReceived;
-        let queued = if carries_data { view.queued } else { 0 };
+        // Never negative: `nxt` is kept at `una` or behind it.
+        let mut offset = self.snd.nxt.since(start).max(0) as u32;
         if offset > queued.min(window) {
             if rules.mute_behind_fin {
                 return None;
@@ -149,16 +151,20 @@ impl Tcb {
             if window == 0 {
                 self.timers.stop(Timer::Retransmit);
                 self.snd.nxt = self.snd.una;
+                offset = 0;
             }
         }
-        let offset = self.snd.offset();
         let usable = queued.min(window).saturating_sub(offset);
         let len = usable.min(self.segment_bytes);
-        let has_more = usable > len && !(rules.resends_one && self.rtt.shift() > 0);
-        if offset + len < queued {
-            flags &= !tcp_flags::FIN;
+        if flags & tcp_flags::FIN != 0 {
+            flags = fin_if_last(flags, offset + len, queued);
         }
-        Some(Candidate { offset, len, flags, has_more, is_idle })
+        Some(Candidate { offset, len, usable, flags })
+    }
+
+    /// Whether there is more to send now than this segment holds.
+    pub(super) fn has_more(&self, rules: &TcpRules, candidate: &Candidate) -> bool {
+        candidate.usable > candidate.len && !(rules.resends_one && self.rtt.shift() > 0)
     }
 
     /// The window that may be used. When the persist timer forces something out, a closed window
@@ -177,6 +183,7 @@ impl Tcb {
 
     /// Flags that every segment carries in this state. The SYN is left out once it has been sent;
     /// it comes back when the timer goes back to it.
+    #[cold]
     fn flags(&self) -> u8 {
         const ACK: u8 = tcp_flags::ACK;
         let flags = match self.state {
@@ -217,7 +224,7 @@ impl Tcb {
             ShortSegments::Quarter => empties || 4 * len >= self.snd.wnd,
             ShortSegments::Nagle { escape_bytes } => {
                 escape_bytes.is_some_and(|escape| len >= escape)
-                    || empties && (view.is_idle || view.no_delay)
+                    || empties && (view.is_idle || view.options.no_delay)
                     || len >= self.snd.wnd_max / 2
                     || self.snd.nxt.is_before(self.snd.max)
             }
@@ -227,19 +234,20 @@ impl Tcb {
     /// The receiver's silly-window rule (RFC 813, RFC 1122 §4.2.3.3): whether the right edge of the
     /// window can move far enough to be worth a segment of its own.
     pub(super) fn update_is_due(&self, rules: &TcpRules, view: &View) -> bool {
-        if view.space <= 0 {
+        let space = view.rcv.space();
+        if space <= 0 {
             return false;
         }
         let known = i64::from(self.rcv.adv.since(self.rcv.nxt));
-        let moves = view.space - known;
-        let limit = i64::from(view.receive_limit.max(1));
-        let two_segments = moves >= 2 * i64::from(self.segment_bytes);
-        if moves < 0 && rules.compares_unsigned {
-            return true;
+        let moves = space - known;
+        if moves <= 0 {
+            return moves < 0 && rules.compares_unsigned;
         }
+        let limit = i64::from(view.rcv.hiwat());
+        let two_segments = moves >= 2 * i64::from(self.segment_bytes);
         match rules.window_update {
             WindowUpdate::Share { two_when_empty } => {
-                100 * moves >= 35 * limit || two_when_empty && view.received == 0 && two_segments
+                100 * moves >= 35 * limit || two_when_empty && view.rcv.cc() == 0 && two_segments
             }
             WindowUpdate::TwoOrHalf => two_segments || 2 * moves >= limit,
         }
@@ -247,8 +255,8 @@ impl Tcb {
 
     /// The window to offer (RFC 9293 §3.8.6).
     pub(super) fn offered_window(&self, rules: &TcpRules, view: &View) -> u32 {
-        let space = view.space.clamp(0, i64::from(WINDOW_MAX)) as u32;
-        let is_small = space < view.receive_limit / 4;
+        let space = view.rcv.space().clamp(0, i64::from(WINDOW_MAX)) as u32;
+        let is_small = space < view.rcv.hiwat() / 4;
         match rules.offer {
             WindowOffer::Shrinks if is_small => 0,
             WindowOffer::Shrinks => space,
@@ -260,13 +268,13 @@ impl Tcb {
         }
     }
 
-    fn is_stuck(&self, rule: Persist, queued: u32) -> bool {
-        let runs = self.timers.runs(Timer::Retransmit) || self.timers.runs(Timer::Persist);
+    #[cold]
+    fn is_stuck(&self, rule: Persist) -> bool {
         let applies = match rule {
             Persist::ZeroWindow => self.snd.wnd == 0,
             Persist::Stuck => true,
         };
-        queued > 0 && applies && !runs && self.state.has_syn()
+        applies && !self.timers.runs(Timer::Persist) && self.state.has_syn()
     }
 
     /// `tcp_setpersist`
@@ -286,8 +294,7 @@ impl Tcb {
         }
         let usable = view.queued.min(window).saturating_sub(offset);
         let len = usable.min(self.segment_bytes);
-        let is_idle = view.is_idle;
-        let next = Candidate { offset, len, flags: 0, has_more: false, is_idle };
+        let next = Candidate { offset, len, usable, flags: 0 };
         if usable == 0 {
             closed
         } else if self.data_is_due(rules, view, &next) {
@@ -300,14 +307,24 @@ impl Tcb {
     }
 }
 
+/// The flags of a segment up to `end`, without FIN unless it empties the queue.
+#[cold]
+fn fin_if_last(flags: u8, end: u32, queued: u32) -> u8 {
+    if end < queued { flags & !tcp_flags::FIN } else { flags }
+}
+
 impl Stack {
     /// What will hold `len` bytes that are about to enter the send buffer, if they do not leave at
     /// once.
     pub(super) fn hold_of_write(&self, id: SocketId, len: usize) -> Hold {
         let socket = &self.sockets[id];
         let tcb = block(socket);
-        let view = View::of(socket, tcb.snd.max == tcb.snd.una);
-        let view = View { queued: view.queued + len as u32, ..view };
+        let view = View {
+            queued: socket.snd.cc() + len as u32,
+            rcv: &socket.rcv,
+            options: &socket.options,
+            is_idle: tcb.is_idle(),
+        };
         tcb.hold(&self.personality.tcp, &view, tcb.snd.offset())
     }
 }

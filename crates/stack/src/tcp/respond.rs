@@ -4,7 +4,7 @@
 use sockscope_record::tcp_flags;
 
 use super::header::Header;
-use super::segment::HEADERS_BYTES;
+use super::segment::{HEADERS_BYTES, finish_header};
 use super::seq::Seq;
 use super::{WINDOW_MAX, block};
 use crate::ip::{InputHeader, OutputHeader, PROTOCOL_TCP};
@@ -106,7 +106,8 @@ impl Stack {
             segment_bytes: None,
         };
         let words = header.words(super::TCP_HEADER_BYTES);
-        self.finish_header(words, &chain, first, (response.local, response.foreign), meter);
+        let ends = (response.local, response.foreign);
+        finish_header(words, &chain, first, ends, &mut self.pool, meter);
         let is_ack = response.flags & tcp_flags::RST == 0;
         self.tcp.counts.acks_sent += u64::from(is_ack);
         self.tcp.counts.sent += u64::from(!is_ack);

@@ -1,20 +1,21 @@
 //! Making and sending one segment.
 
-use sockscope_record::{Hold, tcp_flags};
+use sockscope_record::tcp_flags;
 
 use super::header::{Header, SIZE_OPTION_BYTES, TCP_HEADER_BYTES, size_option};
 use super::output::{Candidate, View};
-use super::rules::HeaderPlace;
+use super::rules::{HeaderPlace, TcpRules};
 use super::seq::Seq;
 use super::timer::Timer;
-use super::{Tcb, block};
+use super::{Tcb, TcpCounts};
 use crate::checksum::{Checksum, header_bytes};
 use crate::ip::{IP_HEADER_BYTES, OutputHeader, PROTOCOL_TCP};
-use crate::mbuf::{Chain, MbufId};
+use crate::mbuf::{Chain, MbufId, Pool};
 use crate::meter::Meter;
 use crate::packet::Packet;
 use crate::routine::{Routine, Work};
-use crate::socket::{Endpoint, SocketError, SocketId};
+use crate::sockbuf::SockBuf;
+use crate::socket::{Endpoint, Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
 /// Bytes of an IP and a TCP header without options.
@@ -30,187 +31,58 @@ pub(super) struct Outgoing {
     pub(super) window: u32,
     /// All its data have been sent before, or it is a SYN that was.
     pub(super) is_resent: bool,
-    /// As in the [`View`] that let it out.
-    is_idle: bool,
     /// The maximum segment size to announce, if any.
     pub(super) option: Option<u16>,
 }
 
 impl Stack {
-    /// Sends a segment that is due; `false` when it found no room and that counts as a source quench.
+    /// Sends a segment that is due; whether to look for another. `is_idle` is as in the [`View`].
+    #[inline(never)]
     pub(super) fn tcp_send(
         &mut self,
         id: SocketId,
-        candidate: &Candidate,
+        candidate: Candidate,
+        is_idle: bool,
         meter: &mut Meter,
     ) -> Result<bool, SocketError> {
-        let outgoing = self.outgoing(id, candidate, meter);
-        let Some(chain) = self.segment_chain(id, &outgoing, meter) else {
-            return self.without_mbufs(id);
-        };
-        self.count_segment(id, &outgoing);
-        let mark = self.observe_segment(id, &outgoing, meter);
-        self.tcb_mut(id).account(&outgoing);
-        let socket = &self.sockets[id];
-        let (source, destination) = (socket.local.0, socket.foreign.0);
-        let ttl = self.personality.tcp.ttl;
-        let header = OutputHeader { source, destination, protocol: PROTOCOL_TCP, ttl };
-        match self.ip_output(Packet { chain, mark }, &header, Some(id), meter) {
-            Ok(()) => {
-                self.tcb_mut(id).has_sent(&outgoing);
-                Ok(true)
-            }
-            Err(SocketError::NoBuffers) => self.queue_is_full(id),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn outgoing(&mut self, id: SocketId, candidate: &Candidate, meter: &mut Meter) -> Outgoing {
         let has_syn = candidate.flags & tcp_flags::SYN != 0;
         let option = if has_syn { self.announced_bytes(id, meter) } else { None };
-        let socket = &self.sockets[id];
-        let tcb = block(socket);
-        let view = View::of(socket, false);
-        let Candidate { offset, len, mut flags, .. } = *candidate;
-        // A FIN that was sent keeps its number when an acknowledgment takes it along again.
-        let repeats_fin = flags & tcp_flags::FIN != 0
-            && tcb.has_sent_fin
-            && tcb.snd.nxt == tcb.snd.max
-            && tcb.snd.nxt != tcb.snd.una;
-        let seq = if repeats_fin { tcb.snd.nxt - 1 } else { tcb.snd.nxt };
-        if len > 0 && offset + len == view.queued {
-            flags |= tcp_flags::PSH;
-        }
-        // Behind a probe of a closed window the rest of a segment is new: then all of it counts so.
-        let end = seq + len + u32::from(has_syn);
-        let is_resent = (len > 0 || has_syn) && !end.is_after(tcb.snd.max);
-        let window = tcb.offered_window(&self.personality.tcp, &view);
-        let is_idle = candidate.is_idle;
-        Outgoing { seq, offset, len, flags, window, is_resent, is_idle, option }
-    }
-
-    /// Header, option and data in a chain, the room for the IP header before them.
-    fn segment_chain(
-        &mut self,
-        id: SocketId,
-        outgoing: &Outgoing,
-        meter: &mut Meter,
-    ) -> Option<Chain> {
-        let mut chain = Chain::new();
-        let first = self.pool.new_header(meter)?;
-        let len = outgoing.len as usize;
-        let is_small = outgoing.len <= self.personality.tcp.small_copy_bytes;
-        let inside = if is_small { len } else { 0 };
-        let place = self.header_place(first, inside);
-        self.pool.set_range(first, place, HEADERS_BYTES + inside);
-        self.pool.push_back(&mut chain, first);
-        if outgoing.option.is_some() && !self.append_option(&mut chain, outgoing, meter) {
-            self.pool.free_chain(chain, meter);
-            return None;
-        }
-        let offset = outgoing.offset as usize;
-        if len > 0 && is_small {
-            self.copy_inside(id, first, offset, meter);
-        } else if len > 0 {
-            let data = self.sockets[id].snd.copy(offset, len, &mut self.pool, meter);
-            let Some(data) = data else {
-                self.pool.free_chain(chain, meter);
-                return None;
-            };
-            self.pool.append(&mut chain, data);
-        }
-        self.write_header(id, outgoing, &chain, first, meter);
-        Some(chain)
-    }
-
-    fn header_place(&self, first: MbufId, inside: usize) -> usize {
-        let room = self.pool.trailing_room(first);
-        let last = room.saturating_sub(HEADERS_BYTES + inside);
-        match self.personality.tcp.header {
-            HeaderPlace::End => last,
-            HeaderPlace::At(place) => place.min(last),
-        }
-    }
-
-    #[cold]
-    fn append_option(&mut self, chain: &mut Chain, outgoing: &Outgoing, meter: &mut Meter) -> bool {
-        let Some(id) = self.pool.m_get(meter) else { return false };
-        self.pool.set_range(id, 0, SIZE_OPTION_BYTES);
-        let option = size_option(outgoing.option.unwrap_or(0));
-        self.pool.data_mut(id).copy_from_slice(&option);
-        self.pool.push_back(chain, id);
-        true
-    }
-
-    /// Short data go behind the header, into the same mbuf (`m_copydata`).
-    #[cold]
-    fn copy_inside(&mut self, id: SocketId, first: MbufId, offset: usize, meter: &mut Meter) {
-        let mut bytes = [0; 64];
-        let data = self.sockets[id].snd.chain();
-        let len = self.pool.len(first) - HEADERS_BYTES;
-        self.pool.m_copydata(data, offset, &mut bytes[..len], meter);
-        self.pool.data_mut(first)[HEADERS_BYTES..].copy_from_slice(&bytes[..len]);
-    }
-
-    /// Fills in the header; the checksum covers it, its option and the data.
-    fn write_header(
-        &mut self,
-        id: SocketId,
-        outgoing: &Outgoing,
-        chain: &Chain,
-        first: MbufId,
-        meter: &mut Meter,
-    ) {
-        let socket = &self.sockets[id];
-        let (local, foreign) = (socket.local, socket.foreign);
-        let has_ack = outgoing.flags & tcp_flags::ACK != 0;
-        let header = Header {
-            source_port: local.1,
-            destination_port: foreign.1,
-            seq: outgoing.seq,
-            ack: if has_ack { block(socket).rcv.nxt } else { Seq(0) },
-            flags: outgoing.flags,
-            window: outgoing.window as u16,
-            segment_bytes: None,
+        let rules = &self.personality.tcp;
+        let Socket { tcb: Some(tcb), snd, rcv, options, local, foreign, log, .. } =
+            &mut self.sockets[id]
+        else {
+            panic!("a socket without a TCP block");
         };
-        let option_bytes = if outgoing.option.is_some() { SIZE_OPTION_BYTES } else { 0 };
-        let words = header.words(TCP_HEADER_BYTES + option_bytes);
-        self.finish_header(words, chain, first, (local, foreign), meter);
-    }
-
-    /// Puts a header into its place, its checksum filled in (RFC 9293 §3.1).
-    pub(super) fn finish_header(
-        &mut self,
-        mut words: [u32; 5],
-        chain: &Chain,
-        first: MbufId,
-        (source, destination): (Endpoint, Endpoint),
-        meter: &mut Meter,
-    ) {
-        let len = chain.len() - IP_HEADER_BYTES;
-        meter.call(Routine::TcpCksum, Work { mbufs: chain.mbufs(), ..Work::bytes(len) });
-        let (source, destination) = (source.0.octets(), destination.0.octets());
-        let mut sum = Checksum::of_pseudo_header(source, destination, PROTOCOL_TCP, len as u16);
-        sum.add_header(words);
-        sum.add_chain(&self.pool, chain, HEADERS_BYTES);
-        words[4] |= u32::from(sum.finish()) << 16;
-        let place = &mut self.pool.data_mut(first)[IP_HEADER_BYTES..HEADERS_BYTES];
-        place.copy_from_slice(&header_bytes(words));
-    }
-
-    fn count_segment(&mut self, id: SocketId, outgoing: &Outgoing) {
-        let is_probe = self.tcb(id).is_probe(outgoing);
-        let counts = &mut self.tcp.counts;
-        const NUMBERED: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
-        if is_probe {
-            counts.probes_sent += 1;
+        let ends = (*local, *foreign);
+        let view = View { queued: snd.cc(), rcv, options, is_idle };
+        let outgoing = tcb.outgoing(rules, &view, &candidate, option);
+        let has_more = tcb.has_more(rules, &candidate);
+        let header = outgoing.header(ends, tcb.rcv.nxt);
+        let Some(chain) = outgoing.chain(snd, header, ends, rules, &mut self.pool, meter) else {
+            return self.without_mbufs(id);
+        };
+        self.tcp.counts.add(tcb, &outgoing);
+        let mut packet = Packet { chain, mark: None };
+        if let Some(flow) = *log {
+            packet.mark = Some(tcb.observe_segment(flow, snd, outgoing, rules, &view, meter));
         }
-        if outgoing.len == 0 && outgoing.flags & NUMBERED == 0 {
-            counts.acks_sent += 1;
-        } else {
-            counts.sent += 1;
-            counts.resent += u64::from(outgoing.is_resent);
+        tcb.account(&outgoing);
+        let (source, destination) = (ends.0.0, ends.1.0);
+        let header = OutputHeader { source, destination, protocol: PROTOCOL_TCP, ttl: rules.ttl };
+        match self.ip_output(packet, &header, Some(id), meter) {
+            Ok(()) => {}
+            Err(SocketError::NoBuffers) => return self.queue_is_full(id),
+            Err(error) => return Err(error),
         }
+        let rules = &self.personality.tcp;
+        let Socket { tcb: Some(tcb), snd, .. } = &mut self.sockets[id] else {
+            panic!("a socket without a TCP block");
+        };
+        tcb.has_sent(&outgoing);
+        if !has_more {
+            tcb.persist_if_stuck(rules.persist, snd.cc());
+        }
+        Ok(has_more)
     }
 
     /// The interface queue was full. Older systems count that as sent and let the timer find out;
@@ -218,8 +90,11 @@ impl Stack {
     #[cold]
     fn queue_is_full(&mut self, id: SocketId) -> Result<bool, SocketError> {
         self.tcp.counts.no_buffers += 1;
-        if self.personality.tcp.congestion.full_queue_quenches {
+        let rules = self.personality.tcp;
+        if rules.congestion.full_queue_quenches {
             self.tcp_quench(id);
+            let queued = self.sockets[id].snd.cc();
+            self.tcb_mut(id).persist_if_stuck(rules.persist, queued);
             return Ok(false);
         }
         Err(SocketError::NoBuffers)
@@ -236,17 +111,147 @@ impl Stack {
         }
         self.queue_is_full(id)
     }
+}
 
-    /// What keeps the byte behind this segment from leaving.
-    pub(super) fn hold_behind(&self, id: SocketId, outgoing: &Outgoing) -> Hold {
-        let socket = &self.sockets[id];
-        let tcb = block(socket);
-        let view = View::of(socket, outgoing.is_idle);
-        tcb.hold(&self.personality.tcp, &view, outgoing.offset + outgoing.len)
+impl Outgoing {
+    /// Header, option and data in a chain, the room for the IP header before them.
+    fn chain(
+        self,
+        snd: &mut SockBuf,
+        header: Header,
+        ends: (Endpoint, Endpoint),
+        rules: &TcpRules,
+        pool: &mut Pool,
+        meter: &mut Meter,
+    ) -> Option<Chain> {
+        let is_small = self.len <= rules.small_copy_bytes;
+        let inside = if is_small { self.len } else { 0 };
+        let len = HEADERS_BYTES + inside as usize;
+        let last = usize::from(pool.geometry().header_bytes).saturating_sub(len);
+        let place = match rules.header {
+            HeaderPlace::End => last,
+            HeaderPlace::At(place) => place.min(last),
+        };
+        let mut chain = Chain::new();
+        let first = pool.new_header_at(place, len, meter)?;
+        pool.push_back(&mut chain, first);
+        if let Some(option) = self.option
+            && !append_option(option, &mut chain, pool, meter)
+        {
+            pool.free_chain(chain, meter);
+            return None;
+        }
+        let offset = self.offset as usize;
+        if inside > 0 {
+            copy_inside(snd.chain(), offset, first, pool, meter);
+        } else if self.len > 0 {
+            let Some(data) = snd.copy(offset, self.len as usize, pool, meter) else {
+                pool.free_chain(chain, meter);
+                return None;
+            };
+            pool.append(&mut chain, data);
+        }
+        let option_bytes = if self.option.is_some() { SIZE_OPTION_BYTES } else { 0 };
+        let words = header.words(TCP_HEADER_BYTES + option_bytes);
+        finish_header(words, &chain, first, ends, pool, meter);
+        Some(chain)
+    }
+
+    fn header(self, (local, foreign): (Endpoint, Endpoint), expected: Seq) -> Header {
+        let has_ack = self.flags & tcp_flags::ACK != 0;
+        Header {
+            source_port: local.1,
+            destination_port: foreign.1,
+            seq: self.seq,
+            ack: if has_ack { expected } else { Seq(0) },
+            flags: self.flags,
+            window: self.window as u16,
+            segment_bytes: None,
+        }
+    }
+}
+
+#[cold]
+fn append_option(bytes: u16, chain: &mut Chain, pool: &mut Pool, meter: &mut Meter) -> bool {
+    let Some(id) = pool.m_get(meter) else { return false };
+    pool.set_range(id, 0, SIZE_OPTION_BYTES);
+    pool.data_mut(id).copy_from_slice(&size_option(bytes));
+    pool.push_back(chain, id);
+    true
+}
+
+/// Short data go behind the header, into the same mbuf (`m_copydata`).
+#[cold]
+fn copy_inside(data: &Chain, offset: usize, first: MbufId, pool: &mut Pool, meter: &mut Meter) {
+    let mut bytes = [0; 64];
+    let len = pool.len(first) - HEADERS_BYTES;
+    pool.m_copydata(data, offset, &mut bytes[..len], meter);
+    pool.data_mut(first)[HEADERS_BYTES..].copy_from_slice(&bytes[..len]);
+}
+
+/// Puts a header into its place. The checksum that is filled in covers it, its option and the data
+/// (RFC 9293 §3.1).
+#[inline(always)]
+pub(super) fn finish_header(
+    mut words: [u32; 5],
+    chain: &Chain,
+    first: MbufId,
+    (source, destination): (Endpoint, Endpoint),
+    pool: &mut Pool,
+    meter: &mut Meter,
+) {
+    let len = chain.len() - IP_HEADER_BYTES;
+    meter.call(Routine::TcpCksum, Work { mbufs: chain.mbufs(), ..Work::bytes(len) });
+    let (source, destination) = (source.0.octets(), destination.0.octets());
+    let mut sum = Checksum::of_pseudo_header(source, destination, PROTOCOL_TCP, len as u16);
+    sum.add_header(words);
+    if len > TCP_HEADER_BYTES {
+        sum.add_chain(pool, chain, HEADERS_BYTES);
+    }
+    words[4] |= u32::from(sum.finish()) << 16;
+    let place = &mut pool.data_mut(first)[IP_HEADER_BYTES..HEADERS_BYTES];
+    place.copy_from_slice(&header_bytes(words));
+}
+
+impl TcpCounts {
+    fn add(&mut self, tcb: &Tcb, outgoing: &Outgoing) {
+        const NUMBERED: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
+        self.probes_sent += u64::from(tcb.is_probe(outgoing));
+        if outgoing.len == 0 && outgoing.flags & NUMBERED == 0 {
+            self.acks_sent += 1;
+        } else {
+            self.sent += 1;
+            self.resent += u64::from(outgoing.is_resent);
+        }
     }
 }
 
 impl Tcb {
+    fn outgoing(
+        &self,
+        rules: &TcpRules,
+        view: &View,
+        candidate: &Candidate,
+        option: Option<u16>,
+    ) -> Outgoing {
+        let Candidate { offset, len, mut flags, .. } = *candidate;
+        let has_syn = flags & tcp_flags::SYN != 0;
+        // A FIN that was sent keeps its number when an acknowledgment takes it along again.
+        let repeats_fin = flags & tcp_flags::FIN != 0
+            && self.has_sent_fin
+            && self.snd.nxt == self.snd.max
+            && self.snd.nxt != self.snd.una;
+        let seq = if repeats_fin { self.snd.nxt - 1 } else { self.snd.nxt };
+        if len > 0 && offset + len == view.queued {
+            flags |= tcp_flags::PSH;
+        }
+        // Behind a probe of a closed window the rest of a segment is new: then all of it counts so.
+        let end = seq + len + u32::from(has_syn);
+        let is_resent = (len > 0 || has_syn) && !end.is_after(self.snd.max);
+        let window = self.offered_window(rules, view);
+        Outgoing { seq, offset, len, flags, window, is_resent, option }
+    }
+
     fn is_probe(&self, outgoing: &Outgoing) -> bool {
         self.is_forced && outgoing.len == 1 && self.timers.runs(Timer::Persist)
     }
