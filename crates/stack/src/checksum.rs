@@ -176,10 +176,10 @@ fn add_with_carry(sum: u64, word: u64, carry: bool) -> (u64, bool) {
 /// Adds the 16-bit words of a sum up until one is left, which is 0 for a sum of 0 only.
 #[inline]
 fn fold(sum: u64) -> u16 {
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + ((sum >> 16) & 0xffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    ((sum & 0xffff) + (sum >> 16)) as u16
+    let (sum, carry) = (sum as u32).overflowing_add((sum >> 32) as u32);
+    let sum = sum + u32::from(carry);
+    let (sum, carry) = (sum as u16).overflowing_add((sum >> 16) as u16);
+    sum + u16::from(carry)
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ pub(crate) struct PcbList {
 }
 
 impl Pcbs {
+    #[inline]
     pub(crate) fn of(&self, protocol: Protocol) -> &PcbList {
         match protocol {
             Protocol::Tcp => &self.tcp,
@@ -203,6 +204,7 @@ impl Stack {
 
     /// `in_pcblookup`: the socket for these addresses, newest first. With `wildcard` an address
     /// that a socket has left open matches too, the closer match winning.
+    #[inline(always)]
     pub(crate) fn in_pcblookup(
         &self,
         protocol: Protocol,

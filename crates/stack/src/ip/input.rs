@@ -96,16 +96,29 @@ impl Stack {
             self.ip_counts.not_for_us += 1;
             return self.drop_packet(packet, DropReason::NotForUs, Point::InputDequeue, meter);
         }
-        self.strip_options(&mut packet, &header, meter);
-        let (_, offset, more) = header.fragment;
-        if offset > 0 || more {
-            self.ip_counts.fragments += 1;
-            if let Some((packet, fields)) = self.ip_reass(packet, &header, meter) {
-                self.protocol_input(packet, fields, meter);
-            }
-        } else {
-            self.protocol_input(packet, header.fields, meter);
+        if header.header_bytes > IP_HEADER_BYTES {
+            self.strip_options(&mut packet, &header, meter);
         }
+        let mut fields = header.fields;
+        if header.is_fragment() {
+            let Some(whole) = self.take_fragment(&mut packet, &header, meter) else { return };
+            fields = whole;
+        }
+        self.protocol_input(packet, fields, meter);
+    }
+
+    /// Leaves the whole packet in place of its last fragment; `None` for any other.
+    #[cold]
+    fn take_fragment(
+        &mut self,
+        packet: &mut Packet,
+        header: &Header,
+        meter: &mut Meter,
+    ) -> Option<InputHeader> {
+        self.ip_counts.fragments += 1;
+        let (whole, fields) = self.ip_reass(packet.take(), header, meter)?;
+        *packet = whole;
+        Some(fields)
     }
 
     /// Makes the first `len` bytes contiguous in a plain mbuf, if they are not; `false`, the
@@ -167,14 +180,8 @@ impl Stack {
             || is_broadcast(destination) && self.is_local(destination)
     }
 
-    fn strip_options(&mut self, packet: &mut Packet, header: &Header, meter: &mut Meter) {
-        if header.header_bytes > IP_HEADER_BYTES {
-            self.strip_some_options(packet, header, meter);
-        }
-    }
-
     #[cold]
-    fn strip_some_options(&mut self, packet: &mut Packet, header: &Header, meter: &mut Meter) {
+    fn strip_options(&mut self, packet: &mut Packet, header: &Header, meter: &mut Meter) {
         let Some(first) = packet.chain.first() else { return };
         let mut fixed = [0; IP_HEADER_BYTES];
         fixed.copy_from_slice(&self.pool.data(first)[..IP_HEADER_BYTES]);
@@ -191,6 +198,13 @@ impl Stack {
     fn protocol_input(&mut self, packet: Packet, header: InputHeader, meter: &mut Meter) {
         match header.protocol {
             PROTOCOL_TCP => self.tcp_input(packet, header, meter),
+            _ => self.other_input(packet, header, meter),
+        }
+    }
+
+    #[inline(never)]
+    fn other_input(&mut self, packet: Packet, header: InputHeader, meter: &mut Meter) {
+        match header.protocol {
             PROTOCOL_UDP => self.udp_input(packet, header, meter),
             PROTOCOL_ICMP => self.icmp_input(packet, header, meter),
             _ => {
@@ -202,6 +216,11 @@ impl Stack {
 }
 
 impl Header {
+    fn is_fragment(&self) -> bool {
+        let (_, offset, more) = self.fragment;
+        offset > 0 || more
+    }
+
     /// What the words of the fixed header say (RFC 791 §3.1); `None` for one of another version or
     /// too short for itself.
     fn of(words: [u32; 5], interface: u8) -> Option<Self> {

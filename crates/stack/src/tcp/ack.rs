@@ -21,10 +21,7 @@ impl Stack {
         meter: &mut Meter,
     ) -> Result<(), Stop> {
         let ack = arrival.header.ack;
-        if !self.tcb(id).snd.is_syn_acked {
-            self.complete_handshake(id, arrival, meter)?;
-        }
-        let snd = self.tcb(id).snd;
+        let snd = &self.tcb(id).snd;
         if !ack.is_after(snd.una) {
             return self.old_acknowledgment(id, arrival, meter);
         }
@@ -37,7 +34,7 @@ impl Stack {
 
     /// The last segment of the handshake, for the side that did not begin it.
     #[cold]
-    fn complete_handshake(
+    pub(super) fn complete_handshake(
         &mut self,
         id: SocketId,
         arrival: &mut Arrival,

@@ -155,10 +155,8 @@ impl Stack {
     }
 
     /// The peer has nothing more to send.
-    pub(super) fn take_fin(&mut self, id: SocketId, arrival: &Arrival, meter: &mut Meter) {
-        if !arrival.has(tcp_flags::FIN) {
-            return;
-        }
+    #[cold]
+    pub(super) fn take_fin(&mut self, id: SocketId, meter: &mut Meter) {
         if !self.tcb(id).state.has_fin() {
             let tcb = self.tcb_mut(id);
             tcb.must_ack = true;

@@ -5,19 +5,19 @@
 //! ([`trim`](super::trim)), reset, acknowledgment ([`ack`](super::ack)), window, data and FIN
 //! ([`data`](super::data)), and at last output.
 
-use sockscope_record::{Point, Protocol, tcp_flags};
+use sockscope_record::{FlowId, Point, Protocol, tcp_flags};
 
 use super::header::{Header, TCP_HEADER_BYTES};
 use super::output::Caller;
 use super::segment::HEADERS_BYTES;
 use super::timer::Timer;
-use super::{State, block};
+use super::{State, block, block_mut};
 use crate::checksum::{Checksum, header_words};
 use crate::ip::{IP_HEADER_BYTES, InputHeader, PROTOCOL_TCP};
 use crate::mbuf::Chain;
 use crate::meter::Meter;
 use crate::observe::DropReason;
-use crate::packet::{Mark, Packet};
+use crate::packet::Packet;
 use crate::routine::{Routine, Work};
 use crate::socket::{SocketError, SocketId};
 use crate::stack::Stack;
@@ -33,7 +33,8 @@ pub(super) struct Arrival {
     pub(super) skip: u32,
     /// Data bytes still wanted.
     pub(super) len: u32,
-    pub(super) mark: Option<Mark>,
+    /// The flow that the sender logs it as, if it does.
+    pub(super) flow: Option<FlowId>,
     /// Output has something to do.
     pub(super) needs_output: bool,
 }
@@ -72,19 +73,31 @@ impl Stack {
         meter.call(Routine::TcpInput, Work::NONE);
         self.tcp.counts.received += 1;
         let Some(mut arrival) = self.read_segment(packet, ip, meter) else { return };
-        let (mut found, mut stop) = self.dispatch(&mut arrival, meter);
-        if stop == Some(Stop::Again) {
-            (found, stop) = self.dispatch(&mut arrival, meter);
-        }
-        match (stop, found) {
-            (Some(Stop::Reset), _) => {
-                self.tcp_reset(ip, &arrival.header, arrival.len, meter);
+        loop {
+            let found = self.connection_of(&arrival, meter);
+            match self.dispatch(found, &mut arrival, meter) {
+                Ok(()) => break,
+                Err(Stop::Again) => {}
+                Err(stop) => break self.refuse(stop, found, &arrival, meter),
             }
-            (Some(Stop::Acknowledge), Some(id)) => self.answer(id, &arrival, meter),
-            _ => {}
         }
         if !arrival.chain.is_empty() {
             self.pool.m_freem(arrival.chain, meter);
+        }
+    }
+
+    #[cold]
+    fn refuse(
+        &mut self,
+        stop: Stop,
+        found: Option<SocketId>,
+        arrival: &Arrival,
+        meter: &mut Meter,
+    ) {
+        match (stop, found) {
+            (Stop::Reset, _) => self.tcp_reset(arrival.ip, &arrival.header, arrival.len, meter),
+            (Stop::Acknowledge, Some(id)) => self.answer(id, arrival, meter),
+            _ => {}
         }
     }
 
@@ -99,32 +112,47 @@ impl Stack {
             self.tcp.counts.bad_headers += 1;
             return None;
         }
-        if !self.is_sum_valid(&packet, ip, meter) {
+        let words = header_words(self.behind_ip(&packet.chain)).unwrap_or_default();
+        if !self.is_sum_valid(words, &packet.chain, ip, meter) {
             self.tcp.counts.bad_checksums += 1;
             self.drop_packet(packet, DropReason::BadChecksum, Point::InputDequeue, meter);
             return None;
         }
-        let words = header_words(self.behind_ip(&packet.chain)).unwrap_or_default();
         let header_bytes = Header::bytes(&words);
+        let (skip, header) = if header_bytes == TCP_HEADER_BYTES {
+            (HEADERS_BYTES, Header::of(&words, None))
+        } else {
+            let header = self.read_options(&mut packet, ip, header_bytes, meter)?;
+            (IP_HEADER_BYTES + header_bytes, header)
+        };
+        let Packet { chain, mark } = packet;
+        let len = (chain.len() - skip) as u32;
+        let flow = mark.map(|mark| mark.flow);
+        Some(Arrival { ip, header, chain, skip: skip as u32, len, flow, needs_output: false })
+    }
+
+    /// Reads a header with options; `None`, the packet freed, when it claims an impossible length.
+    #[cold]
+    fn read_options(
+        &mut self,
+        packet: &mut Packet,
+        ip: InputHeader,
+        header_bytes: usize,
+        meter: &mut Meter,
+    ) -> Option<Header> {
         let is_sound = (TCP_HEADER_BYTES..=usize::from(ip.payload_bytes)).contains(&header_bytes);
         let header = if !is_sound {
             None
-        } else if header_bytes == TCP_HEADER_BYTES {
-            Some(Header::of(&words, None))
         } else if self.pull_up(&mut packet.chain, IP_HEADER_BYTES + header_bytes, meter) {
             Header::read(self.behind_ip(&packet.chain))
         } else {
             return None;
         };
-        let Some(header) = header else {
+        if header.is_none() {
             self.tcp.counts.bad_headers += 1;
-            self.drop_packet(packet, DropReason::Malformed, Point::InputDequeue, meter);
-            return None;
-        };
-        let Packet { chain, mark } = packet;
-        let skip = (IP_HEADER_BYTES + header_bytes) as u32;
-        let len = (chain.len() as u32).saturating_sub(skip);
-        Some(Arrival { ip, header, chain, skip, len, mark, needs_output: false })
+            self.drop_packet(packet.take(), DropReason::Malformed, Point::InputDequeue, meter);
+        }
+        header
     }
 
     /// What follows the IP header in its mbuf.
@@ -133,33 +161,58 @@ impl Stack {
         bytes.get(IP_HEADER_BYTES..).unwrap_or_default()
     }
 
-    fn is_sum_valid(&self, packet: &Packet, ip: InputHeader, meter: &mut Meter) -> bool {
-        let len = packet.chain.len() - IP_HEADER_BYTES;
-        let work = Work { mbufs: packet.chain.mbufs(), ..Work::bytes(len) };
-        meter.call(Routine::TcpCksum, work);
+    fn is_sum_valid(
+        &self,
+        header: [u32; 5],
+        chain: &Chain,
+        ip: InputHeader,
+        meter: &mut Meter,
+    ) -> bool {
+        let len = chain.len() - IP_HEADER_BYTES;
         let (source, destination) = (ip.source.octets(), ip.destination.octets());
         let mut sum = Checksum::of_pseudo_header(source, destination, PROTOCOL_TCP, len as u16);
-        sum.add_chain(&self.pool, &packet.chain, IP_HEADER_BYTES);
+        sum.add_header(header);
+        meter.call(Routine::TcpCksum, Work { mbufs: chain.mbufs(), ..Work::bytes(len) });
+        sum.add_chain(&self.pool, chain, HEADERS_BYTES);
         sum.is_valid()
     }
 
-    /// Finds the connection and lets the segment do its work; the socket, and why it went no
-    /// further if it did not.
+    /// Lets the segment do its work at the connection found.
     fn dispatch(
         &mut self,
+        found: Option<SocketId>,
         arrival: &mut Arrival,
         meter: &mut Meter,
-    ) -> (Option<SocketId>, Option<Stop>) {
-        let Some(id) = self.connection_of(arrival, meter) else {
+    ) -> Result<(), Stop> {
+        let Some(id) = found else {
             self.tcp.counts.no_connection += 1;
-            return (None, Some(Stop::Reset));
+            return Err(Stop::Reset);
         };
-        let result = match self.tcb(id).state {
-            State::Closed => Err(Stop::Drop),
-            State::Listen => self.connection_begins(id, arrival, meter),
-            _ => self.segment_arrives(id, arrival, meter),
+        let id = match self.tcb(id).state {
+            State::Closed => return Err(Stop::Drop),
+            State::Listen => self.connection_begins(id, arrival, meter)?,
+            State::SynSent => {
+                self.hear(id, arrival);
+                self.set_receive_window(id);
+                self.answer_to_syn(id, arrival, meter)?;
+                id
+            }
+            _ => {
+                self.hear(id, arrival);
+                if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
+                    self.take_predicted(id, arrival, meter);
+                    return Ok(());
+                }
+                self.set_receive_window(id);
+                if !self.is_undisturbed(id, arrival) {
+                    self.check_segment(id, arrival, meter)?;
+                }
+                self.take_acknowledgment(id, arrival, meter)?;
+                id
+            }
         };
-        (Some(id), result.err())
+        self.finish_segment(id, arrival, meter);
+        Ok(())
     }
 
     fn connection_of(&mut self, arrival: &Arrival, meter: &mut Meter) -> Option<SocketId> {
@@ -178,45 +231,56 @@ impl Stack {
         Some(found).filter(|id| self.is_alive(*id))
     }
 
-    /// A segment for a connection that has at least begun.
-    fn segment_arrives(
+    /// Whatever a segment says, the peer is there.
+    #[inline]
+    fn hear(&mut self, id: SocketId, arrival: &Arrival) {
+        let idle_ticks = self.personality.tcp.keep_alive.idle_ticks;
+        let socket = &mut self.sockets[id];
+        socket.adopt_flow(arrival.flow);
+        let tcb = block_mut(socket);
+        tcb.idle_ticks = 0;
+        tcb.timers.start(Timer::Keep, idle_ticks);
+    }
+
+    /// Whether [`Stack::check_segment`] would find nothing to cut or to refuse, as in every segment
+    /// of an undisturbed transfer.
+    #[inline]
+    fn is_undisturbed(&self, id: SocketId, arrival: &Arrival) -> bool {
+        const ODD: u8 = tcp_flags::SYN | tcp_flags::RST;
+        let tcb = self.tcb(id);
+        let Arrival { header, len, .. } = arrival;
+        header.flags & (ODD | tcp_flags::ACK) == tcp_flags::ACK
+            && header.seq == tcb.rcv.nxt
+            && *len <= tcb.rcv.wnd
+            && tcb.rcv.wnd > 0
+            && tcb.snd.is_syn_acked
+            && tcb.state <= State::CloseWait
+    }
+
+    /// Cuts the segment to the window and obeys its flags.
+    #[cold]
+    fn check_segment(
         &mut self,
         id: SocketId,
         arrival: &mut Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
-        self.adopt_mark(id, arrival.mark);
-        let keep_alive = self.personality.tcp.keep_alive;
-        let tcb = self.tcb_mut(id);
-        tcb.idle_ticks = 0;
-        tcb.timers.start(Timer::Keep, keep_alive.idle_ticks);
-        if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
-            self.tcp.counts.predicted += 1;
-            self.take_predicted(id, arrival, meter);
+        self.trim(id, arrival, meter)?;
+        self.obey_reset(id, arrival, meter)?;
+        if self.tcb(id).snd.is_syn_acked {
             return Ok(());
         }
-        self.set_receive_window(id);
-        if self.tcb(id).state == State::SynSent {
-            self.answer_to_syn(id, arrival, meter)?;
-        } else {
-            self.trim(id, arrival, meter)?;
-            self.obey_reset(id, arrival, meter)?;
-            self.take_acknowledgment(id, arrival, meter)?;
-        }
-        self.finish_segment(id, arrival, meter);
-        Ok(())
+        self.complete_handshake(id, arrival, meter)
     }
 
     /// The steps from the window on, which all segments share.
-    pub(super) fn finish_segment(
-        &mut self,
-        id: SocketId,
-        arrival: &mut Arrival,
-        meter: &mut Meter,
-    ) {
+    #[inline]
+    fn finish_segment(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
         self.take_window(id, arrival);
         self.take_data(id, arrival, meter);
-        self.take_fin(id, arrival, meter);
+        if arrival.has(tcp_flags::FIN) {
+            self.take_fin(id, meter);
+        }
         let always = self.personality.tcp.input.always_outputs;
         if always || arrival.needs_output || self.tcb(id).must_ack {
             // Nobody waits for the outcome here: the timers see to what did not get out.

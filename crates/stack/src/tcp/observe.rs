@@ -12,7 +12,7 @@ use super::{SendSpace, State, Tcb};
 use crate::meter::{Effect, Meter};
 use crate::packet::Mark;
 use crate::sockbuf::SockBuf;
-use crate::socket::SocketId;
+use crate::socket::{Socket, SocketId};
 use crate::stack::Stack;
 
 /// A move of the send window's edge by less than an eighth of the window is not recorded.
@@ -79,12 +79,14 @@ impl Stack {
             self.observe_send_enqueue(id, len, self.hold_of_write(id, len), meter);
         }
     }
+}
 
-    /// A marked segment makes the socket that receives it a logged one.
-    pub(super) fn adopt_mark(&mut self, id: SocketId, mark: Option<Mark>) {
-        let socket = &mut self.sockets[id];
-        if socket.log.is_none() && socket.listen.is_none() {
-            socket.log = mark.map(|mark| mark.flow.reverse());
+impl Socket {
+    /// A segment of this flow makes the socket that receives it a logged one.
+    #[inline]
+    pub(super) fn adopt_flow(&mut self, flow: Option<FlowId>) {
+        if self.log.is_none() && self.listen.is_none() {
+            self.log = flow.map(FlowId::reverse);
         }
     }
 }

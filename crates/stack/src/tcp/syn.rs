@@ -11,14 +11,14 @@ use crate::socket::{SocketError, SocketId};
 use crate::stack::Stack;
 
 impl Stack {
-    /// A segment for a listening socket: a SYN begins a connection.
+    /// A segment for a listening socket: a SYN begins a connection, whose socket is new.
     #[cold]
     pub(super) fn connection_begins(
         &mut self,
         listener: SocketId,
         arrival: &mut Arrival,
         meter: &mut Meter,
-    ) -> Result<(), Stop> {
+    ) -> Result<SocketId, Stop> {
         if arrival.has(tcp_flags::RST) {
             return Err(Stop::Drop);
         }
@@ -37,7 +37,7 @@ impl Stack {
             return Err(Stop::Drop);
         }
         self.tcp.last = Some(id);
-        self.adopt_mark(id, arrival.mark);
+        self.sockets[id].adopt_flow(arrival.flow);
         self.size_announced(id, arrival.header.segment_bytes, meter);
         let iss = self.tcp.next_iss();
         let handshake_ticks = self.personality.tcp.keep_alive.handshake_ticks;
@@ -47,8 +47,7 @@ impl Stack {
         self.tcp_set_state(id, State::SynReceived, meter);
         self.set_receive_window(id);
         self.take_syn(id, arrival, meter);
-        self.finish_segment(id, arrival, meter);
-        Ok(())
+        Ok(id)
     }
 
     /// A segment while our SYN is on its way.
