@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use libfuzzer_sys::fuzz_target;
 use sockscope_record::Protocol;
 use sockscope_stack::checksum::{Checksum, checksum};
-use sockscope_stack::interface::InterfaceConfig;
+use sockscope_stack::interface::{Frame, InterfaceConfig};
 use sockscope_stack::ip::{IP_HEADER_BYTES, PROTOCOL_ICMP, PROTOCOL_TCP, PROTOCOL_UDP};
 use sockscope_stack::{ConnectCall, Effect, Meter, Personality, Stack, StackConfig};
 
@@ -64,7 +64,7 @@ fn repair(packet: &mut [u8]) {
 struct Host {
     stack: Stack,
     meter: Meter,
-    frame: Vec<u8>,
+    frame: Frame,
 }
 
 impl Host {
@@ -82,7 +82,7 @@ impl Host {
             ..StackConfig::default()
         };
         let (stack, meter) = (Stack::new(personality, config), Meter::default());
-        let mut host = Self { stack, meter, frame: Vec::new() };
+        let mut host = Self { stack, meter, frame: Frame::default() };
         host.open();
         host
     }
@@ -113,7 +113,7 @@ impl Host {
             }
             repair(packet);
         }
-        self.stack.receive_frame(0, &frame, None, &mut self.meter);
+        self.stack.receive_frame(0, &frame.into(), &mut self.meter);
         while self.stack.ip_input_step(&mut self.meter) {}
         self.settle();
     }

@@ -12,7 +12,7 @@ use std::net::Ipv4Addr;
 
 use libfuzzer_sys::fuzz_target;
 use sockscope_record::Protocol;
-use sockscope_stack::interface::InterfaceConfig;
+use sockscope_stack::interface::{self, InterfaceConfig};
 use sockscope_stack::socket::Shutdown;
 use sockscope_stack::{
     AcceptCall, ConnectCall, Effect, Meter, Personality, ReceiveCall, SendCall, SetOption,
@@ -121,7 +121,7 @@ impl Pair {
     fn deliver(&mut self, count: usize) {
         for _ in 0..=count {
             let Some(Frame { to, bytes, .. }) = self.wire.pop_front() else { return };
-            self.step(to, |stack, meter| stack.receive_frame(0, &bytes, None, meter));
+            self.step(to, |stack, meter| stack.receive_frame(0, &bytes.into(), meter));
         }
     }
 
@@ -224,11 +224,12 @@ impl Pair {
         meter.take_effects(&mut effects);
         for (_, effect) in effects {
             if let Effect::Output { interface, packet } = effect {
-                let mut bytes = Vec::new();
+                let mut frame = interface::Frame::default();
                 stack.interface_enqueue(interface, packet, meter);
-                stack.interface_start(interface, &mut bytes, meter);
+                stack.interface_start(interface, &mut frame, meter);
                 stack.transmit_done(interface, meter);
                 if self.wire.len() < WIRE_MAX {
+                    let bytes = frame.bytes;
                     self.wire.push_back(Frame { to: 1 - host, bytes, is_damaged: false });
                 }
             }

@@ -92,7 +92,9 @@ impl Host {
     pub(crate) fn new(number: u16, config: HostConfig, seed: u64) -> Self {
         let mut random = Random::new(seed, 0x0a00 + u64::from(number));
         let fast_ns = random.below(FAST_TIMER_NS);
-        let devices = config.links.iter().map(|link| link.map(Device::new)).collect();
+        let frames_max = devices::frames_max(&config.machine);
+        let device = |link| Device::new(link, frames_max);
+        let devices = config.links.iter().map(|link| link.map(device)).collect();
         let clock_ns = config.machine.cpu.clock_ns;
         let mut stack = config.stack;
         if stack.initial_sequence == 0 {
@@ -100,7 +102,7 @@ impl Host {
         }
         let drawn_ns = fast_ns + FAST_TIMER_NS * random.below(TIMERS_NS / FAST_TIMER_NS);
         for interface in &mut stack.interfaces {
-            interface.device_frames_max = devices::frames_max(&config.machine);
+            interface.device_frames_max = frames_max;
         }
         // Timers are timeouts, which the clock counts: it ticks when they do.
         let clock_since_ns = TIMERS_NS - config.timer_phase_ns.unwrap_or(drawn_ns) % TIMERS_NS;

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use sockscope_record::{FlowId, Protocol};
-use sockscope_stack::interface::InterfaceConfig;
+use sockscope_stack::interface::{Frame, InterfaceConfig};
 use sockscope_stack::{
     AcceptCall, ConnectCall, Effect, Meter, Personality, ReceiveCall, SendCall, SetOption,
     SocketId, Stack, StackConfig, Step,
@@ -80,7 +80,7 @@ struct Hosts {
     user: Vec<u8>,
     read: Vec<u8>,
     effects: Vec<(u64, Effect)>,
-    frame: Vec<u8>,
+    frame: Frame,
     records: usize,
 }
 
@@ -102,7 +102,7 @@ impl Hosts {
             user: (0..MESSAGE_BYTES).map(|at| at as u8).collect(),
             read: vec![0; MESSAGE_BYTES],
             effects: Vec::new(),
-            frame: Vec::new(),
+            frame: Frame::default(),
             records: 0,
         };
         hosts.open(protocol, is_logged);
@@ -170,24 +170,23 @@ impl Hosts {
     fn settle(&mut self, host: usize) {
         let mut effects = std::mem::take(&mut self.effects);
         self.hosts[host].meter.take_effects(&mut effects);
-        let mut frames = std::mem::take(&mut self.frame);
+        let mut frame = std::mem::take(&mut self.frame);
         for (_, effect) in effects.drain(..) {
             match effect {
                 Effect::Output { interface, packet } => {
                     let Host { stack, meter, .. } = &mut self.hosts[host];
                     stack.interface_enqueue(interface, packet, meter);
-                    let sent = stack.interface_start(interface, &mut frames, meter);
+                    stack.interface_start(interface, &mut frame, meter);
                     stack.transmit_done(interface, meter);
-                    let mark = sent.and_then(|sent| sent.mark);
                     let Host { stack, meter, .. } = &mut self.hosts[1 - host];
-                    stack.receive_frame(interface, &frames, mark, meter);
+                    stack.receive_frame(interface, &frame, meter);
                 }
                 Effect::Observed(record) => self.records += usize::from(black_box(record).len > 0),
                 _ => {}
             }
         }
         self.effects = effects;
-        self.frame = frames;
+        self.frame = frame;
         let Host { stack, meter, .. } = &mut self.hosts[1 - host];
         while stack.ip_input_step(meter) {}
         if !meter.effects().is_empty() {

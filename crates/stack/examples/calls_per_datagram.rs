@@ -5,7 +5,7 @@
 use std::net::Ipv4Addr;
 
 use sockscope_record::Protocol;
-use sockscope_stack::interface::InterfaceConfig;
+use sockscope_stack::interface::{Frame, InterfaceConfig};
 use sockscope_stack::{
     Effect, Meter, Personality, Routine, SendCall, SocketError, SocketId, Stack, StackConfig, Step,
 };
@@ -66,7 +66,7 @@ fn send(
         for (_, effect) in effects {
             if let Effect::Output { interface, packet } = effect {
                 stack.interface_enqueue(interface, packet, meter);
-                stack.interface_start(interface, &mut Vec::new(), meter);
+                stack.interface_start(interface, &mut Frame::default(), meter);
                 stack.transmit_done(interface, meter);
             }
         }

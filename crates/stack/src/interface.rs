@@ -165,6 +165,8 @@ pub struct Interface {
     pub mtu: u32,
     /// What passed it.
     pub counts: InterfaceCounts,
+    /// [`InterfaceKind::header_bytes`] of its kind.
+    header_bytes: usize,
     queue_packets_max: usize,
     device_frames_max: usize,
     uses_trailers: bool,
@@ -177,11 +179,19 @@ pub struct Interface {
     mapped: Chain,
 }
 
-/// A frame that the driver has handed to the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Transmission {
+/// A frame as a device sends it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Frame {
+    /// Link header and packet, no CRC.
+    pub bytes: Vec<u8>,
     /// The mark of its packet.
     pub mark: Option<Mark>,
+}
+
+impl From<Vec<u8>> for Frame {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, mark: None }
+    }
 }
 
 impl Interface {
@@ -192,6 +202,7 @@ impl Interface {
             address: config.address,
             mtu: config.mtu.max(68),
             counts: InterfaceCounts::default(),
+            header_bytes: config.kind.header_bytes(),
             queue_packets_max: config.queue_packets_max,
             device_frames_max: config.device_frames_max,
             uses_trailers: config.uses_trailers,

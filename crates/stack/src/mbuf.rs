@@ -285,11 +285,8 @@ impl Pool {
         mbuf.next = self.free;
         self.free = id.0;
         self.mbufs_used -= 1;
-        match mbuf.store {
-            Store::Plain { .. } => {}
-            Store::Cluster(number) => self.clusters.release(number),
-            Store::Lent(number) => self.lent.release(number),
-        }
+        let store = mbuf.store;
+        self.release(store);
     }
 
     /// `m_free`, the function.
@@ -306,9 +303,30 @@ impl Pool {
 
     /// Frees a whole chain as a loop of `MFREE`.
     #[inline(never)]
-    pub fn free_chain(&mut self, mut chain: Chain, meter: &mut Meter) {
-        while let Some(id) = self.pop_front(&mut chain) {
-            self.free(id, meter);
+    pub fn free_chain(&mut self, Chain { first, last, mbufs, .. }: Chain, meter: &mut Meter) {
+        if first == NIL {
+            return;
+        }
+        meter.call(Routine::MfreeMacro, Work::NONE);
+        meter.calls_of(Routine::MfreeMacro, mbufs - 1);
+        let mut next = first;
+        while next != NIL {
+            let mbuf = self.mbuf(MbufId(next));
+            next = mbuf.next;
+            self.release(mbuf.store);
+        }
+        self.mbuf_mut(MbufId(last)).next = self.free;
+        self.free = first;
+        self.mbufs_used -= mbufs;
+    }
+
+    /// Lets go of what an mbuf's data were in.
+    #[inline]
+    fn release(&mut self, store: Store) {
+        match store {
+            Store::Plain { .. } => {}
+            Store::Cluster(number) => self.clusters.release(number),
+            Store::Lent(number) => self.lent.release(number),
         }
     }
 

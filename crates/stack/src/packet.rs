@@ -17,10 +17,10 @@ pub struct Mark {
     /// For TCP the acknowledgment carried, a position in the reverse flow; for UDP the datagram's
     /// number in its flow.
     pub detail: u64,
-    /// Window offered, in bytes; 0 for UDP.
-    pub window: u32,
     /// Data bytes.
     pub len: u32,
+    /// Window offered, in bytes; 0 for UDP.
+    pub window: u32,
     /// TCP flags, low eight bits; 0 for UDP.
     pub tcp_flags: u8,
     /// The bytes were sent before.

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use sockscope_record::{Protocol, Record};
 
 use crate::calls::{AcceptCall, ConnectCall, ReceiveCall, SendCall, Step};
-use crate::interface::InterfaceConfig;
+use crate::interface::{Frame, InterfaceConfig};
 use crate::mbuf::PoolUse;
 use crate::meter::{Channel, Effect, Meter};
 use crate::packet::Mark;
@@ -144,13 +144,13 @@ impl Pair {
             }
             Effect::Output { interface, packet } => {
                 assert!(stack.interface_enqueue(interface, packet, meter));
-                let mut bytes = Vec::new();
-                let sent = stack.interface_start(interface, &mut bytes, meter);
-                let mark = sent.expect("the queue is not empty").mark;
+                let mut frame = Frame::default();
+                assert!(stack.interface_start(interface, &mut frame, meter));
                 stack.transmit_done(interface, meter);
                 let number = self.sent.len();
-                self.sent.push((host, bytes.clone()));
+                self.sent.push((host, frame.bytes.clone()));
                 if !self.lost.contains(&number) {
+                    let Frame { bytes, mark } = frame;
                     self.wire.push_back(Flight { to: 1 - host, bytes, mark });
                 }
             }
@@ -162,7 +162,7 @@ impl Pair {
         let Some(Flight { to, bytes, mark }) = self.wire.pop_front() else { return false };
         let Host { stack, meter } = &mut self.hosts[to];
         meter.begin();
-        stack.receive_frame(0, &bytes, mark, meter);
+        stack.receive_frame(0, &Frame { bytes, mark }, meter);
         self.walk(to);
         true
     }

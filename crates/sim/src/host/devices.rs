@@ -37,6 +37,8 @@ pub(super) struct Device {
     received: usize,
     /// Frames lost because there were too many of these.
     overruns: u64,
+    /// See [`frames_max`].
+    frames_max: usize,
 }
 
 /// Why a device interrupts.
@@ -55,7 +57,7 @@ pub(super) fn frames_max(machine: &Machine) -> usize {
 }
 
 impl Device {
-    pub(super) fn new(link: LinkId) -> Self {
+    pub(super) fn new(link: LinkId, frames_max: usize) -> Self {
         Self {
             link,
             station: 0,
@@ -65,6 +67,7 @@ impl Device {
             sent_ns: 0,
             received: 0,
             overruns: 0,
+            frames_max,
         }
     }
 
@@ -91,8 +94,9 @@ impl Host {
     }
 
     fn device_has_room(&mut self, interface: u8) -> bool {
-        let room = frames_max(&self.machine);
-        self.device(interface).is_some_and(|device| device.starting + device.ring.len() < room)
+        let has_room =
+            |device: &mut Device| device.starting + device.ring.len() < device.frames_max;
+        self.device(interface).is_some_and(has_room)
     }
 
     /// A packet enters the interface queue (point 3), and the driver starts if it is idle.
@@ -129,14 +133,12 @@ impl Host {
         let id = world.frames.make();
         let frame = world.frames.frame_mut(id);
         let before = self.meter.elapsed_ns();
-        let sent = self.stack.interface_start(interface, &mut frame.bytes, &mut self.meter);
-        let Some(transmission) = sent else {
+        if !self.stack.interface_start(interface, frame, &mut self.meter) {
             world.frames.release(id);
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
             return;
-        };
-        frame.mark = transmission.mark;
-        if let Some(mark) = transmission.mark {
+        }
+        if let Some(mark) = &frame.mark {
             let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
             self.meter.effect_at(taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue)));
             self.meter.probed();
@@ -254,7 +256,7 @@ impl Host {
         }
         let frame = world.frames.frame(id);
         let (stack, meter) = (&mut self.stack, &mut self.meter);
-        let is_taken = stack.receive_frame(interface, &frame.bytes, frame.mark, meter);
+        let is_taken = stack.receive_frame(interface, frame, meter);
         if let Some(mark) = frame.mark.as_ref().filter(|_| is_taken) {
             meter.effect(Effect::Observed(mark.record(Point::InputEnqueue)));
         }

@@ -1,17 +1,10 @@
 //! Frames between devices. Their memory is used again, so that a long run needs no more of it.
 
-use sockscope_stack::Mark;
+pub(crate) use sockscope_stack::interface::Frame;
 
 /// A frame's place in [`Frames`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameId(u32);
-
-/// A frame as a device sends it: link header, packet, no CRC.
-#[derive(Debug, Default)]
-pub(crate) struct Frame {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) mark: Option<Mark>,
-}
 
 /// All frames under way.
 #[derive(Debug, Default)]

@@ -3,13 +3,13 @@
 use sockscope_record::Point;
 
 use super::{
-    InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES, TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX,
-    TYPE_IP, TYPE_TRAILER,
+    Frame, InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES, TRAILER_UNIT_BYTES,
+    TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER,
 };
 use crate::mbuf::{CLUSTER_BYTES, Chain};
 use crate::meter::{Effect, Meter};
 use crate::observe::{DropReason, observe_drop};
-use crate::packet::{Mark, Packet};
+use crate::packet::Packet;
 use crate::routine::{Routine, Work};
 use crate::stack::Stack;
 
@@ -26,21 +26,16 @@ impl Stack {
     ///
     /// What cannot be read, finds the queue full or no mbufs is dropped and counted. The frame may
     /// hold anything.
-    pub fn receive_frame(
-        &mut self,
-        number: u8,
-        frame: &[u8],
-        mark: Option<Mark>,
-        meter: &mut Meter,
-    ) -> bool {
+    pub fn receive_frame(&mut self, number: u8, frame: &Frame, meter: &mut Meter) -> bool {
+        let Frame { bytes, mark } = frame;
         meter.call(Routine::Enrint, Work::NONE);
         let Some(interface) = self.interfaces.get_mut(usize::from(number)) else { return false };
         interface.counts.in_frames += 1;
-        let limit = interface.kind.header_bytes() + interface.mtu as usize + TRAILER_HEADER_BYTES;
-        let parts = if frame.len() > limit { None } else { split(interface.kind, frame) };
+        let limit = interface.header_bytes + interface.mtu as usize + TRAILER_HEADER_BYTES;
+        let parts = if bytes.len() > limit { None } else { split(interface.kind, bytes) };
         let Some(parts) = parts else {
             interface.counts.in_errors += 1;
-            observe_drop(mark, DropReason::Malformed, Point::InterfaceDequeue, meter);
+            observe_drop(*mark, DropReason::Malformed, Point::InterfaceDequeue, meter);
             return false;
         };
         let chain = match self.lend_input(&parts, meter) {
@@ -49,10 +44,10 @@ impl Stack {
         };
         let Some(chain) = chain else {
             self.interfaces[usize::from(number)].counts.in_drops += 1;
-            observe_drop(mark, DropReason::NoMbufs, Point::InterfaceDequeue, meter);
+            observe_drop(*mark, DropReason::NoMbufs, Point::InterfaceDequeue, meter);
             return false;
         };
-        self.enqueue_input(number, Packet { chain, mark }, meter)
+        self.enqueue_input(number, Packet { chain, mark: *mark }, meter)
     }
 
     /// The packet of an [`Effect::LoopbackInput`] enters the IP input queue (point 5).

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use sockscope_record::Point;
 
 use super::{
-    ETHERNET10_BYTES_MIN, Interface, InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES,
-    TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER, Transmission, ethernet3_header,
+    ETHERNET10_BYTES_MIN, Frame, Interface, InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES,
+    TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER, ethernet3_header,
     ethernet10_header,
 };
 use crate::mbuf::{CLUSTER_BYTES, Chain, Pool};
@@ -16,6 +16,9 @@ use crate::packet::Packet;
 use crate::routine::{Routine, Work};
 use crate::socket::SocketError;
 use crate::stack::Stack;
+
+/// Follows a packet that is too short for a 10 Mbit/s frame.
+const PADDING: [u8; ETHERNET10_BYTES_MIN] = [0; ETHERNET10_BYTES_MIN];
 
 impl Stack {
     /// `if_output`: gives a packet its link header and lets it go to the interface's queue.
@@ -95,6 +98,7 @@ impl Stack {
 
     /// `IF_ENQUEUE`: the packet of an [`Effect::Output`] enters the queue (point 3). `false`, the
     /// packet freed, when the queue is full, which the step that made it should have seen.
+    #[inline]
     pub fn interface_enqueue(&mut self, number: u8, packet: Packet, meter: &mut Meter) -> bool {
         let Some(interface) = self.interfaces.get_mut(usize::from(number)) else {
             self.pool.m_freem(packet.chain, meter);
@@ -102,9 +106,7 @@ impl Stack {
         };
         interface.pending = interface.pending.saturating_sub(1);
         if interface.queue.len() >= interface.queue_packets_max {
-            interface.counts.out_drops += 1;
-            let reason = DropReason::InterfaceQueueFull;
-            self.drop_packet(packet, reason, Point::SendDequeue, meter);
+            let _ = self.refuse_output(number, packet, true, meter);
             return false;
         }
         interface.queue.push_back(packet);
@@ -112,21 +114,18 @@ impl Stack {
     }
 
     /// `enstart`: takes the next packet from the queue (point 4) and puts its bytes into `frame`,
-    /// whose old contents go. `None` when the queue is empty.
-    pub fn interface_start(
-        &mut self,
-        number: u8,
-        frame: &mut Vec<u8>,
-        meter: &mut Meter,
-    ) -> Option<Transmission> {
+    /// whose old contents go. `false` when the queue is empty.
+    #[inline]
+    pub fn interface_start(&mut self, number: u8, frame: &mut Frame, meter: &mut Meter) -> bool {
         meter.call(Routine::Enstart, Work::NONE);
-        frame.clear();
-        let interface = self.interfaces.get_mut(usize::from(number))?;
-        let packet = interface.queue.pop_front()?;
+        frame.bytes.clear();
+        let Some(interface) = self.interfaces.get_mut(usize::from(number)) else { return false };
+        let Some(packet) = interface.queue.pop_front() else { return false };
         interface.counts.out_frames += 1;
         interface.in_device += 1;
-        self.if_wubaput(number, packet.chain, frame, meter);
-        Some(Transmission { mark: packet.mark })
+        frame.mark = packet.mark;
+        self.if_wubaput(number, packet.chain, &mut frame.bytes, meter);
+        true
     }
 
     /// `enstart` called again for a frame that collided: counted, with nothing else to do.
@@ -136,36 +135,36 @@ impl Stack {
 
     /// Puts a chain into the transmit buffer. Whole pages at aligned places are mapped and kept
     /// until the frame has gone; all else is copied and freed.
-    fn if_wubaput(&mut self, number: u8, mut chain: Chain, frame: &mut Vec<u8>, meter: &mut Meter) {
-        let interface = &mut self.interfaces[usize::from(number)];
-        // The link header is placed so that it ends where a page begins.
-        let header_bytes = interface.kind.header_bytes();
-        let mut work = Work::mbufs(chain.mbufs());
-        while let Some(id) = self.pool.pop_front(&mut chain) {
-            let place = frame.len().checked_sub(header_bytes);
-            let is_aligned = place.is_some_and(|place| place % CLUSTER_BYTES == 0);
-            frame.extend_from_slice(self.pool.data(id));
-            if is_aligned && self.pool.is_whole_page(id) {
-                self.pool.push_back(&mut interface.mapped, id);
-            } else {
-                work.bytes += self.pool.len(id) as u32;
-                self.pool.free(id, meter);
-            }
+    fn if_wubaput(&mut self, number: u8, chain: Chain, frame: &mut Vec<u8>, meter: &mut Meter) {
+        let (interface, pool) = (&mut self.interfaces[usize::from(number)], &mut self.pool);
+        let mut work = Work { bytes: chain.len() as u32, ..Work::mbufs(chain.mbufs()) };
+        let mut maps = false;
+        for id in pool.ids(&chain) {
+            maps |= pool.is_whole_page(id) && interface.is_aligned(frame.len());
+            frame.extend_from_slice(pool.data(id));
         }
-        if interface.kind == InterfaceKind::Ethernet10 && frame.len() < ETHERNET10_BYTES_MIN {
-            frame.resize(ETHERNET10_BYTES_MIN, 0);
+        if maps {
+            work.bytes -= interface.map_pages(pool, chain, meter);
+        } else {
+            pool.free_chain(chain, meter);
+        }
+        if interface.kind == InterfaceKind::Ethernet10
+            && let Some(padding) = PADDING.get(frame.len()..)
+        {
+            frame.extend_from_slice(padding);
         }
         meter.call(Routine::IfWubaput, work);
     }
 
     /// `enxint`: the frame has gone. Whether another packet waits in the queue.
+    #[inline]
     pub fn transmit_done(&mut self, number: u8, meter: &mut Meter) -> bool {
         meter.call(Routine::Enxint, Work::NONE);
         let Some(interface) = self.interfaces.get_mut(usize::from(number)) else { return false };
         interface.in_device = interface.in_device.saturating_sub(1);
-        let mapped = interface.mapped.take();
         let waits = !interface.queue.is_empty();
-        if !mapped.is_empty() {
+        if !interface.mapped.is_empty() {
+            let mapped = interface.mapped.take();
             self.pool.m_freem(mapped, meter);
         }
         waits
@@ -173,6 +172,31 @@ impl Stack {
 }
 
 impl Interface {
+    /// Whether a page of the transmit buffer begins `start` bytes behind its frame's beginning: the
+    /// link header is placed so that it ends where one does.
+    fn is_aligned(&self, start: usize) -> bool {
+        let place = start.checked_sub(self.header_bytes);
+        place.is_some_and(|place| place % CLUSTER_BYTES == 0)
+    }
+
+    /// Keeps the whole pages of a chain that stand at aligned places until the frame has gone, and frees
+    /// all else; bytes of these pages.
+    #[cold]
+    fn map_pages(&mut self, pool: &mut Pool, mut chain: Chain, meter: &mut Meter) -> u32 {
+        let (mut start, mut mapped_bytes) = (0, 0);
+        while let Some(id) = pool.pop_front(&mut chain) {
+            let len = pool.len(id);
+            if pool.is_whole_page(id) && self.is_aligned(start) {
+                pool.push_back(&mut self.mapped, id);
+                mapped_bytes += len as u32;
+            } else {
+                pool.free(id, meter);
+            }
+            start += len;
+        }
+        mapped_bytes
+    }
+
     /// Puts the link header before a packet; `false` when the pool is used up.
     #[inline]
     fn prepend_header(

@@ -173,21 +173,21 @@ fn a_full_interface_queue_refuses_and_frees() {
     assert_eq!(outcomes, [Ok(10), Ok(10), Ok(10), full, full]);
     let crate::testing::Host { stack, meter } = &mut pair.hosts[0];
     assert_eq!(stack.interface(0).unwrap().counts.out_drops, 2);
-    let mut frame = Vec::new();
+    let mut frame = Frame::default();
     for _ in 0..3 {
-        assert!(stack.interface_start(0, &mut frame, meter).is_some());
+        assert!(stack.interface_start(0, &mut frame, meter));
         stack.transmit_done(0, meter);
     }
-    assert!(stack.interface_start(0, &mut frame, meter).is_none() && frame.is_empty());
+    assert!(!stack.interface_start(0, &mut frame, meter) && frame.bytes.is_empty());
     assert_eq!(stack.pool.in_use(), PoolUse::default());
 }
 
 #[test]
 fn the_ip_input_queue_holds_fifty_packets() {
     let mut pair = Pair::new(&named("tahoe"));
-    let frame = frames(&mut pair, 10)[0].clone();
+    let frame = Frame::from(frames(&mut pair, 10)[0].clone());
     let crate::testing::Host { stack, meter } = &mut pair.hosts[1];
-    let taken = (0..52).filter(|_| stack.receive_frame(0, &frame, None, meter)).count();
+    let taken = (0..52).filter(|_| stack.receive_frame(0, &frame, meter)).count();
     assert_eq!((taken, stack.ip_queue_len()), (50, 50));
     assert_eq!(stack.interface(0).unwrap().counts.in_drops, 2);
     let calls = meter.calls(Routine::Ipintr);
@@ -226,11 +226,13 @@ fn frames_that_make_no_sense_are_counted_and_nothing_is_kept() {
         frame[at] = value;
         bad.push(frame);
     }
-    for frame in &bad {
-        assert!(!stack.receive_frame(0, frame, None, meter), "{:?}", &frame[..frame.len().min(4)]);
+    let count = bad.len() as u64;
+    for frame in bad.into_iter().map(Frame::from) {
+        let start = &frame.bytes[..frame.bytes.len().min(4)];
+        assert!(!stack.receive_frame(0, &frame, meter), "{start:?}");
     }
-    assert_eq!(stack.interface(0).unwrap().counts.in_errors - before, bad.len() as u64);
-    assert!(!stack.receive_frame(7, &good, None, meter), "no such interface");
+    assert_eq!(stack.interface(0).unwrap().counts.in_errors - before, count);
+    assert!(!stack.receive_frame(7, &good.into(), meter), "no such interface");
     assert_eq!(stack.pool.in_use(), PoolUse::default());
 }
 

@@ -7,7 +7,7 @@ use sockscope_record::Protocol;
 
 use crate::calls::{SendCall, Step};
 use crate::checksum::checksum;
-use crate::interface::InterfaceConfig;
+use crate::interface::{Frame, InterfaceConfig};
 use crate::mbuf::PoolUse;
 use crate::personality::Personality;
 use crate::routine::Routine;
@@ -252,14 +252,14 @@ proptest! {
                 sum_again(&mut frame);
             }
             meter.begin();
-            stack.receive_frame(0, &frame, None, meter);
+            stack.receive_frame(0, &frame.into(), meter);
             while stack.ip_input_step(meter) {}
             let mut effects = Vec::new();
             meter.take_effects(&mut effects);
             for (_, effect) in effects {
                 if let crate::meter::Effect::Output { interface, packet } = effect {
                     stack.interface_enqueue(interface, packet, meter);
-                    stack.interface_start(interface, &mut Vec::new(), meter);
+                    stack.interface_start(interface, &mut Frame::default(), meter);
                     stack.transmit_done(interface, meter);
                 }
             }

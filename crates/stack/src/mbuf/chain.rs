@@ -7,9 +7,9 @@ use super::{MbufId, NIL, Pool};
 #[must_use = "the mbufs of a chain are lost unless it is freed or put somewhere"]
 pub struct Chain {
     /// [`NIL`] when there is none.
-    first: u32,
+    pub(super) first: u32,
     /// Means something if there is a first.
-    last: u32,
+    pub(super) last: u32,
     pub(super) bytes: u32,
     pub(super) mbufs: u32,
 }
