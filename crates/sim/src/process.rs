@@ -125,12 +125,12 @@ impl Process {
     ) -> (Mask, StepResult) {
         match &mut self.call {
             Some(Call::Send(send, data)) => {
-                let mask = mask(send.is_copying());
                 let user = match data {
                     Data::Pattern { offset, len } => pattern.piece(*offset, *len),
                     Data::Bytes(bytes) => bytes,
                 };
-                (mask, StepResult::from(send.step(stack, user, meter)))
+                let result = StepResult::from(send.step(stack, user, meter));
+                (mask(send.has_copied()), result)
             }
             Some(Call::Receive(receive) | Call::ReceiveWithin(receive)) => {
                 let result = StepResult::from(receive.step(stack, &mut self.buffer, meter));

@@ -435,6 +435,23 @@ impl Pool {
         mbuf.len = len.min(room - offset) as u16;
     }
 
+    /// Gives an mbuf that is in no chain and shares nothing a copy of `bytes` at `offset`, which must
+    /// fit: as [`Pool::set_range`] and [`Pool::data_mut`].
+    #[inline]
+    pub fn fill(&mut self, id: MbufId, offset: usize, bytes: &[u8]) {
+        let mbuf = &mut self.mbufs[id.0 as usize];
+        let start = match mbuf.store {
+            Store::Plain { .. } => mbuf.slot,
+            Store::Cluster(number) => self.clusters.start(number),
+            Store::Lent(_) => return,
+        };
+        mbuf.at = start + offset as u32;
+        mbuf.len = bytes.len() as u16;
+        let range = mbuf.range();
+        debug_assert!(self.is_within(self.mbuf(id)), "{offset} and {} bytes", bytes.len());
+        self.bytes[range].copy_from_slice(bytes);
+    }
+
     /// Whether the data lie in the mbuf's own storage: nothing else keeps them out of a neighbour's.
     fn is_within(&self, mbuf: &Mbuf) -> bool {
         let storage = match mbuf.store {

@@ -1,10 +1,10 @@
 //! Records of what happens inside a step, made only for sockets that are logged.
 
-use sockscope_record::{Hold, Kind, Point, Record, marks};
+use sockscope_record::{FlowId, Hold, Kind, Point, Record, marks};
 
 use crate::meter::{Effect, Meter};
 use crate::packet::{Mark, Packet};
-use crate::socket::{SocketError, SocketId};
+use crate::socket::{Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
 /// Why a packet was dropped; the numbers stand in records.
@@ -79,6 +79,27 @@ pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, 
     }));
 }
 
+impl Socket {
+    /// Point 1: `len` bytes are about to enter the send buffer. `hold` says what will keep them.
+    #[inline(always)]
+    pub(crate) fn observe_send_enqueue(
+        &self,
+        flow: FlowId,
+        len: usize,
+        hold: Hold,
+        meter: &mut Meter,
+    ) {
+        meter.effect(Effect::Observed(Record {
+            offset: self.snd.entered(),
+            len: len as u32,
+            flow,
+            kind: Kind::SendEnqueue,
+            code: hold as u8,
+            ..Record::default()
+        }));
+    }
+}
+
 impl Stack {
     /// `m_freem` of a packet that goes no further, having passed `last`.
     #[cold]
@@ -91,27 +112,6 @@ impl Stack {
     ) {
         observe_drop(packet.mark, reason, last, meter);
         self.pool.m_freem(packet.chain, meter);
-    }
-
-    /// Point 1: `len` bytes are about to enter the send buffer. `hold` says what will keep them.
-    #[inline(always)]
-    pub(crate) fn observe_send_enqueue(
-        &self,
-        socket: SocketId,
-        len: usize,
-        hold: Hold,
-        meter: &mut Meter,
-    ) {
-        let socket = &self.sockets[socket];
-        let Some(flow) = socket.log else { return };
-        meter.effect(Effect::Observed(Record {
-            offset: socket.snd.entered(),
-            len: len as u32,
-            flow,
-            kind: Kind::SendEnqueue,
-            code: hold as u8,
-            ..Record::default()
-        }));
     }
 
     /// Point 7: `len` bytes are about to enter the receive buffer.

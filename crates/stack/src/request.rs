@@ -6,8 +6,9 @@ use crate::socket::{Endpoint, SocketError, SocketId};
 use crate::stack::Stack;
 use sockscope_record::Protocol;
 
-/// One user request.
-#[derive(Debug)]
+/// One user request, those aside that come with the data: [`Stack::pru_send`] and
+/// [`Stack::pru_rcvd`].
+#[derive(Debug, Clone, Copy)]
 pub enum Request {
     /// `PRU_ATTACH`: a new socket.
     Attach,
@@ -23,16 +24,13 @@ pub enum Request {
     Disconnect,
     /// `PRU_SHUTDOWN`: nothing more will be sent.
     Shutdown,
-    /// `PRU_RCVD`: the process took data from the receive buffer.
-    Received,
-    /// `PRU_SEND`: data to send, with a destination if the call names one.
-    Send(Chain, Option<Endpoint>),
     /// `PRU_ABORT`: give the connection up.
     Abort,
 }
 
 impl Stack {
     /// Passes a request to the socket's protocol.
+    #[cold]
     pub(crate) fn usrreq(
         &mut self,
         socket: SocketId,
@@ -42,6 +40,34 @@ impl Stack {
         match self.sockets[socket].protocol {
             Protocol::Tcp => self.tcp_usrreq(socket, request, meter),
             Protocol::Udp => self.udp_usrreq(socket, request, meter),
+        }
+    }
+
+    /// `PRU_SEND`: data to send, with a destination if the call names one.
+    #[inline(always)]
+    pub(crate) fn pru_send(
+        &mut self,
+        socket: SocketId,
+        data: Chain,
+        to: Option<Endpoint>,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        match self.sockets[socket].protocol {
+            Protocol::Tcp => self.tcp_pru_send(socket, data, meter),
+            Protocol::Udp => self.udp_pru_send(socket, data, to, meter),
+        }
+    }
+
+    /// `PRU_RCVD`: the process took data from the receive buffer.
+    #[inline(always)]
+    pub(crate) fn pru_rcvd(
+        &mut self,
+        socket: SocketId,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        match self.sockets[socket].protocol {
+            Protocol::Tcp => self.tcp_pru_rcvd(socket, meter),
+            Protocol::Udp => self.udp_pru_rcvd(meter),
         }
     }
 }

@@ -85,20 +85,27 @@ impl Stack {
                 self.socantsendmore(id, meter);
                 Ok(())
             }
-            Request::Send(data, to) => self.udp_send(id, data, to, meter),
-            Request::Received => Ok(()),
             Request::Listen | Request::Accept => Err(SocketError::NotSupported),
         }
     }
 
-    /// `PRU_SEND`: a datagram with a destination connects the socket for as long as it takes.
-    fn udp_send(
+    /// As [`Stack::udp_usrreq`], of `PRU_RCVD`.
+    pub(crate) fn udp_pru_rcvd(&mut self, meter: &mut Meter) -> Result<(), SocketError> {
+        meter.call(Routine::UdpUsrreq, Work::NONE);
+        Ok(())
+    }
+
+    /// As [`Stack::udp_usrreq`], of `PRU_SEND`: a datagram with a destination connects the socket
+    /// for as long as it takes.
+    #[inline(never)]
+    pub(crate) fn udp_pru_send(
         &mut self,
         id: SocketId,
         data: Chain,
         to: Option<Endpoint>,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
+        meter.call(Routine::UdpUsrreq, Work::NONE);
         let own_address = self.sockets[id].local.0;
         let connected = match to {
             Some(_) if self.sockets[id].foreign != ANY => Err(SocketError::IsConnected),
@@ -162,8 +169,10 @@ impl Stack {
 
     /// Points 1 and 2 are one: nothing waits in the send buffer. The mark for the points below.
     fn udp_mark(&mut self, id: SocketId, len: usize, meter: &mut Meter) -> Option<Mark> {
-        self.observe_send_enqueue(id, len, Hold::None, meter);
         let socket = &mut self.sockets[id];
+        if let Some(flow) = socket.log {
+            socket.observe_send_enqueue(flow, len, Hold::None, meter);
+        }
         let offset = socket.snd.pass(len);
         let number = socket.datagrams.0;
         socket.datagrams.0 += 1;

@@ -8,7 +8,6 @@ use sockscope_record::{FlowId, Kind, Record};
 use super::{Step, lock, unlock};
 use crate::meter::{Channel, Effect, Meter};
 use crate::packet::Mark;
-use crate::request::Request;
 use crate::routine::{Routine, Work};
 use crate::sockbuf::{Datagram, SockBuf};
 use crate::socket::{Endpoint, Socket, SocketError, SocketId};
@@ -223,7 +222,7 @@ impl ReceiveCall {
     /// `PRU_RCVD`: the protocol may tell the peer of the space.
     fn received(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
         let result = if stack.sockets[self.socket].is_attached {
-            stack.usrreq(self.socket, Request::Received, meter)
+            stack.pru_rcvd(self.socket, meter)
         } else {
             Ok(())
         };

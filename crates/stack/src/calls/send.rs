@@ -6,11 +6,11 @@ mod tests;
 use sockscope_record::Kind;
 
 use super::{Step, count_getsock, count_sockargs, lock, unlock};
-use crate::mbuf::{CLUSTER_BYTES, Chain, MbufId};
+use crate::mbuf::{CLUSTER_BYTES, Chain, MbufId, Pool};
 use crate::meter::{Channel, Meter};
-use crate::personality::{SendFill, SendWait};
-use crate::request::Request;
+use crate::personality::{SendFill, SendWait, SocketRules};
 use crate::routine::{Routine, Work};
+use crate::sockbuf::SockBuf;
 use crate::socket::{Endpoint, Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
@@ -29,6 +29,8 @@ pub struct SendCall {
     /// The destination as `sockargs` keeps it.
     address: Chain,
     has_lock: bool,
+    /// All that the last step did was to copy.
+    has_copied: bool,
     next: Next,
     /// What the call returns.
     result: Result<(), SocketError>,
@@ -66,51 +68,58 @@ impl SendCall {
             space: 0,
             address: Chain::new(),
             has_lock: false,
+            has_copied: false,
             next: Next::Enter,
             result: Ok(()),
         }
     }
 
-    /// Whether the next step only copies data from the process, which soft interrupts may
-    /// interrupt: it runs at the lowest priority level.
+    /// Whether the last step only copied data from the process, which soft interrupts may interrupt:
+    /// it ran at the lowest priority level.
     #[must_use]
-    pub fn is_copying(&self) -> bool {
-        matches!(self.next, Next::Copy)
+    #[inline]
+    pub fn has_copied(&self) -> bool {
+        self.has_copied
     }
 
     /// Goes on with the call. `user` is the process's buffer, the same at every step; a shorter one
     /// than the call names is `Invalid`.
     pub fn step(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
-        if stack.sockets.find(self.socket).is_none() {
-            // Closed by another process while this one slept.
-            stack.pool.free_chain(self.staged.take(), meter);
-            stack.pool.free_chain(self.address.take(), meter);
-            return Step::Done(Err(SocketError::BadSocket));
-        }
+        self.has_copied = false;
         match self.next {
             Next::Enter => self.enter(stack, user, meter),
-            Next::CheckSpace => self.check_space(stack, meter),
+            Next::CheckSpace => self.check_space(stack, user, meter),
             Next::Copy => self.copy(stack, user, meter),
             Next::Send => self.send(stack, meter),
             Next::Return => self.finish(stack, meter),
         }
     }
 
+    /// Another process has closed the socket while this one slept.
+    #[cold]
+    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+        stack.pool.free_chain(self.staged.take(), meter);
+        stack.pool.free_chain(self.address.take(), meter);
+        Step::Done(Err(SocketError::BadSocket))
+    }
+
+    #[inline(never)]
     fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
+        use Routine::{Rwuio, SooRw, Sosend, Syscall, Write};
+        if stack.sockets.find(self.socket).is_none() {
+            return self.is_closed(stack, meter);
+        }
         stack.observe_write(self.socket, Kind::WriteCall, self.len, None, meter);
-        meter.call(Routine::Syscall, Work::NONE);
         let has_address = match self.to {
             None => {
-                for routine in [Routine::Write, Routine::Rwuio, Routine::SooRw] {
-                    meter.call(routine, Work::NONE);
-                }
+                meter.call_each([Syscall, Write, Rwuio, SooRw, Sosend]);
                 true
             }
             Some(_) => self.copy_address(stack, meter),
         };
-        meter.call(Routine::Sosend, Work::NONE);
         let socket = &stack.sockets[self.socket];
-        let too_long = is_atomic(stack, socket) && self.len as u64 > u64::from(socket.snd.hiwat());
+        let too_long = is_atomic(&stack.personality.socket, socket)
+            && self.len as u64 > u64::from(socket.snd.hiwat());
         if user.len() < self.len {
             self.ends_with(Err(SocketError::Invalid))
         } else if !has_address {
@@ -124,7 +133,9 @@ impl SendCall {
     }
 
     /// `sendto` as far as `sosend`; `false` when there is no mbuf for the address.
+    #[inline(never)]
     fn copy_address(&mut self, stack: &mut Stack, meter: &mut Meter) -> bool {
+        meter.call(Routine::Syscall, Work::NONE);
         meter.call(Routine::Sendto, Work::NONE);
         count_getsock(meter);
         meter.call(Routine::Sendit, Work::NONE);
@@ -134,30 +145,35 @@ impl SendCall {
         if let Some(id) = id {
             stack.pool.push_back(&mut self.address, id);
         }
+        meter.call(Routine::Sosend, Work::NONE);
         id.is_some()
     }
 
     /// The start of each pass: may the process go on, must it wait, or has it failed?
-    fn check_space(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
-        let snd = &mut stack.sockets[self.socket].snd;
-        if !self.has_lock && !lock(snd) {
+    #[inline(never)]
+    fn check_space(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
+        let Some(socket) = stack.sockets.find_mut(self.socket) else {
+            return self.is_closed(stack, meter);
+        };
+        if !self.has_lock && !lock(&mut socket.snd) {
             self.next = Next::CheckSpace;
             return Step::Sleep(Channel::SendLock(self.socket));
         }
         self.has_lock = true;
-        if let Some(error) = self.failure(stack) {
+        if let Some(error) = self.failure(socket) {
             return self.ends_with(Err(error));
         }
-        let socket = &stack.sockets[self.socket];
         if self.len == 0 && !socket.is_atomic() {
             return self.ends_with(Ok(()));
         }
         self.space = socket.snd.space();
-        if self.must_wait(stack) { self.wait(stack, meter) } else { self.goes_on(Next::Copy) }
+        if self.must_wait(socket, &stack.personality.socket) {
+            return self.wait(socket, meter);
+        }
+        self.copy(stack, user, meter)
     }
 
-    fn failure(&self, stack: &mut Stack) -> Option<SocketError> {
-        let socket = &mut stack.sockets[self.socket];
+    fn failure(&self, socket: &mut Socket) -> Option<SocketError> {
         let is_connected = socket.state.is_connected;
         if socket.state.cannot_send_more {
             Some(SocketError::Pipe)
@@ -172,13 +188,12 @@ impl SendCall {
         }
     }
 
-    fn must_wait(&self, stack: &Stack) -> bool {
-        let socket = &stack.sockets[self.socket];
+    fn must_wait(&self, socket: &Socket, rules: &SocketRules) -> bool {
         let rest = (self.len - self.taken) as i64;
-        let is_atomic = is_atomic(stack, socket);
+        let is_atomic = is_atomic(rules, socket);
         let space = self.space;
         let cluster = CLUSTER_BYTES as i64;
-        match stack.personality.socket.wait {
+        match rules.wait {
             SendWait::NoSpace => space <= 0 || is_atomic && space < rest,
             SendWait::Aligned => {
                 let keeps_aligned = rest >= cluster
@@ -193,8 +208,7 @@ impl SendCall {
         }
     }
 
-    fn wait(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
-        let socket = &mut stack.sockets[self.socket];
+    fn wait(&mut self, socket: &mut Socket, meter: &mut Meter) -> Step {
         if socket.is_atomic() && self.len as u64 > u64::from(socket.snd.hiwat()) {
             return self.ends_with(Err(SocketError::MessageSize));
         }
@@ -203,63 +217,68 @@ impl SendCall {
             return self.ends_with(blocked);
         }
         socket.snd.is_waited_for = true;
-        self.release(stack, meter);
+        self.release(&mut socket.snd, meter);
         self.next = Next::CheckSpace;
         Step::Sleep(Channel::Writable(self.socket))
     }
 
     /// One mbuf is filled from the process: one `uiomove`.
+    #[inline(never)]
     fn copy(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
-        let Some((id, is_cluster)) = self.mbuf_for(stack, meter) else {
+        self.has_copied = true;
+        let Stack { sockets, pool, personality, .. } = stack;
+        let rules = &personality.socket;
+        let Some((id, is_cluster)) = self.mbuf_for(pool, rules, meter) else {
             return self.ends_with(Err(SocketError::NoBuffers));
         };
-        let rest = self.len - self.taken;
-        let clips = stack.personality.socket.fill == SendFill::Clipped;
-        let room = if is_cluster { CLUSTER_BYTES } else { stack.pool.trailing_room(id) };
+        let clips = rules.fill == SendFill::Clipped;
+        let room = if is_cluster { CLUSTER_BYTES } else { pool.trailing_room(id) };
         let room = if clips && !is_cluster { room.min(self.space.max(0) as usize) } else { room };
-        let take = rest.min(room);
-        let offset = self.place(stack, id, take);
-        stack.pool.set_range(id, offset, take);
-        stack.pool.data_mut(id).copy_from_slice(&user[self.taken..self.taken + take]);
-        stack.pool.push_back(&mut self.staged, id);
+        let rest = &user[self.taken..self.len];
+        let bytes = &rest[..room.min(rest.len())];
+        let take = bytes.len();
+        // A short datagram leaves 4.3BSD-Reno room for headers before it. A cluster has no trailing
+        // room before it has data, as this counts it.
+        let is_atomic = rules.sends_each_mbuf && sockets[self.socket].is_atomic();
+        let is_at_end = is_atomic && self.staged.is_empty();
+        let offset = if is_at_end { pool.trailing_room(id).saturating_sub(take) } else { 0 };
+        pool.fill(id, offset, bytes);
+        pool.push_back(&mut self.staged, id);
         meter.charge(Routine::Sosend, Work::mbufs(1));
         meter.call(Routine::Uiomove, Work::bytes(take));
         meter.call(Routine::Copyin, Work::bytes(take));
         self.taken += take;
-        self.space = match stack.personality.socket.fill {
-            SendFill::Whole => stack.sockets[self.socket].snd.space(),
-            SendFill::Staged => self.space - take as i64,
+        self.space = match rules.fill {
+            SendFill::Whole => sockets[self.socket].snd.space(),
             SendFill::Clipped if is_cluster => self.space - CLUSTER_BYTES as i64,
-            SendFill::Clipped => self.space - take as i64,
+            SendFill::Staged | SendFill::Clipped => self.space - take as i64,
         };
-        let one_each =
-            stack.personality.socket.sends_each_mbuf && !stack.sockets[self.socket].is_atomic();
         let is_full = self.taken == self.len || self.space <= 0;
-        self.goes_on(if is_full || one_each { Next::Send } else { Next::Copy })
+        let goes = is_full || rules.sends_each_mbuf && !is_atomic;
+        self.goes_on(if goes { Next::Send } else { Next::Copy })
     }
 
     /// A fresh mbuf, with a cluster where the rules give one.
-    fn mbuf_for(&self, stack: &mut Stack, meter: &mut Meter) -> Option<(MbufId, bool)> {
+    fn mbuf_for(
+        &self,
+        pool: &mut Pool,
+        rules: &SocketRules,
+        meter: &mut Meter,
+    ) -> Option<(MbufId, bool)> {
         let is_first = self.staged.is_empty();
-        let id = if is_first { stack.pool.new_header(meter) } else { stack.pool.get(meter) }?;
-        let wants_cluster = self.len - self.taken >= stack.personality.socket.cluster_min_bytes
-            && self.space >= CLUSTER_BYTES as i64;
-        Some((id, wants_cluster && stack.pool.attach_cluster(id, meter)))
-    }
-
-    /// Where the data begin in their mbuf: a short datagram leaves 4.3BSD-Reno room for headers.
-    fn place(&self, stack: &Stack, id: MbufId, take: usize) -> usize {
-        let at_end = stack.personality.socket.sends_each_mbuf
-            && stack.sockets[self.socket].is_atomic()
-            && self.staged.is_empty();
-        // A cluster has no trailing room before it has data, as this counts it.
-        if at_end { stack.pool.trailing_room(id).saturating_sub(take) } else { 0 }
+        let id = if is_first { pool.new_header(meter) } else { pool.get(meter) }?;
+        let wants_cluster =
+            self.len - self.taken >= rules.cluster_min_bytes && self.space >= CLUSTER_BYTES as i64;
+        Some((id, wants_cluster && pool.attach_cluster(id, meter)))
     }
 
     /// `PRU_SEND` of what is staged, at `splnet`.
+    #[inline(never)]
     fn send(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
-        let request = Request::Send(self.staged.take(), self.to);
-        if let Err(error) = stack.usrreq(self.socket, request, meter) {
+        if stack.sockets.find(self.socket).is_none() {
+            return self.is_closed(stack, meter);
+        }
+        if let Err(error) = stack.pru_send(self.socket, self.staged.take(), self.to, meter) {
             return self.ends_with(Err(error));
         }
         self.after_send(stack)
@@ -273,10 +292,14 @@ impl SendCall {
         self.goes_on(if same_pass { Next::Copy } else { Next::CheckSpace })
     }
 
+    #[inline(never)]
     fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
         let result = self.result;
         stack.pool.free_chain(self.staged.take(), meter);
-        self.release(stack, meter);
+        let Some(socket) = stack.sockets.find_mut(self.socket) else {
+            return self.is_closed(stack, meter);
+        };
+        self.release(&mut socket.snd, meter);
         let address = self.address.take();
         if !address.is_empty() {
             stack.pool.m_freem(address, meter);
@@ -287,10 +310,9 @@ impl SendCall {
     }
 
     #[inline(always)]
-    fn release(&mut self, stack: &mut Stack, meter: &mut Meter) {
+    fn release(&mut self, snd: &mut SockBuf, meter: &mut Meter) {
         if self.has_lock {
             self.has_lock = false;
-            let snd = &mut stack.sockets[self.socket].snd;
             unlock(snd, Channel::SendLock(self.socket), meter);
         }
     }
@@ -307,7 +329,7 @@ impl SendCall {
 }
 
 /// Whether a call on this socket goes whole or not at all.
-fn is_atomic(stack: &Stack, socket: &Socket) -> bool {
-    let rule = stack.personality.socket.nonblocking_is_atomic;
+fn is_atomic(rules: &SocketRules, socket: &Socket) -> bool {
+    let rule = rules.nonblocking_is_atomic;
     socket.is_atomic() || rule && socket.state.is_nonblocking
 }

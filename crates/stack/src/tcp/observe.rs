@@ -72,13 +72,6 @@ impl Stack {
             ..Record::default()
         }));
     }
-
-    /// Point 1, and what will hold the bytes.
-    pub(super) fn observe_write_enqueue(&self, id: SocketId, len: usize, meter: &mut Meter) {
-        if self.sockets[id].log.is_some() {
-            self.observe_send_enqueue(id, len, self.hold_of_write(id, len), meter);
-        }
-    }
 }
 
 impl Socket {
@@ -87,6 +80,14 @@ impl Socket {
     pub(super) fn adopt_flow(&mut self, flow: Option<FlowId>) {
         if self.log.is_none() && self.listen.is_none() {
             self.log = flow.map(FlowId::reverse);
+        }
+    }
+
+    /// Point 1: `len` bytes are about to enter the send buffer, and what will hold them.
+    pub(super) fn observe_write_enqueue(&self, len: usize, rules: &TcpRules, meter: &mut Meter) {
+        if let Some(flow) = self.log {
+            let hold = self.hold_of_write(rules, len as u32);
+            self.observe_send_enqueue(flow, len, hold, meter);
         }
     }
 }

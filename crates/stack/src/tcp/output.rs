@@ -313,18 +313,17 @@ fn fin_if_last(flags: u8, end: u32, queued: u32) -> u8 {
     if end < queued { flags & !tcp_flags::FIN } else { flags }
 }
 
-impl Stack {
+impl Socket {
     /// What will hold `len` bytes that are about to enter the send buffer, if they do not leave at
     /// once.
-    pub(super) fn hold_of_write(&self, id: SocketId, len: usize) -> Hold {
-        let socket = &self.sockets[id];
-        let tcb = block(socket);
+    pub(super) fn hold_of_write(&self, rules: &TcpRules, len: u32) -> Hold {
+        let tcb = block(self);
         let view = View {
-            queued: socket.snd.cc() + len as u32,
-            rcv: &socket.rcv,
-            options: &socket.options,
+            queued: self.snd.cc() + len,
+            rcv: &self.rcv,
+            options: &self.options,
             is_idle: tcb.is_idle(),
         };
-        tcb.hold(&self.personality.tcp, &view, tcb.snd.offset())
+        tcb.hold(rules, &view, tcb.snd.offset())
     }
 }

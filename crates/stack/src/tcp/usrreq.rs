@@ -17,17 +17,8 @@ impl Stack {
         request: Request,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
-        if let Request::Send(data, _) = &request
-            && self.is_alive(id)
-        {
-            // The protocol's own time begins here, behind point 1.
-            self.observe_write_enqueue(id, data.len(), meter);
-        }
         meter.call(Routine::TcpUsrreq, Work::NONE);
         if !self.is_alive(id) && !matches!(request, Request::Attach) {
-            if let Request::Send(data, _) = request {
-                self.pool.m_freem(data, meter);
-            }
             return Err(SocketError::Invalid);
         }
         match request {
@@ -37,14 +28,46 @@ impl Stack {
             Request::Accept => Ok(()),
             Request::Disconnect => self.tcp_disconnect(id, meter),
             Request::Shutdown => self.stop_sending(id, meter),
-            Request::Received => self.output_for_user(id, meter),
-            Request::Send(data, _) => self.send(id, data, meter),
             Request::Detach => self.detach(id, meter),
             Request::Abort => {
                 self.tcp_drop(id, SocketError::ConnectionAborted, meter);
                 Ok(())
             }
         }
+    }
+
+    /// As [`Stack::tcp_usrreq`], of `PRU_SEND`.
+    pub(crate) fn tcp_pru_send(
+        &mut self,
+        id: SocketId,
+        data: Chain,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        let Self { sockets, pool, personality, .. } = self;
+        let socket = &mut sockets[id];
+        if socket.tcb.is_none() {
+            meter.call(Routine::TcpUsrreq, Work::NONE);
+            pool.m_freem(data, meter);
+            return Err(SocketError::Invalid);
+        }
+        // The protocol's own time begins behind point 1.
+        socket.observe_write_enqueue(data.len(), &personality.tcp, meter);
+        meter.call(Routine::TcpUsrreq, Work::NONE);
+        socket.snd.append(data, &personality.socket.buffers, pool, meter);
+        self.output_for_user(id, meter)
+    }
+
+    /// As [`Stack::tcp_usrreq`], of `PRU_RCVD`.
+    pub(crate) fn tcp_pru_rcvd(
+        &mut self,
+        id: SocketId,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        meter.call(Routine::TcpUsrreq, Work::NONE);
+        if !self.is_alive(id) {
+            return Err(SocketError::Invalid);
+        }
+        self.output_for_user(id, meter)
     }
 
     #[cold]
@@ -94,12 +117,6 @@ impl Stack {
     fn stop_sending(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
         self.socantsendmore(id, meter);
         if self.tcp_usrclosed(id, meter) { self.output_for_user(id, meter) } else { Ok(()) }
-    }
-
-    fn send(&mut self, id: SocketId, data: Chain, meter: &mut Meter) -> Result<(), SocketError> {
-        let rules = &self.personality.socket.buffers;
-        self.sockets[id].snd.append(data, rules, &mut self.pool, meter);
-        self.output_for_user(id, meter)
     }
 
     #[cold]
