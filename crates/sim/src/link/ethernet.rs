@@ -117,6 +117,8 @@ pub(crate) struct Ethernet {
     number: u32,
     /// Nobody may begin before.
     silent_ns: u64,
+    /// A station may wait for the cable to fall silent.
+    is_awaited: bool,
     random: Random,
     faults: FaultSource,
     pub(super) counts: LinkCounts,
@@ -137,6 +139,7 @@ impl Ethernet {
             current: None,
             number: 0,
             silent_ns: 0,
+            is_awaited: false,
             random: Random::new(seed, 0x0e00 + id as u64),
             faults,
             counts: LinkCounts::default(),
@@ -168,7 +171,10 @@ impl Ethernet {
             Some(other) if now_ns - other.started_ns < self.config.propagation_ns => {
                 self.collide(other.station, station, context);
             }
-            Some(_) => self.senders[usize::from(station)].is_deferring = true,
+            Some(_) => {
+                self.senders[usize::from(station)].is_deferring = true;
+                self.is_awaited = true;
+            }
             None if now_ns < ready_ns => {
                 context.events.schedule(ready_ns, Event::Attempt { link: self.id, station });
             }
@@ -275,9 +281,16 @@ impl Ethernet {
     /// Who waits for silence looks again when it comes.
     fn fall_silent(&mut self, silent_ns: u64, context: &mut LinkContext<'_>) {
         self.silent_ns = silent_ns;
+        if std::mem::take(&mut self.is_awaited) {
+            self.wake_deferring(context);
+        }
+    }
+
+    #[inline(never)]
+    fn wake_deferring(&mut self, context: &mut LinkContext<'_>) {
         for (sender, station) in self.senders.iter_mut().zip(0..) {
             if std::mem::take(&mut sender.is_deferring) {
-                context.events.schedule(silent_ns, Event::Attempt { link: self.id, station });
+                context.events.schedule(self.silent_ns, Event::Attempt { link: self.id, station });
             }
         }
     }

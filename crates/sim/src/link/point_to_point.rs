@@ -30,6 +30,7 @@ impl PointToPoint {
         Self { config, ports, faults, counts: LinkCounts::default() }
     }
 
+    #[inline(never)]
     pub(super) fn offer(&mut self, station: u16, frame: FrameId, context: &mut LinkContext<'_>) {
         let bytes = context.frames.frame(frame).bytes.len() as u64;
         let serial_ns = serial_ns(bytes, self.config.bits_per_s);
