@@ -308,17 +308,25 @@ impl Index<SocketId> for Sockets {
 
     #[inline]
     fn index(&self, id: SocketId) -> &Socket {
-        let slot = &self.slots[id.0 as usize];
-        assert!(slot.is_used, "no socket {}", id.0);
-        &slot.socket
+        match self.find(id) {
+            Some(socket) => socket,
+            None => no_socket(id),
+        }
     }
 }
 
 impl IndexMut<SocketId> for Sockets {
     #[inline]
     fn index_mut(&mut self, id: SocketId) -> &mut Socket {
-        let slot = &mut self.slots[id.0 as usize];
-        assert!(slot.is_used, "no socket {}", id.0);
-        &mut slot.socket
+        match self.find_mut(id) {
+            Some(socket) => socket,
+            None => no_socket(id),
+        }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn no_socket(id: SocketId) -> ! {
+    panic!("no socket {}", id.0)
 }

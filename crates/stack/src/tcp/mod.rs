@@ -349,13 +349,19 @@ impl Stack {
 fn block(socket: &Socket) -> &Tcb {
     match &socket.tcb {
         Some(tcb) => tcb,
-        None => panic!("a socket without a TCP block"),
+        None => no_block(),
     }
 }
 
 fn block_mut(socket: &mut Socket) -> &mut Tcb {
     match &mut socket.tcb {
         Some(tcb) => tcb,
-        None => panic!("a socket without a TCP block"),
+        None => no_block(),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn no_block() -> ! {
+    panic!("a socket without a TCP block")
 }

@@ -7,7 +7,7 @@ use sockscope_record::{Hold, tcp_flags};
 
 use super::rules::{Persist, ShortSegments, TcpRules, WindowOffer, WindowUpdate};
 use super::timer::Timer;
-use super::{State, Tcb, WINDOW_MAX, block};
+use super::{State, Tcb, WINDOW_MAX, block, no_block};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
 use crate::sockbuf::SockBuf;
@@ -56,6 +56,7 @@ impl Stack {
     ///
     /// Fails as `ip_output` does; a full interface queue is no failure where it counts as a source
     /// quench.
+    #[inline(always)]
     pub(super) fn tcp_output(
         &mut self,
         id: SocketId,
@@ -67,11 +68,21 @@ impl Stack {
             Caller::Usrreq | Caller::Timer => Routine::TcpOutput,
         };
         meter.call(routine, Work::NONE);
+        self.send_segments(id, routine, meter)
+    }
+
+    #[inline(never)]
+    fn send_segments(
+        &mut self,
+        id: SocketId,
+        routine: Routine,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
         let mut was_idle = None;
         loop {
             let rules = &self.personality.tcp;
             let Socket { tcb: Some(tcb), snd, rcv, options, .. } = &mut self.sockets[id] else {
-                panic!("a socket without a TCP block");
+                no_block()
             };
             let is_idle = *was_idle.get_or_insert_with(|| tcb.begin_output(rules));
             let view = View { queued: snd.cc(), rcv, options, is_idle };

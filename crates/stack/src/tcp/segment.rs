@@ -7,7 +7,7 @@ use super::output::{Candidate, View};
 use super::rules::{HeaderPlace, TcpRules};
 use super::seq::Seq;
 use super::timer::Timer;
-use super::{Tcb, TcpCounts};
+use super::{Tcb, TcpCounts, no_block};
 use crate::checksum::{Checksum, header_bytes};
 use crate::ip::{IP_HEADER_BYTES, OutputHeader, PROTOCOL_TCP};
 use crate::mbuf::{Chain, MbufId, Pool};
@@ -51,7 +51,7 @@ impl Stack {
         let Socket { tcb: Some(tcb), snd, rcv, options, local, foreign, log, .. } =
             &mut self.sockets[id]
         else {
-            panic!("a socket without a TCP block");
+            no_block()
         };
         let ends = (*local, *foreign);
         let view = View { queued: snd.cc(), rcv, options, is_idle };
@@ -75,9 +75,7 @@ impl Stack {
             Err(error) => return Err(error),
         }
         let rules = &self.personality.tcp;
-        let Socket { tcb: Some(tcb), snd, .. } = &mut self.sockets[id] else {
-            panic!("a socket without a TCP block");
-        };
+        let Socket { tcb: Some(tcb), snd, .. } = &mut self.sockets[id] else { no_block() };
         tcb.has_sent(&outgoing);
         if !has_more {
             tcb.persist_if_stuck(rules.persist, snd.cc());
