@@ -120,14 +120,21 @@ pub struct Meter {
     probe_ns: u32,
     /// What a routine's first call takes more when other code has filled the cache, in percent.
     refill_percent: u32,
-    /// Which routines were not called since other code has done so, a bit for each.
-    refills: [u64; 2],
     effects: Vec<(u64, Effect)>,
     rows: [Row; Routine::COUNT],
     costs: Costs,
 }
 
-const _: () = assert!(Routine::COUNT <= 128, "a bit for each routine");
+/// Added to what a routine takes while no call of it was made since other code has filled the cache.
+/// It is -2<sup>60</sup> as a signed number: that there is more to charge shows in the sign of the time
+/// used, without a look at anything else.
+const COLD_NS: u64 = 0xF << 60;
+
+/// Whether a time has [`COLD_NS`] in it, up to eight times.
+#[inline]
+fn is_cold(ns: u64) -> bool {
+    (ns as i64) < 0
+}
 
 /// What each call of one routine needs, together in one line of the cache.
 #[derive(Debug, Clone, Copy, Default)]
@@ -135,7 +142,7 @@ const _: () = assert!(Routine::COUNT <= 128, "a bit for each routine");
 struct Row {
     calls: u64,
     /// What a call without work takes of the CPU: its cost, and what counting it takes beside the
-    /// routine's own time.
+    /// routine's own time. And [`COLD_NS`].
     bare_ns: u64,
     byte: ByteCost,
     mbuf_ns: u32,
@@ -230,7 +237,6 @@ impl Meter {
             elapsed_ns: 0,
             probe_ns: 0,
             refill_percent: 0,
-            refills: [0; 2],
             effects: Vec::new(),
             rows: costs.0.map(Row::new),
             costs,
@@ -268,7 +274,7 @@ impl Meter {
     #[inline]
     pub fn cache_filled(&mut self) {
         if self.refill_percent > 0 {
-            self.refills = [u64::MAX; 2];
+            self.rows.iter_mut().for_each(|row| row.bare_ns |= COLD_NS);
         }
     }
 
@@ -288,48 +294,51 @@ impl Meter {
     pub fn call(&mut self, routine: Routine, work: Work) {
         let row = &mut self.rows[routine.index()];
         row.calls += 1;
-        self.elapsed_ns += row.bare_ns + row.add(work);
-        let (word, bit) = (routine.index() / 64, routine.index() % 64);
-        if self.refills[word] & 1 << bit != 0 {
+        let ns = row.bare_ns.wrapping_add(row.add(work));
+        self.elapsed_ns = self.elapsed_ns.wrapping_add(ns);
+        if is_cold(self.elapsed_ns) {
             self.refill_call(routine, work.mbufs, work.walked);
         }
     }
 
-    /// Counts one call of each of `routines`, without any work: one after the other with no effect
-    /// in between, so that they are looked at together.
-    #[inline]
-    pub fn call_each<const N: usize>(&mut self, routines: [Routine; N]) {
-        let mut bits = [0; 2];
+    /// Counts one call of each of `routines` and charges each with this work: one after the other
+    /// with no effect in between, so that they are looked at together.
+    #[inline(always)]
+    pub fn call_each<const N: usize>(&mut self, routines: [Routine; N], work: Work) {
+        const { assert!(N <= 8, "more of them may add up to a time that is not negative") };
         for routine in routines {
             let row = &mut self.rows[routine.index()];
             row.calls += 1;
-            self.elapsed_ns += row.bare_ns;
-            bits[routine.index() / 64] |= 1 << (routine.index() % 64);
+            let ns = row.bare_ns.wrapping_add(row.add(work));
+            self.elapsed_ns = self.elapsed_ns.wrapping_add(ns);
         }
-        if self.refills[0] & bits[0] | self.refills[1] & bits[1] != 0 {
-            self.refill_each(&routines);
+        if is_cold(self.elapsed_ns) {
+            self.refill_each(&routines, work.mbufs, work.walked);
         }
     }
 
     #[cold]
-    fn refill_each(&mut self, routines: &[Routine]) {
+    #[inline(never)]
+    fn refill_each(&mut self, routines: &[Routine], mbufs: u32, walked: u32) {
         for routine in routines {
-            if self.refills[routine.index() / 64] & 1 << (routine.index() % 64) != 0 {
-                self.refill_call(*routine, 0, 0);
+            if is_cold(self.rows[routine.index()].bare_ns) {
+                self.refill_call(*routine, mbufs, walked);
             }
         }
     }
 
     /// What fetching code and tables anew takes of a call: a share of all but its bytes.
     #[cold]
+    #[inline(never)]
     fn refill_call(&mut self, routine: Routine, mbufs: u32, walked: u32) {
-        let (word, bit) = (routine.index() / 64, routine.index() % 64);
-        self.refills[word] &= !(1 << bit);
+        let work = Work { bytes: 0, mbufs, walked };
         let cost = self.costs.of(routine);
-        let warm_ns = u64::from(cost.call_ns) + cost.of(Work { bytes: 0, mbufs, walked });
+        let warm_ns = u64::from(cost.call_ns) + cost.of(work);
         let ns = warm_ns * u64::from(self.refill_percent) / 100;
-        self.rows[routine.index()].uneven_ns += ns;
-        self.elapsed_ns += ns;
+        let row = &mut self.rows[routine.index()];
+        row.bare_ns &= !COLD_NS;
+        row.uneven_ns += ns;
+        self.elapsed_ns = self.elapsed_ns.wrapping_sub(COLD_NS).wrapping_add(ns);
     }
 
     /// Counts this many calls of `routine` without any work.
@@ -337,7 +346,7 @@ impl Meter {
     pub fn calls_of(&mut self, routine: Routine, count: u32) {
         let row = &mut self.rows[routine.index()];
         row.calls += u64::from(count);
-        self.elapsed_ns += row.bare_ns * u64::from(count);
+        self.elapsed_ns += (row.bare_ns & !COLD_NS) * u64::from(count);
     }
 
     /// Charges more work to a call that is counted already.

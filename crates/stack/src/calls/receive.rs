@@ -112,7 +112,7 @@ impl ReceiveCall {
         if self.wants_address {
             count_receive_from(meter);
         } else {
-            meter.call_each([Syscall, Read, Rwuio, SooRw, Soreceive]);
+            meter.call_each([Syscall, Read, Rwuio, SooRw, Soreceive], Work::NONE);
         }
         if user.len() < self.len {
             return self.ends_with(Err(SocketError::Invalid));
@@ -281,13 +281,12 @@ impl ReceiveCall {
 #[inline(never)]
 fn count_receive_from(meter: &mut Meter) {
     use Routine::{Getf, Getsock, Recvfrom, Recvit, Soreceive, Syscall};
-    meter.call_each([Syscall, Recvfrom, Getsock, Getf, Recvit, Soreceive]);
+    meter.call_each([Syscall, Recvfrom, Getsock, Getf, Recvit, Soreceive], Work::NONE);
 }
 
 fn count_copy(len: usize, meter: &mut Meter) {
     meter.charge(Routine::Soreceive, Work::mbufs(1));
-    meter.call(Routine::Uiomove, Work::bytes(len));
-    meter.call(Routine::Copyout, Work::bytes(len));
+    meter.call_each([Routine::Uiomove, Routine::Copyout], Work::bytes(len));
 }
 
 /// Point 8.

@@ -112,7 +112,7 @@ impl SendCall {
         stack.observe_write(self.socket, Kind::WriteCall, self.len, None, meter);
         let has_address = match self.to {
             None => {
-                meter.call_each([Syscall, Write, Rwuio, SooRw, Sosend]);
+                meter.call_each([Syscall, Write, Rwuio, SooRw, Sosend], Work::NONE);
                 true
             }
             Some(_) => self.copy_address(stack, meter),
@@ -245,8 +245,7 @@ impl SendCall {
         pool.fill(id, offset, bytes);
         pool.push_back(&mut self.staged, id);
         meter.charge(Routine::Sosend, Work::mbufs(1));
-        meter.call(Routine::Uiomove, Work::bytes(take));
-        meter.call(Routine::Copyin, Work::bytes(take));
+        meter.call_each([Routine::Uiomove, Routine::Copyin], Work::bytes(take));
         self.taken += take;
         self.space = match rules.fill {
             SendFill::Whole => sockets[self.socket].snd.space(),
