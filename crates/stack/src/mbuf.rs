@@ -111,6 +111,24 @@ impl Mbuf {
     fn range(&self) -> Range<usize> {
         self.at as usize..self.at as usize + usize::from(self.len)
     }
+
+    #[inline]
+    fn is_plain(&self) -> bool {
+        matches!(self.store, Store::Plain { .. })
+    }
+
+    /// As [`Pool::trailing_room`].
+    #[inline]
+    fn trailing_room(&self) -> usize {
+        let Store::Plain { room } = self.store else { return 0 };
+        usize::from(room) - (self.at - self.slot) as usize - usize::from(self.len)
+    }
+
+    /// As [`Pool::storage_bytes`].
+    #[inline]
+    fn storage_bytes(&self) -> usize {
+        MBUF_BYTES + if self.is_plain() { 0 } else { CLUSTER_BYTES }
+    }
 }
 
 /// All mbufs, clusters and lent buffers of one host.
@@ -214,45 +232,52 @@ impl Pool {
 
     #[inline(always)]
     fn with_room(&mut self, room: u16, offset: u16, len: u16, meter: &mut Meter) -> Option<MbufId> {
-        meter.call(Routine::MgetMacro, Work::NONE);
-        if self.free == NIL && !self.make_mbuf() {
-            return None;
-        }
-        let id = self.free;
-        let mbuf = &mut self.mbufs[id as usize];
-        self.free = mbuf.next;
-        let at = mbuf.slot + u32::from(offset);
-        *mbuf = Mbuf { next: NIL, at, len, store: Store::Plain { room }, ..*mbuf };
-        self.mbufs_used += 1;
-        Some(MbufId(id))
+        let is_plain = |mbuf: &mut Mbuf| {
+            let at = mbuf.slot + u32::from(offset);
+            (mbuf.at, mbuf.len, mbuf.store) = (at, len, Store::Plain { room });
+        };
+        self.new_mbuf(is_plain, meter)
     }
 
-    /// Adds a free mbuf, if the limit allows.
+    /// An mbuf whose data `place` says.
+    #[inline(always)]
+    fn new_mbuf(&mut self, place: impl Fn(&mut Mbuf), meter: &mut Meter) -> Option<MbufId> {
+        meter.call(Routine::MgetMacro, Work::NONE);
+        let number = self.free;
+        let Some(mbuf) = self.mbufs.get_mut(number as usize) else { return self.make_mbuf(place) };
+        self.free = std::mem::replace(&mut mbuf.next, NIL);
+        place(mbuf);
+        self.mbufs_used += 1;
+        Some(MbufId(number))
+    }
+
+    /// One mbuf more than ever before, if the limit allows.
     #[cold]
-    fn make_mbuf(&mut self) -> bool {
+    fn make_mbuf(&mut self, place: impl Fn(&mut Mbuf)) -> Option<MbufId> {
         let number = self.mbufs.len() as u32;
         let has_room = number < self.limits.mbufs;
         let Some(slot) = has_room.then(|| grow(&mut self.bytes, SLOT_BYTES)).flatten() else {
             self.refused += 1;
-            return false;
+            return None;
         };
         let store = Store::Plain { room: 0 };
-        self.mbufs.push(Mbuf { next: self.free, slot, at: slot, len: 0, store });
-        self.free = number;
-        true
+        let mut mbuf = Mbuf { next: NIL, slot, at: slot, len: 0, store };
+        place(&mut mbuf);
+        self.mbufs.push(mbuf);
+        self.mbufs_used += 1;
+        Some(MbufId(number))
     }
 
     /// `MCLGET`: gives a fresh plain mbuf a cluster; `false` at the limit, the mbuf unchanged.
     pub fn attach_cluster(&mut self, id: MbufId, meter: &mut Meter) -> bool {
         meter.call(Routine::MclgetMacro, Work::NONE);
         debug_assert!(self.is_plain(id) && self.len(id) == 0);
-        let Some(number) = self.clusters.take(CLUSTER_BYTES, &mut self.bytes) else {
+        let Some((number, at)) = self.clusters.take(CLUSTER_BYTES, &mut self.bytes) else {
             self.refused += 1;
             return false;
         };
-        let at = self.clusters.start(number);
         let mbuf = self.mbuf_mut(id);
-        *mbuf = Mbuf { next: NIL, at, len: 0, store: Store::Cluster(number), ..*mbuf };
+        (mbuf.at, mbuf.store) = (at, Store::Cluster(number));
         true
     }
 
@@ -262,31 +287,30 @@ impl Pool {
         let room = bytes.len().next_multiple_of(LENT_UNIT_BYTES);
         let len = u16::try_from(bytes.len()).ok();
         let taken = len.and_then(|len| Some((len, self.lent.take(room, &mut self.bytes)?)));
-        let Some((len, number)) = taken else {
+        let Some((len, (number, at))) = taken else {
             self.refused += 1;
             return None;
         };
-        let Some(id) = self.get(meter) else {
+        let is_lent = |mbuf: &mut Mbuf| {
+            (mbuf.at, mbuf.len, mbuf.store) = (at, len, Store::Lent(number));
+        };
+        let Some(id) = self.new_mbuf(is_lent, meter) else {
             self.lent.release(number);
             return None;
         };
-        let at = self.lent.start(number);
-        let mbuf = self.mbuf_mut(id);
-        *mbuf = Mbuf { at, len, store: Store::Lent(number), ..*mbuf };
-        let place = mbuf.range();
-        self.bytes[place].copy_from_slice(bytes);
+        self.bytes[at as usize..][..bytes.len()].copy_from_slice(bytes);
         Some(id)
     }
 
     /// `MFREE`: frees one mbuf that is in no chain.
     pub fn free(&mut self, id: MbufId, meter: &mut Meter) {
-        meter.call(Routine::MfreeMacro, Work::NONE);
         let mbuf = &mut self.mbufs[id.0 as usize];
         mbuf.next = self.free;
         self.free = id.0;
         self.mbufs_used -= 1;
         let store = mbuf.store;
         self.release(store);
+        meter.call(Routine::MfreeMacro, Work::NONE);
     }
 
     /// `m_free`, the function.
@@ -376,7 +400,7 @@ impl Pool {
     #[inline]
     #[must_use]
     pub fn is_plain(&self, id: MbufId) -> bool {
-        matches!(self.mbuf(id).store, Store::Plain { .. })
+        self.mbuf(id).is_plain()
     }
 
     /// Whether the data are a whole cluster from its first byte on, which page mapping needs.
@@ -391,27 +415,21 @@ impl Pool {
     #[must_use]
     pub fn leading_room(&self, id: MbufId) -> usize {
         let mbuf = self.mbuf(id);
-        if self.is_plain(id) { (mbuf.at - mbuf.slot) as usize } else { 0 }
+        if mbuf.is_plain() { (mbuf.at - mbuf.slot) as usize } else { 0 }
     }
 
     /// Bytes free behind the data of a plain mbuf; 0 for other mbufs.
     #[inline]
     #[must_use]
     pub fn trailing_room(&self, id: MbufId) -> usize {
-        let mbuf = self.mbuf(id);
-        match mbuf.store {
-            Store::Plain { room } => {
-                usize::from(room) - (mbuf.at - mbuf.slot) as usize - usize::from(mbuf.len)
-            }
-            Store::Cluster(_) | Store::Lent(_) => 0,
-        }
+        self.mbuf(id).trailing_room()
     }
 
     /// What one mbuf counts against a socket buffer's storage limit (`mbcnt`). A lent buffer counts
     /// as a cluster, whose place it takes.
     #[must_use]
     pub fn storage_bytes(&self, id: MbufId) -> usize {
-        MBUF_BYTES + if self.is_plain(id) { 0 } else { CLUSTER_BYTES }
+        self.mbuf(id).storage_bytes()
     }
 
     /// What a whole chain counts against a socket buffer's storage limit.

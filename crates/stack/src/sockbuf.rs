@@ -146,31 +146,15 @@ impl SockBuf {
     }
 
     /// `sbappend`: data of a stream enters. Mbufs without data are freed, small ones joined.
-    pub fn append(
-        &mut self,
-        mut data: Chain,
-        rules: &BufferRules,
-        pool: &mut Pool,
-        meter: &mut Meter,
-    ) {
+    pub fn append(&mut self, data: Chain, rules: &BufferRules, pool: &mut Pool, meter: &mut Meter) {
         // The C sources look for the last mbuf from the first one on.
         let mut work = Work { walked: self.chain.mbufs(), mbufs: data.mbufs(), bytes: 0 };
         self.cc += data.len() as u32;
         self.entered += data.len() as u64;
-        while let Some(id) = pool.pop_front(&mut data) {
-            if pool.len(id) == 0 {
-                pool.m_free(id, meter);
-                continue;
-            }
-            let len = pool.len(id) as u32;
-            match pool.compact(&mut self.chain, id, rules.compact_spare_bytes, meter) {
-                Ok(()) => work.bytes += len,
-                Err(id) => {
-                    self.mbcnt += pool.storage_bytes(id) as u32;
-                    pool.push_back(&mut self.chain, id);
-                }
-            }
-        }
+        let (joined, storage) =
+            pool.append_joined(&mut self.chain, data, rules.compact_spare_bytes, meter);
+        self.mbcnt += storage as u32;
+        work.bytes = joined;
         if rules.calls_compress {
             meter.call(Routine::Sbappend, Work { bytes: 0, ..work });
             meter.call(Routine::Sbcompress, Work::bytes(work.bytes as usize));

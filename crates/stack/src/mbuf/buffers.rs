@@ -36,36 +36,37 @@ impl Buffers {
         self.used
     }
 
-    /// A buffer of at least `room` bytes, with one reference; `None` at the limit.
+    /// A buffer of at least `room` bytes, with one reference, and where it begins among the pool's
+    /// bytes; `None` at the limit.
     #[inline]
-    pub(super) fn take(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<u32> {
-        let fits = self.list.get(self.free as usize).is_some_and(|free| room <= free.room as usize);
-        if !fits && !self.make(room, bytes) {
-            return None;
-        }
+    pub(super) fn take(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<(u32, u32)> {
         let number = self.free;
-        let buffer = &mut self.list[number as usize];
-        buffer.references = 1;
-        self.free = buffer.next;
-        self.used += 1;
-        Some(number)
+        match self.list.get_mut(number as usize) {
+            Some(buffer) if room <= buffer.room as usize => {
+                buffer.references = 1;
+                self.free = buffer.next;
+                self.used += 1;
+                Some((number, buffer.start))
+            }
+            _ => self.make(room, bytes),
+        }
     }
 
-    /// Lets the next free buffer have so much room, be it new or larger than it was; `false` at
-    /// the limit. What a buffer that grows had before is not used again.
+    /// As [`Buffers::take`], after the next free buffer got so much room, be it new or larger than it
+    /// was. What a buffer that grows had before is not used again.
     #[cold]
-    fn make(&mut self, room: usize, bytes: &mut Vec<u8>) -> bool {
+    fn make(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<(u32, u32)> {
         if self.free == NIL {
             if self.list.len() as u64 >= u64::from(self.limit) {
-                return false;
+                return None;
             }
             self.free = self.list.len() as u32;
             self.list.push(Buffer { start: 0, room: 0, references: 0, next: NIL });
         }
-        let Some(start) = grow(bytes, room) else { return false };
+        let start = grow(bytes, room)?;
         let buffer = &mut self.list[self.free as usize];
         (buffer.start, buffer.room) = (start, room as u32);
-        true
+        self.take(room, bytes)
     }
 
     /// Where a buffer begins among the pool's bytes.

@@ -71,7 +71,7 @@ impl Chain {
 
 impl MbufId {
     #[inline]
-    fn in_list(number: u32) -> Option<Self> {
+    pub(super) fn in_list(number: u32) -> Option<Self> {
         (number != NIL).then_some(Self(number))
     }
 }

@@ -78,47 +78,53 @@ impl Pool {
         let Some(mut here) = place else { return Some(copy) };
         work.walked = here.mbufs;
         while rest > 0 {
-            let (skip, len) = (from - here.start, self.len(here.id) as u32);
+            let Mbuf { at, len, next, store, .. } = *self.mbuf(here.id);
+            let (skip, len) = (from - here.start, u32::from(len));
             if skip < len {
                 let take = rest.min(len - skip);
-                let Some(id) = self.share(here.id, skip, take, meter) else {
+                debug_assert!(
+                    self.has(here.id, skip + take),
+                    "{skip} and {take} bytes of {here:?}"
+                );
+                let Some(id) = self.share(store, at + skip, take, meter) else {
                     self.free_chain(copy, meter);
                     return None;
                 };
                 *near = Some(here);
                 work.mbufs += 1;
-                work.bytes += if self.is_plain(id) { take } else { 0 };
+                work.bytes += if let Store::Plain { .. } = store { take } else { 0 };
                 self.push_back(&mut copy, id);
                 from += take;
                 rest -= take;
             } else {
                 work.walked += 1;
             }
-            if rest > 0 {
-                let Some(id) = self.next(here.id) else { break };
-                here = Place { id, start: here.start + len, mbufs: here.mbufs + 1 };
-            }
+            let Some(id) = MbufId::in_list(next) else { break };
+            here = Place { id, start: here.start + len, mbufs: here.mbufs + 1 };
         }
         Some(copy)
     }
 
-    /// A new mbuf with `len` bytes of `source` from `skip` on: shared where that is possible.
+    /// A new mbuf with `len` bytes that lie at `at` in `store`: shared where that is possible.
     #[inline]
-    fn share(&mut self, source: MbufId, skip: u32, len: u32, meter: &mut Meter) -> Option<MbufId> {
-        let id = self.get(meter)?;
-        let Mbuf { at, store, .. } = *self.mbuf(source);
-        debug_assert!(self.has(source, skip + len), "{skip} and {len} bytes of {source:?}");
+    fn share(&mut self, store: Store, at: u32, len: u32, meter: &mut Meter) -> Option<MbufId> {
+        let is_shared = |mbuf: &mut Mbuf| {
+            (mbuf.at, mbuf.len, mbuf.store) = (at, len as u16, store);
+        };
         match store {
             Store::Plain { .. } => {
-                self.copy_slot((at + skip) as usize, id, len as usize);
+                let id = self.get(meter)?;
+                self.copy_slot(at as usize, id, len as usize);
                 return Some(id);
             }
             Store::Cluster(number) => self.clusters.share(number),
             Store::Lent(number) => self.lent.share(number),
         }
-        let mbuf = self.mbuf_mut(id);
-        *mbuf = Mbuf { at: at + skip, len: len as u16, store, ..*mbuf };
-        Some(id)
+        let id = self.new_mbuf(is_shared, meter);
+        if id.is_none() {
+            self.release(store);
+        }
+        id
     }
 
     /// Whether `len` bytes of data are there, in the mbuf's own storage.
@@ -216,16 +222,19 @@ impl Pool {
             return false;
         };
         let mut work = Work::NONE;
-        let mut missing = self.pullup_bytes(len).saturating_sub(self.len(head));
-        missing = missing.min(self.trailing_room(head));
-        while missing > 0 {
+        let mbuf = self.mbuf(head);
+        let (room, end) = (mbuf.trailing_room(), mbuf.range().end);
+        let missing = self.pullup_bytes(len).saturating_sub(usize::from(mbuf.len)).min(room);
+        let mut moved = 0;
+        while moved < missing {
             let Some(next) = chain.first() else { break };
-            let here = self.len(next);
-            let take = here.min(missing);
-            self.append_from(head, next, take);
-            work.bytes += take as u32;
+            let mbuf = self.mbuf(next);
+            let (from, here) = (mbuf.at as usize, usize::from(mbuf.len));
+            let take = here.min(missing - moved);
+            debug_assert!(self.has(next, take as u32), "{take} bytes of {next:?}");
+            self.bytes.copy_within(from..from + take, end + moved);
+            moved += take;
             work.mbufs += 1;
-            missing -= take;
             if here > take {
                 self.trim_first(chain, next, take);
             } else {
@@ -233,6 +242,9 @@ impl Pool {
                 self.m_free(next, meter);
             }
         }
+        work.bytes = moved as u32;
+        self.mbuf_mut(head).len += moved as u16;
+        debug_assert!(self.is_plain(head) && self.is_within(self.mbuf(head)), "{head:?}");
         self.push_front(chain, head);
         meter.call(Routine::MPullup, work);
         true
@@ -268,26 +280,35 @@ impl Pool {
         self.bytes.copy_within(from..from + len, to);
     }
 
-    /// Copies a plain mbuf behind the data of the chain's last one and frees it, if both are plain
-    /// and the bytes leave at least `spare` unused there; else the mbuf comes back.
-    #[inline]
-    pub fn compact(
+    /// Moves the mbufs of the second chain behind those of `chain`. Those without data are freed; a
+    /// plain one is copied behind the data of the last, if that is plain too and at least `spare`
+    /// bytes stay unused there. How many bytes were copied, and the storage of what is not freed.
+    pub(crate) fn append_joined(
         &mut self,
         chain: &mut Chain,
-        id: MbufId,
+        Chain { first, .. }: Chain,
         spare: usize,
         meter: &mut Meter,
-    ) -> Result<(), MbufId> {
-        if !self.is_plain(id) {
-            return Err(id);
-        }
-        match chain.last() {
-            Some(last) if self.trailing_room(last) >= self.len(id) + spare => {
+    ) -> (u32, usize) {
+        let (mut copied, mut storage) = (0, 0);
+        let mut next = MbufId::in_list(first);
+        while let Some(id) = next {
+            let mbuf = *self.mbuf(id);
+            next = MbufId::in_list(mbuf.next);
+            let len = usize::from(mbuf.len);
+            if len == 0 {
+                self.m_free(id, meter);
+            } else if let Some(last) = chain.last().filter(|_| mbuf.is_plain())
+                && self.trailing_room(last) >= len + spare
+            {
                 self.join(chain, last, id, meter);
-                Ok(())
+                copied += len as u32;
+            } else {
+                storage += mbuf.storage_bytes();
+                self.push_back(chain, id);
             }
-            _ => Err(id),
         }
+        (copied, storage)
     }
 
     #[inline(never)]
@@ -314,14 +335,11 @@ impl Pool {
         let mut freed = 0;
         while let Some(first) = chain.first() {
             let here = self.len(first);
+            freed += self.drop_from_first(chain, first, rest.min(here), meter);
             if here > rest {
-                self.trim_first(chain, first, rest);
                 break;
             }
             rest -= here;
-            freed += self.storage_bytes(first);
-            self.pop_front(chain);
-            self.free(first, meter);
         }
         freed
     }
@@ -336,12 +354,16 @@ impl Pool {
         len: usize,
         meter: &mut Meter,
     ) -> usize {
-        if self.len(first) > len {
-            self.trim_first(chain, first, len);
+        let mbuf = self.mbuf_mut(first);
+        chain.bytes -= len as u32;
+        if usize::from(mbuf.len) > len {
+            mbuf.at += len as u32;
+            mbuf.len -= len as u16;
             return 0;
         }
-        let storage = self.storage_bytes(first);
-        self.pop_front(chain);
+        chain.first = mbuf.next;
+        chain.mbufs -= 1;
+        let storage = mbuf.storage_bytes();
         self.free(first, meter);
         storage
     }
@@ -352,11 +374,13 @@ impl Pool {
         let mut whole = chain.take();
         while chain.len() < len {
             let Some(id) = self.pop_front(&mut whole) else { break };
-            let keep = self.len(id).min(len - chain.len());
-            self.mbuf_mut(id).len = keep as u16;
+            let mbuf = self.mbuf_mut(id);
+            mbuf.len = mbuf.len.min((len - chain.len()).min(usize::from(u16::MAX)) as u16);
             self.push_back(chain, id);
         }
-        self.free_chain(whole, meter);
+        if !whole.is_empty() {
+            self.free_chain(whole, meter);
+        }
     }
 
     /// `m_adj`: takes bytes off the front when `by` is positive, off the end when it is negative.
