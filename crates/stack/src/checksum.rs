@@ -73,7 +73,9 @@ impl Checksum {
     /// Adds the bytes of a chain from `skip` on.
     #[inline]
     pub fn add_chain(&mut self, pool: &Pool, chain: &Chain, skip: usize) {
-        *self = self.with_pieces(pool.pieces(chain), skip);
+        if skip < chain.len() {
+            *self = self.with_pieces(pool.pieces(chain), skip);
+        }
     }
 
     #[inline(never)]

@@ -98,6 +98,21 @@ impl Socket {
             ..Record::default()
         }));
     }
+
+    /// Point 7: `len` bytes are about to enter the receive buffer.
+    #[inline]
+    pub(crate) fn observe_receive_enqueue(&self, len: usize, meter: &mut Meter) {
+        let Some(flow) = self.received_flow() else { return };
+        let waited_for = if self.rcv.is_waited_for { marks::WAITED_FOR } else { 0 };
+        meter.effect(Effect::Observed(Record {
+            offset: self.rcv.entered(),
+            len: len as u32,
+            flow,
+            kind: Kind::ReceiveEnqueue,
+            marks: waited_for,
+            ..Record::default()
+        }));
+    }
 }
 
 impl Stack {
@@ -112,21 +127,6 @@ impl Stack {
     ) {
         observe_drop(packet.mark, reason, last, meter);
         self.pool.m_freem(packet.chain, meter);
-    }
-
-    /// Point 7: `len` bytes are about to enter the receive buffer.
-    pub(crate) fn observe_receive_enqueue(&self, socket: SocketId, len: usize, meter: &mut Meter) {
-        let socket = &self.sockets[socket];
-        let Some(flow) = socket.received_flow() else { return };
-        let waited_for = if socket.rcv.is_waited_for { marks::WAITED_FOR } else { 0 };
-        meter.effect(Effect::Observed(Record {
-            offset: socket.rcv.entered(),
-            len: len as u32,
-            flow,
-            kind: Kind::ReceiveEnqueue,
-            marks: waited_for,
-            ..Record::default()
-        }));
     }
 
     /// Point 7 of a datagram, which its own mark describes.

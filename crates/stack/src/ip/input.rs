@@ -97,14 +97,14 @@ impl Stack {
             return self.drop_packet(packet, DropReason::NotForUs, Point::InputDequeue, meter);
         }
         if header.header_bytes > IP_HEADER_BYTES {
-            self.strip_options(&mut packet, &header, meter);
+            self.strip_options(&mut packet, header.header_bytes, meter);
         }
         let mut fields = header.fields;
         if header.is_fragment() {
-            let Some(whole) = self.take_fragment(&mut packet, &header, meter) else { return };
+            let Some(whole) = self.take_fragment(&mut packet, interface, meter) else { return };
             fields = whole;
         }
-        self.protocol_input(packet, fields, meter);
+        self.protocol_input(&mut packet, fields, meter);
     }
 
     /// Leaves the whole packet in place of its last fragment; `None` for any other.
@@ -112,13 +112,21 @@ impl Stack {
     fn take_fragment(
         &mut self,
         packet: &mut Packet,
-        header: &Header,
+        interface: u8,
         meter: &mut Meter,
     ) -> Option<InputHeader> {
         self.ip_counts.fragments += 1;
-        let (whole, fields) = self.ip_reass(packet.take(), header, meter)?;
+        let header = self.header_of(&packet.chain, interface)?;
+        let (whole, fields) = self.ip_reass(packet.take(), &header, meter)?;
         *packet = whole;
         Some(fields)
+    }
+
+    /// What the fixed header says; `None` for one of another version, too short or not in one mbuf.
+    #[inline]
+    fn header_of(&self, chain: &Chain, interface: u8) -> Option<Header> {
+        let first = chain.first().map_or(&[][..], |first| self.pool.data(first));
+        header_words(first).and_then(|words| Header::of(words, interface))
     }
 
     /// Makes the first `len` bytes contiguous in a plain mbuf, if they are not; `false`, the
@@ -139,8 +147,7 @@ impl Stack {
         interface: u8,
         meter: &mut Meter,
     ) -> Result<Header, DropReason> {
-        let first = packet.chain.first().map_or(&[][..], |first| self.pool.data(first));
-        let header = header_words(first).and_then(|words| Header::of(words, interface));
+        let header = self.header_of(&packet.chain, interface);
         let Some(header) = header.filter(|header| header.header_bytes <= packet.chain.len()) else {
             self.ip_counts.bad_headers += 1;
             return Err(DropReason::Malformed);
@@ -148,7 +155,7 @@ impl Stack {
         meter.call(Routine::InCksum, Work::bytes(header.header_bytes));
         let mut sum = header.sum;
         if header.header_bytes > IP_HEADER_BYTES {
-            self.add_options(&mut sum, &packet.chain, header.header_bytes);
+            sum = self.with_options(sum, &packet.chain, header.header_bytes);
         }
         if !sum.is_valid() {
             self.ip_counts.bad_checksums += 1;
@@ -166,11 +173,12 @@ impl Stack {
     }
 
     #[cold]
-    fn add_options(&self, sum: &mut Checksum, chain: &Chain, header_bytes: usize) {
+    fn with_options(&self, mut sum: Checksum, chain: &Chain, header_bytes: usize) -> Checksum {
         let mut options = [0; HEADER_BYTES_MAX - IP_HEADER_BYTES];
         let options = &mut options[..header_bytes - IP_HEADER_BYTES];
         self.pool.copy_to(chain, IP_HEADER_BYTES, options);
         sum.add(options);
+        sum
     }
 
     fn is_for_us(&self, destination: Ipv4Addr) -> bool {
@@ -181,11 +189,11 @@ impl Stack {
     }
 
     #[cold]
-    fn strip_options(&mut self, packet: &mut Packet, header: &Header, meter: &mut Meter) {
+    fn strip_options(&mut self, packet: &mut Packet, header_bytes: usize, meter: &mut Meter) {
         let Some(first) = packet.chain.first() else { return };
         let mut fixed = [0; IP_HEADER_BYTES];
         fixed.copy_from_slice(&self.pool.data(first)[..IP_HEADER_BYTES]);
-        self.pool.drop_front(&mut packet.chain, header.header_bytes, meter);
+        self.pool.drop_front(&mut packet.chain, header_bytes, meter);
         let rest = packet.chain.take();
         if let Some(mut chain) = self.pool.chain_of(&fixed, meter) {
             self.pool.append(&mut chain, rest);
@@ -195,10 +203,10 @@ impl Stack {
         }
     }
 
-    fn protocol_input(&mut self, packet: Packet, header: InputHeader, meter: &mut Meter) {
+    fn protocol_input(&mut self, packet: &mut Packet, header: InputHeader, meter: &mut Meter) {
         match header.protocol {
             PROTOCOL_TCP => self.tcp_input(packet, header, meter),
-            _ => self.other_input(packet, header, meter),
+            _ => self.other_input(packet.take(), header, meter),
         }
     }
 

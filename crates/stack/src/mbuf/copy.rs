@@ -319,9 +319,9 @@ impl Pool {
         self.m_free(id, meter);
     }
 
-    /// Takes `len` bytes, which are not all, off the front of a chain's first mbuf.
+    /// Takes `len` bytes off the front of a chain's first mbuf, which has as many and stays.
     #[inline]
-    fn trim_first(&mut self, chain: &mut Chain, first: MbufId, len: usize) {
+    pub(crate) fn trim_first(&mut self, chain: &mut Chain, first: MbufId, len: usize) {
         let mbuf = self.mbuf_mut(first);
         mbuf.at += len as u32;
         mbuf.len -= len as u16;

@@ -103,12 +103,7 @@ impl Stack {
 
     /// `sorwakeup`: wakes whoever waits to read, or to accept.
     pub(crate) fn sorwakeup(&mut self, id: SocketId, meter: &mut Meter) {
-        meter.call(Routine::Sorwakeup, Work::NONE);
-        let rcv = &mut self.sockets[id].rcv;
-        if rcv.is_waited_for {
-            rcv.is_waited_for = false;
-            meter.effect(Effect::Wakeup(Channel::Readable(id)));
-        }
+        self.sockets[id].sorwakeup(id, meter);
     }
 
     /// `sowwakeup`: wakes whoever waits for space to write.
@@ -118,6 +113,18 @@ impl Stack {
         if snd.is_waited_for {
             snd.is_waited_for = false;
             meter.effect(Effect::Wakeup(Channel::Writable(id)));
+        }
+    }
+}
+
+impl Socket {
+    /// As [`Stack::sorwakeup`], of the socket itself, whose number is `id`.
+    #[inline]
+    pub(crate) fn sorwakeup(&mut self, id: SocketId, meter: &mut Meter) {
+        meter.call(Routine::Sorwakeup, Work::NONE);
+        if self.rcv.is_waited_for {
+            self.rcv.is_waited_for = false;
+            meter.effect(Effect::Wakeup(Channel::Readable(id)));
         }
     }
 }

@@ -5,11 +5,12 @@ use sockscope_record::tcp_flags;
 use super::input::Arrival;
 use super::reassembly::Piece;
 use super::timer::Timer;
-use super::{Persist, State};
-use crate::mbuf::Chain;
+use super::{Persist, State, block_mut};
+use crate::mbuf::{Chain, Pool};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
-use crate::socket::SocketId;
+use crate::sockbuf::BufferRules;
+use crate::socket::{Socket, SocketId};
 use crate::stack::Stack;
 
 impl Stack {
@@ -85,11 +86,13 @@ impl Stack {
     ) {
         let len = arrival.len;
         let chain = self.take_chain(arrival, meter);
-        let tcb = self.tcb_mut(id);
+        let Stack { sockets, pool, personality, .. } = self;
+        let socket = &mut sockets[id];
+        let tcb = block_mut(socket);
         tcb.rcv.nxt += len;
         tcb.owes_ack = true;
-        self.deliver(id, chain, meter);
-        self.sorwakeup(id, meter);
+        socket.deliver(chain, &personality.socket.buffers, pool, meter);
+        socket.sorwakeup(id, meter);
     }
 
     /// `tcp_reass`: whatever is next in turn goes to the reader. A FIN that comes out is left in
@@ -106,50 +109,43 @@ impl Stack {
             return;
         }
         let mut has_data = false;
+        let Stack { sockets, pool, personality, .. } = self;
+        let socket = &mut sockets[id];
         loop {
-            let tcb = self.tcb_mut(id);
+            let tcb = block_mut(socket);
             let Some(piece) = tcb.reassembly.take(tcb.rcv.nxt) else { break };
             tcb.rcv.nxt += piece.chain.len() as u32;
             has_data |= !piece.chain.is_empty();
-            self.deliver(id, piece.chain, meter);
+            socket.deliver(piece.chain, &personality.socket.buffers, pool, meter);
             if piece.has_fin {
                 arrival.header.flags |= tcp_flags::FIN;
                 break;
             }
         }
         if has_data {
-            self.sorwakeup(id, meter);
+            socket.sorwakeup(id, meter);
         }
-    }
-
-    /// Data in order enter the receive buffer (point 7), unless nobody will read them.
-    fn deliver(&mut self, id: SocketId, chain: Chain, meter: &mut Meter) {
-        let len = chain.len();
-        self.tcb_mut(id).rcv.bytes += len as u64;
-        if self.sockets[id].state.cannot_receive_more {
-            self.pool.m_freem(chain, meter);
-            return;
-        }
-        self.observe_receive_enqueue(id, len, meter);
-        let rules = &self.personality.socket.buffers;
-        self.sockets[id].rcv.append(chain, rules, &mut self.pool, meter);
     }
 
     /// The data alone. The mbuf that held the headers stays in front without any, as the sources
     /// have it: `sbappend` frees it.
+    #[inline(always)]
     fn take_chain(&mut self, arrival: &mut Arrival, meter: &mut Meter) -> Chain {
         let mut chain = arrival.chain.take();
-        let mut skip = std::mem::take(&mut arrival.skip) as usize;
+        let skip = std::mem::take(&mut arrival.skip) as usize;
         let Some(first) = chain.first() else { return chain };
-        let header_only = self.pool.is_plain(first) && self.pool.len(first) <= skip;
-        if header_only {
-            self.pool.pop_front(&mut chain);
-            skip -= self.pool.len(first);
+        let (len, is_plain) = (self.pool.len(first), self.pool.is_plain(first));
+        if len > skip || len == skip && is_plain {
+            self.pool.trim_first(&mut chain, first, skip);
+            return chain;
         }
-        self.pool.drop_front(&mut chain, skip, meter);
-        if header_only {
+        if is_plain {
+            self.pool.pop_front(&mut chain);
+            self.pool.drop_front(&mut chain, skip - len, meter);
             self.pool.set_range(first, 0, 0);
             self.pool.push_front(&mut chain, first);
+        } else {
+            self.pool.drop_front(&mut chain, skip, meter);
         }
         chain
     }
@@ -172,5 +168,20 @@ impl Stack {
             State::TimeWait => self.restart_time_wait(id),
             _ => {}
         }
+    }
+}
+
+impl Socket {
+    /// Data in order enter the receive buffer (point 7), unless nobody will read them.
+    #[inline]
+    fn deliver(&mut self, chain: Chain, rules: &BufferRules, pool: &mut Pool, meter: &mut Meter) {
+        let len = chain.len();
+        block_mut(self).rcv.bytes += len as u64;
+        if self.state.cannot_receive_more {
+            pool.m_freem(chain, meter);
+            return;
+        }
+        self.observe_receive_enqueue(len, meter);
+        self.rcv.append(chain, rules, pool, meter);
     }
 }

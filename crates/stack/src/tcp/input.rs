@@ -5,6 +5,8 @@
 //! ([`trim`](super::trim)), reset, acknowledgment ([`ack`](super::ack)), window, data and FIN
 //! ([`data`](super::data)), and at last output.
 
+use std::net::Ipv4Addr;
+
 use sockscope_record::{FlowId, Point, Protocol, tcp_flags};
 
 use super::header::{Header, TCP_HEADER_BYTES};
@@ -19,13 +21,14 @@ use crate::meter::Meter;
 use crate::observe::DropReason;
 use crate::packet::Packet;
 use crate::routine::{Routine, Work};
-use crate::socket::{SocketError, SocketId};
+use crate::socket::{Endpoint, SocketError, SocketId};
 use crate::stack::Stack;
 
 /// A segment on its way through the steps.
 #[derive(Debug)]
 pub(super) struct Arrival {
-    pub(super) ip: InputHeader,
+    /// Its source and destination.
+    pub(super) addresses: [Ipv4Addr; 2],
     pub(super) header: Header,
     /// The packet, headers included, until its data are taken.
     pub(super) chain: Chain,
@@ -46,6 +49,18 @@ impl Arrival {
 
     pub(super) fn clear(&mut self, flags: u8) {
         self.header.flags &= !flags;
+    }
+
+    /// The peer's address and port.
+    #[inline]
+    pub(super) fn foreign(&self) -> Endpoint {
+        (self.addresses[0], self.header.source_port)
+    }
+
+    /// The address and port that it is for.
+    #[inline]
+    pub(super) fn local(&self) -> Endpoint {
+        (self.addresses[1], self.header.destination_port)
     }
 
     /// Number behind the last data byte.
@@ -69,7 +84,7 @@ pub(super) enum Stop {
 
 impl Stack {
     /// Takes a packet that still has its IP header.
-    pub(crate) fn tcp_input(&mut self, packet: Packet, ip: InputHeader, meter: &mut Meter) {
+    pub(crate) fn tcp_input(&mut self, packet: &mut Packet, ip: InputHeader, meter: &mut Meter) {
         meter.call(Routine::TcpInput, Work::NONE);
         self.tcp.counts.received += 1;
         let Some(mut arrival) = self.read_segment(packet, ip, meter) else { return };
@@ -95,7 +110,7 @@ impl Stack {
         meter: &mut Meter,
     ) {
         match (stop, found) {
-            (Stop::Reset, _) => self.tcp_reset(arrival.ip, &arrival.header, arrival.len, meter),
+            (Stop::Reset, _) => self.tcp_reset(arrival, meter),
             (Stop::Acknowledge, Some(id)) => self.answer(id, arrival, meter),
             _ => {}
         }
@@ -104,7 +119,7 @@ impl Stack {
     /// Checks the packet and reads its header; `None`, the packet freed, when it is no segment.
     fn read_segment(
         &mut self,
-        mut packet: Packet,
+        packet: &mut Packet,
         ip: InputHeader,
         meter: &mut Meter,
     ) -> Option<Arrival> {
@@ -115,20 +130,21 @@ impl Stack {
         let words = header_words(self.behind_ip(&packet.chain)).unwrap_or_default();
         if !self.is_sum_valid(words, &packet.chain, ip, meter) {
             self.tcp.counts.bad_checksums += 1;
-            self.drop_packet(packet, DropReason::BadChecksum, Point::InputDequeue, meter);
+            self.drop_packet(packet.take(), DropReason::BadChecksum, Point::InputDequeue, meter);
             return None;
         }
         let header_bytes = Header::bytes(&words);
         let (skip, header) = if header_bytes == TCP_HEADER_BYTES {
             (HEADERS_BYTES, Header::of(&words, None))
         } else {
-            let header = self.read_options(&mut packet, ip, header_bytes, meter)?;
+            let header = self.read_options(packet, ip, header_bytes, meter)?;
             (IP_HEADER_BYTES + header_bytes, header)
         };
-        let Packet { chain, mark } = packet;
+        let chain = packet.chain.take();
         let len = (chain.len() - skip) as u32;
-        let flow = mark.map(|mark| mark.flow);
-        Some(Arrival { ip, header, chain, skip: skip as u32, len, flow, needs_output: false })
+        let flow = packet.mark.map(|mark| mark.flow);
+        let (addresses, skip) = ([ip.source, ip.destination], skip as u32);
+        Some(Arrival { addresses, header, chain, skip, len, flow, needs_output: false })
     }
 
     /// Reads a header with options; `None`, the packet freed, when it claims an impossible length.
@@ -184,11 +200,12 @@ impl Stack {
         arrival: &mut Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
-        let Some(id) = found else {
+        let tcb = found.and_then(|id| self.sockets.find(id)?.tcb.as_ref());
+        let (Some(id), Some(tcb)) = (found, tcb) else {
             self.tcp.counts.no_connection += 1;
             return Err(Stop::Reset);
         };
-        let id = match self.tcb(id).state {
+        let id = match tcb.state {
             State::Closed => return Err(Stop::Drop),
             State::Listen => self.connection_begins(id, arrival, meter)?,
             State::SynSent => {
@@ -215,10 +232,9 @@ impl Stack {
         Ok(())
     }
 
+    #[inline]
     fn connection_of(&mut self, arrival: &Arrival, meter: &mut Meter) -> Option<SocketId> {
-        let Arrival { ip, header, .. } = arrival;
-        let foreign = (ip.source, header.source_port);
-        let local = (ip.destination, header.destination_port);
+        let (foreign, local) = (arrival.foreign(), arrival.local());
         let predicts = self.personality.tcp.input.predicts;
         if let Some(id) = self.tcp.last.filter(|_| predicts) {
             let socket = &self.sockets[id];
@@ -228,7 +244,7 @@ impl Stack {
         }
         let found = self.in_pcblookup(Protocol::Tcp, foreign, local, true, meter)?;
         self.tcp.last = Some(found);
-        Some(found).filter(|id| self.is_alive(*id))
+        Some(found)
     }
 
     /// Whatever a segment says, the peer is there.

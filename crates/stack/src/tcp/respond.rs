@@ -4,10 +4,11 @@
 use sockscope_record::tcp_flags;
 
 use super::header::Header;
+use super::input::Arrival;
 use super::segment::{HEADERS_BYTES, finish_header};
 use super::seq::Seq;
 use super::{WINDOW_MAX, block};
-use crate::ip::{InputHeader, OutputHeader, PROTOCOL_TCP};
+use crate::ip::{OutputHeader, PROTOCOL_TCP};
 use crate::mbuf::Chain;
 use crate::meter::Meter;
 use crate::packet::{Mark, Packet};
@@ -32,31 +33,19 @@ struct Response {
 impl Stack {
     /// Refuses a segment with a reset (RFC 9293 §3.5.2); nothing answers a reset or a broadcast.
     #[cold]
-    pub(super) fn tcp_reset(
-        &mut self,
-        ip: InputHeader,
-        header: &Header,
-        len: u32,
-        meter: &mut Meter,
-    ) {
-        if header.has(tcp_flags::RST) || is_broadcast(ip.destination) {
+    pub(super) fn tcp_reset(&mut self, arrival: &Arrival, meter: &mut Meter) {
+        let Arrival { header, len, .. } = arrival;
+        let (local, foreign) = (arrival.local(), arrival.foreign());
+        if header.has(tcp_flags::RST) || is_broadcast(local.0) {
             return;
         }
         let syn = u32::from(header.has(tcp_flags::SYN));
         let (seq, ack, flags) = if header.has(tcp_flags::ACK) {
             (header.ack, Seq(0), tcp_flags::RST)
         } else {
-            (Seq(0), header.seq + len + syn, tcp_flags::RST | tcp_flags::ACK)
+            (Seq(0), header.seq + *len + syn, tcp_flags::RST | tcp_flags::ACK)
         };
-        let response = Response {
-            local: (ip.destination, header.destination_port),
-            foreign: (ip.source, header.source_port),
-            seq,
-            ack,
-            flags,
-            window: 0,
-            garbage_bytes: 0,
-        };
+        let response = Response { local, foreign, seq, ack, flags, window: 0, garbage_bytes: 0 };
         self.tcp_respond(None, &response, meter);
     }
 

@@ -25,14 +25,13 @@ impl Stack {
         if arrival.has(tcp_flags::ACK) {
             return Err(Stop::Reset);
         }
-        if !arrival.has(tcp_flags::SYN) || is_broadcast(arrival.ip.destination) {
+        if !arrival.has(tcp_flags::SYN) || is_broadcast(arrival.local().0) {
             return Err(Stop::Drop);
         }
         let id = self.sonewconn(listener, meter).ok_or(Stop::Drop)?;
         self.tcp_attach(id);
-        self.sockets[id].local = (arrival.ip.destination, arrival.header.destination_port);
-        let foreign = (arrival.ip.source, arrival.header.source_port);
-        if self.in_pcbconnect(id, foreign, meter).is_err() {
+        self.sockets[id].local = arrival.local();
+        if self.in_pcbconnect(id, arrival.foreign(), meter).is_err() {
             self.tcp_close(id, meter);
             return Err(Stop::Drop);
         }
