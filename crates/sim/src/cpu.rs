@@ -52,6 +52,26 @@ pub(crate) enum Mask {
     All,
 }
 
+/// Kinds of [`Mask`].
+const MASKS: usize = 5;
+
+/// What a segment of this level and mask lets come in between, where `splnet` keeps device interrupts
+/// out or does not.
+fn admitted(level: Level, mask: Mask, masks_devices: bool) -> Pending {
+    let device_barrier = if masks_devices { Mask::Soft } else { Mask::All };
+    let mut admitted = Pending::default();
+    if level < Level::Hard && mask < device_barrier {
+        admitted.add(Pending::HARD);
+    }
+    if level < Level::Soft && mask < Mask::Soft {
+        admitted.add(Pending::SOFT);
+    }
+    if mask == Mask::User {
+        admitted.add(Pending::RESCHEDULE);
+    }
+    admitted
+}
+
 /// A piece of work on the CPU.
 #[derive(Debug)]
 struct Segment {
@@ -119,8 +139,8 @@ pub(crate) struct Cpu {
     /// whose lists are used again.
     suspended: Vec<Segment>,
     depth: usize,
-    /// `splnet` keeps device interrupts out too.
-    masks_devices: bool,
+    /// What a segment of each level and mask lets come in between.
+    admitted: [[Pending; MASKS]; LEVELS],
     /// Time that each level has taken for what has ended.
     pub(crate) used_ns: [u64; LEVELS],
 }
@@ -128,12 +148,14 @@ pub(crate) struct Cpu {
 impl Cpu {
     /// An idle one; with `masks_devices`, `splnet` keeps device interrupts out too.
     pub(crate) fn new(masks_devices: bool) -> Self {
+        let levels = [Level::Process, Level::Soft, Level::Hard];
+        let masks = [Mask::Idle, Mask::User, Mask::None, Mask::Soft, Mask::All];
         Self {
             running: Segment::FREE,
             next_ns: u64::MAX,
             suspended: Vec::new(),
             depth: 0,
-            masks_devices,
+            admitted: levels.map(|level| masks.map(|mask| admitted(level, mask, masks_devices))),
             used_ns: [0; LEVELS],
         }
     }
@@ -162,23 +184,6 @@ impl Cpu {
         self.running.course.lets_in
     }
 
-    /// What a segment of this level and mask lets come in between.
-    #[inline]
-    fn admitted(&self, level: Level, mask: Mask) -> Pending {
-        let device_barrier = if self.masks_devices { Mask::Soft } else { Mask::All };
-        let mut admitted = Pending::default();
-        if level < Level::Hard && mask < device_barrier {
-            admitted.add(Pending::HARD);
-        }
-        if level < Level::Soft && mask < Mask::Soft {
-            admitted.add(Pending::SOFT);
-        }
-        if mask == Mask::User {
-            admitted.add(Pending::RESCHEDULE);
-        }
-        admitted
-    }
-
     /// Whether a process runs in user mode.
     #[inline]
     pub(crate) fn is_in_user_mode(&self) -> bool {
@@ -189,11 +194,39 @@ impl Cpu {
     /// it.
     #[inline]
     pub(crate) fn begin(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
+        self.take_over(now_ns, level, mask, len_ns, end);
+        self.running.effects.clear();
+        self.next_ns = now_ns + len_ns;
+    }
+
+    /// As [`Cpu::begin`], of the step that the meter holds, with its effects.
+    #[inline]
+    pub(crate) fn begin_step(
+        &mut self,
+        now_ns: u64,
+        level: Level,
+        mask: Mask,
+        meter: &mut Meter,
+        end: End,
+    ) {
+        self.take_over(now_ns, level, mask, meter.elapsed_ns(), end);
+        let segment = &mut self.running;
+        meter.exchange_effects(&mut segment.effects);
+        debug_assert!(
+            segment.effects.is_sorted_by_key(|(at_ns, _)| *at_ns),
+            "effects out of order"
+        );
+        self.next_ns = segment.next_ns();
+    }
+
+    /// A segment takes the CPU; what it does is told next.
+    #[inline]
+    fn take_over(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
         debug_assert!(self.level().is_none_or(|running| running <= level), "a lower level waits");
         if !self.is_idle() {
             self.suspend(now_ns);
         }
-        let lets_in = self.admitted(level, mask);
+        let lets_in = self.admitted[level as usize][mask as usize];
         let course = &mut self.running.course;
         course.level = level;
         course.mask = mask;
@@ -202,21 +235,6 @@ impl Cpu {
         course.began_ns = now_ns;
         course.len_ns = len_ns;
         course.next_effect = 0;
-        self.running.effects.clear();
-        self.next_ns = now_ns + len_ns;
-    }
-
-    /// What the segment does that has just begun: the list's effects, in order, each with the time
-    /// from its beginning.
-    #[inline]
-    pub(crate) fn take_effects(&mut self, meter: &mut Meter) {
-        let segment = &mut self.running;
-        meter.exchange_effects(&mut segment.effects);
-        debug_assert!(
-            segment.effects.is_sorted_by_key(|(at_ns, _)| *at_ns),
-            "effects out of order"
-        );
-        self.next_ns = segment.next_ns();
     }
 
     /// The segment that has just begun does this at its end.
@@ -293,12 +311,15 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sockscope_stack::{Cost, Costs, Routine};
 
-    fn begin(cpu: &mut Cpu, now_ns: u64, level: Level, effects: &[u64], len_ns: u64) {
-        let mut meter = Meter::default();
+    fn begin(cpu: &mut Cpu, now_ns: u64, level: Level, effects: &[u64], len_ns: u32) {
+        let mut costs = Costs::default();
+        costs.set(Routine::Ipintr, Cost { call_ns: 1, ..Cost::default() });
+        let mut meter = Meter::new(costs);
         effects.iter().for_each(|at_ns| meter.effect_at(*at_ns, Effect::SoftInterrupt));
-        cpu.begin(now_ns, level, Mask::None, len_ns, End::Nothing);
-        cpu.take_effects(&mut meter);
+        meter.calls_of(Routine::Ipintr, len_ns);
+        cpu.begin_step(now_ns, level, Mask::None, &mut meter, End::Nothing);
     }
 
     /// Runs the CPU up to `until_ns`; when each effect happened, and with a minus each end.

@@ -338,8 +338,7 @@ impl Host {
     /// The step that the meter holds begins.
     #[inline]
     fn begin_step(&mut self, now_ns: u64, level: Level, mask: Mask, end: End) {
-        self.cpu.begin(now_ns, level, mask, self.meter.elapsed_ns(), end);
-        self.cpu.take_effects(&mut self.meter);
+        self.cpu.begin_step(now_ns, level, mask, &mut self.meter, end);
     }
 
     /// The protocol timers tick.
