@@ -78,20 +78,27 @@ impl Stack {
         routine: Routine,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
-        let mut was_idle = None;
-        loop {
-            let rules = &self.personality.tcp;
-            let Socket { tcb: Some(tcb), snd, rcv, options, .. } = &mut self.sockets[id] else {
-                no_block()
-            };
-            let is_idle = *was_idle.get_or_insert_with(|| tcb.begin_output(rules));
-            let view = View { queued: snd.cc(), rcv, options, is_idle };
-            let Some(candidate) = tcb.next_segment(rules, &view) else { return Ok(()) };
-            meter.charge(routine, Work::mbufs(1));
-            if !self.tcp_send(id, candidate, is_idle, meter)? {
-                return Ok(());
-            }
+        let rules = &self.personality.tcp;
+        let Socket { tcb: Some(tcb), snd, rcv, options, .. } = &mut self.sockets[id] else {
+            no_block()
+        };
+        let is_idle = tcb.begin_output(rules);
+        let view = View { queued: snd.cc(), rcv, options, is_idle };
+        match tcb.next_segment(rules, &view) {
+            Some(first) => self.tcp_send(id, first, is_idle, routine, meter),
+            None => Ok(()),
         }
+    }
+
+    /// The segment that must leave now, behind others.
+    #[inline(never)]
+    pub(super) fn segment_behind(&mut self, id: SocketId, is_idle: bool) -> Option<Candidate> {
+        let rules = &self.personality.tcp;
+        let Socket { tcb: Some(tcb), snd, rcv, options, .. } = &mut self.sockets[id] else {
+            no_block()
+        };
+        let view = View { queued: snd.cc(), rcv, options, is_idle };
+        tcb.next_segment(rules, &view)
     }
 }
 
@@ -110,6 +117,7 @@ impl Tcb {
     }
 
     /// The segment that must leave now; without one it may be time to persist.
+    #[inline(always)]
     fn next_segment(&mut self, rules: &TcpRules, view: &View) -> Option<Candidate> {
         if let Some(candidate) = self.candidate(rules, view)
             && self.is_due(rules, view, &candidate)
@@ -133,6 +141,7 @@ impl Tcb {
     }
 
     /// The segment that is next, whether or not it may leave; `None` when nothing can be next.
+    #[inline(always)]
     pub(super) fn candidate(&mut self, rules: &TcpRules, view: &View) -> Option<Candidate> {
         let mut flags = tcp_flags::ACK;
         let mut start = self.snd.una;
@@ -180,6 +189,7 @@ impl Tcb {
 
     /// The window that may be used. When the persist timer forces something out, a closed window
     /// takes one byte, and one that is open again ends persisting.
+    #[inline(always)]
     fn send_window(&mut self) -> u32 {
         let window = self.snd.wnd.min(self.snd.cwnd);
         if !self.is_forced {
@@ -209,6 +219,7 @@ impl Tcb {
     }
 
     /// Whether the candidate, with data or without, must leave now.
+    #[inline(always)]
     pub(super) fn is_due(&self, rules: &TcpRules, view: &View, candidate: &Candidate) -> bool {
         let always = tcp_flags::SYN | tcp_flags::RST;
         candidate.flags & always != 0
@@ -225,6 +236,7 @@ impl Tcb {
     }
 
     /// The sender's silly-window rule (RFC 813, RFC 1122 §4.2.3.4) and Nagle's.
+    #[inline(always)]
     pub(super) fn data_is_due(&self, rules: &TcpRules, view: &View, candidate: &Candidate) -> bool {
         let Candidate { offset, len, .. } = *candidate;
         let empties = offset + len >= view.queued;
@@ -244,6 +256,7 @@ impl Tcb {
 
     /// The receiver's silly-window rule (RFC 813, RFC 1122 §4.2.3.3): whether the right edge of the
     /// window can move far enough to be worth a segment of its own.
+    #[inline(always)]
     pub(super) fn update_is_due(&self, rules: &TcpRules, view: &View) -> bool {
         let space = view.rcv.space();
         if space <= 0 {

@@ -36,9 +36,29 @@ pub(super) struct Outgoing {
 }
 
 impl Stack {
-    /// Sends a segment that is due; whether to look for another. `is_idle` is as in the [`View`].
+    /// Sends segments, this one that is due first, as long as there is more. `is_idle` is as in the
+    /// [`View`].
     #[inline(never)]
     pub(super) fn tcp_send(
+        &mut self,
+        id: SocketId,
+        first: Candidate,
+        is_idle: bool,
+        routine: Routine,
+        meter: &mut Meter,
+    ) -> Result<(), SocketError> {
+        let mut next = Some(first);
+        while let Some(candidate) = next {
+            meter.charge(routine, Work::mbufs(1));
+            let has_more = self.send_one(id, candidate, is_idle, meter)?;
+            next = if has_more { self.segment_behind(id, is_idle) } else { None };
+        }
+        Ok(())
+    }
+
+    /// Sends a segment; whether there may be another.
+    #[inline(always)]
+    fn send_one(
         &mut self,
         id: SocketId,
         candidate: Candidate,
