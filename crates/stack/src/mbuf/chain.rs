@@ -28,6 +28,12 @@ impl Chain {
         Self::default()
     }
 
+    /// One mbuf that is in no chain, with so many bytes of data.
+    #[inline]
+    pub(super) fn of_one((MbufId(number), bytes): (MbufId, u32)) -> Self {
+        Self { first: number, last: number, bytes, mbufs: 1 }
+    }
+
     /// Bytes of data.
     #[inline]
     #[must_use]

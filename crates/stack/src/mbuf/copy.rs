@@ -69,30 +69,53 @@ impl Pool {
         &mut self,
         chain: &Chain,
         near: &mut Option<Place>,
+        (from, len): (u32, u32),
+        work: &mut Work,
+        meter: &mut Meter,
+    ) -> Option<Chain> {
+        let place = near.filter(|place| place.start <= from).or_else(|| Place::first(chain));
+        let Some(mut here) = place else { return Some(Chain::new()) };
+        work.walked = here.mbufs;
+        if len == 0 {
+            return Some(Chain::new());
+        }
+        loop {
+            let mbuf = self.mbuf(here.id);
+            let (skip, room) = (from - here.start, u32::from(mbuf.len));
+            if skip < room {
+                // Mostly all lies in one mbuf.
+                return if len <= room - skip {
+                    self.copy_piece(here, near, (skip, len), work, meter).map(Chain::of_one)
+                } else {
+                    self.copy_pieces(here, near, (from, len), work, meter)
+                };
+            }
+            work.walked += 1;
+            let Some(id) = MbufId::in_list(mbuf.next) else { return Some(Chain::new()) };
+            here = Place { id, start: here.start + room, mbufs: here.mbufs + 1 };
+        }
+    }
+
+    /// Copies what may lie in several mbufs, the first of which is `here`.
+    #[inline(never)]
+    fn copy_pieces(
+        &mut self,
+        mut here: Place,
+        near: &mut Option<Place>,
         (mut from, mut rest): (u32, u32),
         work: &mut Work,
         meter: &mut Meter,
     ) -> Option<Chain> {
         let mut copy = Chain::new();
-        let place = near.filter(|place| place.start <= from).or_else(|| Place::first(chain));
-        let Some(mut here) = place else { return Some(copy) };
-        work.walked = here.mbufs;
         while rest > 0 {
-            let Mbuf { at, len, next, store, .. } = *self.mbuf(here.id);
+            let Mbuf { len, next, .. } = *self.mbuf(here.id);
             let (skip, len) = (from - here.start, u32::from(len));
             if skip < len {
                 let take = rest.min(len - skip);
-                debug_assert!(
-                    self.has(here.id, skip + take),
-                    "{skip} and {take} bytes of {here:?}"
-                );
-                let Some(id) = self.share(store, at + skip, take, meter) else {
+                let Some((id, _)) = self.copy_piece(here, near, (skip, take), work, meter) else {
                     self.free_chain(copy, meter);
                     return None;
                 };
-                *near = Some(here);
-                work.mbufs += 1;
-                work.bytes += if let Store::Plain { .. } = store { take } else { 0 };
                 self.push_back(&mut copy, id);
                 from += take;
                 rest -= take;
@@ -105,6 +128,25 @@ impl Pool {
         Some(copy)
     }
 
+    /// Copies `len` bytes of the mbuf `here`, from `skip` on; the new mbuf and `len`.
+    #[inline(always)]
+    fn copy_piece(
+        &mut self,
+        here: Place,
+        near: &mut Option<Place>,
+        (skip, len): (u32, u32),
+        work: &mut Work,
+        meter: &mut Meter,
+    ) -> Option<(MbufId, u32)> {
+        let Mbuf { at, store, .. } = *self.mbuf(here.id);
+        debug_assert!(self.has(here.id, skip + len), "{skip} and {len} bytes of {here:?}");
+        let id = self.share(store, at + skip, len, meter)?;
+        *near = Some(here);
+        work.mbufs += 1;
+        work.bytes += if let Store::Plain { .. } = store { len } else { 0 };
+        Some((id, len))
+    }
+
     /// A new mbuf with `len` bytes that lie at `at` in `store`: shared where that is possible.
     #[inline]
     fn share(&mut self, store: Store, at: u32, len: u32, meter: &mut Meter) -> Option<MbufId> {
@@ -112,11 +154,7 @@ impl Pool {
             (mbuf.at, mbuf.len, mbuf.store) = (at, len as u16, store);
         };
         match store {
-            Store::Plain { .. } => {
-                let id = self.get(meter)?;
-                self.copy_slot(at as usize, id, len as usize);
-                return Some(id);
-            }
+            Store::Plain { .. } => return self.copy_slot(at as usize, len as usize, meter),
             Store::Cluster(number) => self.clusters.share(number),
             Store::Lent(number) => self.lent.share(number),
         }
@@ -133,16 +171,17 @@ impl Pool {
         len <= u32::from(mbuf.len) && self.is_within(mbuf)
     }
 
-    /// Copies bytes of a slot to the start of that of a fresh mbuf.
-    fn copy_slot(&mut self, from: usize, id: MbufId, len: usize) {
+    /// A new plain mbuf with a copy of these bytes of a slot.
+    #[inline(never)]
+    fn copy_slot(&mut self, from: usize, len: usize, meter: &mut Meter) -> Option<MbufId> {
         // A packet's first mbuf may have less room than a later one has data: it is a plain copy.
-        let room = self.geometry.plain_bytes;
+        let id = self.get(meter)?;
         let mbuf = self.mbuf_mut(id);
-        mbuf.store = Store::Plain { room };
         mbuf.len = len as u16;
         let to = mbuf.at as usize;
         debug_assert!(self.is_within(self.mbuf(id)), "{len} bytes for {id:?}");
         self.bytes.copy_within(from..from + len, to);
+        Some(id)
     }
 
     /// Copies bytes from `offset` on into `into`, without counting a call; how many there were.
@@ -221,33 +260,61 @@ impl Pool {
             self.free_chain(chain.take(), meter);
             return false;
         };
-        let mut work = Work::NONE;
         let mbuf = self.mbuf(head);
         let (room, end) = (mbuf.trailing_room(), mbuf.range().end);
         let missing = self.pullup_bytes(len).saturating_sub(usize::from(mbuf.len)).min(room);
-        let mut moved = 0;
-        while moved < missing {
-            let Some(next) = chain.first() else { break };
-            let mbuf = self.mbuf(next);
-            let (from, here) = (mbuf.at as usize, usize::from(mbuf.len));
-            let take = here.min(missing - moved);
-            debug_assert!(self.has(next, take as u32), "{take} bytes of {next:?}");
-            self.bytes.copy_within(from..from + take, end + moved);
-            moved += take;
-            work.mbufs += 1;
-            if here > take {
-                self.trim_first(chain, next, take);
-            } else {
-                self.pop_front(chain);
-                self.m_free(next, meter);
-            }
-        }
-        work.bytes = moved as u32;
+        let (moved, mbufs) = if self.pull_one(chain, end, missing) {
+            (missing, 1)
+        } else {
+            self.pull_several(chain, end, missing, meter)
+        };
         self.mbuf_mut(head).len += moved as u16;
         debug_assert!(self.is_plain(head) && self.is_within(self.mbuf(head)), "{head:?}");
         self.push_front(chain, head);
-        meter.call(Routine::MPullup, work);
+        meter.call(Routine::MPullup, Work { bytes: moved as u32, mbufs, walked: 0 });
         true
+    }
+
+    /// Moves `len` bytes off the front of a chain to this place among the pool's bytes, if the first
+    /// mbuf has more.
+    #[inline]
+    fn pull_one(&mut self, chain: &mut Chain, to: usize, len: usize) -> bool {
+        let Some(first) = chain.first().filter(|_| len > 0) else { return false };
+        if self.len(first) <= len {
+            return false;
+        }
+        let from = self.mbuf(first).at as usize;
+        debug_assert!(self.has(first, len as u32), "{len} bytes of {first:?}");
+        self.trim_first(chain, first, len);
+        self.bytes.copy_within(from..from + len, to);
+        true
+    }
+
+    /// As [`Pool::pull_one`], up to `len` bytes off as many mbufs as have them. How many bytes, off
+    /// how many mbufs.
+    #[inline(never)]
+    fn pull_several(
+        &mut self,
+        chain: &mut Chain,
+        to: usize,
+        len: usize,
+        meter: &mut Meter,
+    ) -> (usize, u32) {
+        let (mut moved, mut mbufs) = (0, 0);
+        while moved < len {
+            let Some(first) = chain.first() else { break };
+            mbufs += 1;
+            if self.pull_one(chain, to + moved, len - moved) {
+                return (len, mbufs);
+            }
+            let (from, all) = (self.mbuf(first).at as usize, self.len(first));
+            debug_assert!(self.has(first, all as u32), "{all} bytes of {first:?}");
+            self.bytes.copy_within(from..from + all, to + moved);
+            moved += all;
+            self.pop_front(chain);
+            self.m_free(first, meter);
+        }
+        (moved, mbufs)
     }
 
     /// The mbuf that will hold the pulled-up bytes: the first of the chain if that serves.
