@@ -13,7 +13,7 @@ use crate::link::port::Port;
 /// in eight bytes, which travel in a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A station of a link looks whether it can send now.
+    /// A station of a link sends what its device has handed over, or looks whether it can now.
     Attempt { link: u16, station: u16 },
     /// The transmission of this number on a link ends.
     TransmissionEnd { link: u16, number: u32 },
@@ -23,8 +23,6 @@ pub(crate) enum Event {
     Sent(Port),
     /// The frame that the port sends collided.
     Collided(Port),
-    /// The driver may hand the device its next frame.
-    DriverReady(Port),
     /// The protocol timers of a host tick.
     Timers(u16),
     /// The clock of a host ticks.

@@ -132,18 +132,19 @@ impl Link {
         }
     }
 
-    /// The station's device has a frame to send; it has none under way.
-    pub(crate) fn offer(&mut self, station: u16, frame: FrameId, context: &mut LinkContext<'_>) {
+    /// The station's device hands a frame over, which [`Link::attempt`] sends; it has none under way.
+    pub(crate) fn accept(&mut self, station: u16, frame: FrameId) {
         match self {
-            Self::Ethernet(ethernet) => ethernet.offer(station, frame, context),
-            Self::PointToPoint(line) => line.offer(station, frame, context),
+            Self::Ethernet(ethernet) => ethernet.accept(station, frame),
+            Self::PointToPoint(line) => line.accept(station, frame),
         }
     }
 
-    /// A station looks whether it can send now.
+    /// A station sends its frame, or looks whether it can now.
     pub(crate) fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
-        if let Self::Ethernet(ethernet) = self {
-            ethernet.attempt(station, context);
+        match self {
+            Self::Ethernet(ethernet) => ethernet.attempt(station, context),
+            Self::PointToPoint(line) => line.attempt(station, context),
         }
     }
 

@@ -54,7 +54,8 @@ impl Medium {
         octets.extend_from_slice(frame);
         let mut context =
             LinkContext { now_ns, events: &mut self.events, frames: &mut self.frames };
-        self.link.offer(station, id, &mut context);
+        self.link.accept(station, id);
+        self.link.attempt(station, &mut context);
     }
 
     /// When [`Medium::advance`] is due next; `u64::MAX` while nothing is under way.

@@ -199,10 +199,6 @@ impl Network {
             }
             Event::Sent(port) => sent(hosts, now_ns, port, world)?,
             Event::Collided(port) => hosts[port.host()].collided().then_some(port.host())?,
-            Event::DriverReady(port) => {
-                hosts[port.host()].offer(now_ns, port.interface, world);
-                return None;
-            }
             Event::Timers(host) => {
                 let host = usize::from(host);
                 hosts[host].timers(now_ns, world);

@@ -8,7 +8,7 @@ use sockscope_stack::{Effect, Packet, Routine};
 use super::Host;
 use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
-use crate::link::{FrameId, LinkId, Port};
+use crate::link::{FrameId, LinkId};
 use crate::machine::Machine;
 use crate::pending::Pending;
 use crate::world::World;
@@ -73,6 +73,18 @@ impl Device {
 
     pub(super) fn is_idle(&self) -> bool {
         self.starting == 0 && self.ring.is_empty()
+    }
+
+    /// The link gets the first frame of the ring, to send it at `at_ns`.
+    #[inline]
+    fn offer(&self, now_ns: u64, at_ns: u64, frame: FrameId, world: &mut World) {
+        let Self { link, station, .. } = *self;
+        world.links[link].accept(station, frame);
+        if at_ns > now_ns {
+            world.events.schedule(at_ns, Event::Attempt { link: link as u16, station });
+        } else {
+            world.with_link(now_ns, link, |link, context| link.attempt(station, context));
+        }
     }
 }
 
@@ -158,30 +170,16 @@ impl Host {
         frame: FrameId,
         world: &mut World,
     ) {
+        let driver = self.machine.driver;
         let Some(device) = self.device(interface) else { return };
         device.starting -= 1;
         device.ring.push_back(frame);
         if !device.is_sending {
             device.is_sending = true;
             let sent_ns = device.sent_ns;
-            let driver = self.machine.driver;
             let earliest_ns = if sent_ns == 0 { 0 } else { sent_ns + driver.gap_ns };
             let at_ns = (now_ns + driver.start_ns).max(earliest_ns);
-            let port = Port { host: self.number, interface };
-            if at_ns > now_ns {
-                world.events.schedule(at_ns, Event::DriverReady(port));
-            } else {
-                self.offer(now_ns, interface, world);
-            }
-        }
-    }
-
-    /// The link gets the first frame of the device's ring.
-    pub(crate) fn offer(&mut self, now_ns: u64, interface: u8, world: &mut World) {
-        let Some(device) = self.device(interface) else { return };
-        let (link, station) = (device.link, device.station);
-        if let Some(frame) = device.ring.front().copied() {
-            world.with_link(now_ns, link, |link, context| link.offer(station, frame, context));
+            device.offer(now_ns, at_ns, frame, world);
         }
     }
 
@@ -190,9 +188,10 @@ impl Host {
         let Some(device) = self.device(interface) else { return false };
         device.ring.pop_front();
         device.sent_ns = now_ns;
-        device.is_sending = !device.ring.is_empty();
-        if device.is_sending {
-            self.offer(now_ns, interface, world);
+        let next = device.ring.front().copied();
+        device.is_sending = next.is_some();
+        if let Some(frame) = next {
+            device.offer(now_ns, now_ns, frame, world);
         }
         self.interrupt(HardInterrupt::Sent(interface));
         true

@@ -146,12 +146,11 @@ impl Ethernet {
         }
     }
 
-    pub(super) fn offer(&mut self, station: u16, frame: FrameId, context: &mut LinkContext<'_>) {
+    pub(super) fn accept(&mut self, station: u16, frame: FrameId) {
         let sender = &mut self.senders[usize::from(station)];
         debug_assert!(sender.frame.is_none(), "the device sends already");
         sender.frame = Some(frame);
         sender.collisions = 0;
-        self.attempt(station, context);
     }
 
     /// One that collided ended before.

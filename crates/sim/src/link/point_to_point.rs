@@ -13,9 +13,15 @@ pub struct PointToPointConfig {
 }
 
 #[derive(Debug)]
+struct Sender {
+    port: Port,
+    frame: Option<FrameId>,
+}
+
+#[derive(Debug)]
 pub(crate) struct PointToPoint {
     config: PointToPointConfig,
-    ports: Vec<Port>,
+    senders: Vec<Sender>,
     faults: FaultSource,
     pub(super) counts: LinkCounts,
 }
@@ -26,24 +32,31 @@ impl PointToPoint {
         stations: &[Station],
         faults: FaultSource,
     ) -> Self {
-        let ports = stations.iter().map(|station| station.port).collect();
-        Self { config, ports, faults, counts: LinkCounts::default() }
+        let senders = stations.iter().map(|station| Sender { port: station.port, frame: None });
+        Self { config, senders: senders.collect(), faults, counts: LinkCounts::default() }
+    }
+
+    pub(super) fn accept(&mut self, station: u16, frame: FrameId) {
+        self.senders[usize::from(station)].frame = Some(frame);
     }
 
     #[inline(never)]
-    pub(super) fn offer(&mut self, station: u16, frame: FrameId, context: &mut LinkContext<'_>) {
+    pub(super) fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
+        let sender = &mut self.senders[usize::from(station)];
+        let port = sender.port;
+        let Some(frame) = sender.frame.take() else { return };
         let bytes = context.frames.frame(frame).bytes.len() as u64;
         let serial_ns = serial_ns(bytes, self.config.bits_per_s);
         let sent_ns = context.now_ns + serial_ns;
         self.counts.frames += 1;
         self.counts.bytes += bytes;
         self.counts.busy_ns += serial_ns;
-        context.events.schedule(sent_ns, Event::Sent(self.ports[usize::from(station)]));
+        context.events.schedule(sent_ns, Event::Sent(port));
         let other = usize::from(1 - station.min(1));
-        match self.ports.get(other) {
-            Some(port) => {
+        match self.senders.get(other) {
+            Some(receiver) => {
                 let arrival_ns = sent_ns + self.config.delay_ns;
-                self.faults.deliver(arrival_ns, *port, frame, &mut self.counts, context);
+                self.faults.deliver(arrival_ns, receiver.port, frame, &mut self.counts, context);
             }
             None => context.frames.release(frame),
         }

@@ -27,7 +27,8 @@ fn run_holding(hold_ns: u64, config: &LinkConfig, offers: &[(u64, u16, usize)]) 
             let frame = frames.make();
             frames.frame_mut(frame).bytes = vec![(from as u8 + 1) % 3; bytes];
             let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
-            link.offer(from, frame, &mut context);
+            link.accept(from, frame);
+            link.attempt(from, &mut context);
             continue;
         }
         let Some((now_ns, event)) = events.pop() else { continue };
