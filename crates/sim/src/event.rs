@@ -10,19 +10,19 @@ use crate::link::frames::FrameId;
 use crate::link::port::Port;
 
 /// Something that happens outside the CPUs. Hosts, links and processes stand here by their numbers,
-/// in eight bytes, which travel in a register.
+/// in eight bytes, which travel in a register: none has its place across those of two others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A station of a link sends what its device has handed over, or looks whether it can now.
-    Attempt { link: u16, station: u16 },
+    Attempt { link: u16, station: u32 },
     /// The transmission of this number on a link ends.
     TransmissionEnd { link: u16, number: u32 },
     /// The last bit of a frame has come in.
     Arrival { interface: u8, host: u16, frame: FrameId },
     /// The last bit of the frame that the port sends has gone out, or the device gave it up.
-    Sent(Port),
+    Sent { interface: u8, host: u16 },
     /// The frame that the port sends collided.
-    Collided(Port),
+    Collided { interface: u8, host: u16 },
     /// The protocol timers of a host tick.
     Timers(u16),
     /// The clock of a host ticks.
@@ -31,6 +31,23 @@ pub(crate) enum Event {
     Quantum(u16),
     /// A process of a host begins, or has slept long enough.
     Wake { host: u16, process: u32 },
+}
+
+impl Event {
+    /// The frame that the port sends has gone.
+    pub(crate) fn sent(Port { host, interface }: Port) -> Self {
+        Self::Sent { interface, host }
+    }
+
+    /// The frame that the port sends collided.
+    pub(crate) fn collided(Port { host, interface }: Port) -> Self {
+        Self::Collided { interface, host }
+    }
+
+    /// A frame has come in at the port.
+    pub(crate) fn arrival(Port { host, interface }: Port, frame: FrameId) -> Self {
+        Self::Arrival { interface, host, frame }
+    }
 }
 
 /// Events that are kept in a sorted list, at least: more than a busy link has under way.

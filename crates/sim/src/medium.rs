@@ -71,7 +71,7 @@ impl Medium {
             Event::Attempt { station, .. } => {
                 let mut context =
                     LinkContext { now_ns, events: &mut self.events, frames: &mut self.frames };
-                self.link.attempt(station, &mut context);
+                self.link.attempt(station as u16, &mut context);
                 None
             }
             Event::TransmissionEnd { number, .. } => {
@@ -85,7 +85,7 @@ impl Medium {
                 self.frames.release(id);
                 Some(MediumEvent::Arrived { station: host, frame })
             }
-            Event::Sent(port) => Some(MediumEvent::Sent { station: port.host }),
+            Event::Sent { host, .. } => Some(MediumEvent::Sent { station: host }),
             // The link schedules nothing else; a collision concerns its back-off alone.
             _ => None,
         }

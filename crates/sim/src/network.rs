@@ -183,7 +183,8 @@ impl Network {
         let host = match event {
             Event::Attempt { link, station } => {
                 let link = LinkId::from(link);
-                world.with_link(now_ns, link, |link, context| link.attempt(station, context));
+                world
+                    .with_link(now_ns, link, |link, context| link.attempt(station as u16, context));
                 return None;
             }
             Event::TransmissionEnd { link, number } => {
@@ -197,8 +198,13 @@ impl Network {
                 let host = usize::from(host);
                 hosts[host].arrived(interface, frame, world).then_some(host)?
             }
-            Event::Sent(port) => sent(hosts, now_ns, port, world)?,
-            Event::Collided(port) => hosts[port.host()].collided().then_some(port.host())?,
+            Event::Sent { host, interface } => {
+                sent(hosts, now_ns, Port { host, interface }, world)?
+            }
+            Event::Collided { host, .. } => {
+                let host = usize::from(host);
+                hosts[host].collided().then_some(host)?
+            }
             Event::Timers(host) => {
                 let host = usize::from(host);
                 hosts[host].timers(now_ns, world);

@@ -76,12 +76,14 @@ impl Device {
     }
 
     /// The link gets the first frame of the ring, to send it at `at_ns`.
-    #[inline]
+    #[inline(always)]
     fn offer(&self, now_ns: u64, at_ns: u64, frame: FrameId, world: &mut World) {
         let Self { link, station, .. } = *self;
         world.links[link].accept(station, frame);
         if at_ns > now_ns {
-            world.events.schedule(at_ns, Event::Attempt { link: link as u16, station });
+            world
+                .events
+                .schedule(at_ns, Event::Attempt { link: link as u16, station: station.into() });
         } else {
             world.with_link(now_ns, link, |link, context| link.attempt(station, context));
         }

@@ -175,7 +175,9 @@ impl Ethernet {
                 self.is_awaited = true;
             }
             None if now_ns < ready_ns => {
-                context.events.schedule(ready_ns, Event::Attempt { link: self.id, station });
+                context
+                    .events
+                    .schedule(ready_ns, Event::Attempt { link: self.id, station: station.into() });
             }
             None => self.begin(station, context),
         }
@@ -201,7 +203,7 @@ impl Ethernet {
         // What was to happen at this moment already comes first.
         let is_next = context.events.next_ns() > context.now_ns;
         if !is_next {
-            context.events.schedule(context.now_ns, Event::Sent(port));
+            context.events.schedule(context.now_ns, Event::sent(port));
         }
         if let Some(frame) = frame {
             self.deliver(transmission.station, frame, context);
@@ -268,13 +270,13 @@ impl Ethernet {
                 context.frames.release(frame);
             }
             self.counts.given_up += 1;
-            context.events.schedule(context.now_ns, Event::Sent(port));
+            context.events.schedule(context.now_ns, Event::sent(port));
             return;
         }
         let slots = self.random.below(1 << sender.collisions.min(BACKOFF_BITS_MAX));
         let at_ns = self.silent_ns + slots * self.config.slot_ns;
-        context.events.schedule(context.now_ns, Event::Collided(port));
-        context.events.schedule(at_ns, Event::Attempt { link: self.id, station });
+        context.events.schedule(context.now_ns, Event::collided(port));
+        context.events.schedule(at_ns, Event::Attempt { link: self.id, station: station.into() });
     }
 
     /// Who waits for silence looks again when it comes.

@@ -80,10 +80,6 @@ impl Chance {
     }
 }
 
-fn arrival(Port { host, interface }: Port, frame: FrameId) -> Event {
-    Event::Arrival { interface, host, frame }
-}
-
 impl FaultSource {
     pub(crate) fn new(faults: Faults, seed: u64, link: u64) -> Self {
         let stream = 0x0f_0000 + link * STREAMS;
@@ -115,7 +111,7 @@ impl FaultSource {
         context: &mut LinkContext<'_>,
     ) {
         if self.is_sound {
-            context.events.schedule(at_ns, arrival(port, frame));
+            context.events.schedule(at_ns, Event::arrival(port, frame));
         } else {
             self.deliver_by_chance(at_ns, port, frame, counts, context);
         }
@@ -160,7 +156,7 @@ impl Fate {
         }
         counts.reordered += u64::from(self.late_ns.is_some());
         let at_ns = at_ns + self.late_ns.unwrap_or(0);
-        context.events.schedule(at_ns, arrival(port, frame));
+        context.events.schedule(at_ns, Event::arrival(port, frame));
     }
 }
 

@@ -51,7 +51,7 @@ impl PointToPoint {
         self.counts.frames += 1;
         self.counts.bytes += bytes;
         self.counts.busy_ns += serial_ns;
-        context.events.schedule(sent_ns, Event::Sent(port));
+        context.events.schedule(sent_ns, Event::sent(port));
         let other = usize::from(1 - station.min(1));
         match self.senders.get(other) {
             Some(receiver) => {

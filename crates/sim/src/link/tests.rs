@@ -35,7 +35,7 @@ fn run_holding(hold_ns: u64, config: &LinkConfig, offers: &[(u64, u16, usize)]) 
         match event {
             Event::Attempt { station, .. } => {
                 let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
-                link.attempt(station, &mut context);
+                link.attempt(station as u16, &mut context);
             }
             Event::TransmissionEnd { number, .. } => {
                 let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
@@ -47,8 +47,8 @@ fn run_holding(hold_ns: u64, config: &LinkConfig, offers: &[(u64, u16, usize)]) 
                 happened.push(format!("{now_ns} {bytes} at {host}"));
                 frames.release(frame);
             }
-            Event::Sent(port) => happened.push(format!("{now_ns} sent by {}", port.host)),
-            Event::Collided(port) => happened.push(format!("{now_ns} collision of {}", port.host)),
+            Event::Sent { host, .. } => happened.push(format!("{now_ns} sent by {host}")),
+            Event::Collided { host, .. } => happened.push(format!("{now_ns} collision of {host}")),
             _ => {}
         }
     }
