@@ -3,13 +3,13 @@
 use sockscope_record::Point;
 
 use super::{
-    Frame, InterfaceKind, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES, TRAILER_UNIT_BYTES,
-    TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER,
+    Frame, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES, TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP,
+    TYPE_TRAILER,
 };
 use crate::mbuf::{CLUSTER_BYTES, Chain};
 use crate::meter::{Effect, Meter};
 use crate::observe::{DropReason, observe_drop};
-use crate::packet::Packet;
+use crate::packet::{Mark, Packet};
 use crate::routine::{Routine, Work};
 use crate::stack::Stack;
 
@@ -31,8 +31,9 @@ impl Stack {
         meter.call(Routine::Enrint, Work::NONE);
         let Some(interface) = self.interfaces.get_mut(usize::from(number)) else { return false };
         interface.counts.in_frames += 1;
-        let limit = interface.header_bytes + interface.mtu as usize + TRAILER_HEADER_BYTES;
-        let parts = if bytes.len() > limit { None } else { split(interface.kind, bytes) };
+        let header_bytes = interface.header_bytes;
+        let limit = header_bytes + interface.mtu as usize + TRAILER_HEADER_BYTES;
+        let parts = if bytes.len() > limit { None } else { split(header_bytes, bytes) };
         let Some(parts) = parts else {
             interface.counts.in_errors += 1;
             observe_drop(*mark, DropReason::Malformed, Point::InterfaceDequeue, meter);
@@ -47,7 +48,7 @@ impl Stack {
             observe_drop(*mark, DropReason::NoMbufs, Point::InterfaceDequeue, meter);
             return false;
         };
-        self.enqueue_input(number, Packet { chain, mark: *mark }, meter)
+        self.enqueue_input(number, chain, *mark, meter)
     }
 
     /// The packet of an [`Effect::LoopbackInput`] enters the IP input queue (point 5).
@@ -56,22 +57,33 @@ impl Stack {
         if let Some(interface) = self.interfaces.get_mut(usize::from(number)) {
             interface.counts.in_frames += 1;
         }
-        self.enqueue_input(number, packet, meter)
+        self.enqueue_input(number, packet.chain, packet.mark, meter)
     }
 
     #[inline(always)]
-    fn enqueue_input(&mut self, number: u8, packet: Packet, meter: &mut Meter) -> bool {
-        if self.ip_queue.len() >= QUEUE_PACKETS_MAX {
-            if let Some(interface) = self.interfaces.get_mut(usize::from(number)) {
-                interface.counts.in_drops += 1;
-            }
-            let reason = DropReason::InputQueueFull;
-            self.drop_packet(packet, reason, Point::InterfaceDequeue, meter);
-            return false;
+    fn enqueue_input(
+        &mut self,
+        number: u8,
+        chain: Chain,
+        mark: Option<Mark>,
+        meter: &mut Meter,
+    ) -> bool {
+        let has_room = self.ip_queue.len() < QUEUE_PACKETS_MAX;
+        if has_room {
+            self.ip_queue.push_back((number, Packet { chain, mark }));
+            meter.effect(Effect::SoftInterrupt);
+        } else {
+            self.refuse_input(number, Packet { chain, mark }, meter);
         }
-        self.ip_queue.push_back((number, packet));
-        meter.effect(Effect::SoftInterrupt);
-        true
+        has_room
+    }
+
+    #[cold]
+    fn refuse_input(&mut self, number: u8, packet: Packet, meter: &mut Meter) {
+        if let Some(interface) = self.interfaces.get_mut(usize::from(number)) {
+            interface.counts.in_drops += 1;
+        }
+        self.drop_packet(packet, DropReason::InputQueueFull, Point::InterfaceDequeue, meter);
     }
 
     /// The device's buffer itself becomes the packet. `None` where drivers do not do that, for
@@ -95,7 +107,8 @@ impl Stack {
     fn if_rubaget(&mut self, parts: &Parts<'_>, meter: &mut Meter) -> Option<Chain> {
         let mut chain = Chain::new();
         let mut work = Work::NONE;
-        let done = self.input_piece(&mut chain, parts.trailed, &mut work, meter)
+        let done = (parts.trailed.is_empty()
+            || self.input_piece(&mut chain, parts.trailed, &mut work, meter))
             && self.input_piece(&mut chain, parts.data, &mut work, meter);
         meter.call(Routine::IfRubaget, work);
         if done {
@@ -136,15 +149,17 @@ impl Stack {
 }
 
 /// Takes the link header off and finds the trailer; `None` for a frame that is no IP packet.
-fn split(kind: InterfaceKind, frame: &[u8]) -> Option<Parts<'_>> {
-    let header_bytes = kind.header_bytes();
+#[inline]
+fn split(header_bytes: usize, frame: &[u8]) -> Option<Parts<'_>> {
     let (header, body) = frame.split_at_checked(header_bytes)?;
-    let Some(link_type) = header.last_chunk::<2>().map(|bytes| u16::from_be_bytes(*bytes)) else {
-        return (!body.is_empty()).then_some(Parts { trailed: &[], data: body });
-    };
-    if link_type == TYPE_IP {
-        return (!body.is_empty()).then_some(Parts { trailed: &[], data: body });
+    match header.last_chunk::<2>().map(|bytes| u16::from_be_bytes(*bytes)) {
+        None | Some(TYPE_IP) if body.is_empty() => None,
+        None | Some(TYPE_IP) => Some(Parts { trailed: &[], data: body }),
+        Some(link_type) => split_trailer(link_type, body),
     }
+}
+
+fn split_trailer(link_type: u16, body: &[u8]) -> Option<Parts<'_>> {
     let units = usize::from(link_type.checked_sub(TYPE_TRAILER)?);
     if units == 0 || units > TRAILER_UNITS_MAX {
         return None;
