@@ -41,6 +41,21 @@ enum Next {
     Return,
 }
 
+/// How far a step came: a byte, which is handed on in a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// There is a next step.
+    On,
+    /// There is one, and this one only copied.
+    Copied,
+    /// Another process works on the buffer.
+    Locked,
+    /// There is nothing to receive yet.
+    ToWait,
+    /// The call has ended.
+    Home,
+}
+
 impl ReceiveCall {
     /// `read(socket, buffer, len)`
     #[must_use]
@@ -86,25 +101,33 @@ impl ReceiveCall {
 
     /// Goes on with the call. `user` is the process's buffer, the same at every step; a shorter one
     /// than the call names is `Invalid`.
+    #[inline]
     pub fn step(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
-        self.has_copied = false;
-        match self.next {
+        let came = match self.next {
             Next::Enter => self.enter(stack, user, meter),
             Next::Wait => self.wait(stack, user, meter),
             Next::Copy => self.copy(stack, user, meter),
             Next::Return => self.finish(stack, meter),
+        };
+        self.has_copied = came == Came::Copied;
+        match came {
+            Came::On | Came::Copied => Step::Continue,
+            Came::Locked => Step::Sleep(Channel::ReceiveLock(self.socket)),
+            Came::ToWait => Step::Sleep(Channel::Readable(self.socket)),
+            Came::Home => Step::Done(self.result.map(|()| self.given as u32)),
         }
     }
 
     /// Another process has closed the socket while this one slept.
     #[cold]
-    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
         self.free_datagram(stack, meter);
-        Step::Done(Err(SocketError::BadSocket))
+        self.result = Err(SocketError::BadSocket);
+        Came::Home
     }
 
     #[inline(never)]
-    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
+    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Came {
         use Routine::{Read, Rwuio, SooRw, Soreceive, Syscall};
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
@@ -123,13 +146,12 @@ impl ReceiveCall {
 
     /// Waits until there is something to receive, or until there can be nothing more.
     #[inline(never)]
-    fn wait(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
+    fn wait(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Came {
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
         };
         if !self.has_lock && !lock(&mut socket.rcv) {
-            self.next = Next::Wait;
-            return Step::Sleep(Channel::ReceiveLock(self.socket));
+            return Came::Locked;
         }
         self.has_lock = true;
         if socket.rcv.cc() > 0 {
@@ -152,13 +174,12 @@ impl ReceiveCall {
         }
         socket.rcv.is_waited_for = true;
         self.release(&mut socket.rcv, meter);
-        self.next = Next::Wait;
-        Step::Sleep(Channel::Readable(self.socket))
+        Came::ToWait
     }
 
     /// One mbuf is copied to the process: one `uiomove`.
     #[inline(never)]
-    fn copy(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
+    fn copy(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Came {
         let Stack { sockets, pool, .. } = stack;
         let Some(socket) = sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
@@ -179,15 +200,13 @@ impl ReceiveCall {
         }
         socket.rcv.remove_from_first(first, take, pool, meter);
         self.given += take;
-        self.has_copied = true;
         // Whether the buffer is empty shows after the copy: data may arrive meanwhile.
-        self.goes_on(Next::Copy)
+        self.copied(Next::Copy)
     }
 
     /// What of the datagram does not fit is lost, as ever.
     #[inline(never)]
-    fn copy_datagram(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
-        self.has_copied = true;
+    fn copy_datagram(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Came {
         if self.datagram.is_none() {
             let rcv = &mut stack.sockets[self.socket].rcv;
             self.datagram = rcv.take_datagram(&mut stack.pool, meter);
@@ -208,19 +227,19 @@ impl ReceiveCall {
             self.free_datagram(stack, meter);
             return self.datagram_ends(meter);
         }
-        self.goes_on(Next::Copy)
+        self.copied(Next::Copy)
     }
 
-    fn datagram_ends(&mut self, meter: &mut Meter) -> Step {
+    fn datagram_ends(&mut self, meter: &mut Meter) -> Came {
         if let Some(mark) = self.mark {
             let record = dequeued(mark.flow, mark.offset, mark.len as usize);
             meter.effect(Effect::Observed(record));
         }
-        self.ends_with(Ok(()))
+        self.copied(Next::Return)
     }
 
     /// `PRU_RCVD`: the protocol may tell the peer of the space.
-    fn received(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+    fn received(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
         let result = if stack.sockets[self.socket].is_attached {
             stack.pru_rcvd(self.socket, meter)
         } else {
@@ -230,14 +249,14 @@ impl ReceiveCall {
     }
 
     #[inline(never)]
-    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
         self.free_datagram(stack, meter);
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
         };
         self.release(&mut socket.rcv, meter);
         self.observe_return(socket, meter);
-        Step::Done(self.result.map(|()| self.given as u32))
+        Came::Home
     }
 
     fn observe_return(&self, socket: &Socket, meter: &mut Meter) {
@@ -266,12 +285,17 @@ impl ReceiveCall {
         }
     }
 
-    fn goes_on(&mut self, next: Next) -> Step {
+    fn copied(&mut self, next: Next) -> Came {
         self.next = next;
-        Step::Continue
+        Came::Copied
     }
 
-    fn ends_with(&mut self, result: Result<(), SocketError>) -> Step {
+    fn goes_on(&mut self, next: Next) -> Came {
+        self.next = next;
+        Came::On
+    }
+
+    fn ends_with(&mut self, result: Result<(), SocketError>) -> Came {
         self.result = result;
         self.goes_on(Next::Return)
     }
