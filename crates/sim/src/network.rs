@@ -229,6 +229,7 @@ impl Network {
 }
 
 /// A port's frame has gone; its host, if that has to run now.
+#[inline(always)]
 fn sent(hosts: &mut [Host], now_ns: u64, port: Port, world: &mut World) -> Option<usize> {
     hosts[port.host()].sent(now_ns, port.interface, world).then_some(port.host())
 }

@@ -154,6 +154,7 @@ impl Ethernet {
     }
 
     /// One that collided ended before.
+    #[inline(always)]
     pub(super) fn transmission_ends(
         &mut self,
         number: u32,
@@ -194,6 +195,7 @@ impl Ethernet {
     }
 
     /// The sender's port, unless it is told by an event.
+    #[inline(always)]
     fn end(&mut self, context: &mut LinkContext<'_>) -> Option<Port> {
         let transmission = self.current.take()?;
         let sender = &mut self.senders[usize::from(transmission.station)];
@@ -212,6 +214,7 @@ impl Ethernet {
         is_next.then_some(port)
     }
 
+    #[inline(always)]
     fn deliver(&mut self, from: u16, frame: FrameId, context: &mut LinkContext<'_>) {
         let bytes = &context.frames.frame(frame).bytes;
         self.counts.frames += 1;
