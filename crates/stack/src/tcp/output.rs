@@ -285,9 +285,11 @@ impl Tcb {
             WindowOffer::Shrinks if is_small => 0,
             WindowOffer::Shrinks => space,
             WindowOffer::Kept => {
-                let worth = if is_small && space < self.segment_bytes { 0 } else { space };
                 let promised = self.rcv.adv.since(self.rcv.nxt).max(0) as u32;
-                worth.max(promised).min(WINDOW_MAX)
+                if space <= promised {
+                    return promised.min(WINDOW_MAX);
+                }
+                if is_small && space < self.segment_bytes { promised } else { space }
             }
         }
     }
@@ -310,12 +312,12 @@ impl Tcb {
 
     /// What keeps the byte at `offset` of the send buffer from leaving while `queued` are there.
     pub(super) fn hold(&self, rules: &TcpRules, view: &View, offset: u32) -> Hold {
-        let window = self.snd.wnd.min(self.snd.cwnd);
-        let closed = if self.snd.cwnd < self.snd.wnd { Hold::Cwnd } else { Hold::Rwnd };
-        let waiting = view.queued.saturating_sub(offset);
-        if waiting == 0 {
+        if view.queued <= offset {
             return Hold::None;
         }
+        let waiting = view.queued - offset;
+        let window = self.snd.wnd.min(self.snd.cwnd);
+        let closed = if self.snd.cwnd < self.snd.wnd { Hold::Cwnd } else { Hold::Rwnd };
         let usable = view.queued.min(window).saturating_sub(offset);
         let len = usable.min(self.segment_bytes);
         let next = Candidate { offset, len, usable, flags: 0 };

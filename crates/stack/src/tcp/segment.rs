@@ -25,6 +25,8 @@ pub(super) const HEADERS_BYTES: usize = IP_HEADER_BYTES + TCP_HEADER_BYTES;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outgoing {
     pub(super) seq: Seq,
+    /// Number behind its data and its SYN.
+    end: Seq,
     pub(super) offset: u32,
     pub(super) len: u32,
     pub(super) flags: u8,
@@ -81,12 +83,13 @@ impl Stack {
         let Some(chain) = outgoing.chain(snd, header, ends, rules, &mut self.pool, meter) else {
             return self.without_mbufs(id);
         };
-        self.tcp.counts.add(tcb, &outgoing);
+        let is_probe = tcb.is_persisting();
+        self.tcp.counts.add(&outgoing, is_probe);
         let mut packet = Packet { chain, mark: None };
         if let Some(flow) = *log {
             packet.mark = Some(tcb.observe_segment(flow, snd, outgoing, rules, &view, meter));
         }
-        tcb.account(&outgoing);
+        tcb.account(&outgoing, is_probe);
         let (source, destination) = (ends.0.0, ends.1.0);
         let header = OutputHeader { source, destination, protocol: PROTOCOL_TCP, ttl: rules.ttl };
         match self.ip_output(packet, &header, Some(id), meter) {
@@ -232,9 +235,11 @@ pub(super) fn finish_header(
 }
 
 impl TcpCounts {
-    fn add(&mut self, tcb: &Tcb, outgoing: &Outgoing) {
+    fn add(&mut self, outgoing: &Outgoing, is_probe: bool) {
         const NUMBERED: u8 = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
-        self.probes_sent += u64::from(tcb.is_probe(outgoing));
+        if is_probe && outgoing.len == 1 {
+            self.probes_sent += 1;
+        }
         if outgoing.len == 0 && outgoing.flags & NUMBERED == 0 {
             self.acks_sent += 1;
         } else {
@@ -267,23 +272,24 @@ impl Tcb {
         let end = seq + len + u32::from(has_syn);
         let is_resent = (len > 0 || has_syn) && !end.is_after(self.snd.max);
         let window = self.offered_window(rules, view);
-        Outgoing { seq, offset, len, flags, window, is_resent, option }
+        Outgoing { seq, end, offset, len, flags, window, is_resent, option }
     }
 
-    fn is_probe(&self, outgoing: &Outgoing) -> bool {
-        self.is_forced && outgoing.len == 1 && self.timers.runs(Timer::Persist)
+    /// The persist timer runs and wants something out.
+    fn is_persisting(&self) -> bool {
+        self.is_forced && self.timers.runs(Timer::Persist)
     }
 
     /// Moves the numbers behind the segment and starts its timer. While persisting only the largest
     /// number moves: the byte of a probe is sent again as if it had never been.
-    fn account(&mut self, outgoing: &Outgoing) {
-        let has = |flag| u32::from(outgoing.flags & flag != 0);
-        let end = outgoing.seq + has(tcp_flags::SYN) + outgoing.len + has(tcp_flags::FIN);
-        if self.is_forced && self.timers.runs(Timer::Persist) {
+    fn account(&mut self, outgoing: &Outgoing, is_probe: bool) {
+        let has_fin = outgoing.flags & tcp_flags::FIN != 0;
+        let end = outgoing.end + u32::from(has_fin);
+        if is_probe {
             self.snd.max = self.snd.max.later(end);
             return;
         }
-        self.has_sent_fin |= outgoing.flags & tcp_flags::FIN != 0;
+        self.has_sent_fin |= has_fin;
         self.snd.nxt = end;
         if end.is_after(self.snd.max) {
             self.snd.max = end;
