@@ -285,9 +285,11 @@ impl Pool {
     /// 65,535 bytes.
     pub fn lend(&mut self, bytes: &[u8], meter: &mut Meter) -> Option<MbufId> {
         let room = bytes.len().next_multiple_of(LENT_UNIT_BYTES);
-        let len = u16::try_from(bytes.len()).ok();
-        let taken = len.and_then(|len| Some((len, self.lent.take(room, &mut self.bytes)?)));
-        let Some((len, (number, at))) = taken else {
+        let Ok(len) = u16::try_from(bytes.len()) else {
+            self.refused += 1;
+            return None;
+        };
+        let Some((number, at)) = self.lent.take(room, &mut self.bytes) else {
             self.refused += 1;
             return None;
         };
@@ -331,8 +333,6 @@ impl Pool {
         if first == NIL {
             return;
         }
-        meter.call(Routine::MfreeMacro, Work::NONE);
-        meter.calls_of(Routine::MfreeMacro, mbufs - 1);
         let mut next = first;
         while next != NIL {
             let mbuf = self.mbuf(MbufId(next));
@@ -342,6 +342,7 @@ impl Pool {
         self.mbuf_mut(MbufId(last)).next = self.free;
         self.free = first;
         self.mbufs_used -= mbufs;
+        meter.call_times(Routine::MfreeMacro, mbufs);
     }
 
     /// Lets go of what an mbuf's data were in.

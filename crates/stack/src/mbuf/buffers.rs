@@ -40,22 +40,23 @@ impl Buffers {
     /// bytes; `None` at the limit.
     #[inline]
     pub(super) fn take(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<(u32, u32)> {
-        let number = self.free;
-        match self.list.get_mut(number as usize) {
-            Some(buffer) if room <= buffer.room as usize => {
-                buffer.references = 1;
-                self.free = buffer.next;
-                self.used += 1;
-                Some((number, buffer.start))
+        let buffer = match self.list.get_mut(self.free as usize) {
+            Some(buffer) if room <= buffer.room as usize => buffer,
+            _ => {
+                self.make(room, bytes)?;
+                &mut self.list[self.free as usize]
             }
-            _ => self.make(room, bytes),
-        }
+        };
+        let number = std::mem::replace(&mut self.free, buffer.next);
+        buffer.references = 1;
+        self.used += 1;
+        Some((number, buffer.start))
     }
 
-    /// As [`Buffers::take`], after the next free buffer got so much room, be it new or larger than it
-    /// was. What a buffer that grows had before is not used again.
+    /// Lets the next free buffer have so much room, be it new or larger than it was; `None` at the
+    /// limit. What a buffer that grows had before is not used again.
     #[cold]
-    fn make(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<(u32, u32)> {
+    fn make(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<()> {
         if self.free == NIL {
             if self.list.len() as u64 >= u64::from(self.limit) {
                 return None;
@@ -66,7 +67,7 @@ impl Buffers {
         let start = grow(bytes, room)?;
         let buffer = &mut self.list[self.free as usize];
         (buffer.start, buffer.room) = (start, room as u32);
-        self.take(room, bytes)
+        Some(())
     }
 
     /// Where a buffer begins among the pool's bytes.
