@@ -187,7 +187,7 @@ impl ReceiveCall {
         if socket.is_atomic() {
             return self.copy_datagram(stack, user, meter);
         }
-        let Some(first) = socket.rcv.chain().first().filter(|_| self.given < self.len) else {
+        let (Some(first), true) = (socket.rcv.chain().first(), self.given < self.len) else {
             return self.received(stack, meter);
         };
         let (data, rest) = (pool.data(first), &mut user[self.given..self.len]);
@@ -308,6 +308,7 @@ fn count_receive_from(meter: &mut Meter) {
     meter.call_each([Syscall, Recvfrom, Getsock, Getf, Recvit, Soreceive], Work::NONE);
 }
 
+#[inline(always)]
 fn count_copy(len: usize, meter: &mut Meter) {
     meter.charge(Routine::Soreceive, Work::mbufs(1));
     meter.call_each([Routine::Uiomove, Routine::Copyout], Work::bytes(len));
