@@ -28,6 +28,21 @@ pub enum Step {
     Done(Result<u32, SocketError>),
 }
 
+/// How far a step came: a byte, which is handed on in a register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// There is a next step.
+    On,
+    /// There is one, and this one only copied.
+    Copied,
+    /// Another process works on the buffer.
+    Locked,
+    /// There is nothing to receive yet, or no space to send.
+    ToWait,
+    /// The call has ended.
+    Home,
+}
+
 /// `sblock`: whether the buffer is now locked for the caller; else somebody else works on it.
 fn lock(buffer: &mut SockBuf) -> bool {
     if buffer.is_locked {

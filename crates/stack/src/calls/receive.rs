@@ -5,7 +5,7 @@ mod tests;
 
 use sockscope_record::{FlowId, Kind, Record};
 
-use super::{Step, lock, unlock};
+use super::{Came, Step, lock, unlock};
 use crate::meter::{Channel, Effect, Meter};
 use crate::packet::Mark;
 use crate::routine::{Routine, Work};
@@ -39,21 +39,6 @@ enum Next {
     Wait,
     Copy,
     Return,
-}
-
-/// How far a step came: a byte, which is handed on in a register.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Came {
-    /// There is a next step.
-    On,
-    /// There is one, and this one only copied.
-    Copied,
-    /// Another process works on the buffer.
-    Locked,
-    /// There is nothing to receive yet.
-    ToWait,
-    /// The call has ended.
-    Home,
 }
 
 impl ReceiveCall {

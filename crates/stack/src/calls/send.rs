@@ -5,7 +5,7 @@ mod tests;
 
 use sockscope_record::Kind;
 
-use super::{Step, count_getsock, count_sockargs, lock, unlock};
+use super::{Came, Step, count_getsock, count_sockargs, lock, unlock};
 use crate::mbuf::{CLUSTER_BYTES, Chain, MbufId, Pool};
 use crate::meter::{Channel, Meter};
 use crate::personality::{SendFill, SendWait, SocketRules};
@@ -84,27 +84,35 @@ impl SendCall {
 
     /// Goes on with the call. `user` is the process's buffer, the same at every step; a shorter one
     /// than the call names is `Invalid`.
+    #[inline]
     pub fn step(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
-        self.has_copied = false;
-        match self.next {
+        let came = match self.next {
             Next::Enter => self.enter(stack, user, meter),
             Next::CheckSpace => self.check_space(stack, user, meter),
             Next::Copy => self.copy(stack, user, meter),
             Next::Send => self.send(stack, meter),
             Next::Return => self.finish(stack, meter),
+        };
+        self.has_copied = came == Came::Copied;
+        match came {
+            Came::On | Came::Copied => Step::Continue,
+            Came::Locked => Step::Sleep(Channel::SendLock(self.socket)),
+            Came::ToWait => Step::Sleep(Channel::Writable(self.socket)),
+            Came::Home => Step::Done(self.result.map(|()| self.taken as u32)),
         }
     }
 
     /// Another process has closed the socket while this one slept.
     #[cold]
-    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
         stack.pool.free_chain(self.staged.take(), meter);
         stack.pool.free_chain(self.address.take(), meter);
-        Step::Done(Err(SocketError::BadSocket))
+        self.result = Err(SocketError::BadSocket);
+        Came::Home
     }
 
     #[inline(never)]
-    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
+    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Came {
         use Routine::{Rwuio, SooRw, Sosend, Syscall, Write};
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
@@ -151,13 +159,12 @@ impl SendCall {
 
     /// The start of each pass: may the process go on, must it wait, or has it failed?
     #[inline(never)]
-    fn check_space(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
+    fn check_space(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Came {
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
         };
         if !self.has_lock && !lock(&mut socket.snd) {
-            self.next = Next::CheckSpace;
-            return Step::Sleep(Channel::SendLock(self.socket));
+            return Came::Locked;
         }
         self.has_lock = true;
         if let Some(error) = self.failure(socket) {
@@ -208,7 +215,7 @@ impl SendCall {
         }
     }
 
-    fn wait(&mut self, socket: &mut Socket, meter: &mut Meter) -> Step {
+    fn wait(&mut self, socket: &mut Socket, meter: &mut Meter) -> Came {
         if socket.is_atomic() && self.len as u64 > u64::from(socket.snd.hiwat()) {
             return self.ends_with(Err(SocketError::MessageSize));
         }
@@ -218,18 +225,17 @@ impl SendCall {
         }
         socket.snd.is_waited_for = true;
         self.release(&mut socket.snd, meter);
-        self.next = Next::CheckSpace;
-        Step::Sleep(Channel::Writable(self.socket))
+        Came::ToWait
     }
 
     /// One mbuf is filled from the process: one `uiomove`.
     #[inline(never)]
-    fn copy(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
-        self.has_copied = true;
+    fn copy(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Came {
         let Stack { sockets, pool, personality, .. } = stack;
         let rules = &personality.socket;
         let Some((id, is_cluster)) = self.mbuf_for(pool, rules, meter) else {
-            return self.ends_with(Err(SocketError::NoBuffers));
+            self.result = Err(SocketError::NoBuffers);
+            return self.copied(Next::Return);
         };
         let clips = rules.fill == SendFill::Clipped;
         let room = if is_cluster { CLUSTER_BYTES } else { pool.trailing_room(id) };
@@ -254,7 +260,7 @@ impl SendCall {
         };
         let is_full = self.taken == self.len || self.space <= 0;
         let goes = is_full || rules.sends_each_mbuf && !is_atomic;
-        self.goes_on(if goes { Next::Send } else { Next::Copy })
+        self.copied(if goes { Next::Send } else { Next::Copy })
     }
 
     /// A fresh mbuf, with a cluster where the rules give one.
@@ -273,7 +279,7 @@ impl SendCall {
 
     /// `PRU_SEND` of what is staged, at `splnet`.
     #[inline(never)]
-    fn send(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+    fn send(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
         }
@@ -283,7 +289,7 @@ impl SendCall {
         self.after_send(stack)
     }
 
-    fn after_send(&mut self, stack: &Stack) -> Step {
+    fn after_send(&mut self, stack: &Stack) -> Came {
         if self.taken == self.len {
             return self.ends_with(Ok(()));
         }
@@ -292,7 +298,7 @@ impl SendCall {
     }
 
     #[inline(never)]
-    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Step {
+    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
         let result = self.result;
         stack.pool.free_chain(self.staged.take(), meter);
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
@@ -305,7 +311,7 @@ impl SendCall {
         }
         let taken = if result.is_ok() { self.taken } else { 0 };
         stack.observe_write(self.socket, Kind::WriteReturn, taken, result.err(), meter);
-        Step::Done(result.map(|()| taken as u32))
+        Came::Home
     }
 
     #[inline(always)]
@@ -316,12 +322,17 @@ impl SendCall {
         }
     }
 
-    fn goes_on(&mut self, next: Next) -> Step {
+    fn goes_on(&mut self, next: Next) -> Came {
         self.next = next;
-        Step::Continue
+        Came::On
     }
 
-    fn ends_with(&mut self, result: Result<(), SocketError>) -> Step {
+    fn copied(&mut self, next: Next) -> Came {
+        self.next = next;
+        Came::Copied
+    }
+
+    fn ends_with(&mut self, result: Result<(), SocketError>) -> Came {
         self.result = result;
         self.goes_on(Next::Return)
     }

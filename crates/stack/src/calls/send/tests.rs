@@ -66,7 +66,8 @@ impl Scene {
             let rules = &personality.socket.buffers;
             sockets[self.socket].snd.append(chain, rules, pool, &mut self.meter);
         }
-        call.after_send(&self.stack)
+        call.after_send(&self.stack);
+        Step::Continue
     }
 
     /// The peer acknowledges so many bytes.
