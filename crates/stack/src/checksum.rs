@@ -125,22 +125,25 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 #[inline(never)]
 fn sum_of(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-    let sum = blocks.iter().fold(0, |sum, block| add(sum, sum_of_block(block)));
+    let sum = blocks.iter().fold((0, 0), add_block);
     let (parts, rest) = rest.as_chunks::<PART_BYTES>();
-    let sum = parts.iter().fold(sum, |sum, part| add(sum, sum_of_block(part)));
+    let (sum, carries) = parts.iter().fold(sum, add_block);
     let (words, rest) = rest.as_chunks::<8>();
-    let sum = words.iter().fold(sum, |sum, word| add(sum, u64::from_ne_bytes(*word)));
+    let few = words.iter().fold(carries, |sum, word| add(sum, u64::from_ne_bytes(*word)));
+    let sum = add(sum, few);
     if rest.is_empty() { sum } else { add_last(sum, rest) }
 }
 
-/// The carry out of each word goes into the next. Blocks do not wait for each other.
+/// Adds a block to a sum and to the number of carries out of it. The carry out of each word goes into
+/// the next; blocks do not wait for each other.
 #[inline]
-fn sum_of_block<const BYTES: usize>(block: &[u8; BYTES]) -> u64 {
+fn add_block<const BYTES: usize>((sum, carries): (u64, u64), block: &[u8; BYTES]) -> (u64, u64) {
     let (words, _) = block.as_chunks::<8>();
-    let (sum, carry) = words.iter().fold((0, false), |(sum, carry), word| {
+    let (of_block, carry) = words.iter().fold((0, false), |(sum, carry), word| {
         add_with_carry(sum, u64::from_ne_bytes(*word), carry)
     });
-    sum.wrapping_add(u64::from(carry))
+    let (sum, carry) = add_with_carry(sum, of_block, carry);
+    (sum, carries + u64::from(carry))
 }
 
 /// Adds up to seven bytes, followed by 0.

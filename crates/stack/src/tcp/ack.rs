@@ -14,6 +14,7 @@ use crate::stack::Stack;
 
 impl Stack {
     /// Takes the acknowledgment in (RFC 9293 §3.10.7.4, fifth check).
+    #[inline(always)]
     pub(super) fn take_acknowledgment(
         &mut self,
         id: SocketId,
@@ -123,6 +124,7 @@ impl Stack {
     }
 
     /// New data are acknowledged; whether our FIN is, too.
+    #[inline(always)]
     fn new_acknowledgment(
         &mut self,
         id: SocketId,

@@ -39,34 +39,47 @@ impl Stack {
     }
 
     /// Data, in order or not; a FIN that is not in order waits with them.
+    #[inline(always)]
     pub(super) fn take_data(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
-        let tcb = self.tcb(id);
-        let has_fin = arrival.has(tcp_flags::FIN);
-        if arrival.len == 0 && !has_fin || tcb.state.has_fin() {
-            arrival.clear(tcp_flags::FIN);
+        if arrival.len == 0 && !arrival.has(tcp_flags::FIN) {
             return;
         }
-        let rules = self.personality.tcp.input;
+        let always_reassembles = self.personality.tcp.input.always_reassembles;
+        let tcb = self.tcb_mut(id);
         let is_next = arrival.header.seq == tcb.rcv.nxt && tcb.reassembly.is_empty();
-        let is_open = tcb.state == State::Established;
-        if is_next && is_open && !rules.always_reassembles {
-            if arrival.len > 0 {
-                self.append_in_order(id, arrival, meter);
-            } else {
-                self.tcb_mut(id).owes_ack = true;
-            }
+        if !is_next || tcb.state != State::Established || always_reassembles {
+            self.take_other_data(id, is_next, arrival, meter);
+        } else if arrival.len > 0 {
+            self.append_in_order(id, arrival, meter);
+        } else {
+            tcb.owes_ack = true;
+        }
+    }
+
+    /// Data that wait for others, or come at the end of a connection.
+    #[cold]
+    fn take_other_data(
+        &mut self,
+        id: SocketId,
+        is_next: bool,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) {
+        let has_fin = arrival.has(tcp_flags::FIN);
+        arrival.clear(tcp_flags::FIN);
+        if self.tcb(id).state.has_fin() {
             return;
         }
         if !is_next {
             self.tcp.counts.out_of_order += 1;
         }
+        let acks_out_of_order = self.personality.tcp.input.acks_out_of_order;
         let tcb = self.tcb_mut(id);
-        if rules.acks_out_of_order {
+        if acks_out_of_order {
             tcb.must_ack = true;
         } else {
             tcb.owes_ack = true;
         }
-        arrival.clear(tcp_flags::FIN);
         let seq = arrival.header.seq;
         let chain = self.take_chain(arrival, meter);
         let piece = Piece { seq, chain, has_fin };

@@ -127,7 +127,9 @@ impl Stack {
             self.tcp.counts.bad_headers += 1;
             return None;
         }
-        let words = header_words(self.behind_ip(&packet.chain)).unwrap_or_default();
+        let Some(words) = header_words(self.behind_ip(&packet.chain)) else {
+            return self.malformed(packet, meter);
+        };
         if !self.is_sum_valid(words, &packet.chain, ip, meter) {
             self.tcp.counts.bad_checksums += 1;
             self.drop_packet(packet.take(), DropReason::BadChecksum, Point::InputDequeue, meter);
@@ -164,11 +166,14 @@ impl Stack {
         } else {
             return None;
         };
-        if header.is_none() {
-            self.tcp.counts.bad_headers += 1;
-            self.drop_packet(packet.take(), DropReason::Malformed, Point::InputDequeue, meter);
-        }
-        header
+        if header.is_some() { header } else { self.malformed(packet, meter) }
+    }
+
+    #[cold]
+    fn malformed<T>(&mut self, packet: &mut Packet, meter: &mut Meter) -> Option<T> {
+        self.tcp.counts.bad_headers += 1;
+        self.drop_packet(packet.take(), DropReason::Malformed, Point::InputDequeue, meter);
+        None
     }
 
     /// What follows the IP header in its mbuf.
@@ -205,8 +210,32 @@ impl Stack {
             self.tcp.counts.no_connection += 1;
             return Err(Stop::Reset);
         };
-        let id = match tcb.state {
-            State::Closed => return Err(Stop::Drop),
+        if tcb.state <= State::SynSent {
+            return self.connection_opens(id, arrival, meter);
+        }
+        self.hear(id, arrival);
+        if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
+            self.take_predicted(id, arrival, meter);
+            return Ok(());
+        }
+        self.set_receive_window(id);
+        if !self.is_undisturbed(id, arrival) {
+            return self.take_disturbed(id, arrival, meter);
+        }
+        self.take_acknowledgment(id, arrival, meter)?;
+        self.finish_segment(id, arrival, meter);
+        Ok(())
+    }
+
+    /// A segment for a socket that waits for its connection's first one, or has none.
+    #[cold]
+    fn connection_opens(
+        &mut self,
+        id: SocketId,
+        arrival: &mut Arrival,
+        meter: &mut Meter,
+    ) -> Result<(), Stop> {
+        let id = match self.tcb(id).state {
             State::Listen => self.connection_begins(id, arrival, meter)?,
             State::SynSent => {
                 self.hear(id, arrival);
@@ -214,19 +243,7 @@ impl Stack {
                 self.answer_to_syn(id, arrival, meter)?;
                 id
             }
-            _ => {
-                self.hear(id, arrival);
-                if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
-                    self.take_predicted(id, arrival, meter);
-                    return Ok(());
-                }
-                self.set_receive_window(id);
-                if !self.is_undisturbed(id, arrival) {
-                    self.check_segment(id, arrival, meter)?;
-                }
-                self.take_acknowledgment(id, arrival, meter)?;
-                id
-            }
+            _ => return Err(Stop::Drop),
         };
         self.finish_segment(id, arrival, meter);
         Ok(())
@@ -235,8 +252,9 @@ impl Stack {
     #[inline]
     fn connection_of(&mut self, arrival: &Arrival, meter: &mut Meter) -> Option<SocketId> {
         let (foreign, local) = (arrival.foreign(), arrival.local());
-        let predicts = self.personality.tcp.input.predicts;
-        if let Some(id) = self.tcp.last.filter(|_| predicts) {
+        if self.personality.tcp.input.predicts
+            && let Some(id) = self.tcp.last
+        {
             let socket = &self.sockets[id];
             if socket.foreign == foreign && socket.local == local {
                 return Some(id);
@@ -258,8 +276,7 @@ impl Stack {
         tcb.timers.start(Timer::Keep, idle_ticks);
     }
 
-    /// Whether [`Stack::check_segment`] would find nothing to cut or to refuse, as in every segment
-    /// of an undisturbed transfer.
+    /// Whether there is nothing to cut or to refuse, as in every segment of an undisturbed transfer.
     #[inline]
     fn is_undisturbed(&self, id: SocketId, arrival: &Arrival) -> bool {
         const ODD: u8 = tcp_flags::SYN | tcp_flags::RST;
@@ -273,9 +290,9 @@ impl Stack {
             && tcb.state <= State::CloseWait
     }
 
-    /// Cuts the segment to the window and obeys its flags.
+    /// Cuts the segment to the window and obeys its flags first.
     #[cold]
-    fn check_segment(
+    fn take_disturbed(
         &mut self,
         id: SocketId,
         arrival: &mut Arrival,
@@ -283,14 +300,16 @@ impl Stack {
     ) -> Result<(), Stop> {
         self.trim(id, arrival, meter)?;
         self.obey_reset(id, arrival, meter)?;
-        if self.tcb(id).snd.is_syn_acked {
-            return Ok(());
+        if !self.tcb(id).snd.is_syn_acked {
+            self.complete_handshake(id, arrival, meter)?;
         }
-        self.complete_handshake(id, arrival, meter)
+        self.take_acknowledgment(id, arrival, meter)?;
+        self.finish_segment(id, arrival, meter);
+        Ok(())
     }
 
     /// The steps from the window on, which all segments share.
-    #[inline]
+    #[inline(always)]
     fn finish_segment(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
         self.take_window(id, arrival);
         self.take_data(id, arrival, meter);
