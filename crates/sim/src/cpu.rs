@@ -394,6 +394,7 @@ mod tests {
         begin(&mut cpu, 300, Level::Hard, &[], 50);
         assert_eq!(walk(&mut cpu, 300, 360), [-350]);
         assert_eq!(cpu.preempt(360), 690);
+        assert_eq!(cpu.used_ns, [310, 0, 50]);
         assert!(cpu.level().is_none());
     }
 }

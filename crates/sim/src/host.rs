@@ -205,12 +205,9 @@ impl Host {
     ) -> Pause {
         let mut now_ns = start_ns;
         let mut turns = 0;
-        loop {
+        while turns < TURNS_MAX {
             if self.has_waiting() && self.take_waiting(now_ns, world) {
                 turns += 1;
-                if turns == TURNS_MAX {
-                    return Pause { now_ns, why: Why::Stuck };
-                }
                 continue;
             }
             // Observing lets nothing come in that did not before.
@@ -222,9 +219,6 @@ impl Host {
                     } else if self.advance_process(now_ns, world) {
                         world.observed.limit(observer);
                         turns += 1;
-                        if turns == TURNS_MAX {
-                            return Pause { now_ns, why: Why::Stuck };
-                        }
                         break;
                     }
                     if due_ns >= limit_ns {
@@ -243,6 +237,7 @@ impl Host {
                 }
             }
         }
+        Pause { now_ns, why: Why::Stuck }
     }
 
     #[inline(always)]

@@ -43,6 +43,20 @@ enum Came {
     Home,
 }
 
+impl Came {
+    /// What the caller of the step is told: `lock` and `data` are what it may have to sleep on,
+    /// `result` what the call has come to.
+    #[inline(always)]
+    fn step(self, lock: Channel, data: Channel, result: Result<u32, SocketError>) -> Step {
+        match self {
+            Self::On | Self::Copied => Step::Continue,
+            Self::Locked => Step::Sleep(lock),
+            Self::ToWait => Step::Sleep(data),
+            Self::Home => Step::Done(result),
+        }
+    }
+}
+
 /// `sblock`: whether the buffer is now locked for the caller; else somebody else works on it.
 fn lock(buffer: &mut SockBuf) -> bool {
     if buffer.is_locked {

@@ -95,12 +95,8 @@ impl ReceiveCall {
             Next::Return => self.finish(stack, meter),
         };
         self.has_copied = came == Came::Copied;
-        match came {
-            Came::On | Came::Copied => Step::Continue,
-            Came::Locked => Step::Sleep(Channel::ReceiveLock(self.socket)),
-            Came::ToWait => Step::Sleep(Channel::Readable(self.socket)),
-            Came::Home => Step::Done(self.result.map(|()| self.given as u32)),
-        }
+        let result = self.result.map(|()| self.given as u32);
+        came.step(Channel::ReceiveLock(self.socket), Channel::Readable(self.socket), result)
     }
 
     /// Another process has closed the socket while this one slept.

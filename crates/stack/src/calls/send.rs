@@ -94,12 +94,8 @@ impl SendCall {
             Next::Return => self.finish(stack, meter),
         };
         self.has_copied = came == Came::Copied;
-        match came {
-            Came::On | Came::Copied => Step::Continue,
-            Came::Locked => Step::Sleep(Channel::SendLock(self.socket)),
-            Came::ToWait => Step::Sleep(Channel::Writable(self.socket)),
-            Came::Home => Step::Done(self.result.map(|()| self.taken as u32)),
-        }
+        let result = self.result.map(|()| self.taken as u32);
+        came.step(Channel::SendLock(self.socket), Channel::Writable(self.socket), result)
     }
 
     /// Another process has closed the socket while this one slept.
