@@ -47,7 +47,7 @@ pub fn acknowledgments(
     direction: Direction,
 ) -> impl Iterator<Item = (&Pass, AckNews)> {
     let with_bytes = store.flow(direction).passes.iter().flatten().filter(|pass| pass.len > 0);
-    let ends = with_bytes.map(|pass| pass.offset.saturating_add(pass.len.into()));
+    let ends = with_bytes.map(Pass::end);
     read(store, direction, Reader::new(store, direction, ends.max().unwrap_or(0), 0))
 }
 

@@ -26,10 +26,10 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// Position after the last byte.
+    /// Position after the last byte; `u64::MAX` where it lies beyond 64 bits.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.offset + u64::from(self.len)
+        self.offset.saturating_add(u64::from(self.len))
     }
 }
 
@@ -83,5 +83,17 @@ impl ConnectionStore {
     pub fn first_ns(&self) -> Option<u64> {
         let passes = self.flows.iter().flat_map(|flow| &flow.passes);
         passes.filter_map(|passes| passes.first()).map(|pass| pass.at_ns).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_position_beyond_64_bits_ends_at_the_largest_one() {
+        let pass = testing::store("1 1 0..100").flows[0].at(Point::SendEnqueue)[0];
+        assert_eq!(Pass { offset: u64::MAX - 9, ..pass }.end(), u64::MAX);
     }
 }

@@ -55,10 +55,11 @@ pub struct Record {
 }
 
 impl Record {
-    /// Position after the last byte concerned.
+    /// Position after the last byte concerned; `u64::MAX` where it lies beyond 64 bits, as only a
+    /// damaged or hostile trace has it.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.offset + u64::from(self.len)
+        self.offset.saturating_add(u64::from(self.len))
     }
 
     /// The point passed, or `None` for an event beside the points.
@@ -108,4 +109,24 @@ pub mod tcp_flags {
     pub const ECE: u8 = 0x40;
     /// Congestion window reduced (RFC 3168).
     pub const CWR: u8 = 0x80;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_end_of_any_record_is_not_before_its_start(offset in any::<u64>(), len in any::<u32>()) {
+            let record = Record { offset, len, ..Record::default() };
+            prop_assert_eq!(record.end().checked_sub(offset), Some(u64::from(len).min(u64::MAX - offset)));
+        }
+    }
+
+    #[test]
+    fn a_position_beyond_64_bits_ends_at_the_largest_one() {
+        let record = Record { offset: u64::MAX - 1, len: 2, ..Record::default() };
+        assert_eq!([record.end(), Record { len: 1, ..record }.end()], [u64::MAX; 2]);
+    }
 }

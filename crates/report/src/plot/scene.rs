@@ -157,7 +157,7 @@ impl<'a> Scene<'a> {
 
 /// Position after the last byte of `pass`.
 pub(super) fn end_of(pass: &Pass) -> u64 {
-    pass.offset.saturating_add(u64::from(pass.len))
+    pass.end()
 }
 
 /// First and last time in `store`.

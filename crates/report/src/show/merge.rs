@@ -129,7 +129,7 @@ pub(super) fn as_records(losses: &[LossInterval]) -> Vec<Record> {
 pub(super) fn furthest(stores: &[&ConnectionStore]) -> u64 {
     let lists = stores.iter().flat_map(|store| &store.flows).flat_map(|flow| &flow.passes);
     let ends = lists.filter_map(|passes| passes.last());
-    ends.map(|pass| pass.offset.saturating_add(pass.len.into())).max().unwrap_or(0)
+    ends.map(Pass::end).max().unwrap_or(0)
 }
 
 /// When the first event of all happened.

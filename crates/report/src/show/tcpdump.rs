@@ -74,7 +74,7 @@ impl Packet<'_> {
         write!(out, "{}", flag_letters(pass.tcp_flags))?;
         const NUMBERED: u8 = tcp_flags::SYN | tcp_flags::FIN;
         if pass.len > 0 || pass.tcp_flags & NUMBERED != 0 {
-            let (first, last) = (number(pass.offset), number(end(pass)));
+            let (first, last) = (number(pass.offset), number(pass.end()));
             write!(out, " {first}:{last}({})", pass.len)?;
         }
         if pass.tcp_flags & tcp_flags::ACK != 0 {
@@ -107,7 +107,7 @@ impl Packet<'_> {
         let has_fin = on_the_wire(reverse)
             .iter()
             .find(fin)
-            .is_some_and(|fin| fin.at_ns < self.pass.at_ns && end(fin) == self.pass.detail);
+            .is_some_and(|fin| fin.at_ns < self.pass.at_ns && fin.end() == self.pass.detail);
         number(self.pass.detail).saturating_add(has_fin.into())
     }
 }
@@ -132,9 +132,4 @@ fn flag_letters(flags: u8) -> String {
     let set = LETTERS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, letter)| letter);
     let letters: String = set.collect();
     if letters.is_empty() { ".".to_owned() } else { letters }
-}
-
-/// Position after the last byte, held at the largest one for hostile records.
-fn end(pass: &Pass) -> u64 {
-    pass.offset.saturating_add(pass.len.into())
 }
