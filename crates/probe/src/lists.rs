@@ -1,5 +1,6 @@
 //! The mapped record lists: one for each CPU, written by the probes, read here.
 
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -8,11 +9,26 @@ use crate::layout::{RawRecord, RecordList};
 
 /// Records that one list holds.
 pub(crate) const LIST_RECORDS: u64 = {
-    let list = size_of::<RecordList>() - std::mem::offset_of!(RecordList, records);
+    let list = size_of::<RecordList>() - offset_of!(RecordList, records);
     (list / size_of::<RawRecord>()) as u64
 };
 
-const _: () = assert!(LIST_RECORDS.is_power_of_two() && size_of::<RawRecord>() == 64);
+const _: () = assert!(LIST_RECORDS.is_power_of_two());
+
+/// Bytes of a cache line. `layout.h` asserts the same of the layout that the probes use.
+const CACHE_LINE: usize = 64;
+
+const _: () = {
+    const fn begins_line(offset: usize) -> bool {
+        offset.is_multiple_of(CACHE_LINE)
+    }
+    assert!(size_of::<RawRecord>() == CACHE_LINE);
+    assert!(offset_of!(RecordList, lost) == CACHE_LINE);
+    assert!(begins_line(offset_of!(RecordList, known)));
+    assert!(begins_line(offset_of!(RecordList, tail)));
+    assert!(begins_line(offset_of!(RecordList, records)));
+    assert!(begins_line(size_of::<RecordList>()));
+};
 
 /// All lists, mapped into this process.
 pub(crate) struct Lists {

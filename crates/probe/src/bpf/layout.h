@@ -80,13 +80,28 @@ struct record_list {
 	__u32 call_end;	/* of the send call last recorded whole on this CPU: where it ends */
 	__u64 call_socket; /* and the socket's address */
 	__u64 is_noting; /* a hit writes to `known`: one that interrupts it does not */
+	__u64 pad2;
 	__u64 lost[RAW_KINDS];
-	__u64 pad2[64 - 8 - RAW_KINDS];
+	__u64 pad3[64 - 8 - RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];
 	__u64 tail;
-	__u64 pad3[63];
+	__u64 pad4[63];
 	struct raw_record records[LIST_RECORDS];
 };
+
+/*
+ * One cache line for the fields of every hit, others for the counters, which the recorder reads, for
+ * `tail`, which it writes, and for each record. The lists stand one after another in the map.
+ */
+#define CACHE_LINE 64
+#define BEGINS_LINE(field) (__builtin_offsetof(struct record_list, field) % CACHE_LINE == 0)
+_Static_assert(sizeof(struct raw_record) == CACHE_LINE, "a record is a cache line");
+_Static_assert(CACHE_LINE % sizeof(struct known_socket) == 0, "no known socket straddles a line");
+_Static_assert(__builtin_offsetof(struct record_list, lost) == CACHE_LINE, "one line for every hit");
+_Static_assert(BEGINS_LINE(known), "the known sockets begin a cache line");
+_Static_assert(BEGINS_LINE(tail), "the recorder's line has no field of the probes before `tail`");
+_Static_assert(BEGINS_LINE(records), "a record is one cache line, not parts of two");
+_Static_assert(sizeof(struct record_list) % CACHE_LINE == 0, "so on every CPU");
 
 /* Rare events, through the ring buffer. */
 enum event_kind {
