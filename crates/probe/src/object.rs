@@ -33,6 +33,10 @@ pub(crate) fn open(reads: Reads) -> Result<OpenObject, Error> {
         Reads::Casts => &CASTS.0,
         Reads::Copies => &COPIES.0,
     };
+    open_bytes(bytes)
+}
+
+fn open_bytes(bytes: &[u8]) -> Result<OpenObject, Error> {
     let mut builder = ObjectBuilder::default();
     builder
         .name("sockscope_bpf")
@@ -138,6 +142,35 @@ mod tests {
         let of_casts = maps(Reads::Casts);
         assert_eq!(of_casts, maps(Reads::Copies));
         assert!(of_casts.iter().any(|map| map.0.ends_with(".rodata")));
+    }
+
+    /// As on CPUs that reorder stores.
+    static REORDERED: &Elf<[u8]> =
+        &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/reordered.bpf.o")));
+
+    /// Programs that append records, and those of them that hand over each record by an exchange.
+    fn appending(bytes: &[u8]) -> (usize, usize) {
+        // BPF_STX | BPF_ATOMIC | BPF_DW, and what it does (linux/bpf.h).
+        const ATOMIC: u8 = 0xdb;
+        const FETCH_ADD: i32 = 0x01;
+        const EXCHANGE: i32 = 0xe1;
+        let object = open_bytes(bytes).unwrap();
+        let (mut all, mut exchanging) = (0, 0);
+        for program in object.progs() {
+            let does = |what: i32| {
+                program.insns().iter().any(|insn| insn.code == ATOMIC && insn.imm == what)
+            };
+            all += usize::from(does(FETCH_ADD));
+            exchanging += usize::from(does(EXCHANGE));
+        }
+        (all, exchanging)
+    }
+
+    #[test]
+    fn where_cpus_reorder_stores_each_record_is_handed_over_by_an_exchange() {
+        let (all, exchanging) = appending(&REORDERED.0);
+        assert!(exchanging > 10 && exchanging >= all / 2, "{exchanging} of {all}");
+        assert_eq!(cfg!(target_arch = "x86_64"), appending(&CASTS.0).1 == 0);
     }
 
     #[test]

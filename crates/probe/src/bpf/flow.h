@@ -10,8 +10,6 @@
 #ifndef SOCKSCOPE_FLOW_H
 #define SOCKSCOPE_FLOW_H
 
-#define barrier() asm volatile("" ::: "memory")
-
 struct tuple {
 	__u32 saddr; /* folded, as on the wire */
 	__u32 daddr;

@@ -32,8 +32,7 @@ static __always_inline struct raw_record *reserve(struct record_list *list, __u8
 
 static __always_inline void commit(struct raw_record *record, __u64 stamp)
 {
-	barrier();
-	*(volatile __u64 *)&record->stamp = stamp;
+	publish(&record->stamp, stamp);
 }
 
 #endif

@@ -17,6 +17,7 @@
 
 #include "layout.h"
 #include "state.h"
+#include "order.h"
 #include "list.h"
 #include "access.h"
 #include "flow.h"
