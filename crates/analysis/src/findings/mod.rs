@@ -5,13 +5,16 @@
 //! not certain says nothing: no finding is better than a wrong one.
 
 mod acks;
+mod awaiting_repair;
 mod buffer_below_bdp;
 mod buffer_clipped;
 mod buffers;
 mod by_byte;
 mod congestion_limited;
+mod control;
 mod corked;
 mod delayed_ack_wait;
+mod duplicates;
 #[cfg(test)]
 mod end_to_end;
 mod facts;

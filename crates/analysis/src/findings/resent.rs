@@ -3,23 +3,41 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use sockscope_record::{Kind, Point, Record, RetransmitClass, Side, marks, tcp_flags};
+use sockscope_record::{Kind, Point, Record, RetransmitClass, Side, marks};
 
+use super::awaiting_repair::AwaitingRepair;
 use super::by_byte::ByByte;
-use super::intervals::Interval;
+use super::control;
+use super::duplicates::Duplicates;
+use super::intervals::{Interval, Intervals};
 use crate::drops;
 use crate::lost::{LOOK_BACK_PASSES_MAX, ON_THE_WAY, TIMER_NS_MIN, is_like, last_like, told_point};
+use crate::send_queue::SegmentSizes;
 use crate::{FlowStore, FlowView, Pass};
 
 /// TCP tells of a repetition when it has been transmitted, within this; no timer is that short.
-const TOLD_NS_MAX: u64 = 10_000_000;
+pub(super) const TOLD_NS_MAX: u64 = 10_000_000;
 
-/// One range that was sent again.
+/// What a segment that was sent again has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    Data,
+    /// A SYN or SYN-ACK. `answer`: the last point at which the other side's answer to the one before was
+    /// seen.
+    Syn {
+        answer: Option<Point>,
+    },
+    /// The end of the stream, without data.
+    Fin,
+}
+
+/// One segment, or several with one range of bytes, that was sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Resent {
     pub at_ns: u64,
     pub offset: u64,
     pub len: u32,
+    pub content: Content,
     /// As the kernel classed it, or `Spurious` where the records show that the original had arrived.
     pub class: RetransmitClass,
     /// When it was last sent before; `None` when that was not seen.
@@ -33,8 +51,6 @@ pub(super) struct Resent {
     /// It had arrived, and what the receiver sent then was dropped on this side's host, so that the
     /// sender's timer ran out.
     pub acknowledgment_dropped: Option<Side>,
-    /// The peer reported it as received twice.
-    was_reported: bool,
 }
 
 impl Resent {
@@ -46,33 +62,42 @@ impl Resent {
 
 /// All retransmissions of a flow, in order.
 pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
-    let events = view.flow().events.iter().filter(|event| event.kind == Kind::Retransmit);
+    let flow = view.flow();
+    let events = flow.events.iter().filter(|event| event.kind == Kind::Retransmit);
     let reverse_losses: Vec<_> = drops::losses(view.reverse(), view.drop_reasons).collect();
-    let seen = Seen::new(view.flow());
+    let seen = Seen::new(view);
+    let sizes = SegmentSizes::of(flow);
+    let mut awaiting = AwaitingRepair::new(flow, view.drop_reasons);
+    let mut duplicates = Duplicates::default();
     let mut all: Vec<Resent> = Vec::new();
     let mut latest: HashMap<u64, usize> = HashMap::new();
     for event in events {
         let class = RetransmitClass::from_code(event.code);
         if class == RetransmitClass::Spurious && event.len == 0 {
-            reported_duplicate(&mut all, event.extra.max(1));
+            duplicates.report(event.extra.max(1), |index| {
+                all[index].class = RetransmitClass::Spurious;
+                all[index].was_needed = false;
+            });
             continue;
         }
-        let one = match class {
-            RetransmitClass::Handshake => handshake(view, event.at_ns),
-            _ => data(view, &seen, event, class, &reverse_losses),
-        };
+        if event.len == 0 {
+            all.push(control::sent_again(view, event));
+            continue;
+        }
+        let again_ns = transmitted_ns(flow, event);
+        let was_dropped = awaiting.repair(again_ns, event.offset, event.end());
+        let one = data(view, &seen, event, again_ns, was_dropped, &reverse_losses);
+        if !was_dropped {
+            let segment_bytes = sizes.largest_at(event.at_ns);
+            let has_arrived = one.class == RetransmitClass::Spurious;
+            let has_arrived = has_arrived || one.acknowledgment_dropped.is_some();
+            duplicates.add(all.len(), one.len, segment_bytes, has_arrived);
+        }
         let oldest = all.len().saturating_sub(LOOK_BACK_PASSES_MAX);
         let again = latest.get(&one.offset).filter(|index| **index >= oldest);
         let again = again.map(|index| all[*index].at_ns);
-        let before_ns = if class == RetransmitClass::Handshake {
-            one.before_ns
-        } else {
-            one.before_ns.max(again)
-        };
-        if class != RetransmitClass::Handshake {
-            latest.insert(one.offset, all.len());
-        }
-        all.push(Resent { before_ns, ..one });
+        latest.insert(one.offset, all.len());
+        all.push(Resent { before_ns: one.before_ns.max(again), ..one });
     }
     all
 }
@@ -81,11 +106,40 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
 struct Seen<'a> {
     flow: &'a FlowStore,
     points: [OnceCell<ByByte<'a>>; 8],
+    /// Times in which records were missed.
+    missed: Intervals,
+    /// Drops are recorded here.
+    has_drops: bool,
 }
 
 impl<'a> Seen<'a> {
-    fn new(flow: &'a FlowStore) -> Self {
-        Self { flow, points: Default::default() }
+    fn new(view: &'a FlowView<'_>) -> Self {
+        let flow = view.flow();
+        let losses = view.losses.iter();
+        let missed = losses.map(|loss| Interval::new(loss.start_ns, loss.end_ns.saturating_add(1)));
+        Self {
+            flow,
+            points: Default::default(),
+            missed: Intervals::union_of(missed),
+            has_drops: flow.events.iter().any(|event| event.kind == Kind::Drop),
+        }
+    }
+
+    /// Whether all of a range had come to the receiver's TCP before `at_ns`, where a hole before it
+    /// keeps it from the receive queue: the kernel's drops are recorded, and it dropped none of this.
+    fn is_behind_a_hole(&self, range: &Record, at_ns: u64) -> bool {
+        let mut next = range.offset;
+        let mut since_ns = at_ns;
+        while next < range.end() {
+            let Some(pass) = self.last_before(Point::InputDequeue, next, at_ns) else {
+                return false;
+            };
+            since_ns = since_ns.min(pass.at_ns);
+            next = pass.end();
+        }
+        let receiver_is_seen = !self.flow.at(Point::ReceiveEnqueue).is_empty();
+        let time = Interval::new(since_ns, at_ns.saturating_add(1));
+        receiver_is_seen && self.has_drops && !self.missed.touches(time)
     }
 
     /// The last pass there before `at_ns` that has the byte at `offset`, other than of a retransmission.
@@ -95,81 +149,54 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The peer reported `count` ranges as received twice (D-SACK, RFC 2883), without saying to which
-/// retransmissions that belongs: the latest ones are the likely ones.
-fn reported_duplicate(all: &mut [Resent], count: u32) {
-    let open = |one: &&mut Resent| one.was_needed && one.len > 0 && !one.was_reported;
-    for one in all.iter_mut().rev().filter(open).take(count as usize) {
-        one.was_reported = true;
-        if one.acknowledgment_dropped.is_none() {
-            one.class = RetransmitClass::Spurious;
-            one.was_needed = false;
-        }
-    }
-}
-
-fn handshake(view: &FlowView<'_>, at_ns: u64) -> Resent {
-    let passes = view.flow().at(Point::InterfaceEnqueue).iter();
-    let own_ns = at_ns.saturating_sub(TOLD_NS_MAX);
-    let syns = passes.take_while(|pass| pass.at_ns <= own_ns && pass.offset == 0);
-    let before = syns.filter(|pass| pass.tcp_flags & tcp_flags::SYN != 0).last();
-    Resent {
-        at_ns,
-        offset: 0,
-        len: 0,
-        class: RetransmitClass::Handshake,
-        before_ns: before.map(|pass| pass.at_ns),
-        last_seen: None,
-        was_needed: true,
-        was_dropped_by_interface: false,
-        acknowledgment_dropped: None,
-        was_reported: false,
-    }
-}
-
-/// `reverse_losses`: of the acknowledgments' flow.
+/// `was_dropped`: the kernel dropped some of it since its last transmission. `reverse_losses`: of the
+/// acknowledgments' flow.
 fn data(
     view: &FlowView<'_>,
     seen: &Seen<'_>,
     event: &Record,
-    class: RetransmitClass,
+    again_ns: u64,
+    was_dropped: bool,
     reverse_losses: &[&Record],
 ) -> Resent {
     let Record { at_ns, offset, len, .. } = *event;
+    let class = RetransmitClass::from_code(event.code);
     let flow = view.flow();
     let first_sent = seen.last_before(Point::SendDequeue, offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
-    // What came of it itself does not count as the original.
-    let again_ns = transmitted_ns(flow, event);
-    let arrival = seen.last_before(Point::ReceiveEnqueue, offset, again_ns);
+    // What came of it itself does not count as the original. Bytes arrive in order: with the last one all
+    // have arrived.
+    let last = event.end() - 1;
+    let arrival = seen.last_before(Point::ReceiveEnqueue, last, again_ns);
     let wait = arrival.or(first_sent).map(|pass| Wait {
         offset,
         from_ns: pass.at_ns,
         to_ns: at_ns,
         has_arrived: arrival.is_some(),
     });
-    let wait = wait.filter(|_| class == RetransmitClass::Timeout);
+    let wait = wait.filter(|_| class == RetransmitClass::Timeout && !was_dropped);
     let acknowledgment_dropped =
         wait.and_then(|wait| wait.acknowledgment_dropped(view, reverse_losses));
     let seen_at = |point: &Point| seen.last_before(*point, offset, again_ns).is_some();
     let last_seen = ON_THE_WAY.into_iter().find(seen_at);
     let receiver_is_seen = !flow.at(Point::ReceiveEnqueue).is_empty();
-    let is_needless = arrival.is_some() && acknowledgment_dropped.is_none();
+    let has_arrived = arrival.is_some() || seen.is_behind_a_hole(event, again_ns);
+    let is_needless = has_arrived && acknowledgment_dropped.is_none() && !was_dropped;
     let class = if is_needless { RetransmitClass::Spurious } else { class };
     // A probe is sent on a suspicion: only a receiver that is seen can confirm it.
-    let is_proven = class != RetransmitClass::TailProbe || receiver_is_seen;
+    let is_proven = class != RetransmitClass::TailProbe || receiver_is_seen || was_dropped;
     let queue_is_seen = flow.at(Point::InterfaceDequeue).iter().any(|pass| pass.len > 0);
     Resent {
         at_ns,
         offset,
         len,
+        content: Content::Data,
         class,
         before_ns,
         last_seen,
         was_needed: class != RetransmitClass::Spurious && is_proven,
         was_dropped_by_interface: queue_is_seen && last_seen == Some(Point::InterfaceEnqueue),
         acknowledgment_dropped,
-        was_reported: false,
     }
 }
 

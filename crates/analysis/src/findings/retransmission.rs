@@ -7,7 +7,7 @@ use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
-use super::resent::{Resent, resent};
+use super::resent::{Content, Resent, resent};
 use super::{Tally, words};
 use crate::drops;
 use crate::lost::seen_before;
@@ -56,17 +56,11 @@ fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
         note(&mut tally, one);
     }
     note_drops(&mut tally, facts, needed);
-    let classes: Vec<_> = RetransmitClass::ALL
-        .into_iter()
-        .map(|class| (class, needed.iter().filter(|one| one.class == class).count()))
-        .filter(|&(_, count)| count > 0)
-        .map(|(class, count)| format!("{count} {}", class.name()))
-        .collect();
     let sender = facts.who(facts.sender());
     let mut summary = format!(
         "{} of the {sender} had to be sent again ({}).",
-        words::counted(tally.count, "range"),
-        classes.join(", "),
+        counted(needed),
+        by_class(needed).join(", "),
     );
     let arrived = needed.iter().filter(|one| one.acknowledgment_dropped.is_some()).count() as u64;
     if arrived > 0 {
@@ -78,6 +72,23 @@ fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
     tally.into_finding(FindingId::Retransmission, facts, side, summary, fix)
 }
 
+/// As `3 ranges`; a SYN or a FIN has no range of bytes.
+fn counted(all: &[Resent]) -> String {
+    let is_data = all.iter().all(|one| one.content == Content::Data);
+    words::counted(all.len() as u64, if is_data { "range" } else { "segment" })
+}
+
+/// As `2 timeout`, `1 FIN`.
+fn by_class(all: &[Resent]) -> Vec<String> {
+    let name = |one: &Resent| match one.content {
+        Content::Fin => "FIN",
+        _ => one.class.name(),
+    };
+    let names = RetransmitClass::ALL.into_iter().map(RetransmitClass::name).chain(["FIN"]);
+    let counts = names.map(|wanted| (wanted, all.iter().filter(|one| name(one) == wanted).count()));
+    counts.filter(|&(_, count)| count > 0).map(|(name, count)| format!("{count} {name}")).collect()
+}
+
 fn of_spurious(facts: &FlowFacts<'_>, spurious: &[Resent]) -> Finding {
     let mut tally = Tally { count: spurious.len() as u64, ..Tally::default() };
     for one in spurious {
@@ -86,7 +97,7 @@ fn of_spurious(facts: &FlowFacts<'_>, spurious: &[Resent]) -> Finding {
     let sender = facts.who(facts.sender());
     let summary = format!(
         "{} of the {sender} were sent again needlessly: the originals arrived.",
-        words::counted(tally.count, "range"),
+        counted(spurious),
     );
     let fix = format!(
         "On the {sender}'s host: look for reordering or for delay that grows suddenly (a long queue on \
@@ -99,6 +110,12 @@ fn of_spurious(facts: &FlowFacts<'_>, spurious: &[Resent]) -> Finding {
 fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
     let seen =
         |point| needed.iter().filter(|one| one.last_seen == Some(point)).count() * 2 > needed.len();
+    let syns = needed.iter().filter(|one| matches!(one.content, Content::Syn { .. }));
+    if let Some(last) = syns.clone().next_back()
+        && syns.count() * 2 > needed.len()
+    {
+        return handshake_cure(facts, last);
+    }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
     let hosts = needed.iter().filter_map(|one| one.acknowledgment_dropped);
     let on_senders = hosts.clone().filter(|&side| side == facts.sender()).count();
@@ -113,11 +130,7 @@ fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
         return (side, fix);
     }
     if seen(Point::InterfaceEnqueue) {
-        let fix = format!(
-            "On the {sender}'s host: the packets did not leave the interface queue; see tc -s qdisc show for \
-             drops and raise the limit or the rate."
-        );
-        return (facts.sender(), fix);
+        return queue_cure(facts);
     }
     if seen(Point::InputEnqueue) || seen(Point::InputDequeue) {
         let fix = format!(
@@ -126,25 +139,96 @@ fn cure(facts: &FlowFacts<'_>, needed: &[Resent]) -> (Side, String) {
         );
         return (facts.receiver(), fix);
     }
+    path_cure(facts, facts.sender())
+}
+
+/// Where the handshake stopped says who can do something.
+fn handshake_cure(facts: &FlowFacts<'_>, syn: &Resent) -> (Side, String) {
+    let Content::Syn { answer } = syn.content else { return path_cure(facts, facts.sender()) };
+    let is_at_host = |point: Option<Point>| point.is_some_and(|it| it >= Point::InputEnqueue);
+    let is_client = facts.sender() == Side::Client;
+    // With no answer seen it is the last one's own way that counts.
+    let (stopped, side) = match answer {
+        Some(_) => (answer, facts.sender()),
+        None => (syn.last_seen, facts.receiver()),
+    };
+    if !is_at_host(stopped) {
+        let is_queued = answer.is_none() && syn.last_seen == Some(Point::InterfaceEnqueue);
+        let queue_is_seen = !facts.view.flow().at(Point::InterfaceDequeue).is_empty();
+        return match (answer, is_queued && queue_is_seen) {
+            (Some(_), _) => path_cure(facts, facts.receiver()),
+            (None, true) => queue_cure(facts),
+            (None, false) => path_cure(facts, facts.sender()),
+        };
+    }
+    let who = facts.who(side);
+    let filter = "a packet filter (nft list ruleset)";
+    let backlog = match is_filtered(facts) {
+        true => "",
+        false => {
+            " and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows)"
+        }
+    };
+    let fix = match (is_client, answer.is_some()) {
+        (true, false) => format!(
+            "On the {who}'s host: the SYN arrived there and was not answered. Look for \
+             {filter}{backlog}."
+        ),
+        (true, true) => format!(
+            "On the {who}'s host: the SYN-ACK arrived there and was not accepted. Look for {filter}."
+        ),
+        (false, false) => format!(
+            "On the {who}'s host: the SYN-ACK arrived there and was not acknowledged. Look for {filter}."
+        ),
+        (false, true) => format!(
+            "On the {who}'s host: the acknowledgment of the SYN-ACK arrived there and did not open the \
+             connection. Look for {filter}{backlog}."
+        ),
+    };
+    (side, fix)
+}
+
+/// A filter dropped a SYN of the flow.
+fn is_filtered(facts: &FlowFacts<'_>) -> bool {
+    let is_syn = |drop: &&Record| drop.tcp_flags & tcp_flags::SYN != 0;
+    let mut drops = drops::losses(facts.view.flow(), facts.view.drop_reasons).filter(is_syn);
+    drops
+        .any(|drop| drops::reason(facts.view.drop_reasons, drop.detail).ends_with("NETFILTER_DROP"))
+}
+
+fn queue_cure(facts: &FlowFacts<'_>) -> (Side, String) {
+    let sender = facts.who(facts.sender());
     let fix = format!(
-        "Find where the path from the {sender} loses packets: a full queue, a filter, a bad link; \
-         ethtool -S and nstat on both hosts show what they dropped."
+        "On the {sender}'s host: the packets did not leave the interface queue; see tc -s qdisc show for \
+         drops and raise the limit or the rate."
+    );
+    (facts.sender(), fix)
+}
+
+/// What `from` sends is lost on the path.
+fn path_cure(facts: &FlowFacts<'_>, from: Side) -> (Side, String) {
+    let fix = format!(
+        "Find where the path from the {} loses packets: a full queue, a filter, a bad link; \
+         ethtool -S and nstat on both hosts show what they dropped.",
+        facts.who(from)
     );
     (facts.sender(), fix)
 }
 
 fn note(tally: &mut Tally, one: &Resent) {
     tally.notes.add(one.at_ns, || {
-        let what = match one.class {
-            RetransmitClass::Handshake => "the handshake is sent again".to_owned(),
-            class => format!(
+        let what = match (one.content, one.class) {
+            (Content::Syn { .. }, _) => "the handshake is sent again".to_owned(),
+            (Content::Fin, RetransmitClass::Unknown) => "the FIN is sent again".to_owned(),
+            (Content::Fin, class) => format!("the FIN is sent again ({})", class.name()),
+            (Content::Data, class) => format!(
                 "bytes {}..{} are sent again ({})",
                 one.offset,
                 one.offset + u64::from(one.len),
                 class.name()
             ),
         };
-        let were = if one.class == RetransmitClass::Handshake { "it was" } else { "they were" };
+        let were = if one.content == Content::Data { "they were" } else { "it was" };
         let after = one
             .gap()
             .map(|gap| format!(", {} after {were} last sent", words::time(gap.duration_ns())));
@@ -160,7 +244,7 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
     let ranges = Intervals::union_of(
         needed.iter().map(|one| Interval::new(one.offset, one.offset + u64::from(one.len))),
     );
-    let syn_was_lost = needed.iter().any(|one| one.class == RetransmitClass::Handshake);
+    let syn_was_lost = needed.iter().any(|one| matches!(one.content, Content::Syn { .. }));
     for drop in drops::losses(view.flow(), view.drop_reasons) {
         let is_syn = drop.len == 0 && drop.tcp_flags & tcp_flags::SYN != 0;
         if !(is_syn && syn_was_lost || ranges.touches(Interval::new(drop.offset, drop.end()))) {
@@ -190,7 +274,7 @@ fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::{evidence, found, repeat};
+    use crate::findings::testing::{Fixture, evidence, found, repeat};
     use insta::assert_snapshot;
 
     const WIRE: &str = "1ms wire | 205ms app_idle | 210ms end";
@@ -220,14 +304,14 @@ mod tests {
     #[test]
     fn a_lost_syn_is_a_handshake() {
         let text = "0ms 3-4 syn | 100ms retransmit code=5 | 100ms 3-4 syn";
-        assert_snapshot!(found(text, "0ms app_idle | 210ms end"), @"retransmission @client 1x 100 ms: 1 range of the client had to be sent again (1 handshake).");
+        assert_snapshot!(found(text, "0ms app_idle | 210ms end"), @"retransmission @client 1x 100 ms: 1 segment of the client had to be sent again (1 handshake).");
     }
 
     #[test]
     fn a_syn_told_of_after_its_transmission_counts_from_the_one_before() {
         let text = "0ms 3-4 syn | 1000ms 3-4 syn | 1000006us retransmit code=5";
         let said = evidence(text, "0ms app_idle | 1010ms end");
-        assert_snapshot!(said, @"the handshake is sent again, 1.00 s after it was last sent");
+        assert_snapshot!(said, @"the handshake is sent again, 1.00 s after it was last sent, last seen at InterfaceDequeue");
     }
 
     #[test]
@@ -388,5 +472,139 @@ mod tests {
         let text = repeat(20, "1ms", |at| format!("{at} 1-7 +10 | {at} 8 +10"));
         let again = repeat(9, "2ms", |at| format!("{at} retransmit 0..10 code=4"));
         assert_snapshot!(found(&format!("{text} | {again}"), WIRE), @"");
+    }
+
+    /// Ten ranges of 45 segments each; the first `dropped` of them are dropped and all are sent again.
+    fn ranges_of_45_segments(dropped: u64, path: &str) -> String {
+        let range = |i: u64| format!("{}..{}", i * 65_160, (i + 1) * 65_160);
+        let once = |i: u64| {
+            let (range, ms) = (range(i), 1 + i * 10);
+            let drop = format!("{ms}010us drop {range} detail=77 |");
+            let drop = if i < dropped { drop } else { String::new() };
+            format!(
+                "{ms}ms {path} {range} aggregated | {drop} {}ms retransmit {range} code=2",
+                ms + 3
+            )
+        };
+        let size = "0ms send-window detail=999999 extra=1448 |".to_owned();
+        size + &(0..10).map(once).collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn a_range_whose_drop_is_recorded_is_never_needless() {
+        let lost = ranges_of_45_segments(10, "1-6");
+        let text = format!("{lost} | 95ms retransmit at=1000 code=4 extra=45");
+        assert_snapshot!(found(&text, WIRE), @"retransmission @server 10x 30.0 ms: 10 ranges of the client had to be sent again (10 fast).");
+        // The kernel dropped nine, and the peer reports the segments of the tenth.
+        let text = format!(
+            "{} | 95ms retransmit at=1000 code=4 extra=45",
+            ranges_of_45_segments(9, "1-6")
+        );
+        assert_snapshot!(found(&text, WIRE), @"retransmission @server 9x 27.0 ms: 9 ranges of the client had to be sent again (9 fast).");
+    }
+
+    #[test]
+    fn a_report_of_duplicates_counts_segments_and_not_ranges() {
+        let sent = ranges_of_45_segments(0, "1-4");
+        let report = |segments: u32| {
+            found(&format!("{sent} | 95ms retransmit at=1000 code=4 extra={segments}"), WIRE)
+        };
+        assert_snapshot!(report(44), @"retransmission @client 10x 30.0 ms: 10 ranges of the client had to be sent again (10 fast).");
+        assert_snapshot!(report(45), @"retransmission @client 9x 27.0 ms: 9 ranges of the client had to be sent again (9 fast).");
+        assert_snapshot!(report(450), @"retransmission @client 10x 0 ns: 10 ranges of the client were sent again needlessly: the originals arrived.");
+    }
+
+    /// The first of three segments is dropped; all three are sent again.
+    const BEHIND_A_HOLE: &str = "1ms 1-6 +3000 | 1010us drop 0..1000 detail=77
+        4ms retransmit 0..1000 code=2 | 4ms retransmit 1000..2000 code=2
+        4ms retransmit 2000..3000 code=2 | 5ms 7-8 +3000";
+
+    #[test]
+    fn what_waits_behind_a_hole_has_arrived() {
+        assert_snapshot!(found(BEHIND_A_HOLE, WIRE), @"retransmission @server 1x 3.00 ms: 1 range of the client had to be sent again (1 fast).");
+        let in_part = BEHIND_A_HOLE.replace("1ms 1-6 +3000", "1ms 1-4 +3000 | 1ms 5-6 0..2500");
+        assert_snapshot!(found(&in_part, WIRE), @"retransmission @server 2x 3.00 ms: 2 ranges of the client had to be sent again (2 fast).");
+        let missed = format!("{BEHIND_A_HOLE} | 6ms loss code=27 from=3ms detail=1");
+        assert_snapshot!(found(&missed, WIRE), @"retransmission @server 3x 3.00 ms: 3 ranges of the client had to be sent again (3 fast).");
+    }
+
+    #[test]
+    fn what_is_dropped_once_and_sent_again_twice_was_needed_once() {
+        let text = "1ms 1-6 +1000 | 1010us drop 0..1000 detail=77 | 9ms retransmit 0..1000 code=2
+                    20ms retransmit 0..1000 code=2 | 29ms retransmit at=1000 code=4 extra=1";
+        assert_snapshot!(found(text, WIRE), @"retransmission @server 1x 8.00 ms: 1 range of the client had to be sent again (1 fast).");
+    }
+
+    #[test]
+    fn a_fin_of_a_side_without_data_is_no_handshake() {
+        // As an earlier version recorded it: position 0, class handshake.
+        let text = "0ms 3-6 syn | 1ms <3-6 syn ack=0 | 2ms 3-6 ack=0 | 3s <1-8 +1000
+                    5s 3-4 fin ack=1000 | 5200ms 3-6 fin ack=1000 | 5200004us retransmit code=5";
+        assert_snapshot!(found(text, "0ms app_idle | 6s end"), @"retransmission @client 1x 200 ms: 1 segment of the client had to be sent again (1 FIN).");
+        assert_snapshot!(evidence(text, "0ms app_idle | 6s end"), @"the FIN is sent again, 200 ms after it was last sent, last seen at InterfaceDequeue");
+        let now = text.replace("code=5", "code=1");
+        assert_snapshot!(found(&now, "0ms app_idle | 6s end"), @"retransmission @client 1x 200 ms: 1 segment of the client had to be sent again (1 FIN).");
+    }
+
+    #[test]
+    fn a_probe_by_a_fin_is_needed_where_the_one_before_did_not_arrive() {
+        let probe = |first: &str| {
+            format!(
+                "1ms 3-8 +1000 ack=0 | 20ms {first} fin ack=0 | 60ms 3-6 fin ack=0
+                 60004us retransmit at=1000 code=3"
+            )
+        };
+        assert_snapshot!(found(&probe("3-4"), WIRE), @"retransmission @client 1x 40.0 ms: 1 segment of the client had to be sent again (1 FIN).");
+        assert_snapshot!(found(&probe("3-6"), WIRE), @"");
+    }
+
+    /// Side and fix of the one finding.
+    fn cure(text: &str) -> String {
+        let findings = Fixture::new(text, "0ms app_idle | 4s end").findings();
+        let [one] = &findings[..] else { panic!("not one finding, but {}", findings.len()) };
+        format!("@{}: {}", one.side.name(), one.fix)
+    }
+
+    #[test]
+    fn a_syn_that_arrived_and_was_not_answered_is_the_servers() {
+        let text =
+            "0ms 3-6 syn | 5us drop syn detail=77 | 1000ms 3-6 syn | 1000005us drop syn detail=77
+                    1000006us retransmit code=5";
+        assert_snapshot!(cure(text), @"@server: On the server's host: the SYN arrived there and was not answered. Look for a packet filter (nft list ruleset).");
+        assert_snapshot!(evidence(text, "0ms app_idle | 2s end"), @r"
+        the kernel drops the SYN after InputDequeue, reason NETFILTER_DROP
+        the kernel drops the SYN after InputDequeue, reason NETFILTER_DROP
+        the handshake is sent again, 1.00 s after it was last sent, last seen at InputDequeue
+        ");
+        assert_snapshot!(cure("0ms 3-6 syn | 1000ms 3-6 syn | 1000006us retransmit code=5"), @"@server: On the server's host: the SYN arrived there and was not answered. Look for a packet filter (nft list ruleset) and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows).");
+    }
+
+    #[test]
+    fn a_syn_that_did_not_arrive_is_the_paths() {
+        assert_snapshot!(cure("0ms 3-4 syn | 1000ms 3-4 syn | 1000006us retransmit code=5"), @"@client: Find where the path from the client loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
+        assert_snapshot!(cure("0ms 3 syn | 1000ms 3-4 syn | 1000006us retransmit code=5"), @"@client: On the client's host: the packets did not leave the interface queue; see tc -s qdisc show for drops and raise the limit or the rate.");
+    }
+
+    #[test]
+    fn a_syn_that_was_answered_is_sent_again_for_want_of_the_answer() {
+        let lost = |far: &str| {
+            cure(&format!(
+                "0ms 3-6 syn | 1ms <{far} syn ack=0 | 1000ms 3-6 syn | 1000006us retransmit code=5"
+            ))
+        };
+        assert_snapshot!(lost("3-4"), @"@client: Find where the path from the server loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
+        assert_snapshot!(lost("3-6"), @"@client: On the client's host: the SYN-ACK arrived there and was not accepted. Look for a packet filter (nft list ruleset).");
+    }
+
+    #[test]
+    fn a_syn_ack_that_was_acknowledged_in_vain_is_the_servers() {
+        let lost = |far: &str| {
+            cure(&format!(
+                "0ms 3-6 syn | 1ms <3-6 syn ack=0 {far} | 1000ms <3-6 syn ack=0 | 1000006us <retransmit code=5"
+            ))
+        };
+        assert_snapshot!(lost("| 2ms 3-6 ack=0"), @"@server: On the server's host: the acknowledgment of the SYN-ACK arrived there and did not open the connection. Look for a packet filter (nft list ruleset) and for a full backlog of the listening socket (ss -ltn; nstat -az TcpExtListenOverflows).");
+        assert_snapshot!(lost("| 2ms 3-4 ack=0"), @"@server: Find where the path from the client loses packets: a full queue, a filter, a bad link; ethtool -S and nstat on both hosts show what they dropped.");
+        assert_snapshot!(lost(""), @"@client: On the client's host: the SYN-ACK arrived there and was not acknowledged. Look for a packet filter (nft list ruleset).");
     }
 }
