@@ -1,6 +1,5 @@
 //! `sockscope report` and `sockscope show`: a bundle read, analysed, printed.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
@@ -81,9 +80,7 @@ fn output(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(BufWriter::new(std::io::stdout().lock())));
     }
-    place::check_output(path)?;
-    let file = File::create(path).map_err(|error| Failure::file("cannot create", path, &error))?;
-    Ok(Box::new(BufWriter::new(file)))
+    Ok(Box::new(BufWriter::new(place::create_output(path)?)))
 }
 
 /// Writes all of it to a file, or to standard output for `-`.

@@ -66,6 +66,9 @@ impl From<sockscope_trace::Error> for Failure {
             sockscope_trace::Error::Io { source, .. } if is_full(source) => {
                 ": the trace ends there; make room, or write it elsewhere with -o"
             }
+            sockscope_trace::Error::NotAFolder { .. } => {
+                ": sockscope convert reads what tcpdump prints of a capture"
+            }
             _ => "",
         };
         Self::new(format!("{error}{advice}"))

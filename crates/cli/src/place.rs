@@ -7,16 +7,20 @@
 //!
 //! Whoever writes holds a lock on the folder itself, and looks at what is in it behind the lock: of two
 //! that start at once one is refused. A folder is removed last, when all that is renamed has its name.
+//!
+//! Others may write beside the folder, as in `/tmp`. So the folder has to be one's own, is held by its
+//! descriptor, and is made for its owner's eyes alone; a symbolic link of another user is not followed.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
-use sockscope_trace::{BundleWriter, META_UNFINISHED, Meta, Part, is_bundle};
+use rustix::process::geteuid;
+use sockscope_trace::{BundleWriter, Error, Folder, META_UNFINISHED, Meta, Part, is_bundle};
 
 use crate::failure::Failure;
 
@@ -35,7 +39,7 @@ pub struct Place {
 /// A folder that nobody else writes into while this is held.
 #[derive(Debug)]
 pub struct Claim {
-    _lock: File,
+    folder: Folder,
 }
 
 impl Place {
@@ -52,7 +56,11 @@ impl Place {
             let what = format!("{} is a file: choose another name", file.display());
             return Err(Failure::new(format!("cannot write {}: {what}", dir.display())));
         }
-        let Ok(real) = fs::canonicalize(&dir) else { return Ok(Self { dir, claim: None }) };
+        check_link(&dir)?;
+        let Ok(real) = fs::canonicalize(&dir) else {
+            check_above(&dir)?;
+            return Ok(Self { dir, claim: None });
+        };
         // The name as it was given, unless it is not that of the folder.
         let is_its_own = dir.file_name().is_some() && !dir.is_symlink();
         let real = if is_its_own { dir.clone() } else { real };
@@ -76,12 +84,12 @@ impl Place {
         let Self { dir, claim } = self.made()?;
         let Some(claim) = claim else { return Err(written(&dir)) };
         if !holds_bundle(&dir)? {
-            return Ok((BundleWriter::create(&dir, meta)?, claim));
+            return Ok((claim.writer(meta)?, claim));
         }
         let old = Keep::find(&dir)?.take(&dir)?;
         let claim = Claim::make(&dir)?;
         talk!("sockscope: the older trace is now in {}", old.display());
-        Ok((BundleWriter::create(&dir, meta)?, claim))
+        Ok((claim.writer(meta)?, claim))
     }
 
     /// The same with the folder there, and claimed.
@@ -89,39 +97,46 @@ impl Place {
         if self.claim.is_some() {
             return Ok(self);
         }
-        let dir = self.dir;
-        fs::create_dir_all(&dir).map_err(|error| Failure::file("cannot create", &dir, &error))?;
-        Self::find(&dir, &[])
+        match Folder::make(&self.dir) {
+            // Another was quicker: whether it writes there, the claim tells.
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
+            made => drop(made?),
+        }
+        Self::find(&self.dir, &[])
     }
 }
 
 impl Claim {
     /// Of the folder `dir`, which is there.
     fn take(dir: &Path) -> Result<Self, Failure> {
-        let cannot = |error: io::Error| match error.kind() {
+        let folder = Folder::own(dir).map_err(|error| match error {
             // Somebody else just renamed it.
-            io::ErrorKind::NotFound => written(dir),
-            _ => Failure::file("cannot open", dir, &error),
-        };
-        let lock = File::open(dir).map_err(cannot)?;
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => written(dir),
+            error => error.into(),
+        })?;
         // Where the file system has no locks, nobody is kept off: that is no reason not to record.
-        let is_held =
-            flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK);
-        let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-        let [locked, named] = [lock.metadata(), fs::metadata(dir)].map(|found| found.map(place));
-        if is_held || locked.map_err(cannot)? != named.map_err(cannot)? {
+        let is_held = flock(folder.handle(), FlockOperation::NonBlockingLockExclusive)
+            == Err(Errno::WOULDBLOCK);
+        if is_held || !folder.is_in_place() {
             return Err(written(dir));
         }
-        Ok(Self { _lock: lock })
+        Ok(Self { folder })
     }
 
     /// Of the folder `dir`, which is made.
     fn make(dir: &Path) -> Result<Self, Failure> {
-        fs::create_dir(dir).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => written(dir),
-            _ => Failure::file("cannot create", dir, &error),
+        Folder::make(dir).map_err(|error| match error {
+            Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                written(dir)
+            }
+            error => error.into(),
         })?;
         Self::take(dir)
+    }
+
+    /// Starts a bundle in the folder.
+    fn writer(&self, meta: Meta) -> Result<BundleWriter, Failure> {
+        Ok(BundleWriter::create_in(self.folder.again()?, meta)?)
     }
 }
 
@@ -175,6 +190,53 @@ fn claim_kept(dir: &Path) -> Result<Option<Claim>, Failure> {
     let claim = Claim::take(dir)?;
     holds_bundle(dir)?;
     Ok(Some(claim))
+}
+
+/// Refuses a name that is another user's symbolic link: it would write where that user wants.
+fn check_link(path: &Path) -> Result<(), Failure> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    let owner = found.uid();
+    if !found.is_symlink() || owner == geteuid().as_raw() || owner == 0 {
+        return Ok(());
+    }
+    Err(refused(path, &format!("a symbolic link of user {owner}")))
+}
+
+/// Refuses a folder that would need others above it: mostly a mistyped name.
+fn check_above(dir: &Path) -> Result<(), Failure> {
+    let above = match dir.parent() {
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        Some(above) => above,
+        None => return Ok(()),
+    };
+    match fs::metadata(above) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::file("cannot write", dir, &error))
+        }
+        _ => Err(Failure::new(format!(
+            "cannot write {}: there is no folder {}",
+            dir.display(),
+            above.display()
+        ))),
+    }
+}
+
+/// Opens a file that the user names, to write it anew. The name is the user's choice, be it a device or
+/// a link of the user's; a bundle's own files and links of other users are refused.
+///
+/// # Errors
+///
+/// When it is refused, or the system refuses.
+pub fn create_output(path: &Path) -> Result<File, Failure> {
+    check_output(path)?;
+    check_link(path)?;
+    // What was no link just now may be one by now.
+    let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    let flags = if is_link { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(flags.bits() as i32);
+    options.open(path).map_err(|error| Failure::file("cannot create", path, &error))
 }
 
 /// Refuses to write a file in the place of a bundle's own.
@@ -261,14 +323,17 @@ fn cannot_keep(from: &Path, to: &Path, error: &io::Error) -> Failure {
 
 /// Removes a bundle and its folder, if they are there; the file by which it is known goes last.
 fn remove_bundle(dir: &Path) -> Result<(), Failure> {
-    let gone = |removed: io::Result<()>| match removed {
+    let folder = match Folder::own(dir) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => return Ok(()),
+        folder => folder?,
+    };
+    OWN.iter().try_for_each(|own| folder.remove(own))?;
+    match fs::remove_dir(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Failure::file("cannot remove", dir, &error))
         }
         _ => Ok(()),
-    };
-    OWN.iter().try_for_each(|own| gone(fs::remove_file(dir.join(own))))?;
-    gone(fs::remove_dir(dir))
+    }
 }
 
 #[cfg(test)]

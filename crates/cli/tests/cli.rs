@@ -181,7 +181,7 @@ fn what_is_not_there_is_refused_in_one_line() {
         (vec!["report", "/nowhere"], "/nowhere: no such folder: a trace bundle is one"),
         (vec!["show", "/nowhere"], "no such folder"),
         (vec!["plot", "/nowhere", "--figure", "acks"], "no such folder"),
-        (vec!["merge", bundle, "/nowhere", "-o", "/nowhere/m"], "/nowhere: no such folder"),
+        (vec!["merge", bundle, "/nowhere", "-o", "/tmp/nowhere-m"], "/nowhere: no such folder"),
         (vec!["report", "/proc/version"], "/proc/version: a file, and a trace bundle is a folder"),
         (
             vec!["record", "--duration", "1", "-o", "/proc/version"],
@@ -192,7 +192,12 @@ fn what_is_not_there_is_refused_in_one_line() {
             vec!["record", "--pid", "999999999", "--duration", "1"],
             "--pid 999999999: no such process",
         ),
-        (vec!["merge", bundle, bundle, "-o", "/nowhere/m"], "the same bundle twice"),
+        (vec!["merge", bundle, bundle, "-o", "/tmp/nowhere-m"], "the same bundle twice"),
+        (
+            vec!["merge", bundle, bundle, "-o", "/nowhere/m"],
+            "cannot write /nowhere/m: there is no folder /nowhere",
+        ),
+        (vec!["report", "/proc/version"], "sockscope convert reads what tcpdump prints"),
         (vec!["report", "/"], "not a trace bundle"),
         (vec!["report", bundle, "--flow", "99"], no_flow),
         (vec!["show", bundle, "--flow", "99"], no_flow),

@@ -36,6 +36,10 @@ fn write_bundle(experiment: &Experiment, case: &Case, folder: &Path) -> Result<P
         problem: error.to_string(),
     };
     let meta = meta(experiment, case)?;
+    std::fs::create_dir_all(folder).map_err(|error| Error::Write {
+        what: format!("folder {}", folder.display()),
+        problem: error.to_string(),
+    })?;
     let sink = BundleSink::create(&path, &meta).map_err(refuse)?;
     let recorded = model::record(experiment, case, sink);
     let (connections, sink) = recorded.map_err(|problem| experiment.failed(case, problem))?;

@@ -1,6 +1,6 @@
 //! An Arrow stream file that only ever grows by whole messages.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,15 @@ use arrow_ipc::writer::StreamEncoder;
 use arrow_schema::{ArrowError, SchemaRef};
 
 use crate::error::Error;
+use crate::folder::Folder;
+use crate::format::Part;
 use crate::seal;
 
 /// A file that takes batches. Each reaches it in one vectored write (more only where the system
 /// takes less), and a write that fails is undone, so that the file always ends at a batch's end
 /// unless the process dies inside that write.
 pub(crate) struct StreamFile {
+    part: Part,
     path: PathBuf,
     file: File,
     /// `None` once finished.
@@ -31,15 +34,16 @@ pub(crate) struct StreamFile {
 
 impl StreamFile {
     /// Creates the file, which must not exist, with its schema in it.
-    pub(crate) fn create(path: PathBuf, schema: &SchemaRef) -> Result<Self, Error> {
-        let open = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = open.map_err(Error::io(&path))?;
+    pub(crate) fn create(folder: &Folder, part: Part, schema: &SchemaRef) -> Result<Self, Error> {
+        let path = folder.path().join(part.file_name());
+        let file = folder.create(part.file_name())?;
         let encoder = StreamEncoder::try_new(schema).map_err(|source| Error::Encode {
             path: path.clone(),
             batch: 0,
             source,
         })?;
         let mut stream = Self {
+            part,
             path,
             file,
             encoder: Some(encoder),
@@ -53,6 +57,11 @@ impl StreamFile {
         // that comes after a kill, then knows the columns.
         stream.write_empty()?;
         Ok(stream)
+    }
+
+    /// Whether `folder` still has it.
+    pub(crate) fn is_in_place(&self, folder: &Folder) -> bool {
+        folder.has(self.part.file_name(), &self.file)
     }
 
     /// Writes one batch, unless building it failed already.
@@ -160,9 +169,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("records.arrows");
         let schema = SchemaRef::new(crate::format::record_schema());
-        let mut stream = StreamFile::create(path.clone(), &schema).unwrap();
+        let folder = Folder::own(dir.path()).unwrap();
+        let mut stream = StreamFile::create(&folder, Part::Records, &schema).unwrap();
         let bytes_before = std::fs::metadata(&path).unwrap().len();
-        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let file = std::mem::replace(&mut stream.file, full);
         let first = stream.write_empty().unwrap_err().to_string();
         assert!(first.ends_with("No space left on device (os error 28)"), "{first}");

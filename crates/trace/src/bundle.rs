@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use rustix::fs::FileType;
+use rustix::io::Errno;
 use sockscope_record::Connection;
 
 use crate::error::{Error, Problem};
 use crate::flows::ConnectionReader;
+use crate::folder::Folder;
 use crate::format::{META_BYTES_MAX, META_KEYS, Part, VERSION_KEY};
 use crate::meta::Meta;
 use crate::meta_seal;
@@ -19,7 +22,7 @@ const KEY_WITHIN_BYTES: u64 = 1 << 16;
 /// A bundle as far as it is whole, and what is wrong with it.
 #[derive(Debug)]
 pub struct Bundle {
-    dir: PathBuf,
+    folder: Folder,
     meta: Meta,
     connections: Vec<Connection>,
     record_rows: u64,
@@ -39,34 +42,26 @@ impl Bundle {
     /// # Errors
     ///
     /// [`Error::NotThere`], [`Error::NotAFolder`] or [`Error::NotABundle`] when none of the three files is
-    /// there, [`Error::NewerVersion`] when a later release wrote it, [`Error::Io`] when the system refuses to read a file that is there,
+    /// there, [`Error::OwnersOnly`] when the folder is closed to this user, [`Error::NotAFile`] when one of them is a link, a pipe or a device, [`Error::NewerVersion`] when a later release wrote it, [`Error::Io`] when the system refuses to read a file that is there,
     /// or to say whether one is.
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
-        let dir = dir.as_ref().to_owned();
-        if !has_a_part(&dir)? {
-            return Err(match std::fs::metadata(&dir) {
-                Ok(what) if what.is_dir() => Error::NotABundle { path: dir },
-                Ok(_) => Error::NotAFolder { path: dir },
-                Err(error) if error.kind() == ErrorKind::NotFound => Error::NotThere { path: dir },
-                Err(error) => Error::io(&dir)(error),
-            });
-        }
+        let folder = folder_of_a_bundle(dir.as_ref())?;
         let mut problems = Vec::new();
-        let (meta, problem) = read_meta(&dir)?;
+        let (meta, problem) = read_meta(&folder)?;
         let meta = meta.unwrap_or_default();
         problems.extend(problem);
-        let connections = read_connections(&dir, &mut problems)?;
-        let mut records = open_records(&dir)?.unwrap_or_else(RecordReader::missing);
+        let connections = read_connections(&folder, &mut problems)?;
+        let mut records = open_records(&folder)?.unwrap_or_else(RecordReader::missing);
         while records.skip_batch()?.is_some() {}
         let (other_problems, record_rows) = (problems.len(), records.rows());
         problems.extend(records.problems());
-        Ok(Self { dir, meta, connections, record_rows, problems, other_problems })
+        Ok(Self { folder, meta, connections, record_rows, problems, other_problems })
     }
 
     /// The bundle's folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.folder.path()
     }
 
     /// What is true of the recording as a whole; defaults where `meta.json` is missing or no JSON,
@@ -110,7 +105,7 @@ impl Bundle {
     ///
     /// [`Error::Io`] when the system refuses to open the file; a missing file reads as empty.
     pub fn records(&self) -> Result<RecordReader<File>, Error> {
-        Ok(open_records(&self.dir)?.unwrap_or_else(RecordReader::missing))
+        Ok(open_records(&self.folder)?.unwrap_or_else(RecordReader::missing))
     }
 }
 
@@ -119,13 +114,18 @@ impl Bundle {
 /// what a full disk leaves of a bundle that was begun, if nobody else's file has the name of another part.
 #[must_use]
 pub fn is_bundle(dir: &Path) -> bool {
-    let path = |part: Part| dir.join(part.file_name());
-    let is_ours = |part: &Part| holds_keys(&path(*part), part_keys(*part)).unwrap_or(false);
-    let is_free = |part: &Part| match std::fs::metadata(path(*part)) {
-        Ok(found) => (found.is_file() && found.len() == 0) || is_ours(part),
-        Err(error) => error.kind() == ErrorKind::NotFound,
+    Folder::open(dir).is_ok_and(|folder| is_bundle_in(&folder))
+}
+
+/// The same of a folder that is open.
+pub(crate) fn is_bundle_in(folder: &Folder) -> bool {
+    let is_ours = |part: &Part| holds_keys(folder, *part).unwrap_or(false);
+    let is_free = |part: &Part| match folder.part(*part) {
+        Ok(Some(file)) => file.metadata().is_ok_and(|found| found.len() == 0) || is_ours(part),
+        Ok(None) => true,
+        Err(_) => false,
     };
-    path(Part::Records).is_file()
+    matches!(folder.kind(Part::Records), Ok(Some(FileType::RegularFile)))
         && (Part::ALL.iter().any(is_ours) || Part::ALL.iter().all(is_free))
 }
 
@@ -137,18 +137,19 @@ fn part_keys(part: Part) -> &'static [&'static str] {
     }
 }
 
-/// Whether all `keys` stand near the start of a file.
-fn holds_keys(path: &Path, keys: &[&str]) -> std::io::Result<bool> {
+/// Whether all keys of such a part stand near the start of the file.
+fn holds_keys(folder: &Folder, part: Part) -> Result<bool, Error> {
+    let Some(file) = folder.part(part)? else { return Ok(false) };
     let mut start = Vec::new();
-    File::open(path)?.take(KEY_WITHIN_BYTES).read_to_end(&mut start)?;
+    file.take(KEY_WITHIN_BYTES).read_to_end(&mut start).map_err(Error::io(folder.path()))?;
     let holds = |key: &&str| start.windows(key.len()).any(|bytes| bytes == key.as_bytes());
-    Ok(keys.iter().all(holds))
+    Ok(part_keys(part).iter().all(holds))
 }
 
 /// Reads `meta.json`: as far as it can be read, and what is wrong with it.
-pub(crate) fn read_meta(dir: &Path) -> Result<(Option<Meta>, Option<Problem>), Error> {
-    let path = dir.join(Part::Meta.file_name());
-    let Some(file) = open_if_there(&path)? else {
+pub(crate) fn read_meta(folder: &Folder) -> Result<(Option<Meta>, Option<Problem>), Error> {
+    let path = folder.path().join(Part::Meta.file_name());
+    let Some(file) = folder.part(Part::Meta)? else {
         return Ok((None, Some(Problem::Missing { part: Part::Meta })));
     };
     let mut bytes = Vec::new();
@@ -168,19 +169,22 @@ pub(crate) fn read_meta(dir: &Path) -> Result<(Option<Meta>, Option<Problem>), E
 }
 
 /// `None`: the file is missing.
-pub(crate) fn open_records(dir: &Path) -> Result<Option<RecordReader<File>>, Error> {
-    let path = dir.join(Part::Records.file_name());
-    Ok(open_if_there(&path)?.map(|file| RecordReader::new(file, &path)))
+pub(crate) fn open_records(folder: &Folder) -> Result<Option<RecordReader<File>>, Error> {
+    let path = folder.path().join(Part::Records.file_name());
+    Ok(folder.part(Part::Records)?.map(|file| RecordReader::new(file, &path)))
 }
 
 /// `None`: the file is missing.
-pub(crate) fn open_connections(dir: &Path) -> Result<Option<ConnectionReader<File>>, Error> {
-    let path = dir.join(Part::Flows.file_name());
-    Ok(open_if_there(&path)?.map(|file| ConnectionReader::new(file, &path)))
+pub(crate) fn open_connections(folder: &Folder) -> Result<Option<ConnectionReader<File>>, Error> {
+    let path = folder.path().join(Part::Flows.file_name());
+    Ok(folder.part(Part::Flows)?.map(|file| ConnectionReader::new(file, &path)))
 }
 
-fn read_connections(dir: &Path, problems: &mut Vec<Problem>) -> Result<Vec<Connection>, Error> {
-    let Some(mut reader) = open_connections(dir)? else {
+fn read_connections(
+    folder: &Folder,
+    problems: &mut Vec<Problem>,
+) -> Result<Vec<Connection>, Error> {
+    let Some(mut reader) = open_connections(folder)? else {
         problems.push(Problem::Missing { part: Part::Flows });
         return Ok(Vec::new());
     };
@@ -189,26 +193,29 @@ fn read_connections(dir: &Path, problems: &mut Vec<Problem>) -> Result<Vec<Conne
     Ok(reader.into_connections())
 }
 
-/// Whether `dir` has one of a bundle's files. A folder that may not be entered does not say.
-fn has_a_part(dir: &Path) -> Result<bool, Error> {
+/// The folder `dir`, if it has a name of one of a bundle's files in it. A folder that may not be entered
+/// does not say.
+fn folder_of_a_bundle(dir: &Path) -> Result<Folder, Error> {
+    let folder = Folder::open(dir).map_err(|error| match error {
+        Error::Io { source, path } => match source.kind() {
+            ErrorKind::NotFound => Error::NotThere { path },
+            ErrorKind::NotADirectory if path.exists() => Error::NotAFolder { path },
+            ErrorKind::NotADirectory => Error::NotThere { path },
+            _ => Error::Io { path, source },
+        },
+        other => other,
+    })?;
     let mut refused = None;
     for part in Part::ALL {
-        let path = dir.join(part.file_name());
-        match std::fs::metadata(&path) {
-            Ok(what) if what.is_file() => return Ok(true),
-            Ok(_) => {}
-            Err(error)
-                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
-            Err(error) => refused = refused.or(Some(Error::io(&path)(error))),
+        match folder.kind(part) {
+            Ok(Some(_)) => return Ok(folder),
+            Ok(None) => {}
+            Err(Errno::ACCESS) => return Err(folder.owners_only()),
+            Err(error) => {
+                let path = dir.join(part.file_name());
+                refused = refused.or(Some(Error::Io { path, source: error.into() }));
+            }
         }
     }
-    refused.map_or(Ok(false), Err)
-}
-
-fn open_if_there(path: &Path) -> Result<Option<File>, Error> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io(path)(error)),
-    }
+    Err(refused.unwrap_or_else(|| Error::NotABundle { path: dir.to_owned() }))
 }

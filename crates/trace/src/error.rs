@@ -34,6 +34,40 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The system refuses to look into the folder.
+    #[error("{}: belongs to user {owner}, and only its owner can read it", path.display())]
+    OwnersOnly {
+        /// The folder.
+        path: PathBuf,
+        /// The user's number.
+        owner: u32,
+    },
+    /// A file of a bundle is something else.
+    #[error("{}: not a regular file: no link, pipe or device is part of a trace bundle", path.display())]
+    NotAFile {
+        /// Where the file should be.
+        path: PathBuf,
+    },
+    /// The folder to write to is another user's.
+    #[error("{}: belongs to user {owner}: a trace goes into folders of one's own only, choose another name", path.display())]
+    NotOwn {
+        /// The folder.
+        path: PathBuf,
+        /// The user's number.
+        owner: u32,
+    },
+    /// Others can put files into the folder to write to.
+    #[error("{}: others can write into this folder: take that right from them (chmod go-w), or choose another name", path.display())]
+    OpenToOthers {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder or a file of the bundle is no longer what has its name.
+    #[error("{}: removed or exchanged while the trace was written: the trace is not there", path.display())]
+    Exchanged {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The folder has none of a bundle's files.
     #[error("{}: not a trace bundle: expected records.arrows, flows.arrows or meta.json in it", path.display())]
     NotABundle {

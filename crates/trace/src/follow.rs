@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use sockscope_record::{Connection, ConnectionId, Record};
@@ -9,6 +10,7 @@ use sockscope_record::{Connection, ConnectionId, Record};
 use crate::bundle::{open_connections, open_records, read_meta};
 use crate::error::{Error, Problem};
 use crate::flows::ConnectionReader;
+use crate::folder::Folder;
 use crate::format::Part;
 use crate::meta::Meta;
 use crate::records::RecordReader;
@@ -20,6 +22,8 @@ use crate::records::RecordReader;
 #[derive(Debug)]
 pub struct Follower {
     dir: PathBuf,
+    /// `None` while it is not there.
+    folder: Option<Folder>,
     meta: Option<Meta>,
     meta_problem: Option<Problem>,
     records: Option<RecordReader<File>>,
@@ -37,15 +41,17 @@ impl Follower {
     /// As [`Follower::poll`].
     pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
         let dir = dir.as_ref().to_owned();
-        let (meta, meta_problem) = read_meta(&dir)?;
-        Ok(Self {
+        let mut follower = Self {
             dir,
-            meta,
-            meta_problem,
+            folder: None,
+            meta: None,
+            meta_problem: None,
             records: None,
             connections: None,
             none: BTreeMap::new(),
-        })
+        };
+        follower.read_meta()?;
+        Ok(follower)
     }
 
     /// The next whole batch that was not given before; `None` when there is none by now. What the
@@ -66,7 +72,7 @@ impl Follower {
             connections.read()?;
         }
         if !has_batch {
-            (self.meta, self.meta_problem) = read_meta(&self.dir)?;
+            self.read_meta()?;
             return Ok(None);
         }
         Ok(self.records.as_ref().map(RecordReader::batch))
@@ -116,13 +122,38 @@ impl Follower {
     }
 
     fn open_missing(&mut self) -> Result<(), Error> {
+        if self.records.is_some() && self.connections.is_some() {
+            return Ok(());
+        }
+        let Some(folder) = self.folder()? else { return Ok(()) };
+        let folder = folder.again()?;
         if self.records.is_none() {
-            self.records = open_records(&self.dir)?;
+            self.records = open_records(&folder)?;
         }
         if self.connections.is_none() {
-            self.connections = open_connections(&self.dir)?;
+            self.connections = open_connections(&folder)?;
         }
         Ok(())
+    }
+
+    fn read_meta(&mut self) -> Result<(), Error> {
+        (self.meta, self.meta_problem) = match self.folder()? {
+            Some(folder) => read_meta(folder)?,
+            None => (None, Some(Problem::Missing { part: Part::Meta })),
+        };
+        Ok(())
+    }
+
+    /// The folder, once it is there.
+    fn folder(&mut self) -> Result<Option<&Folder>, Error> {
+        if self.folder.is_none() {
+            self.folder = match Folder::open(&self.dir) {
+                Ok(folder) => Some(folder),
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(self.folder.as_ref())
     }
 }
 

@@ -1,16 +1,16 @@
 //! Writing a bundle.
 
-use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use arrow_schema::SchemaRef;
 use sockscope_record::{Connection, Record};
 
 use crate::append::StreamFile;
-use crate::bundle::is_bundle;
+use crate::bundle::is_bundle_in;
 use crate::columns::{self, RecordColumns};
 use crate::error::Error;
+use crate::folder::Folder;
 use crate::format::{self, BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part};
 use crate::meta::Meta;
 
@@ -23,7 +23,7 @@ const CONNECTION_ROWS_MAX: usize = 1024;
 /// Dropping the writer writes nothing more: the bundle is then one that was not finished, with all
 /// that was flushed in it.
 pub struct BundleWriter {
-    dir: PathBuf,
+    folder: Folder,
     records: StreamFile,
     record_schema: SchemaRef,
     columns: RecordColumns,
@@ -34,29 +34,45 @@ pub struct BundleWriter {
 }
 
 impl BundleWriter {
-    /// Creates the folder `dir` with an empty, incomplete bundle in it.
+    /// Creates the folder `dir` with an empty, incomplete bundle in it, for its owner's eyes alone. The
+    /// folder above must be there.
     ///
     /// An existing bundle there is replaced: its three files are removed, other files stay.
     ///
     /// # Errors
     ///
-    /// [`Error::NotOverwritten`] when the folder has files but no bundle; [`Error::Io`] when the
-    /// system refuses; [`Error::BigEndian`] on machines with such numbers, which the Arrow encoder
-    /// would write as they are.
+    /// [`Error::NotOverwritten`] when the folder has files but no bundle; [`Error::NotOwn`] and
+    /// [`Error::OpenToOthers`] when others could put files there; [`Error::Io`] when the system refuses;
+    /// [`Error::BigEndian`] on machines with such numbers, which the Arrow encoder would write as they are.
     pub fn create(dir: impl AsRef<Path>, meta: Meta) -> Result<Self, Error> {
-        let dir = dir.as_ref().to_owned();
+        let dir = dir.as_ref();
+        let folder = match Folder::make(dir) {
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+                Folder::own(dir)?
+            }
+            made => made?,
+        };
+        Self::create_in(folder, meta)
+    }
+
+    /// As [`BundleWriter::create`], in a folder that is open.
+    ///
+    /// # Errors
+    ///
+    /// As [`BundleWriter::create`].
+    pub fn create_in(folder: Folder, meta: Meta) -> Result<Self, Error> {
         if cfg!(target_endian = "big") {
-            return Err(Error::BigEndian { path: dir });
+            return Err(Error::BigEndian { path: folder.path().to_owned() });
         }
-        make_room(&dir)?;
+        make_room(&folder)?;
         let record_schema = SchemaRef::new(format::record_schema());
         let flow_schema = SchemaRef::new(format::flow_schema());
         // The records come first: by them the folder is known as a bundle if this is cut short.
-        let records = StreamFile::create(dir.join(Part::Records.file_name()), &record_schema)?;
-        let flows = StreamFile::create(dir.join(Part::Flows.file_name()), &flow_schema)?;
-        write_meta(&dir, Meta { complete: false, records: 0, ..meta })?;
+        let records = StreamFile::create(&folder, Part::Records, &record_schema)?;
+        let flows = StreamFile::create(&folder, Part::Flows, &flow_schema)?;
+        write_meta(&folder, Meta { complete: false, records: 0, ..meta })?;
         Ok(Self {
-            dir,
+            folder,
             records,
             flows,
             record_schema,
@@ -70,7 +86,7 @@ impl BundleWriter {
     /// The bundle's folder.
     #[must_use]
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.folder.path()
     }
 
     /// Records appended so far, held back ones included.
@@ -132,21 +148,25 @@ impl BundleWriter {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when the system refuses; the old file is then still there.
+    /// [`Error::Io`] when the system refuses; the old file is then still there. [`Error::Exchanged`] when
+    /// the bundle is no longer where it was begun.
     pub fn update_meta(&mut self, meta: &Meta) -> Result<(), Error> {
-        write_meta(&self.dir, Meta { complete: false, records: self.rows, ..meta.clone() })
+        self.check_in_place()?;
+        write_meta(&self.folder, Meta { complete: false, records: self.rows, ..meta.clone() })
     }
 
     /// Ends the bundle: writes what is held back, the end marks, and `meta` as complete.
     ///
     /// # Errors
     ///
-    /// When something cannot be written; the bundle then stays incomplete.
+    /// When something cannot be written, or as [`BundleWriter::update_meta`]; the bundle then stays
+    /// incomplete.
     pub fn finish(mut self, meta: Meta) -> Result<(), Error> {
         self.flush()?;
         self.flows.finish()?;
         self.records.finish()?;
-        write_meta(&self.dir, Meta { complete: true, records: self.rows, ..meta })
+        self.check_in_place()?;
+        write_meta(&self.folder, Meta { complete: true, records: self.rows, ..meta })
     }
 
     fn flush_connections(&mut self) -> Result<(), Error> {
@@ -156,37 +176,35 @@ impl BundleWriter {
         let rows = std::mem::take(&mut self.connections);
         self.flows.write(columns::connection_batch(&rows, &self.flow_schema))
     }
+
+    /// Whether folder and files still have their names: else nobody finds what is written.
+    fn check_in_place(&self) -> Result<(), Error> {
+        let mut streams = [&self.records, &self.flows].into_iter();
+        if self.folder.is_in_place() && streams.all(|file| file.is_in_place(&self.folder)) {
+            return Ok(());
+        }
+        Err(Error::Exchanged { path: self.folder.path().to_owned() })
+    }
 }
 
-/// Creates the folder, or removes the bundle that is in it.
-fn make_room(dir: &Path) -> Result<(), Error> {
-    fs::create_dir_all(dir).map_err(Error::io(dir))?;
-    let mut entries = fs::read_dir(dir).map_err(Error::io(dir))?;
-    if !is_bundle(dir) && entries.next().is_some() {
-        return Err(Error::NotOverwritten { path: dir.to_owned() });
+/// Removes the bundle that is in the folder.
+fn make_room(folder: &Folder) -> Result<(), Error> {
+    folder.check_closed()?;
+    if !is_bundle_in(folder) && !folder.names()?.is_empty() {
+        return Err(Error::NotOverwritten { path: folder.path().to_owned() });
     }
     // The records go last, by the same token.
-    for part in [Part::Meta, Part::Flows, Part::Records] {
-        let path = dir.join(part.file_name());
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(Error::io(&path)(error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    let parts = [Part::Meta, Part::Flows, Part::Records];
+    parts.iter().try_for_each(|part| folder.remove(part.file_name()))
 }
 
 /// Writes beside the old file, then renames: a reader sees the one or the other, whole.
-fn write_meta(dir: &Path, meta: Meta) -> Result<(), Error> {
+fn write_meta(folder: &Folder, meta: Meta) -> Result<(), Error> {
     let meta = Meta { format_version: FORMAT_VERSION, ..meta };
-    let path = dir.join(Part::Meta.file_name());
-    let beside = dir.join(META_UNFINISHED);
     let bytes = meta.to_json()?;
-    let write = || -> std::io::Result<()> {
-        File::create(&beside)?.write_all(&bytes)?;
-        fs::rename(&beside, &path)
-    };
-    write().map_err(Error::io(&path))
+    // What a kill may have left.
+    folder.remove(META_UNFINISHED)?;
+    let mut file = folder.create(META_UNFINISHED)?;
+    file.write_all(&bytes).map_err(Error::io(&folder.path().join(Part::Meta.file_name())))?;
+    folder.rename(META_UNFINISHED, Part::Meta.file_name())
 }

@@ -86,13 +86,12 @@ fn nothing_there_is_not_a_bundle() {
 }
 
 #[test]
-fn a_file_that_the_system_does_not_look_at_is_not_called_missing() {
+fn a_link_that_leads_nowhere_is_not_called_missing() {
     let folder = Folder::new();
     fs::create_dir_all(folder.bundle()).unwrap();
-    // A link to itself is refused to anybody, root too.
     std::os::unix::fs::symlink("meta.json", folder.bundle().join("meta.json")).unwrap();
     let refused = Bundle::open(folder.bundle());
-    assert!(matches!(refused, Err(Error::Io { .. })), "{:?}", refused.err());
+    assert!(matches!(refused, Err(Error::NotAFile { .. })), "{:?}", refused.err());
 }
 
 fn any_record() -> impl Strategy<Value = Record> {

@@ -287,3 +287,60 @@ fn what_a_kill_leaves_of_a_removal_goes_with_the_next() {
     assert_eq!((host(&dir), host(&old)), ("second".into(), "first".into()));
     assert_eq!(names(root.path()), ["t", "t.old"]);
 }
+
+#[test]
+fn only_the_last_folder_is_made_and_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("no/such/t");
+    let said = Place::find(&dir, &[]).unwrap_err().to_string();
+    let above = root.path().join("no/such");
+    assert_eq!(
+        said,
+        format!("cannot write {}: there is no folder {}", dir.display(), above.display())
+    );
+    assert_eq!(names(root.path()), Vec::<String>::new());
+    write(&root.path().join("t"), "first").unwrap();
+    let mode = fs::metadata(root.path().join("t")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o700);
+}
+
+#[test]
+fn root_a_folder_of_another_user_does_not_give_way() {
+    let root = tempfile::tempdir().unwrap();
+    let [dir, old, link] = ["t", "t.old", "l"].map(|name| root.path().join(name));
+    let owned =
+        "belongs to user 65534: a trace goes into folders of one's own only, choose another name";
+    fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::chown(&dir, Some(65_534), None).unwrap();
+    assert_eq!(refusal(&dir, &[]), format!("t: {owned}"));
+    fs::remove_dir(&dir).unwrap();
+    // Nor one that was kept.
+    write(&dir, "first").unwrap();
+    write(&dir, "second").unwrap();
+    std::os::unix::fs::chown(&old, Some(65_534), None).unwrap();
+    assert_eq!(refusal(&dir, &[]), format!("t.old: {owned}"));
+    // Nor what a link of theirs names.
+    std::os::unix::fs::symlink(&dir, &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+    assert_eq!(
+        refusal(&link, &[]),
+        "l: a symbolic link of user 65534: left as it is, choose another name"
+    );
+}
+
+#[test]
+fn root_an_output_does_not_follow_a_link_of_another_user() {
+    let root = tempfile::tempdir().unwrap();
+    let [victim, link] = ["victim", "figure.svg"].map(|name| root.path().join(name));
+    fs::write(&victim, "keep").unwrap();
+    std::os::unix::fs::symlink(&victim, &link).unwrap();
+    assert!(create_output(&link).is_ok(), "a link of one's own is one's own choice");
+    fs::write(&victim, "keep").unwrap();
+    std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+    let said = create_output(&link).unwrap_err().to_string();
+    assert!(said.ends_with(
+        "figure.svg: a symbolic link of user 65534: left as it is, choose another name"
+    ));
+    assert_eq!(fs::read(&victim).unwrap(), b"keep");
+}
