@@ -7,6 +7,7 @@ use sockscope_record::{Direction, Point, tcp_flags};
 
 use crate::curve::{Cursor, Curve};
 use crate::flow_curves::FlowCurves;
+use crate::loss::Losses;
 use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, FlowStore, Pass};
 
 /// An acknowledgment this long after its data is late: well above a busy receiver's softirq delay.
@@ -63,13 +64,19 @@ fn read(
 }
 
 fn acks_of(reverse: &FlowStore) -> &[Pass] {
+    reverse.at(point_of(reverse))
+}
+
+/// Where they are taken.
+fn point_of(reverse: &FlowStore) -> Point {
     let points = [
         Point::InterfaceDequeue,
         Point::InterfaceEnqueue,
         Point::InputDequeue,
         Point::InputEnqueue,
     ];
-    points.into_iter().map(|point| reverse.at(point)).find(|list| !list.is_empty()).unwrap_or(&[])
+    let seen = points.into_iter().find(|point| !reverse.at(*point).is_empty());
+    seen.unwrap_or(Point::InterfaceDequeue)
 }
 
 /// Reads the acknowledgments of one flow in order.
@@ -148,9 +155,10 @@ pub(crate) fn summarize(
     store: &ConnectionStore,
     direction: Direction,
     curves: &FlowCurves,
+    losses: &Losses,
 ) -> AckSummary {
     let reads = store.flow(direction).at(Point::ReceiveDequeue);
-    let mut tally = Tally::new(curves, reads);
+    let mut tally = Tally::new(curves, reads, losses, point_of(store.reverse(direction)));
     let data_end = curves.curves.iter().map(Curve::end).max().unwrap_or(0);
     let reader = Reader::new(store, direction, data_end, written_ns(curves, data_end));
     for (pass, news) in read(store, direction, reader) {
@@ -163,6 +171,10 @@ struct Tally<'a> {
     came: Cursor<'a>,
     reads: &'a [Pass],
     last_read_ns: Option<u64>,
+    losses: &'a Losses,
+    /// Where acknowledgments are taken, and when the last one was.
+    point: Point,
+    last_ns: u64,
     /// Furthest position that the receiver allowed to send.
     right_edge: u64,
     summary: AckSummary,
@@ -173,11 +185,14 @@ struct Tally<'a> {
 }
 
 impl<'a> Tally<'a> {
-    fn new(curves: &'a FlowCurves, reads: &'a [Pass]) -> Self {
+    fn new(curves: &'a FlowCurves, reads: &'a [Pass], losses: &'a Losses, point: Point) -> Self {
         Self {
             came: Cursor::new(curves.at(Point::ReceiveEnqueue)),
             reads,
             last_read_ns: None,
+            losses,
+            point,
+            last_ns: 0,
             right_edge: 0,
             summary: AckSummary::default(),
             bytes: Vec::new(),
@@ -196,11 +211,16 @@ impl<'a> Tally<'a> {
             AckNews::Nothing => {}
         }
         self.right_edge = self.right_edge.max(right_edge);
+        self.last_ns = pass.at_ns;
     }
 
     fn advance(&mut self, pass: &Pass, reached: u64, bytes: u64, window_opened: bool) {
         self.summary.advancing += 1;
         self.summary.pure += u64::from(pass.len == 0);
+        // One that was missed in between acknowledged a part of it, and maybe all that had come.
+        if self.losses.within_hits(self.point, self.last_ns, pass.at_ns).is_some() {
+            return;
+        }
         self.bytes.push(bytes);
         if let Some(came) = self.came.seek(reached - 1) {
             let delay_ns = pass.at_ns.saturating_sub(came.at_ns);
@@ -216,7 +236,13 @@ impl<'a> Tally<'a> {
         if pass.len > 0 || pass.tcp_flags & tcp_flags::FIN != 0 {
             return AckDelayCause::Piggyback;
         }
+        let since_ns = pass.at_ns.saturating_sub(AFTER_READ_NS);
+        let may_have_read =
+            self.losses.within(Point::ReceiveDequeue, since_ns, pass.at_ns).is_some();
         let has_just_read = self.last_read(pass).is_some_and(|ns| pass.at_ns - ns <= AFTER_READ_NS);
+        if !has_just_read && may_have_read {
+            return AckDelayCause::Unknown;
+        }
         if is_timers(pass, delay_ns, has_just_read) {
             return AckDelayCause::Timer;
         }

@@ -26,7 +26,7 @@ pub(crate) fn analyze_connection(
     losses: &Losses,
     drop_reasons: &DropReasons,
 ) -> ConnectionAnalysis {
-    let end_ns = store.flows.iter().filter_map(last_ns).max().unwrap_or(0);
+    let end_ns = store.last_ns().unwrap_or(0);
     let flows = [Direction::FromClient, Direction::FromServer]
         .map(|direction| analyze_flow(store, direction, losses, drop_reasons, end_ns));
     let [client, server] = &flows;
@@ -86,16 +86,17 @@ fn analyze_flow(
     let reads = traffic::reads(flow, is_stream, losses);
     let analysis = FlowAnalysis {
         id: flow.id,
-        bytes: curves.first_seen().map_or(0, Curve::bytes),
+        at_least: traffic::at_least(store, direction, &curves, losses),
+        bytes: traffic::bytes(&curves),
         segments: segments(store, flow),
         retransmitted_bytes: traffic::retransmitted_bytes(flow, &curves),
         throughput_bytes_per_s: traffic::throughput(&curves),
         stages: stages::stages(store, &curves, end_ns),
         lost_byte_delay_ns: stages::absence_mean(&curves),
         ledger: ledger::sum(&timeline),
-        acks: acks::summarize(store, direction, &curves),
-        bursts: traffic::bursts(flow),
-        write_bytes: traffic::write_bytes(flow),
+        acks: acks::summarize(store, direction, &curves, losses),
+        bursts: traffic::bursts(flow, losses),
+        write_bytes: traffic::write_bytes(flow, losses),
         drops: drops::counts(store, direction, drop_reasons),
         datagrams_refused: drops::refused(&store.connection, flow, drop_reasons),
         read_bytes: reads.bytes,
@@ -121,9 +122,4 @@ fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
 fn first_ns(flow: &FlowStore) -> Option<u64> {
     let passes = flow.passes.iter().filter_map(|passes| passes.first().map(|pass| pass.at_ns));
     passes.chain(flow.events.first().map(|event| event.at_ns)).min()
-}
-
-fn last_ns(flow: &FlowStore) -> Option<u64> {
-    let passes = flow.passes.iter().filter_map(|passes| passes.last().map(|pass| pass.at_ns));
-    passes.chain(flow.events.last().map(|event| event.at_ns)).max()
 }

@@ -48,6 +48,10 @@ pub(crate) struct Curve {
     pub lost: Vec<LostRun>,
     /// From this time on, until the end of the trace, it cannot be known what passed.
     pub unknown_from_ns: Option<u64>,
+    /// From this time on, until the end of the trace, bytes beyond the last ones may have passed.
+    pub open_ns: Option<u64>,
+    /// Times at which datagrams may have passed that left no hole; they neither touch nor overlap.
+    pub blind: Vec<Range>,
     /// Whether passages were left out because they were seen after that time.
     pub is_cut: bool,
     /// Positions of `runs`, and of what passed at a time that was forgotten.
@@ -94,11 +98,6 @@ impl Curve {
     /// Whether any byte was seen to pass.
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
-    }
-
-    /// Distinct bytes seen to pass.
-    pub(crate) fn bytes(&self) -> u64 {
-        total(&self.covered)
     }
 
     /// Lowest position seen.
@@ -163,10 +162,21 @@ impl Curve {
         self.lost.iter().map(|lost| (lost.offset, lost.end)).collect()
     }
 
+    /// Whether more may have passed than positions show.
+    pub(crate) fn may_have_more(&self) -> bool {
+        !self.is_end_known() || !self.blind.is_empty()
+    }
+
+    /// Whether it is known at the end of the trace what passed.
+    pub(crate) fn is_end_known(&self) -> bool {
+        self.unknown_from_ns.is_none() && self.open_ns.is_none()
+    }
+
     /// Times at which it is unknown what passed, until the end of the trace for the last one.
     pub(crate) fn unknown_ns(&self) -> impl Iterator<Item = Range> + '_ {
         let lost = self.lost.iter().map(|lost| (lost.from_ns, lost.until_ns));
-        lost.chain(self.unknown_from_ns.map(|from_ns| (from_ns, u64::MAX)))
+        let since = self.unknown_from_ns.into_iter().chain(self.open_ns);
+        lost.chain(self.blind.iter().copied()).chain(since.map(|from_ns| (from_ns, u64::MAX)))
     }
 }
 

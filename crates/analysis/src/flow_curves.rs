@@ -21,6 +21,8 @@ pub struct FlowCurves {
     pub(crate) absences: Absences,
     /// Whether the point was watched, in the order of [`Point::ALL`].
     pub(crate) observed: [bool; 8],
+    /// Whether positions may be short by a multiple of 4 GiB behind a loss.
+    pub(crate) is_uncertain: bool,
     preexisting: bool,
 }
 
@@ -47,12 +49,13 @@ impl FlowCurves {
         let flow = store.flow(direction);
         let mut curves = Point::ALL.map(|point| Curve::of(flow.at(point)));
         let dropped = dropped(&store.connection, flow);
-        explain_holes(&mut curves, flow, &dropped, losses, &store.connection);
+        let is_uncertain = explain_holes(&mut curves, flow, &dropped, losses, &store.connection);
         let absences = Absences::new(store, direction, &curves, reasons);
         Self {
             observed: observed(store, direction, &curves),
             dropped,
             absences,
+            is_uncertain,
             preexisting: store.connection.preexisting,
             curves,
         }
@@ -123,6 +126,11 @@ impl FlowCurves {
         self.curves.iter().find(|curve| !curve.is_empty())
     }
 
+    /// The same, be it that nothing tells when.
+    pub(crate) fn first_passed(&self) -> Option<&Curve> {
+        self.curves.iter().find(|curve| !curve.covered.is_empty() || !curve.lost.is_empty())
+    }
+
     /// The last point that saw any byte, in path order, be it that nothing tells when.
     pub(crate) fn last_passed(&self) -> Option<&Curve> {
         self.curves.iter().rfind(|curve| !curve.covered.is_empty())
@@ -140,6 +148,19 @@ impl FlowCurves {
             beyond[index] = ranges::union(&beyond[index + 1], &self.curves[index + 1].covered);
         }
         beyond
+    }
+
+    /// Times at which nothing tells where the oldest unread byte is. What was only written unseen, and neither sent
+    /// nor read, is behind all that was: then nothing is known to be under way.
+    pub(crate) fn unknown_places_ns(&self) -> Vec<Range> {
+        let is_only_written =
+            self.curves.iter().filter(|curve| curve.open_ns.is_some()).count() == 1;
+        let times = self.curves.iter().flat_map(|curve| {
+            let open_ns = curve.open_ns.filter(|_| is_only_written);
+            let at_end = open_ns.map(|from_ns| (from_ns, u64::MAX));
+            curve.unknown_ns().filter(move |times| Some(*times) != at_end)
+        });
+        ranges::union(&times.collect::<Vec<_>>(), &[])
     }
 
     /// All bytes seen anywhere.

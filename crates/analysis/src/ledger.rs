@@ -84,8 +84,7 @@ pub(crate) fn timeline(
     let spans = overlaid(walk.spans, &full, LedgerPart::SendBuffer, is_idle);
     let room = times(|wait| (wait.end_ns, wait.taken_ns));
     let spans = overlaid(spans, &room, LedgerPart::SendWriter, is_idle);
-    let unknown: Vec<Range> = curves.curves.iter().flat_map(Curve::unknown_ns).collect();
-    overlaid(spans, &ranges::union(&unknown, &[]), LedgerPart::Unknown, |_| true)
+    overlaid(spans, &curves.unknown_places_ns(), LedgerPart::Unknown, |_| true)
 }
 
 /// The sum of a timeline.

@@ -40,6 +40,7 @@ mod testing;
 mod timeline;
 mod traffic;
 mod transactions;
+mod unseen;
 
 pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
@@ -50,7 +51,7 @@ pub use store::{ConnectionStore, FlowStore, Pass};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval};
 
 pub use result::{
-    AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,
+    AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
     Distribution, DropCount, DropReasons, Evidence, ExchangeSummary, Finding, FindingId,
     FlowAnalysis, Ledger, LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
     TransactionSummary, Unopened,

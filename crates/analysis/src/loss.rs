@@ -20,7 +20,7 @@ use crate::curve::{Curve, LostRun, Run};
 use crate::log::is_gone;
 use crate::queue::join;
 use crate::ranges::{Range, intersection, minus, union};
-use crate::{FlowStore, LossInterval, Pass};
+use crate::{FlowStore, LossInterval, Pass, unseen};
 
 /// All losses of a trace, by what they may have touched.
 #[derive(Debug)]
@@ -95,6 +95,26 @@ impl Losses {
         Some((first.0.max(from_ns), (last.1 - 1).min(until_ns)))
     }
 
+    /// The same of all hits that record `point`.
+    pub(crate) fn within_hits(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
+        let told = Point::ALL.into_iter().filter(|told| told.of_hit().contains(&point));
+        let found = told.filter_map(|told| self.within(told, from_ns, until_ns));
+        found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+    }
+
+    /// Times within `bounds` at which hits that record `point` may be lost.
+    pub(crate) fn times_of_hits(&self, point: Point, bounds: Range) -> Vec<Range> {
+        let told = Point::ALL.into_iter().filter(|told| told.of_hit().contains(&point));
+        let all = told.fold(Vec::new(), |all, told| union(&all, &self.by_point[told.index()]));
+        within(&all, bounds)
+    }
+
+    /// Whether records beside the points were lost between two times.
+    pub(crate) fn beside_points(&self, from_ns: u64, until_ns: u64) -> bool {
+        let beside = self.intervals.iter().filter(|loss| loss.point.is_none());
+        beside.into_iter().any(|loss| loss.start_ns <= until_ns && loss.end_ns >= from_ns)
+    }
+
     /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
     fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
         let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
@@ -145,15 +165,19 @@ fn first_seen(curves: &[Curve; 8], point: Point, passes: &[Pass]) -> Vec<Range> 
     minus(&curves[point.index()].covered, &union(&repeats.collect::<Vec<_>>(), &[]))
 }
 
-/// Fills the holes of a flow's curves that losses explain, point by point.
+/// Fills the holes of a flow's curves that losses explain, point by point. True where so much may have been missed
+/// that the positions behind it are uncertain.
 pub(crate) fn explain_holes(
     curves: &mut [Curve; 8],
     flow: &FlowStore,
     dropped: &Curve,
     losses: &Losses,
     connection: &Connection,
-) {
+) -> bool {
     let mut mismatched_ns = None;
+    if losses.intervals.is_empty() {
+        return false;
+    }
     for point in Point::ALL {
         if !losses.may_touch(point) && mismatched_ns.is_none() {
             continue;
@@ -165,6 +189,16 @@ pub(crate) fn explain_holes(
         }
         mismatched_ns.into_iter().for_each(|from_ns| curve.forget_from(from_ns));
     }
+    unseen::note_open_ends(curves, flow, losses, connection);
+    if connection.protocol == Protocol::Udp {
+        unseen::note_blind_times(curves, losses, connection);
+        return false;
+    }
+    let uncertain_ns = unseen::uncertain_since_ns(flow, losses);
+    for curve in curves {
+        uncertain_ns.into_iter().for_each(|since_ns| curve.forget_from(since_ns));
+    }
+    uncertain_ns.is_some()
 }
 
 /// Fills the holes of one curve; those before it are done.
@@ -178,7 +212,10 @@ fn explain_at(
 ) {
     let told = told_as(curves, point, flow, losses, connection.protocol);
     forget_repeats(curves, point, flow.at(point), losses, &told);
-    if point == Point::ReceiveDequeue {
+    if connection.protocol == Protocol::Tcp {
+        let curve = &mut curves[point.index()];
+        curve.lost = unseen::take_spans(curve, point, flow.at(point), losses);
+    } else if point == Point::ReceiveDequeue {
         curves[point.index()].lost = gone(curves, flow);
     }
     let gone = curves[point.index()].lost_ranges();
@@ -330,6 +367,7 @@ fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> 
     if connection.protocol != Protocol::Tcp {
         return seen;
     }
+    let seen = union(&seen, &curves[point.index()].lost_ranges());
     let start = |first: &Range| if connection.preexisting { first.0 } else { 0 };
     match (seen.first(), seen.last()) {
         (Some(first), Some(last)) if keeps_order(point) => vec![(start(first), last.1)],
@@ -358,7 +396,8 @@ fn within(ranges: &[Range], bounds: Range) -> Vec<Range> {
 /// Up to where the receiver is known to have had the stream.
 fn received(curves: &[Curve; 8]) -> Option<u64> {
     let queue = &curves[Point::ReceiveEnqueue.index()..];
-    queue.iter().filter_map(|curve| curve.covered.last()).map(|range| range.1).max()
+    let last = queue.iter().filter_map(|curve| curve.covered.last()).map(|range| range.1);
+    last.chain(queue.iter().flat_map(|curve| &curve.lost).map(|lost| lost.end)).max()
 }
 
 fn seen_before(curves: &[Curve; 8], point: Point) -> Vec<Range> {

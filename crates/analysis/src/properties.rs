@@ -175,13 +175,26 @@ fn lose(records: &[Record], point: Point, from_ns: u64, until_ns: u64) -> Vec<Re
     kept
 }
 
+/// As a recorder leaves points 7 and 8 of a stream: each record runs from where the one before it ended.
+fn run_over_losses(records: &mut [Record]) {
+    for kind in [Kind::ReceiveEnqueue, Kind::ReceiveDequeue] {
+        let mut position = 0;
+        for record in records.iter_mut().filter(|record| record.kind == kind) {
+            let end = record.end();
+            record.offset = position;
+            record.len = (end - position) as u32;
+            position = end;
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn every_byte_is_accounted_for(plan in plans()) {
         let flow = analysis(&send(&plan).records).connections[0].flows[0].clone();
         prop_assert_eq!(flow.bytes, u64::from(plan.bytes));
         for stage in flow.stages {
-            prop_assert_eq!((stage.residue_bytes, stage.resident_bytes), (Some(0), 0));
+            prop_assert_eq!((stage.residue_bytes, stage.resident_bytes), (Some(0), Some(0)));
         }
     }
 
@@ -219,7 +232,7 @@ proptest! {
         }
         let flow = analysis(&records).connections[0].flows[0].clone();
         for stage in &flow.stages {
-            prop_assert_eq!((stage.residue_bytes, stage.resident_bytes), (Some(0), 0));
+            prop_assert_eq!((stage.residue_bytes, stage.resident_bytes), (Some(0), Some(0)));
         }
         let means: Vec<f64> = flow.stages.iter().filter_map(|stage| stage.byte_delay_ns).collect();
         let sum = means[..7].iter().sum::<f64>() + flow.lost_byte_delay_ns.unwrap_or(0.0);
@@ -312,6 +325,48 @@ proptest! {
                 prop_assert_eq!(point, stream.oldest_is_after(span.start_ns));
             }
         }
+    }
+
+    #[test]
+    fn what_a_standstill_leaves_known_is_true(plan in plans(), first in 0usize..60, count in 0usize..60) {
+        let stream = send(&plan);
+        let [first, last] = [first, first + count].map(|index| index.min(stream.records.len() - 1));
+        let (from_ns, until_ns) = (stream.records[first].at_ns, stream.records[last].at_ns);
+        let mut records = stream.records.clone();
+        for point in Point::ALL {
+            records = lose(&records, point, from_ns, until_ns);
+        }
+        run_over_losses(&mut records);
+        let is_end_seen = records.iter().any(|r| r.end() == plan.bytes.into() && r.kind != Kind::Loss);
+        let analyzed = analysis(&records);
+        let Some(connection) = analyzed.connections.first() else { return Ok(()) };
+        let flow = &connection.flows[0];
+        prop_assert!(flow.bytes <= plan.bytes.into());
+        prop_assert!(flow.at_least.bytes || flow.bytes == plan.bytes.into(), "{flow:?}");
+        prop_assert!(!is_end_seen || flow.bytes == plan.bytes.into());
+        if records.iter().all(|record| record.kind == Kind::Loss) {
+            return Ok(());
+        }
+        let stores = analyzer(&records, false).into_stores();
+        let curves = curves(&stores);
+        for stage in Stage::ALL {
+            let longest = stream.passed_ns.iter().flatten().map(|&ns| stream.length_at(stage, ns)).max();
+            let length = flow.stages[stage as usize].length_bytes;
+            prop_assert!(length.map(|length| length.max) <= longest, "{:?}", stage);
+            for step in curves.lengths(stage).unwrap_or_default() {
+                if let Some(length_bytes) = step.length_bytes {
+                    prop_assert_eq!(length_bytes, stream.length_at(stage, step.at_ns), "{:?}", stage);
+                }
+            }
+        }
+        for span in timeline(&stores, &records) {
+            if let Some(point) = begins_at(span.part) {
+                prop_assert_eq!(point, stream.oldest_is_after(span.start_ns));
+            }
+        }
+        let copies = records.iter().filter(|record| record.kind == Kind::ReceiveDequeue);
+        let read_max = flow.read_copy_bytes_max.unwrap_or(0);
+        prop_assert!(copies.map(|record| u64::from(record.len)).max().unwrap_or(0) >= read_max);
     }
 
     #[test]

@@ -108,7 +108,10 @@ pub struct TransactionSummary {
 pub struct FlowAnalysis {
     /// Its id.
     pub id: FlowId,
-    /// Distinct bytes that entered the first point seen (retransmissions not counted again).
+    /// Figures that lost records may have made too small.
+    pub at_least: AtLeast,
+    /// Distinct bytes that entered the first point seen (retransmissions not counted again), those included
+    /// that passed it unseen: positions show them.
     pub bytes: u64,
     /// Records at point 2 (skbs handed to IP, each possibly of several segments): of TCP those with
     /// data, of UDP all.
@@ -147,6 +150,30 @@ pub struct FlowAnalysis {
     pub read_copy_bytes_max: Option<u64>,
 }
 
+/// Figures of one flow that are lower bounds, as lost records may have had more of it. Distributions are of
+/// those that were recorded whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AtLeast {
+    /// [`FlowAnalysis::bytes`].
+    pub bytes: bool,
+    /// [`FlowAnalysis::throughput_bytes_per_s`].
+    pub throughput: bool,
+    /// [`FlowAnalysis::segments`].
+    pub segments: bool,
+    /// [`FlowAnalysis::retransmitted_bytes`].
+    pub retransmitted: bool,
+    /// The counts of [`FlowAnalysis::drops`], and [`FlowAnalysis::datagrams_refused`].
+    pub drops: bool,
+    /// The counts of [`FlowAnalysis::acks`].
+    pub acks: bool,
+    /// The count of [`FlowAnalysis::bursts`].
+    pub bursts: bool,
+    /// The count of [`FlowAnalysis::write_bytes`].
+    pub writes: bool,
+    /// The count of [`FlowAnalysis::read_bytes`].
+    pub reads: bool,
+}
+
 /// Segments or datagrams of one flow that the kernel dropped for one reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DropCount {
@@ -172,14 +199,15 @@ pub struct StageAnalysis {
     /// the same; `None` when there are none. Where these bytes were seen at every point, those of the
     /// seven stages and [`FlowAnalysis::lost_byte_delay_ns`] add up to that of the total.
     pub byte_delay_ns: Option<f64>,
-    /// Bytes in it over time; `None` when unknown throughout.
+    /// Bytes in it over the time in which that is known; `None` when unknown throughout. With unknown
+    /// intervals the largest is a lower bound.
     pub length_bytes: Option<LengthSummary>,
     /// Bytes that left without having entered, plus bytes that entered, did not leave and are not
     /// in the queue at the end of a flow that closed with all data read. 0 when all is accounted
     /// for; `None` when a point was not observed or loss makes it unknowable.
     pub residue_bytes: Option<i64>,
-    /// Bytes still in it when the trace ended.
-    pub resident_bytes: u64,
+    /// Bytes still in it when the trace ended; `None` when loss makes that unknown.
+    pub resident_bytes: Option<u64>,
     /// Intervals of its length that loss makes unknown.
     pub unknown_intervals: u64,
 }

@@ -54,7 +54,7 @@ fn analyze(
             byte_delay_ns,
             length_bytes: None,
             residue_bytes: None,
-            resident_bytes: 0,
+            resident_bytes: None,
             unknown_intervals: 0,
         };
     }
@@ -66,7 +66,7 @@ fn analyze(
         byte_delay_ns,
         length_bytes: summarize(&queue, end_ns),
         residue_bytes: (!is_touched_by_loss(curves, stage)).then_some(residue),
-        resident_bytes,
+        resident_bytes: is_end_known(curves, stage).then_some(resident_bytes),
         unknown_intervals: queue.unknown_intervals(),
     }
 }
@@ -107,6 +107,11 @@ pub(crate) fn absence_mean(curves: &FlowCurves) -> Option<f64> {
 fn is_touched_by_loss(curves: &FlowCurves, stage: Stage) -> bool {
     let is_touched = |point| curves.at(point).unknown_ns().next().is_some();
     is_touched(stage.enter()) || is_touched(stage.leave())
+}
+
+/// Whether it is known at the end of the trace what passed both points.
+fn is_end_known(curves: &FlowCurves, stage: Stage) -> bool {
+    [stage.enter(), stage.leave()].into_iter().all(|point| curves.at(point).is_end_known())
 }
 
 /// Residue and resident bytes. `beyond` is what was seen after the stage; `None` when nothing can be

@@ -78,6 +78,22 @@ impl ConnectionStore {
         &self.flows[if self.connection.is_to_itself() { own } else { 1 - own }]
     }
 
+    /// Time of the first record of all; `None` without one.
+    pub(crate) fn start_ns(&self) -> Option<u64> {
+        let flows = self.flows.iter();
+        let passes = flows.clone().flat_map(|flow| &flow.passes).filter_map(|list| list.first());
+        let events = flows.filter_map(|flow| flow.events.first()).map(|event| event.at_ns);
+        passes.map(|pass| pass.at_ns).chain(events).min()
+    }
+
+    /// Time of the last record of all; `None` without one.
+    pub(crate) fn last_ns(&self) -> Option<u64> {
+        let flows = self.flows.iter();
+        let passes = flows.clone().flat_map(|flow| &flow.passes).filter_map(|list| list.last());
+        let events = flows.filter_map(|flow| flow.events.last()).map(|event| event.at_ns);
+        passes.map(|pass| pass.at_ns).chain(events).max()
+    }
+
     /// When bytes first passed a point, nanoseconds of the trace's clock; `None` when none did.
     #[must_use]
     pub fn first_ns(&self) -> Option<u64> {

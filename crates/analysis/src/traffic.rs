@@ -1,11 +1,12 @@
 //! What a flow carried: bytes, segments, bursts, and the sizes of the program's writes and reads.
 
-use sockscope_record::{Kind, Point, marks};
+use sockscope_record::{Direction, Kind, Point, marks};
 
+use crate::curve::Curve;
 use crate::flow_curves::FlowCurves;
 use crate::loss::Losses;
-use crate::ranges;
-use crate::{BurstSummary, Distribution, FlowStore, Pass};
+use crate::ranges::{self, Range};
+use crate::{AtLeast, BurstSummary, ConnectionStore, Distribution, FlowStore, Pass};
 
 /// Segments with at least this much time between them belong to different bursts.
 const BURST_GAP_NS: u64 = 1_000_000;
@@ -28,6 +29,10 @@ pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 
     let taken = curves.at(Point::SendDequeue);
     let events = flow.events.iter().filter(|event| event.kind == Kind::Retransmit);
     let said: u64 = events.map(|event| u64::from(event.len)).sum();
+    if curves.is_uncertain {
+        // Behind the loss first transmissions may look like repetitions.
+        return said;
+    }
     if taken.passed_bytes > 0 || said > 0 {
         return taken.repeated_bytes.max(said);
     }
@@ -36,11 +41,66 @@ pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 
     marked.map(|pass| u64::from(pass.len)).sum()
 }
 
+/// Distinct bytes that passed the first point seen: those seen there, and those that positions elsewhere show to
+/// have passed it unseen.
+pub(crate) fn bytes(curves: &FlowCurves) -> u64 {
+    ranges::total(&carried(curves))
+}
+
+fn carried(curves: &FlowCurves) -> Vec<Range> {
+    let Some(first) = curves.first_passed() else { return Vec::new() };
+    if first.unknown_ns().next().is_none() {
+        return first.covered.clone();
+    }
+    ranges::union(&first.lost_ranges(), &curves.seen())
+}
+
+/// Which figures lost records may have made too small.
+pub(crate) fn at_least(
+    store: &ConnectionStore,
+    direction: Direction,
+    curves: &FlowCurves,
+    losses: &Losses,
+) -> AtLeast {
+    if losses.intervals.is_empty() {
+        return AtLeast::default();
+    }
+    let connection = &store.connection;
+    let until_ns = connection.closed_ns.map_or(u64::MAX, |closed_ns| {
+        store.last_ns().map_or(closed_ns, |last_ns| last_ns.max(closed_ns))
+    });
+    let opened_ns = store.start_ns().map_or(0, |first_ns| first_ns.min(connection.opened_ns));
+    let missed = |point| losses.within_hits(point, opened_ns, until_ns).is_some();
+    let missed_beside = losses.beside_points(opened_ns, until_ns);
+    let is_touched = |point| curves.at(point).unknown_ns().next().is_some();
+    let bytes = match curves.first_passed() {
+        Some(first) => first.may_have_more(),
+        None => curves.curves.iter().any(Curve::may_have_more),
+    };
+    let flow = store.flow(direction);
+    let has_returns = flow.events.iter().any(|event| event.kind == Kind::ReadReturn);
+    let segments = missed(Point::SendDequeue);
+    AtLeast {
+        bytes,
+        throughput: curves
+            .first_passed()
+            .is_some_and(|first| !first.blind.is_empty() || first.unknown_from_ns.is_some()),
+        segments,
+        retransmitted: segments || missed_beside,
+        drops: missed_beside,
+        acks: Point::ALL[2..6].iter().any(|point| missed(*point)),
+        bursts: segments,
+        writes: is_touched(Point::SendEnqueue),
+        reads: if has_returns { missed_beside } else { is_touched(Point::ReceiveDequeue) },
+    }
+}
+
 /// Distinct bytes a second, from the first byte at the first point that saw any to the last byte at
 /// the last point that did, of those that came so far: what lies unread or was dropped did not pass.
 /// `None` when that takes no time, none did, the last time there is unknown, or the reader's end was
 /// watched and nothing was read there.
 pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
+    let is_touched = curves.curves.iter().any(|curve| curve.unknown_ns().next().is_some());
     let is_unread = curves.observed[Point::ReceiveDequeue.index()]
         && curves.at(Point::ReceiveDequeue).is_empty();
     let last = curves.last_passed().filter(|last| !last.is_cut && !is_unread)?;
@@ -51,46 +111,70 @@ pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
     // By position, so that records lost at the last point cost no bytes.
     let beyond = [(last.end(), u64::MAX)];
     let gone = ranges::union(&curves.dropped.covered, &beyond);
-    let passed = ranges::total(&ranges::minus(&first.covered, &gone));
+    // Where the first bytes were missed, the time begins behind them.
+    let passed = match is_touched {
+        true => {
+            let first_seen = first.runs.iter().min_by_key(|run| run.at_ns)?.offset;
+            ranges::from(&carried(curves), first_seen)
+        }
+        false => first.covered.clone(),
+    };
+    let passed = ranges::total(&ranges::minus(&passed, &gone));
     (passed > 0).then_some(passed as f64 / seconds)
 }
 
-/// Segments grouped by the time between them.
-pub(crate) fn bursts(flow: &FlowStore) -> BurstSummary {
-    let (mut bytes, mut durations_ns, mut gaps_ns) = (Vec::new(), Vec::new(), Vec::new());
-    // First and last time of the open burst.
-    let mut open: Option<(u64, u64)> = None;
+/// A burst of segments.
+struct Burst {
+    first_ns: u64,
+    last_ns: u64,
+    bytes: u64,
+    /// Whether no record between its first and its last segment was lost.
+    is_whole: bool,
+}
+
+/// Segments grouped by the time between them. Two with a loss between them may have had others between them:
+/// they count as one burst, of which neither size nor duration is known.
+pub(crate) fn bursts(flow: &FlowStore, losses: &Losses) -> BurstSummary {
+    let mut bursts: Vec<Burst> = Vec::new();
+    let mut gaps_ns = Vec::new();
     for segment in segments(flow) {
-        match open {
-            Some((first_ns, last_ns)) if segment.at_ns - last_ns < BURST_GAP_NS => {
-                open = Some((first_ns, segment.at_ns));
-            }
-            before => {
-                if let Some((first_ns, last_ns)) = before {
-                    durations_ns.push(last_ns - first_ns);
-                    gaps_ns.push(segment.at_ns - last_ns);
-                }
-                bytes.push(0);
-                open = Some((segment.at_ns, segment.at_ns));
-            }
-        }
-        if let Some(sum) = bytes.last_mut() {
-            *sum += u64::from(segment.len);
+        let (at_ns, bytes) = (segment.at_ns, u64::from(segment.len));
+        let next = Burst { first_ns: at_ns, last_ns: at_ns, bytes, is_whole: true };
+        let Some(last) = bursts.last_mut() else {
+            bursts.push(next);
+            continue;
+        };
+        let is_whole = losses.within_hits(Point::SendDequeue, last.last_ns, at_ns).is_none();
+        if is_whole && at_ns - last.last_ns >= BURST_GAP_NS {
+            gaps_ns.push(at_ns - last.last_ns);
+            bursts.push(next);
+        } else {
+            last.last_ns = at_ns;
+            last.bytes = last.bytes.saturating_add(bytes);
+            last.is_whole &= is_whole;
         }
     }
-    durations_ns.extend(open.map(|(first_ns, last_ns)| last_ns - first_ns));
+    let whole = || bursts.iter().filter(|burst| burst.is_whole);
+    let mut bytes: Vec<u64> = whole().map(|burst| burst.bytes).collect();
+    let durations_ns = whole().map(|burst| burst.last_ns - burst.first_ns);
+    let mut durations_ns: Vec<u64> = durations_ns.collect();
     BurstSummary {
-        count: bytes.len() as u64,
+        count: bursts.len() as u64,
         bytes: Distribution::of(&mut bytes),
         duration_ns: Distribution::of(&mut durations_ns),
         gap_ns: Distribution::of(&mut gaps_ns),
     }
 }
 
-/// Bytes that each write call asked to send.
-pub(crate) fn write_bytes(flow: &FlowStore) -> Option<Distribution> {
+/// Bytes that each write call asked to send. Behind a loss the first part of a call may be missing.
+pub(crate) fn write_bytes(flow: &FlowStore, losses: &Losses) -> Option<Distribution> {
     let calls = flow.events.iter().filter(|event| event.kind == Kind::WriteCall);
-    Distribution::of(&mut calls.map(|call| u64::from(call.len)).collect::<Vec<_>>())
+    let mut before_ns = 0;
+    let whole = calls.filter(|call| {
+        let before_ns = std::mem::replace(&mut before_ns, call.at_ns);
+        losses.within_hits(Point::SendEnqueue, before_ns, call.at_ns).is_none()
+    });
+    Distribution::of(&mut whole.map(|call| u64::from(call.len)).collect::<Vec<_>>())
 }
 
 /// The program's reads of a flow.
@@ -113,7 +197,7 @@ pub(crate) fn reads(flow: &FlowStore, is_stream: bool, losses: &Losses) -> Reads
     let mut sizes: Vec<u64> = returned.map(|event| u64::from(event.len)).collect();
     let none_returned = sizes.is_empty();
     if none_returned {
-        sizes = copied_bytes(flow, is_stream);
+        sizes = copied_bytes(flow, is_stream, losses);
     }
     let are_guessed = is_stream && none_returned && !sizes.is_empty();
     let copied_max = are_guessed.then(|| single_copies(flow, losses).max()).flatten();
@@ -131,10 +215,13 @@ fn single_copies(flow: &FlowStore, losses: &Losses) -> impl Iterator<Item = u64>
     })
 }
 
-fn copied_bytes(flow: &FlowStore, grouped: bool) -> Vec<u64> {
+/// Bytes of each read that no loss touches.
+fn copied_bytes(flow: &FlowStore, grouped: bool, losses: &Losses) -> Vec<u64> {
     let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
     let mut arrived = 0;
-    let mut sizes: Vec<u64> = Vec::new();
+    // With those of which only a part may have been seen.
+    let mut sizes: Vec<(u64, bool)> = Vec::new();
+    let mut before_ns = 0;
     // The last copy, unless it left nothing to be read, which ends a call. Where less was seen to
     // arrive than was read, what is left is not known.
     let mut last: Option<&Pass> = None;
@@ -145,13 +232,19 @@ fn copied_bytes(flow: &FlowStore, grouped: bool) -> Vec<u64> {
         }
         let continues =
             |last: &Pass| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
+        let before_ns = std::mem::replace(&mut before_ns, copy.at_ns);
+        let lost = losses.within(Point::ReceiveDequeue, before_ns, copy.at_ns);
+        // A datagram is read whole, whatever was lost before it.
+        let is_whole = !grouped || lost.is_none();
         match sizes.last_mut() {
-            Some(size) if grouped && last.is_some_and(continues) => *size += u64::from(copy.len),
-            _ => sizes.push(u64::from(copy.len)),
+            Some(size) if grouped && last.is_some_and(continues) => {
+                *size = (size.0.saturating_add(u64::from(copy.len)), size.1 && is_whole);
+            }
+            _ => sizes.push((u64::from(copy.len), is_whole)),
         }
         last = Some(copy).filter(|copy| copy.end() != arrived);
     }
-    sizes
+    sizes.into_iter().filter(|(_, is_whole)| *is_whole).map(|(bytes, _)| bytes).collect()
 }
 
 #[cfg(test)]
@@ -164,7 +257,7 @@ mod tests {
     #[test]
     fn a_millisecond_without_a_segment_ends_a_burst() {
         let store = testing::store("1ms 2 +100 | 1500us 2 +100 | 2499us 2 +50 | 9ms 2 +10");
-        let bursts = bursts(&store.flows[0]);
+        let bursts = bursts(&store.flows[0], &Losses::default());
         assert_eq!(bursts.count, 2);
         assert_eq!(bursts.bytes.unwrap().max, 250);
         assert_eq!(bursts.duration_ns.unwrap().max, 1_499_000);
@@ -183,8 +276,8 @@ mod tests {
         let text = "0us 7 +251 | 1us 8 +100 thread=7 | 2us 8 +100 thread=7 | 3us 8 +50 thread=9
                     90us 8 +1 thread=9";
         let store = testing::store(text);
-        assert_eq!(copied_bytes(&store.flows[0], true), [200, 50, 1]);
-        assert_eq!(copied_bytes(&store.flows[0], false), [100, 100, 50, 1]);
+        assert_eq!(copied_bytes(&store.flows[0], true, &Losses::default()), [200, 50, 1]);
+        assert_eq!(copied_bytes(&store.flows[0], false, &Losses::default()), [100, 100, 50, 1]);
         let copied_max =
             |is_stream| reads(&store.flows[0], is_stream, &Losses::default()).copied_max;
         assert_eq!((copied_max(true), copied_max(false)), (Some(100), None));
@@ -193,8 +286,8 @@ mod tests {
     #[test]
     fn an_empty_datagram_is_read_and_an_empty_copy_of_a_stream_is_no_read() {
         let store = testing::store("1us 8 +0 | 2us 8 +10 | 3us 8 +0");
-        assert_eq!(copied_bytes(&store.flows[0], false), [0, 10, 0]);
-        assert_eq!(copied_bytes(&store.flows[0], true), [10]);
+        assert_eq!(copied_bytes(&store.flows[0], false, &Losses::default()), [0, 10, 0]);
+        assert_eq!(copied_bytes(&store.flows[0], true, &Losses::default()), [10]);
     }
 
     #[test]
@@ -234,14 +327,20 @@ mod tests {
     fn a_copy_that_leaves_nothing_ends_its_call() {
         let text = "1us 7 +100 | 2us 8 +100 thread=7 | 3us 7 +100 | 4us 8 +60 thread=7
                     5us 8 +40 thread=7 | 6us 7 +10 | 7us 8 +10 thread=7";
-        assert_eq!(copied_bytes(&testing::store(text).flows[0], true), [100, 100, 10]);
+        assert_eq!(
+            copied_bytes(&testing::store(text).flows[0], true, &Losses::default()),
+            [100, 100, 10]
+        );
     }
 
     #[test]
     fn copies_of_what_was_not_seen_to_arrive_are_grouped_by_time() {
         let text = "2us 8 +100 thread=7 | 4us 8 +60 thread=7 | 5us 7 260..300 | 6us 8 +40 thread=7
                     7us 8 200..300 thread=7 | 8us 8 300..350 thread=7";
-        assert_eq!(copied_bytes(&testing::store(text).flows[0], true), [300, 50]);
+        assert_eq!(
+            copied_bytes(&testing::store(text).flows[0], true, &Losses::default()),
+            [300, 50]
+        );
     }
 
     #[test]

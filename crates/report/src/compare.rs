@@ -10,7 +10,7 @@ use sockscope_analysis::{
 };
 use sockscope_record::{Direction, Side};
 
-use crate::number::{apportion, count, percent, rate, rounded};
+use crate::number::{apportion, bound, count, percent, rate, rounded};
 use crate::order::by_importance;
 use crate::style::Tone;
 use crate::text::bar::{bar, of_ledger};
@@ -70,6 +70,10 @@ impl<'a> Run<'a> {
         self.flow?.throughput_bytes_per_s.filter(|rate| rate.is_finite())
     }
 
+    fn is_throughput_lower_bound(&self) -> bool {
+        self.flow.is_some_and(|flow| flow.at_least.throughput)
+    }
+
     fn ledger(&self) -> Ledger {
         self.flow.map(|flow| flow.ledger.clone()).unwrap_or_default()
     }
@@ -111,9 +115,10 @@ fn write_times(runs: &[Run<'_>; 2], page: &mut Page<'_>) -> io::Result<()> {
         write_row("exchanges", counts.map(|it| it.unwrap_or_else(unknown)), "", Tone::Plain, page)?;
     }
     let rates = runs.each_ref().map(Run::throughput);
-    let texts = rates.map(|it| it.map_or(unknown(), rate));
+    let bounds = runs.each_ref().map(Run::is_throughput_lower_bound);
+    let texts = [0, 1].map(|run| rates[run].map_or(unknown(), |it| bound(rate(it), bounds[run])));
     let change = match rates {
-        [Some(before), Some(after)] => factor(before, after, page),
+        [Some(before), Some(after)] if bounds == [false; 2] => factor(before, after, page),
         _ => String::new(),
     };
     write_row("throughput", texts, &change, Tone::Plain, page)?;

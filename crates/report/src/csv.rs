@@ -12,7 +12,7 @@ use crate::number::rounded;
 use crate::{Format, Report, ReportError};
 
 /// Column heads, in order.
-pub(crate) const COLUMNS: [&str; 24] = [
+pub(crate) const COLUMNS: [&str; 26] = [
     "connection",
     "flow",
     "protocol",
@@ -37,6 +37,8 @@ pub(crate) const COLUMNS: [&str; 24] = [
     "ledger_ns",
     "ledger_share",
     "byte_delay_ns",
+    "flow_bytes_is_lower_bound",
+    "length_bytes_max_is_lower_bound",
 ];
 
 /// CSV with a head line.
@@ -84,12 +86,16 @@ fn write_flow(
         write!(out, "{key},{name},{},", flow.bytes)?;
         write_stage(stage, out)?;
         let byte_delay_ns = or_empty(stage.byte_delay_ns.and_then(rounded));
-        writeln!(out, ",{lost_records},,,{byte_delay_ns}")?;
+        let (bytes, max) = (flow.at_least.bytes, stage.unknown_intervals > 0);
+        let max = or_empty(stage.length_bytes.map(|_| max));
+        writeln!(out, ",{lost_records},,,{byte_delay_ns},{bytes},{max}")?;
     }
     for (part, ns) in LedgerPart::ALL.into_iter().zip(flow.ledger.ns) {
         let share = flow.ledger.share(part);
         let (name, bytes) = (part.name(), flow.bytes);
-        writeln!(out, "{key},ledger.{name},{bytes},,,,,,,,,,,,,{lost_records},{ns},{share:.9},")?;
+        let is_lower_bound = flow.at_least.bytes;
+        write!(out, "{key},ledger.{name},{bytes},,,,,,,,,,,,,{lost_records},{ns},{share:.9},")?;
+        writeln!(out, ",{is_lower_bound},")?;
     }
     Ok(())
 }
@@ -117,7 +123,8 @@ fn write_stage(stage: &StageAnalysis, out: &mut dyn Write) -> io::Result<()> {
         None => write!(out, ",,")?,
     }
     let residue = or_empty(stage.residue_bytes);
-    write!(out, "{residue},{},{}", stage.resident_bytes, stage.unknown_intervals)
+    let resident = or_empty(stage.resident_bytes);
+    write!(out, "{residue},{resident},{}", stage.unknown_intervals)
 }
 
 fn or_empty(value: Option<impl ToString>) -> String {
@@ -161,6 +168,21 @@ mod tests {
         for unknown in ["delay_ns_p50", "length_bytes_mean", "residue_bytes"] {
             assert_eq!(column(first, unknown), "", "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_lower_bound_is_told_in_a_column_of_its_own() {
+        let mut analysis = stall();
+        let flow = &mut analysis.connections[0].flows[0];
+        flow.at_least.bytes = true;
+        flow.stages[1].unknown_intervals = 1;
+        flow.stages[2].length_bytes = None;
+        let text = csv(&analysis);
+        let rows: Vec<_> = text.lines().skip(1).collect();
+        let max = |row: usize| column(rows[row], "length_bytes_max_is_lower_bound");
+        assert_eq!([max(0), max(1), max(2)], ["false", "true", ""]);
+        assert!(rows[..8].iter().all(|row| column(row, "flow_bytes_is_lower_bound") == "true"));
+        assert_eq!(column(rows.last().unwrap(), "flow_bytes_is_lower_bound"), "false");
     }
 
     #[test]

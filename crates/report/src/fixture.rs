@@ -1,7 +1,7 @@
 //! Analyses made by hand for the tests: a stalled call, nothing known, thousands of connections.
 
 use sockscope_analysis::{
-    AckDelayCause, AckSummary, Analysis, BufferGrant, BurstSummary, ConnectionAnalysis,
+    AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,
     Distribution, DropReasons, Evidence, ExchangeSummary, Finding, FindingId, FlowAnalysis, Ledger,
     LedgerPart, LengthSummary, PointSummary, StageAnalysis, TraceFacts,
 };
@@ -230,7 +230,7 @@ fn flow(id: FlowId, bytes: u64, segments: u64, medians_ns: [u64; 7]) -> FlowAnal
         byte_delay_ns: Some(delay_ns as f64 * 1.02),
         length_bytes: Some(LengthSummary { mean: delay_ns as f64 / 2e5, max: 400 }),
         residue_bytes: Some(0),
-        resident_bytes: 0,
+        resident_bytes: Some(0),
         unknown_intervals: 0,
     };
     FlowAnalysis {
@@ -267,11 +267,12 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         byte_delay_ns: None,
         length_bytes: None,
         residue_bytes: None,
-        resident_bytes: 0,
+        resident_bytes: None,
         unknown_intervals: 2,
     });
     FlowAnalysis {
         id,
+        at_least: AtLeast::default(),
         bytes: 0,
         segments: 0,
         retransmitted_bytes: 0,

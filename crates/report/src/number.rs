@@ -28,6 +28,12 @@ pub(crate) fn bit_rate(bytes_per_s: f64) -> String {
     scaled(bytes_per_s * 8.0, &BIT_UNITS)
 }
 
+/// A figure in a sentence, with `at least` where it is a lower bound.
+pub(crate) fn bound(figure: impl std::fmt::Display, is_lower_bound: bool) -> String {
+    let at_least = if is_lower_bound { "at least " } else { "" };
+    format!("{at_least}{figure}")
+}
+
 /// As `1 run`, `1,200 runs`.
 pub(crate) fn counted(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })

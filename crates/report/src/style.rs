@@ -39,6 +39,8 @@ pub(crate) struct Style {
 pub(crate) struct Glyphs {
     pub(crate) arrow_right: &'static str,
     pub(crate) rule: char,
+    /// Before and behind a figure that is a lower bound.
+    pub(crate) at_least: [&'static str; 2],
     /// Line of the path where bytes wait in a queue, where code runs, and on the wire.
     pub(crate) path: [char; 3],
     pub(crate) bar: (char, char),
@@ -51,6 +53,7 @@ impl Style {
             Charset::Ascii => Glyphs {
                 arrow_right: "->",
                 rule: '-',
+                at_least: ["", "+"],
                 path: ['=', '-', '.'],
                 bar: ('[', ']'),
                 times: 'x',
@@ -58,6 +61,7 @@ impl Style {
             Charset::Unicode => Glyphs {
                 arrow_right: "→",
                 rule: '─',
+                at_least: ["≥", ""],
                 path: ['━', '─', '┄'],
                 bar: ('▕', '▏'),
                 times: '×',

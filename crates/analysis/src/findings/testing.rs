@@ -7,7 +7,7 @@ use sockscope_record::{Direction, Protocol, Record, Side};
 
 use crate::testing::{connection, records, time_ns};
 use crate::{
-    AckSummary, Analyzer, BurstSummary, ConnectionStore, ConnectionView, Distribution,
+    AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionStore, ConnectionView, Distribution,
     ExchangeSummary, FlowAnalysis, FlowView, Ledger, LedgerPart, LedgerSpan, LossInterval,
 };
 
@@ -185,6 +185,7 @@ fn part(name: &str) -> LedgerPart {
 fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
     FlowAnalysis {
         id: store.connection.id.flow(direction),
+        at_least: AtLeast::default(),
         bytes: 0,
         segments: 0,
         retransmitted_bytes: 0,

@@ -14,20 +14,27 @@ pub(super) struct FlowView<'a> {
     id: u32,
     from: &'static str,
     bytes: u64,
+    bytes_is_lower_bound: bool,
     segments: u64,
+    segments_is_lower_bound: bool,
     retransmitted_bytes: u64,
+    retransmitted_bytes_is_lower_bound: bool,
     drops: Vec<DropView<'a>>,
     datagrams_refused: u64,
+    drops_are_lower_bounds: bool,
     stages: StagesView<'a>,
     lost_byte_delay_ns: Option<u64>,
     ledger: LedgerView<'a>,
     to: &'static str,
     throughput_bytes_per_s: Option<f64>,
+    throughput_is_lower_bound: bool,
     ledger_total_ns: u64,
     acks: Option<AcksView>,
     bursts: BurstsView,
     write_bytes: Option<SizesView>,
+    write_count_is_lower_bound: bool,
     read_bytes: Option<SizesView>,
+    read_count_is_lower_bound: bool,
     reads_are_guessed: bool,
     read_copy_bytes_max: Option<u64>,
 }
@@ -35,24 +42,32 @@ pub(super) struct FlowView<'a> {
 impl<'a> FlowView<'a> {
     pub(super) fn new(flow: &'a FlowAnalysis, is_udp: bool) -> Self {
         let direction = flow.id.direction();
+        let at_least = &flow.at_least;
         Self {
             id: flow.id.0,
             from: direction.sender().name(),
             bytes: flow.bytes,
+            bytes_is_lower_bound: at_least.bytes,
             segments: flow.segments,
+            segments_is_lower_bound: at_least.segments,
             retransmitted_bytes: flow.retransmitted_bytes,
+            retransmitted_bytes_is_lower_bound: at_least.retransmitted,
             drops: flow.drops.iter().map(DropView::new).collect(),
             datagrams_refused: flow.datagrams_refused,
+            drops_are_lower_bounds: at_least.drops,
             stages: StagesView(&flow.stages),
             lost_byte_delay_ns: flow.lost_byte_delay_ns.and_then(rounded),
             ledger: LedgerView(&flow.ledger),
             to: direction.receiver().name(),
             throughput_bytes_per_s: flow.throughput_bytes_per_s.and_then(number),
+            throughput_is_lower_bound: at_least.throughput,
             ledger_total_ns: flow.ledger.total_ns(),
-            acks: (!is_udp).then(|| AcksView::new(&flow.acks)),
-            bursts: BurstsView::new(&flow.bursts),
+            acks: (!is_udp).then(|| AcksView::new(&flow.acks, at_least.acks)),
+            bursts: BurstsView::new(&flow.bursts, at_least.bursts),
             write_bytes: flow.write_bytes.as_ref().map(SizesView::new),
+            write_count_is_lower_bound: at_least.writes,
             read_bytes: flow.read_bytes.as_ref().map(SizesView::new),
+            read_count_is_lower_bound: at_least.reads,
             reads_are_guessed: flow.reads_are_guessed,
             read_copy_bytes_max: flow.read_copy_bytes_max,
         }
@@ -89,7 +104,7 @@ struct StageView {
     byte_delay_ns: Option<u64>,
     length_bytes: Option<LengthView>,
     residue_bytes: Option<i64>,
-    resident_bytes: u64,
+    resident_bytes: Option<u64>,
     unknown_intervals: u64,
 }
 
@@ -97,6 +112,7 @@ struct StageView {
 struct LengthView {
     mean: Option<f64>,
     max: u64,
+    max_is_lower_bound: bool,
 }
 
 impl StageView {
@@ -105,7 +121,11 @@ impl StageView {
         Self {
             delay_ns: stage.delay_ns.as_ref().map(TimesView::new),
             byte_delay_ns: stage.byte_delay_ns.and_then(rounded),
-            length_bytes: length.map(|it| LengthView { mean: number(it.mean), max: it.max }),
+            length_bytes: length.map(|it| LengthView {
+                mean: number(it.mean),
+                max: it.max,
+                max_is_lower_bound: stage.unknown_intervals > 0,
+            }),
             residue_bytes: stage.residue_bytes,
             resident_bytes: stage.resident_bytes,
             unknown_intervals: stage.unknown_intervals,
@@ -166,6 +186,7 @@ struct AcksView {
     advancing: u64,
     pure: u64,
     duplicate: u64,
+    counts_are_lower_bounds: bool,
     bytes: Option<SizesView>,
     delay_ns: Option<TimesView>,
     late: LateView,
@@ -180,11 +201,12 @@ struct LateView {
 }
 
 impl AcksView {
-    fn new(acks: &AckSummary) -> Self {
+    fn new(acks: &AckSummary, counts_are_lower_bounds: bool) -> Self {
         Self {
             advancing: acks.advancing,
             pure: acks.pure,
             duplicate: acks.duplicate,
+            counts_are_lower_bounds,
             bytes: acks.bytes.as_ref().map(SizesView::new),
             delay_ns: acks.delay_ns.as_ref().map(TimesView::new),
             late: LateView::new(&acks.late),
@@ -211,15 +233,17 @@ impl LateView {
 #[derive(Serialize)]
 struct BurstsView {
     count: u64,
+    count_is_lower_bound: bool,
     bytes: Option<SizesView>,
     duration_ns: Option<TimesView>,
     gap_ns: Option<TimesView>,
 }
 
 impl BurstsView {
-    fn new(bursts: &BurstSummary) -> Self {
+    fn new(bursts: &BurstSummary, count_is_lower_bound: bool) -> Self {
         Self {
             count: bursts.count,
+            count_is_lower_bound,
             bytes: bursts.bytes.as_ref().map(SizesView::new),
             duration_ns: bursts.duration_ns.as_ref().map(TimesView::new),
             gap_ns: bursts.gap_ns.as_ref().map(TimesView::new),

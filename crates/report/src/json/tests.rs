@@ -70,9 +70,11 @@ fn a_flow_has_the_keys_of_its_schema() {
     let flow = &json(&stall())["connections"][0]["flows"][0];
     has_keys(
         flow,
-        "id from bytes segments retransmitted_bytes drops datagrams_refused stages lost_byte_delay_ns ledger
-         to throughput_bytes_per_s ledger_total_ns acks bursts write_bytes read_bytes \
-         reads_are_guessed read_copy_bytes_max",
+        "id from bytes bytes_is_lower_bound segments segments_is_lower_bound retransmitted_bytes
+         retransmitted_bytes_is_lower_bound drops datagrams_refused drops_are_lower_bounds stages
+         lost_byte_delay_ns ledger to throughput_bytes_per_s throughput_is_lower_bound ledger_total_ns acks bursts
+         write_bytes write_count_is_lower_bound read_bytes read_count_is_lower_bound reads_are_guessed \
+         read_copy_bytes_max",
     );
     has_keys(
         &flow["stages"],
@@ -84,16 +86,16 @@ fn a_flow_has_the_keys_of_its_schema() {
         "delay_ns byte_delay_ns length_bytes residue_bytes resident_bytes unknown_intervals",
     );
     has_keys(&stage["delay_ns"], "count mean min p50 p90 p99 max");
-    has_keys(&stage["length_bytes"], "mean max");
+    has_keys(&stage["length_bytes"], "mean max max_is_lower_bound");
     has_keys(
         &flow["ledger"],
         "app_idle send_buffer send_buffer.writer send_queue.nagle send_queue.cork send_queue.cwnd send_queue.rwnd
          send_queue.pacing send_queue.other tcp_output interface_queue wire input_queue tcp_input
          receive_queue.wakeup receive_queue.app lost unknown",
     );
-    has_keys(&flow["acks"], "advancing pure duplicate bytes delay_ns late");
+    has_keys(&flow["acks"], "advancing pure duplicate counts_are_lower_bounds bytes delay_ns late");
     has_keys(&flow["acks"]["late"], "timer piggyback read unknown");
-    has_keys(&flow["bursts"], "count bytes duration_ns gap_ns");
+    has_keys(&flow["bursts"], "count count_is_lower_bound bytes duration_ns gap_ns");
 }
 
 #[test]
@@ -175,4 +177,23 @@ fn one_flow_comes_with_its_own_findings() {
 fn the_same_analysis_gives_the_same_bytes() {
     let options = Options::default();
     assert_eq!(written(&Json, &many(50), &options), written(&Json, &many(50), &options));
+}
+
+#[test]
+fn a_lower_bound_is_told_beside_its_figure() {
+    let mut analysis = stall();
+    let flow = &mut analysis.connections[0].flows[0];
+    flow.at_least.bytes = true;
+    flow.at_least.acks = true;
+    flow.stages[0].unknown_intervals = 1;
+    flow.stages[0].resident_bytes = None;
+    let report = json(&analysis);
+    let flows = &report["connections"][0]["flows"];
+    let bound = |flow: usize| flows[flow]["bytes_is_lower_bound"].as_bool().unwrap();
+    assert_eq!([bound(0), bound(1)], [true, false]);
+    assert_eq!(flows[0]["acks"]["counts_are_lower_bounds"], true);
+    assert_eq!(flows[0]["segments_is_lower_bound"], false);
+    let stage = &flows[0]["stages"]["send_queue"];
+    assert_eq!(stage["length_bytes"]["max_is_lower_bound"], true);
+    assert!(stage["resident_bytes"].is_null());
 }

@@ -218,7 +218,7 @@ mod tests {
             byte_delay_ns,
             length_bytes: None,
             residue_bytes: None,
-            resident_bytes: 0,
+            resident_bytes: Some(0),
             unknown_intervals: 0,
         };
         stages.map(stage).collect()

@@ -4,45 +4,48 @@ use std::cmp::Reverse;
 use std::io;
 
 use sockscope_analysis::{
-    AckDelayCause, AckSummary, BufferGrant, Distribution, DropCount, ExchangeSummary, FlowAnalysis,
-    Ledger, LedgerPart, TransactionSummary,
+    AckDelayCause, BufferGrant, Distribution, DropCount, ExchangeSummary, FlowAnalysis, Ledger,
+    LedgerPart, TransactionSummary,
 };
 
 use super::page::{INDENT, Page};
-use crate::number::{count, percent_of, rounded, since, size};
+use crate::number::{bound, count, percent_of, rounded, since, size};
 use crate::style::Tone;
 
 /// How the data was written, sent, acknowledged and read.
 pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>) -> io::Result<()> {
     if let Some(writes) = &flow.write_bytes {
-        page.labelled("writes", &sizes(writes, writes.max), Tone::Plain)?;
+        page.labelled("writes", &sizes(writes, writes.max, flow.at_least.writes), Tone::Plain)?;
     }
     if let Some(reads) = &flow.read_bytes {
         let about = if flow.reads_are_guessed { "about " } else { "" };
         let least_max = if flow.reads_are_guessed { reads.min } else { reads.max };
         let sure_max = flow.read_copy_bytes_max.unwrap_or(least_max);
-        page.labelled("reads", &format!("{about}{}", sizes(reads, sure_max)), Tone::Plain)?;
+        let text = bound(about.to_owned() + &sizes(reads, sure_max, false), flow.at_least.reads);
+        page.labelled("reads", &text, Tone::Plain)?;
     }
     if flow.bursts.count > 0 {
         page.labelled("bursts", &bursts(flow, page), Tone::Plain)?;
     }
     if is_tcp {
-        page.labelled("acks", &acks(&flow.acks, page), Tone::Plain)?;
+        page.labelled("acks", &acks(flow, page), Tone::Plain)?;
     }
     if !flow.drops.is_empty() {
-        page.labelled("drops", &drops(&flow.drops), Tone::Plain)?;
+        page.labelled("drops", &drops(flow), Tone::Plain)?;
     }
     Ok(())
 }
 
 /// As `25 by the kernel, with 1.31 MiB: NETFILTER_DROP (25)`.
-fn drops(drops: &[DropCount]) -> String {
+fn drops(flow: &FlowAnalysis) -> String {
+    let drops = &flow.drops;
     let all: u64 = drops.iter().map(|one| one.count).sum();
     let bytes: u64 = drops.iter().map(|one| one.bytes).sum();
     let with = if bytes > 0 { format!("with {}", size(bytes)) } else { "without data".to_owned() };
     let reason = |one: &DropCount| format!("{} ({})", drop_reason(one), count(one.count));
     let reasons: Vec<_> = drops.iter().map(reason).collect();
-    format!("{} by the kernel, {with}: {}", count(all), reasons.join(", "))
+    let all = bound(count(all), flow.at_least.drops);
+    format!("{all} by the kernel, {with}: {}", reasons.join(", "))
 }
 
 /// The kernel's name of it, or `reason 77`.
@@ -52,10 +55,14 @@ pub(super) fn drop_reason(drops: &DropCount) -> String {
 }
 
 /// `sure_max` bytes were in one call; what is more may have been in several.
-fn sizes(sizes: &Distribution, sure_max: u64) -> String {
+fn sizes(sizes: &Distribution, sure_max: u64, is_lower_bound: bool) -> String {
     let mean = rounded(sizes.mean).map_or("?".to_owned(), size);
-    let (count, p50, min, max) =
-        (count(sizes.count), size(sizes.p50), size(sizes.min), size(sizes.max));
+    let (count, p50, min, max) = (
+        bound(count(sizes.count), is_lower_bound),
+        size(sizes.p50),
+        size(sizes.min),
+        size(sizes.max),
+    );
     let text = format!("{count}: mean {mean}, p50 {p50}, from {min} to");
     match sure_max < sizes.max {
         true => format!(
@@ -68,7 +75,7 @@ fn sizes(sizes: &Distribution, sure_max: u64) -> String {
 
 fn bursts(flow: &FlowAnalysis, page: &Page<'_>) -> String {
     let bursts = &flow.bursts;
-    let mut text = count(bursts.count);
+    let mut text = bound(count(bursts.count), flow.at_least.bursts);
     if let Some(bytes) = &bursts.bytes {
         text += &format!(" of {} (p50)", size(bytes.p50));
     }
@@ -78,11 +85,13 @@ fn bursts(flow: &FlowAnalysis, page: &Page<'_>) -> String {
     text
 }
 
-fn acks(acks: &AckSummary, page: &Page<'_>) -> String {
+fn acks(flow: &FlowAnalysis, page: &Page<'_>) -> String {
+    let acks = &flow.acks;
     if acks.advancing == 0 {
         return "none seen".to_owned();
     }
-    let mut text = format!("{} ({} without data", count(acks.advancing), count(acks.pure));
+    let mut text = bound(count(acks.advancing), flow.at_least.acks);
+    text += &format!(" ({} without data", count(acks.pure));
     if acks.duplicate > 0 {
         text += &format!("; {} more acknowledged nothing new", count(acks.duplicate));
     }

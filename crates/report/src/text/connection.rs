@@ -8,7 +8,7 @@ use sockscope_record::{Protocol, Side};
 use super::page::{INDENT, Page};
 use super::{bar, calls, findings, path};
 use crate::Report;
-use crate::number::{bit_rate, count, rate, since, size};
+use crate::number::{bit_rate, bound, count, rate, since, size};
 use crate::style::Tone;
 
 /// Processes named at one end, at most.
@@ -95,9 +95,9 @@ pub(super) fn unopened(analysis: &ConnectionAnalysis) -> Option<String> {
 fn reset(analysis: &ConnectionAnalysis, start_ns: u64) -> Option<String> {
     let (side, at_ns) = analysis.reset.filter(|_| analysis.unopened.is_none())?;
     let total = analysis.flows.iter().filter_map(|flow| flow.stages.last());
-    let unread = match total.map(|stage| stage.resident_bytes).sum() {
-        0 => String::new(),
-        bytes => format!("; {} were never read", size(bytes)),
+    let unread = match total.map(|stage| stage.resident_bytes).sum::<Option<u64>>() {
+        None | Some(0) => String::new(),
+        Some(bytes) => format!("; {} were never read", size(bytes)),
     };
     Some(format!("reset by the {} at {}{unread}", side.name(), since(start_ns, at_ns)))
 }
@@ -198,7 +198,11 @@ fn write_flow(
         format!("{} {} {}", direction.sender().name(), page.arrow(), direction.receiver().name());
     page.blank()?;
     if !has_data(flow) {
-        let what = if analysis.records == 0 { "no record" } else { "no data" };
+        let what = match (analysis.records, flow.at_least.bytes) {
+            (0, _) => "no record",
+            (_, true) => "no data recorded; some may have been missed",
+            (_, false) => "no data",
+        };
         return page.line(&format!("flow {}: {ends}, {what}", flow.id));
     }
     page.wrapped(
@@ -231,8 +235,9 @@ fn write_delay(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> {
 
 /// As `client → server, 78.1 KiB in 400 segments, 9.07 KiB/s (74.3 kbit/s)`.
 fn traffic(analysis: &ConnectionAnalysis, flow: &FlowAnalysis, ends: &str) -> String {
+    let at_least = &flow.at_least;
     let throughput = match flow.throughput_bytes_per_s {
-        Some(rate_) => format!("{} ({})", rate(rate_), bit_rate(rate_)),
+        Some(rate_) => bound(format!("{} ({})", rate(rate_), bit_rate(rate_)), at_least.throughput),
         None => "throughput ?".to_owned(),
     };
     let pieces = match (analysis.connection.protocol, flow.segments) {
@@ -241,14 +246,17 @@ fn traffic(analysis: &ConnectionAnalysis, flow: &FlowAnalysis, ends: &str) -> St
         (Protocol::Tcp, 1) => "segment",
         (Protocol::Tcp, _) => "segments",
     };
-    let mut text = format!("{ends}, {}", size(flow.bytes));
+    let mut text = format!("{ends}, {}", bound(size(flow.bytes), at_least.bytes));
     // A capture does not see what TCP makes.
     if flow.segments > 0 {
-        text += &format!(" in {} {pieces}", count(flow.segments));
+        text += &format!(" in {} {pieces}", bound(count(flow.segments), at_least.segments));
     }
     text += &format!(", {throughput}");
     if flow.retransmitted_bytes > 0 {
-        text += &format!(", {} sent again", size(flow.retransmitted_bytes));
+        text += &format!(
+            ", {} sent again",
+            bound(size(flow.retransmitted_bytes), at_least.retransmitted)
+        );
     }
     text
 }

@@ -75,6 +75,15 @@ impl<'o> Page<'o> {
         number::rounded(ns).map_or("?".to_owned(), |ns| self.time(ns))
     }
 
+    /// A figure in a narrow column, marked where it is a lower bound.
+    pub(crate) fn bound(&self, figure: String, is_lower_bound: bool) -> String {
+        let [before, behind] = self.style.glyphs().at_least;
+        match is_lower_bound {
+            true => format!("{before}{}{behind}", figure.replace(' ', "")),
+            false => figure,
+        }
+    }
+
     pub(crate) fn arrow(&self) -> &'static str {
         self.style.glyphs().arrow_right
     }

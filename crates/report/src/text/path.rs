@@ -42,7 +42,7 @@ const ROWS: [(&str, CellText); 5] = [
     ("p50", |stage, page| stage.delay_ns.map_or(unknown(), |delay| page.time(delay.p50))),
     ("p99", |stage, page| stage.delay_ns.map_or(unknown(), |delay| page.time(delay.p99))),
     ("mean len", |stage, _| length_mean(stage)),
-    ("max len", |stage, _| stage.length_bytes.map_or(unknown(), |length| size(length.max))),
+    ("max len", length_max),
     ("residue", |stage, _| stage.residue_bytes.map_or(unknown(), signed_size)),
 ];
 
@@ -56,8 +56,9 @@ pub(super) fn write(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> 
         write_row(label, text, tone, flow, page)?;
     }
     // Rare, and then worth a row.
-    if flow.stages.iter().any(|stage| stage.resident_bytes > 0) {
-        write_row("at end", |stage, _| size(stage.resident_bytes), Tone::Plain, flow, page)?;
+    if flow.stages.iter().any(|stage| stage.resident_bytes.is_some_and(|bytes| bytes > 0)) {
+        let at_end: CellText = |stage, _| stage.resident_bytes.map_or(unknown(), size);
+        write_row("at end", at_end, Tone::Plain, flow, page)?;
     }
     if flow.stages.iter().any(|stage| stage.unknown_intervals > 0) {
         write_row("gaps", |stage, _| count(stage.unknown_intervals), Tone::Bad, flow, page)?;
@@ -78,6 +79,12 @@ fn write_row(
     });
     let line = page.style.paint(&row(label, &cells), tone);
     page.line(&line)
+}
+
+/// The largest length that is known: where some lengths are not, one of these may have been larger.
+fn length_max(stage: &StageAnalysis, page: &Page<'_>) -> String {
+    let Some(length) = stage.length_bytes else { return unknown() };
+    page.bound(size(length.max), stage.unknown_intervals > 0)
 }
 
 /// A mean that rounds to nothing and is not: `<1 B`.

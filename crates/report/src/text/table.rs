@@ -26,6 +26,8 @@ struct Units {
 #[derive(Default)]
 struct Sums {
     bytes: u64,
+    /// Lost records may have had more of them.
+    is_lower_bound: bool,
     lost_ns: u64,
 }
 
@@ -120,7 +122,8 @@ fn write_head(units: &Units, page: &mut Page<'_>) -> io::Result<()> {
 fn write_row(row: &Row, units: &Units, page: &mut Page<'_>) -> io::Result<()> {
     let Row { id, ends, sums, remark } = row;
     let width = ends_width(page);
-    let (bytes, lost) = (units.bytes.cell(sums.bytes), units.lost.cell(sums.lost_ns));
+    let bytes = page.bound(units.bytes.cell(sums.bytes), sums.is_lower_bound);
+    let lost = units.lost.cell(sums.lost_ns);
     page.line(&format!("{id:>5} {ends:<width$} {bytes:>8} {lost:>8}  {remark}"))
 }
 
@@ -168,6 +171,7 @@ fn sums<'a>(report: &Report<'a>, connections: &[&'a ConnectionAnalysis]) -> Sums
     for connection in connections {
         let bytes = report.flows(connection).map(|flow| flow.bytes);
         sums.bytes = bytes.fold(sums.bytes, u64::saturating_add);
+        sums.is_lower_bound |= report.flows(connection).any(|flow| flow.at_least.bytes);
         sums.lost_ns = sums.lost_ns.saturating_add(lost_ns(report, connection));
     }
     sums

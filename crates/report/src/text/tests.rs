@@ -1,7 +1,8 @@
 //! Whole reports as text: what is said, what is escaped, how wide it gets.
 
 use sockscope_analysis::{
-    Analysis, Analyzer, DropCount, Finding, FindingId, LedgerPart, TraceFacts,
+    Analysis, Analyzer, AtLeast, DropCount, Finding, FindingId, LedgerPart, LengthSummary,
+    TraceFacts,
 };
 use sockscope_record::{Connection, ConnectionId, Direction, Kind, Protocol, Record, Side};
 
@@ -40,12 +41,46 @@ fn unknown_is_shown_as_unknown() {
 }
 
 #[test]
+fn a_figure_that_a_loss_touches_is_a_lower_bound() {
+    let mut analysis = stall();
+    let flow = &mut analysis.connections[0].flows[0];
+    flow.retransmitted_bytes = 4096;
+    flow.drops = vec![DropCount { reason: "X".to_owned(), count: 2, bytes: 9, host: None }];
+    flow.at_least = AtLeast {
+        bytes: true,
+        throughput: true,
+        segments: true,
+        retransmitted: true,
+        drops: true,
+        acks: true,
+        bursts: true,
+        writes: true,
+        reads: true,
+    };
+    for stage in &mut flow.stages {
+        (stage.unknown_intervals, stage.residue_bytes, stage.resident_bytes) = (1, None, None);
+    }
+    flow.stages[2].length_bytes = None;
+    flow.stages[3].resident_bytes = Some(7);
+    flow.stages[6].length_bytes = Some(LengthSummary { mean: 9e6, max: 1_000_000_000 });
+    let flow_part = |text: String| {
+        let lines = text.lines().skip_while(|line| !line.starts_with("flow 2"));
+        let lines = lines.take_while(|line| !line.starts_with("flow 3"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(flow_part(text(&analysis)));
+    let options = Options { charset: Charset::Ascii, ..Options::default() };
+    let ascii = flow_part(written(&Text, &analysis, &options));
+    assert!(ascii.is_ascii() && ascii.contains("    400B+"), "{ascii}");
+}
+
+#[test]
 fn a_queue_that_does_not_add_up_is_named() {
     let mut analysis = stall();
     let flow = &mut analysis.connections[0].flows[1];
     flow.stages[3].residue_bytes = Some(-1448);
     flow.stages[4].residue_bytes = None;
-    flow.stages[6].resident_bytes = 512;
+    flow.stages[6].resident_bytes = Some(512);
     let text = text(&analysis);
     let closing: Vec<_> =
         text.lines().skip_while(|line| !line.starts_with("conservation")).take(3).collect();
@@ -426,7 +461,7 @@ fn a_window_that_stays_shut_is_told_and_is_the_verdict_where_no_data_passed() {
 fn a_reset_and_what_it_threw_away_are_told() {
     let mut analysis = fixed();
     analysis.connections[0].reset = Some((Side::Server, analysis.start_ns + 7_000));
-    analysis.connections[0].flows[0].stages[7].resident_bytes = 90_000;
+    analysis.connections[0].flows[0].stages[7].resident_bytes = Some(90_000);
     let text = text(&analysis);
     let note = "note     reset by the server at +0.000007 s; 87.9 KiB were never read\n";
     assert!(text.contains(note), "{text}");

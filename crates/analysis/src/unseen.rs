@@ -1,0 +1,301 @@
+//! What may have passed unseen where no hole in the positions shows it.
+//!
+//! A hole needs a later record at its point. There are four cases without one:
+//!
+//! - The first record of a stream's points 7 or 8 behind a loss runs from the position that was known before
+//!   it, so that it also has the bytes that passed meanwhile.
+//! - After the last record of a point, more bytes may have passed than any point saw.
+//! - Datagrams have no positions: one that all points missed leaves no trace.
+//! - Sequence numbers wrap every 4 GiB. Where 2 GiB or more may have passed between two records, the later
+//!   positions may be short by a multiple of 4 GiB.
+
+use sockscope_record::{Connection, Point, Protocol, tcp_flags};
+
+use crate::curve::{Curve, LostRun};
+use crate::loss::Losses;
+use crate::ranges::{Range, union};
+use crate::{FlowStore, LossInterval, Pass};
+
+/// A position is certain while fewer bytes than this pass between two records: see `Unwrapper`.
+const UNWRAP_BYTES: u64 = 1 << 31;
+
+/// Payload and headers of the largest packet on a device whose limit was not raised (`GSO_LEGACY_MAX_SIZE`).
+const PACKET_BYTES_USUAL: u64 = 65_536;
+
+/// Takes the first passages out of a stream's curve that run over a loss at their point, and gives the times
+/// between which their bytes passed.
+pub(crate) fn take_spans(
+    curve: &mut Curve,
+    point: Point,
+    passes: &[Pass],
+    losses: &Losses,
+) -> Vec<LostRun> {
+    if !matches!(point, Point::ReceiveEnqueue | Point::ReceiveDequeue) {
+        return Vec::new();
+    }
+    let spans = curve.runs.iter().filter_map(|run| {
+        let before = (run.pass as usize).checked_sub(1).and_then(|before| passes.get(before));
+        let before_ns = before.map_or(0, |pass| pass.at_ns);
+        let (from_ns, _) = losses.within(point, before_ns, run.at_ns)?;
+        Some(LostRun { offset: run.offset, end: run.end(), from_ns, until_ns: run.at_ns })
+    });
+    let spans: Vec<_> = spans.collect();
+    if !spans.is_empty() {
+        let ranges: Vec<Range> = spans.iter().map(|span| (span.offset, span.end)).collect();
+        *curve = curve.without(&union(&ranges, &[]));
+    }
+    spans
+}
+
+/// Notes from when on each curve may have more than its last record says.
+///
+/// Bytes that no point saw passed the first point and all after it unseen, or wait before the next one. A FIN
+/// shows the end of a stream.
+pub(crate) fn note_open_ends(
+    curves: &mut [Curve; 8],
+    flow: &FlowStore,
+    losses: &Losses,
+    connection: &Connection,
+) {
+    let until_ns = connection.closed_ns.unwrap_or(u64::MAX);
+    if connection.protocol == Protocol::Tcp && has_known_end(curves, flow) {
+        return;
+    }
+    let is_nothing_seen = curves.iter().all(|curve| curve.covered.is_empty());
+    let mut since_ns = connection.opened_ns;
+    let mut is_first = true;
+    for point in Point::ALL {
+        let is_seen = is_nothing_seen || !curves[point.index()].covered.is_empty();
+        if is_first && !is_seen {
+            continue;
+        }
+        is_first = false;
+        let last_ns = last_ns(curves, flow, point).max(since_ns);
+        let Some((from_ns, _)) = losses.within_hits(point, last_ns, until_ns) else { return };
+        curves[point.index()].open_ns = Some(from_ns);
+        since_ns = from_ns;
+    }
+}
+
+/// By when all that had passed `point` was seen there. A packet without data has the position up to which its sender
+/// had sent.
+fn last_ns(curves: &[Curve; 8], flow: &FlowStore, point: Point) -> u64 {
+    let last_ns = flow.at(point).last().map_or(0, |pass| pass.at_ns);
+    if point != Point::SendDequeue {
+        return last_ns;
+    }
+    let end = curves.iter().map(Curve::end).max().unwrap_or(0);
+    let sent = [Point::InterfaceEnqueue, Point::InterfaceDequeue].into_iter().filter_map(|point| {
+        flow.at(point).iter().rev().find(|pass| pass.len == 0 && pass.offset == end)
+    });
+    sent.map(|pass| pass.at_ns).fold(last_ns, u64::max)
+}
+
+/// Whether a FIN was seen right behind the furthest position.
+fn has_known_end(curves: &[Curve; 8], flow: &FlowStore) -> bool {
+    let end = curves.iter().map(Curve::end).max().unwrap_or(0);
+    let fins = flow.passes[2..6]
+        .iter()
+        .flat_map(|passes| passes.iter().rev().take_while(|pass| pass.end() >= end).filter(is_fin));
+    fins.map(Pass::end).any(|at| at == end)
+}
+
+fn is_fin(pass: &&Pass) -> bool {
+    pass.tcp_flags & tcp_flags::FIN != 0
+}
+
+/// Notes the times at which datagrams may have passed each point that no point before it saw either.
+pub(crate) fn note_blind_times(curves: &mut [Curve; 8], losses: &Losses, connection: &Connection) {
+    let until_ns = connection.closed_ns.unwrap_or(u64::MAX);
+    let mut since_ns = connection.opened_ns;
+    for point in Point::ALL {
+        let curve = &mut curves[point.index()];
+        if curve.covered.is_empty() {
+            continue;
+        }
+        curve.blind = losses.times_of_hits(point, (since_ns, until_ns));
+        let Some(first) = curve.blind.first() else { return };
+        since_ns = first.0;
+    }
+}
+
+/// Since when positions of a stream may be short by a multiple of 4 GiB; `None` while they are certain.
+///
+/// Every packet passes points 4 and 6 where they are watched, and a packet has a largest size, so that the
+/// number of missed records there bounds the bytes that passed unseen. Of a damaged batch only the number of
+/// all its rows is known.
+pub(crate) fn uncertain_since_ns(flow: &FlowStore, losses: &Losses) -> Option<u64> {
+    let sizes = flow.passes[2..6].iter().flatten().map(|pass| u64::from(pass.len));
+    let packet_bytes = sizes.max().unwrap_or(0).max(PACKET_BYTES_USUAL);
+    let mut since_ns = None;
+    for point in [Point::InterfaceDequeue, Point::InputDequeue] {
+        let passes = flow.at(point);
+        if passes.is_empty() {
+            continue;
+        }
+        // Where one of the points saw enough, all positions are certain.
+        since_ns = since_ns.max(Some(uncertain_at(point, passes, losses, packet_bytes)?));
+    }
+    since_ns
+}
+
+fn uncertain_at(point: Point, passes: &[Pass], losses: &Losses, packet_bytes: u64) -> Option<u64> {
+    let here = losses.intervals.iter().filter(|loss| loss.point == Some(point));
+    // When the missed packets began to pass that no record parts, and how many they are.
+    let mut missed: Option<(u64, u64)> = None;
+    let mut until_ns = 0;
+    for loss in here {
+        let next = passes.partition_point(|pass| pass.at_ns <= until_ns);
+        if passes.get(next).is_some_and(|pass| pass.at_ns < loss.start_ns) {
+            missed = None;
+        }
+        let count = if loss.count == 0 { rows_of_batch(loss, losses) } else { loss.count };
+        let (since_ns, before) = missed.unwrap_or((loss.start_ns, 0));
+        let count = before.saturating_add(count);
+        if count.saturating_mul(packet_bytes) >= UNWRAP_BYTES {
+            return Some(since_ns);
+        }
+        missed = Some((since_ns, count));
+        until_ns = until_ns.max(loss.end_ns);
+    }
+    None
+}
+
+/// Rows of the damaged batches between the times of `loss`.
+fn rows_of_batch(loss: &LossInterval, losses: &Losses) -> u64 {
+    let is_of_batch = |other: &&LossInterval| {
+        other.point.is_none()
+            && (other.start_ns, other.end_ns) == (loss.start_ns, loss.end_ns)
+            && other.count > 0
+    };
+    let rows = losses.intervals.iter().filter(is_of_batch).map(|other| other.count);
+    rows.reduce(u64::saturating_add).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use insta::assert_snapshot;
+    use sockscope_record::{Connection, Point, Protocol, Stage};
+
+    use crate::{AtLeast, FlowAnalysis, testing};
+
+    /// Losses of `count` records at each point between two times.
+    fn lost_everywhere(from: &str, until: &str, count: u64) -> String {
+        let losses = Point::ALL.map(|point| {
+            format!("{until} loss code={} from={from} detail={count}", point.number())
+        });
+        losses.join(" | ")
+    }
+
+    /// A recorder that stands still from 2 ms to 8 ms, in which the bytes from 2000 to 800000 pass. What it sees
+    /// first at points 7 and 8 goes back to the last position that it knew there.
+    fn standstill() -> String {
+        let lost = lost_everywhere("2ms", "8ms", 900);
+        format!(
+            "1ms 1-7 0..1000 | 1100us 8 0..1000 thread=7 | 2ms 1-7 1000..2000 | 2100us 8 1000..2000 thread=7
+             {lost}
+             8100us 1-6 800000..801000 | 8200us 7 2000..801000 | 8300us 8 2000..801000 thread=7
+             9ms 1-7 801000..802000 | 9100us 8 801000..802000 thread=7
+             9200us 3-6 at=802000 fin ack=0"
+        )
+    }
+
+    fn flow(text: &str) -> FlowAnalysis {
+        testing::analyze(text).flows[0].clone()
+    }
+
+    /// Largest lengths, `?` where no length is known; with `+` they are lower bounds.
+    fn longest(flow: &FlowAnalysis) -> String {
+        let shown = flow.stages.iter().map(|stage| match stage.length_bytes {
+            Some(length) => {
+                format!("{}{}", length.max, if stage.unknown_intervals > 0 { "+" } else { "" })
+            }
+            None => "?".to_owned(),
+        });
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_recorder_that_stood_still_knows_the_bytes_by_their_positions_and_no_length_meanwhile() {
+        let flow = flow(&standstill());
+        assert_eq!((flow.bytes, flow.at_least.bytes), (802_000, false));
+        // From the first write at 1 ms to the last read at 9.1 ms.
+        let rate = flow.throughput_bytes_per_s.unwrap();
+        assert!((rate - 802_000.0 / 0.0081).abs() < 1.0 && !flow.at_least.throughput, "{rate}");
+        assert_snapshot!(longest(&flow), @"0+ 0+ 0+ 0+ 0+ 0+ 1000+ 1000+");
+        assert_eq!(flow.read_bytes.unwrap().max, 1000, "a copy behind the loss is no read");
+        assert!(flow.at_least.reads && flow.at_least.writes && flow.at_least.segments);
+        let residues = flow.stages.iter().map(|stage| (stage.residue_bytes, stage.resident_bytes));
+        assert!(residues.into_iter().all(|it| it == (None, Some(0))));
+    }
+
+    #[test]
+    fn without_a_loss_every_figure_is_known() {
+        let lost = lost_everywhere("2ms", "8ms", 900);
+        let whole = standstill().replace(&lost, "");
+        let flow = flow(&whole);
+        assert_eq!(flow.at_least, AtLeast::default());
+        assert_eq!(flow.read_bytes.unwrap().max, 799_000);
+        // Of a hole that no loss explains nothing is guessed: it is residue.
+        assert_eq!((flow.bytes, flow.stages[0].residue_bytes), (4_000, Some(0)));
+    }
+
+    #[test]
+    fn behind_the_last_record_more_may_have_passed_unless_a_fin_was_seen() {
+        let lost = lost_everywhere("2ms", "8ms", 3);
+        let open = flow(&format!("1ms 1-8 0..1000 | {lost} | 9ms write"));
+        assert_eq!((open.bytes, open.at_least.bytes), (1000, true));
+        assert_eq!(open.ledger.share(crate::LedgerPart::Unknown), 7.0 / 8.0);
+        assert!(
+            open.stages
+                .iter()
+                .all(|stage| (stage.residue_bytes, stage.resident_bytes) == (None, None))
+        );
+        let ended = flow(&format!("1ms 1-8 0..1000 | 1500us 3-6 at=1000 fin | {lost} | 9ms write"));
+        assert_eq!((ended.bytes, ended.at_least.bytes), (1000, false));
+        assert!(ended.stages.iter().all(|stage| stage.residue_bytes == Some(0)));
+    }
+
+    /// What was written may wait to be sent; what was sent was seen.
+    #[test]
+    fn a_write_that_was_missed_makes_no_other_stage_unknown() {
+        let flow = flow("1ms 1-8 0..1000 | 3ms loss code=1 from=2ms detail=1 | 9ms write");
+        assert!(flow.at_least.bytes);
+        let unknown = flow.stages.iter().filter(|stage| stage.residue_bytes.is_none());
+        let unknown: Vec<_> = unknown.map(|stage| stage.stage).collect();
+        assert_eq!(unknown, [Stage::SendQueue, Stage::Total]);
+        assert_eq!(
+            flow.ledger.share(crate::LedgerPart::Unknown),
+            0.0,
+            "idle, as far as bytes were sent"
+        );
+    }
+
+    /// 2 GiB and more may have passed between two records.
+    #[test]
+    fn positions_behind_half_of_the_sequence_numbers_are_lower_bounds() {
+        let of = |count| flow(&standstill().replace("detail=900", &format!("detail={count}")));
+        assert!(!of(32_767).at_least.bytes);
+        let unsure = of(32_768);
+        assert_eq!((unsure.bytes, unsure.at_least.bytes), (802_000, true));
+        assert_eq!(unsure.throughput_bytes_per_s, None);
+        assert!(unsure.stages.iter().all(|stage| stage.resident_bytes.is_none()));
+        // Short by 4 GiB, they go back to where the stream has been: nothing was sent again.
+        let back = standstill().replace("800000..801000", "500..1500");
+        let back = flow(&back.replace("detail=900", "detail=70000"));
+        assert_eq!((back.retransmitted_bytes, back.at_least.retransmitted), (0, true));
+    }
+
+    #[test]
+    fn datagrams_that_no_point_saw_leave_their_time_unknown_and_no_more() {
+        let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
+        let lost = lost_everywhere("20us", "30us", 5);
+        let text = format!(
+            "10us 1-7 +100 | 11us 8 +100 | {lost} | 50us 1-7 +100 | 51us 8 +100 | 99us write"
+        );
+        let flow = &testing::analyze_of(udp, &text).flows[0];
+        assert_eq!((flow.bytes, flow.at_least.bytes, flow.segments), (200, true, 2));
+        assert!(flow.at_least.throughput && flow.at_least.segments);
+        assert!(flow.ledger.ns[crate::LedgerPart::Unknown as usize] <= 11_000, "{:?}", flow.ledger);
+    }
+}
