@@ -21,5 +21,6 @@ pub(crate) mod constants {
 }
 
 pub(crate) use skeleton::types::{
-    event as RawEvent, raw_record as RawRecord, record_list as RecordList,
+    event as RawEvent, option_event as RawOption, raw_record as RawRecord,
+    record_list as RecordList,
 };

@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 
-use libbpf_rs::{MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
+use libbpf_rs::{Map, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
 
 use crate::error::Error;
 use crate::layout::skeleton::types;
@@ -89,6 +89,12 @@ fn write_settings(bytes: &mut [u8], pick: &Pick) -> Result<(), Error> {
 /// The map of this name.
 pub(crate) fn map<'o>(object: &'o mut Object, name: &str) -> Result<MapMut<'o>, Error> {
     let found = object.maps_mut().find(|map| map.name() == name);
+    found.ok_or_else(|| Error::Load(format!("no map {name} in the object")))
+}
+
+/// The ring of this name, to read from.
+pub(crate) fn ring<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> {
+    let found = object.maps().find(|map| map.name() == name);
     found.ok_or_else(|| Error::Load(format!("no map {name} in the object")))
 }
 

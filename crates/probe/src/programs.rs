@@ -9,7 +9,7 @@ use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder}
 use crate::cgroup;
 use crate::error::Error;
 use crate::hooks::{HOOKS, HookEntry, Kernel, When};
-use crate::layout::RawEvent;
+use crate::layout::{RawEvent, RawOption};
 use crate::lists::Lists;
 use crate::object::{self, one_line};
 use crate::pick::Pick;
@@ -164,24 +164,18 @@ impl Programs {
         })
     }
 
-    /// The ring of rare events; each is handed to `on_event`.
+    /// The rings of rare events and of options. Of one look at both the options are read first: then the
+    /// event that announced their connection is among those read.
     pub(crate) fn events(
         &mut self,
-        mut on_event: impl FnMut(&RawEvent) + 'static,
+        on_event: impl FnMut(&RawEvent) + 'static,
+        on_option: impl FnMut(&RawOption) + 'static,
     ) -> Result<RingBuffer<'static>, Error> {
-        let events = object::map(&mut self.object, "events")?;
         let mut builder = RingBufferBuilder::new();
-        builder
-            .add(&events, move |bytes| {
-                if bytes.len() >= size_of::<RawEvent>() {
-                    // SAFETY: at least as many bytes as the layout has, which is plain integers
-                    // for which every bit pattern is valid; the copy may start unaligned.
-                    let event = unsafe { bytes.as_ptr().cast::<RawEvent>().read_unaligned() };
-                    on_event(&event);
-                }
-                0
-            })
-            .map_err(|e| Error::Load(one_line(&e)))?;
+        let options = object::ring(&self.object, "option_events")?;
+        let events = object::ring(&self.object, "events")?;
+        builder.add(&options, reader(on_option)).map_err(|e| Error::Load(one_line(&e)))?;
+        builder.add(&events, reader(on_event)).map_err(|e| Error::Load(one_line(&e)))?;
         builder.build().map_err(|e| Error::Load(one_line(&e)))
     }
 
@@ -189,6 +183,7 @@ impl Programs {
     pub(crate) fn counters(&self) -> Result<Counters, Error> {
         object::counters(&self.object).map(|now| Counters {
             events_lost: now.events_lost,
+            options_missed: now.options_missed,
             flow_table_full: now.flow_table_full,
             datagrams: now.udp_seen > 0,
             devices: now.devices_seen > 0,
@@ -262,10 +257,29 @@ impl Programs {
     }
 }
 
+/// Types of the rings, which are plain integers.
+trait Plain: Copy {}
+impl Plain for RawEvent {}
+impl Plain for RawOption {}
+
+/// Hands what a ring holds to `on_each`.
+fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
+    move |bytes| {
+        if bytes.len() >= size_of::<T>() {
+            // SAFETY: at least as many bytes as the layout has, which is plain integers for which every
+            // bit pattern is valid; the copy may start unaligned.
+            let one = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
+            on_each(&one);
+        }
+        0
+    }
+}
+
 /// What the programs counted beside the records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) events_lost: u64,
+    pub(crate) options_missed: u64,
     pub(crate) flow_table_full: u64,
     pub(crate) datagrams: bool,
     pub(crate) devices: bool,

@@ -14,7 +14,7 @@ use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record, c
 use crate::decode::Decoder;
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
-use crate::layout::{RawEvent, RawRecord, constants as raw};
+use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
 use crate::lists::{LIST_RECORDS, Lists};
 use crate::pick::Pick;
 use crate::places::Places;
@@ -71,7 +71,7 @@ pub struct Recorder {
     counted: Counted,
     lists: Lists,
     ring: RingBuffer<'static>,
-    incoming: Rc<RefCell<Vec<RawEvent>>>,
+    incoming: Rc<RefCell<Incoming>>,
     decoder: Decoder,
     readings: VecDeque<i64>,
     lost_seen: Vec<u64>,
@@ -134,9 +134,12 @@ impl Recorder {
     pub fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
         let mut programs = Programs::load(pick)?;
         let lists = programs.lists()?;
-        let incoming: Rc<RefCell<Vec<RawEvent>>> = Rc::default();
-        let events = Rc::clone(&incoming);
-        let ring = programs.events(move |event| events.borrow_mut().push(*event))?;
+        let incoming: Rc<RefCell<Incoming>> = Rc::default();
+        let (for_events, for_options) = (Rc::clone(&incoming), Rc::clone(&incoming));
+        let ring = programs.events(
+            move |event| for_events.borrow_mut().events.push(*event),
+            move |option| for_options.borrow_mut().options.push(*option),
+        )?;
         let statistics = options.statistics.then(Statistics::enable).flatten();
         let costs_before = programs.costs();
         programs.attach(When::Control)?;
@@ -284,8 +287,15 @@ impl Recorder {
     fn summary(mut self, hooks: Vec<HookReport>) -> Summary {
         self.look_at_counters();
         self.count_unplaced();
-        let Counters { events_lost, flow_table_full, open_untold, .. } = self.counted.now;
-        self.lost.events += events_lost;
+        let Counters { events_lost, options_missed, flow_table_full, open_untold, .. } =
+            self.counted.now;
+        let options_missed = options_missed + self.decoder.options_missed();
+        self.lost.events += events_lost + options_missed;
+        if options_missed > 0 {
+            self.notes.push(format!(
+                "options of sockets that are missing, and counted as missed: {options_missed}"
+            ));
+        }
         if flow_table_full > 0 {
             self.notes.push(format!(
                 "{} not logged: too many at once; pick fewer",
@@ -385,9 +395,7 @@ impl Recorder {
 
     fn take_events(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
         self.ring.consume().map_err(|error| Error::Load(error.to_string()))?;
-        for event in self.incoming.borrow_mut().drain(..) {
-            self.decoder.event(&event);
-        }
+        self.incoming.borrow_mut().hand_to(&mut self.decoder);
         for connection in self.decoder.take_changed() {
             sink.connection(&connection).map_err(Error::Sink)?;
         }
@@ -519,6 +527,28 @@ impl Recorder {
             self.datagrams = Datagrams::Absent;
         }
         Ok(())
+    }
+}
+
+/// What the rings held at one look.
+#[derive(Default)]
+struct Incoming {
+    events: Vec<RawEvent>,
+    options: Vec<RawOption>,
+}
+
+impl Incoming {
+    /// Each option goes before the event that follows it: an event that describes a socket says which
+    /// options it has, and those that are known already are not said again.
+    fn hand_to(&mut self, decoder: &mut Decoder) {
+        let mut options = self.options.drain(..).peekable();
+        for event in self.events.drain(..) {
+            while let Some(option) = options.next_if(|option| option.told_ns <= event.at_ns) {
+                decoder.option(&option);
+            }
+            decoder.event(&event);
+        }
+        options.for_each(|option| decoder.option(&option));
     }
 }
 
@@ -738,6 +768,41 @@ mod tests {
             doubts.look(lost(raw::RAW_TRANSMIT, 2)),
             fresh(&[Point::InterfaceDequeue], false)
         );
+    }
+
+    #[test]
+    fn options_go_after_the_event_that_opens_their_connection_and_before_the_next() {
+        let event = |at_ns, kind, flow| RawEvent {
+            at_ns,
+            kind: u32::from(kind),
+            connection: flow / 2,
+            flow,
+            family: 2,
+            protocol: 6,
+            nonagle: 2,
+            new_state: 1,
+            ..RawEvent::default()
+        };
+        let cork = RawOption {
+            told_ns: 5,
+            flow: 2,
+            level: 6,
+            option: 3,
+            value: 1,
+            ..RawOption::default()
+        };
+        let late = RawOption { told_ns: 9, value: 0, ..cork };
+        let mut incoming = Incoming {
+            events: vec![event(4, raw::EVENT_OPEN, 0), event(5, raw::EVENT_STATE, 2)],
+            options: vec![cork, late],
+        };
+        incoming.events[0].connection = 1;
+        let mut decoder = Decoder::default();
+        incoming.hand_to(&mut decoder);
+        let options = decoder.records().drain(..).filter(|one| one.kind == Kind::SocketOption);
+        let values: Vec<u64> = options.map(|one| one.detail & 1).collect();
+        // The state says that the socket has a cork, which is not news.
+        assert_eq!(values, [1, 0]);
     }
 
     #[test]

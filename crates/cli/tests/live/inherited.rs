@@ -28,7 +28,8 @@ fn root_a_cork_of_the_listener_is_named() {
     assert_eq!(found[0]["side"], "server");
     let summary = text(&found[0]["summary"]);
     assert!(summary.contains(": TCP_CORK held them until"), "{summary}");
-    assert_eq!(found[0]["evidence"][0]["text"], "the socket has TCP_CORK");
+    // It asked for it on the listener, while it was recorded.
+    assert_eq!(found[0]["evidence"][0]["text"], "the program sets TCP_CORK");
     let dir = recording.dir().display().to_string();
     let options = sockscope_says(&["show", &dir]);
     assert_eq!(options.matches("TCP_CORK = 1").count(), 1, "{options}");

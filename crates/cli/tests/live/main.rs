@@ -16,6 +16,7 @@ mod connections;
 mod datagrams;
 mod faces;
 mod fast_open;
+mod identity;
 mod inherited;
 mod kernels_own;
 mod killed;

@@ -5,13 +5,6 @@
 
 #define SOL_SOCKSCOPE 0x5350
 #define SO_LOG 1
-#define SOL_SOCKET 1
-#define SOL_TCP 6
-#define SO_SNDBUF 7
-#define SO_RCVBUF 8
-#define SO_RCVLOWAT 18
-#define SO_SNDBUFFORCE 32
-#define SO_RCVBUFFORCE 33
 #define SOCK_RCVBUF_LOCK 2
 
 /* The most that tcp_set_rcvlowat() gives to a socket. */
@@ -42,35 +35,85 @@ static __always_inline bool is_size(__s32 option)
 	       option == SO_RCVBUFFORCE;
 }
 
+/* Whether the recorder logs anything of such sockets at all. */
+static __always_inline bool can_be_logged(const struct bpf_sock *sk)
+{
+	return (sk->family == AF_INET || sk->family == AF_INET6) &&
+	       (sk->protocol == IPPROTO_TCP || sk->protocol == IPPROTO_UDP);
+}
+
+/* Whether a socket in this state has, or had, a peer that answered. */
+static __always_inline bool has_peer(__u8 state)
+{
+	return state != TCP_CLOSE && state != TCP_SYN_SENT && state != TCP_NEW_SYN_RECV &&
+	       state != TCP_LISTEN;
+}
+
+/*
+ * The flow that a socket sends now, if its connection is logged, else 0. One in SYN_SENT is told of its
+ * options when that ends. A closed one has its last ports still, which others may use by now.
+ */
+static __always_inline __u32 logged_flow_of(struct bpf_sock *sk)
+{
+	const struct flow_slot *slot;
+	const struct told_of *last;
+	struct sock *full;
+	struct tuple t;
+	struct key k;
+
+	if (sk->protocol == IPPROTO_UDP) {
+		last = bpf_sk_storage_get(&told_of, sk, 0, 0);
+		if (!last)
+			return 0;
+		slot = &flows[last->slot & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+		return slot->connection == last->flow / 2 ? last->flow : 0;
+	}
+	full = KERNEL_CAST(sock, ADDRESS_OF(sk));
+	if (!has_peer(FIELD(full, __sk_common.skc_state)) || !tuple_of_sock(full, IPPROTO_TCP, &t))
+		return 0;
+	make_key(&t, &k);
+	slot = find(&k);
+	return slot ? flow_of(slot, &k) : 0;
+}
+
+/* The kernel holds the socket's lock meanwhile, so that its options are noted one after the other. */
 static __always_inline void note_option(struct bpf_sockopt *ctx)
 {
-	__u8 *value = ctx->optval;
 	struct bpf_sock *sk = ctx->sk;
-	__u64 identity;
-	struct event *e;
+	__u64 now = bpf_ktime_get_ns();
+	__u8 *value = ctx->optval;
+	struct kept_options *kept;
+	struct kept_option *place;
+	__u32 flow;
 
 	if ((ctx->level != SOL_SOCKET && ctx->level != SOL_TCP) || ctx->optlen < 4)
 		return;
 	if (value + 4 > (__u8 *)ctx->optval_end)
 		return;
-	if (!sk)
-		return;
-	identity = sk->protocol == IPPROTO_UDP ? identity_of(sk) : (__u64)sk;
-	if (!identity)
+	if (!sk || !can_be_logged(sk))
 		return;
 	if (sk->protocol == IPPROTO_UDP && ctx->level == SOL_SOCKET && is_size(ctx->optname))
 		note_resize(ADDRESS_OF(sk));
-	e = reserve_event(EVENT_OPTION);
-	if (!e)
+	kept = bpf_sk_storage_get(&kept_options, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!kept) {
+		/* No memory: whether the socket will ever be logged cannot be remembered either. */
+		__sync_fetch_and_add(&options_missed, 1);
 		return;
-	e->socket = identity;
-	e->level = ctx->level;
-	e->option = ctx->optname;
-	e->value = *(__u32 *)value;
-	if (e->level == SOL_SOCKET && e->option == SO_RCVLOWAT)
-		e->rcvlowat = low_mark_max(ADDRESS_OF(sk));
-	name_task(e);
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	}
+	place = place_for(kept, ctx->level, ctx->optname);
+	if (place) {
+		place->at_ns = now;
+		place->thread = (__u32)bpf_get_current_pid_tgid();
+		place->value = *(__u32 *)value;
+		place->level = ctx->level;
+		place->option = ctx->optname;
+		place->most = ctx->level == SOL_SOCKET && ctx->optname == SO_RCVLOWAT ?
+				      low_mark_max(ADDRESS_OF(sk)) :
+				      0;
+	}
+	flow = logged_flow_of(sk);
+	if (flow)
+		tell_options(kept, flow, now, 0, 0);
 }
 
 static __always_inline bool asks_to_log(struct bpf_sockopt *ctx)
@@ -117,7 +160,8 @@ int so_log(struct bpf_sockopt *ctx)
 			   tuple_of_sock(full, IPPROTO_TCP, &t)) {
 			make_key(&t, &k);
 			if (!find(&k))
-				join_connection(full, &k, &t);
+				join_connection(full, &k, &t,
+						bpf_sk_storage_get(&kept_options, sk, 0, 0));
 		}
 	}
 	ctx->optlen = -1;
@@ -141,13 +185,6 @@ static __always_inline struct sock *tcp_socket_of(const struct bpf_iter__task_fi
 	    (FIELD(sk, __sk_common.skc_family) != AF_INET && FIELD(sk, __sk_common.skc_family) != AF_INET6))
 		return NULL;
 	return sk;
-}
-
-/* Whether a socket in this state has, or had, a peer that answered. */
-static __always_inline bool has_peer(__u8 state)
-{
-	return state != TCP_CLOSE && state != TCP_SYN_SENT && state != TCP_NEW_SYN_RECV &&
-	       state != TCP_LISTEN;
 }
 
 /* Connections and listeners that were there before: one pass over all open files. */
@@ -182,7 +219,8 @@ int existing(struct bpf_iter__task_file *ctx)
 	if (!has_peer(state) || !tuple_of_sock(sk, IPPROTO_TCP, &t) || !tuple_is_picked(&t))
 		return 0;
 	make_key(&t, &k);
-	join_connection(sk, &k, &t);
+	/* Options are kept since just now: what it has was asked for before. */
+	join_connection(sk, &k, &t, NULL);
 	return 0;
 }
 

@@ -179,6 +179,7 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		return 0;
 	if (new_state == TCP_ESTABLISHED)
 		__sync_fetch_and_add(&slot->endpoints, 1);
+	tell_options_of(sk, flow_of(slot, &k), bpf_ktime_get_ns());
 	e = reserve_event(EVENT_STATE);
 	if (e) {
 		describe_socket(e, sk);

@@ -84,6 +84,7 @@ enum bpf_map_type {
 enum {
 	BPF_ANY = 0,
 	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_CLONE = 1U << 9,
 	BPF_F_MMAPABLE = 1U << 10,
 	BPF_SK_STORAGE_GET_F_CREATE = 1U << 0,
 	BPF_RB_NO_WAKEUP = 1U << 0,

@@ -76,7 +76,7 @@ struct record_list {
 	__u32 udp_len;	/* its octets that have not come there yet */
 	__u32 udp_port;
 	__u32 udp_each;	/* octets of each of its datagrams, where it holds several, else 0 */
-	__u32 pad1;
+	__u32 udp_slot; /* of its connection */
 	__u32 call_end;	/* of the send call last recorded whole on this CPU: where it ends */
 	__u64 call_socket; /* and the socket's address */
 	__u64 is_noting; /* a hit writes to `known`: one that interrupts it does not */
@@ -107,7 +107,6 @@ _Static_assert(sizeof(struct record_list) % CACHE_LINE == 0, "so on every CPU");
 enum event_kind {
 	EVENT_OPEN = 1,	  /* a connection got its number */
 	EVENT_STATE = 2,  /* TCP state of a logged socket changed */
-	EVENT_OPTION = 3, /* a socket option was set */
 	EVENT_THREAD = 4, /* a thread was first seen on a flow */
 	EVENT_JOIN = 5,	  /* sequence numbers of a connection joined on its way */
 	EVENT_GONE = 6,	  /* the last local socket of a connection was destroyed */
@@ -117,7 +116,6 @@ enum event_kind {
 
 struct event {
 	__u64 at_ns;
-	__u64 socket;	/* identity of the socket, for matching events: see identity_of() */
 	__u32 kind;
 	__u32 connection;
 	__u32 flow;	/* the flow that the local socket sends, or 0 */
@@ -133,9 +131,7 @@ struct event {
 	__u32 pid;
 	__u32 thread;
 	char comm[16];
-	__u32 level;
-	__u32 option;
-	__u32 value;	/* OPTION: asked for; SOCKET: its number in reads, 0 if it only sent so far */
+	__u32 number;	/* SOCKET: its number in reads, 0 if it only sent so far */
 	__u32 userlocks;
 	__u32 sndbuf;
 	__u32 rcvbuf;
@@ -147,8 +143,25 @@ struct event {
 	__u16 mss;
 	__u8 snd_wscale; /* shift of windows that the peer offers */
 	__u8 rcv_wscale; /* shift of windows that this socket offers */
-	__u32 rcvlowat;	 /* bytes below which it announces no data; OPTION: the most it can have */
+	__u32 rcvlowat;	 /* bytes below which it announces no data */
 	__u32 nonagle;	 /* what it has of TCP_NAGLE_OFF and TCP_NAGLE_CORK */
+};
+
+/*
+ * An option that a socket of a logged connection was asked to have. These go through a ring buffer of
+ * their own: a program that sets options in a loop takes no room from openings.
+ */
+struct option_event {
+	__u64 at_ns;	/* when it was asked for, which may be before the connection opened */
+	__u64 told_ns;	/* when this was written; not after the event by which the flow is known */
+	__u32 flow;	/* the flow that the socket sends */
+	__u32 thread;
+	__u32 level;
+	__u32 option;
+	__u32 value;
+	__u32 most;	/* the most that the kernel grants, of an option where that is known; else 0 */
+	__u32 sndbuf;	/* buffers that the socket has now; 0 where the call is still under way */
+	__u32 rcvbuf;
 };
 
 #endif

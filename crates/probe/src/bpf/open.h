@@ -101,7 +101,6 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 /* Fills in what a socket says of itself. */
 static __always_inline void describe_socket(struct event *e, const struct sock *sk)
 {
-	e->socket = (__u64)sk;
 	e->protocol = FIELD(sk, sk_protocol);
 	e->netns = netns_of(sk);
 	e->sndbuf = FIELD(sk, sk_sndbuf);
@@ -121,32 +120,25 @@ static __always_inline void describe_socket(struct event *e, const struct sock *
 	}
 }
 
-/* What stands for a datagram socket in events, smaller than any address; 0 where there is no memory. */
-static __always_inline __u64 identity_of(void *sk)
-{
-	__u64 *identity =
-		bpf_sk_storage_get(&identities, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-
-	if (!identity)
-		return 0;
-	if (!*identity)
-		__sync_val_compare_and_swap(identity, 0,
-					    __sync_fetch_and_add(&last_identity, 1) + 1);
-	return *identity;
-}
-
 /* Tells the recorder of a datagram socket that sends `flow`, or got what came for it. */
-static __noinline int announce_socket(const struct sock *sk, __u32 flow, __u32 number)
+static __noinline int announce_socket(const struct sock *sk, __u32 flow, __u32 number, __u32 slot)
 {
-	struct event *e = reserve_event(EVENT_SOCKET);
+	struct told_of *last = bpf_sk_storage_get(&told_of, (void *)sk, 0,
+						     BPF_SK_STORAGE_GET_F_CREATE);
+	struct event *e;
 
+	if (last) {
+		last->slot = slot;
+		last->flow = flow;
+	}
+	tell_options_of(sk, flow, bpf_ktime_get_ns());
+	e = reserve_event(EVENT_SOCKET);
 	if (!e)
 		return 0;
 	describe_socket(e, sk);
-	e->socket = identity_of((void *)sk);
 	e->connection = flow / 2;
 	e->flow = flow;
-	e->value = number;
+	e->number = number;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -197,11 +189,12 @@ static __always_inline bool opened_by(const struct tcp_sock *tp, const struct tu
 }
 
 /*
- * Joins a TCP connection that is already open: positions come from the socket's own 64-bit
+ * Joins a TCP connection that is already open, whose socket keeps these options: positions come from the socket's own 64-bit
  * counters (RFC 4898 tcpEStatsAppHCThruOctetsAcked and ...Received).
  */
 static __always_inline void join_connection(const struct sock *sk, const struct key *k,
-					    const struct tuple *t)
+					    const struct tuple *t,
+					    struct kept_options *kept)
 {
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	struct flow_slot *slot = find(k);
@@ -231,6 +224,8 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	}
 	slot->endpoints = 1;
 	name_flow(e, slot, k);
+	if (kept)
+		tell_options(kept, e->flow, e->at_ns, e->sndbuf, e->rcvbuf);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 

@@ -107,6 +107,7 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 		r->seq = size_of_each(skb);
 		if (kind == RAW_RECEIVE) {
 			list->udp_flow = r->flow;
+			list->udp_slot = slot - flows;
 			list->udp_len = p.len;
 			list->udp_each = r->seq;
 			list->udp_port = p.tuple.dport;
@@ -167,7 +168,7 @@ static __always_inline bool is_waited_for(const struct sock *sk)
 }
 
 /* The number of a datagram socket that gets logged data, for the reads that follow. */
-static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow)
+static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow, __u32 slot)
 {
 	__u64 cookie = bpf_get_socket_cookie((void *)sk);
 	struct udp_socket fresh = {};
@@ -178,14 +179,14 @@ static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow
 		known->flow = flow;
 		if (known->is_resized) {
 			known->is_resized = 0;
-			announce_socket(sk, flow ^ 1, known->number);
+			announce_socket(sk, flow ^ 1, known->number, slot);
 		}
 		return known->number;
 	}
 	fresh.flow = flow;
 	fresh.number = __sync_fetch_and_add(&last_udp_socket, 1) + 1;
 	bpf_map_update_elem(&udp_sockets, &cookie, &fresh, BPF_ANY);
-	announce_socket(sk, flow ^ 1, fresh.number);
+	announce_socket(sk, flow ^ 1, fresh.number, slot);
 	return fresh.number;
 }
 
@@ -252,7 +253,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 		list->udp_len = rest;
 		if (!rest)
 			list->udp_flow = 0;
-		socket = number_udp_socket(sk, flow);
+		socket = number_udp_socket(sk, flow, list->udp_slot);
 	} else {
 		return 0;
 	}

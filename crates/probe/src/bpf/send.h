@@ -252,7 +252,7 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 		slot = open_outgoing(skb, p, network, netns);
 		/* Not within that: the frames of all calls under way share 512 bytes. */
 		if (slot && sk && p->protocol == IPPROTO_UDP && is_datagram_socket(sk))
-			announce_socket(sk, flow_of(slot, k), 0);
+			announce_socket(sk, flow_of(slot, k), 0, slot - flows);
 	}
 	return slot;
 }

@@ -24,6 +24,7 @@
 #include "packet.h"
 #include "hold.h"
 #include "pick.h"
+#include "options.h"
 #include "open.h"
 #include "send.h"
 #include "receive.h"

@@ -29,6 +29,7 @@ struct pick {
 const volatile struct pick pick = {};
 /* Never written: brings the layout of an event into the generated types. */
 const volatile struct event event_layout = {};
+const volatile struct option_event option_layout = {};
 
 /* Connections. Four slots a bucket; a slot is free while `connection` is 0. */
 #define FLOW_BUCKETS (1 << 14)
@@ -67,13 +68,13 @@ __u32 last_connection = 0;
 __u32 connections_opened = 0; /* moved once a connection's slot can be found */
 __u64 flow_table_full = 0;
 __u64 events_lost = 0;
+__u64 options_missed = 0; /* of sockets of logged connections */
 __u64 udp_seen = 0;
 /* A logged packet left by another device than loopback: point 5 needs its own hook. */
 __u64 devices_seen = 0;
 /* Open sockets that were passed over at the end. */
 __u64 open_untold = 0;
 __u32 last_udp_socket = 0;
-__u64 last_identity = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -88,6 +89,11 @@ struct {
 	__uint(max_entries, 1 << 22);
 } events SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} option_events SEC(".maps");
+
 /* SO_LOG: the mark lives in the socket. */
 struct mark {
 	__u32 logged;
@@ -100,15 +106,46 @@ struct {
 } marked SEC(".maps");
 
 /*
- * Datagram sockets in events. No event tells when one is closed, and a later one may have the same
- * address: this number ends with its socket.
+ * Options that a socket was asked to have, from its first one on and until the recorder is told of
+ * them, which is when a connection of the socket is logged. They lie in the socket's own storage: they
+ * end with it, and a later socket at the same address in memory has none of them. An accepted socket
+ * begins with a copy of its listener's, as it begins with the options themselves.
  */
+struct kept_option {
+	__u64 at_ns;
+	__u32 thread;
+	__u32 value;
+	__u32 most;
+	__u16 level;
+	__u16 option;
+};
+#define OPTIONS_KEPT 16
+struct kept_options {
+	__u32 count;
+	__u32 missed; /* that found no place here */
+	struct kept_option kept[OPTIONS_KEPT];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct kept_options);
+} kept_options SEC(".maps");
+
+/*
+ * The connection that a datagram socket was last told to be an end of: such a socket may have no peer
+ * of its own, so that no address pair leads from it to a slot.
+ */
+struct told_of {
+	__u32 slot;
+	__u32 flow;
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, __u64);
-} identities SEC(".maps");
+	__type(value, struct told_of);
+} told_of SEC(".maps");
 
 /*
  * Listening sockets that SO_LOG or a pick by process chose, by address: a SYN-ACK shows its

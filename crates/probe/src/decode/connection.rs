@@ -16,8 +16,6 @@ const ANNOUNCED_WITHIN_NS: u64 = 1_000_000;
 pub(super) struct ConnectionState {
     pub(super) info: Connection,
     pub(super) flows: [FlowState; 2],
-    /// Identity of the local socket that sends each flow; 0 while none is known or open.
-    pub(super) sockets: [u64; 2],
     /// Whether the socket that sends each flow was ever seen here.
     pub(super) opened: [bool; 2],
     /// Whether the socket that sends each flow has closed since it was established.
@@ -39,7 +37,6 @@ impl ConnectionState {
             is_to_itself: info.is_to_itself(),
             info,
             flows,
-            sockets: [0; 2],
             opened: [false; 2],
             closed: [false; 2],
             told_open: [false; 2],

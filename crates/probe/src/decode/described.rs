@@ -46,10 +46,10 @@ impl Buffers {
 
 impl Described {
     fn insert(&mut self, event: &RawEvent) {
-        if self.0.len() >= SOCKETS_MAX && !self.0.contains_key(&event.value) {
+        if self.0.len() >= SOCKETS_MAX && !self.0.contains_key(&event.number) {
             self.0.pop_first();
         }
-        self.0.insert(event.value, Buffers::of(event));
+        self.0.insert(event.number, Buffers::of(event));
     }
 
     /// A datagram of a flow was announced to a socket that got none of it before.
@@ -67,16 +67,12 @@ impl Decoder {
     pub(super) fn socket_seen(&mut self, event: &RawEvent) {
         let Some(state) = self.state(event.connection) else { return };
         let receives = &state.flows[1 - (event.flow & 1) as usize];
-        let is_told_later = event.value > 0 && receives.datagrams.socket != event.value;
-        if event.value > 0 {
+        let is_told_later = event.number > 0 && receives.datagrams.socket != event.number;
+        if event.number > 0 {
             self.described.insert(event);
         }
-        self.push_earlier_options(event);
         if !is_told_later {
             self.out.push(Buffers::of(event).record(event.flow, event.at_ns));
-        }
-        if event.socket > 0 {
-            self.owners.entry(event.socket).or_insert(FlowId(event.flow));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Rare events of the ring buffer: connections open, change state and close, threads appear,
-//! options are set.
+//! Rare events of the ring buffer: connections open, change state and close, threads appear.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -20,30 +19,9 @@ const ENDS_WRITING: [u8; 3] = [4, 9, TCP_CLOSE];
 const SENDS_FIN: [u8; 2] = [4, 9];
 /// CLOSE_WAIT, LAST_ACK and CLOSING: the peer's FIN was counted as a byte received.
 const HAS_FIN: [u8; 3] = [8, 9, 11];
-/// Level and number of `SO_RCVLOWAT` (asm-generic/socket.h).
-const RECEIVE_LOW_MARK: (u32, u32) = (1, 18);
-/// Level and number of `TCP_NODELAY` and `TCP_CORK` (uapi/linux/tcp.h), and the bit of `nonagle` that each
-/// sets (`TCP_NAGLE_OFF`, `TCP_NAGLE_CORK`).
-const SEND_RULES: [(u32, u32, u32); 2] = [(6, 1, 1), (6, 3, 2)];
-/// Sockets whose options are remembered until their connection opens, at most.
-const OPTIONS_MAX: usize = 65_536;
-/// Options remembered for one of them, at most; later ones are forgotten.
-const OPTIONS_OF_ONE_MAX: usize = 64;
 
 /// No connection carries more; room is left above for what follows.
 const POSITION_MAX: u64 = 1 << 62;
-
-/// An option set on a socket that has no connection yet.
-#[derive(Clone, Copy)]
-pub(super) struct OptionSet {
-    at_ns: u64,
-    thread: u32,
-    level: u32,
-    option: u32,
-    value: u32,
-    /// The most that the kernel grants, of an option where that is known; else 0.
-    max: u32,
-}
 
 impl Decoder {
     /// One event.
@@ -60,7 +38,6 @@ impl Decoder {
             raw::EVENT_JOIN => self.joined(event),
             raw::EVENT_STATE => self.state_changed(event),
             raw::EVENT_THREAD => self.thread_seen(event),
-            raw::EVENT_OPTION => self.option_set(event),
             raw::EVENT_OPEN_STILL => self.open_still(event),
             raw::EVENT_SOCKET => self.socket_seen(event),
             raw::EVENT_GONE => self.closed.push_back((event.at_ns, event.connection)),
@@ -80,6 +57,7 @@ impl Decoder {
             both_ends_here: false,
             processes: Vec::new(),
         });
+        self.take_early_options(event.connection);
     }
 
     /// Who sent the SYN, where its own thread did: the client. Of datagrams a thread event tells.
@@ -111,10 +89,7 @@ impl Decoder {
         receives.copied = Some(positions.position(event.copied_seq).min(end));
         receives.ready = Some(end);
         receives.positions = Some(positions);
-        state.sockets[local] = event.socket;
-        self.owners.insert(event.socket, FlowId(event.flow));
         self.note_buffers(event);
-        self.push_earlier_options(event);
         self.note_inherited(event);
     }
 
@@ -142,7 +117,6 @@ impl Decoder {
             state.flows[local].congestion.mss = u32::from(event.mss);
             state.flows[local].begin_provisionally(event.snd_seq);
             state.flows[1 - local].begin_provisionally(event.rcv_seq);
-            state.sockets[local] = event.socket;
             state.opened[local] = true;
             state.closed[local] = false;
             state.info.both_ends_here = state.opened == [true; 2] || state.is_to_itself;
@@ -158,8 +132,6 @@ impl Decoder {
         if event.new_state == TCP_CLOSE {
             state.info.closed_ns = Some(event.at_ns);
             state.closed[local] = true;
-            // Another socket may get the same identity.
-            state.sockets[local] = 0;
             if state.opened == [false; 2] {
                 self.closed.push_back((event.at_ns, event.connection));
             }
@@ -174,55 +146,19 @@ impl Decoder {
             ..Record::default()
         });
         self.note_buffers(event);
-        self.push_earlier_options(event);
-        match event.new_state {
-            TCP_ESTABLISHED => {
-                self.owners.insert(event.socket, FlowId(event.flow));
-                self.note_inherited(event);
-            }
-            TCP_CLOSE => {
-                self.owners.remove(&event.socket);
-            }
-            _ => {}
-        }
-    }
-
-    /// The socket may have these from its listener, or since before the recording.
-    fn note_inherited(&mut self, event: &RawEvent) {
-        self.note_low_mark(event);
-        self.note_send_rules(event);
-    }
-
-    fn note_send_rules(&mut self, event: &RawEvent) {
-        let at_ns = event.at_ns;
-        for (level, option, rule) in SEND_RULES {
-            let Some(sends) = self.sent_by(event.flow) else { return };
-            if event.nonagle & rule & !sends.send_rules != 0 {
-                self.push_option(
-                    event,
-                    OptionSet { at_ns, thread: 0, level, option, value: 1, max: 0 },
-                );
-            }
-        }
-    }
-
-    fn note_low_mark(&mut self, event: &RawEvent) {
-        let (level, option) = RECEIVE_LOW_MARK;
-        let RawEvent { at_ns, rcvlowat: value, .. } = *event;
-        let Some(receives) = self.received_by(event.flow) else { return };
-        if value.max(1) != receives.low_mark.max(1) {
-            self.push_option(event, OptionSet { at_ns, thread: 0, level, option, value, max: 0 });
+        if event.new_state == TCP_ESTABLISHED {
+            self.note_inherited(event);
         }
     }
 
     /// The flow that the socket which sends `flow` receives. One connected to itself has one stream, the client's.
-    fn received_by(&mut self, flow: u32) -> Option<&mut FlowState> {
+    pub(super) fn received_by(&mut self, flow: u32) -> Option<&mut FlowState> {
         let state = self.state_mut(connection_id(flow).0)?;
         let received = if state.is_to_itself { 0 } else { 1 - (flow & 1) as usize };
         Some(&mut state.flows[received])
     }
 
-    fn sent_by(&mut self, flow: u32) -> Option<&mut FlowState> {
+    pub(super) fn sent_by(&mut self, flow: u32) -> Option<&mut FlowState> {
         let state = self.state_mut(connection_id(flow).0)?;
         Some(&mut state.flows[(flow & 1) as usize])
     }
@@ -242,65 +178,6 @@ impl Decoder {
             self.changed.insert(connection_id(event.flow).0);
         }
     }
-
-    fn option_set(&mut self, event: &RawEvent) {
-        let option = OptionSet {
-            at_ns: event.at_ns,
-            thread: event.thread,
-            level: event.level,
-            option: event.option,
-            value: event.value,
-            max: event.rcvlowat,
-        };
-        match self.owners.get(&event.socket) {
-            Some(flow) => {
-                let event = RawEvent { flow: flow.0, ..*event };
-                self.push_option(&event, option);
-            }
-            None if self.options.len() < OPTIONS_MAX => {
-                let options = self.options.entry(event.socket).or_default();
-                if options.len() < OPTIONS_OF_ONE_MAX {
-                    options.push(option);
-                }
-            }
-            None => {}
-        }
-    }
-
-    /// What was set on a socket before it was known which flow it sends.
-    pub(super) fn push_earlier_options(&mut self, event: &RawEvent) {
-        for option in self.options.remove(&event.socket).into_iter().flatten() {
-            self.push_option(event, option);
-        }
-    }
-
-    /// `event` says which flow the socket sends and what buffers it has.
-    fn push_option(&mut self, event: &RawEvent, option: OptionSet) {
-        let granted = granted(event, &option);
-        if (option.level, option.option) == RECEIVE_LOW_MARK {
-            let connection = self.state(connection_id(event.flow).0);
-            if connection.is_some_and(|state| state.info.protocol == Protocol::Udp) {
-                return; // Datagrams are announced one by one, whatever it is.
-            }
-            let Some(receives) = self.received_by(event.flow) else { return };
-            receives.low_mark = granted;
-        }
-        let rule =
-            SEND_RULES.into_iter().find(|rule| (rule.0, rule.1) == (option.level, option.option));
-        if let (Some((_, _, rule)), Some(sends)) = (rule, self.sent_by(event.flow)) {
-            let others = sends.send_rules & !rule;
-            sends.send_rules = if option.value == 0 { others } else { others | rule };
-        }
-        self.out.push(Record {
-            at_ns: option.at_ns,
-            flow: FlowId(event.flow),
-            kind: Kind::SocketOption,
-            detail: u64::from(granted) << 32 | u64::from(option.value),
-            extra: option.level << 16 | option.option & 0xffff,
-            thread: option.thread,
-            ..Record::default()
-        });
-    }
 }
 
 /// The process that an event names, at one end.
@@ -308,25 +185,6 @@ fn process(event: &RawEvent, side: Side) -> Process {
     let bytes: Vec<u8> =
         event.comm.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
     Process { pid: event.pid, comm: String::from_utf8_lossy(&bytes).into_owned(), side }
-}
-
-/// What the kernel made of a buffer size or a low mark; 0 of a buffer that was not seen since. Other
-/// options are granted as asked.
-fn granted(event: &RawEvent, option: &OptionSet) -> u32 {
-    const SOL_SOCKET: u32 = 1;
-    match (option.level, option.option) {
-        RECEIVE_LOW_MARK => granted_low_mark(option),
-        (SOL_SOCKET, 7 | 32) => event.sndbuf,
-        (SOL_SOCKET, 8 | 33) => event.rcvbuf,
-        _ => option.value,
-    }
-}
-
-/// As sk_setsockopt() and tcp_set_rcvlowat() have it: less than nothing asks for all, nothing for one.
-fn granted_low_mark(option: &OptionSet) -> u32 {
-    let most = if option.max > 0 { option.max } else { i32::MAX as u32 };
-    let asked = if option.value > i32::MAX as u32 { most } else { option.value };
-    asked.min(most).max(1)
 }
 
 fn address(family: u8, bytes: [u8; 16], port: u16) -> SocketAddr {

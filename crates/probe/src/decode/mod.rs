@@ -13,6 +13,7 @@ mod event;
 mod grouped;
 mod holes;
 mod in_transit;
+mod options;
 mod passage;
 mod reads;
 mod segment;
@@ -21,7 +22,7 @@ mod sockets;
 mod tests;
 mod threads;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side, marks};
 
@@ -39,9 +40,7 @@ const NUMBERS_SKIPPED_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Decoder {
     connections: Vec<Option<Box<ConnectionState>>>,
-    options: HashMap<u64, Vec<event::OptionSet>>,
-    /// The flow that each open stream socket sends; of datagram sockets, the first one.
-    owners: HashMap<u64, FlowId>,
+    early: options::Early,
     described: described::Described,
     sockets: reads::Sockets,
     incoming: reads::Incoming,
@@ -146,11 +145,7 @@ impl Decoder {
             self.closed.pop_front();
             let slot = self.connections.get_mut(id as usize).and_then(Option::take);
             let Some(state) = slot else { continue };
-            for (mut flow, socket) in state.flows.into_iter().zip(state.sockets) {
-                // Another connection's socket may have the same identity by now.
-                if self.owners.get(&socket) == Some(&flow.id) {
-                    self.owners.remove(&socket);
-                }
+            for mut flow in state.flows {
                 flow.settle_write(&mut self.out);
                 flow.settle_arrivals(&mut self.out);
             }

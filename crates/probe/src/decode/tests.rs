@@ -94,7 +94,6 @@ pub(super) fn seen(flow: u32, thread: u32, name: &CStr) -> RawEvent {
 pub(super) fn state(flow: u32, new_state: u8, snd_seq: u32, rcv_seq: u32) -> RawEvent {
     RawEvent {
         at_ns: 1,
-        socket: u64::from(flow),
         kind: u32::from(raw::EVENT_STATE),
         connection: flow / 2,
         flow,

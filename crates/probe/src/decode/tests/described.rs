@@ -3,7 +3,7 @@
 use sockscope_record::{Kind, Record};
 
 use super::{CONNECTION, Decoder, assert_lines, empty, feed, open};
-use crate::layout::{RawEvent, RawRecord, constants as raw};
+use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
 
 const SO_SNDBUF: u32 = 7;
 const SO_RCVBUF: u32 = 8;
@@ -19,14 +19,13 @@ fn two_peers() -> Decoder {
 }
 
 /// A socket is seen: it sends `flow`; hits have its `number` once datagrams came to it.
-fn socket(at_ns: u64, socket: u64, flow: u32, number: u32) -> RawEvent {
+fn socket(at_ns: u64, flow: u32, number: u32) -> RawEvent {
     RawEvent {
         at_ns,
-        socket,
         kind: u32::from(raw::EVENT_SOCKET),
         connection: flow / 2,
         flow,
-        value: number,
+        number,
         protocol: 17,
         sndbuf: 4_608,
         rcvbuf: 16_384,
@@ -35,9 +34,9 @@ fn socket(at_ns: u64, socket: u64, flow: u32, number: u32) -> RawEvent {
     }
 }
 
-fn asked(at_ns: u64, socket: u64, option: u32, value: u32) -> RawEvent {
-    let kind = u32::from(raw::EVENT_OPTION);
-    RawEvent { at_ns, socket, kind, level: 1, option, value, ..RawEvent::default() }
+/// The socket that sends `flow` was asked to have an option.
+fn asked(at_ns: u64, flow: u32, option: u32, value: u32) -> RawOption {
+    RawOption { at_ns, flow, level: 1, option, value, ..RawOption::default() }
 }
 
 /// IP took a datagram of `flow`, and it is in the queue of the socket with this number.
@@ -69,8 +68,8 @@ fn known(decoder: &mut Decoder) -> Vec<String> {
 #[test]
 fn a_socket_has_its_buffers_when_it_first_sends_to_a_peer() {
     let mut decoder = two_peers();
-    decoder.event(&socket(5, 1, 2, 0));
-    decoder.event(&socket(9, 1, 4, 0));
+    decoder.event(&socket(5, 2, 0));
+    decoder.event(&socket(9, 4, 0));
     let expected =
         "5 flow 2: send 4608 receive 16384 set 2\n9 flow 4: send 4608 receive 16384 set 2";
     assert_lines(&known(&mut decoder), expected);
@@ -79,7 +78,7 @@ fn a_socket_has_its_buffers_when_it_first_sends_to_a_peer() {
 #[test]
 fn a_socket_that_many_send_to_has_its_buffers_with_each_of_them() {
     let mut decoder = two_peers();
-    decoder.event(&socket(5, 1, 3, 7));
+    decoder.event(&socket(5, 3, 7));
     came(&mut decoder, 6, 2, 7);
     came(&mut decoder, 8, 4, 7);
     came(&mut decoder, 9, 4, 7);
@@ -91,9 +90,9 @@ fn a_socket_that_many_send_to_has_its_buffers_with_each_of_them() {
 #[test]
 fn another_socket_at_the_same_port_has_its_own_buffers() {
     let mut decoder = two_peers();
-    decoder.event(&socket(5, 1, 3, 7));
+    decoder.event(&socket(5, 3, 7));
     came(&mut decoder, 6, 2, 7);
-    decoder.event(&RawEvent { rcvbuf: 9_000, ..socket(7, 2, 3, 8) });
+    decoder.event(&RawEvent { rcvbuf: 9_000, ..socket(7, 3, 8) });
     came(&mut decoder, 8, 2, 8);
     let expected =
         "6 flow 3: send 4608 receive 16384 set 2\n8 flow 3: send 4608 receive 9000 set 2";
@@ -101,16 +100,13 @@ fn another_socket_at_the_same_port_has_its_own_buffers() {
 }
 
 #[test]
-fn what_was_asked_for_is_told_once_with_the_first_peer() {
+fn what_was_asked_for_has_what_was_granted_where_that_is_known() {
     let mut decoder = two_peers();
-    decoder.event(&asked(2, 1, SO_RCVBUF, 8_192));
-    decoder.event(&asked(3, 2, SO_SNDBUF, 70_000));
-    decoder.event(&socket(5, 1, 2, 0));
-    decoder.event(&socket(6, 1, 4, 0));
-    decoder.event(&asked(7, 1, SO_RCVBUF, 9_000));
+    decoder.option(&RawOption { rcvbuf: 16_384, ..asked(2, 2, SO_RCVBUF, 8_192) });
+    decoder.option(&RawOption { sndbuf: 140_000, ..asked(3, 4, SO_SNDBUF, 70_000) });
+    decoder.option(&asked(7, 2, SO_RCVBUF, 9_000));
     let expected = "2 flow 2: option 8 asked 8192 got 16384
-         5 flow 2: send 4608 receive 16384 set 2
-         6 flow 4: send 4608 receive 16384 set 2
+         3 flow 4: option 7 asked 70000 got 140000
          7 flow 2: option 8 asked 9000 got 0";
     assert_lines(&known(&mut decoder), expected);
 }
@@ -118,10 +114,10 @@ fn what_was_asked_for_is_told_once_with_the_first_peer() {
 #[test]
 fn a_size_asked_for_after_the_first_datagram_shows_with_a_later_one() {
     let mut decoder = two_peers();
-    decoder.event(&RawEvent { userlocks: 0, rcvbuf: 212_992, ..socket(5, 1, 3, 7) });
+    decoder.event(&RawEvent { userlocks: 0, rcvbuf: 212_992, ..socket(5, 3, 7) });
     came(&mut decoder, 6, 2, 7);
-    decoder.event(&asked(7, 1, SO_RCVBUF, 8_192));
-    decoder.event(&socket(8, 1, 3, 7));
+    decoder.option(&asked(7, 3, SO_RCVBUF, 8_192));
+    decoder.event(&socket(8, 3, 7));
     came(&mut decoder, 9, 2, 7);
     let expected = "6 flow 3: send 4608 receive 212992 set 0
          7 flow 3: option 8 asked 8192 got 0
@@ -132,17 +128,17 @@ fn a_size_asked_for_after_the_first_datagram_shows_with_a_later_one() {
 #[test]
 fn a_low_mark_means_nothing_to_a_datagram_socket() {
     let mut decoder = two_peers();
-    decoder.event(&asked(2, 1, SO_RCVLOWAT, 200));
-    decoder.event(&socket(5, 1, 2, 0));
-    decoder.event(&asked(7, 1, SO_RCVLOWAT, 300));
+    decoder.option(&asked(2, 2, SO_RCVLOWAT, 200));
+    decoder.event(&socket(5, 2, 0));
+    decoder.option(&asked(7, 2, SO_RCVLOWAT, 300));
     assert_lines(&known(&mut decoder), "5 flow 2: send 4608 receive 16384 set 2");
 }
 
 #[test]
 fn a_socket_of_a_connection_that_was_never_announced_is_left_out() {
     let mut decoder = empty();
-    decoder.event(&socket(5, 1, 2, 0));
-    decoder.event(&socket(5, 1, 3, 7));
+    decoder.event(&socket(5, 2, 0));
+    decoder.event(&socket(5, 3, 7));
     feed(&mut decoder, "6 receive +100 udp | 6 ready +100 socket=7 udp");
     assert_lines(&known(&mut decoder), "");
 }
@@ -152,9 +148,9 @@ fn a_socket_that_is_told_again_takes_the_place_of_no_other() {
     const SOCKETS: u32 = 65_536;
     let mut decoder = two_peers();
     for number in 1..=SOCKETS {
-        decoder.event(&socket(5, u64::from(number), 2, number));
+        decoder.event(&socket(5, 2, number));
     }
-    decoder.event(&socket(6, u64::from(SOCKETS), 2, SOCKETS));
+    decoder.event(&socket(6, 2, SOCKETS));
     known(&mut decoder);
     came(&mut decoder, 10, 5, 1);
     assert_lines(&known(&mut decoder), "10 flow 4: send 4608 receive 16384 set 2");

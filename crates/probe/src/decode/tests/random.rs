@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use sockscope_record::{FlowId, Point, Record};
 
 use super::{CLIENT_FIRST, Decoder, empty, open, opened, state};
-use crate::layout::{RawEvent, RawRecord, constants as raw};
+use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
 
 /// The stages of a path in order, with the hits that they make.
 const PATH: [u8; 6] = [
@@ -117,6 +117,7 @@ proptest! {
             match step {
                 Step::Hit(hit) => decoder.raw(3, &hit),
                 Step::Event(event) => decoder.event(&event),
+                Step::Option(option) => decoder.option(&option),
                 Step::Look => decoder.judge(),
                 Step::Expire(now_ns) => decoder.expire(now_ns),
             }
@@ -130,6 +131,7 @@ proptest! {
 enum Step {
     Hit(RawRecord),
     Event(RawEvent),
+    Option(RawOption),
     Look,
     Expire(u64),
 }
@@ -170,7 +172,6 @@ fn hostile() -> impl Strategy<Value = Step> {
             let [protocol, new_state, wscale, family] = bytes;
             Step::Event(RawEvent {
                 at_ns,
-                socket: socket & 3,
                 kind,
                 connection: if wide & 1 == 0 { connection as u32 & 3 } else { connection as u32 },
                 flow: flow as u32,
@@ -184,16 +185,31 @@ fn hostile() -> impl Strategy<Value = Step> {
                 copied_seq: wide as u32,
                 snd_offset: offset,
                 rcv_offset: more,
-                level: socket as u32,
-                option: flow as u32,
+                number: socket as u32 & 3,
                 rcvlowat: wide as u32,
                 ..RawEvent::default()
+            })
+        },
+    );
+    let option = prop::array::uniform8(edge()).prop_map(
+        |[at_ns, told_ns, flow, level, option, value, most, buffer]| {
+            Step::Option(RawOption {
+                at_ns,
+                told_ns,
+                flow: flow as u32,
+                level: level as u32,
+                option: option as u32,
+                value: value as u32,
+                most: most as u32,
+                sndbuf: buffer as u32,
+                ..RawOption::default()
             })
         },
     );
     prop_oneof![
         8 => hit,
         2 => event,
+        1 => option,
         1 => Just(Step::Look),
         1 => edge().prop_map(Step::Expire),
     ]

@@ -6,7 +6,7 @@ use super::{
     assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, seen, shown, state,
 };
 use crate::decode::Decoder;
-use crate::layout::{RawEvent, RawRecord, constants as raw};
+use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
 
 #[test]
 fn a_segment_over_loopback_passes_all_eight_points() {
@@ -652,12 +652,11 @@ fn what_was_not_seen_to_come_is_received_when_it_is_announced() {
 #[test]
 fn a_low_mark_set_later_counts_from_then_on() {
     let mut decoder = opened();
-    let kind = u32::from(raw::EVENT_OPTION);
-    let option = RawEvent { kind, socket: 3, level: 1, option: 18, ..RawEvent::default() };
+    let option = RawOption { flow: 3, level: 1, option: 18, ..RawOption::default() };
     for (value, hits) in
         [(300, "10 receive 1000+100 | 20 ready 1100"), (1, "30 receive 1100+100 | 40 ready 1200")]
     {
-        decoder.event(&RawEvent { value, ..option });
+        decoder.option(&RawOption { value, ..option });
         feed(&mut decoder, hits);
     }
     decoder.records().retain(|one| one.kind == Kind::ReceiveEnqueue);
@@ -673,29 +672,17 @@ fn low_marks(decoder: &mut Decoder) -> Vec<(u64, u32, u32, u32)> {
     shown.collect()
 }
 
-/// Thread 7 asks for a low mark of a socket of this number, which can have 500 at most.
-fn low_mark_asked(socket: u64, at_ns: u64, value: u32) -> RawEvent {
-    let kind = u32::from(raw::EVENT_OPTION);
-    let (level, option) = (1, 18);
-    let thread = 7;
-    RawEvent {
-        at_ns,
-        kind,
-        socket,
-        level,
-        option,
-        value,
-        thread,
-        rcvlowat: 500,
-        ..Default::default()
-    }
+/// Thread 7 asks for a low mark of the server's socket, which can have 500 at most.
+fn low_mark_asked(at_ns: u64, value: u32) -> RawOption {
+    let (level, option, thread, most) = (1, 18, 7, 500);
+    RawOption { at_ns, flow: 3, level, option, value, thread, most, ..RawOption::default() }
 }
 
 #[test]
 fn a_low_mark_is_what_the_kernel_makes_of_it() {
     let mut decoder = opened();
     for (at_ns, value) in [(10, 300), (20, 900), (30, u32::MAX), (40, 0)] {
-        decoder.event(&low_mark_asked(3, at_ns, value));
+        decoder.option(&low_mark_asked(at_ns, value));
     }
     let all = u32::MAX;
     assert_eq!(
@@ -707,10 +694,8 @@ fn a_low_mark_is_what_the_kernel_makes_of_it() {
 #[test]
 fn what_a_buffer_set_on_an_open_connection_was_granted_is_not_seen() {
     let mut decoder = opened();
-    let kind = u32::from(raw::EVENT_OPTION);
-    let event =
-        RawEvent { kind, socket: 3, level: 1, option: 7, value: 4096, ..RawEvent::default() };
-    decoder.event(&event);
+    let option = RawOption { flow: 3, level: 1, option: 7, value: 4096, ..RawOption::default() };
+    decoder.option(&option);
     let mut records = decoder.records().drain(..);
     let option = records.find(|one| one.kind == Kind::SocketOption).unwrap();
     assert_eq!(option.detail, 4096);
@@ -719,8 +704,8 @@ fn what_a_buffer_set_on_an_open_connection_was_granted_is_not_seen() {
 #[test]
 fn a_low_mark_set_before_the_connection_opened_is_recorded_once() {
     let mut decoder = opened_to_peer();
-    decoder.event(&low_mark_asked(9, 2, 300));
-    decoder.event(&RawEvent { socket: 9, rcvlowat: 300, ..state(3, 1, 5000, 1000) });
+    decoder.option(&low_mark_asked(2, 300));
+    decoder.event(&RawEvent { rcvlowat: 300, ..state(3, 1, 5000, 1000) });
     assert_eq!(low_marks(&mut decoder), [(2, 7, 300, 300)]);
     // What the listener had is not known before.
     let mut decoder = opened_to_peer();
@@ -737,10 +722,9 @@ fn send_rules(decoder: &mut Decoder) -> Vec<(u64, u32, u32, u64)> {
         .collect()
 }
 
-/// Thread 7 sets or clears an option of TCP.
-fn rule_set(socket: u64, at_ns: u64, option: u32, value: u32) -> RawEvent {
-    let kind = u32::from(raw::EVENT_OPTION);
-    RawEvent { at_ns, kind, socket, level: 6, option, value, thread: 7, ..RawEvent::default() }
+/// Thread 7 sets or clears an option of TCP of the server's socket.
+fn rule_set(at_ns: u64, option: u32, value: u32) -> RawOption {
+    RawOption { at_ns, flow: 3, level: 6, option, value, thread: 7, ..RawOption::default() }
 }
 
 #[test]
@@ -751,14 +735,14 @@ fn a_cork_and_nodelay_that_a_socket_has_from_its_listener_are_recorded() {
     assert_eq!(send_rules(&mut decoder), [(5, 0, 1, 1), (5, 0, 3, 1)]);
     // What the program did itself is known already.
     let mut decoder = opened_to_peer();
-    decoder.event(&rule_set(9, 2, 3, 1));
-    decoder.event(&RawEvent { at_ns: 5, socket: 9, nonagle: 2, ..state(3, 1, 5000, 1000) });
+    decoder.option(&rule_set(2, 3, 1));
+    decoder.event(&RawEvent { at_ns: 5, nonagle: 2, ..state(3, 1, 5000, 1000) });
     assert_eq!(send_rules(&mut decoder), [(2, 7, 3, 1)]);
     // What it set and cleared before, and has again, it did not do itself.
     let mut decoder = opened_to_peer();
-    decoder.event(&rule_set(9, 2, 3, 1));
-    decoder.event(&rule_set(9, 3, 3, 0));
-    decoder.event(&RawEvent { at_ns: 5, socket: 9, nonagle: 2, ..state(3, 1, 5000, 1000) });
+    decoder.option(&rule_set(2, 3, 1));
+    decoder.option(&rule_set(3, 3, 0));
+    decoder.event(&RawEvent { at_ns: 5, nonagle: 2, ..state(3, 1, 5000, 1000) });
     assert_eq!(send_rules(&mut decoder), [(2, 7, 3, 1), (3, 7, 3, 0), (5, 0, 3, 1)]);
 }
 
@@ -768,34 +752,44 @@ fn an_option_set_before_its_socket_was_joined_is_recorded_once_and_in_order() {
         at_ns: 5,
         kind: u32::from(raw::EVENT_JOIN),
         flow: 3,
-        socket: 9,
         nonagle: 2,
         rcvlowat: 300,
         ..open(1, 6)
     };
     let mut decoder = empty();
-    decoder.event(&rule_set(9, 2, 3, 1));
+    decoder.option(&rule_set(2, 3, 1));
     decoder.event(&join);
-    decoder.event(&RawEvent { at_ns: 50, socket: 9, ..state(3, 4, 5000, 1000) });
+    decoder.event(&RawEvent { at_ns: 50, ..state(3, 4, 5000, 1000) });
     assert_eq!(send_rules(&mut decoder), [(2, 7, 3, 1)]);
     let mut decoder = empty();
-    decoder.event(&low_mark_asked(9, 2, 300));
+    decoder.option(&low_mark_asked(2, 300));
     decoder.event(&join);
-    decoder.event(&RawEvent { at_ns: 50, socket: 9, ..state(3, 4, 5000, 1000) });
+    decoder.event(&RawEvent { at_ns: 50, ..state(3, 4, 5000, 1000) });
     assert_eq!(low_marks(&mut decoder), [(2, 7, 300, 300)]);
 }
 
 #[test]
-fn an_option_finds_its_socket_however_many_opened_later() {
-    let mut decoder = opened();
-    for connection in 2..200 {
-        decoder.event(&RawEvent { connection, ..open(5, 6) });
-    }
-    decoder.event(&low_mark_asked(3, 10, 300));
-    assert_eq!(low_marks(&mut decoder), [(10, 7, 300, 300)]);
-    decoder.event(&state(3, 7, 5000, 1000));
-    decoder.event(&low_mark_asked(3, 20, 100));
+fn an_option_waits_for_its_connection_to_be_announced_and_for_no_other() {
+    let mut decoder = empty();
+    decoder.option(&low_mark_asked(2, 300));
+    decoder.event(&RawEvent { connection: 2, ..open(5, 6) });
     assert_eq!(low_marks(&mut decoder), []);
+    decoder.event(&open(6, 6));
+    assert_eq!(low_marks(&mut decoder), [(2, 7, 300, 300)]);
+    assert_eq!(decoder.options_missed(), 0);
+}
+
+#[test]
+fn options_of_connections_that_are_never_announced_are_missed() {
+    let mut decoder = empty();
+    for connection in 2..2_000 {
+        decoder.option(&RawOption { flow: connection * 2, ..low_mark_asked(2, 300) });
+    }
+    assert_eq!(decoder.options_missed(), 1_998);
+    // The last ones still wait.
+    decoder.event(&RawEvent { connection: 1_999, ..open(5, 6) });
+    decoder.event(&RawEvent { connection: 2, ..open(5, 6) });
+    assert_eq!(decoder.options_missed(), 1_997);
 }
 
 /// What the reads of `hits` waited for a CPU, nanoseconds.

@@ -1,0 +1,147 @@
+//! Socket options: what the socket that sends a flow was asked to have, or has from its listener.
+//!
+//! The probes name the flow, as they keep what was asked for in the socket itself until its connection is
+//! logged. Options have a ring buffer of their own, so that they may be read a moment before the event that
+//! opens their connection.
+
+use std::collections::VecDeque;
+
+use sockscope_record::{FlowId, Kind, Protocol, Record};
+
+use super::{Decoder, connection_id};
+use crate::layout::{RawEvent, RawOption};
+
+const SOL_SOCKET: u32 = 1;
+/// Level and number of `SO_RCVLOWAT` (asm-generic/socket.h).
+const RECEIVE_LOW_MARK: (u32, u32) = (SOL_SOCKET, 18);
+/// Level and number of `TCP_NODELAY` and `TCP_CORK` (uapi/linux/tcp.h), and the bit of `nonagle` that each
+/// sets (`TCP_NAGLE_OFF`, `TCP_NAGLE_CORK`).
+const SEND_RULES: [(u32, u32, u32); 2] = [(6, 1, 1), (6, 3, 2)];
+/// Options that wait for their connection to be announced, at most.
+const EARLY_MAX: usize = 1_024;
+
+/// Options of connections that are not announced yet.
+#[derive(Default)]
+pub(super) struct Early {
+    waiting: VecDeque<RawOption>,
+    missed: u64,
+}
+
+impl Early {
+    fn push(&mut self, option: RawOption) {
+        if self.waiting.len() == EARLY_MAX {
+            self.waiting.pop_front();
+            self.missed += 1;
+        }
+        self.waiting.push_back(option);
+    }
+
+    fn take(&mut self, connection: u32) -> VecDeque<RawOption> {
+        let (taken, kept) =
+            self.waiting.drain(..).partition(|option| connection_id(option.flow).0 == connection);
+        self.waiting = kept;
+        taken
+    }
+}
+
+impl Decoder {
+    /// A socket of a logged connection was asked to have an option.
+    pub(crate) fn option(&mut self, option: &RawOption) {
+        if self.watch.is_over(option.at_ns) {
+            return;
+        }
+        if self.state(connection_id(option.flow).0).is_some() {
+            self.push_option(option);
+        } else {
+            self.early.push(*option);
+        }
+    }
+
+    /// Options whose connection was never announced, the recording being over.
+    pub(crate) fn options_missed(&self) -> u64 {
+        self.early.missed + self.early.waiting.len() as u64
+    }
+
+    /// A connection is announced.
+    pub(super) fn take_early_options(&mut self, connection: u32) {
+        if self.early.waiting.is_empty() {
+            return;
+        }
+        for option in self.early.take(connection) {
+            self.push_option(&option);
+        }
+    }
+
+    /// The socket may have these from its listener, or since before the recording.
+    pub(super) fn note_inherited(&mut self, event: &RawEvent) {
+        self.note_low_mark(event);
+        self.note_send_rules(event);
+    }
+
+    fn note_send_rules(&mut self, event: &RawEvent) {
+        for (level, option, rule) in SEND_RULES {
+            let Some(sends) = self.sent_by(event.flow) else { return };
+            if event.nonagle & rule & !sends.send_rules != 0 {
+                self.push_option(&had(event, (level, option), 1));
+            }
+        }
+    }
+
+    fn note_low_mark(&mut self, event: &RawEvent) {
+        let Some(receives) = self.received_by(event.flow) else { return };
+        if event.rcvlowat.max(1) != receives.low_mark.max(1) {
+            self.push_option(&had(event, RECEIVE_LOW_MARK, event.rcvlowat));
+        }
+    }
+
+    fn push_option(&mut self, option: &RawOption) {
+        let granted = granted(option);
+        let name = (option.level, option.option);
+        if name == RECEIVE_LOW_MARK {
+            let connection = self.state(connection_id(option.flow).0);
+            if connection.is_some_and(|state| state.info.protocol == Protocol::Udp) {
+                return; // Datagrams are announced one by one, whatever it is.
+            }
+            let Some(receives) = self.received_by(option.flow) else { return };
+            receives.low_mark = granted;
+        }
+        let rule = SEND_RULES.into_iter().find(|rule| (rule.0, rule.1) == name);
+        if let (Some((_, _, rule)), Some(sends)) = (rule, self.sent_by(option.flow)) {
+            let others = sends.send_rules & !rule;
+            sends.send_rules = if option.value == 0 { others } else { others | rule };
+        }
+        self.out.push(Record {
+            at_ns: option.at_ns,
+            flow: FlowId(option.flow),
+            kind: Kind::SocketOption,
+            detail: u64::from(granted) << 32 | u64::from(option.value),
+            extra: option.level << 16 | option.option & 0xffff,
+            thread: option.thread,
+            ..Record::default()
+        });
+    }
+}
+
+/// An option that a socket turned out to have; who set it is not known.
+fn had(event: &RawEvent, (level, option): (u32, u32), value: u32) -> RawOption {
+    let RawEvent { at_ns, flow, sndbuf, rcvbuf, .. } = *event;
+    RawOption { at_ns, flow, level, option, value, sndbuf, rcvbuf, ..RawOption::default() }
+}
+
+/// What the kernel made of a buffer size or a low mark; 0 of a buffer whose size is not known since. Other
+/// options are granted as asked.
+fn granted(option: &RawOption) -> u32 {
+    match (option.level, option.option) {
+        RECEIVE_LOW_MARK => granted_low_mark(option),
+        (SOL_SOCKET, 7 | 32) => option.sndbuf,
+        (SOL_SOCKET, 8 | 33) => option.rcvbuf,
+        _ => option.value,
+    }
+}
+
+/// As sk_setsockopt() and tcp_set_rcvlowat() have it: less than nothing asks for all, nothing for one.
+fn granted_low_mark(option: &RawOption) -> u32 {
+    let most = if option.most > 0 { option.most } else { i32::MAX as u32 };
+    let asked = if option.value > i32::MAX as u32 { most } else { option.value };
+    asked.min(most).max(1)
+}
