@@ -1,15 +1,22 @@
 //! `send-buffer-limited`: the writer blocks on a full send buffer while TCP has nothing left to send.
 //!
+//! Where TCP paces by its own measure of the path (BBR), a full buffer makes that measure: TCP spreads what the
+//! buffer has over the round trip, and some of it is always unsent. There next to nothing may be unsent.
+//!
 //! What fills the buffer is sent and not acknowledged. Times in which a queue or the reader has the
 //! data, in which an acknowledgment is delayed, or in which records were lost are taken off: what remains is the path's
 //! own latency, which a larger buffer would have filled.
 
 use super::acks::LateAck;
+use sockscope_record::{Hold, Kind, tcp_flags};
+
 use super::facts::{FlowFacts, ON_THE_PATH, is_idle};
+use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
 use super::{Tally, words};
+use crate::hold::acks_received;
 use crate::room::{WRITER_WAKES_NS_MAX, advancing_ns, last_between};
-use crate::{Finding, FindingId, send_queue};
+use crate::{Finding, FindingId, LedgerPart, send_queue};
 
 /// A copy of 64 KiB takes about 10 us: longer, and the writer slept.
 const BLOCKED_NS_MIN: u64 = 50_000;
@@ -21,16 +28,30 @@ const BLOCKED_NS_MIN_AUTOMATIC: u64 = 1_000_000;
 const COUNT_MIN: usize = 10;
 const SHARE_PERCENT_MIN: u64 = 10;
 
+/// Under pacing the buffer is the limit while one part in this many of the bytes in flight, or two
+/// segments, are unsent at most: a buffer that is too large for the path has more than that.
+const UNSENT_DIVISOR: u64 = 8;
+const UNSENT_SEGMENTS: u64 = 2;
+
+/// `SO_MAX_PACING_RATE` of `SOL_SOCKET`, as in [`Kind::SocketOption`].
+const MAX_PACING_RATE: u32 = 1 << 16 | 47;
+
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let is_set = facts.send_buffer.is_set_by_program;
     let blocked_ns_min = if is_set { BLOCKED_NS_MIN } else { BLOCKED_NS_MIN_AUTOMATIC };
     let delayed = |ack: &LateAck| Interval::new(ack.arrived_ns, ack.received_ns);
-    let blocked = blocked_while_all_is_sent(facts, blocked_ns_min);
+    let all_sent = blocked_while_all_is_sent(facts, blocked_ns_min);
+    let paced = blocked_while_paced(facts);
+    let is_paced = paced.len() > 0;
+    let blocked = Intervals::union_of(all_sent.iter().chain(paced.iter()));
     if blocked.len() < COUNT_MIN {
         return None;
     }
+    let on_the_path = Intervals::union_of(facts.times_in(&ON_THE_PATH).iter().chain(
+        is_paced.then(|| facts.times_in(&[LedgerPart::SendPacing])).iter().flat_map(|it| it.iter()),
+    ));
     let lost = blocked
-        .intersect(&facts.times_in(&ON_THE_PATH))
+        .intersect(&on_the_path)
         .without(&facts.interface.occupied)
         .without(&Intervals::union_of(facts.late_acks.iter().map(delayed)))
         .without(&facts.lost_records);
@@ -44,7 +65,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if lost.len() < COUNT_MIN || !is_share {
         return None;
     }
-    Some(finding(facts, &lost, active_ns))
+    Some(finding(facts, &lost, is_paced, active_ns))
 }
 
 fn busy(facts: &FlowFacts<'_>) -> Intervals {
@@ -91,6 +112,39 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
     Intervals::union_of(for_room)
 }
 
+/// The waits for room of a writer whose bytes TCP paces by its own measure, at the end of which next to
+/// nothing was unsent. A program's own limit of the rate is its choice.
+fn blocked_while_paced(facts: &FlowFacts<'_>) -> Intervals {
+    let flow = facts.view.flow();
+    let is_limit = |event: &sockscope_record::Record| {
+        event.kind == Kind::SocketOption && event.extra == MAX_PACING_RATE
+    };
+    let pacing = held_by(&facts.holds, Hold::Pacing);
+    if pacing.len() == 0 || flow.events.iter().any(is_limit) {
+        return Intervals::default();
+    }
+    let is_ack =
+        |flags: u8| flags & (tcp_flags::ACK | tcp_flags::SYN | tcp_flags::RST) == tcp_flags::ACK;
+    let acks = acks_received(facts.view.reverse()).iter();
+    let mut acks = acks.filter(|ack| is_ack(ack.tcp_flags)).peekable();
+    let (mut acknowledged, mut unsent_bytes) = (0, 0);
+    let mut blocked = Vec::new();
+    for step in send_queue::steps(flow) {
+        let at_ns = step.pass.at_ns;
+        while let Some(ack) = acks.next_if(|ack| ack.at_ns <= at_ns) {
+            acknowledged = ack.detail.max(acknowledged);
+        }
+        let wait = facts.room_wait_until(at_ns).filter(|_| step.is_enqueue);
+        let in_flight = step.sent_end.saturating_sub(acknowledged);
+        let segments = UNSENT_SEGMENTS * u64::from(facts.segment_bytes_at(at_ns));
+        let is_limit = unsent_bytes <= segments.max(in_flight / UNSENT_DIVISOR);
+        blocked.extend(wait.filter(|_| is_limit).map(|it| Interval::new(it.start_ns, it.end_ns)));
+        unsent_bytes = step.unsent_bytes;
+    }
+    blocked.retain(|one| pacing.touches(*one));
+    Intervals::union_of(blocked)
+}
+
 fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Vec<Interval> {
     let mut calls = calls.iter().peekable();
     let mut inside = Vec::new();
@@ -102,13 +156,14 @@ fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Vec<Interval> {
     inside
 }
 
-fn finding(facts: &FlowFacts<'_>, lost: &Intervals, active_ns: u64) -> Finding {
+fn finding(facts: &FlowFacts<'_>, lost: &Intervals, is_paced: bool, active_ns: u64) -> Finding {
+    let sent = if is_paced { "next to all bytes are sent" } else { "all bytes are sent" };
     let mut tally =
         Tally { count: lost.len() as u64, lost_ns: lost.total_ns(), ..Tally::default() };
     for one in lost.iter() {
         tally.notes.add(one.start_ns, || {
             let blocked = words::time(one.duration_ns());
-            format!("all bytes are sent, the write call stays blocked for {blocked}")
+            format!("{sent}, the write call stays blocked for {blocked}")
         });
     }
     let sender = facts.who(facts.sender());
@@ -117,9 +172,10 @@ fn finding(facts: &FlowFacts<'_>, lost: &Intervals, active_ns: u64) -> Finding {
         None => "send buffer".to_owned(),
     };
     let summary = format!(
-        "The {sender} was blocked {} in write with everything sent ({} of the active time): its \
+        "The {sender} was blocked {} in write with {} sent ({} of the active time): its \
          {buffer} was full of bytes on their way.",
         words::counted(tally.count, "time"),
+        if is_paced { "everything or nearly everything" } else { "everything" },
         words::percent(tally.lost_ns, active_ns),
     );
     let fix = if facts.send_buffer.is_set_by_program {
@@ -202,6 +258,39 @@ mod tests {
     fn a_writer_that_sleeps_needs_a_while_to_get_its_cpu() {
         let acked = unreturned(SET, |i| format!("{}ms <5-6 ack={} |", i * 20 + 15, (i + 1) * 1000));
         assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 285 ms: The client was blocked 19 times in write with everything sent (71 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+    }
+
+    /// Twenty rounds in which TCP paces: 1000 bytes are written, go in ten parts over 20 ms, and `unsent` of
+    /// them stay until the next 1000 find room.
+    fn paced(event: &str, unsent: u64) -> String {
+        let round = |i: u64| {
+            let at = i * 20;
+            let sent = |part: u64| {
+                let offset = (i * 1000 + part * 100).saturating_sub(unsent);
+                let end = (i * 1000 + part * 100 + 100).saturating_sub(unsent);
+                let ns = at * 1_000_000 + 1_000 + part * 2_000_000;
+                let ack = format!("{}ns <5-6 ack={offset}", ns + 100);
+                let segment = (offset < end).then(|| format!("{ns}ns 2-4 {offset}..{end} pacing"));
+                segment.into_iter().chain([ack]).collect::<Vec<_>>().join(" | ")
+            };
+            let parts: Vec<_> = (0..10).map(sent).collect();
+            format!("{at}ms 1 +1000 | {} |", parts.join(" | "))
+        };
+        let rounds: String = (0..20).map(round).collect();
+        format!("{event} 0ms send-window detail=65535 extra=100 | 0ms write +20000 | {rounds}")
+    }
+
+    #[test]
+    fn where_tcp_paces_by_its_own_measure_little_may_be_unsent() {
+        assert_snapshot!(found(&paced(SET, 0), WIRE), @"send-buffer-limited @client 19x 342 ms: The client was blocked 19 times in write with everything or nearly everything sent (86 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+        assert_snapshot!(found(&paced(SET, 200), WIRE), @"send-buffer-limited @client 19x 342 ms: The client was blocked 19 times in write with everything or nearly everything sent (86 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+        assert_snapshot!(found(&paced(SET, 5000), WIRE), @"");
+    }
+
+    #[test]
+    fn a_rate_that_the_program_set_is_not_the_buffers() {
+        let event = format!("{SET} 0ms option extra=65583 detail=50000 |");
+        assert_snapshot!(found(&paced(&event, 200), WIRE), @"");
     }
 
     #[test]
