@@ -1,6 +1,7 @@
 //! `split-message`: one message in several writes.
 //!
-//! A message is what one side writes between two reads of the other direction. Splitting one is
+//! A message is what one thread of one side writes between two reads of the other direction, without a
+//! pause. What the other side answers in part is several messages. Splitting one is
 //! reported where it provably cost something: a later part was held by Nagle's algorithm. Time that a
 //! delayed acknowledgment took is `nagle-delayed-ack`'s; only holds of a plain round trip count here. Messages
 //! scattered over many tiny writes are reported too, without a claim of time.
@@ -10,7 +11,7 @@ use sockscope_record::Point;
 use super::facts::FlowFacts;
 use super::intervals::Interval;
 use super::nagle_delayed_ack::stalls;
-use super::writes::{Turn, corked_offsets, turns};
+use super::writes::{Turn, Write, corked_offsets, turns};
 use super::{Tally, words};
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
@@ -33,17 +34,57 @@ const SCATTERED_MESSAGES_MIN: usize = 16;
 /// each of the others said writes to one of them again when it has served the rest.
 const SCATTERED_GAP_NS_MAX: u64 = 100_000;
 
+/// Parts further apart than this are said one after the other: gathering them would keep back the first.
+/// Between two parts of one message a program does a copy and a system call, on the slowest machines of
+/// the model a few milliseconds.
+const PAUSE_NS_MIN: u64 = 5_000_000;
+
 /// Sizes of writes that the evidence lists of one message.
 const SIZES_MAX: usize = 8;
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let turns = turns(facts.view, &facts.writes);
-    let messages: Vec<_> = turns.into_iter().filter(is_message).collect();
+    let messages: Vec<_> = turns.iter().filter(|turn| is_short(turn)).flat_map(messages).collect();
     held(facts, &messages).or_else(|| scattered(facts, &messages))
 }
 
-fn is_message(turn: &Turn<'_>) -> bool {
+fn is_short(turn: &Turn<'_>) -> bool {
     turn.is_answered && turn.writes.len() <= MESSAGE_WRITES_MAX
+}
+
+/// The messages of one turn: all of it but for pauses, and none where several threads wrote, each of which
+/// has its own.
+fn messages<'w>(turn: &Turn<'w>) -> impl Iterator<Item = Turn<'w>> {
+    let is_one_writers = turn.writes.windows(2).all(|pair| pair[0].thread == pair[1].thread);
+    let writes = if is_one_writers { turn.writes } else { &[] };
+    let is_answered = turn.is_answered;
+    let messages = writes.chunk_by(|a, b| !is_pause(a, b));
+    messages.map(move |writes| Turn { writes, is_answered })
+}
+
+fn is_pause(a: &Write, b: &Write) -> bool {
+    let done_ns = a.busy_until_ns().unwrap_or(a.start_ns);
+    b.start_ns.saturating_sub(done_ns) >= PAUSE_NS_MIN
+}
+
+/// The other side answered when it had read some parts and not the last one, which is a message of its
+/// own then. Not known where that side is not seen.
+fn is_answered_in_part(facts: &FlowFacts<'_>, message: &Turn<'_>) -> bool {
+    let reads = facts.view.flow().at(Point::ReceiveDequeue);
+    let read_ns = |offset: u64| {
+        let read = reads.get(reads.partition_point(|read| read.end() <= offset))?;
+        Some(read.at_ns)
+    };
+    let last = message.writes.last().and_then(|write| read_ns(write.offset));
+    let Some((first_ns, last_ns)) = read_ns(message.offset()).zip(last) else { return false };
+    answers(facts, first_ns, last_ns) > 0
+}
+
+/// How often the other side wrote between these times.
+fn answers(facts: &FlowFacts<'_>, from_ns: u64, until_ns: u64) -> usize {
+    let answers = facts.view.reverse().at(Point::SendEnqueue);
+    let before = |at_ns: u64| answers.partition_point(|answer| answer.at_ns < at_ns);
+    before(until_ns).saturating_sub(before(from_ns))
 }
 
 fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
@@ -52,11 +93,11 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         stalls.binary_search_by_key(&hold.start_ns, |stall| stall.start_ns).is_ok()
     };
     let mut tally = Tally::default();
-    let mut stalled = 0;
+    let (mut stalled, mut counted) = (0, None);
     let holds = facts.whole_holds(LedgerPart::SendNagle);
     for hold in holds.iter().filter(|hold| hold.duration_ns() >= HOLD_NS_MIN) {
         let Some(message) = split_at(messages, hold.offset) else { continue };
-        if was_answered_meanwhile(facts, hold) {
+        if was_answered_meanwhile(facts, hold) || is_answered_in_part(facts, message) {
             continue;
         }
         let is_stall = is_stall(hold);
@@ -64,7 +105,8 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         if !is_stall && facts.lost_records.touches(held) {
             continue; // A delayed acknowledgment may be what was not seen.
         }
-        tally.count += 1;
+        // Several parts of one may have been held.
+        tally.count += u64::from(counted.replace(message.offset()) != Some(message.offset()));
         if is_stall {
             stalled += 1;
         } else {
@@ -112,7 +154,16 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
             && is_in_one_go(message)
     };
     let mut tally = Tally::default();
-    for message in messages.iter().filter(is_scattered) {
+    for (index, message) in messages.iter().enumerate().filter(|(_, message)| is_scattered(message))
+    {
+        let next = messages.get(index + 1).and_then(|next| next.writes.first());
+        let until_ns = next.map_or(u64::MAX, |next| next.start_ns);
+        let from_ns = message.writes.first().map_or(0, |write| write.start_ns);
+        // An answer to each: calls of a program that does not wait for one before the next.
+        let are_calls = answers(facts, from_ns, until_ns) >= message.writes.len();
+        if are_calls || is_answered_in_part(facts, message) {
+            continue;
+        }
         tally.count += 1;
         note(&mut tally, message);
     }
@@ -208,6 +259,82 @@ mod tests {
             writes.chain([answer]).collect::<Vec<_>>().join(" | ")
         };
         (1..=20).map(turn).collect::<Vec<_>>().join(" | ")
+    }
+
+    /// Twenty turns of five writes by these threads, answered by so many writes of the server.
+    fn calls(thread: impl Fn(u64) -> u64, answers: u64) -> String {
+        let turn = |n: u64| {
+            let at = n * 1_000;
+            let write = |part: u64| {
+                let at = at + part * 20;
+                format!("{at}us 1-7 +9 thread={}", thread(part))
+            };
+            let answer = |i: u64| format!("{}us <1-7 +5", at + 500 + i);
+            let writes = (0..5).map(write).chain([format!("{}us 8 +45", at + 400)]);
+            let sent: Vec<_> = (0..answers).map(answer).collect();
+            let read = format!("{}us <8 +{}", at + 900, answers * 5);
+            writes.chain(sent).chain([read]).collect::<Vec<_>>().join(" | ")
+        };
+        (1..=20).map(turn).collect::<Vec<_>>().join(" | ")
+    }
+
+    #[test]
+    fn calls_of_several_threads_are_no_parts_of_a_message() {
+        assert_snapshot!(found(&calls(|_| 7, 1), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it.");
+        assert_snapshot!(found(&calls(|part| part, 1), "0ms app_idle | 21ms end"), @"");
+    }
+
+    #[test]
+    fn calls_that_are_answered_one_by_one_are_no_parts_of_a_message() {
+        assert_snapshot!(found(&calls(|_| 7, 4), "0ms app_idle | 21ms end"), @"split-message @client 20x 0 ns: From the client: 20 of 20 messages went out in 4 writes or more each, although one segment could have carried it.");
+        assert_snapshot!(found(&calls(|_| 7, 5), "0ms app_idle | 21ms end"), @"");
+    }
+
+    #[test]
+    fn what_is_answered_before_the_last_part_is_read_is_no_single_message() {
+        let turn = |n: u64| {
+            let at = n * 1_000;
+            format!(
+                "{at}us 1-7 +9 | {at}us 8 +9 | {at}us <1-7 +5 | {at}us 1-7 +9 | {at}us 1-7 +9 | {at}us 1-7 +9
+                 {}us 8 +27 | {}us <1-7 +5 | {}us <8 +10",
+                at + 500,
+                at + 600,
+                at + 900
+            )
+        };
+        let text: Vec<_> = (1..=20).map(turn).collect();
+        assert_snapshot!(found(&text.join(" | "), "0ms app_idle | 21ms end"), @"");
+    }
+
+    /// A stream of chunks, each held by Nagle's algorithm until the one before is acknowledged.
+    fn chunks(pause_ms: u64) -> String {
+        let chunk = |n: u64| {
+            let (at, sent) = (1 + n * pause_ms * 2, 1 + n * pause_ms * 2 + pause_ms);
+            format!(
+                "{at}ms 1-8 +19 | {at}ms <3-6 ack={} | {sent}ms 1 +19 nagle | {}ms 2-8 +19 |",
+                n * 38,
+                sent + 3
+            )
+        };
+        (0..10).map(chunk).collect::<String>() + "900ms <1-8 +50"
+    }
+
+    #[test]
+    fn deliberate_chunks_of_a_stream_are_no_single_message() {
+        let held = "24ms send_queue.nagle 19 | 27ms app_idle | 900ms end";
+        assert_snapshot!(found(&chunks(20), held), @"");
+        let held = "5ms send_queue.nagle 19 | 8ms app_idle | 900ms end";
+        assert_snapshot!(found(&chunks(4), held), @"split-message @client 1x 3.00 ms: From the client: 1 message went out in several writes and a later part was held, waiting 3.00 ms for acknowledgments in all.");
+    }
+
+    #[test]
+    fn a_message_with_two_parts_held_is_one_message() {
+        let text =
+            "1ms 1-8 +100 | 1ms 1 +300 nagle | 1ms <3-4 ack=100 | 31ms <5-6 ack=100 | 31ms 2-8 +300
+                    31ms 1 +200 nagle | 61ms <5-6 ack=400 | 61ms 2-8 +200 | 70ms <1-8 +50";
+        let ledger =
+            "1ms send_queue.nagle 100 | 31ms send_queue.nagle 400 | 61ms app_idle | 70ms end";
+        assert_snapshot!(found(&text.replace("31ms 1 +200", "2ms 1 +200"), ledger), @"split-message @client 1x 60.0 ms: From the client: 1 message went out in several writes and a later part was held, waiting 60.0 ms for acknowledgments in all.");
     }
 
     #[test]

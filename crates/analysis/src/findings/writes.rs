@@ -15,6 +15,8 @@ pub(super) struct Write {
     pub offset: u64,
     /// Bytes taken (asked for, while it has not returned).
     pub len: u32,
+    /// The writer; 0 when unknown.
+    pub thread: u32,
     /// When the last of its bytes that was seen entered the send queue; `None` when none was.
     pub taken_ns: Option<u64>,
 }
@@ -63,6 +65,7 @@ pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
             end_ns: None,
             offset: pass.offset,
             len: pass.len,
+            thread: pass.thread,
             taken_ns: Some(pass.at_ns),
         }));
     }
@@ -86,8 +89,8 @@ fn note_taken(writes: &mut [Write], entries: &[Pass]) {
 }
 
 fn started(call: &Record) -> Write {
-    let Record { at_ns: start_ns, offset, len, .. } = *call;
-    Write { start_ns, end_ns: None, offset, len, taken_ns: None }
+    let Record { at_ns: start_ns, offset, len, thread, .. } = *call;
+    Write { start_ns, end_ns: None, offset, len, thread, taken_ns: None }
 }
 
 /// Splits `writes` where the writing program read something from the other side in between: each
