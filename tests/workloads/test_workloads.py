@@ -57,6 +57,11 @@ class BothEnds(unittest.TestCase):
                                written=bytes_each_way, answered=bytes_each_way)
         self.assertEqual(client["payload_bytes"], payload)
 
+    def test_each_caller_makes_all_its_calls(self):
+        client, server = self.check("callers.py", "--callers", "4", "--calls", "25",
+                                    written=10_000, answered=10_000)
+        self.assertEqual((client["writes"], server["writes"]), (100, 100))
+
     def test_so_log_goes_on_whatever_the_answer(self):
         client, _ = self.check("so_log.py", "--calls", "5", written=5000, answered=5000)
         self.assertNotEqual(client["logged_port"], client["silent_port"])

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use serde_json::json;
-use sockscope_probe::{Cgroup, Error, HookReport, Right, When, measure, probe_hooks, rights};
+use sockscope_probe::{
+    Cgroup, Error, HookReport, Priority, Right, When, measure, probe_hooks, rights,
+};
 
 use crate::args::{self, DoctorFormat};
 use crate::failure::Failure;
@@ -85,9 +87,10 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What recording needs, and what a command's group needs where that is missing.
+/// What recording needs, what a command's group needs where that is missing, and what the recorder needs
+/// to keep up.
 fn all_rights() -> Vec<Right> {
-    rights().into_iter().chain(Cgroup::missing_right()).collect()
+    rights().into_iter().chain(Cgroup::missing_right()).chain([Priority::right()]).collect()
 }
 
 /// Whether the hook serves a recording, and not only a measurement of it.

@@ -10,8 +10,8 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
-    Cgroup, HookReport, Options, Pick, Recorder, Sink, Summary, When, count_interrupts, interrupts,
-    spawn,
+    Cgroup, HookReport, Options, Pick, Priority, Recorder, Sink, Summary, When, count_interrupts,
+    interrupts, spawn,
 };
 use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record, counted};
 use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
@@ -127,11 +127,14 @@ impl Job<'_> {
             statistics: self.how.cost,
             starts_command: !self.command.is_empty(),
         };
+        // Before the start: the lists fill from the moment at which the probes are attached.
+        let mut priority = Priority::raise();
         let mut recorder = Recorder::start(&pick, options)?;
         let mut meta = self.meta(&pick, &recorder.hooks());
         let (writer, _claim) = place.create(meta.clone())?;
         let mut sink = BundleSink::new(writer, self.max_records);
-        let child = group.as_ref().map(|group| spawn(self.command, group)).transpose();
+        let child = group.as_ref().map(|group| priority.lowered(|| spawn(self.command, group)));
+        let child = child.transpose();
         if group.is_none() {
             talk!("sockscope: recording; Ctrl-C ends it");
             if !pick.picks_any() && !pick.in_band {
@@ -157,6 +160,7 @@ impl Job<'_> {
             }
         };
         complete(&mut meta, &summary);
+        meta.notes.extend(without_priority(&priority, &summary.lost));
         meta.notes.extend(survivors);
         sink.describe(&mut meta);
         let recorded = Recorded { records: sink.writer.records(), lost: meta.loss.total() };
@@ -271,6 +275,15 @@ fn complete(meta: &mut Meta, summary: &Summary) {
     meta.cost = summary.costs;
     meta.notes.clone_from(&summary.notes);
     meta.complete = true;
+}
+
+/// What to say where records were missed and the recorder had to wait for a CPU as all others do.
+fn without_priority(priority: &Priority, lost: &LossCounts) -> Option<String> {
+    (!priority.is_raised() && lost.total() > 0).then(|| {
+        "the recorder had no priority over other programs, as CAP_SYS_NICE is missing: with it, it \
+         misses fewer records"
+            .to_owned()
+    })
 }
 
 fn hook(report: &HookReport) -> Hook {

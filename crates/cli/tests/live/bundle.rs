@@ -128,12 +128,23 @@ pub struct Recorder {
 impl Recorder {
     /// Starts it, ready to record; on host `b` of `hosts` if given.
     pub fn start(options: &[&str], hosts: Option<&Hosts>) -> Self {
-        let folder = tempfile::tempdir().expect("a folder for temporary files");
-        let program = words(&[env!("CARGO_BIN_EXE_sockscope"), "record", "-o"]);
+        let program = words(&[env!("CARGO_BIN_EXE_sockscope")]);
         let program = match hosts {
             Some(hosts) => hosts.on_b(&program),
             None => program,
         };
+        Self::spawn(&program, options)
+    }
+
+    /// As [`Recorder::start`], by another program, as `nice` with its options.
+    pub fn start_by(starter: &[&str], options: &[&str]) -> Self {
+        let program = [starter, &[env!("CARGO_BIN_EXE_sockscope")]].concat();
+        Self::spawn(&words(&program), options)
+    }
+
+    fn spawn(program: &[String], options: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let program = [program, &words(&["record", "-o"])].concat();
         let mut command = command(&program);
         command.arg(folder.path().join("live.sockscope")).args(options);
         let process = Background::start_until(&mut command, "-INT", "recording; Ctrl-C ends it");

@@ -18,6 +18,7 @@ mod faces;
 mod fast_open;
 mod identity;
 mod inherited;
+mod keeps_up;
 mod kernels_own;
 mod killed;
 mod low_mark;

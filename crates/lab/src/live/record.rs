@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use sockscope_analysis::{Analysis, Analyzer, Ledger, LedgerPart, TraceFacts};
-use sockscope_probe::{Options, Pick, Recorder, Sink, monotonic_ns};
+use sockscope_probe::{Options, Pick, Priority, Recorder, Sink, monotonic_ns};
 use sockscope_record::{Connection, Record};
 
 /// For taking what is left at the end.
@@ -60,6 +60,8 @@ impl Recording {
                 let _ = done.send(());
                 result
             });
+            // Not before: the worker would inherit it.
+            let _priority = Priority::raise();
             while is_done.try_recv() == Err(mpsc::TryRecvError::Empty) {
                 recorder.step(&mut sink).map_err(io::Error::other)?;
             }

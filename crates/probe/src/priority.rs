@@ -1,0 +1,171 @@
+//! The recorder's priority over the programs that it watches.
+//!
+//! A list holds the records of some tens of milliseconds of heavy traffic. The traffic's own threads use
+//! every CPU, so that a recorder of their priority waits for longer than that, and records are missed.
+//! It asks for the lowest real-time priority (`SCHED_RR`, 1): niceness counts among the threads of one
+//! session or control group only (sched(7), "The autogroup feature"), and the programs that are recorded
+//! often run in another one. Where the kernel refuses that, niceness is what remains.
+//!
+//! The machine stays in the user's hands: the recorder sleeps between two looks at the lists, each look
+//! ends with the records that were there when it began, and the kernel leaves other threads their share
+//! of each CPU (`sched_rt_runtime_us`, or the fair server since Linux 6.12).
+
+use std::io;
+
+use crate::rights::Right;
+
+/// The lowest of the real-time priorities: above all threads without one, below all others with one.
+const REAL_TIME: libc::c_int = 1;
+/// The highest niceness of all (setpriority(2)).
+const NICE: libc::c_int = -20;
+
+/// The priority of this thread, raised. Dropping it restores the one before.
+///
+/// Threads and processes that start meanwhile inherit the priority: see [`Priority::lowered`].
+#[derive(Debug)]
+pub struct Priority {
+    before: Scheduling,
+    class: Option<Class>,
+}
+
+/// Which priority a thread got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    RealTime,
+    Nice,
+}
+
+/// How the kernel schedules this thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Scheduling {
+    policy: libc::c_int,
+    real_time: libc::c_int,
+    nice: libc::c_int,
+}
+
+impl Priority {
+    /// Raises it as far as the kernel lets this process.
+    #[must_use]
+    pub fn raise() -> Self {
+        let before = Scheduling::now();
+        let class = if before.is_real_time() || set_policy(libc::SCHED_RR, REAL_TIME).is_ok() {
+            Some(Class::RealTime)
+        } else {
+            set_nice(NICE).is_ok().then_some(Class::Nice)
+        };
+        Self { before, class }
+    }
+
+    /// Whether this thread has priority over ordinary ones.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.class.is_some()
+    }
+
+    /// Does `work` with the priority of before, which what it starts inherits.
+    pub fn lowered<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        self.restore();
+        let done = work();
+        *self = Self::raise();
+        done
+    }
+
+    fn restore(&mut self) {
+        // To go back is always allowed, so that nothing is left to be done where it fails.
+        let _ = match self.class.take() {
+            Some(Class::RealTime) => set_policy(self.before.policy, self.before.real_time),
+            Some(Class::Nice) => set_nice(self.before.nice),
+            None => Ok(()),
+        };
+    }
+
+    /// The right by which a recorder gets priority, and whether this process has it.
+    #[must_use]
+    pub fn right() -> Right {
+        Right {
+            name: "CAP_SYS_NICE",
+            needed_for: "no missed records on a busy machine: the recorder's priority",
+            held: Self::raise().is_raised(),
+        }
+    }
+}
+
+impl Drop for Priority {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+impl Scheduling {
+    fn now() -> Self {
+        let mut parameter = libc::sched_param { sched_priority: 0 };
+        // SAFETY: plain system calls about this thread, one of which fills a structure of ours.
+        unsafe {
+            let policy = libc::sched_getscheduler(0);
+            libc::sched_getparam(0, &raw mut parameter);
+            let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+            Self { policy, real_time: parameter.sched_priority, nice }
+        }
+    }
+
+    /// Whether the user gave this thread such a priority: it stays as it is.
+    fn is_real_time(self) -> bool {
+        self.real_time > 0
+    }
+}
+
+fn set_policy(policy: libc::c_int, real_time: libc::c_int) -> io::Result<()> {
+    let parameter = libc::sched_param { sched_priority: real_time };
+    // SAFETY: a structure that lives through the call; 0 is this thread.
+    let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set_nice(nice: libc::c_int) -> io::Result<()> {
+    // SAFETY: a plain system call; 0 is this thread, as Linux reads it.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a thread of its own, as the priority is a thread's.
+    fn on_a_thread(check: impl FnOnce() + Send + 'static) {
+        std::thread::spawn(check).join().expect("the check holds");
+    }
+
+    #[test]
+    fn a_raised_thread_is_above_ordinary_ones_and_goes_back_to_where_it_was() {
+        on_a_thread(|| {
+            // Lowering it is everybody's right.
+            set_nice(7).expect("it is lower");
+            let before = Scheduling::now();
+            assert_eq!((before.policy, before.real_time, before.nice), (libc::SCHED_OTHER, 0, 7));
+            let mut priority = Priority::raise();
+            assert_eq!(priority.lowered(Scheduling::now), before);
+            let now = Scheduling::now();
+            let is_above = now.is_real_time() || now.nice == NICE;
+            assert_eq!((priority.is_raised(), now != before), (is_above, is_above), "{now:?}");
+            drop(priority);
+            assert_eq!(Scheduling::now(), before);
+        });
+    }
+
+    #[test]
+    fn a_real_time_priority_of_the_user_s_own_stays() {
+        on_a_thread(|| {
+            // Without the right there is none to keep.
+            if set_policy(libc::SCHED_FIFO, 3).is_err() {
+                return;
+            }
+            let before = Scheduling::now();
+            let priority = Priority::raise();
+            assert!(priority.is_raised());
+            assert_eq!(Scheduling::now(), before);
+            drop(priority);
+            assert_eq!(Scheduling::now(), before);
+        });
+    }
+}
