@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record, counted};
 
-use crate::decode::Decoder;
+use crate::decode::{Decoder, point_of_raw};
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
 use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
@@ -81,6 +81,7 @@ pub struct Recorder {
     is_over: bool,
     skipped: u64,
     unplaced: u64,
+    unknown_positions: u64,
     is_stalled: bool,
     last_counted_ns: u64,
     pause: Duration,
@@ -160,7 +161,7 @@ impl Recorder {
         }
         let attached_ns = monotonic_ns();
         let lost_seen = lists.lost();
-        let doubts = Doubts { lost: lost_seen.clone() };
+        let doubts = Doubts { lost: lost_seen.clone(), looked_ns: attached_ns };
         let counters = programs.counters()?;
         let mut recorder = Self {
             programs,
@@ -176,6 +177,7 @@ impl Recorder {
             is_over: false,
             skipped: 0,
             unplaced: 0,
+            unknown_positions: 0,
             is_stalled: false,
             last_counted_ns: attached_ns,
             pause: PAUSE_MIN,
@@ -321,6 +323,12 @@ impl Recorder {
                 counted(self.unplaced, "datagram")
             ));
         }
+        if self.unknown_positions > 0 {
+            self.notes.push(format!(
+                "of unknown position, as records before were missed, and counted as missed: {}",
+                counted(self.unknown_positions, "observation")
+            ));
+        }
         if self.decoder.unknown() > 0 {
             self.notes.push(format!(
                 "{} of connections whose opening was lost",
@@ -424,7 +432,7 @@ impl Recorder {
             }
             let point = point_of_raw(kind as u8);
             self.lost.add(point, fresh);
-            self.decoder.lost_until(now_ns, point.as_slice());
+            self.decoder.lost_between(since_ns, now_ns, point.as_slice());
             let record = Record {
                 at_ns: now_ns,
                 offset: since_ns,
@@ -447,9 +455,11 @@ impl Recorder {
         if self.is_over {
             return;
         }
-        let fresh = self.doubts.look(self.lists.lost());
+        let now = LostByNow::read(monotonic_ns, || self.lists.lost());
+        let since_ns = std::mem::replace(&mut self.doubts.looked_ns, now.since_ns);
+        let fresh = self.doubts.look(now.lost);
         if fresh.any {
-            self.decoder.lost_until(monotonic_ns(), &fresh.points);
+            self.decoder.lost_between(since_ns, now.until_ns, &fresh.points);
         }
         if fresh.at_sockets {
             self.decoder.doubt_reads(monotonic_ns());
@@ -464,10 +474,21 @@ impl Recorder {
         }
         self.decoder.judge();
         self.count_unplaced();
+        self.count_unknown_positions();
         let holes = self.decoder.take_holes();
         self.skipped += holes.total();
         self.lost.add(None, holes.events);
         for (point, count) in Point::ALL.into_iter().zip(holes.points) {
+            self.lost.add(Some(point), count);
+        }
+    }
+
+    /// Counts the hits whose position was not known, as others of their connections were missed.
+    fn count_unknown_positions(&mut self) {
+        let unknown = self.decoder.take_unknown_positions();
+        self.unknown_positions += unknown.total();
+        self.lost.add(None, unknown.events);
+        for (point, count) in Point::ALL.into_iter().zip(unknown.points) {
             self.lost.add(Some(point), count);
         }
     }
@@ -573,6 +594,8 @@ impl LostByNow {
 /// can be lost between the two.
 struct Doubts {
     lost: Vec<u64>,
+    /// What is counted later was lost after this.
+    looked_ns: u64,
 }
 
 /// Which hits were lost since the last look.
@@ -654,20 +677,6 @@ fn earliest(cursors: &[Cursor]) -> Option<(usize, u64)> {
         }
     }
     best.map(|first| (first, bound))
-}
-
-/// The point at which a lost raw record would have been recorded.
-fn point_of_raw(kind: u8) -> Option<Point> {
-    match kind {
-        raw::RAW_WRITE => Some(Point::SendEnqueue),
-        raw::RAW_QUEUED => Some(Point::InterfaceEnqueue),
-        raw::RAW_TRANSMIT => Some(Point::InterfaceDequeue),
-        raw::RAW_INPUT => Some(Point::InputEnqueue),
-        raw::RAW_RECEIVE => Some(Point::InputDequeue),
-        raw::RAW_READY => Some(Point::ReceiveEnqueue),
-        raw::RAW_COPY => Some(Point::ReceiveDequeue),
-        _ => None,
-    }
 }
 
 /// `CLOCK_MONOTONIC`, the clock of the records.
@@ -753,7 +762,7 @@ mod tests {
             lost[usize::from(kind)] = count;
             lost
         };
-        let mut doubts = Doubts { lost: lost(raw::RAW_COPY, 1) };
+        let mut doubts = Doubts { lost: lost(raw::RAW_COPY, 1), looked_ns: 0 };
         let fresh = |points: &[Point], at_sockets| Fresh {
             any: !points.is_empty(),
             points: points.to_vec(),
@@ -763,7 +772,7 @@ mod tests {
         // Lost after this look, and written down before the next one.
         assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(&[Point::ReceiveDequeue], true));
         assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(&[], false));
-        let mut doubts = Doubts { lost: lost(raw::RAW_TRANSMIT, 1) };
+        let mut doubts = Doubts { lost: lost(raw::RAW_TRANSMIT, 1), looked_ns: 0 };
         assert_eq!(
             doubts.look(lost(raw::RAW_TRANSMIT, 2)),
             fresh(&[Point::InterfaceDequeue], false)

@@ -49,6 +49,13 @@ impl Background {
         self
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status();
+        assert!(sent.expect("procps is installed").success(), "{signal} to {pid}");
+    }
+
     /// Ends it as its user would, and returns its standard output if that was kept.
     pub fn stop(mut self) -> String {
         self.end();

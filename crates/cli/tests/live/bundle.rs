@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -149,6 +151,25 @@ impl Recorder {
         command.arg(folder.path().join("live.sockscope")).args(options);
         let process = Background::start_until(&mut command, "-INT", "recording; Ctrl-C ends it");
         Self { folder, process }
+    }
+
+    /// Sends it a signal, as `-STOP`.
+    pub fn signal(&self, signal: &str) {
+        self.process.signal(signal);
+    }
+
+    /// Waits until its file of records has grown, so that it has read its lists.
+    pub fn wait_for_records(&self) {
+        let file = self.folder.path().join("live.sockscope/records.arrows");
+        let size = || std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
+        let before = size();
+        let since = Instant::now();
+        while size() == before {
+            assert!(since.elapsed() < Duration::from_secs(20), "nothing was recorded");
+            thread::sleep(Duration::from_millis(5));
+        }
+        // A step or two of its loop later the lists are empty.
+        thread::sleep(Duration::from_millis(200));
     }
 
     /// Ends it, as Ctrl-C does.

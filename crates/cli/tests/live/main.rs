@@ -22,6 +22,7 @@ mod keeps_up;
 mod kernels_own;
 mod killed;
 mod low_mark;
+mod missed;
 mod programs;
 mod readers;
 mod refused;

@@ -19,22 +19,28 @@ static __always_inline struct flow_slot *slot_of_sock(const struct sock *sk, __u
 	return find(k);
 }
 
-static __always_inline struct raw_record *begin(__u32 flow, __u8 kind, __u64 *stamp)
+/* A record of the connection; `sk` is the socket that sends in `direction`, where the hit has it. */
+static __always_inline struct raw_record *begin(struct flow_slot *slot, __u32 flow, __u8 kind,
+						const struct sock *sk, __u32 direction, __u64 *stamp)
 {
-	__u64 now = bpf_ktime_get_ns();
 	struct record_list *list = this_list();
 	struct raw_record *r;
+	__u8 position;
+	__u64 now;
 
 	if (!list)
 		return NULL;
-	r = reserve(list, kind, stamp);
+	position = sk ? anchored_marks(list, slot, direction, sk) : position_marks(slot);
+	now = bpf_ktime_get_ns();
+	r = reserve(list, slot, kind, stamp);
 	if (!r)
 		return NULL;
 	r->at_ns = now;
 	r->flow = flow;
 	r->seq = r->len = r->ack = r->window = r->thread = r->a = 0;
 	r->kind = kind;
-	r->code = r->tcp_flags = r->marks = 0;
+	r->code = r->tcp_flags = 0;
+	r->marks = position;
 	r->b = r->c = 0;
 	list->last_ns = now;
 	return r;
@@ -56,13 +62,14 @@ int BPF_PROG(retransmit, const struct sock *sk, const struct sk_buff *skb)
 	struct flow_slot *slot;
 	struct raw_record *r;
 	struct key k;
-	__u32 ca_state;
+	__u32 ca_state, direction;
 	__u64 stamp;
 
 	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
 	if (!slot)
 		return 0;
-	r = begin(flow_of(slot, &k), RAW_RETRANSMIT, &stamp);
+	direction = direction_of(slot, &k);
+	r = begin(slot, slot->connection * 2 + direction, RAW_RETRANSMIT, sk, direction, &stamp);
 	if (!r)
 		return 0;
 	ca_state = FIELD_BITS(tp, inet_conn.icsk_ca_state);
@@ -133,14 +140,13 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 		if (!slot)
 			return 0;
 	}
-	r = begin(flow_of(slot, &k), RAW_DROP, &stamp);
+	r = begin(slot, flow_of(slot, &k), RAW_DROP, NULL, 0, &stamp);
 	if (!r)
 		return 0;
 	r->seq = p.seq;
 	r->len = p.len;
 	r->tcp_flags = p.flags;
 	r->a = reason;
-	r->marks = 0;
 	if (p.protocol == IPPROTO_UDP) {
 		r->marks = RAW_MARK_UDP;
 		r->seq = size_of_each(skb);
@@ -222,6 +228,7 @@ static __always_inline int call_return(const struct sock *sk, int ret, __u8 kind
 {
 	struct flow_slot *slot;
 	struct raw_record *r;
+	__u32 direction;
 	struct key k;
 	__u64 stamp;
 
@@ -230,7 +237,9 @@ static __always_inline int call_return(const struct sock *sk, int ret, __u8 kind
 	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
 	if (!slot)
 		return 0;
-	r = begin(flow_of(slot, &k) ^ (kind == RAW_READ_RETURN), kind, &stamp);
+	direction = direction_of(slot, &k);
+	r = begin(slot, slot->connection * 2 + (direction ^ (kind == RAW_READ_RETURN)), kind, sk,
+		  direction, &stamp);
 	if (!r)
 		return 0;
 	r->seq = kind == RAW_WRITE_RETURN ? FIELD(KERNEL_CAST(tcp_sock, sk), write_seq) :

@@ -20,6 +20,7 @@ enum raw_kind {
 	RAW_WRITE_RETURN, /* a send call returned */
 	RAW_READ_RETURN,  /* a receive call returned */
 	RAW_CONGESTION,	  /* slow-start threshold or congestion state changed */
+	RAW_ANCHOR,	  /* after a miss: positions of both flows, by the socket's own counters */
 	RAW_KINDS,
 };
 
@@ -30,6 +31,10 @@ enum raw_kind {
 #define RAW_MARK_LOOPBACK 8
 #define RAW_MARK_RETRANSMITTED 16
 #define RAW_MARK_ROOM 32
+/* Records of the connection were missed, and no anchor has been written since. TCP alone. */
+#define RAW_MARK_ADRIFT 64
+/* An odd number of anchors of the connection was written by then, this one included. TCP alone. */
+#define RAW_MARK_ODD 128
 
 /*
  * One hit of one probe: a cache line. `stamp` is the record's number in its list plus one and is
@@ -42,17 +47,21 @@ struct raw_record {
 	__u32 seq;	/* TCP sequence number, of the first byte or as the kind says; UDP: octets of
 			 * each datagram of a packet that holds several (the last may be shorter), else 0 */
 	__u32 len;	/* bytes of payload */
-	__u32 ack;	/* acknowledgment number of the header; UDP READY, COPY: number of the socket */
+	__u32 ack;	/* acknowledgment number of the header; UDP READY, COPY: number of the socket;
+			 * ANCHOR: rcv_nxt */
 	__u32 window;	/* window field of the header, not scaled; UDP COPY: one more than the
-			 * datagrams left in the queue, 0 where that changed meanwhile */
+			 * datagrams left in the queue, 0 where that changed meanwhile; ANCHOR:
+			 * copied_seq */
 	__u32 thread;	/* task id; 0 in interrupt context */
 	__u8 kind;
 	__u8 code;	/* hold reason, retransmission class, drop point or errno */
 	__u8 tcp_flags;
 	__u8 marks;
 	__u32 a;	/* RAW_TRANSMIT, RAW_QUEUED: nanoseconds since TCP took the segment */
-	__u64 b;	/* TRANSMIT: congestion window | packets in flight << 32; COPY: run delay */
-	__u64 c;	/* TRANSMIT: send window | smoothed RTT in us << 32; COPY: last arrival */
+	__u64 b;	/* TRANSMIT: congestion window | packets in flight << 32; COPY: run delay;
+			 * ANCHOR: octets acknowledged at `seq`, which is snd_una */
+	__u64 c;	/* TRANSMIT: send window | smoothed RTT in us << 32; COPY: last arrival;
+			 * ANCHOR: octets received at rcv_nxt */
 };
 
 /* What the look-up of a connected socket came to last time: see slot_of_socket(). */
@@ -137,8 +146,8 @@ struct event {
 	__u32 rcvbuf;
 	__u32 snd_seq;	/* JOIN: sequence number of snd_una; STATE: write_seq */
 	__u32 rcv_seq;	/* JOIN: rcv_nxt */
-	__u64 snd_offset; /* JOIN: position of snd_seq in its stream */
-	__u64 rcv_offset; /* JOIN: position of rcv_seq */
+	__u64 snd_offset; /* JOIN: position of snd_seq in its stream; STATE: octets acknowledged */
+	__u64 rcv_offset; /* JOIN: position of rcv_seq; STATE: octets received */
 	__u32 copied_seq; /* JOIN: what the reader has had */
 	__u16 mss;
 	__u8 snd_wscale; /* shift of windows that the peer offers */

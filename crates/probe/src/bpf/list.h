@@ -16,18 +16,33 @@ static __always_inline struct record_list *this_list(void)
 	return bpf_map_lookup_elem(&lists, &cpu);
 }
 
-/* A place for a record of `kind`, or NULL: then it is counted as lost. */
-static __always_inline struct raw_record *reserve(struct record_list *list, __u8 kind, __u64 *stamp)
+/* A place for a record, or NULL. */
+static __always_inline struct raw_record *take_place(struct record_list *list, __u64 *stamp)
 {
 	__u64 head = *(volatile __u64 *)&list->head;
 
-	if (head - *(volatile __u64 *)&list->tail >= LIST_RECORDS - NESTING_MAX) {
-		__sync_fetch_and_add(&list->lost[kind & 15], 1);
+	if (head - *(volatile __u64 *)&list->tail >= LIST_RECORDS - NESTING_MAX)
 		return NULL;
-	}
 	head = __sync_fetch_and_add(&list->head, 1);
 	*stamp = head + 1;
 	return &list->records[head & (LIST_RECORDS - 1)];
+}
+
+/*
+ * A place for a record of `kind`, or NULL: then it is counted as lost, and the next record of the
+ * connection's says that one is missing.
+ */
+static __always_inline struct raw_record *reserve(struct record_list *list, struct flow_slot *slot,
+						  __u8 kind, __u64 *stamp)
+{
+	struct raw_record *r = take_place(list, stamp);
+
+	if (r)
+		return r;
+	__sync_fetch_and_add(&list->lost[kind & 15], 1);
+	if (slot)
+		slot->missed = (slot->missed & RAW_MARK_ODD) | RAW_MARK_ADRIFT;
+	return NULL;
 }
 
 static __always_inline void commit(struct raw_record *record, __u64 stamp)

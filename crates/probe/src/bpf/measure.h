@@ -48,7 +48,7 @@ int produce(struct burst *burst)
 
 		if (i >= n)
 			break;
-		r = reserve(list, RAW_TRANSMIT, &stamp);
+		r = reserve(list, NULL, RAW_TRANSMIT, &stamp);
 		if (!r)
 			break;
 		r->at_ns = now + i;

@@ -53,6 +53,7 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	slot->key2 = k->key2;
 	slot->low_is_client = source_is_client ? k->source_is_low : !k->source_is_low;
 	slot->endpoints = 0;
+	slot->missed = 0;
 	slot->isn = isn;
 	slot->writer[0] = slot->writer[1] = 0;
 	slot->reader[0] = slot->reader[1] = 0;
@@ -117,6 +118,8 @@ static __always_inline void describe_socket(struct event *e, const struct sock *
 		e->snd_seq = FIELD(tp, write_seq);
 		e->rcv_seq = FIELD(tp, rcv_nxt);
 		e->copied_seq = FIELD(tp, copied_seq);
+		e->snd_offset = FIELD(tp, bytes_acked);
+		e->rcv_offset = FIELD(tp, bytes_received);
 	}
 }
 
@@ -216,7 +219,6 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	e->snd_seq = FIELD(tp, snd_una);
 	/* The SYN counts as one where this end sent the first one (tcp_rcv_synsent_state_process()). */
 	e->snd_offset = acked && local_is_client ? acked - 1 : acked;
-	e->rcv_offset = FIELD(tp, bytes_received);
 	slot = open_slot(k, local_is_client, 0);
 	if (!slot) {
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);

@@ -78,6 +78,7 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	struct packet p = {};
 	struct key k;
 	__u64 now, stamp;
+	__u8 position;
 
 	if (!parse(skb, network, skb->len, netns, &p))
 		return 0;
@@ -94,14 +95,15 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 		if (!slot)
 			return 0;
 	}
+	position = position_marks(slot);
 	now = bpf_ktime_get_ns();
 	list = this_list();
 	if (!list)
 		return 0;
-	r = reserve(list, kind, &stamp);
+	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	describe_packet(r, &p, dev, kind, flow_of(slot, &k), now);
+	describe_packet(r, &p, dev, kind, flow_of(slot, &k), position, now);
 	list->last_ns = now;
 	if (p.protocol == IPPROTO_UDP) {
 		r->seq = size_of_each(skb);
@@ -221,11 +223,12 @@ static __always_inline __u64 taken_by_tcp(const struct sock *sk, const struct re
 static __always_inline int data_is_ready(const struct sock *sk)
 {
 	__u16 protocol = sk->sk_protocol;
+	struct flow_slot *slot = NULL;
 	struct record_list *list;
-	struct flow_slot *slot;
 	struct raw_record *r;
 	__u64 now, stamp;
 	__u32 flow, seq = 0, len = 0, rest = 0, socket = 0, direction = 0;
+	__u8 marks = RAW_MARK_UDP;
 
 	if (protocol == IPPROTO_TCP) {
 		list = this_list();
@@ -234,6 +237,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 		slot = slot_of_socket(list, sk, &direction);
 		if (!slot)
 			return 0;
+		marks = anchored_marks(list, slot, direction, sk);
 		flow = slot->connection * 2 + !direction;
 		seq = FIELD(KERNEL_CAST(tcp_sock, sk), rcv_nxt);
 	} else if (protocol == IPPROTO_UDP) {
@@ -258,7 +262,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 		return 0;
 	}
 	now = protocol == IPPROTO_TCP ? taken_by_tcp(sk, list) : bpf_ktime_get_ns();
-	r = reserve(list, RAW_READY, &stamp);
+	r = reserve(list, slot, RAW_READY, &stamp);
 	if (!r)
 		return 0;
 	r->at_ns = now;
@@ -271,8 +275,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 	r->kind = RAW_READY;
 	r->code = 0;
 	r->tcp_flags = 0;
-	r->marks = (protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0) |
-		   (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0);
+	r->marks = marks | (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0);
 	list->last_ns = now;
 	commit(r, stamp);
 	return 0;
@@ -310,6 +313,7 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	struct raw_record *r;
 	__u64 now, stamp;
 	__u32 direction = 0;
+	__u8 position;
 
 	list = this_list();
 	if (!list)
@@ -317,9 +321,10 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
 		return 0;
+	position = anchored_marks(list, slot, direction, sk);
 	now = bpf_ktime_get_ns();
 	direction = !direction;
-	r = reserve(list, RAW_COPY, &stamp);
+	r = reserve(list, slot, RAW_COPY, &stamp);
 	if (!r)
 		return 0;
 	r->at_ns = now;
@@ -327,7 +332,8 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	r->seq = FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
 	r->len = 0;
 	r->kind = RAW_COPY;
-	r->code = r->tcp_flags = r->marks = 0;
+	r->code = r->tcp_flags = 0;
+	r->marks = position;
 	describe_reader(r);
 	list->last_ns = now;
 	if (slot->reader[direction & 1] != r->thread)
@@ -369,7 +375,7 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	list = this_list();
 	if (!list)
 		return 0;
-	r = reserve(list, RAW_COPY, &stamp);
+	r = reserve(list, NULL, RAW_COPY, &stamp);
 	if (!r)
 		return 0;
 	r->at_ns = now;

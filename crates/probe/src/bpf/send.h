@@ -28,15 +28,18 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 					 __u32 left, bool more)
 {
 	const struct tcp_sock *tp = TCP_SOCK(sk);
-	__u64 now = bpf_ktime_get_ns(), stamp;
 	struct raw_record *r;
 	__u32 next, unsent;
+	__u64 now, stamp;
+	__u8 position;
 	__s32 room;
 	bool whole;
 
 	if (IS_NO_TCP_SOCK(tp))
 		return false;
-	r = reserve(list, RAW_WRITE, &stamp);
+	position = anchored_marks(list, slot, direction, sk);
+	now = bpf_ktime_get_ns();
+	r = reserve(list, slot, RAW_WRITE, &stamp);
 	if (!r)
 		return false;
 	room = sk->sk_sndbuf - sk->sk_wmem_queued;
@@ -55,7 +58,7 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 	if (more && unsent < tp->mss_cache)
 		r->code = hold_of_more(r->code);
 	r->tcp_flags = 0;
-	r->marks = whole ? RAW_MARK_ROOM : 0;
+	r->marks = position | (whole ? RAW_MARK_ROOM : 0);
 	r->a = 0;
 	list->last_ns = now;
 	if (slot->writer[direction & 1] != r->thread)
@@ -280,7 +283,7 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 		return;
 	slot->congestion[direction] = digest;
 	slot->ca_state[direction] = ca_state;
-	r = reserve(list, RAW_CONGESTION, &stamp);
+	r = reserve(list, slot, RAW_CONGESTION, &stamp);
 	if (!r)
 		return;
 	r->at_ns = now;
@@ -292,7 +295,8 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 	r->thread = 0;
 	r->kind = RAW_CONGESTION;
 	r->code = ca_state;
-	r->tcp_flags = r->marks = 0;
+	r->tcp_flags = 0;
+	r->marks = position_marks(slot);
 	r->a = sk->sk_sndbuf;
 	r->b = sk->sk_rcvbuf;
 	r->c = BPF_CORE_READ_BITFIELD(sk, sk_userlocks);
@@ -353,7 +357,7 @@ static __always_inline void describe_sender(struct raw_record *r, struct sk_buff
 /* What the headers say, of a packet on its way out or in. */
 static __always_inline void describe_packet(struct raw_record *r, const struct packet *p,
 					    const struct net_device *dev, __u8 kind, __u32 flow,
-					    __u64 now)
+					    __u8 position, __u64 now)
 {
 	r->at_ns = now;
 	r->flow = flow;
@@ -365,7 +369,7 @@ static __always_inline void describe_packet(struct raw_record *r, const struct p
 	r->kind = kind;
 	r->code = 0;
 	r->tcp_flags = p->flags;
-	r->marks = (p->protocol == IPPROTO_UDP ? RAW_MARK_UDP : 0) |
+	r->marks = (p->protocol == IPPROTO_UDP ? RAW_MARK_UDP : position) |
 		   (dev->flags & IFF_LOOPBACK ? RAW_MARK_LOOPBACK : 0);
 }
 
@@ -391,17 +395,19 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	__u64 now, stamp, last_ns;
 	struct flow_slot *slot;
 	struct raw_record *r;
+	__u8 position;
 
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
 		return 0;
+	position = anchored_marks(list, slot, direction, sk);
 	parse_transport(transport, skb->len - (__u32)(transport - skb->data), &p);
 	now = bpf_ktime_get_ns();
 	last_ns = list->last_ns;
-	r = reserve(list, kind, &stamp);
+	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	describe_packet(r, &p, dev, kind, slot->connection * 2 + direction, now);
+	describe_packet(r, &p, dev, kind, slot->connection * 2 + direction, position, now);
 	list->last_ns = now;
 	if (!(r->marks & RAW_MARK_LOOPBACK) && !devices_seen)
 		devices_seen = 1;
@@ -457,23 +463,24 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	__u64 now, stamp, last_ns;
 	__u32 direction;
 	struct sock *sk;
-	__u8 state;
+	__u8 state, position;
 
 	if (!parse(skb, network, skb->len - (__u32)(network - skb->data), netns, &p))
 		return 0;
 	slot = slot_of_outgoing(skb, &p, &k, network, netns);
 	if (!slot)
 		return 0;
+	position = position_marks(slot);
 	now = bpf_ktime_get_ns();
 	list = this_list();
 	if (!list)
 		return 0;
 	direction = direction_of(slot, &k);
 	last_ns = list->last_ns;
-	r = reserve(list, kind, &stamp);
+	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	describe_packet(r, &p, dev, kind, slot->connection * 2 + direction, now);
+	describe_packet(r, &p, dev, kind, slot->connection * 2 + direction, position, now);
 	r->a = 0;
 	r->b = r->c = 0;
 	list->last_ns = now;

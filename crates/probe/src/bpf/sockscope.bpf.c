@@ -21,6 +21,7 @@
 #include "list.h"
 #include "access.h"
 #include "flow.h"
+#include "anchor.h"
 #include "packet.h"
 #include "hold.h"
 #include "pick.h"

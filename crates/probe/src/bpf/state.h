@@ -51,7 +51,7 @@ struct flow_slot {
 	__u32 isn; /* of the SYN that opened it */
 	__u8 low_is_client;
 	__u8 ca_state[2];
-	__u8 pad;
+	__u8 missed; /* see anchor.h */
 	__u32 writer[2]; /* last thread seen, by direction */
 	__u32 reader[2];
 	__u32 congestion[2]; /* of what was last told: see note_congestion() */

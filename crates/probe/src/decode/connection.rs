@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use sockscope_record::{Connection, FlowId, Kind, Process, Record, Side, Unwrapper, marks};
 
+use super::anchor::PassOver;
 use super::arrivals::{Arrival, Arrivals};
 use super::in_transit::{BETWEEN_MAX, Datagrams};
 use super::passage::Passage;
@@ -26,6 +27,10 @@ pub(super) struct ConnectionState {
     pub(super) is_to_itself: bool,
     /// Whether it waits to be judged.
     pub(super) is_moved: bool,
+    /// Whether an odd number of its anchors was decoded.
+    pub(super) is_anchor_odd: bool,
+    /// When the last hit was whose position is known.
+    pub(super) placed_ns: u64,
     /// Threads that ran when datagrams passed, and have not been seen to send or read one.
     supposed: VecDeque<(u32, Process)>,
 }
@@ -41,6 +46,8 @@ impl ConnectionState {
             closed: [false; 2],
             told_open: [false; 2],
             is_moved: false,
+            is_anchor_odd: false,
+            placed_ns: 0,
             supposed: VecDeque::new(),
         }
     }
@@ -135,7 +142,7 @@ pub(super) struct FlowState {
     pub(super) ready: Option<u64>,
     /// The first byte that IP took since the connection was joined by its sender's socket, which knows
     /// only what was acknowledged; `u64::MAX` before one. `None` once what is `ready` was seen.
-    taken_since_joined: Option<u64>,
+    pub(super) taken_since_joined: Option<u64>,
     /// Bytes below which its receiver's socket keeps them to itself (`SO_RCVLOWAT`); 0 unknown.
     pub(super) low_mark: u32,
     /// Which of the options of `note_send_rules()` its sender's socket is known to have.
@@ -155,6 +162,11 @@ pub(super) struct FlowState {
     pub(super) waiting_ns: u64,
     pub(super) congestion: Congestion,
     pub(super) datagrams: Datagrams,
+    /// When bytes were last announced to the reader, and when it last read.
+    pub(super) ready_ns: u64,
+    pub(super) copied_ns: u64,
+    /// What passed points 7 and 8 while their hits were missed.
+    pub(super) pass_over: PassOver,
 }
 
 /// A segment in a queueing discipline, as far as it has not left it in parts.
@@ -220,6 +232,9 @@ impl FlowState {
             waiting_ns: 0,
             congestion: Congestion::default(),
             datagrams: Datagrams::default(),
+            ready_ns: 0,
+            copied_ns: 0,
+            pass_over: PassOver::default(),
         }
     }
 
@@ -335,6 +350,9 @@ impl FlowState {
 
     /// Data is in the receive queue (point 7). Its acknowledgment may have gone out just before.
     fn enter(&mut self, Arrival { end, at_ns, cpu }: Arrival, marks: u8, out: &mut Vec<Record>) {
+        if self.pass_over_ready(end) {
+            return;
+        }
         if let Some(first) = self.taken_since_joined.take() {
             // What IP did not take since then had come before, and is taken for read.
             let had = Some(first.min(end));

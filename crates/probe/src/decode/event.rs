@@ -21,7 +21,7 @@ const SENDS_FIN: [u8; 2] = [4, 9];
 const HAS_FIN: [u8; 3] = [8, 9, 11];
 
 /// No connection carries more; room is left above for what follows.
-const POSITION_MAX: u64 = 1 << 62;
+pub(super) const POSITION_MAX: u64 = 1 << 62;
 
 impl Decoder {
     /// One event.
@@ -124,7 +124,10 @@ impl Decoder {
         }
         if ENDS_WRITING.contains(&event.new_state) && state.flows[local].last_written.is_none() {
             let flow = &mut state.flows[local];
-            flow.last_written = flow.positions.map(|positions| positions.peek(event.snd_seq));
+            // Records from before may come after this event: their positions are no measure.
+            let acknowledged = event.snd_offset.min(POSITION_MAX);
+            flow.last_written =
+                flow.positions.map(|positions| positions.nearest(event.snd_seq, acknowledged));
             if SENDS_FIN.contains(&event.new_state) {
                 flow.end = flow.last_written;
             }

@@ -8,6 +8,7 @@
 use sockscope_record::{Kind, LossCounts, Point, Record};
 
 use super::Decoder;
+use super::anchor::MissedUntil;
 use super::connection::ConnectionState;
 use super::datagram::Skipped;
 use super::reads::DELIVERY_NS_MAX;
@@ -19,7 +20,7 @@ pub(super) struct Watch {
     until_ns: Option<u64>,
     lost_until_ns: u64,
     /// The same of the hits that record each point.
-    lost_at_ns: [u64; 8],
+    lost_at_ns: MissedUntil,
     /// Connections with bytes that are proven and not yet judged.
     moved: Vec<u32>,
     found: LossCounts,
@@ -29,6 +30,20 @@ impl Watch {
     /// By when records were lost and counted; 0 if none were.
     pub(super) fn lost_until_ns(&self) -> u64 {
         self.lost_until_ns
+    }
+
+    /// The same of the hits that record each point.
+    pub(super) fn missed_until(&self) -> &MissedUntil {
+        &self.lost_at_ns
+    }
+
+    /// Hits told as of these points were lost by `at_ns`.
+    pub(super) fn lost_at(&mut self, at_ns: u64, told: &[Point]) {
+        self.lost_until_ns = self.lost_until_ns.max(at_ns);
+        for point in told.iter().flat_map(|told| told.of_hit()) {
+            let lost_ns = &mut self.lost_at_ns[point.index()];
+            *lost_ns = at_ns.max(*lost_ns);
+        }
     }
 
     /// Whether the recording had ended by `at_ns`.
@@ -129,14 +144,16 @@ impl Decoder {
         self.watch.until_ns = Some(at_ns);
     }
 
-    /// Records were lost and counted by `at_ns`, told as of these points: gaps that may come from that are
-    /// no news.
-    pub(crate) fn lost_until(&mut self, at_ns: u64, told: &[Point]) {
-        self.watch.lost_until_ns = self.watch.lost_until_ns.max(at_ns);
-        for point in told.iter().flat_map(|told| told.of_hit()) {
-            let lost_ns = &mut self.watch.lost_at_ns[point.index()];
-            *lost_ns = at_ns.max(*lost_ns);
-        }
+    /// Records were lost and counted between two times, told as of these points: gaps that may come from
+    /// that are no news, and positions may not be known.
+    pub(crate) fn lost_between(&mut self, since_ns: u64, until_ns: u64, told: &[Point]) {
+        self.missed.add(since_ns, until_ns);
+        self.watch.lost_at(until_ns, told);
+    }
+
+    /// Hits that could not be placed, since the last call.
+    pub(crate) fn take_unknown_positions(&mut self) -> LossCounts {
+        self.missed.take_counts()
     }
 
     /// Observations that the kernel skipped, found since the last call.
@@ -147,6 +164,7 @@ impl Decoder {
     /// Looks for holes in what was proven by the last look. To be called when all records of all
     /// CPUs up to one time were decoded.
     pub(crate) fn judge(&mut self) {
+        self.out.extend(self.missed.take_losses());
         self.judge_datagrams();
         for id in std::mem::take(&mut self.watch.moved) {
             let slot = self.connections.get_mut(id as usize).and_then(Option::as_mut);

@@ -5,6 +5,7 @@
 //! events of the ring buffer, which never come later than the records that need them. Nothing here
 //! reads a clock or the kernel.
 
+mod anchor;
 mod arrivals;
 mod connection;
 mod datagram;
@@ -24,7 +25,7 @@ mod threads;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Record, Side, marks};
+use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Record, Side, marks};
 
 use crate::layout::{RawRecord, constants as raw};
 use connection::{ConnectionState, FlowState};
@@ -55,6 +56,7 @@ pub(crate) struct Decoder {
     /// Whether point 5 has a hook of its own now; without it, loopback's is point 4.
     sees_input: bool,
     watch: holes::Watch,
+    missed: anchor::Missed,
     unknown: u64,
 }
 
@@ -110,6 +112,15 @@ impl Decoder {
         } else {
             raw
         };
+        let point = point_of_raw(raw.kind);
+        if raw.kind == raw::RAW_ANCHOR {
+            state.anchor(raw, self.watch.missed_until());
+            return;
+        }
+        if !state.is_placed(raw, &mut self.missed, point) {
+            self.watch.lost_at(raw.at_ns, point.as_slice());
+            return;
+        }
         let enters_at_once = !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0;
         let mut hit = Hit {
             raw,
@@ -228,6 +239,12 @@ impl Hit<'_> {
         }
     }
 
+    /// A copy of which nothing else is known shows how long its thread has waited for a CPU so far.
+    fn note_reader(&mut self) {
+        let RawRecord { at_ns, thread, b: run_delay_ns, .. } = *self.raw;
+        self.threads.waited_ns(thread, at_ns, run_delay_ns, at_ns);
+    }
+
     /// The copy to the reader: point 8, and what the scheduler did to the reader before it.
     fn copied(&mut self, flow: &mut FlowState, offset: u64, len: u32) {
         let run_ns = self.run_ns();
@@ -268,6 +285,20 @@ fn name_users(state: &mut ConnectionState, shown: &[Record], changed: &mut BTree
         if state.uses_datagrams(record) || is_named {
             changed.insert(state.info.id.0);
         }
+    }
+}
+
+/// The point at which a missed raw record would have been recorded.
+pub(crate) fn point_of_raw(kind: u8) -> Option<Point> {
+    match kind {
+        raw::RAW_WRITE => Some(Point::SendEnqueue),
+        raw::RAW_QUEUED => Some(Point::InterfaceEnqueue),
+        raw::RAW_TRANSMIT => Some(Point::InterfaceDequeue),
+        raw::RAW_INPUT => Some(Point::InputEnqueue),
+        raw::RAW_RECEIVE => Some(Point::InputDequeue),
+        raw::RAW_READY => Some(Point::ReceiveEnqueue),
+        raw::RAW_COPY => Some(Point::ReceiveDequeue),
+        _ => None,
     }
 }
 

@@ -252,6 +252,7 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(to) = flow.position(hit.raw.seq) else { return };
     let mark = if waited_for { marks::WAITED_FOR } else { 0 };
     flow.receive(arrival(hit, to), mark, hit.out);
+    flow.see_ready(hit.raw.at_ns);
 }
 
 /// Bytes up to `end` came by this hit.
@@ -264,6 +265,10 @@ fn copy(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(to) = flow.position(hit.raw.seq) else { return };
     // Data that was read without its arrival having been announced: that was not observed.
     flow.receive(arrival(hit, to), marks::DERIVED, hit.out);
+    if flow.pass_over_copied(to, hit.raw.at_ns) {
+        hit.note_reader();
+        return;
+    }
     let from = flow.copied.unwrap_or(to);
     flow.copied = Some(from.max(to));
     if to > from {

@@ -3,15 +3,18 @@
 //! A hit is `TIME [<]WHAT [SEQ][+LEN] [WORD…]`; hits are separated by `|` or line ends. `<` is the
 //! server's flow. The client's first byte has sequence number 1000, the server's 5000. `WHAT` is
 //! `write`, `queued`, `transmit`, `input`, `receive`, `ready`, `copy`, `retransmit`, `drop`,
-//! `congestion`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
+//! `congestion`, `anchor`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
 //! `waited`, `again` (a retransmission), `forwarded`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
 //! took it), `delay=NS` (the reader's run delay so far), `left=N` (datagrams in the queue after a read),
-//! `code=N`, `dups=N`.
+//! `code=N`, `dups=N`. `adrift` says that records before were missed, `odd` that an odd number of anchors
+//! was written; an anchor's are `SEQ` for `snd_una`, `ack=N` for `rcv_nxt`, `copied=N`, and the socket's
+//! counters `acked=N` and `received=N`.
 //!
 //! Records come as `TIME POINTS OFFSET+LEN`, points that follow one another at one time on one
 //! line: `20 2d 3n 4n 0+100`. Letters are marks: `d` derived, `n` no queue, `r` retransmitted,
 //! `w` waited for. Events stand by name; those of the sender's state are left out.
 
+mod anchors;
 mod datagrams;
 mod described;
 mod holes;
@@ -128,6 +131,7 @@ fn parse(hit: &str) -> RawRecord {
         "retransmit" => raw::RAW_RETRANSMIT,
         "drop" => raw::RAW_DROP,
         "congestion" => raw::RAW_CONGESTION,
+        "anchor" => raw::RAW_ANCHOR,
         "write-return" => raw::RAW_WRITE_RETURN,
         "read-return" => raw::RAW_READ_RETURN,
         other => panic!("what is {other}?"),
@@ -149,6 +153,9 @@ fn word(hit: RawRecord, word: &str) -> RawRecord {
         Some(("each", n)) => RawRecord { seq: number(n), ..hit },
         Some(("left", n)) => RawRecord { window: number(n) + 1, ..hit },
         Some(("delay", n)) => RawRecord { b: u64::from(number(n)), ..hit },
+        Some(("copied", n)) => RawRecord { window: number(n), ..hit },
+        Some(("acked", n)) => RawRecord { b: n.parse().unwrap(), ..hit },
+        Some(("received", n)) => RawRecord { c: n.parse().unwrap(), ..hit },
         Some(("taken", n)) => RawRecord { a: number(n), ..hit },
         Some(("code", n)) => RawRecord { code: number(n) as u8, ..hit },
         Some(("dups", n)) => RawRecord { window: number(n), ..hit },
@@ -161,6 +168,8 @@ fn word(hit: RawRecord, word: &str) -> RawRecord {
             "waited" => RawRecord { marks: hit.marks | raw::MARK_WAITED_FOR, ..hit },
             "again" => RawRecord { marks: hit.marks | raw::MARK_RETRANSMITTED, ..hit },
             "udp" => RawRecord { marks: hit.marks | raw::MARK_UDP, ..hit },
+            "adrift" => RawRecord { marks: hit.marks | raw::MARK_ADRIFT, ..hit },
+            "odd" => RawRecord { marks: hit.marks | raw::MARK_ODD, ..hit },
             "forwarded" => RawRecord { b: 0, ..hit },
             range => {
                 let (seq, len) = range.split_once('+').unwrap_or((range, "0"));

@@ -162,7 +162,7 @@ fn who_used_a_connection_before_the_end_is_known() {
 #[test]
 fn a_gap_that_a_counted_loss_explains_is_not_counted_again() {
     let mut decoder = opened();
-    decoder.lost_until(30, &Point::ALL);
+    decoder.lost_between(0, 30, &Point::ALL);
     let hits = whole(10, 1000, 100) + "60 ready 1200\n" + &whole(70, 1200, 100);
     assert_eq!(losses(&mut decoder, &hits), [""; 0]);
     let hits = "80 ready 1400";
@@ -174,10 +174,10 @@ fn a_counted_loss_explains_gaps_of_its_own_hits_alone() {
     let hits = whole(10, 1000, 100) + "50 write 1100+100 room | 60 ready 1200\n";
     let hits = hits + &whole(70, 1200, 100);
     let mut decoder = opened();
-    decoder.lost_until(30, &[Point::SendEnqueue]);
+    decoder.lost_between(0, 30, &[Point::SendEnqueue]);
     assert_eq!(losses(&mut decoder, &hits).len(), 5);
     // The driver's hit is that of 2 to 5 on loopback.
     let mut decoder = opened();
-    decoder.lost_until(30, &[Point::InterfaceDequeue]);
+    decoder.lost_between(0, 30, &[Point::InterfaceDequeue]);
     assert_lines(&losses(&mut decoder, &hits), "70 Loss of 1 at 6 since 10");
 }
