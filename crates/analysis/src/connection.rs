@@ -6,6 +6,7 @@ use crate::curve::Curve;
 use crate::drops;
 use crate::flow_curves::FlowCurves;
 use crate::loss::Losses;
+use crate::ranges::Range;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
     FlowView, LedgerSpan, acks, buffers, exchanges, fate, findings, inner, ledger, stages, traffic,
@@ -19,6 +20,8 @@ struct FlowResult {
     start_ns: u64,
     /// First passages at point 8.
     reads: Curve,
+    /// Times between which data may have passed each point unseen.
+    unknown_ns: [Vec<Range>; 8],
 }
 
 pub(crate) fn analyze_connection(
@@ -46,6 +49,7 @@ pub(crate) fn analyze_connection(
             start_ns: flow.start_ns,
             end_ns,
             losses: &losses.intervals,
+            unknown_ns: &flow.unknown_ns,
             drop_reasons,
         }
     };
@@ -103,8 +107,9 @@ fn analyze_flow(
         reads_are_guessed: reads.are_guessed,
         read_copy_bytes_max: reads.copied_max,
     };
+    let unknown_ns = curves.curves.each_ref().map(|curve| curve.unknown_ns().collect());
     let read = std::mem::take(&mut curves.curves[Point::ReceiveDequeue.index()]);
-    FlowResult { analysis, timeline, start_ns, reads: read }
+    FlowResult { analysis, timeline, start_ns, reads: read, unknown_ns }
 }
 
 fn records(flow: &FlowStore) -> u64 {

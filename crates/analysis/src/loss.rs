@@ -213,8 +213,7 @@ fn explain_at(
     let told = told_as(curves, point, flow, losses, connection.protocol);
     forget_repeats(curves, point, flow.at(point), losses, &told);
     if connection.protocol == Protocol::Tcp {
-        let curve = &mut curves[point.index()];
-        curve.lost = unseen::take_spans(curve, point, flow.at(point), losses);
+        curves[point.index()].lost = unseen::take_spans(curves, point, flow.at(point), losses);
     } else if point == Point::ReceiveDequeue {
         curves[point.index()].lost = gone(curves, flow);
     }

@@ -70,6 +70,8 @@ pub struct FlowView<'a> {
     pub end_ns: u64,
     /// Losses that may have touched the connection, by start.
     pub losses: &'a [LossInterval],
+    /// Times between which data of the flow may have passed each point unseen, in the order of [`Point::ALL`].
+    pub unknown_ns: &'a [Vec<(u64, u64)>; 8],
     /// Names of the numbers in `Drop` records.
     pub drop_reasons: &'a DropReasons,
 }

@@ -11,7 +11,7 @@
 
 use sockscope_record::{Connection, Point, Protocol, tcp_flags};
 
-use crate::curve::{Curve, LostRun};
+use crate::curve::{Curve, LostRun, Run};
 use crate::loss::Losses;
 use crate::ranges::{Range, union};
 use crate::{FlowStore, LossInterval, Pass};
@@ -22,10 +22,10 @@ const UNWRAP_BYTES: u64 = 1 << 31;
 /// Payload and headers of the largest packet on a device whose limit was not raised (`GSO_LEGACY_MAX_SIZE`).
 const PACKET_BYTES_USUAL: u64 = 65_536;
 
-/// Takes the first passages out of a stream's curve that run over a loss at their point, and gives the times
-/// between which their bytes passed.
+/// Takes the first passages out of a stream's curve that may run over a loss at their point, and gives the times
+/// between which their bytes passed. What came to point 7 with the very bytes of one packet at point 6 is whole.
 pub(crate) fn take_spans(
-    curve: &mut Curve,
+    curves: &mut [Curve; 8],
     point: Point,
     passes: &[Pass],
     losses: &Losses,
@@ -33,7 +33,15 @@ pub(crate) fn take_spans(
     if !matches!(point, Point::ReceiveEnqueue | Point::ReceiveDequeue) {
         return Vec::new();
     }
-    let spans = curve.runs.iter().filter_map(|run| {
+    let (before, from_here) = curves.split_at_mut(point.index());
+    let (curve, packets) = (&mut from_here[0], &before[Point::InputDequeue.index()].runs);
+    let is_packet = |run: &Run| {
+        let packet = packets.binary_search_by_key(&run.offset, |packet| packet.offset);
+        packet.is_ok_and(|packet| packets[packet].len == run.len)
+    };
+    let runs = curve.runs.iter();
+    let runs = runs.filter(|run| point == Point::ReceiveDequeue || !is_packet(run));
+    let spans = runs.filter_map(|run| {
         let before = (run.pass as usize).checked_sub(1).and_then(|before| passes.get(before));
         let before_ns = before.map_or(0, |pass| pass.at_ns);
         let (from_ns, _) = losses.within(point, before_ns, run.at_ns)?;

@@ -6,6 +6,7 @@
 
 use sockscope_record::{Point, tcp_flags};
 
+use super::doubt::Doubt;
 use crate::acks::{AFTER_READ_NS, is_timers};
 use crate::hold::acks_received;
 use crate::{FlowView, Pass};
@@ -31,7 +32,7 @@ impl LateAck {
 }
 
 /// All of them for one flow's data, in order; none when its receiver was not seen.
-pub(super) fn late_acks(view: &FlowView<'_>) -> Vec<LateAck> {
+pub(super) fn late_acks(view: &FlowView<'_>, doubt: &Doubt) -> Vec<LateAck> {
     let (flow, reverse) = (view.flow(), view.reverse());
     let mut arrivals = Walk::new(flow.at(Point::ReceiveEnqueue));
     let mut reads = Walk::new(flow.at(Point::ReceiveDequeue));
@@ -49,7 +50,9 @@ pub(super) fn late_acks(view: &FlowView<'_>) -> Vec<LateAck> {
         let read = reads.first_from(|pass| pass.at_ns >= just_before_ns);
         let has_just_read =
             read.is_some_and(|read| read.at_ns <= ack.at_ns && read.offset < ack.detail);
-        if !is_timers(ack, delay_ns, has_just_read) {
+        if !is_timers(ack, delay_ns, has_just_read)
+            || doubt.is_of_ack(arrival.at_ns, just_before_ns, ack.at_ns)
+        {
             continue;
         }
         let arrived_back = received.first_from(|pass| {
@@ -110,7 +113,7 @@ mod tests {
 
     fn delays_ms(text: &str) -> Vec<u64> {
         let fixture = Fixture::new(text, "");
-        let late = fixture.with_flow(super::late_acks);
+        let late = fixture.with_flow(|view| super::late_acks(view, &super::Doubt::of(view)));
         late.iter().map(|ack| ack.delay_ns() / 1_000_000).collect()
     }
 

@@ -24,7 +24,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let held = held_by(&facts.holds, Hold::Cwnd)
         .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
         .without(&facts.interface.occupied)
-        .without(&facts.lost_records);
+        .without(&facts.doubt.sending);
     let lost_ns = held.total_ns();
     if lost_ns < LOST_NS_MIN || !facts.is_share_of_busy(lost_ns, SHARE_PERCENT_MIN) {
         return None;

@@ -86,7 +86,7 @@ impl Stall {
         let LedgerSpan { start_ns, end_ns, offset, .. } = *hold;
         let flow = facts.view.flow();
         let left_end = left_end(flow, offset, end_ns)?;
-        if facts.lost_records.touches(Interval::new(start_ns, end_ns.saturating_add(1))) {
+        if facts.doubt.sending_socket.touches(Interval::new(start_ns, end_ns.saturating_add(1))) {
             return None; // What released it may be among them.
         }
         let entries = flow.at(Point::SendEnqueue);

@@ -148,7 +148,7 @@ fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
         let is_call_end = entries[..since]
             .last()
             .is_some_and(|entry| entry.offset < offset && entry.end() == rest.end());
-        let may_be_unseen = facts.lost_records.touches(Interval::new(start_ns, end_ns));
+        let may_be_unseen = facts.doubt.sending_socket.touches(Interval::new(start_ns, end_ns));
         if !is_rest || !is_call_end || writes_more || may_be_unseen {
             return None;
         }

@@ -7,6 +7,7 @@ use sockscope_record::{Direction, Kind, Point, Side, tcp_flags};
 
 use super::acks::{LateAck, late_acks};
 use super::buffers::BufferSetting;
+use super::doubt::Doubt;
 use super::holds::{HoldSpan, hold_spans};
 use super::interface::InterfaceQueue;
 use super::intervals::{Interval, Intervals};
@@ -64,8 +65,8 @@ pub(super) struct FlowFacts<'a> {
     /// Round trip of the empty path, nanoseconds; `None` when nothing measured it.
     pub base_rtt_ns: Option<u64>,
     segment_sizes: SegmentSizes,
-    /// Times in which records of any kind were lost.
-    pub lost_records: Intervals,
+    /// Times at which missed records put something in doubt.
+    pub doubt: Doubt,
     pub holds: Vec<HoldSpan>,
     pub late_acks: Vec<LateAck>,
     pub interface: InterfaceQueue,
@@ -79,10 +80,7 @@ pub(super) struct FlowFacts<'a> {
 
 impl<'a> FlowFacts<'a> {
     pub(super) fn new(connection: &ConnectionView<'a>, view: &'a FlowView<'a>) -> Self {
-        let lost = view
-            .losses
-            .iter()
-            .map(|loss| Interval::new(loss.start_ns, loss.end_ns.saturating_add(1)));
+        let doubt = Doubt::of(view);
         // Unknown time may have been idle: shares are of what is known.
         let busy = view.timeline.iter().filter(|span| !is_idle(span.part));
         let busy = busy.filter(|span| span.part != LedgerPart::Unknown);
@@ -91,9 +89,9 @@ impl<'a> FlowFacts<'a> {
             busy_ns: busy.map(|span| span.duration_ns()).sum(),
             base_rtt_ns: base_rtt_ns(connection),
             segment_sizes: SegmentSizes::of(view.flow()),
-            lost_records: Intervals::union_of(lost),
             holds: hold_spans(view),
-            late_acks: late_acks(view),
+            late_acks: late_acks(view, &doubt),
+            doubt,
             interface: InterfaceQueue::of(view),
             writes: writes(view.flow()),
             room_waits: prompt_room_waits(view),

@@ -23,7 +23,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let mut tally = Tally::default();
     for wait in &facts.read_waits {
         let runnable_ns = wait.runnable_ns.unwrap_or(0);
-        if runnable_ns < READ_WAIT_NS_MIN || facts.lost_records.touches(wait.interval()) {
+        if runnable_ns < READ_WAIT_NS_MIN || facts.doubt.is_of_wait(wait) {
             continue;
         }
         tally.count += 1;

@@ -14,6 +14,7 @@ mod congestion_limited;
 mod control;
 mod corked;
 mod delayed_ack_wait;
+mod doubt;
 mod duplicates;
 #[cfg(test)]
 mod end_to_end;

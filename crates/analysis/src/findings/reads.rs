@@ -17,6 +17,8 @@ pub(super) struct ReadWait {
     /// with `SO_RCVLOWAT`, when there was enough to tell the reader.
     pub since_ns: u64,
     pub read_ns: u64,
+    /// When the read before took place; 0 for the first one.
+    pub before_ns: u64,
     /// Position read from.
     pub offset: u64,
     /// The thread that read; 0 when unknown.
@@ -43,7 +45,7 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
     let mut arrivals = flow.at(Point::ReceiveEnqueue).iter().peekable();
     let mut low_marks = granted_low_marks(flow, reverse).into_iter().peekable();
     let mut enough = 1;
-    let (mut entered, mut left) = (0, 0);
+    let (mut entered, mut left, mut before_ns) = (0, 0, 0);
     // Since when data waits, and whether a thread was blocked for it.
     let mut waiting: Option<(u64, bool)> = None;
     let mut waits = Vec::new();
@@ -68,12 +70,14 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
             waits.push(ReadWait {
                 since_ns,
                 read_ns: read.at_ns,
+                before_ns,
                 offset: read.offset,
                 thread: read.thread,
                 was_awaited,
                 runnable_ns: (read.extra != u32::MAX).then_some(runnable_ns),
             });
         }
+        before_ns = read.at_ns;
         left = read.end().max(left);
         waiting = (entered >= left + enough).then_some((read.at_ns, false));
     }

@@ -54,7 +54,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         .intersect(&on_the_path)
         .without(&facts.interface.occupied)
         .without(&Intervals::union_of(facts.late_acks.iter().map(delayed)))
-        .without(&facts.lost_records);
+        .without(&facts.doubt.sending);
     let enough = lost.iter().filter(|one| one.duration_ns() >= blocked_ns_min);
     let lost = Intervals::union_of(enough);
     // Idle in the ledger, but not by choice: the writer had more to say.

@@ -84,14 +84,14 @@ fn never_back(facts: &FlowFacts<'_>, closed: &Intervals) -> Option<(LedgerSpan, 
     let closed_ns = facts.view.store.connection.closed_ns.unwrap_or(u64::MAX);
     let end_ns = last.end_ns.min(closed_ns).max(last.start_ns);
     let unread = Intervals::union_of([Interval::new(last.start_ns, end_ns)]);
-    let held_ns = unread.intersect(closed).without(&facts.lost_records).total_ns();
+    let held_ns = unread.intersect(closed).without(&facts.doubt.sending).total_ns();
     (held_ns >= NEVER_BACK_NS_MIN).then_some((*last, held_ns))
 }
 
 /// How long the reader did something else, if it was long enough and is certain.
 fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait, closed: &Intervals) -> Option<u64> {
     let runnable_ns = wait.runnable_ns?;
-    if wait.was_awaited || facts.lost_records.touches(wait.interval()) {
+    if wait.was_awaited || facts.doubt.is_of_wait(wait) {
         return None;
     }
     let away_ns = wait.duration_ns() - runnable_ns;

@@ -102,7 +102,7 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         }
         let is_stall = is_stall(hold);
         let held = Interval::new(hold.start_ns, hold.end_ns);
-        if !is_stall && facts.lost_records.touches(held) {
+        if !is_stall && facts.doubt.sending.touches(held) {
             continue; // A delayed acknowledgment may be what was not seen.
         }
         // Several parts of one may have been held.

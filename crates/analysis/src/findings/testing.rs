@@ -8,7 +8,8 @@ use sockscope_record::{Direction, Protocol, Record, Side};
 use crate::testing::{connection, records, time_ns};
 use crate::{
     AckSummary, Analyzer, AtLeast, BurstSummary, ConnectionStore, ConnectionView, Distribution,
-    ExchangeSummary, FlowAnalysis, FlowView, Ledger, LedgerPart, LedgerSpan, LossInterval,
+    ExchangeSummary, FlowAnalysis, FlowCurves, FlowView, Ledger, LedgerPart, LedgerSpan,
+    LossInterval,
 };
 
 /// A connection's records and its client flow's ledger; the server's flow is idle throughout.
@@ -145,7 +146,12 @@ impl Fixture {
         let start_ns = times.iter().copied().min().unwrap_or(0);
         let end_ns = times.iter().copied().max().unwrap_or(0);
         let names = [(6, "SOCKET_RCVBUFF"), (77, "NETFILTER_DROP")];
-        let drop_reasons = names.map(|(number, name)| (number, name.to_owned())).into();
+        let drop_reasons: crate::DropReasons =
+            names.map(|(number, name)| (number, name.to_owned())).into();
+        let unknown_ns = directions.map(|direction| {
+            let curves = FlowCurves::new(&self.store, direction, &self.losses, &drop_reasons);
+            curves.curves.each_ref().map(|curve| curve.unknown_ns().collect())
+        });
         let flow = |direction| FlowView {
             store: &self.store,
             direction,
@@ -154,6 +160,7 @@ impl Fixture {
             start_ns,
             end_ns,
             losses: &self.losses,
+            unknown_ns: &unknown_ns[direction as usize],
             drop_reasons: &drop_reasons,
         };
         look(&ConnectionView {
