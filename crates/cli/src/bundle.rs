@@ -4,9 +4,9 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use sockscope_analysis::{Analysis, Analyzer, Stores, TraceFacts};
-use sockscope_record::{FlowId, LossCounts};
+use sockscope_record::FlowId;
 use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
-use sockscope_trace::{Bundle, Meta, Part, Problem, Source};
+use sockscope_trace::{Bundle, Checker, Meta, Part, Problem, Source};
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
 use crate::failure::Failure;
@@ -50,6 +50,10 @@ pub fn print(
     let options = terminal::options();
     let options = Options { flow, color: options.color && is_stdout, ..options };
     let report = Report { origin: &origin, analysis: &analysis, options: &options };
+    if print.format == FormatArg::Csv {
+        // Its columns have no room for them.
+        say(&analysis.facts.notes);
+    }
     let mut out = output(to)?;
     format(print.format).write(&report, &mut out)?;
     out.flush().map_err(|error| Failure::output(&error))?;
@@ -120,16 +124,18 @@ impl Loaded {
             analyzer.connection(connection.clone());
         }
         let mut records = bundle.records()?;
+        let mut checker = Checker::new(&bundle);
         while let Some(batch) = records.next_batch()? {
+            checker.add(batch);
             analyzer.push(batch);
         }
-        let problems = bundle.problems_after(&records);
+        let problems = checker.problems(&bundle, &records);
         let mut notes: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let meta = bundle.meta();
         notes.extend(meta.notes.iter().cloned());
         let facts = TraceFacts {
             source: meta.source.name().to_owned(),
-            lost: lost_with(meta.loss, records.damaged_rows()),
+            lost: checker.lost(&bundle, &records),
             unfinished: problems.iter().any(lacks_end),
             costs: meta.cost,
             notes,
@@ -145,16 +151,14 @@ impl Loaded {
 
     /// Tells the user what a report would have in its head.
     fn say_notes(&self) {
-        for note in &self.facts.notes {
-            talk!("sockscope: {note}");
-        }
+        say(&self.facts.notes);
     }
 }
 
-/// Rows of damaged batches are lost as well; of which points they were, nobody knows.
-fn lost_with(mut lost: LossCounts, damaged_rows: u64) -> LossCounts {
-    lost.add(None, damaged_rows);
-    lost
+fn say(notes: &[String]) {
+    for note in notes {
+        talk!("sockscope: {note}");
+    }
 }
 
 /// What the times of the trace are told by.
@@ -174,6 +178,7 @@ fn lacks_end(problem: &Problem) -> bool {
         | Problem::NotFinished { part, .. }
         | Problem::Truncated { part, .. }
         | Problem::Damaged { part, .. } => *part == Part::Records,
+        Problem::CountDiffers { found, meta } => found < meta,
         _ => false,
     }
 }

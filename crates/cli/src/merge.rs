@@ -20,11 +20,6 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
         )));
     }
     let bundles = [Bundle::open(first)?, Bundle::open(second)?];
-    for bundle in &bundles {
-        for problem in bundle.problems() {
-            talk!("sockscope: {}: {problem}", bundle.dir().display());
-        }
-    }
     let [first, second] = &bundles;
     let engines = bundles.iter().filter(|bundle| bundle.meta().source.is_engine()).count();
     let by = ["both hosts", "the kernel and the engine", "both engines"][engines];
@@ -35,6 +30,11 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
         Ok::<_, Failure>(writer)
     })?;
     drop(claim);
+    for (bundle, problems) in bundles.iter().zip(&done.problems) {
+        for problem in problems {
+            talk!("sockscope: {}: {problem}", bundle.dir().display());
+        }
+    }
     let hosts = [first, second].map(|bundle| &bundle.meta().host);
     if engines == 0 && hosts[0] == hosts[1] && !hosts[0].is_empty() {
         talk!(

@@ -1,6 +1,7 @@
 //! Checking a bundle against itself: framing, columns, kinds, times, connections and loss.
 
 use std::collections::BTreeSet;
+use std::io::{Read, Seek};
 use std::path::Path;
 
 use sockscope_record::{ConnectionId, Kind, LossCounts, Point, Record, marks};
@@ -8,6 +9,7 @@ use sockscope_record::{ConnectionId, Kind, LossCounts, Point, Record, marks};
 use crate::bundle::Bundle;
 use crate::error::{Error, Problem};
 use crate::meta::Meta;
+use crate::records::RecordReader;
 
 /// How far a record's time may lie before the latest time so far, in nanoseconds.
 ///
@@ -56,24 +58,13 @@ impl CheckReport {
 /// As [`Bundle::open`]; all else that is wrong is in the report.
 pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport, Error> {
     let bundle = Bundle::open(dir)?;
-    let ids = bundle.connections().iter().map(|connection| connection.id).collect();
-    let mut counts = Counts::new(ids);
+    let mut checker = Checker::new(&bundle);
     let mut reader = bundle.records()?;
     while let Some(batch) = reader.next_batch()? {
-        batch.iter().for_each(|record| counts.add(record));
+        checker.add(batch);
     }
-    let mut problems = bundle.problems_after(&reader);
-    if reader.unknown_kinds() > 0 {
-        problems.push(Problem::UnknownKinds { records: reader.unknown_kinds() });
-    }
-    problems.extend(counts.problems());
-    // Rows of damaged batches were written, and were lost only afterwards.
-    let rows = reader.rows() + reader.damaged_rows();
-    let lost = LossCounts {
-        events: counts.lost.events.saturating_sub(reader.damaged_rows()),
-        ..counts.lost
-    };
-    problems.extend(against_meta(bundle.meta(), rows, &lost));
+    let problems = checker.problems(&bundle, &reader);
+    let Checker { counts } = checker;
     Ok(CheckReport {
         batches: reader.batches(),
         records: counts.kinds.iter().sum(),
@@ -84,6 +75,88 @@ pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport, Error> {
         lost: counts.lost,
         problems,
     })
+}
+
+/// Checks the records of a bundle while they are read for something else.
+pub struct Checker {
+    counts: Counts,
+}
+
+impl Checker {
+    /// For one pass over the records of `bundle`.
+    #[must_use]
+    pub fn new(bundle: &Bundle) -> Self {
+        let ids = bundle.connections().iter().map(|connection| connection.id);
+        Self { counts: Counts::new(ids.collect()) }
+    }
+
+    /// Takes the next batch that the reader gave.
+    pub fn add(&mut self, batch: &[Record]) {
+        batch.iter().for_each(|record| self.counts.add(record));
+    }
+
+    /// What is wrong with the bundle, after `reader` gave its last batch; empty for a sound bundle.
+    pub fn problems<R: Read + Seek>(
+        &self,
+        bundle: &Bundle,
+        reader: &RecordReader<R>,
+    ) -> Vec<Problem> {
+        let mut problems = bundle.problems_after(reader);
+        if reader.unknown_kinds() > 0 {
+            problems.push(Problem::UnknownKinds { records: reader.unknown_kinds() });
+        }
+        problems.extend(self.counts.problems());
+        // Rows of damaged batches were written, and were lost only afterwards.
+        let lost = LossCounts {
+            events: self.counts.lost.events.saturating_sub(reader.damaged_rows()),
+            ..self.counts.lost
+        };
+        problems.extend(against_meta(bundle.meta(), rows(reader), &lost));
+        problems
+    }
+
+    /// Lost records at least, by the loss records and by `meta.json`, with the rows that were written and
+    /// are not given.
+    #[must_use]
+    pub fn lost<R: Read + Seek>(&self, bundle: &Bundle, reader: &RecordReader<R>) -> LossCounts {
+        let (meta, counted) = (bundle.meta(), &self.counts.lost);
+        let mut lost = meta.loss;
+        for (lost, counted) in lost.points.iter_mut().zip(counted.points) {
+            *lost = counted.max(*lost);
+        }
+        let events = meta.loss.events.saturating_add(reader.damaged_rows());
+        lost.events = counted.events.max(events);
+        let unread = if meta.complete { meta.records.saturating_sub(rows(reader)) } else { 0 };
+        lost.events = lost.events.saturating_add(unread);
+        lost
+    }
+}
+
+/// What a whole pass over a bundle found.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// What is wrong; empty for a sound bundle.
+    pub(crate) problems: Vec<Problem>,
+    /// Lost records at least.
+    pub(crate) lost: LossCounts,
+}
+
+impl Checked {
+    /// Reads all records of the bundle.
+    pub(crate) fn of(bundle: &Bundle) -> Result<Self, Error> {
+        let mut checker = Checker::new(bundle);
+        let mut reader = bundle.records()?;
+        while let Some(batch) = reader.next_batch()? {
+            checker.add(batch);
+        }
+        let problems = checker.problems(bundle, &reader);
+        Ok(Self { problems, lost: checker.lost(bundle, &reader) })
+    }
+}
+
+/// Rows that were written, as far as the file tells.
+fn rows<R: Read + Seek>(reader: &RecordReader<R>) -> u64 {
+    reader.rows().saturating_add(reader.damaged_rows())
 }
 
 /// What is counted over the records.

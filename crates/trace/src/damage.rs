@@ -1,4 +1,4 @@
-//! What a stream's reader passed over because it is not what was written.
+//! What a stream's reader misses or passed over because it is not what was written.
 
 use crate::error::Problem;
 use crate::format::Part;
@@ -6,14 +6,17 @@ use crate::format::Part;
 /// Damaged batches that are named one by one; further ones are counted.
 const NAMED_MAX: usize = 16;
 
-/// Damaged batches of one file, in file order.
+/// Batches of one file that are damaged, missing or come twice, in file order.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     named: Vec<Problem>,
+    /// Passed over in the file.
     batches: u64,
+    /// That were written and are not given.
     rows: u64,
     more_batches: u64,
     more_rows: u64,
+    more_repeated: u64,
 }
 
 impl Damage {
@@ -36,12 +39,33 @@ impl Damage {
         }
     }
 
-    /// How many.
+    /// Takes rows that were written before the batch at `at_byte`, and are not in the file.
+    pub(crate) fn add_missing(&mut self, part: Part, at_byte: u64, rows: u64) {
+        self.rows = self.rows.saturating_add(rows);
+        if self.named.len() < NAMED_MAX {
+            self.named.push(Problem::MissingRows { part, at_byte, rows });
+        } else {
+            self.more_batches += 1;
+            self.more_rows = self.more_rows.saturating_add(rows);
+        }
+    }
+
+    /// Takes a batch whose rows came before, or were counted as missing.
+    pub(crate) fn add_repeated(&mut self, part: Part, batch: u64, at_byte: u64, rows: u64) {
+        self.batches += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(Problem::RepeatedBatch { part, batch, at_byte, rows });
+        } else {
+            self.more_repeated += 1;
+        }
+    }
+
+    /// How many were passed over.
     pub(crate) fn batches(&self) -> u64 {
         self.batches
     }
 
-    /// Rows that they had.
+    /// Rows that were written and are not given.
     pub(crate) fn rows(&self) -> u64 {
         self.rows
     }
@@ -50,6 +74,8 @@ impl Damage {
     pub(crate) fn problems(&self, part: Part) -> impl Iterator<Item = Problem> {
         let (batches, rows) = (self.more_batches, self.more_rows);
         let more = (batches > 0).then_some(Problem::MoreDamaged { part, batches, rows });
-        self.named.iter().cloned().chain(more)
+        let batches = self.more_repeated;
+        let repeated = (batches > 0).then_some(Problem::MoreRepeated { part, batches });
+        self.named.iter().cloned().chain(more).chain(repeated)
     }
 }

@@ -221,8 +221,41 @@ pub enum Problem {
         /// What should have been there.
         expected: String,
     },
-    /// Further batches are not what was written; their rows are left out, and count as lost.
-    #[error("{part}: further damaged batches: {batches}; {} left out", counted(*rows, "row"))]
+    /// Rows were written that are not in the file, as the seal of the next batch tells; they count as lost.
+    #[error("{part}: {} missing before byte {at_byte}: count as lost", counted(*rows, "row"))]
+    MissingRows {
+        /// The file.
+        part: Part,
+        /// Where the next batch begins.
+        at_byte: u64,
+        /// How many.
+        rows: u64,
+    },
+    /// By its seal, a batch has rows that came before it, or that were missing before it.
+    #[error(
+        "{part}: batch {batch}, at byte {at_byte}, comes again or not in its place: {} left out",
+        counted(*rows, "row")
+    )]
+    RepeatedBatch {
+        /// The file.
+        part: Part,
+        /// Number of the batch in the file, from 0 on.
+        batch: u64,
+        /// Where it begins.
+        at_byte: u64,
+        /// Rows that it has.
+        rows: u64,
+    },
+    /// Further such batches.
+    #[error("{part}: further batches that come again or not in their place, left out: {batches}")]
+    MoreRepeated {
+        /// The file.
+        part: Part,
+        /// How many.
+        batches: u64,
+    },
+    /// Further batches are not what was written or not there; their rows count as lost.
+    #[error("{part}: further damaged or missing batches: {batches}; {} left out", counted(*rows, "row"))]
     MoreDamaged {
         /// The file.
         part: Part,
@@ -303,7 +336,8 @@ pub enum Problem {
     },
     /// The loss in the records is not the loss in `meta.json`, in all or at some point.
     #[error(
-        "loss differs: {} lost by the loss records, {} by meta.json, compared point by point",
+        "loss differs: {} lost by the loss records, {} by meta.json, compared point by point: of \
+         some it is unknown when they were lost",
         records.total(),
         meta.total()
     )]

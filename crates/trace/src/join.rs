@@ -12,7 +12,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record, marks};
 
 use crate::bundle::Bundle;
+use crate::check::Checked;
 use crate::error::Error;
+use crate::merge_meta::add_problems;
 use crate::merged::Merged;
 use crate::meta::{Hook, HookState, Meta};
 use crate::writer::BundleWriter;
@@ -42,9 +44,12 @@ type Datagrams = BTreeMap<(FlowId, End), Vec<Datagram>>;
 /// # Errors
 ///
 /// [`Error::OtherHost`] when the two are not of one host, and as [`BundleWriter`] and [`crate::RecordReader`].
+///
+/// `checked` has what was found in the two, the engine's first if `engine_is_first`.
 pub(crate) fn join<E: From<Error>>(
-    kernel: &Bundle,
-    engine: &Bundle,
+    [kernel, engine]: [&Bundle; 2],
+    checked: [Checked; 2],
+    engine_is_first: bool,
     create: impl FnOnce(Meta) -> Result<BundleWriter, E>,
 ) -> Result<Merged, E> {
     let [host, other] = [kernel, engine].map(|bundle| bundle.meta().host.clone());
@@ -56,7 +61,14 @@ pub(crate) fn join<E: From<Error>>(
     let wanted: HashSet<FlowId> = flows.values().copied().collect();
     let theirs = kernel_datagrams(kernel, &wanted)?;
     let pairs = Pairs::new(&engine_datagrams(&engine_records), &theirs);
-    let meta = meta(kernel, engine, flows.len() as u64 / 2, &pairs);
+    let mut meta = meta(kernel, engine, flows.len() as u64 / 2, &pairs);
+    let [of_kernel, of_engine] = match (engine_is_first, &checked) {
+        (true, [engine, kernel]) | (false, [kernel, engine]) => [kernel, engine],
+    };
+    add_problems(&mut meta, "kernel", of_kernel);
+    add_problems(&mut meta, "engine", of_engine);
+    meta.loss = of_kernel.lost;
+    meta.loss.events = meta.loss.events.saturating_add(of_engine.lost.total());
     let mut writer = create(meta.clone())?;
     for connection in kernel.connections() {
         writer.connection(connection)?;
@@ -72,6 +84,7 @@ pub(crate) fn join<E: From<Error>>(
         records,
         shift_ns: [0, 0],
         clock_moved_ns: 0,
+        problems: checked.map(|checked| checked.problems),
     })
 }
 
@@ -271,7 +284,6 @@ fn meta(kernel: &Bundle, engine: &Bundle, connections: u64, pairs: &Pairs) -> Me
     let mut meta = kernel.meta().clone();
     let hooks = own.hooks.iter().map(|hook| Hook { state: HookState::Used, ..hook.clone() });
     meta.hooks.extend(hooks);
-    meta.loss.events = meta.loss.events.saturating_add(own.loss.total());
     meta.notes.extend(own.notes.iter().cloned());
     meta.notes.push(format!(
         "points 1, 2, 7 and 8 come from the {} in `{}`, connections: {connections}; bytes pass 7 when \

@@ -42,7 +42,7 @@ mod stream;
 mod writer;
 
 pub use bundle::{Bundle, is_bundle};
-pub use check::{CheckReport, TIME_STEP_BACK_NS_MAX, check};
+pub use check::{CheckReport, Checker, TIME_STEP_BACK_NS_MAX, check};
 pub use error::{Error, Problem};
 pub use flows::ConnectionReader;
 pub use folder::Folder;

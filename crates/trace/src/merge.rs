@@ -12,6 +12,7 @@ use std::path::Path;
 use sockscope_record::{ConnectionId, FlowId, Kind, Record, counted};
 
 use crate::bundle::Bundle;
+use crate::check::Checked;
 use crate::error::Error;
 use crate::join::{join, kernel_and_engine};
 use crate::merge_counts::Counts;
@@ -55,8 +56,9 @@ pub fn merge_into<E: From<Error>>(
     second: &Bundle,
     create: impl FnOnce(Meta) -> Result<BundleWriter, E>,
 ) -> Result<Merged, E> {
+    let checked = [Checked::of(first)?, Checked::of(second)?];
     if let Some((kernel, engine)) = kernel_and_engine(first, second) {
-        return join(kernel, engine, create);
+        return join([kernel, engine], checked, std::ptr::eq(engine, first), create);
     }
     let shift = Shift::between(first, second)?;
     let is_one_host = are_engines_of_one_host(first, second);
@@ -66,7 +68,7 @@ pub fn merge_into<E: From<Error>>(
         false => None,
     };
     let plan = Plan::new(ends, shift.by_ns, counts.as_ref());
-    let mut meta = merged_meta(first, second, &shift);
+    let mut meta = merged_meta([first, second], &checked, &shift);
     let both = if is_one_host { "both engines" } else { "both hosts" };
     let places = if is_one_host { "the two" } else { "the hosts" };
     meta.notes.push(format!(
@@ -82,12 +84,12 @@ pub fn merge_into<E: From<Error>>(
     }
     let connections = plan.connections.len() as u64;
     let matched = plan.matched;
-    let damaged_rows = interleave(first, second, plan, &mut writer)?;
-    meta.loss.events = meta.loss.events.saturating_add(damaged_rows);
+    interleave(first, second, plan, &mut writer)?;
     let records = writer.records();
     writer.finish(meta)?;
     let Shift { by_ns: shift_ns, moved_ns: clock_moved_ns } = shift;
-    Ok(Merged { matched, connections, records, shift_ns, clock_moved_ns })
+    let problems = checked.map(|checked| checked.problems);
+    Ok(Merged { matched, connections, records, shift_ns, clock_moved_ns, problems })
 }
 
 fn unequal_note(count: u64) -> String {
@@ -98,14 +100,13 @@ fn unequal_note(count: u64) -> String {
     )
 }
 
-/// Copies the records of both, numbered anew, on one clock and in order of time. How many rows of
-/// damaged batches were left out.
+/// Copies the records of both, numbered anew, on one clock and in order of time.
 fn interleave(
     first: &Bundle,
     second: &Bundle,
     plan: Plan,
     writer: &mut BundleWriter,
-) -> Result<u64, Error> {
+) -> Result<(), Error> {
     let mut next_id = plan.connections.len() as u32 + 1;
     let [places_first, places_second] = plan.places;
     let mut first = Input::new(first, places_first, plan.shift_ns[0])?;
@@ -116,10 +117,7 @@ fn interleave(
             (Some(a), Some(b)) if a.at_ns <= b.at_ns => first.take(),
             (Some(_), None) => first.take(),
             (_, Some(_)) => second.take(),
-            (None, None) => {
-                writer.append(&output)?;
-                return Ok(first.reader.damaged_rows() + second.reader.damaged_rows());
-            }
+            (None, None) => return writer.append(&output),
         };
         output.extend(earlier);
         if output.len() == OUTPUT_RECORDS {
@@ -131,7 +129,8 @@ fn interleave(
 
 /// One of the two bundles, read batch by batch.
 struct Input {
-    reader: RecordReader<File>,
+    /// `None` once it gave its last batch: it is not asked again for each record of the other.
+    reader: Option<RecordReader<File>>,
     places: HashMap<ConnectionId, Place>,
     shift_ns: u64,
     /// The batch being copied, numbered anew and on the common clock.
@@ -145,13 +144,17 @@ impl Input {
         places: HashMap<ConnectionId, Place>,
         shift_ns: u64,
     ) -> Result<Self, Error> {
-        Ok(Self { reader: bundle.records()?, places, shift_ns, batch: Vec::new(), taken: 0 })
+        Ok(Self { reader: Some(bundle.records()?), places, shift_ns, batch: Vec::new(), taken: 0 })
     }
 
     /// The next record; `next_id` numbers connections that no `flows.arrows` has.
     fn head(&mut self, next_id: &mut u32) -> Result<Option<Record>, Error> {
         while self.taken == self.batch.len() {
-            let Some(batch) = self.reader.next_batch()? else { return Ok(None) };
+            let Some(reader) = &mut self.reader else { return Ok(None) };
+            let Some(batch) = reader.next_batch()? else {
+                self.reader = None;
+                return Ok(None);
+            };
             let (places, shift_ns) = (&mut self.places, self.shift_ns);
             self.taken = 0;
             self.batch.clear();

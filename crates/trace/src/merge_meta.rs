@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sockscope_record::{LossCounts, PointCost};
 
 use crate::bundle::Bundle;
+use crate::check::Checked;
 use crate::error::Error;
 use crate::meta::{ClockSnapshot, Hook, Interface, Machine, Meta, Source};
 
@@ -60,7 +61,11 @@ fn offsets(clock: &[ClockSnapshot]) -> Option<Offsets> {
 }
 
 /// The description of the merged bundle.
-pub(crate) fn merged_meta(first: &Bundle, second: &Bundle, shift: &Shift) -> Meta {
+pub(crate) fn merged_meta(
+    [first, second]: [&Bundle; 2],
+    checked: &[Checked; 2],
+    shift: &Shift,
+) -> Meta {
     let names = names(first, second);
     let (a, b) = (first.meta(), second.meta());
     let base = if shift.by_ns[0] == 0 { 0 } else { 1 };
@@ -78,15 +83,16 @@ pub(crate) fn merged_meta(first: &Bundle, second: &Bundle, shift: &Shift) -> Met
         pick: both(&a.pick, &b.pick),
         ring: a.ring,
         drop_reasons: reasons_of_both(a, b),
-        loss: sum_of_losses(&a.loss, &b.loss),
+        loss: sum_of_losses(&checked[0].lost, &checked[1].lost),
         cost: std::array::from_fn(|point| PointCost {
             hits: a.cost[point].hits.saturating_add(b.cost[point].hits),
             run_ns: a.cost[point].run_ns.saturating_add(b.cost[point].run_ns),
         }),
         ..Meta::default()
     };
-    for (name, bundle) in names.iter().zip([first, second]) {
+    for ((name, bundle), checked) in names.iter().zip([first, second]).zip(checked) {
         add_host(&mut meta, name, bundle);
+        add_problems(&mut meta, name, checked);
     }
     if are_engines_of_one_host(first, second) {
         meta.host.clone_from(&a.host);
@@ -120,7 +126,11 @@ fn add_host(meta: &mut Meta, name: &str, bundle: &Bundle) {
     let sysctls = of.sysctls.iter().map(|(key, value)| (format!("{name}:{key}"), value.clone()));
     meta.sysctls.extend(sysctls);
     meta.notes.extend(of.notes.iter().map(|note| format!("{name}: {note}")));
-    meta.notes.extend(bundle.problems().iter().map(|problem| format!("{name}: {problem}")));
+}
+
+/// What is wrong with one bundle, with a name for it.
+pub(crate) fn add_problems(meta: &mut Meta, name: &str, checked: &Checked) {
+    meta.notes.extend(checked.problems.iter().map(|problem| format!("{name}: {problem}")));
 }
 
 fn clock_note(names: &[String; 2], base: usize, shift: &Shift) -> String {

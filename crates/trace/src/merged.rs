@@ -1,7 +1,9 @@
 //! What came of putting two bundles together.
 
+use crate::error::Problem;
+
 /// What a merge did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
     /// Connections seen by both hosts, now one each.
     pub matched: u64,
@@ -15,4 +17,6 @@ pub struct Merged {
     /// How far the real-time clocks moved against the monotonic ones within the recordings, both
     /// together, in nanoseconds: a lower bound of the error between the two hosts' times.
     pub clock_moved_ns: u64,
+    /// What is wrong with the first and with the second bundle; the notes of the result say it too.
+    pub problems: [Vec<Problem>; 2],
 }

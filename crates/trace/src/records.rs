@@ -1,6 +1,6 @@
 //! Reading `records.arrows` batch by batch.
 //!
-//! What a damaged batch had is lost, and told as a probe would tell it: by loss records at its place.
+//! What a damaged or missing batch had is lost, and told as a probe would tell it: by loss records at its place.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -62,7 +62,8 @@ impl<R: Read + Seek> RecordReader<R> {
     /// The records of the next whole batch, without those of kinds that this release does not
     /// know. `None` when there is no further whole batch: [`RecordReader::problem`] says why.
     ///
-    /// Damaged batches are passed over. In their place come records of kind [`Kind::Loss`] that are
+    /// Damaged batches are passed over, and so is a batch that comes again. In the place of damaged and of
+    /// missing batches come records of kind [`Kind::Loss`] that are
     /// not in the file: one for events, whose `detail` is the number of rows left out, and one for
     /// each point with a `detail` of 0, as nobody knows how many of the rows were of that point.
     ///
@@ -145,7 +146,7 @@ impl<R: Read + Seek> RecordReader<R> {
         self.stream.as_ref().map_or(0, Stream::rows)
     }
 
-    /// Rows of damaged batches that were left out so far.
+    /// Rows of batches that are damaged or missing so far.
     #[must_use]
     pub fn damaged_rows(&self) -> u64 {
         self.stream.as_ref().map_or(0, Stream::damaged_rows)

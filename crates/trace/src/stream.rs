@@ -3,9 +3,12 @@
 //! Nothing is believed before it is checked against the file's length and the format's limits, so
 //! that hostile bytes neither panic nor allocate beyond one batch. A message counts when all of it
 //! is there; until then the position stays before it, so that a file that still grows can be asked
-//! again. A message that its seal shows to be damaged is passed over, and its rows are counted.
+//! again. A message that its seal shows to be damaged is passed over, and its rows are counted; so are rows that
+//! were written before a message, by its seal, and are not there. A message that comes again is passed over.
 
 mod resync;
+
+use resync::Search;
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -45,6 +48,7 @@ pub(crate) struct Stream<R> {
     rows: u64,
     damage: Damage,
     header: Vec<u8>,
+    search: Search,
 }
 
 /// What lies at the position.
@@ -104,6 +108,7 @@ impl<R: Read + Seek> Stream<R> {
             rows: 0,
             damage: Damage::default(),
             header: Vec::new(),
+            search: Search::default(),
         }
     }
 
@@ -132,6 +137,9 @@ impl<R: Read + Seek> Stream<R> {
                 self.position = frame.end();
                 continue;
             };
+            if !self.is_next(&frame, &layout) {
+                continue;
+            }
             if let Some(body) = body.as_deref_mut()
                 && let Err(expected) = self.read_body(&frame, body)?
             {
@@ -143,6 +151,28 @@ impl<R: Read + Seek> Stream<R> {
             self.rows += layout.rows as u64;
             return Ok(Some(layout));
         }
+    }
+
+    /// Whether a batch is the next one that was written, by the rows that its seal counts before it. Rows
+    /// that are not there are missed; a batch that came before is passed over.
+    fn is_next(&mut self, frame: &Frame, layout: &BatchLayout) -> bool {
+        let Some(seal) = frame.seal else { return true };
+        let missing = i128::from(seal.rows_before) - i128::from(self.rows_accounted());
+        if missing < 0 {
+            let batch = self.batches + self.damage.batches();
+            self.damage.add_repeated(self.part, batch, self.position, layout.rows as u64);
+            self.position = frame.end();
+            return false;
+        }
+        if let Ok(rows @ 1..) = u64::try_from(missing) {
+            self.damage.add_missing(self.part, self.position, rows);
+        }
+        true
+    }
+
+    /// Rows that were given, or are known to be missing.
+    fn rows_accounted(&self) -> u64 {
+        self.rows.saturating_add(self.damage.rows())
     }
 
     /// The inner error says how the body differs from what was written.
@@ -188,12 +218,12 @@ impl<R: Read + Seek> Stream<R> {
         self.rows
     }
 
-    /// Rows of damaged batches that were passed over so far.
+    /// Rows of batches that are damaged or missing so far.
     pub(crate) fn damaged_rows(&self) -> u64 {
         self.damage.rows()
     }
 
-    /// Damaged batches that were passed over so far, then why there is no further batch by now.
+    /// Batches that are damaged, missing or repeated so far, then why there is no further batch by now.
     pub(crate) fn problems(&self) -> impl Iterator<Item = Problem> {
         self.damage.problems(self.part).chain(self.problem())
     }

@@ -172,6 +172,6 @@ fn of_very_many_damaged_batches_the_first_are_named_and_the_others_counted() {
     let (found, lost, problems) = read_all(&changed);
     assert_eq!((found.len(), lost, problems.len()), (0, 40, 17));
     let last = problems.last().map(ToString::to_string).unwrap();
-    assert_eq!(last, "records.arrows: further damaged batches: 24; 24 rows left out");
+    assert_eq!(last, "records.arrows: further damaged or missing batches: 24; 24 rows left out");
     assert_eq!(Bundle::open(folder.bundle()).unwrap().record_rows(), 40);
 }

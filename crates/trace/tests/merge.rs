@@ -43,8 +43,14 @@ fn one_transfer_seen_by_both_hosts_is_one_flow_on_one_clock() {
     let sender = host(&folder.named("alpha"), "alpha", 1_000, 4, &sender);
     let receiver = host(&folder.named("beta"), "beta", 1_500, 9, &receiver);
     let merged = merge(&sender, &receiver, folder.named("both")).unwrap();
-    let expected =
-        Merged { matched: 1, connections: 1, records: 5, shift_ns: [0, 500], clock_moved_ns: 0 };
+    let expected = Merged {
+        matched: 1,
+        connections: 1,
+        records: 5,
+        shift_ns: [0, 500],
+        clock_moved_ns: 0,
+        problems: Default::default(),
+    };
     assert_eq!(merged, expected);
 
     let (records, problems) = read(&folder.named("both"));

@@ -17,6 +17,22 @@ const STEP_BYTES: u64 = 8;
 /// Bytes looked through at a time.
 const CHUNK_BYTES: u64 = 1 << 16;
 
+/// Bytes that are looked through in a file at most: far more than the headers of damaged batches span.
+const SEARCHED_BYTES_MAX: u64 = 1 << 30;
+
+/// How far was looked, so that nothing is looked through twice.
+#[derive(Debug, Default)]
+pub(super) struct Search {
+    /// Nothing was found between here …
+    from: u64,
+    /// … and here.
+    to: u64,
+    /// Looked through since `from`.
+    bytes: u64,
+    /// The same of searches that found something, in all.
+    bytes_before: u64,
+}
+
 impl<R: Read + Seek> Stream<R> {
     /// Passes over the message at the position, and all up to the next one with a seal that holds.
     /// False when there is none: the position then stays.
@@ -25,7 +41,7 @@ impl<R: Read + Seek> Stream<R> {
             return Ok(false);
         }
         let Some((at_byte, seal)) = self.next_sealed()? else { return Ok(false) };
-        let rows = seal.rows_before.saturating_sub(self.rows.saturating_add(self.damage.rows()));
+        let rows = seal.rows_before.saturating_sub(self.rows_accounted());
         self.leave_out(at_byte, rows, expected.to_owned());
         // The columns are those of this format: earlier ones had no seals.
         (self.schema_seen, self.is_sealed) = (true, true);
@@ -33,10 +49,26 @@ impl<R: Read + Seek> Stream<R> {
     }
 
     fn next_sealed(&mut self) -> Result<Option<(u64, Seal)>, Error> {
-        let mut at = self.position.saturating_add(STEP_BYTES);
+        let from = self.position.saturating_add(STEP_BYTES);
+        // A header that the file ended in may be whole by now.
+        let again = self.search.to.saturating_sub(SEALED_HEADER_BYTES_MAX + PREFIX_BYTES);
+        let mut at = if self.search.from == from {
+            again.max(from).next_multiple_of(STEP_BYTES)
+        } else {
+            from
+        };
+        if self.search.from == from && self.search.to == self.length {
+            return Ok(None);
+        }
+        let bytes = if self.search.from == from { self.search.bytes } else { 0 };
+        self.search = Search { from, to: self.length, bytes, ..self.search };
         let mut chunk = Vec::new();
         while let Some(left) = self.length.checked_sub(at).filter(|left| *left >= PREFIX_BYTES) {
+            if self.search.bytes + self.search.bytes_before >= SEARCHED_BYTES_MAX {
+                return Ok(None);
+            }
             chunk.resize(left.min(CHUNK_BYTES) as usize, 0);
+            self.search.bytes += chunk.len() as u64;
             read_at(&mut self.source, at, &mut chunk).map_err(Error::io(&self.path))?;
             let words = chunk.as_chunks::<{ STEP_BYTES as usize }>().0;
             for (number, word) in words.iter().enumerate() {
@@ -44,6 +76,7 @@ impl<R: Read + Seek> Stream<R> {
                 if word.starts_with(&CONTINUATION)
                     && let Some(seal) = self.seal_at(here, word)?
                 {
+                    self.search.bytes_before += self.search.bytes;
                     return Ok(Some((here, seal)));
                 }
             }
