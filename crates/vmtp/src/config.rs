@@ -46,6 +46,15 @@ pub struct Config {
     pub response_gap: u8,
     /// Clients that a server remembers at once.
     pub records_max: usize,
+    /// Octets that a server keeps in all for Requests that are not whole, or not taken by the application,
+    /// and for Responses that are not acknowledged. Requests beyond it are refused with BUSY.
+    pub held_bytes_max: usize,
+    /// Octets of them for one host: an IPv4 address, or the /64 of an IPv6 address.
+    pub held_bytes_per_host_max: usize,
+    /// A server sends a client whose address nobody has proved at most so many octets for each octet that
+    /// it received of it; 0 is no bound, for a network without strangers. See
+    /// [`crate::Server::prove_address`].
+    pub stranger_factor: u32,
     /// Servers of a group whose Responses a client collects at once.
     pub responders_max: usize,
 }
@@ -70,6 +79,9 @@ impl Default for Config {
             packet_ns: 0,
             response_gap: 0,
             records_max: 16_384,
+            held_bytes_max: 128 << 20,
+            held_bytes_per_host_max: 64 << 20,
+            stranger_factor: 0,
             responders_max: 256,
         }
     }

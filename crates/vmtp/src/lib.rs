@@ -14,6 +14,7 @@
 //! What is not here: security (EPG, AuthProbe), forwarding, entity migration, receive sequences (NRS),
 //! datagram Requests, priorities beyond carrying them, group management by request.
 
+mod address;
 pub mod client;
 mod config;
 pub mod driver;
@@ -24,6 +25,7 @@ pub mod server;
 pub mod store;
 pub mod wire;
 
+pub use address::{Address, Host};
 pub use client::{Client, Event, Fixed, Options, Request, Response};
 pub use config::{Config, Timer};
 pub use server::{Outcome, Server, Token};

@@ -3,9 +3,9 @@
 //! A segment of up to 16 KiB is one packet group; a longer one is a run of groups with consecutive
 //! transaction numbers (RFC 1045 §2.14). Blocks that were acknowledged stay so.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::wire::{GROUP_BYTES, Group, Header, groups_of, take};
+use crate::wire::{GROUP_BYTES, Group, HEADER_BYTES, Header, TRAILER_BYTES, groups_of, take};
 
 /// A segment being sent.
 #[derive(Debug)]
@@ -55,6 +55,29 @@ impl Outgoing {
 
     pub(crate) fn bytes(&self) -> usize {
         self.segment.len()
+    }
+
+    /// Octets of memory that it takes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.segment.capacity() + self.done.len() * (size_of::<u32>() + size_of::<bool>())
+    }
+
+    /// Octets that all its packets have, with headers, when each has at most so many blocks.
+    pub(crate) fn wire_bytes(bytes: usize, blocks: usize) -> usize {
+        let packets =
+            |number| (Group::of(bytes, number).full().count_ones() as usize).div_ceil(blocks);
+        let packets = (0..groups_of(bytes)).map(|number| packets(number).max(1)).sum::<usize>();
+        bytes.next_multiple_of(8) + packets * (HEADER_BYTES + TRAILER_BYTES)
+    }
+
+    /// Octets of a packet.
+    pub(crate) fn packet_bytes(&self, piece: Piece) -> usize {
+        HEADER_BYTES + self.group(piece.group).data_bytes(piece.delivery) + TRAILER_BYTES
+    }
+
+    /// Lets go of what is still to be put into packets; it can be asked for again.
+    pub(crate) fn hold_back(&mut self) {
+        self.queue.clear();
     }
 
     /// Everything was sent and, in a run, acknowledged.
@@ -170,11 +193,23 @@ impl Outgoing {
 }
 
 /// A segment being received.
+///
+/// Memory is taken for data that has arrived, never for the length that a packet announces: anybody can
+/// announce 4 MiB in one packet.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    segment: Vec<u8>,
-    expected: Vec<u32>,
+    /// Octets of the whole segment, as announced.
+    bytes: usize,
+    /// Blocks that a message of one group has (MDM); all, without a mask.
+    sent: u32,
+    /// The octets that have arrived from the beginning on without a gap.
+    front: Vec<u8>,
+    /// Blocks behind a gap, by where they begin.
+    behind: BTreeMap<usize, Box<[u8]>>,
+    behind_bytes: usize,
+    /// By group, as far as one has arrived: its blocks that are here.
     received: Vec<u32>,
+    groups_whole: usize,
 }
 
 /// What a packet added.
@@ -192,6 +227,9 @@ pub(crate) enum Added {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
+/// What the allocator and the map take for a block behind a gap, besides its octets; measured, rounded up.
+const BLOCK_OVERHEAD_BYTES: usize = 64;
+
 impl Incoming {
     /// For the message that `header` is of; the length is bounded by `bytes_max`.
     pub(crate) fn new(header: &Header, bytes_max: usize) -> Result<Self, Malformed> {
@@ -199,14 +237,31 @@ impl Incoming {
         if bytes > bytes_max {
             return Err(Malformed);
         }
-        let groups = groups_of(bytes);
-        let sent = header.message_mask().filter(|_| groups == 1).unwrap_or(u32::MAX);
-        let expected = (0..groups).map(|number| Group::of(bytes, number).full() & sent).collect();
-        Ok(Self { segment: vec![0; bytes], expected, received: vec![0; groups] })
+        let is_one_group = groups_of(bytes) == 1;
+        let sent = header.message_mask().filter(|_| is_one_group).unwrap_or(u32::MAX);
+        Ok(Self {
+            bytes,
+            sent,
+            front: Vec::new(),
+            behind: BTreeMap::new(),
+            behind_bytes: 0,
+            received: Vec::new(),
+            groups_whole: 0,
+        })
     }
 
     pub(crate) fn groups(&self) -> usize {
-        self.received.len()
+        groups_of(self.bytes)
+    }
+
+    /// Octets of memory that this message takes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let overhead = self.behind.len() * BLOCK_OVERHEAD_BYTES;
+        self.front.capacity() + self.behind_bytes + overhead + self.received.capacity() * 4
+    }
+
+    fn expected(&self, number: usize) -> u32 {
+        Group::of(self.bytes, number).full() & self.sent
     }
 
     /// Adds a packet's blocks.
@@ -216,30 +271,63 @@ impl Incoming {
         header: &Header,
         data: &[u8],
     ) -> Result<Added, Malformed> {
-        let group = Group::of(self.segment.len(), number);
+        let group = Group::of(self.bytes, number);
         let fits = number < self.groups()
-            && header.segment_size() as usize == self.segment.len()
-            && header.delivery & !self.expected[number] == 0
+            && header.segment_size() as usize == self.bytes
+            && header.delivery & !self.expected(number) == 0
             && data.len() == group.data_bytes(header.delivery);
         if !fits {
             return Err(Malformed);
         }
+        if self.received.len() <= number {
+            self.received.reserve_exact(number + 1 - self.received.len());
+            self.received.resize(number + 1, 0);
+        }
+        let before = self.received[number];
+        let was_whole = before == self.expected(number);
         let mut from = 0;
         for block in group.blocks(header.delivery) {
             let len = block.len();
-            self.segment[block].copy_from_slice(&data[from..from + len]);
+            self.put(block.start, &data[from..from + len]);
             from += len;
         }
-        let before = self.received[number];
         self.received[number] |= header.delivery;
         let is_whole = self.is_whole(number);
+        self.groups_whole += usize::from(is_whole && !was_whole);
         Ok(match (is_whole, before == self.received[number]) {
             // A message without data is whole by its first packet.
-            (true, true) if self.segment.is_empty() => Added::Whole,
+            (true, true) if self.bytes == 0 => Added::Whole,
             (_, true) => Added::Nothing,
             (true, false) => Added::Whole,
             (false, false) => Added::Part,
         })
+    }
+
+    /// Takes a block that begins at `start`, unless it is here.
+    fn put(&mut self, start: usize, block: &[u8]) {
+        if start < self.front.len() || self.behind.contains_key(&start) {
+            return;
+        }
+        if start > self.front.len() {
+            self.behind.insert(start, block.into());
+            self.behind_bytes += block.len();
+            return;
+        }
+        self.extend(block);
+        while let Some(next) = self.behind.remove(&self.front.len()) {
+            self.behind_bytes -= next.len();
+            self.extend(&next);
+        }
+    }
+
+    /// Doubles the room where there is none, but never beyond the segment.
+    fn extend(&mut self, block: &[u8]) {
+        let needed = self.front.len() + block.len();
+        if needed > self.front.capacity() {
+            let room = needed.max(2 * self.front.len()).min(self.bytes.max(needed));
+            self.front.reserve_exact(room - self.front.len());
+        }
+        self.front.extend_from_slice(block);
     }
 
     /// Blocks of a group that are here.
@@ -248,11 +336,12 @@ impl Incoming {
     }
 
     pub(crate) fn is_whole(&self, number: usize) -> bool {
-        self.received.get(number) == self.expected.get(number)
+        number < self.groups() && self.received(number) == self.expected(number)
     }
 
     pub(crate) fn is_complete(&self) -> bool {
-        self.received == self.expected
+        let has_no_blocks = self.groups() == 1 && self.expected(0) == 0;
+        has_no_blocks || self.groups_whole == self.groups()
     }
 
     /// The first group that misses blocks.
@@ -260,8 +349,15 @@ impl Incoming {
         (0..self.groups()).find(|&number| !self.is_whole(number)).unwrap_or(0)
     }
 
+    /// The segment; zeros where the message has no blocks.
     pub(crate) fn into_segment(self) -> Vec<u8> {
-        self.segment
+        let mut segment = self.front;
+        for (start, block) in self.behind {
+            segment.resize(start, 0);
+            segment.extend_from_slice(&block);
+        }
+        segment.resize(self.bytes, 0);
+        segment
     }
 }
 
@@ -351,7 +447,64 @@ mod tests {
         assert!(Incoming::new(&header(1001, 1), 1000).is_err());
     }
 
+    /// The packet with these blocks of a group of `segment`.
+    fn packet(segment: &[u8], number: usize, delivery: u32) -> (Header, Vec<u8>) {
+        let blocks = Group::of(segment.len(), number).blocks(delivery);
+        let mut data: Vec<u8> = blocks.flat_map(|block| segment[block].to_vec()).collect();
+        data.resize(data.len().next_multiple_of(8), 0);
+        (header(segment.len(), delivery), data)
+    }
+
+    #[test]
+    fn an_announced_length_takes_no_memory() {
+        const BYTES: usize = crate::wire::MESSAGE_BYTES_MAX;
+        for (number, delivery) in [(0, 1), (0, 1 << 31), (255, 1), (255, 1 << 31)] {
+            let mut incoming = Incoming::new(&header(BYTES, delivery), BYTES).unwrap();
+            assert_eq!(incoming.held_bytes(), 0);
+            incoming.add(number, &header(BYTES, delivery), &[7; 512]).unwrap();
+            // A block, and a word for each group up to its own.
+            assert!(incoming.held_bytes() <= 512 + 64 + 4 * 256, "{}", incoming.held_bytes());
+        }
+    }
+
+    #[test]
+    fn a_mask_leaves_zeros_between_the_blocks_that_were_sent() {
+        let mut first = header(1500, 4);
+        first.code.message_mask = true;
+        first.put(20, &0b101u32.to_be_bytes());
+        assert_eq!(first.message_mask(), Some(0b101));
+        let mut incoming = Incoming::new(&first, 1500).unwrap();
+        let data = [[3; 476].as_slice(), &[0; 4]].concat();
+        assert_eq!(incoming.add(0, &first, &data), Ok(Added::Part));
+        first.delivery = 1;
+        assert_eq!(incoming.add(0, &first, &[1; 512]), Ok(Added::Whole));
+        assert!(incoming.is_complete());
+        assert_eq!(incoming.into_segment(), [vec![1; 512], vec![0; 512], vec![3; 476]].concat());
+    }
+
     proptest! {
+        #[test]
+        fn blocks_in_any_order_make_the_segment_and_memory_follows_them(
+            bytes in 1usize..60_000, order in prop::collection::vec(any::<(u8, u32)>(), 0..200),
+        ) {
+            let segment: Vec<u8> = (0..bytes).map(|at| (at * 7 % 251) as u8).collect();
+            let groups = groups_of(bytes);
+            let mut incoming = Incoming::new(&header(bytes, 0), bytes).unwrap();
+            let every = (0..groups).map(|number| (number, u32::MAX));
+            let some = order.into_iter().map(|(number, mask)| (usize::from(number) % groups, mask));
+            let mut here = std::collections::BTreeSet::new();
+            for (number, mask) in some.chain(every) {
+                let delivery = mask & Group::of(bytes, number).full();
+                here.extend(Group::of(bytes, number).blocks(delivery).map(|block| block.start));
+                let (header, data) = packet(&segment, number, delivery);
+                incoming.add(number, &header, &data).unwrap();
+                let most = here.len() * 2 * (512 + BLOCK_OVERHEAD_BYTES) + 4 * groups;
+                prop_assert!(incoming.held_bytes() <= most, "{} of {most}", incoming.held_bytes());
+            }
+            prop_assert!(incoming.is_complete());
+            prop_assert_eq!(incoming.into_segment(), segment);
+        }
+
         #[test]
         fn whatever_is_lost_arrives_in_the_end(
             bytes in 0usize..60_000, blocks in 1usize..33, losses in prop::collection::vec(any::<bool>(), 1..50),

@@ -72,12 +72,21 @@ pub(crate) struct Log<A> {
     current: Option<(A, u64)>,
     /// Packets of messages that are not whole, by the other entity.
     waiting: BTreeMap<Entity, Vec<(A, u64)>>,
+    waiting_packets: usize,
     lost: u64,
 }
 
 impl<A> Default for Log<A> {
     fn default() -> Self {
-        Self { seen: None, now_ns: 0, packets: 0, current: None, waiting: BTreeMap::new(), lost: 0 }
+        Self {
+            seen: None,
+            now_ns: 0,
+            packets: 0,
+            current: None,
+            waiting: BTreeMap::new(),
+            waiting_packets: 0,
+            lost: 0,
+        }
     }
 }
 
@@ -111,10 +120,14 @@ impl<A: Copy> Log<A> {
         }
     }
 
-    /// The packet waits for the rest of its message, which `entity` sends.
+    /// The packet waits for the rest of its message, which `entity` sends. With too many that wait it is
+    /// taken at once.
     pub(crate) fn hold(&mut self, entity: Entity) {
-        if let Some(current) = self.current.take() {
+        if self.waiting_packets < SEEN_MAX
+            && let Some(current) = self.current.take()
+        {
             self.waiting.entry(entity).or_default().push(current);
+            self.waiting_packets += 1;
         }
     }
 
@@ -122,6 +135,7 @@ impl<A: Copy> Log<A> {
     pub(crate) fn release(&mut self, entity: Entity) {
         if self.seen.is_some() {
             let packets = self.waiting.remove(&entity).unwrap_or_default();
+            self.waiting_packets -= packets.len();
             packets.into_iter().for_each(|(from, packet)| self.push(from, Sight::Taken { packet }));
         }
     }
@@ -129,6 +143,7 @@ impl<A: Copy> Log<A> {
     /// No message is waited for any more.
     pub(crate) fn release_all(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_packets = 0;
         let packets = waiting.into_values().flatten();
         packets.for_each(|(from, packet)| self.push(from, Sight::Taken { packet }));
     }

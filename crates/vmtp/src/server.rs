@@ -4,15 +4,20 @@
 //! once, and [`Server::respond`] answers them, in any order. A client is remembered by its entity: what
 //! it asked last, how far that came, and the Response until the client is known to have it.
 
+mod memory;
 mod record;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::address::Address;
 use crate::config::Config;
+use crate::message::Outgoing;
 use crate::observe::{Log, Seen, Sight};
 use crate::wire::{
-    Code, Control, Entity, Header, Kind, Notice, NoticeTo, Packet, code, emit, operation,
+    Code, Control, Entity, HEADER_BYTES, Header, Kind, Notice, NoticeTo, Packet, TRAILER_BYTES,
+    code, emit, operation,
 };
+use memory::Memory;
 use record::{Answer, Record, State};
 
 /// Notices that wait to be sent, at most; more are not needed: each can be asked for again.
@@ -71,6 +76,17 @@ pub enum RespondError {
         /// Octets that the client takes.
         limit: usize,
     },
+    /// The answer is longer than a client may be sent whose address nobody has proved
+    /// ([`Config::stranger_factor`]). The Request still awaits an answer.
+    #[error(
+        "an answer of {bytes} octets to an address that is not proved: {limit} may be sent there"
+    )]
+    Unproved {
+        /// Octets of the answer's packets.
+        bytes: usize,
+        /// Octets that may be sent.
+        limit: u64,
+    },
 }
 
 /// Counters of a server.
@@ -84,8 +100,13 @@ pub struct ServerCounters {
     pub packets: u64,
     /// Blocks of Responses sent again.
     pub blocks_again: u64,
-    /// Requests refused for lack of room.
+    /// Packets of Requests refused for lack of room.
     pub busy: u64,
+    /// Half Requests given up, because their clients were silent and others needed the room.
+    pub given_up: u64,
+    /// Packets and answers not sent, because they were longer than a client may be sent whose address
+    /// nobody has proved.
+    pub withheld: u64,
     /// Octets that were no packet, or no packet for this server.
     pub refused: u64,
 }
@@ -97,6 +118,7 @@ pub struct Server<A> {
     entity: Entity,
     groups: BTreeSet<Entity>,
     records: BTreeMap<Entity, Record<A>>,
+    memory: Memory,
     /// When each record's timer runs out.
     timers: BTreeSet<(u64, Entity)>,
     /// Clients for which packets wait.
@@ -109,7 +131,7 @@ pub struct Server<A> {
     log: Log<A>,
 }
 
-impl<A: Copy + PartialEq> Server<A> {
+impl<A: Address> Server<A> {
     /// A server that nobody has asked anything.
     #[must_use]
     pub fn new(entity: Entity, config: Config) -> Self {
@@ -118,6 +140,7 @@ impl<A: Copy + PartialEq> Server<A> {
             entity,
             groups: BTreeSet::new(),
             records: BTreeMap::new(),
+            memory: Memory::default(),
             timers: BTreeSet::new(),
             sending: VecDeque::new(),
             notices: VecDeque::new(),
@@ -172,6 +195,21 @@ impl<A: Copy + PartialEq> Server<A> {
         self.records.len()
     }
 
+    /// Octets kept for Requests and Responses, as [`Config::held_bytes_max`] bounds them.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    /// Says that a client receives what is sent to its address: it has repeated something that only a
+    /// packet to that address could tell it. It holds until another address uses the client's name.
+    pub fn prove_address(&mut self, token: Token) {
+        let record = self.records.get_mut(&token.client);
+        if let Some(record) = record.filter(|record| record.base == token.transaction) {
+            record.is_proved = true;
+        }
+    }
+
     /// Takes octets that came from `from`.
     pub fn handle(&mut self, now_ns: u64, from: A, octets: &[u8]) {
         self.log.came(now_ns, from, octets.len());
@@ -222,43 +260,81 @@ impl<A: Copy + PartialEq> Server<A> {
             // Which group this is, only the first one tells.
             return self.push_notice(from, header, 0, code::NO_RUN_RECORD);
         }
-        if !self.records.contains_key(&header.client) && !self.make_room() {
+        let is_room = self.records.contains_key(&header.client) || self.make_room(now_ns);
+        if !is_room || !self.make_space(now_ns, from, header.client, data.len().max(1)) {
             self.counters.busy += 1;
             return self.push_notice(from, header, 0, code::BUSY);
         }
-        let Ok(record) = Record::open(now_ns, from, header, &self.config) else {
+        let Ok(mut record) = Record::open(now_ns, from, header, &self.config) else {
             return self.push_notice(from, header, 0, code::VMTP_ERROR);
         };
         self.log.release(header.client);
-        if let Some(before) = self.records.insert(header.client, record) {
+        if let Some(before) = self.records.remove(&header.client) {
+            record.is_proved = before.is_proved && before.from.host() == from.host();
             self.timers.remove(&(before.deadline_ns, header.client));
+            self.memory.take_away(header.client, before.charge);
+            if before.queued_bytes.is_some() {
+                // Its client has given it up before the application took it.
+                self.requests.retain(|request| request.token.client != header.client);
+            }
         }
+        self.records.insert(header.client, record);
         // Whatever this packet is, its record does not stay for ever.
         self.set_timer(header.client, now_ns.saturating_add(self.config.next_packet_ns));
         self.add(now_ns, from, header, data, 0);
     }
 
     /// Forgets the client that can be missed soonest; false when all are at work.
-    fn make_room(&mut self) -> bool {
+    fn make_room(&mut self, now_ns: u64) -> bool {
         if self.records.len() < self.config.records_max {
             return true;
         }
-        let is_over = |client: &Entity| {
-            self.records.get(client).is_some_and(|record| matches!(record.state, State::Over))
-        };
-        let oldest = self.timers.iter().map(|&(_, client)| client).find(is_over);
-        oldest.is_some_and(|client| {
-            self.forget(client);
+        let missable = self.memory.missable(now_ns, &self.config);
+        missable.is_some_and(|client| {
+            self.give_up(client);
             true
         })
     }
 
+    /// Sees that there is memory for so many octets of a client; false when all of it is in use.
+    fn make_space(&mut self, now_ns: u64, from: A, client: Entity, bytes: usize) -> bool {
+        let host = from.host().party();
+        while !self.memory.has_room(host, bytes, &self.config) {
+            let silent = self.memory.gives_way(now_ns, host, bytes, &self.config);
+            let Some(silent) = silent.filter(|&silent| silent != client) else { return false };
+            self.give_up(silent);
+        }
+        true
+    }
+
+    fn give_up(&mut self, client: Entity) {
+        let is_half = self.records.get(&client).is_some_and(Record::is_receiving);
+        self.counters.given_up += u64::from(is_half);
+        self.forget(client);
+    }
+
+    /// Counts what a record takes, after it has changed.
+    fn charge(&mut self, client: Entity) {
+        if let Some(record) = self.records.get_mut(&client) {
+            self.memory.charge(client, record);
+        }
+    }
+
     fn add(&mut self, now_ns: u64, from: A, header: &Header, data: &[u8], group: usize) {
         let Some(record) = self.records.get_mut(&header.client) else { return };
-        record.from = from;
+        record.hear(now_ns, from, HEADER_BYTES + data.len() + TRAILER_BYTES);
         record.retransmit_count = header.control.retransmit_count;
+        if record.is_receiving() && !self.make_space(now_ns, from, header.client, data.len()) {
+            self.counters.busy += 1;
+            self.charge(header.client);
+            return self.push_notice(from, header, 0, code::BUSY);
+        }
+        let Some(record) = self.records.get_mut(&header.client) else { return };
         let answer = record.take(header, data, group);
         let blocks = record.received(group);
+        if !matches!(answer, Answer::Whole { .. }) {
+            self.memory.charge(header.client, record);
+        }
         match answer {
             Answer::Nothing => {}
             Answer::Wait => {
@@ -295,6 +371,7 @@ impl<A: Copy + PartialEq> Server<A> {
             self.counters.requests += 1;
             self.log.release(client);
             self.requests.push_back(request);
+            self.charge(client);
         }
     }
 
@@ -336,6 +413,7 @@ impl<A: Copy + PartialEq> Server<A> {
         if waits && !is_done {
             self.sending.push_back(notice.client);
         }
+        self.charge(notice.client);
         self.set_timer(notice.client, until_ns);
     }
 
@@ -366,7 +444,7 @@ impl<A: Copy + PartialEq> Server<A> {
     ///
     /// # Errors
     ///
-    /// When it is over, or the segment too long.
+    /// When it is over, the segment too long, or too long for an address that is not proved.
     pub fn respond(
         &mut self,
         now_ns: u64,
@@ -381,9 +459,17 @@ impl<A: Copy + PartialEq> Server<A> {
         if outcome.segment.len() > limit {
             return Err(RespondError::TooLong { bytes: outcome.segment.len(), limit });
         }
+        let blocks = crate::wire::blocks_per_packet(self.config.packet_bytes);
+        let bytes = Outgoing::wire_bytes(outcome.segment.len(), blocks);
+        let limit = record.allowance(&self.config);
+        if bytes as u64 > limit {
+            self.counters.withheld += 1;
+            return Err(RespondError::Unproved { bytes, limit });
+        }
         let is_kept = !outcome.segment.is_empty() && !outcome.idempotent;
         record.answer(self.entity, outcome, self.config.window_groups);
         record.queued_ns = now_ns;
+        self.memory.charge(token.client, record);
         self.log.tell(now_ns);
         let wait_ns = if is_kept { acknowledgment_ns } else { self.config.keep_ns };
         self.sending.push_back(token.client);
@@ -420,6 +506,12 @@ impl<A: Copy + PartialEq> Server<A> {
         if is_silent || self.notices.len() >= NOTICES_MAX {
             return;
         }
+        if let Some(record) = self.records.get_mut(&header.client)
+            && !record.may_send(HEADER_BYTES + TRAILER_BYTES, &self.config)
+        {
+            self.counters.withheld += 1;
+            return;
+        }
         let control = Control {
             kind: Kind::Response,
             retransmit_count: header.control.retransmit_count,
@@ -450,6 +542,7 @@ impl<A: Copy + PartialEq> Server<A> {
         self.log.release(client);
         if let Some(record) = self.records.remove(&client) {
             self.timers.remove(&(record.deadline_ns, client));
+            self.memory.take_away(client, record.charge);
         }
     }
 
@@ -495,6 +588,7 @@ impl<A: Copy + PartialEq> Server<A> {
             }
             State::Responded(outgoing) if outgoing.bytes() > 0 => {
                 record.state = State::Over;
+                self.memory.charge(client, record);
                 self.set_timer(client, now_ns.saturating_add(keep_ns));
             }
             State::Responded(_) | State::Over => self.forget(client),
@@ -521,11 +615,19 @@ impl<A: Copy + PartialEq> Server<A> {
             let Some(piece) = record.outgoing().and_then(|outgoing| outgoing.next(blocks)) else {
                 continue;
             };
+            let octets = record.outgoing().map_or(0, |outgoing| outgoing.packet_bytes(piece));
+            if !record.may_send(octets, &self.config) {
+                // The client asks again if it lives, and may then be sent more.
+                self.counters.withheld += 1;
+                record.outgoing().into_iter().for_each(Outgoing::hold_back);
+                continue;
+            }
             let gap_ns = self.config.gap_ns(record.gap);
             if record.emit(piece, self.config.checksum, to) {
                 record.send_after_ns = now_ns.saturating_add(gap_ns);
                 self.sending.push_back(client);
             }
+            self.memory.charge(client, record);
             self.counters.packets += 1;
             self.log.sent(now_ns, record.from, to.len(), Some(record.queued_ns));
             return Some(record.from);
@@ -557,7 +659,13 @@ impl<A: Copy + PartialEq> Server<A> {
 
     /// Requests that came whole, in the order in which they did.
     pub fn poll_request(&mut self) -> Option<Incoming<A>> {
-        self.requests.pop_front()
+        let request = self.requests.pop_front()?;
+        let record = self.records.get_mut(&request.token.client);
+        if let Some(record) = record.filter(|record| record.base == request.token.transaction) {
+            record.queued_bytes = None;
+            self.memory.charge(request.token.client, record);
+        }
+        Some(request)
     }
 }
 

@@ -95,6 +95,17 @@ impl Service {
         self.server.clients()
     }
 
+    /// Octets that it keeps for Requests and Responses.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.server.held_bytes()
+    }
+
+    /// Says that a client receives what is sent to its address; see [`Server::prove_address`].
+    pub fn prove_address(&mut self, token: Token) {
+        self.server.prove_address(token);
+    }
+
     /// Keeps from now on what its engine sees, for [`Service::poll_seen`].
     pub fn observe(&mut self) {
         self.server.observe();

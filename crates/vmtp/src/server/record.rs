@@ -1,6 +1,8 @@
 //! What a server remembers of one client.
 
+use super::memory::Charge;
 use super::{Incoming as Request, Outcome, Token};
+use crate::address::Address;
 use crate::config::Config;
 use crate::message::{Added, Incoming, Malformed, Outgoing, Piece, RUN_GROUPS_MAX, group_number};
 use crate::wire::{Checksum, Code, Control, Entity, GROUP_BYTES, Header, Kind, code, emit};
@@ -25,6 +27,16 @@ pub(super) struct Record<A> {
     /// When what is sent now was handed down or asked for.
     pub queued_ns: u64,
     pub send_after_ns: u64,
+    /// When its client was heard last.
+    pub heard_ns: u64,
+    /// The Request is whole, and the application has not taken it; its octets.
+    pub queued_bytes: Option<usize>,
+    /// The client has shown that it receives what is sent to its address.
+    pub is_proved: bool,
+    /// Octets of packets from this host and to it.
+    received_bytes: u64,
+    sent_bytes: u64,
+    pub charge: Charge,
 }
 
 /// How far it is (RFC 1045 §5.1).
@@ -67,7 +79,7 @@ pub(super) enum Answer {
     Again,
 }
 
-impl<A: Copy> Record<A> {
+impl<A: Address> Record<A> {
     pub(super) fn open(
         now_ns: u64,
         from: A,
@@ -88,7 +100,50 @@ impl<A: Copy> Record<A> {
             deadline_ns: now_ns,
             queued_ns: now_ns,
             send_after_ns: now_ns,
+            heard_ns: now_ns,
+            queued_bytes: None,
+            is_proved: false,
+            received_bytes: 0,
+            sent_bytes: 0,
+            charge: Charge::default(),
         })
+    }
+
+    /// A packet of so many octets was received.
+    pub(super) fn hear(&mut self, now_ns: u64, from: A, octets: usize) {
+        if from.host() != self.from.host() {
+            // What another address has sent or proved says nothing of this one.
+            (self.received_bytes, self.sent_bytes, self.is_proved) = (0, 0, false);
+        }
+        self.from = from;
+        self.heard_ns = now_ns;
+        self.received_bytes += octets as u64;
+    }
+
+    /// Octets that may be sent to the client now.
+    pub(super) fn allowance(&self, config: &Config) -> u64 {
+        if self.is_proved || config.stranger_factor == 0 {
+            return u64::MAX;
+        }
+        let most = self.received_bytes.saturating_mul(u64::from(config.stranger_factor));
+        most.saturating_sub(self.sent_bytes)
+    }
+
+    /// A packet of so many octets leaves, if it may.
+    pub(super) fn may_send(&mut self, octets: usize, config: &Config) -> bool {
+        let may = octets as u64 <= self.allowance(config);
+        self.sent_bytes += if may { octets as u64 } else { 0 };
+        may
+    }
+
+    /// Octets of memory that it takes besides itself.
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.state {
+            State::Receiving(incoming) => incoming.held_bytes(),
+            State::Processing => self.queued_bytes.unwrap_or(0),
+            State::Responded(outgoing) => outgoing.held_bytes(),
+            State::Over => 0,
+        }
     }
 
     pub(super) fn place_of(&self, transaction: u32) -> Place {
@@ -147,19 +202,26 @@ impl<A: Copy> Record<A> {
         else {
             return None;
         };
+        let segment = incoming.into_segment();
+        self.queued_bytes = Some(segment.len());
         Some(Request {
             token: Token { client: self.head.client, transaction: self.base },
             from: self.from,
             server: self.head.server,
             code: self.head.code.value,
             user: std::array::from_fn(|at| self.head.parameters[8 + at]),
-            segment: incoming.into_segment(),
+            segment,
         })
     }
 
     /// Whether a Response with data was sent of which nobody said yet that it came.
     pub(super) fn keeps_answer(&self) -> bool {
         matches!(&self.state, State::Responded(outgoing) if outgoing.bytes() > 0)
+    }
+
+    /// Whether a Response without data was sent, which is kept in case the client asks again.
+    pub(super) fn has_short_answer(&self) -> bool {
+        matches!(&self.state, State::Responded(outgoing) if outgoing.bytes() == 0)
     }
 
     /// Whether packets of the Request still wait for others.
