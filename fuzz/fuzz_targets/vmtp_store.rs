@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
 use sockscope_vmtp::store::{Answer, Ask, Creation, Operation, PAGE_BYTES, Refusal, Reply, Store};
+use sockscope_vmtp::Host;
 use sockscope_vmtp::wire::Entity;
 
 const CLIENTS: usize = 3;
@@ -27,7 +28,6 @@ type Outcome = Result<Answer, Refusal>;
 struct State {
     files: Vec<Content>,
     sessions: BTreeMap<u32, Session>,
-    begun: u32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -124,12 +124,13 @@ impl Pair {
         let ask = Ask { session: 0, sequence: 0, operation: Operation::Hello };
         let reply = self.ask(client, &ask);
         let mut state = self.state().clone();
-        state.begun += 1;
-        let answer = Answer { number: state.begun, ..Answer::default() };
-        assert_eq!(reply, Reply { answer: Ok(answer.clone()), waits: true });
+        let Reply { answer: Ok(answer), waits: true, .. } = reply else { panic!("{reply:?}") };
+        let number = answer.number;
+        assert!(number != 0 && !state.sessions.contains_key(&number), "a number of its own");
+        assert_eq!(answer, Answer { number, ..Answer::default() });
         let session = Session { client, sequence: 0, outcome: Ok(Answer::default()) };
-        state.sessions.insert(state.begun, session);
-        self.clients[client] = (state.begun, None);
+        state.sessions.insert(number, session);
+        self.clients[client] = (number, None);
         self.states.push(state);
         // What waits is answered after a commit.
         self.commit();
@@ -162,7 +163,7 @@ impl Pair {
         let request = ask.encode();
         let client = Entity(client as u64 + 1);
         self.store()
-            .execute(client, request.code, &request.user, &request.segment)
+            .execute(client, Host(9), request.code, &request.user, &request.segment)
             .expect("goes on")
     }
 
@@ -176,7 +177,8 @@ impl Pair {
         let mut user = [0; 12];
         user[3] = a;
         user[7..].fill(b);
-        let reply = self.store().execute(Entity(99), code, &user, &[a, b, c]).expect("goes on");
+        let reply = self.store().execute(Entity(99), Host(9), code, &user, &[a, b, c]);
+        let reply = reply.expect("goes on");
         let changes = [2, 4, 5, 6].contains(&(code >> 16));
         assert!(!changes || reply.answer.is_err(), "{reply:?}");
         self.compare();

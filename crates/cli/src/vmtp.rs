@@ -8,11 +8,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sockscope_probe::{count_interrupts, interrupts};
 use sockscope_record::Side;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
+use sockscope_vmtp::server::ServerCounters;
 use sockscope_vmtp::store::{self, ClientError, StoreClient};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
 use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
@@ -28,6 +29,11 @@ const ETHERNET_PAYLOAD: [usize; 2] = [1472, 1452];
 const LOOPBACK_PAYLOAD: usize = 65_507;
 /// A name that nobody says is his three times, a twentieth of a second apart, is free.
 const FIND: Fixed = Fixed { sends: 3, every_ns: 50_000_000 };
+/// Octets that a server sends a stranger for each one that it receives, as QUIC does (RFC 9000 §8.1): a
+/// forged address gets little more than its forger could send it himself.
+const STRANGER_FACTOR: u32 = 3;
+/// Refusals are shown this often at most.
+const REFUSALS_EVERY: Duration = Duration::from_secs(10);
 /// How long a store may be away, for instance while it is started again.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -69,7 +75,9 @@ fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
     };
     let link = Link::bind(transport(at.raw), at.at).map_err(failure)?;
     let address = link.local_address()?;
-    let mut service = Service::new(link, name, config(at.at.ip()));
+    // Anybody may ask, in anybody's name.
+    let config = Config { stranger_factor: STRANGER_FACTOR, ..config(at.at.ip()) };
+    let mut service = Service::new(link, name, config);
     // Who chose a name shares an address that has no ports: other names are not for this one to refuse.
     if at.raw && at.name.is_some() {
         service.be_among_others().map_err(failure)?;
@@ -123,15 +131,41 @@ fn recorded(
     serve: impl FnOnce(&mut Service, Ends<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut recorded = Ok(());
+    let mut refusals = Refusals::default();
     count_interrupts();
     let served = serve(service, &mut |service| {
+        refusals.show(service.counters(), REFUSALS_EVERY);
         if let Some(recording) = &mut recording {
             recorded = recording.take(|| service.poll_seen());
         }
         interrupts() > 0 || recorded.is_err()
     });
+    refusals.show(service.counters(), Duration::ZERO);
     // A recording that could not be written on is not made to look whole.
     served.and(recorded.and_then(|()| end(recording, service)))
+}
+
+/// What a server refused, as far as it was shown.
+#[derive(Default)]
+struct Refusals {
+    shown: [u64; 3],
+    shown_at: Option<Instant>,
+}
+
+impl Refusals {
+    /// Says what was refused since it was said last, unless that was less than `every` ago.
+    fn show(&mut self, counters: ServerCounters, every: Duration) {
+        let now = [counters.busy, counters.given_up, counters.withheld];
+        if now == self.shown || self.shown_at.is_some_and(|at| at.elapsed() < every) {
+            return;
+        }
+        let [busy, given_up, withheld] = now;
+        talk!(
+            "so far {busy} packets refused for lack of room, {given_up} unfinished requests given up, \
+             {withheld} answers withheld from addresses that are not proved"
+        );
+        (self.shown, self.shown_at) = (now, Some(Instant::now()));
+    }
 }
 
 /// A recording of what the server's engine sees, if one is wanted.

@@ -17,10 +17,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use sockscope_vmtp::Config;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport};
 use sockscope_vmtp::store::{Ask, Creation, Operation, PAGE_BYTES, Store, StoreClient, serve};
 use sockscope_vmtp::wire::Entity;
+use sockscope_vmtp::{Config, Host};
 
 const CLIENTS: usize = 4;
 const PAGES: u64 = 24;
@@ -275,7 +275,8 @@ fn check_at_rest(store: &mut Store, folder: &Path, client: u64, changes: u64) {
     let (name, model) = (format!("client-{client}"), model(client, changes));
     let mut ask = |session, sequence, operation| {
         let request = Ask { session, sequence, operation }.encode();
-        let reply = store.execute(Entity(9), request.code, &request.user, &request.segment);
+        let reply =
+            store.execute(Entity(9), Host(9), request.code, &request.user, &request.segment);
         reply.expect("a disk").answer.expect("no refusal")
     };
     let session = ask(0, 0, Operation::Hello).number;

@@ -6,19 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use sockscope_vmtp::Config;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport};
 use sockscope_vmtp::store::{
     Answer, Ask, ClientError, Creation, Operation, PAGE_BYTES, Refusal, Reply, Store, StoreClient,
     StoreError, serve,
 };
 use sockscope_vmtp::wire::Entity;
+use sockscope_vmtp::{Config, Host};
 
 const CLIENT: Entity = Entity(0x0000_0100_7f00_0001);
+const HOST: Host = Host(1);
 
 fn ask(store: &mut Store, session: u32, sequence: u32, operation: Operation) -> Reply {
     let request = Ask { session, sequence, operation }.encode();
-    store.execute(CLIENT, request.code, &request.user, &request.segment).expect("a disk")
+    store.execute(CLIENT, HOST, request.code, &request.user, &request.segment).expect("a disk")
 }
 
 fn hello(store: &mut Store) -> u32 {
@@ -157,7 +158,7 @@ fn pages_end_where_the_file_ends() {
     assert_eq!(ask(&mut store, session, 5, far).answer, Err(Refusal::NoRoom));
     assert_eq!(ask(&mut store, session, 6, write(u32::MAX, b"x")).answer, Err(Refusal::NoRoom));
     let stat = ask(&mut store, session, 0, Operation::Stat { file: 1 });
-    assert_eq!(stat, Reply { answer: Err(Refusal::NoFile), waits: false });
+    assert_eq!(stat, Reply { answer: Err(Refusal::NoFile), waits: false, proves_address: true });
     assert_eq!(Answer::default().encode().code, 0);
 }
 

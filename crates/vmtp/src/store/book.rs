@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::{Answer, Refusal};
+use super::sessions::{Session, Sessions};
+use crate::address::Host;
 use crate::wire::Entity;
 
-/// Sessions that are remembered; the oldest is forgotten, and its client refused.
-const SESSIONS_MAX: usize = 65_536;
 /// Files that have numbers.
 const FILES_MAX: usize = 65_535;
 
@@ -20,7 +20,7 @@ pub(super) enum Entry {
     Session(u32, Session),
     /// Known: a file.
     File { number: u16, version: u64, name: String },
-    /// A client began a session.
+    /// A client began a session with the next number: in journals of earlier versions.
     Hello(Entity),
     /// A file is about to be made that must not be there before.
     Intent { session: u32, sequence: u32 },
@@ -37,19 +37,10 @@ pub(super) enum Change {
     Length { file: u16, length: u64 },
 }
 
-/// A session and the last thing that it changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Session {
-    pub client: Entity,
-    pub sequence: u32,
-    /// What was answered: number and version, or why not.
-    pub answer: Result<(u32, u64), Refusal>,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Book {
     next_session: u32,
-    sessions: BTreeMap<u32, Session>,
+    sessions: Sessions,
     files: BTreeMap<u16, (String, u64)>,
     numbers: BTreeMap<String, u16>,
     intents: BTreeSet<(u32, u32)>,
@@ -64,6 +55,23 @@ pub(super) enum Standing {
 }
 
 impl Book {
+    /// A session that `client` begins at `host`, with a number that nobody can guess.
+    pub(super) fn new_session(&self, client: Entity, host: Host) -> (u32, Entry) {
+        let number = self.sessions.free_number();
+        let session = Session { client, host: Some(host), sequence: 0, answer: Ok((0, 0)) };
+        (number, Entry::Session(number, session))
+    }
+
+    /// A client names its session: whether that proves its address, which the number was sent to.
+    pub(super) fn is_proof(&mut self, client: Entity, host: Host, session: u32) -> bool {
+        let known = self.sessions.get(session);
+        let is_proof = known.is_some_and(|it| it.client == client && it.host == Some(host));
+        if is_proof {
+            self.sessions.touch(session);
+        }
+        is_proof
+    }
+
     /// Whether a change is to be done, was done, or can never be.
     pub(super) fn standing(
         &self,
@@ -71,7 +79,7 @@ impl Book {
         session: u32,
         sequence: u32,
     ) -> Result<Standing, Refusal> {
-        let known = self.sessions.get(&session).filter(|known| known.client == client);
+        let known = self.sessions.get(session).filter(|known| known.client == client);
         let known = known.ok_or(Refusal::NoSession)?;
         if sequence > known.sequence {
             return Ok(Standing::New);
@@ -112,6 +120,7 @@ impl Book {
             Entry::NextSession(number) => self.next_session = *number,
             Entry::Session(number, session) => {
                 self.sessions.insert(*number, session.clone());
+                return Ok(answer(*number, 0));
             }
             Entry::File { number, version, name } => self.set_file(*number, name, *version),
             Entry::Hello(client) => return Ok(answer(self.begin(*client), 0)),
@@ -121,10 +130,7 @@ impl Book {
             Entry::Change { session, sequence, change } => {
                 self.intents.retain(|&(of, _)| of != *session);
                 let outcome = self.change(change);
-                if let Some(known) = self.sessions.get_mut(session) {
-                    known.sequence = *sequence;
-                    known.answer = outcome;
-                }
+                self.sessions.set_outcome(*session, *sequence, outcome);
                 return outcome.map(|(number, version)| answer(number, version));
             }
         }
@@ -132,12 +138,9 @@ impl Book {
     }
 
     fn begin(&mut self, client: Entity) -> u32 {
-        if self.sessions.len() >= SESSIONS_MAX {
-            self.sessions.pop_first();
-        }
         // 0 is no session.
         self.next_session = self.next_session.wrapping_add(1).max(1);
-        let session = Session { client, sequence: 0, answer: Ok((0, 0)) };
+        let session = Session { client, host: None, sequence: 0, answer: Ok((0, 0)) };
         self.sessions.insert(self.next_session, session);
         self.next_session
     }
@@ -165,7 +168,7 @@ impl Book {
     pub(super) fn known(&self) -> Vec<Vec<u8>> {
         let next = [Entry::NextSession(self.next_session)].into_iter();
         let sessions =
-            self.sessions.iter().map(|(&number, session)| Entry::Session(number, session.clone()));
+            self.sessions.iter().map(|(number, session)| Entry::Session(number, session.clone()));
         let files = self.files.iter().map(|(&number, (name, version))| Entry::File {
             number,
             version: *version,
@@ -203,7 +206,9 @@ impl Entry {
                 };
                 let words = [*number, session.sequence, code, of].map(u32::to_be_bytes);
                 let [client, version] = [session.client.0, version].map(u64::to_be_bytes);
-                join(SESSION, &[words.as_flattened(), &client, &version])
+                let host = session.host.map(|host| host.0.to_be_bytes());
+                let host = host.as_ref().map_or(&[][..], |host| host);
+                join(SESSION, &[words.as_flattened(), &client, &version, host])
             }
             Self::File { number, version, name } => {
                 join(FILE, &[&number.to_be_bytes(), &version.to_be_bytes(), name.as_bytes()])
@@ -230,7 +235,9 @@ impl Entry {
                     [rest.word()?, rest.word()?, rest.word()?, rest.word()?];
                 let (client, version) = (Entity(rest.long()?), rest.long()?);
                 let answer = Refusal::of_code(code).map_or(Ok((of, version)), Err);
-                Self::Session(number, Session { client, sequence, answer })
+                // Earlier versions wrote no host, and do not look for one.
+                let host = rest.take().map(|octets| Host(u128::from_be_bytes(octets)));
+                Self::Session(number, Session { client, host, sequence, answer })
             }
             FILE => Self::File { number: rest.half()?, version: rest.long()?, name: rest.text()? },
             HELLO => Self::Hello(Entity(rest.long()?)),
@@ -317,8 +324,10 @@ mod tests {
     }
 
     fn history() -> Vec<Entry> {
+        let session =
+            Session { client: CLIENT, host: Some(Host(9)), sequence: 0, answer: Ok((0, 0)) };
         vec![
-            Entry::Hello(CLIENT),
+            Entry::Session(1, session),
             Entry::Intent { session: 1, sequence: 1 },
             change(1, Change::Opened { file: 0, name: "a/b".into() }),
             change(2, Change::Written { file: 0, page: 3, data: vec![1, 2, 3] }),
@@ -352,6 +361,29 @@ mod tests {
         assert_eq!(book.standing(CLIENT, 1, 3), Ok(Standing::New));
         assert_eq!(book.standing(Entity(8), 1, 3), Err(Refusal::NoSession));
         assert_eq!(book.standing(CLIENT, 2, 1), Err(Refusal::NoSession));
+    }
+
+    #[test]
+    fn a_session_proves_the_address_that_its_number_was_sent_to() {
+        let mut book = Book::default();
+        let (number, entry) = book.new_session(CLIENT, Host(9));
+        assert_eq!(book.apply(&entry), Ok(answer(number, 0)));
+        assert!(book.is_proof(CLIENT, Host(9), number));
+        assert!(!book.is_proof(CLIENT, Host(10), number), "sent from elsewhere");
+        assert!(!book.is_proof(Entity(8), Host(9), number), "another client's");
+        assert!(!book.is_proof(CLIENT, Host(9), number.wrapping_add(1)), "guessed");
+    }
+
+    #[test]
+    fn sessions_of_an_earlier_version_go_on_and_prove_nothing() {
+        let mut book = Book::default();
+        assert_eq!(book.apply(&Entry::Hello(CLIENT)), Ok(answer(1, 0)));
+        assert_eq!(book.standing(CLIENT, 1, 1), Ok(Standing::New));
+        assert!(!book.is_proof(CLIENT, Host(9), 1));
+        let known = book.known();
+        let entries: Vec<_> = known.iter().map(|payload| Entry::decode(payload)).collect();
+        let session = Session { client: CLIENT, host: None, sequence: 0, answer: Ok((0, 0)) };
+        assert_eq!(entries, [Some(Entry::NextSession(1)), Some(Entry::Session(1, session))]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod folder;
 pub mod fuzz;
 mod journal;
 mod server;
+mod sessions;
 
 pub use ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, PAGES_MAX, Refusal};
 pub use client::{ClientError, FileInfo, StoreClient};

@@ -11,7 +11,9 @@ use super::ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, Refusal};
 use super::book::{Book, Change, Entry, Standing};
 use super::folder::{Folder, position, read_page, reserve};
 use super::journal::{self, Journal};
+use crate::address::{Address, Host};
 use crate::driver::Service;
+use crate::server::RespondError;
 use crate::wire::Entity;
 use crate::{Outcome, Token};
 
@@ -49,6 +51,8 @@ pub struct Reply {
     pub answer: Result<Answer, Refusal>,
     /// It must not be given before [`Store::commit`].
     pub waits: bool,
+    /// The client has named a session that began at its address: it receives what is sent there.
+    pub proves_address: bool,
 }
 
 impl Reply {
@@ -81,7 +85,7 @@ impl Store {
         Ok(Self { folder, journal, book, pending: BTreeMap::new(), dirty })
     }
 
-    /// Carries out what a client asks, given a Request's code, user data and segment.
+    /// Carries out what a client at `host` asks, given a Request's code, user data and segment.
     ///
     /// # Errors
     ///
@@ -89,6 +93,7 @@ impl Store {
     pub fn execute(
         &mut self,
         client: Entity,
+        host: Host,
         code: u32,
         user: &[u8; 12],
         segment: &[u8],
@@ -97,17 +102,23 @@ impl Store {
             Ok(ask) => ask,
             Err(refusal) => return Ok(now(Err(refusal))),
         };
+        let proves_address = self.book.is_proof(client, host, ask.session);
+        let reply = self.carry_out(client, host, ask)?;
+        Ok(Reply { proves_address, ..reply })
+    }
+
+    fn carry_out(&mut self, client: Entity, host: Host, ask: Ask) -> Result<Reply, StoreError> {
         match ask.operation {
             Operation::Hello => {
-                let entry = Entry::Hello(client);
+                let (_, entry) = self.book.new_session(client, host);
                 if self.journal.append(&entry.encode())? {
-                    return Ok(Reply { answer: self.book.apply(&entry), waits: true });
+                    return Ok(durable(self.book.apply(&entry)));
                 }
                 Ok(now(Err(Refusal::NoRoom)))
             }
             Operation::Read { file, page } => Ok(now(self.read(file, page))),
             Operation::Stat { file } => Ok(now(self.stat(file))),
-            Operation::Sync => Ok(Reply { answer: Ok(Answer::default()), waits: true }),
+            Operation::Sync => Ok(durable(Ok(Answer::default()))),
             Operation::List { from } => Ok(now(self.list(from))),
             ref change if change.is_change() => self.change(client, ask),
             _ => Ok(now(Err(Refusal::BadRequest))),
@@ -118,7 +129,7 @@ impl Store {
         let Ask { session, sequence, operation } = ask;
         match self.book.standing(client, session, sequence) {
             Err(refusal) => return Ok(now(Err(refusal))),
-            Ok(Standing::Done(answer)) => return Ok(Reply { answer, waits: true }),
+            Ok(Standing::Done(answer)) => return Ok(durable(answer)),
             Ok(Standing::New) => {}
         }
         let waits = !matches!(operation, Operation::Write { durable: false, .. });
@@ -130,7 +141,7 @@ impl Store {
         }
         let answer = self.book.apply(&entry);
         self.take(entry)?;
-        Ok(Reply { answer, waits })
+        Ok(Reply { waits, ..now(answer) })
     }
 
     /// Makes sure that a change can be done; only creating a file is done here already.
@@ -270,7 +281,12 @@ impl Store {
 }
 
 fn now(answer: Result<Answer, Refusal>) -> Reply {
-    Reply { answer, waits: false }
+    Reply { answer, waits: false, proves_address: false }
+}
+
+/// An answer that waits for a commit.
+fn durable(answer: Result<Answer, Refusal>) -> Reply {
+    Reply { waits: true, ..now(answer) }
 }
 
 /// Does to files what an entry says; again, if it was done.
@@ -365,8 +381,11 @@ fn answer_all(
 ) -> Result<(), StoreError> {
     for _ in 0..BATCH_MAX {
         let Some(request) = service.poll_request() else { return Ok(()) };
-        let client = request.token.client;
-        let reply = store.execute(client, request.code, &request.user, &request.segment)?;
+        let (client, host) = (request.token.client, request.from.host());
+        let reply = store.execute(client, host, request.code, &request.user, &request.segment)?;
+        if reply.proves_address {
+            service.prove_address(request.token);
+        }
         if reply.waits {
             waiting.push((request.token, reply.outcome()));
         } else {
@@ -378,8 +397,13 @@ fn answer_all(
 }
 
 fn respond(service: &mut Service, token: Token, outcome: Outcome) -> Result<(), StoreError> {
+    let answered = service.respond(token, outcome).map_err(network())?;
+    if matches!(answered, Err(RespondError::Unproved { .. })) {
+        // A stranger is told to begin a session, in a packet no longer than its own.
+        let refused = now(Err(Refusal::NoSession)).outcome();
+        let _ = service.respond(token, refused).map_err(network())?;
+    }
     // A client that has gone on needs no answer any more.
-    let _ = service.respond(token, outcome).map_err(network())?;
     Ok(())
 }
 
