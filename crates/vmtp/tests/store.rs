@@ -162,6 +162,95 @@ fn pages_end_where_the_file_ends() {
     assert_eq!(Answer::default().encode().code, 0);
 }
 
+/// Runs this test again in a process of its own, whose files are at most so many blocks of 1 KiB; `None` in
+/// that process.
+fn in_limited_process(test: &str, blocks: u32, folder: &Path) -> Option<std::process::Output> {
+    if std::env::var_os(FOLDER).is_some() {
+        return None;
+    }
+    let own = std::env::current_exe().unwrap();
+    // POSIX's shells count blocks of 512 octets, bash those of 1024.
+    let script = format!("ulimit -f {blocks} && exec \"$0\" --exact {test}");
+    let mut command = std::process::Command::new("bash");
+    let output = command.arg("-c").arg(script).arg(own).env(FOLDER, folder).output();
+    Some(output.unwrap())
+}
+
+const FOLDER: &str = "SOCKSCOPE_TEST_FOLDER";
+
+/// The length is one that this process cannot give a file, as with a file system of shorter files.
+#[test]
+fn a_length_that_the_system_refuses_is_an_error_of_that_request_alone() {
+    const TEST: &str = "a_length_that_the_system_refuses_is_an_error_of_that_request_alone";
+    let folder = tempfile::tempdir().unwrap();
+    // Less than 1 TiB, and no octets that the journal has by chance.
+    const FAR: u64 = 0xed_cba9_8765;
+    if let Some(output) = in_limited_process(TEST, 1000, folder.path()) {
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let folder = std::path::PathBuf::from(std::env::var_os(FOLDER).unwrap());
+    let mut store = Store::open(&folder).unwrap();
+    let session = hello(&mut store);
+    let _ = ask(&mut store, session, 1, open("a", Creation::IfAbsent));
+    let journal = || std::fs::read(folder.join(".sockscope-store.journal")).unwrap();
+    for (sequence, operation) in [
+        (2, Operation::SetLength { file: 0, length: FAR }),
+        (3, write(100, b"beyond")),
+        (4, Operation::SetLength { file: 0, length: 1000 * 1024 + 1 }),
+    ] {
+        let reply = ask(&mut store, session, sequence, operation.clone());
+        assert_eq!(reply.answer, Err(Refusal::NoRoom), "{operation:?}");
+        let again = ask(&mut store, session, sequence, operation);
+        assert_eq!(again.answer, Err(Refusal::NoRoom));
+        store.commit().unwrap();
+    }
+    let refused = FAR.to_be_bytes();
+    assert!(
+        !journal().windows(8).any(|octets| octets == refused),
+        "the journal has no such length"
+    );
+    let good = Operation::SetLength { file: 0, length: 1000 * 1024 };
+    assert_eq!(ask(&mut store, session, 5, good).answer.map(|answer| answer.version), Ok(1));
+    assert_eq!(
+        ask(&mut store, session, 6, write(0, b"on")).answer.map(|answer| answer.version),
+        Ok(2)
+    );
+    store.commit().unwrap();
+    drop(store);
+    let mut store = Store::open(&folder).unwrap();
+    assert_eq!(read(&mut store, 0)[..2], *b"on");
+}
+
+/// A journal in which the change is, as earlier versions left it when it ended them.
+#[test]
+fn a_store_starts_whose_journal_has_a_length_that_the_system_refuses() {
+    const TEST: &str = "a_store_starts_whose_journal_has_a_length_that_the_system_refuses";
+    let folder = tempfile::tempdir().unwrap();
+    let of_environment = std::env::var_os(FOLDER).map(std::path::PathBuf::from);
+    let Some(folder) = of_environment else {
+        let mut store = Store::open(folder.path()).unwrap();
+        let session = hello(&mut store);
+        let _ = ask(&mut store, session, 1, open("a", Creation::IfAbsent));
+        store.commit().unwrap();
+        // Done where it can be done, and then undone, the journal apart.
+        let length = Operation::SetLength { file: 0, length: 1 << 30 };
+        assert!(ask(&mut store, session, 2, length).answer.is_ok());
+        drop(store);
+        std::fs::File::create(folder.path().join("a")).unwrap();
+        std::fs::write(folder.path().join("session"), session.to_string()).unwrap();
+        let output = in_limited_process(TEST, 1000, folder.path()).unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    };
+    let mut store = Store::open(&folder).expect("it starts");
+    let session = std::fs::read_to_string(folder.join("session")).unwrap().parse().unwrap();
+    let length = Operation::SetLength { file: 0, length: 1 << 30 };
+    assert_eq!(ask(&mut store, session, 2, length).answer, Err(Refusal::NoRoom));
+    let stat = ask(&mut store, session, 0, Operation::Stat { file: 0 }).answer.unwrap();
+    assert_eq!((stat.length, stat.version), (0, 0));
+}
+
 #[test]
 fn files_are_copied_in_and_out() {
     let (folder, local) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

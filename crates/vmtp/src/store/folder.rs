@@ -136,9 +136,27 @@ pub(super) fn reserve(file: &File, page: u32, bytes: usize) -> Result<(), Refusa
     if bytes == 0 {
         return Ok(());
     }
+    takes_length(file, position(page) + bytes as u64)?;
     match fallocate(file, FallocateFlags::KEEP_SIZE, position(page), bytes as u64) {
         // A file system that cannot says so when it is full.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(refusal_of(error)),
+    }
+}
+
+/// Whether the file system takes a file of this length: what it does not take must be refused before the
+/// journal has it, because nothing can be done about it afterwards.
+pub(super) fn takes_length(file: &File, length: u64) -> Result<(), Refusal> {
+    // Beyond its limit a process gets SIGXFSZ.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    if limit.is_some_and(|limit| length > limit) {
+        return Err(Refusal::NoRoom);
+    }
+    // The kernel compares the place with the file system's longest file, and does no more. All reading and
+    // writing here names its place.
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Start(length)) {
+        Ok(_) => Ok(()),
+        Err(Errno::INVAL | Errno::OVERFLOW) => Err(Refusal::NoRoom),
         Err(error) => Err(refusal_of(error)),
     }
 }

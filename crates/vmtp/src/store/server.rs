@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::StoreError;
 use super::ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, Refusal};
 use super::book::{Book, Change, Entry, Standing};
-use super::folder::{Folder, position, read_page, reserve};
+use super::folder::{Folder, position, read_page, reserve, takes_length};
 use super::journal::{self, Journal};
 use crate::address::{Address, Host};
 use crate::driver::Service;
@@ -77,6 +77,7 @@ impl Store {
         let (mut book, mut dirty) = (Book::default(), BTreeSet::new());
         for payload in journal::read(folder.fd())? {
             let Some(entry) = Entry::decode(&payload) else { continue };
+            let entry = possible(&mut folder, &book, entry);
             let _ = book.apply(&entry);
             redo(&mut folder, &book, &mut dirty, &entry)?;
         }
@@ -161,7 +162,8 @@ impl Store {
                 room.map(|()| Change::Written { file, page, data })
             }
             Operation::SetLength { file, length } => {
-                self.file(file).map(|_| Change::Length { file, length })
+                let room = self.file(file).and_then(|it| takes_length(it, length));
+                room.map(|()| Change::Length { file, length })
             }
             _ => Err(Refusal::BadRequest),
         })
@@ -287,6 +289,26 @@ fn now(answer: Result<Answer, Refusal>) -> Reply {
 /// An answer that waits for a commit.
 fn durable(answer: Result<Answer, Refusal>) -> Reply {
     Reply { waits: true, ..now(answer) }
+}
+
+/// The entry, or a refusal in its place when the file is shorter and cannot be made so long: the journal of
+/// an earlier version may have such an entry. That version ended before it answered.
+fn possible(folder: &mut Folder, book: &Book, entry: Entry) -> Entry {
+    let Entry::Change { session, sequence, change } = entry else { return entry };
+    let end = match &change {
+        Change::Written { file, page, data } => Some((*file, position(*page) + data.len() as u64)),
+        Change::Length { file, length } => Some((*file, *length)),
+        Change::Refused(_) | Change::Opened { .. } => None,
+    };
+    let is_too_long = end.is_some_and(|(file, end)| {
+        let Ok(file) = book.name(file).and_then(|name| folder.file(file, name)) else {
+            return false;
+        };
+        let is_done = file.metadata().is_ok_and(|metadata| metadata.len() >= end);
+        !is_done && takes_length(file, end) == Err(Refusal::NoRoom)
+    });
+    let change = if is_too_long { Change::Refused(Refusal::NoRoom) } else { change };
+    Entry::Change { session, sequence, change }
 }
 
 /// Does to files what an entry says; again, if it was done.
