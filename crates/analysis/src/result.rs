@@ -527,6 +527,9 @@ pub struct Finding {
     pub count: u64,
     /// Time lost by it, nanoseconds, all occurrences together.
     pub lost_ns: u64,
+    /// When that was, from and until, in order and disjoint. Longer than `lost_ns` in all where only the times are
+    /// known between which it was lost.
+    pub times: Vec<(u64, u64)>,
     /// One sentence with the figures.
     pub summary: String,
     /// The very records that prove it, at most [`Finding::EVIDENCE_MAX`], earliest first.

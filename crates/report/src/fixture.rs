@@ -343,6 +343,7 @@ fn nagle() -> Finding {
         side: Side::Client,
         count: 199,
         lost_ns: 8_170_000_000,
+        times: vec![(START_NS, START_NS + 8_170_000_000)],
         summary: "199 of 200 messages waited 41.1 ms (median) in the send queue for an \
                   acknowledgment that the receiver delayed"
             .to_owned(),
@@ -360,6 +361,7 @@ fn slow_reader(flow: FlowId, lost_ns: u64) -> Finding {
         side: Side::Server,
         count: 3,
         lost_ns,
+        times: vec![(START_NS, START_NS + lost_ns)],
         summary: "data lay in the receive queue while the reader did something else".to_owned(),
         evidence: vec![seen(START_NS + 1_000_000, "47 ms between two reads, 1,000 bytes queued")],
         fix: "read sooner at the server".to_owned(),

@@ -12,6 +12,7 @@
 mod compare;
 mod csv;
 mod json;
+mod lost_time;
 mod number;
 mod order;
 pub mod plot;

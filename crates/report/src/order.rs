@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use sockscope_analysis::{ConnectionAnalysis, Finding, FindingId, FlowAnalysis, LedgerPart};
 
 use crate::Report;
+use crate::lost_time::LostTime;
 
 /// One rule's findings, all connections together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FindingTotal<'a> {
     pub(crate) id: FindingId,
     pub(crate) count: u64,
+    /// By all of them; where they overlap it counts once.
     pub(crate) lost_ns: u64,
     /// Connections that have it.
     pub(crate) connections: u64,
-    /// How many findings these are: one for each flow, or several.
-    pub(crate) findings: u64,
     /// Where it costs most.
     pub(crate) worst: &'a Finding,
     pub(crate) worst_in: &'a ConnectionAnalysis,
@@ -41,19 +41,20 @@ pub(crate) fn by_importance<'a>(report: &Report<'a>) -> Vec<&'a ConnectionAnalys
     connections
 }
 
-/// Time lost by all findings of a connection, nanoseconds. Findings may overlap in time, so this
-/// ranks connections and is not printed as a duration of its own.
+/// Time lost by all findings of a connection, nanoseconds; where they overlap it counts once.
 pub(crate) fn lost_ns<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> u64 {
-    report.findings(connection).map(|finding| finding.lost_ns).fold(0, u64::saturating_add)
+    report.findings(connection).collect::<LostTime>().ns()
 }
 
 /// The findings by rule, most time lost first.
 pub(crate) fn finding_totals<'a>(report: &Report<'a>) -> Vec<FindingTotal<'a>> {
     let mut totals: BTreeMap<FindingId, FindingTotal<'a>> = BTreeMap::new();
+    let mut lost: BTreeMap<FindingId, LostTime> = BTreeMap::new();
     for connection in report.connections() {
         let mut here = std::collections::BTreeSet::new();
         for finding in report.findings(connection) {
             let first_here = here.insert(finding.id);
+            lost.entry(finding.id).or_default().add(finding);
             totals
                 .entry(finding.id)
                 .and_modify(|total| total.add(finding, connection, first_here))
@@ -61,6 +62,9 @@ pub(crate) fn finding_totals<'a>(report: &Report<'a>) -> Vec<FindingTotal<'a>> {
         }
     }
     let mut totals: Vec<_> = totals.into_values().collect();
+    for total in &mut totals {
+        total.lost_ns = lost.get(&total.id).map_or(0, LostTime::ns);
+    }
     totals.sort_by_key(|total| (Reverse(total.lost_ns), Reverse(total.count), total.id));
     totals
 }
@@ -72,7 +76,6 @@ impl<'a> FindingTotal<'a> {
             count: finding.count,
             lost_ns: finding.lost_ns,
             connections: 1,
-            findings: 1,
             worst: finding,
             worst_in: connection,
         }
@@ -91,9 +94,7 @@ impl<'a> FindingTotal<'a> {
 
     fn add(&mut self, finding: &'a Finding, connection: &'a ConnectionAnalysis, first_here: bool) {
         self.count = self.count.saturating_add(finding.count);
-        self.lost_ns = self.lost_ns.saturating_add(finding.lost_ns);
         self.connections += u64::from(first_here);
-        self.findings += 1;
         if finding.lost_ns > self.worst.lost_ns {
             (self.worst, self.worst_in) = (finding, connection);
         }

@@ -29,7 +29,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if lost_ns < LOST_NS_MIN || !facts.is_share_of_busy(lost_ns, SHARE_PERCENT_MIN) {
         return None;
     }
-    let mut tally = Tally { count: held.len() as u64, lost_ns, ..Tally::default() };
+    let mut tally = Tally::of_times(held.len(), &held);
     note(&mut tally, facts, &held);
     let sender = facts.who(facts.sender());
     let losses = resent(facts.view).iter().filter(|one| one.was_needed).count() as u64;

@@ -34,7 +34,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let holds = facts.whole_holds(LedgerPart::SendCork).into_iter();
     let stalls: Vec<_> = holds.filter_map(|hold| Stall::of(facts, &hold)).collect();
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
-    tally.lost_ns = stalls.iter().map(Stall::lost_ns).sum();
+    stalls.iter().for_each(|stall| tally.lose(stall.since_ns, stall.end_ns));
     if !facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN) {
         return None;
     }

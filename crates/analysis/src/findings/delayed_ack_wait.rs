@@ -32,7 +32,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let mut tally = Tally { count: waits.len() as u64, ..Tally::default() };
     for wait in &waits {
-        tally.lost_ns += wait.ack.made_ns - wait.since_ns;
+        tally.lose(wait.since_ns, wait.ack.made_ns);
         note(&mut tally, wait);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));

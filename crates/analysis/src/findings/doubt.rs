@@ -43,6 +43,12 @@ impl Doubt {
         Self { data, packets, sending, sending_socket }
     }
 
+    /// Times at which data may have entered or left the interface's queue unseen.
+    pub(super) fn of_interface(&self) -> Intervals {
+        let points = [Point::InterfaceEnqueue, Point::InterfaceDequeue].into_iter();
+        Intervals::union_of(points.flat_map(|point| self.at(point).iter()))
+    }
+
     /// Whether the wait may have been a shorter one, or the reader was woken for it.
     pub(super) fn is_of_wait(&self, wait: &ReadWait) -> bool {
         let arrival = Interval::new(wait.before_ns, wait.since_ns.saturating_add(1));

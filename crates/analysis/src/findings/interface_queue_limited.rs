@@ -24,17 +24,21 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let repairs = Intervals::union_of(needed.filter_map(Resent::gap));
     let in_queue = facts.times_in(&[LedgerPart::InterfaceQueue]);
     let dropped_there = repairs.intersect(&facts.times_in(&[LedgerPart::Lost]));
-    let in_queue_ns = union(&in_queue, &dropped_there).total_ns();
+    let in_queue = union(&in_queue, &dropped_there);
+    let in_queue_ns = in_queue.total_ns();
     let is_bottleneck = facts.is_share_of_busy(in_queue_ns, SHARE_PERCENT_MIN);
     if queue.delayed.len() < DELAYED_MIN || !(is_bottleneck || queue.is_standing) {
         return None;
     }
-    // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then
-    // on its way while those behind it wait: the ledger alone would say that no time is lost.
-    let standing_ns =
-        if queue.is_standing { union(&queue.occupied, &repairs).total_ns() } else { 0 };
-    let lost_ns = standing_ns.max(union(&in_queue, &repairs).total_ns());
-    let mut tally = Tally { count: queue.delayed.len() as u64, lost_ns, ..Tally::default() };
+    // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then mostly
+    // on its way while those behind it wait: the ledger alone would say that no time is lost. Where it has the
+    // oldest byte most of the time, the ledger's time counts, so that both say the same.
+    let lost = match is_bottleneck {
+        true => in_queue,
+        false => union(&queue.occupied, &repairs).without(&facts.doubt.of_interface()),
+    };
+    let mut tally = Tally::of_times(queue.delayed.len(), &lost);
+    let lost_ns = tally.lost_ns;
     for stay in &queue.delayed {
         tally.notes.add(stay.left_ns, || {
             let stayed = words::time(stay.left_ns - stay.entered_ns);
@@ -104,6 +108,13 @@ mod tests {
     fn a_standing_queue_loses_its_time_while_the_oldest_byte_is_on_the_wire() {
         let ledger = "0ms interface_queue | 2ms wire | 200ms end";
         assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of the busy time): the interface's rate is the limit.");
+    }
+
+    /// The queue always has packets, and the oldest unread byte most of the time.
+    #[test]
+    fn of_a_queue_that_has_the_oldest_byte_the_ledger_and_the_finding_say_the_same() {
+        let ledger = "0ms interface_queue | 150ms wire | 200ms end";
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 150 ms: Packets of the client stood 101 ms on average in its interface queue (75 % of the busy time): the interface's rate is the limit.");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
             continue;
         }
         tally.count += 1;
-        tally.lost_ns += runnable_ns;
+        tally.lose(wait.since_ns, wait.since_ns.saturating_add(runnable_ns));
         note(&mut tally, wait, runnable_ns);
     }
     let whole_ns = facts.view.end_ns.saturating_sub(facts.view.start_ns);

@@ -45,6 +45,7 @@ use std::cmp::Reverse;
 use sockscope_record::{Protocol, Side};
 
 use self::facts::FlowFacts;
+use self::intervals::{Interval, Intervals};
 use self::words::Notes;
 use crate::{ConnectionView, Finding, FindingId, FlowView};
 
@@ -91,10 +92,25 @@ fn of_flow(connection: &ConnectionView<'_>, flow: &FlowView<'_>) -> Vec<Finding>
 struct Tally {
     count: u64,
     lost_ns: u64,
+    /// When it was lost, or between which times.
+    times: Vec<Interval>,
     notes: Notes,
 }
 
 impl Tally {
+    /// All of the times in `lost` were lost, `count` times in all.
+    fn of_times(count: usize, lost: &Intervals) -> Self {
+        let times = lost.iter().collect();
+        Self { count: count as u64, lost_ns: lost.total_ns(), times, notes: Notes::default() }
+    }
+
+    /// Time was lost from `start_ns` to `end_ns`.
+    fn lose(&mut self, start_ns: u64, end_ns: u64) {
+        let lost = Interval::new(start_ns, end_ns);
+        self.lost_ns += lost.duration_ns();
+        self.times.push(lost);
+    }
+
     /// Makes the finding of it.
     fn into_finding(
         self,
@@ -110,11 +126,18 @@ impl Tally {
             side,
             count: self.count,
             lost_ns: self.lost_ns,
+            times: in_order(self.times),
             summary,
             evidence: self.notes.into_evidence(),
             fix,
         }
     }
+}
+
+/// Times as a finding has them.
+fn in_order(times: Vec<Interval>) -> Vec<(u64, u64)> {
+    let times = Intervals::union_of(times);
+    times.iter().map(|one| (one.start_ns, one.end_ns)).collect()
 }
 
 #[cfg(test)]

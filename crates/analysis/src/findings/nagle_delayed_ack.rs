@@ -41,7 +41,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
     for stall in &stalls {
-        tally.lost_ns += stall.end_ns - stall.start_ns;
+        tally.lose(stall.start_ns, stall.end_ns);
         note(&mut tally, stall);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));

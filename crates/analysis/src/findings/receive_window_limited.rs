@@ -32,7 +32,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
     if lost_ns < LOST_NS_MIN || !facts.is_share_of_busy(lost_ns, SHARE_PERCENT_MIN) {
         return None;
     }
-    let mut tally = Tally { count: held.len() as u64, lost_ns, ..Tally::default() };
+    let mut tally = Tally::of_times(held.len(), &held);
     note(&mut tally, facts, &held);
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
     let summary = format!(

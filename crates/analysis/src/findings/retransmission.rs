@@ -50,8 +50,7 @@ fn is_slow(one: &Resent) -> bool {
 
 fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
     let gaps = Intervals::union_of(needed.iter().filter_map(Resent::gap));
-    let mut tally =
-        Tally { count: needed.len() as u64, lost_ns: gaps.total_ns(), ..Tally::default() };
+    let mut tally = Tally::of_times(needed.len(), &gaps);
     for one in needed {
         note(&mut tally, one);
     }

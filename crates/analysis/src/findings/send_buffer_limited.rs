@@ -158,8 +158,7 @@ fn within_one_call(blocked: &[Interval], calls: &[Interval]) -> Vec<Interval> {
 
 fn finding(facts: &FlowFacts<'_>, lost: &Intervals, is_paced: bool, active_ns: u64) -> Finding {
     let sent = if is_paced { "next to all bytes are sent" } else { "all bytes are sent" };
-    let mut tally =
-        Tally { count: lost.len() as u64, lost_ns: lost.total_ns(), ..Tally::default() };
+    let mut tally = Tally::of_times(lost.len(), lost);
     for one in lost.iter() {
         tally.notes.add(one.start_ns, || {
             let blocked = words::time(one.duration_ns());

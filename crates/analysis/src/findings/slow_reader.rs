@@ -38,13 +38,13 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     for wait in &facts.read_waits {
         let Some(away_ns) = away_ns(facts, wait, &closed) else { continue };
         tally.count += 1;
-        tally.lost_ns += away_ns;
+        tally.lose(wait.since_ns, wait.since_ns.saturating_add(away_ns));
         was_sender_held |= closed.touches(wait.interval());
         note(&mut tally, wait, away_ns);
     }
-    if let Some((span, held_ns)) = never_back(facts, &closed) {
+    if let Some((span, held)) = never_back(facts, &closed) {
         tally.count += 1;
-        tally.lost_ns += held_ns;
+        held.iter().for_each(|one| tally.lose(one.start_ns, one.end_ns));
         was_sender_held = true;
         tally.notes.add(span.start_ns, || {
             format!(
@@ -75,7 +75,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 
 /// The data that lies in the receive queue at the end, and how long it held the sender, if that was
 /// long enough. A connection that closed waits for no reader any more, whatever still passes.
-fn never_back(facts: &FlowFacts<'_>, closed: &Intervals) -> Option<(LedgerSpan, u64)> {
+fn never_back(facts: &FlowFacts<'_>, closed: &Intervals) -> Option<(LedgerSpan, Intervals)> {
     let last = facts.view.timeline.last().filter(|span| span.part == LedgerPart::ReceiveApp)?;
     let reads = facts.view.flow().at(Point::ReceiveDequeue);
     if reads.last().is_some_and(|read| read.at_ns > last.start_ns) {
@@ -84,8 +84,8 @@ fn never_back(facts: &FlowFacts<'_>, closed: &Intervals) -> Option<(LedgerSpan, 
     let closed_ns = facts.view.store.connection.closed_ns.unwrap_or(u64::MAX);
     let end_ns = last.end_ns.min(closed_ns).max(last.start_ns);
     let unread = Intervals::union_of([Interval::new(last.start_ns, end_ns)]);
-    let held_ns = unread.intersect(closed).without(&facts.doubt.sending).total_ns();
-    (held_ns >= NEVER_BACK_NS_MIN).then_some((*last, held_ns))
+    let held = unread.intersect(closed).without(&facts.doubt.sending);
+    (held.total_ns() >= NEVER_BACK_NS_MIN).then_some((*last, held))
 }
 
 /// How long the reader did something else, if it was long enough and is certain.

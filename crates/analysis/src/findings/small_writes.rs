@@ -5,6 +5,7 @@
 //! have saved.
 
 use super::facts::FlowFacts;
+use super::intervals::Interval;
 use super::writes::{Write, turns};
 use super::{Tally, words};
 use crate::{Finding, FindingId};
@@ -32,6 +33,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
             let run_bytes: u64 = run.iter().map(|write| u64::from(write.len)).sum();
             tally.count += run.len() as u64;
             tally.lost_ns += avoidable_ns(run, run_bytes);
+            tally.times.extend(times(run));
             bytes += run_bytes;
             note(&mut tally, run, run_bytes);
         }
@@ -68,6 +70,12 @@ fn avoidable_ns(run: &[Write], bytes: u64) -> u64 {
     let (_, &mut median_ns, _) = durations.select_nth_unstable(middle);
     let avoidable = (durations.len() as u64).saturating_sub(bytes.div_ceil(GOOD_WRITE_BYTES));
     median_ns.saturating_mul(avoidable)
+}
+
+/// Between which times the avoidable calls were.
+fn times(run: &[Write]) -> Option<Interval> {
+    let (first, last) = (run.first()?, run.last()?);
+    Some(Interval::new(first.start_ns, last.end_ns.unwrap_or(last.start_ns)))
 }
 
 fn note(tally: &mut Tally, run: &[Write], bytes: u64) {

@@ -110,7 +110,7 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         if is_stall {
             stalled += 1;
         } else {
-            tally.lost_ns += hold.duration_ns();
+            tally.lose(hold.start_ns, hold.end_ns);
         }
         note(&mut tally, message);
         tally.notes.add(hold.start_ns, || {

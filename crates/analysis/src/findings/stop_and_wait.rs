@@ -56,6 +56,8 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         side: exchanges.asked_by,
         count: total.count,
         lost_ns: rtt_ns.saturating_mul(total.count - 1),
+        // Between these times; which parts of the exchanges it is, nothing tells.
+        times: vec![(flow.start_ns, flow.end_ns)],
         summary: format!(
             "The {asker} had one request in flight at a time: the path's round trip of {rtt} is most \
              of the median exchange of {median}."

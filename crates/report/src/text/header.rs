@@ -264,11 +264,8 @@ fn costliest(
     if total.lost_ns == 0 {
         return format!("{id}: seen {times} {place}; no time lost that can be measured.");
     }
-    // Of several flows, times overlap: only of one is a share of the trace meaningful.
-    let share = match total.findings {
-        1 => format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns)),
-        _ => " in all".to_owned(),
-    };
+    let share =
+        format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns));
     let most = if costs_most { " costs most" } else { "" };
     format!("{id}{most}: {} lost{share}, {times}, {place}.", page.time(total.lost_ns))
 }

@@ -6,8 +6,9 @@ use sockscope_analysis::{ConnectionAnalysis, LedgerPart, Unopened};
 
 use super::page::{Page, columns};
 use crate::Report;
+use crate::lost_time::LostTime;
 use crate::number::{ColumnUnit, count};
-use crate::order::{is_under_way, ledger_sum, lost_ns};
+use crate::order::{is_under_way, ledger_sum};
 use crate::style::Tone;
 
 /// Columns beside the two addresses: id, bytes, time lost, and the longest finding's name.
@@ -172,7 +173,8 @@ fn sums<'a>(report: &Report<'a>, connections: &[&'a ConnectionAnalysis]) -> Sums
         let bytes = report.flows(connection).map(|flow| flow.bytes);
         sums.bytes = bytes.fold(sums.bytes, u64::saturating_add);
         sums.is_lower_bound |= report.flows(connection).any(|flow| flow.at_least.bytes);
-        sums.lost_ns = sums.lost_ns.saturating_add(lost_ns(report, connection));
     }
+    let findings = connections.iter().flat_map(|connection| report.findings(connection));
+    sums.lost_ns = findings.collect::<LostTime>().ns();
     sums
 }

@@ -232,12 +232,18 @@ fn a_very_long_command_has_its_middle_left_out_and_no_line_beyond_the_page() {
 }
 
 #[test]
-fn times_lost_on_two_flows_are_no_share_of_the_trace() {
+fn time_that_two_flows_lost_at_once_counts_once() {
     let mut analysis = stall();
-    assert!(verdict_of(&analysis).contains("% of the trace)"));
-    let again = analysis.connections[0].findings[0].clone();
+    let lost = "8.17 s lost (94.9 % of the trace)";
+    assert!(verdict_of(&analysis).contains(lost));
+    let mut again = analysis.connections[0].findings[0].clone();
+    analysis.connections[0].findings.push(again.clone());
+    assert!(verdict_of(&analysis).contains(lost), "{}", verdict_of(&analysis));
+    let end_ns = analysis.start_ns + analysis.duration_ns;
+    again.times = vec![(end_ns - 8_170_000_000, end_ns)];
     analysis.connections[0].findings.push(again);
-    assert!(verdict_of(&analysis).contains(" lost in all, "), "{}", verdict_of(&analysis));
+    let whole = "8.61 s lost (100.0 % of the trace)";
+    assert!(verdict_of(&analysis).contains(whole), "{}", verdict_of(&analysis));
 }
 
 #[test]
