@@ -11,6 +11,8 @@ use super::passage::Passage;
 
 /// Threads that may be of a connection, remembered at most; older ones are forgotten.
 const SUPPOSED_MAX: usize = 64;
+/// Segments remembered in the input queue of a flow, at most; older ones were dropped there.
+const ENTERED_MAX: usize = 256;
 /// Data that IP took longer before its announcement is announced for another cause than its coming.
 const ANNOUNCED_WITHIN_NS: u64 = 1_000_000;
 
@@ -138,6 +140,8 @@ pub(super) struct FlowState {
     pub(super) passage: Passage,
     /// Furthest byte seen to enter the input queue.
     pub(super) arrived: u64,
+    /// Segments that entered the input queue, and have not been seen to leave it.
+    entered: VecDeque<(u64, u64)>,
     /// Bytes that entered the receive queue.
     pub(super) ready: Option<u64>,
     /// The first byte that IP took since the connection was joined by its sender's socket, which knows
@@ -220,6 +224,7 @@ impl FlowState {
             sure_since_ns: 0,
             passage: Passage::default(),
             arrived: 0,
+            entered: VecDeque::new(),
             ready: None,
             taken_since_joined: None,
             low_mark: 0,
@@ -257,6 +262,11 @@ impl FlowState {
         Some(self.without_fin(self.positions?.peek(sequence)))
     }
 
+    /// Whether this is the sequence number of its SYN; a FIN of a flow without data has the next one.
+    pub(super) fn is_syn(&self, sequence: u32) -> bool {
+        self.positions.is_some_and(|positions| positions.peek(sequence.wrapping_add(1)) == 0)
+    }
+
     fn without_fin(&self, position: u64) -> u64 {
         // More than one beyond the end: then the FIN that told it was a forged one.
         self.end.filter(|end| *end < position && position - end == 1).unwrap_or(position)
@@ -291,6 +301,46 @@ impl FlowState {
         self.written = Some(0);
         self.ready = Some(0);
         self.copied = Some(0);
+    }
+
+    /// A segment was seen to enter the input queue.
+    pub(super) fn enter_input(&mut self, start: u64, end: u64) {
+        self.arrived = self.arrived.max(end);
+        if start < end {
+            if self.entered.len() == ENTERED_MAX {
+                self.entered.pop_front();
+            }
+            self.entered.push_back((start, end));
+        }
+    }
+
+    /// IP takes a segment: whether all of it was seen to enter the input queue, maybe in several
+    /// segments that were joined there, or as a part of one.
+    pub(super) fn leave_input(&mut self, start: u64, end: u64) -> bool {
+        if start == end {
+            return end <= self.arrived;
+        }
+        if self.entered.front() == Some(&(start, end)) {
+            self.entered.pop_front();
+            return true;
+        }
+        let (mut reached, mut rest) = (start, VecDeque::new());
+        for &(from, to) in &self.entered {
+            if reached < end && (from..to).contains(&reached) {
+                let taken = (reached, to.min(end));
+                let around = [(from, taken.0), (taken.1, to)];
+                rest.extend(around.into_iter().filter(|part| part.0 < part.1));
+                reached = taken.1;
+            } else {
+                rest.push_back((from, to));
+            }
+        }
+        let is_seen = reached == end;
+        if is_seen {
+            self.entered = rest;
+        }
+        self.arrived = self.arrived.max(end);
+        is_seen
     }
 
     /// Records that the writer's chunk is in the send queue, as far as `seen` proves.

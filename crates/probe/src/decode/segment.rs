@@ -101,13 +101,12 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
     };
     match hit.raw.kind {
         raw::RAW_INPUT => {
-            flow.arrived = flow.arrived.max(end);
+            flow.enter_input(start, end);
             hit.out.push(passed);
         }
         raw::RAW_RECEIVE => {
-            if end > flow.arrived {
+            if !flow.leave_input(start, end) {
                 // Its entry was not observed: it was at the latest now.
-                flow.arrived = end;
                 hit.out.push(Record { marks: passed.marks | marks::DERIVED, ..passed });
             }
             hit.out.push(Record { kind: Kind::InputDequeue, ..passed });
@@ -176,7 +175,7 @@ fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
     }
     hit.out.push(Record { kind: Kind::InterfaceDequeue, ..passed });
     if hit.enters_at_once {
-        flow.arrived = flow.arrived.max(passed.end());
+        flow.enter_input(passed.offset, passed.end());
         let marks = passed.marks & !marks::NO_QUEUE | marks::DERIVED;
         hit.out.push(Record { kind: Kind::InputEnqueue, marks, ..passed });
     }
@@ -280,7 +279,7 @@ fn copy(hit: &mut Hit<'_>, flow: &mut FlowState) {
 /// TCP decided to send a segment again; one before the first byte is the SYN itself.
 fn retransmitted(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(offset) = flow.position(hit.raw.seq) else { return };
-    let is_syn = hit.raw.len == 0 && flow.claimed(hit.raw.seq.wrapping_add(1)) == Some(0);
+    let is_syn = hit.raw.len == 0 && flow.is_syn(hit.raw.seq);
     let code = if is_syn { RetransmitClass::Handshake as u8 } else { hit.raw.code };
     let record = hit.record(Kind::Retransmit, offset, hit.raw.len);
     hit.out.push(Record { code, ..record });

@@ -401,7 +401,7 @@ fn what_was_on_its_way_when_a_connection_was_joined_comes() {
         joined(),
         "10 receive 7050+50 | 11 receive 7000+50 | 12 ready 7100 | 13 copy 7100",
         "10 5d 6 6050+50
-         11 6 6000+50
+         11 5d 6 6000+50
          12 7 6000+100
          13 8 6000+100",
     );
@@ -596,7 +596,7 @@ fn a_socket_with_a_low_mark_has_its_data_before_it_says_so() {
          40 ready 1300 waited | 50 copy 1300",
         "10 5d 6 0+100
          20 5d 6 200+100
-         30 6 100+200
+         30 5d 6 100+200
          10 7d 0+100
          30 7dw 100+200
          50 8 0+300",
@@ -621,7 +621,7 @@ fn an_acknowledgment_shows_that_unannounced_data_was_received() {
         &format!("{arrived} | 40 receive 1000+100 | 50 receive 1100+50 | 60 copy 1150"),
         "10 5d 6 0+100
          30 <3n 4n 0+0
-         40 6 0+100
+         40 5d 6 0+100
          10 7d 0+100
          50 5d 6 7d 100+50
          60 8 0+150",
@@ -633,11 +633,11 @@ fn what_tcp_may_have_refused_was_not_received() {
     check_with_low_mark("10 receive 1000+100", "10 5d 6 0+100");
     check_with_low_mark(
         "10 receive 1000+100 | 200 receive 1000+100 | 210 ready 1100",
-        "10 5d 6 0+100\n200 6 7d 0+100",
+        "10 5d 6 0+100\n200 5d 6 7d 0+100",
     );
     check_with_low_mark(
         "10 receive 1000+5000 | 20 receive 1000+100 | 30 copy 1100",
-        "10 5d 6 0+5000\n20 6 7d 0+100\n30 8 0+100",
+        "10 5d 6 0+5000\n20 5d 6 7d 0+100\n30 8 0+100",
     );
 }
 
@@ -906,4 +906,41 @@ fn both_ends_of_a_socket_connected_to_itself_are_one_process() {
     decoder.event(&seen(2, 9, c"reader"));
     let info = decoder.take_changed().remove(0);
     assert_eq!(info.processes.len(), 4);
+}
+
+#[test]
+fn a_fin_sent_again_is_no_handshake_though_no_data_was_before_it() {
+    check(
+        "10 transmit 1000 fin | 300 retransmit 1000 code=1 | 301 transmit 1000 fin again",
+        "10 3n 4n 0+0
+         300 Retransmit 1 0+0
+         301 3nr 4nr 0+0",
+    );
+    check("10 retransmit 999 code=1", "10 Retransmit 5 0+0");
+}
+
+#[test]
+fn a_path_without_a_hook_of_point_5_has_it_for_late_and_resent_segments_too() {
+    // As through a TUN device; 1100+100 was overtaken, 1000+100 is sent again.
+    check(
+        "10 receive 1000+100 | 20 receive 1200+100 | 30 receive 1100+100 | 40 receive 1000+100",
+        "10 5d 6 0+100
+         20 5d 6 200+100
+         30 5d 6 100+100
+         40 5d 6 0+100",
+    );
+}
+
+#[test]
+fn segments_that_are_joined_in_the_input_queue_were_seen_to_enter_it() {
+    check(
+        "10 input 1000+100 | 11 input 1100+100 | 12 input 1000+100 | 20 receive 1000+200
+         30 receive 1000+100 | 40 receive 1000+100",
+        "10 5 0+100
+         11 5 100+100
+         12 5 0+100
+         20 6 0+200
+         30 6 0+100
+         40 5d 6 0+100",
+    );
 }
