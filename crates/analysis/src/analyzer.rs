@@ -232,5 +232,6 @@ fn loss_interval(record: &Record) -> LossInterval {
         count: record.detail,
         of_datagrams: record.is_marked(marks::DERIVED)
             && record.code == Point::ReceiveDequeue.number(),
+        is_anchored: record.is_marked(marks::ANCHORED),
     }
 }

@@ -43,6 +43,8 @@ pub struct LossInterval {
     pub count: u64,
     /// Only reads of datagrams are meant: streams miss nothing.
     pub of_datagrams: bool,
+    /// Positions of streams behind it are anchored anew: they are certain.
+    pub is_anchored: bool,
 }
 
 impl LossInterval {

@@ -315,6 +315,7 @@ mod tests {
             point: Some(Point::ReceiveDequeue),
             count: 3,
             of_datagrams: false,
+            is_anchored: false,
         };
         let copied_max = |losses: &[LossInterval]| {
             let losses = Losses::touching(Protocol::Tcp, losses);

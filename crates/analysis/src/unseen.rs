@@ -7,14 +7,14 @@
 //! - After the last record of a point, more bytes may have passed than any point saw.
 //! - Datagrams have no positions: one that all points missed leaves no trace.
 //! - Sequence numbers wrap every 4 GiB. Where 2 GiB or more may have passed between two records, the later
-//!   positions may be short by a multiple of 4 GiB.
+//!   positions may be short by a multiple of 4 GiB, unless the recorder joined them anew by other counters.
 
 use sockscope_record::{Connection, Point, Protocol, tcp_flags};
 
 use crate::curve::{Curve, LostRun, Run};
 use crate::loss::Losses;
 use crate::ranges::{Range, union};
-use crate::{FlowStore, LossInterval, Pass};
+use crate::{FlowStore, Pass};
 
 /// A position is certain while fewer bytes than this pass between two records: see `Unwrapper`.
 const UNWRAP_BYTES: u64 = 1 << 31;
@@ -130,8 +130,8 @@ pub(crate) fn note_blind_times(curves: &mut [Curve; 8], losses: &Losses, connect
 /// Since when positions of a stream may be short by a multiple of 4 GiB; `None` while they are certain.
 ///
 /// Every packet passes points 4 and 6 where they are watched, and a packet has a largest size, so that the
-/// number of missed records there bounds the bytes that passed unseen. Of a damaged batch only the number of
-/// all its rows is known.
+/// number of missed records there bounds the bytes that passed unseen. A damaged batch,
+/// whose losses have no count, leaves the other positions as they were recorded.
 pub(crate) fn uncertain_since_ns(flow: &FlowStore, losses: &Losses) -> Option<u64> {
     let sizes = flow.passes[2..6].iter().flatten().map(|pass| u64::from(pass.len));
     let packet_bytes = sizes.max().unwrap_or(0).max(PACKET_BYTES_USUAL);
@@ -149,6 +149,7 @@ pub(crate) fn uncertain_since_ns(flow: &FlowStore, losses: &Losses) -> Option<u6
 
 fn uncertain_at(point: Point, passes: &[Pass], losses: &Losses, packet_bytes: u64) -> Option<u64> {
     let here = losses.intervals.iter().filter(|loss| loss.point == Some(point));
+    let here = here.filter(|loss| !loss.is_anchored);
     // When the missed packets began to pass that no record parts, and how many they are.
     let mut missed: Option<(u64, u64)> = None;
     let mut until_ns = 0;
@@ -157,9 +158,8 @@ fn uncertain_at(point: Point, passes: &[Pass], losses: &Losses, packet_bytes: u6
         if passes.get(next).is_some_and(|pass| pass.at_ns < loss.start_ns) {
             missed = None;
         }
-        let count = if loss.count == 0 { rows_of_batch(loss, losses) } else { loss.count };
         let (since_ns, before) = missed.unwrap_or((loss.start_ns, 0));
-        let count = before.saturating_add(count);
+        let count = before.saturating_add(loss.count);
         if count.saturating_mul(packet_bytes) >= UNWRAP_BYTES {
             return Some(since_ns);
         }
@@ -167,17 +167,6 @@ fn uncertain_at(point: Point, passes: &[Pass], losses: &Losses, packet_bytes: u6
         until_ns = until_ns.max(loss.end_ns);
     }
     None
-}
-
-/// Rows of the damaged batches between the times of `loss`.
-fn rows_of_batch(loss: &LossInterval, losses: &Losses) -> u64 {
-    let is_of_batch = |other: &&LossInterval| {
-        other.point.is_none()
-            && (other.start_ns, other.end_ns) == (loss.start_ns, loss.end_ns)
-            && other.count > 0
-    };
-    let rows = losses.intervals.iter().filter(is_of_batch).map(|other| other.count);
-    rows.reduce(u64::saturating_add).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -288,6 +277,9 @@ mod tests {
         assert_eq!((unsure.bytes, unsure.at_least.bytes), (802_000, true));
         assert_eq!(unsure.throughput_bytes_per_s, None);
         assert!(unsure.stages.iter().all(|stage| stage.resident_bytes.is_none()));
+        let anchored = standstill().replace("detail=900", "detail=70000 anchored");
+        let anchored = flow(&anchored);
+        assert_eq!((anchored.bytes, anchored.at_least.bytes), (802_000, false));
         // Short by 4 GiB, they go back to where the stream has been: nothing was sent again.
         let back = standstill().replace("800000..801000", "500..1500");
         let back = flow(&back.replace("detail=900", "detail=70000"));

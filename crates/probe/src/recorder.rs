@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
-use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record, counted};
+use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record, counted, marks};
 
 use crate::decode::{Decoder, point_of_raw};
 use crate::error::Error;
@@ -439,6 +439,7 @@ impl Recorder {
                 detail: fresh,
                 kind: Kind::Loss,
                 code: point.map_or(Kind::Loss as u8, Point::number),
+                marks: marks::ANCHORED,
                 ..Record::default()
             };
             sink.records(&[record]).map_err(Error::Sink)?;

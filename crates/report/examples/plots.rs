@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         point: Some(Point::InterfaceDequeue),
         count: 137,
         of_datagrams: false,
+        is_anchored: false,
     }];
     let traces: [(&str, ConnectionStore, Direction, &[LossInterval]); 3] = [
         ("stalled-call", stalled_calls(12), Direction::FromClient, &[]),

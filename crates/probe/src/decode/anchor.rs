@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sockscope_record::{Kind, LossCounts, Point, Record};
+use sockscope_record::{Kind, LossCounts, Point, Record, marks};
 
 use super::arrivals::Arrivals;
 use super::connection::{ConnectionState, FlowState};
@@ -88,6 +88,7 @@ impl Missed {
             detail: left.count,
             kind: Kind::Loss,
             code: point.map_or(Kind::Loss as u8, Point::number),
+            marks: marks::ANCHORED,
             ..Record::default()
         })
     }

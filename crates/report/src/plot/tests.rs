@@ -431,6 +431,7 @@ fn what_was_lost_is_hatched_and_named() {
         point: Some(Point::SendDequeue),
         count: 3,
         of_datagrams: false,
+        is_anchored: false,
     };
     let options = PlotOptions { losses: &[loss], ..PlotOptions::default() };
     let svg = draw(Figure::QueueLength, &store, &options).unwrap();
@@ -579,6 +580,7 @@ proptest! {
             point: Some(Point::InterfaceDequeue),
             count: u64::MAX,
             of_datagrams: false,
+            is_anchored: false,
         }];
         let options = PlotOptions {
             from_ns: window.map(|window| window.0),

@@ -225,6 +225,7 @@ fn a_loss_stands_at_the_end_of_its_interval_whatever_flow_is_picked() {
         point,
         count,
         of_datagrams: false,
+        is_anchored: false,
     };
     let options = ShowOptions { flow: Some(FlowId(3)), ..ShowOptions::default() };
     let losses = [lost(Some(Point::ReceiveEnqueue), 512), lost(None, 3)];
