@@ -1,19 +1,28 @@
 //! The control group of a traced command.
+//!
+//! A killed recorder cannot remove its group, so that the next one does. Whether a recorder lives is told
+//! by a lock on the group's folder (flock(2)), which the kernel gives up with the process: process ids mean
+//! nothing to a recorder in another process namespace.
 
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::rights::{Right, group_right, may_override};
 
-/// Names of our groups: this and the recorder's process id.
-const PREFIX: &str = "sockscope-";
+/// Names of our groups: this, the recorder's process namespace, and its process id there.
+const PREFIX: &str = "sockscope-group-";
+/// Attempts to make a group: another start may take a fresh one for one that was left.
+const ATTEMPTS: u32 = 100;
+/// Between two of them.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Where the version 2 hierarchy is: its mount point, or where this mount namespace has none (as
 /// below `ip netns exec`), a mount of our own that no folder shows and that goes with the process.
@@ -65,20 +74,21 @@ pub struct Cgroup {
     path: PathBuf,
     /// Its inode number and depth below the root.
     id: (u64, u32),
+    /// Holds the lock that tells others that this recorder lives.
+    _lock: File,
 }
 
 impl Cgroup {
-    /// Creates the group `sockscope-PID`, after removing what killed recorders left.
+    /// Creates the group `sockscope-group-NAMESPACE-PID`, after removing what killed recorders left.
     pub fn create() -> Result<Self, Error> {
         let root = root()?;
         remove_stale(&root);
-        let path = root.join(format!("{PREFIX}{}", std::process::id()));
-        let failed = |source| refused(&root, &path, source, may_override());
-        if !path.is_dir() {
-            fs::create_dir(&path).map_err(failed)?;
+        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
+        let path = root.join(format!("{PREFIX}{namespace}-{}", std::process::id()));
+        match make(&path) {
+            Ok((lock, inode)) => Ok(Self { path, id: (inode, 1), _lock: lock }),
+            Err(source) => Err(refused(&root, &path, source, may_override())),
         }
-        let inode = fs::metadata(&path).map_err(failed)?.ino();
-        Ok(Self { path, id: (inode, 1) })
     }
 
     /// The file to which a process writes its id to join.
@@ -168,14 +178,47 @@ fn remove(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
+/// Makes the folder and locks it; its inode number.
+fn make(path: &Path) -> io::Result<(File, u64)> {
+    for _ in 0..ATTEMPTS {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let folder = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            opened => opened?,
+        };
+        // Another start that looks whether the group is stale holds the lock for a moment.
+        if !lock(&folder) {
+            std::thread::sleep(LOCK_PAUSE);
+            continue;
+        }
+        let inode = folder.metadata()?.ino();
+        if fs::metadata(path).is_ok_and(|named| named.ino() == inode) {
+            return Ok((folder, inode));
+        }
+    }
+    Err(io::ErrorKind::ResourceBusy.into())
+}
+
+/// Whether no recorder holds the group's lock; the lock is then held by what is returned.
+fn stale(path: &Path) -> Option<File> {
+    let folder = File::open(path).ok()?;
+    lock(&folder).then_some(folder)
+}
+
+/// Whether the lock on the folder could be had. It goes with the descriptor.
+fn lock(folder: &File) -> bool {
+    // SAFETY: a plain system call on a descriptor that is open.
+    unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
 fn remove_stale(root: &Path) {
     let Ok(entries) = fs::read_dir(root) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-        let is_ours =
-            pid.parse::<u32>().is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
-        if is_ours {
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        if is_ours && let Some(_lock) = stale(&entry.path()) {
             remove(&entry.path());
         }
     }
@@ -218,18 +261,32 @@ mod tests {
     }
 
     #[test]
-    fn only_groups_of_recorders_that_are_gone_are_removed() {
+    fn only_groups_that_no_recorder_holds_are_removed() {
         let root = std::env::temp_dir().join(format!("sockscope-cgroups-{}", std::process::id()));
-        // Above the largest process id that Linux gives (2^22).
-        let gone = format!("{PREFIX}4194999");
-        let alive = format!("{PREFIX}{}", std::process::id());
-        let names = [gone.as_str(), &alive, "sockscope-", "sockscope-x", "system.slice"];
-        for name in names {
-            fs::create_dir_all(root.join(name)).unwrap();
-        }
+        // That of the living one has the id of no process here, as from another process namespace.
+        let names =
+            ["sockscope-group-7-4194999", "sockscope-group-8-4194999", "sockscope-x", "system"];
+        fs::create_dir_all(&root).unwrap();
+        let held = make(&root.join(names[1])).unwrap();
+        names.iter().for_each(|name| fs::create_dir_all(root.join(name)).unwrap());
         remove_stale(&root);
-        let left: Vec<bool> = names.iter().map(|name| root.join(name).exists()).collect();
+        let left = names.map(|name| root.join(name).exists());
+        drop(held);
+        remove_stale(&root);
+        let left_later = names.map(|name| root.join(name).exists());
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(left, [false, true, true, true, true]);
+        assert_eq!(left, [false, true, true, true]);
+        assert_eq!(left_later, [false, false, true, true]);
+    }
+
+    #[test]
+    fn a_group_that_a_killed_recorder_of_the_same_name_left_is_taken_over() {
+        let path = std::env::temp_dir().join(format!("sockscope-group-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        let (_lock, inode) = make(&path).unwrap();
+        let is_stale = stale(&path).is_some();
+        let found = fs::metadata(&path).unwrap().ino();
+        fs::remove_dir(&path).unwrap();
+        assert_eq!((inode, is_stale), (found, false));
     }
 }
