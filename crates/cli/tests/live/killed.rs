@@ -8,7 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::bundle::{facts, report, sockscope, sockscope_says, stdout_of, workload};
+use crate::bundle::{
+    facts, report, run_once, sockscope, sockscope_says, stdout_of, words, workload,
+};
 use crate::report::{bytes, count};
 use crate::turn;
 
@@ -25,6 +27,7 @@ fn root_a_killed_recorder_harms_nothing_and_leaves_nothing() {
 
     wait_until("data is in the bundle", || size(&dir.join("records.arrows")) > 100_000);
     let pid = recorder.0.id();
+    assert_eq!(groups_of(pid).len(), 1);
     let programs = programs_held_by(pid);
     assert!(!programs.is_empty(), "the recorder holds no BPF program");
     assert!(leftover(&programs).is_subset(&programs) && !leftover(&programs).is_empty());
@@ -72,6 +75,61 @@ fn root_a_second_interrupt_ends_a_run_whose_command_does_not() {
     assert_eq!(groups_of(pid), Vec::<PathBuf>::new());
 }
 
+#[test]
+fn root_a_recorder_in_another_process_namespace_leaves_the_group_of_one_that_runs() {
+    let Some(_turn) = turn::take() else { return };
+    let recording = run_once(&[], &words(&["sh", "-c", &both_calls()]));
+    assert_eq!(recording.report.connections().len(), 2, "{}", recording.report.summary());
+}
+
+/// A connection, a whole recording in a process namespace of its own, and a connection.
+fn both_calls() -> String {
+    let call = workload("rpc.py", &["--calls", "2"]).join(" ");
+    let program = sockscope().get_program().to_string_lossy().into_owned();
+    let other = format!("unshare --pid --fork --mount-proc {program} run --format json -- true");
+    format!("{call} && {other} >/dev/null 2>&1 && {call}")
+}
+
+#[test]
+fn root_a_terminal_that_goes_ends_a_recording_in_order() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let dir = folder.path().join("hung-up.sockscope");
+    let mut record = sockscope();
+    record.args(["record", "--port", "1", "-o"]).arg(&dir);
+    record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut record = Killed(record.spawn().expect("it was built"));
+    wait_until("the bundle is begun", || dir.join("meta.json").exists());
+    // The kernel sends one, and the shell another.
+    for _ in 0..2 {
+        Command::new("kill").args(["-HUP", &record.0.id().to_string()]).status().expect("kill");
+    }
+    assert!(record.0.wait().expect("it was started").success());
+    assert!(!report(&dir).notes().contains("not finished"), "{}", report(&dir).notes());
+}
+
+#[test]
+fn root_a_recording_that_ignores_the_terminal_s_end_goes_on() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let dir = folder.path().join("nohup.sockscope");
+    let mut record = Command::new("nohup");
+    record.arg(sockscope().get_program()).args(["record", "--comm", "python3", "-o"]).arg(&dir);
+    record.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut record = Killed(record.spawn().expect("nohup is there"));
+    let signal = |name: &str| {
+        let status = Command::new("kill").args([name, &record.0.id().to_string()]).status();
+        assert!(status.expect("kill is there").success());
+    };
+    wait_until("the bundle is begun", || dir.join("meta.json").exists());
+    signal("-HUP");
+    let calls = workload("rpc.py", &["--calls", "2"]);
+    stdout_of(&Command::new(&calls[0]).args(&calls[1..]).output().expect("python3 is there"));
+    signal("-TERM");
+    assert!(record.0.wait().expect("it was started").success());
+    assert_eq!(report(&dir).connections().len(), 1);
+}
+
 /// Ends the recorder also when the test fails; its command ends by itself.
 struct Killed(Child);
 
@@ -108,9 +166,15 @@ fn groups_of(pid: u32) -> Vec<PathBuf> {
     let points = mounts.lines().filter_map(|line| {
         let mut words = line.split_whitespace().skip(1);
         let point = words.next()?;
-        (words.next()? == "cgroup2").then(|| Path::new(point).join(format!("sockscope-{pid}")))
+        (words.next()? == "cgroup2").then(|| Path::new(point))
     });
-    points.filter(|group| group.exists()).collect()
+    let entries = points.filter_map(|point| fs::read_dir(point).ok()).flatten().flatten();
+    let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let suffix = format!("-{pid}");
+    let is_its = |path: &PathBuf| {
+        name(path).starts_with("sockscope-group-") && name(path).ends_with(&suffix)
+    };
+    entries.map(|entry| entry.path()).filter(is_its).collect()
 }
 
 fn size(file: &Path) -> u64 {
