@@ -96,6 +96,10 @@ pub struct Run {
     /// How to print.
     #[command(flatten)]
     pub print: PrintArgs,
+    /// Exit with the command's status where it failed: 128 and the number of the signal that ended it,
+    /// if one did
+    #[arg(long)]
+    pub exit_status: bool,
     /// The command and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub command: Vec<OsString>,

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
@@ -36,6 +37,13 @@ fn is_in(path: &OsStr, program: &OsStr) -> bool {
 /// As `exit status 3` or `signal 9 (SIGKILL)`.
 pub fn ending(status: ExitStatus) -> String {
     status.to_string().replace(": ", " ")
+}
+
+/// The status with which a shell would end: 128 and the signal's number where one ended the command.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let of_signal = || status.signal().map(|signal| 128 + signal);
+    let code = status.code().or_else(of_signal);
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }
 
 /// What to tell of processes that are still there: of the command itself, given only while it runs,
@@ -93,9 +101,14 @@ mod tests {
 
     #[test]
     fn an_ending_reads_as_a_sentence() {
-        use std::os::unix::process::ExitStatusExt;
         assert_eq!(ending(ExitStatus::from_raw(3 << 8)), "exit status 3");
         assert_eq!(ending(ExitStatus::from_raw(9)), "signal 9 (SIGKILL)");
+    }
+
+    #[test]
+    fn an_exit_code_is_that_of_a_shell() {
+        let codes = [0, 3 << 8, 9, 255 << 8].map(|raw| exit_code(ExitStatus::from_raw(raw)));
+        assert_eq!(codes, [0, 3, 137, 255]);
     }
 
     #[test]

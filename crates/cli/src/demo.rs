@@ -91,7 +91,10 @@ fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
         duration: None,
         max_records: None,
     };
-    let (_, status) = job.record()?;
+    let (status, failure) = job.record()?.ended();
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     match status {
         Some(status) if status.success() => Ok(()),
         Some(status) => {

@@ -1,7 +1,7 @@
 //! The program `sockscope`: see where every byte waits between `write()` and `read()`.
 //!
 //! Results go to standard output, talk to standard error. Exit status: 0 done, 1 `--check` found
-//! something, 2 an error, told in one line.
+//! something, 2 an error, told in one line; with `run --exit-status`, that of a command that failed.
 
 // Where nobody listens any more it would panic: see `talk`.
 #![deny(clippy::print_stderr)]
@@ -19,6 +19,7 @@ mod failure;
 mod lab;
 mod machine;
 mod merge;
+mod meta_thread;
 mod place;
 mod plot;
 mod recording;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     match arguments.and_then(|arguments| execute(arguments.command)) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
+        Ok(Outcome::OfCommand(code)) => ExitCode::from(code),
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             talk!("sockscope: {failure}");
@@ -53,6 +55,8 @@ enum Outcome {
     Done,
     /// `--check` was given and there are findings.
     Found,
+    /// `--exit-status` was given and the command failed so.
+    OfCommand(u8),
 }
 
 fn execute(command: Command) -> Result<Outcome, Failure> {

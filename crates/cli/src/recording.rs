@@ -18,6 +18,7 @@ use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
 
 use crate::args::{self, HowArgs, PickArgs};
 use crate::failure::Failure;
+use crate::meta_thread::MetaThread;
 use crate::place::Place;
 use crate::{Outcome, bundle, command, machine, temporary};
 
@@ -29,6 +30,9 @@ const META_EVERY: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_millis(150);
 /// For taking what is left at the end.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(5);
+/// What to do where nothing but `SO_LOG` makes a socket recorded.
+const NOTHING_PICKED: &str = "nothing is picked: only sockets that set SO_LOG are recorded; pick others \
+     with --port, --addr, --pid, --comm or --cgroup, or give a command after --";
 /// A command that was interrupted may take this long to end.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -44,10 +48,17 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         duration: None,
         max_records: None,
     };
-    let (Recorded { records, .. }, status) = job.record()?;
-    let outcome = bundle::print(&dir, run.print, None, Path::new("-"));
+    let Recorded { records, status, failure, .. } = job.record()?;
+    // Of what was recorded until it failed there is a report as well.
+    let outcome = match (&failure, records) {
+        (Some(_), 0) => Ok(Outcome::Done),
+        _ => bundle::print(&dir, run.print, None, Path::new("-")),
+    };
     // Below the report, however long that is.
     tell_failure(status);
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     let outcome = outcome?;
     if let Some(kept) = &run.output {
         let kept = kept.display();
@@ -57,7 +68,8 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         };
         talk!("sockscope: the trace is in {kept}{figures}");
     }
-    Ok(outcome)
+    let code = status.filter(|_| run.exit_status).map(command::exit_code);
+    Ok(code.filter(|code| *code > 0).map_or(outcome, Outcome::OfCommand))
 }
 
 /// Records into a bundle that is kept.
@@ -70,9 +82,11 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         duration: record.duration,
         max_records: record.max_records,
     };
-    let (recorded, status) = job.record()?;
+    let Recorded { records, lost, status, failure } = job.record()?;
     tell_failure(status);
-    let Recorded { records, lost } = recorded;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     let dir = record.output.display();
     talk!(
         "sockscope: {}, {lost} lost, in {dir}; see it: sockscope report {dir}",
@@ -86,15 +100,37 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
 
 /// A command that failed may have sent less than it should: the recording itself is whole.
 fn tell_failure(status: Option<ExitStatus>) {
-    if let Some(status) = status.filter(|status| !status.success()) {
-        talk!("sockscope: the command ended with {}", command::ending(status));
+    if let Some(ending) = failed(status) {
+        talk!("sockscope: {ending}");
     }
+}
+
+/// What to say of a command that failed.
+fn failed(status: Option<ExitStatus>) -> Option<String> {
+    let status = status.filter(|status| !status.success())?;
+    Some(format!("the command ended with {}", command::ending(status)))
 }
 
 /// What a recording has.
 pub struct Recorded {
     records: u64,
     lost: u64,
+    /// The command's, if there was one and it ended.
+    status: Option<ExitStatus>,
+    /// What ended the recording early: the bundle has what was recorded until then.
+    failure: Option<Failure>,
+}
+
+impl Recorded {
+    /// How the command ended, and what ended the recording early.
+    pub fn ended(self) -> (Option<ExitStatus>, Option<Failure>) {
+        (self.status, self.failure)
+    }
+
+    /// What failed first stays.
+    fn note(&mut self, failure: Option<Failure>) {
+        self.failure = self.failure.take().or(failure);
+    }
 }
 
 /// One recording.
@@ -108,8 +144,12 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Runs it to its end; the exit status is the command's, if there was one.
-    pub fn record(&self) -> Result<(Recorded, Option<ExitStatus>), Failure> {
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot begin: then there is no bundle.
+    pub fn record(&self) -> Result<Recorded, Failure> {
         let place = Place::find(self.dir, &[])?;
         self.check()?;
         if let Some(right) = sockscope_probe::missing_right() {
@@ -127,6 +167,8 @@ impl Job<'_> {
             statistics: self.how.cost,
             starts_command: !self.command.is_empty(),
         };
+        // Before the priority, which is the recorder's alone.
+        let mut meta_thread = MetaThread::start()?;
         // Before the start: the lists fill from the moment at which the probes are attached.
         let mut priority = Priority::raise();
         let mut recorder = Recorder::start(&pick, options)?;
@@ -136,36 +178,51 @@ impl Job<'_> {
         let child = group.as_ref().map(|group| priority.lowered(|| spawn(self.command, group)));
         let child = child.transpose();
         if group.is_none() {
-            talk!("sockscope: recording; Ctrl-C ends it");
             if !pick.picks_any() && !pick.in_band {
-                talk!("sockscope: nothing is picked: only sockets that set SO_LOG are recorded");
+                talk!("sockscope: {NOTHING_PICKED}");
             }
+            talk!("sockscope: recording; Ctrl-C ends it");
         }
         let command = child.as_ref().ok().and_then(|child| Some(child.as_ref()?.id()));
-        let ended = child
-            .map_err(Failure::from)
-            .and_then(|mut child| self.watch(&mut recorder, &mut sink, &mut meta, child.as_mut()));
+        let ended = child.map_err(Failure::from).and_then(|mut child| {
+            self.watch(&mut recorder, &mut sink, &mut meta, &mut meta_thread, child.as_mut())
+        });
         // Whatever happened, what was recorded becomes a whole bundle.
-        let goes_on = command.filter(|_| matches!(ended, Ok(None)));
+        let goes_on = command.filter(|_| !matches!(ended, Ok(Some(_))));
         let members = group.as_ref().map(Cgroup::members).unwrap_or_default();
         let survivors = command::survivors(goes_on, &members);
-        let summary = match recorder.finish(&mut sink, DRAIN_DEADLINE).map_err(Failure::from) {
-            Ok(summary) => summary,
+        let finished = recorder.finish(&mut sink, DRAIN_DEADLINE).map_err(Failure::from);
+        let updated = meta_thread.end();
+        let (status, failure) = match ended {
+            Ok(status) => (status, updated.err()),
+            Err(failure) => (None, Some(failure)),
+        };
+        let notes: Vec<String> = failed(status).into_iter().chain(survivors.clone()).collect();
+        let mut recorded =
+            Recorded { records: sink.writer.records(), lost: meta.loss.total(), status, failure };
+        match finished {
+            Ok(summary) => {
+                complete(&mut meta, &summary);
+                meta.notes.extend(without_priority(&priority, &summary.lost));
+                meta.notes.extend(notes);
+                sink.describe(&mut meta);
+                recorded.records = sink.writer.records();
+                recorded.lost = meta.loss.total();
+                recorded.note(sink.writer.finish(meta).err().map(Failure::from));
+            }
             // What failed first is what there is to say; the bundle stays one that was not finished.
             Err(error) => {
-                let error = ended.err().unwrap_or(error);
-                meta.notes.push(format!("ended early: {error}"));
+                recorded.note(Some(error));
+                meta.notes.extend(notes);
+                meta.notes.extend(recorded.failure.iter().map(|it| format!("ended early: {it}")));
                 let _ = sink.writer.update_meta(&meta);
-                return Err(error);
             }
-        };
-        complete(&mut meta, &summary);
-        meta.notes.extend(without_priority(&priority, &summary.lost));
-        meta.notes.extend(survivors);
-        sink.describe(&mut meta);
-        let recorded = Recorded { records: sink.writer.records(), lost: meta.loss.total() };
-        sink.writer.finish(meta)?;
-        Ok((recorded, ended?))
+        }
+        // Where the bundle may not say it.
+        if let (Some(survivors), Some(_)) = (survivors, &recorded.failure) {
+            talk!("sockscope: {survivors}");
+        }
+        Ok(recorded)
     }
 
     /// Refuses what cannot be meant, before anything else is done.
@@ -218,6 +275,7 @@ impl Job<'_> {
         recorder: &mut Recorder,
         sink: &mut BundleSink,
         meta: &mut Meta,
+        meta_thread: &mut MetaThread,
         mut child: Option<&mut Child>,
     ) -> Result<Option<ExitStatus>, Failure> {
         let started = Instant::now();
@@ -238,7 +296,7 @@ impl Job<'_> {
             }
             if now - described > META_EVERY {
                 meta.loss = recorder.lost();
-                sink.writer.update_meta(meta)?;
+                meta_thread.offer(sink.writer.meta_update(meta)?)?;
                 described = now;
             }
             if status.is_none()

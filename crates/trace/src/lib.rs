@@ -52,4 +52,4 @@ pub use merge::{merge, merge_into};
 pub use merged::Merged;
 pub use meta::{ClockSnapshot, Hook, HookState, Interface, Machine, Meta, Ring, Source};
 pub use records::RecordReader;
-pub use writer::BundleWriter;
+pub use writer::{BundleWriter, MetaUpdate};

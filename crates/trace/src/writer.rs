@@ -151,8 +151,18 @@ impl BundleWriter {
     /// [`Error::Io`] when the system refuses; the old file is then still there. [`Error::Exchanged`] when
     /// the bundle is no longer where it was begun.
     pub fn update_meta(&mut self, meta: &Meta) -> Result<(), Error> {
+        self.meta_update(meta)?.write()
+    }
+
+    /// What [`BundleWriter::update_meta`] is to write, for a thread that may wait for the disk.
+    ///
+    /// # Errors
+    ///
+    /// As [`BundleWriter::update_meta`].
+    pub fn meta_update(&self, meta: &Meta) -> Result<MetaUpdate, Error> {
         self.check_in_place()?;
-        write_meta(&self.folder, Meta { complete: false, records: self.rows, ..meta.clone() })
+        let meta = Meta { complete: false, records: self.rows, ..meta.clone() };
+        Ok(MetaUpdate { folder: self.folder.again()?, meta })
     }
 
     /// Ends the bundle: writes what is held back, the end marks, and `meta` as complete.
@@ -184,6 +194,26 @@ impl BundleWriter {
             return Ok(());
         }
         Err(Error::Exchanged { path: self.folder.path().to_owned() })
+    }
+}
+
+/// A description of an unfinished bundle that is not written yet. One at a time, and none when
+/// [`BundleWriter::finish`] is called.
+#[derive(Debug)]
+pub struct MetaUpdate {
+    folder: Folder,
+    meta: Meta,
+}
+
+impl MetaUpdate {
+    /// Replaces `meta.json` in one step. The file system may wait for the disk before it gives up the
+    /// file that was there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the system refuses; the old file is then still there.
+    pub fn write(self) -> Result<(), Error> {
+        write_meta(&self.folder, self.meta)
     }
 }
 

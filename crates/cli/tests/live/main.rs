@@ -14,6 +14,7 @@ mod turn;
 mod asked;
 mod connections;
 mod datagrams;
+mod endings;
 mod faces;
 mod fast_open;
 mod identity;
