@@ -190,7 +190,9 @@ impl Tally {
         if nameless > 0 {
             facts.notes.push(format!("connections with records but no description: {nameless}"));
         }
-        let (start_ns, end_ns) = self.span_ns.unwrap_or_default();
+        let (start_ns, last_ns) = self.span_ns.unwrap_or_default();
+        let ended_ns = facts.ended_ns.filter(|_| self.span_ns.is_some());
+        let end_ns = ended_ns.unwrap_or_default().max(last_ns);
         let points = Point::ALL.map(|point| PointSummary {
             point,
             records: self.points[point.index()],
@@ -233,5 +235,27 @@ fn loss_interval(record: &Record) -> LossInterval {
         of_datagrams: record.is_marked(marks::DERIVED)
             && record.code == Point::ReceiveDequeue.number(),
         is_anchored: record.is_marked(marks::ANCHORED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn span(text: &str, ended_ns: Option<u64>) -> (u64, u64) {
+        let mut analyzer = Analyzer::new();
+        analyzer.push(&testing::records(text));
+        let analysis = analyzer.finish(TraceFacts { ended_ns, ..TraceFacts::default() });
+        (analysis.start_ns, analysis.duration_ns)
+    }
+
+    #[test]
+    fn a_trace_ends_with_the_command_and_not_with_its_last_record() {
+        let text = "10us 1 +100 | 30us 2 +100";
+        assert_eq!(span(text, None), (10_000, 20_000));
+        assert_eq!(span(text, Some(1_500_000_000)), (10_000, 1_499_990_000));
+        assert_eq!(span(text, Some(20_000)), (10_000, 20_000), "records come after it");
+        assert_eq!(span("", Some(20_000)), (0, 0), "there is no first record");
     }
 }

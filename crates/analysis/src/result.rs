@@ -19,6 +19,9 @@ pub struct TraceFacts {
     pub notes: Vec<String>,
     /// Names of the numbers in `Drop` records.
     pub drop_reasons: DropReasons,
+    /// When the recorded command ended, else the recording, on the clock of the records; `None` where that
+    /// is not known.
+    pub ended_ns: Option<u64>,
 }
 
 /// Why a kernel drops packets: its own names by its own numbers, which differ between kernels. A
@@ -32,7 +35,8 @@ pub struct Analysis {
     pub facts: TraceFacts,
     /// Time of the first record.
     pub start_ns: u64,
-    /// From the first record to the last.
+    /// From the first record to the end of the command or of the recording, where that is known and later
+    /// than the last record; else to the last record. 0 without a record.
     pub duration_ns: u64,
     /// Records read.
     pub records: u64,

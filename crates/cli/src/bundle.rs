@@ -140,6 +140,7 @@ impl Loaded {
             costs: meta.cost,
             notes,
             drop_reasons: meta.drop_reasons.clone(),
+            ended_ns: meta.ended_ns,
         };
         Ok(Self { analyzer, facts, origin: origin(meta) })
     }

@@ -304,6 +304,7 @@ impl Job<'_> {
                 && let Some(ended) = child.try_wait()?
             {
                 status = Some(ended);
+                meta.ended_ns = Some(machine::clock().monotonic_ns);
                 ends = Some(now + LINGER);
             }
             if interrupts() > 0 && ends.is_none() {
@@ -313,6 +314,7 @@ impl Job<'_> {
                 || self.duration.is_some_and(|duration| now - started >= duration)
                 || sink.is_full();
             if is_over {
+                meta.ended_ns = meta.ended_ns.or(Some(machine::clock().monotonic_ns));
                 break;
             }
         }

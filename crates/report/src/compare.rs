@@ -56,7 +56,7 @@ impl<'a> Run<'a> {
         let all = Options { flow: None, ..options.clone() };
         let report = Report { origin: &origin, analysis, options: &all };
         // The report's lifetime is this call's, the connection's is the analysis's.
-        let id = by_importance(&report).first().map(|first| first.connection.id);
+        let id = by_importance(&report, None).first().map(|first| first.connection.id);
         let connection = analysis.connections.iter().find(|it| Some(it.connection.id) == id);
         Self { duration_ns: analysis.duration_ns, connection, flow: connection.map(asking_flow) }
     }
@@ -155,7 +155,7 @@ fn factor(worse: f64, better: f64, page: &Page<'_>) -> String {
 fn write_ledger(runs: &[Run<'_>; 2], page: &mut Page<'_>) -> io::Result<()> {
     page.blank()?;
     let ledgers = runs.each_ref().map(Run::ledger);
-    let bars = ledgers.each_ref().map(|ledger| bar(&of_ledger(ledger), SIDE - 2, page));
+    let bars = ledgers.each_ref().map(|ledger| bar(&of_ledger(ledger, false), SIDE - 2, page));
     // Bars may hold colour codes, which have no width: they are padded by hand.
     page.line(&format!("{:<LABEL$}{}  {}", "where the oldest", bars[0], bars[1]))?;
     page.line("unread byte was")?;

@@ -184,6 +184,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
             costs: [cost; 8],
             notes: Vec::new(),
             drop_reasons: DropReasons::new(),
+            ended_ns: None,
         },
         start_ns: START_NS,
         duration_ns,

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use sockscope_analysis::{ConnectionAnalysis, Finding, FindingId, FlowAnalysis, LedgerPart};
 
+use sockscope_record::{ConnectionId, Protocol};
+
 use crate::Report;
 use crate::lost_time::LostTime;
 
@@ -28,11 +30,15 @@ pub(crate) struct FindingTotal<'a> {
 /// not be seen to help; and a trace of minutes always has a microsecond that some rule can explain.
 pub(crate) const VERDICT_SHARE_DIVISOR: u64 = 100;
 
-/// Time lost by findings, then bytes; ties by id.
-pub(crate) fn by_importance<'a>(report: &Report<'a>) -> Vec<&'a ConnectionAnalysis> {
+/// The connection of the verdict, then by time lost by findings, then by bytes; ties by id.
+pub(crate) fn by_importance<'a>(
+    report: &Report<'a>,
+    lead: Option<ConnectionId>,
+) -> Vec<&'a ConnectionAnalysis> {
     let mut connections: Vec<_> = report.connections().collect();
     connections.sort_by_cached_key(|connection| {
         (
+            Some(connection.connection.id) != lead,
             Reverse(lost_ns(report, connection)),
             Reverse(report.flows(connection).map(|flow| flow.bytes).fold(0, u64::saturating_add)),
             connection.connection.id,
@@ -111,6 +117,29 @@ pub(crate) fn is_verdicts_share(
     // Nothing is known of where the bytes were: the trace as a whole has to do.
     let run_ns = if busy == 0 { duration_ns } else { duration_ns.min(busy) };
     lost_ns > 0 && lost_ns.saturating_mul(VERDICT_SHARE_DIVISOR) >= run_ns
+}
+
+/// The findings by rule and the position of the one that is the verdict, if one is.
+pub(crate) fn verdict<'a>(report: &Report<'a>) -> (Vec<FindingTotal<'a>>, Option<usize>) {
+    let totals = finding_totals(report);
+    let duration_ns = report.analysis.duration_ns;
+    let verdict = totals.iter().position(|total| total.is_worth_a_verdict(duration_ns));
+    (totals, verdict)
+}
+
+/// The name of a place in texts: of datagrams no TCP has them.
+pub(crate) fn place_name(name: &'static str, is_udp: bool) -> &'static str {
+    match name {
+        "tcp_output" if is_udp => "udp_output",
+        "tcp_input" if is_udp => "udp_input",
+        name => name,
+    }
+}
+
+/// Whether all that passed, in what is written of `report`, were datagrams.
+pub(crate) fn is_all_udp(report: &Report<'_>) -> bool {
+    let mut connections = report.connections();
+    connections.all(|connection| connection.connection.protocol == Protocol::Udp)
 }
 
 /// Nanoseconds in each part of the ledgers of all flows together, in the order of

@@ -10,6 +10,7 @@ mod findings;
 mod header;
 pub(crate) mod page;
 mod path;
+mod refused;
 mod table;
 
 use std::io;
@@ -26,7 +27,7 @@ impl Format for Text {
         report.check()?;
         let mut page = Page::new(out, report.options);
         header::write(report, &mut page)?;
-        let ranked = order::by_importance(report);
+        let ranked = order::by_importance(report, header::lead(report));
         let (detailed, rest) = ranked.split_at(ranked.len().min(report.options.detailed));
         for connection in detailed {
             connection::write(report, connection, &mut page)?;
@@ -41,3 +42,5 @@ impl Format for Text {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod verdict_tests;

@@ -33,6 +33,10 @@ pub struct Meta {
     pub machine: Machine,
     /// Readings of both clocks at the same moments, at the start and at the end.
     pub clock: Vec<ClockSnapshot>,
+    /// When the recorded command ended, else when the recording did, on the clock of the records; `None` where
+    /// that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_ns: Option<u64>,
     /// The recorder's command line, word by word.
     pub command: Vec<String>,
     /// Which sockets were picked, as a sentence.
@@ -191,6 +195,7 @@ impl Default for Meta {
             kernel: String::new(),
             machine: Machine::default(),
             clock: Vec::new(),
+            ended_ns: None,
             command: Vec::new(),
             pick: String::new(),
             hooks: Vec::new(),

@@ -53,7 +53,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut meta = Meta { source: Source::Pcap, complete: true, ..Meta::default() };
+        let ended_ns = Some(7);
+        let mut meta = Meta { source: Source::Pcap, complete: true, ended_ns, ..Meta::default() };
         meta.loss.points[3] = u64::MAX;
         meta.loss.events = 7;
         meta.cost[7] = PointCost { hits: 3, run_ns: 99 };

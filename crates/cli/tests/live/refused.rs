@@ -1,7 +1,9 @@
 //! Connections that nobody takes.
 
+use std::ffi::OsStr;
+
 use crate::background::free_port;
-use crate::bundle::{run_once, words};
+use crate::bundle::{run_once, sockscope_says, words};
 use crate::hosts::Hosts;
 use crate::report::{flow, programs};
 use crate::turn;
@@ -18,6 +20,25 @@ fn root_a_datagram_for_nobody_came_to_this_host() {
     let sent = flow(recording.report.connection(port), "client");
     assert_eq!((&sent["bytes"], &sent["datagrams_refused"]), (&5.into(), &1.into()), "{sent}");
     assert_eq!(sent["ledger"]["unknown"], 0.0, "{sent}");
+    let text = sockscope_says(&[OsStr::new("report"), recording.dir().as_os_str()]);
+    assert!(text.contains("no socket took it"), "{text}");
+    assert!(!text.contains("nothing wrong found") && !text.contains("tcp_"), "{text}");
+}
+
+#[test]
+fn root_a_trace_lasts_until_its_command_ends() {
+    let Some(_turn) = turn::take() else { return };
+    let port = free_port();
+    let ask = format!(
+        "import socket, time\nasks = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+         asks.sendto(b'hello', ('127.0.0.1', {port}))\ntime.sleep(1.5)\n\
+         print(time.monotonic_ns())"
+    );
+    let recording = run_once(&[], &words(&["python3", "-c", &ask]));
+    let of_trace = |key: &str| recording.report.trace()[key].as_u64().expect("a time");
+    let ended_ns = of_trace("start_ns") + of_trace("duration_ns");
+    let last_word_ns: u64 = recording.said.trim().parse().expect("a time");
+    assert!(ended_ns >= last_word_ns, "{ended_ns} before {last_word_ns}");
 }
 
 #[test]

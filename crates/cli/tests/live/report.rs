@@ -13,6 +13,11 @@ impl Report {
         Self(serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}")))
     }
 
+    /// What it says of the trace as a whole.
+    pub fn trace(&self) -> &Value {
+        &self.0["trace"]
+    }
+
     /// All connections, in order.
     pub fn connections(&self) -> &[Value] {
         self.0["connections"].as_array().expect("the schema has connections")

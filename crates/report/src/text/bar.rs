@@ -10,6 +10,7 @@ use sockscope_record::Stage;
 
 use super::page::Page;
 use crate::number::{apportion, percent, rounded};
+use crate::order::place_name;
 use crate::style::Tone;
 
 /// Columns of the bar in a report, its ends included: as long as the path above it.
@@ -31,18 +32,24 @@ pub(crate) struct Part {
 }
 
 /// Where the oldest unread byte was, in path order.
-pub(crate) fn of_ledger(ledger: &Ledger) -> Vec<Part> {
+pub(crate) fn of_ledger(ledger: &Ledger, is_udp: bool) -> Vec<Part> {
     let parts = LedgerPart::ALL.into_iter().zip(ledger.ns);
-    shared_out(parts.map(|(part, ns)| (part.name(), look(part), ns)).collect())
+    shared_out(parts.map(|(part, ns)| (place_name(part.name(), is_udp), look(part), ns)).collect())
 }
 
 /// Where a mean byte spent its time, in path order: its delay in each stage, that in which it was lost, and as
 /// unknown what is left of the total, for which a stage was not seen. None when the total is unknown.
-pub(crate) fn of_delays(stages: &[StageAnalysis], lost_ns: Option<f64>) -> Vec<Part> {
+pub(crate) fn of_delays(stages: &[StageAnalysis], lost_ns: Option<f64>, is_udp: bool) -> Vec<Part> {
     let Some(total_ns) = mean_ns(stages, Stage::Total) else { return Vec::new() };
     let places = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Total);
     let mut parts: Vec<_> = places
-        .map(|stage| (stage.name(), stage_look(stage), mean_ns(stages, stage).unwrap_or(0)))
+        .map(|stage| {
+            (
+                place_name(stage.name(), is_udp),
+                stage_look(stage),
+                mean_ns(stages, stage).unwrap_or(0),
+            )
+        })
         .collect();
     let lost = LedgerPart::Lost;
     parts.push((lost.name(), look(lost), lost_ns.and_then(rounded).unwrap_or(0)));
@@ -183,7 +190,7 @@ mod tests {
     fn drawn(ns: [u64; LedgerPart::ALL.len()], width: usize) -> String {
         let mut out = Vec::new();
         let options = Options { charset: crate::Charset::Ascii, ..Options::default() };
-        bar(&of_ledger(&Ledger { ns }), width, &Page::new(&mut out, &options))
+        bar(&of_ledger(&Ledger { ns }, false), width, &Page::new(&mut out, &options))
     }
 
     fn parts(of: &[(LedgerPart, u64)]) -> [u64; LedgerPart::ALL.len()] {
@@ -226,7 +233,7 @@ mod tests {
 
     /// Letters with shares in tenths of a percent.
     fn mean_byte(byte_delays_ns: [Option<f64>; 8]) -> String {
-        let parts = of_delays(&stages(byte_delays_ns), None);
+        let parts = of_delays(&stages(byte_delays_ns), None, false);
         let texts = parts.iter().map(|part| format!("{}{}", part.look.0, part.tenths));
         texts.collect::<Vec<_>>().join(" ")
     }
@@ -258,7 +265,7 @@ mod tests {
             let mut ns = ns;
             ns.iter_mut().zip(shifts).for_each(|(ns, shift)| *ns >>= shift % 64);
             prop_assert_eq!(drawn(ns, BAR_WIDTH).len(), BAR_WIDTH);
-            let tenths: u64 = of_ledger(&Ledger { ns }).iter().map(|part| part.tenths).sum();
+            let tenths: u64 = of_ledger(&Ledger { ns }, false).iter().map(|part| part.tenths).sum();
             prop_assert_eq!(tenths, if ns.iter().all(|&ns| ns == 0) { 0 } else { 1000 });
         }
     }

@@ -10,6 +10,7 @@ use sockscope_analysis::{
 
 use super::page::{INDENT, Page};
 use crate::number::{bound, count, percent_of, rounded, since, size};
+use crate::order::place_name;
 use crate::style::Tone;
 
 /// How the data was written, sent, acknowledged and read.
@@ -126,6 +127,7 @@ fn late(&(cause, late): &(AckDelayCause, u64)) -> String {
 /// Request to response, and where the time of a mean exchange went.
 pub(super) fn write_exchanges(
     exchanges: &ExchangeSummary,
+    is_udp: bool,
     start_ns: u64,
     page: &mut Page<'_>,
 ) -> io::Result<()> {
@@ -154,9 +156,9 @@ pub(super) fn write_exchanges(
         let first = format!("{:INDENT$}  {name:<9}{time:>8} {share:>8}  ", "");
         page.wrapped(&first, first.chars().count(), &parts, Tone::Plain)
     };
-    leg("request", Some(request_ns), parts(&exchanges.request_ns, mean_ns))?;
+    leg("request", Some(request_ns), parts(&exchanges.request_ns, mean_ns, is_udp))?;
     leg("service", service_ns, "from last byte read to first byte written".to_owned())?;
-    leg("response", Some(response_ns), parts(&exchanges.response_ns, mean_ns))
+    leg("response", Some(response_ns), parts(&exchanges.response_ns, mean_ns, is_udp))
 }
 
 fn total_ns(ledger: &Ledger) -> u64 {
@@ -164,16 +166,15 @@ fn total_ns(ledger: &Ledger) -> u64 {
 }
 
 /// The parts of at least 1 % of `whole_ns`, largest first; the largest in any case.
-fn parts(ledger: &Ledger, whole_ns: u64) -> String {
+fn parts(ledger: &Ledger, whole_ns: u64, is_udp: bool) -> String {
     let mut parts: Vec<_> = LedgerPart::ALL.into_iter().zip(ledger.ns).collect();
     parts.retain(|&(_, ns)| ns > 0);
     parts.sort_by_key(|&(part, ns)| (Reverse(ns), part));
     let is_shown = |ns: u64| u128::from(ns) * 100 >= u128::from(whole_ns);
     let large = parts.iter().filter(|&&(_, ns)| is_shown(ns)).count().max(1);
-    let texts = parts
-        .iter()
-        .take(large)
-        .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, whole_ns)));
+    let texts = parts.iter().take(large).map(|&(part, ns)| {
+        format!("{} {}", place_name(part.name(), is_udp), percent_of(ns, whole_ns))
+    });
     texts.collect::<Vec<_>>().join(", ")
 }
 

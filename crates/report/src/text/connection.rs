@@ -30,7 +30,8 @@ pub(super) fn write<'a>(
         page.blank()?;
     }
     if let Some(exchanges) = &analysis.exchanges {
-        calls::write_exchanges(exchanges, report.analysis.start_ns, page)?;
+        let is_udp = analysis.connection.protocol == Protocol::Udp;
+        calls::write_exchanges(exchanges, is_udp, report.analysis.start_ns, page)?;
     }
     if let Some(transactions) = &analysis.transactions {
         calls::write_transactions(transactions, page)?;
@@ -212,19 +213,20 @@ fn write_flow(
         Tone::Strong,
     )?;
     page.blank()?;
-    path::write(flow, page)?;
+    let is_udp = analysis.connection.protocol == Protocol::Udp;
+    path::write(flow, is_udp, page)?;
     page.blank()?;
-    let ledger = bar::of_ledger(&flow.ledger);
+    let ledger = bar::of_ledger(&flow.ledger, is_udp);
     page.line(&format!("ledger  {}", bar::bar(&ledger, bar::BAR_WIDTH, page)))?;
     bar::legend(&ledger, INDENT, page)?;
-    write_delay(flow, page)?;
+    write_delay(flow, is_udp, page)?;
     calls::write_flow(flow, analysis.connection.protocol == Protocol::Tcp, page)
 }
 
 /// The way of a mean byte as a bar, with its stages below, the longest first. Nothing where no byte was
 /// seen at both ends.
-fn write_delay(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> {
-    let parts = bar::of_delays(&flow.stages, flow.lost_byte_delay_ns);
+fn write_delay(flow: &FlowAnalysis, is_udp: bool, page: &mut Page<'_>) -> io::Result<()> {
+    let parts = bar::of_delays(&flow.stages, flow.lost_byte_delay_ns, is_udp);
     if parts.is_empty() {
         return Ok(());
     }

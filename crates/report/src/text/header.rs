@@ -7,15 +7,17 @@ use sockscope_analysis::{
     ConnectionAnalysis, Distribution, DropCount, ExchangeSummary, Finding, FindingId, FlowAnalysis,
     LedgerPart, TraceFacts,
 };
+use sockscope_record::ConnectionId;
 
 use super::calls::drop_reason;
 use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::{INDENT, Page};
+use super::refused::Refused;
 use crate::Report;
 use crate::number::{count, counted, percent_of, rounded};
 use crate::order::{
-    FindingTotal, VERDICT_SHARE_DIVISOR, finding_totals, is_under_way, is_verdicts_share,
-    ledger_sum,
+    self, FindingTotal, VERDICT_SHARE_DIVISOR, is_all_udp, is_under_way, is_verdicts_share,
+    ledger_sum, place_name,
 };
 use crate::style::Tone;
 
@@ -105,17 +107,21 @@ fn lost(facts: &TraceFacts) -> String {
 const ELSEWHERE_TIMES_MIN: u64 = 10;
 
 fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
-    let mut totals = finding_totals(report);
-    let duration_ns = report.analysis.duration_ns;
-    let verdict = totals.iter().position(|total| total.is_worth_a_verdict(duration_ns));
+    let (mut totals, verdict) = order::verdict(report);
     let Some(verdict) = verdict else {
         if let Some(dropped) = Dropped::of(report) {
             page.labelled("verdict", &dropped.words(report, page), Tone::Bad)?;
             page.labelled("fix", &dropped.fix(), Tone::Strong)?;
             return write_others(&totals, page);
         }
-        let tone = if is_blind(report) { Tone::Plain } else { Tone::Good };
-        page.labelled("verdict", &all_clear(report, !totals.is_empty(), page), tone)?;
+        if let Some(refused) = Refused::of(report) {
+            page.labelled("verdict", &refused.words(), Tone::Bad)?;
+            page.labelled("fix", &refused.fix(), Tone::Strong)?;
+            return write_others(&totals, page);
+        }
+        let is_unclear = is_blind(report) || totals.iter().any(|total| total.lost_ns == 0);
+        let tone = if is_unclear { Tone::Plain } else { Tone::Good };
+        page.labelled("verdict", &all_clear(report, &totals, page), tone)?;
         return write_others(&totals, page);
     };
     let first = totals.remove(verdict);
@@ -130,6 +136,19 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
+}
+
+/// The connection that the verdict names.
+pub(super) fn lead(report: &Report<'_>) -> Option<ConnectionId> {
+    let (totals, verdict) = order::verdict(report);
+    let found = verdict.map(|verdict| totals[verdict].worst_in);
+    let dropped = || Dropped::of(report).map(|dropped| dropped.connection);
+    let refused = || Refused::of(report).map(|refused| refused.connection);
+    let has_time = || under_way(report).iter().any(|&(_, ns)| ns > 0);
+    let idle =
+        || if has_time() { None } else { stuck_first(report).or_else(|| away_first(report)) };
+    let lead = found.or_else(dropped).or_else(refused).or_else(idle)?;
+    Some(lead.connection.id)
 }
 
 /// The flow that waited longest for what the kernel had dropped, where that is a verdict.
@@ -288,7 +307,8 @@ fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<
     page.labelled("also", &list.join(", "), Tone::Plain)
 }
 
-fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String {
+fn all_clear(report: &Report<'_>, totals: &[FindingTotal<'_>], page: &Page<'_>) -> String {
+    let has_findings = !totals.is_empty();
     let mut spent = under_way(report);
     let total = spent.iter().map(|&(_, ns)| ns).fold(0, u64::saturating_add);
     if total == 0 {
@@ -296,18 +316,19 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
         return why.unwrap_or_else(|| without_traffic(report).to_owned());
     }
     spent.sort_by_key(|&(part, ns)| (Reverse(ns), part));
+    let is_udp = is_all_udp(report);
     let most: Vec<_> = spent
         .iter()
         .take(3)
         .filter(|&&(_, ns)| ns > 0)
-        .map(|&(part, ns)| format!("{} {}", part.name(), percent_of(ns, total)))
+        .map(|&(part, ns)| format!("{} {}", place_name(part.name(), is_udp), percent_of(ns, total)))
         .collect();
     let held = match has_findings {
         true => "",
         false => most_held(report, &spent).map_or("", held_words),
     };
     let found = match has_findings {
-        true => format!("nothing that costs {} % of the time", 100 / VERDICT_SHARE_DIVISOR),
+        true => small_costs(totals),
         false => "nothing wrong found".to_owned(),
     };
     let service = served(report, 0, page).map(|words| format!(" {words}")).unwrap_or_default();
@@ -320,6 +341,20 @@ fn all_clear(report: &Report<'_>, has_findings: bool, page: &Page<'_>) -> String
     };
     let (total, most) = (page.time(total), most.join(", "));
     format!("{unknown}{found}; of {total} with bytes under way{full}: {most}.{held}{service}")
+}
+
+/// What to say where findings are no verdict. Of some the cost is not measured, which is not small for that.
+fn small_costs(totals: &[FindingTotal<'_>]) -> String {
+    let percent = 100 / VERDICT_SHARE_DIVISOR;
+    let unmeasured = totals.iter().filter(|total| total.lost_ns == 0);
+    let names: Vec<_> = unmeasured.map(|total| total.id.name()).collect();
+    match names.len() {
+        0 => format!("no finding costs {percent} % of the time"),
+        _ => format!(
+            "no finding has a measured cost of {percent} % of the time; that of {} is not measured",
+            names.join(", ")
+        ),
+    }
 }
 
 /// What to say where TCP held short segments most of the time, and nobody was seen to wait for them.
@@ -379,12 +414,27 @@ fn hidden_ns(report: &Report<'_>) -> u64 {
     ledger_sum(flows)[LedgerPart::Unknown as usize]
 }
 
+fn is_stuck<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> bool {
+    shut_sides(connection, report.analysis).next().is_some()
+        && !report.flows(connection).any(has_data)
+}
+
+fn stuck_first<'a>(report: &Report<'a>) -> Option<&'a ConnectionAnalysis> {
+    report.connections().find(|connection| is_stuck(report, connection))
+}
+
+/// The first connection that did not come about, where no data passed at all.
+fn away_first<'a>(report: &Report<'a>) -> Option<&'a ConnectionAnalysis> {
+    let mut flows = report.connections().flat_map(|connection| report.flows(connection));
+    if flows.any(has_data) {
+        return None;
+    }
+    report.connections().find(|connection| connection.unopened.is_some())
+}
+
 /// What to say where no data passed because somebody does not read.
 fn stuck(report: &Report<'_>) -> Option<String> {
-    let mut shut = report.connections().filter(|connection| {
-        shut_sides(connection, report.analysis).next().is_some()
-            && !report.flows(connection).any(has_data)
-    });
+    let mut shut = report.connections().filter(|connection| is_stuck(report, connection));
     let first = shut.next()?;
     let sides: Vec<_> = shut_sides(first, report.analysis)
         .map(|(side, _)| format!("the {}'s", side.name()))
@@ -465,7 +515,7 @@ fn elsewhere(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<St
         let (most, total) = (page.time(ns), page.time(total_ns));
         format!(
             "far longer, {most} of the {total} with bytes under way, they were in {}.",
-            part.name()
+            place_name(part.name(), is_all_udp(report))
         )
     })
 }

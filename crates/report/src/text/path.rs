@@ -46,9 +46,9 @@ const ROWS: [(&str, CellText); 5] = [
     ("residue", |stage, _| stage.residue_bytes.map_or(unknown(), signed_size)),
 ];
 
-pub(super) fn write(flow: &FlowAnalysis, page: &mut Page<'_>) -> io::Result<()> {
+pub(super) fn write(flow: &FlowAnalysis, is_udp: bool, page: &mut Page<'_>) -> io::Result<()> {
     for line in 0..2 {
-        page.line(&head(line))?;
+        page.line(&head(line, is_udp))?;
     }
     page.line(&drawn(page))?;
     for (label, text) in ROWS {
@@ -106,10 +106,14 @@ fn signed_size(bytes: i64) -> String {
     format!("{sign}{}", size(bytes.unsigned_abs()))
 }
 
-fn head(line: usize) -> String {
+fn head(line: usize, is_udp: bool) -> String {
     let mut text = " ".repeat(LABEL);
     for names in HEADS {
-        text.push_str(&format!("{:^width$}", names[line], width = CELL + 1));
+        let name = match names[line] {
+            "TCP/IP" if is_udp => "UDP/IP",
+            name => name,
+        };
+        text.push_str(&format!("{name:^width$}", width = CELL + 1));
     }
     text
 }

@@ -3,12 +3,13 @@
 use std::io;
 
 use sockscope_analysis::{ConnectionAnalysis, LedgerPart, Unopened};
+use sockscope_record::Protocol;
 
 use super::page::{Page, columns};
 use crate::Report;
 use crate::lost_time::LostTime;
 use crate::number::{ColumnUnit, count};
-use crate::order::{is_under_way, ledger_sum};
+use crate::order::{is_under_way, ledger_sum, place_name};
 use crate::style::Tone;
 
 /// Columns beside the two addresses: id, bytes, time lost, and the longest finding's name.
@@ -162,7 +163,10 @@ fn remark<'a>(report: &Report<'a>, connection: &'a ConnectionAnalysis) -> String
     let sum = ledger_sum(report.flows(connection));
     let under_way = LedgerPart::ALL.into_iter().zip(sum).filter(|&(part, _)| is_under_way(part));
     match under_way.max_by_key(|&(_, ns)| ns) {
-        Some((part, ns)) if ns > 0 => part.name().to_owned(),
+        Some((part, ns)) if ns > 0 => {
+            let is_udp = connection.connection.protocol == Protocol::Udp;
+            place_name(part.name(), is_udp).to_owned()
+        }
         _ => "?".to_owned(),
     }
 }

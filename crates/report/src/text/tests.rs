@@ -111,7 +111,7 @@ fn verdict_of(analysis: &Analysis) -> String {
 fn what_costs_next_to_nothing_is_no_verdict() {
     let verdict = verdict(|_, finding| finding.lost_ns = 80_000_000);
     assert!(
-        verdict.starts_with("verdict  nothing that costs 1 % of the time; of 8.35 s "),
+        verdict.starts_with("verdict  no finding costs 1 % of the time; of 8.35 s"),
         "{verdict}"
     );
     assert!(!verdict.contains("\nfix"), "{verdict}");

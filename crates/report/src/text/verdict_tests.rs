@@ -1,0 +1,116 @@
+//! The verdict: refused datagrams, findings without a measured time, and the connection that it names.
+
+use sockscope_analysis::{Analysis, Finding, FindingId};
+use sockscope_record::{FlowId, Protocol};
+
+use super::*;
+use crate::Options;
+use crate::fixture::{fixed, many, stall, written};
+
+/// The report in one line.
+fn said(analysis: &Analysis) -> String {
+    let text = written(&Text, analysis, &Options::default());
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The verdict without the lines below it.
+fn verdict(analysis: &Analysis) -> String {
+    let text = said(analysis);
+    let from = text.find("verdict ").expect("there is one");
+    let until =
+        [" why ", " fix ", " also ", " ──"].iter().filter_map(|end| text[from..].find(end)).min();
+    text[from..from + until.expect("something follows")].to_owned()
+}
+
+/// A healthy connection of datagrams.
+fn datagrams() -> Analysis {
+    let mut analysis = fixed();
+    analysis.connections[0].connection.protocol = Protocol::Udp;
+    analysis
+}
+
+#[test]
+fn refused_datagrams_are_the_verdict() {
+    let mut analysis = datagrams();
+    assert!(verdict(&analysis).contains("nothing wrong found"), "{}", verdict(&analysis));
+    analysis.connections[0].flows[0].datagrams_refused = 1;
+    insta::assert_snapshot!(verdict(&analysis), @"verdict 1 datagram of the client came to 127.0.0.1:5000 and no socket took it, on connection 1: nobody listens there, or a filter dropped it.");
+    analysis.connections[0].flows[1].datagrams_refused = 7;
+    insta::assert_snapshot!(verdict(&analysis), @"verdict 7 datagrams of the server came to 127.0.0.1:40000 and no socket took them, on connection 1: nobody listens there, or a filter dropped them.");
+    assert!(said(&analysis).contains("(ss -lun)"), "{}", said(&analysis));
+}
+
+#[test]
+fn a_stream_has_no_refused_datagrams() {
+    let mut analysis = fixed();
+    analysis.connections[0].flows[0].datagrams_refused = 1;
+    assert!(verdict(&analysis).contains("nothing wrong found"));
+}
+
+#[test]
+fn no_tcp_has_a_datagram() {
+    let text = said(&datagrams());
+    assert!(!text.contains("tcp_") && !text.contains("TCP/IP"), "{text}");
+    assert!(text.contains("udp_input") && text.contains("UDP/IP"), "{text}");
+    assert!(!said(&fixed()).contains("udp_"), "a stream has no UDP");
+}
+
+#[test]
+fn a_cost_that_is_not_measured_is_not_called_small() {
+    let mut analysis = stall();
+    let finding = analysis.connections[0].findings.remove(0);
+    let small = Finding { lost_ns: 1_000, times: vec![(1, 1_001)], ..finding.clone() };
+    analysis.connections[0].findings = vec![small.clone()];
+    insta::assert_snapshot!(verdict(&analysis), @"verdict no finding costs 1 % of the time; of 8.35 s with bytes under way: send_queue.nagle 97.8 %, receive_queue.wakeup 1.3 %, receive_queue.app 0.8 %.");
+    let unmeasured = Finding { id: FindingId::SplitMessage, lost_ns: 0, times: vec![], ..finding };
+    analysis.connections[0].findings = vec![small, unmeasured];
+    insta::assert_snapshot!(verdict(&analysis), @"verdict no finding has a measured cost of 1 % of the time; that of split-message is not measured; of 8.35 s with bytes under way: send_queue.nagle 97.8 %, receive_queue.wakeup 1.3 %, receive_queue.app 0.8 %.");
+}
+
+/// The connections shown in full, in order.
+fn shown(analysis: &Analysis) -> Vec<String> {
+    let text = written(&Text, analysis, &Options { detailed: 2, ..Options::default() });
+    let heads = text.lines().filter_map(|line| line.strip_prefix("── connection "));
+    heads.filter_map(|head| head.split(':').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_connection_of_the_verdict_is_shown_first() {
+    let mut analysis = many(5);
+    let finding = |id, flow, (from_s, until_s): (u64, u64)| {
+        let finding = stall().connections[0].findings[0].clone();
+        let (from_ns, until_ns) = (from_s * 1_000_000_000, until_s * 1_000_000_000);
+        let (lost_ns, times) = (until_ns - from_ns, vec![(from_ns, until_ns)]);
+        Finding { id, flow: FlowId(flow), lost_ns, times, ..finding }
+    };
+    for connection in &mut analysis.connections {
+        connection.findings.clear();
+    }
+    // Of all findings together the second has most; the rule that costs most is worst on the fourth.
+    analysis.connections[1].findings = vec![
+        finding(FindingId::SlowReader, 4, (0, 700)),
+        finding(FindingId::LateWakeup, 4, (700, 1400)),
+    ];
+    analysis.connections[3].findings = vec![finding(FindingId::Retransmission, 8, (0, 900))];
+    let [fourth, second] = [3, 1].map(|at| analysis.connections[at].connection.id.0.to_string());
+    assert!(
+        verdict(&analysis).contains(&format!("on connection {fourth}")),
+        "{}",
+        verdict(&analysis)
+    );
+    assert_eq!(shown(&analysis), [fourth, second]);
+}
+
+#[test]
+fn so_is_that_of_refused_datagrams_without_a_finding() {
+    let mut analysis = many(5);
+    for connection in &mut analysis.connections {
+        connection.findings.clear();
+    }
+    let last = analysis.connections.last_mut().expect("there are five");
+    last.connection.protocol = Protocol::Udp;
+    last.flows[0].datagrams_refused = 1;
+    let id = last.connection.id.0.to_string();
+    assert!(verdict(&analysis).contains(&format!("on connection {id}")), "{}", verdict(&analysis));
+    assert_eq!(shown(&analysis)[0], id);
+}
