@@ -50,6 +50,27 @@ fn root_a_limited_interface_of_the_server_is_found_there_and_nowhere_else() {
     check_limited("server", &["--reverse"]);
 }
 
+#[test]
+fn root_datagrams_that_an_interface_refuses_are_written_and_no_other_ones_dropped() {
+    let Some(_turn) = turn::take() else { return };
+    let hosts = Hosts::up(&["--rate", "20mbit", "--limit", "20000"]);
+    // Of one length and without a pause: the interface's queue holds some forty of them.
+    let amount = ["--burst", "0", "--sleep-ms", "0", "--reader-rcvbuf", "1000000"];
+    let (recording, server) = between(&hosts, "udp_flood.py", B_V4, &amount);
+    let sent = count(&recording.facts()["client"]["datagrams"]);
+    let (read, missing) = (count(&server["datagrams"]), count(&server["missing"]));
+    assert!(missing > 0 && read > 40, "the queue refused {missing}, the reader got {read}");
+    let report = &recording.report;
+    let client = flow(report.connection(PORT), "client");
+    let passed = |point| report.records_at(point);
+    assert_eq!(passed("SendEnqueue"), sent, "{}", report.summary());
+    assert_eq!(passed("InterfaceDequeue"), read);
+    assert_eq!(passed("ReceiveDequeue"), read);
+    let drops: u64 =
+        client["drops"].as_array().expect("drops").iter().map(|one| count(&one["count"])).sum();
+    assert_eq!(drops, missing, "{client}");
+}
+
 fn check_limited(sender: &str, direction: &[&str]) {
     let hosts = Hosts::up(&["--rate", "50mbit"]);
     let amount = [&["--bytes", "1500000"], direction].concat();

@@ -148,8 +148,14 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 	r->tcp_flags = p.flags;
 	r->a = reason;
 	if (p.protocol == IPPROTO_UDP) {
+		const struct sock *sk = skb->sk;
+
 		r->marks = RAW_MARK_UDP;
 		r->seq = size_of_each(skb);
+		r->ack = buffer_of(skb);
+		/* On its way in a packet may have the receiver's. */
+		if (sk && is_datagram_socket(sk) && sk->__sk_common.skc_num == p.tuple.sport)
+			r->thread = (__u32)bpf_get_current_pid_tgid();
 		note_undelivered(r->flow, p.len);
 	}
 	commit(r, stamp);

@@ -48,11 +48,11 @@ struct raw_record {
 			 * each datagram of a packet that holds several (the last may be shorter), else 0 */
 	__u32 len;	/* bytes of payload */
 	__u32 ack;	/* acknowledgment number of the header; UDP READY, COPY: number of the socket;
-			 * ANCHOR: rcv_nxt */
+			 * other UDP: buffer of the packet, see buffer_of(); ANCHOR: rcv_nxt */
 	__u32 window;	/* window field of the header, not scaled; UDP COPY: one more than the
-			 * datagrams left in the queue, 0 where that changed meanwhile; ANCHOR:
-			 * copied_seq */
-	__u32 thread;	/* task id; 0 in interrupt context */
+			 * datagrams left in the queue, 0 where that changed meanwhile; UDP
+			 * READY: buffer of the packet; ANCHOR: copied_seq */
+	__u32 thread;	/* task id; 0 in interrupt context; UDP DROP: 0 unless its sender's socket has it */
 	__u8 kind;
 	__u8 code;	/* hold reason, retransmission class, drop point or errno */
 	__u8 tcp_flags;
@@ -89,7 +89,8 @@ struct record_list {
 	__u32 call_end;	/* of the send call last recorded whole on this CPU: where it ends */
 	__u64 call_socket; /* and the socket's address */
 	__u64 is_noting; /* a hit writes to `known`: one that interrupts it does not */
-	__u64 pad2;
+	__u32 udp_buffer; /* see buffer_of() */
+	__u32 pad2;
 	__u64 lost[RAW_KINDS];
 	__u64 pad3[64 - 8 - RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];

@@ -107,7 +107,9 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	list->last_ns = now;
 	if (p.protocol == IPPROTO_UDP) {
 		r->seq = size_of_each(skb);
+		r->ack = buffer_of(skb);
 		if (kind == RAW_RECEIVE) {
+			list->udp_buffer = r->ack;
 			list->udp_flow = r->flow;
 			list->udp_slot = slot - flows;
 			list->udp_len = p.len;
@@ -270,7 +272,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 	r->seq = seq;
 	r->len = len;
 	r->ack = socket;
-	r->window = 0;
+	r->window = protocol == IPPROTO_UDP ? list->udp_buffer : 0;
 	r->thread = 0;
 	r->kind = RAW_READY;
 	r->code = 0;

@@ -486,8 +486,10 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	list->last_ns = now;
 	if (!(r->marks & RAW_MARK_LOOPBACK) && !devices_seen)
 		devices_seen = 1;
-	if (p.protocol == IPPROTO_UDP)
+	if (p.protocol == IPPROTO_UDP) {
 		r->seq = size_of_each(skb);
+		r->ack = buffer_of(skb);
+	}
 	sk = skb->sk;
 	if (sk) {
 		state = sk->__sk_common.skc_state;

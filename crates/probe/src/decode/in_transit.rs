@@ -5,11 +5,32 @@ use std::collections::VecDeque;
 /// Packets remembered between two points of a flow, at most; older ones are forgotten.
 pub(super) const BETWEEN_MAX: usize = 16_384;
 
+/// Among so many of the newest datagrams of a gap one with a buffer that is used again is looked for.
+const REUSED_AMONG: usize = 64;
+
 /// Indices of [`Datagrams::between`].
 pub(super) const QUEUED: usize = 0;
 pub(super) const WIRE: usize = 1;
 pub(super) const INPUT: usize = 2;
 pub(super) const SOCKET: usize = 3;
+
+/// A datagram as one hit shows it.
+#[derive(Clone, Copy)]
+pub(super) struct Seen {
+    pub(super) len: u32,
+    /// The buffer that holds it, 0 where that is not known: its own for as long as it is under way, but
+    /// where a device copies it.
+    pub(super) buffer: u32,
+    /// Whether it came or goes with others in one packet, which may be divided into several buffers.
+    pub(super) is_part: bool,
+}
+
+impl Seen {
+    /// One of which nothing else is known.
+    pub(super) fn of(len: u32) -> Self {
+        Self { len, buffer: 0, is_part: false }
+    }
+}
 
 /// A datagram on its way.
 #[derive(Clone, Copy)]
@@ -19,6 +40,28 @@ pub(super) struct Datagram {
     pub(super) number: u64,
     /// When it passed the last point.
     pub(super) at_ns: u64,
+    /// As the last point saw it.
+    pub(super) buffer: u32,
+    pub(super) is_part: bool,
+    /// Whether each point so far recognized it by its buffer, not by order and length alone.
+    pub(super) is_recognized: bool,
+}
+
+impl Datagram {
+    /// Of a queue that shows no buffers.
+    #[cfg(test)]
+    pub(super) fn at(offset: u64, len: u32, number: u64, at_ns: u64) -> Self {
+        Self { offset, len, number, at_ns, buffer: 0, is_part: false, is_recognized: true }
+    }
+
+    /// Recognized by order and length.
+    fn guessed(self) -> Self {
+        Self { is_recognized: false, ..self }
+    }
+
+    fn is(&self, seen: &Seen) -> bool {
+        self.len == seen.len && self.buffer == seen.buffer && seen.buffer > 0
+    }
 }
 
 /// Datagrams of a flow between two points, each list in order of arrival.
@@ -29,6 +72,12 @@ pub(super) struct Datagrams {
     pub(super) count: u64,
     /// Between points 3 and 4, 4 and 5, 5 and 6, 6 and 7.
     pub(super) between: [VecDeque<Datagram>; 4],
+    /// Whether the last datagram that left each of them was recognized by its buffer: then those that
+    /// cannot be are others, whose record at the point before is missing.
+    keeps_buffer: [bool; 4],
+    /// When the last datagram that was recognized as it left a queueing discipline had entered it: those that
+    /// leave later entered later.
+    left_since_ns: u64,
     /// Those that the last hit announced, for the queue of their socket to take.
     pub(super) received: Vec<Datagram>,
     /// The socket that last announced one, 0 for none: it got it for a program.
@@ -38,26 +87,61 @@ pub(super) struct Datagrams {
 impl Datagrams {
     /// A datagram that no earlier point announced gets the next position.
     pub(super) fn announce(&mut self, len: u32) -> Datagram {
-        let datagram = Datagram { offset: self.bytes, len, number: self.count, at_ns: 0 };
+        let datagram = Datagram {
+            offset: self.bytes,
+            len,
+            number: self.count,
+            at_ns: 0,
+            buffer: 0,
+            is_part: false,
+            is_recognized: true,
+        };
         self.bytes += u64::from(len);
         self.count += 1;
         datagram
     }
 
-    pub(super) fn put(&mut self, gap: usize, datagram: Datagram, at_ns: u64) {
+    pub(super) fn put(&mut self, gap: usize, datagram: Datagram, seen: Seen, at_ns: u64) {
+        let Seen { buffer, is_part, .. } = seen;
         let list = &mut self.between[gap];
+        // What had the buffer before has gone unseen. Looked for among the newest ones only.
+        if !is_part && buffer > 0 && self.keeps_buffer[gap] {
+            let stale = list.iter().rev().take(REUSED_AMONG).position(|old| old.buffer == buffer);
+            stale.and_then(|back| list.remove(list.len() - 1 - back));
+        }
         if list.len() == BETWEEN_MAX {
             list.pop_front();
         }
-        list.push_back(Datagram { at_ns, ..datagram });
+        let is_recognized = datagram.is_recognized && buffer > 0;
+        list.push_back(Datagram { at_ns, buffer, is_part, is_recognized, ..datagram });
     }
 
-    /// The oldest datagram of this length in the gap; older ones of another length got lost.
-    pub(super) fn take(&mut self, gap: usize, len: u32) -> Option<Datagram> {
+    /// The datagram in the gap that a hit shows: the one with its buffer, else, where buffers do not last,
+    /// the oldest of its length; then older ones of another length got lost.
+    pub(super) fn take(&mut self, gap: usize, seen: Seen) -> Option<Datagram> {
         let list = &mut self.between[gap];
-        let index = list.iter().position(|datagram| datagram.len == len)?;
+        if let Some(index) = list.iter().position(|datagram| datagram.is(&seen)) {
+            self.keeps_buffer[gap] = true;
+            let found = list.remove(index);
+            if let (QUEUED, Some(found)) = (gap, found) {
+                self.left_since_ns = self.left_since_ns.max(found.at_ns);
+            }
+            return found;
+        }
+        if self.keeps_buffer[gap] {
+            let is_it = |old: &Datagram| old.len == seen.len && (old.is_part || seen.is_part);
+            let index = list.iter().position(is_it)?;
+            return list.remove(index).map(Datagram::guessed);
+        }
+        let index = list.iter().position(|datagram| datagram.len == seen.len)?;
         list.drain(..index);
-        list.pop_front()
+        list.pop_front().map(Datagram::guessed)
+    }
+
+    /// Whether one that leaves the sender's host unknown may have been in a queueing discipline, where its
+    /// record was missed by `lost_until_ns`.
+    pub(super) fn may_have_queued(&self, lost_until_ns: u64) -> bool {
+        self.keeps_buffer[QUEUED] && lost_until_ns > self.left_since_ns
     }
 
     /// Whether a datagram of this length is in the gap.
@@ -67,9 +151,14 @@ impl Datagrams {
 
     /// The oldest datagram of this length that came into the gap at another time than this; older ones of
     /// another length got lost.
-    pub(super) fn take_unless_at(&mut self, gap: usize, len: u32, at_ns: u64) -> Option<Datagram> {
-        let found = self.between[gap].iter().find(|datagram| datagram.len == len)?;
-        if found.at_ns == at_ns { None } else { self.take(gap, len) }
+    pub(super) fn take_unless_at(
+        &mut self,
+        gap: usize,
+        seen: Seen,
+        at_ns: u64,
+    ) -> Option<Datagram> {
+        let found = self.between[gap].iter().find(|datagram| datagram.len == seen.len)?;
+        if found.at_ns == at_ns { None } else { self.take(gap, seen) }
     }
 
     /// Whether a datagram of this length is in any gap.
@@ -83,10 +172,14 @@ impl Datagrams {
         if list.front()?.len >= len { list.pop_front() } else { None }
     }
 
-    /// All that came into the gap before the oldest one of this length.
-    pub(super) fn before(&mut self, gap: usize, len: u32) -> Vec<Datagram> {
+    /// All that came into the gap before the one that a hit shows, but none of another buffer where those
+    /// last.
+    pub(super) fn before(&mut self, gap: usize, seen: Seen) -> Vec<Datagram> {
         let list = &mut self.between[gap];
-        let index = list.iter().position(|datagram| datagram.len == len).unwrap_or(0);
+        let by_buffer = list.iter().position(|datagram| datagram.is(&seen));
+        let index = by_buffer
+            .or_else(|| list.iter().position(|datagram| datagram.len == seen.len))
+            .unwrap_or(0);
         list.drain(..index).collect()
     }
 
@@ -111,12 +204,21 @@ impl Datagrams {
         !is_kernels && list.back().is_some_and(|last| last.at_ns >= since_ns)
     }
 
-    /// Removes the newest datagram of this length from where a drop is most likely: before the
-    /// socket, then further up. Also says after which point.
-    pub(super) fn remove(&mut self, len: u32) -> Option<(Datagram, u8)> {
+    /// Removes the datagram that was dropped: the one with its buffer, which nothing copies while a
+    /// queue has it; where that does not tell, the newest of its length from where a drop is most likely,
+    /// before the socket, then further up. Also says after which point.
+    pub(super) fn remove(&mut self, seen: Seen) -> Option<(Datagram, u8)> {
+        let is_told =
+            |old: &Datagram| old.buffer > 0 && seen.buffer > 0 && !old.is_part && !seen.is_part;
+        let by_buffer = |old: &Datagram| old.is(&seen);
+        let by_length = |old: &Datagram| !is_told(old) && old.len == seen.len;
+        self.remove_newest(by_buffer).or_else(|| self.remove_newest(by_length))
+    }
+
+    fn remove_newest(&mut self, is_it: impl Fn(&Datagram) -> bool) -> Option<(Datagram, u8)> {
         for gap in [SOCKET, INPUT, WIRE, QUEUED] {
             let list = &mut self.between[gap];
-            if let Some(index) = list.iter().rposition(|datagram| datagram.len == len) {
+            if let Some(index) = list.iter().rposition(&is_it) {
                 return list.remove(index).map(|datagram| (datagram, gap as u8 + 3));
             }
         }

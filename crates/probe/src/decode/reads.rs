@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn wait(queue: &mut SocketQueue, at_ns: u64) {
-        let datagram = Datagram { offset: 0, len: 90, number: 0, at_ns };
+        let datagram = Datagram::at(0, 90, 0, at_ns);
         queue.push(Waiting { flow: 2, datagram });
     }
 

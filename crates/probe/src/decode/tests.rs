@@ -6,7 +6,7 @@
 //! `congestion`, `anchor`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
 //! `waited`, `again` (a retransmission), `forwarded`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
 //! took it), `delay=NS` (the reader's run delay so far), `left=N` (datagrams in the queue after a read),
-//! `code=N`, `dups=N`. `adrift` says that records before were missed, `odd` that an odd number of anchors
+//! `code=N`, `dups=N`, `buffer=N` (which holds the datagram). `adrift` says that records before were missed, `odd` that an odd number of anchors
 //! was written; an anchor's are `SEQ` for `snd_una`, `ack=N` for `rcv_nxt`, `copied=N`, and the socket's
 //! counters `acked=N` and `received=N`.
 //!
@@ -151,6 +151,8 @@ fn word(hit: RawRecord, word: &str) -> RawRecord {
         Some(("thread", n)) => RawRecord { thread: number(n), ..hit },
         Some(("socket", n)) => RawRecord { ack: number(n), ..hit },
         Some(("each", n)) => RawRecord { seq: number(n), ..hit },
+        Some(("buffer", n)) if hit.kind == raw::RAW_READY => RawRecord { window: number(n), ..hit },
+        Some(("buffer", n)) => RawRecord { ack: number(n), ..hit },
         Some(("left", n)) => RawRecord { window: number(n) + 1, ..hit },
         Some(("delay", n)) => RawRecord { b: u64::from(number(n)), ..hit },
         Some(("copied", n)) => RawRecord { window: number(n), ..hit },

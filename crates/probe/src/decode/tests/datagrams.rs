@@ -649,3 +649,97 @@ fn a_read_before_its_announcement_names_the_socket_s_last_flow_and_is_of_another
     feed(&mut decoder, &(came(&[20], "") + "30 copy +90 socket=1 udp left=0"));
     assert_eq!(super::shown(&mut decoder).last().unwrap(), "30 8 90+90");
 }
+
+/// Three datagrams of one length through a queueing discipline over loopback; each takes 100 ns there.
+const QUEUED: &str = "10 queued +100 thread=7 buffer=1 | 20 queued +100 thread=7 buffer=2
+     110 transmit +100 buffer=1 | 111 input +100 buffer=1 | 112 receive +100 buffer=1
+     113 ready +100 socket=1 buffer=1
+     120 transmit +100 buffer=2 | 121 input +100 buffer=2 | 122 receive +100 buffer=2
+     123 ready +100 socket=1 buffer=2";
+
+fn last_of(decoder: &mut Decoder, hits: &str) -> Vec<String> {
+    decoder.records().clear();
+    let hits = hits.lines().flat_map(|line| line.split('|'));
+    let hits = hits.map(|hit| format!("{hit} udp")).collect::<Vec<_>>().join("|");
+    feed(decoder, &hits);
+    super::shown(decoder)
+}
+
+#[test]
+fn a_missed_datagram_puts_no_other_one_of_its_length_in_its_place() {
+    let mut decoder = udp();
+    last_of(&mut decoder, QUEUED);
+    // Of buffer 3 all records after its entry are missed, of buffer 4 the entry.
+    let shown = last_of(
+        &mut decoder,
+        "200 queued +100 thread=7 buffer=3 | 210 queued +100 thread=7 buffer=5
+         310 transmit +100 buffer=5 | 311 input +100 buffer=5 | 312 receive +100 buffer=5
+         313 ready +100 socket=1 buffer=5",
+    );
+    let expected = [
+        "200 WriteCall 200+100",
+        "200 1d 2d 3 200+100",
+        "210 WriteCall 300+100",
+        "210 1d 2d 3 300+100",
+        "310 4 300+100",
+        "311 5 300+100",
+        "312 6 300+100",
+        "313 7 300+100",
+    ];
+    assert_eq!(shown, expected);
+    decoder.lost_between(314, 400, &[sockscope_record::Point::InterfaceEnqueue]);
+    let shown = last_of(&mut decoder, "410 transmit +100 buffer=4 | 411 input +100 buffer=4");
+    assert_eq!(shown, ["410 4 400+100", "411 5 400+100"], "nobody knows when it was written");
+    // The buffer of the one that is missing is used again.
+    let shown =
+        last_of(&mut decoder, "500 queued +100 thread=7 buffer=3 | 510 transmit +100 buffer=3");
+    assert_eq!(shown, ["500 WriteCall 500+100", "500 1d 2d 3 500+100", "510 4 500+100"]);
+}
+
+#[test]
+fn a_datagram_that_a_qdisc_refuses_is_a_write_and_no_other_one_is_dropped() {
+    let mut decoder = udp();
+    let shown = last_of(
+        &mut decoder,
+        "10 queued +100 thread=7 buffer=1 | 20 drop +100 thread=7 buffer=2 | 30 transmit +100 buffer=1",
+    );
+    let expected = [
+        "10 WriteCall 0+100",
+        "10 1d 2d 3 0+100",
+        "20 WriteCall 100+100",
+        "20 1d 2d 100+100",
+        "20 Drop 100+100",
+        "30 4 0+100",
+    ];
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn a_device_that_copies_packets_leaves_order_and_length() {
+    // As through a TUN device: other buffers come in than went out.
+    let mut decoder = udp();
+    let shown = last_of(
+        &mut decoder,
+        "10 transmit +100 thread=7 buffer=1 | 11 transmit +100 thread=7 buffer=2
+         20 input +100 buffer=8 | 21 input +100 buffer=9 | 30 receive +100 buffer=8
+         31 receive +100 buffer=9",
+    );
+    assert_eq!(shown[4..], ["20 5 0+100", "21 5 100+100", "30 6 0+100", "31 6 100+100"]);
+}
+
+#[test]
+fn only_what_each_point_recognized_is_told_as_recognized() {
+    use sockscope_record::{Point, marks};
+    let told = |hits: &str| {
+        let mut decoder = udp();
+        feed(&mut decoder, hits);
+        let records = decoder.records().drain(..);
+        let records = records.filter(|r| r.point().is_some_and(|p| p > Point::SendDequeue));
+        records.map(|record| record.is_marked(marks::RECOGNIZED)).collect::<Vec<_>>()
+    };
+    let same = "10 queued +9 thread=7 buffer=1 udp | 20 transmit +9 buffer=1 udp | 30 input +9 buffer=1 udp";
+    assert_eq!(told(same), [true; 3]);
+    let copied = "10 queued +9 thread=7 buffer=1 udp | 20 transmit +9 buffer=1 udp | 30 input +9 buffer=4 udp | 40 receive +9 buffer=4 udp";
+    assert_eq!(told(copied), [true, true, false, false]);
+    assert_eq!(told("10 transmit +9 thread=7 udp"), [false; 2]);
+}
