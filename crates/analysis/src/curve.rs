@@ -157,6 +157,17 @@ impl Curve {
         self.unknown_from_ns = Some(from_ns);
     }
 
+    /// What passed between two times did so at some time between them.
+    pub(crate) fn forget_between(&mut self, (from_ns, until_ns): Range) {
+        let times = from_ns..=until_ns;
+        let forgotten = self.runs.iter().filter(|run| times.contains(&run.at_ns));
+        let forgotten =
+            forgotten.map(|run| LostRun { offset: run.offset, end: run.end(), from_ns, until_ns });
+        self.lost.extend(forgotten);
+        self.lost.sort_by_key(|lost| lost.offset);
+        self.runs.retain(|run| !times.contains(&run.at_ns));
+    }
+
     /// Positions of lost runs.
     pub(crate) fn lost_ranges(&self) -> Vec<Range> {
         self.lost.iter().map(|lost| (lost.offset, lost.end)).collect()

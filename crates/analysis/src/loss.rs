@@ -11,8 +11,9 @@
 //!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
 //! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
-//! left over before another point, all is unknown there and beyond since that point's first loss, or
-//! since an earlier one of a point beyond itself.
+//! left over before another point, all is unknown there and beyond from that point's first loss to the next
+//! datagram that passed it, which shows that the one left over did not: until then they may be matched wrongly.
+//! Where the recorder recognized that next one by itself, only the one left over is unknown.
 
 use sockscope_record::{Connection, Point, Protocol, marks};
 
@@ -175,18 +176,20 @@ pub(crate) fn explain_holes(
     connection: &Connection,
 ) -> bool {
     let mut mismatched_ns = None;
+    let mut mismatches = Vec::new();
     if losses.intervals.is_empty() {
         return false;
     }
     for point in Point::ALL {
-        if !losses.may_touch(point) && mismatched_ns.is_none() {
+        if !losses.may_touch(point) && mismatched_ns.is_none() && mismatches.is_empty() {
             continue;
         }
-        explain_at(curves, point, flow, dropped, losses, connection);
+        mismatches.extend(explain_at(curves, point, flow, dropped, losses, connection));
         let curve = &mut curves[point.index()];
         if is_matched(point, connection) {
             mismatched_ns = mismatched_ns.into_iter().chain(curve.unknown_from_ns).min();
         }
+        mismatches.iter().for_each(|times| curve.forget_between(*times));
         mismatched_ns.into_iter().for_each(|from_ns| curve.forget_from(from_ns));
     }
     unseen::note_open_ends(curves, flow, losses, connection);
@@ -201,7 +204,8 @@ pub(crate) fn explain_holes(
     uncertain_ns.is_some()
 }
 
-/// Fills the holes of one curve; those before it are done.
+/// Fills the holes of one curve; those before it are done. Gives the times in which datagrams may be matched
+/// wrongly, there and beyond.
 fn explain_at(
     curves: &mut [Curve; 8],
     point: Point,
@@ -209,7 +213,7 @@ fn explain_at(
     dropped: &Curve,
     losses: &Losses,
     connection: &Connection,
-) {
+) -> Vec<Range> {
     let told = told_as(curves, point, flow, losses, connection.protocol);
     forget_repeats(curves, point, flow.at(point), losses, &told);
     if connection.protocol == Protocol::Tcp {
@@ -247,9 +251,13 @@ fn explain_at(
         }));
     }
     let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
+    let mut mismatches = Vec::new();
     let unknown_from_ns = match waiting.as_slice() {
         [_, ..] if is_matched(point, connection) => {
-            losses.within(point, began_ns(curves, point), u64::MAX).map(|loss| loss.0)
+            let left_over = LeftOver::of(curves, point, flow.at(point), &waiting, losses);
+            lost.extend(left_over.lost);
+            mismatches = left_over.mismatches;
+            left_over.unknown_from_ns
         }
         waiting => {
             let first_losses = waiting.iter().filter_map(|range| {
@@ -264,6 +272,51 @@ fn explain_at(
     curve.unknown_from_ns = unknown_from_ns;
     curve.lost.extend(lost);
     curve.lost.sort_by_key(|lost| lost.offset);
+    mismatches
+}
+
+/// Datagrams that came to a point and were not seen to pass it.
+#[derive(Default)]
+struct LeftOver {
+    lost: Vec<LostRun>,
+    /// Times in which others may have been taken for them.
+    mismatches: Vec<Range>,
+    /// Since when, to the end.
+    unknown_from_ns: Option<u64>,
+}
+
+impl LeftOver {
+    /// Of `waiting`, in order; what no loss explains stays there.
+    fn of(
+        curves: &[Curve; 8],
+        point: Point,
+        passes: &[Pass],
+        waiting: &[Range],
+        losses: &Losses,
+    ) -> Self {
+        let runs = &curves[point.index()].runs;
+        let mut found = Self::default();
+        let mut since_ns = began_ns(curves, point);
+        for &(offset, end) in waiting {
+            let Some(next) = runs.get(runs.partition_point(|run| run.offset < end)) else {
+                found.unknown_from_ns = losses.within(point, since_ns, u64::MAX).map(|loss| loss.0);
+                break;
+            };
+            let is_recognized = passes[next.pass as usize].marks & marks::RECOGNIZED != 0;
+            if is_recognized {
+                since_ns = since_ns.max(bounds_ns(curves, point, (offset, end), false).0);
+            }
+            if let Some((from_ns, _)) = losses.within(point, since_ns, next.at_ns) {
+                let until_ns = next.at_ns;
+                found.lost.push(LostRun { offset, end, from_ns, until_ns });
+                if !is_recognized {
+                    found.mismatches.push((from_ns, until_ns));
+                }
+            }
+            since_ns = since_ns.max(next.at_ns);
+        }
+        found
+    }
 }
 
 /// Whether which datagram passed `point` is told by order alone.

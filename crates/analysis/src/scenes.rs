@@ -401,6 +401,28 @@ fn a_datagram_left_over_after_a_loss_tells_of_wrong_matches() {
     assert_eq!(known, [5, 5, 5, 5, 1, 1, 1, 1], "of each stage up to the input queue, and of all");
 }
 
+/// IP was not seen to take the second of four datagrams. With `mark` the recorder knows which ones it saw.
+fn left_over(mark: &str) -> String {
+    let at = |us: u64, range: &str| format!("{us}us 6-8 {range} {mark}");
+    let seen = [at(11, "0..100"), at(31, "200..300"), at(91, "300..400")].join(" | ");
+    format!(
+        "10us 1-5 +100 | 20us 1-5 +100 | 22us loss code=6 from=19us detail=1 | 30us 1-5 +100 | 90us 1-5 +100 | {seen}"
+    )
+}
+
+#[test]
+fn one_missed_record_of_a_datagram_costs_the_time_to_the_next_one() {
+    let places = |mark: &str| places_of(datagrams(), Direction::FromClient, &left_over(mark));
+    assert_snapshot!(places(""), @"input_queue 1us | app_idle 8us | unknown 12us | app_idle 59us | input_queue 1us");
+    assert_snapshot!(places("recognized"), @"input_queue 1us | app_idle 9us | unknown 11us | app_idle 59us | input_queue 1us");
+    let delays = |mark: &str| {
+        let analysis = testing::analyze_of(datagrams(), &left_over(mark));
+        let delay = |stage: usize| analysis.flows[0].stages[stage].delay_ns.unwrap().count;
+        (delay(4), delay(7), analysis.flows[0].throughput_bytes_per_s.is_some())
+    };
+    assert_eq!((delays(""), delays("recognized")), ((2, 2, true), (3, 3, true)));
+}
+
 /// Lengths of the receive queue over time, `?` from where they are unknown.
 fn unread(text: &str) -> String {
     let mut analyzer = Analyzer::new();

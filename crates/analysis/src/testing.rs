@@ -14,7 +14,7 @@
 //! - `RANGE`: `+100` for the next 100 bytes at that point (or of that event), or `200..300`. A plain
 //!   range moves the point's position too. Without one: no bytes at the point's position.
 //! - `WORD`: a `Hold` by name (`nagle`, `cork`, `cwnd`, `rwnd`, `pacing`, `small-queue`, `other`);
-//!   a mark (`waited`, `retransmitted`, `loopback`, `derived`, `anchored`, `no-queue`, `aggregated`); a flag (`syn`, `fin`,
+//!   a mark (`waited`, `retransmitted`, `loopback`, `derived`, `anchored`, `recognized`, `no-queue`, `aggregated`); a flag (`syn`, `fin`,
 //!   `rst`, `psh`); `ack=POSITION` (sets the flag too), `win=BYTES`, `ran=TIME` (detail),
 //!   `runq=TIME` (extra), `from=TIME` (offset: start of a loss), `at=POSITION` (offset),
 //!   `thread=N`, `code=N`, `detail=N`, `extra=N`, `high=N` (high half of detail), `len=N`, `cpu=N`.
@@ -201,6 +201,7 @@ fn apply_name(word: &str, record: &mut Record) {
         "retransmitted" => record.marks |= marks::RETRANSMITTED,
         "loopback" => record.marks |= marks::LOOPBACK,
         "derived" => record.marks |= marks::DERIVED,
+        "recognized" => record.marks |= marks::RECOGNIZED,
         "anchored" => record.marks |= marks::ANCHORED,
         "no-queue" => record.marks |= marks::NO_QUEUE,
         "aggregated" => record.marks |= marks::AGGREGATED,
