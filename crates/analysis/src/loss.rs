@@ -240,9 +240,10 @@ fn explain_at(
             None => rest.push(hole),
         }
     }
-    // Positions show the hits of a stream: what was seen elsewhere was missed here.
+    // Positions show the hits of a stream: what was seen elsewhere, or missed there, was missed here.
     if connection.protocol == Protocol::Tcp {
-        let missed = intersection(&rest, &seen_at(curves));
+        let missed_elsewhere = curves.iter().flat_map(Curve::lost_ranges).collect::<Vec<_>>();
+        let missed = intersection(&rest, &union(&seen_at(curves), &missed_elsewhere));
         let missed = told.iter().fold(missed, |missed, told| cut(&missed, &told.kept));
         lost.extend(missed.into_iter().filter_map(|hole| {
             let told = told.iter().filter(|told| !told.has_kept(hole));

@@ -350,6 +350,16 @@ fn bytes_that_no_point_saw_wait_nowhere_once_later_ones_were_read() {
         @"send_queue ?/0/1 | tcp_output ?/0/1 | interface_queue ?/0/1 | wire ?/0/1 | input_queue ?/0/1 | tcp_input ?/0/1 | receive_queue ?/0/1 | total ?/0/1");
     let longest = analysis.flows[0].stages.iter().map(|stage| stage.length_bytes.map(|it| it.max));
     assert_eq!(longest.max(), Some(Some(0)), "nothing stays behind");
+    // As lists tell that were full: the hit that records 2 to 5 counts at 4 alone.
+    let told: String = [1, 4, 6, 7, 8]
+        .map(|point| format!("| 20us loss code={point} from=10us detail=9"))
+        .concat();
+    let text = format!("5us 1-8 0..100 {told} | 30us 1-8 300..400 | 40us 1-8 400..500");
+    let full_lists = testing::analyze(&text);
+    assert_eq!(balance(&full_lists), balance(&analysis));
+    let longest =
+        full_lists.flows[0].stages.iter().map(|stage| stage.length_bytes.map(|it| it.max));
+    assert_eq!(longest.max(), Some(Some(0)), "nothing stays behind");
     let from_the_start =
         format!("0us loss code=1 from=0us {losses} | 30us 1-8 300..400 | 40us 1-8 400..500");
     let stages = &testing::analyze(&from_the_start).flows[0].stages;
