@@ -338,6 +338,16 @@ pub const HOOKS: &[HookEntry] = &[
         instead_of: None,
     },
     HookEntry {
+        program: "expire",
+        hook: "syscall",
+        points: &[],
+        observes: "connections without a socket here that are silent for long",
+        when: When::Run,
+        since: "5.17",
+        without: "room for new connections while many never end",
+        instead_of: None,
+    },
+    HookEntry {
         program: "produce",
         hook: "syscall",
         points: &[],

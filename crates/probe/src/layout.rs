@@ -20,6 +20,14 @@ pub(crate) mod constants {
     include!(concat!(env!("OUT_DIR"), "/constants.rs"));
 }
 
+/// Slots for connections in the probes' table.
+pub(crate) const FLOW_SLOTS: u32 = {
+    let slots = std::mem::offset_of!(skeleton::types::bss_flows, homes);
+    (slots / size_of::<skeleton::types::flow_slot>()) as u32
+};
+
+const _: () = assert!(FLOW_SLOTS.is_power_of_two());
+
 pub(crate) use skeleton::types::{
     event as RawEvent, option_event as RawOption, raw_record as RawRecord,
     record_list as RecordList,

@@ -189,7 +189,7 @@ mod tests {
             assert!(bytes <= size_of::<types::bss>());
             let counters = counters_in(vec![1; bytes]);
             let ones = u64::from_ne_bytes([1; 8]);
-            let lost = (counters.events_lost, counters.flow_table_full);
+            let lost = (counters.events_lost, counters.connections_refused);
             assert_eq!(lost, (ones, ones));
             assert_eq!((counters.udp_seen, counters.devices_seen), (ones, ones));
         }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder};
+use sockscope_record::counted;
 
 use crate::cgroup;
 use crate::error::Error;
@@ -14,6 +15,9 @@ use crate::lists::Lists;
 use crate::object::{self, one_line};
 use crate::pick::Pick;
 use crate::rights;
+
+/// Ages of connections count in units of 2 to the power of this, in nanoseconds (`bpf/state.h`).
+const TICK_SHIFT: u32 = 20;
 
 /// Reads of one pass over all open files, at most.
 const READS_MAX: u32 = 1_000;
@@ -184,7 +188,10 @@ impl Programs {
         object::counters(&self.object).map(|now| Counters {
             events_lost: now.events_lost,
             options_missed: now.options_missed,
-            flow_table_full: now.flow_table_full,
+            connections_refused: now.connections_refused,
+            half_open_replaced: now.half_open_replaced,
+            listeners_refused: now.listeners_refused,
+            sockets_refused: now.sockets_refused,
             datagrams: now.udp_seen > 0,
             devices: now.devices_seen > 0,
             open_untold: now.open_untold > 0,
@@ -223,6 +230,17 @@ impl Programs {
         };
         let (now, arrival) = (number(0)?, number(8)?);
         (arrival > 0).then(|| now.cast_signed().wrapping_sub(arrival.cast_signed()))
+    }
+
+    /// Ends connections without a socket here of which nothing was seen for `idle_ns`, in some slots from
+    /// one on; false where that cannot be.
+    pub(crate) fn expire(&self, from: u32, slots: u32, idle_ns: u64) -> bool {
+        let idle = u32::try_from(idle_ns >> TICK_SHIFT).unwrap_or(u32::MAX >> 1);
+        let mut sweep = [0u8; 16];
+        for (to, value) in sweep.chunks_exact_mut(4).zip([from, slots, idle, 0]) {
+            to.copy_from_slice(&value.to_ne_bytes());
+        }
+        self.run_with("expire", sweep).is_some()
     }
 
     /// Appends `records` records of `flow` to this CPU's list, from sequence number `seq` on, and
@@ -280,10 +298,52 @@ fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
 pub(crate) struct Counters {
     pub(crate) events_lost: u64,
     pub(crate) options_missed: u64,
-    pub(crate) flow_table_full: u64,
+    pub(crate) connections_refused: u64,
+    pub(crate) half_open_replaced: u64,
+    pub(crate) listeners_refused: u64,
+    pub(crate) sockets_refused: u64,
     pub(crate) datagrams: bool,
     pub(crate) devices: bool,
     pub(crate) open_untold: bool,
+}
+
+impl Counters {
+    /// What found no room, in all.
+    pub(crate) fn refused(&self) -> u64 {
+        self.events_lost
+            + self.options_missed
+            + self.connections_refused
+            + self.listeners_refused
+            + self.sockets_refused
+    }
+
+    /// What found no room, in sentences.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let several = [
+            (
+                self.connections_refused,
+                "connection",
+                "not recorded, as too many were open at once, and counted as missed; pick fewer",
+            ),
+            (
+                self.half_open_replaced,
+                "TCP connection",
+                "that had not opened gave way to later ones: what followed of them is not recorded",
+            ),
+            (
+                self.listeners_refused,
+                "listening socket",
+                "not recorded, as too many were chosen, and counted as missed; pick by port",
+            ),
+            (
+                self.sockets_refused,
+                "arrival",
+                "at a datagram socket for which there was no memory, and counted as missed",
+            ),
+        ];
+        let some = several.into_iter().filter(|(count, ..)| *count > 0);
+        some.map(|(count, what, text)| format!("{} {text}", counted(count, what))).collect()
+    }
 }
 
 /// The counters as last read.

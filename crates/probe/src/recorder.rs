@@ -14,11 +14,11 @@ use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record, c
 use crate::decode::{Decoder, point_of_raw};
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
-use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
+use crate::layout::{FLOW_SLOTS, RawEvent, RawOption, RawRecord, constants as raw};
 use crate::lists::{LIST_RECORDS, Lists};
 use crate::pick::Pick;
 use crate::places::Places;
-use crate::programs::{Counted, Counters, HookReport, Programs, Statistics};
+use crate::programs::{Counted, HookReport, Programs, Statistics};
 
 /// Where decoded records go.
 pub trait Sink {
@@ -65,6 +65,15 @@ const DATAGRAM_PATIENCE: Duration = Duration::from_millis(400);
 /// The same where a command is started, which loads itself first.
 const FIRST_DATAGRAM_PATIENCE: Duration = Duration::from_secs(3);
 
+/// A connection of which no socket here is known is over after this time without a packet: longer than
+/// `connect()` tries (127 s, `tcp_syn_retries`).
+const IDLE: Duration = Duration::from_secs(150);
+/// The decoder's own look at ages, where the event that tells of the end was lost.
+const IDLE_MAX: Duration = Duration::from_secs(180);
+/// Slots whose age is looked at together, and how often.
+const SLOTS_AT_ONCE: u32 = 2_048;
+const LOOK_AT_AGES_EVERY: Duration = Duration::from_millis(100);
+
 /// A running recording. Dropping it detaches every probe.
 pub struct Recorder {
     programs: Programs,
@@ -84,6 +93,8 @@ pub struct Recorder {
     unknown_positions: u64,
     is_stalled: bool,
     last_counted_ns: u64,
+    refused: Refused,
+    ages: Ages,
     pause: Duration,
     started: Instant,
     datagrams: Datagrams,
@@ -180,6 +191,8 @@ impl Recorder {
             unknown_positions: 0,
             is_stalled: false,
             last_counted_ns: attached_ns,
+            refused: Refused { counted: counters.refused(), since_ns: attached_ns },
+            ages: Ages { next: 0, looked: Instant::now() },
             pause: PAUSE_MIN,
             started: Instant::now(),
             datagrams: Datagrams::Waiting,
@@ -197,6 +210,7 @@ impl Recorder {
         };
         recorder.decoder.see_input(recorder.programs.is_attached(When::Devices));
         recorder.decoder.attached(attached_ns);
+        recorder.decoder.expire_after(IDLE_MAX.as_nanos() as u64);
         recorder.calibrate();
         Ok(recorder)
     }
@@ -237,8 +251,12 @@ impl Recorder {
         };
         self.note_loss(lost, sink)?;
         self.judge();
-        self.decoder.expire(now_ns);
+        if !self.is_stalled {
+            self.decoder.expire(now_ns.saturating_sub(HOLD_BACK_NS));
+        }
         self.look_at_counters();
+        self.note_refused(sink)?;
+        self.look_at_ages();
         self.follow_devices()?;
         self.follow_datagrams()
     }
@@ -261,6 +279,8 @@ impl Recorder {
         self.decoder.detaching(ended_ns);
         self.doubt();
         let lost = self.lists.lost();
+        self.look_at_counters();
+        self.note_refused(sink)?;
         self.is_over = true;
         for when in
             [When::Always, When::Devices, When::Datagrams, When::Calls, When::Control, When::InBand]
@@ -287,24 +307,18 @@ impl Recorder {
     }
 
     fn summary(mut self, hooks: Vec<HookReport>) -> Summary {
-        self.look_at_counters();
         self.count_unplaced();
-        let Counters { events_lost, options_missed, flow_table_full, open_untold, .. } =
-            self.counted.now;
-        let options_missed = options_missed + self.decoder.options_missed();
-        self.lost.events += events_lost + options_missed;
+        // Those that the probes missed are counted already.
+        let early = self.decoder.options_missed();
+        self.lost.add(None, early);
+        let options_missed = self.counted.now.options_missed + early;
         if options_missed > 0 {
             self.notes.push(format!(
                 "options of sockets that are missing, and counted as missed: {options_missed}"
             ));
         }
-        if flow_table_full > 0 {
-            self.notes.push(format!(
-                "{} not logged: too many at once; pick fewer",
-                counted(flow_table_full, "connection")
-            ));
-        }
-        if open_untold {
+        self.notes.extend(self.counted.now.notes());
+        if self.counted.now.open_untold {
             self.notes.push(
                 "so many sockets were open at the end that not all of them could be told of: how \
                  long the bytes of such connections waited after the last packet is not known"
@@ -331,7 +345,7 @@ impl Recorder {
         }
         if self.decoder.unknown() > 0 {
             self.notes.push(format!(
-                "{} of connections whose opening was lost",
+                "{} of connections that are not in the trace, counted as missed",
                 counted(self.decoder.unknown(), "observation")
             ));
         }
@@ -476,10 +490,16 @@ impl Recorder {
         self.decoder.judge();
         self.count_unplaced();
         self.count_unknown_positions();
+        let unknown = self.decoder.take_unknown();
+        self.add_missed(unknown);
         let holes = self.decoder.take_holes();
         self.skipped += holes.total();
-        self.lost.add(None, holes.events);
-        for (point, count) in Point::ALL.into_iter().zip(holes.points) {
+        self.add_missed(holes);
+    }
+
+    fn add_missed(&mut self, missed: LossCounts) {
+        self.lost.add(None, missed.events);
+        for (point, count) in Point::ALL.into_iter().zip(missed.points) {
             self.lost.add(Some(point), count);
         }
     }
@@ -492,6 +512,27 @@ impl Recorder {
         for (point, count) in Point::ALL.into_iter().zip(unknown.points) {
             self.lost.add(Some(point), count);
         }
+    }
+
+    /// Writes down the events and connections that found no room since the last look.
+    fn note_refused(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        let Some(record) = self.refused.look(self.counted.now.refused(), monotonic_ns()) else {
+            return Ok(());
+        };
+        self.lost.add(None, record.detail);
+        sink.records(&[record]).map_err(Error::Sink)?;
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Ends connections that are too old, some slots at a time.
+    fn look_at_ages(&mut self) {
+        if self.ages.looked.elapsed() < LOOK_AT_AGES_EVERY {
+            return;
+        }
+        self.programs.expire(self.ages.next, SLOTS_AT_ONCE, IDLE.as_nanos() as u64);
+        self.ages =
+            Ages { next: (self.ages.next + SLOTS_AT_ONCE) % FLOW_SLOTS, looked: Instant::now() };
     }
 
     /// Counts the datagrams of which it is not known when they were read.
@@ -572,6 +613,35 @@ impl Incoming {
         }
         options.for_each(|option| decoder.option(&option));
     }
+}
+
+/// Events, connections, listeners and sockets that found no room.
+struct Refused {
+    counted: u64,
+    /// They were counted before this.
+    since_ns: u64,
+}
+
+impl Refused {
+    /// What was refused since the last look, by what is counted now.
+    fn look(&mut self, counted: u64, now_ns: u64) -> Option<Record> {
+        let fresh = counted.saturating_sub(std::mem::replace(&mut self.counted, counted));
+        let since_ns = std::mem::replace(&mut self.since_ns, now_ns);
+        (fresh > 0).then(|| Record {
+            at_ns: now_ns,
+            offset: since_ns,
+            detail: fresh,
+            kind: Kind::Loss,
+            code: Kind::Loss as u8,
+            ..Record::default()
+        })
+    }
+}
+
+/// Which slots' ages are looked at next, and when the last look was.
+struct Ages {
+    next: u32,
+    looked: Instant,
 }
 
 /// Hits counted as lost, by kind.

@@ -172,6 +172,13 @@ impl Recorder {
         thread::sleep(Duration::from_millis(200));
     }
 
+    /// Ends it, as Ctrl-C does; its folder, and its notes and counts as written.
+    pub fn end(self) -> (TempDir, String) {
+        self.process.stop();
+        let said = std::fs::read_to_string(self.folder.path().join("live.sockscope/meta.json"));
+        (self.folder, said.expect("a bundle has it"))
+    }
+
     /// Ends it, as Ctrl-C does.
     pub fn stop(self) -> Recording {
         self.process.stop();

@@ -12,6 +12,7 @@ mod report;
 mod turn;
 
 mod asked;
+mod bounds;
 mod connections;
 mod datagrams;
 mod endings;

@@ -20,10 +20,9 @@ static __always_inline __u32 low_mark_max(__u64 address)
 }
 
 /* What a datagram socket is granted shows when its next datagram comes. */
-static __always_inline void note_resize(__u64 address)
+static __always_inline void note_resize(struct bpf_sock *sk)
 {
-	__u64 cookie = FIELD(KERNEL_CAST(sock, address), __sk_common.skc_cookie.counter);
-	struct udp_socket *known = bpf_map_lookup_elem(&udp_sockets, &cookie);
+	struct udp_socket *known = bpf_sk_storage_get(&udp_sockets, sk, 0, 0);
 
 	if (known)
 		known->is_resized = 1;
@@ -93,7 +92,7 @@ static __always_inline void note_option(struct bpf_sockopt *ctx)
 	if (!sk || !can_be_logged(sk))
 		return;
 	if (sk->protocol == IPPROTO_UDP && ctx->level == SOL_SOCKET && is_size(ctx->optname))
-		note_resize(ADDRESS_OF(sk));
+		note_resize(sk);
 	kept = bpf_sk_storage_get(&kept_options, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!kept) {
 		/* No memory: whether the socket will ever be logged cannot be remembered either. */
@@ -135,7 +134,6 @@ int so_log(struct bpf_sockopt *ctx)
 	struct tuple t;
 	struct key k;
 	__u64 address;
-	__u8 one = 1;
 
 	if (ctx->level != SOL_SOCKSCOPE) {
 		note_option(ctx);
@@ -155,7 +153,7 @@ int so_log(struct bpf_sockopt *ctx)
 	full = KERNEL_CAST(sock, address);
 	if (FIELD(full, sk_protocol) == IPPROTO_TCP) {
 		if (FIELD(full, __sk_common.skc_state) == TCP_LISTEN) {
-			bpf_map_update_elem(&listeners, &address, &one, BPF_ANY);
+			add_listener(address);
 		} else if (FIELD(full, __sk_common.skc_state) == TCP_ESTABLISHED &&
 			   tuple_of_sock(full, IPPROTO_TCP, &t)) {
 			make_key(&t, &k);
@@ -195,8 +193,7 @@ int existing(struct bpf_iter__task_file *ctx)
 	struct sock *sk = tcp_socket_of(ctx);
 	struct tuple t;
 	struct key k;
-	__u8 state, one = 1;
-	__u64 address;
+	__u8 state;
 
 	if (!task || !sk || !pick.any)
 		return 0;
@@ -211,9 +208,8 @@ int existing(struct bpf_iter__task_file *ctx)
 	}
 	state = FIELD(sk, __sk_common.skc_state);
 	if (state == TCP_LISTEN) {
-		address = (__u64)sk;
 		if (pick.pids || pick.has_comm)
-			bpf_map_update_elem(&listeners, &address, &one, BPF_ANY);
+			add_listener((__u64)sk);
 		return 0;
 	}
 	if (!has_peer(state) || !tuple_of_sock(sk, IPPROTO_TCP, &t) || !tuple_is_picked(&t))

@@ -173,11 +173,10 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		return 0;
 	if (new_state == TCP_LISTEN) {
 		__u64 address = (__u64)sk;
-		__u8 one = 1;
 
 		if (((pick.pids || pick.has_comm) && current_is_picked()) ||
 		    bpf_sk_storage_get(&marked, (void *)sk, 0, 0))
-			bpf_map_update_elem(&listeners, &address, &one, BPF_ANY);
+			add_listener(address);
 		return 0;
 	}
 	if (old_state == TCP_LISTEN) {
@@ -201,7 +200,7 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}
 	if (new_state == TCP_CLOSE && !slot->endpoints)
-		slot->connection = 0; /* it never opened */
+		free_slot(slot); /* it never opened */
 	return 0;
 }
 
@@ -213,7 +212,6 @@ SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(destroy, struct sock *sk)
 {
 	struct flow_slot *slot;
-	struct event *e;
 	struct key k;
 
 	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
@@ -221,12 +219,7 @@ int BPF_PROG(destroy, struct sock *sk)
 		return 0;
 	if (slot->endpoints > 1 && __sync_fetch_and_add(&slot->endpoints, -1) > 1)
 		return 0;
-	e = reserve_event(EVENT_GONE);
-	if (e) {
-		e->connection = slot->connection;
-		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	}
-	slot->connection = 0;
+	end_slot(slot);
 	return 0;
 }
 

@@ -72,19 +72,45 @@ static __always_inline __u32 bucket_of(const struct key *k)
 	return (__u32)(h >> 40) & (FLOW_BUCKETS - 1);
 }
 
-static __always_inline struct flow_slot *find(const struct key *k)
+static __always_inline struct flow_slot *find_in(const struct key *k, __u32 bucket)
 {
-	__u32 first = bucket_of(k) * BUCKET_SLOTS;
+	__u32 first = bucket * BUCKET_SLOTS;
 
 #pragma unroll
 	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
-		struct flow_slot *slot = &flows[(first + i) & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+		struct flow_slot *slot = &flows[(first + i) & (FLOW_SLOTS - 1)];
 
 		if (slot->key1 == k->key1 && slot->key2 == k->key2 && slot->connection &&
 		    slot->connection != SLOT_BUSY)
 			return slot;
 	}
 	return NULL;
+}
+
+/* In the buckets behind the one that the key hashes to. */
+static __noinline struct flow_slot *find_displaced(const struct key *k, __u32 home)
+{
+	for (__u32 i = 1; i < BUCKETS_SEARCHED; i++) {
+		struct flow_slot *slot = find_in(k, home + i);
+
+		if (slot)
+			return slot;
+	}
+	return NULL;
+}
+
+static __always_inline struct flow_slot *find(const struct key *k)
+{
+	__u32 home = bucket_of(k);
+	__u32 count = *(volatile __u32 *)&homes[home];
+	struct flow_slot *slot;
+
+	if (!count)
+		return NULL;
+	slot = find_in(k, home);
+	if (slot || count < DISPLACED_ONE)
+		return slot;
+	return find_displaced(k, home);
 }
 
 /* 0 when the tuple's source is the client, else 1. */
@@ -98,27 +124,199 @@ static __always_inline __u32 flow_of(const struct flow_slot *slot, const struct 
 	return slot->connection * 2 + direction_of(slot, k);
 }
 
-static __always_inline struct flow_slot *take_slot(const struct key *k)
+static __always_inline __u32 index_of(const struct flow_slot *slot)
 {
-	__u32 first = bucket_of(k) * BUCKET_SLOTS;
+	return (__u32)(slot - flows) & (FLOW_SLOTS - 1);
+}
 
-	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
-		struct flow_slot *slot = &flows[(first + i) & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+static __always_inline __u32 home_of(const struct flow_slot *slot)
+{
+	struct key k = { .key1 = slot->key1, .key2 = slot->key2 };
 
-		if (!__sync_val_compare_and_swap(&slot->connection, 0, SLOT_BUSY))
-			return slot;
+	return bucket_of(&k);
+}
+
+/* What a slot adds to `homes`. */
+static __always_inline __u32 share_of(__u32 index, __u32 home)
+{
+	return index / BUCKET_SLOTS == home ? HOME_ONE : HOME_ONE + DISPLACED_ONE;
+}
+
+/* The slot is the caller's, its connection being SLOT_BUSY: its old key leaves the table. */
+static __always_inline void forget_key(const struct flow_slot *slot)
+{
+	__u32 home = home_of(slot);
+
+	__sync_fetch_and_add(&homes[home], -share_of(index_of(slot), home));
+}
+
+/* Makes the slot free, once. */
+static __always_inline bool free_slot(struct flow_slot *slot)
+{
+	__u32 connection = slot->connection;
+
+	if (!connection || connection == SLOT_BUSY ||
+	    __sync_val_compare_and_swap(&slot->connection, connection, SLOT_BUSY) != connection)
+		return false;
+	forget_key(slot);
+	barrier();
+	slot->connection = 0;
+	return true;
+}
+
+static __always_inline __u32 ticks_of(__u64 now_ns)
+{
+	return now_ns >> 20;
+}
+
+/* A packet of a connection that no socket of this host is known to end. */
+static __always_inline void use_slot(const struct flow_slot *slot, __u64 now_ns)
+{
+	struct flow_use *use = &uses[index_of(slot)];
+	__u32 now = ticks_of(now_ns);
+
+	if (use->used != now)
+		use->used = now;
+}
+
+static __always_inline bool is_udp(const struct flow_slot *slot)
+{
+	return (__u32)slot->key2 >> 24 == IPPROTO_UDP;
+}
+
+/* Whether nothing tells when the slot's connection ends: so it ends by its age. */
+static __always_inline bool has_no_end(const struct flow_slot *slot)
+{
+	return is_udp(slot) || !slot->endpoints;
+}
+
+/* A slot used this recently may have a datagram between two points. */
+#define YOUNG_TICKS 128
+/* Of a slot that must stay. */
+#define STAYS 0xffffffffU
+/* Before the age of a connection that was used again after it opened. */
+#define IN_USE (1U << 30)
+
+/*
+ * How much a slot is worth: the one worth least gives way. Worth less are connections that never came
+ * further than their first packets, then those of which nothing passed for longest. One with a TCP
+ * socket of this host stays. One that is young stays too, unless a TCP connection needs its slot and
+ * it never came further.
+ */
+static __always_inline __u32 worth_of(const struct flow_slot *slot, __u32 now, bool for_tcp)
+{
+	const struct flow_use *use = &uses[index_of(slot)];
+	bool in_use = use->used - use->opened > 1;
+	__u32 idle = now - use->used;
+
+	if (slot->connection == SLOT_BUSY || !has_no_end(slot))
+		return STAYS;
+	if (idle >= IN_USE) /* used by another CPU meanwhile */
+		idle = 0;
+	if (idle < YOUNG_TICKS && (in_use || !for_tcp))
+		return STAYS;
+	return (in_use ? IN_USE : 0) + IN_USE - 1 - idle;
+}
+
+/* A search through the slots near a key, by bpf_loop(): the verifier takes no loop so branched. */
+struct search {
+	__u32 first;
+	__u32 now;
+	__u32 least; /* worth of the best slot so far */
+	__u32 best;
+	__u32 for_tcp;
+	__u32 is_found;
+};
+
+static long search_free(__u32 number, struct search *search)
+{
+	__u32 index = (search->first + number) & (FLOW_SLOTS - 1);
+
+	if (flows[index].connection ||
+	    __sync_val_compare_and_swap(&flows[index].connection, 0, SLOT_BUSY))
+		return 0;
+	search->best = index;
+	search->is_found = 1;
+	return 1;
+}
+
+static long search_least(__u32 number, struct search *search)
+{
+	__u32 index = (search->first + number) & (FLOW_SLOTS - 1);
+	__u32 worth = worth_of(&flows[index], search->now, search->for_tcp);
+
+	if (worth < search->least) {
+		search->least = worth;
+		search->best = index;
 	}
-	/* All four are in use: a datagram flow has no end that could be seen, so one gives way. */
-	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
-		struct flow_slot *slot = &flows[(first + i) & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
-		__u32 connection = slot->connection;
+	return 0;
+}
 
-		if ((__u32)slot->key2 >> 24 == IPPROTO_UDP && connection != SLOT_BUSY &&
-		    __sync_val_compare_and_swap(&slot->connection, connection, SLOT_BUSY) == connection)
-			return slot;
-	}
-	__sync_fetch_and_add(&flow_table_full, 1);
-	return NULL;
+/* The slot that gives way becomes the caller's; `replaced` is told whose it was. */
+static __always_inline bool replace_slot(struct search *search, __u32 *replaced)
+{
+	struct flow_slot *slot;
+	__u32 connection;
+
+	search->least = STAYS;
+	bpf_loop(BUCKETS_SEARCHED * BUCKET_SLOTS, search_least, search, 0);
+	if (search->least == STAYS)
+		return false;
+	slot = &flows[search->best & (FLOW_SLOTS - 1)];
+	connection = slot->connection;
+	if (!connection || connection == SLOT_BUSY || !has_no_end(slot) ||
+	    __sync_val_compare_and_swap(&slot->connection, connection, SLOT_BUSY) != connection)
+		return false;
+	if (!is_udp(slot))
+		__sync_fetch_and_add(&half_open_replaced, 1);
+	forget_key(slot);
+	*replaced = connection;
+	return true;
+}
+
+/* A slot for the key, in its bucket or behind it; its connection is SLOT_BUSY. */
+static __noinline struct flow_slot *take_slot(const struct key *k, __u32 *replaced)
+{
+	__u32 home = bucket_of(k) & (FLOW_BUCKETS - 1);
+	struct search search = {
+		.first = home * BUCKET_SLOTS,
+		.now = ticks_of(bpf_ktime_get_ns()),
+		.for_tcp = (__u32)k->key2 >> 24 == IPPROTO_TCP,
+	};
+	struct flow_use *use;
+	__u32 index;
+
+	bpf_loop(BUCKETS_SEARCHED * BUCKET_SLOTS, search_free, &search, 0);
+	if (!search.is_found && !replace_slot(&search, replaced))
+		return NULL;
+	index = search.best & (FLOW_SLOTS - 1);
+	__sync_fetch_and_add(&homes[home], share_of(index, home));
+	use = &uses[index];
+	use->opened = use->used = search.now;
+	return &flows[index];
+}
+
+/* Whether this was not refused a short time ago. */
+static __always_inline bool is_newly_refused(__u64 what, __u32 which)
+{
+	__u64 h = (what ^ which) * 0x9e3779b97f4a7c15ULL;
+	__u32 *place = &refused[h >> 48 & (REFUSED_RECENTLY - 1)];
+	__u32 mark = (__u32)(h >> 16) | 1;
+
+	if (*place == mark)
+		return false;
+	*place = mark;
+	return true;
+}
+
+/*
+ * A connection finds no slot. Its first packets pass several hooks: `isn`, its client's, tells it from
+ * an earlier one between the same ports.
+ */
+static __always_inline void refuse(const struct key *k, __u32 isn)
+{
+	if (is_newly_refused(k->key1 ^ (k->key2 << 9 | k->key2 >> 55), isn))
+		__sync_fetch_and_add(&connections_refused, 1);
 }
 
 static __always_inline __u32 netns_of(const struct sock *sk)
@@ -170,7 +368,7 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
  */
 static __always_inline bool is_free(const struct known_socket *known)
 {
-	const struct flow_slot *slot = &flows[known->slot & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+	const struct flow_slot *slot = &flows[known->slot & (FLOW_SLOTS - 1)];
 
 	return !known->socket || known->connection == NOT_LOGGED ||
 	       known->connection != slot->connection;
@@ -195,7 +393,7 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 	__u32 opened;
 
 	if (known->socket == (__u64)sk && known->ports == ports && known->hash == hash) {
-		slot = &flows[known->slot & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
+		slot = &flows[known->slot & (FLOW_SLOTS - 1)];
 		if (slot->connection == known->connection) {
 			*direction = known->direction & 1;
 			return slot;

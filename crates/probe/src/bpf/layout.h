@@ -155,6 +155,8 @@ struct event {
 	__u8 rcv_wscale; /* shift of windows that this socket offers */
 	__u32 rcvlowat;	 /* bytes below which it announces no data */
 	__u32 nonagle;	 /* what it has of TCP_NAGLE_OFF and TCP_NAGLE_CORK */
+	__u32 replaced;	 /* OPEN, JOIN: the connection that gave way for this one, or 0 */
+	__u32 pad;
 };
 
 /*

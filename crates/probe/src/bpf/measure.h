@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Programs that the recorder runs itself: clock calibration, and the load of the benchmarks. */
+/* Programs that the recorder runs itself: clock calibration, age, and the load of the benchmarks. */
 #ifndef SOCKSCOPE_MEASURE_H
 #define SOCKSCOPE_MEASURE_H
 
@@ -15,6 +15,44 @@ int calibrate(struct calibration *c)
 
 	c->arrival_ns = task->sched_info.last_arrival;
 	c->now_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+struct sweep {
+	__u32 from;  /* number of the first slot to look at */
+	__u32 slots; /* how many */
+	__u32 idle;  /* units of 2^20 ns after which one is free */
+	__u32 now;
+};
+
+/* Ends the connection of one slot where no packet used it for as long. */
+static long sweep_slot(__u32 number, struct sweep *sweep)
+{
+	__u32 index = (sweep->from + number) & (FLOW_SLOTS - 1);
+	struct flow_slot *slot = &flows[index];
+	__u32 connection = slot->connection;
+	struct event *e;
+
+	if (!connection || connection == SLOT_BUSY || !has_no_end(slot) ||
+	    (__s32)(sweep->now - uses[index].used) < (__s32)sweep->idle)
+		return 0;
+	/* Without room for the event it stays until the next look. */
+	e = try_event(EVENT_GONE);
+	if (!e)
+		return 1;
+	e->connection = connection;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	free_slot(slot);
+	return 0;
+}
+
+SEC("syscall")
+int expire(struct sweep *sweep)
+{
+	struct sweep own = *sweep;
+
+	own.now = ticks_of(bpf_ktime_get_ns());
+	bpf_loop(own.slots & (FLOW_SLOTS - 1), sweep_slot, &own, 0);
 	return 0;
 }
 

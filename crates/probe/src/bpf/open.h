@@ -40,15 +40,21 @@ static __always_inline void name_task(struct event *e)
 	bpf_get_current_comm(e->comm, sizeof(e->comm));
 }
 
-/* Takes a slot for the tuple; its source is the client when `source_is_client`. */
+/*
+ * Takes a slot for the tuple; its source is the client when `source_is_client`. `isn` is the client's
+ * sequence number where that is known. `replaced` is told which connection's slot it was, if that had
+ * to give way.
+ */
 static __always_inline struct flow_slot *open_slot(const struct key *k, bool source_is_client,
-						   __u32 isn)
+						   __u32 isn, __u32 *replaced)
 {
-	struct flow_slot *slot = take_slot(k);
+	struct flow_slot *slot = take_slot(k, replaced);
 	__u32 number;
 
-	if (!slot)
+	if (!slot) {
+		refuse(k, isn);
 		return NULL;
+	}
 	slot->key1 = k->key1;
 	slot->key2 = k->key2;
 	slot->low_is_client = source_is_client ? k->source_is_low : !k->source_is_low;
@@ -70,7 +76,7 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 /* Tells the recorder of a connection opened by a packet, which the current task sends if `is_own`. */
 static __always_inline void announce_packet(const struct flow_slot *slot, const struct packet *p,
 					    unsigned char *network, bool source_is_client,
-					    __u32 netns, bool is_own)
+					    __u32 netns, bool is_own, __u32 replaced)
 {
 	struct event *e = reserve_event(EVENT_OPEN);
 	__u8 *from, *to;
@@ -80,6 +86,7 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 	if (is_own)
 		name_task(e);
 	e->connection = slot->connection;
+	e->replaced = replaced;
 	e->netns = netns;
 	e->family = p->family;
 	e->protocol = p->protocol;
@@ -97,6 +104,18 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 		bpf_probe_read_kernel(to, 16, network + 24);
 	}
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+/* The slot's connection is over: the recorder forgets it, and the slot is free. */
+static __always_inline void end_slot(struct flow_slot *slot)
+{
+	struct event *e = reserve_event(EVENT_GONE);
+
+	if (e) {
+		e->connection = slot->connection;
+		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	}
+	free_slot(slot);
 }
 
 /* Fills in what a socket says of itself. */
@@ -203,6 +222,7 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	struct flow_slot *slot = find(k);
 	bool local_is_client = opened_by(tp, t);
 	struct event *e;
+	__u32 replaced = 0;
 	__u64 acked = FIELD(tp, bytes_acked);
 
 	if (slot) {
@@ -219,12 +239,13 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	e->snd_seq = FIELD(tp, snd_una);
 	/* The SYN counts as one where this end sent the first one (tcp_rcv_synsent_state_process()). */
 	e->snd_offset = acked && local_is_client ? acked - 1 : acked;
-	slot = open_slot(k, local_is_client, 0);
+	slot = open_slot(k, local_is_client, 0, &replaced);
 	if (!slot) {
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
 		return;
 	}
 	slot->endpoints = 1;
+	e->replaced = replaced;
 	name_flow(e, slot, k);
 	if (kept)
 		tell_options(kept, e->flow, e->at_ns, e->sndbuf, e->rcvbuf);

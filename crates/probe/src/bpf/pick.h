@@ -95,6 +95,20 @@ static __always_inline bool is_picked(struct cgroup *cgroup, const struct tuple 
 	return true;
 }
 
+/* Connections that the listener accepts are logged; where too many are, it counts as refused. */
+static __always_inline void add_listener(__u64 address)
+{
+	__u64 number = 0;
+	__u8 one = 1;
+
+	if (!bpf_map_update_elem(&listeners, &address, &one, BPF_ANY))
+		return;
+	/* The verifier lets nothing be computed of an address before a helper has copied it. */
+	bpf_probe_read_kernel(&number, sizeof(number), &address);
+	if (is_newly_refused(number, 0))
+		__sync_fetch_and_add(&listeners_refused, 1);
+}
+
 static __always_inline bool listener_is_marked(const void *listener)
 {
 	__u64 key = (__u64)listener;

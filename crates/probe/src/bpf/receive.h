@@ -51,6 +51,7 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 		      tuple_is_picked(&p->tuple);
 	bool source_is_client = p->protocol == IPPROTO_UDP || (p->flags & 0x12) == 0x02;
 	struct flow_slot *slot;
+	__u32 replaced = 0;
 	struct key k;
 
 	if (!picked && pick.in_band && p->protocol == IPPROTO_TCP && source_is_client)
@@ -58,12 +59,12 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 	if (!picked)
 		return NULL;
 	make_key(&p->tuple, &k);
-	slot = open_slot(&k, source_is_client, p->seq);
+	slot = open_slot(&k, source_is_client, source_is_client ? p->seq : p->ack - 1, &replaced);
 	if (!slot)
 		return NULL;
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
-	announce_packet(slot, p, network, source_is_client, netns, false);
+	announce_packet(slot, p, network, source_is_client, netns, false, replaced);
 	return slot;
 }
 
@@ -84,8 +85,9 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 		return 0;
 	make_key(&p.tuple, &k);
 	slot = find(&k);
-	if (slot && begins_anew(slot, &p)) {
-		slot->connection = 0;
+	/* Anybody may send a SYN: one for a connection that a socket of this host has changes nothing. */
+	if (slot && !slot->endpoints && begins_anew(slot, &p)) {
+		end_slot(slot);
 		slot = NULL;
 	}
 	if (!slot) {
@@ -105,6 +107,7 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 		return 0;
 	describe_packet(r, &p, dev, kind, flow_of(slot, &k), position, now);
 	list->last_ns = now;
+	note_use(slot, &p, now);
 	if (p.protocol == IPPROTO_UDP) {
 		r->seq = size_of_each(skb);
 		r->ack = buffer_of(skb);
@@ -174,24 +177,25 @@ static __always_inline bool is_waited_for(const struct sock *sk)
 /* The number of a datagram socket that gets logged data, for the reads that follow. */
 static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow, __u32 slot)
 {
-	__u64 cookie = bpf_get_socket_cookie((void *)sk);
-	struct udp_socket fresh = {};
 	struct udp_socket *known;
+	__u32 number;
 
-	known = bpf_map_lookup_elem(&udp_sockets, &cookie);
-	if (known) {
-		known->flow = flow;
-		if (known->is_resized) {
-			known->is_resized = 0;
-			announce_socket(sk, flow ^ 1, known->number, slot);
-		}
-		return known->number;
+	known = bpf_sk_storage_get(&udp_sockets, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!known) {
+		__sync_fetch_and_add(&sockets_refused, 1);
+		return 0;
 	}
-	fresh.flow = flow;
-	fresh.number = __sync_fetch_and_add(&last_udp_socket, 1) + 1;
-	bpf_map_update_elem(&udp_sockets, &cookie, &fresh, BPF_ANY);
-	announce_socket(sk, flow ^ 1, fresh.number, slot);
-	return fresh.number;
+	known->flow = flow;
+	number = known->number;
+	if (!number) {
+		number = __sync_fetch_and_add(&last_udp_socket, 1) + 1;
+		known->number = number;
+	} else if (!known->is_resized) {
+		return number;
+	}
+	known->is_resized = 0;
+	announce_socket(sk, flow ^ 1, number, slot);
+	return number;
 }
 
 /* Whether packets that hold several datagrams come into this socket's queue whole (UDP_GRO). */
@@ -361,14 +365,13 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	struct udp_socket *known;
 	struct record_list *list;
 	struct raw_record *r;
-	__u64 now, stamp, cookie;
+	__u64 now, stamp;
 	__u32 left;
 
 	if (sk->sk_protocol != IPPROTO_UDP || ret < 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)))
 		return 0;
-	cookie = bpf_get_socket_cookie((void *)sk);
-	known = bpf_map_lookup_elem(&udp_sockets, &cookie);
-	if (!known)
+	known = bpf_sk_storage_get(&udp_sockets, (void *)sk, 0, 0);
+	if (!known || !known->number)
 		return 0;
 	left = datagrams_left(sk);
 	now = bpf_ktime_get_ns();

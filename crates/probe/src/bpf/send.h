@@ -183,6 +183,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	bool picked = false;
 	bool is_own = false;
 	struct flow_slot *slot;
+	__u32 replaced = 0;
 	struct key k;
 
 	if (!sk)
@@ -213,10 +214,10 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	}
 	if (!picked)
 		return NULL;
-	slot = open_slot(&k, source_is_client, p->seq);
+	slot = open_slot(&k, source_is_client, source_is_client ? p->seq : p->ack - 1, &replaced);
 	if (!slot)
 		return NULL;
-	announce_packet(slot, p, network, source_is_client, netns, is_own);
+	announce_packet(slot, p, network, source_is_client, netns, is_own, replaced);
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
 	return slot;
@@ -226,6 +227,16 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 static __always_inline bool begins_anew(const struct flow_slot *slot, const struct packet *p)
 {
 	return p->protocol == IPPROTO_TCP && (p->flags & 0x12) == 0x02 && slot->isn != p->seq;
+}
+
+/*
+ * A packet passes whose connection ends by its age. Of a TCP connection that has not opened neither a
+ * SYN nor an answer to it, repeated, makes it younger.
+ */
+static __always_inline void note_use(const struct flow_slot *slot, const struct packet *p, __u64 now_ns)
+{
+	if (p->protocol == IPPROTO_UDP || (!slot->endpoints && !(p->flags & 0x06)))
+		use_slot(slot, now_ns);
 }
 
 /* A datagram may come from a raw or packet socket, or be around a segment, whose socket it has. */
@@ -246,7 +257,7 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 	make_key(&p->tuple, k);
 	slot = find(k);
 	if (slot && begins_anew(slot, p)) {
-		slot->connection = 0;
+		end_slot(slot);
 		slot = NULL;
 	}
 	if (!slot && (p->protocol == IPPROTO_UDP || (p->flags & 0x02))) {
@@ -484,6 +495,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	r->a = 0;
 	r->b = r->c = 0;
 	list->last_ns = now;
+	note_use(slot, &p, now);
 	if (!(r->marks & RAW_MARK_LOOPBACK) && !devices_seen)
 		devices_seen = 1;
 	if (p.protocol == IPPROTO_UDP) {

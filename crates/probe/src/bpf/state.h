@@ -34,6 +34,9 @@ const volatile struct option_event option_layout = {};
 /* Connections. Four slots a bucket; a slot is free while `connection` is 0. */
 #define FLOW_BUCKETS (1 << 14)
 #define BUCKET_SLOTS 4
+#define FLOW_SLOTS (FLOW_BUCKETS * BUCKET_SLOTS)
+/* A connection whose bucket is full has its slot in one of the next buckets. */
+#define BUCKETS_SEARCHED 8
 #define SLOT_BUSY 0xffffffffU
 /* Numbers of connections leave a bit for the direction. */
 #define CONNECTION_MAX 0x7fffffffU
@@ -60,13 +63,41 @@ struct flow_slot {
 		__u32 queued[2];   /* UDP: datagrams in a queueing discipline */
 	};
 };
-struct flow_slot flows[FLOW_BUCKETS * BUCKET_SLOTS] SEC(".bss.flows");
+struct flow_slot flows[FLOW_SLOTS] SEC(".bss.flows");
 _Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");
+
+/*
+ * For each bucket: slots of the connections that hash to it, and how many of them are in later
+ * buckets. A look-up ends at 0 without a look at any slot.
+ */
+#define HOME_ONE 1
+#define DISPLACED_ONE (1 << 16)
+__u32 homes[FLOW_BUCKETS] SEC(".bss.flows");
+
+/*
+ * When a slot without a socket of this host was taken and last used, in units of 2^20 ns: datagrams,
+ * and TCP connections that did not open here. See may_give_way().
+ */
+struct flow_use {
+	__u32 opened;
+	__u32 used;
+};
+struct flow_use uses[FLOW_SLOTS] SEC(".bss.flows");
+
+/*
+ * What was refused last, by hash: several hooks refuse the same connection or listener, and it counts
+ * once.
+ */
+#define REFUSED_RECENTLY (1 << 16)
+__u32 refused[REFUSED_RECENTLY] SEC(".bss.flows");
 
 /* Counters and the connection number. */
 __u32 last_connection = 0;
 __u32 connections_opened = 0; /* moved once a connection's slot can be found */
-__u64 flow_table_full = 0;
+__u64 connections_refused = 0; /* without a slot: see refuse() */
+__u64 half_open_replaced = 0; /* TCP connections that had not opened and gave way */
+__u64 listeners_refused = 0;
+__u64 sockets_refused = 0; /* datagram sockets without storage: their reads are not recorded */
 __u64 events_lost = 0;
 __u64 options_missed = 0; /* of sockets of logged connections */
 __u64 udp_seen = 0;
@@ -153,7 +184,7 @@ struct {
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 16384);
 	__type(key, __u64);
 	__type(value, __u8);
 } listeners SEC(".maps");
@@ -170,7 +201,7 @@ struct {
 	__type(value, struct send_call);
 } send_calls SEC(".maps");
 
-/* Datagram sockets that got logged data, by cookie: a later socket may have the same address. */
+/* Datagram sockets that got logged data. */
 struct udp_socket {
 	__u32 flow; /* of the last datagram */
 	__u32 reader;
@@ -178,9 +209,9 @@ struct udp_socket {
 	__u32 is_resized; /* a size of its buffers was asked for since they were last told */
 };
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u64);
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
 	__type(value, struct udp_socket);
 } udp_sockets SEC(".maps");
 

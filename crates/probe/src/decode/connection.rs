@@ -10,7 +10,7 @@ use super::in_transit::{BETWEEN_MAX, Datagrams};
 use super::passage::Passage;
 
 /// Threads that may be of a connection, remembered at most; older ones are forgotten.
-const SUPPOSED_MAX: usize = 64;
+const SUPPOSED_MAX: usize = 16;
 /// Segments remembered in the input queue of a flow, at most; older ones were dropped there.
 const ENTERED_MAX: usize = 256;
 /// Data that IP took longer before its announcement is announced for another cause than its coming.
@@ -27,6 +27,8 @@ pub(super) struct ConnectionState {
     pub(super) told_open: [bool; 2],
     /// See [`Connection::is_to_itself`].
     pub(super) is_to_itself: bool,
+    /// When the last hit of it was.
+    pub(super) last_ns: u64,
     /// Whether it waits to be judged.
     pub(super) is_moved: bool,
     /// Whether an odd number of its anchors was decoded.
@@ -42,6 +44,7 @@ impl ConnectionState {
         let flows = [0, 1].map(|direction| FlowState::new(FlowId(info.id.0 * 2 + direction)));
         Self {
             is_to_itself: info.is_to_itself(),
+            last_ns: info.opened_ns,
             info,
             flows,
             opened: [false; 2],
@@ -95,6 +98,10 @@ impl ConnectionState {
 
     /// A thread may be of the connection: it is when it [sends or reads](Self::confirm).
     pub(super) fn suppose(&mut self, thread: u32, process: Process) {
+        let is_it = |(seen, other): &(u32, Process)| *seen == thread && *other == process;
+        if self.supposed.iter().any(is_it) {
+            return;
+        }
         if self.supposed.len() == SUPPOSED_MAX {
             self.supposed.pop_front();
         }

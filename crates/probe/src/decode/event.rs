@@ -40,12 +40,15 @@ impl Decoder {
             raw::EVENT_THREAD => self.thread_seen(event),
             raw::EVENT_OPEN_STILL => self.open_still(event),
             raw::EVENT_SOCKET => self.socket_seen(event),
-            raw::EVENT_GONE => self.closed.push_back((event.at_ns, event.connection)),
+            raw::EVENT_GONE => self.ended(event.at_ns, event.connection),
             _ => {}
         }
     }
 
     fn opened(&mut self, event: &RawEvent, preexisting: bool) {
+        if event.replaced > 0 {
+            self.ended(event.at_ns, event.replaced);
+        }
         self.insert(Connection {
             id: sockscope_record::ConnectionId(event.connection),
             protocol: if event.protocol == IPPROTO_UDP { Protocol::Udp } else { Protocol::Tcp },
@@ -136,7 +139,7 @@ impl Decoder {
             state.info.closed_ns = Some(event.at_ns);
             state.closed[local] = true;
             if state.opened == [false; 2] {
-                self.closed.push_back((event.at_ns, event.connection));
+                self.ended(event.at_ns, event.connection);
             }
         }
         self.changed.insert(event.connection);

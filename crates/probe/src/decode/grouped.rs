@@ -18,11 +18,11 @@ const DATAGRAMS_MAX: u32 = 128;
 impl Decoder {
     /// One hit of datagrams, but for a read.
     pub(super) fn datagrams(&mut self, cpu: u16, raw: &RawRecord) {
-        let slot = self.connections.get_mut((raw.flow / 2) as usize).and_then(Option::as_mut);
-        let Some(state) = slot else {
-            self.unknown += 1;
+        let Some(state) = self.connections.of_mut(raw.flow / 2) else {
+            self.note_unknown(raw);
             return;
         };
+        state.last_ns = raw.at_ns;
         let raw = if state.is_to_itself { folded_to_itself(raw) } else { *raw };
         let flow = &mut state.flows[(raw.flow & 1) as usize];
         if raw.kind == raw::RAW_DROP && holds_several(&raw) && !flow.datagrams.has_any(raw.seq) {

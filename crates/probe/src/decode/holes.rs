@@ -84,7 +84,7 @@ impl Watch {
     }
 
     /// As [`Watch::found`], of events beside the points.
-    fn found_beside(&mut self, count: u64, times: (u64, u64)) -> Option<Record> {
+    pub(super) fn found_beside(&mut self, count: u64, times: (u64, u64)) -> Option<Record> {
         let (since_ns, at_ns) = times;
         if is_explained(since_ns, self.lost_until_ns) {
             return None;
@@ -167,8 +167,7 @@ impl Decoder {
         self.out.extend(self.missed.take_losses());
         self.judge_datagrams();
         for id in std::mem::take(&mut self.watch.moved) {
-            let slot = self.connections.get_mut(id as usize).and_then(Option::as_mut);
-            let Some(state) = slot else { continue };
+            let Some(state) = self.connections.of_mut(id) else { continue };
             let is_judged = state.is_judged(&self.watch);
             for flow in &mut state.flows {
                 for (point, hole, at_ns) in flow.passage.judge().filter(|_| is_judged) {
@@ -188,7 +187,7 @@ impl Decoder {
     fn judge_datagrams(&mut self) {
         let Some(until_ns) = self.watch.until_ns else { return };
         self.end_reads(until_ns);
-        for state in self.connections.iter_mut().flatten() {
+        for state in self.connections.iter_mut() {
             for flow in &mut state.flows {
                 let stranded = flow.datagrams.stranded(until_ns.saturating_sub(DELIVERY_NS_MAX));
                 if let Some((count, since_ns)) = stranded {

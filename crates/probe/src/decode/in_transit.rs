@@ -195,6 +195,34 @@ impl Datagrams {
         (self.socket > 0 && count > 0).then_some((count, since_ns))
     }
 
+    /// Datagrams in all gaps.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.between.iter().map(VecDeque::len).sum()
+    }
+
+    /// Whether one passed its last point before `until_ns`.
+    pub(super) fn has_before(&self, until_ns: u64) -> bool {
+        let mut first = self.between.iter().filter_map(VecDeque::front);
+        first.any(|first| first.at_ns < until_ns)
+    }
+
+    /// Forgets those that passed their last point before `until_ns`; says of which of them a hit is
+    /// missing, as [`Datagrams::stranded`] does.
+    pub(super) fn forget_before(&mut self, until_ns: u64) -> Option<(u64, u64)> {
+        let stranded = self.stranded(until_ns);
+        for list in &mut self.between {
+            list.retain(|datagram| datagram.at_ns >= until_ns);
+            if list.is_empty() {
+                list.shrink_to_fit();
+            }
+        }
+        if self.received.is_empty() {
+            self.received.shrink_to_fit();
+        }
+        stranded
+    }
+
     /// Whether one may be in a receive queue without having been announced: IP took it since then. Where
     /// earlier ones wait and none ever was, the kernel itself reads them.
     pub(super) fn is_one_in_transit(&self, since_ns: u64) -> bool {

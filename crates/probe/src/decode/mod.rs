@@ -5,9 +5,11 @@
 //! events of the ring buffer, which never come later than the records that need them. Nothing here
 //! reads a clock or the kernel.
 
+mod age;
 mod anchor;
 mod arrivals;
 mod connection;
+mod connections;
 mod datagram;
 mod described;
 mod event;
@@ -23,16 +25,14 @@ mod sockets;
 mod tests;
 mod threads;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Record, Side, marks};
 
 use crate::layout::{RawRecord, constants as raw};
 use connection::{ConnectionState, FlowState};
+use connections::Connections;
 use threads::Threads;
-
-/// Keeps a closed connection this long, for records that are still on their way.
-const LINGER_NS: u64 = 5_000_000_000;
 
 /// Connections whose announcements can have been lost in a row.
 const NUMBERS_SKIPPED_MAX: usize = 1 << 20;
@@ -40,7 +40,7 @@ const NUMBERS_SKIPPED_MAX: usize = 1 << 20;
 /// Turns raw records and events into [`Record`]s and [`Connection`]s.
 #[derive(Default)]
 pub(crate) struct Decoder {
-    connections: Vec<Option<Box<ConnectionState>>>,
+    connections: Connections,
     early: options::Early,
     described: described::Described,
     sockets: reads::Sockets,
@@ -48,7 +48,7 @@ pub(crate) struct Decoder {
     /// Datagrams of which it is not known when they were read, since last asked.
     unplaced: u64,
     threads: Threads,
-    closed: VecDeque<(u64, u32)>,
+    age: age::Age,
     changed: BTreeSet<u32>,
     out: Vec<Record>,
     /// What to add to the scheduler's clock to get the trace's; `None` until calibrated.
@@ -57,7 +57,7 @@ pub(crate) struct Decoder {
     sees_input: bool,
     watch: holes::Watch,
     missed: anchor::Missed,
-    unknown: u64,
+    unknown: age::Unknown,
 }
 
 impl Decoder {
@@ -70,11 +70,6 @@ impl Decoder {
     pub(crate) fn take_changed(&mut self) -> Vec<Connection> {
         let ids = std::mem::take(&mut self.changed);
         ids.into_iter().filter_map(|id| self.state(id).map(|state| state.info.clone())).collect()
-    }
-
-    /// Raw records of connections that were never announced.
-    pub(crate) fn unknown(&self) -> u64 {
-        self.unknown
     }
 
     /// Tells how far the scheduler's clock is from the trace's.
@@ -100,11 +95,11 @@ impl Decoder {
             }
             return;
         }
-        let slot = self.connections.get_mut((raw.flow / 2) as usize).and_then(Option::as_mut);
-        let Some(state) = slot else {
-            self.unknown += 1;
+        let Some(state) = self.connections.of_mut(raw.flow / 2) else {
+            self.note_unknown(raw);
             return;
         };
+        state.last_ns = raw.at_ns;
         let folded;
         let raw = if state.is_to_itself {
             folded = folded_to_itself(raw);
@@ -139,7 +134,7 @@ impl Decoder {
 
     /// Ends the recording: what was still held back becomes records.
     pub(crate) fn finish(&mut self) {
-        for state in self.connections.iter_mut().flatten() {
+        for state in self.connections.iter_mut() {
             for flow in &mut state.flows {
                 flow.settle_write(&mut self.out);
                 flow.settle_arrivals(&mut self.out);
@@ -147,42 +142,22 @@ impl Decoder {
         }
     }
 
-    /// Forgets connections whose last socket here went long before `now_ns`.
-    pub(crate) fn expire(&mut self, now_ns: u64) {
-        while let Some((closed_ns, id)) = self.closed.front().copied() {
-            if closed_ns.saturating_add(LINGER_NS) > now_ns {
-                break;
-            }
-            self.closed.pop_front();
-            let slot = self.connections.get_mut(id as usize).and_then(Option::take);
-            let Some(state) = slot else { continue };
-            for mut flow in state.flows {
-                flow.settle_write(&mut self.out);
-                flow.settle_arrivals(&mut self.out);
-            }
-        }
-    }
-
     fn state(&self, id: u32) -> Option<&ConnectionState> {
-        self.connections.get(id as usize)?.as_deref()
+        self.connections.get(id)
     }
 
     fn state_mut(&mut self, id: u32) -> Option<&mut ConnectionState> {
-        self.connections.get_mut(id as usize)?.as_deref_mut()
+        self.connections.of_mut(id)
     }
 
     /// `None` for a number that cannot have followed those before.
     fn insert(&mut self, info: Connection) -> Option<&mut ConnectionState> {
         let id = info.id.0;
-        let index = id as usize;
-        if index > self.connections.len() + NUMBERS_SKIPPED_MAX {
+        if id as usize > self.connections.end() + NUMBERS_SKIPPED_MAX {
             return None;
         }
-        if self.connections.len() <= index {
-            self.connections.resize_with(index + 1, || None);
-        }
         self.changed.insert(id);
-        Some(self.connections[index].insert(Box::new(ConnectionState::new(info))))
+        Some(self.connections.insert(id, ConnectionState::new(info)))
     }
 }
 

@@ -16,7 +16,8 @@ const RANGES_MAX: usize = 256;
 #[derive(Default)]
 pub(super) struct Passage {
     judged: u64,
-    points: [Seen; POINTS],
+    /// None before the first byte: datagrams are not judged.
+    points: Option<Box<[Seen; POINTS]>>,
     /// How far the receiver has had the flow, and when that first showed.
     proof: Proof,
     /// The proof at the last look.
@@ -56,9 +57,11 @@ pub(super) struct Hole {
 impl Passage {
     /// A probe at the point of this record saw its bytes.
     pub(super) fn note(&mut self, record: &Record) {
-        let Some(seen) = self.points.get_mut((record.kind as usize).wrapping_sub(1)) else {
+        let index = (record.kind as usize).wrapping_sub(1);
+        if index >= POINTS {
             return;
-        };
+        }
+        let seen = &mut self.points.get_or_insert_default()[index];
         seen.is_observed = true;
         let from = record.offset.max(self.judged);
         if from < record.end() {
@@ -84,7 +87,8 @@ impl Passage {
         let (from, settled) = (self.judged, self.settled);
         self.judged = from.max(settled.position);
         self.settled = self.proof;
-        Point::ALL.into_iter().zip(&mut self.points).filter_map(move |(point, seen)| {
+        let points = self.points.iter_mut().flat_map(|points| points.iter_mut());
+        Point::ALL.into_iter().zip(points).filter_map(move |(point, seen)| {
             let hole = seen.judge(from, settled.position)?;
             Some((point, hole, settled.at_ns))
         })

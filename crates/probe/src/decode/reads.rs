@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sockscope_record::{Kind, Point, Record, marks};
 
 use super::connection::ConnectionState;
+use super::connections::Connections;
 use super::in_transit::Datagram;
 use super::sockets::{Read, SocketQueue, Waiting};
 use super::{Decoder, Hit, datagram, name_users};
@@ -79,6 +80,24 @@ impl Sockets {
         });
     }
 
+    /// Of these connections, those that a waiting datagram is of.
+    pub(super) fn waiting_of(&self, connections: &BTreeSet<u32>) -> BTreeSet<u32> {
+        let queues = self.queues.values().map(|(_, queue)| queue);
+        let waiting = queues.flat_map(SocketQueue::flows).map(|flow| flow / 2);
+        waiting.filter(|id| connections.contains(id)).collect()
+    }
+
+    /// Gives up the queues that hold a datagram of one of these connections.
+    fn give_up_queues_of(&mut self, connections: &BTreeSet<u32>) -> Vec<Waiting> {
+        let mut given_up = Vec::new();
+        for (_, queue) in self.queues.values_mut() {
+            if queue.flows().any(|flow| connections.contains(&(flow / 2))) {
+                given_up.extend(queue.give_up_all());
+            }
+        }
+        given_up
+    }
+
     /// The newest datagram of a flow and length in a socket's queue leaves it.
     pub(super) fn remove(&mut self, socket: u32, hit: &RawRecord) -> Option<Datagram> {
         let (_, queue) = self.queues.get_mut(&socket)?;
@@ -141,6 +160,12 @@ impl Decoder {
         }
     }
 
+    /// These connections are forgotten: which of their datagrams are read will not be known.
+    pub(super) fn give_up_reads_of(&mut self, connections: &BTreeSet<u32>, at_ns: u64) {
+        let given_up = self.sockets.give_up_queues_of(connections);
+        self.leave_unplaced(&given_up, at_ns);
+    }
+
     /// These datagrams have been read by now, or not: nobody saw it.
     fn leave_unplaced(&mut self, waiting: &[Waiting], at_ns: u64) {
         let Some(since_ns) = waiting.iter().map(|one| one.datagram.at_ns).min() else { return };
@@ -164,11 +189,11 @@ impl Decoder {
         raw: &RawRecord,
         decode: impl FnOnce(&mut Hit<'_>, &mut ConnectionState),
     ) {
-        let slot = self.connections.get_mut((raw.flow / 2) as usize).and_then(Option::as_mut);
-        let Some(state) = slot else {
-            self.unknown += 1;
+        let Some(state) = self.connections.of_mut(raw.flow / 2) else {
+            self.note_unknown(raw);
             return;
         };
+        state.last_ns = state.last_ns.max(raw.at_ns);
         let before = self.out.len();
         let mut hit = Hit {
             raw,
@@ -194,13 +219,22 @@ impl Incoming {
         self.0.insert((state.receiving_port(flow), flow));
     }
 
+    /// Flows that may have a datagram there.
+    #[cfg(test)]
+    pub(super) fn flows(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A connection is forgotten.
+    pub(super) fn forget(&mut self, state: &ConnectionState) {
+        for flow in &state.flows {
+            self.0.remove(&(state.receiving_port(flow.id.0), flow.id.0));
+        }
+    }
+
     /// The flow of a logged datagram that may have come into the receive queue that a read is of without
     /// its announcement having been seen by then: the one that the read names where several have one.
-    fn in_transit(
-        &mut self,
-        connections: &[Option<Box<ConnectionState>>],
-        read: &RawRecord,
-    ) -> Option<u32> {
+    fn in_transit(&mut self, connections: &Connections, read: &RawRecord) -> Option<u32> {
         let first = self.next_in_transit(connections, read, 0)?;
         match self.next_in_transit(connections, read, first.saturating_add(1)) {
             Some(_) => Some(read.flow),
@@ -212,11 +246,11 @@ impl Incoming {
     /// their next one.
     fn next_in_transit(
         &mut self,
-        connections: &[Option<Box<ConnectionState>>],
+        connections: &Connections,
         read: &RawRecord,
         from: u32,
     ) -> Option<u32> {
-        let state = |flow: u32| connections.get((flow / 2) as usize).and_then(Option::as_deref);
+        let state = |flow: u32| connections.get(flow / 2);
         let port = state(read.flow)?.receiving_port(read.flow);
         let since_ns = read.at_ns.saturating_sub(DELIVERY_NS_MAX);
         while let Some(&next) = self.0.range((port, from)..=(port, u32::MAX)).next() {

@@ -142,9 +142,19 @@ impl SocketQueue {
         if self.waiting.len() < WAITING_MAX {
             return Vec::new();
         }
+        self.give_up_all().collect()
+    }
+
+    /// The same, however much that is.
+    pub(super) fn give_up_all(&mut self) -> impl Iterator<Item = Waiting> + use<> {
         self.doubt();
         self.has_strangers = true;
-        self.give_up().collect()
+        self.give_up()
+    }
+
+    /// The flows of what waits, one for each datagram.
+    pub(super) fn flows(&self) -> impl Iterator<Item = u32> {
+        self.waiting.iter().map(|waiting| waiting.flow)
     }
 
     /// All that waits; nobody follows it any longer.

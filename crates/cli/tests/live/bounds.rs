@@ -1,0 +1,122 @@
+//! More packets from others than the recorder has room for: connections that open are recorded all the
+//! same, and what is refused is counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
+
+use sockscope_record::{ConnectionId, FlowId, Kind, Protocol};
+use sockscope_trace::Bundle;
+
+use crate::background::free_port;
+use crate::bundle::{Recorder, command, stdout_of, workload};
+use crate::turn;
+
+/// More than there are slots for connections.
+const FORGED: &str = "80000";
+/// Bytes of each connection that is one.
+const BYTES: u64 = 100;
+
+/// What a bundle has of one port.
+struct Seen {
+    /// Octets read of each flow to it.
+    read: BTreeMap<FlowId, u64>,
+    clients: BTreeMap<ConnectionId, (Protocol, SocketAddr)>,
+    missed: u64,
+}
+
+impl Seen {
+    fn of(dir: &Path) -> Self {
+        let bundle = Bundle::open(dir).expect("it was finished");
+        let clients = bundle.connections().iter();
+        let clients = clients.map(|known| (known.id, (known.protocol, known.client))).collect();
+        let mut read = BTreeMap::new();
+        let mut records = bundle.records().expect("it has records");
+        while let Some(batch) = records.next_batch().expect("they are whole") {
+            for record in batch.iter().filter(|record| record.kind == Kind::ReceiveDequeue) {
+                *read.entry(record.flow).or_default() += u64::from(record.len);
+            }
+        }
+        Self { read, clients, missed: bundle.meta().loss.total() }
+    }
+
+    /// Clients of which so much was read, each one once.
+    fn clients_with(&self, protocol: Protocol, bytes: u64) -> BTreeSet<SocketAddr> {
+        let whole = self.read.iter().filter(|(_, read)| **read == bytes);
+        let clients = whole.filter_map(|(flow, _)| self.clients.get(&flow.connection()));
+        clients.filter(|(of, _)| *of == protocol).map(|(_, client)| *client).collect()
+    }
+}
+
+fn forge(kind: &str, words: &[&str]) {
+    let words = [&[kind, "--count", FORGED], words].concat();
+    let sent = command(&workload("forged.py", &words)).output();
+    stdout_of(&sent.expect("it can be run"));
+}
+
+/// Makes connections one after the other, each with some bytes; their clients' addresses.
+fn connect(listener: &TcpListener, count: usize) -> BTreeSet<SocketAddr> {
+    let address = listener.local_addr().expect("it is bound");
+    let one = |_| {
+        let mut client = TcpStream::connect(address).expect("it listens");
+        let (mut server, _) = listener.accept().expect("one asked");
+        client.write_all(&[7; BYTES as usize]).expect("it is open");
+        server.read_exact(&mut [0; BYTES as usize]).expect("they were sent");
+        client.local_addr().expect("it is connected")
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn root_forged_syns_hide_no_connection() {
+    let Some(_turn) = turn::take() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    let closed = free_port().to_string();
+    for (options, forged) in [
+        (["--port", &port].as_slice(), ["--port", &port].as_slice()),
+        // A SYN with the mark is recorded whether or not anybody listens.
+        (&["--port", &port, "--in-band"], &["--marked", "--port", &closed]),
+    ] {
+        let recorder = Recorder::start(options, None);
+        forge("syn", forged);
+        let clients = connect(&listener, 50);
+        let (folder, said) = recorder.end();
+        let seen = Seen::of(&folder.path().join("live.sockscope"));
+        assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), clients, "{options:?}: {said}");
+    }
+}
+
+#[test]
+fn root_a_pair_that_speaks_outlives_those_of_one_datagram() {
+    let Some(_turn) = turn::take() else { return };
+    let reader = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+    let address = reader.local_addr().expect("it is bound");
+    let port = address.port().to_string();
+    let recorder = Recorder::start(&["--port", &port], None);
+    let listener = TcpListener::bind(address).expect("TCP has ports of its own");
+    let client = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
+    let open = TcpStream::connect(address).expect("it listens");
+    let (mut accepted, _) = listener.accept().expect("one asked");
+    client.send_to(&[1; 10], address).expect("it can be sent");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    client.send_to(&[1; 10], address).expect("it can be sent");
+    // The queue of the socket holds some hundreds: the rest is dropped, as by any slow reader.
+    forge("udp", &["--port", &port]);
+    reader.set_nonblocking(true).expect("it is open");
+    while reader.recv(&mut [0; 100]).is_ok() {}
+    client.send_to(&[1; 10], address).expect("it can be sent");
+    assert_eq!(reader.recv(&mut [0; 100]).expect("it was sent"), 10);
+    (&open).write_all(&[7; BYTES as usize]).expect("it is open");
+    accepted.read_exact(&mut [0; BYTES as usize]).expect("they were sent");
+    let (folder, said) = recorder.end();
+    let seen = Seen::of(&folder.path().join("live.sockscope"));
+    let local = open.local_addr().expect("it is connected");
+    assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), [local].into(), "{said}");
+    let speaks = client.local_addr().expect("it is bound");
+    let of_it = seen.clients.values().filter(|(_, address)| *address == speaks).count();
+    assert_eq!(of_it, 1, "{said}");
+    assert_eq!(seen.clients_with(Protocol::Udp, 30), [speaks].into(), "{said}");
+    assert_eq!(seen.missed, 0, "{said}");
+}
