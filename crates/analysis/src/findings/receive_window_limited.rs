@@ -7,7 +7,7 @@ use sockscope_record::{Hold, Kind};
 
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
-use super::intervals::Intervals;
+use super::intervals::{Interval, Intervals};
 use super::stop_and_wait::PATH_RTT_NS_MIN;
 use super::{Tally, words};
 use crate::{Finding, FindingId};
@@ -18,6 +18,16 @@ const SHARE_PERCENT_MIN: u64 = 20;
 /// Less than this in all is nothing to change a program for.
 const LOST_NS_MIN: u64 = 10_000_000;
 
+/// A window that is an eighth larger than any before has grown.
+const GROWTH_DIVISOR: u64 = 8;
+
+/// Round trips before and after a growth in which the window may be about to grow: the receiver doubles it in
+/// one or two.
+const GROWTH_ROUND_TRIPS: u64 = 4;
+
+/// The largest window without the window scale option (RFC 7323 §2.2).
+const UNSCALED_BYTES_MAX: u64 = 65_535;
+
 pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Finding> {
     let is_path = facts.base_rtt_ns.is_some_and(|rtt_ns| rtt_ns >= PATH_RTT_NS_MIN);
     let is_set = facts.receive_buffer.is_set_by_program;
@@ -27,6 +37,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
     let held = held_by(&facts.holds, Hold::Rwnd)
         .intersect(&facts.times_in(&HELD_OR_ON_THE_PATH))
         .without(&facts.interface.occupied)
+        .without(&growing(facts))
         .without(&facts.doubt.sending);
     let lost_ns = held.total_ns();
     if lost_ns < LOST_NS_MIN || !facts.is_share_of_busy(lost_ns, SHARE_PERCENT_MIN) {
@@ -46,10 +57,39 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
         format!(
             "In the {receiver}: do not set SO_RCVBUF (the kernel sizes the buffer), or set it higher."
         )
+    } else if largest_bytes(facts).is_some_and(|bytes| bytes <= UNSCALED_BYTES_MAX) {
+        format!(
+            "On both hosts: the {receiver} offered at most 64 KiB; check that window scaling is agreed on \
+             (net.ipv4.tcp_window_scaling is 1, and no device on the path removes the option from the SYN). Only \
+             with it does a larger third value of net.ipv4.tcp_rmem on the {receiver}'s host help."
+        )
     } else {
         format!("On the {receiver}'s host: raise the third value of net.ipv4.tcp_rmem.")
     };
     Some(tally.into_finding(FindingId::ReceiveWindowLimited, facts, facts.receiver(), summary, fix))
+}
+
+/// The send windows that were told, in time order.
+fn windows<'a>(facts: &FlowFacts<'a>) -> impl Iterator<Item = &'a sockscope_record::Record> {
+    facts.view.flow().events.iter().filter(|event| event.kind == Kind::SendWindow)
+}
+
+fn largest_bytes(facts: &FlowFacts<'_>) -> Option<u64> {
+    windows(facts).map(|window| window.detail).max()
+}
+
+/// The times in which the window may have been about to grow: nobody has to change anything for that.
+fn growing(facts: &FlowFacts<'_>) -> Intervals {
+    let around_ns = facts.base_rtt_ns.unwrap_or(0).saturating_mul(GROWTH_ROUND_TRIPS);
+    let mut largest = 0_u64;
+    let grown = windows(facts).filter(|window| {
+        let before = largest;
+        largest = window.detail.max(before);
+        before > 0 && window.detail > before.saturating_add(before / GROWTH_DIVISOR)
+    });
+    Intervals::union_of(grown.map(|it| {
+        Interval::new(it.at_ns.saturating_sub(around_ns), it.at_ns.saturating_add(around_ns))
+    }))
 }
 
 fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {
@@ -69,7 +109,7 @@ fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {
 
 #[cfg(test)]
 mod tests {
-    use crate::findings::testing::found;
+    use crate::findings::testing::{Fixture, found};
     use insta::assert_snapshot;
 
     /// Five windows over a path of 20 ms; the sender is held by the window for most of the time.
@@ -86,6 +126,29 @@ mod tests {
     #[test]
     fn a_window_that_closes_each_round_trip_over_a_long_path_is_found() {
         assert_snapshot!(found(&windows(PATH), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
+    }
+
+    /// Five windows over a path of 20 ms, each as large as this.
+    fn told(bytes: [u64; 5]) -> String {
+        let told = bytes.iter().enumerate().map(|(i, bytes)| {
+            let at = i * 20;
+            format!("{at}ms send-window detail={bytes} extra=1000 |")
+        });
+        format!("{PATH} | {} {}", told.collect::<String>(), windows("0ms tcp-state extra=20000"))
+    }
+
+    #[test]
+    fn a_window_that_still_grows_is_no_limit() {
+        assert_snapshot!(found(&told([1000, 2000, 4000, 8000, 16_000]), WIRE), @"");
+        assert_snapshot!(found(&told([100_000; 5]), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
+        assert_snapshot!(found(&told([100_000, 101_000, 102_000, 103_000, 104_000]), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
+    }
+
+    #[test]
+    fn where_no_window_above_64_kib_was_offered_scaling_may_not_be_agreed_on() {
+        let fix = |bytes: u64| Fixture::new(&told([bytes; 5]), WIRE).findings()[0].fix.clone();
+        assert_snapshot!(fix(65_535), @"On both hosts: the server offered at most 64 KiB; check that window scaling is agreed on (net.ipv4.tcp_window_scaling is 1, and no device on the path removes the option from the SYN). Only with it does a larger third value of net.ipv4.tcp_rmem on the server's host help.");
+        assert_snapshot!(fix(65_536), @"On the server's host: raise the third value of net.ipv4.tcp_rmem.");
     }
 
     #[test]

@@ -98,9 +98,19 @@ fn away_ns(facts: &FlowFacts<'_>, wait: &ReadWait, closed: &Intervals) -> Option
     if away_ns >= AWAY_NS_MIN {
         return Some(away_ns);
     }
+    if is_first_read(facts, wait) {
+        return None;
+    }
     // When it wanted the CPU is not known: all of it may have been while the window was closed.
     let held_ns = closed.overlap_ns(wait.interval()).saturating_sub(runnable_ns);
     (held_ns >= AWAY_NS_MIN_HELD).then_some(held_ns)
+}
+
+/// A program that was accepted to a moment ago does what it has to do once.
+fn is_first_read(facts: &FlowFacts<'_>, wait: &ReadWait) -> bool {
+    let first = facts.view.flow().at(Point::ReceiveDequeue).first();
+    let was_open = facts.view.store.connection.preexisting;
+    !was_open && first.is_some_and(|first| first.at_ns == wait.read_ns)
 }
 
 fn note(tally: &mut Tally, wait: &ReadWait, away_ns: u64) {
@@ -168,7 +178,7 @@ mod tests {
         let held =
             |period: &str| format!("0ms 1 +5000 rwnd | 0ms 2-7 +2000 rwnd | {}", reads(period, ""));
         let ledger = "0ms receive_queue.app | 100ms end";
-        assert_snapshot!(found(&held("5ms"), ledger), @"slow-reader @server 20x 100 ms: The server left data unread 20 times, 5.00 ms on average, while it did something else, which closed the window and stopped the sender.");
+        assert_snapshot!(found(&held("5ms"), ledger), @"slow-reader @server 19x 95.0 ms: The server left data unread 19 times, 5.00 ms on average, while it did something else, which closed the window and stopped the sender.");
         assert_snapshot!(found(&held("1ms"), "0ms receive_queue.app | 20ms end"), @"");
         assert_snapshot!(found(&reader("5ms", ""), ledger), @"");
     }
@@ -176,12 +186,25 @@ mod tests {
     #[test]
     fn of_a_short_absence_only_what_held_the_sender_counts() {
         let held_until = |at: &str| {
-            let text = "0ms 1 +1000 rwnd | 0ms 2-7 +500 rwnd | AT 2-7 +500 | 3ms 8 +1000 | 4ms <6";
+            let text = "0ms 1-8 +10 | 0ms 1 +1000 rwnd | 0ms 2-7 +500 rwnd | AT 2-7 +500 | 3ms 8 +1000 | 4ms <6";
             found(&text.replace("AT", at), "0ms receive_queue.app | 4ms end")
         };
         assert_snapshot!(held_until("1us"), @"");
         assert_snapshot!(held_until("1999us"), @"");
         assert_snapshot!(held_until("2500us"), @"slow-reader @server 1x 2.50 ms: The server left data unread 1 time, 2.50 ms, while it did something else, which closed the window and stopped the sender.");
+    }
+
+    #[test]
+    fn a_short_absence_before_the_first_read_is_a_start() {
+        let text = |read: &str| {
+            format!(
+                "0ms 1 +1000 rwnd | 0ms 2-7 +500 rwnd | 2500us 2-7 +500 | {read}ms 8 +1000 | 40ms <6"
+            )
+        };
+        let ledger = "0ms receive_queue.app | 4ms end";
+        assert_snapshot!(found(&text("3"), ledger), @"");
+        assert_snapshot!(Fixture::new(&text("3"), ledger).preexisting().found(), @"slow-reader @server 1x 2.50 ms: The server left data unread 1 time, 2.50 ms, while it did something else, which closed the window and stopped the sender.");
+        assert_snapshot!(found(&text("12"), "0ms receive_queue.app | 12ms end"), @"slow-reader @server 1x 12.0 ms: The server left data unread 1 time, 12.0 ms, while it did something else, which closed the window and stopped the sender.");
     }
 
     #[test]
