@@ -102,6 +102,12 @@ impl Analyzer {
         self.entries[index].connection = Some(connection);
     }
 
+    /// Records of the connection that has most: the memory that the analysis needs grows with it.
+    #[must_use]
+    pub fn largest(&self) -> u64 {
+        self.entries.iter().map(|entry| entry.log.len()).max().unwrap_or(0)
+    }
+
     /// Analyses everything, freeing records as it goes.
     #[must_use]
     pub fn finish(self, facts: TraceFacts) -> Analysis {

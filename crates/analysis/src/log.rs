@@ -34,6 +34,11 @@ impl ConnectionLog {
         }
     }
 
+    /// Records so far.
+    pub(crate) fn len(&self) -> u64 {
+        self.counts.iter().flatten().map(|count| *count as u64).sum()
+    }
+
     /// Sorts the records by flow and point, each list by time, equal times in order of arrival.
     pub(crate) fn into_store(self, connection: Connection) -> ConnectionStore {
         let id = connection.id;

@@ -10,6 +10,7 @@ use sockscope_trace::{Bundle, Checker, Meta, Part, Problem, Source};
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
 use crate::failure::Failure;
+use crate::memory::Needs;
 use crate::{Outcome, place, terminal};
 
 /// `sockscope report`.
@@ -119,6 +120,8 @@ impl Loaded {
     /// Reads everything that is whole; what is not is said in the notes.
     fn read(dir: &Path) -> Result<Self, Failure> {
         let bundle = Bundle::open(dir)?;
+        let connections = bundle.connections().len() as u64;
+        let mut needs = Needs::check(dir, bundle.record_rows(), connections)?;
         let mut analyzer = Analyzer::new();
         for connection in bundle.connections() {
             analyzer.connection(connection.clone());
@@ -128,7 +131,9 @@ impl Loaded {
         while let Some(batch) = records.next_batch()? {
             checker.add(batch);
             analyzer.push(batch);
+            needs.check_batch(records.rows())?;
         }
+        needs.check_analysis(analyzer.largest())?;
         let problems = checker.problems(&bundle, &records);
         let mut notes: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let meta = bundle.meta();

@@ -18,6 +18,7 @@ mod doctor;
 mod failure;
 mod lab;
 mod machine;
+mod memory;
 mod merge;
 mod meta_thread;
 mod place;

@@ -143,6 +143,10 @@ impl Error {
         |source| Self::Io { path: path.to_owned(), source }
     }
 
+    pub(crate) fn no_memory(path: &Path) -> Self {
+        Self::Io { path: path.to_owned(), source: io::ErrorKind::OutOfMemory.into() }
+    }
+
     pub(crate) fn json(error: &serde_json::Error) -> Self {
         Self::BadMeta { line: error.line(), column: error.column(), what: error.to_string() }
     }

@@ -182,6 +182,8 @@ impl<R: Read + Seek> Stream<R> {
         body: &mut Vec<u8>,
     ) -> Result<Result<(), String>, Error> {
         // Fits: bounded by `BODY_BYTES_MAX` and by the file's length.
+        let more = (frame.body_bytes as usize).saturating_sub(body.len());
+        body.try_reserve(more).map_err(|_| Error::no_memory(&self.path))?;
         body.resize(frame.body_bytes as usize, 0);
         read_at(&mut self.source, frame.body_at, body).map_err(Error::io(&self.path))?;
         Ok(frame.seal.map_or(Ok(()), |seal| seal.check_body(body)))
