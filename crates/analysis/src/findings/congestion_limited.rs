@@ -8,7 +8,7 @@ use sockscope_record::{Hold, Kind};
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
 use super::intervals::Intervals;
-use super::resent::resent;
+use super::resent::{Content, Resent, resent};
 use super::stop_and_wait::PATH_RTT_NS_MIN;
 use super::{Tally, words};
 use crate::{Finding, FindingId};
@@ -32,9 +32,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let mut tally = Tally::of_times(held.len(), &held);
     note(&mut tally, facts, &held);
     let sender = facts.who(facts.sender());
-    let losses = resent(facts.view).iter().filter(|one| one.was_needed).count() as u64;
+    let is_loss = |one: &&Resent| one.was_needed && one.content == Content::Data;
+    let losses = resent(facts.view).iter().filter(is_loss).count() as u64;
     let why = match losses {
-        0 => "it was still growing, no data was sent again".to_owned(),
+        0 => "no data had to be sent again".to_owned(),
         _ => format!("{} had to be sent again", words::counted(losses, "range")),
     };
     let summary = format!(
@@ -91,11 +92,22 @@ mod tests {
         )
     }
 
+    #[test]
+    fn a_syn_that_was_sent_again_is_no_lost_data() {
+        let again = "0ms 3-4 syn | 100ms 3-4 syn | 100006us retransmit code=5 |";
+        let found = found(&format!("{again} {}", rounds(20_000, "cwnd")), WIRE);
+        let said = found.lines().find(|line| line.starts_with("congestion-limited"));
+        assert!(
+            said.is_some_and(|said| said.ends_with("no data had to be sent again.")),
+            "{found}"
+        );
+    }
+
     const WIRE: &str = "0ms wire | 100ms end";
 
     #[test]
     fn slow_start_over_a_long_path_is_said_to_be_growth() {
-        assert_snapshot!(found(&rounds(20_000, "cwnd"), WIRE), @"congestion-limited @client 1x 100 ms: The congestion window held data of the client for 100 ms (100 % of the busy time); it was still growing, no data was sent again.");
+        assert_snapshot!(found(&rounds(20_000, "cwnd"), WIRE), @"congestion-limited @client 1x 100 ms: The congestion window held data of the client for 100 ms (100 % of the busy time); no data had to be sent again.");
     }
 
     #[test]

@@ -59,8 +59,8 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
         // Between these times; which parts of the exchanges it is, nothing tells.
         times: vec![(flow.start_ns, flow.end_ns)],
         summary: format!(
-            "The {asker} had one request in flight at a time: the path's round trip of {rtt} is most \
-             of the median exchange of {median}."
+            "The {asker} had one request in flight at a time: the path's round trip of {rtt} is at \
+             least half of the median exchange of {median}."
         ),
         evidence: notes.into_evidence(),
         fix: format!(
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn fifty_calls_over_a_path_of_ten_milliseconds() {
         let exchanges = Exchanges { count: 50, p50_ms: 11, mean_ms: 11 };
-        assert_snapshot!(found(10, exchanges), @"stop-and-wait @client 50x 490 ms: The client had one request in flight at a time: the path's round trip of 10.0 ms is most of the median exchange of 11.0 ms.");
+        assert_snapshot!(found(10, exchanges), @"stop-and-wait @client 50x 490 ms: The client had one request in flight at a time: the path's round trip of 10.0 ms is at least half of the median exchange of 11.0 ms.");
     }
 
     #[test]
