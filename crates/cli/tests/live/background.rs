@@ -24,6 +24,12 @@ impl Background {
         Self::spawn(command, signal)
     }
 
+    /// Starts `command`, and keeps what it prints.
+    pub fn kept(command: &mut Command, signal: &'static str) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Self::spawn(command, signal)
+    }
+
     /// Starts `command` and waits until a line of its standard error contains `ready`.
     pub fn start_until(command: &mut Command, signal: &'static str, ready: &str) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -54,6 +60,11 @@ impl Background {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args([signal, &pid]).status();
         assert!(sent.expect("procps is installed").success(), "{signal} to {pid}");
+    }
+
+    /// Number of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends it as its user would, and returns its standard output if that was kept.

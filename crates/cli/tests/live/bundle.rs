@@ -172,6 +172,16 @@ impl Recorder {
         thread::sleep(Duration::from_millis(200));
     }
 
+    /// Number of its process.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// The bundle that it writes.
+    pub fn dir(&self) -> PathBuf {
+        self.folder.path().join("live.sockscope")
+    }
+
     /// Ends it, as Ctrl-C does; its folder, and its notes and counts as written.
     pub fn end(self) -> (TempDir, String) {
         self.process.stop();
@@ -179,7 +189,7 @@ impl Recorder {
         (self.folder, said.expect("a bundle has it"))
     }
 
-    /// Ends it, as Ctrl-C does.
+    /// Ends it, as Ctrl-C does, and makes the report.
     pub fn stop(self) -> Recording {
         self.process.stop();
         let report = report(&self.folder.path().join("live.sockscope"));

@@ -29,6 +29,7 @@ mod programs;
 mod readers;
 mod refused;
 mod resent;
+mod soak;
 mod socket_buffers;
 mod stall;
 mod two_hosts;

@@ -91,6 +91,11 @@ impl Report {
         self.notes().contains(&skipped)
     }
 
+    /// Records that could not be kept.
+    pub fn missed(&self) -> u64 {
+        count(&self.0["trace"]["lost_records"])
+    }
+
     /// One line for messages.
     pub fn summary(&self) -> String {
         let ends = |connection: &Value| {

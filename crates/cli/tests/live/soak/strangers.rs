@@ -1,0 +1,131 @@
+//! Every attack of strangers at once, while a redis is recorded: nothing of the redis is missed, and
+//! the recorder stays within its bounds.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sockscope_record::{Connection, Protocol};
+use sockscope_trace::Bundle;
+
+use super::sized;
+use crate::background::{Background, free_port};
+use crate::bundle::{Recorder, command, facts, sockscope_says, words, workload};
+use crate::hosts::{B_V4, Hosts};
+use crate::report::count;
+use crate::turn;
+
+/// What the recorder may have in memory, and the bundle on the disk.
+const MEMORY_BYTES_MAX: u64 = 300_000_000;
+const BUNDLE_BYTES_MAX: u64 = 4_000_000_000;
+/// Sources of the forged packets: none of them is a host.
+const FORGED: &str = "10.84.0.0/14";
+
+#[test]
+fn root_soak_strangers_neither_blind_the_recorder_nor_make_it_grow() {
+    let Some(_turn) = turn::take() else { return };
+    let seconds: u64 = sized(6, 600);
+    let hosts = Hosts::up(&[]);
+    let route = words(&["ip", "route", "add", FORGED, "via", "10.83.0.1"]);
+    assert!(command(&hosts.on_b(&route)).status().expect("iproute2 is there").success());
+    let port = free_port();
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let _redis = redis(&hosts, port, folder.path());
+    let vmtp_port = free_port();
+    let _vmtp = vmtp(&hosts, vmtp_port);
+    let options = ["--port", &port.to_string(), "--max-records", "1000000000"];
+    let recorder = Recorder::start(&options, None);
+    let bundle = recorder.dir();
+
+    let strangers = attack(&hosts, port, vmtp_port, seconds);
+    let callers = callers(&hosts, port, seconds);
+    let (memory, disk) = watch(recorder.pid(), &bundle, seconds);
+    let called: u64 =
+        callers.into_iter().map(|calls| count(&facts(&calls.ended())["connections"])).sum();
+    for stranger in strangers {
+        println!("{}", stranger.ended().trim());
+    }
+    let (kept, _) = recorder.end();
+    let said = sockscope_says(&["report", &bundle.display().to_string()]);
+    let head: Vec<&str> = said.lines().take(30).collect();
+    println!("{} MB of memory, {} MB on the disk\n{}", memory >> 20, disk >> 20, head.join("\n"));
+    let recorded = of_redis(&bundle, port);
+    assert_eq!(recorded, called, "connections of the redis");
+    assert!(memory < MEMORY_BYTES_MAX, "{memory} B in memory");
+    assert!(disk <= BUNDLE_BYTES_MAX, "{disk} B on the disk");
+    drop(kept);
+}
+
+fn redis(hosts: &Hosts, port: u16, folder: &Path) -> Background {
+    let port_word = port.to_string();
+    let program = ["redis-server", "--port", &port_word, "--save", "", "--appendonly", "no"];
+    let place = ["--bind", "0.0.0.0", "--protected-mode", "no", "--dir"];
+    let mut redis = command(&hosts.on_b(&words(&[&program[..], &place].concat())));
+    Background::start(redis.arg(folder), "-TERM").listening(port)
+}
+
+fn vmtp(hosts: &Hosts, port: u16) -> Background {
+    let at = format!("127.0.0.1:{port}");
+    let serve = words(&[env!("CARGO_BIN_EXE_sockscope"), "vmtp", "serve", "--at", &at]);
+    Background::start_until(&mut command(&hosts.on_b(&serve)), "-INT", " at ")
+}
+
+/// All of them, until `seconds` are over.
+fn attack(hosts: &Hosts, port: u16, vmtp_port: u16, seconds: u64) -> Vec<Background> {
+    let (port, vmtp_port, seconds) = (port.to_string(), vmtp_port.to_string(), seconds.to_string());
+    let at_redis = ["--host", B_V4, "--port", &port];
+    let from_a = [&["syns", "--rate", "2000"][..], &["datagrams", "--rate", "2000"]];
+    let from_b = [
+        &["options"][..],
+        &["options"],
+        &["listeners"],
+        &["destinations", "--rate", "2000"],
+        &["halves", "--rate", "500", "--port", &vmtp_port],
+    ];
+    let program =
+        |words: &[&str]| workload("strangers.py", &[words, &["--seconds", &seconds]].concat());
+    let a = from_a.iter().map(|kind| hosts.on_a(&program(&[kind, &at_redis[..]].concat())));
+    let b = from_b.iter().map(|kind| hosts.on_b(&program(kind)));
+    a.chain(b).map(|words| Background::kept(&mut command(&words), "-TERM")).collect()
+}
+
+/// Clients of the redis, on its own host and on the other.
+fn callers(hosts: &Hosts, port: u16, seconds: u64) -> Vec<Background> {
+    let (port, seconds) = (port.to_string(), seconds.to_string());
+    let calls = |host: &str| {
+        workload("short_calls.py", &["--host", host, "--port", &port, "--seconds", &seconds])
+    };
+    let programs = [hosts.on_a(&calls(B_V4)), hosts.on_b(&calls("127.0.0.1"))];
+    programs.iter().map(|words| Background::kept(&mut command(words), "-TERM")).collect()
+}
+
+/// The most memory that the recorder had, and the largest size of its bundle.
+fn watch(pid: u32, bundle: &Path, seconds: u64) -> (u64, u64) {
+    let since = Instant::now();
+    let (mut memory, mut disk) = (0, 0);
+    while since.elapsed() < Duration::from_secs(seconds + 1) {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it records");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|peak| peak.split_whitespace().next()?.parse::<u64>().ok());
+        memory = memory.max(peak.expect("proc(5)") << 10);
+        let files = fs::read_dir(bundle).expect("the bundle is there").flatten();
+        disk = disk.max(files.filter_map(|file| Some(file.metadata().ok()?.len())).sum());
+        thread::sleep(Duration::from_millis(100));
+    }
+    (memory, disk)
+}
+
+/// Connections to the redis whose client is no forged one.
+fn of_redis(bundle: &Path, port: u16) -> u64 {
+    let bundle = Bundle::open(bundle).expect("the bundle opens");
+    let is_forged =
+        |at: SocketAddr| matches!(at.ip(), IpAddr::V4(ip) if (84..88).contains(&ip.octets()[1]));
+    let is_own = |connection: &&Connection| {
+        connection.protocol == Protocol::Tcp
+            && connection.server.port() == port
+            && !is_forged(connection.client)
+    };
+    bundle.connections().iter().filter(is_own).count() as u64
+}
