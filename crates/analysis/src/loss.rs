@@ -261,6 +261,10 @@ fn explain_at(
             left_over.unknown_from_ns
         }
         waiting => {
+            let unseen = gone_unseen(curves, point, flow, waiting, losses);
+            let ranges: Vec<Range> = unseen.iter().map(|gone| (gone.offset, gone.end)).collect();
+            lost.extend(unseen);
+            let waiting = minus(waiting, &ranges);
             let first_losses = waiting.iter().filter_map(|range| {
                 let (from_ns, _) = bounds_ns(curves, point, *range, keeps_order);
                 losses.within_told(told.iter(), (from_ns, u64::MAX)).map(|loss| loss.0)
@@ -323,6 +327,30 @@ impl LeftOver {
 /// Whether which datagram passed `point` is told by order alone.
 fn is_matched(point: Point, connection: &Connection) -> bool {
     connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue
+}
+
+/// Recognized datagrams that no probe saw come into the receive queue, nor be read: those behind which a later
+/// one was read are not in it any longer.
+fn gone_unseen(
+    curves: &[Curve; 8],
+    point: Point,
+    flow: &FlowStore,
+    waiting: &[Range],
+    losses: &Losses,
+) -> Vec<LostRun> {
+    let is_recognized = |pass: &Pass| pass.marks & marks::RECOGNIZED != 0;
+    let came = flow.at(Point::ReceiveEnqueue);
+    if point != Point::ReceiveDequeue || came.is_empty() || !came.iter().all(is_recognized) {
+        return Vec::new();
+    }
+    let unseen = minus(waiting, &curves[Point::ReceiveEnqueue.index()].covered);
+    let gone = unseen.into_iter().filter_map(|range| {
+        let bounds = bounds_ns(curves, point, range, true);
+        let (from_ns, until_ns) = losses.within(point, bounds.0, bounds.1)?;
+        let is_followed = bounds.1 < u64::MAX;
+        is_followed.then_some(LostRun { offset: range.0, end: range.1, from_ns, until_ns })
+    });
+    gone.collect()
 }
 
 /// When datagrams were first seen before `point`. Packets show no positions, so that they are matched

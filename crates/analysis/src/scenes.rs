@@ -433,6 +433,21 @@ fn one_missed_record_of_a_datagram_costs_the_time_to_the_next_one() {
     assert_eq!((delays(""), delays("recognized")), ((2, 2, true), (3, 3, true)));
 }
 
+/// All records of the second datagram are missed from the driver on. The third one, which was behind it in
+/// the interface's queue, shows when it had left it.
+#[test]
+fn a_recognized_datagram_that_vanishes_is_unknown_until_the_next_one_passes() {
+    let losses: String =
+        (4..=8).map(|point| format!("| 25us loss code={point} from=20us detail=1")).collect();
+    let text = format!(
+        "10us 1-8 0..100 recognized | 20us 1-3 100..200 recognized {losses}
+         30us 1-3 200..300 recognized | 40us 4-8 200..300 recognized
+         90us 1-8 300..400 recognized | 95us 1-8 400..500 recognized"
+    );
+    assert_snapshot!(places_of(datagrams(), Direction::FromClient, &text),
+        @"app_idle 10us | unknown 5us | unknown 15us | app_idle 50us | app_idle 5us");
+}
+
 /// Lengths of the receive queue over time, `?` from where they are unknown.
 fn unread(text: &str) -> String {
     let mut analyzer = Analyzer::new();

@@ -187,7 +187,11 @@ impl Hit<'_> {
     /// The datagram of this hit, which may be one of several of a packet.
     fn seen(&self) -> Seen {
         let RawRecord { len, ack, window, seq: each, .. } = *self.raw;
-        let buffer = if self.raw.kind == raw::RAW_READY { window } else { ack };
+        let buffer = match self.raw.kind {
+            raw::RAW_READY => window,
+            raw::RAW_COPY => 0,
+            _ => ack,
+        };
         Seen { buffer, is_part: each > 0, ..Seen::of(len) }
     }
 
