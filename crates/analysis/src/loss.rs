@@ -20,7 +20,7 @@ use sockscope_record::{Connection, Point, Protocol, marks};
 use crate::curve::{Curve, LostRun, Run};
 use crate::log::is_gone;
 use crate::queue::join;
-use crate::ranges::{Range, intersection, minus, union};
+use crate::ranges::{Range, minus, union};
 use crate::{FlowStore, LossInterval, Pass, unseen};
 
 /// All losses of a trace, by what they may have touched.
@@ -240,11 +240,9 @@ fn explain_at(
             None => rest.push(hole),
         }
     }
-    // Positions show the hits of a stream: what was seen elsewhere, or missed there, was missed here.
+    // Positions show the hits of a stream, also of what no point saw.
     if connection.protocol == Protocol::Tcp {
-        let missed_elsewhere = curves.iter().flat_map(Curve::lost_ranges).collect::<Vec<_>>();
-        let missed = intersection(&rest, &union(&seen_at(curves), &missed_elsewhere));
-        let missed = told.iter().fold(missed, |missed, told| cut(&missed, &told.kept));
+        let missed = told.iter().fold(rest, |missed, told| cut(&missed, &told.kept));
         lost.extend(missed.into_iter().filter_map(|hole| {
             let told = told.iter().filter(|told| !told.has_kept(hole));
             let times = bounds_ns(curves, point, hole, keeps_order);

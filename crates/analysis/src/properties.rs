@@ -328,7 +328,11 @@ proptest! {
     }
 
     #[test]
-    fn what_a_standstill_leaves_known_is_true(plan in plans(), first in 0usize..60, count in 0usize..60) {
+    fn what_a_standstill_leaves_known_is_true(
+        plan in plans(),
+        first in 0usize..60,
+        count in 0usize..60,
+    ) {
         let stream = send(&plan);
         let [first, last] = [first, first + count].map(|index| index.min(stream.records.len() - 1));
         let (from_ns, until_ns) = (stream.records[first].at_ns, stream.records[last].at_ns);

@@ -226,6 +226,17 @@ mod tests {
         assert!(residues.into_iter().all(|it| it == (None, Some(0))));
     }
 
+    /// As a recorder on loopback tells it: a hit of point 4 records points 2, 3 and 5 too.
+    #[test]
+    fn bytes_that_no_point_saw_stay_in_no_queue() {
+        let text = [2, 3, 5].iter().fold(standstill(), |text, point| {
+            text.replace(&format!("| 8ms loss code={point} from=2ms detail=900"), "")
+        });
+        let flow = flow(&text);
+        assert_snapshot!(longest(&flow), @"0+ 0+ 0+ 0+ 0+ 0+ 1000+ 1000+");
+        assert!(flow.stages.iter().all(|stage| stage.resident_bytes == Some(0)));
+    }
+
     #[test]
     fn without_a_loss_every_figure_is_known() {
         let lost = lost_everywhere("2ms", "8ms", 900);
