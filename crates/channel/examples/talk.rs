@@ -22,23 +22,35 @@ fn main() -> Result<(), Error> {
     }
 }
 
-/// Says how long each question is, for ever.
+/// Says how long each question is, for ever: whoever asks can make this process print a line, not end it.
 fn answer() -> Result<(), Error> {
     let mut receiver = Receiver::bind(&Address::new("talk")?, Settings::default())?;
     loop {
-        let message = match receiver.receive(Wait::FUTEX) {
-            Ok(message) => String::from_utf8_lossy(&message.to_vec()).into_owned(),
-            // Who asked has its answer and is gone.
-            Err(Error::PeerGone { .. }) => continue,
-            Err(error) => return Err(error),
-        };
-        let Some((back, question)) = message.split_once('\n') else { continue };
-        let answer = format!("{} bytes", question.len());
-        let mut sender = Sender::to(Address::new(back)?, Settings::default())?;
-        if let Err(error) = sender.send(answer.as_bytes(), Wait::NOT) {
+        if let Err(error) = answer_next(&mut receiver)? {
             eprintln!("talk: {error}");
         }
     }
+}
+
+/// Answers the next question. The inner error is of one who asked, and of nobody else: he broke the
+/// protocol, or cannot be answered. The outer one is of this end.
+pub fn answer_next(receiver: &mut Receiver) -> Result<Result<(), Error>, Error> {
+    let message = match receiver.receive(Wait::FUTEX) {
+        Ok(message) => String::from_utf8_lossy(&message.to_vec()).into_owned(),
+        // Who asked has its answer and is gone.
+        Err(Error::PeerGone { .. }) => return Ok(Ok(())),
+        // It was detached; the others go on.
+        Err(error @ (Error::Misbehaved { .. } | Error::BadSetup { .. })) => return Ok(Err(error)),
+        Err(error) => return Err(error),
+    };
+    let Some((back, question)) = message.split_once('\n') else { return Ok(Ok(())) };
+    Ok(reply(back, &format!("{} bytes", question.len())))
+}
+
+/// Sends an answer to the address that a question named, which may be any words.
+fn reply(back: &str, answer: &str) -> Result<(), Error> {
+    let mut sender = Sender::to(Address::new(back)?, Settings::default())?;
+    sender.send(answer.as_bytes(), Wait::NOT).map(|_| ())
 }
 
 /// Asks one question and prints the answer.
@@ -47,7 +59,15 @@ fn ask(question: &str) -> Result<(), Error> {
     let mut receiver = Receiver::bind(&Address::new(&back)?, Settings::default())?;
     let mut sender = Sender::to(Address::new("talk")?, Settings::default())?;
     sender.send(format!("{back}\n{question}").as_bytes(), Wait::FUTEX)?;
-    let answer = receiver.receive(Wait::SOCKET)?;
-    println!("{}", String::from_utf8_lossy(&answer.to_vec()));
-    Ok(())
+    loop {
+        match receiver.receive(Wait::SOCKET) {
+            Ok(answer) => {
+                println!("{}", String::from_utf8_lossy(&answer.to_vec()));
+                return Ok(());
+            }
+            // Others can send to the address, too; the answer is still to come.
+            Err(error @ Error::Misbehaved { .. }) => eprintln!("talk: {error}"),
+            Err(error) => return Err(error),
+        }
+    }
 }

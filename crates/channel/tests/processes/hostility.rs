@@ -2,7 +2,7 @@
 
 use sockscope_channel::{Error, Receiver, Sender, Settings, Wait};
 
-use super::{Peer, SLEEP, SPIN, address};
+use super::{Peer, SLEEP, SPIN, address, talk};
 
 /// A sender scribbles over its whole segment while it is read. What comes out is messages within
 /// their slots, until it is found out; honest senders are not touched.
@@ -39,6 +39,40 @@ fn a_sender_that_scribbles_is_read_within_bounds_and_detached() {
         }
         assert!(peer.runs());
     }
+}
+
+/// The example `talk` answers while senders scribble over their segments, name addresses that cannot be or
+/// where nobody listens, and ask nothing.
+#[test]
+fn the_example_answers_whoever_else_misbehaves() {
+    let at = address("talk");
+    let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
+    let back = address("talk-back");
+    let mut answers = Receiver::bind(&back, Settings::default()).unwrap();
+    let mut asker = Sender::to(at.clone(), Settings::default()).unwrap();
+    for bad in ["no line", "\n", "\0\nx", "a/b c\nx", "nobody-listens-there\nx"] {
+        asker.send(bad.as_bytes(), Wait::NOT).unwrap();
+        let answered = talk::answer_next(&mut receiver).expect("it goes on");
+        assert_eq!(answered.is_err(), bad != "no line", "{bad:?}");
+    }
+    let hostile: Vec<Peer> = (0..3_u64)
+        .map(|seed| Peer::ready(&["scribble-slots", at.name(), &seed.to_string()]))
+        .collect();
+    let mut detached = 0;
+    while detached < hostile.len() {
+        let answered = talk::answer_next(&mut receiver).expect("it goes on");
+        detached += usize::from(matches!(answered, Err(Error::Misbehaved { .. })));
+    }
+    asker.send(format!("{}\nhow long?", back.name()).as_bytes(), Wait::NOT).unwrap();
+    let answer = loop {
+        talk::answer_next(&mut receiver).expect("it goes on").expect("it can be answered");
+        match answers.receive(Wait::NOT) {
+            Ok(answer) => break answer.to_vec(),
+            Err(Error::WouldBlock) => {}
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(answer, b"9 bytes");
 }
 
 /// A receiver scribbles over its control segment and floods the socket. The sender detaches it and

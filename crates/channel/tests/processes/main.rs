@@ -10,6 +10,9 @@ mod groups;
 mod hostility;
 mod parts;
 mod patterns;
+#[allow(dead_code)] // Its own `main` is not used here.
+#[path = "../../examples/talk.rs"]
+mod talk;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
