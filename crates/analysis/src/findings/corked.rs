@@ -48,10 +48,9 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     stalls.iter().for_each(|stall| note(&mut tally, stall, cork));
     let sender = facts.who(facts.sender());
     let summary = format!(
-        "{} of the {sender} waited {}{}: {} held {} {}.",
+        "{} of the {sender} waited {}: {} held {} {}.",
         words::counted(tally.count, "short segment"),
-        words::time(tally.lost_ns / tally.count),
-        if tally.count == 1 { "" } else { " each" },
+        words::spread(stalls.iter().map(Stall::lost_ns)),
         cork.name(),
         if tally.count == 1 { "it" } else { "them" },
         until(&stalls, facts.sender()),
@@ -407,6 +406,6 @@ mod tests {
             "0ms app_idle | 1ms send_queue.cork | 201ms app_idle | 210ms send_queue.cork 400 |
                       260ms app_idle | 300ms end";
         let fixture = Fixture::new(&text, &ledger.replace('\n', ""));
-        assert_snapshot!(fixture.found(), @"corked @client 2x 250 ms: 2 short segments of the client waited 125 ms each: TCP_CORK held them until TCP's timer ran out (1 of them) or until the client uncorked or closed, long after its last write (1).");
+        assert_snapshot!(fixture.found(), @"corked @client 2x 250 ms: 2 short segments of the client waited 50.0 ms to 200 ms, median 50.0 ms: TCP_CORK held them until TCP's timer ran out (1 of them) or until the client uncorked or closed, long after its last write (1).");
     }
 }

@@ -40,16 +40,15 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         return None;
     }
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
+    let waited = words::spread(stalls.iter().map(|stall| stall.end_ns - stall.start_ns));
     for stall in &stalls {
         tally.lose(stall.start_ns, stall.end_ns);
         note(&mut tally, stall);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
-    let each = if tally.count == 1 { "" } else { " each" };
-    let waited = words::time(tally.lost_ns / tally.count);
     let summary = format!(
-        "{} of the {sender} waited {waited}{each}: Nagle's algorithm held a short segment until the \
-         {receiver}'s delayed acknowledgment came.",
+        "{} of the {sender} waited {waited}: Nagle's algorithm held a short segment until a \
+         delayed acknowledgment came from the {receiver}.",
         words::counted(tally.count, "write"),
     );
     let fix = format!(
@@ -92,7 +91,7 @@ mod tests {
     #[test]
     fn a_second_write_held_until_the_delayed_acknowledgment_is_a_stall() {
         assert_snapshot!(found(&call("41ms <3-6 ack=100"), LEDGER), @r#"
-        nagle-delayed-ack @client 1x 40.0 ms: 1 write of the client waited 40.0 ms: Nagle's algorithm held a short segment until the server's delayed acknowledgment came.
+        nagle-delayed-ack @client 1x 40.0 ms: 1 write of the client waited 40.0 ms: Nagle's algorithm held a short segment until a delayed acknowledgment came from the server.
         split-message @client 1x 0 ns: From the client: 1 message went out in several writes and a later part was held, which is what lets nagle-delayed-ack happen.
         "#);
     }

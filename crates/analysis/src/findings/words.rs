@@ -39,6 +39,24 @@ pub(super) fn on_average(total_ns: u64, count: u64) -> String {
     }
 }
 
+/// How long several things took: `43.6 ms to 44.4 ms, median 44.0 ms`; `44.0 ms each` where three figures are
+/// the same for all; of a single one its time; nothing of none.
+pub(super) fn spread(times_ns: impl IntoIterator<Item = u64>) -> String {
+    let mut times_ns: Vec<u64> = times_ns.into_iter().collect();
+    times_ns.sort_unstable();
+    let (Some(&least), Some(&most)) = (times_ns.first(), times_ns.last()) else {
+        return String::new();
+    };
+    match (time(least), time(most)) {
+        (least, _) if times_ns.len() == 1 => least,
+        (least, most) if least == most => format!("{least} each"),
+        // The lower one of two in the middle: a time that one of them took.
+        (least, most) => {
+            format!("{least} to {most}, median {}", time(times_ns[(times_ns.len() - 1) / 2]))
+        }
+    }
+}
+
 /// `client (python3, pid 812)`; the side alone when no process was seen there.
 pub(super) fn who(connection: &Connection, side: Side) -> String {
     let process = connection.processes.iter().find(|process| process.side == side);
@@ -74,6 +92,16 @@ mod tests {
     fn times_have_three_figures_and_the_unit_that_suits() {
         let said = [999, 1_000, 12_345, 999_999, 40_200_000, 1_350_000_000].map(time);
         assert_eq!(said, ["999 ns", "1.00 us", "12.3 us", "1000 us", "40.2 ms", "1.35 s"]);
+    }
+
+    #[test]
+    fn times_of_several_have_their_range_and_median() {
+        let said = |ms: &[u64]| spread(ms.iter().map(|ms| ms * 1_000_000));
+        assert_eq!(said(&[44]), "44.0 ms");
+        assert_eq!(said(&[44, 44]), "44.0 ms each");
+        // A mean would be 147 ms, which none of them took.
+        assert_eq!(said(&[40, 41, 42, 465]), "40.0 ms to 465 ms, median 41.0 ms");
+        assert_eq!(said(&[]), "");
     }
 
     #[test]
