@@ -35,6 +35,8 @@ pub struct Analyzer {
 /// The trace's records sorted by connection, flow and point, for figures and listings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stores {
+    /// Time of the trace's first record, from which reports and figures count.
+    pub start_ns: u64,
     /// Every connection, by id.
     pub connections: Vec<ConnectionStore>,
     /// Losses anywhere in the trace, by start.
@@ -134,15 +136,21 @@ impl Analyzer {
             .map(|store| analyze_connection(store, losses.of(store.connection.protocol), reasons));
         analysis.connections = analyses.collect();
         let drop_reasons = analysis.facts.drop_reasons.clone();
-        (analysis, Stores { connections, losses: losses.into_intervals(), drop_reasons })
+        let start_ns = analysis.start_ns;
+        (analysis, Stores { start_ns, connections, losses: losses.into_intervals(), drop_reasons })
     }
 
     /// Sorts the records and analyses nothing.
     #[must_use]
     pub fn into_stores(self) -> Stores {
-        let (_, entries, losses) = self.prepare(TraceFacts::default());
+        let (analysis, entries, losses) = self.prepare(TraceFacts::default());
         let connections = entries.into_iter().map(Entry::into_store).collect();
-        Stores { connections, losses, drop_reasons: DropReasons::new() }
+        Stores {
+            start_ns: analysis.start_ns,
+            connections,
+            losses,
+            drop_reasons: DropReasons::new(),
+        }
     }
 
     fn entry(&mut self, id: ConnectionId) -> usize {

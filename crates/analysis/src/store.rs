@@ -94,6 +94,12 @@ impl ConnectionStore {
         passes.map(|pass| pass.at_ns).chain(events).max()
     }
 
+    /// Times of the first and the last record of all; `None` without one.
+    #[must_use]
+    pub fn span_ns(&self) -> Option<(u64, u64)> {
+        Some((self.start_ns()?, self.last_ns()?))
+    }
+
     /// When bytes first passed a point, nanoseconds of the trace's clock; `None` when none did.
     #[must_use]
     pub fn first_ns(&self) -> Option<u64> {

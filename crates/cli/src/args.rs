@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ pub enum Command {
     Show(Show),
     /// Draw a figure of one flow as SVG.
     Plot(Plot),
-    /// Say what works on this machine, what is missing and what a probe hit costs.
+    /// Say what works on this machine, what is missing and what a probe hit costs; exit with status 1 where
+    /// recording does not work.
     Doctor(Doctor),
     /// Make a trace bundle of what another tool printed.
     Convert(Convert),
@@ -48,14 +50,14 @@ pub enum Command {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which connections")]
 pub struct PickArgs {
-    /// Port at either end (several: repeat)
-    #[arg(long, value_name = "N", value_parser = port, allow_negative_numbers = true)]
-    pub port: Vec<u16>,
-    /// Address at either end (several: repeat)
-    #[arg(long, value_name = "IP", value_parser = address)]
+    /// Port at either end, or several: 80,443 or 8000-8003 (or repeat)
+    #[arg(long, value_name = "N", value_parser = ports, value_delimiter = ',', allow_negative_numbers = true)]
+    pub port: Vec<Ports>,
+    /// Address at either end (several: repeat, or 10.0.0.1,10.0.0.2)
+    #[arg(long, value_name = "IP", value_parser = address, value_delimiter = ',')]
     pub addr: Vec<IpAddr>,
-    /// Process that connects or listens (several: repeat)
-    #[arg(long, value_name = "PID", value_parser = process, allow_negative_numbers = true)]
+    /// Process that connects or listens (several: repeat, or 12,34)
+    #[arg(long, value_name = "PID", value_parser = process, value_delimiter = ',', allow_negative_numbers = true)]
     pub pid: Vec<u32>,
     /// Name of processes that connect or listen, as in /proc/PID/comm
     #[arg(long, value_name = "NAME")]
@@ -131,7 +133,8 @@ pub struct Record {
 /// How to print a report.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct PrintArgs {
-    /// Form of the report
+    /// Form of the report; with json and csv it is alone on standard output, where what a command of `run`
+    /// prints goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: FormatArg,
     /// Exit with status 1 when there are findings
@@ -202,10 +205,10 @@ pub struct Plot {
     /// The flow to draw; without it, the one that carried most bytes
     #[arg(long, value_name = "N", value_parser = flow, allow_negative_numbers = true)]
     pub flow: Option<u32>,
-    /// Start of the picture, seconds after the connection's first record
+    /// Start of the picture, seconds after the trace's first record, as in the report
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub from: Option<Duration>,
-    /// End of the picture, seconds after the connection's first record
+    /// End of the picture, seconds after the trace's first record
     #[arg(long, value_name = "S", value_parser = seconds, allow_negative_numbers = true)]
     pub to: Option<Duration>,
     /// Width in pixels
@@ -379,13 +382,35 @@ pub enum CheckFormat {
     Json,
 }
 
-fn port(text: &str) -> Result<u16, String> {
-    let port = text.parse().ok().filter(|port| *port > 0);
-    port.ok_or_else(|| "a port is a number from 1 to 65535".to_owned())
+/// Ports from the first to the last, both of them included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ports(RangeInclusive<u16>);
+
+impl Ports {
+    /// Each of them.
+    pub fn each(&self) -> impl Iterator<Item = u16> {
+        self.0.clone()
+    }
+}
+
+fn ports(text: &str) -> Result<Ports, String> {
+    let number = |text: &str| text.parse().ok().filter(|port: &u16| *port > 0);
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let wrong = || "a port is a number from 1 to 65535, or several: 80,443 or 8000-8003".to_owned();
+    let (first, last) = number(first).zip(number(last)).ok_or_else(wrong)?;
+    if first <= last { Ok(Ports(first..=last)) } else { Err(format!("{first} is after {last}")) }
 }
 
 fn address(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| "give an IPv4 or IPv6 address, as 127.0.0.1 or ::1".to_owned())
+    text.parse().map_err(|_| match text.split_once('/') {
+        Some((address, _)) if address.parse::<IpAddr>().is_ok() => {
+            "a network cannot be picked: give its addresses, as 10.0.0.1,10.0.0.2, or --port".to_owned()
+        }
+        _ if text.chars().any(|it| it.is_ascii_alphabetic()) && !text.contains(':') => format!(
+            "a name cannot be picked: give the addresses that `getent ahosts {text}` prints, as 127.0.0.1 or ::1"
+        ),
+        _ => "give an IPv4 or IPv6 address, as 127.0.0.1 or ::1".to_owned(),
+    })
 }
 
 fn process(text: &str) -> Result<u32, String> {
@@ -396,8 +421,15 @@ fn flow(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "a flow has a number, as in the report: 2".to_owned())
 }
 
+/// Seconds, or with a unit: 5, 0.5, 5s, 500ms, 2m, 1h.
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
+    const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let unit = UNITS.iter().find_map(|(unit, each)| Some((text.strip_suffix(unit)?, each)));
+    let (number, each) = unit.unwrap_or((text, &1.0));
+    let number: f64 = number.parse().map_err(|_| {
+        format!("{text} is not a time: give seconds, as 5 or 0.5, or 500ms, 5s, 2m, 1h")
+    })?;
+    let seconds = number * each;
     Duration::try_from_secs_f64(seconds)
         .map_err(|_| format!("{text} seconds cannot be waited: give a positive number, as 0.5"))
 }
@@ -450,6 +482,45 @@ mod tests {
     }
 
     #[test]
+    fn several_ports_and_times_with_units_are_taken() {
+        let record = |words: &[&str]| {
+            let all = [&["sockscope", "record"], words].concat();
+            let Ok(Arguments { command: Command::Record(record) }) = Arguments::try_parse_from(all)
+            else {
+                panic!("{words:?}");
+            };
+            record
+        };
+        let ports = |words: &[&str]| -> Vec<u16> {
+            record(words).pick.port.iter().flat_map(Ports::each).collect()
+        };
+        assert_eq!(ports(&["--port", "80,443", "--port", "22"]), [80, 443, 22]);
+        assert_eq!(ports(&["--port", "8000-8003,9"]), [8000, 8001, 8002, 8003, 9]);
+        assert_eq!(record(&["--addr", "127.0.0.1,::1"]).pick.addr.len(), 2);
+        for (text, ms) in
+            [("5", 5000), ("5s", 5000), ("500ms", 500), ("2m", 120_000), ("0.5s", 500)]
+        {
+            let duration = record(&["--duration", text]).duration;
+            assert_eq!(duration, Some(Duration::from_millis(ms)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_picked_is_refused_with_a_way_out() {
+        for (option, value, way_out) in [
+            ("--port", "0", "a port is a number from 1 to 65535, or several: 80,443"),
+            ("--port", "90-80", "90 is after 80"),
+            ("--addr", "10.0.0.0/8", "a network cannot be picked: give its addresses"),
+            ("--addr", "localhost", "`getent ahosts localhost` prints"),
+            ("--duration", "5 days", "5 days is not a time: give seconds, as 5 or 0.5"),
+        ] {
+            let parsed = Arguments::try_parse_from(["sockscope", "record", option, value]);
+            let said = parsed.expect_err(value).to_string();
+            assert!(said.lines().next().is_some_and(|line| line.contains(way_out)), "{said}");
+        }
+    }
+
+    #[test]
     fn a_figure_may_begin_at_0() {
         let plot = ["sockscope", "plot", "x", "--figure", "acks", "--from", "0", "--to", "1"];
         assert!(Arguments::try_parse_from(plot).is_ok());
@@ -460,7 +531,7 @@ mod tests {
         let parsed =
             Arguments::parse_from(["sockscope", "run", "--port", "80", "--", "curl", "-s", "x"]);
         let Command::Run(run) = parsed.command else { panic!("not run") };
-        assert_eq!(run.pick.port, [80]);
+        assert_eq!(run.pick.port, [Ports(80..=80)]);
         assert_eq!(run.command, ["curl", "-s", "x"]);
     }
 }

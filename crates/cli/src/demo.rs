@@ -11,7 +11,7 @@ use sockscope_report::{Format, Report, Text, compare};
 
 use crate::args::{self, HowArgs, PickArgs};
 use crate::failure::Failure;
-use crate::recording::Job;
+use crate::recording::{CommandOutput, Job};
 use crate::{bundle, temporary, terminal};
 
 /// The message of the demonstration: a header, then a body, in two writes or in one.
@@ -51,9 +51,9 @@ pub fn demo(arguments: &args::Demo) -> Result<(), Failure> {
     let is_recorded = arguments.recorded || !can_record;
     if is_recorded {
         if !can_record && !arguments.recorded {
-            let right = sockscope_probe::missing_right().unwrap_or("a right");
+            let right = sockscope_probe::missing_right().unwrap_or_else(|| "a right".to_owned());
             talk!(
-                "sockscope: {right} is missing, so nothing is recorded now: these two runs come with the program"
+                "sockscope: without {right} recording does not work, so nothing is recorded now: these two runs come with the program"
             );
         }
         for (name, files) in RECORDED {
@@ -87,6 +87,7 @@ fn record(kind: &str, calls: u32, dir: &Path) -> Result<(), Failure> {
         pick: &PickArgs::default(),
         how: HowArgs::default(),
         command: &command,
+        stdout: CommandOutput::Stdout,
         dir,
         duration: None,
         max_records: None,

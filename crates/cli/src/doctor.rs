@@ -10,7 +10,7 @@ use sockscope_probe::{
 
 use crate::args::{self, DoctorFormat};
 use crate::failure::Failure;
-use crate::machine;
+use crate::{Outcome, machine};
 
 /// Traffic of our own for the measurement.
 const MEASURE: Duration = Duration::from_millis(300);
@@ -18,9 +18,10 @@ const MEASURE: Duration = Duration::from_millis(300);
 /// The mean of fewer hits than this says nothing.
 const HITS_MIN: u64 = 100;
 
-/// `sockscope doctor`.
-pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
+/// `sockscope doctor`: status 1 where recording does not work.
+pub fn doctor(arguments: &args::Doctor) -> Result<Outcome, Failure> {
     let hooks = probe_hooks();
+    let outcome = if hooks.is_ok() { Outcome::Done } else { Outcome::Found };
     let costs = if hooks.is_ok() { measure(MEASURE).unwrap_or_default() } else { Vec::new() };
     let cost =
         |program: &str| costs.iter().find(|cost| cost.program == program && cost.hits >= HITS_MIN);
@@ -53,7 +54,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut out, &document)
             .map_err(|error| Failure::from(std::io::Error::from(error)))?;
         writeln!(out)?;
-        return Ok(());
+        return Ok(outcome);
     }
     writeln!(
         out,
@@ -73,7 +74,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
             let problem = match error {
                 // Which rights are needed stands above.
                 Error::NoRight { right } => {
-                    format!("{right} is missing; run as root (sudo) or grant it")
+                    format!("{right} missing; run as root (sudo) or grant what is missing")
                 }
                 error => error.to_string(),
             };
@@ -84,7 +85,7 @@ pub fn doctor(arguments: &args::Doctor) -> Result<(), Failure> {
             )?;
         }
     }
-    Ok(())
+    Ok(outcome)
 }
 
 /// What recording needs, what a command's group needs where that is missing, and what the recorder needs

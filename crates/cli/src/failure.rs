@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::suggest::did_you_mean;
+
 /// An error as the user sees it.
 #[derive(Debug)]
 pub struct Failure {
@@ -53,7 +55,17 @@ impl From<sockscope_probe::Error> for Failure {
 
 impl From<sockscope_lab::Error> for Failure {
     fn from(error: sockscope_lab::Error) -> Self {
-        Self::new(error.to_string())
+        let meant = match &error {
+            sockscope_lab::Error::NoSuchExperiment { wanted } => {
+                let known = crate::lab::experiment_ids();
+                did_you_mean(wanted, known.iter().map(String::as_str))
+            }
+            sockscope_lab::Error::NoSuchPaper { wanted, known } => {
+                did_you_mean(wanted, known.split(|it: char| !it.is_alphanumeric() && it != '-'))
+            }
+            _ => String::new(),
+        };
+        Self::new(format!("{error}{meant}"))
     }
 }
 

@@ -46,6 +46,12 @@ fn list() -> Result<(), Failure> {
     write_to(Path::new("-"), |out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))
 }
 
+/// Ids that `lab run` knows.
+pub fn experiment_ids() -> Vec<String> {
+    let carried = carried().into_iter().flatten().map(|experiment| experiment.id);
+    carried.chain(LIVE.iter().map(|(id, _)| (*id).to_owned())).collect()
+}
+
 fn run_one(arguments: &LabRun) -> Result<(), Failure> {
     one_value_each(&arguments.set)?;
     match arguments.on {

@@ -125,3 +125,14 @@ fn offloads(name: &str) -> Vec<String> {
         .map(|offload| (*offload).to_owned())
         .collect()
 }
+/// Whether a process or one of its threads has this name now, as `/proc/PID/task/TID/comm` gives it.
+pub fn has_process(name: &str) -> bool {
+    // The kernel keeps 15 octets of a name.
+    let name = name.get(..15).unwrap_or(name);
+    let folders = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    let tasks =
+        folders(Path::new("/proc")).flat_map(|process| folders(&process.path().join("task")));
+    tasks.into_iter().any(|task| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    })
+}

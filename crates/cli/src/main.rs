@@ -24,6 +24,7 @@ mod meta_thread;
 mod place;
 mod plot;
 mod recording;
+mod suggest;
 mod temporary;
 mod terminal;
 mod usage;
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// `--check` was given and there are findings.
+    /// `--check` was given and there are findings, or recording does not work here.
     Found,
     /// `--exit-status` was given and the command failed so.
     OfCommand(u8),
@@ -67,7 +68,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Report(report) => bundle::report(&report),
         Command::Show(show) => bundle::show(&show).map(|()| Outcome::Done),
         Command::Plot(plot) => plot::plot(&plot).map(|()| Outcome::Done),
-        Command::Doctor(doctor) => doctor::doctor(&doctor).map(|()| Outcome::Done),
+        Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Convert(convert) => convert::convert(&convert).map(|()| Outcome::Done),
         Command::Merge(merge) => merge::merge(&merge).map(|()| Outcome::Done),
         Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
@@ -16,7 +16,7 @@ use sockscope_probe::{
 use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record, counted};
 use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
 
-use crate::args::{self, HowArgs, PickArgs};
+use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports};
 use crate::failure::Failure;
 use crate::meta_thread::MetaThread;
 use crate::place::Place;
@@ -44,6 +44,11 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         pick: &run.pick,
         how: run.how,
         command: &run.command,
+        stdout: match run.print.format {
+            FormatArg::Text => CommandOutput::Stdout,
+            // There the report is alone, for the program that reads it.
+            FormatArg::Json | FormatArg::Csv => CommandOutput::Stderr,
+        },
         dir: &dir,
         duration: None,
         max_records: None,
@@ -78,6 +83,7 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         pick: &record.pick,
         how: record.how,
         command: &record.command,
+        stdout: CommandOutput::Stdout,
         dir: &record.output,
         duration: record.duration,
         max_records: record.max_records,
@@ -133,11 +139,28 @@ impl Recorded {
     }
 }
 
+/// Where what the command prints goes.
+#[derive(Debug, Clone, Copy)]
+pub enum CommandOutput {
+    Stdout,
+    Stderr,
+}
+
+impl CommandOutput {
+    fn stdio(self) -> Stdio {
+        match self {
+            Self::Stdout => Stdio::inherit(),
+            Self::Stderr => Stdio::from(std::io::stderr()),
+        }
+    }
+}
+
 /// One recording.
 pub struct Job<'a> {
     pub pick: &'a PickArgs,
     pub how: HowArgs,
     pub command: &'a [OsString],
+    pub stdout: CommandOutput,
     pub dir: &'a Path,
     pub duration: Option<Duration>,
     pub max_records: Option<u64>,
@@ -175,7 +198,9 @@ impl Job<'_> {
         let mut meta = self.meta(&pick, &recorder.hooks());
         let (writer, _claim) = place.create(meta.clone())?;
         let mut sink = BundleSink::new(writer, self.max_records);
-        let child = group.as_ref().map(|group| priority.lowered(|| spawn(self.command, group)));
+        let child = group
+            .as_ref()
+            .map(|group| priority.lowered(|| spawn(self.command, group, self.stdout.stdio())));
         let child = child.transpose();
         if group.is_none() {
             if !pick.picks_any() && !pick.in_band {
@@ -228,10 +253,16 @@ impl Job<'_> {
     /// Refuses what cannot be meant, before anything else is done.
     fn check(&self) -> Result<(), Failure> {
         let is_there = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
-        match self.pick.pid.iter().find(|pid| !is_there(pid)) {
-            Some(pid) => Err(Failure::new(format!("--pid {pid}: no such process"))),
-            None => Ok(()),
+        if let Some(pid) = self.pick.pid.iter().find(|pid| !is_there(pid)) {
+            return Err(Failure::new(format!("--pid {pid}: no such process")));
         }
+        if let Some(comm) = &self.pick.comm
+            && self.command.is_empty()
+            && !machine::has_process(comm)
+        {
+            talk!("sockscope: no process is called {comm} now; one that starts later is recorded");
+        }
+        Ok(())
     }
 
     fn pick(&self, group: Option<&Cgroup>) -> Result<Pick, Failure> {
@@ -245,7 +276,7 @@ impl Job<'_> {
         };
         Ok(Pick {
             cgroup,
-            ports: self.pick.port.clone(),
+            ports: self.pick.port.iter().flat_map(Ports::each).collect(),
             addresses: self.pick.addr.clone(),
             pids: self.pick.pid.clone(),
             comm: self.pick.comm.clone(),

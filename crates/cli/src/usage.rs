@@ -62,15 +62,15 @@ mod tests {
         let cases = [
             (
                 "record --port abc",
-                "invalid value 'abc' for '--port <N>': a port is a number from 1 to 65535; --help says more",
+                "invalid value 'abc' for '--port <N>': a port is a number from 1 to 65535, or several: 80,443 or 8000-8003; --help says more",
             ),
             (
                 "record --port 0",
-                "invalid value '0' for '--port <N>': a port is a number from 1 to 65535; --help says more",
+                "invalid value '0' for '--port <N>': a port is a number from 1 to 65535, or several: 80,443 or 8000-8003; --help says more",
             ),
             (
                 "record --addr localhost",
-                "invalid value 'localhost' for '--addr <IP>': give an IPv4 or IPv6 address, as 127.0.0.1 or ::1; --help says more",
+                "invalid value 'localhost' for '--addr <IP>': a name cannot be picked: give the addresses that `getent ahosts localhost` prints, as 127.0.0.1 or ::1; --help says more",
             ),
             (
                 "record --pid -3",

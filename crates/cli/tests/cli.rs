@@ -203,9 +203,16 @@ fn what_is_not_there_is_refused_in_one_line() {
         (vec!["show", bundle, "--flow", "99"], no_flow),
         (vec!["plot", bundle, "--figure", "acks", "--flow", "99"], no_flow),
         (vec!["plot", bundle, "--figure", "pie"], "no figure is called"),
+        (vec!["plot", bundle, "--figure", "queue-lenght"], "did you mean queue-length?"),
+        (vec!["lab", "run", "lh1"], "did you mean lh-1?"),
+        (vec!["lab", "check", "--paper", "layring"], "did you mean layering?"),
         (
             vec!["plot", bundle, "--figure", "acks", "--from", "5", "--to", "0.5"],
             "nothing to show: --to 0.5 is not after --from 5",
+        ),
+        (
+            vec!["plot", bundle, "--figure", "acks", "--from", "500"],
+            "nothing to show: connection 1 lasts from 0.0",
         ),
         (vec!["report", bundle, "-o", "/nowhere/report"], "cannot create /nowhere/report"),
     ] {
@@ -368,7 +375,7 @@ fn without_rights_recording_names_the_missing_one() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let dir = folder.path().join("never");
     for task in [&["run", "-o", path(&dir), "--", "true"][..], &["record", "-o", path(&dir)]] {
-        assert_refused(&without_rights(task), "CAP_BPF is missing");
+        assert_refused(&without_rights(task), "CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN");
     }
     assert!(!dir.exists(), "a refused recording leaves no bundle");
 }
@@ -376,7 +383,7 @@ fn without_rights_recording_names_the_missing_one() {
 #[test]
 fn without_rights_doctor_says_what_is_missing() {
     let output = without_rights(&["doctor", "--format", "json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let doctor: Value = serde_json::from_slice(&output.stdout).expect("one document");
     assert_eq!(doctor["can_record"], false);
     let rights = doctor["rights"].as_array().expect("rights");
@@ -481,4 +488,29 @@ fn path(path: &Path) -> &str {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `script` makes a terminal; `stty` sets how wide it is.
+#[test]
+fn a_report_is_as_wide_as_the_terminal_and_columns_overrides_it() {
+    let width = |columns: Option<&str>, stty: &str| {
+        let own = env!("CARGO_BIN_EXE_sockscope");
+        let bundle = concat!(env!("CARGO_MANIFEST_DIR"), "/demo/two-writes.sockscope");
+        let script = format!("{stty}{own} report {bundle}");
+        let mut command = Command::new("script");
+        command.args(["-q", "-e", "-c", &script, "/dev/null"]);
+        command.env_remove("COLUMNS").env("NO_COLOR", "1").env("LC_ALL", "C.UTF-8");
+        if let Some(columns) = columns {
+            command.env("COLUMNS", columns);
+        }
+        let output = command.stdin(Stdio::null()).output().expect("script(1)");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("nagle-delayed-ack"), "{text}");
+        text.lines().map(|line| line.trim_end().chars().count()).max()
+    };
+    assert_eq!(width(None, "stty cols 90; "), Some(90));
+    assert_eq!(width(None, "stty cols 96; "), Some(96));
+    assert_eq!(width(Some("92"), "stty cols 85; "), Some(92));
+    // A terminal that does not say.
+    assert_eq!(width(None, "stty cols 0; "), Some(80));
 }

@@ -54,7 +54,7 @@ fn compare(file: &str, found: &str) {
 
 fn said(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope"));
-    command.args(arguments).env_remove("COLUMNS").env("LC_ALL", "C.UTF-8");
+    command.args(arguments).env("COLUMNS", "96").env("LC_ALL", "C.UTF-8");
     let output = command.output().expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("a report is text")

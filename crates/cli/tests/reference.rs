@@ -10,7 +10,8 @@ const HEAD: &str = "\
 # Command line
 
 What `sockscope --help` and the help of each command say; a test keeps this page the same. Results go to standard
-output, talk to standard error. Exit status: 0 done, 1 `--check` found something, 2 an error, told in one line.
+output, talk to standard error. Exit status: 0 done, 1 `--check` found something or `doctor` that
+recording does not work, 2 an error, told in one line.
 With `NO_COLOR` set there is no colour.
 ";
 

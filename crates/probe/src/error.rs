@@ -8,11 +8,11 @@ use std::path::PathBuf;
 pub enum Error {
     /// The right that is missing.
     #[error(
-        "cannot load probes: {right} is missing; run as root (sudo) or grant it; `sockscope doctor` lists what is needed"
+        "cannot load probes without {right}; run as root (sudo) or grant what is missing; `sockscope doctor` says what for"
     )]
     NoRight {
-        /// As `CAP_BPF`.
-        right: &'static str,
+        /// All that are missing, as `CAP_BPF, CAP_PERFMON`.
+        right: String,
     },
     /// The kernel lacks something that every recording needs.
     #[error("cannot load probes: this kernel has no {what}; {instead}")]

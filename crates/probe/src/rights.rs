@@ -60,10 +60,12 @@ fn rights_of(effective: u64) -> Vec<Right> {
         .collect()
 }
 
-/// The first right that is missing, in words for a sentence.
+/// All rights that recording lacks, in words for a sentence: `CAP_BPF, CAP_PERFMON`.
 #[must_use]
-pub fn missing() -> Option<&'static str> {
-    missing_of(&rights(), &user_namespace())
+pub fn missing() -> Option<String> {
+    let group = crate::cgroup::Cgroup::missing_right();
+    let all: Vec<Right> = rights().into_iter().chain(group).collect();
+    missing_of(&all, &user_namespace())
 }
 
 /// What a group for a command needs where its folder is closed to this process: `CAP_DAC_OVERRIDE`.
@@ -80,9 +82,18 @@ pub(crate) fn may_override() -> bool {
     effective(&fs::read_to_string("/proc/self/status").unwrap_or_default()) >> 1 & 1 == 1
 }
 
-fn missing_of(rights: &[Right], namespace: &str) -> Option<&'static str> {
-    let missing = rights.iter().find(|right| !right.held)?;
-    Some(if is_of_host(namespace) { missing.name } else { OF_HOST })
+/// A group's right alone keeps nobody from recording without a command.
+fn missing_of(rights: &[Right], namespace: &str) -> Option<String> {
+    let is_needed = |right: &Right| RIGHTS.iter().any(|(name, ..)| *name == right.name);
+    if !rights.iter().any(|right| !right.held && is_needed(right)) {
+        return None;
+    }
+    if !is_of_host(namespace) {
+        return Some(OF_HOST.to_owned());
+    }
+    // CAP_SYS_ADMIN also stands for two others; who lacks it is told the narrow ones, too.
+    let missing = rights.iter().filter(|right| !right.held);
+    Some(missing.map(|right| right.name).collect::<Vec<_>>().join(", "))
 }
 
 fn effective(status: &str) -> u64 {
@@ -125,6 +136,19 @@ mod tests {
     }
 
     #[test]
+    fn all_rights_that_are_missing_are_named_at_once() {
+        let missing = |capabilities: &str, group: Option<Right>| {
+            let rights = rights_of(effective(&format!("CapEff:\t{capabilities}"))).into_iter();
+            missing_of(&rights.chain(group).collect::<Vec<_>>(), HOST_NAMESPACE)
+        };
+        let group = || group_right(true, false);
+        let none = missing("0000000000000000", group()).expect("all are missing");
+        assert_eq!(none, "CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_DAC_OVERRIDE");
+        assert_eq!(missing("0000000000200000", None).as_deref(), Some("CAP_NET_ADMIN"));
+        assert_eq!(missing("000000c000201000", group()), None, "without a command it records");
+    }
+
+    #[test]
     fn an_unreadable_status_gives_no_right() {
         assert_eq!(held(""), [""; 0]);
         assert_eq!(held("CapEff:\tnothing"), [""; 0]);
@@ -137,8 +161,12 @@ mod tests {
         assert!(rights_here(all, "user:[4026531837]").iter().all(|right| right.held));
         assert!(rights_here(all, "").iter().all(|right| right.held), "a kernel without them");
         let first = missing_of(&rights_here(all, "user:[4026532211]"), "user:[4026532211]");
-        assert_eq!(first, Some("CAP_BPF of the host (that of a user namespace does not count)"));
+        let expected = "CAP_BPF of the host (that of a user namespace does not count)";
+        assert_eq!(first.as_deref(), Some(expected));
         let none = rights_here("CapEff:\t0000000000000000", "user:[4026531837]");
-        assert_eq!(missing_of(&none, "user:[4026531837]"), Some("CAP_BPF"));
+        assert_eq!(
+            missing_of(&none, "user:[4026531837]"),
+            Some("CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN".to_owned())
+        );
     }
 }

@@ -5,17 +5,17 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cgroup::Cgroup;
 use crate::error::Error;
 
-/// Starts `command` so that every socket it makes belongs to `group`.
+/// Starts `command` so that every socket it makes belongs to `group`; its standard output is `stdout`.
 ///
 /// # Errors
 /// When the program cannot be found or started.
-pub fn spawn(command: &[OsString], group: &Cgroup) -> Result<Child, Error> {
+pub fn spawn(command: &[OsString], group: &Cgroup, stdout: Stdio) -> Result<Child, Error> {
     let [program, arguments @ ..] = command else {
         return Err(Error::Pick("no command given after --".to_owned()));
     };
@@ -25,7 +25,7 @@ pub fn spawn(command: &[OsString], group: &Cgroup) -> Result<Child, Error> {
         joined.map_err(|source| Error::File { what: "cannot open", path: procs, source })?;
     let fd = joined.as_raw_fd();
     let mut start = Command::new(program);
-    start.args(arguments);
+    start.args(arguments).stdout(stdout);
     // SAFETY: between fork and exec only write(2) is called, on a descriptor that stays open; it
     // neither allocates nor takes a lock.
     unsafe {

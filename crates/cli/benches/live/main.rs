@@ -99,7 +99,7 @@ fn main() -> Result<(), Failure> {
         return Err(format!("no part {unknown}: calls, bulk, disk, report").into());
     }
     if let Some(right) = sockscope_probe::missing_right() {
-        println!("live benchmarks: not run, {right} is missing");
+        println!("live benchmarks: not run, they need {right}");
         return Ok(());
     }
     println!("{}", machine());

@@ -50,6 +50,22 @@ fn root_every_face_shows_a_live_bundle() {
     assert!(csv.contains(",receive_queue,"), "{csv}");
 }
 
+/// The command's own output does not stand before the document.
+#[test]
+fn root_a_report_for_programs_is_alone_on_standard_output() {
+    let Some(_turn) = turn::take() else { return };
+    let mut command = sockscope();
+    command.args(["run", "--format", "json", "--", "sh", "-c", "echo from the command"]);
+    let output = command.output().expect("it starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one document and no more");
+    assert_eq!(report["schema"], "sockscope.report/1");
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("from the command"), "{talk}");
+    let text = sockscope().args(["run", "--", "sh", "-c", "echo from the command"]).output();
+    let text = text.expect("it starts").stdout;
+    assert!(String::from_utf8_lossy(&text).starts_with("from the command"), "for people as before");
+}
+
 #[test]
 fn root_the_segment_size_is_the_one_that_the_ends_agreed_on() {
     let Some(_turn) = turn::take() else { return };

@@ -50,10 +50,11 @@ pub fn write_text(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()
         }
     }
     let [reproduced, differs, not_checkable] = counts(checked);
+    let differ = if differs == 1 { "differs" } else { "differ" };
     writeln!(out)?;
     writeln!(
         out,
-        "{} claims: {reproduced} reproduced, {differs} differ, {not_checkable} not checkable",
+        "{} claims: {reproduced} reproduced, {differs} {differ}, {not_checkable} not checkable",
         checked.len()
     )?;
     if differs > 0 {

@@ -43,8 +43,11 @@ fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()
     let is_whole = |stage: &&StageAnalysis| stage.residue_bytes == Some(0);
     let whole: usize = flows.iter().map(|flow| queues(flow).filter(is_whole).count()).sum();
     let (whole_text, all_text) = (count(whole as u64), count(queues_all as u64));
+    let is_unknown = flows.iter().all(|flow| queues(flow).all(|it| it.residue_bytes.is_none()));
     let (tone, mut text) = match queues_all - whole {
         0 => (Tone::Good, format!("residue 0 in all {all_text} queues")),
+        // As of a capture: nothing was found wrong.
+        _ if is_unknown => (Tone::Plain, format!("unknown in all {all_text} queues")),
         _ => (Tone::Bad, format!("residue 0 in {whole_text} of {all_text} queues")),
     };
     text += &match flows.len() {
@@ -54,7 +57,7 @@ fn write_conservation(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()
     if let Some(differs) = named(&flows, |residue| residue.is_some_and(|bytes| bytes != 0)) {
         text += &format!("; off by: {differs}");
     }
-    if let Some(unknown) = named(&flows, |residue| residue.is_none()) {
+    if !is_unknown && let Some(unknown) = named(&flows, |residue| residue.is_none()) {
         text += &format!("; unknown: {unknown}");
     }
     page.wrapped("conservation: ", super::page::INDENT, &text, tone)
