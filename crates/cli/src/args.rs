@@ -81,6 +81,10 @@ pub struct HowArgs {
     /// Measure the probes' own run time (costs some 40 ns a hit itself)
     #[arg(long)]
     pub cost: bool,
+    /// Memory for each CPU's records until the recorder takes them, 64K to 256M, rounded up to a power
+    /// of two (suffix K, M or G; 4M without): a longer one misses less where the recorder has to wait
+    #[arg(long, value_name = "SIZE", value_parser = buffer)]
+    pub buffer: Option<u64>,
 }
 
 /// `sockscope run`.
@@ -442,6 +446,27 @@ fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Bytes, as 4096, 64K or 1G.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text} is not a size: give bytes, or a number with K, M or G, as 64M");
+    let shift = match text.bytes().last().map(|last| last.to_ascii_uppercase()) {
+        Some(b'K') => 10,
+        Some(b'M') => 20,
+        Some(b'G') => 30,
+        _ => 0,
+    };
+    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+fn buffer(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        bytes @ 0x1_0000..=0x1000_0000 => Ok(bytes),
+        _ => Err(format!("{text} is not from 64K to 256M")),
+    }
+}
+
 fn some_records(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(0) => Err("0 records say nothing: give 1 or more".to_owned()),
@@ -518,6 +543,17 @@ mod tests {
             let said = parsed.expect_err(value).to_string();
             assert!(said.lines().next().is_some_and(|line| line.contains(way_out)), "{said}");
         }
+    }
+
+    #[test]
+    fn a_size_has_a_suffix_or_none() {
+        let sizes = ["4096", "64K", "64k", "3M", "1G"].map(size);
+        assert_eq!(sizes, [4096, 65_536, 65_536, 3 << 20, 1 << 30].map(Ok));
+        for wrong in ["", "K", "-1K", "1.5M", "64KB", "99999999999G", "\u{e9}"] {
+            assert!(size(wrong).unwrap_err().contains("is not a size"), "{wrong}");
+        }
+        assert_eq!(["64K", "256M"].map(buffer), [65_536, 256 << 20].map(Ok));
+        assert!(["63K", "257M"].map(buffer).iter().all(Result::is_err));
     }
 
     #[test]

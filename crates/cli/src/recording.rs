@@ -88,15 +88,16 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         duration: record.duration,
         max_records: record.max_records,
     };
-    let Recorded { records, lost, status, failure } = job.record()?;
+    let Recorded { records, lost, status, failure, advice } = job.record()?;
     tell_failure(status);
     if let Some(failure) = failure {
         return Err(failure);
     }
     let dir = record.output.display();
     talk!(
-        "sockscope: {}, {lost} lost, in {dir}; see it: sockscope report {dir}",
-        counted(records, "record")
+        "sockscope: {}, {lost} lost{}, in {dir}; see it: sockscope report {dir}",
+        counted(records, "record"),
+        advice.map(|advice| format!(" ({advice})")).unwrap_or_default()
     );
     if records == 0 {
         talk!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
@@ -125,6 +126,8 @@ pub struct Recorded {
     status: Option<ExitStatus>,
     /// What ended the recording early: the bundle has what was recorded until then.
     failure: Option<Failure>,
+    /// What to try where records were missed.
+    advice: Option<String>,
 }
 
 impl Recorded {
@@ -189,6 +192,7 @@ impl Job<'_> {
             calls: self.how.calls,
             statistics: self.how.cost,
             starts_command: !self.command.is_empty(),
+            buffer_bytes: self.how.buffer,
         };
         // Before the priority, which is the recorder's alone.
         let mut meta_thread = MetaThread::start()?;
@@ -223,8 +227,13 @@ impl Job<'_> {
             Err(failure) => (None, Some(failure)),
         };
         let notes: Vec<String> = failed(status).into_iter().chain(survivors.clone()).collect();
-        let mut recorded =
-            Recorded { records: sink.writer.records(), lost: meta.loss.total(), status, failure };
+        let mut recorded = Recorded {
+            records: sink.writer.records(),
+            lost: meta.loss.total(),
+            status,
+            failure,
+            advice: None,
+        };
         match finished {
             Ok(summary) => {
                 complete(&mut meta, &summary);
@@ -233,6 +242,7 @@ impl Job<'_> {
                 sink.describe(&mut meta);
                 recorded.records = sink.writer.records();
                 recorded.lost = meta.loss.total();
+                recorded.advice = summary.advice;
                 recorded.note(sink.writer.finish(meta).err().map(Failure::from));
             }
             // What failed first is what there is to say; the bundle stays one that was not finished.

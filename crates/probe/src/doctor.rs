@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::Error;
 use crate::hooks::{Kernel, When};
+use crate::lists::Shape;
 use crate::pick::Pick;
 use crate::programs::{HookReport, Programs, Statistics};
 
@@ -27,7 +28,7 @@ pub struct HitCost {
 /// # Errors
 /// When nothing can be loaded at all.
 pub fn probe_hooks() -> Result<Vec<HookReport>, Error> {
-    let mut programs = Programs::load(&Pick::default())?;
+    let mut programs = Programs::load(&Pick::default(), Shape::of(None))?;
     for when in
         [When::Control, When::Devices, When::Datagrams, When::Calls, When::InBand, When::Always]
     {
@@ -44,7 +45,8 @@ pub fn probe_hooks() -> Result<Vec<HookReport>, Error> {
 pub fn measure(time: Duration) -> Result<Vec<HitCost>, Error> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(no_traffic)?;
     let port = listener.local_addr().map_err(no_traffic)?.port();
-    let mut programs = Programs::load(&Pick { ports: vec![port], ..Pick::default() })?;
+    let mut programs =
+        Programs::load(&Pick { ports: vec![port], ..Pick::default() }, Shape::of(None))?;
     programs.attach(When::Always)?;
     programs.attach(When::Measure)?;
     let lists = programs.lists()?;

@@ -7,13 +7,63 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::layout::{RawRecord, RecordList};
 
-/// Records that one list holds.
-pub(crate) const LIST_RECORDS: u64 = {
-    let list = size_of::<RecordList>() - offset_of!(RecordList, records);
-    (list / size_of::<RawRecord>()) as u64
-};
+/// Bytes of one list's records by default, and within what a user may ask for. The verifier knows no
+/// offset above 512 MiB (`BPF_MAX_VAR_OFF`).
+const BYTES: u64 = 4 << 20;
+const BYTES_MIN: u64 = 64 << 10;
+const BYTES_MAX: u64 = 256 << 20;
+/// Places kept free, so that hits nested in one another cannot overrun the reader.
+const NESTING_MAX: u64 = 64;
 
-const _: () = assert!(LIST_RECORDS.is_power_of_two());
+/// How many lists there are, and how many records each holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// One list for each CPU number below this.
+    pub(crate) cpus: usize,
+    /// A power of two.
+    pub(crate) records: u64,
+}
+
+impl Shape {
+    /// For the CPUs that are online, with `bytes` of records for each, or as many as is usual.
+    pub(crate) fn of(bytes: Option<u64>) -> Self {
+        let bytes = bytes.unwrap_or(BYTES).clamp(BYTES_MIN, BYTES_MAX).next_power_of_two();
+        Self { cpus: online_cpus(), records: bytes / size_of::<RawRecord>() as u64 }
+    }
+
+    /// Bytes of one list, a whole number of cache lines.
+    pub(crate) fn list_bytes(self) -> usize {
+        size_of::<RecordList>() + self.records as usize * size_of::<RawRecord>()
+    }
+
+    /// Bytes of all lists.
+    pub(crate) fn bytes(self) -> usize {
+        self.cpus * self.list_bytes()
+    }
+
+    /// What selects a place in a list by a record's number.
+    pub(crate) fn mask(self) -> u64 {
+        self.records - 1
+    }
+
+    /// Records that may wait in a list.
+    pub(crate) fn room(self) -> u64 {
+        self.records - NESTING_MAX
+    }
+}
+
+/// One more than the highest number of a CPU that is online. Where that cannot be read, of any that the
+/// kernel may ever bring up.
+fn online_cpus() -> usize {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = highest_cpu(&online).map(|cpu| cpu + 1);
+    cpus.or_else(|| libbpf_rs::num_possible_cpus().ok()).unwrap_or(1).max(1)
+}
+
+/// The last number of a list as `0-3,7`.
+fn highest_cpu(list: &str) -> Option<usize> {
+    list.trim().rsplit([',', '-']).next()?.parse().ok()
+}
 
 /// Bytes of a cache line. `layout.h` asserts the same of the layout that the probes use.
 const CACHE_LINE: usize = 64;
@@ -27,28 +77,28 @@ const _: () = {
     assert!(begins_line(offset_of!(RecordList, known)));
     assert!(begins_line(offset_of!(RecordList, tail)));
     assert!(begins_line(offset_of!(RecordList, records)));
+    assert!(offset_of!(RecordList, records) == size_of::<RecordList>());
     assert!(begins_line(size_of::<RecordList>()));
 };
 
 /// All lists, mapped into this process.
 pub(crate) struct Lists {
-    base: NonNull<RecordList>,
-    cpus: usize,
+    base: NonNull<u8>,
+    shape: Shape,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread; `Lists` has no interior state.
 unsafe impl Send for Lists {}
 
 impl Lists {
-    pub(crate) fn map(map: &impl AsFd, cpus: usize) -> std::io::Result<Self> {
-        let size = cpus * size_of::<RecordList>();
+    pub(crate) fn map(map: &impl AsFd, shape: Shape) -> std::io::Result<Self> {
         // SAFETY: a fresh shared mapping of a map's memory, of the size that the map has (its
-        // value size is that of RecordList, it has `cpus` entries), at an address of the kernel's
+        // values have the bytes of one list, it has one for each CPU), at an address of the kernel's
         // choice: it aliases no Rust object.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                size,
+                shape.bytes(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 map.as_fd().as_raw_fd(),
@@ -59,17 +109,28 @@ impl Lists {
             return Err(std::io::Error::last_os_error());
         }
         let base = NonNull::new(address.cast()).ok_or(std::io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, cpus })
+        Ok(Self { base, shape })
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
     }
 
     pub(crate) fn cpus(&self) -> usize {
-        self.cpus
+        self.shape.cpus
     }
 
     fn list(&self, cpu: usize) -> *mut RecordList {
-        assert!(cpu < self.cpus);
+        assert!(cpu < self.shape.cpus);
         // SAFETY: the mapping has `cpus` lists one after another, and `cpu` is below that.
-        unsafe { self.base.as_ptr().add(cpu) }
+        unsafe { self.base.as_ptr().add(cpu * self.shape.list_bytes()).cast() }
+    }
+
+    /// The place of the record with this number.
+    fn place(&self, cpu: usize, number: u64) -> *mut RawRecord {
+        let index = (number & self.shape.mask()) as usize;
+        // SAFETY: the records stand behind the list's own fields, and the index is below their number.
+        unsafe { self.list(cpu).add(1).cast::<RawRecord>().add(index) }
     }
 
     /// Numbers of the first record not yet read and of the first not yet begun.
@@ -88,11 +149,9 @@ impl Lists {
 
     /// The record with this number, if its probe has finished it.
     pub(crate) fn read(&self, cpu: usize, number: u64) -> Option<RawRecord> {
-        let list = self.list(cpu);
-        let index = (number & (LIST_RECORDS - 1)) as usize;
-        // SAFETY: the index is below LIST_RECORDS; the stamp is an aligned u64 in the mapping.
+        let record = self.place(cpu, number);
+        // SAFETY: a place in the mapping, whose stamp is an aligned u64.
         unsafe {
-            let record = &raw mut (*list).records[index];
             let stamp = AtomicU64::from_ptr(&raw mut (*record).stamp);
             if stamp.load(Ordering::Acquire) != number + 1 {
                 return None;
@@ -112,7 +171,7 @@ impl Lists {
     /// Lost records by raw kind, all CPUs together.
     pub(crate) fn lost(&self) -> Vec<u64> {
         let mut sum: Vec<u64> = Vec::new();
-        for cpu in 0..self.cpus {
+        for cpu in 0..self.shape.cpus {
             let list = self.list(cpu);
             // SAFETY: an array of aligned u64 inside the mapping, changed by atomic adds.
             let counters = unsafe { (&raw const (*list).lost).read_volatile() };
@@ -126,7 +185,7 @@ impl Lists {
 impl Drop for Lists {
     fn drop(&mut self) {
         // SAFETY: the range is the one that `map` got from mmap, unmapped once.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.cpus * size_of::<RecordList>()) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.shape.bytes()) };
     }
 }
 
@@ -134,24 +193,44 @@ impl Drop for Lists {
 mod tests {
     use super::*;
 
+    const RECORDS: u64 = 1024;
+
+    #[test]
+    fn a_list_s_records_are_a_power_of_two_within_bounds() {
+        let records = |bytes| Shape::of(bytes).records;
+        assert_eq!(records(None), 65_536);
+        assert_eq!(
+            [4 << 20, 5 << 20, 8 << 20].map(|bytes| records(Some(bytes))),
+            [65_536, 131_072, 131_072]
+        );
+        assert_eq!([0, u64::MAX].map(|bytes| records(Some(bytes))), [1024, 1 << 22]);
+    }
+
+    #[test]
+    fn lists_are_as_many_as_the_highest_cpu_online_needs() {
+        let highest = ["0\n", "0-3\n", "0-3,8-11\n", "0,2,4\n", ""].map(highest_cpu);
+        assert_eq!(highest, [Some(0), Some(3), Some(11), Some(4), None]);
+    }
+
     /// Lists in memory of this process alone.
     fn lists(cpus: usize) -> Lists {
-        let size = cpus * size_of::<RecordList>();
+        let shape = Shape { cpus, records: RECORDS };
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
-        let address = unsafe { libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0) };
+        let address =
+            unsafe { libc::mmap(std::ptr::null_mut(), shape.bytes(), access, kind, -1, 0) };
         assert_ne!(address, libc::MAP_FAILED);
-        Lists { base: NonNull::new(address.cast()).unwrap(), cpus }
+        Lists { base: NonNull::new(address.cast()).unwrap(), shape }
     }
 
     /// What a probe does: takes the next place, fills it, and finishes it or not.
     fn append(lists: &Lists, cpu: usize, at_ns: u64, is_finished: bool) {
         let list = lists.list(cpu);
-        // SAFETY: only this thread touches the list, and the index is below LIST_RECORDS.
+        // SAFETY: only this thread touches the list, and the place is in the mapping.
         unsafe {
             let number = (*list).head;
-            let record = &raw mut (*list).records[(number & (LIST_RECORDS - 1)) as usize];
+            let record = lists.place(cpu, number);
             (*record).at_ns = at_ns;
             (*record).stamp = if is_finished { number + 1 } else { 0 };
             (*list).head = number + 1;
@@ -177,9 +256,9 @@ mod tests {
         append(&lists, 0, 10, true);
         lists.release(0, 1);
         assert_eq!(lists.span(0), (1, 1));
-        assert_eq!(read(&lists, 0, LIST_RECORDS), None);
-        (1..=LIST_RECORDS).for_each(|at_ns| append(&lists, 0, at_ns, true));
-        assert_eq!(read(&lists, 0, LIST_RECORDS), Some(LIST_RECORDS));
+        assert_eq!(read(&lists, 0, RECORDS), None);
+        (1..=RECORDS).for_each(|at_ns| append(&lists, 0, at_ns, true));
+        assert_eq!(read(&lists, 0, RECORDS), Some(RECORDS));
         assert_eq!(read(&lists, 0, 0), None);
     }
 

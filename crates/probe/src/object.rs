@@ -9,6 +9,7 @@ use libbpf_rs::{Map, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObjec
 
 use crate::error::Error;
 use crate::layout::skeleton::types;
+use crate::lists::Shape;
 use crate::pick::Pick;
 
 /// How the programs read kernel memory that no typed pointer leads to.
@@ -47,16 +48,17 @@ fn open_bytes(bytes: &[u8]) -> Result<OpenObject, Error> {
 /// Opens the object, writes the settings, and loads the programs that are wanted.
 pub(crate) fn load(
     reads: Reads,
-    cpus: usize,
+    shape: Shape,
     pick: &Pick,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Object, Error> {
     let mut open = open(reads)?;
     for mut map in open.maps_mut() {
         if map.name() == "lists" {
-            map.set_max_entries(cpus as u32).map_err(|error| refused(&error))?;
+            map.set_max_entries(shape.cpus as u32).map_err(|error| refused(&error))?;
+            map.set_value_size(shape.list_bytes() as u32).map_err(|error| refused(&error))?;
         } else if is_section(map.name(), ".rodata") {
-            write_settings(map.initial_value_mut().unwrap_or_default(), pick)?;
+            write_settings(map.initial_value_mut().unwrap_or_default(), pick, shape)?;
         }
     }
     for mut program in open.progs_mut() {
@@ -71,7 +73,7 @@ fn is_section(map: &OsStr, section: &str) -> bool {
     map.to_string_lossy().ends_with(section)
 }
 
-fn write_settings(bytes: &mut [u8], pick: &Pick) -> Result<(), Error> {
+fn write_settings(bytes: &mut [u8], pick: &Pick, shape: Shape) -> Result<(), Error> {
     if bytes.len() < size_of::<types::rodata>() {
         return Err(Error::Load("the object has no room for settings".to_owned()));
     }
@@ -81,6 +83,7 @@ fn write_settings(bytes: &mut [u8], pick: &Pick) -> Result<(), Error> {
     unsafe {
         let mut fresh = settings.read_unaligned();
         pick.write(&mut fresh.pick)?;
+        (fresh.list_mask, fresh.list_room) = (shape.mask(), shape.room());
         settings.write_unaligned(fresh);
     }
     Ok(())
@@ -199,7 +202,7 @@ mod tests {
     fn settings_are_written_over_the_first_bytes_and_nothing_else() {
         let mut bytes = vec![0; size_of::<types::rodata>() + 3];
         let pick = Pick { ports: vec![80], ..Pick::default() };
-        write_settings(&mut bytes, &pick).unwrap();
+        write_settings(&mut bytes, &pick, Shape { cpus: 1, records: 1024 }).unwrap();
         let at = std::mem::offset_of!(types::rodata, pick);
         let port = at + std::mem::offset_of!(types::pick, port);
         assert_eq!(bytes[port..port + 2], 80u16.to_ne_bytes());
@@ -208,6 +211,6 @@ mod tests {
 
     #[test]
     fn settings_without_room_are_refused() {
-        assert!(write_settings(&mut [0; 8], &Pick::default()).is_err());
+        assert!(write_settings(&mut [0; 8], &Pick::default(), Shape::of(None)).is_err());
     }
 }

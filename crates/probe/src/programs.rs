@@ -11,7 +11,7 @@ use crate::cgroup;
 use crate::error::Error;
 use crate::hooks::{HOOKS, HookEntry, Kernel, When};
 use crate::layout::{RawEvent, RawOption};
-use crate::lists::Lists;
+use crate::lists::{Lists, Shape};
 use crate::object::{self, one_line};
 use crate::pick::Pick;
 use crate::rights;
@@ -51,12 +51,12 @@ pub(crate) struct Programs {
     problems: BTreeMap<&'static str, String>,
     /// Stand-ins for programs whose own hook this kernel has.
     unneeded: Vec<&'static str>,
-    pub(crate) cpus: usize,
+    shape: Shape,
 }
 
 impl Programs {
     /// Loads everything that the running kernel has; attaches nothing yet.
-    pub(crate) fn load(pick: &Pick) -> Result<Self, Error> {
+    pub(crate) fn load(pick: &Pick, shape: Shape) -> Result<Self, Error> {
         if let Some(right) = rights::missing() {
             return Err(Error::NoRight { right });
         }
@@ -69,13 +69,12 @@ impl Programs {
             what: "list of a control group's ancestors",
             instead: "Linux 6.1 or later is needed to record; everything else works",
         })?;
-        let cpus = possible_cpus();
         let mut problems: BTreeMap<_, _> =
             HOOKS.iter().filter(|entry| !kernel.has(entry)).map(absent).collect();
         let unneeded: Vec<_> =
             HOOKS.iter().filter(|entry| !kernel.needs(entry)).map(|entry| entry.program).collect();
         let load = |problems: &BTreeMap<&str, String>| {
-            object::load(reads, cpus, pick, |program| {
+            object::load(reads, shape, pick, |program| {
                 !problems.contains_key(program) && !unneeded.contains(&program)
             })
         };
@@ -95,7 +94,7 @@ impl Programs {
             problems.extend(refused.into_iter().map(|program| (program, reason.clone())));
             load(&problems)
         });
-        Ok(Self { object: object?, links: BTreeMap::new(), problems, unneeded, cpus })
+        Ok(Self { object: object?, links: BTreeMap::new(), problems, unneeded, shape })
     }
 
     /// Attaches every program of this class that is there and not attached yet.
@@ -163,7 +162,7 @@ impl Programs {
     }
 
     pub(crate) fn lists(&mut self) -> Result<Lists, Error> {
-        Lists::map(&object::map(&mut self.object, "lists")?, self.cpus).map_err(|source| {
+        Lists::map(&object::map(&mut self.object, "lists")?, self.shape).map_err(|source| {
             Error::File { what: "cannot map", path: "the record lists".into(), source }
         })
     }
@@ -187,6 +186,7 @@ impl Programs {
     pub(crate) fn counters(&self) -> Result<Counters, Error> {
         object::counters(&self.object).map(|now| Counters {
             events_lost: now.events_lost,
+            unlisted: now.unlisted,
             options_missed: now.options_missed,
             connections_refused: now.connections_refused,
             half_open_replaced: now.half_open_replaced,
@@ -297,6 +297,7 @@ fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) events_lost: u64,
+    pub(crate) unlisted: u64,
     pub(crate) options_missed: u64,
     pub(crate) connections_refused: u64,
     pub(crate) half_open_replaced: u64,
@@ -442,11 +443,6 @@ fn run_to_end(pass: &mut impl Read) -> io::Result<()> {
     }
 }
 
-/// CPUs that the kernel may ever bring up: a list for each.
-fn possible_cpus() -> usize {
-    libbpf_rs::num_possible_cpus().unwrap_or(1).max(1)
-}
-
 /// libbpf's own messages would go to standard error; ours say what matters.
 fn silence() {
     libbpf_rs::set_print(None);
@@ -455,6 +451,45 @@ fn silence() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::constants;
+
+    /// Keeps this thread, and those that it starts, on one CPU; false where there is none of that number.
+    fn pin(cpu: usize) -> bool {
+        // SAFETY: a set of CPUs is plain bits, of which all may be zero, and has more than `cpu`.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut set);
+            libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0
+        }
+    }
+
+    #[test]
+    fn root_hits_on_a_cpu_that_came_up_after_the_start_are_counted() {
+        use std::net::{TcpListener, TcpStream};
+        // Lists for CPU 0 alone, as if the other had been down.
+        if rights::missing().is_some() || !pin(1) {
+            return;
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let pick = Pick { ports: vec![port], ..Pick::default() };
+        let mut programs = Programs::load(&pick, Shape { cpus: 1, records: 1024 }).unwrap();
+        programs.attach(When::Always).unwrap();
+        let lists = programs.lists().unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        for _ in 0..10 {
+            io::Write::write_all(&mut client, b"question").unwrap();
+            server.read_exact(&mut [0; 8]).unwrap();
+        }
+        let lost = lists.lost();
+        for kind in [constants::RAW_WRITE, constants::RAW_TRANSMIT, constants::RAW_READY] {
+            assert!(lost[usize::from(kind)] >= 10, "{lost:?}");
+        }
+        assert!(lost[usize::from(constants::RAW_COPY)] >= 10, "{lost:?}");
+        assert_eq!(programs.counters().unwrap().unlisted, lost.iter().sum::<u64>());
+        assert_eq!(lists.span(0), (0, 0));
+    }
 
     #[test]
     fn a_function_that_may_be_in_a_module_is_not_said_to_come_with_a_later_kernel() {

@@ -1,5 +1,6 @@
 //! A recording: programs attached, lists drained, records handed to a sink.
 
+mod advice;
 #[cfg(feature = "bench")]
 mod bench;
 
@@ -15,10 +16,10 @@ use crate::decode::{Decoder, point_of_raw};
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
 use crate::layout::{FLOW_SLOTS, RawEvent, RawOption, RawRecord, constants as raw};
-use crate::lists::{LIST_RECORDS, Lists};
+use crate::lists::{Lists, Shape};
 use crate::pick::Pick;
 use crate::places::Places;
-use crate::programs::{Counted, HookReport, Programs, Statistics};
+use crate::programs::{Counted, Counters, HookReport, Programs, Statistics};
 
 /// Where decoded records go.
 pub trait Sink {
@@ -44,14 +45,17 @@ pub struct Options {
     pub statistics: bool,
     /// What is recorded starts with the recording: its first datagram may take a while.
     pub starts_command: bool,
+    /// Bytes of each CPU's list of records that wait for the recorder, rounded up to a power of two
+    /// from 64 KiB to 256 MiB; 4 MiB without.
+    pub buffer_bytes: Option<u64>,
 }
 
 /// Between two looks at the lists, at most and at least.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 const PAUSE_MIN: Duration = Duration::from_micros(500);
-/// A list filled by this share between two looks is looked at twice as often.
-const FILL_HIGH: u64 = LIST_RECORDS / 16;
-const FILL_LOW: u64 = LIST_RECORDS / 64;
+/// A list filled by one part in this many between two looks is looked at twice as often, or half so.
+const FILL_HIGH: u64 = 16;
+const FILL_LOW: u64 = 64;
 /// Records younger than this wait for the next look, so that the CPUs' lists merge in order.
 const HOLD_BACK_NS: u64 = 200_000;
 /// Records taken from one list before its places are given back.
@@ -134,6 +138,8 @@ pub struct Summary {
     pub list_records: u64,
     /// Bytes of all lists.
     pub list_bytes: u64,
+    /// What to try, by the cause, where records were missed.
+    pub advice: Option<String>,
     /// Sentences for the reader.
     pub notes: Vec<String>,
 }
@@ -144,7 +150,7 @@ impl Recorder {
     /// # Errors
     /// When a right or a kernel feature is missing.
     pub fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
-        let mut programs = Programs::load(pick)?;
+        let mut programs = Programs::load(pick, Shape::of(options.buffer_bytes))?;
         let lists = programs.lists()?;
         let incoming: Rc<RefCell<Incoming>> = Rc::default();
         let (for_events, for_options) = (Rc::clone(&incoming), Rc::clone(&incoming));
@@ -245,8 +251,10 @@ impl Recorder {
         let now_ns = lost.until_ns;
         let fullest = self.drain(now_ns.saturating_sub(HOLD_BACK_NS), sink)?;
         self.pause = match fullest {
-            high if high > FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
-            low if low < FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
+            high if high > self.lists.shape().records / FILL_HIGH => {
+                (self.pause / 2).max(PAUSE_MIN)
+            }
+            low if low < self.lists.shape().records / FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
             _ => self.pause,
         };
         self.note_loss(lost, sink)?;
@@ -311,6 +319,11 @@ impl Recorder {
         // Those that the probes missed are counted already.
         let early = self.decoder.options_missed();
         self.lost.add(None, early);
+        let Counters { events_lost, unlisted, .. } = self.counted.now;
+        let full = self.lost_seen.iter().sum::<u64>().saturating_sub(unlisted);
+        let list_bytes = self.lists.shape().records * size_of::<RawRecord>() as u64;
+        let advice = advice::of(full, events_lost, list_bytes);
+        self.notes.extend(advice::notes(full, events_lost, unlisted, advice.as_deref()));
         let options_missed = self.counted.now.options_missed + early;
         if options_missed > 0 {
             self.notes.push(format!(
@@ -355,8 +368,9 @@ impl Recorder {
             lost: self.lost,
             costs: self.point_costs(),
             hooks,
-            list_records: LIST_RECORDS,
-            list_bytes: (self.lists.cpus() * size_of::<crate::layout::RecordList>()) as u64,
+            list_records: self.lists.shape().records,
+            list_bytes: self.lists.shape().bytes() as u64,
+            advice,
             notes: self.notes,
         }
     }

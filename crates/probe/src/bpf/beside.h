@@ -28,8 +28,10 @@ static __always_inline struct raw_record *begin(struct flow_slot *slot, __u32 fl
 	__u8 position;
 	__u64 now;
 
-	if (!list)
+	if (!list) {
+		miss(slot, kind);
 		return NULL;
+	}
 	position = sk ? anchored_marks(list, slot, direction, sk) : position_marks(slot);
 	now = bpf_ktime_get_ns();
 	r = reserve(list, slot, kind, stamp);

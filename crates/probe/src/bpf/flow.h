@@ -362,6 +362,20 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 	return true;
 }
 
+/* As miss(), where the hit is of a logged connection. */
+static __noinline int miss_of_socket(const struct sock *sk, __u32 kind)
+{
+	struct flow_slot *slot;
+	struct tuple t;
+	struct key k;
+
+	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
+		return 0;
+	make_key(&t, &k);
+	slot = find(&k);
+	return slot ? miss(slot, kind) : 0;
+}
+
 /*
  * Whether the look-up of a socket without a slot may take this place: one that a logged connection
  * uses stays its.

@@ -76,8 +76,10 @@ struct known_socket {
 	__u32 pad;
 };
 
-/* Records of one CPU. The probes move `head`, the recorder moves `tail`. */
-#define LIST_RECORDS (1 << 16)
+/*
+ * Records of one CPU. The probes move `head`, the recorder moves `tail`. How many records follow is the
+ * loader's choice, see `list_mask`.
+ */
 struct record_list {
 	__u64 head;
 	__u64 last_ns;
@@ -96,7 +98,7 @@ struct record_list {
 	struct known_socket known[KNOWN_SOCKETS];
 	__u64 tail;
 	__u64 pad4[63];
-	struct raw_record records[LIST_RECORDS];
+	struct raw_record records[];
 };
 
 /*

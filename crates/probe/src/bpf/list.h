@@ -6,9 +6,6 @@
 #ifndef SOCKSCOPE_LIST_H
 #define SOCKSCOPE_LIST_H
 
-/* Places kept free, so that hits nested in one another cannot overrun the reader. */
-#define NESTING_MAX 64
-
 static __always_inline struct record_list *this_list(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -16,21 +13,46 @@ static __always_inline struct record_list *this_list(void)
 	return bpf_map_lookup_elem(&lists, &cpu);
 }
 
+/* In the first CPU's list, of a hit on a CPU that has none. */
+static __noinline int count_unlisted(__u32 kind)
+{
+	__u32 first = 0;
+	struct record_list *list = bpf_map_lookup_elem(&lists, &first);
+
+	if (list)
+		__sync_fetch_and_add(&list->lost[kind & 15], 1);
+	__sync_fetch_and_add(&unlisted, 1);
+	return 0;
+}
+
+/* The next record of the connection's says that one is missing. */
+static __always_inline void set_adrift(struct flow_slot *slot)
+{
+	if (slot)
+		slot->missed = (slot->missed & RAW_MARK_ODD) | RAW_MARK_ADRIFT;
+}
+
+/* A hit on a CPU that came up after the lists were made. */
+static __always_inline int miss(struct flow_slot *slot, __u8 kind)
+{
+	set_adrift(slot);
+	return count_unlisted(kind);
+}
+
 /* A place for a record, or NULL. */
 static __always_inline struct raw_record *take_place(struct record_list *list, __u64 *stamp)
 {
 	__u64 head = *(volatile __u64 *)&list->head;
 
-	if (head - *(volatile __u64 *)&list->tail >= LIST_RECORDS - NESTING_MAX)
+	if (head - *(volatile __u64 *)&list->tail >= list_room)
 		return NULL;
 	head = __sync_fetch_and_add(&list->head, 1);
 	*stamp = head + 1;
-	return &list->records[head & (LIST_RECORDS - 1)];
+	return &list->records[head & list_mask];
 }
 
 /*
- * A place for a record of `kind`, or NULL: then it is counted as lost, and the next record of the
- * connection's says that one is missing.
+ * A place for a record of `kind`, or NULL: then it is counted as lost.
  */
 static __always_inline struct raw_record *reserve(struct record_list *list, struct flow_slot *slot,
 						  __u8 kind, __u64 *stamp)
@@ -40,8 +62,7 @@ static __always_inline struct raw_record *reserve(struct record_list *list, stru
 	if (r)
 		return r;
 	__sync_fetch_and_add(&list->lost[kind & 15], 1);
-	if (slot)
-		slot->missed = (slot->missed & RAW_MARK_ODD) | RAW_MARK_ADRIFT;
+	set_adrift(slot);
 	return NULL;
 }
 

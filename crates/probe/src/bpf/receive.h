@@ -101,7 +101,7 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	now = bpf_ktime_get_ns();
 	list = this_list();
 	if (!list)
-		return 0;
+		return miss(slot, kind);
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
@@ -239,7 +239,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 	if (protocol == IPPROTO_TCP) {
 		list = this_list();
 		if (!list)
-			return 0;
+			return miss_of_socket(sk, RAW_READY);
 		slot = slot_of_socket(list, sk, &direction);
 		if (!slot)
 			return 0;
@@ -323,7 +323,7 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 
 	list = this_list();
 	if (!list)
-		return 0;
+		return miss_of_socket(sk, RAW_COPY);
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
 		return 0;
@@ -379,7 +379,7 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	left = datagrams_left(sk) == left ? left + 1 : 0;
 	list = this_list();
 	if (!list)
-		return 0;
+		return miss(NULL, RAW_COPY);
 	r = reserve(list, NULL, RAW_COPY, &stamp);
 	if (!r)
 		return 0;

@@ -82,7 +82,7 @@ int BPF_PROG(point1_tcp, const struct sock *sk, const struct msghdr *msg)
 	__u32 direction = 0;
 
 	if (!list)
-		return 0;
+		return miss_of_socket(sk, RAW_WRITE);
 	/* A later chunk of a call that was recorded whole says nothing new. */
 	if (list->call_socket == (__u64)sk && list->call_end == start + left)
 		return 0;
@@ -128,7 +128,9 @@ int BPF_PROG(point1_call, struct sock *sk, struct msghdr *msg)
 	struct flow_slot *slot;
 	__u32 direction = 0;
 
-	if (!list || !left || !takes_bytes(sk))
+	if (!list)
+		return miss_of_socket(sk, RAW_WRITE);
+	if (!left || !takes_bytes(sk))
 		return 0;
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
@@ -485,7 +487,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	now = bpf_ktime_get_ns();
 	list = this_list();
 	if (!list)
-		return 0;
+		return miss(slot, kind);
 	direction = direction_of(slot, &k);
 	last_ns = list->last_ns;
 	r = reserve(list, slot, kind, &stamp);

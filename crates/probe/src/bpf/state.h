@@ -27,8 +27,12 @@ struct pick {
 
 /* Settings: read-only once loaded. */
 const volatile struct pick pick = {};
-/* Never written: brings the layout of an event into the generated types. */
+/* Records of each CPU's list, a power of two, less one; and how many may wait in it. */
+const volatile __u64 list_mask = 0;
+const volatile __u64 list_room = 0;
+/* Never written: they bring these layouts into the generated types. */
 const volatile struct event event_layout = {};
+const volatile struct record_list list_layout = {};
 const volatile struct option_event option_layout = {};
 
 /* Connections. Four slots a bucket; a slot is free while `connection` is 0. */
@@ -99,6 +103,7 @@ __u64 half_open_replaced = 0; /* TCP connections that had not opened and gave wa
 __u64 listeners_refused = 0;
 __u64 sockets_refused = 0; /* datagram sockets without storage: their reads are not recorded */
 __u64 events_lost = 0;
+__u64 unlisted = 0; /* hits on CPUs that have no list, counted in the first CPU's */
 __u64 options_missed = 0; /* of sockets of logged connections */
 __u64 udp_seen = 0;
 /* A logged packet left by another device than loopback: point 5 needs its own hook. */
@@ -109,10 +114,10 @@ __u32 last_udp_socket = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* one list a CPU: set by the loader */
+	__uint(max_entries, 1); /* one list a CPU that is online: set by the loader, as the value's size */
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct record_list);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct record_list));
 } lists SEC(".maps");
 
 struct {
