@@ -85,6 +85,9 @@ pub struct HowArgs {
     /// of two (suffix K, M or G; 4M without): a longer one misses less where the recorder has to wait
     #[arg(long, value_name = "SIZE", value_parser = buffer)]
     pub buffer: Option<u64>,
+    /// Leave the arguments of the command out of the trace; its name stays
+    #[arg(long)]
+    pub no_arguments: bool,
 }
 
 /// `sockscope run`.

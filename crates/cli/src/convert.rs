@@ -39,6 +39,10 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
     for problem in capture.problems.iter().take(PROBLEMS_SHOWN) {
         talk!("sockscope: {file}: {problem}");
     }
+    let lines = capture.problems.len() as u64 + capture.other_lines;
+    if lines > 0 {
+        talk!("sockscope: {file}: {} not understood", counted(lines, "line"));
+    }
     let meta = meta(&capture, arguments);
     let place = Place::find(&arguments.output, &[])?;
     let (mut writer, _claim) = place.create(meta.clone())?;
@@ -76,9 +80,9 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn meta(capture: &Capture, arguments: &args::Convert) -> Meta {
     let mut notes = capture.notes.clone();
-    if !capture.problems.is_empty() {
-        let lines = counted(capture.problems.len() as u64, "line");
-        notes.push(format!("{lines} of the text could not be read"));
+    let lines = capture.problems.len() as u64 + capture.other_lines;
+    if lines > 0 {
+        notes.push(format!("{} of the text not understood", counted(lines, "line")));
     }
     let mut loss = LossCounts::default();
     for record in capture.records.iter().filter(|record| record.kind == Kind::Loss) {

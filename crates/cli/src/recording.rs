@@ -301,7 +301,7 @@ impl Job<'_> {
             kernel: machine::kernel(),
             machine: machine::machine(),
             clock: vec![machine::clock()],
-            command: self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: told(self.command, self.how.no_arguments),
             pick: describe(pick, !self.command.is_empty()),
             hooks: hooks.iter().map(hook).collect(),
             sysctls: machine::sysctls(),
@@ -408,6 +408,12 @@ fn hook(report: &HookReport) -> Hook {
     }
 }
 
+/// The words of the command that the trace has.
+fn told(command: &[OsString], no_arguments: bool) -> Vec<String> {
+    let words = if no_arguments { 1 } else { command.len() };
+    command.iter().take(words).map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 fn describe(pick: &Pick, has_command: bool) -> String {
     let list = |name: &str, values: Vec<String>| {
         (!values.is_empty()).then(|| format!("{name} {}", values.join(" or ")))
@@ -505,5 +511,18 @@ impl Sink for BundleSink {
             self.known.insert(connection.id);
         }
         self.writer.connection(connection).map_err(|error| Failure::from(error).to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_arguments_the_name_of_the_program_stays() {
+        let command = ["psql", "--password=x"].map(OsString::from);
+        assert_eq!(told(&command, false), ["psql", "--password=x"]);
+        assert_eq!(told(&command, true), ["psql"]);
+        assert_eq!(told(&[], true), [""; 0]);
     }
 }

@@ -1,5 +1,6 @@
 //! What a reader gives: connections, records, and what it did not understand.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use sockscope_record::{Connection, ConnectionId, Direction, FlowId, Kind, Protocol, Record};
@@ -15,6 +16,10 @@ pub struct Capture {
     pub notes: Vec<String>,
     /// Lines that are not of this form.
     pub problems: Vec<Problem>,
+    /// Lines that have no packet, a summary or empty ones aside: another tool's text has many.
+    pub other_lines: u64,
+    /// The flow from the first address to the second, of each connection both ways.
+    flows: HashMap<(Protocol, [SocketAddr; 2]), FlowId>,
 }
 
 /// A line that could not be read.
@@ -45,16 +50,7 @@ impl Capture {
         at_ns: u64,
         opened: Opened,
     ) -> FlowId {
-        let found = self.connections.iter().find_map(|connection| {
-            let ends = [connection.client, connection.server];
-            let direction = match ends {
-                _ if connection.protocol != protocol => return None,
-                _ if ends == [source, destination] => Direction::FromClient,
-                _ if ends == [destination, source] => Direction::FromServer,
-                _ => return None,
-            };
-            Some(connection.id.flow(direction))
-        });
+        let found = self.flows.get(&(protocol, [source, destination])).copied();
         found.unwrap_or_else(|| {
             let id = ConnectionId(self.connections.len() as u32 + 1);
             let from_server = opened == Opened::ByReceiver;
@@ -71,7 +67,14 @@ impl Capture {
                 both_ends_here: false,
                 processes: Vec::new(),
             });
-            id.flow(if from_server { Direction::FromServer } else { Direction::FromClient })
+            for (ends, direction) in [
+                ([server, client], Direction::FromServer),
+                ([client, server], Direction::FromClient),
+            ] {
+                self.flows.insert((protocol, ends), id.flow(direction));
+            }
+            // Of a connection from an address to itself, the client is taken for the sender.
+            self.flows[&(protocol, [source, destination])]
         })
     }
 
@@ -97,4 +100,23 @@ pub(crate) enum Opened {
     ByReceiver,
     /// The connection was there before.
     Before,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_direction_of_a_connection_is_found_again_and_protocols_are_apart() {
+        let [a, b] = ["10.0.0.1:1", "10.0.0.2:2"].map(|text| text.parse::<SocketAddr>().unwrap());
+        let mut capture = Capture::default();
+        let mut flow = |protocol, ends, opened| capture.flow(protocol, ends, 0, opened).0;
+        assert_eq!(flow(Protocol::Tcp, [b, a], Opened::ByReceiver), 3);
+        assert_eq!(flow(Protocol::Tcp, [a, b], Opened::Before), 2);
+        assert_eq!(flow(Protocol::Udp, [b, a], Opened::BySender), 4);
+        assert_eq!(flow(Protocol::Udp, [a, b], Opened::BySender), 5);
+        assert_eq!(flow(Protocol::Tcp, [a, a], Opened::BySender), 6);
+        assert_eq!(flow(Protocol::Tcp, [a, a], Opened::BySender), 6);
+        assert_eq!((capture.connections.len(), capture.flows.len()), (3, 5));
+    }
 }

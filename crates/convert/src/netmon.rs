@@ -43,6 +43,8 @@ pub fn read(text: &str) -> Capture {
         } else if line.contains('>') {
             let problem = Problem::new(index + 1, "TAG TIME PROBE>QUEUE …", line);
             reader.capture.problems.push(problem);
+        } else if !line.is_empty() {
+            reader.capture.other_lines += 1;
         }
     }
     reader.finish()

@@ -5,6 +5,7 @@
 //! memory does not grow with their number.
 
 mod connection;
+mod escaped;
 mod flow;
 mod trace;
 
@@ -15,6 +16,7 @@ use serde::ser::{SerializeSeq, SerializeStruct, Serializer};
 
 use crate::{Format, Report, ReportError};
 use connection::ConnectionView;
+use escaped::Escaped;
 use trace::TraceView;
 
 /// The schema's name and version: goes up when a field changes its meaning or goes away, not when
@@ -29,7 +31,8 @@ impl Format for Json {
     fn write(&self, report: &Report<'_>, out: &mut dyn io::Write) -> Result<(), ReportError> {
         report.check()?;
         // The views have string keys and no failing `Serialize`, so only the writer can fail.
-        serde_json::to_writer(&mut *out, &ReportView(report)).map_err(io::Error::from)?;
+        let mut json = serde_json::Serializer::with_formatter(&mut *out, Escaped);
+        ReportView(report).serialize(&mut json).map_err(io::Error::from)?;
         Ok(out.write_all(b"\n")?)
     }
 }

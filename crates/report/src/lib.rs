@@ -32,7 +32,7 @@ pub use compare::compare;
 pub use csv::Csv;
 pub use json::Json;
 pub use show::{ShowOptions, show, show_tcpdump};
-pub use style::Charset;
+pub use style::{Charset, printable};
 pub use text::Text;
 
 /// An export format: one way to write a whole report.

@@ -68,7 +68,9 @@ pub fn show(
     let range_width = line::range_width(merge::furthest(&picked));
     line::write_head(&picked, range_width, style, out)?;
     let start_ns = merge::first_at(stores).unwrap_or(0);
-    let mut line = Line::new(start_ns, range_width, style, &options.drop_reasons);
+    let named = options.drop_reasons.iter().map(|(number, name)| (*number, style.clean(name)));
+    let drop_reasons = named.collect();
+    let mut line = Line::new(start_ns, range_width, style, &drop_reasons);
     for event in merged(&picked, &losses, options.flow) {
         out.write_all(line.of(&event).as_bytes())?;
     }

@@ -105,9 +105,18 @@ impl Style {
     }
 }
 
+/// `text` fit for one line of a terminal: what could hide or forge lines becomes escapes, as `\u{1b}`.
+///
+/// For names that programs, hosts and files give themselves, wherever a terminal may show them beside the
+/// formats of this crate, which escape what they print.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    Style { charset: Charset::Unicode, color: false }.clean(text)
+}
+
 /// Line ends, terminal controls, and characters that are invisible or change direction (Unicode
 /// Standard Annex 9 §2, general categories Cc and Cf as far as they exist in text).
-fn is_hidden(character: char) -> bool {
+pub(crate) fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'

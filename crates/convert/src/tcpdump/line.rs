@@ -16,8 +16,10 @@ pub(super) enum Line {
     LeftOut,
     /// The capture's own count of packets that it missed.
     Dropped(u64),
-    /// Nothing of a packet: a summary, a prompt, an empty line.
+    /// Nothing of a packet: a line that tcpdump prints beside them, or an empty one.
     Other,
+    /// Nothing of a packet, and nothing that tcpdump prints.
+    Unknown,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +55,13 @@ pub(super) fn parse(
     if let Some((count, _)) = line.split_once(" packets dropped by ") {
         return count.parse().map(Line::Dropped).map_err(|_| "a number of packets");
     }
-    let Some((head, body)) = line.split_once(": ") else { return Ok(Line::Other) };
-    let Some((before, destination)) = head.rsplit_once(" > ") else { return Ok(Line::Other) };
+    let packet_line = line.split_once(": ").and_then(|(head, body)| {
+        let (before, destination) = head.rsplit_once(" > ")?;
+        Some((before, destination, body))
+    });
+    let Some((before, destination, body)) = packet_line else {
+        return Ok(if is_beside(line) { Line::Other } else { Line::Unknown });
+    };
     let mut words = before.split_whitespace().rev();
     let source = words.next().ok_or("a sender")?;
     let mut rest: Vec<_> = words.collect();
@@ -64,6 +71,22 @@ pub(super) fn parse(
     let mut socket = |text| names.socket(text).ok_or("host.port > host.port");
     let ends = [socket(source)?, socket(destination)?];
     Ok(Line::Packet(at_ns, ends, packet(body)?))
+}
+
+/// Whether tcpdump prints such a line beside the packets, or somebody who called it left it empty.
+fn is_beside(line: &str) -> bool {
+    let is_count =
+        |what| line.split_once(what).is_some_and(|(count, _)| count.parse::<u64>().is_ok());
+    // A word of its own is the command itself, behind a prompt.
+    line.is_empty()
+        || line.split_whitespace().any(|word| word == "tcpdump")
+        || ["tcpdump: ", "listening on ", "reading from ", "dropped privs to "]
+            .iter()
+            .any(|start| line.starts_with(start))
+        || is_count(" packets captured")
+        || is_count(" packet captured")
+        || is_count(" packets received by filter")
+        || is_count(" packet received by filter")
 }
 
 fn packet(body: &str) -> Result<Packet, &'static str> {
@@ -209,6 +232,9 @@ mod tests {
         assert_eq!(read("7 packets dropped by kernel"), Ok(Line::Dropped(7)));
         for text in ["", "1637 packets received by filter", "root# tcpdump ip host zen and patti"] {
             assert_eq!(read(text), Ok(Line::Other), "{text}");
+        }
+        for text in ["another text", "many packets captured", "a > b", "key: value"] {
+            assert_eq!(read(text), Ok(Line::Unknown), "{text}");
         }
     }
 

@@ -54,6 +54,7 @@ impl Reader {
             Line::LeftOut => self.left_out = true,
             Line::Dropped(count) => self.dropped = self.dropped.saturating_add(count),
             Line::Other => {}
+            Line::Unknown => self.capture.other_lines += 1,
         }
     }
 
