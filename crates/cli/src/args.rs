@@ -46,7 +46,7 @@ pub enum Command {
 }
 
 /// Which connections to log. Options of different kinds must all match; values of one kind are
-/// alternatives. Sockets that set SO_LOG are always logged.
+/// alternatives. Sockets that set SO_LOG are logged too: see --so-log.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Which connections")]
 pub struct PickArgs {
@@ -69,6 +69,21 @@ pub struct PickArgs {
     /// is marked
     #[arg(long)]
     pub in_band: bool,
+    /// Whose sockets are logged because they set SO_LOG; without this option those of own users, or of
+    /// all where nothing else is picked
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    pub so_log: Option<SoLogArg>,
+}
+
+/// Whose sockets may ask to be logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum SoLogArg {
+    /// Nobody's
+    Off,
+    /// Root's and those of the user who records, or who called sudo
+    Own,
+    /// Every user's
+    All,
 }
 
 /// How to record.

@@ -10,13 +10,13 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
-    Cgroup, HookReport, Options, Pick, Priority, Recorder, Sink, Summary, When, count_interrupts,
-    interrupts, spawn,
+    Cgroup, HookReport, Options, Pick, Priority, Recorder, Sink, SoLog, Summary, When,
+    count_interrupts, interrupts, spawn,
 };
 use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record, counted};
 use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
 
-use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports};
+use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports, SoLogArg};
 use crate::failure::Failure;
 use crate::meta_thread::MetaThread;
 use crate::place::Place;
@@ -284,14 +284,22 @@ impl Job<'_> {
             (None, Some(path)) => Some(existing_group(path)?),
             (None, None) => None,
         };
-        Ok(Pick {
+        let mut pick = Pick {
             cgroup,
             ports: self.pick.port.iter().flat_map(Ports::each).collect(),
             addresses: self.pick.addr.clone(),
             pids: self.pick.pid.clone(),
             comm: self.pick.comm.clone(),
             in_band: self.pick.in_band,
-        })
+            so_log: SoLog::All,
+        };
+        pick.so_log = so_log(self.pick.so_log, &pick);
+        if pick.so_log == SoLog::Off && !pick.picks_any() && !pick.in_band {
+            return Err(Failure::new(
+                "--so-log off with nothing picked records nothing: pick a port",
+            ));
+        }
+        Ok(pick)
     }
 
     fn meta(&self, pick: &Pick, hooks: &[HookReport]) -> Meta {
@@ -430,11 +438,32 @@ fn describe(pick: &Pick, has_command: bool) -> String {
     .flatten()
     .collect();
     let marked = if pick.in_band { "; connections whose SYN is marked" } else { "" };
-    if parts.is_empty() {
-        format!("sockets that set SO_LOG{marked}")
-    } else {
-        format!("{}; sockets that set SO_LOG{marked}", parts.join(" and "))
+    let asking = match pick.so_log {
+        SoLog::All => Some("sockets that set SO_LOG"),
+        SoLog::Own(_) => Some("own sockets that set SO_LOG"),
+        SoLog::Off => None,
+    };
+    let picked = (!parts.is_empty()).then(|| parts.join(" and "));
+    let ways: Vec<&str> = picked.as_deref().into_iter().chain(asking).collect();
+    format!("{}{marked}", ways.join("; ")).trim_start_matches("; ").to_owned()
+}
+
+/// Whose sockets may ask to be logged: with nothing else to log, everybody's.
+fn so_log(asked: Option<SoLogArg>, pick: &Pick) -> SoLog {
+    let is_only_filter = !pick.picks_any() && !pick.in_band;
+    match asked {
+        Some(SoLogArg::Off) => SoLog::Off,
+        Some(SoLogArg::All) => SoLog::All,
+        None if is_only_filter => SoLog::All,
+        Some(SoLogArg::Own) | None => SoLog::Own(own_user()),
     }
+}
+
+/// The user who records, or who called sudo.
+fn own_user() -> u32 {
+    let user = rustix::process::getuid();
+    let caller = std::env::var("SUDO_UID").ok().and_then(|user| user.parse().ok());
+    if user.is_root() { caller.unwrap_or(0) } else { user.as_raw() }
 }
 
 /// Inode number and depth of a control group that somebody else made.

@@ -31,7 +31,7 @@ pub use cgroup::Cgroup;
 pub use doctor::{HitCost, drop_reasons, measure, probe_hooks};
 pub use error::Error;
 pub use hooks::{HOOKS, HookEntry, When};
-pub use pick::Pick;
+pub use pick::{Pick, SoLog};
 pub use priority::Priority;
 pub use programs::{HookReport, Statistics};
 pub use recorder::{Options, Recorder, Sink, Summary, monotonic_ns};

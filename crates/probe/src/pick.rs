@@ -21,6 +21,20 @@ pub struct Pick {
     pub comm: Option<String>,
     /// Mark SYNs of logged connections, and log connections whose SYN is marked.
     pub in_band: bool,
+    /// Whose sockets may ask to be logged.
+    pub so_log: SoLog,
+}
+
+/// Whose sockets may ask to be logged (`SO_LOG`); of others the call fails as if nobody recorded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SoLog {
+    /// Every user's.
+    #[default]
+    All,
+    /// Those of root and of this user.
+    Own(u32),
+    /// Nobody's.
+    Off,
 }
 
 impl Pick {
@@ -61,6 +75,11 @@ impl Pick {
             raw.has_comm = 1;
         }
         raw.in_band = u32::from(self.in_band);
+        (raw.so_log, raw.owner) = match self.so_log {
+            SoLog::All => (0, 0),
+            SoLog::Own(user) => (1, user),
+            SoLog::Off => (2, 0),
+        };
         raw.any = u32::from(self.picks_any());
         Ok(())
     }
@@ -164,6 +183,18 @@ mod tests {
         assert_eq!((raw.pids, raw.pid[0], raw.addresses), (1, 7, 0));
         assert_eq!((raw.has_comm, raw.comm[14], raw.comm[15]), (1, 120, 0));
         assert_eq!((raw.any, raw.has_cgroup, raw.in_band), (1, 0, 0));
+    }
+
+    #[test]
+    fn who_may_ask_is_written_with_the_user() {
+        let written = |so_log| {
+            let mut raw = RawPick::default();
+            Pick { so_log, ..Pick::default() }.write(&mut raw).unwrap();
+            (raw.so_log, raw.owner)
+        };
+        assert_eq!(written(SoLog::All), (0, 0));
+        assert_eq!(written(SoLog::Own(1000)), (1, 1000));
+        assert_eq!(written(SoLog::Off), (2, 0));
     }
 
     #[test]

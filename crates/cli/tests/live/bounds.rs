@@ -88,6 +88,38 @@ fn root_forged_syns_hide_no_connection() {
     }
 }
 
+/// Whether a process of this user may ask that its socket be logged.
+fn may_ask(user: &str) -> bool {
+    let program = "import socket; socket.socket().setsockopt(0x5350, 1, 1)";
+    let ids = [format!("--reuid={user}"), format!("--regid={user}")];
+    let mut asking = std::process::Command::new("setpriv");
+    asking.args(ids).args(["--clear-groups", "/usr/bin/python3", "-c", program]);
+    let asked = asking.output().expect("util-linux is installed");
+    let talk = String::from_utf8_lossy(&asked.stderr);
+    // ENOPROTOOPT, as where nobody records.
+    assert!(asked.status.success() || talk.contains("Protocol not available"), "{talk}");
+    asked.status.success()
+}
+
+#[test]
+fn root_others_ask_only_where_the_operator_lets_them() {
+    let Some(_turn) = turn::take() else { return };
+    const OTHER: &str = "65534";
+    let port = free_port().to_string();
+    for (options, root_may, other_may) in [
+        ([].as_slice(), true, true),
+        (&["--so-log", "own"], true, false),
+        (&["--port", &port], true, false),
+        (&["--port", &port, "--so-log", "all"], true, true),
+        (&["--port", &port, "--so-log", "off"], false, false),
+        (&["--in-band"], true, false),
+    ] {
+        let recorder = Recorder::start(options, None);
+        assert_eq!((may_ask("0"), may_ask(OTHER)), (root_may, other_may), "{options:?}");
+        recorder.end();
+    }
+}
+
 #[test]
 fn root_a_pair_that_speaks_outlives_those_of_one_datagram() {
     let Some(_turn) = turn::take() else { return };

@@ -124,6 +124,19 @@ static __always_inline bool asks_to_log(struct bpf_sockopt *ctx)
 	       value + 4 <= (__u8 *)ctx->optval_end && *(__u32 *)value;
 }
 
+#define SO_LOG_OF_ALL 0
+#define SO_LOG_OF_OWN 1
+
+/* Whether sockets of the caller's user may ask to be logged. */
+static __always_inline bool may_ask(void)
+{
+	__u32 user = (__u32)bpf_get_current_uid_gid();
+
+	if (pick.so_log == SO_LOG_OF_ALL)
+		return true;
+	return pick.so_log == SO_LOG_OF_OWN && (!user || user == pick.owner);
+}
+
 /* A kernel without sockscope answers SO_LOG with ENOPROTOOPT; this program takes it. */
 SEC("cgroup/setsockopt")
 int so_log(struct bpf_sockopt *ctx)
@@ -139,7 +152,7 @@ int so_log(struct bpf_sockopt *ctx)
 		note_option(ctx);
 		return 1;
 	}
-	if (ctx->optname != SO_LOG || !sk)
+	if (ctx->optname != SO_LOG || !sk || !may_ask())
 		return 1;
 	if (!asks_to_log(ctx)) {
 		bpf_sk_storage_delete(&marked, sk);

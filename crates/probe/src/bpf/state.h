@@ -19,6 +19,8 @@ struct pick {
 	__u32 has_comm;
 	__u32 in_band;
 	__u32 any; /* no pick at all but marked sockets: 0 */
+	__u32 so_log; /* whose sockets may ask: see may_ask() */
+	__u32 owner; /* user who records */
 	__u16 port[MAX_PORTS];
 	__u32 address[MAX_ADDRESSES]; /* folded */
 	__u32 pid[MAX_PIDS];
