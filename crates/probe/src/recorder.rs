@@ -620,7 +620,7 @@ impl Incoming {
     fn hand_to(&mut self, decoder: &mut Decoder) {
         let mut options = self.options.drain(..).peekable();
         for event in self.events.drain(..) {
-            while let Some(option) = options.next_if(|option| option.told_ns <= event.at_ns) {
+            while let Some(option) = options.next_if(|option| option.at_ns <= event.at_ns) {
                 decoder.option(&option);
             }
             decoder.event(&event);
@@ -877,15 +877,9 @@ mod tests {
             new_state: 1,
             ..RawEvent::default()
         };
-        let cork = RawOption {
-            told_ns: 5,
-            flow: 2,
-            level: 6,
-            option: 3,
-            value: 1,
-            ..RawOption::default()
-        };
-        let late = RawOption { told_ns: 9, value: 0, ..cork };
+        let cork =
+            RawOption { at_ns: 5, flow: 2, level: 6, option: 3, value: 1, ..RawOption::default() };
+        let late = RawOption { at_ns: 9, value: 0, ..cork };
         let mut incoming = Incoming {
             events: vec![event(4, raw::EVENT_OPEN, 0), event(5, raw::EVENT_STATE, 2)],
             options: vec![cork, late],

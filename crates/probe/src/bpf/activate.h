@@ -101,7 +101,6 @@ static __always_inline void note_option(struct bpf_sockopt *ctx)
 	}
 	place = place_for(kept, ctx->level, ctx->optname);
 	if (place) {
-		place->at_ns = now;
 		place->thread = (__u32)bpf_get_current_pid_tgid();
 		place->value = *(__u32 *)value;
 		place->level = ctx->level;

@@ -166,8 +166,8 @@ struct event {
  * their own: a program that sets options in a loop takes no room from openings.
  */
 struct option_event {
-	__u64 at_ns;	/* when it was asked for, which may be before the connection opened */
-	__u64 told_ns;	/* when this was written; not after the event by which the flow is known */
+	__u64 at_ns;	/* when it was asked for, or since when the connection is logged, if that was later;
+			 * not after the event that first describes the socket */
 	__u32 flow;	/* the flow that the socket sends */
 	__u32 thread;
 	__u32 level;

@@ -58,8 +58,7 @@ static __noinline int tell_options(struct kept_options *kept, __u32 flow, __u64 
 			missed += count - i;
 			break;
 		}
-		e->at_ns = option->at_ns;
-		e->told_ns = now;
+		e->at_ns = now;
 		e->flow = flow;
 		e->thread = option->thread;
 		e->level = option->level;

@@ -150,7 +150,6 @@ struct {
  * begins with a copy of its listener's, as it begins with the options themselves.
  */
 struct kept_option {
-	__u64 at_ns;
 	__u32 thread;
 	__u32 value;
 	__u32 most;

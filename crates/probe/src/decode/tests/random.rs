@@ -192,16 +192,16 @@ fn hostile() -> impl Strategy<Value = Step> {
         },
     );
     let option = prop::array::uniform8(edge()).prop_map(
-        |[at_ns, told_ns, flow, level, option, value, most, buffer]| {
+        |[at_ns, receive, flow, level, option, value, most, buffer]| {
             Step::Option(RawOption {
                 at_ns,
-                told_ns,
                 flow: flow as u32,
                 level: level as u32,
                 option: option as u32,
                 value: value as u32,
                 most: most as u32,
                 sndbuf: buffer as u32,
+                rcvbuf: receive as u32,
                 ..RawOption::default()
             })
         },
