@@ -240,9 +240,11 @@ fn explain_at(
             None => rest.push(hole),
         }
     }
-    // Positions show the hits of a stream, also of what no point saw.
+    // Positions show the hits of a stream, also of what no point saw; but a point that missed nothing saw
+    // all that there was.
     if connection.protocol == Protocol::Tcp {
-        let missed = told.iter().fold(rest, |missed, told| cut(&missed, &told.kept));
+        let missed = minus(&rest, &never_there(curves, losses));
+        let missed = told.iter().fold(missed, |missed, told| cut(&missed, &told.kept));
         lost.extend(missed.into_iter().filter_map(|hole| {
             let told = told.iter().filter(|told| !told.has_kept(hole));
             let times = bounds_ns(curves, point, hole, keeps_order);
@@ -437,6 +439,16 @@ fn cut(ranges: &[Range], at: &[Range]) -> Vec<Range> {
     parts.extend(outside);
     parts.sort_unstable();
     parts
+}
+
+/// Holes of points that missed nothing: what made them, it was no record that is missing.
+fn never_there(curves: &[Curve; 8], losses: &Losses) -> Vec<Range> {
+    let whole = Point::ALL.into_iter().filter(|point| !losses.may_touch(*point));
+    whole.fold(Vec::new(), |never, point| {
+        let covered = &curves[point.index()].covered;
+        let holes = covered.windows(2).map(|pair| (pair[0].1, pair[1].0));
+        union(&never, &holes.collect::<Vec<_>>())
+    })
 }
 
 /// Bytes that must have passed `point`, as they or (for a stream) later ones were seen there or

@@ -339,6 +339,15 @@ fn bytes_that_a_lost_hit_may_have_sent_do_not_surely_wait() {
     assert_snapshot!(balance(&testing::analyze(text)), @"send_queue ?/?/1 | tcp_output ?/?/1 | interface_queue ?/?/1 | wire ?/?/1 | input_queue ?/?/1 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/60/0");
 }
 
+#[test]
+fn what_a_whole_point_never_saw_was_missed_nowhere() {
+    let text = "5us 1-8 0..100 | 20us loss code=4 from=1us detail=9 | 30us 1-8 300..400";
+    let analysis = testing::analyze(text);
+    assert_snapshot!(balance(&analysis),
+        @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
+    assert_eq!((analysis.flows[0].bytes, analysis.flows[0].at_least.bytes), (200, false));
+}
+
 /// As a damaged batch leaves it: bytes that no point saw, between such as all points did.
 #[test]
 fn bytes_that_no_point_saw_wait_nowhere_once_later_ones_were_read() {
