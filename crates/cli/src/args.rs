@@ -100,6 +100,10 @@ pub struct HowArgs {
     /// of two (suffix K, M or G; 4M without): a longer one misses less where the recorder has to wait
     #[arg(long, value_name = "SIZE", value_parser = buffer)]
     pub buffer: Option<u64>,
+    /// Stop before the files of the trace have more bytes than this together, 512K or more (suffix K, M
+    /// or G)
+    #[arg(long, value_name = "SIZE", value_parser = trace_size)]
+    pub max_size: Option<u64>,
     /// Leave the arguments of the command out of the trace; its name stays
     #[arg(long)]
     pub no_arguments: bool,
@@ -485,6 +489,13 @@ fn buffer(text: &str) -> Result<u64, String> {
     }
 }
 
+fn trace_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        0..0x8_0000 => Err(format!("{text} is too small for a trace: give 512K or more")),
+        bytes => Ok(bytes),
+    }
+}
+
 fn some_records(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(0) => Err("0 records say nothing: give 1 or more".to_owned()),
@@ -512,6 +523,9 @@ mod tests {
         for (option, value, reason) in [
             ("--max-records", "0", "0 records say nothing: give 1 or more"),
             ("--max-records", "many", "not a number of records"),
+            ("--max-size", "0", "0 is too small for a trace: give 512K or more"),
+            ("--max-size", "511K", "511K is too small for a trace: give 512K or more"),
+            ("--max-size", "2 MB", "2 MB is not a size: give bytes, or a number with K, M or G"),
             ("--duration", "0", "in 0 seconds nothing is recorded: give more, as 0.5"),
             ("--duration", "1e-12", "in 1e-12 seconds nothing is recorded"),
             ("--duration", "NaN", "NaN seconds cannot be waited"),
@@ -521,6 +535,7 @@ mod tests {
             assert!(said.lines().next().is_some_and(|line| line.contains(reason)), "{said}");
         }
         assert_eq!(record("--max-records", "1"), Ok(()));
+        assert_eq!(record("--max-size", "512K"), Ok(()));
         assert_eq!(record("--duration", "0.001"), Ok(()));
     }
 

@@ -24,6 +24,7 @@ mod meta_thread;
 mod place;
 mod plot;
 mod recording;
+mod sink;
 mod suggest;
 mod temporary;
 mod terminal;

@@ -1,6 +1,5 @@
 //! `sockscope run` and `sockscope record`: probes into a bundle.
 
-use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::IsTerminal;
@@ -10,16 +9,17 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
-    Cgroup, HookReport, Options, Pick, Priority, Recorder, Sink, SoLog, Summary, When,
-    count_interrupts, interrupts, spawn,
+    Cgroup, HookReport, Options, Pick, Priority, Recorder, SoLog, Summary, When, count_interrupts,
+    interrupts, spawn,
 };
-use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record, counted};
-use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Ring};
+use sockscope_record::{LossCounts, counted};
+use sockscope_trace::{Hook, HookState, Meta, Ring, SizeLimit};
 
 use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports, SoLogArg};
 use crate::failure::Failure;
 use crate::meta_thread::MetaThread;
 use crate::place::Place;
+use crate::sink::BundleSink;
 use crate::{Outcome, bundle, command, machine, temporary};
 
 /// What a kill may cost: records are on their way to the file at most this long.
@@ -53,7 +53,7 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         duration: None,
         max_records: None,
     };
-    let Recorded { records, status, failure, .. } = job.record()?;
+    let Recorded { records, status, failure, limit, .. } = job.record()?;
     // Of what was recorded until it failed there is a report as well.
     let outcome = match (&failure, records) {
         (Some(_), 0) => Ok(Outcome::Done),
@@ -71,7 +71,9 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
             0 => String::new(),
             _ => format!("; see also: sockscope plot {kept} --figure queue-length"),
         };
-        talk!("sockscope: the trace is in {kept}{figures}");
+        talk!("sockscope: the trace is in {kept}{}{figures}", ended_by(limit));
+    } else if limit.is_some() {
+        talk!("sockscope: the recording{}", ended_by(limit).trim_start_matches(','));
     }
     let code = status.filter(|_| run.exit_status).map(command::exit_code);
     Ok(code.filter(|code| *code > 0).map_or(outcome, Outcome::OfCommand))
@@ -88,21 +90,27 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         duration: record.duration,
         max_records: record.max_records,
     };
-    let Recorded { records, lost, status, failure, advice } = job.record()?;
+    let Recorded { records, lost, status, failure, advice, limit } = job.record()?;
     tell_failure(status);
     if let Some(failure) = failure {
         return Err(failure);
     }
     let dir = record.output.display();
     talk!(
-        "sockscope: {}, {lost} lost{}, in {dir}; see it: sockscope report {dir}",
+        "sockscope: {}, {lost} lost{}, in {dir}{}; see it: sockscope report {dir}",
         counted(records, "record"),
-        advice.map(|advice| format!(" ({advice})")).unwrap_or_default()
+        advice.map(|advice| format!(" ({advice})")).unwrap_or_default(),
+        ended_by(limit)
     );
     if records == 0 {
         talk!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
     }
     Ok(())
+}
+
+/// For the last line, of a recording that a limit ended.
+fn ended_by(limit: Option<&str>) -> String {
+    limit.map(|option| format!(", ended by {option}")).unwrap_or_default()
 }
 
 /// A command that failed may have sent less than it should: the recording itself is whole.
@@ -128,6 +136,8 @@ pub struct Recorded {
     failure: Option<Failure>,
     /// What to try where records were missed.
     advice: Option<String>,
+    /// The option whose limit ended it.
+    limit: Option<&'static str>,
 }
 
 impl Recorded {
@@ -200,8 +210,11 @@ impl Job<'_> {
         let mut priority = Priority::raise();
         let mut recorder = Recorder::start(&pick, options)?;
         let mut meta = self.meta(&pick, &recorder.hooks());
+        let limit = self.how.max_size.map(|bytes| SizeLimit::new(bytes, &meta));
+        let limit =
+            limit.transpose().map_err(|error| Failure::new(format!("--max-size: {error}")))?;
         let (writer, _claim) = place.create(meta.clone())?;
-        let mut sink = BundleSink::new(writer, self.max_records);
+        let mut sink = BundleSink::new(writer, self.max_records, limit);
         let child = group
             .as_ref()
             .map(|group| priority.lowered(|| spawn(self.command, group, self.stdout.stdio())));
@@ -233,6 +246,7 @@ impl Job<'_> {
             status,
             failure,
             advice: None,
+            limit: None,
         };
         match finished {
             Ok(summary) => {
@@ -240,6 +254,7 @@ impl Job<'_> {
                 meta.notes.extend(without_priority(&priority, &summary.lost));
                 meta.notes.extend(notes);
                 sink.describe(&mut meta);
+                recorded.limit = sink.limit();
                 recorded.records = sink.writer.records();
                 recorded.lost = meta.loss.total();
                 recorded.advice = summary.advice;
@@ -313,6 +328,7 @@ impl Job<'_> {
             pick: describe(pick, !self.command.is_empty()),
             hooks: hooks.iter().map(hook).collect(),
             sysctls: machine::sysctls(),
+            interfaces: machine::interfaces(),
             drop_reasons: sockscope_probe::drop_reasons().into_iter().collect(),
             ..Meta::default()
         }
@@ -481,66 +497,6 @@ fn existing_group(path: &PathBuf) -> Result<(u64, u32), Failure> {
     let inode =
         fs::metadata(&full).map_err(|error| Failure::file("cannot read", &full, &error))?.ino();
     Ok((inode, u32::try_from(below.components().count()).unwrap_or(u32::MAX)))
-}
-
-/// Takes records until there are as many as were asked for; what comes later is not in the trace.
-struct BundleSink {
-    writer: BundleWriter,
-    records_max: Option<u64>,
-    /// Loss as far as the records taken tell it.
-    lost: LossCounts,
-    known: HashSet<ConnectionId>,
-}
-
-impl BundleSink {
-    fn new(writer: BundleWriter, records_max: Option<u64>) -> Self {
-        Self { writer, records_max, lost: LossCounts::default(), known: HashSet::new() }
-    }
-
-    fn room(&self) -> u64 {
-        self.records_max.map_or(u64::MAX, |most| most.saturating_sub(self.writer.records()))
-    }
-
-    fn is_full(&self) -> bool {
-        self.room() == 0
-    }
-
-    /// Adds to the description that it was full, if it was.
-    fn describe(&self, meta: &mut Meta) {
-        if !self.is_full() {
-            return;
-        }
-        meta.loss = self.lost;
-        meta.notes.push(format!(
-            "ended after {}, as --max-records asks: what came later is not in the trace",
-            counted(self.writer.records(), "record")
-        ));
-    }
-}
-
-impl Sink for BundleSink {
-    fn records(&mut self, records: &[Record]) -> Result<(), String> {
-        debug_assert!(records.iter().all(|record| record.kind == Kind::Loss || record.flow.0 > 1));
-        let taken = usize::try_from(self.room()).unwrap_or(usize::MAX).min(records.len());
-        let records = &records[..taken];
-        if self.records_max.is_some() {
-            let losses = records.iter().filter(|record| record.kind == Kind::Loss);
-            losses.for_each(|loss| {
-                self.lost.add(Kind::from_code(loss.code).and_then(Kind::point), loss.detail);
-            });
-        }
-        self.writer.append(records).map_err(|error| Failure::from(error).to_string())
-    }
-
-    fn connection(&mut self, connection: &Connection) -> Result<(), String> {
-        if self.is_full() && !self.known.contains(&connection.id) {
-            return Ok(());
-        }
-        if self.records_max.is_some() {
-            self.known.insert(connection.id);
-        }
-        self.writer.connection(connection).map_err(|error| Failure::from(error).to_string())
-    }
 }
 
 #[cfg(test)]

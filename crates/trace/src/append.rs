@@ -64,6 +64,11 @@ impl StreamFile {
         folder.has(self.part.file_name(), &self.file)
     }
 
+    /// Bytes of the whole batches that it has.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.whole_bytes
+    }
+
     /// Writes one batch, unless building it failed already.
     pub(crate) fn write(&mut self, batch: Result<RecordBatch, ArrowError>) -> Result<(), Error> {
         let Some(encoder) = &mut self.encoder else { return Ok(()) };

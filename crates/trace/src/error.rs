@@ -107,6 +107,22 @@ pub enum Error {
         /// What is wrong there.
         what: String,
     },
+    /// No bundle fits into so few bytes.
+    #[error("{bytes} bytes are too few for this trace: give {least} or more")]
+    TooSmall {
+        /// The bytes that it may have.
+        bytes: u64,
+        /// The fewest that it needs.
+        least: u64,
+    },
+    /// `meta.json` has more bytes than the limit of the bundle leaves for it.
+    #[error("{}: {bytes} bytes, more than the size limit of the trace leaves for it", path.display())]
+    MetaTooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        bytes: u64,
+    },
     /// The Arrow encoder refused a batch.
     #[error("{}: batch {batch} could not be encoded: {source}", path.display())]
     Encode {

@@ -12,6 +12,7 @@ use crate::columns::{self, RecordColumns};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::format::{self, BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part};
+use crate::limit::{SizeLimit, Usage};
 use crate::meta::Meta;
 
 /// Connection rows that are held back at most.
@@ -31,6 +32,7 @@ pub struct BundleWriter {
     flows: StreamFile,
     flow_schema: SchemaRef,
     connections: Vec<Connection>,
+    usage: Option<Usage>,
 }
 
 impl BundleWriter {
@@ -70,7 +72,7 @@ impl BundleWriter {
         // The records come first: by them the folder is known as a bundle if this is cut short.
         let records = StreamFile::create(&folder, Part::Records, &record_schema)?;
         let flows = StreamFile::create(&folder, Part::Flows, &flow_schema)?;
-        write_meta(&folder, Meta { complete: false, records: 0, ..meta })?;
+        write_meta(&folder, Meta { complete: false, records: 0, ..meta }, None)?;
         Ok(Self {
             folder,
             records,
@@ -80,6 +82,7 @@ impl BundleWriter {
             rows: 0,
             flow_schema,
             connections: Vec::new(),
+            usage: None,
         })
     }
 
@@ -95,14 +98,31 @@ impl BundleWriter {
         self.rows + self.columns.rows() as u64
     }
 
+    /// Keeps the files within `limit` together from here on: what does not fit is refused by
+    /// [`BundleWriter::append`] and [`BundleWriter::connection`].
+    pub fn limit(&mut self, limit: SizeLimit) {
+        self.usage = Some(Usage::new(limit));
+    }
+
+    /// Whether the limit is reached, if there is one: no further record is taken.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.usage.as_ref().is_some_and(Usage::is_full)
+    }
+
     /// Takes records, in time order as far as the source has them so. Full batches of
-    /// [`BATCH_RECORDS`] are written at once.
+    /// [`BATCH_RECORDS`] are written at once. Where there is a limit, the first of them that fit are
+    /// taken, and after one that was refused no other.
     ///
     /// # Errors
     ///
     /// When a batch cannot be written; its records are then lost, and the file ends before them.
     pub fn append(&mut self, records: &[Record]) -> Result<(), Error> {
-        let mut rest = records;
+        let (held, written) = (self.columns.rows(), self.written());
+        let mut rest = match &mut self.usage {
+            Some(usage) => usage.admit(records, held, written),
+            None => records,
+        };
         while !rest.is_empty() {
             rest = self.columns.fill(rest);
             if self.columns.rows() >= BATCH_RECORDS {
@@ -112,12 +132,19 @@ impl BundleWriter {
         Ok(())
     }
 
-    /// Takes what is known of a connection by now; the latest such row of an id counts.
+    /// Takes what is known of a connection by now; the latest such row of an id counts. Where there is a
+    /// limit, a row that does not fit is refused, and then those of other new connections.
     ///
     /// # Errors
     ///
     /// When rows held back cannot be written.
     pub fn connection(&mut self, connection: &Connection) -> Result<(), Error> {
+        let (held, written) = (self.columns.rows(), self.written());
+        let is_refused =
+            self.usage.as_mut().is_some_and(|usage| !usage.admits(connection, held, written));
+        if is_refused {
+            return Ok(());
+        }
         self.connections.push(connection.clone());
         if self.connections.len() >= CONNECTION_ROWS_MAX {
             self.flush_connections()?;
@@ -162,7 +189,7 @@ impl BundleWriter {
     pub fn meta_update(&self, meta: &Meta) -> Result<MetaUpdate, Error> {
         self.check_in_place()?;
         let meta = Meta { complete: false, records: self.rows, ..meta.clone() };
-        Ok(MetaUpdate { folder: self.folder.again()?, meta })
+        Ok(MetaUpdate { folder: self.folder.again()?, meta, limit: self.size_limit() })
     }
 
     /// Ends the bundle: writes what is held back, the end marks, and `meta` as complete.
@@ -176,7 +203,17 @@ impl BundleWriter {
         self.flows.finish()?;
         self.records.finish()?;
         self.check_in_place()?;
-        write_meta(&self.folder, Meta { complete: true, records: self.rows, ..meta })
+        let meta = Meta { complete: true, records: self.rows, ..meta };
+        write_meta(&self.folder, meta, self.size_limit())
+    }
+
+    fn size_limit(&self) -> Option<SizeLimit> {
+        self.usage.as_ref().map(Usage::limit)
+    }
+
+    /// Bytes in both streams.
+    fn written(&self) -> u64 {
+        self.records.bytes() + self.flows.bytes()
     }
 
     fn flush_connections(&mut self) -> Result<(), Error> {
@@ -184,7 +221,11 @@ impl BundleWriter {
             return Ok(());
         }
         let rows = std::mem::take(&mut self.connections);
-        self.flows.write(columns::connection_batch(&rows, &self.flow_schema))
+        self.flows.write(columns::connection_batch(&rows, &self.flow_schema))?;
+        if let Some(usage) = &mut self.usage {
+            usage.connections_written();
+        }
+        Ok(())
     }
 
     /// Whether folder and files still have their names: else nobody finds what is written.
@@ -203,6 +244,7 @@ impl BundleWriter {
 pub struct MetaUpdate {
     folder: Folder,
     meta: Meta,
+    limit: Option<SizeLimit>,
 }
 
 impl MetaUpdate {
@@ -213,7 +255,7 @@ impl MetaUpdate {
     ///
     /// [`Error::Io`] when the system refuses; the old file is then still there.
     pub fn write(self) -> Result<(), Error> {
-        write_meta(&self.folder, self.meta)
+        write_meta(&self.folder, self.meta, self.limit)
     }
 }
 
@@ -229,9 +271,13 @@ fn make_room(folder: &Folder) -> Result<(), Error> {
 }
 
 /// Writes beside the old file, then renames: a reader sees the one or the other, whole.
-fn write_meta(folder: &Folder, meta: Meta) -> Result<(), Error> {
+fn write_meta(folder: &Folder, meta: Meta, limit: Option<SizeLimit>) -> Result<(), Error> {
     let meta = Meta { format_version: FORMAT_VERSION, ..meta };
     let bytes = meta.to_json()?;
+    if limit.is_some_and(|limit| !limit.admits_meta(bytes.len() as u64)) {
+        let path = folder.path().join(Part::Meta.file_name());
+        return Err(Error::MetaTooLarge { path, bytes: bytes.len() as u64 });
+    }
     // What a kill may have left.
     folder.remove(META_UNFINISHED)?;
     let mut file = folder.create(META_UNFINISHED)?;

@@ -1,5 +1,7 @@
 //! The other faces of a live bundle, and what the machine says of itself.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::bundle::{sockscope, sockscope_says, stdout_of, workload, workload_recorded};
@@ -96,6 +98,32 @@ fn root_no_more_records_are_kept_than_were_asked_for() {
     assert_eq!(report["trace"]["lost_records"], 0);
     let notes = report["trace"]["notes"].to_string();
     assert!(notes.contains("ended after 100 records"), "{notes}");
+}
+
+#[test]
+fn root_the_files_of_a_trace_have_no_more_bytes_than_were_asked_for() {
+    let Some(_turn) = turn::take() else { return };
+    const BYTES: u64 = 2 << 20;
+    let folder = tempfile::tempdir().expect("a folder for the bundle");
+    for how in ["record", "run"] {
+        let dir = folder.path().join(how);
+        let calls = workload("rpc.py", &["--calls", "20000"]);
+        let mut recorder = sockscope();
+        recorder.args([how, "--max-size", "2M", "-o"]).arg(&dir).arg("--").args(&calls);
+        let output = recorder.output().expect("it was built");
+        let said = stdout_of(&output);
+        let talk = String::from_utf8_lossy(&output.stderr);
+        let last = talk.lines().last().unwrap_or_default();
+        assert!(last.contains(", ended by --max-size"), "{talk}");
+        let files = fs::read_dir(&dir).expect("the bundle is there").flatten();
+        let bytes: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
+        assert!((BYTES / 2..=BYTES).contains(&bytes), "{bytes} B: {said}");
+        let report = sockscope_says(&["report", &dir.display().to_string(), "--format", "json"]);
+        let report: Value = serde_json::from_str(&report).expect("one document");
+        assert_eq!(report["trace"]["finished"], true, "{}", report["trace"]);
+        let notes = report["trace"]["notes"].to_string();
+        assert!(notes.contains(" records, as --max-size asks: later records are not"), "{notes}");
+    }
 }
 
 #[test]

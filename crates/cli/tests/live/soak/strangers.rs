@@ -35,7 +35,7 @@ fn root_soak_strangers_neither_blind_the_recorder_nor_make_it_grow() {
     let _redis = redis(&hosts, port, folder.path());
     let vmtp_port = free_port();
     let _vmtp = vmtp(&hosts, vmtp_port);
-    let options = ["--port", &port.to_string(), "--max-records", "1000000000"];
+    let options = ["--port", &port.to_string(), "--max-size", &BUNDLE_BYTES_MAX.to_string()];
     let recorder = Recorder::start(&options, None);
     let bundle = recorder.dir();
 

@@ -1,0 +1,151 @@
+//! The most bytes that a bundle may have.
+//!
+//! Rows are held back before they are written, so that their bytes are known only later. Every bound here
+//! is therefore one from above: the files stay within it whatever the encoder makes of the rows.
+
+use std::collections::HashMap;
+
+use sockscope_record::{Connection, ConnectionId, Record};
+
+use crate::error::Error;
+use crate::format::{RECORD_WIDTHS, SEALED_HEADER_BYTES_MAX};
+use crate::meta::Meta;
+
+/// Bytes that `meta.json` may have, and what it may grow by while a recording goes on.
+const META_BYTES: u64 = 128 << 10;
+const META_GROWTH_BYTES: u64 = 64 << 10;
+/// Bytes of a batch without its rows: a header below 3,000 bytes, and the padding of its buffers.
+const BATCH_BYTES: u64 = SEALED_HEADER_BYTES_MAX;
+/// Of each stream, the batch that is held back, and the one that ends the file.
+const OPEN_BATCHES_BYTES: u64 = 4 * BATCH_BYTES;
+/// Bytes of both schemas, and of some rows.
+const CONTENT_BYTES_MIN: u64 = 64 << 10;
+/// Bytes of a connection's row without its processes: numbers, two addresses of 50 characters at most,
+/// lengths and bits.
+const CONNECTION_BYTES: u64 = 192;
+/// Bytes of a process of such a row without its name.
+const PROCESS_BYTES: u64 = 32;
+
+/// Bytes of a record: its columns, each of which may have a bit more for whether there is a value.
+const RECORD_BYTES: u64 = {
+    let (mut bytes, mut column) = (0, 0);
+    while column < RECORD_WIDTHS.len() {
+        bytes += RECORD_WIDTHS[column] as u64;
+        column += 1;
+    }
+    bytes + (RECORD_WIDTHS.len() as u64).div_ceil(8)
+};
+
+/// The most bytes that the files of a bundle may have together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SizeLimit {
+    /// Of both streams with their ends.
+    streams_bytes: u64,
+    /// Of `meta.json`, of which two are there while one replaces the other.
+    meta_bytes: u64,
+}
+
+impl SizeLimit {
+    /// At most `bytes` for a bundle that is described by `meta`, which may grow by 64 KiB.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooSmall`] when a bundle needs more.
+    pub fn new(bytes: u64, meta: &Meta) -> Result<Self, Error> {
+        let meta_bytes = META_BYTES.max(meta.to_json()?.len() as u64 + META_GROWTH_BYTES);
+        let least = 2 * meta_bytes + OPEN_BATCHES_BYTES + CONTENT_BYTES_MIN;
+        if bytes < least {
+            return Err(Error::TooSmall { bytes, least });
+        }
+        Ok(Self { streams_bytes: bytes - 2 * meta_bytes, meta_bytes })
+    }
+
+    /// Whether `meta.json` may have so many bytes.
+    pub(crate) fn admits_meta(&self, bytes: u64) -> bool {
+        bytes <= self.meta_bytes
+    }
+}
+
+/// How much of a limit is used, and by what.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    limit: SizeLimit,
+    /// Bytes of the rows of connections that are held back.
+    held_bytes: u64,
+    /// Connections that are open, each with the bytes that its last row may need.
+    open: HashMap<ConnectionId, u64>,
+    open_bytes: u64,
+    /// Something was refused, or nothing more fits: nothing is taken behind a gap.
+    is_full: bool,
+}
+
+impl Usage {
+    pub(crate) fn new(limit: SizeLimit) -> Self {
+        Self { limit, held_bytes: 0, open: HashMap::new(), open_bytes: 0, is_full: false }
+    }
+
+    pub(crate) fn limit(&self) -> SizeLimit {
+        self.limit
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// The first of `records` that fit, beside `held` ones and `written` bytes.
+    pub(crate) fn admit<'a>(
+        &mut self,
+        records: &'a [Record],
+        held: usize,
+        written: u64,
+    ) -> &'a [Record] {
+        let room = self.room(held, written) / RECORD_BYTES;
+        let taken = records.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let taken = if self.is_full { 0 } else { taken };
+        // The next one would not fit.
+        self.is_full |= taken as u64 == room;
+        &records[..taken]
+    }
+
+    /// Whether a connection's row fits, beside `held` records and `written` bytes; it is then held back.
+    /// Room is kept for the last row of each connection that is open.
+    pub(crate) fn admits(&mut self, row: &Connection, held: usize, written: u64) -> bool {
+        let bytes = row_bytes(row);
+        let kept = self.open.get(&row.id).copied();
+        let last = if row.closed_ns.is_none() { bytes } else { 0 };
+        let fits = bytes + last <= self.room(held, written) + kept.unwrap_or_default();
+        if !fits || (self.is_full && kept.is_none()) {
+            self.is_full = true;
+            return false;
+        }
+        self.open_bytes = self.open_bytes + last - kept.unwrap_or_default();
+        if last > 0 {
+            self.open.insert(row.id, last);
+        } else {
+            self.open.remove(&row.id);
+        }
+        self.held_bytes += bytes;
+        true
+    }
+
+    /// The rows of connections that were held back are written.
+    pub(crate) fn connections_written(&mut self) {
+        self.held_bytes = 0;
+    }
+
+    /// Bytes for more rows.
+    fn room(&self, held: usize, written: u64) -> u64 {
+        let used = written
+            + OPEN_BATCHES_BYTES
+            + held as u64 * RECORD_BYTES
+            + self.held_bytes
+            + self.open_bytes;
+        self.limit.streams_bytes.saturating_sub(used)
+    }
+}
+
+/// The bytes of a connection's row, at most.
+fn row_bytes(row: &Connection) -> u64 {
+    let processes = row.processes.iter().map(|process| PROCESS_BYTES + process.comm.len() as u64);
+    CONNECTION_BYTES + processes.sum::<u64>()
+}
