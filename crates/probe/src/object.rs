@@ -52,7 +52,15 @@ pub(crate) fn load(
     pick: &Pick,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Object, Error> {
-    let mut open = open(reads)?;
+    load_opened(open(reads)?, shape, pick, is_wanted)
+}
+
+fn load_opened(
+    mut open: OpenObject,
+    shape: Shape,
+    pick: &Pick,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Object, Error> {
     for mut map in open.maps_mut() {
         if map.name() == "lists" {
             map.set_max_entries(shape.cpus as u32).map_err(|error| refused(&error))?;
@@ -157,29 +165,79 @@ mod tests {
     static REORDERED: &Elf<[u8]> =
         &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/reordered.bpf.o")));
 
-    /// Programs that append records, and those of them that hand over each record by an exchange.
-    fn appending(bytes: &[u8]) -> (usize, usize) {
-        // BPF_STX | BPF_ATOMIC | BPF_DW, and what it does (linux/bpf.h).
-        const ATOMIC: u8 = 0xdb;
-        const FETCH_ADD: i32 = 0x01;
-        const EXCHANGE: i32 = 0xe1;
+    // BPF_STX | BPF_ATOMIC, with BPF_DW or BPF_W, and the operation (linux/bpf.h).
+    const ATOMIC_64: u8 = 0xdb;
+    const ATOMIC_32: u8 = 0xc3;
+    const FETCH_ADD: i32 = 0x01;
+    const FETCH_OR: i32 = 0x41;
+    const EXCHANGE: i32 = 0xe1;
+
+    /// Names of the programs that have such an atomic operation.
+    fn with_atomic(bytes: &[u8], code: u8, operation: i32) -> Vec<String> {
         let object = open_bytes(bytes).unwrap();
-        let (mut all, mut exchanging) = (0, 0);
-        for program in object.progs() {
-            let does = |what: i32| {
-                program.insns().iter().any(|insn| insn.code == ATOMIC && insn.imm == what)
-            };
-            all += usize::from(does(FETCH_ADD));
-            exchanging += usize::from(does(EXCHANGE));
-        }
-        (all, exchanging)
+        let has = |program: &libbpf_rs::OpenProgram<'_>| {
+            program.insns().iter().any(|insn| insn.code == code && insn.imm == operation)
+        };
+        let found = object.progs().filter(has);
+        found.map(|program| program.name().to_string_lossy().into_owned()).collect()
     }
 
     #[test]
     fn where_cpus_reorder_stores_each_record_is_handed_over_by_an_exchange() {
-        let (all, exchanging) = appending(&REORDERED.0);
+        let all = with_atomic(&REORDERED.0, ATOMIC_64, FETCH_ADD).len();
+        let exchanging = with_atomic(&REORDERED.0, ATOMIC_64, EXCHANGE).len();
         assert!(exchanging > 10 && exchanging >= all / 2, "{exchanging} of {all}");
-        assert_eq!(cfg!(target_arch = "x86_64"), appending(&CASTS.0).1 == 0);
+        let here = with_atomic(&CASTS.0, ATOMIC_64, EXCHANGE);
+        assert_eq!(cfg!(target_arch = "x86_64"), here.is_empty());
+    }
+
+    #[test]
+    fn where_cpus_reorder_stores_a_slot_is_published_and_found_by_atomic_operations() {
+        let publishing = with_atomic(&REORDERED.0, ATOMIC_32, EXCHANGE);
+        let finding = with_atomic(&REORDERED.0, ATOMIC_32, FETCH_OR);
+        // These two open connections, and free slots, in their own instructions; others in functions.
+        for opening in ["so_log", "existing"] {
+            assert!(publishing.iter().any(|name| name == opening), "{publishing:?}");
+        }
+        for looking in ["so_log", "existing", "remaining", "point1_tcp", "point7", "point8_tcp"] {
+            assert!(finding.iter().any(|name| name == looking), "{looking}: {finding:?}");
+        }
+        let here = [EXCHANGE, FETCH_OR].map(|how| with_atomic(&CASTS.0, ATOMIC_32, how).is_empty());
+        assert_eq!([cfg!(target_arch = "x86_64"); 2], here);
+    }
+
+    /// Of the form for older kernels the two programs are left out whose packet leads to a socket: the
+    /// verifiers of kernels that have casts let `bpf_skc_to_tcp_sock` take no such pointer (`rcu_ptr_`).
+    #[test]
+    fn root_the_verifier_takes_every_form_of_the_programs() {
+        let Some(kernel) = crate::hooks::Kernel::running() else { return };
+        if crate::rights::missing().is_some() {
+            return;
+        }
+        let is_newer = kernel.reads() == Some(Reads::Casts);
+        let of_packets = ["point3", "point4"];
+        let pick = Pick { ports: vec![80], ..Pick::default() };
+        let forms = [
+            ("casts", &CASTS.0, is_newer, false),
+            ("reordered", &REORDERED.0, is_newer, false),
+            ("copies", &COPIES.0, true, is_newer),
+        ];
+        for (form, bytes, can_load, without_packets) in forms {
+            if !can_load {
+                continue;
+            }
+            let is_wanted = |program: &str| {
+                let entry = crate::hooks::HOOKS.iter().find(|entry| entry.program == program);
+                entry.is_some_and(|entry| kernel.has(entry) && kernel.needs(entry))
+                    && !(without_packets && of_packets.contains(&program))
+            };
+            let open = open_bytes(bytes).unwrap();
+            let wanted =
+                open.progs().filter(|program| is_wanted(&program.name().to_string_lossy()));
+            assert!(wanted.count() > 15, "{form}");
+            let loaded = load_opened(open, Shape::of(None), &pick, is_wanted);
+            assert!(loaded.is_ok(), "{form}: {:?}", loaded.err());
+        }
     }
 
     #[test]

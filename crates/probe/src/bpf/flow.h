@@ -79,9 +79,13 @@ static __always_inline struct flow_slot *find_in(const struct key *k, __u32 buck
 #pragma unroll
 	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
 		struct flow_slot *slot = &flows[(first + i) & (FLOW_SLOTS - 1)];
+		__u32 connection;
 
-		if (slot->key1 == k->key1 && slot->key2 == k->key2 && slot->connection &&
-		    slot->connection != SLOT_BUSY)
+		if (slot->key1 != k->key1 || slot->key2 != k->key2)
+			continue;
+		/* Pairs with publish() in open_slot(). */
+		connection = acquire(&slot->connection);
+		if (connection && connection != SLOT_BUSY)
 			return slot;
 	}
 	return NULL;
@@ -159,8 +163,8 @@ static __always_inline bool free_slot(struct flow_slot *slot)
 	    __sync_val_compare_and_swap(&slot->connection, connection, SLOT_BUSY) != connection)
 		return false;
 	forget_key(slot);
-	barrier();
-	slot->connection = 0;
+	/* Who takes the slot overwrites the key that forget_key() reads. */
+	publish(&slot->connection, 0);
 	return true;
 }
 
@@ -417,8 +421,7 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 			return NULL;
 	}
 	/* Before the look-up: a connection that opens during it is looked up again. */
-	opened = *(volatile __u32 *)&connections_opened;
-	barrier();
+	opened = acquire(&connections_opened);
 	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return NULL;
 	make_key(&t, &k);

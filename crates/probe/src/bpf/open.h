@@ -66,9 +66,8 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	slot->congestion[0] = slot->congestion[1] = 0;
 	slot->ca_state[0] = slot->ca_state[1] = 0;
 	slot->call_end[0] = slot->call_end[1] = 0;
-	barrier();
 	number = (__sync_fetch_and_add(&last_connection, 1) + 1) & CONNECTION_MAX;
-	slot->connection = number ? number : 1;
+	publish(&slot->connection, number ? number : 1);
 	__sync_fetch_and_add(&connections_opened, 1);
 	return slot;
 }

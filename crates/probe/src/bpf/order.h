@@ -5,6 +5,12 @@
  * x86 keeps loads in order, and stores: there the compiler alone must be held back. Elsewhere each of
  * these is an atomic operation that returns a value, which BPF defines as a full barrier: the release
  * stores and acquire loads of BPF are younger than the kernels and compilers that are supported.
+ * Neither an address nor a branch would do for the reader: a CPU may load what follows a branch early.
+ *
+ * A record is published by its stamp, which the recorder loads with acquire. A slot is published by its
+ * connection: find() compares the key, acquires the connection, and its callers read the rest. A slot
+ * taken by another connection was SLOT_BUSY before its key changed, so that who has seen the new key
+ * acquires no number of the old connection.
  */
 #ifndef SOCKSCOPE_ORDER_H
 #define SOCKSCOPE_ORDER_H
@@ -18,8 +24,18 @@
 		barrier();                                       \
 		*(volatile __typeof__(*(to)) *)(to) = (value);   \
 	} while (0)
+/* The value there: after what was read before, and before all that is read next. */
+#define acquire(from)                                                             \
+	({                                                                        \
+		__typeof__(*(from)) acquired;                                     \
+		barrier();                                                        \
+		acquired = *(volatile __typeof__(*(from)) *)(from);               \
+		barrier();                                                        \
+		acquired;                                                         \
+	})
 #else
 #define publish(to, value) ((void)__sync_lock_test_and_set((to), (value)))
+#define acquire(from) __sync_fetch_and_or((from), 0)
 #endif
 
 #endif
