@@ -21,6 +21,7 @@ mod machine;
 mod memory;
 mod merge;
 mod meta_thread;
+mod others;
 mod place;
 mod plot;
 mod recording;

@@ -253,6 +253,7 @@ impl Job<'_> {
                 complete(&mut meta, &summary);
                 meta.notes.extend(without_priority(&priority, &summary.lost));
                 meta.notes.extend(notes);
+                recorded.note(sink.end().err());
                 sink.describe(&mut meta);
                 recorded.limit = sink.limit();
                 recorded.records = sink.writer.records();
@@ -307,6 +308,7 @@ impl Job<'_> {
             comm: self.pick.comm.clone(),
             in_band: self.pick.in_band,
             so_log: SoLog::All,
+            owner: own_user(),
         };
         pick.so_log = so_log(self.pick.so_log, &pick);
         if pick.so_log == SoLog::Off && !pick.picks_any() && !pick.in_band {

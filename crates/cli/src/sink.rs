@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use sockscope_probe::Sink;
-use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Record, counted};
+use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Point, Record, counted};
 use sockscope_trace::{BundleWriter, Meta, SizeLimit};
 
 use crate::failure::Failure;
+use crate::others::Others;
 
 /// Takes records until there are as many as were asked for, or the files are as large; later records are
 /// not in the trace.
@@ -17,6 +18,7 @@ pub struct BundleSink {
     /// Loss as far as the records taken tell it.
     lost: LossCounts,
     known: HashSet<ConnectionId>,
+    others: Others,
 }
 
 impl BundleSink {
@@ -28,7 +30,14 @@ impl BundleSink {
     ) -> Self {
         size_max.into_iter().for_each(|limit| writer.limit(limit));
         let is_limited = records_max.is_some() || size_max.is_some();
-        Self { writer, records_max, is_limited, lost: LossCounts::default(), known: HashSet::new() }
+        Self {
+            writer,
+            records_max,
+            is_limited,
+            lost: LossCounts::default(),
+            known: HashSet::new(),
+            others: Others::new(records_max, size_max.map(|limit| limit.bytes())),
+        }
     }
 
     fn room(&self) -> u64 {
@@ -46,8 +55,26 @@ impl BundleSink {
         by_size.or((self.room() == 0).then_some("--max-records"))
     }
 
-    /// Adds to the description that it was full, if it was.
+    /// Takes what is left to say of refused records.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn end(&mut self) -> Result<(), Failure> {
+        let losses = self.others.losses();
+        self.append(&losses)
+    }
+
+    /// Adds to the description that it was full, if it was, and what was refused.
     pub fn describe(&self, meta: &mut Meta) {
+        if self.others.refused().total() > 0 {
+            meta.notes.push(format!(
+                "{} of connections that other users asked for by SO_LOG, beyond their quarter of \
+                 --max-records or --max-size: counted as missed",
+                counted(self.others.refused().total(), "record")
+            ));
+            meta.loss = plus(meta.loss, *self.others.refused());
+        }
         let Some(option) = self.limit() else { return };
         meta.loss = self.lost;
         let records = counted(self.writer.records(), "record");
@@ -57,29 +84,55 @@ impl BundleSink {
     }
 }
 
+impl BundleSink {
+    fn append(&mut self, records: &[Record]) -> Result<(), Failure> {
+        let taken = usize::try_from(self.room()).unwrap_or(usize::MAX).min(records.len());
+        let before = self.writer.records();
+        self.writer.append(&records[..taken])?;
+        let taken = usize::try_from(self.writer.records() - before).unwrap_or(usize::MAX);
+        if self.is_limited {
+            self.lost = plus(self.lost, loss_of(&records[..taken]));
+        }
+        Ok(())
+    }
+}
+
+/// Loss as the records tell it.
+fn loss_of(records: &[Record]) -> LossCounts {
+    let mut lost = LossCounts::default();
+    for loss in records.iter().filter(|record| record.kind == Kind::Loss) {
+        lost.add(Kind::from_code(loss.code).and_then(Kind::point), loss.detail);
+    }
+    lost
+}
+
+fn plus(mut lost: LossCounts, more: LossCounts) -> LossCounts {
+    lost.add(None, more.events);
+    Point::ALL.into_iter().zip(more.points).for_each(|(point, count)| lost.add(Some(point), count));
+    lost
+}
+
 impl Sink for BundleSink {
     fn records(&mut self, records: &[Record]) -> Result<(), String> {
         debug_assert!(records.iter().all(|record| record.kind == Kind::Loss || record.flow.0 > 1));
-        let taken = usize::try_from(self.room()).unwrap_or(usize::MAX).min(records.len());
-        let before = self.writer.records();
-        self.writer.append(&records[..taken]).map_err(|error| Failure::from(error).to_string())?;
-        let taken = usize::try_from(self.writer.records() - before).unwrap_or(usize::MAX);
-        if self.is_limited {
-            let losses = records[..taken].iter().filter(|record| record.kind == Kind::Loss);
-            losses.for_each(|loss| {
-                self.lost.add(Kind::from_code(loss.code).and_then(Kind::point), loss.detail);
-            });
-        }
-        Ok(())
+        let admitted = self.others.admit(records);
+        self.append(&admitted).map_err(|error| error.to_string())
     }
 
     fn connection(&mut self, connection: &Connection) -> Result<(), String> {
         if self.room() == 0 && !self.known.contains(&connection.id) {
             return Ok(());
         }
+        if !self.others.admits(connection) {
+            return Ok(());
+        }
         if self.records_max.is_some() {
             self.known.insert(connection.id);
         }
         self.writer.connection(connection).map_err(|error| Failure::from(error).to_string())
+    }
+
+    fn of_others(&mut self, connection: ConnectionId) {
+        self.others.add(connection);
     }
 }

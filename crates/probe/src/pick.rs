@@ -23,6 +23,9 @@ pub struct Pick {
     pub in_band: bool,
     /// Whose sockets may ask to be logged.
     pub so_log: SoLog,
+    /// User who records, or who called sudo: what others than root and this one ask for by `SO_LOG`
+    /// beside another pick has a share of the recording.
+    pub owner: u32,
 }
 
 /// Whose sockets may ask to be logged (`SO_LOG`); of others the call fails as if nobody recorded.
@@ -76,7 +79,7 @@ impl Pick {
         }
         raw.in_band = u32::from(self.in_band);
         (raw.so_log, raw.owner) = match self.so_log {
-            SoLog::All => (0, 0),
+            SoLog::All => (0, self.owner),
             SoLog::Own(user) => (1, user),
             SoLog::Off => (2, 0),
         };

@@ -10,7 +10,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::RingBuffer;
-use sockscope_record::{Connection, Kind, LossCounts, Point, PointCost, Record, counted, marks};
+use sockscope_record::{
+    Connection, ConnectionId, Kind, LossCounts, Point, PointCost, Record, counted, marks,
+};
 
 use crate::decode::{Decoder, point_of_raw};
 use crate::error::Error;
@@ -34,6 +36,10 @@ pub trait Sink {
     /// # Errors
     /// As for records.
     fn connection(&mut self, connection: &Connection) -> Result<(), String>;
+
+    /// Another user than root and the owner asked for this connection by `SO_LOG`, beside another pick.
+    /// Said before anything else of it.
+    fn of_others(&mut self, _connection: ConnectionId) {}
 }
 
 /// How to record.
@@ -432,6 +438,9 @@ impl Recorder {
     fn take_events(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
         self.ring.consume().map_err(|error| Error::Load(error.to_string()))?;
         self.incoming.borrow_mut().hand_to(&mut self.decoder);
+        for connection in self.decoder.take_of_others() {
+            sink.of_others(ConnectionId(connection));
+        }
         for connection in self.decoder.take_changed() {
             sink.connection(&connection).map_err(Error::Sink)?;
         }

@@ -60,6 +60,12 @@ impl SizeLimit {
         Ok(Self { streams_bytes: bytes - 2 * meta_bytes, meta_bytes })
     }
 
+    /// The most bytes of both streams.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.streams_bytes
+    }
+
     /// Whether `meta.json` may have so many bytes.
     pub(crate) fn admits_meta(&self, bytes: u64) -> bool {
         bytes <= self.meta_bytes

@@ -10,7 +10,7 @@ use sockscope_record::{ConnectionId, FlowId, Kind, Protocol};
 use sockscope_trace::Bundle;
 
 use crate::background::free_port;
-use crate::bundle::{Recorder, command, stdout_of, workload};
+use crate::bundle::{Recorder, command, stdout_of, words, workload};
 use crate::turn;
 
 /// More than there are slots for connections.
@@ -117,6 +117,43 @@ fn root_others_ask_only_where_the_operator_lets_them() {
         let recorder = Recorder::start(options, None);
         assert_eq!((may_ask("0"), may_ask(OTHER)), (root_may, other_may), "{options:?}");
         recorder.end();
+    }
+}
+
+/// Calls of another user over a connection of its own that asks to be logged; prints nothing.
+const CALLS_OF_OTHERS: &str = "
+import socket
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.socket()
+client.setsockopt(0x5350, 1, 1)
+client.connect(listener.getsockname())
+server, _ = listener.accept()
+for _ in range(2000):
+ client.sendall(b'q' * 10)
+ server.recv(10, socket.MSG_WAITALL)
+";
+
+#[test]
+fn root_what_others_ask_for_never_ends_the_operators_recording() {
+    let Some(_turn) = turn::take() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    for limit in [["--max-records", "10000"], ["--max-size", "700K"]] {
+        let options = [&["--port", &port, "--so-log", "all"][..], &limit].concat();
+        let recorder = Recorder::start(&options, None);
+        let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c"];
+        let asking = words(&[&["setpriv"][..], &ids, &[CALLS_OF_OTHERS]].concat());
+        stdout_of(&command(&asking).output().expect("util-linux is installed"));
+        let clients = connect(&listener, 50);
+        let (folder, said) = recorder.end();
+        let dir = folder.path().join("live.sockscope");
+        let seen = Seen::of(&dir);
+        assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), clients, "{limit:?}: {said}");
+        assert!(!said.contains("ended by"), "{said}");
+        // More than 2,000 calls have, less the share.
+        assert!(seen.missed > 5_000, "{limit:?}: {} missed: {said}", seen.missed);
+        let notes = Bundle::open(&dir).expect("it was finished").meta().notes.join("; ");
+        assert!(notes.contains("that other users asked for by SO_LOG"), "{notes}");
     }
 }
 

@@ -136,6 +136,17 @@ static __always_inline bool may_ask(void)
 	return pick.so_log == SO_LOG_OF_OWN && (!user || user == pick.owner);
 }
 
+/*
+ * Whether another user than root and the one who records asks while something else is picked. What they
+ * ask for has a share of the recording. Where nothing else is picked, it is the recording.
+ */
+static __always_inline bool asks_for_others(void)
+{
+	__u32 user = (__u32)bpf_get_current_uid_gid();
+
+	return (pick.any || pick.in_band) && user && user != pick.owner;
+}
+
 /* A kernel without sockscope answers SO_LOG with ENOPROTOOPT; this program takes it. */
 SEC("cgroup/setsockopt")
 int so_log(struct bpf_sockopt *ctx)
@@ -145,6 +156,7 @@ int so_log(struct bpf_sockopt *ctx)
 	struct sock *full;
 	struct tuple t;
 	struct key k;
+	bool of_others;
 	__u64 address;
 
 	if (ctx->level != SOL_SOCKSCOPE) {
@@ -159,19 +171,23 @@ int so_log(struct bpf_sockopt *ctx)
 		return 1;
 	}
 	mark = bpf_sk_storage_get(&marked, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (mark)
+	of_others = asks_for_others();
+	if (mark) {
+		if (!mark->logged || !of_others)
+			mark->of_others = of_others;
 		mark->logged = 1;
+	}
 	address = ADDRESS_OF(sk);
 	full = KERNEL_CAST(sock, address);
 	if (FIELD(full, sk_protocol) == IPPROTO_TCP) {
 		if (FIELD(full, __sk_common.skc_state) == TCP_LISTEN) {
-			add_listener(address);
+			add_listener(address, of_others);
 		} else if (FIELD(full, __sk_common.skc_state) == TCP_ESTABLISHED &&
 			   tuple_of_sock(full, IPPROTO_TCP, &t)) {
 			make_key(&t, &k);
 			if (!find(&k))
 				join_connection(full, &k, &t,
-						bpf_sk_storage_get(&kept_options, sk, 0, 0));
+						bpf_sk_storage_get(&kept_options, sk, 0, 0), of_others);
 		}
 	}
 	ctx->optlen = -1;
@@ -221,14 +237,14 @@ int existing(struct bpf_iter__task_file *ctx)
 	state = FIELD(sk, __sk_common.skc_state);
 	if (state == TCP_LISTEN) {
 		if (pick.pids || pick.has_comm)
-			add_listener((__u64)sk);
+			add_listener((__u64)sk, false);
 		return 0;
 	}
 	if (!has_peer(state) || !tuple_of_sock(sk, IPPROTO_TCP, &t) || !tuple_is_picked(&t))
 		return 0;
 	make_key(&t, &k);
 	/* Options are kept since just now: what it has was asked for before. */
-	join_connection(sk, &k, &t, NULL);
+	join_connection(sk, &k, &t, NULL, false);
 	return 0;
 }
 

@@ -31,7 +31,7 @@ static __noinline int write_anchor(struct record_list *list, struct flow_slot *s
 
 	*(volatile __u8 *)&slot->missed = odd | RAW_MARK_ADRIFT | SLOT_ANCHORING;
 	barrier();
-	r = take_place(list, &stamp);
+	r = take_place(list, slot, &stamp);
 	if (!r)
 		return 0;
 	odd ^= RAW_MARK_ODD;

@@ -175,10 +175,15 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		return 0;
 	if (new_state == TCP_LISTEN) {
 		__u64 address = (__u64)sk;
+		const struct mark *mark;
 
-		if (((pick.pids || pick.has_comm) && current_is_picked()) ||
-		    bpf_sk_storage_get(&marked, (void *)sk, 0, 0))
-			add_listener(address);
+		if ((pick.pids || pick.has_comm) && current_is_picked()) {
+			add_listener(address, false);
+			return 0;
+		}
+		mark = bpf_sk_storage_get(&marked, (void *)sk, 0, 0);
+		if (mark)
+			add_listener(address, mark->of_others);
 		return 0;
 	}
 	if (old_state == TCP_LISTEN) {

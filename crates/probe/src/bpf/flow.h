@@ -120,7 +120,7 @@ static __always_inline struct flow_slot *find(const struct key *k)
 /* 0 when the tuple's source is the client, else 1. */
 static __always_inline __u32 direction_of(const struct flow_slot *slot, const struct key *k)
 {
-	return slot->low_is_client ? !k->source_is_low : k->source_is_low;
+	return slot->role & SLOT_LOW_IS_CLIENT ? !k->source_is_low : k->source_is_low;
 }
 
 static __always_inline __u32 flow_of(const struct flow_slot *slot, const struct key *k)
@@ -152,6 +152,8 @@ static __always_inline void forget_key(const struct flow_slot *slot)
 	__u32 home = home_of(slot);
 
 	__sync_fetch_and_add(&homes[home], -share_of(index_of(slot), home));
+	if (slot->role & SLOT_OF_OTHERS)
+		__sync_fetch_and_add(&others_open, -1);
 }
 
 /* Makes the slot free, once. */

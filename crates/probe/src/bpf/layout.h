@@ -158,7 +158,7 @@ struct event {
 	__u32 rcvlowat;	 /* bytes below which it announces no data */
 	__u32 nonagle;	 /* what it has of TCP_NAGLE_OFF and TCP_NAGLE_CORK */
 	__u32 replaced;	 /* OPEN, JOIN: the connection that gave way for this one, or 0 */
-	__u32 pad;
+	__u32 of_others; /* OPEN, JOIN: another user asked for it, beside the operator's pick */
 };
 
 /*

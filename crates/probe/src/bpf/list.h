@@ -39,12 +39,16 @@ static __always_inline int miss(struct flow_slot *slot, __u8 kind)
 	return count_unlisted(kind);
 }
 
-/* A place for a record, or NULL. */
-static __always_inline struct raw_record *take_place(struct record_list *list, __u64 *stamp)
+/* A place for a record, or NULL. Connections that other users asked for fill half of the list. */
+static __always_inline struct raw_record *take_place(struct record_list *list,
+						     const struct flow_slot *slot, __u64 *stamp)
 {
 	__u64 head = *(volatile __u64 *)&list->head;
+	__u64 room = list_room;
 
-	if (head - *(volatile __u64 *)&list->tail >= list_room)
+	if (slot && slot->role & SLOT_OF_OTHERS)
+		room /= 2;
+	if (head - *(volatile __u64 *)&list->tail >= room)
 		return NULL;
 	head = __sync_fetch_and_add(&list->head, 1);
 	*stamp = head + 1;
@@ -57,7 +61,7 @@ static __always_inline struct raw_record *take_place(struct record_list *list, _
 static __always_inline struct raw_record *reserve(struct record_list *list, struct flow_slot *slot,
 						  __u8 kind, __u64 *stamp)
 {
-	struct raw_record *r = take_place(list, stamp);
+	struct raw_record *r = take_place(list, slot, stamp);
 
 	if (r)
 		return r;

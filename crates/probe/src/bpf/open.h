@@ -43,12 +43,14 @@ static __always_inline void name_task(struct event *e)
 /*
  * Takes a slot for the tuple; its source is the client when `source_is_client`. `isn` is the client's
  * sequence number where that is known. `replaced` is told which connection's slot it was, if that had
- * to give way.
+ * to give way. Of connections that other users asked for only so many have slots at once.
  */
 static __always_inline struct flow_slot *open_slot(const struct key *k, bool source_is_client,
-						   __u32 isn, __u32 *replaced)
+						   __u32 isn, bool of_others, __u32 *replaced)
 {
-	struct flow_slot *slot = take_slot(k, replaced);
+	bool has_share = !of_others || *(volatile __u32 *)&others_open < OTHERS_SLOTS_MAX;
+	bool low_is_client = source_is_client ? k->source_is_low : !k->source_is_low;
+	struct flow_slot *slot = has_share ? take_slot(k, replaced) : NULL;
 	__u32 number;
 
 	if (!slot) {
@@ -57,7 +59,9 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	}
 	slot->key1 = k->key1;
 	slot->key2 = k->key2;
-	slot->low_is_client = source_is_client ? k->source_is_low : !k->source_is_low;
+	slot->role = (low_is_client ? SLOT_LOW_IS_CLIENT : 0) | (of_others ? SLOT_OF_OTHERS : 0);
+	if (of_others)
+		__sync_fetch_and_add(&others_open, 1);
 	slot->endpoints = 0;
 	slot->missed = 0;
 	slot->isn = isn;
@@ -86,6 +90,7 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 		name_task(e);
 	e->connection = slot->connection;
 	e->replaced = replaced;
+	e->of_others = slot->role & SLOT_OF_OTHERS;
 	e->netns = netns;
 	e->family = p->family;
 	e->protocol = p->protocol;
@@ -215,7 +220,7 @@ static __always_inline bool opened_by(const struct tcp_sock *tp, const struct tu
  */
 static __always_inline void join_connection(const struct sock *sk, const struct key *k,
 					    const struct tuple *t,
-					    struct kept_options *kept)
+					    struct kept_options *kept, bool of_others)
 {
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	struct flow_slot *slot = find(k);
@@ -238,13 +243,14 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	e->snd_seq = FIELD(tp, snd_una);
 	/* The SYN counts as one where this end sent the first one (tcp_rcv_synsent_state_process()). */
 	e->snd_offset = acked && local_is_client ? acked - 1 : acked;
-	slot = open_slot(k, local_is_client, 0, &replaced);
+	slot = open_slot(k, local_is_client, 0, of_others, &replaced);
 	if (!slot) {
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
 		return;
 	}
 	slot->endpoints = 1;
 	e->replaced = replaced;
+	e->of_others = slot->role & SLOT_OF_OTHERS;
 	name_flow(e, slot, k);
 	if (kept)
 		tell_options(kept, e->flow, e->at_ns, e->sndbuf, e->rcvbuf);

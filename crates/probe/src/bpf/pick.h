@@ -95,13 +95,19 @@ static __always_inline bool is_picked(struct cgroup *cgroup, const struct tuple 
 	return true;
 }
 
-/* Connections that the listener accepts are logged; where too many are, it counts as refused. */
-static __always_inline void add_listener(__u64 address)
-{
-	__u64 number = 0;
-	__u8 one = 1;
+#define LISTENER_PICKED 1
+#define LISTENER_OF_OTHERS 2
 
-	if (!bpf_map_update_elem(&listeners, &address, &one, BPF_ANY))
+/* Connections that the listener accepts are logged; where too many are, it counts as refused. */
+static __always_inline void add_listener(__u64 address, bool of_others)
+{
+	__u8 whose = of_others ? LISTENER_OF_OTHERS : LISTENER_PICKED;
+	__u64 number = 0;
+
+	/* Nobody takes it from the operator, who picked it. */
+	if (of_others && bpf_map_lookup_elem(&listeners, &address))
+		return;
+	if (!bpf_map_update_elem(&listeners, &address, &whose, BPF_ANY))
 		return;
 	/* The verifier lets nothing be computed of an address before a helper has copied it. */
 	bpf_probe_read_kernel(&number, sizeof(number), &address);
@@ -109,11 +115,13 @@ static __always_inline void add_listener(__u64 address)
 		__sync_fetch_and_add(&listeners_refused, 1);
 }
 
-static __always_inline bool listener_is_marked(const void *listener)
+/* Why connections of the listener are logged, or 0. */
+static __always_inline __u8 listener_mark(const void *listener)
 {
 	__u64 key = (__u64)listener;
+	const __u8 *whose = bpf_map_lookup_elem(&listeners, &key);
 
-	return bpf_map_lookup_elem(&listeners, &key) != NULL;
+	return whose ? *whose : 0;
 }
 
 #endif

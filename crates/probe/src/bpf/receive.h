@@ -59,7 +59,8 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 	if (!picked)
 		return NULL;
 	make_key(&p->tuple, &k);
-	slot = open_slot(&k, source_is_client, source_is_client ? p->seq : p->ack - 1, &replaced);
+	slot = open_slot(&k, source_is_client, source_is_client ? p->seq : p->ack - 1, false,
+			 &replaced);
 	if (!slot)
 		return NULL;
 	if (p->protocol == IPPROTO_UDP)

@@ -182,8 +182,10 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	struct sock *sk = skb->sk;
 	bool source_is_client = true;
 	struct cgroup *cgroup;
+	bool of_others = false;
 	bool picked = false;
 	bool is_own = false;
+	const struct mark *mark;
 	struct flow_slot *slot;
 	__u32 replaced = 0;
 	struct key k;
@@ -197,15 +199,24 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		source_is_client = false;
 		if (listener) {
 			listener = KERNEL_CAST(sock, listener);
-			picked = listener_is_marked(listener) ||
-				 is_picked(FIELD(listener, sk_cgrp_data.cgroup), &p->tuple, false);
+			picked = is_picked(FIELD(listener, sk_cgrp_data.cgroup), &p->tuple, false);
+			if (!picked) {
+				__u8 whose = listener_mark(listener);
+
+				picked = whose;
+				of_others = whose == LISTENER_OF_OTHERS;
+			}
 		}
 	} else if (sk->__sk_common.skc_state != TCP_TIME_WAIT) {
 		struct sock *full = KERNEL_CAST(sock, sk);
 
 		cgroup = FIELD(full, sk_cgrp_data.cgroup);
-		picked = is_picked(cgroup, &p->tuple, true) ||
-			 bpf_sk_storage_get(&marked, sk, 0, 0) != NULL;
+		picked = is_picked(cgroup, &p->tuple, true);
+		mark = picked ? NULL : bpf_sk_storage_get(&marked, sk, 0, 0);
+		if (mark) {
+			picked = true;
+			of_others = mark->of_others;
+		}
 		/*
 		 * connect() holds the socket while it sends. A SYN that waited for the address of its
 		 * neighbour leaves in anybody's time, and so does a repeated one.
@@ -216,7 +227,8 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	}
 	if (!picked)
 		return NULL;
-	slot = open_slot(&k, source_is_client, source_is_client ? p->seq : p->ack - 1, &replaced);
+	slot = open_slot(&k, source_is_client, source_is_client ? p->seq : p->ack - 1,
+			 of_others, &replaced);
 	if (!slot)
 		return NULL;
 	announce_packet(slot, p, network, source_is_client, netns, is_own, replaced);
@@ -250,6 +262,22 @@ static __always_inline bool is_datagram_socket(const struct sock *sk)
 	       sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM;
 }
 
+/* A SYN-ACK of a listener that the operator picked: the connection is not only of who asked for it. */
+static __noinline bool is_picked_answer(struct sock *sk, struct packet *p)
+{
+	struct sock *listener;
+
+	if (!sk || p->protocol != IPPROTO_TCP || (p->flags & 0x12) != 0x12 ||
+	    sk->__sk_common.skc_state != TCP_NEW_SYN_RECV)
+		return false;
+	listener = sk->__sk_common.skc_listener;
+	if (!listener)
+		return false;
+	listener = KERNEL_CAST(sock, listener);
+	return listener_mark(listener) == LISTENER_PICKED ||
+	       is_picked(FIELD(listener, sk_cgrp_data.cgroup), &p->tuple, false);
+}
+
 static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, struct packet *p,
 							  struct key *k, unsigned char *network,
 							  __u32 netns)
@@ -258,7 +286,8 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 
 	make_key(&p->tuple, k);
 	slot = find(k);
-	if (slot && begins_anew(slot, p)) {
+	if (slot && (begins_anew(slot, p) ||
+		     (slot->role & SLOT_OF_OTHERS && is_picked_answer(skb->sk, p)))) {
 		end_slot(slot);
 		slot = NULL;
 	}

@@ -51,6 +51,13 @@ const volatile struct option_event option_layout = {};
 /* In the place of its direction: this was found at two hits. */
 #define ASKED_TWICE 2
 
+/* The end of the lower address is the client. */
+#define SLOT_LOW_IS_CLIENT 1
+/* Another user than root and the one who records asked for it, beside a pick of the operator's. */
+#define SLOT_OF_OTHERS 2
+/* Slots that such connections may have. */
+#define OTHERS_SLOTS_MAX (FLOW_SLOTS / 4)
+
 /* A cache line. */
 struct flow_slot {
 	__u64 key1;
@@ -58,7 +65,7 @@ struct flow_slot {
 	__u32 connection;
 	__u32 endpoints;
 	__u32 isn; /* of the SYN that opened it */
-	__u8 low_is_client;
+	__u8 role; /* SLOT_LOW_IS_CLIENT, SLOT_OF_OTHERS */
 	__u8 ca_state[2];
 	__u8 missed; /* see anchor.h */
 	__u32 writer[2]; /* last thread seen, by direction */
@@ -100,6 +107,7 @@ __u32 refused[REFUSED_RECENTLY] SEC(".bss.flows");
 /* Counters and the connection number. */
 __u32 last_connection = 0;
 __u32 connections_opened = 0; /* moved once a connection's slot can be found */
+__u32 others_open = 0; /* slots with SLOT_OF_OTHERS */
 __u64 connections_refused = 0; /* without a slot: see refuse() */
 __u64 half_open_replaced = 0; /* TCP connections that had not opened and gave way */
 __u64 listeners_refused = 0;
@@ -134,7 +142,8 @@ struct {
 
 /* SO_LOG: the mark lives in the socket. */
 struct mark {
-	__u32 logged;
+	__u16 logged;
+	__u16 of_others; /* see asks_for_others() */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

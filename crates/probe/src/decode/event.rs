@@ -46,6 +46,9 @@ impl Decoder {
     }
 
     fn opened(&mut self, event: &RawEvent, preexisting: bool) {
+        if event.of_others > 0 {
+            self.of_others.push(event.connection);
+        }
         if event.replaced > 0 {
             self.ended(event.at_ns, event.replaced);
         }

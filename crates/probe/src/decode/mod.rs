@@ -50,6 +50,7 @@ pub(crate) struct Decoder {
     threads: Threads,
     age: age::Age,
     changed: BTreeSet<u32>,
+    of_others: Vec<u32>,
     out: Vec<Record>,
     /// What to add to the scheduler's clock to get the trace's; `None` until calibrated.
     scheduler_offset_ns: Option<i64>,
@@ -64,6 +65,11 @@ impl Decoder {
     /// Records decoded since the last call; the buffer keeps its room.
     pub(crate) fn records(&mut self) -> &mut Vec<Record> {
         &mut self.out
+    }
+
+    /// Connections that opened since the last call because other users asked for them.
+    pub(crate) fn take_of_others(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.of_others)
     }
 
     /// Connections of which something new became known since the last call.
