@@ -160,6 +160,13 @@ fn root_what_others_ask_for_never_ends_the_operators_recording() {
 #[test]
 fn root_a_pair_that_speaks_outlives_those_of_one_datagram() {
     let Some(_turn) = turn::take() else { return };
+    // The flood may be faster than the recorder: then it tells, and nothing can be compared.
+    let is_whole = (0..4).any(|_| a_pair_speaks_among_forged_ones());
+    assert!(is_whole, "records were missed in each of four floods");
+}
+
+/// False where records were missed.
+fn a_pair_speaks_among_forged_ones() -> bool {
     let reader = UdpSocket::bind("127.0.0.1:0").expect("loopback is there");
     let address = reader.local_addr().expect("it is bound");
     let port = address.port().to_string();
@@ -181,11 +188,14 @@ fn root_a_pair_that_speaks_outlives_those_of_one_datagram() {
     accepted.read_exact(&mut [0; BYTES as usize]).expect("they were sent");
     let (folder, said) = recorder.end();
     let seen = Seen::of(&folder.path().join("live.sockscope"));
+    if seen.missed > 0 {
+        return false;
+    }
     let local = open.local_addr().expect("it is connected");
     assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), [local].into(), "{said}");
     let speaks = client.local_addr().expect("it is bound");
     let of_it = seen.clients.values().filter(|(_, address)| *address == speaks).count();
     assert_eq!(of_it, 1, "{said}");
     assert_eq!(seen.clients_with(Protocol::Udp, 30), [speaks].into(), "{said}");
-    assert_eq!(seen.missed, 0, "{said}");
+    true
 }

@@ -19,8 +19,6 @@ const ATTEMPTS: u32 = 3;
 /// program in a softirq that interrupts certain processes: the recorder cannot help it.
 const ATTEMPTS_SKIPPED: u32 = 5;
 
-const START_OF_REPORT: &str = "{\"schema\":\"sockscope.report/1\"";
-
 /// A finished recording.
 pub struct Recording {
     /// Removed with all that is in it.
@@ -65,12 +63,13 @@ pub fn run_once(options: &[&str], command: &[String]) -> Recording {
         .args(command)
         .output()
         .expect("it was built");
-    let said = stdout_of(&output);
+    let report = Report::parse(&stdout_of(&output));
+    // Beside a report in JSON the command's own output is on standard error.
     let talk = String::from_utf8_lossy(&output.stderr);
-    assert!(!talk.contains("the command ended with"), "{command:?}: {talk}{said}");
-    let start = said.rfind(START_OF_REPORT).unwrap_or_else(|| panic!("no report in {said}"));
-    let report = Report::parse(&said[start..]);
-    Recording { folder, said: said[..start].to_owned(), report }
+    assert!(!talk.contains("the command ended with"), "{command:?}: {talk}");
+    let own = talk.lines().filter(|line| !line.starts_with("sockscope: "));
+    let said = own.map(|line| format!("{line}\n")).collect();
+    Recording { folder, said, report }
 }
 
 /// A recording without gaps, made a few times at most; says why when it makes one again.
