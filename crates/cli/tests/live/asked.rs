@@ -229,3 +229,28 @@ fn root_positions_of_a_joined_server_count_its_bytes_and_no_syn() {
     assert!(!starts.is_empty(), "{said}");
     assert!(starts.iter().all(|start| start % 300 == 0), "{starts:?}");
 }
+
+/// The most ports and addresses that can be picked, at once with all else that can: the kernel checks the
+/// probes with all of these, and no connection that one kind of pick excludes is logged.
+#[test]
+fn root_many_picks_of_all_kinds_at_once_load() {
+    let Some(_turn) = turn::take() else { return };
+    let own_pid = std::process::id().to_string();
+    let many = many_picks();
+    let many = || many.iter().map(String::as_str);
+    for picks in [["--pid", &own_pid, "--in-band"].as_slice(), &["--comm", "nobody", "--in-band"]] {
+        let picks: Vec<_> = many().chain(picks.iter().copied()).collect();
+        let recording = Recorder::start(&picks, None).stop();
+        assert!(recording.report.connections().is_empty(), "{}", recording.report.summary());
+    }
+    let both = ["--pid", &own_pid, "--comm", "nobody", "--in-band"];
+    Recorder::start(&many().chain(both).collect::<Vec<_>>(), None).stop();
+    let picks: Vec<_> = many().chain(["--in-band"]).collect();
+    run_once(&picks, &words(&["true"]));
+}
+
+fn many_picks() -> Vec<String> {
+    let ports = (1..=16).flat_map(|port| ["--port".to_owned(), port.to_string()]);
+    let addresses = (1..=4).flat_map(|host| [format!("127.0.0.{host}"), format!("fd83::{host}")]);
+    ports.chain(addresses.flat_map(|address| ["--addr".to_owned(), address])).collect()
+}

@@ -228,7 +228,7 @@ int existing(struct bpf_iter__task_file *ctx)
 	if (pick.has_cgroup && !in_picked_cgroup(FIELD(sk, sk_cgrp_data.cgroup)))
 		return 0;
 	if (pick.pids || pick.has_comm) {
-		char comm[16];
+		__u64 comm[2] = {};
 
 		bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
 		if (!process_is_picked(task->tgid, comm))

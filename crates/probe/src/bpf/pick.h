@@ -27,47 +27,61 @@ static __always_inline bool in_picked_cgroup(struct cgroup *cgroup)
 	return kernfs_id(cgroup) == pick.cgroup_id;
 }
 
-static __always_inline bool port_is_picked(__u16 port)
+/*
+ * What has as many outcomes as there are picks is a global function: the verifier checks it once, whatever
+ * its arguments, and not again on each path of each program that asks.
+ */
+__noinline int ports_are_picked(__u16 sport, __u16 dport)
 {
 	for (__u32 i = 0; i < MAX_PORTS; i++)
-		if (i < pick.ports && pick.port[i] == port)
-			return true;
-	return false;
+		if (i < pick.ports && (pick.port[i] == sport || pick.port[i] == dport))
+			return 1;
+	return 0;
 }
 
-static __always_inline bool address_is_picked(__u32 address)
+__noinline int addresses_are_picked(__u32 saddr, __u32 daddr)
 {
 	for (__u32 i = 0; i < MAX_ADDRESSES; i++)
-		if (i < pick.addresses && pick.address[i] == address)
-			return true;
-	return false;
+		if (i < pick.addresses && (pick.address[i] == saddr || pick.address[i] == daddr))
+			return 1;
+	return 0;
 }
 
-static __always_inline bool process_is_picked(__u32 tgid, const char comm[16])
+__noinline int pid_is_picked(__u32 tgid)
 {
-	bool found = !pick.pids;
-
 	for (__u32 i = 0; i < MAX_PIDS; i++)
 		if (i < pick.pids && pick.pid[i] == tgid)
-			found = true;
-	if (!found)
-		return false;
-	if (pick.has_comm) {
-		for (__u32 i = 0; i < 16; i++) {
-			if (pick.comm[i] != comm[i])
-				return false;
-			if (!comm[i])
-				break;
-		}
+			return 1;
+	return 0;
+}
+
+/* Of the 16 bytes of a task's name those up to the first zero count. */
+__noinline int comm_is_picked(__u64 first, __u64 second)
+{
+	__u64 words[2] = { first, second };
+	const char *comm = (const char *)words;
+
+	for (__u32 i = 0; i < 16; i++) {
+		if (pick.comm[i] != comm[i])
+			return 0;
+		if (!comm[i])
+			break;
 	}
-	return true;
+	return 1;
+}
+
+static __always_inline bool process_is_picked(__u32 tgid, const __u64 comm[2])
+{
+	if (pick.pids && !pid_is_picked(tgid))
+		return false;
+	return !pick.has_comm || comm_is_picked(comm[0], comm[1]);
 }
 
 /* By the task itself: helpers for its name and number are not there for `sockops` in every kernel. */
 static __always_inline bool current_is_picked(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	char comm[16] = {};
+	__u64 comm[2] = {};
 
 	if (pick.has_comm)
 		bpf_probe_read_kernel(comm, sizeof(comm), task->comm);
@@ -76,9 +90,9 @@ static __always_inline bool current_is_picked(void)
 
 static __always_inline bool tuple_is_picked(const struct tuple *t)
 {
-	if (pick.ports && !port_is_picked(t->sport) && !port_is_picked(t->dport))
+	if (pick.ports && !ports_are_picked(t->sport, t->dport))
 		return false;
-	if (pick.addresses && !address_is_picked(t->saddr) && !address_is_picked(t->daddr))
+	if (pick.addresses && !addresses_are_picked(t->saddr, t->daddr))
 		return false;
 	return true;
 }

@@ -8,26 +8,24 @@
 #define IN_BAND_EXID 0x5350
 #define OPTIONS_MAX 40
 
-static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct packet *p)
+/* In the options at this address. Global, as the picks of pick.h: many paths, checked once. */
+__noinline int has_mark(__u64 address, __u64 size)
 {
 	__u8 options[OPTIONS_MAX] = {};
-	unsigned char *tcp = skb->head + p->header;
-	struct tcphdr *header = KERNEL_CAST(tcphdr, tcp);
-	__u32 size = ((FIELD(header, offset_flags) & 0xf0) >> 2) - 20;
 	__u32 at = 0;
 
-	if (!size || size > OPTIONS_MAX)
-		return false;
-	if (bpf_probe_read_kernel(options, size, tcp + 20))
-		return false;
+	if (size > OPTIONS_MAX)
+		return 0;
+	if (bpf_probe_read_kernel(options, size, (const void *)address))
+		return 0;
 	for (int i = 0; i < OPTIONS_MAX / 2; i++) {
 		__u8 kind, len;
 
 		if (at >= OPTIONS_MAX - 3 || at >= size)
-			return false;
+			return 0;
 		kind = options[at];
 		if (!kind)
-			return false;
+			return 0;
 		if (kind == 1) {
 			at++;
 			continue;
@@ -35,12 +33,24 @@ static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct
 		len = options[at + 1];
 		if (kind == IN_BAND_KIND && len == 4 && options[at + 2] == IN_BAND_EXID >> 8 &&
 		    options[at + 3] == (IN_BAND_EXID & 0xff))
-			return true;
+			return 1;
 		if (len < 2)
-			return false;
+			return 0;
 		at += len;
 	}
-	return false;
+	return 0;
+}
+
+static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct packet *p)
+{
+	const unsigned char *tcp = skb->head + p->header;
+	struct tcphdr *header = KERNEL_CAST(tcphdr, tcp);
+	__u32 size = ((FIELD(header, offset_flags) & 0xf0) >> 2) - 20;
+	__u64 options = 0;
+
+	/* A global function takes numbers alone: such is what a helper has copied. */
+	bpf_probe_read_kernel(&options, sizeof(options), &tcp);
+	return has_mark(options + 20, size);
 }
 
 /* A SYN or first datagram that comes in: picked by port or address, or asking for it itself? */
