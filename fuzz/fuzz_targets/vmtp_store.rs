@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
-use sockscope_vmtp::store::{Answer, Ask, Creation, Operation, PAGE_BYTES, Refusal, Reply, Store};
 use sockscope_vmtp::Host;
+use sockscope_vmtp::store::{Answer, Ask, Creation, Operation, PAGE_BYTES, Refusal, Reply, Store};
 use sockscope_vmtp::wire::Entity;
 
 const CLIENTS: usize = 3;
