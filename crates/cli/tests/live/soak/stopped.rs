@@ -1,5 +1,6 @@
 //! A recorder that has no CPU for a while: positions, sums and maxima that it prints as known are true.
 
+use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
@@ -131,9 +132,13 @@ fn check_figures(sent: &Value, truth: &Truth, what: &str) {
     }
     let most = truth.under_way_most() + SLACK_BYTES;
     for (stage, values) in sent["stages"].as_object().expect("stages") {
-        // The whole suite alone: behind a loss the largest length can still be wrong, and CI tells what holds.
-        let longest = values["length_bytes"]["max"].as_u64().filter(|_| is_full());
-        assert!(longest.is_none_or(|longest| longest <= most), "{what}: {stage}: {values}");
+        // Behind a loss the largest length can still be wrong: an error in the whole suite, told aloud in CI.
+        let longest = values["length_bytes"]["max"].as_u64().unwrap_or(0);
+        if longest > most {
+            let wrong = format!("{what}: {stage}: {longest} B, of {most} at most: {values}");
+            assert!(!is_full(), "{wrong}");
+            let _ = writeln!(std::io::stderr(), "KNOWN TO BE WRONG: {wrong}");
+        }
         for amount in ["residue_bytes", "resident_bytes"] {
             let amount = values[amount].as_i64();
             assert!(amount.is_none_or(|bytes| bytes == 0), "{what}: {stage}: {values}");
