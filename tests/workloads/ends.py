@@ -19,6 +19,8 @@ import sys
 import threading
 import time
 
+SOL_SOCKSCOPE, SO_LOG = 0x5350, 1
+
 
 def options(description):
     """A parser with the options that every workload has."""
@@ -34,6 +36,27 @@ def options(description):
     add("--sndbuf", type=int, help="SO_SNDBUF to ask for at both ends, bytes")
     add("--rcvbuf", type=int, help="SO_RCVBUF to ask for at both ends, bytes")
     return parser
+
+
+def paced(seconds, rate=0, count=0):
+    """Numbers from 0 on: at most `rate` of them a second, and `count` in all, where these are not 0.
+
+    They end after `seconds`, or by the signal TERM, which no longer ends the program from now on.
+    """
+    ended = []
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+
+    def numbers():
+        started, number = time.monotonic(), 0
+        while not ended and time.monotonic() - started <= seconds and (not count or number < count):
+            ahead = number / rate - (time.monotonic() - started) if rate else 0
+            # Shorter sleeps take longer than asked for, and would make the rate too low.
+            if ahead > 0.01:
+                time.sleep(ahead)
+            yield number
+            number += 1
+
+    return numbers()
 
 
 class Counted:
@@ -98,6 +121,15 @@ def totals(connections):
     keys = ("written_bytes", "read_bytes", "writes", "reads")
     sums = {key: sum(connection[key] for connection in connections) for key in keys}
     return {"pid": os.getpid(), **sums, "connections": connections}
+
+
+def ask_for_log(sock):
+    """Asks that this socket be recorded: None where that is granted, else the number of the error."""
+    try:
+        sock.setsockopt(SOL_SOCKSCOPE, SO_LOG, 1)
+    except OSError as error:
+        return error.errno
+    return None
 
 
 def connect(opts):

@@ -7,19 +7,14 @@ transfers go on: `so_log` in the facts is `granted` or the name of the error.
 """
 
 import errno
-import socket
-import struct
 
 import ends
-
-SOL_SOCKSCOPE = 0x5350
-SO_LOG = 1
 
 
 def client(opts):
     connections = [ends.Counted(ends.connect(opts)) for _ in range(2)]
     _exchange(connections, opts.calls_before, opts.message_bytes)
-    answer = _ask_for_log(connections[0].socket)
+    answer = _name(ends.ask_for_log(connections[0].socket))
     _exchange(connections, opts.calls, opts.message_bytes)
     logged, silent = (connection.facts() for connection in connections)
     for connection in connections:
@@ -48,12 +43,8 @@ def _exchange(connections, calls, message_bytes):
             connection.read_exactly(message_bytes)
 
 
-def _ask_for_log(sock):
-    try:
-        sock.setsockopt(SOL_SOCKSCOPE, SO_LOG, struct.pack("i", 1))
-        return "granted"
-    except OSError as error:
-        return errno.errorcode.get(error.errno, str(error.errno))
+def _name(error):
+    return "granted" if error is None else errno.errorcode.get(error, str(error))
 
 
 if __name__ == "__main__":

@@ -154,6 +154,25 @@ fn timeline(stores: &Stores, records: &[Record]) -> Vec<LedgerSpan> {
     ledger::timeline(&stores.connections[0], Direction::FromClient, &curves(stores), span)
 }
 
+/// Each length and each oldest byte that is known is that of the stream.
+fn is_true_where_known(stream: &Stream, records: &[Record]) -> Result<(), TestCaseError> {
+    let stores = analyzer(records, false).into_stores();
+    let curves = curves(&stores);
+    for stage in Stage::ALL {
+        for step in curves.lengths(stage).unwrap_or_default() {
+            if let Some(length_bytes) = step.length_bytes {
+                prop_assert_eq!(length_bytes, stream.length_at(stage, step.at_ns), "{:?}", stage);
+            }
+        }
+    }
+    for span in timeline(&stores, records) {
+        if let Some(point) = begins_at(span.part) {
+            prop_assert_eq!(point, stream.oldest_is_after(span.start_ns));
+        }
+    }
+    Ok(())
+}
+
 /// Takes away the records of one point in a part of the trace, and says so as a probe would.
 fn lose(records: &[Record], point: Point, from_ns: u64, until_ns: u64) -> Vec<Record> {
     let is_lost = |record: &Record| {
@@ -311,20 +330,7 @@ proptest! {
             let [from_ns, until_ns] = [first, last].map(|index| stream.records[index].at_ns);
             records = lose(&records, Point::ALL[point], from_ns, until_ns);
         }
-        let stores = analyzer(&records, false).into_stores();
-        let curves = curves(&stores);
-        for stage in Stage::ALL {
-            for step in curves.lengths(stage).unwrap_or_default() {
-                if let Some(length_bytes) = step.length_bytes {
-                    prop_assert_eq!(length_bytes, stream.length_at(stage, step.at_ns), "{:?}", stage);
-                }
-            }
-        }
-        for span in timeline(&stores, &records) {
-            if let Some(point) = begins_at(span.part) {
-                prop_assert_eq!(point, stream.oldest_is_after(span.start_ns));
-            }
-        }
+        is_true_where_known(&stream, &records)?;
     }
 
     #[test]
@@ -351,23 +357,12 @@ proptest! {
         if records.iter().all(|record| record.kind == Kind::Loss) {
             return Ok(());
         }
-        let stores = analyzer(&records, false).into_stores();
-        let curves = curves(&stores);
         for stage in Stage::ALL {
             let longest = stream.passed_ns.iter().flatten().map(|&ns| stream.length_at(stage, ns)).max();
             let length = flow.stages[stage as usize].length_bytes;
             prop_assert!(length.map(|length| length.max) <= longest, "{:?}", stage);
-            for step in curves.lengths(stage).unwrap_or_default() {
-                if let Some(length_bytes) = step.length_bytes {
-                    prop_assert_eq!(length_bytes, stream.length_at(stage, step.at_ns), "{:?}", stage);
-                }
-            }
         }
-        for span in timeline(&stores, &records) {
-            if let Some(point) = begins_at(span.part) {
-                prop_assert_eq!(point, stream.oldest_is_after(span.start_ns));
-            }
-        }
+        is_true_where_known(&stream, &records)?;
         let copies = records.iter().filter(|record| record.kind == Kind::ReceiveDequeue);
         let read_max = flow.read_copy_bytes_max.unwrap_or(0);
         prop_assert!(copies.map(|record| u64::from(record.len)).max().unwrap_or(0) >= read_max);

@@ -296,17 +296,11 @@ impl<A: Copy + PartialEq> Client<A> {
         };
         let code = Code { many_responses: options.many_ns.is_some(), ..Code::new(request.code) };
         let mut head = Header {
-            client: self.entity,
             domain: self.config.domain,
-            header_checksum_only: false,
-            encrypted: false,
             multicast: server.is_group(),
             control,
-            transaction,
-            delivery: 0,
-            server,
             code,
-            parameters: [0; 28],
+            ..Header::request(self.entity, server, transaction)
         };
         head.put(8, &request.user);
         head.set_segment_size(request.segment.len() as u32);

@@ -373,23 +373,11 @@ pub(crate) const RUN_GROUPS_MAX: usize = crate::wire::MESSAGE_BYTES_MAX / GROUP_
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Code, Control, Entity};
+    use crate::wire::Entity;
     use proptest::prelude::*;
 
     fn header(bytes: usize, delivery: u32) -> Header {
-        let mut header = Header {
-            client: Entity(1),
-            domain: 1,
-            header_checksum_only: false,
-            encrypted: false,
-            multicast: false,
-            control: Control::default(),
-            transaction: 0,
-            delivery,
-            server: Entity(2),
-            code: Code::default(),
-            parameters: [0; 28],
-        };
+        let mut header = Header { delivery, ..Header::request(Entity(1), Entity(2), 0) };
         header.set_segment_size(bytes as u32);
         header
     }

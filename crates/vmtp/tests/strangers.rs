@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 
 use sockscope_vmtp::server::RespondError;
-use sockscope_vmtp::wire::{Checksum, Code, Control, Entity, Header, emit};
+use sockscope_vmtp::wire::{Checksum, Entity, Header, emit};
 use sockscope_vmtp::{Client, Config, Event, Options, Outcome, Request, Server};
 
 const MS: u64 = 1_000_000;
@@ -22,19 +22,7 @@ fn name(number: u32) -> Entity {
 
 /// The packet that has `delivery` of a segment of `bytes` of zeros.
 fn packet(client: u32, bytes: usize, delivery: u32) -> Vec<u8> {
-    let mut header = Header {
-        client: name(client),
-        domain: 1,
-        header_checksum_only: false,
-        encrypted: false,
-        multicast: false,
-        control: Control::default(),
-        transaction: 1,
-        delivery,
-        server: SERVER,
-        code: Code::new(0),
-        parameters: [0; 28],
-    };
+    let mut header = Header { delivery, ..Header::request(name(client), SERVER, 1) };
     header.set_segment_size(bytes as u32);
     let data = vec![0; 512 * delivery.count_ones() as usize];
     let mut octets = Vec::new();

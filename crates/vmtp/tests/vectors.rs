@@ -48,19 +48,8 @@ fn emitted(header: &Header, data: &[u8]) -> Vec<u8> {
 
 /// `request_min`.
 fn request(transaction: u32) -> Header {
-    let mut header = Header {
-        client: CLIENT,
-        domain: 1,
-        header_checksum_only: false,
-        encrypted: false,
-        multicast: false,
-        control: Control::default(),
-        transaction,
-        delivery: 0,
-        server: SERVER,
-        code: Code::new(0x42),
-        parameters: [0; 28],
-    };
+    let mut header =
+        Header { code: Code::new(0x42), ..Header::request(CLIENT, SERVER, transaction) };
     header.put(8, b"HELLO VMTP!!");
     header
 }

@@ -10,11 +10,13 @@ use sockscope_record::{ConnectionId, FlowId, Kind, Protocol};
 use sockscope_trace::Bundle;
 
 use crate::background::free_port;
-use crate::bundle::{Recorder, command, stdout_of, words, workload};
+use crate::bundle::{Recorder, command, facts, stdout_of, words, workload};
 use crate::turn;
 
-/// More than there are slots for connections.
-const FORGED: &str = "80000";
+/// Forged packets, each from an address of its own: more than there are slots for connections, and no
+/// faster than an unoptimized recorder reads.
+const FORGED: [&str; 8] =
+    ["--count", "80000", "--from", "127.2.0.0", "--rate", "20000", "--seconds", "60"];
 /// Bytes of each connection that is one.
 const BYTES: u64 = 100;
 
@@ -50,9 +52,10 @@ impl Seen {
 }
 
 fn forge(kind: &str, words: &[&str]) {
-    let words = [&[kind, "--count", FORGED], words].concat();
-    let sent = command(&workload("forged.py", &words)).output();
-    stdout_of(&sent.expect("it can be run"));
+    let words = [&[kind][..], &FORGED, words].concat();
+    let ran = command(&workload("strangers.py", &words)).output();
+    let facts = facts(&stdout_of(&ran.expect("it can be run")));
+    assert_eq!(facts["packets"], 80_000, "{facts}");
 }
 
 /// Makes connections one after the other, each with some bytes; their clients' addresses.
@@ -77,10 +80,10 @@ fn root_forged_syns_hide_no_connection() {
     for (options, forged) in [
         (["--port", &port].as_slice(), ["--port", &port].as_slice()),
         // A SYN with the mark is recorded whether or not anybody listens.
-        (&["--port", &port, "--in-band"], &["--marked", "--port", &closed]),
+        (&["--port", &port, "--in-band"], &["--in-band", "--port", &closed]),
     ] {
         let recorder = Recorder::start(options, None);
-        forge("syn", forged);
+        forge("syns", forged);
         let clients = connect(&listener, 50);
         let (folder, said) = recorder.end();
         let seen = Seen::of(&folder.path().join("live.sockscope"));
@@ -179,7 +182,7 @@ fn a_pair_speaks_among_forged_ones() -> bool {
     std::thread::sleep(std::time::Duration::from_millis(50));
     client.send_to(&[1; 10], address).expect("it can be sent");
     // The queue of the socket holds some hundreds: the rest is dropped, as by any slow reader.
-    forge("udp", &["--port", &port]);
+    forge("datagrams", &["--port", &port]);
     reader.set_nonblocking(true).expect("it is open");
     while reader.recv(&mut [0; 100]).is_ok() {}
     client.send_to(&[1; 10], address).expect("it can be sent");

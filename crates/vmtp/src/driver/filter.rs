@@ -158,17 +158,10 @@ mod tests {
 
     fn packet(client: Entity, server: Entity, kind: Kind) -> Vec<u8> {
         let header = Header {
-            client,
-            domain: 1,
-            header_checksum_only: false,
-            encrypted: false,
-            multicast: false,
             control: Control { kind, ..Control::default() },
-            transaction: 7,
-            delivery: 0,
-            server,
             code: Code::new(operation::NOTIFY_CLIENT),
             parameters: [0xff; 28],
+            ..Header::request(client, server, 7)
         };
         octets(&header)
     }

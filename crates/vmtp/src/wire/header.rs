@@ -196,6 +196,24 @@ const SEGMENT_SIZE_AT: usize = 24;
 const MESSAGE_MASK_AT: usize = 20;
 
 impl Header {
+    /// A Request from `client` to `server` in the Internet's domain, with no flag, code or data.
+    #[must_use]
+    pub fn request(client: Entity, server: Entity, transaction: u32) -> Self {
+        Self {
+            client,
+            domain: 1,
+            header_checksum_only: false,
+            encrypted: false,
+            multicast: false,
+            control: Control::default(),
+            transaction,
+            delivery: 0,
+            server,
+            code: Code::default(),
+            parameters: [0; 28],
+        }
+    }
+
     /// A big-endian word of the parameters, at an offset up to 24.
     #[must_use]
     pub fn word(&self, at: usize) -> u32 {

@@ -70,22 +70,14 @@ impl Notice {
             NoticeTo::Server => (self.client, operation::NOTIFY_SERVER),
         };
         let mut header = Header {
-            client: from,
             domain,
-            header_checksum_only: false,
-            encrypted: false,
-            multicast: false,
-            control: Control::default(),
-            transaction: number,
-            delivery: 0,
-            server: MANAGER_GROUP,
             code: Code {
                 datagram: true,
                 co_resident: true,
                 public_interface: true,
                 ..Code::new(value)
             },
-            parameters: [0; 28],
+            ..Header::request(from, MANAGER_GROUP, number)
         };
         match self.to {
             NoticeTo::Client => {

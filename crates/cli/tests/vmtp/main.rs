@@ -1,13 +1,15 @@
 //! `sockscope vmtp` from the command line: servers and clients as processes of their own.
 
-use std::io::{BufRead, BufReader};
+mod strangers;
+
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 /// A server that ends with the test.
 struct Server {
     child: Child,
-    /// What it says later, which has to go somewhere.
+    /// Its standard error after the first line. While it is open the server can write to it.
     said: BufReader<ChildStderr>,
     /// As it says: `BE-1-127.0.0.1`, `127.0.0.1:4711`.
     name: String,
@@ -28,7 +30,11 @@ fn command(arguments: &[&str]) -> Command {
 }
 
 fn server(arguments: &[&str]) -> Server {
-    let mut child = command(arguments).stderr(Stdio::piped()).spawn().expect("it starts");
+    started(&mut command(arguments))
+}
+
+fn started(command: &mut Command) -> Server {
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
     let mut line = String::new();
     let mut said = BufReader::new(child.stderr.take().expect("a pipe"));
     said.read_line(&mut line).expect("a line");
@@ -36,6 +42,17 @@ fn server(arguments: &[&str]) -> Server {
     let (name, address) = place.split_once(" at ").expect("name at address");
     let (name, address) = (name.to_owned(), address.to_owned());
     Server { child, said, name, address }
+}
+
+impl Server {
+    /// Interrupts it; returns its status and its standard error after the first line.
+    fn end(mut self) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        Command::new("kill").args(["-INT", &pid]).status().expect("kill");
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).expect("text");
+        (self.child.wait().expect("it ends").code(), said)
+    }
 }
 
 fn run(arguments: &[&str]) -> Output {
