@@ -38,6 +38,11 @@ impl Hosts {
     pub fn on_b(&self, command: &[String]) -> Vec<String> {
         inside("b", command)
     }
+
+    /// The namespace of host `b`, as `ip netns` names it.
+    pub fn name_b(&self) -> String {
+        format!("{}-b", name())
+    }
 }
 
 impl Drop for Hosts {

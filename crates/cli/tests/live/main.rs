@@ -32,5 +32,6 @@ mod resent;
 mod soak;
 mod socket_buffers;
 mod stall;
+mod tun;
 mod two_hosts;
 mod vmtp;
