@@ -1,5 +1,8 @@
 //! The BPF object: opened, settings written, loaded, attached by the table of hooks.
 
+#[cfg(test)]
+mod slots;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};

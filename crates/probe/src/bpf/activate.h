@@ -50,29 +50,21 @@ static __always_inline bool has_peer(__u8 state)
 
 /*
  * The flow that a socket sends now, if its connection is logged, else 0. One in SYN_SENT is told of its
- * options when that ends. A closed one has its last ports still, which others may use by now.
+ * options when that ends. A closed one sends nothing more.
  */
 static __always_inline __u32 logged_flow_of(struct bpf_sock *sk)
 {
+	const struct told_of *last = bpf_sk_storage_get(&told_of, sk, 0, 0);
 	const struct flow_slot *slot;
-	const struct told_of *last;
 	struct sock *full;
-	struct tuple t;
-	struct key k;
 
-	if (sk->protocol == IPPROTO_UDP) {
-		last = bpf_sk_storage_get(&told_of, sk, 0, 0);
-		if (!last)
-			return 0;
-		slot = &flows[last->slot & (FLOW_BUCKETS * BUCKET_SLOTS - 1)];
-		return slot->connection == last->flow / 2 ? last->flow : 0;
-	}
-	full = KERNEL_CAST(sock, ADDRESS_OF(sk));
-	if (!has_peer(FIELD(full, __sk_common.skc_state)) || !tuple_of_sock(full, IPPROTO_TCP, &t))
+	if (!last || !last->flow)
 		return 0;
-	make_key(&t, &k);
-	slot = find(&k);
-	return slot ? flow_of(slot, &k) : 0;
+	full = KERNEL_CAST(sock, ADDRESS_OF(sk));
+	if (sk->protocol == IPPROTO_TCP && !has_peer(FIELD(full, __sk_common.skc_state)))
+		return 0;
+	slot = &flows[last->slot & (FLOW_SLOTS - 1)];
+	return slot->connection == last->flow / 2 ? last->flow : 0;
 }
 
 /* The kernel holds the socket's lock meanwhile, so that its options are noted one after the other. */
@@ -185,8 +177,10 @@ int so_log(struct bpf_sockopt *ctx)
 		} else if (FIELD(full, __sk_common.skc_state) == TCP_ESTABLISHED &&
 			   tuple_of_sock(full, IPPROTO_TCP, &t)) {
 			make_key(&t, &k);
-			if (!find(&k))
+			if (!logged_flow_of(sk))
 				join_connection(full, &k, &t,
+						bpf_sk_storage_get(&told_of, sk, 0,
+								   BPF_SK_STORAGE_GET_F_CREATE),
 						bpf_sk_storage_get(&kept_options, sk, 0, 0), of_others);
 		}
 	}
@@ -206,7 +200,7 @@ static __always_inline struct sock *tcp_socket_of(const struct bpf_iter__task_fi
 	socket = bpf_sock_from_file(file);
 	if (!socket)
 		return NULL;
-	sk = KERNEL_CAST(sock, FIELD(KERNEL_CAST(socket, socket), sk));
+	sk = socket->sk;
 	if (!sk || FIELD(sk, sk_protocol) != IPPROTO_TCP ||
 	    (FIELD(sk, __sk_common.skc_family) != AF_INET && FIELD(sk, __sk_common.skc_family) != AF_INET6))
 		return NULL;
@@ -244,7 +238,8 @@ int existing(struct bpf_iter__task_file *ctx)
 		return 0;
 	make_key(&t, &k);
 	/* Options are kept since just now: what it has was asked for before. */
-	join_connection(sk, &k, &t, NULL, false);
+	join_connection(sk, &k, &t,
+			bpf_sk_storage_get(&told_of, sk, 0, BPF_SK_STORAGE_GET_F_CREATE), NULL, false);
 	return 0;
 }
 

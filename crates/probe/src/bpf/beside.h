@@ -196,7 +196,8 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 	if (!slot)
 		return 0;
 	if (new_state == TCP_ESTABLISHED)
-		__sync_fetch_and_add(&slot->endpoints, 1);
+		enter_slot(bpf_sk_storage_get(&told_of, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE),
+			   slot, flow_of(slot, &k));
 	tell_options_of(sk, flow_of(slot, &k), bpf_ktime_get_ns());
 	e = reserve_event(EVENT_STATE);
 	if (e) {
@@ -218,15 +219,10 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 SEC("tp_btf/tcp_destroy_sock")
 int BPF_PROG(destroy, struct sock *sk)
 {
-	struct flow_slot *slot;
-	struct key k;
+	struct told_of *told = bpf_sk_storage_get(&told_of, sk, 0, 0);
 
-	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
-	if (!slot)
-		return 0;
-	if (slot->endpoints > 1 && __sync_fetch_and_add(&slot->endpoints, -1) > 1)
-		return 0;
-	end_slot(slot);
+	if (told)
+		leave_slot(told);
 	return 0;
 }
 

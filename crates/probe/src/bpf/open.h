@@ -122,6 +122,35 @@ static __always_inline void end_slot(struct flow_slot *slot)
 	free_slot(slot);
 }
 
+/* The TCP socket is no end any more of the connection that it was told to be one of. */
+static __noinline int leave_slot(struct told_of *told)
+{
+	struct flow_slot *slot = &flows[told->slot & (FLOW_SLOTS - 1)];
+	__u32 flow = told->flow;
+
+	told->flow = 0;
+	if (flow && slot->connection == flow / 2 &&
+	    __sync_fetch_and_add(&slot->endpoints, -1) <= 1)
+		end_slot(slot);
+	return 0;
+}
+
+/*
+ * A TCP socket is an end of the slot's connection, and counts once. One without storage, which finds no
+ * memory, stays counted: its slot is free once the recording ends.
+ */
+static __always_inline void enter_slot(struct told_of *told, struct flow_slot *slot, __u32 flow)
+{
+	if (told) {
+		if (told->flow == flow)
+			return;
+		leave_slot(told);
+		told->slot = index_of(slot);
+		told->flow = flow;
+	}
+	__sync_fetch_and_add(&slot->endpoints, 1);
+}
+
 /* Fills in what a socket says of itself. */
 static __always_inline void describe_socket(struct event *e, const struct sock *sk)
 {
@@ -215,11 +244,11 @@ static __always_inline bool opened_by(const struct tcp_sock *tp, const struct tu
 }
 
 /*
- * Joins a TCP connection that is already open, whose socket keeps these options: positions come from the socket's own 64-bit
- * counters (RFC 4898 tcpEStatsAppHCThruOctetsAcked and ...Received).
+ * Joins a TCP connection that is already open, whose socket has this storage: positions come from the
+ * socket's own 64-bit counters (RFC 4898 tcpEStatsAppHCThruOctetsAcked and ...Received).
  */
 static __always_inline void join_connection(const struct sock *sk, const struct key *k,
-					    const struct tuple *t,
+					    const struct tuple *t, struct told_of *told,
 					    struct kept_options *kept, bool of_others)
 {
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
@@ -230,7 +259,7 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	__u64 acked = FIELD(tp, bytes_acked);
 
 	if (slot) {
-		slot->endpoints++;
+		enter_slot(told, slot, flow_of(slot, k));
 		return;
 	}
 	/* The socket's counters first: what passes after them is recorded. */
@@ -248,10 +277,10 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
 		return;
 	}
-	slot->endpoints = 1;
 	e->replaced = replaced;
 	e->of_others = slot->role & SLOT_OF_OTHERS;
 	name_flow(e, slot, k);
+	enter_slot(told, slot, e->flow);
 	if (kept)
 		tell_options(kept, e->flow, e->at_ns, e->sndbuf, e->rcvbuf);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);

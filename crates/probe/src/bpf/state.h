@@ -179,12 +179,13 @@ struct {
 } kept_options SEC(".maps");
 
 /*
- * The connection that a datagram socket was last told to be an end of: such a socket may have no peer
- * of its own, so that no address pair leads from it to a slot.
+ * The connection that a socket was last told to be an end of. A datagram socket may have no peer of its
+ * own, so that no address pair leads from it to a slot. A TCP socket counts once in its slot, and leaves
+ * it when it is destroyed: by then close() may have taken its addresses, and others may have its ports.
  */
 struct told_of {
 	__u32 slot;
-	__u32 flow;
+	__u32 flow; /* 0: none */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

@@ -1,0 +1,161 @@
+//! Slots of connections in the probes' table, on the running kernel: each is free once its connection is over.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use libbpf_rs::{MapCore, MapFlags};
+use socket2::{Domain, SockRef, Socket, Type};
+
+use super::Programs;
+use crate::hooks::When;
+use crate::layout::{FLOW_SLOTS, skeleton::types::flow_slot};
+use crate::lists::Shape;
+use crate::pick::Pick;
+use crate::rights;
+
+/// In the place of a connection's number: the slot is being taken or freed.
+const BUSY: u32 = u32::MAX;
+
+/// Numbers of the connections that have a slot, in order.
+fn connections(programs: &Programs) -> Vec<u32> {
+    let map = programs.object.maps().find(|map| map.name().to_string_lossy().ends_with(".flows"));
+    let found = map.unwrap().lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+    let slots = found.chunks_exact(size_of::<flow_slot>()).take(FLOW_SLOTS as usize);
+    let number = |slot: &[u8]| {
+        let at = std::mem::offset_of!(flow_slot, connection);
+        u32::from_ne_bytes([slot[at], slot[at + 1], slot[at + 2], slot[at + 3]])
+    };
+    let mut numbers: Vec<u32> = slots.map(number).filter(|one| ![0, BUSY].contains(one)).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Programs that record connections to this port; `None` without the rights.
+fn picking(port: u16) -> Option<Programs> {
+    if rights::missing().is_some() {
+        return None;
+    }
+    let pick = Pick { ports: vec![port], ..Pick::default() };
+    let mut programs = Programs::load(&pick, Shape::of(None)).unwrap();
+    programs.attach(When::Always).unwrap();
+    Some(programs)
+}
+
+fn listener() -> (TcpListener, u16) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+/// A connection over which some bytes went.
+fn connected(listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.write_all(b"question").unwrap();
+    server.read_exact(&mut [0; 8]).unwrap();
+    (client, server)
+}
+
+/// Its close sends a reset.
+fn reset_on_close(socket: &TcpStream) {
+    SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
+}
+
+/// A process that has the socket open in a table of its own, as a server that forked.
+fn shared(socket: &TcpStream) -> std::process::Child {
+    let own = OwnedFd::from(socket.try_clone().unwrap());
+    Command::new("sleep").arg("60").stdin(Stdio::from(own)).spawn().unwrap()
+}
+
+#[test]
+fn root_a_connection_that_closes_frees_its_slot() {
+    let (listener, port) = listener();
+    let Some(programs) = picking(port) else { return };
+    let (client, server) = connected(&listener);
+    assert_eq!(connections(&programs), [1]);
+    drop((client, server));
+    assert_eq!(connections(&programs), []);
+}
+
+#[test]
+fn root_a_connection_that_is_reset_frees_its_slot() {
+    let (listener, port) = listener();
+    let Some(programs) = picking(port) else { return };
+    for resets in [true, false] {
+        let (client, server) = connected(&listener);
+        assert_eq!(connections(&programs).len(), 1);
+        reset_on_close(if resets { &client } else { &server });
+        drop(client);
+        drop(server);
+        assert_eq!(connections(&programs), []);
+    }
+}
+
+#[test]
+fn root_a_joined_socket_counts_once_however_many_processes_have_it() {
+    let (listener, port) = listener();
+    let Some(mut programs) = picking(port) else { return };
+    drop(programs);
+    let (client, server) = connected(&listener);
+    let mut others = [shared(&client), shared(&server), shared(&server)];
+    programs = picking(port).unwrap();
+    programs.join_existing().unwrap();
+    assert_eq!(connections(&programs), [1]);
+    for other in &mut others {
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+    drop(client);
+    assert_eq!(connections(&programs), [1]);
+    drop(server);
+    assert_eq!(connections(&programs), []);
+}
+
+/// Connects from a port that was used just before.
+fn connect_from(local: SocketAddr, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_reuse_address(true).unwrap();
+    socket.bind(&local.into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn root_a_socket_of_an_earlier_connection_ends_no_later_one() {
+    let (listener, port) = listener();
+    let Some(programs) = picking(port) else { return };
+    let (client, stale) = connected(&listener);
+    let local = client.local_addr().unwrap();
+    reset_on_close(&client);
+    drop(client);
+    let client = connect_from(local, listener.local_addr().unwrap());
+    let (server, _) = listener.accept().unwrap();
+    let later = connections(&programs);
+    assert_eq!(later.len(), 1, "{later:?}");
+    drop(stale);
+    assert_eq!(connections(&programs), later);
+    drop(server);
+    assert_eq!(connections(&programs), later);
+    drop(client);
+    assert_eq!(connections(&programs), []);
+}
+
+#[test]
+fn root_a_socket_that_connects_anew_leaves_its_former_connection() {
+    let (listener, port) = listener();
+    let Some(programs) = picking(port) else { return };
+    let (client, former) = connected(&listener);
+    let unspecified = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
+    // SAFETY: the address is a whole `sockaddr`, and its length is told.
+    let result = unsafe { libc::connect(client.as_raw_fd(), &raw const unspecified, 16) };
+    assert_eq!(result, 0);
+    drop(former);
+    SockRef::from(&client).connect(&listener.local_addr().unwrap().into()).unwrap();
+    let (server, _) = listener.accept().unwrap();
+    assert_eq!(connections(&programs), [2]);
+    drop((client, server));
+    assert_eq!(connections(&programs), []);
+}
