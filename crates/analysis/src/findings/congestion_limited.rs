@@ -39,9 +39,9 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         _ => format!("{} had to be sent again", words::counted(losses, "range")),
     };
     let summary = format!(
-        "The congestion window held data of the {sender} for {} ({} of the busy time); {why}.",
+        "The congestion window held data of the {sender} for {} ({}); {why}.",
         words::time(lost_ns),
-        words::percent(lost_ns, facts.busy_ns),
+        facts.share_of_busy(lost_ns),
     );
     let fix = match losses {
         0 => format!(
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn slow_start_over_a_long_path_is_said_to_be_growth() {
-        assert_snapshot!(found(&rounds(20_000, "cwnd"), WIRE), @"congestion-limited @client 1x 100 ms: The congestion window held data of the client for 100 ms (100 % of the busy time); no data had to be sent again.");
+        assert_snapshot!(found(&rounds(20_000, "cwnd"), WIRE), @"congestion-limited @client 1x 100 ms: The congestion window held data of the client for 100 ms (100 % of 100 ms with bytes under way); no data had to be sent again.");
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         // Code 2: fast.
         let text = format!("{} | 50ms retransmit 1000..2000 code=2", rounds(20_000, "cwnd"));
         assert_snapshot!(found(&text.replace("30ms 5-8 +1000", "60ms 5-8 +1000"), WIRE), @r#"
-        congestion-limited @client 1x 100 ms: The congestion window held data of the client for 100 ms (100 % of the busy time); 1 range had to be sent again.
+        congestion-limited @client 1x 100 ms: The congestion window held data of the client for 100 ms (100 % of 100 ms with bytes under way); 1 range had to be sent again.
         retransmission @client 1x 30.0 ms: 1 range of the client had to be sent again (1 fast).
         "#);
     }

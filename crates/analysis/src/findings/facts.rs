@@ -157,6 +157,12 @@ impl<'a> FlowFacts<'a> {
         words::who(&self.view.store.connection, side)
     }
 
+    /// `ns` as a share whose base stands with it, as `42 % of 1.20 s with bytes under way`.
+    pub(super) fn share_of_busy(&self, ns: u64) -> String {
+        let (share, base) = (words::percent(ns, self.busy_ns), words::time(self.busy_ns));
+        format!("{share} of {base} with bytes under way")
+    }
+
     /// Whether `ns` is `percent` of the flow's busy time or more.
     pub(super) fn is_share_of_busy(&self, ns: u64, percent: u64) -> bool {
         ns > 0 && u128::from(ns) * 100 >= u128::from(self.busy_ns) * u128::from(percent)

@@ -58,10 +58,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     };
     let share = match in_queue_ns {
         0 => String::new(),
-        _ => {
-            let shown_ns = lost_ns.min(facts.busy_ns);
-            format!(" ({} of the busy time)", words::percent(shown_ns, facts.busy_ns))
-        }
+        _ => format!(" ({})", facts.share_of_busy(lost_ns.min(facts.busy_ns))),
     };
     let sender = facts.who(facts.sender());
     let summary = format!(
@@ -95,7 +92,7 @@ mod tests {
     #[test]
     fn a_rate_limit_shows_on_the_interface_queue_and_nowhere_else() {
         let ledger = "0ms interface_queue | 200ms end";
-        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of the busy time): the interface's rate is the limit.");
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of 200 ms with bytes under way): the interface's rate is the limit.");
     }
 
     #[test]
@@ -107,14 +104,14 @@ mod tests {
     #[test]
     fn a_standing_queue_loses_its_time_while_the_oldest_byte_is_on_the_wire() {
         let ledger = "0ms interface_queue | 2ms wire | 200ms end";
-        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of the busy time): the interface's rate is the limit.");
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 200 ms: Packets of the client stood 101 ms on average in its interface queue (100 % of 200 ms with bytes under way): the interface's rate is the limit.");
     }
 
     /// The queue always has packets, and the oldest unread byte most of the time.
     #[test]
     fn of_a_queue_that_has_the_oldest_byte_the_ledger_and_the_finding_say_the_same() {
         let ledger = "0ms interface_queue | 150ms wire | 200ms end";
-        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 150 ms: Packets of the client stood 101 ms on average in its interface queue (75 % of the busy time): the interface's rate is the limit.");
+        assert_snapshot!(found(&limited(100, "2ms"), ledger), @"interface-queue-limited @client 100x 150 ms: Packets of the client stood 101 ms on average in its interface queue (75 % of 200 ms with bytes under way): the interface's rate is the limit.");
     }
 
     #[test]
@@ -136,7 +133,7 @@ mod tests {
             limited(100, "2ms").replace("200ms 4-8 +1000", "900ms 8 +1")
         );
         let ledger = "0ms interface_queue | 200ms end";
-        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 99x 200 ms: Packets of the client stood 100 ms on average in its interface queue (100 % of the busy time); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
+        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 99x 200 ms: Packets of the client stood 100 ms on average in its interface queue (100 % of 200 ms with bytes under way); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
     }
 
     /// A standing queue of 100 packets; then ten times a tail segment that the queue drops, sent again by a
@@ -163,7 +160,7 @@ mod tests {
         let rounds: Vec<_> = (0..10).map(|i| round(300 + i * 210)).collect();
         let ledger =
             format!("0ms interface_queue | 200ms app_idle | {} | 2500ms end", rounds.join(" | "));
-        assert_snapshot!(found(&tails(10), &ledger), @"interface-queue-limited @client 100x 2.20 s: Packets of the client stood 101 ms on average in its interface queue (100 % of the busy time); 10000 bytes dropped there and sent again: the interface's rate is the limit.");
+        assert_snapshot!(found(&tails(10), &ledger), @"interface-queue-limited @client 100x 2.20 s: Packets of the client stood 101 ms on average in its interface queue (100 % of 2.21 s with bytes under way); 10000 bytes dropped there and sent again: the interface's rate is the limit.");
     }
 
     #[test]
@@ -175,6 +172,6 @@ mod tests {
             limited(30, "2ms")
         );
         let ledger = "0ms interface_queue | 60ms wire | 100ms lost | 180ms wire | 200ms end";
-        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 30x 140 ms: Packets of the client stood 31.0 ms on average in its interface queue (70 % of the busy time); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
+        assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 30x 140 ms: Packets of the client stood 31.0 ms on average in its interface queue (70 % of 200 ms with bytes under way); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
     }
 }

@@ -38,10 +38,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let receiver = facts.who(facts.receiver());
     let summary = format!(
-        "The {receiver} was ready to read {} but had no CPU for {} on average ({} of the busy time).",
+        "The {receiver} was ready to read {} but had no CPU for {} on average ({}).",
         words::counted(tally.count, "time"),
         words::time(tally.lost_ns / tally.count),
-        words::percent(tally.lost_ns, facts.busy_ns),
+        facts.share_of_busy(tally.lost_ns),
     );
     let fix = format!(
         "On the {receiver}'s host: give the reader a CPU of its own (taskset, cpuset), move the other load \
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_reader_beside_a_hog_waits_for_its_cpu() {
-        assert_snapshot!(found(&requests("runq=3900us"), LEDGER), @"late-wakeup @server 20x 78.0 ms: The server was ready to read 20 times but had no CPU for 3.90 ms on average (98 % of the busy time).");
+        assert_snapshot!(found(&requests("runq=3900us"), LEDGER), @"late-wakeup @server 20x 78.0 ms: The server was ready to read 20 times but had no CPU for 3.90 ms on average (98 % of 80.0 ms with bytes under way).");
     }
 
     #[test]

@@ -47,10 +47,10 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
     note(&mut tally, facts, &held);
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
     let summary = format!(
-        "The {sender} was held by the {receiver}'s full receive window {} ({} of the busy time), \
+        "The {sender} was held by the {receiver}'s full receive window {} ({}), \
          although the {} reads at once.",
         words::counted(tally.count, "time"),
-        words::percent(lost_ns, facts.busy_ns),
+        facts.share_of_busy(lost_ns),
         facts.receiver().name(),
     );
     let fix = if is_set {
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_window_that_closes_each_round_trip_over_a_long_path_is_found() {
-        assert_snapshot!(found(&windows(PATH), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
+        assert_snapshot!(found(&windows(PATH), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of 100 ms with bytes under way), although the server reads at once.");
     }
 
     /// Five windows over a path of 20 ms, each as large as this.
@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn a_window_that_still_grows_is_no_limit() {
         assert_snapshot!(found(&told([1000, 2000, 4000, 8000, 16_000]), WIRE), @"");
-        assert_snapshot!(found(&told([100_000; 5]), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
-        assert_snapshot!(found(&told([100_000, 101_000, 102_000, 103_000, 104_000]), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
+        assert_snapshot!(found(&told([100_000; 5]), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of 100 ms with bytes under way), although the server reads at once.");
+        assert_snapshot!(found(&told([100_000, 101_000, 102_000, 103_000, 104_000]), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of 100 ms with bytes under way), although the server reads at once.");
     }
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
     fn on_loopback_a_full_window_is_found_only_when_the_program_set_the_buffer() {
         assert_snapshot!(found(&windows("0ms tcp-state extra=50"), WIRE), @"");
         let set = "0ms tcp-state extra=50 | 0ms <buffers high=2304 code=2";
-        assert_snapshot!(found(&windows(set), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of the busy time), although the server reads at once.");
+        assert_snapshot!(found(&windows(set), WIRE), @"receive-window-limited @server 1x 100 ms: The client was held by the server's full receive window 1 time (100 % of 100 ms with bytes under way), although the server reads at once.");
     }
 
     #[test]

@@ -171,11 +171,12 @@ fn finding(facts: &FlowFacts<'_>, lost: &Intervals, is_paced: bool, active_ns: u
         None => "send buffer".to_owned(),
     };
     let summary = format!(
-        "The {sender} was blocked {} in write with {} sent ({} of the active time): its \
-         {buffer} was full of bytes on their way.",
+        "The {sender} was blocked {} in write with {} sent ({} of {} with bytes under way or \
+         unacknowledged): its {buffer} was full of bytes on their way.",
         words::counted(tally.count, "time"),
         if is_paced { "everything or nearly everything" } else { "everything" },
         words::percent(tally.lost_ns, active_ns),
+        words::time(active_ns),
     );
     let fix = if facts.send_buffer.is_set_by_program {
         format!(
@@ -216,12 +217,12 @@ mod tests {
 
     #[test]
     fn a_writer_blocked_for_each_round_trip_with_all_sent_is_found() {
-        assert_snapshot!(found(&rounds(SET), WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+        assert_snapshot!(found(&rounds(SET), WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
     #[test]
     fn so_is_one_whose_buffer_the_kernel_sized() {
-        assert_snapshot!(found(&rounds(""), WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer was full of bytes on their way.");
+        assert_snapshot!(found(&rounds(""), WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of 400 ms with bytes under way or unacknowledged): its send buffer was full of bytes on their way.");
     }
 
     #[test]
@@ -233,7 +234,7 @@ mod tests {
         assert_snapshot!(found(&packets, WIRE), @"");
         let acked =
             unreturned(SET, |i| format!("{}990us <5-6 ack={} |", i * 20 + 19, (i + 1) * 1000));
-        assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+        assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
     /// A program that does not block: what finds no room it asks for again when it is told of room, with
@@ -250,13 +251,13 @@ mod tests {
             )
         };
         let rounds: String = (0..20).map(round).collect();
-        assert_snapshot!(found(&format!("{SET}{rounds}"), WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+        assert_snapshot!(found(&format!("{SET}{rounds}"), WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
     #[test]
     fn a_writer_that_sleeps_needs_a_while_to_get_its_cpu() {
         let acked = unreturned(SET, |i| format!("{}ms <5-6 ack={} |", i * 20 + 15, (i + 1) * 1000));
-        assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 285 ms: The client was blocked 19 times in write with everything sent (71 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+        assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 285 ms: The client was blocked 19 times in write with everything sent (71 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
     /// Twenty rounds in which TCP paces: 1000 bytes are written, go in ten parts over 20 ms, and `unsent` of
@@ -281,8 +282,8 @@ mod tests {
 
     #[test]
     fn where_tcp_paces_by_its_own_measure_little_may_be_unsent() {
-        assert_snapshot!(found(&paced(SET, 0), WIRE), @"send-buffer-limited @client 19x 342 ms: The client was blocked 19 times in write with everything or nearly everything sent (86 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
-        assert_snapshot!(found(&paced(SET, 200), WIRE), @"send-buffer-limited @client 19x 342 ms: The client was blocked 19 times in write with everything or nearly everything sent (86 % of the active time): its send buffer of 4608 bytes was full of bytes on their way.");
+        assert_snapshot!(found(&paced(SET, 0), WIRE), @"send-buffer-limited @client 19x 342 ms: The client was blocked 19 times in write with everything or nearly everything sent (86 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
+        assert_snapshot!(found(&paced(SET, 200), WIRE), @"send-buffer-limited @client 19x 342 ms: The client was blocked 19 times in write with everything or nearly everything sent (86 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
         assert_snapshot!(found(&paced(SET, 5000), WIRE), @"");
     }
 

@@ -112,7 +112,8 @@ pub(crate) fn bar(parts: &[Part], width: usize, page: &Page<'_>) -> String {
     format!("{open}{text}{close}")
 }
 
-/// The bar's legend, a line for each part of 1 % or more, largest first, after `indent` columns.
+/// The bar's legend, a line for each part of 1 % or more, largest first, after `indent` columns; then the
+/// time of which these are the shares.
 pub(crate) fn legend(parts: &[Part], indent: usize, page: &mut Page<'_>) -> io::Result<()> {
     for part in by_size(parts) {
         let (letter, tone, meaning) = part.look;
@@ -121,7 +122,12 @@ pub(crate) fn legend(parts: &[Part], indent: usize, page: &mut Page<'_>) -> io::
         let text = page.clean(&format!("{:<20}  {meaning}", part.name));
         page.line(&format!("{:indent$}{letter} {share:>7} {time:>8}  {}", "", text.trim_end()))?;
     }
-    Ok(())
+    if parts.is_empty() {
+        return Ok(());
+    }
+    let total_ns = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.ns));
+    let (share, time) = (percent(1000), page.time(total_ns));
+    page.line(&format!("{:indent$}= {share:>7} {time:>8}  {BASE}", ""))
 }
 
 /// The legend of [`of_delays`] as a sentence, largest part first.
@@ -138,6 +144,9 @@ fn by_size(parts: &[Part]) -> Vec<&Part> {
     parts.sort_by_key(|part| (part.look.0 == REST, std::cmp::Reverse(part.ns)));
     parts
 }
+
+/// The time that a ledger covers.
+const BASE: &str = "the flow's first record to the connection's last";
 
 /// Letter of the parts below 1 % together.
 const REST: char = '+';
@@ -191,6 +200,26 @@ mod tests {
         let mut out = Vec::new();
         let options = Options { charset: crate::Charset::Ascii, ..Options::default() };
         bar(&of_ledger(&Ledger { ns }, false), width, &Page::new(&mut out, &options))
+    }
+
+    #[test]
+    fn a_legend_ends_with_the_time_of_which_it_gives_shares() {
+        let ns = parts(&[(LedgerPart::Wire, 600_000), (LedgerPart::SendNagle, 1_400_000)]);
+        let mut out = Vec::new();
+        let options = Options::default();
+        legend(&of_ledger(&Ledger { ns }, false), 9, &mut Page::new(&mut out, &options)).unwrap();
+        let shown = String::from_utf8(out).unwrap();
+        let last = shown.lines().last().unwrap();
+        assert_eq!(last, format!("         = 100.0 %  2.00 ms  {BASE}"));
+    }
+
+    #[test]
+    fn a_ledger_without_time_has_no_base() {
+        let ns = [0; LedgerPart::ALL.len()];
+        let mut out = Vec::new();
+        let options = Options::default();
+        legend(&of_ledger(&Ledger { ns }, false), 9, &mut Page::new(&mut out, &options)).unwrap();
+        assert_eq!(out, b"");
     }
 
     fn parts(of: &[(LedgerPart, u64)]) -> [u64; LedgerPart::ALL.len()] {
