@@ -1,4 +1,4 @@
-//! `docs/reference/cli.md` is what the program says of itself, word by word.
+//! `docs/reference/cli.md` has the help of each command, word by word.
 //!
 //! `SOCKSCOPE_UPDATE=1 cargo test -p sockscope-cli --test reference` writes it anew.
 
@@ -9,10 +9,15 @@ use std::process::Command;
 const HEAD: &str = "\
 # Command line
 
-What `sockscope --help` and the help of each command say; a test keeps this page the same. Results go to standard
-output, talk to standard error. Exit status: 0 done, 1 `--check` found something or `doctor` that
-recording does not work, 2 an error, told in one line.
-With `NO_COLOR` set there is no colour.
+The help of `sockscope` and of each command; a test keeps this page the same. Results go to standard output, messages
+to standard error. With `NO_COLOR` set there is no colour.
+
+| exit status | meaning |
+|---|---|
+| 0 | done |
+| 1 | `--check`: there are findings, or a claim differs; `doctor`: recording does not work here |
+| 2 | an error, which one line on standard error names |
+| others | `run --exit-status`: the status of a command that failed, or 128 and the number of the signal that ended it. It stands for 0 and 1, and may be 1 or 2 itself |
 ";
 
 #[test]

@@ -43,7 +43,7 @@ pub struct Meta {
     pub pick: String,
     /// Hooks used and missing.
     pub hooks: Vec<Hook>,
-    /// Room of the ring buffer between kernel and recorder.
+    /// Room of the lists between kernel and recorder.
     pub ring: Ring,
     /// Kernel settings that matter for the result, by name (`net.ipv4.tcp_wmem`).
     pub sysctls: BTreeMap<String, String>,
@@ -158,13 +158,13 @@ pub enum HookState {
     Unknown,
 }
 
-/// Room of the ring buffer between kernel and recorder.
+/// Room of the lists between kernel and recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ring {
-    /// Records that fit.
+    /// Records that the list of one CPU has room for.
     pub records: u64,
-    /// Its size in bytes.
+    /// Bytes of the lists of all CPUs together.
     pub bytes: u64,
 }
 
