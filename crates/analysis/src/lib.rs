@@ -22,6 +22,8 @@ mod inner;
 mod ledger;
 mod log;
 mod loss;
+#[cfg(test)]
+mod loss_properties;
 mod lost;
 #[cfg(test)]
 mod properties;

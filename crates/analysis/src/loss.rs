@@ -251,7 +251,12 @@ fn explain_at(
             Some(run(hole, losses.within_told(told, times)?))
         }));
     }
-    let waiting = minus(&minus(&seen_before(curves, point), &passed), &dropped.covered);
+    // Of a stream also what came unseen.
+    let came = match connection.protocol {
+        Protocol::Tcp => entered(curves, point),
+        Protocol::Udp => seen_before(curves, point),
+    };
+    let waiting = minus(&minus(&came, &passed), &dropped.covered);
     let mut mismatches = Vec::new();
     let unknown_from_ns = match waiting.as_slice() {
         [_, ..] if is_matched(point, connection) => {

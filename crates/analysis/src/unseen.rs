@@ -297,6 +297,21 @@ mod tests {
         assert_eq!((back.retransmitted_bytes, back.at_least.retransmitted), (0, true));
     }
 
+    /// Bytes 1000 to 2000 passed points 1 to 6 unseen by 5 ms. The first hit of point 7 behind that loss shows
+    /// that they had come. Their read was missed too, later.
+    #[test]
+    fn bytes_that_only_a_loss_shows_at_one_point_may_have_passed_the_next_one_unseen() {
+        let flow = flow(
+            "1ms 1-7 0..1000 | 1100us 8 0..1000 thread=7 | 5ms loss code=1 from=2ms detail=1
+             5ms loss code=4 from=2ms detail=1 | 5ms loss code=6 from=2ms detail=1
+             5ms loss code=7 from=2ms detail=1 | 6ms 7 1000..2000
+             9ms loss code=8 from=5ms detail=1 | 10ms write",
+        );
+        let queue = &flow.stages[Stage::ReceiveQueue as usize];
+        assert_eq!((queue.residue_bytes, queue.resident_bytes), (None, None));
+        assert_eq!(queue.length_bytes.unwrap().max, 1000);
+    }
+
     #[test]
     fn datagrams_that_no_point_saw_leave_their_time_unknown_and_no_more() {
         let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
