@@ -71,7 +71,7 @@ impl Missed {
     }
 
     /// A hit of this point could not be placed.
-    fn leave(&mut self, point: Option<Point>, since_ns: u64, at_ns: u64) {
+    pub(super) fn leave(&mut self, point: Option<Point>, since_ns: u64, at_ns: u64) {
         let fresh = Unplaced { count: 0, since_ns, until_ns: at_ns };
         let unplaced = self.unplaced.entry(point).or_insert(fresh);
         unplaced.count += 1;
@@ -181,10 +181,11 @@ impl FlowState {
         self.pass_over.ready
     }
 
-    /// An announcement, or as much as one, was seen: the next one stands for what came since.
-    pub(super) fn see_ready(&mut self, at_ns: u64) {
+    /// An announcement, or as much as one, was seen: the next one stands for what came since. Whether this one
+    /// stands for nothing, as others before it were missed.
+    pub(super) fn see_ready(&mut self, at_ns: u64) -> bool {
         self.ready_ns = at_ns;
-        self.pass_over.ready = false;
+        std::mem::take(&mut self.pass_over.ready)
     }
 
     /// Whether hits were missed that would show when bytes were read; then all up to `to` were, and nothing

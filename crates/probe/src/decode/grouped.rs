@@ -44,6 +44,7 @@ impl Decoder {
                 scheduler_offset_ns: self.scheduler_offset_ns,
                 enters_at_once: !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0,
                 lost_until_ns: self.watch.lost_until_ns(),
+                is_passed_over: false,
             };
             if raw.kind == raw::RAW_READY && flow.datagrams.socket != raw.ack {
                 self.described.tell(&mut hit);

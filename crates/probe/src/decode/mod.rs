@@ -131,10 +131,14 @@ impl Decoder {
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once,
             lost_until_ns: self.watch.lost_until_ns(),
+            is_passed_over: false,
         };
         let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
         segment::decode(&mut hit, state, direction);
+        if let (true, Some(at)) = (hit.is_passed_over, point) {
+            self.missed.leave(point, self.watch.missed_until()[at.index()], raw.at_ns);
+        }
         self.watch.follow(state, &self.out[before..], raw.at_ns);
     }
 
@@ -183,6 +187,8 @@ struct Hit<'a> {
     enters_at_once: bool,
     /// Hits by then may be in no list.
     lost_until_ns: u64,
+    /// Hits before it were missed, so that it does not show which bytes passed by it.
+    is_passed_over: bool,
 }
 
 impl Hit<'_> {

@@ -203,6 +203,7 @@ impl Decoder {
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once: false,
             lost_until_ns: self.watch.lost_until_ns(),
+            is_passed_over: false,
         };
         decode(&mut hit, state);
         name_users(state, &self.out[before..], &mut self.changed);

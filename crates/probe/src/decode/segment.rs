@@ -250,8 +250,9 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) {
     }
     let Some(to) = flow.position(hit.raw.seq) else { return };
     let mark = if waited_for { marks::WAITED_FOR } else { 0 };
+    let ready = flow.ready;
     flow.receive(arrival(hit, to), mark, hit.out);
-    flow.see_ready(hit.raw.at_ns);
+    hit.is_passed_over = flow.see_ready(hit.raw.at_ns) && flow.ready > ready;
 }
 
 /// Bytes up to `end` came by this hit.
@@ -264,7 +265,9 @@ fn copy(hit: &mut Hit<'_>, flow: &mut FlowState) {
     let Some(to) = flow.position(hit.raw.seq) else { return };
     // Data that was read without its arrival having been announced: that was not observed.
     flow.receive(arrival(hit, to), marks::DERIVED, hit.out);
+    let copied = flow.copied;
     if flow.pass_over_copied(to, hit.raw.at_ns) {
+        hit.is_passed_over = flow.copied > copied;
         hit.note_reader();
         return;
     }

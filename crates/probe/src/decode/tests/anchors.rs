@@ -82,7 +82,7 @@ fn the_receiver_says_too_and_what_it_had_by_then_stays_unknown() {
 }
 
 #[test]
-fn where_the_sender_alone_says_the_next_read_passes_over_what_came_unseen() {
+fn where_the_sender_alone_says_the_next_hits_pass_over_what_came_unseen_and_are_missed() {
     check_after(
         500,
         &Point::ALL,
@@ -90,7 +90,14 @@ fn where_the_sender_alone_says_the_next_read_passes_over_what_came_unseen() {
             "600000000 anchor 1100 ack=5000 acked={FAR} odd | 600000001 copy 1110 odd
              600000002 ready 1150 odd | 600000003 ready 1180 odd | 600000004 copy 1180 odd"
         ),
-        &format!("600000003 7 {}+30\n600000004 8 {}+70", FAR + 50, FAR + 10),
+        &format!(
+            "600000003 7 {}+30
+             600000004 8 {}+70
+             600000002 Loss of 1 at 7 since 500000100
+             600000001 Loss of 1 at 8 since 500000100",
+            FAR + 50,
+            FAR + 10
+        ),
     );
 }
 
