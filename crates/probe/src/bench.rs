@@ -58,7 +58,8 @@ impl EmptyPrograms {
     #[must_use]
     pub fn costs(&self) -> BTreeMap<String, (u64, u64)> {
         let cost = |(name, program, _): &(&str, OwnedFd, OwnedFd)| {
-            Some(((*name).to_owned(), program_info(program.as_raw_fd())?))
+            let info = program_info(program.as_raw_fd())?;
+            Some(((*name).to_owned(), (info.hits, info.run_ns)))
         };
         self.loaded.iter().filter_map(cost).collect()
     }

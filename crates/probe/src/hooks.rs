@@ -50,6 +50,14 @@ pub struct HookEntry {
     pub instead_of: Option<&'static str>,
 }
 
+impl HookEntry {
+    /// Whether its program is at a tracepoint or function, which may fire while the program is under way.
+    pub(crate) fn is_traced(&self) -> bool {
+        use When::{Always, Calls, Datagrams, Devices};
+        matches!(self.when, Always | Datagrams | Devices | Calls)
+    }
+}
+
 use Point::{
     InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, ReceiveDequeue, ReceiveEnqueue,
     SendDequeue, SendEnqueue,

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder};
-use sockscope_record::counted;
+use sockscope_record::{LossCounts, counted};
 
 use crate::cgroup;
 use crate::error::Error;
@@ -272,9 +272,25 @@ impl Programs {
             .progs()
             .filter_map(|program| {
                 let info = program_info(program.as_fd().as_raw_fd())?;
-                Some((program.name().to_string_lossy().into_owned(), info))
+                Some((program.name().to_string_lossy().into_owned(), (info.hits, info.run_ns)))
             })
             .collect()
+    }
+
+    /// Hits for which the kernel did not run a program, as the same program was under way on that CPU, so
+    /// far. A hit of several points counts at the last one, as a hit that finds no room in a list does.
+    pub(crate) fn interrupted(&self) -> Result<LossCounts, Error> {
+        let mut counts = LossCounts::default();
+        // Also of those that are not attached any more: a count never falls.
+        for entry in HOOKS.iter().filter(|entry| entry.is_traced() && self.is_loaded(entry)) {
+            let program = object::program(&self.object, entry.program);
+            let info = program.and_then(|program| program_info(program.as_fd().as_raw_fd()));
+            let info = info.ok_or_else(|| Error::Uncounted {
+                reason: format!("{}: {}", entry.program, io::Error::last_os_error()),
+            })?;
+            counts.add(entry.points.last().copied(), info.recursion_misses);
+        }
+        Ok(counts)
     }
 }
 
@@ -364,13 +380,17 @@ impl Counted {
 
     /// Takes another reading. Where it failed the last one stands; the first time, says so.
     pub(crate) fn look(&mut self, read: Result<Counters, Error>) -> Option<String> {
-        let error = match read {
+        match read {
             Ok(now) => {
                 self.now = now;
-                return None;
+                None
             }
-            Err(error) => error,
-        };
+            Err(error) => self.note(&error),
+        }
+    }
+
+    /// Something could not be read that counts what is missed; the first time, says so.
+    pub(crate) fn note(&mut self, error: &Error) -> Option<String> {
         let is_news = !std::mem::replace(&mut self.is_noted, true);
         is_news.then(|| format!("more may be lost than is said here: {error}"))
     }
@@ -401,15 +421,27 @@ fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
     }
 }
 
-/// Run count and nanoseconds of a program.
-pub(crate) fn program_info(fd: i32) -> Option<(u64, u64)> {
+/// What the kernel counts of a program.
+pub(crate) struct ProgramInfo {
+    pub(crate) hits: u64,
+    pub(crate) run_ns: u64,
+    /// Hits for which it was not run: it was under way on that CPU.
+    recursion_misses: u64,
+}
+
+/// What the kernel counts of the program behind a descriptor.
+pub(crate) fn program_info(fd: i32) -> Option<ProgramInfo> {
     let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
     // SAFETY: `info` is a zeroed structure of the length given; the kernel fills at most that.
     let result = unsafe {
         libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &raw mut len)
     };
-    (result == 0).then_some((info.run_cnt, info.run_time_ns))
+    (result == 0).then_some(ProgramInfo {
+        hits: info.run_cnt,
+        run_ns: info.run_time_ns,
+        recursion_misses: info.recursion_misses,
+    })
 }
 
 /// The kernel's run-time statistics, on while this is held (Linux 5.8).

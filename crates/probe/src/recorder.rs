@@ -3,6 +3,7 @@
 mod advice;
 #[cfg(feature = "bench")]
 mod bench;
+mod missed;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -17,11 +18,12 @@ use sockscope_record::{
 use crate::decode::{Decoder, point_of_raw};
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
-use crate::layout::{FLOW_SLOTS, RawEvent, RawOption, RawRecord, constants as raw};
+use crate::layout::{FLOW_SLOTS, RawEvent, RawOption, RawRecord};
 use crate::lists::{Lists, Shape};
 use crate::pick::Pick;
 use crate::places::Places;
 use crate::programs::{Counted, Counters, HookReport, Programs, Statistics};
+use missed::{Doubts, LostByNow, MissedHits};
 
 /// Where decoded records go.
 pub trait Sink {
@@ -93,11 +95,12 @@ pub struct Recorder {
     incoming: Rc<RefCell<Incoming>>,
     decoder: Decoder,
     readings: VecDeque<i64>,
-    lost_seen: Vec<u64>,
+    missed: MissedHits,
     doubts: Doubts,
     lost: LossCounts,
     /// The probes are being detached: what is lost from now on is not of the recording.
     is_over: bool,
+    interrupted: u64,
     skipped: u64,
     unplaced: u64,
     unknown_positions: u64,
@@ -183,8 +186,8 @@ impl Recorder {
             programs.join_existing()?;
         }
         let attached_ns = monotonic_ns();
-        let lost_seen = lists.lost();
-        let doubts = Doubts { lost: lost_seen.clone(), looked_ns: attached_ns };
+        let missed = MissedHits { by_kind: lists.lost(), interrupted: programs.interrupted()? };
+        let doubts = Doubts { missed: missed.clone(), looked_ns: attached_ns };
         let counters = programs.counters()?;
         let mut recorder = Self {
             programs,
@@ -194,10 +197,11 @@ impl Recorder {
             incoming,
             decoder: Decoder::default(),
             readings: VecDeque::new(),
-            lost_seen,
+            missed,
             doubts,
             lost: LossCounts::default(),
             is_over: false,
+            interrupted: 0,
             skipped: 0,
             unplaced: 0,
             unknown_positions: 0,
@@ -253,7 +257,7 @@ impl Recorder {
         std::thread::sleep(self.pause);
         self.calibrate();
         // Before the lists are read: most is lost meanwhile, as they make room only at the end of that.
-        let lost = LostByNow::read(monotonic_ns, || self.lists.lost());
+        let lost = LostByNow::read(monotonic_ns, || self.missed_hits());
         let now_ns = lost.until_ns;
         let fullest = self.drain(now_ns.saturating_sub(HOLD_BACK_NS), sink)?;
         self.pause = match fullest {
@@ -292,7 +296,7 @@ impl Recorder {
         let ended_ns = monotonic_ns();
         self.decoder.detaching(ended_ns);
         self.doubt();
-        let lost = self.lists.lost();
+        let missed = self.missed_hits();
         self.look_at_counters();
         self.note_refused(sink)?;
         self.is_over = true;
@@ -311,7 +315,7 @@ impl Recorder {
                 break;
             }
         }
-        self.note_loss(LostByNow { since_ns: ended_ns, lost, until_ns: ended_ns }, sink)?;
+        self.note_loss(LostByNow { since_ns: ended_ns, missed, until_ns: ended_ns }, sink)?;
         // Once for what was proven before, once for what this last look proved.
         self.judge();
         self.judge();
@@ -326,7 +330,7 @@ impl Recorder {
         let early = self.decoder.options_missed();
         self.lost.add(None, early);
         let Counters { events_lost, unlisted, .. } = self.counted.now;
-        let full = self.lost_seen.iter().sum::<u64>().saturating_sub(unlisted);
+        let full = self.missed.by_kind.iter().sum::<u64>().saturating_sub(unlisted);
         let list_bytes = self.lists.shape().records * size_of::<RawRecord>() as u64;
         let advice = advice::of(full, events_lost, list_bytes);
         self.notes.extend(advice::notes(full, events_lost, unlisted, advice.as_deref()));
@@ -343,6 +347,13 @@ impl Recorder {
                  long the bytes of such connections waited after the last packet is not known"
                     .to_owned(),
             );
+        }
+        if self.interrupted > 0 {
+            self.notes.push(format!(
+                "{} of a probe that was under way on the same CPU, so that the kernel did not run it: \
+                 all of them are counted as missed, also those of connections that are not recorded",
+                counted(self.interrupted, "hit")
+            ));
         }
         if self.skipped > 0 {
             self.notes.push(format!(
@@ -458,31 +469,50 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes down what the probes could not keep since the last look, by what is counted now.
+    /// Hits that were missed by now. Where the kernel does not say how often it ran no probe, what it said
+    /// last stands.
+    fn missed_hits(&mut self) -> MissedHits {
+        let interrupted = self.programs.interrupted().unwrap_or_else(|error| {
+            self.notes.extend(self.counted.note(&error));
+            self.doubts.missed.interrupted
+        });
+        MissedHits { by_kind: self.lists.lost(), interrupted }
+    }
+
+    /// Writes down what was missed since the last look, by what is counted now.
     fn note_loss(&mut self, now: LostByNow, sink: &mut impl Sink) -> Result<(), Error> {
-        let LostByNow { since_ns: next_since_ns, lost: now, until_ns: now_ns } = now;
+        let LostByNow { since_ns: next_since_ns, missed: now, until_ns } = now;
         let since_ns = std::mem::replace(&mut self.last_counted_ns, next_since_ns);
-        for (kind, (count, seen)) in now.iter().zip(&self.lost_seen).enumerate() {
-            let fresh = count - seen;
-            if fresh == 0 {
-                continue;
+        let before = std::mem::replace(&mut self.missed, now);
+        let loss = |point: Option<Point>, detail, marks| Record {
+            at_ns: until_ns,
+            offset: since_ns,
+            detail,
+            kind: Kind::Loss,
+            code: point.map_or(Kind::Loss as u8, Point::number),
+            marks,
+            ..Record::default()
+        };
+        let mut losses = Vec::new();
+        for (kind, (count, seen)) in self.missed.by_kind.iter().zip(&before.by_kind).enumerate() {
+            if count > seen {
+                let point = point_of_raw(kind as u8);
+                self.decoder.lost_between(since_ns, until_ns, point.as_slice());
+                losses.push((point, loss(point, count - seen, marks::ANCHORED)));
             }
-            let point = point_of_raw(kind as u8);
-            self.lost.add(point, fresh);
-            self.decoder.lost_between(since_ns, now_ns, point.as_slice());
-            let record = Record {
-                at_ns: now_ns,
-                offset: since_ns,
-                detail: fresh,
-                kind: Kind::Loss,
-                code: point.map_or(Kind::Loss as u8, Point::number),
-                marks: marks::ANCHORED,
-                ..Record::default()
-            };
+        }
+        let interrupted = self.missed.interrupted.since(&before.interrupted);
+        self.interrupted += interrupted.total();
+        for (point, count) in interrupted.by_point().filter(|(_, count)| *count > 0) {
+            self.decoder.interrupted(until_ns, point.as_slice());
+            // No probe ran that could have had the positions joined anew.
+            losses.push((point, loss(point, count, 0)));
+        }
+        for (point, record) in losses {
+            self.lost.add(point, record.detail);
             sink.records(&[record]).map_err(Error::Sink)?;
             self.records += 1;
         }
-        self.lost_seen = now;
         Ok(())
     }
 
@@ -493,12 +523,13 @@ impl Recorder {
         if self.is_over {
             return;
         }
-        let now = LostByNow::read(monotonic_ns, || self.lists.lost());
+        let now = LostByNow::read(monotonic_ns, || self.missed_hits());
         let since_ns = std::mem::replace(&mut self.doubts.looked_ns, now.since_ns);
-        let fresh = self.doubts.look(now.lost);
+        let fresh = self.doubts.look(now.missed);
         if fresh.any {
             self.decoder.lost_between(since_ns, now.until_ns, &fresh.points);
         }
+        self.decoder.interrupted(now.until_ns, &fresh.interrupted);
         if fresh.at_sockets {
             self.decoder.doubt_reads(monotonic_ns());
         }
@@ -521,20 +552,14 @@ impl Recorder {
     }
 
     fn add_missed(&mut self, missed: LossCounts) {
-        self.lost.add(None, missed.events);
-        for (point, count) in Point::ALL.into_iter().zip(missed.points) {
-            self.lost.add(Some(point), count);
-        }
+        self.lost.add_all(&missed);
     }
 
     /// Counts the hits whose position was not known, as others of their connections were missed.
     fn count_unknown_positions(&mut self) {
         let unknown = self.decoder.take_unknown_positions();
         self.unknown_positions += unknown.total();
-        self.lost.add(None, unknown.events);
-        for (point, count) in Point::ALL.into_iter().zip(unknown.points) {
-            self.lost.add(Some(point), count);
-        }
+        self.lost.add_all(&unknown);
     }
 
     /// Writes down the events and connections that found no room since the last look.
@@ -667,52 +692,6 @@ struct Ages {
     looked: Instant,
 }
 
-/// Hits counted as lost, by kind.
-struct LostByNow {
-    /// What is counted later was lost after this.
-    since_ns: u64,
-    lost: Vec<u64>,
-    /// What is counted was lost before this.
-    until_ns: u64,
-}
-
-impl LostByNow {
-    fn read(clock: impl Fn() -> u64, lost: impl FnOnce() -> Vec<u64>) -> Self {
-        let since_ns = clock();
-        let lost = lost();
-        Self { since_ns, lost, until_ns: clock() }
-    }
-}
-
-/// Hits lost of which the decoder knows, by kind. What is written down as lost is counted apart: a hit
-/// can be lost between the two.
-struct Doubts {
-    lost: Vec<u64>,
-    /// What is counted later was lost after this.
-    looked_ns: u64,
-}
-
-/// Which hits were lost since the last look.
-#[derive(Debug, PartialEq, Eq)]
-struct Fresh {
-    any: bool,
-    /// Of these points' hits.
-    points: Vec<Point>,
-    /// Of datagrams at their sockets.
-    at_sockets: bool,
-}
-
-impl Doubts {
-    /// What was lost since the last call, by what is counted now.
-    fn look(&mut self, now: Vec<u64>) -> Fresh {
-        const AT_SOCKETS: [u8; 3] = [raw::RAW_RECEIVE, raw::RAW_READY, raw::RAW_COPY];
-        let before = std::mem::replace(&mut self.lost, now);
-        let is_fresh = |kind: &u8| self.lost[usize::from(*kind)] > before[usize::from(*kind)];
-        let points = (0..raw::RAW_KINDS).filter(is_fresh).filter_map(point_of_raw).collect();
-        Fresh { any: self.lost != before, points, at_sockets: AT_SOCKETS.iter().any(is_fresh) }
-    }
-}
-
 /// Reading position in one CPU's list.
 struct Cursor {
     cpu: usize,
@@ -785,6 +764,7 @@ pub fn monotonic_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::constants as raw;
 
     /// One cursor for each time; 0 is a list at its end or at an unfinished record.
     fn cursors(times: &[u64]) -> Vec<Cursor> {
@@ -836,41 +816,6 @@ mod tests {
         assert!(cursor.is_stalled());
         cursor.next = cursor.end;
         assert!(!cursor.is_stalled());
-    }
-
-    #[test]
-    fn what_is_lost_while_it_is_counted_lies_in_the_interval_told() {
-        let now_ns = std::cell::Cell::new(10);
-        let clock = || now_ns.replace(now_ns.get() + 1);
-        let read = LostByNow::read(clock, || {
-            now_ns.set(500);
-            vec![1]
-        });
-        assert_eq!((read.since_ns, read.lost, read.until_ns), (10, vec![1], 500));
-    }
-
-    #[test]
-    fn a_loss_is_doubted_once_whatever_was_written_down_meanwhile() {
-        let lost = |kind: u8, count| {
-            let mut lost = vec![0; usize::from(raw::RAW_KINDS)];
-            lost[usize::from(kind)] = count;
-            lost
-        };
-        let mut doubts = Doubts { lost: lost(raw::RAW_COPY, 1), looked_ns: 0 };
-        let fresh = |points: &[Point], at_sockets| Fresh {
-            any: !points.is_empty(),
-            points: points.to_vec(),
-            at_sockets,
-        };
-        assert_eq!(doubts.look(lost(raw::RAW_COPY, 1)), fresh(&[], false));
-        // Lost after this look, and written down before the next one.
-        assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(&[Point::ReceiveDequeue], true));
-        assert_eq!(doubts.look(lost(raw::RAW_COPY, 2)), fresh(&[], false));
-        let mut doubts = Doubts { lost: lost(raw::RAW_TRANSMIT, 1), looked_ns: 0 };
-        assert_eq!(
-            doubts.look(lost(raw::RAW_TRANSMIT, 2)),
-            fresh(&[Point::InterfaceDequeue], false)
-        );
     }
 
     #[test]

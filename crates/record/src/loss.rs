@@ -18,6 +18,24 @@ impl LossCounts {
         self.points.iter().sum::<u64>() + self.events
     }
 
+    /// Counts by point, `None` being events beside the points.
+    pub fn by_point(&self) -> impl Iterator<Item = (Option<Point>, u64)> + use<> {
+        let points = Point::ALL.into_iter().map(Some).zip(self.points);
+        points.chain([(None, self.events)])
+    }
+
+    /// Adds those of `other`, each in its place.
+    pub fn add_all(&mut self, other: &Self) {
+        other.by_point().for_each(|(point, count)| self.add(point, count));
+    }
+
+    /// What is counted here beyond what is counted in `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let points = std::array::from_fn(|at| self.points[at].saturating_sub(before.points[at]));
+        Self { points, events: self.events.saturating_sub(before.events) }
+    }
+
     /// Counts `count` lost records of `point`; `None` is an event beside the points.
     pub fn add(&mut self, point: Option<Point>, count: u64) {
         let counter = match point {

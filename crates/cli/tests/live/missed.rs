@@ -5,11 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use sockscope_probe::monotonic_ns;
-use sockscope_record::{Direction, Point};
+use sockscope_record::{Direction, Kind, Point, counted};
 use sockscope_trace::Bundle;
 
 use crate::background::free_port;
-use crate::bundle::Recorder;
+use crate::bundle::{Recorder, command, facts, stdout_of, workload};
 use crate::turn;
 
 const WRITE_BYTES: usize = 1 << 20;
@@ -48,6 +48,46 @@ fn root_no_position_is_wrong_after_the_recorder_stood_still() {
     assert!(recording.report.gaps().iter().any(|gap| gap.contains("lost")), "nothing was missed");
     let last = check_positions(&recording.dir(), &samples);
     assert_eq!(last, [sent; 8], "where the stream ends, by point");
+}
+
+/// Data is announced in the midst of other announcements on its CPU: for these the kernel runs no probe, and says
+/// how often. Each of them is missed at point 7, and nowhere else.
+#[test]
+fn root_hits_of_probes_that_interrupted_themselves_are_missed_where_they_were() {
+    let Some(_turn) = turn::take() else { return };
+    let port = free_port().to_string();
+    let recorder = Recorder::start(&["--port", &port], None);
+    let said = command(&workload("paced.py", &["--port", &port])).output();
+    let said = facts(&stdout_of(&said.expect("it can be run")));
+    assert_eq!(said["written_bytes"], said["read_bytes"]);
+    let misses = recursion_misses(&recorder);
+    assert!(misses > 0, "the workload interrupted no probe");
+    let recording = recorder.stop();
+    let bundle = Bundle::open(recording.dir()).expect("it was recorded");
+    let meta = bundle.meta();
+    let note = format!("{} of a probe that was under way", counted(misses, "hit"));
+    assert!(meta.notes.iter().any(|text| text.contains(&note)), "{note}: {:?}", meta.notes);
+    assert_eq!(meta.loss.points[Point::ReceiveEnqueue.index()], misses, "{:?}", meta.loss);
+    assert!(recording.report.missed() >= misses);
+    let mut told = 0;
+    let mut reader = bundle.records().expect("it has records");
+    while let Some(batch) = reader.next_batch().expect("they can be read") {
+        let losses = batch.iter().filter(|record| record.kind == Kind::Loss);
+        let here = losses.filter(|record| record.code == Point::ReceiveEnqueue.number());
+        told += here.map(|record| record.detail).sum::<u64>();
+    }
+    assert_eq!(told, misses, "what the analysis reads");
+}
+
+/// How often the kernel did not run programs of the recorder, as they were under way on that CPU.
+fn recursion_misses(recorder: &Recorder) -> u64 {
+    let fds = std::fs::read_dir(format!("/proc/{}/fdinfo", recorder.pid())).expect("it runs");
+    let texts = fds.filter_map(|fd| std::fs::read_to_string(fd.ok()?.path()).ok());
+    let misses = texts.filter_map(|text| {
+        let count = text.lines().find_map(|line| line.strip_prefix("recursion_misses:"));
+        count?.trim().parse::<u64>().ok()
+    });
+    misses.sum()
 }
 
 /// Checks each position against what was written by then; returns the last one at each point.

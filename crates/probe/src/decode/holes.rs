@@ -151,6 +151,14 @@ impl Decoder {
         self.watch.lost_at(until_ns, told);
     }
 
+    /// The kernel ran no probe for hits told as of these points, by then. Too few are missed so for a
+    /// position to become unknown.
+    pub(crate) fn interrupted(&mut self, until_ns: u64, told: &[Point]) {
+        if !told.is_empty() {
+            self.watch.lost_at(until_ns, told);
+        }
+    }
+
     /// Hits that could not be placed, since the last call.
     pub(crate) fn take_unknown_positions(&mut self) -> LossCounts {
         self.missed.take_counts()
