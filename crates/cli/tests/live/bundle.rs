@@ -157,11 +157,14 @@ impl Recorder {
         self.process.signal(signal);
     }
 
-    /// Waits until its file of records has grown, so that it has read its lists.
-    pub fn wait_for_records(&self) {
+    /// Lets it run again after `-STOP`, and waits until its file of records has grown, so that it has read
+    /// its lists.
+    pub fn go_on(&self) {
         let file = self.folder.path().join("live.sockscope/records.arrows");
         let size = || std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
+        // While it stands still: it may write all at once, and nothing after that.
         let before = size();
+        self.signal("-CONT");
         let since = Instant::now();
         while size() == before {
             assert!(since.elapsed() < Duration::from_secs(20), "nothing was recorded");
