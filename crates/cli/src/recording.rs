@@ -69,7 +69,7 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         let kept = kept.display();
         let figures = match records {
             0 => String::new(),
-            _ => format!("; see also: sockscope plot {kept} --figure queue-length"),
+            _ => format!("; see also: {} plot {kept} --figure queue-length", reader()),
         };
         talk!("sockscope: the trace is in {kept}{}{figures}", ended_by(limit));
     } else if limit.is_some() {
@@ -97,10 +97,11 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
     }
     let dir = record.output.display();
     talk!(
-        "sockscope: {}, {lost} lost{}, in {dir}{}; see it: sockscope report {dir}",
+        "sockscope: {}, {lost} lost{}, in {dir}{}; see it: {} report {dir}",
         counted(records, "record"),
         advice.map(|advice| format!(" ({advice})")).unwrap_or_default(),
-        ended_by(limit)
+        ended_by(limit),
+        reader()
     );
     if records == 0 {
         talk!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
@@ -482,6 +483,12 @@ fn own_user() -> u32 {
     let user = rustix::process::getuid();
     let caller = std::env::var("SUDO_UID").ok().and_then(|user| user.parse().ok());
     if user.is_root() { caller.unwrap_or(0) } else { user.as_raw() }
+}
+
+/// How the user calls the program to read what was recorded: under sudo it belongs to root. It is not
+/// handed over, since root would then replace files in a folder that another user can change.
+fn reader() -> &'static str {
+    if own_user() == rustix::process::getuid().as_raw() { "sockscope" } else { "sudo sockscope" }
 }
 
 /// Inode number and depth of a control group that somebody else made.

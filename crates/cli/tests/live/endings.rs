@@ -89,3 +89,22 @@ fn root_a_run_on_a_full_disk_reports_what_it_has_and_what_goes_on() {
     let last = talk.lines().last().unwrap_or_default();
     assert!(last.contains("No space left on device"), "{talk}");
 }
+
+#[test]
+fn root_the_last_line_names_the_command_that_may_read_the_trace() {
+    let Some(_turn) = turn::take() else { return };
+    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    for (caller, reads) in
+        [(None, "see it: sockscope report "), (Some("65534"), "see it: sudo sockscope report ")]
+    {
+        let mut record = sockscope();
+        record.env_remove("SUDO_UID").envs(caller.map(|user| ("SUDO_UID", user)));
+        record
+            .args(["record", "-o"])
+            .arg(folder.path().join("live.sockscope"))
+            .args(["--", "true"]);
+        let output = record.output().expect("it was built");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(reads), "{caller:?}: {said}");
+    }
+}
