@@ -64,6 +64,7 @@ const RULES: &[Rule] = &[
     ("level-table", docs::level_table),
     ("decision-name", docs::decision_names),
     ("link", docs::links),
+    ("markdown-width", docs::width),
     ("licence-file", files::licence_files),
     ("bpf-licence", files::bpf_licence),
     ("size", files::size),

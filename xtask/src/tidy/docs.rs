@@ -142,6 +142,29 @@ pub fn decision_names(tree: &Tree) -> Vec<Problem> {
         .collect()
 }
 
+/// Columns of a line of Markdown, at most.
+const COLUMNS_MAX: usize = 119;
+
+/// Lines of Markdown end before column 120. A row of a table cannot be broken, a line of code shows what a
+/// program prints, and a single word, as an address, has no place to break: these may be longer.
+pub fn width(tree: &Tree) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in tree.ending(".md") {
+        let mut is_code = false;
+        for (line, number) in file.text.lines().zip(1..) {
+            let text = line.trim_start();
+            is_code ^= text.starts_with("```");
+            let columns = line.chars().count();
+            let can_break = !is_code && !text.starts_with('|') && text.contains(' ');
+            if columns > COLUMNS_MAX && can_break {
+                let text = format!("{columns} columns: expected {COLUMNS_MAX} at most");
+                problems.push(Problem::at(&file.path, number, text));
+            }
+        }
+    }
+    problems
+}
+
 /// A link to a file of the checkout leads to one.
 pub fn links(tree: &Tree) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -181,6 +204,24 @@ fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_119_columns_passes_and_a_longer_one_is_refused() {
+        let of = |line: &str| width(&Tree::of(&[("a.md", line)])).len();
+        // Columns, not octets.
+        let line = format!("{} {}", "é".repeat(59), "x".repeat(59));
+        assert_eq!((of(&line), of(&format!("{line}x"))), (0, 1));
+    }
+
+    #[test]
+    fn tables_code_and_single_words_may_be_longer() {
+        let long = format!("{} {}", "x".repeat(60), "y".repeat(60));
+        let text = format!("| {long} |\n\n```text\n{long}\n```\n\nhttps://{}\n", "z".repeat(120));
+        assert_eq!(width(&Tree::of(&[("a.md", &text)])), []);
+        let problems = width(&Tree::of(&[("a.md", &format!("{text}\n{long}\n"))]));
+        let expected = Problem::at("a.md", 9, "121 columns: expected 119 at most");
+        assert_eq!(problems, [expected]);
+    }
 
     fn changelog_problems(text: &str) -> Vec<String> {
         let problems = changelog(&Tree::of(&[("CHANGELOG.md", text)]));
