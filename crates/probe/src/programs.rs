@@ -192,6 +192,7 @@ impl Programs {
             unlisted: now.unlisted,
             options_missed: now.options_missed,
             connections_refused: now.connections_refused,
+            openings_missed: now.openings_missed,
             half_open_replaced: now.half_open_replaced,
             listeners_refused: now.listeners_refused,
             sockets_refused: now.sockets_refused,
@@ -319,6 +320,7 @@ pub(crate) struct Counters {
     pub(crate) unlisted: u64,
     pub(crate) options_missed: u64,
     pub(crate) connections_refused: u64,
+    pub(crate) openings_missed: u64,
     pub(crate) half_open_replaced: u64,
     pub(crate) listeners_refused: u64,
     pub(crate) sockets_refused: u64,
@@ -333,6 +335,7 @@ impl Counters {
         self.events_lost
             + self.options_missed
             + self.connections_refused
+            + self.openings_missed
             + self.listeners_refused
             + self.sockets_refused
     }
@@ -344,6 +347,12 @@ impl Counters {
                 self.connections_refused,
                 "connection",
                 "not recorded, as too many were open at once, and counted as missed; pick fewer",
+            ),
+            (
+                self.openings_missed,
+                "packet",
+                "that may have opened a connection, not recorded, as another one opened its own at \
+                 that moment, and counted as missed",
             ),
             (
                 self.half_open_replaced,

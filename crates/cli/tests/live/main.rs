@@ -25,6 +25,7 @@ mod kernels_own;
 mod killed;
 mod low_mark;
 mod missed;
+mod one_connection;
 mod programs;
 mod readers;
 mod refused;

@@ -208,7 +208,7 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	}
 	if (new_state == TCP_CLOSE && !slot->endpoints)
-		free_slot(slot); /* it never opened */
+		free_slot(slot, slot->connection); /* it never opened */
 	return 0;
 }
 

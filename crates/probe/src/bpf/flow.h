@@ -106,7 +106,7 @@ static __noinline struct flow_slot *find_displaced(const struct key *k, __u32 ho
 static __always_inline struct flow_slot *find(const struct key *k)
 {
 	__u32 home = bucket_of(k);
-	__u32 count = *(volatile __u32 *)&homes[home];
+	__u32 count = *(volatile __u32 *)&homes[home] & ~HOME_LOCKED;
 	struct flow_slot *slot;
 
 	if (!count)
@@ -156,11 +156,9 @@ static __always_inline void forget_key(const struct flow_slot *slot)
 		__sync_fetch_and_add(&others_open, -1);
 }
 
-/* Makes the slot free, once. */
-static __always_inline bool free_slot(struct flow_slot *slot)
+/* Makes the slot free, if it is this connection's still. */
+static __always_inline bool free_slot(struct flow_slot *slot, __u32 connection)
 {
-	__u32 connection = slot->connection;
-
 	if (!connection || connection == SLOT_BUSY ||
 	    __sync_val_compare_and_swap(&slot->connection, connection, SLOT_BUSY) != connection)
 		return false;
@@ -300,6 +298,41 @@ static __noinline struct flow_slot *take_slot(const struct key *k, __u32 *replac
 	use = &uses[index];
 	use->opened = use->used = search.now;
 	return &flows[index];
+}
+
+/* Tries to lock, some 10 us of them: that is several times as long as a lock is held. */
+#define LOCK_TRIES 2048
+struct lock {
+	__u32 home;
+	__u32 is_held;
+};
+
+static long try_lock(__u32 number, struct lock *lock)
+{
+	__u32 *home = &homes[lock->home & (FLOW_BUCKETS - 1)];
+
+	if (*(volatile __u32 *)home & HOME_LOCKED || __sync_fetch_and_or(home, HOME_LOCKED) & HOME_LOCKED)
+		return 0;
+	lock->is_held = 1;
+	return 1;
+}
+
+/*
+ * Of the CPUs that open a connection with this key one at a time looks whether there is one and takes a
+ * slot: both together, or two would open it twice. Look-ups do not wait. The holder may be the task that
+ * this hit has interrupted, or have lost its CPU: so the tries have an end. False where that comes first.
+ */
+static __noinline int lock_home(__u32 home)
+{
+	struct lock lock = { .home = home };
+
+	bpf_loop(LOCK_TRIES, try_lock, &lock, 0);
+	return lock.is_held;
+}
+
+static __always_inline void unlock_home(__u32 home)
+{
+	__sync_fetch_and_and(&homes[home & (FLOW_BUCKETS - 1)], ~HOME_LOCKED);
 }
 
 /* Whether this was not refused a short time ago. */

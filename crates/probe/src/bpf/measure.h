@@ -42,7 +42,7 @@ static long sweep_slot(__u32 number, struct sweep *sweep)
 		return 1;
 	e->connection = connection;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	free_slot(slot);
+	free_slot(slot, connection);
 	return 0;
 }
 

@@ -40,31 +40,35 @@ static __always_inline void name_task(struct event *e)
 	bpf_get_current_comm(e->comm, sizeof(e->comm));
 }
 
-/*
- * Takes a slot for the tuple; its source is the client when `source_is_client`. `isn` is the client's
- * sequence number where that is known. `replaced` is told which connection's slot it was, if that had
- * to give way. Of connections that other users asked for only so many have slots at once.
- */
-static __always_inline struct flow_slot *open_slot(const struct key *k, bool source_is_client,
-						   __u32 isn, bool of_others, __u32 *replaced)
+/* A connection that is to be opened. */
+struct opening {
+	__u32 isn; /* the client's sequence number, where that is known */
+	__u32 replaced; /* the connection whose slot it was, if that had to give way */
+	__u8 source_is_client;
+	__u8 of_others;
+	__u8 is_open; /* another CPU opened it meanwhile */
+};
+
+/* Takes a slot for the tuple. Of connections that other users asked for only so many have slots at once. */
+static __always_inline struct flow_slot *take_new_slot(const struct key *k, struct opening *o)
 {
-	bool has_share = !of_others || *(volatile __u32 *)&others_open < OTHERS_SLOTS_MAX;
-	bool low_is_client = source_is_client ? k->source_is_low : !k->source_is_low;
-	struct flow_slot *slot = has_share ? take_slot(k, replaced) : NULL;
+	bool has_share = !o->of_others || *(volatile __u32 *)&others_open < OTHERS_SLOTS_MAX;
+	bool low_is_client = o->source_is_client ? k->source_is_low : !k->source_is_low;
+	struct flow_slot *slot = has_share ? take_slot(k, &o->replaced) : NULL;
 	__u32 number;
 
 	if (!slot) {
-		refuse(k, isn);
+		refuse(k, o->isn);
 		return NULL;
 	}
 	slot->key1 = k->key1;
 	slot->key2 = k->key2;
-	slot->role = (low_is_client ? SLOT_LOW_IS_CLIENT : 0) | (of_others ? SLOT_OF_OTHERS : 0);
-	if (of_others)
+	slot->role = (low_is_client ? SLOT_LOW_IS_CLIENT : 0) | (o->of_others ? SLOT_OF_OTHERS : 0);
+	if (o->of_others)
 		__sync_fetch_and_add(&others_open, 1);
 	slot->endpoints = 0;
 	slot->missed = 0;
-	slot->isn = isn;
+	slot->isn = o->isn;
 	slot->writer[0] = slot->writer[1] = 0;
 	slot->reader[0] = slot->reader[1] = 0;
 	slot->congestion[0] = slot->congestion[1] = 0;
@@ -73,6 +77,25 @@ static __always_inline struct flow_slot *open_slot(const struct key *k, bool sou
 	number = (__sync_fetch_and_add(&last_connection, 1) + 1) & CONNECTION_MAX;
 	publish(&slot->connection, number ? number : 1);
 	__sync_fetch_and_add(&connections_opened, 1);
+	return slot;
+}
+
+/* The slot of the tuple's connection, which it takes unless another CPU has just done so. */
+static __noinline struct flow_slot *open_slot(const struct key *k, struct opening *o)
+{
+	__u32 home = bucket_of(k);
+	struct flow_slot *slot;
+
+	if (!lock_home(home)) {
+		__sync_fetch_and_add(&openings_missed, 1);
+		return NULL;
+	}
+	slot = find(k);
+	if (slot)
+		o->is_open = 1;
+	else
+		slot = take_new_slot(k, o);
+	unlock_home(home);
 	return slot;
 }
 
@@ -110,16 +133,18 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-/* The slot's connection is over: the recorder forgets it, and the slot is free. */
-static __always_inline void end_slot(struct flow_slot *slot)
+/* The connection is over: the recorder forgets it, and its slot is free. */
+static __always_inline void end_slot(struct flow_slot *slot, __u32 connection)
 {
-	struct event *e = reserve_event(EVENT_GONE);
+	struct event *e;
 
-	if (e) {
-		e->connection = slot->connection;
-		bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	}
-	free_slot(slot);
+	if (!free_slot(slot, connection))
+		return;
+	e = reserve_event(EVENT_GONE);
+	if (!e)
+		return;
+	e->connection = connection;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
 /* The TCP socket is no end any more of the connection that it was told to be one of. */
@@ -131,7 +156,7 @@ static __noinline int leave_slot(struct told_of *told)
 	told->flow = 0;
 	if (flow && slot->connection == flow / 2 &&
 	    __sync_fetch_and_add(&slot->endpoints, -1) <= 1)
-		end_slot(slot);
+		end_slot(slot, flow / 2);
 	return 0;
 }
 
@@ -254,8 +279,8 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	struct flow_slot *slot = find(k);
 	bool local_is_client = opened_by(tp, t);
+	struct opening o = { .source_is_client = local_is_client, .of_others = of_others };
 	struct event *e;
-	__u32 replaced = 0;
 	__u64 acked = FIELD(tp, bytes_acked);
 
 	if (slot) {
@@ -272,12 +297,14 @@ static __always_inline void join_connection(const struct sock *sk, const struct 
 	e->snd_seq = FIELD(tp, snd_una);
 	/* The SYN counts as one where this end sent the first one (tcp_rcv_synsent_state_process()). */
 	e->snd_offset = acked && local_is_client ? acked - 1 : acked;
-	slot = open_slot(k, local_is_client, 0, of_others, &replaced);
-	if (!slot) {
+	slot = open_slot(k, &o);
+	if (!slot || o.is_open) {
 		bpf_ringbuf_discard(e, BPF_RB_NO_WAKEUP);
+		if (slot)
+			enter_slot(told, slot, flow_of(slot, k));
 		return;
 	}
-	e->replaced = replaced;
+	e->replaced = o.replaced;
 	e->of_others = slot->role & SLOT_OF_OTHERS;
 	name_flow(e, slot, k);
 	enter_slot(told, slot, e->flow);

@@ -13,7 +13,7 @@ struct packet {
 	__u8 flags;
 	__u8 protocol;
 	__u8 family;
-	__u8 aggregated;
+	__u8 opens; /* a connection got its slot */
 	__u16 pad;
 };
 

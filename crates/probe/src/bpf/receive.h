@@ -60,8 +60,11 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 	bool picked = pick.any && !pick.has_cgroup && !pick.pids && !pick.has_comm &&
 		      tuple_is_picked(&p->tuple);
 	bool source_is_client = p->protocol == IPPROTO_UDP || (p->flags & 0x12) == 0x02;
+	struct opening o = {
+		.isn = source_is_client ? p->seq : p->ack - 1,
+		.source_is_client = source_is_client,
+	};
 	struct flow_slot *slot;
-	__u32 replaced = 0;
 	struct key k;
 
 	if (!picked && pick.in_band && p->protocol == IPPROTO_TCP && source_is_client)
@@ -69,13 +72,12 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 	if (!picked)
 		return NULL;
 	make_key(&p->tuple, &k);
-	slot = open_slot(&k, source_is_client, source_is_client ? p->seq : p->ack - 1, false,
-			 &replaced);
-	if (!slot)
-		return NULL;
+	slot = open_slot(&k, &o);
+	if (!slot || o.is_open)
+		return slot;
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
-	announce_packet(slot, p, network, source_is_client, netns, false, replaced);
+	announce_packet(slot, p, network, source_is_client, netns, false, o.replaced);
 	return slot;
 }
 
@@ -97,10 +99,8 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	make_key(&p.tuple, &k);
 	slot = find(&k);
 	/* Anybody may send a SYN: one for a connection that a socket of this host has changes nothing. */
-	if (slot && !slot->endpoints && begins_anew(slot, &p)) {
-		end_slot(slot);
+	if (slot && !slot->endpoints && ends_former(slot, &p))
 		slot = NULL;
-	}
 	if (!slot) {
 		if (p.protocol == IPPROTO_TCP && !(p.flags & 0x02))
 			return 0;

@@ -180,14 +180,12 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 						  unsigned char *network, __u32 netns)
 {
 	struct sock *sk = skb->sk;
-	bool source_is_client = true;
+	struct opening o = { .source_is_client = true };
 	struct cgroup *cgroup;
-	bool of_others = false;
 	bool picked = false;
 	bool is_own = false;
 	const struct mark *mark;
 	struct flow_slot *slot;
-	__u32 replaced = 0;
 	struct key k;
 
 	if (!sk)
@@ -196,7 +194,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	if (sk->__sk_common.skc_state == TCP_NEW_SYN_RECV) {
 		struct sock *listener = sk->__sk_common.skc_listener;
 
-		source_is_client = false;
+		o.source_is_client = false;
 		if (listener) {
 			listener = KERNEL_CAST(sock, listener);
 			picked = is_picked(FIELD(listener, sk_cgrp_data.cgroup), &p->tuple, false);
@@ -204,7 +202,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 				__u8 whose = listener_mark(listener);
 
 				picked = whose;
-				of_others = whose == LISTENER_OF_OTHERS;
+				o.of_others = whose == LISTENER_OF_OTHERS;
 			}
 		}
 	} else if (sk->__sk_common.skc_state != TCP_TIME_WAIT) {
@@ -215,7 +213,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 		mark = picked ? NULL : bpf_sk_storage_get(&marked, sk, 0, 0);
 		if (mark) {
 			picked = true;
-			of_others = mark->of_others;
+			o.of_others = mark->of_others;
 		}
 		/*
 		 * connect() holds the socket while it sends. A SYN that waited for the address of its
@@ -227,11 +225,12 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	}
 	if (!picked)
 		return NULL;
-	slot = open_slot(&k, source_is_client, source_is_client ? p->seq : p->ack - 1,
-			 of_others, &replaced);
-	if (!slot)
-		return NULL;
-	announce_packet(slot, p, network, source_is_client, netns, is_own, replaced);
+	o.isn = o.source_is_client ? p->seq : p->ack - 1;
+	slot = open_slot(&k, &o);
+	if (!slot || o.is_open)
+		return slot;
+	p->opens = 1;
+	announce_packet(slot, p, network, o.source_is_client, netns, is_own, o.replaced);
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
 	return slot;
@@ -241,6 +240,17 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 static __always_inline bool begins_anew(const struct flow_slot *slot, const struct packet *p)
 {
 	return p->protocol == IPPROTO_TCP && (p->flags & 0x12) == 0x02 && slot->isn != p->seq;
+}
+
+/* The same, and the former connection is over: not the one that another CPU may open there by now. */
+static __always_inline bool ends_former(struct flow_slot *slot, const struct packet *p)
+{
+	__u32 former = acquire(&slot->connection);
+
+	if (!begins_anew(slot, p))
+		return false;
+	end_slot(slot, former);
+	return true;
 }
 
 /*
@@ -286,9 +296,10 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 
 	make_key(&p->tuple, k);
 	slot = find(k);
-	if (slot && (begins_anew(slot, p) ||
-		     (slot->role & SLOT_OF_OTHERS && is_picked_answer(skb->sk, p)))) {
-		end_slot(slot);
+	if (slot && ends_former(slot, p)) {
+		slot = NULL;
+	} else if (slot && slot->role & SLOT_OF_OTHERS && is_picked_answer(skb->sk, p)) {
+		end_slot(slot, slot->connection);
 		slot = NULL;
 	}
 	if (!slot && (p->protocol == IPPROTO_UDP || (p->flags & 0x02))) {
@@ -296,7 +307,7 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 
 		slot = open_outgoing(skb, p, network, netns);
 		/* Not within that: the frames of all calls under way share 512 bytes. */
-		if (slot && sk && p->protocol == IPPROTO_UDP && is_datagram_socket(sk))
+		if (slot && p->opens && sk && p->protocol == IPPROTO_UDP && is_datagram_socket(sk))
 			announce_socket(sk, flow_of(slot, k), 0, slot - flows);
 	}
 	return slot;

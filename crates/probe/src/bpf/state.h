@@ -81,10 +81,12 @@ _Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");
 
 /*
  * For each bucket: slots of the connections that hash to it, and how many of them are in later
- * buckets. A look-up ends at 0 without a look at any slot.
+ * buckets. A look-up ends at 0 without a look at any slot. HOME_LOCKED is set while one CPU opens a
+ * connection that hashes there: see lock_home().
  */
 #define HOME_ONE 1
 #define DISPLACED_ONE (1 << 16)
+#define HOME_LOCKED (1U << 31)
 __u32 homes[FLOW_BUCKETS] SEC(".bss.flows");
 
 /*
@@ -109,6 +111,7 @@ __u32 last_connection = 0;
 __u32 connections_opened = 0; /* moved once a connection's slot can be found */
 __u32 others_open = 0; /* slots with SLOT_OF_OTHERS */
 __u64 connections_refused = 0; /* without a slot: see refuse() */
+__u64 openings_missed = 0; /* packets that would have opened a connection: see lock_home() */
 __u64 half_open_replaced = 0; /* TCP connections that had not opened and gave way */
 __u64 listeners_refused = 0;
 __u64 sockets_refused = 0; /* datagram sockets without storage: their reads are not recorded */

@@ -1,9 +1,11 @@
 //! Slots of connections in the probes' table, on the running kernel: each is free once its connection is over.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags};
@@ -11,26 +13,52 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::Programs;
 use crate::hooks::When;
-use crate::layout::{FLOW_SLOTS, skeleton::types::flow_slot};
+use crate::layout::FLOW_SLOTS;
+use crate::layout::skeleton::types::{bss_flows, flow_slot};
 use crate::lists::Shape;
 use crate::pick::Pick;
 use crate::rights;
 
 /// In the place of a connection's number: the slot is being taken or freed.
 const BUSY: u32 = u32::MAX;
+/// In the word of a bucket: a CPU opens a connection there.
+const HOME_LOCKED: u32 = 1 << 31;
+
+/// The table: slots, and then the words of the buckets.
+fn table(programs: &Programs) -> libbpf_rs::Map<'_> {
+    let is_it = |map: &libbpf_rs::Map<'_>| map.name().to_string_lossy().ends_with(".flows");
+    programs.object.maps().find(is_it).unwrap()
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn bytes_of(programs: &Programs) -> Vec<u8> {
+    table(programs).lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap()
+}
 
 /// Numbers of the connections that have a slot, in order.
 fn connections(programs: &Programs) -> Vec<u32> {
-    let map = programs.object.maps().find(|map| map.name().to_string_lossy().ends_with(".flows"));
-    let found = map.unwrap().lookup(&0u32.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
-    let slots = found.chunks_exact(size_of::<flow_slot>()).take(FLOW_SLOTS as usize);
-    let number = |slot: &[u8]| {
-        let at = std::mem::offset_of!(flow_slot, connection);
-        u32::from_ne_bytes([slot[at], slot[at + 1], slot[at + 2], slot[at + 3]])
-    };
+    let bytes = bytes_of(programs);
+    let slots = bytes.chunks_exact(size_of::<flow_slot>()).take(FLOW_SLOTS as usize);
+    let number = |slot: &[u8]| word(slot, std::mem::offset_of!(flow_slot, connection));
     let mut numbers: Vec<u32> = slots.map(number).filter(|one| ![0, BUSY].contains(one)).collect();
     numbers.sort_unstable();
     numbers
+}
+
+/// Locks all buckets, or opens them, as a CPU does that opens a connection.
+fn lock_all(programs: &Programs, lock: bool) {
+    let mut bytes = bytes_of(programs);
+    let from = std::mem::offset_of!(bss_flows, homes);
+    let to = std::mem::offset_of!(bss_flows, uses);
+    for at in (from..to).step_by(4) {
+        let count = word(&bytes, at) & !HOME_LOCKED;
+        let locked = count | if lock { HOME_LOCKED } else { 0 };
+        bytes[at..at + 4].copy_from_slice(&locked.to_ne_bytes());
+    }
+    table(programs).update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY).unwrap();
 }
 
 /// Programs that record connections to this port; `None` without the rights.
@@ -158,4 +186,53 @@ fn root_a_socket_that_connects_anew_leaves_its_former_connection() {
     assert_eq!(connections(&programs), [2]);
     drop((client, server));
     assert_eq!(connections(&programs), []);
+}
+
+/// Sends the first datagram of a new socket from two threads at once, and returns the socket's port.
+fn sent_at_once(socket: &UdpSocket, to: SocketAddr) -> u16 {
+    let ready = AtomicUsize::new(0);
+    let send = || {
+        ready.fetch_add(1, Ordering::SeqCst);
+        while ready.load(Ordering::SeqCst) < 2 {
+            std::hint::spin_loop();
+        }
+        socket.send_to(&[7; 10], to).unwrap();
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(send);
+        send();
+    });
+    socket.local_addr().unwrap().port()
+}
+
+#[test]
+fn root_two_threads_that_open_a_flow_at_once_open_one() {
+    const SOCKETS: usize = 4_000;
+    let reader = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = reader.local_addr().unwrap();
+    let Some(programs) = picking(to.port()) else { return };
+    let one = |_| sent_at_once(&UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), to);
+    let ports: BTreeSet<u16> = (0..SOCKETS).map(one).collect();
+    let counters = programs.counters().unwrap();
+    assert_eq!(connections(&programs).len(), ports.len(), "{counters:?}");
+}
+
+#[test]
+fn root_what_finds_its_bucket_locked_goes_on_and_is_counted() {
+    let reader = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let to = reader.local_addr().unwrap();
+    let Some(programs) = picking(to.port()) else { return };
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    lock_all(&programs, true);
+    socket.send_to(&[7; 10], to).unwrap();
+    // Points 4 and 6.
+    let counters = programs.counters().unwrap();
+    assert_eq!((counters.openings_missed, counters.refused()), (2, 2));
+    assert_eq!(connections(&programs), []);
+    lock_all(&programs, false);
+    socket.send_to(&[7; 10], to).unwrap();
+    assert_eq!(programs.counters().unwrap().openings_missed, 2);
+    assert_eq!(connections(&programs), [1]);
+    let notes = counters.notes().join("; ");
+    assert!(notes.contains("2 packets that may have opened a connection"), "{notes}");
 }
