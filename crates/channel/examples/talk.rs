@@ -32,8 +32,8 @@ fn answer() -> Result<(), Error> {
     }
 }
 
-/// Answers the next question. The inner error is of one who asked, and of nobody else: he broke the
-/// protocol, or cannot be answered. The outer one is of this end.
+/// Answers the next question. The inner error concerns only the sender of that question: it broke the
+/// protocol, or cannot be answered. The outer error concerns this end.
 pub fn answer_next(receiver: &mut Receiver) -> Result<Result<(), Error>, Error> {
     let message = match receiver.receive(Wait::FUTEX) {
         Ok(message) => String::from_utf8_lossy(&message.to_vec()).into_owned(),

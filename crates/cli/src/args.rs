@@ -78,7 +78,7 @@ pub struct PickArgs {
 /// Whose sockets may ask to be logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum SoLogArg {
-    /// Nobody's
+    /// No sockets
     Off,
     /// Root's and those of the user who records, or who called sudo
     Own,

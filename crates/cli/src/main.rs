@@ -1,7 +1,7 @@
 //! The program `sockscope`: see where every byte waits between `write()` and `read()`.
 //!
-//! Results go to standard output, talk to standard error. Exit status: 0 done, 1 `--check` found
-//! something, 2 an error, told in one line; with `run --exit-status`, that of a command that failed.
+//! Results go to standard output, messages to standard error. Exit status: 0 done, 1 `--check` found
+//! something, 2 an error, which one line names; with `run --exit-status`, that of a command that failed.
 
 // Where nobody listens any more it would panic: see `talk`.
 #![deny(clippy::print_stderr)]

@@ -1,8 +1,8 @@
-//! Whether a trace fits into memory, before the system has none left.
+//! Whether a trace fits into memory, before the memory is used up.
 //!
-//! An allocation that fails ends a program with a signal, and where memory is promised without being there
-//! the system ends it without a word. So what a trace needs is compared with what can be used: by the
-//! limit on the address space, by the control groups' limits, and by what the machine has free.
+//! An allocation that fails ends a program with a signal. Where the system promises more memory than it
+//! has, it kills the program, which prints no error. So the need of a trace is compared with the limit on
+//! the address space, with the limits of the control groups, and with the free memory of the machine.
 
 use std::fmt;
 use std::fs;
@@ -14,19 +14,20 @@ use crate::failure::Failure;
 
 /// A record in the order of the file.
 const RECORD_BYTES: u64 = 48;
-/// A record of the connection that is being analysed, sorted and as curves, beside the above: measured 50.
+/// A record of the connection that is being analysed, sorted and as curves, in addition: measured 50.
 const SORTED_BYTES: u64 = 56;
-/// What is known of a connection before it is analysed, with room for its first records.
+/// The description of a connection before its analysis, with room for its first records.
 const CONNECTION_BYTES: u64 = 2_000;
-/// The analysis of a connection, beside the room that its records leave: measured 2,900 to 3,700.
+/// The analysis of a connection, without the room of its records: measured 2,900 to 3,700.
 const ANALYSIS_BYTES: u64 = 3_300;
-/// Batches between two looks at what is free.
+/// Batches between two readings of the free memory.
 const BATCHES_BETWEEN: u64 = 8;
-/// Where control groups are mounted: version 2 alone or beside version 1, and the controller of version 1.
+/// Where control groups are mounted: version 2 alone, version 2 with version 1, and the controller of
+/// version 1.
 const GROUPS: [(&str, &str); 3] =
     [("/sys/fs/cgroup", ""), ("/sys/fs/cgroup/unified", ""), ("/sys/fs/cgroup/memory", "memory")];
 
-/// What a bundle needs, and what is left while it is read.
+/// The memory that a bundle needs, compared with the free memory while it is read.
 pub struct Needs<'a> {
     dir: &'a Path,
     records: u64,
@@ -59,7 +60,7 @@ impl<'a> Needs<'a> {
         self.fits(self.records.saturating_sub(read).saturating_mul(RECORD_BYTES), room())
     }
 
-    /// Before the analysis of what was read; the largest connection has `largest` records.
+    /// Before the analysis of the records that were read; the largest connection has `largest` of them.
     ///
     /// # Errors
     ///
@@ -118,7 +119,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// The smallest of all limits; `None` where none can be read.
+/// The smallest of all limits; `None` where no limit can be read.
 fn room() -> Option<Room> {
     let read = |path: &str| fs::read_to_string(path).ok();
     let address_space = read("/proc/self/statm").and_then(|statm| {
@@ -149,7 +150,7 @@ fn group_room(root: &Path, of: &str, groups: &str) -> Option<u64> {
     above.filter_map(group_left).min()
 }
 
-/// What one group has left; pages of files give way. `None` without a limit.
+/// Bytes that one group may still use; the kernel can reclaim pages of files. `None` without a limit.
 fn group_left(group: &Path) -> Option<u64> {
     let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;

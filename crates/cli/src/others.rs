@@ -1,22 +1,22 @@
-//! Connections of other users that asked by `SO_LOG`, beside the operator's pick: they have a share of the
-//! recording's limits, and never end it.
+//! Connections that other users ask for by `SO_LOG` while the operator picks some too. They have a share of
+//! the recording's limits, and never end the recording.
 
 use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 
 use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Point, Record, marks};
 
-/// The share is one part in so many.
+/// The share is a quarter of each limit.
 const SHARE: u64 = 4;
-/// Bytes of a record in the trace, and of what is known of a connection, as counted for the share.
+/// Bytes of a record in the trace and of a row of a connection, as counted for the share.
 const RECORD_BYTES: u64 = 48;
 const CONNECTION_BYTES: u64 = 384;
-/// Records of a connection come at most so long after it ended.
+/// Records of a connection reach the recorder at most this long after its end.
 const LATE_NS: u64 = 10_000_000_000;
-/// What was refused is written down so often at most.
+/// The shortest time between two loss records of refused records.
 const WRITTEN_EVERY_NS: u64 = 1_000_000_000;
 
-/// What other users have of the recording.
+/// The part of the recording that other users have.
 #[derive(Debug)]
 pub struct Others {
     known: HashSet<ConnectionId>,
@@ -76,7 +76,7 @@ impl Others {
         Cow::Owned(kept)
     }
 
-    /// Whether what is known of a connection is kept.
+    /// Whether a row of a connection is kept.
     pub fn admits(&mut self, row: &Connection) -> bool {
         if !self.known.contains(&row.id) {
             return true;
@@ -90,7 +90,7 @@ impl Others {
         self.takes(0, CONNECTION_BYTES)
     }
 
-    /// Loss records of what was refused since the last ones.
+    /// Loss records of the records that were refused since the last call.
     pub fn losses(&mut self) -> Vec<Record> {
         let unwritten = std::mem::take(&mut self.unwritten);
         let (offset, at_ns) = std::mem::replace(&mut self.span_ns, (u64::MAX, 0));

@@ -8,8 +8,8 @@
 //! Whoever writes holds a lock on the folder itself, and looks at what is in it behind the lock: of two
 //! that start at once one is refused. A folder is removed last, when all that is renamed has its name.
 //!
-//! Others may write beside the folder, as in `/tmp`. So the folder has to be one's own, is held by its
-//! descriptor, and is made for its owner's eyes alone; a symbolic link of another user is not followed.
+//! Others may write into the folder above, as into `/tmp`. So the folder has to belong to the user, is held
+//! by its descriptor, and has rights for its owner alone. A symbolic link of another user is not followed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -98,7 +98,7 @@ impl Place {
             return Ok(self);
         }
         match Folder::make(&self.dir) {
-            // Another was quicker: whether it writes there, the claim tells.
+            // Another process was quicker: the claim shows whether it writes there.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
             made => drop(made?),
         }
@@ -231,7 +231,7 @@ fn check_above(dir: &Path) -> Result<(), Failure> {
 pub fn create_output(path: &Path) -> Result<File, Failure> {
     check_output(path)?;
     check_link(path)?;
-    // What was no link just now may be one by now.
+    // A name that was no link in the check above may be one now.
     let is_link = fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
     let flags = if is_link { OFlags::empty() } else { OFlags::NOFOLLOW };
     let mut options = OpenOptions::new();

@@ -54,7 +54,7 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
         max_records: None,
     };
     let Recorded { records, status, failure, limit, .. } = job.record()?;
-    // Of what was recorded until it failed there is a report as well.
+    // The records from before a failure have a report as well.
     let outcome = match (&failure, records) {
         (Some(_), 0) => Ok(Outcome::Done),
         _ => bundle::print(&dir, run.print, None, Path::new("-")),
@@ -153,7 +153,7 @@ impl Recorded {
     }
 }
 
-/// Where what the command prints goes.
+/// Where the command's standard output goes.
 #[derive(Debug, Clone, Copy)]
 pub enum CommandOutput {
     Stdout,

@@ -15,14 +15,14 @@ pub struct BundleSink {
     pub writer: BundleWriter,
     records_max: Option<u64>,
     is_limited: bool,
-    /// Loss as far as the records taken tell it.
+    /// Loss, by the loss records that were taken.
     lost: LossCounts,
     known: HashSet<ConnectionId>,
     others: Others,
 }
 
 impl BundleSink {
-    /// At most so many records, and files of such a size.
+    /// With a limit on the records, and on the size of the files.
     pub fn new(
         mut writer: BundleWriter,
         records_max: Option<u64>,
@@ -55,7 +55,7 @@ impl BundleSink {
         by_size.or((self.room() == 0).then_some("--max-records"))
     }
 
-    /// Takes what is left to say of refused records.
+    /// Writes the loss records of refused records that are not written yet.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl BundleSink {
         self.append(&losses)
     }
 
-    /// Adds to the description that it was full, if it was, and what was refused.
+    /// Adds to the description whether a limit was reached, and the number of refused records.
     pub fn describe(&self, meta: &mut Meta) {
         if self.others.refused().total() > 0 {
             meta.notes.push(format!(
@@ -97,7 +97,7 @@ impl BundleSink {
     }
 }
 
-/// Loss as the records tell it.
+/// Loss, by the loss records.
 fn loss_of(records: &[Record]) -> LossCounts {
     let mut lost = LossCounts::default();
     for loss in records.iter().filter(|record| record.kind == Kind::Loss) {

@@ -1,9 +1,9 @@
-//! What was probably meant by a word that is none of the known ones.
+//! The known word that was probably meant by an unknown one.
 
 /// As clap's own rule for options.
 const LIKENESS_MIN: f64 = 0.7;
 
-/// `; did you mean queue-length?` for the known word that is most like `word`; nothing when none is.
+/// `; did you mean queue-length?` for the known word that is most like `word`; empty where no word is like it.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let known = known.into_iter().map(|known| (strsim::jaro(word, known), known));
     let best = known.filter(|(likeness, _)| *likeness > LIKENESS_MIN);

@@ -153,7 +153,7 @@ struct Refusals {
 }
 
 impl Refusals {
-    /// Says what was refused since it was said last, unless that was less than `every` ago.
+    /// Prints the refusals since the last line, unless that was printed less than `every` ago.
     fn show(&mut self, counters: ServerCounters, every: Duration) {
         let now = [counters.busy, counters.given_up, counters.withheld];
         if now == self.shown || self.shown_at.is_some_and(|at| at.elapsed() < every) {

@@ -1,4 +1,4 @@
-//! A trace that does not fit into memory ends in one line, whatever the limit.
+//! A trace that does not fit into memory ends in one line, at any limit.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Texts of other tools and names that nobody vouches for: counted, and fit for a terminal.
+//! Texts of other tools, and names from untrusted sources: counted, and escaped for a terminal.
 
 use std::fs;
 use std::process::Command;

@@ -89,8 +89,8 @@ pub mod marks {
     pub const AGGREGATED: u8 = 16;
     /// The segment went out of or came in through the loopback interface.
     pub const LOOPBACK: u8 = 32;
-    /// A datagram at points 3 to 8 that each point so far told from others by its buffer, not by order and
-    /// length alone: a missed record of another one does not put it in that one's place.
+    /// A datagram at points 3 to 8 that each point so far identified by its buffer, not by order and length
+    /// alone: a missed record of another datagram does not make it that one.
     pub const RECOGNIZED: u8 = 64;
     /// Of a `Loss`: the recorder joined the positions of streams anew behind it, by the sockets' own 64-bit
     /// counters. Without it they may be short by a multiple of 4 GiB.

@@ -18,7 +18,7 @@ impl LossCounts {
         self.points.iter().sum::<u64>() + self.events
     }
 
-    /// Counts by point, `None` being events beside the points.
+    /// Counts by point; `None` stands for events that belong to no point.
     pub fn by_point(&self) -> impl Iterator<Item = (Option<Point>, u64)> + use<> {
         let points = Point::ALL.into_iter().map(Some).zip(self.points);
         points.chain([(None, self.events)])
@@ -29,7 +29,7 @@ impl LossCounts {
         other.by_point().for_each(|(point, count)| self.add(point, count));
     }
 
-    /// What is counted here beyond what is counted in `before`.
+    /// The counts that were added since `before`.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let points = std::array::from_fn(|at| self.points[at].saturating_sub(before.points[at]));

@@ -98,7 +98,7 @@ mod tests {
     #[derive(Debug, Clone, Copy)]
     enum Step {
         Seen(u32),
-        /// So many octets pass while records are missed; the counter is off by so many.
+        /// Octets that pass while records are missed, and the error of the counter in octets.
         Missed(u64, i64),
     }
 

@@ -136,7 +136,7 @@ pub(crate) fn place_name(name: &'static str, is_udp: bool) -> &'static str {
     }
 }
 
-/// Whether all that passed, in what is written of `report`, were datagrams.
+/// Whether all connections that are written of `report` are UDP.
 pub(crate) fn is_all_udp(report: &Report<'_>) -> bool {
     let mut connections = report.connections();
     connections.all(|connection| connection.connection.protocol == Protocol::Udp)

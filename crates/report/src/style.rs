@@ -107,8 +107,8 @@ impl Style {
 
 /// `text` fit for one line of a terminal: what could hide or forge lines becomes escapes, as `\u{1b}`.
 ///
-/// For names that programs, hosts and files give themselves, wherever a terminal may show them beside the
-/// formats of this crate, which escape what they print.
+/// For names of programs, hosts and files in messages that a terminal may show. The formats of this crate
+/// escape such names themselves.
 #[must_use]
 pub fn printable(text: &str) -> String {
     Style { charset: Charset::Unicode, color: false }.clean(text)

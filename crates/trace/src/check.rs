@@ -154,7 +154,7 @@ impl Checked {
     }
 }
 
-/// Rows that were written, as far as the file tells.
+/// Rows that were written, by the seals of the file.
 fn rows<R: Read + Seek>(reader: &RecordReader<R>) -> u64 {
     reader.rows().saturating_add(reader.damaged_rows())
 }

@@ -1,4 +1,4 @@
-//! What a stream's reader misses or passed over because it is not what was written.
+//! Batches that a stream's reader misses or passes over, because they differ from what was written.
 
 use crate::error::Problem;
 use crate::format::Part;

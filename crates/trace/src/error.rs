@@ -49,7 +49,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The folder to write to is another user's.
-    #[error("{}: belongs to user {owner}: a trace goes into folders of one's own only, choose another name", path.display())]
+    #[error("{}: belongs to user {owner}: a trace goes into your own folders only, choose another name", path.display())]
     NotOwn {
         /// The folder.
         path: PathBuf,
@@ -241,7 +241,7 @@ pub enum Problem {
         /// What should have been there.
         expected: String,
     },
-    /// Rows were written that are not in the file, as the seal of the next batch tells; they count as lost.
+    /// By the seal of the next batch, rows were written that are not in the file; they count as lost.
     #[error("{part}: {} missing before byte {at_byte}: count as lost", counted(*rows, "row"))]
     MissingRows {
         /// The file.
@@ -274,7 +274,7 @@ pub enum Problem {
         /// How many.
         batches: u64,
     },
-    /// Further batches are not what was written or not there; their rows count as lost.
+    /// Further batches are damaged or missing; their rows count as lost.
     #[error("{part}: further damaged or missing batches: {batches}; {} left out", counted(*rows, "row"))]
     MoreDamaged {
         /// The file.

@@ -1,8 +1,8 @@
 //! A bundle's folder, held by its descriptor.
 //!
-//! A path can name another folder a moment later: whoever may write beside a folder can exchange it, or
-//! put a symbolic link there. So all files of a bundle are opened by the folder's descriptor, and no
-//! symbolic link is followed inside of it. A bundle is written into folders of one's own only, into
+//! A path can name another folder a moment later: a user who may write into the folder above can exchange
+//! it, or put a symbolic link there. So all files of a bundle are opened by the folder's descriptor, and no
+//! symbolic link is followed inside of it. A bundle is written only into folders of its user, into
 //! which nobody else can write.
 
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Rights by which others can put files into a folder.
 const OTHERS_WRITE: Mode = Mode::WGRP.union(Mode::WOTH);
 
-/// A folder that stays the same one, whatever its name becomes.
+/// A folder, held by its descriptor: it stays the same one when its name changes.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -39,7 +39,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder to read what is in it, whoever it belongs to.
+    /// Opens a folder of any owner, to read its files.
     ///
     /// # Errors
     ///
@@ -178,12 +178,12 @@ impl Folder {
         named.is_ok() && named == fstat(file).map(|found| place(&found))
     }
 
-    /// Opens a file of the bundle; `None` where there is none.
+    /// Opens a file of the bundle; `None` where it is missing.
     ///
     /// # Errors
     ///
-    /// [`Error::NotAFile`] when it is a link, a pipe, a device or a folder: nothing waits for what comes
-    /// out of a pipe.
+    /// [`Error::NotAFile`] when it is a link, a pipe, a device or a folder. Opening a pipe does not wait
+    /// for its writer.
     pub(crate) fn part(&self, part: Part) -> Result<Option<File>, Error> {
         let path = self.path.join(part.file_name());
         match self.kind(part) {
@@ -208,7 +208,7 @@ impl Folder {
         }
     }
 
-    /// What a part is, without following a link; `None` where there is none.
+    /// The type of a part, without following a link; `None` where there is no such file.
     pub(crate) fn kind(&self, part: Part) -> rustix::io::Result<Option<FileType>> {
         match statat(&self.handle, part.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => Ok(Some(FileType::from_raw_mode(found.st_mode))),

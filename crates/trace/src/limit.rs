@@ -1,7 +1,7 @@
-//! The most bytes that a bundle may have.
+//! The limit on the bytes of a bundle.
 //!
 //! Rows are held back before they are written, so that their bytes are known only later. Every bound here
-//! is therefore one from above: the files stay within it whatever the encoder makes of the rows.
+//! is therefore an upper bound: the files stay within it for any encoding of the rows.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::format::{RECORD_WIDTHS, SEALED_HEADER_BYTES_MAX};
 use crate::meta::Meta;
 
-/// Bytes that `meta.json` may have, and what it may grow by while a recording goes on.
+/// Bytes that `meta.json` may have at first, and by which it may grow during the recording.
 const META_BYTES: u64 = 128 << 10;
 const META_GROWTH_BYTES: u64 = 64 << 10;
 /// Bytes of a batch without its rows: a header below 3,000 bytes, and the padding of its buffers.
@@ -66,7 +66,7 @@ impl SizeLimit {
         self.streams_bytes
     }
 
-    /// Whether `meta.json` may have so many bytes.
+    /// Whether `meta.json` may have `bytes`.
     pub(crate) fn admits_meta(&self, bytes: u64) -> bool {
         bytes <= self.meta_bytes
     }
@@ -98,7 +98,7 @@ impl Usage {
         self.is_full
     }
 
-    /// The first of `records` that fit, beside `held` ones and `written` bytes.
+    /// The first of `records` that fit in addition to `held` records and `written` bytes.
     pub(crate) fn admit<'a>(
         &mut self,
         records: &'a [Record],
@@ -113,7 +113,7 @@ impl Usage {
         &records[..taken]
     }
 
-    /// Whether a connection's row fits, beside `held` records and `written` bytes; it is then held back.
+    /// Whether a connection's row fits in addition to `held` records and `written` bytes; it is then held back.
     /// Room is kept for the last row of each connection that is open.
     pub(crate) fn admits(&mut self, row: &Connection, held: usize, written: u64) -> bool {
         let bytes = row_bytes(row);

@@ -129,7 +129,7 @@ fn interleave(
 
 /// One of the two bundles, read batch by batch.
 struct Input {
-    /// `None` once it gave its last batch: it is not asked again for each record of the other.
+    /// `None` after its last batch: it is not read again for each record of the other.
     reader: Option<RecordReader<File>>,
     places: HashMap<ConnectionId, Place>,
     shift_ns: u64,

@@ -229,7 +229,7 @@ impl<R: Read + Seek> RecordReader<R> {
     }
 }
 
-/// Nobody knows how many records of `code` are missing between these times.
+/// An unknown number of records of `code` is missing between these times.
 fn loss(code: u8, since_ns: u64, until_ns: u64) -> Record {
     Record { at_ns: until_ns, offset: since_ns, kind: Kind::Loss, code, ..Record::default() }
 }

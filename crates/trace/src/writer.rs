@@ -36,8 +36,8 @@ pub struct BundleWriter {
 }
 
 impl BundleWriter {
-    /// Creates the folder `dir` with an empty, incomplete bundle in it, for its owner's eyes alone. The
-    /// folder above must be there.
+    /// Creates the folder `dir` with an empty, incomplete bundle in it, with rights for its owner alone. The
+    /// folder above must exist.
     ///
     /// An existing bundle there is replaced: its three files are removed, other files stay.
     ///
@@ -132,7 +132,7 @@ impl BundleWriter {
         Ok(())
     }
 
-    /// Takes what is known of a connection by now; the latest such row of an id counts. Where there is a
+    /// Takes the present description of a connection; the latest row of an id counts. Where there is a
     /// limit, a row that does not fit is refused, and then those of other new connections.
     ///
     /// # Errors
@@ -228,7 +228,7 @@ impl BundleWriter {
         Ok(())
     }
 
-    /// Whether folder and files still have their names: else nobody finds what is written.
+    /// Whether folder and files still have their names: else the bundle cannot be found.
     fn check_in_place(&self) -> Result<(), Error> {
         let mut streams = [&self.records, &self.flows].into_iter();
         if self.folder.is_in_place() && streams.all(|file| file.is_in_place(&self.folder)) {

@@ -1,4 +1,4 @@
-//! Batches that are taken out, come twice or change places: nothing of it goes unsaid.
+//! Batches that are missing, doubled or exchanged: each case is reported.
 
 mod common;
 
@@ -78,7 +78,7 @@ fn a_batch_that_is_missing_is_named_and_its_rows_are_lost() {
     assert_eq!(problems, [expected]);
 }
 
-/// Between them lies all that the missing rows can have told.
+/// The missing rows lie between these times.
 #[test]
 fn a_missing_batch_leaves_loss_records_at_every_point_between_its_neighbours() {
     let pieces = Pieces::new();

@@ -66,7 +66,7 @@ fn root_a_folder_of_another_user_is_refused() {
     let folder = Folder::new();
     fs::create_dir(folder.bundle()).unwrap();
     chown(folder.bundle(), Some(65_534), None).unwrap();
-    let expected = "a.sockscope: belongs to user 65534: a trace goes into folders of one's own only, \
+    let expected = "a.sockscope: belongs to user 65534: a trace goes into your own folders only, \
                     choose another name";
     assert_eq!(refusal(&folder.bundle()), expected);
     assert_eq!(fs::read_dir(folder.bundle()).unwrap().count(), 0);
@@ -122,7 +122,7 @@ fn nothing_is_written_into_the_folder_that_took_the_name() {
     assert_eq!(common::read(&folder.named("b")).0, records(5));
 }
 
-/// A writer that never comes would hold up whoever opens a pipe.
+/// Opening a pipe without a writer would wait for ever.
 #[test]
 fn a_pipe_or_a_device_as_a_part_is_refused_without_waiting() {
     let folder = Folder::new();

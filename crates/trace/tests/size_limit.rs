@@ -1,4 +1,4 @@
-//! A bundle with a size limit stays within it, whatever is written in whatever order.
+//! A bundle with a size limit stays within it, for any rows in any order.
 
 mod common;
 

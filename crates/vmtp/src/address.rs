@@ -1,4 +1,4 @@
-//! Addresses of the network below, as far as an engine must tell hosts apart.
+//! Addresses of the network below, by which an engine distinguishes hosts.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -51,8 +51,8 @@ pub struct Config {
     pub held_bytes_max: usize,
     /// Octets of them for one host: an IPv4 address, or the /64 of an IPv6 address.
     pub held_bytes_per_host_max: usize,
-    /// A server sends a client whose address nobody has proved at most so many octets for each octet that
-    /// it received of it; 0 is no bound, for a network without strangers. See
+    /// Octets that a server sends to an address that is not proved, at most, for each octet that it
+    /// received from there; 0 is no bound, for a network without strangers. See
     /// [`crate::Server::prove_address`].
     pub stranger_factor: u32,
     /// Servers of a group whose Responses a client collects at once.

@@ -62,7 +62,7 @@ impl Outgoing {
         self.segment.capacity() + self.done.len() * (size_of::<u32>() + size_of::<bool>())
     }
 
-    /// Octets that all its packets have, with headers, when each has at most so many blocks.
+    /// Octets of all its packets, with headers, where a packet has at most `blocks` blocks.
     pub(crate) fn wire_bytes(bytes: usize, blocks: usize) -> usize {
         let packets =
             |number| (Group::of(bytes, number).full().count_ones() as usize).div_ceil(blocks);
@@ -75,7 +75,7 @@ impl Outgoing {
         HEADER_BYTES + self.group(piece.group).data_bytes(piece.delivery) + TRAILER_BYTES
     }
 
-    /// Lets go of what is still to be put into packets; it can be asked for again.
+    /// Drops the groups that wait to be put into packets; the other end can ask for them again.
     pub(crate) fn hold_back(&mut self) {
         self.queue.clear();
     }
@@ -320,7 +320,7 @@ impl Incoming {
         }
     }
 
-    /// Doubles the room where there is none, but never beyond the segment.
+    /// Doubles the room where it is too small, but never beyond the segment.
     fn extend(&mut self, block: &[u8]) {
         let needed = self.front.len() + block.len();
         if needed > self.front.capacity() {
@@ -450,7 +450,7 @@ mod tests {
             let mut incoming = Incoming::new(&header(BYTES, delivery), BYTES).unwrap();
             assert_eq!(incoming.held_bytes(), 0);
             incoming.add(number, &header(BYTES, delivery), &[7; 512]).unwrap();
-            // A block, and a word for each group up to its own.
+            // A block, and 4 octets for each group up to its own.
             assert!(incoming.held_bytes() <= 512 + 64 + 4 * 256, "{}", incoming.held_bytes());
         }
     }

@@ -76,7 +76,7 @@ pub enum RespondError {
         /// Octets that the client takes.
         limit: usize,
     },
-    /// The answer is longer than a client may be sent whose address nobody has proved
+    /// The answer is longer than an address that is not proved may be sent
     /// ([`Config::stranger_factor`]). The Request still awaits an answer.
     #[error(
         "an answer of {bytes} octets to an address that is not proved: {limit} may be sent there"
@@ -104,8 +104,8 @@ pub struct ServerCounters {
     pub busy: u64,
     /// Half Requests given up, because their clients were silent and others needed the room.
     pub given_up: u64,
-    /// Packets and answers not sent, because they were longer than a client may be sent whose address
-    /// nobody has proved.
+    /// Packets and answers not sent, because they were longer than an address that is not proved may be
+    /// sent.
     pub withheld: u64,
     /// Octets that were no packet, or no packet for this server.
     pub refused: u64,
@@ -201,8 +201,8 @@ impl<A: Address> Server<A> {
         self.memory.bytes()
     }
 
-    /// Says that a client receives what is sent to its address: it has repeated something that only a
-    /// packet to that address could tell it. It holds until another address uses the client's name.
+    /// Takes the address of a client as proved: the client has repeated a number that was sent to that
+    /// address alone. The proof holds until another address uses the client's name.
     pub fn prove_address(&mut self, token: Token) {
         let record = self.records.get_mut(&token.client);
         if let Some(record) = record.filter(|record| record.base == token.transaction) {
@@ -296,7 +296,7 @@ impl<A: Address> Server<A> {
         })
     }
 
-    /// Sees that there is memory for so many octets of a client; false when all of it is in use.
+    /// Makes room for `bytes` of a client; false when all memory is in use.
     fn make_space(&mut self, now_ns: u64, from: A, client: Entity, bytes: usize) -> bool {
         let host = from.host().party();
         while !self.memory.has_room(host, bytes, &self.config) {

@@ -162,8 +162,8 @@ fn pages_end_where_the_file_ends() {
     assert_eq!(Answer::default().encode().code, 0);
 }
 
-/// Runs this test again in a process of its own, whose files are at most so many blocks of 1 KiB; `None` in
-/// that process.
+/// Runs this test again in a process of its own, whose files have at most `blocks` of 1 KiB; `None` in that
+/// process.
 fn in_limited_process(test: &str, blocks: u32, folder: &Path) -> Option<std::process::Output> {
     if std::env::var_os(FOLDER).is_some() {
         return None;

@@ -76,7 +76,7 @@ fn the_memory_of_half_requests_is_bounded_in_all_and_by_host_and_refusals_are_co
         server.handle(0, 1, &packet(client, SEGMENT_BYTES, u32::MAX));
         assert!(server.held_bytes() <= config.held_bytes_per_host_max);
     }
-    assert_eq!(server.counters().busy, 100 - 15, "a word a group counts, too: {full}");
+    assert_eq!(server.counters().busy, 100 - 15, "4 octets for each group count, too: {full}");
     // 99 others, one client each: all of them together have the rest.
     for host in 100..199 {
         server.handle(MS, host, &packet(host, SEGMENT_BYTES, u32::MAX));
@@ -84,7 +84,7 @@ fn the_memory_of_half_requests_is_bounded_in_all_and_by_host_and_refusals_are_co
     }
     assert!(server.held_bytes() > config.held_bytes_max * 9 / 10);
     assert_eq!(server.counters().given_up, 0, "all were heard just now");
-    // A fifth of a second later they are silent ones, and give way to who comes now.
+    // 200 ms later they count as silent, and give way to a new client.
     let later_ns = 200 * MS;
     let before = server.counters();
     server.handle(later_ns, 500, &packet(500, SEGMENT_BYTES, u32::MAX));
@@ -167,7 +167,7 @@ fn an_answer_is_at_most_three_times_what_an_unproved_address_sent_repetitions_in
             Err(RespondError::Unproved { limit, .. }) => {
                 assert_eq!((is_sent, limit), (false, 3 * SHORT as u64));
                 assert_eq!(server.counters().withheld, 1);
-                // It can be told so.
+                // A short refusal fits.
                 server.respond(0, request.token, Outcome::default()).expect("it still waits");
             }
             Err(error) => panic!("{error}"),

@@ -41,8 +41,8 @@ fn a_sender_that_scribbles_is_read_within_bounds_and_detached() {
     }
 }
 
-/// The example `talk` answers while senders scribble over their segments, name addresses that cannot be or
-/// where nobody listens, and ask nothing.
+/// The example `talk` answers while senders overwrite their segments, name invalid addresses or addresses
+/// without a listener, and send empty questions.
 #[test]
 fn the_example_answers_whoever_else_misbehaves() {
     let at = address("talk");

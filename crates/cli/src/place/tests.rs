@@ -310,7 +310,7 @@ fn root_a_folder_of_another_user_does_not_give_way() {
     let root = tempfile::tempdir().unwrap();
     let [dir, old, link] = ["t", "t.old", "l"].map(|name| root.path().join(name));
     let owned =
-        "belongs to user 65534: a trace goes into folders of one's own only, choose another name";
+        "belongs to user 65534: a trace goes into your own folders only, choose another name";
     fs::create_dir(&dir).unwrap();
     std::os::unix::fs::chown(&dir, Some(65_534), None).unwrap();
     assert_eq!(refusal(&dir, &[]), format!("t: {owned}"));

@@ -1,5 +1,5 @@
-//! More packets from others than the recorder has room for: connections that open are recorded all the
-//! same, and what is refused is counted.
+//! More packets from others than the recorder has room for: connections that open are still recorded, and
+//! refused records are counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -43,7 +43,7 @@ impl Seen {
         Self { read, clients, missed: bundle.meta().loss.total() }
     }
 
-    /// Clients of which so much was read, each one once.
+    /// Clients of which `bytes` were read, each one once.
     fn clients_with(&self, protocol: Protocol, bytes: u64) -> BTreeSet<SocketAddr> {
         let whole = self.read.iter().filter(|(_, read)| **read == bytes);
         let clients = whole.filter_map(|(flow, _)| self.clients.get(&flow.connection()));
@@ -163,7 +163,7 @@ fn root_what_others_ask_for_never_ends_the_operators_recording() {
 #[test]
 fn root_a_pair_that_speaks_outlives_those_of_one_datagram() {
     let Some(_turn) = turn::take() else { return };
-    // The flood may be faster than the recorder: then it tells, and nothing can be compared.
+    // The flood may be faster than the recorder, which then counts missed records: nothing can be compared.
     let is_whole = (0..4).any(|_| a_pair_speaks_among_forged_ones());
     assert!(is_whole, "records were missed in each of four floods");
 }

@@ -1,4 +1,4 @@
-//! Recordings that end in another way than their user wished: what is said, and what is kept.
+//! Recordings that end in another way than their user wished: their messages, and the records kept.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

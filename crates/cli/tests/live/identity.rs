@@ -1,4 +1,4 @@
-//! Which socket an option is of: never another one's, whatever address in memory both had.
+//! Options belong to the socket that set them, also where the next socket has its address in memory.
 
 use crate::background::{Background, free_port};
 use crate::bundle::{
@@ -50,7 +50,7 @@ fn show(recording: &Recording) -> String {
     sockscope_says(&["show", &recording.dir().display().to_string()])
 }
 
-/// Lines of `show` that tell of an option.
+/// The lines of options in `show`.
 fn options(recording: &Recording) -> Vec<String> {
     let is_option = |line: &&str| line.contains(" SocketOption ");
     show(recording).lines().filter(is_option).map(str::to_owned).collect()

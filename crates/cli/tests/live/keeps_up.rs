@@ -1,4 +1,5 @@
-//! A recorder on a busy machine: it goes before the programs that it watches, and they stay as they are.
+//! A recorder on a busy machine: it has priority over the programs that it watches, whose own priority
+//! does not change.
 
 use std::process::Command;
 

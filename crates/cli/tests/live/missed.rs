@@ -13,9 +13,9 @@ use crate::bundle::{Recorder, command, facts, stdout_of, workload};
 use crate::turn;
 
 const WRITE_BYTES: usize = 1 << 20;
-/// Beyond what sequence numbers tell apart, and not a multiple of it.
+/// More than sequence numbers can distinguish, and no multiple of 4 GiB.
 const GAPS: [u64; 3] = [3 << 30, 5 << 30, 300 << 20];
-/// What is written while the recorder runs, before and after each gap.
+/// Bytes that are written while the recorder runs, before and after each gap.
 const KEPT_BYTES: u64 = 64 << 20;
 /// More than all buffers between the writer and the reader hold.
 const UNDER_WAY_MAX: u64 = 128 << 20;

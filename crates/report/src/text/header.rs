@@ -423,7 +423,7 @@ fn stuck_first<'a>(report: &Report<'a>) -> Option<&'a ConnectionAnalysis> {
     report.connections().find(|connection| is_stuck(report, connection))
 }
 
-/// The first connection that did not come about, where no data passed at all.
+/// The first connection that was not established, where no connection carried data.
 fn away_first<'a>(report: &Report<'a>) -> Option<&'a ConnectionAnalysis> {
     let mut flows = report.connections().flat_map(|connection| report.flows(connection));
     if flows.any(has_data) {

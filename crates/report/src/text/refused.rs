@@ -38,7 +38,7 @@ impl<'a> Refused<'a> {
         })
     }
 
-    /// The address that nobody took them at.
+    /// The address to which they were sent.
     fn address(&self) -> SocketAddr {
         let connection = &self.connection.connection;
         match self.sender {

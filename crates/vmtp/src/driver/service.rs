@@ -101,7 +101,7 @@ impl Service {
         self.server.held_bytes()
     }
 
-    /// Says that a client receives what is sent to its address; see [`Server::prove_address`].
+    /// Takes the address of a client as proved: the client receives packets there; see [`Server::prove_address`].
     pub fn prove_address(&mut self, token: Token) {
         self.server.prove_address(token);
     }

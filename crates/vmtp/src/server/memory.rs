@@ -1,4 +1,4 @@
-//! What a server's records take of memory, in all and by host, and which of them give way.
+//! The memory of a server's records, in all and by host, and the order in which they give way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ impl Memory {
         self.by_host.get(&host).copied().unwrap_or(0)
     }
 
-    /// Takes `record` as it is now.
+    /// Counts the present memory and state of `record`.
     pub(super) fn charge<A: Address>(&mut self, client: Entity, record: &mut Record<A>) {
         let host = record.from.host().party();
         let heard_ns = record.heard_ns;
@@ -135,7 +135,7 @@ impl Memory {
 }
 
 /// How long a half Request may be silent before it does not count as under way. One that is heard stays:
-/// many that are under way at once would push each other out, and none would end.
+/// else many of them at once would replace each other, and no Request would be completed.
 fn silence_ns(config: &Config) -> u64 {
     SILENT_PACKETS * config.next_packet_ns
 }

@@ -31,7 +31,7 @@ pub(super) struct Record<A> {
     pub heard_ns: u64,
     /// The Request is whole, and the application has not taken it; its octets.
     pub queued_bytes: Option<usize>,
-    /// The client has shown that it receives what is sent to its address.
+    /// The client has proved that it receives packets at its address.
     pub is_proved: bool,
     /// Octets of packets from this host and to it.
     received_bytes: u64,
@@ -109,7 +109,7 @@ impl<A: Address> Record<A> {
         })
     }
 
-    /// A packet of so many octets was received.
+    /// A packet of `octets` was received.
     pub(super) fn hear(&mut self, now_ns: u64, from: A, octets: usize) {
         if from.host() != self.from.host() {
             // What another address has sent or proved says nothing of this one.
@@ -129,7 +129,7 @@ impl<A: Address> Record<A> {
         most.saturating_sub(self.sent_bytes)
     }
 
-    /// A packet of so many octets leaves, if it may.
+    /// Whether a packet of `octets` may be sent; it then counts as sent.
     pub(super) fn may_send(&mut self, octets: usize, config: &Config) -> bool {
         let may = octets as u64 <= self.allowance(config);
         self.sent_bytes += if may { octets as u64 } else { 0 };

@@ -55,7 +55,7 @@ pub(super) enum Standing {
 }
 
 impl Book {
-    /// A session that `client` begins at `host`, with a number that nobody can guess.
+    /// A session that `client` begins at `host`, with a random number.
     pub(super) fn new_session(&self, client: Entity, host: Host) -> (u32, Entry) {
         let number = self.sessions.free_number();
         let session = Session { client, host: Some(host), sequence: 0, answer: Ok((0, 0)) };

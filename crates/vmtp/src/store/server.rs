@@ -51,7 +51,7 @@ pub struct Reply {
     pub answer: Result<Answer, Refusal>,
     /// It must not be given before [`Store::commit`].
     pub waits: bool,
-    /// The client has named a session that began at its address: it receives what is sent there.
+    /// The client has named a session that began at its address: it receives packets there.
     pub proves_address: bool,
 }
 
@@ -421,7 +421,7 @@ fn answer_all(
 fn respond(service: &mut Service, token: Token, outcome: Outcome) -> Result<(), StoreError> {
     let answered = service.respond(token, outcome).map_err(network())?;
     if matches!(answered, Err(RespondError::Unproved { .. })) {
-        // A stranger is told to begin a session, in a packet no longer than its own.
+        // The answer asks a stranger to begin a session, in a packet no longer than its own.
         let refused = now(Err(Refusal::NoSession)).outcome();
         let _ = service.respond(token, refused).map_err(network())?;
     }

@@ -1,9 +1,9 @@
-//! The sessions that a store remembers, and which of them gives way to a new one.
+//! The sessions that a store remembers, and the order in which they give way to new ones.
 //!
-//! Anybody can begin sessions, and in any host's name. The number of a session is a random one that only
-//! its client's address is sent: who repeats it has received it. So a session that was never used gives
-//! way before one that was, and in each of these the one that was used least recently; a host with many
-//! sessions gives way to itself.
+//! Any host can begin sessions, also with a forged address. The number of a session is random, and is sent
+//! to its client's address alone: a client that repeats it has received it. So a session that was never used
+//! gives way before one that was. Among these the one gives way that was used least recently. A host at its
+//! limit loses a session of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
@@ -24,7 +24,7 @@ pub(super) struct Session {
     /// Where it was begun; unknown of one that an earlier version began.
     pub host: Option<Host>,
     pub sequence: u32,
-    /// What was answered: number and version, or why not.
+    /// The last answer: number and version, or the reason of the refusal.
     pub answer: Result<(u32, u64), Refusal>,
 }
 
@@ -64,11 +64,11 @@ impl Sessions {
         self.order.iter().filter_map(|&(_, _, number)| Some((number, self.get(number)?)))
     }
 
-    /// A number that no session has and nobody can guess; 0 is no session.
+    /// A random number that no session has; 0 is no session.
     pub(super) fn free_number(&self) -> u32 {
         let numbers = (self.uses..).map(|seed| self.random.hash_one(seed) as u32);
         let mut free = numbers.filter(|number| *number != 0 && !self.of.contains_key(number));
-        // Numbers without end: one of four thousand million is free of 65,536.
+        // The numbers do not end, and at most 65,536 of 2^32 are taken.
         free.next().unwrap_or(0)
     }
 

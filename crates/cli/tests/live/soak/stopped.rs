@@ -90,7 +90,7 @@ impl Positions {
         Self(positions)
     }
 
-    /// Each position lies between what was read and what was written at its time.
+    /// Each position lies between the bytes read and the bytes written at its time.
     fn check(&self, truth: &Truth, what: &str) {
         assert!(!self.0.is_empty(), "{what}: nothing was recorded");
         let mut wrong = 0;

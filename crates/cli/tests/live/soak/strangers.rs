@@ -20,7 +20,7 @@ use crate::turn;
 /// What the recorder may have in memory, and the bundle on the disk.
 const MEMORY_BYTES_MAX: u64 = 300_000_000;
 const BUNDLE_BYTES_MAX: u64 = 4_000_000_000;
-/// Sources of the forged packets: none of them is a host.
+/// Sources of the forged packets: no host has one of them.
 const FORGED: &str = "10.84.0.0/14";
 
 #[test]
