@@ -21,10 +21,12 @@ pub(crate) mod constants {
 }
 
 /// Slots for connections in the probes' table.
-pub(crate) const FLOW_SLOTS: u32 = {
-    let slots = std::mem::offset_of!(skeleton::types::bss_flows, homes);
-    (slots / size_of::<skeleton::types::flow_slot>()) as u32
-};
+pub(crate) const FLOW_SLOTS: u32 = length(|section| &section.flows) as u32;
+
+/// Entries of an array of the table's section, in which the compiler puts them as it likes.
+const fn length<T, const N: usize>(_: fn(&skeleton::types::bss_flows) -> &[T; N]) -> usize {
+    N
+}
 
 const _: () = assert!(FLOW_SLOTS.is_power_of_two());
 

@@ -193,6 +193,7 @@ impl Programs {
             options_missed: now.options_missed,
             connections_refused: now.connections_refused,
             openings_missed: now.openings_missed,
+            ambiguous: now.ambiguous,
             half_open_replaced: now.half_open_replaced,
             listeners_refused: now.listeners_refused,
             sockets_refused: now.sockets_refused,
@@ -321,6 +322,7 @@ pub(crate) struct Counters {
     pub(crate) options_missed: u64,
     pub(crate) connections_refused: u64,
     pub(crate) openings_missed: u64,
+    pub(crate) ambiguous: u64,
     pub(crate) half_open_replaced: u64,
     pub(crate) listeners_refused: u64,
     pub(crate) sockets_refused: u64,
@@ -336,6 +338,7 @@ impl Counters {
             + self.options_missed
             + self.connections_refused
             + self.openings_missed
+            + self.ambiguous
             + self.listeners_refused
             + self.sockets_refused
     }
@@ -353,6 +356,12 @@ impl Counters {
                 "packet",
                 "that may have opened a connection, not recorded, as another one opened its own at \
                  that moment, and counted as missed",
+            ),
+            (
+                self.ambiguous,
+                "packet",
+                "between network namespaces, not recorded, as connections in several of them have its \
+                 addresses and ports, and counted as missed",
             ),
             (
                 self.half_open_replaced,

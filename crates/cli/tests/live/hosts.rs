@@ -12,48 +12,62 @@ pub const B_V6: &str = "fd83::2";
 /// Names of our pairs: this and the id of the process that tests.
 const PREFIX: &str = "sockscope-live-";
 
-fn name() -> String {
-    format!("{PREFIX}{}", std::process::id())
-}
-
 /// Hosts `a` and `b`; dropping them ends what runs there and removes them.
-pub struct Hosts(());
+pub struct Hosts {
+    name: String,
+}
 
 impl Hosts {
     /// Makes them; `options` as `scripts/netns-pair` takes them.
     pub fn up(options: &[&str]) -> Self {
         remove_stale();
-        let hosts = Self(());
-        let status = netns_pair("up", &name()).args(options).status().expect("the script is there");
+        Self::up_as(format!("{PREFIX}{}", std::process::id()), options)
+    }
+
+    /// Another pair, with the same addresses.
+    pub fn up_beside(&self) -> Self {
+        Self::up_as(format!("{}-2", self.name), &[])
+    }
+
+    fn up_as(name: String, options: &[&str]) -> Self {
+        let hosts = Self { name };
+        let up = netns_pair("up", &hosts.name).args(options).status();
+        let status = up.expect("the script is there");
         assert!(status.success(), "netns-pair up: {status}");
         hosts
     }
 
+    /// Names of the namespaces of `a` and `b`.
+    pub fn namespaces(&self) -> [String; 2] {
+        ["a", "b"].map(|host| format!("{}-{host}", self.name))
+    }
+
     /// `command`, as run on host `a`.
     pub fn on_a(&self, command: &[String]) -> Vec<String> {
-        inside("a", command)
+        self.inside(0, command)
     }
 
     /// `command`, as run on host `b`.
     pub fn on_b(&self, command: &[String]) -> Vec<String> {
-        inside("b", command)
+        self.inside(1, command)
+    }
+
+    fn inside(&self, host: usize, command: &[String]) -> Vec<String> {
+        let start = ["ip", "netns", "exec"].map(str::to_owned).into_iter();
+        let namespace = self.namespaces()[host].clone();
+        start.chain([namespace]).chain(command.iter().cloned()).collect()
     }
 
     /// The namespace of host `b`, as `ip netns` names it.
     pub fn name_b(&self) -> String {
-        format!("{}-b", name())
+        self.namespaces()[1].clone()
     }
 }
 
 impl Drop for Hosts {
     fn drop(&mut self) {
-        let _ = netns_pair("down", &name()).status();
+        let _ = netns_pair("down", &self.name).status();
     }
-}
-
-fn inside(host: &str, command: &[String]) -> Vec<String> {
-    let start = ["ip", "netns", "exec"].map(str::to_owned).into_iter();
-    start.chain([format!("{}-{host}", name())]).chain(command.iter().cloned()).collect()
 }
 
 /// Removes pairs of test processes that were killed.
@@ -61,11 +75,12 @@ fn remove_stale() {
     let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
     for entry in entries {
         let file = entry.file_name().to_string_lossy().into_owned();
-        let Some(pid) = file.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix("-a")) else {
+        let Some(pair) = file.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix("-a")) else {
             continue;
         };
+        let pid = pair.split('-').next().unwrap_or(pair);
         if !std::path::Path::new("/proc").join(pid).exists() {
-            let _ = netns_pair("down", &format!("{PREFIX}{pid}")).status();
+            let _ = netns_pair("down", &format!("{PREFIX}{pair}")).status();
         }
     }
 }

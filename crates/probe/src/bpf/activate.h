@@ -266,7 +266,7 @@ int remaining(struct bpf_iter__task_file *ctx)
 	    !tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return 0;
 	make_key(&t, &k);
-	slot = find(&k);
+	slot = find(&k, sk);
 	if (!slot)
 		return 0;
 	e = is_half_full() ? NULL : try_event(EVENT_OPEN_STILL);

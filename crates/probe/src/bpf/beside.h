@@ -16,7 +16,7 @@ static __always_inline struct flow_slot *slot_of_sock(const struct sock *sk, __u
 	if (!tuple_of_sock(sk, protocol, &t))
 		return NULL;
 	make_key(&t, k);
-	return find(k);
+	return find(k, sk);
 }
 
 /* A record of the connection; `sk` is the socket that sends in `direction`, where the hit has it. */
@@ -110,6 +110,15 @@ static __always_inline void note_undelivered(__u32 flow, __u32 len)
 		list->udp_flow = 0;
 }
 
+/* A packet may be dropped in the namespace of either end, or in another. */
+static __always_inline struct flow_slot *slot_of_dropped(const struct packet *p, __u32 netns,
+							 struct key *k)
+{
+	make_key(&p->tuple, k);
+	k->sender = k->receiver = netns & ~NETNS_CERTAIN;
+	return slot_at(find_slot(k));
+}
+
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason reason)
 {
@@ -129,18 +138,19 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 		netns = netns_of_device(KERNEL_CAST(net_device, dev));
 	if (!parse(skb, network, 0, netns, &p))
 		return 0;
-	make_key(&p.tuple, &k);
-	slot = find(&k);
-	if (!slot) {
+	slot = slot_of_dropped(&p, netns, &k);
+	if (!slot || k.ambiguous) {
 		/* UDP keeps other things in `dev` once a datagram is queued. */
 		struct task_struct *task = bpf_get_current_task_btf();
 
-		p.tuple.scope = scope_of(task->nsproxy->net_ns->ns.inum, p.protocol,
-					 p.family == AF_INET && is_loopback4(p.tuple.daddr));
-		make_key(&p.tuple, &k);
-		slot = find(&k);
-		if (!slot)
+		netns = task->nsproxy->net_ns->ns.inum;
+		p.tuple.scope = scope_of(netns, p.protocol, p.loopback);
+		slot = slot_of_dropped(&p, netns, &k);
+		if (!slot) {
+			if (k.ambiguous)
+				__sync_fetch_and_add(&ambiguous, 1);
 			return 0;
+		}
 	}
 	r = begin(slot, flow_of(slot, &k), RAW_DROP, NULL, 0, &stamp);
 	if (!r)

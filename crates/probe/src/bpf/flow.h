@@ -4,8 +4,15 @@
  *
  * Both directions and both ends of a connection on this host share one slot: its key is the
  * address pair in a fixed order. IPv6 addresses are folded to 32 bits each; ports, protocol and
- * the other address must agree too. On loopback addresses the network namespace is part of the
- * key; elsewhere it must not be, since the two ends may live in different ones.
+ * the other address must agree too. Packets from or to a loopback address stay in their network
+ * namespace, which is part of the key. Elsewhere the two ends may live in different namespaces, and
+ * other pairs of namespaces may have the same addresses: the slot has those of both ends.
+ *
+ *   socket          its own namespace, and that of the device if that is loopback, are certain
+ *   packet          that of the socket which sends it is certain, as long as the packet has that socket:
+ *                   until IP takes it, which a veth device and a bridge do not change
+ *   SYN, SYN-ACK    the client's initial sequence number tells connections apart, wherever it passes
+ *   other packets   the namespace of the device is that of an end, or one on the way
  */
 #ifndef SOCKSCOPE_FLOW_H
 #define SOCKSCOPE_FLOW_H
@@ -16,12 +23,29 @@ struct tuple {
 	__u16 sport; /* host order */
 	__u16 dport;
 	__u32 scope; /* netns inode for loopback addresses and the protocol in the top byte */
+	__u32 sender; /* namespace of the socket that it was taken from, or 0 */
 };
+
+/* In the place of a namespace: inode number, its top bit, which all have, for one that is certain. */
+#define NETNS_CERTAIN (1U << 31)
+#define SCOPE_MASK 0xffffff
+
+/* Why a packet is none's of several connections with its key. */
+#define AMBIGUOUS 1
+#define PASSES 2
 
 struct key {
 	__u64 key1;
 	__u64 key2;
 	__u32 source_is_low;
+	__u32 sender;	/* namespaces of the two ends as this hit has them, or 0 */
+	__u32 receiver;
+	/* The client's initial sequence number, if the source is the client, and if it is the server. */
+	__u32 isn[2];
+	__u8 has_isn; /* which of them are known, as bits */
+	__u8 has_socket; /* a TCP socket with a peer, which sends it, is at hand */
+	__u8 needs_isn; /* what find_slot() has not: see read_isn() */
+	__u8 ambiguous; /* AMBIGUOUS or PASSES, see find_among() */
 };
 
 static __always_inline __u32 fold6(const __u32 a[4])
@@ -63,6 +87,10 @@ static __always_inline void make_key(const struct tuple *t, struct key *k)
 	k->source_is_low = source < dest;
 	k->key1 = low << 16 | (high & 0xffff);
 	k->key2 = (high >> 16) << 32 | t->scope;
+	k->sender = t->sender;
+	k->receiver = k->isn[0] = k->isn[1] = 0;
+	k->has_isn = k->needs_isn = k->ambiguous = 0;
+	k->has_socket = t->sender && t->scope >> 24 == IPPROTO_TCP;
 }
 
 static __always_inline __u32 bucket_of(const struct key *k)
@@ -70,51 +98,6 @@ static __always_inline __u32 bucket_of(const struct key *k)
 	__u64 h = (k->key1 ^ (k->key2 << 7 | k->key2 >> 57)) * 0x9e3779b97f4a7c15ULL;
 
 	return (__u32)(h >> 40) & (FLOW_BUCKETS - 1);
-}
-
-static __always_inline struct flow_slot *find_in(const struct key *k, __u32 bucket)
-{
-	__u32 first = bucket * BUCKET_SLOTS;
-
-#pragma unroll
-	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
-		struct flow_slot *slot = &flows[(first + i) & (FLOW_SLOTS - 1)];
-		__u32 connection;
-
-		if (slot->key1 != k->key1 || slot->key2 != k->key2)
-			continue;
-		/* Pairs with publish() in open_slot(). */
-		connection = acquire(&slot->connection);
-		if (connection && connection != SLOT_BUSY)
-			return slot;
-	}
-	return NULL;
-}
-
-/* In the buckets behind the one that the key hashes to. */
-static __noinline struct flow_slot *find_displaced(const struct key *k, __u32 home)
-{
-	for (__u32 i = 1; i < BUCKETS_SEARCHED; i++) {
-		struct flow_slot *slot = find_in(k, home + i);
-
-		if (slot)
-			return slot;
-	}
-	return NULL;
-}
-
-static __always_inline struct flow_slot *find(const struct key *k)
-{
-	__u32 home = bucket_of(k);
-	__u32 count = *(volatile __u32 *)&homes[home] & ~HOME_LOCKED;
-	struct flow_slot *slot;
-
-	if (!count)
-		return NULL;
-	slot = find_in(k, home);
-	if (slot || count < DISPLACED_ONE)
-		return slot;
-	return find_displaced(k, home);
 }
 
 /* 0 when the tuple's source is the client, else 1. */
@@ -131,6 +114,224 @@ static __always_inline __u32 flow_of(const struct flow_slot *slot, const struct 
 static __always_inline __u32 index_of(const struct flow_slot *slot)
 {
 	return (__u32)(slot - flows) & (FLOW_SLOTS - 1);
+}
+
+static __always_inline __u32 ticks_of(__u64 now_ns)
+{
+	return now_ns >> 20;
+}
+
+/* Whether the namespace is part of the key. */
+static __always_inline bool is_in_one_namespace(const struct key *k)
+{
+	return k->key2 & SCOPE_MASK;
+}
+
+static __always_inline bool is_same_netns(__u32 a, __u32 b)
+{
+	return a && !((a ^ b) & ~NETNS_CERTAIN);
+}
+
+/*
+ * Whether a slot with the key is that of the connection, by the namespaces of its ends: the sender's is
+ * the same, or the receiver's, where the sender's is not known to be another. A slot has that of a device
+ * where a datagram came last until the receiving socket is seen: that one is certain.
+ */
+static __always_inline bool is_between(__u32 index, const struct key *k)
+{
+	const struct flow_use *use = &uses[index & (FLOW_SLOTS - 1)];
+	__u32 from = k->source_is_low ? use->netns[0] : use->netns[1];
+	__u32 to = k->source_is_low ? use->netns[1] : use->netns[0];
+
+	if (is_in_one_namespace(k) || is_same_netns(from, k->sender))
+		return true;
+	return is_same_netns(to, k->receiver) && !(from & k->sender & NETNS_CERTAIN);
+}
+
+static __always_inline void set_netns(__u32 *known, __u32 netns)
+{
+	__u32 seen = *(volatile __u32 *)known;
+
+	/* Another CPU may become certain meanwhile. */
+	if (!(seen & NETNS_CERTAIN) && seen != netns)
+		__sync_val_compare_and_swap(known, seen, netns);
+}
+
+/* What the hit shows of the ends of a connection. */
+static __always_inline void note_ends(__u32 index, const struct key *k)
+{
+	struct flow_use *use = &uses[index & (FLOW_SLOTS - 1)];
+
+	if (is_in_one_namespace(k))
+		return;
+	if (k->sender & NETNS_CERTAIN)
+		set_netns(k->source_is_low ? &use->netns[0] : &use->netns[1], k->sender);
+	if (k->receiver & NETNS_CERTAIN || (k->receiver && (__u32)k->key2 >> 24 == IPPROTO_UDP))
+		set_netns(k->source_is_low ? &use->netns[1] : &use->netns[0], k->receiver);
+}
+
+/* A slot used this recently may have a datagram between two points. */
+#define YOUNG_TICKS 128
+
+/* All slots with a key. */
+struct candidates {
+	struct key k;
+	__u32 first;
+	__u32 count;
+	__u32 uncertain; /* of them, those whose end that this packet is for is not known */
+	__u32 found;
+	__u32 is_found;
+};
+
+/*
+ * A socket tells its own sequence number with an error of one: whether its SYN counts as one of the octets
+ * acknowledged depends on who sent the first SYN (tcp_rcv_synsent_state_process()).
+ */
+static __always_inline bool is_isn_of(const struct flow_slot *slot, const struct key *k)
+{
+	__u32 direction = direction_of(slot, k) & 1;
+	__u32 isn = direction ? k->isn[1] : k->isn[0];
+
+	return k->has_isn >> direction & 1 && slot->isn - isn + 1 <= 2;
+}
+
+/* Both numbers, of the socket that sends. */
+static __noinline int read_isn(struct key *k, const struct sock *sk)
+{
+	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
+
+	k->isn[0] = FIELD(tp, snd_una) - (__u32)FIELD(tp, bytes_acked);
+	k->isn[1] = FIELD(tp, rcv_nxt) - (__u32)FIELD(tp, bytes_received) - 1;
+	k->has_isn = 3;
+	return 0;
+}
+
+static long look_at_candidate(__u32 number, struct candidates *c)
+{
+	__u32 index = (c->first + number) & (FLOW_SLOTS - 1);
+	struct flow_slot *slot = &flows[index];
+	bool from_is_low = c->k.source_is_low;
+	__u32 connection, end;
+
+	if (slot->key1 != c->k.key1 || slot->key2 != c->k.key2)
+		return 0;
+	connection = acquire(&slot->connection);
+	if (!connection || connection == SLOT_BUSY)
+		return 0;
+	c->found = index;
+	if (is_between(index, &c->k) || is_isn_of(slot, &c->k)) {
+		c->is_found = 1;
+		return 1;
+	}
+	c->count++;
+	/* On its way in, a packet is for the receiver. */
+	end = c->k.receiver ? !from_is_low : from_is_low;
+	if (!((end ? uses[index].netns[0] : uses[index].netns[1]) & NETNS_CERTAIN))
+		c->uncertain++;
+	return 0;
+}
+
+/*
+ * The slot of a hit whose namespaces alone do not tell it, or lie behind its bucket:
+ * - that with the client's initial sequence number;
+ * - for a datagram of a socket, the only one that has just opened and of which nothing came anywhere: both
+ *   ends begin at once;
+ * - for a packet without a socket, the only one there is: it is on its way through another namespace.
+ * Where a packet on its way may be of several it is none's, and is missed unless each of them has the end
+ * that the packet is for in a namespace known to be another: there the packet has passed, or will pass.
+ */
+static __always_inline __u32 find_among(struct key *k, __u32 home)
+{
+	bool is_udp = (__u32)k->key2 >> 24 == IPPROTO_UDP;
+	struct candidates c = { .k = *k, .first = home * BUCKET_SLOTS };
+	const struct flow_use *use;
+
+	bpf_loop(BUCKETS_SEARCHED * BUCKET_SLOTS, look_at_candidate, &c, 0);
+	if (c.is_found)
+		return c.found + 1;
+	if (!c.count)
+		return 0;
+	if (k->has_socket && !k->has_isn) {
+		k->needs_isn = 1;
+		return 0;
+	}
+	if (k->sender & NETNS_CERTAIN) {
+		use = &uses[c.found & (FLOW_SLOTS - 1)];
+		if (!is_udp || c.count > 1 || (k->source_is_low ? use->netns[0] : use->netns[1]) ||
+		    ticks_of(bpf_ktime_get_ns()) - use->opened >= YOUNG_TICKS)
+			return 0;
+		return c.found + 1;
+	}
+	if (c.count == 1)
+		return c.found + 1;
+	/* A SYN that is none of theirs opens one more. */
+	if (k->has_isn != 1)
+		k->ambiguous = c.uncertain ? AMBIGUOUS : PASSES;
+	return 0;
+}
+
+/*
+ * One more than the number of the connection's slot, or 0. A global function, as the picks of pick.h: the
+ * verifier checks it once, whatever is in the key.
+ */
+__noinline int find_slot(struct key *k)
+{
+	bool are_several = false;
+	__u32 home, count;
+	__u32 other = 0; /* as the result */
+
+	if (!k)
+		return 0;
+	home = bucket_of(k);
+	count = *(volatile __u32 *)&homes[home] & ~HOME_LOCKED;
+	if (!count)
+		return 0;
+	for (__u32 i = 0; i < BUCKET_SLOTS; i++) {
+		__u32 index = (home * BUCKET_SLOTS + i) & (FLOW_SLOTS - 1);
+		struct flow_slot *slot = &flows[index];
+		__u32 connection;
+
+		if (slot->key1 != k->key1 || slot->key2 != k->key2)
+			continue;
+		/* Pairs with publish() in take_new_slot(). */
+		connection = acquire(&slot->connection);
+		if (!connection || connection == SLOT_BUSY)
+			continue;
+		if (is_between(index, k))
+			return index + 1;
+		are_several = other;
+		other = index + 1;
+	}
+	if (count < DISPLACED_ONE && !are_several && !(other && k->sender & NETNS_CERTAIN))
+		return other;
+	return find_among(k, home);
+}
+
+static __always_inline struct flow_slot *slot_at(__u32 found)
+{
+	return found ? &flows[(found - 1) & (FLOW_SLOTS - 1)] : NULL;
+}
+
+/* The slot of what `sk` sends, where that is known; without it, of what a packet alone shows. */
+static __always_inline struct flow_slot *find(struct key *k, const struct sock *sk)
+{
+	__u32 found = find_slot(k);
+
+	if (!found && k->needs_isn && sk) {
+		read_isn(k, sk);
+		found = find_slot(k);
+	}
+	if (found)
+		note_ends(found - 1, k);
+	return slot_at(found);
+}
+
+/* A packet is missed that may be of a logged connection. */
+static __always_inline int note_ambiguous(const struct key *k)
+{
+	if (k->ambiguous == AMBIGUOUS)
+		__sync_fetch_and_add(&ambiguous, 1);
+	return 0;
 }
 
 static __always_inline __u32 home_of(const struct flow_slot *slot)
@@ -168,11 +369,6 @@ static __always_inline bool free_slot(struct flow_slot *slot, __u32 connection)
 	return true;
 }
 
-static __always_inline __u32 ticks_of(__u64 now_ns)
-{
-	return now_ns >> 20;
-}
-
 /* A packet of a connection that no socket of this host is known to end. */
 static __always_inline void use_slot(const struct flow_slot *slot, __u64 now_ns)
 {
@@ -194,8 +390,6 @@ static __always_inline bool has_no_end(const struct flow_slot *slot)
 	return is_udp(slot) || !slot->endpoints;
 }
 
-/* A slot used this recently may have a datagram between two points. */
-#define YOUNG_TICKS 128
 /* Of a slot that must stay. */
 #define STAYS 0xffffffffU
 /* Before the age of a connection that was used again after it opened. */
@@ -297,6 +491,8 @@ static __noinline struct flow_slot *take_slot(const struct key *k, __u32 *replac
 	__sync_fetch_and_add(&homes[home], share_of(index, home));
 	use = &uses[index];
 	use->opened = use->used = search.now;
+	use->netns[0] = k->source_is_low ? k->sender : k->receiver;
+	use->netns[1] = k->source_is_low ? k->receiver : k->sender;
 	return &flows[index];
 }
 
@@ -369,8 +565,10 @@ static __always_inline __u32 netns_of(const struct sock *sk)
 static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol, struct tuple *t)
 {
 	__u16 family = FIELD(sk, __sk_common.skc_family);
+	__u32 netns = netns_of(sk);
 	bool loopback;
 
+	t->sender = netns | NETNS_CERTAIN;
 	t->sport = bpf_ntohs(FIELD(KERNEL_CAST(inet_sock, sk), inet_sport));
 	t->dport = bpf_ntohs(FIELD(sk, __sk_common.skc_dport));
 	if (family == AF_INET6) {
@@ -387,8 +585,8 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 			saddr[3] = FIELD(sk, __sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[3]);
 			t->saddr = fold6(saddr);
 			t->daddr = fold6(daddr);
-			loopback = is_loopback6(daddr);
-			t->scope = scope_of(loopback ? netns_of(sk) : 0, protocol, loopback);
+			loopback = is_loopback6(daddr) || is_loopback6(saddr);
+			t->scope = scope_of(netns, protocol, loopback);
 			return true;
 		}
 	} else if (family != AF_INET) {
@@ -396,8 +594,8 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 	}
 	t->saddr = FIELD(sk, __sk_common.skc_rcv_saddr);
 	t->daddr = FIELD(sk, __sk_common.skc_daddr);
-	loopback = is_loopback4(t->daddr);
-	t->scope = scope_of(loopback ? netns_of(sk) : 0, protocol, loopback);
+	loopback = is_loopback4(t->daddr) || is_loopback4(t->saddr);
+	t->scope = scope_of(netns, protocol, loopback);
 	return true;
 }
 
@@ -411,7 +609,7 @@ static __noinline int miss_of_socket(const struct sock *sk, __u32 kind)
 	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return 0;
 	make_key(&t, &k);
-	slot = find(&k);
+	slot = find(&k, sk);
 	return slot ? miss(slot, kind) : 0;
 }
 
@@ -460,7 +658,7 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return NULL;
 	make_key(&t, &k);
-	slot = find(&k);
+	slot = find(&k, sk);
 	if (slot)
 		*direction = direction_of(slot, &k);
 	if (list->is_noting || (!slot && !is_free(known)))

@@ -30,6 +30,7 @@ enum { false = 0, true = 1 };
 #define AF_INET6 10
 #define IPPROTO_TCP 6
 #define IPPROTO_UDP 17
+#define SOCK_STREAM 1
 #define SOCK_DGRAM 2
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86DD

@@ -92,7 +92,7 @@ struct record_list {
 	__u64 call_socket; /* and the socket's address */
 	__u64 is_noting; /* a hit writes to `known`: one that interrupts it does not */
 	__u32 udp_buffer; /* see buffer_of() */
-	__u32 pad2;
+	__u32 udp_netns; /* namespace of the device that it came by */
 	__u64 lost[RAW_KINDS];
 	__u64 pad3[64 - 8 - RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];

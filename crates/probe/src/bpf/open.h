@@ -80,23 +80,36 @@ static __always_inline struct flow_slot *take_new_slot(const struct key *k, stru
 	return slot;
 }
 
-/* The slot of the tuple's connection, which it takes unless another CPU has just done so. */
-static __noinline struct flow_slot *open_slot(const struct key *k, struct opening *o)
+/*
+ * The slot of the tuple's connection, which it takes unless another CPU has just done so: one more than its
+ * number, or 0. A global function, as find_slot().
+ */
+__noinline int open_number(struct key *k, struct opening *o)
 {
-	__u32 home = bucket_of(k);
-	struct flow_slot *slot;
+	const struct flow_slot *slot;
+	__u32 home, found;
 
+	if (!k || !o)
+		return 0;
+	home = bucket_of(k);
 	if (!lock_home(home)) {
 		__sync_fetch_and_add(&openings_missed, 1);
-		return NULL;
+		return 0;
 	}
-	slot = find(k);
-	if (slot)
+	found = find_slot(k);
+	if (found) {
 		o->is_open = 1;
-	else
+	} else {
 		slot = take_new_slot(k, o);
+		found = slot ? index_of(slot) + 1 : 0;
+	}
 	unlock_home(home);
-	return slot;
+	return found;
+}
+
+static __always_inline struct flow_slot *open_slot(struct key *k, struct opening *o)
+{
+	return slot_at(open_number(k, o));
 }
 
 /* Tells the recorder of a connection opened by a packet, which the current task sends if `is_own`. */
@@ -272,16 +285,20 @@ static __always_inline bool opened_by(const struct tcp_sock *tp, const struct tu
  * Joins a TCP connection that is already open, whose socket has this storage: positions come from the
  * socket's own 64-bit counters (RFC 4898 tcpEStatsAppHCThruOctetsAcked and ...Received).
  */
-static __always_inline void join_connection(const struct sock *sk, const struct key *k,
+static __always_inline void join_connection(const struct sock *sk, struct key *k,
 					    const struct tuple *t, struct told_of *told,
 					    struct kept_options *kept, bool of_others)
 {
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
-	struct flow_slot *slot = find(k);
+	struct flow_slot *slot = find(k, sk);
 	bool local_is_client = opened_by(tp, t);
 	struct opening o = { .source_is_client = local_is_client, .of_others = of_others };
 	struct event *e;
 	__u64 acked = FIELD(tp, bytes_acked);
+
+	/* By this the peer's socket in another namespace finds the slot. */
+	read_isn(k, sk);
+	o.isn = local_is_client ? k->isn[0] : k->isn[1];
 
 	if (slot) {
 		enter_slot(told, slot, flow_of(slot, k));

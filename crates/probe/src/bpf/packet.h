@@ -14,7 +14,8 @@ struct packet {
 	__u8 protocol;
 	__u8 family;
 	__u8 opens; /* a connection got its slot */
-	__u16 pad;
+	__u8 loopback; /* it comes from such an address or goes to one */
+	__u8 pad;
 };
 
 /* Big-endian words, whatever header they are of. Each load of memory that the verifier does not
@@ -86,7 +87,7 @@ static __always_inline bool parse(const struct sk_buff *skb, unsigned char *netw
 			ip_len = wire_len;
 		p->tuple.saddr = bpf_htonl((__u32)(addresses >> 32));
 		p->tuple.daddr = bpf_htonl((__u32)addresses);
-		loopback = is_loopback4(p->tuple.daddr);
+		loopback = is_loopback4(p->tuple.daddr) || is_loopback4(p->tuple.saddr);
 		p->family = AF_INET;
 	} else if (ethertype == bpf_htons(ETH_P_IPV6)) {
 		/* Version and flow label, payload length, next header, hop limit. */
@@ -99,9 +100,10 @@ static __always_inline bool parse(const struct sk_buff *skb, unsigned char *netw
 		ip_len = ip_len ? ip_len + 40 : wire_len;
 		read_address6(network + 8, a);
 		p->tuple.saddr = fold6(a);
+		loopback = is_loopback6(a);
 		read_address6(network + 24, a);
 		p->tuple.daddr = fold6(a);
-		loopback = is_loopback6(a);
+		loopback |= is_loopback6(a);
 		p->family = AF_INET6;
 	} else {
 		return false;
@@ -112,10 +114,61 @@ static __always_inline bool parse(const struct sk_buff *skb, unsigned char *netw
 	asm volatile("" : "+r"(loopback));
 	transport = network + header_len;
 	p->protocol = protocol;
+	p->loopback = loopback;
 	p->tuple.scope = scope_of(netns, protocol, loopback);
+	p->tuple.sender = 0;
 	p->header = transport - skb->head;
 	parse_transport(transport, ip_len - header_len, p);
 	return true;
+}
+
+/*
+ * Whether the packet's own socket is this one of the packet: around it may be a tunnel's header. A raw
+ * socket may send in anybody's name, and TCP's own one for resets has a namespace only while it sends.
+ */
+static __always_inline bool is_sent_by(const struct sock *sk, const struct packet *p)
+{
+	__u8 state = sk->__sk_common.skc_state;
+
+	if (sk->__sk_common.skc_num != p->tuple.sport)
+		return false;
+	if (state == TCP_NEW_SYN_RECV || state == TCP_TIME_WAIT)
+		return p->protocol == IPPROTO_TCP;
+	return sk->sk_protocol == p->protocol &&
+	       sk->sk_type == (p->protocol == IPPROTO_TCP ? SOCK_STREAM : SOCK_DGRAM);
+}
+
+/* The key of a packet at a device of this namespace: see flow.h for what that says of the ends. */
+static __always_inline void key_of_packet(const struct packet *p, const struct sock *sk,
+					  __u32 netns, bool is_loopback, bool is_input, struct key *k)
+{
+	make_key(&p->tuple, k);
+	if (is_in_one_namespace(k))
+		return;
+	if (p->protocol == IPPROTO_TCP && p->flags & 0x06) {
+		k->isn[0] = p->seq;
+		k->isn[1] = p->ack - 1;
+		k->has_isn = (p->flags & 0x12) == 0x02 ? 1 : p->flags & 0x10 ? 2 : 0;
+	}
+	if (is_loopback) {
+		k->sender = k->receiver = netns | NETNS_CERTAIN;
+		return;
+	}
+	netns &= ~NETNS_CERTAIN;
+	if (sk && is_sent_by(sk, p)) {
+		__u8 state = sk->__sk_common.skc_state;
+
+		k->sender = netns_of(sk) | NETNS_CERTAIN;
+		k->has_socket = p->protocol == IPPROTO_TCP && state != TCP_NEW_SYN_RECV &&
+				state != TCP_TIME_WAIT && state != TCP_LISTEN;
+		/* A reset at any other time has no such number. */
+		if (k->has_socket && p->flags & 0x04)
+			k->has_isn = 0;
+	} else if (!is_input) {
+		k->sender = netns;
+	}
+	if (is_input)
+		k->receiver = netns;
 }
 
 /*

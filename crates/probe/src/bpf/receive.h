@@ -55,7 +55,8 @@ static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct
 
 /* A SYN or first datagram that comes in: picked by port or address, or asking for it itself? */
 static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct packet *p,
-						  unsigned char *network, __u32 netns)
+						  unsigned char *network, __u32 netns,
+						  struct key *k)
 {
 	bool picked = pick.any && !pick.has_cgroup && !pick.pids && !pick.has_comm &&
 		      tuple_is_picked(&p->tuple);
@@ -65,14 +66,12 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 		.source_is_client = source_is_client,
 	};
 	struct flow_slot *slot;
-	struct key k;
 
 	if (!picked && pick.in_band && p->protocol == IPPROTO_TCP && source_is_client)
 		picked = asks_in_band(skb, p);
 	if (!picked)
 		return NULL;
-	make_key(&p->tuple, &k);
-	slot = open_slot(&k, &o);
+	slot = open_slot(k, &o);
 	if (!slot || o.is_open)
 		return slot;
 	if (p->protocol == IPPROTO_UDP)
@@ -90,21 +89,25 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	struct flow_slot *slot;
 	struct raw_record *r;
 	struct packet p = {};
+	struct sock *sk;
 	struct key k;
 	__u64 now, stamp;
 	__u8 position;
 
 	if (!parse(skb, network, skb->len, netns, &p))
 		return 0;
-	make_key(&p.tuple, &k);
-	slot = find(&k);
+	sk = skb->sk;
+	key_of_packet(&p, sk, netns, dev->flags & IFF_LOOPBACK, true, &k);
+	slot = find(&k, sk);
+	if (!slot && k.ambiguous)
+		return note_ambiguous(&k);
 	/* Anybody may send a SYN: one for a connection that a socket of this host has changes nothing. */
 	if (slot && !slot->endpoints && ends_former(slot, &p))
 		slot = NULL;
 	if (!slot) {
 		if (p.protocol == IPPROTO_TCP && !(p.flags & 0x02))
 			return 0;
-		slot = open_incoming(skb, &p, network, netns);
+		slot = open_incoming(skb, &p, network, netns, &k);
 		if (!slot)
 			return 0;
 	}
@@ -126,6 +129,7 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 			list->udp_buffer = r->ack;
 			list->udp_flow = r->flow;
 			list->udp_slot = slot - flows;
+			list->udp_netns = netns;
 			list->udp_len = p.len;
 			list->udp_each = r->seq;
 			list->udp_port = p.tuple.dport;
@@ -185,8 +189,19 @@ static __always_inline bool is_waited_for(const struct sock *sk)
 	return (void *)FIELD(KERNEL_CAST(eventpoll, ep), wq.head.next) != head;
 }
 
+/* A socket in this namespace is an end: the one that a flow's datagrams go to. */
+static __always_inline void note_reader(const struct flow_slot *slot, __u32 flow, __u32 netns)
+{
+	bool client_is_low = slot->role & SLOT_LOW_IS_CLIENT;
+	struct flow_use *use = &uses[index_of(slot)];
+	bool is_low = flow & 1 ? client_is_low : !client_is_low;
+
+	set_netns(is_low ? &use->netns[0] : &use->netns[1], netns | NETNS_CERTAIN);
+}
+
 /* The number of a datagram socket that gets logged data, for the reads that follow. */
-static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow, __u32 slot)
+static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow, __u32 slot,
+					       __u32 netns)
 {
 	struct udp_socket *known;
 	__u32 number;
@@ -196,6 +211,8 @@ static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow
 		__sync_fetch_and_add(&sockets_refused, 1);
 		return 0;
 	}
+	if (known->flow != flow)
+		note_reader(&flows[slot & (FLOW_SLOTS - 1)], flow, netns);
 	known->flow = flow;
 	number = known->number;
 	if (!number) {
@@ -259,7 +276,8 @@ static __always_inline int data_is_ready(const struct sock *sk)
 		seq = FIELD(KERNEL_CAST(tcp_sock, sk), rcv_nxt);
 	} else if (protocol == IPPROTO_UDP) {
 		list = this_list();
-		if (!list || !list->udp_flow || list->udp_port != sk->__sk_common.skc_num)
+		if (!list || !list->udp_flow || list->udp_port != sk->__sk_common.skc_num ||
+		    list->udp_netns != netns_of(sk))
 			return 0;
 		flow = list->udp_flow;
 		len = list->udp_len;
@@ -274,7 +292,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 		list->udp_len = rest;
 		if (!rest)
 			list->udp_flow = 0;
-		socket = number_udp_socket(sk, flow, list->udp_slot);
+		socket = number_udp_socket(sk, flow, list->udp_slot, list->udp_netns);
 	} else {
 		return 0;
 	}

@@ -177,7 +177,8 @@ int BPF_PROG(point1_room, struct sock *sk, long *timeout, int error)
 
 /* An outgoing SYN, SYN-ACK or first datagram of a connection without a slot: is it picked? */
 static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct packet *p,
-						  unsigned char *network, __u32 netns)
+						  unsigned char *network, __u32 netns,
+						  struct key *k)
 {
 	struct sock *sk = skb->sk;
 	struct opening o = { .source_is_client = true };
@@ -186,11 +187,9 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	bool is_own = false;
 	const struct mark *mark;
 	struct flow_slot *slot;
-	struct key k;
 
 	if (!sk)
 		return NULL;
-	make_key(&p->tuple, &k);
 	if (sk->__sk_common.skc_state == TCP_NEW_SYN_RECV) {
 		struct sock *listener = sk->__sk_common.skc_listener;
 
@@ -226,7 +225,7 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	if (!picked)
 		return NULL;
 	o.isn = o.source_is_client ? p->seq : p->ack - 1;
-	slot = open_slot(&k, &o);
+	slot = open_slot(k, &o);
 	if (!slot || o.is_open)
 		return slot;
 	p->opens = 1;
@@ -294,8 +293,11 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 {
 	struct flow_slot *slot;
 
-	make_key(&p->tuple, k);
-	slot = find(k);
+	slot = find(k, skb->sk);
+	if (!slot && k->ambiguous) {
+		note_ambiguous(k);
+		return NULL;
+	}
 	if (slot && ends_former(slot, p)) {
 		slot = NULL;
 	} else if (slot && slot->role & SLOT_OF_OTHERS && is_picked_answer(skb->sk, p)) {
@@ -305,7 +307,7 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 	if (!slot && (p->protocol == IPPROTO_UDP || (p->flags & 0x02))) {
 		struct sock *sk = skb->sk;
 
-		slot = open_outgoing(skb, p, network, netns);
+		slot = open_outgoing(skb, p, network, netns, k);
 		/* Not within that: the frames of all calls under way share 512 bytes. */
 		if (slot && p->opens && sk && p->protocol == IPPROTO_UDP && is_datagram_socket(sk))
 			announce_socket(sk, flow_of(slot, k), 0, slot - flows);
@@ -520,6 +522,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 
 	if (!parse(skb, network, skb->len - (__u32)(network - skb->data), netns, &p))
 		return 0;
+	key_of_packet(&p, skb->sk, netns, dev->flags & IFF_LOOPBACK, false, &k);
 	slot = slot_of_outgoing(skb, &p, &k, network, netns);
 	if (!slot)
 		return 0;

@@ -76,7 +76,7 @@ struct flow_slot {
 		__u32 queued[2];   /* UDP: datagrams in a queueing discipline */
 	};
 };
-struct flow_slot flows[FLOW_SLOTS] SEC(".bss.flows");
+struct flow_slot flows[FLOW_SLOTS] SEC(".bss.flows") __attribute__((aligned(64)));
 _Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");
 
 /*
@@ -90,14 +90,17 @@ _Static_assert(sizeof(struct flow_slot) == 64, "a slot is a cache line");
 __u32 homes[FLOW_BUCKETS] SEC(".bss.flows");
 
 /*
- * When a slot without a socket of this host was taken and last used, in units of 2^20 ns: datagrams,
- * and TCP connections that did not open here. See may_give_way().
+ * What few hits need of a slot: when it was taken and, without a socket of this host, last used, in units
+ * of 2^20 ns (see worth_of()), and the network namespaces of the two ends, the lower address first: see
+ * is_between().
  */
 struct flow_use {
 	__u32 opened;
 	__u32 used;
+	__u32 netns[2];
 };
-struct flow_use uses[FLOW_SLOTS] SEC(".bss.flows");
+struct flow_use uses[FLOW_SLOTS] SEC(".bss.flows") __attribute__((aligned(64)));
+_Static_assert(BUCKET_SLOTS * sizeof(struct flow_use) == 64, "those of a bucket are a cache line");
 
 /*
  * What was refused last, by hash: several hooks refuse the same connection or listener, and it counts
@@ -112,6 +115,7 @@ __u32 connections_opened = 0; /* moved once a connection's slot can be found */
 __u32 others_open = 0; /* slots with SLOT_OF_OTHERS */
 __u64 connections_refused = 0; /* without a slot: see refuse() */
 __u64 openings_missed = 0; /* packets that would have opened a connection: see lock_home() */
+__u64 ambiguous = 0; /* packets that may be of several connections: see find_among() */
 __u64 half_open_replaced = 0; /* TCP connections that had not opened and gave way */
 __u64 listeners_refused = 0;
 __u64 sockets_refused = 0; /* datagram sockets without storage: their reads are not recorded */

@@ -21,6 +21,7 @@ use crate::rights;
 
 /// In the place of a connection's number: the slot is being taken or freed.
 const BUSY: u32 = u32::MAX;
+const BUCKETS: usize = FLOW_SLOTS as usize / 4;
 /// In the word of a bucket: a CPU opens a connection there.
 const HOME_LOCKED: u32 = 1 << 31;
 
@@ -41,7 +42,8 @@ fn bytes_of(programs: &Programs) -> Vec<u8> {
 /// Numbers of the connections that have a slot, in order.
 fn connections(programs: &Programs) -> Vec<u32> {
     let bytes = bytes_of(programs);
-    let slots = bytes.chunks_exact(size_of::<flow_slot>()).take(FLOW_SLOTS as usize);
+    let from = std::mem::offset_of!(bss_flows, flows);
+    let slots = bytes[from..].chunks_exact(size_of::<flow_slot>()).take(FLOW_SLOTS as usize);
     let number = |slot: &[u8]| word(slot, std::mem::offset_of!(flow_slot, connection));
     let mut numbers: Vec<u32> = slots.map(number).filter(|one| ![0, BUSY].contains(one)).collect();
     numbers.sort_unstable();
@@ -52,8 +54,7 @@ fn connections(programs: &Programs) -> Vec<u32> {
 fn lock_all(programs: &Programs, lock: bool) {
     let mut bytes = bytes_of(programs);
     let from = std::mem::offset_of!(bss_flows, homes);
-    let to = std::mem::offset_of!(bss_flows, uses);
-    for at in (from..to).step_by(4) {
+    for at in (from..from + BUCKETS * 4).step_by(4) {
         let count = word(&bytes, at) & !HOME_LOCKED;
         let locked = count | if lock { HOME_LOCKED } else { 0 };
         bytes[at..at + 4].copy_from_slice(&locked.to_ne_bytes());
