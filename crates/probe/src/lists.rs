@@ -168,6 +168,17 @@ impl Lists {
         unsafe { AtomicU64::from_ptr(&raw mut (*list).tail).store(number, Ordering::Release) };
     }
 
+    /// Fills every place for a record with one byte: what a probe does not write is found again.
+    #[cfg(test)]
+    pub(crate) fn fill(&self, byte: u8) {
+        for cpu in 0..self.shape.cpus {
+            for number in 0..self.shape.records {
+                // SAFETY: a place in the mapping, of a record's size.
+                unsafe { self.place(cpu, number).write_bytes(byte, 1) };
+            }
+        }
+    }
+
     /// Lost records by raw kind, all CPUs together.
     pub(crate) fn lost(&self) -> Vec<u64> {
         let mut sum: Vec<u64> = Vec::new();

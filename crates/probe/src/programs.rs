@@ -544,6 +544,62 @@ mod tests {
         assert_eq!(lists.span(0), (0, 0));
     }
 
+    /// Of the lap before nothing is left in a place that is used again: a decoder may look at every word.
+    #[test]
+    fn root_every_word_of_a_record_is_written_by_its_hit() {
+        use std::collections::BTreeMap;
+        use std::net::{TcpListener, TcpStream, UdpSocket};
+        if rights::missing().is_some() {
+            return;
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let pick = Pick { ports: vec![address.port()], ..Pick::default() };
+        let mut programs = Programs::load(&pick, Shape::of(None)).unwrap();
+        for when in [When::Always, When::Datagrams, When::Devices, When::Calls] {
+            programs.attach(when).unwrap();
+        }
+        let lists = programs.lists().unwrap();
+        lists.fill(0xaa);
+        let mut client = TcpStream::connect(address).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let reader = UdpSocket::bind(address).unwrap();
+        let sender = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        for _ in 0..10 {
+            io::Write::write_all(&mut client, b"question").unwrap();
+            server.read_exact(&mut [0; 8]).unwrap();
+            sender.send_to(b"question", address).unwrap();
+            assert_eq!(reader.recv(&mut [0; 8]).unwrap(), 8);
+        }
+        drop(reader);
+        // Refused: nobody reads there any more.
+        sender.send_to(b"question", address).unwrap();
+        let mut kinds = BTreeMap::new();
+        for cpu in 0..lists.cpus() {
+            let (first, after) = lists.span(cpu);
+            for record in (first..after).map(|number| lists.read(cpu, number).unwrap()) {
+                let fields = format!("{record:?}");
+                let octets = ["code: 170,", "tcp_flags: 170,", "marks: 170,"].map(str::to_owned);
+                let words = [0xaaaa_aaaa, 0xaaaa_aaaa_aaaa_aaaa_u64].map(|word| word.to_string());
+                let stale = octets.into_iter().chain(words).find(|stale| fields.contains(stale));
+                assert_eq!(stale, None, "{fields}");
+                let is_udp = record.marks & constants::MARK_UDP != 0;
+                *kinds.entry((record.kind, is_udp)).or_insert(0) += 1;
+            }
+        }
+        use constants::{
+            RAW_CONGESTION, RAW_COPY, RAW_DROP, RAW_INPUT, RAW_READ_RETURN, RAW_READY, RAW_RECEIVE,
+            RAW_TRANSMIT, RAW_WRITE, RAW_WRITE_RETURN,
+        };
+        let of_both = [RAW_TRANSMIT, RAW_INPUT, RAW_RECEIVE, RAW_READY, RAW_COPY];
+        let of_streams = [RAW_WRITE, RAW_CONGESTION, RAW_WRITE_RETURN, RAW_READ_RETURN];
+        let streams = of_both.iter().chain(&of_streams).map(|kind| (*kind, false));
+        let datagrams = of_both.iter().chain(&[RAW_DROP]).map(|kind| (*kind, true));
+        for kind in streams.chain(datagrams) {
+            assert!(kinds.contains_key(&kind), "no hit of {kind:?}: {kinds:?}");
+        }
+    }
+
     #[test]
     fn a_function_that_may_be_in_a_module_is_not_said_to_come_with_a_later_kernel() {
         for entry in HOOKS {

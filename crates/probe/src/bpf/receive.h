@@ -120,6 +120,8 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	if (!r)
 		return 0;
 	describe_packet(r, &p, dev, kind, flow_of(slot, &k), position, now);
+	r->a = 0;
+	r->b = r->c = 0;
 	list->last_ns = now;
 	note_use(slot, &p, now);
 	if (p.protocol == IPPROTO_UDP) {
@@ -311,6 +313,8 @@ static __always_inline int data_is_ready(const struct sock *sk)
 	r->code = 0;
 	r->tcp_flags = 0;
 	r->marks = marks | (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0);
+	r->a = 0;
+	r->b = r->c = 0;
 	list->last_ns = now;
 	commit(r, stamp);
 	return 0;
@@ -365,7 +369,7 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	r->at_ns = now;
 	r->flow = slot->connection * 2 + direction;
 	r->seq = FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
-	r->len = 0;
+	r->len = r->ack = r->window = r->a = 0;
 	r->kind = RAW_COPY;
 	r->code = r->tcp_flags = 0;
 	r->marks = position;
@@ -418,6 +422,7 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	r->len = ret;
 	r->ack = known->number;
 	r->window = left;
+	r->a = 0;
 	r->kind = RAW_COPY;
 	r->code = r->tcp_flags = 0;
 	r->marks = RAW_MARK_UDP;

@@ -60,6 +60,7 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 	r->tcp_flags = 0;
 	r->marks = position | (whole ? RAW_MARK_ROOM : 0);
 	r->a = 0;
+	r->b = r->c = 0;
 	list->last_ns = now;
 	if (slot->writer[direction & 1] != r->thread)
 		note_thread(&slot->writer[direction & 1], r->flow, r->thread);
