@@ -1,6 +1,8 @@
 //! The BPF object: opened, settings written, loaded, attached by the table of hooks.
 
 #[cfg(test)]
+mod listeners;
+#[cfg(test)]
 mod slots;
 
 use std::collections::BTreeMap;

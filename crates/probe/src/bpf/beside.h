@@ -184,22 +184,21 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
 	if (new_state == TCP_LISTEN) {
-		__u64 address = (__u64)sk;
 		const struct mark *mark;
 
 		if ((pick.pids || pick.has_comm) && current_is_picked()) {
-			add_listener(address, false);
+			add_listener((__u64)sk, false);
 			return 0;
 		}
 		mark = bpf_sk_storage_get(&marked, (void *)sk, 0, 0);
 		if (mark)
-			add_listener(address, mark->of_others);
+			add_listener((__u64)sk, mark->of_others);
 		return 0;
 	}
 	if (old_state == TCP_LISTEN) {
-		__u64 address = (__u64)sk;
+		struct listener listener = listener_at((__u64)sk);
 
-		bpf_map_delete_elem(&listeners, &address);
+		bpf_map_delete_elem(&listeners, &listener);
 		return 0;
 	}
 	slot = slot_of_sock(sk, IPPROTO_TCP, &k);

@@ -195,6 +195,7 @@ struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
 	struct sk_buff_head sk_receive_queue;
+	struct socket *sk_socket;
 	u8 sk_userlocks;
 	int sk_rcvbuf;
 	int sk_rcvlowat;
@@ -228,6 +229,13 @@ struct request_sock {
 };
 struct socket {
 	struct sock *sk;
+};
+struct inode {
+	unsigned long i_ino;
+};
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
 };
 
 struct inet_bind_bucket {

@@ -112,27 +112,39 @@ static __always_inline bool is_picked(struct cgroup *cgroup, const struct tuple 
 #define LISTENER_PICKED 1
 #define LISTENER_OF_OTHERS 2
 
+/* What tells the listening socket at an address from others: see `listeners`. */
+static __always_inline struct listener listener_at(__u64 address)
+{
+	struct sock *sk = KERNEL_CAST(sock, address);
+	struct listener listener = { .socket = address };
+	const void *socket = FIELD(sk, sk_socket);
+
+	if (socket) {
+		socket += bpf_core_field_offset(struct socket_alloc, vfs_inode);
+		listener.inode = FIELD(KERNEL_CAST(inode, socket), i_ino);
+	}
+	return listener;
+}
+
 /* Connections that the listener accepts are logged; where too many are, it counts as refused. */
 static __always_inline void add_listener(__u64 address, bool of_others)
 {
 	__u8 whose = of_others ? LISTENER_OF_OTHERS : LISTENER_PICKED;
-	__u64 number = 0;
+	struct listener listener = listener_at(address);
 
 	/* Nobody takes it from the operator, who picked it. */
-	if (of_others && bpf_map_lookup_elem(&listeners, &address))
+	if (of_others && bpf_map_lookup_elem(&listeners, &listener))
 		return;
-	if (!bpf_map_update_elem(&listeners, &address, &whose, BPF_ANY))
+	if (!bpf_map_update_elem(&listeners, &listener, &whose, BPF_ANY))
 		return;
-	/* The verifier lets nothing be computed of an address before a helper has copied it. */
-	bpf_probe_read_kernel(&number, sizeof(number), &address);
-	if (is_newly_refused(number, 0))
+	if (is_newly_refused(listener.inode, 0))
 		__sync_fetch_and_add(&listeners_refused, 1);
 }
 
 /* Why connections of the listener are logged, or 0. */
 static __always_inline __u8 listener_mark(const void *listener)
 {
-	__u64 key = (__u64)listener;
+	struct listener key = listener_at((__u64)listener);
 	const __u8 *whose = bpf_map_lookup_elem(&listeners, &key);
 
 	return whose ? *whose : 0;

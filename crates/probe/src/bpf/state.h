@@ -202,13 +202,19 @@ struct {
 } told_of SEC(".maps");
 
 /*
- * Listening sockets that SO_LOG or a pick by process chose, by address: a SYN-ACK shows its
- * listener as a bare pointer, which cannot lead to the socket's storage.
+ * Listening sockets that SO_LOG or a pick by process chose. A SYN-ACK shows its listener as a bare
+ * pointer out of a union, which no helper takes as a way to the socket's storage. The address alone is
+ * no identity: the next socket inherits it. The number of its file's inode stays with the listener as
+ * long as it listens, and the kernel gives the same one again only after 2^32 others.
  */
+struct listener {
+	__u64 socket;
+	__u64 inode;
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
-	__type(key, __u64);
+	__type(key, struct listener);
 	__type(value, __u8);
 } listeners SEC(".maps");
 
