@@ -197,6 +197,7 @@ impl Programs {
             openings_missed: now.openings_missed,
             ambiguous: now.ambiguous,
             half_open_replaced: now.half_open_replaced,
+            half_open_missed: now.half_open_missed,
             listeners_refused: now.listeners_refused,
             sockets_refused: now.sockets_refused,
             datagrams: now.udp_seen > 0,
@@ -326,6 +327,7 @@ pub(crate) struct Counters {
     pub(crate) openings_missed: u64,
     pub(crate) ambiguous: u64,
     pub(crate) half_open_replaced: u64,
+    pub(crate) half_open_missed: u64,
     pub(crate) listeners_refused: u64,
     pub(crate) sockets_refused: u64,
     pub(crate) datagrams: bool,
@@ -341,6 +343,7 @@ impl Counters {
             + self.connections_refused
             + self.openings_missed
             + self.ambiguous
+            + self.half_open_missed
             + self.listeners_refused
             + self.sockets_refused
     }
@@ -369,6 +372,11 @@ impl Counters {
                 self.half_open_replaced,
                 "TCP connection",
                 "that had not opened gave way to later ones: what followed of them is not recorded",
+            ),
+            (
+                self.half_open_missed,
+                "TCP connection",
+                "that gave way to later ones opened after that, and counted as missed",
             ),
             (
                 self.listeners_refused,

@@ -9,7 +9,7 @@ use std::path::Path;
 use sockscope_record::{ConnectionId, FlowId, Kind, Protocol};
 use sockscope_trace::Bundle;
 
-use crate::background::free_port;
+use crate::background::{Background, free_port};
 use crate::bundle::{Recorder, command, facts, stdout_of, words, workload};
 use crate::turn;
 
@@ -201,4 +201,128 @@ fn a_pair_speaks_among_forged_ones() -> bool {
     assert_eq!(of_it, 1, "{said}");
     assert_eq!(seen.clients_with(Protocol::Udp, 30), [speaks].into(), "{said}");
     true
+}
+
+/// Listeners that ask to be logged, so many, and a connection with 100 octets to each of the last 20; the
+/// addresses of these clients.
+const LISTENERS: &str = "
+import json, resource, socket, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+listeners = []
+for n in range(int(sys.argv[1])):
+ listener = socket.socket()
+ listener.setsockopt(0x5350, 1, 1)
+ listener.bind(('127.0.%d.1' % (n // 10000), 0))
+ listener.listen()
+ listeners.append(listener)
+ports = []
+for listener in listeners[-20:]:
+ client = socket.create_connection(listener.getsockname())
+ server, _ = listener.accept()
+ client.sendall(b'x' * 100)
+ server.recv(100, socket.MSG_WAITALL)
+ ports.append(client.getsockname()[1])
+print(json.dumps({'ports': ports}))
+";
+
+/// Listeners that the probes remember (`bpf/state.h`).
+const LISTENERS_MAX: u64 = 16_384;
+
+#[test]
+fn root_each_of_5000_listeners_is_recorded_and_those_without_room_are_counted() {
+    let Some(_turn) = turn::take() else { return };
+    for (listeners, refused) in [(5_000, 0), (LISTENERS_MAX + 100, 100)] {
+        let recorder = Recorder::start(&[], None);
+        let listening = words(&["python3", "-c", LISTENERS, &listeners.to_string()]);
+        let output = command(&listening).output().expect("python3 is installed");
+        let said = facts(&stdout_of(&output));
+        let clients = said["ports"].as_array().expect("it says them");
+        let (folder, notes) = recorder.end();
+        let seen = Seen::of(&folder.path().join("live.sockscope"));
+        let read = seen.clients_with(Protocol::Tcp, BYTES);
+        assert_eq!(clients.len(), 20);
+        assert_eq!(read.len(), if refused == 0 { 20 } else { 0 }, "{listeners}: {notes}");
+        assert_eq!(seen.missed, refused, "{listeners}: {notes}");
+        let note = format!("{refused} listening sockets not recorded");
+        assert_eq!(notes.contains(&note), refused > 0, "{notes}");
+    }
+}
+
+/// So many connections to one port open at once, in four processes, as each may have so many files only;
+/// when the file given is there, 100 octets over each.
+const CROWD: &str = "
+import os, resource, socket, sys, time
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+listener = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+here, there = os.pipe()
+for child in range(4):
+ if os.fork(): continue
+ clients, servers = [], []
+ for n in range(int(sys.argv[2]) // 4):
+  clients.append(socket.create_connection(listener.getsockname()))
+  servers.append(listener.accept()[0])
+ os.write(there, b'x')
+ while not os.path.exists(sys.argv[3]): time.sleep(0.01)
+ for n, client in enumerate(clients):
+  client.sendall(b'x' * 100)
+  if n % 50 == 49: time.sleep(0.01)
+ for server in servers: server.recv(100, socket.MSG_WAITALL)
+ os._exit(0)
+for child in range(4): os.read(here, 1)
+print('all open', file=sys.stderr, flush=True)
+for child in range(4): os.wait()
+";
+
+/// Less than a third of the slots, which hash to their places: none is refused.
+#[test]
+fn root_of_19900_connections_open_at_once_none_is_missing() {
+    let Some(_turn) = turn::take() else { return };
+    const CONNECTIONS: usize = 19_900;
+    for are_joined in [false, true] {
+        let port = free_port().to_string();
+        let files = tempfile::tempdir().expect("a folder for temporary files");
+        let go_on = files.path().join("go-on");
+        let place = go_on.display().to_string();
+        let crowd = words(&["python3", "-c", CROWD, &port, &CONNECTIONS.to_string(), &place]);
+        let mut crowd = command(&crowd);
+        let start = || Recorder::start(&["--port", &port], None);
+        let before = (!are_joined).then(start);
+        let crowd = Background::start_until(&mut crowd, "-TERM", "all open");
+        let recorder = before.unwrap_or_else(start);
+        std::fs::write(&go_on, "").expect("the folder is there");
+        crowd.ended();
+        let (folder, notes) = recorder.end();
+        let seen = Seen::of(&folder.path().join("live.sockscope"));
+        let whole = seen.clients_with(Protocol::Tcp, BYTES).len();
+        assert_eq!(seen.clients.len(), CONNECTIONS, "joined: {are_joined}, {whole} whole: {notes}");
+        assert!(!notes.contains("as too many were open at once"), "{notes}");
+        // The kernel may have skipped probes meanwhile, and said so; the connections are all there.
+        assert!(whole as u64 + seen.missed >= CONNECTIONS as u64, "{whole} whole: {notes}");
+        assert!(whole * 100 >= CONNECTIONS * 99, "{whole} whole: {notes}");
+    }
+}
+
+/// Each of these connections is recorded whole, or gave way to forged ones before it opened and is counted.
+#[test]
+fn root_a_connection_that_gave_way_and_opens_later_is_counted() {
+    let Some(_turn) = turn::take() else { return };
+    let port = free_port().to_string();
+    let recorder = Recorder::start(&["--port", &port], None);
+    let opening = workload("half_open.py", &["--port", &port]);
+    let opening = [words(&["unshare", "--net"]), opening].concat();
+    let said = facts(&stdout_of(&command(&opening).output().expect("util-linux is installed")));
+    let (folder, notes) = recorder.end();
+    assert_eq!((&said["opened"], &said["read_bytes"]), (&20.into(), &2_000.into()), "{notes}");
+    let dir = folder.path().join("live.sockscope");
+    let seen = Seen::of(&dir);
+    let whole = seen.clients_with(Protocol::Tcp, BYTES).len() as u64;
+    let missed = 20 - whole;
+    assert!(missed > 0, "none gave way: {notes}");
+    let note =
+        format!("{missed} TCP connection{} that gave way", if missed == 1 { "" } else { "s" });
+    assert!(notes.contains(&note), "{whole} whole: {notes}");
+    let events = Bundle::open(&dir).expect("it was finished").meta().loss.events;
+    assert!(events >= missed, "{events} of {missed}: {notes}");
 }

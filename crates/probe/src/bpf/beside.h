@@ -179,7 +179,7 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 {
 	struct flow_slot *slot;
 	struct event *e;
-	struct key k;
+	struct key k = {};
 
 	if (sk->sk_protocol != IPPROTO_TCP)
 		return 0;
@@ -202,8 +202,11 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		return 0;
 	}
 	slot = slot_of_sock(sk, IPPROTO_TCP, &k);
-	if (!slot)
+	if (!slot) {
+		if (new_state == TCP_ESTABLISHED && take_gone(&k))
+			__sync_fetch_and_add(&half_open_missed, 1);
 		return 0;
+	}
 	if (new_state == TCP_ESTABLISHED)
 		enter_slot(bpf_sk_storage_get(&told_of, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE),
 			   slot, flow_of(slot, &k));

@@ -416,6 +416,53 @@ static __always_inline __u32 worth_of(const struct flow_slot *slot, __u32 now, b
 	return (in_use ? IN_USE : 0) + IN_USE - 1 - idle;
 }
 
+/* Places in which it may be noted that the connection of a key gave way, and the mark of its own there. */
+#define GONE_PLACES 4
+struct gone {
+	__u32 first;
+	__u32 mark;
+};
+
+static __always_inline struct gone gone_of(__u64 key1, __u64 key2)
+{
+	__u64 h = (key1 ^ (key2 << 9 | key2 >> 55)) * 0x9e3779b97f4a7c15ULL;
+
+	return (struct gone){
+		.first = (__u32)(h >> 48) & (REFUSED_RECENTLY - GONE_PLACES),
+		.mark = (__u32)(h >> 16) | 1,
+	};
+}
+
+/* A TCP connection that has not opened loses its slot. Where all places are taken, one is forgotten. */
+static __always_inline void note_gave_way(const struct flow_slot *slot)
+{
+	struct gone gone = gone_of(slot->key1, slot->key2);
+	__u32 *place = &gave_way[gone.first + (gone.mark >> 1 & (GONE_PLACES - 1))];
+
+#pragma unroll
+	for (__u32 i = 0; i < GONE_PLACES; i++)
+		if (!gave_way[gone.first + i] || gave_way[gone.first + i] == gone.mark)
+			place = &gave_way[gone.first + i];
+	*place = gone.mark;
+	__sync_fetch_and_add(&half_open_replaced, 1);
+}
+
+/* Whether the connection of this key had a slot once and gave way; it is asked once. */
+static __always_inline bool take_gone(const struct key *k)
+{
+	struct gone gone = gone_of(k->key1, k->key2);
+
+#pragma unroll
+	for (__u32 i = 0; i < GONE_PLACES; i++) {
+		__u32 *place = &gave_way[gone.first + i];
+
+		if (*place == gone.mark &&
+		    __sync_val_compare_and_swap(place, gone.mark, 0) == gone.mark)
+			return true;
+	}
+	return false;
+}
+
 /* A search through the slots near a key, by bpf_loop(): the verifier takes no loop so branched. */
 struct search {
 	__u32 first;
@@ -466,7 +513,7 @@ static __always_inline bool replace_slot(struct search *search, __u32 *replaced)
 	    __sync_val_compare_and_swap(&slot->connection, connection, SLOT_BUSY) != connection)
 		return false;
 	if (!is_udp(slot))
-		__sync_fetch_and_add(&half_open_replaced, 1);
+		note_gave_way(slot);
 	forget_key(slot);
 	*replaced = connection;
 	return true;
@@ -552,6 +599,7 @@ static __always_inline void refuse(const struct key *k, __u32 isn)
 {
 	if (is_newly_refused(k->key1 ^ (k->key2 << 9 | k->key2 >> 55), isn))
 		__sync_fetch_and_add(&connections_refused, 1);
+	take_gone(k); /* it is counted already, should it open later */
 }
 
 static __always_inline __u32 netns_of(const struct sock *sk)

@@ -109,6 +109,9 @@ _Static_assert(BUCKET_SLOTS * sizeof(struct flow_use) == 64, "those of a bucket 
 #define REFUSED_RECENTLY (1 << 16)
 __u32 refused[REFUSED_RECENTLY] SEC(".bss.flows");
 
+/* Which TCP connections that had not opened gave way last, by hash of their keys. */
+__u32 gave_way[REFUSED_RECENTLY] SEC(".bss.flows");
+
 /* Counters and the connection number. */
 __u32 last_connection = 0;
 __u32 connections_opened = 0; /* moved once a connection's slot can be found */
@@ -117,6 +120,7 @@ __u64 connections_refused = 0; /* without a slot: see refuse() */
 __u64 openings_missed = 0; /* packets that would have opened a connection: see lock_home() */
 __u64 ambiguous = 0; /* packets that may be of several connections: see find_among() */
 __u64 half_open_replaced = 0; /* TCP connections that had not opened and gave way */
+__u64 half_open_missed = 0; /* of these, opened later, without a slot */
 __u64 listeners_refused = 0;
 __u64 sockets_refused = 0; /* datagram sockets without storage: their reads are not recorded */
 __u64 events_lost = 0;
