@@ -154,15 +154,21 @@ fn told_as(
     let told = Point::ALL.into_iter().filter(is_its);
     let told = told.filter(|told| !losses.by_point[told.index()].is_empty());
     let told = told.map(|told| {
-        let kept = if told == point { Vec::new() } else { first_seen(curves, told, flow.at(told)) };
+        let kept =
+            if told == point { Vec::new() } else { first_seen(curves, told, flow, protocol) };
         Told { point: told, kept }
     });
     told.collect()
 }
 
 /// What surely was a first passage where `point` saw it.
-fn first_seen(curves: &[Curve; 8], point: Point, passes: &[Pass]) -> Vec<Range> {
-    let repeats = repeats(curves, point, passes).into_iter().map(|(range, _)| range);
+fn first_seen(
+    curves: &[Curve; 8],
+    point: Point,
+    flow: &FlowStore,
+    protocol: Protocol,
+) -> Vec<Range> {
+    let repeats = repeats(curves, point, flow, protocol).into_iter().map(|repeat| repeat.range);
     minus(&curves[point.index()].covered, &union(&repeats.collect::<Vec<_>>(), &[]))
 }
 
@@ -215,12 +221,15 @@ fn explain_at(
     connection: &Connection,
 ) -> Vec<Range> {
     let told = told_as(curves, point, flow, losses, connection.protocol);
-    forget_repeats(curves, point, flow.at(point), losses, &told);
+    let repeated = forget_repeats(curves, point, flow, losses, &told, connection.protocol);
     if connection.protocol == Protocol::Tcp {
         curves[point.index()].lost = unseen::take_spans(curves, point, flow.at(point), losses);
     } else if point == Point::ReceiveDequeue {
         curves[point.index()].lost = gone(curves, flow);
     }
+    let curve = &mut curves[point.index()];
+    curve.lost.extend(repeated);
+    curve.lost.sort_by_key(|lost| lost.offset);
     let gone = curves[point.index()].lost_ranges();
     let passed = union(&surely_passed(curves, point, connection), &gone);
     let keeps_order = connection.protocol == Protocol::Tcp && keeps_order(point);
@@ -231,25 +240,26 @@ fn explain_at(
         from_ns,
         until_ns,
     };
-    let mut rest = Vec::new();
     let mut lost = Vec::new();
-    for hole in holes {
-        let (from_ns, until_ns) = bounds_ns(curves, point, hole, keeps_order);
-        match losses.within(point, from_ns, until_ns) {
-            Some(times) => lost.push(run(hole, times)),
-            None => rest.push(hole),
-        }
-    }
     // Positions show the hits of a stream, also of what no point saw; but a point that missed nothing saw
-    // all that there was.
-    if connection.protocol == Protocol::Tcp {
-        let missed = minus(&rest, &never_there(curves, losses));
-        let missed = told.iter().fold(missed, |missed, told| cut(&missed, &told.kept));
-        lost.extend(missed.into_iter().filter_map(|hole| {
-            let told = told.iter().filter(|told| !told.has_kept(hole));
-            let times = bounds_ns(curves, point, hole, keeps_order);
-            Some(run(hole, losses.within_told(told, times)?))
-        }));
+    // all that there was. Which of the losses hid a hit is not known.
+    let (parts, never_there) = match connection.protocol {
+        Protocol::Tcp => {
+            let never_there = never_there(curves, losses);
+            let parts = cut(&holes, &never_there);
+            (told.iter().fold(parts, |parts, told| cut(&parts, &told.kept)), never_there)
+        }
+        Protocol::Udp => (holes, Vec::new()),
+    };
+    for hole in parts {
+        let is_there = minus(&[hole], &never_there) == [hole];
+        let told = told.iter();
+        let told = told.filter(|told| told.point == point || is_there && !told.has_kept(hole));
+        let mut times = bounds_ns(curves, point, hole, keeps_order);
+        if connection.protocol == Protocol::Tcp {
+            times = within_order_ns(curves, point, hole, times);
+        }
+        lost.extend(losses.within_told(told, times).map(|times| run(hole, times)));
     }
     // Of a stream also what came unseen.
     let came = match connection.protocol {
@@ -391,50 +401,111 @@ fn keeps_order(point: Point) -> bool {
     matches!(point, SendEnqueue | SendDequeue | ReceiveEnqueue | ReceiveDequeue)
 }
 
-/// Takes retransmissions out of a curve, if a loss can have hidden the first time.
+/// Bytes that a point may have seen again, and not first.
+struct Repeat {
+    range: Range,
+    /// When it saw them.
+    at_ns: u64,
+    /// Whether they had come there for sure if they had left.
+    came: bool,
+    /// Whether it may have been the first time.
+    may_be_first: bool,
+}
+
+/// Takes retransmissions out of a curve, if a loss can have hidden the first time. Gives those that may have been
+/// the first time all the same: their bytes passed during the loss or then.
 fn forget_repeats(
     curves: &mut [Curve; 8],
     point: Point,
-    passes: &[Pass],
+    flow: &FlowStore,
     losses: &Losses,
     told: &[Told],
-) {
+    protocol: Protocol,
+) -> Vec<LostRun> {
     if told.is_empty() {
-        return;
+        return Vec::new();
     }
     let is_on_way = |told: Point| told < Point::InputEnqueue && point == Point::InputEnqueue;
-    let mut late = repeats(curves, point, passes);
-    late.retain(|&(range, came)| {
-        let told = told.iter().filter(|told| came || !is_on_way(told.point));
-        let told = told.filter(|told| !told.has_kept(range));
-        losses.within_told(told, bounds_ns(curves, point, range, false)).is_some()
-    });
-    let late: Vec<Range> = late.into_iter().map(|(range, _)| range).collect();
-    if !late.is_empty() {
-        let here = &mut curves[point.index()];
-        *here = here.without(&union(&late, &[]));
+    let mut late = Vec::new();
+    let mut unsure = Vec::new();
+    for repeat in repeats(curves, point, flow, protocol) {
+        let told = told.iter().filter(|told| repeat.came || !is_on_way(told.point));
+        let told = told.filter(|told| !told.has_kept(repeat.range));
+        let (mut from_ns, until_ns) = bounds_ns(curves, point, repeat.range, false);
+        if repeat.may_be_first && !was_seen_before(curves, point, repeat.range) {
+            // It came behind the bytes before it.
+            let runs = &curves[point.index()].runs;
+            let behind = runs[..runs.partition_point(|run| run.end() <= repeat.range.0)].last();
+            from_ns = from_ns.max(behind.map_or(0, |run| run.at_ns));
+        }
+        let until_ns = until_ns.min(repeat.at_ns);
+        let Some((from_ns, _)) = losses.within_told(told, (from_ns, until_ns)) else { continue };
+        if repeat.may_be_first {
+            let (offset, end) = repeat.range;
+            unsure.push(LostRun { offset, end, from_ns, until_ns: repeat.at_ns });
+        } else {
+            late.push(repeat.range);
+        }
     }
+    let late = union(&late, &[]);
+    let unsure = unsure.into_iter().flat_map(|run| {
+        let rest = minus(&[(run.offset, run.end)], &late);
+        rest.into_iter().map(move |(offset, end)| LostRun { offset, end, ..run })
+    });
+    let mut unsure: Vec<LostRun> = unsure.collect();
+    unsure.sort_by_key(|run| run.offset);
+    let ranges: Vec<Range> = unsure.iter().map(|run| (run.offset, run.end)).collect();
+    let forgotten = union(&late, &ranges);
+    if !forgotten.is_empty() {
+        let here = &mut curves[point.index()];
+        *here = here.without(&forgotten);
+    }
+    unsure
 }
 
-/// What `point` saw first as a retransmission: marked as one, or after the bytes were seen beyond. And
-/// whether they had come there for sure if they had left.
-fn repeats(curves: &[Curve; 8], point: Point, passes: &[Pass]) -> Vec<(Range, bool)> {
+/// What `point` may have seen again: bytes that are marked as sent again, or that were seen beyond before. Packets
+/// that come in have no mark: there it may be those that later ones overtook.
+fn repeats(curves: &[Curve; 8], point: Point, flow: &FlowStore, protocol: Protocol) -> Vec<Repeat> {
     let (here, beyond) = curves[point.index()..].split_at(1);
+    let passes = flow.at(point);
     let marks_of = |run: &Run| passes[run.pass as usize].marks;
+    let repeat = |run: &Run, may_be_first| Repeat {
+        range: (run.offset, run.end()),
+        at_ns: run.at_ns,
+        came: marks_of(run) & marks::LOOPBACK != 0,
+        may_be_first,
+    };
     let marked = here[0].runs.iter().filter(|run| marks_of(run) & marks::RETRANSMITTED != 0);
-    let marked = marked.map(|run| {
-        let is_local = marks_of(run) & marks::LOOPBACK != 0;
-        ((run.offset, run.end()), is_local)
-    });
-    let mut late: Vec<(Range, bool)> = marked.collect();
+    let marked = marked.map(|run| repeat(run, false));
+    let mut late: Vec<Repeat> = marked.collect();
     if let Some(next) = beyond.iter().find(|curve| !curve.is_empty()) {
         join(&here[0], next, 0, |stay| {
             if stay.left_ns < stay.entered_ns {
-                late.push(((stay.offset, stay.end), true));
+                let range = (stay.offset, stay.end);
+                late.push(Repeat {
+                    range,
+                    at_ns: stay.entered_ns,
+                    came: true,
+                    may_be_first: false,
+                });
             }
         });
     }
+    if protocol == Protocol::Tcp && matches!(point, Point::InputEnqueue | Point::InputDequeue) {
+        let mut overtook_ns = u64::MAX;
+        for run in here[0].runs.iter().rev() {
+            if run.at_ns > overtook_ns {
+                late.push(repeat(run, true));
+            }
+            overtook_ns = overtook_ns.min(run.at_ns);
+        }
+    }
     late
+}
+
+/// Whether one of the points before `point` saw all of `range`.
+fn was_seen_before(curves: &[Curve; 8], point: Point, range: Range) -> bool {
+    curves[..point.index()].iter().any(|curve| times_of(curve, range).is_some())
 }
 
 /// `ranges` cut where those of `at` begin and end.
@@ -517,6 +588,28 @@ fn bounds_ns(curves: &[Curve; 8], point: Point, hole: Range, keeps_order: bool) 
         let above = here.runs.partition_point(|run| run.offset < hole.1);
         from_ns = from_ns.max(here.runs[..above].last().map_or(0, |run| run.at_ns));
         until_ns = until_ns.min(here.runs.get(above).map_or(u64::MAX, |run| run.at_ns));
+    }
+    // The clocks of two CPUs may disagree a little.
+    (from_ns.min(until_ns), from_ns.max(until_ns))
+}
+
+/// The part of `times` between which a hole of a stream can have passed `point`, by the points before and beyond
+/// that bytes pass in order.
+fn within_order_ns(curves: &[Curve; 8], point: Point, hole: Range, times: Range) -> Range {
+    let (mut from_ns, mut until_ns) = times;
+    for ordered in Point::ALL.into_iter().filter(|ordered| keeps_order(*ordered)) {
+        let curve = &curves[ordered.index()];
+        let runs = &curve.runs;
+        if ordered < point {
+            let before = runs[..runs.partition_point(|run| run.end() <= hole.0)].last();
+            from_ns = from_ns.max(before.map_or(0, |run| run.at_ns));
+            let lost = &curve.lost[..curve.lost.partition_point(|lost| lost.offset <= hole.0)];
+            let lost = lost.last().filter(|lost| lost.end >= hole.1);
+            from_ns = from_ns.max(lost.map_or(0, |lost| lost.from_ns));
+        } else if ordered > point {
+            let by_then = runs.get(runs.partition_point(|run| run.end() < hole.1));
+            until_ns = until_ns.min(by_then.map_or(u64::MAX, |run| run.at_ns));
+        }
     }
     // The clocks of two CPUs may disagree a little.
     (from_ns.min(until_ns), from_ns.max(until_ns))

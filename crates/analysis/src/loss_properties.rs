@@ -80,15 +80,14 @@ fn plans() -> impl Strategy<Value = Plan> {
 fn hits(plan: &Plan) -> Vec<Hit> {
     let mut hits: Vec<Hit> = Vec::new();
     let mut at_ns = 0;
-    let mut hit = |told, cpu, start, end| {
-        at_ns += 10;
-        hits.push(Hit { at_ns, cpu, told, start, end });
-        at_ns
-    };
     let (mut writes, mut reads) = (plan.writes.iter().cycle(), plan.reads.iter().cycle());
     let (mut written, mut sent, mut read) = (0, 0, 0);
     let mut to_read = *reads.next().unwrap();
     for (index, segment) in plan.segments.iter().enumerate() {
+        let mut hit = |told, cpu, start, end| {
+            at_ns += 10;
+            hits.push(Hit { at_ns, cpu, told, start, end });
+        };
         let end = sent + segment.bytes;
         if written < end {
             let count = *writes.next().unwrap();
@@ -107,22 +106,9 @@ fn hits(plan: &Plan) -> Vec<Hit> {
             read = end;
             to_read = *reads.next().unwrap();
         }
+        at_ns += segment.pause * 10;
     }
-    let pauses = plan.segments.iter().map(|segment| segment.pause * 10);
-    space_out(&mut hits, pauses);
     hits
-}
-
-/// Each segment is sent some time after the one before it.
-fn space_out(hits: &mut [Hit], pauses: impl Iterator<Item = u64>) {
-    let mut pauses = pauses;
-    let mut later_ns = 0;
-    for hit in hits {
-        if hit.told == Point::InterfaceDequeue {
-            later_ns += pauses.next().unwrap_or(0);
-        }
-        hit.at_ns += later_ns;
-    }
 }
 
 fn record(point: Point, at_ns: u64, start: u64, end: u64) -> Record {
@@ -205,19 +191,30 @@ fn recorded(plan: &Plan, hits: &[Hit]) -> Vec<Record> {
     out
 }
 
-fn length_at(hits: &[Hit], stage: Stage, at_ns: u64) -> u64 {
-    let passed = |point: Point| {
-        let records = hits.iter().flat_map(Hit::records);
-        let here = records.filter(|record| record.point() == Some(point) && record.at_ns <= at_ns);
-        here.map(|record| record.end()).max().unwrap_or(0)
-    };
-    passed(stage.enter()) - passed(stage.leave())
+/// By point, when each byte first passed.
+fn passed_ns(hits: &[Hit]) -> Vec<Vec<u64>> {
+    let bytes = hits.iter().map(|hit| hit.end).max().unwrap_or(0) as usize;
+    let mut passed = vec![vec![u64::MAX; bytes]; 8];
+    for record in hits.iter().flat_map(Hit::records) {
+        let here = &mut passed[record.point().unwrap().index()];
+        for first_ns in &mut here[record.offset as usize..record.end() as usize] {
+            *first_ns = (*first_ns).min(record.at_ns);
+        }
+    }
+    passed
+}
+
+fn length_at(passed_ns: &[Vec<u64>], stage: Stage, at_ns: u64) -> u64 {
+    let (entered, left) = (&passed_ns[stage.enter().index()], &passed_ns[stage.leave().index()]);
+    let pairs = entered.iter().zip(left);
+    pairs.filter(|(entered, left)| **entered <= at_ns && at_ns < **left).count() as u64
 }
 
 proptest! {
     #[test]
     fn lengths_that_full_lists_leave_known_are_true(plan in plans()) {
         let hits = hits(&plan);
+        let passed_ns = passed_ns(&hits);
         let mut analyzer = Analyzer::new();
         analyzer.connection(testing::connection(1));
         analyzer.push(&recorded(&plan, &hits));
@@ -228,7 +225,7 @@ proptest! {
         for stage in Stage::ALL {
             for step in curves.lengths(stage).unwrap_or_default() {
                 if let Some(length_bytes) = step.length_bytes {
-                    let truth = length_at(&hits, stage, step.at_ns);
+                    let truth = length_at(&passed_ns, stage, step.at_ns);
                     prop_assert_eq!(length_bytes, truth, "{:?} at {}", stage, step.at_ns);
                 }
             }

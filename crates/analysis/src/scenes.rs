@@ -325,8 +325,8 @@ fn a_repeat_that_points_of_a_lost_hit_saw_first_is_no_first_passage() {
     let text = "10us 1 +100 | 11us 2-8 0..40 | 30us loss code=4 from=9us detail=1
         201ms 2-8 40..100 retransmitted";
     // What is sent to another interface may have come to nothing on the wire.
-    assert_snapshot!(places(text), @"unknown 1us | unknown 19us | wire 200970us");
-    assert_snapshot!(places(&format!("{text} loopback")), @"unknown 1us | unknown 19us | input_queue 200970us");
+    assert_snapshot!(places(text), @"send_queue.other 1us | unknown 19us | wire 200970us");
+    assert_snapshot!(places(&format!("{text} loopback")), @"send_queue.other 1us | unknown 19us | input_queue 200970us");
     // The receiver's records tell that the bytes had come before.
     let text = "10us 1 +100 | 11us 2-8 0..40 | 14us 6-8 40..100 | 20us 2-5 40..100 retransmitted
         20us loss code=4 from=9us detail=1";

@@ -312,6 +312,20 @@ mod tests {
         assert_eq!(queue.length_bytes.unwrap().max, 1000);
     }
 
+    /// The hit of 100..200 that was missed may have been the first: then the one at 22 us is of a copy.
+    #[test]
+    fn a_packet_that_later_ones_overtook_behind_a_loss_may_be_a_copy() {
+        let of = |lost: &str| {
+            let text = format!(
+                "10us 1-5 0..300 | 11us 6-8 0..100 {lost} | 21us 6 200..300 | 22us 6 100..200 | 23us 7-8 100..300"
+            );
+            let queue = flow(&text).stages[Stage::InputQueue as usize].clone();
+            (queue.delay_ns.unwrap().count, queue.unknown_intervals)
+        };
+        assert_eq!(of(""), (3, 0));
+        assert_eq!(of("| 20us loss code=6 from=12us detail=1"), (2, 1));
+    }
+
     #[test]
     fn datagrams_that_no_point_saw_leave_their_time_unknown_and_no_more() {
         let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
