@@ -23,28 +23,32 @@ fn main() {
 }
 
 /// The same source twice: for kernels that give any address a type, and for older ones. See
-/// `access.h`; layouts are those of the first. A third form is for tests alone: as for CPUs that
+/// `access.h`; layouts are those of the first. Two more are for tests alone: each as for CPUs that
 /// reorder stores (`order.h`), whatever CPU this is.
 fn compile(out: &Path) -> Result<(), String> {
-    let arguments = ["-mcpu=v3", "-Wall", "-Werror"];
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .obj(out.join("casts.bpf.o"))
-        .clang_args(arguments)
+    let copies = "-DSOCKSCOPE_COPIES";
+    let reordered = "-DSOCKSCOPE_WEAK_ORDER";
+    form(out, "casts", &[])
         .build_and_generate(out.join("sockscope.skel.rs"))
         .map_err(|error| format!("{error:#}"))?;
-    SkeletonBuilder::new()
+    let others: [(&str, &[&str]); 3] = [
+        ("copies", &[copies]),
+        ("reordered", &[reordered]),
+        ("reordered-copies", &[copies, reordered]),
+    ];
+    others.iter().try_for_each(|(name, defines)| {
+        form(out, name, defines).build().map_err(|error| format!("{error:#}"))
+    })
+}
+
+fn form(out: &Path, name: &str, defines: &[&str]) -> SkeletonBuilder {
+    let arguments = ["-mcpu=v3", "-Wall", "-Werror"];
+    let mut builder = SkeletonBuilder::new();
+    builder
         .source(SOURCE)
-        .obj(out.join("copies.bpf.o"))
-        .clang_args(arguments.into_iter().chain(["-DSOCKSCOPE_COPIES"]))
-        .build()
-        .map_err(|error| format!("{error:#}"))?;
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .obj(out.join("reordered.bpf.o"))
-        .clang_args(arguments.into_iter().chain(["-DSOCKSCOPE_WEAK_ORDER"]))
-        .build()
-        .map_err(|error| format!("{error:#}"))
+        .obj(out.join(format!("{name}.bpf.o")))
+        .clang_args(arguments.iter().chain(defines));
+    builder
 }
 
 /// `#define NAME number` and the members of `enum *_kind` become `u8` or `usize` constants.

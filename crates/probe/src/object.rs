@@ -141,6 +141,9 @@ pub(crate) fn one_line(error: &libbpf_rs::Error) -> String {
 }
 
 #[cfg(test)]
+mod stack;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -164,6 +167,18 @@ mod tests {
     /// As on CPUs that reorder stores.
     static REORDERED: &Elf<[u8]> =
         &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/reordered.bpf.o")));
+    static REORDERED_COPIES: &Elf<[u8]> =
+        &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/reordered-copies.bpf.o")));
+
+    /// Kernels before 6.13 have one stack for a program and all that it calls.
+    #[test]
+    fn every_chain_of_calls_fits_one_stack() {
+        for elf in [CASTS, COPIES, REORDERED, REORDERED_COPIES] {
+            let (bytes, chain) = stack::deepest(&elf.0);
+            assert!(chain.len() > 4 && bytes > 256, "calls were not followed: {chain:?}");
+            assert!(bytes <= 512, "{bytes} bytes: {chain:?}");
+        }
+    }
 
     // BPF_STX | BPF_ATOMIC, with BPF_DW or BPF_W, and the operation (linux/bpf.h).
     const ATOMIC_64: u8 = 0xdb;
@@ -199,7 +214,7 @@ mod tests {
         for opening in ["so_log", "existing"] {
             assert!(publishing.iter().any(|name| name == opening), "{publishing:?}");
         }
-        for looking in ["so_log", "existing", "remaining", "point1_tcp", "point7", "point8_tcp"] {
+        for looking in ["so_log", "existing", "remaining", "point5_rx", "point6", "drop"] {
             assert!(finding.iter().any(|name| name == looking), "{looking}: {finding:?}");
         }
         let here = [EXCHANGE, FETCH_OR].map(|how| with_atomic(&CASTS.0, ATOMIC_32, how).is_empty());
@@ -221,6 +236,7 @@ mod tests {
             ("casts", &CASTS.0, is_newer, false),
             ("reordered", &REORDERED.0, is_newer, false),
             ("copies", &COPIES.0, true, is_newer),
+            ("reordered copies", &REORDERED_COPIES.0, true, is_newer),
         ];
         for (form, bytes, can_load, without_packets) in forms {
             if !can_load {

@@ -673,34 +673,20 @@ static __always_inline bool is_free(const struct known_socket *known)
 	       known->connection != slot->connection;
 }
 
-/*
- * The slot of a connected TCP socket, and the direction of what it sends. Sockets looked up before
- * are known by their address, for as long as ports and hash of the addresses stay the same; one with a
- * slot as long as the connection does too, one without until the next connection opens. That there is
- * none is asked at two hits: a CPU may see the count of connections move before the slot.
- */
-static __always_inline struct flow_slot *slot_of_socket(struct record_list *list,
-							const struct sock *sk, __u32 *direction)
+/* See slot_of_socket(): the look-up itself, whose stack the probes of a known socket do not need. */
+static __noinline struct flow_slot *look_up_socket(struct record_list *list, const struct sock *sk,
+						   __u32 *direction)
 {
 	__u32 ports = sk->__sk_common.skc_portpair;
 	__u32 hash = sk->__sk_common.skc_hash;
 	struct known_socket *known = &list->known[hash & (KNOWN_SOCKETS - 1)];
+	bool was_none = known->socket == (__u64)sk && known->ports == ports &&
+			known->hash == hash && known->connection == NOT_LOGGED;
 	struct flow_slot *slot;
-	bool was_none = false;
 	struct tuple t;
 	struct key k;
 	__u32 opened;
 
-	if (known->socket == (__u64)sk && known->ports == ports && known->hash == hash) {
-		slot = &flows[known->slot & (FLOW_SLOTS - 1)];
-		if (slot->connection == known->connection) {
-			*direction = known->direction & 1;
-			return slot;
-		}
-		was_none = known->connection == NOT_LOGGED;
-		if (was_none && known->direction == ASKED_TWICE && known->slot == connections_opened)
-			return NULL;
-	}
 	/* Before the look-up: a connection that opens during it is looked up again. */
 	opened = acquire(&connections_opened);
 	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
@@ -727,6 +713,37 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 	known->socket = (__u64)sk;
 	barrier();
 	list->is_noting = 0;
+	return slot;
+}
+
+/*
+ * The slot of a connected TCP socket, and the direction of what it sends. Sockets looked up before
+ * are known by their address, for as long as ports and hash of the addresses stay the same; one with a
+ * slot as long as the connection does too, one without until the next connection opens. That there is
+ * none is asked at two hits: a CPU may see the count of connections move before the slot.
+ */
+static __always_inline struct flow_slot *slot_of_socket(struct record_list *list,
+							const struct sock *sk, __u32 *direction)
+{
+	__u32 ports = sk->__sk_common.skc_portpair;
+	__u32 hash = sk->__sk_common.skc_hash;
+	const struct known_socket *known = &list->known[hash & (KNOWN_SOCKETS - 1)];
+	struct flow_slot *slot;
+	__u32 found = 0;
+
+	if (known->socket == (__u64)sk && known->ports == ports && known->hash == hash) {
+		slot = &flows[known->slot & (FLOW_SLOTS - 1)];
+		if (slot->connection == known->connection) {
+			*direction = known->direction & 1;
+			return slot;
+		}
+		if (known->connection == NOT_LOGGED && known->direction == ASKED_TWICE &&
+		    known->slot == connections_opened)
+			return NULL;
+	}
+	/* A copy: of what a function has the address of, the verifier forgets the bounds. */
+	slot = look_up_socket(list, sk, &found);
+	*direction = found & 1;
 	return slot;
 }
 

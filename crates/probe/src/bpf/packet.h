@@ -15,7 +15,6 @@ struct packet {
 	__u8 family;
 	__u8 opens; /* a connection got its slot */
 	__u8 loopback; /* it comes from such an address or goes to one */
-	__u8 pad;
 };
 
 /* Big-endian words, whatever header they are of. Each load of memory that the verifier does not

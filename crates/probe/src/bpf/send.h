@@ -320,43 +320,53 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
  * Congestion state that changes rarely, and the segment size, have a record of their own. Of what was
  * told last the slot has a digest, in which threshold and size are told apart but for one in 2^32.
  */
-static __always_inline void note_congestion(struct record_list *list, struct flow_slot *slot,
-					    __u32 direction, const struct sock *sk,
-					    const struct tcp_sock *tp, __u64 now)
+static __noinline int write_congestion(struct record_list *list, struct flow_slot *slot,
+				       __u32 direction, const struct sock *sk, __u64 now)
 {
+	const struct tcp_sock *tp = TCP_SOCK(sk);
 	struct raw_record *r;
-	__u32 ssthresh, digest;
-	__u8 ca_state;
 	__u64 stamp;
 
 	if (IS_NO_TCP_SOCK(tp))
-		return;
-	ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
-	ssthresh = tp->snd_ssthresh;
-	digest = ssthresh + tp->mss_cache * 0x9e3779b1U;
-	direction &= 1;
-	if (slot->congestion[direction] == digest && slot->ca_state[direction] == ca_state)
-		return;
-	slot->congestion[direction] = digest;
-	slot->ca_state[direction] = ca_state;
+		return 0;
 	r = reserve(list, slot, RAW_CONGESTION, &stamp);
 	if (!r)
-		return;
+		return 0;
 	r->at_ns = now;
-	r->flow = slot->connection * 2 + direction;
+	r->flow = slot->connection * 2 + (direction & 1);
 	r->seq = tp->snd_una;
-	r->len = ssthresh;
+	r->len = tp->snd_ssthresh;
 	r->ack = tp->mss_cache;
 	r->window = tp->dsack_dups;
 	r->thread = 0;
 	r->kind = RAW_CONGESTION;
-	r->code = ca_state;
+	r->code = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
 	r->tcp_flags = 0;
 	r->marks = position_marks(slot);
 	r->a = sk->sk_sndbuf;
 	r->b = sk->sk_rcvbuf;
 	r->c = BPF_CORE_READ_BITFIELD(sk, sk_userlocks);
 	commit(r, stamp);
+	return 0;
+}
+
+static __always_inline void note_congestion(struct record_list *list, struct flow_slot *slot,
+					    __u32 direction, const struct sock *sk,
+					    const struct tcp_sock *tp, __u64 now)
+{
+	__u32 digest;
+	__u8 ca_state;
+
+	if (IS_NO_TCP_SOCK(tp))
+		return;
+	ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
+	digest = tp->snd_ssthresh + tp->mss_cache * 0x9e3779b1U;
+	direction &= 1;
+	if (slot->congestion[direction] == digest && slot->ca_state[direction] == ca_state)
+		return;
+	slot->congestion[direction] = digest;
+	slot->ca_state[direction] = ca_state;
+	write_congestion(list, slot, direction, sk, now);
 }
 
 /*
@@ -506,6 +516,17 @@ static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
 	note_thread(&slot->writer[direction & 1], r->flow, r->thread);
 }
 
+/* The sender of a segment that opens or ends a connection. A function of its own for its stack. */
+static __noinline int describe_setup(struct raw_record *r, struct sk_buff *skb, const struct packet *p,
+				     __u64 last_ns)
+{
+	const struct sock *sk = skb->sk;
+
+	if (sk)
+		describe_sender(r, skb, sk, p, r->at_ns, last_ns);
+	return 0;
+}
+
 /* Anything else: set-up, datagrams, and what is sent without a socket of its own. */
 static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct net_device *dev)
 {
@@ -556,7 +577,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 			note_sender(slot, direction, r);
 		} else if (state != TCP_NEW_SYN_RECV && state != TCP_TIME_WAIT &&
 			   state != TCP_LISTEN) {
-			describe_sender(r, skb, sk, &p, now, last_ns);
+			describe_setup(r, skb, &p, last_ns);
 			commit(r, stamp);
 			note_congestion(list, slot, direction, sk, TCP_SOCK(sk), now);
 			return 0;
