@@ -7,38 +7,48 @@
 #define IN_BAND_KIND 253
 #define IN_BAND_EXID 0x5350
 #define OPTIONS_MAX 40
+/* A power of two above that: a mask says to the verifier where in them one begins. */
+#define OPTION_PLACES 64
 
-/* In the options at this address. Global, as the picks of pick.h: many paths, checked once. */
+struct options {
+	__u8 octets[OPTION_PLACES + 3];
+	__u8 is_marked;
+	__u32 size;
+	__u32 at;
+};
+
+static long look_at_option(__u32 number, struct options *options)
+{
+	__u32 at = options->at & (OPTION_PLACES - 1);
+	__u8 kind = options->octets[at], len = options->octets[at + 1];
+
+	if (at >= options->size || !kind)
+		return 1;
+	if (kind == 1) {
+		options->at = at + 1;
+		return 0;
+	}
+	if (kind == IN_BAND_KIND && len == 4 && options->octets[at + 2] == IN_BAND_EXID >> 8 &&
+	    options->octets[at + 3] == (IN_BAND_EXID & 0xff)) {
+		options->is_marked = 1;
+		return 1;
+	}
+	options->at = at + len;
+	return len < 2 || options->at >= OPTIONS_MAX;
+}
+
+/*
+ * In the options at this address. Global, as the picks of pick.h: many paths, checked once. Not a plain
+ * loop, of which the verifier checks each turn for each place that the one before may have led to.
+ */
 __noinline int has_mark(__u64 address, __u64 size)
 {
-	__u8 options[OPTIONS_MAX] = {};
-	__u32 at = 0;
+	struct options options = { .size = size };
 
-	if (size > OPTIONS_MAX)
+	if (size > OPTIONS_MAX || bpf_probe_read_kernel(options.octets, size, (const void *)address))
 		return 0;
-	if (bpf_probe_read_kernel(options, size, (const void *)address))
-		return 0;
-	for (int i = 0; i < OPTIONS_MAX / 2; i++) {
-		__u8 kind, len;
-
-		if (at >= OPTIONS_MAX - 3 || at >= size)
-			return 0;
-		kind = options[at];
-		if (!kind)
-			return 0;
-		if (kind == 1) {
-			at++;
-			continue;
-		}
-		len = options[at + 1];
-		if (kind == IN_BAND_KIND && len == 4 && options[at + 2] == IN_BAND_EXID >> 8 &&
-		    options[at + 3] == (IN_BAND_EXID & 0xff))
-			return 1;
-		if (len < 2)
-			return 0;
-		at += len;
-	}
-	return 0;
+	bpf_loop(OPTIONS_MAX, look_at_option, &options, 0);
+	return options.is_marked;
 }
 
 static __always_inline bool asks_in_band(const struct sk_buff *skb, const struct packet *p)
