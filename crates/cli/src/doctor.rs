@@ -96,7 +96,7 @@ fn all_rights() -> Vec<Right> {
 
 /// Whether the hook serves a recording, and not only a measurement of it.
 fn is_for_users(report: &HookReport) -> bool {
-    report.entry.when != When::Measure && report.entry.program != "produce"
+    !matches!(report.entry.when, When::Measure | When::Benchmark)
 }
 
 fn write_hooks<'a>(

@@ -27,6 +27,8 @@ pub enum When {
     Run,
     /// Only while costs are measured.
     Measure,
+    /// Not attached: run by the benchmarks, and loaded for them alone.
+    Benchmark,
 }
 
 /// One program and its hook.
@@ -360,7 +362,7 @@ pub const HOOKS: &[HookEntry] = &[
         hook: "syscall",
         points: &[],
         observes: "load for the benchmarks",
-        when: When::Run,
+        when: When::Benchmark,
         since: "5.14",
         without: "the benchmark of the recorder",
         instead_of: None,

@@ -4,6 +4,8 @@
 mod listeners;
 #[cfg(test)]
 mod slots;
+#[cfg(test)]
+mod verified;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -54,7 +56,7 @@ pub(crate) struct Programs {
     object: Object,
     links: BTreeMap<&'static str, Link>,
     problems: BTreeMap<&'static str, String>,
-    /// Stand-ins for programs whose own hook this kernel has.
+    /// Stand-ins for programs whose own hook this kernel has, and programs of benchmarks elsewhere.
     unneeded: Vec<&'static str>,
     shape: Shape,
 }
@@ -76,8 +78,11 @@ impl Programs {
         })?;
         let mut problems: BTreeMap<_, _> =
             HOOKS.iter().filter(|entry| !kernel.has(entry)).map(absent).collect();
+        let is_needed = |entry: &HookEntry| {
+            kernel.needs(entry) && (entry.when != When::Benchmark || cfg!(feature = "bench"))
+        };
         let unneeded: Vec<_> =
-            HOOKS.iter().filter(|entry| !kernel.needs(entry)).map(|entry| entry.program).collect();
+            HOOKS.iter().filter(|entry| !is_needed(entry)).map(|entry| entry.program).collect();
         let load = |problems: &BTreeMap<&str, String>| {
             object::load(reads, shape, pick, |program| {
                 !problems.contains_key(program) && !unneeded.contains(&program)
@@ -152,7 +157,7 @@ impl Programs {
             .map(|entry| HookReport {
                 entry: *entry,
                 used: self.links.contains_key(entry.program)
-                    || entry.when == When::Run && self.is_loaded(entry),
+                    || matches!(entry.when, When::Run | When::Benchmark) && self.is_loaded(entry),
                 problem: self.problems.get(entry.program).cloned().unwrap_or_default(),
                 stand_ins: self.stand_ins(entry),
             })
@@ -455,6 +460,9 @@ pub(crate) struct ProgramInfo {
     pub(crate) run_ns: u64,
     /// Hits for which it was not run: it was under way on that CPU.
     recursion_misses: u64,
+    /// Instructions that the verifier went through.
+    #[cfg(test)]
+    verified: u32,
 }
 
 /// What the kernel counts of the program behind a descriptor.
@@ -469,6 +477,8 @@ pub(crate) fn program_info(fd: i32) -> Option<ProgramInfo> {
         hits: info.run_cnt,
         run_ns: info.run_time_ns,
         recursion_misses: info.recursion_misses,
+        #[cfg(test)]
+        verified: info.verified_insns,
     })
 }
 
