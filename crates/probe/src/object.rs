@@ -208,12 +208,13 @@ mod tests {
 
     #[test]
     fn where_cpus_reorder_stores_a_slot_is_published_and_found_by_atomic_operations() {
-        let publishing = with_atomic(&REORDERED.0, ATOMIC_32, EXCHANGE);
-        let finding = with_atomic(&REORDERED.0, ATOMIC_32, FETCH_OR);
-        // These two open connections, and free slots, in their own instructions; others in functions.
-        for opening in ["so_log", "existing"] {
-            assert!(publishing.iter().any(|name| name == opening), "{publishing:?}");
+        for function in ["open_slot", "leave_slot"] {
+            assert!(stack::has(&REORDERED.0, function, ATOMIC_32, EXCHANGE), "{function}");
         }
+        for function in ["look_up_socket", "miss_of_socket"] {
+            assert!(stack::has(&REORDERED.0, function, ATOMIC_32, FETCH_OR), "{function}");
+        }
+        let finding = with_atomic(&REORDERED.0, ATOMIC_32, FETCH_OR);
         for looking in ["so_log", "existing", "remaining", "point5_rx", "point6", "drop"] {
             assert!(finding.iter().any(|name| name == looking), "{looking}: {finding:?}");
         }

@@ -564,8 +564,9 @@ static long try_lock(__u32 number, struct lock *lock)
  * Of the CPUs that open a connection with this key one at a time looks whether there is one and takes a
  * slot: both together, or two would open it twice. Look-ups do not wait. The holder may be the task that
  * this hit has interrupted, or have lost its CPU: so the tries have an end. False where that comes first.
+ * Global, as the picks of pick.h.
  */
-static __noinline int lock_home(__u32 home)
+__noinline int lock_home(__u32 home)
 {
 	struct lock lock = { .home = home };
 

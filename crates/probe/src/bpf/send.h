@@ -450,8 +450,11 @@ static __always_inline bool is_connected(const struct sock *sk)
 	       CONNECTED_STATES >> (sk->__sk_common.skc_state & 15) & 1;
 }
 
-/* A segment of an established connection: the socket tells whose it is. */
-static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
+/*
+ * A segment of an established connection: the socket tells whose it is. A function of its own, as its stack
+ * would lie below that of outgoing_packet() and all functions which that calls.
+ */
+static __noinline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 					    const struct net_device *dev, const struct sock *sk,
 					    struct record_list *list)
 {

@@ -152,3 +152,17 @@ pub(super) fn deepest(object: &[u8]) -> (u64, Vec<String>) {
     let functions = Elf(object).functions();
     functions.keys().map(|&place| below(&functions, place)).max().unwrap_or_default()
 }
+
+/// Whether a function has an instruction of this code with this number.
+pub(super) fn has(object: &[u8], function: &str, code: u8, number: i32) -> bool {
+    let elf = Elf(object);
+    let symbols = elf.sections(SHT_SYMTAB).next().unwrap();
+    let names = elf.offset(elf.number(elf.section(symbols) + 40, 4));
+    let mut all = elf.entries(symbols, 24);
+    let symbol = all.find(|&at| elf.text(names + elf.number(at, 4)) == function).unwrap();
+    let (section, begin) = elf.place(symbol);
+    let from = elf.offset(u64::from(section)) + begin;
+    let mut instructions = (from..from + elf.number(symbol + 16, 8)).step_by(8);
+    instructions
+        .any(|at| elf.number(at, 1) == u64::from(code) && elf.number(at + 4, 4) as i32 == number)
+}
