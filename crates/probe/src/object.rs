@@ -208,15 +208,11 @@ mod tests {
 
     #[test]
     fn where_cpus_reorder_stores_a_slot_is_published_and_found_by_atomic_operations() {
-        for function in ["open_slot", "leave_slot"] {
+        for function in ["open_number", "leave_slot"] {
             assert!(stack::has(&REORDERED.0, function, ATOMIC_32, EXCHANGE), "{function}");
         }
-        for function in ["look_up_socket", "miss_of_socket"] {
+        for function in ["find_slot", "look_at_candidate", "look_up_socket"] {
             assert!(stack::has(&REORDERED.0, function, ATOMIC_32, FETCH_OR), "{function}");
-        }
-        let finding = with_atomic(&REORDERED.0, ATOMIC_32, FETCH_OR);
-        for looking in ["so_log", "existing", "remaining", "point5_rx", "point6", "drop"] {
-            assert!(finding.iter().any(|name| name == looking), "{looking}: {finding:?}");
         }
         let here = [EXCHANGE, FETCH_OR].map(|how| with_atomic(&CASTS.0, ATOMIC_32, how).is_empty());
         assert_eq!([cfg!(target_arch = "x86_64"); 2], here);
