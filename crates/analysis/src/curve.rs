@@ -157,15 +157,25 @@ impl Curve {
         self.unknown_from_ns = Some(from_ns);
     }
 
-    /// What passed between two times did so at some time between them.
-    pub(crate) fn forget_between(&mut self, (from_ns, until_ns): Range) {
-        let times = from_ns..=until_ns;
-        let forgotten = self.runs.iter().filter(|run| times.contains(&run.at_ns));
-        let forgotten =
-            forgotten.map(|run| LostRun { offset: run.offset, end: run.end(), from_ns, until_ns });
-        self.lost.extend(forgotten);
+    /// What passed within one of these intervals, which are in order and apart, did so at some time in it.
+    pub(crate) fn forget_between(&mut self, intervals: &[Range]) {
+        if intervals.is_empty() {
+            return;
+        }
+        let lost = &mut self.lost;
+        self.runs.retain(|run| {
+            let next = intervals.partition_point(|times| times.1 < run.at_ns);
+            let times = intervals.get(next).filter(|times| times.0 <= run.at_ns);
+            let forgotten = times.map(|&(from_ns, until_ns)| LostRun {
+                offset: run.offset,
+                end: run.end(),
+                from_ns,
+                until_ns,
+            });
+            lost.extend(forgotten);
+            forgotten.is_none()
+        });
         self.lost.sort_by_key(|lost| lost.offset);
-        self.runs.retain(|run| !times.contains(&run.at_ns));
     }
 
     /// Positions of lost runs.

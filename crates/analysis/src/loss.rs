@@ -7,7 +7,7 @@
 //!
 //! A hit that was lost may have been several points' (2 to 5 on loopback), and its count tells of one. A
 //! stream's positions show which of its bytes that may have been: none that the point told saw pass. A
-//! datagram's do not.
+//! datagram's do not: there it may have been any.
 //!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
 //! a record of its own says by when they had left. Any other one may wait there to the end. Where one is
@@ -138,8 +138,7 @@ impl Told {
     }
 }
 
-/// As which points losses are told that hid records at `point`: a stream's positions show hits, those of
-/// datagrams do not.
+/// As which points losses are told that hid records at `point`.
 fn told_as(
     curves: &[Curve; 8],
     point: Point,
@@ -147,10 +146,7 @@ fn told_as(
     losses: &Losses,
     protocol: Protocol,
 ) -> Vec<Told> {
-    let is_its = |told: &Point| match protocol {
-        Protocol::Tcp => told.of_hit().contains(&point),
-        Protocol::Udp => point == *told,
-    };
+    let is_its = |told: &Point| told.of_hit().contains(&point);
     let told = Point::ALL.into_iter().filter(is_its);
     let told = told.filter(|told| !losses.by_point[told.index()].is_empty());
     let told = told.map(|told| {
@@ -190,12 +186,13 @@ pub(crate) fn explain_holes(
         if !losses.may_touch(point) && mismatched_ns.is_none() && mismatches.is_empty() {
             continue;
         }
-        mismatches.extend(explain_at(curves, point, flow, dropped, losses, connection));
+        let here = explain_at(curves, point, flow, dropped, losses, connection);
+        mismatches = union(&mismatches, &here);
         let curve = &mut curves[point.index()];
         if is_matched(point, connection) {
             mismatched_ns = mismatched_ns.into_iter().chain(curve.unknown_from_ns).min();
         }
-        mismatches.iter().for_each(|times| curve.forget_between(*times));
+        curve.forget_between(&mismatches);
         mismatched_ns.into_iter().for_each(|from_ns| curve.forget_from(from_ns));
     }
     unseen::note_open_ends(curves, flow, losses, connection);
@@ -252,7 +249,8 @@ fn explain_at(
         Protocol::Udp => (holes, Vec::new()),
     };
     for hole in parts {
-        let is_there = minus(&[hole], &never_there) == [hole];
+        let behind = never_there.partition_point(|range| range.1 <= hole.0);
+        let is_there = never_there.get(behind).is_none_or(|range| range.0 >= hole.1);
         let told = told.iter();
         let told = told.filter(|told| told.point == point || is_there && !told.has_kept(hole));
         let mut times = bounds_ns(curves, point, hole, keeps_order);
@@ -281,8 +279,11 @@ fn explain_at(
             lost.extend(unseen);
             let waiting = minus(waiting, &ranges);
             let first_losses = waiting.iter().filter_map(|range| {
-                let (from_ns, _) = bounds_ns(curves, point, *range, keeps_order);
-                losses.within_told(told.iter(), (from_ns, u64::MAX)).map(|loss| loss.0)
+                let mut times = bounds_ns(curves, point, *range, keeps_order);
+                if connection.protocol == Protocol::Tcp {
+                    times = within_order_ns(curves, point, *range, times);
+                }
+                losses.within_told(told.iter(), (times.0, u64::MAX)).map(|loss| loss.0)
             });
             // From then on one of them may have passed the point unseen.
             first_losses.min()
@@ -319,14 +320,15 @@ impl LeftOver {
         let mut since_ns = began_ns(curves, point);
         for &(offset, end) in waiting {
             let Some(next) = runs.get(runs.partition_point(|run| run.offset < end)) else {
-                found.unknown_from_ns = losses.within(point, since_ns, u64::MAX).map(|loss| loss.0);
+                let lost = losses.within_hits(point, since_ns, u64::MAX);
+                found.unknown_from_ns = lost.map(|loss| loss.0);
                 break;
             };
             let is_recognized = passes[next.pass as usize].marks & marks::RECOGNIZED != 0;
             if is_recognized {
                 since_ns = since_ns.max(bounds_ns(curves, point, (offset, end), false).0);
             }
-            if let Some((from_ns, _)) = losses.within(point, since_ns, next.at_ns) {
+            if let Some((from_ns, _)) = losses.within_hits(point, since_ns, next.at_ns) {
                 let until_ns = next.at_ns;
                 found.lost.push(LostRun { offset, end, from_ns, until_ns });
                 if !is_recognized {
@@ -406,10 +408,12 @@ struct Repeat {
     range: Range,
     /// When it saw them.
     at_ns: u64,
-    /// Whether they had come there for sure if they had left.
+    /// Whether they surely came to this point once they had left the sender: over loopback, or as seen beyond.
     came: bool,
     /// Whether it may have been the first time.
     may_be_first: bool,
+    /// When bytes before them passed that nothing overtook; 0 where there are none.
+    behind_ns: u64,
 }
 
 /// Takes retransmissions out of a curve, if a loss can have hidden the first time. Gives those that may have been
@@ -433,10 +437,7 @@ fn forget_repeats(
         let told = told.filter(|told| !told.has_kept(repeat.range));
         let (mut from_ns, until_ns) = bounds_ns(curves, point, repeat.range, false);
         if repeat.may_be_first && !was_seen_before(curves, point, repeat.range) {
-            // It came behind the bytes before it.
-            let runs = &curves[point.index()].runs;
-            let behind = runs[..runs.partition_point(|run| run.end() <= repeat.range.0)].last();
-            from_ns = from_ns.max(behind.map_or(0, |run| run.at_ns));
+            from_ns = from_ns.max(repeat.behind_ns);
         }
         let until_ns = until_ns.min(repeat.at_ns);
         let Some((from_ns, _)) = losses.within_told(told, (from_ns, until_ns)) else { continue };
@@ -449,7 +450,8 @@ fn forget_repeats(
     }
     let late = union(&late, &[]);
     let unsure = unsure.into_iter().flat_map(|run| {
-        let rest = minus(&[(run.offset, run.end)], &late);
+        let first = late.partition_point(|range| range.1 <= run.offset);
+        let rest = minus(&[(run.offset, run.end)], &late[first..]);
         rest.into_iter().map(move |(offset, end)| LostRun { offset, end, ..run })
     });
     let mut unsure: Vec<LostRun> = unsure.collect();
@@ -464,43 +466,65 @@ fn forget_repeats(
 }
 
 /// What `point` may have seen again: bytes that are marked as sent again, or that were seen beyond before. Packets
-/// that come in have no mark: there it may be those that later ones overtook.
+/// that come in have no mark: there it may be those that later ones overtook, or that were sent again.
 fn repeats(curves: &[Curve; 8], point: Point, flow: &FlowStore, protocol: Protocol) -> Vec<Repeat> {
     let (here, beyond) = curves[point.index()..].split_at(1);
     let passes = flow.at(point);
     let marks_of = |run: &Run| passes[run.pass as usize].marks;
-    let repeat = |run: &Run, may_be_first| Repeat {
+    let repeat = |run: &Run| Repeat {
         range: (run.offset, run.end()),
         at_ns: run.at_ns,
         came: marks_of(run) & marks::LOOPBACK != 0,
-        may_be_first,
+        may_be_first: false,
+        behind_ns: 0,
     };
-    let marked = here[0].runs.iter().filter(|run| marks_of(run) & marks::RETRANSMITTED != 0);
-    let marked = marked.map(|run| repeat(run, false));
-    let mut late: Vec<Repeat> = marked.collect();
-    if let Some(next) = beyond.iter().find(|curve| !curve.is_empty()) {
-        join(&here[0], next, 0, |stay| {
+    let runs = &here[0].runs;
+    let marked = runs.iter().filter(|run| marks_of(run) & marks::RETRANSMITTED != 0);
+    let mut late: Vec<Repeat> = marked.map(repeat).collect();
+    for curve in beyond {
+        join(&here[0], curve, 0, |stay| {
             if stay.left_ns < stay.entered_ns {
-                let range = (stay.offset, stay.end);
-                late.push(Repeat {
-                    range,
-                    at_ns: stay.entered_ns,
-                    came: true,
-                    may_be_first: false,
-                });
+                let (range, at_ns) = ((stay.offset, stay.end), stay.entered_ns);
+                late.push(Repeat { range, at_ns, came: true, may_be_first: false, behind_ns: 0 });
             }
         });
     }
     if protocol == Protocol::Tcp && matches!(point, Point::InputEnqueue | Point::InputDequeue) {
-        let mut overtook_ns = u64::MAX;
-        for run in here[0].runs.iter().rev() {
-            if run.at_ns > overtook_ns {
-                late.push(repeat(run, true));
+        let resent = resent(flow);
+        let is_overtaken = are_overtaken(runs);
+        let mut behind_ns = 0;
+        for (run, is_overtaken) in runs.iter().zip(is_overtaken) {
+            let first = resent.partition_point(|range| range.1 <= run.offset);
+            let is_resent = resent.get(first).is_some_and(|range| range.0 < run.end());
+            if is_overtaken || is_resent {
+                late.push(Repeat { may_be_first: true, behind_ns, ..repeat(run) });
             }
-            overtook_ns = overtook_ns.min(run.at_ns);
+            if !is_overtaken {
+                behind_ns = run.at_ns;
+            }
         }
     }
     late
+}
+
+/// Of each run, whether a later position passed before it.
+fn are_overtaken(runs: &[Run]) -> Vec<bool> {
+    let mut earliest_ns = u64::MAX;
+    let from_the_end = runs.iter().rev().map(|run| {
+        let is_overtaken = run.at_ns > earliest_ns;
+        earliest_ns = earliest_ns.min(run.at_ns);
+        is_overtaken
+    });
+    let mut are_overtaken: Vec<bool> = from_the_end.collect();
+    are_overtaken.reverse();
+    are_overtaken
+}
+
+/// What a sender here was seen to send again.
+fn resent(flow: &FlowStore) -> Vec<Range> {
+    let passes = flow.passes[1..4].iter().flatten();
+    let marked = passes.filter(|pass| pass.marks & marks::RETRANSMITTED != 0 && pass.len > 0);
+    union(&marked.map(|pass| (pass.offset, pass.end())).collect::<Vec<_>>(), &[])
 }
 
 /// Whether one of the points before `point` saw all of `range`.
@@ -593,7 +617,7 @@ fn bounds_ns(curves: &[Curve; 8], point: Point, hole: Range, keeps_order: bool) 
     (from_ns.min(until_ns), from_ns.max(until_ns))
 }
 
-/// The part of `times` between which a hole of a stream can have passed `point`, by the points before and beyond
+/// The times between which a hole of a stream passed `point`: `times`, narrowed by the points before and beyond
 /// that bytes pass in order.
 fn within_order_ns(curves: &[Curve; 8], point: Point, hole: Range, times: Range) -> Range {
     let (mut from_ns, mut until_ns) = times;

@@ -9,7 +9,7 @@
 //! - Sequence numbers wrap every 4 GiB. Where 2 GiB or more may have passed between two records, the later
 //!   positions may be short by a multiple of 4 GiB, unless the recorder joined them anew by other counters.
 
-use sockscope_record::{Connection, Point, Protocol, tcp_flags};
+use sockscope_record::{Connection, Point, Protocol, marks, tcp_flags};
 
 use crate::curve::{Curve, LostRun, Run};
 use crate::loss::Losses;
@@ -37,7 +37,12 @@ pub(crate) fn take_spans(
     let (curve, packets) = (&mut from_here[0], &before[Point::InputDequeue.index()].runs);
     let is_packet = |run: &Run| {
         let packet = packets.binary_search_by_key(&run.offset, |packet| packet.offset);
-        packet.is_ok_and(|packet| packets[packet].len == run.len)
+        let Some(packet) = packet.ok().map(|at| &packets[at]) else { return false };
+        // Its time may be that of the read which showed that it had come.
+        let is_derived = passes[run.pass as usize].marks & marks::DERIVED != 0;
+        let times = (packet.at_ns.min(run.at_ns), packet.at_ns.max(run.at_ns));
+        let is_late = is_derived && losses.within(point, times.0, times.1).is_some();
+        packet.len == run.len && !is_late
     };
     let runs = curve.runs.iter();
     let runs = runs.filter(|run| point == Point::ReceiveDequeue || !is_packet(run));
@@ -324,6 +329,42 @@ mod tests {
         };
         assert_eq!(of(""), (3, 0));
         assert_eq!(of("| 20us loss code=6 from=12us detail=1"), (2, 1));
+    }
+
+    /// 7 saw only what came before, and 8 all: 6 saw a second copy.
+    #[test]
+    fn bytes_that_any_point_beyond_saw_before_are_no_first_passage() {
+        let flow = flow(
+            "10us 1-8 0..100 | 14us 1-5 100..200 | 18us 8 100..200 | 20us loss code=6 from=12us detail=1
+             20us loss code=7 from=12us detail=1 | 230us 2-5 100..200 retransmitted loopback | 231us 6 100..200
+             300us write",
+        );
+        let queue = &flow.stages[Stage::InputQueue as usize];
+        assert_eq!(queue.length_bytes.unwrap().mean, 0.0, "{queue:?}");
+    }
+
+    /// Of the bytes from 100 on, the lower ones came last of all: when the others came is not known.
+    #[test]
+    fn what_came_behind_a_late_packet_is_unknown_from_the_loss_on() {
+        let flow = flow(
+            "10us 1-5 0..300 | 21us 6 200..300 | 22us 6 100..200 | 25us 7 0..300 | 30us 6 0..100
+             40us loss code=6 from=11us detail=1 | 50us 1-8 300..400",
+        );
+        let queue = &flow.stages[Stage::InputQueue as usize];
+        assert_eq!((queue.unknown_intervals, queue.residue_bytes), (1, None), "{queue:?}");
+        assert_eq!(queue.length_bytes.unwrap().max, 300);
+    }
+
+    /// A hit at point 4 that was missed is one of point 2 too.
+    #[test]
+    fn a_datagram_whose_sending_was_missed_waits_in_no_send_queue() {
+        let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
+        let text =
+            "10us 1-8 +100 | 20us 1 +100 | 21us 6-8 +100 | 30us loss code=4 from=15us detail=1
+            50us 1-8 +100";
+        let flow = &testing::analyze_of(udp, text).flows[0];
+        let queue = &flow.stages[Stage::SendQueue as usize];
+        assert_eq!((queue.residue_bytes, queue.resident_bytes), (None, Some(0)), "{queue:?}");
     }
 
     #[test]

@@ -181,8 +181,8 @@ impl FlowState {
         self.pass_over.ready
     }
 
-    /// An announcement, or as much as one, was seen: the next one stands for what came since. Whether this one
-    /// stands for nothing, as others before it were missed.
+    /// An announcement, or as much as one, was seen: the next one stands for what came since. Returns whether
+    /// others before this one were missed, so that it does not show which bytes came by it.
     pub(super) fn see_ready(&mut self, at_ns: u64) -> bool {
         self.ready_ns = at_ns;
         std::mem::take(&mut self.pass_over.ready)

@@ -151,8 +151,8 @@ impl Decoder {
         self.watch.lost_at(until_ns, told);
     }
 
-    /// The kernel ran no probe for hits told as of these points, by then. Too few are missed so for a
-    /// position to become unknown.
+    /// The kernel ran no probe for hits told as of these points, by then. The analysis takes positions for
+    /// unknown where they are so many that 2 GiB may have passed.
     pub(crate) fn interrupted(&mut self, until_ns: u64, told: &[Point]) {
         if !told.is_empty() {
             self.watch.lost_at(until_ns, told);
