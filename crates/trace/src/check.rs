@@ -31,8 +31,8 @@ pub struct CheckReport {
     pub kinds: [u64; Kind::ALL.len()],
     /// Connections in `flows.arrows`.
     pub connections: u64,
-    /// Records whose time lies before the latest time so far, apart from those of losses and those whose
-    /// time is marked as derived.
+    /// Records whose time lies before the latest time so far, apart from those whose time is
+    /// marked as derived.
     pub time_steps_back: u64,
     /// How far at most, in nanoseconds.
     pub time_step_back_ns_max: u64,
@@ -198,13 +198,13 @@ impl Counts {
 
     fn add(&mut self, record: &Record) {
         self.kinds[self.by_code[usize::from(record.kind as u8)]] += 1;
-        if record.kind == Kind::Loss {
-            self.lost.add(point_of_loss(record), record.detail);
-            return;
-        }
-        self.connection(record.flow.connection());
         if !record.is_marked(marks::DERIVED) {
             self.time(record.at_ns);
+        }
+        if record.kind == Kind::Loss {
+            self.lost.add(point_of_loss(record), record.detail);
+        } else {
+            self.connection(record.flow.connection());
         }
     }
 

@@ -1,7 +1,6 @@
 //! Reading `records.arrows` batch by batch.
 //!
-//! What a damaged or missing batch had is lost, and the reader says so as a probe does: by loss records at its
-//! place. So it does of times that run backwards: what passed within them cannot be put in order.
+//! What a damaged or missing batch had is lost, and told as a probe would tell it: by loss records at its place.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
@@ -9,7 +8,6 @@ use std::path::Path;
 
 use sockscope_record::{FlowId, Kind, Point, Record, marks};
 
-use crate::check::TIME_STEP_BACK_NS_MAX;
 use crate::error::{Error, Problem};
 use crate::format::{self, Part};
 use crate::stream::Stream;
@@ -69,9 +67,6 @@ impl<R: Read + Seek> RecordReader<R> {
     /// not in the file: one for events, whose `detail` is the number of rows left out, and one for
     /// each point with a `detail` of 0, as nobody knows how many of the rows were of that point.
     ///
-    /// Where times step back by more than [`TIME_STEP_BACK_NS_MAX`], a batch ends with such a record for each
-    /// point, which covers the times that are there twice.
-    ///
     /// # Errors
     ///
     /// [`Error::Io`] when the source cannot be read, [`Error::NewerVersion`] when a later release
@@ -96,7 +91,7 @@ impl<R: Read + Seek> RecordReader<R> {
         if lost_rows > 0 {
             self.tell_loss(lost_rows);
         }
-        self.tell_steps_back();
+        self.latest_ns = latest_ns(&self.records).max(self.latest_ns);
         Ok((is_batch || lost_rows > 0).then_some(&self.records))
     }
 
@@ -106,25 +101,16 @@ impl<R: Read + Seek> RecordReader<R> {
         let since_ns = self.latest_ns.saturating_sub(ORDER_SLACK_NS);
         let next_ns = self.records.first().map_or(self.latest_ns, |record| record.at_ns);
         let until_ns = next_ns.max(self.latest_ns).saturating_add(ORDER_SLACK_NS);
-        let events = Record { detail: rows, ..loss(Kind::Loss as u8, since_ns, until_ns) };
-        let points = Point::ALL.map(|point| loss(point.number(), since_ns, until_ns));
-        self.records.splice(0..0, points.into_iter().chain([events]));
-    }
-
-    /// Puts loss records behind those of the batch where their times are far before earlier ones.
-    fn tell_steps_back(&mut self) {
-        let is_exact =
-            |record: &&Record| record.kind != Kind::Loss && !record.is_marked(marks::DERIVED);
-        let (mut since_ns, mut until_ns) = (u64::MAX, 0);
-        for record in self.records.iter().filter(is_exact) {
-            if self.latest_ns.saturating_sub(record.at_ns) > TIME_STEP_BACK_NS_MAX {
-                (since_ns, until_ns) = (since_ns.min(record.at_ns), self.latest_ns);
-            }
-            self.latest_ns = self.latest_ns.max(record.at_ns);
-        }
-        if since_ns < until_ns {
-            self.records.extend(Point::ALL.map(|point| loss(point.number(), since_ns, until_ns)));
-        }
+        let loss = |code: u8, detail: u64| Record {
+            at_ns: until_ns,
+            offset: since_ns,
+            kind: Kind::Loss,
+            code,
+            detail,
+            ..Record::default()
+        };
+        let points = Point::ALL.map(|point| loss(point.number(), 0));
+        self.records.splice(0..0, points.into_iter().chain([loss(Kind::Loss as u8, rows)]));
     }
 
     /// The records that the last [`RecordReader::next_batch`] gave.
@@ -229,9 +215,11 @@ impl<R: Read + Seek> RecordReader<R> {
     }
 }
 
-/// An unknown number of records of `code` is missing between these times.
-fn loss(code: u8, since_ns: u64, until_ns: u64) -> Record {
-    Record { at_ns: until_ns, offset: since_ns, kind: Kind::Loss, code, ..Record::default() }
+fn latest_ns(records: &[Record]) -> u64 {
+    let exact = records
+        .iter()
+        .filter(|record| record.kind != Kind::Loss && !record.is_marked(marks::DERIVED));
+    exact.map(|record| record.at_ns).max().unwrap_or(0)
 }
 
 /// The first `rows` numbers of `N` bytes; the layout has checked that there are so many.

@@ -91,19 +91,3 @@ fn a_complete_bundle_has_as_many_records_as_it_says() {
     let last = problems.last().map(ToString::to_string).unwrap();
     assert_eq!(last, "records.arrows: 5 records found, 10 written by meta.json");
 }
-
-#[test]
-fn times_that_run_backwards_leave_a_loss_of_unknown_size_at_every_point() {
-    const MS: u64 = 1_000_000;
-    let folder = Folder::new();
-    let times = [0, 900, 400, 500, 1_000, 1_050].map(|ms| at(ms * MS, 0));
-    common::write(&folder.bundle(), &[&times[..3], &times[3..]], &[connection(1)]);
-    let (records, _) = common::read(&folder.bundle());
-    let losses = records.iter().filter(|record| record.kind == Kind::Loss);
-    let losses: Vec<_> =
-        losses.map(|loss| (loss.code, loss.offset / MS, loss.at_ns / MS, loss.detail)).collect();
-    let of = |since| Point::ALL.map(|point| (point.number(), since, 900, 0));
-    assert_eq!(losses, [of(400), of(500)].concat());
-    let report = check(folder.bundle()).unwrap();
-    assert_eq!((report.time_steps_back, report.problems.len()), (2, 1), "{:?}", report.problems);
-}
