@@ -438,6 +438,7 @@ impl Recorder {
                 self.hand_over(sink)?;
             }
         }
+        self.decoder.tell_events(horizon_ns);
         self.is_stalled = cursors.iter().any(Cursor::is_stalled);
         for cursor in &cursors {
             self.lists.release(cursor.cpu, cursor.next);
@@ -841,6 +842,7 @@ mod tests {
         incoming.events[0].connection = 1;
         let mut decoder = Decoder::default();
         incoming.hand_to(&mut decoder);
+        decoder.tell_events(u64::MAX);
         let options = decoder.records().drain(..).filter(|one| one.kind == Kind::SocketOption);
         let values: Vec<u64> = options.map(|one| one.detail & 1).collect();
         // The state says that the socket has a cork, which is not news.

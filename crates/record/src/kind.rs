@@ -277,6 +277,14 @@ impl Kind {
         (1..=8).contains(&code).then(|| Point::ALL[usize::from(code) - 1])
     }
 
+    /// Whether a live recorder learns of it only by a later observation, however much later that is, so that
+    /// its row stands there with an earlier time: of [`Kind::SendEnqueue`] a segment may have to show that
+    /// the bytes were taken, and of [`Kind::Wakeup`] and [`Kind::Run`] the read that they led to.
+    #[must_use]
+    pub fn is_learnt_later(self) -> bool {
+        matches!(self, Self::SendEnqueue | Self::Wakeup | Self::Run)
+    }
+
     /// The name in traces, as `SendEnqueue`.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -68,6 +68,14 @@ impl Record {
         self.kind.point()
     }
 
+    /// Whether its row stands nearly in order of time. A loss, a time marked [`marks::DERIVED`] and what is
+    /// [learnt later](Kind::is_learnt_later) may stand behind any later time.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        let is_late = self.kind == Kind::Loss || self.kind.is_learnt_later();
+        !is_late && !self.is_marked(marks::DERIVED)
+    }
+
     /// Whether all bits of `mark` are set.
     #[must_use]
     pub fn is_marked(&self, mark: u8) -> bool {

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use sockscope_record::{ConnectionId, Kind, LossCounts, Point, Record, marks};
+use sockscope_record::{ConnectionId, Kind, LossCounts, Point, Record};
 
 use crate::bundle::Bundle;
 use crate::error::{Error, Problem};
 use crate::meta::Meta;
 use crate::records::RecordReader;
 
-/// How far a record's time may lie before the latest time so far, in nanoseconds.
+/// How far the time of a record that is [in order](Record::is_in_order) may lie before the latest time so
+/// far, in nanoseconds.
 ///
 /// A probe reads the clock before it gets its place in the ring, and may be interrupted, or its
 /// virtual CPU stopped, in between. More than this is not explained by that.
@@ -31,8 +32,8 @@ pub struct CheckReport {
     pub kinds: [u64; Kind::ALL.len()],
     /// Connections in `flows.arrows`.
     pub connections: u64,
-    /// Records whose time lies before the latest time so far, apart from those whose time is
-    /// marked as derived.
+    /// Records whose time lies before the latest time so far, of those that are
+    /// [in order](Record::is_in_order).
     pub time_steps_back: u64,
     /// How far at most, in nanoseconds.
     pub time_step_back_ns_max: u64,
@@ -198,13 +199,13 @@ impl Counts {
 
     fn add(&mut self, record: &Record) {
         self.kinds[self.by_code[usize::from(record.kind as u8)]] += 1;
-        if !record.is_marked(marks::DERIVED) {
-            self.time(record.at_ns);
-        }
         if record.kind == Kind::Loss {
             self.lost.add(point_of_loss(record), record.detail);
-        } else {
-            self.connection(record.flow.connection());
+            return;
+        }
+        self.connection(record.flow.connection());
+        if record.is_in_order() {
+            self.time(record.at_ns);
         }
     }
 

@@ -1,13 +1,15 @@
 //! Reading `records.arrows` batch by batch.
 //!
-//! What a damaged or missing batch had is lost, and told as a probe would tell it: by loss records at its place.
+//! What a damaged or missing batch had is lost, and the reader says so as a probe does: by loss records at its
+//! place. So it does of times that run backwards: what passed within them cannot be put in order.
 
 use std::io::{Read, Seek};
 use std::ops::Range;
 use std::path::Path;
 
-use sockscope_record::{FlowId, Kind, Point, Record, marks};
+use sockscope_record::{FlowId, Kind, Point, Record};
 
+use crate::check::TIME_STEP_BACK_NS_MAX;
 use crate::error::{Error, Problem};
 use crate::format::{self, Part};
 use crate::stream::Stream;
@@ -30,7 +32,7 @@ pub struct RecordReader<R> {
     unknown_kinds: u64,
     /// Rows of damaged batches of which loss records were given.
     told_rows: u64,
-    /// Latest time so far that is not derived.
+    /// Latest time so far of a record that is in order.
     latest_ns: u64,
 }
 
@@ -63,9 +65,11 @@ impl<R: Read + Seek> RecordReader<R> {
     /// know. `None` when there is no further whole batch: [`RecordReader::problem`] says why.
     ///
     /// Damaged batches are passed over, and so is a batch that comes again. In the place of damaged and of
-    /// missing batches come records of kind [`Kind::Loss`] that are
-    /// not in the file: one for events, whose `detail` is the number of rows left out, and one for
+    /// missing batches come records of kind [`Kind::Loss`] that are not in the file: one for events, whose `detail` is the number of rows left out, and one for
     /// each point with a `detail` of 0, as nobody knows how many of the rows were of that point.
+    ///
+    /// Where times step back by more than [`TIME_STEP_BACK_NS_MAX`], a batch ends with such a record for each
+    /// point, which covers the times that are there twice.
     ///
     /// # Errors
     ///
@@ -91,7 +95,7 @@ impl<R: Read + Seek> RecordReader<R> {
         if lost_rows > 0 {
             self.tell_loss(lost_rows);
         }
-        self.latest_ns = latest_ns(&self.records).max(self.latest_ns);
+        self.tell_steps_back();
         Ok((is_batch || lost_rows > 0).then_some(&self.records))
     }
 
@@ -101,16 +105,26 @@ impl<R: Read + Seek> RecordReader<R> {
         let since_ns = self.latest_ns.saturating_sub(ORDER_SLACK_NS);
         let next_ns = self.records.first().map_or(self.latest_ns, |record| record.at_ns);
         let until_ns = next_ns.max(self.latest_ns).saturating_add(ORDER_SLACK_NS);
-        let loss = |code: u8, detail: u64| Record {
-            at_ns: until_ns,
-            offset: since_ns,
-            kind: Kind::Loss,
-            code,
-            detail,
-            ..Record::default()
-        };
-        let points = Point::ALL.map(|point| loss(point.number(), 0));
-        self.records.splice(0..0, points.into_iter().chain([loss(Kind::Loss as u8, rows)]));
+        let events = Record { detail: rows, ..loss(Kind::Loss as u8, since_ns, until_ns) };
+        let points = Point::ALL.map(|point| loss(point.number(), since_ns, until_ns));
+        self.records.splice(0..0, points.into_iter().chain([events]));
+    }
+
+    /// Puts loss records behind those of the batch where their times are far before earlier ones.
+    fn tell_steps_back(&mut self) {
+        let (mut since_ns, mut until_ns) = (u64::MAX, 0);
+        for record in self.records.iter().filter(|record| record.is_in_order()) {
+            if self.latest_ns.saturating_sub(record.at_ns) > TIME_STEP_BACK_NS_MAX {
+                (since_ns, until_ns) = (since_ns.min(record.at_ns), self.latest_ns);
+            }
+            // Recorders before 2026-11-24 wrote events before the hits of the same time.
+            if record.kind.point().is_some() {
+                self.latest_ns = self.latest_ns.max(record.at_ns);
+            }
+        }
+        if since_ns < until_ns {
+            self.records.extend(Point::ALL.map(|point| loss(point.number(), since_ns, until_ns)));
+        }
     }
 
     /// The records that the last [`RecordReader::next_batch`] gave.
@@ -215,11 +229,9 @@ impl<R: Read + Seek> RecordReader<R> {
     }
 }
 
-fn latest_ns(records: &[Record]) -> u64 {
-    let exact = records
-        .iter()
-        .filter(|record| record.kind != Kind::Loss && !record.is_marked(marks::DERIVED));
-    exact.map(|record| record.at_ns).max().unwrap_or(0)
+/// An unknown number of records of `code` is missing between these times.
+fn loss(code: u8, since_ns: u64, until_ns: u64) -> Record {
+    Record { at_ns: until_ns, offset: since_ns, kind: Kind::Loss, code, ..Record::default() }
 }
 
 /// The first `rows` numbers of `N` bytes; the layout has checked that there are so many.

@@ -20,7 +20,7 @@ fn problems(records: &[Record], lost: LossCounts) -> Vec<String> {
 }
 
 fn at(at_ns: u64, marks: u8) -> Record {
-    Record { at_ns, flow: FlowId(2), marks, ..Record::default() }
+    Record { at_ns, flow: FlowId(2), kind: Kind::InterfaceDequeue, marks, ..Record::default() }
 }
 
 fn loss(point: Point, count: u64) -> Record {
@@ -52,6 +52,26 @@ fn small_steps_back_are_counted_and_large_ones_are_a_problem() {
         ["records.arrows: time steps back 2 times, by up to 199999995 ns, \
           where 100000000 ns are expected"]
     );
+}
+
+#[test]
+fn what_is_learnt_later_may_lie_anywhere_and_is_no_loss() {
+    let folder = Folder::new();
+    let late = [Kind::SendEnqueue, Kind::Wakeup, Kind::Run].map(|kind| Record { kind, ..at(5, 0) });
+    let first = [at(200_000_000, 0)];
+    common::write(&folder.bundle(), &[&first, &late], &[connection(1)]);
+    assert_eq!(common::read(&folder.bundle()), ([&first[..], &late].concat(), vec![]));
+    assert!(check(folder.bundle()).unwrap().is_sound());
+}
+
+/// As recorders before 2026-11-24 wrote them: what their ring had, before the hits of the same time.
+#[test]
+fn an_event_before_the_hits_of_its_time_makes_those_no_loss() {
+    let folder = Folder::new();
+    let event = Record { kind: Kind::StateChange, ..at(300_000_000, 0) };
+    let rows = [event, at(5, 0), at(200_000_000, 0)];
+    common::write(&folder.bundle(), &[&rows], &[connection(1)]);
+    assert_eq!(common::read(&folder.bundle()), (rows.to_vec(), vec![]));
 }
 
 #[test]
@@ -90,4 +110,20 @@ fn a_complete_bundle_has_as_many_records_as_it_says() {
     let problems = check(folder.bundle()).unwrap().problems;
     let last = problems.last().map(ToString::to_string).unwrap();
     assert_eq!(last, "records.arrows: 5 records found, 10 written by meta.json");
+}
+
+#[test]
+fn times_that_run_backwards_leave_a_loss_of_unknown_size_at_every_point() {
+    const MS: u64 = 1_000_000;
+    let folder = Folder::new();
+    let times = [0, 900, 400, 500, 1_000, 1_050].map(|ms| at(ms * MS, 0));
+    common::write(&folder.bundle(), &[&times[..3], &times[3..]], &[connection(1)]);
+    let (records, _) = common::read(&folder.bundle());
+    let losses = records.iter().filter(|record| record.kind == Kind::Loss);
+    let losses: Vec<_> =
+        losses.map(|loss| (loss.code, loss.offset / MS, loss.at_ns / MS, loss.detail)).collect();
+    let of = |since| Point::ALL.map(|point| (point.number(), since, 900, 0));
+    assert_eq!(losses, [of(400), of(500)].concat());
+    let report = check(folder.bundle()).unwrap();
+    assert_eq!((report.time_steps_back, report.problems.len()), (2, 1), "{:?}", report.problems);
 }

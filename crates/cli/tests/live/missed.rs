@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use sockscope_probe::monotonic_ns;
 use sockscope_record::{Direction, Kind, Point, counted};
@@ -47,6 +48,27 @@ fn root_no_position_is_wrong_after_the_recorder_stood_still() {
     assert!(recording.report.gaps().iter().any(|gap| gap.contains("lost")), "nothing was missed");
     let last = check_positions(&recording.dir(), &samples);
     assert_eq!(last, [sent; 8], "where the stream ends, by point");
+}
+
+/// Events have a ring of their own: what they say does not stand before the hits of that time.
+#[test]
+fn root_rows_are_in_order_after_the_recorder_stood_still() {
+    let Some(_turn) = turn::take() else { return };
+    let port = free_port();
+    let listener = TcpListener::bind(("127.0.0.1", port)).expect("the port is free");
+    let recorder = Recorder::start(&["--port", &port.to_string()], None);
+    recorder.signal("-STOP");
+    for _ in 0..4 {
+        let mut socket = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        socket.write_all(b"bytes").expect("there is room");
+        drop(listener.accept().expect("it connects"));
+        thread::sleep(Duration::from_millis(60));
+    }
+    recorder.go_on();
+    let recording = recorder.stop();
+    let checked = sockscope_trace::check(recording.dir()).expect("it was recorded");
+    assert!(checked.is_sound(), "{:?}", checked.problems);
+    assert_eq!(checked.connections, 4);
 }
 
 /// Data is announced in the midst of other announcements on its CPU: for these the kernel runs no probe, and says

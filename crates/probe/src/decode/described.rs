@@ -72,7 +72,7 @@ impl Decoder {
             self.described.insert(event);
         }
         if !is_told_later {
-            self.out.push(Buffers::of(event).record(event.flow, event.at_ns));
+            self.tell_in_time(Buffers::of(event).record(event.flow, event.at_ns));
         }
     }
 }

@@ -146,7 +146,7 @@ impl Decoder {
             }
         }
         self.changed.insert(event.connection);
-        self.out.push(Record {
+        self.tell_in_time(Record {
             at_ns: event.at_ns,
             flow: FlowId(event.flow),
             kind: Kind::StateChange,
@@ -173,7 +173,7 @@ impl Decoder {
     }
 
     fn note_buffers(&mut self, event: &RawEvent) {
-        self.out.push(Buffers::of(event).record(event.flow, event.at_ns));
+        self.tell_in_time(Buffers::of(event).record(event.flow, event.at_ns));
     }
 
     fn thread_seen(&mut self, event: &RawEvent) {

@@ -2,8 +2,8 @@
 //! the points that it stands for, and rare events become what is known of a connection.
 //!
 //! Input is every raw record, merged over the CPUs in time order as far as clocks allow, and the
-//! events of the ring buffer, which never come later than the records that need them. Nothing here
-//! reads a clock or the kernel.
+//! events of the ring buffer, which never come later than the records that need them. Output is nearly in
+//! time order, but for what only a later hit shows. Nothing here reads a clock or the kernel.
 
 mod age;
 mod anchor;
@@ -25,7 +25,7 @@ mod sockets;
 mod tests;
 mod threads;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Record, Side, marks};
 
@@ -52,6 +52,8 @@ pub(crate) struct Decoder {
     changed: BTreeSet<u32>,
     of_others: Vec<u32>,
     out: Vec<Record>,
+    /// Records of events, in order of time, that wait for the hits before them.
+    of_events: VecDeque<Record>,
     /// What to add to the scheduler's clock to get the trace's; `None` until calibrated.
     scheduler_offset_ns: Option<i64>,
     /// Whether point 5 has a hook of its own now; without it, loopback's is point 4.
@@ -88,11 +90,28 @@ impl Decoder {
         self.sees_input = sees_input;
     }
 
+    /// Events up to a time become records, behind those of the hits decoded so far.
+    pub(crate) fn tell_events(&mut self, until_ns: u64) {
+        while let Some(&record) = self.of_events.front()
+            && record.at_ns <= until_ns
+        {
+            self.of_events.pop_front();
+            self.out.push(record);
+        }
+    }
+
+    /// What an event says becomes a record between those of the hits before and after it.
+    fn tell_in_time(&mut self, record: Record) {
+        let later = self.of_events.partition_point(|earlier| earlier.at_ns <= record.at_ns);
+        self.of_events.insert(later, record);
+    }
+
     /// One hit of a probe.
     pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
         if self.watch.is_over(raw.at_ns) {
             return;
         }
+        self.tell_events(raw.at_ns);
         if raw.marks & raw::MARK_UDP != 0 {
             if raw.kind == raw::RAW_COPY {
                 self.read(cpu, raw);
@@ -144,6 +163,7 @@ impl Decoder {
 
     /// Ends the recording: what was still held back becomes records.
     pub(crate) fn finish(&mut self) {
+        self.tell_events(u64::MAX);
         for state in self.connections.iter_mut() {
             for flow in &mut state.flows {
                 flow.settle_write(&mut self.out);

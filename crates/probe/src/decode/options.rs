@@ -110,7 +110,7 @@ impl Decoder {
             let others = sends.send_rules & !rule;
             sends.send_rules = if option.value == 0 { others } else { others | rule };
         }
-        self.out.push(Record {
+        self.tell_in_time(Record {
             at_ns: option.at_ns,
             flow: FlowId(option.flow),
             kind: Kind::SocketOption,

@@ -45,7 +45,7 @@ pub(super) fn empty() -> Decoder {
 pub(super) fn opened() -> Decoder {
     let mut decoder = opened_by(1);
     decoder.event(&state(3, ESTABLISHED, SERVER_FIRST, CLIENT_FIRST));
-    decoder.records().clear();
+    told(&mut decoder).clear();
     decoder
 }
 
@@ -59,7 +59,7 @@ fn opened_by(at_ns: u64) -> Decoder {
     decoder.event(&open(at_ns, 6));
     decoder.event(&state(2, ESTABLISHED, CLIENT_FIRST, SERVER_FIRST));
     feed(&mut decoder, "1 transmit 999 syn | 1 <transmit 4999 syn ack=1000");
-    decoder.records().clear();
+    told(&mut decoder).clear();
     decoder
 }
 
@@ -185,11 +185,17 @@ fn word(hit: RawRecord, word: &str) -> RawRecord {
     }
 }
 
+/// The records decoded by now, with those of all events.
+pub(super) fn told(decoder: &mut Decoder) -> &mut Vec<Record> {
+    decoder.tell_events(u64::MAX);
+    decoder.records()
+}
+
 /// The records decoded since the last call, as text.
 pub(super) fn shown(decoder: &mut Decoder) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut last: Option<Record> = None;
-    for record in decoder.records().drain(..) {
+    for record in told(decoder).drain(..) {
         let hidden = [
             Kind::TcpState,
             Kind::SendWindow,

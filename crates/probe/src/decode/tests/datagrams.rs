@@ -2,7 +2,7 @@
 
 use sockscope_record::Side;
 
-use super::{Decoder, check_with, empty, feed, open, seen};
+use super::{Decoder, check_with, empty, feed, open, seen, told};
 use crate::layout::{RawEvent, RawRecord, constants as raw};
 
 fn udp() -> Decoder {
@@ -658,7 +658,7 @@ const QUEUED: &str = "10 queued +100 thread=7 buffer=1 | 20 queued +100 thread=7
      123 ready +100 socket=1 buffer=2";
 
 fn last_of(decoder: &mut Decoder, hits: &str) -> Vec<String> {
-    decoder.records().clear();
+    told(decoder).clear();
     let hits = hits.lines().flat_map(|line| line.split('|'));
     let hits = hits.map(|hit| format!("{hit} udp")).collect::<Vec<_>>().join("|");
     feed(decoder, &hits);
@@ -733,7 +733,7 @@ fn only_what_each_point_recognized_is_told_as_recognized() {
     let told = |hits: &str| {
         let mut decoder = udp();
         feed(&mut decoder, hits);
-        let records = decoder.records().drain(..);
+        let records = told(&mut decoder).drain(..);
         let records = records.filter(|r| r.point().is_some_and(|p| p > Point::SendDequeue));
         records.map(|record| record.is_marked(marks::RECOGNIZED)).collect::<Vec<_>>()
     };

@@ -2,7 +2,7 @@
 
 use sockscope_record::{Kind, Record};
 
-use super::{CONNECTION, Decoder, assert_lines, empty, feed, open};
+use super::{CONNECTION, Decoder, assert_lines, empty, feed, open, told};
 use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
 
 const SO_SNDBUF: u32 = 7;
@@ -62,7 +62,7 @@ fn known(decoder: &mut Decoder) -> Vec<String> {
             _ => None,
         }
     };
-    decoder.records().drain(..).filter_map(text).collect()
+    told(decoder).drain(..).filter_map(text).collect()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sockscope_record::{FlowId, Point, Record};
 
-use super::{CLIENT_FIRST, Decoder, empty, open, opened, state};
+use super::{CLIENT_FIRST, Decoder, empty, open, opened, state, told};
 use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
 
 /// The stages of a path in order, with the hits that they make.
@@ -33,8 +33,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 1..200)
 }
 
-/// Makes the moves, and those that bring every byte to the reader.
-fn run(decoder: &mut Decoder, moves: &[Move]) -> u32 {
+/// Makes the moves, and those that bring every byte to the reader; `writes` marks the hits of write calls.
+fn run(decoder: &mut Decoder, moves: &[Move], writes: u8) -> u32 {
     let mut reached = [0u32; PATH.len()];
     let rest = (0..PATH.len()).map(|stage| Move { stage, bytes: u32::MAX, skipped: false });
     for (at_ns, step) in (10u64..).zip(moves.iter().copied().chain(rest)) {
@@ -44,17 +44,23 @@ fn run(decoder: &mut Decoder, moves: &[Move]) -> u32 {
         let bytes = step.bytes.min(may);
         reached[step.stage] += bytes;
         if bytes > 0 && !step.skipped {
-            decoder.raw(0, &hit(at_ns, PATH[step.stage], from, bytes));
+            decoder.raw(0, &hit(at_ns, PATH[step.stage], from, bytes, writes));
         }
     }
     reached[0]
 }
 
-fn hit(at_ns: u64, kind: u8, from: u32, len: u32) -> RawRecord {
+fn hit(at_ns: u64, kind: u8, from: u32, len: u32, writes: u8) -> RawRecord {
     let is_position = kind == raw::RAW_READY || kind == raw::RAW_COPY;
     let seq = CLIENT_FIRST + from + if is_position { len } else { 0 };
-    let marks = if kind == raw::RAW_WRITE { raw::MARK_ROOM } else { 0 };
-    RawRecord { at_ns, flow: 2, kind, seq, len, marks, b: 10, ..RawRecord::default() }
+    let marks = match kind {
+        raw::RAW_WRITE => writes,
+        raw::RAW_READY => raw::MARK_WAITED_FOR,
+        _ => 0,
+    };
+    // A reader got its CPU just before.
+    let c = if kind == raw::RAW_COPY { at_ns - 1 } else { 0 };
+    RawRecord { at_ns, flow: 2, kind, seq, len, marks, b: 10, c, ..RawRecord::default() }
 }
 
 fn passed(records: &[Record], point: Point) -> Vec<(u64, u64)> {
@@ -66,19 +72,34 @@ proptest! {
     #[test]
     fn every_point_passes_every_byte_once_and_in_order(moves in moves()) {
         let mut decoder = opened();
-        let total = run(&mut decoder, &moves);
+        let total = run(&mut decoder, &moves, raw::MARK_ROOM);
         decoder.judge();
         decoder.judge();
         decoder.finish();
         for point in Point::ALL {
             let mut reached = 0;
-            for (from, to) in passed(decoder.records(), point) {
+            for (from, to) in passed(told(&mut decoder), point) {
                 prop_assert_eq!(from, reached, "{:?}", point);
                 reached = to;
             }
             prop_assert_eq!(reached, u64::from(total), "{:?}", point);
         }
         prop_assert_eq!(decoder.take_holes().total(), 0);
+    }
+
+    #[test]
+    fn only_what_is_learnt_later_stands_behind_a_later_time(
+        moves in moves(), changes in prop::collection::vec(10u64..200, 0..5),
+    ) {
+        let mut decoder = opened();
+        decoder.calibrate(0);
+        for at_ns in changes {
+            decoder.event(&RawEvent { at_ns, ..state(3, 8, 5000, 1200) });
+        }
+        run(&mut decoder, &moves, 0);
+        decoder.finish();
+        let ordered = decoder.records().iter().filter(|record| record.is_in_order());
+        prop_assert!(ordered.is_sorted_by_key(|record| record.at_ns), "{:?}", decoder.records());
     }
 
     #[test]
@@ -99,7 +120,7 @@ proptest! {
             .chain(second.iter().copied())
             .collect();
         let mut decoder = opened();
-        run(&mut decoder, &all);
+        run(&mut decoder, &all, raw::MARK_ROOM);
         decoder.judge();
         decoder.judge();
         let holes = decoder.take_holes().points;
