@@ -100,6 +100,11 @@ impl Curve {
         self.runs.is_empty()
     }
 
+    /// Whether no bytes passed that are known, be it that only a loss hides when.
+    pub(crate) fn is_without_bytes(&self) -> bool {
+        self.covered.is_empty() && self.lost.is_empty()
+    }
+
     /// Lowest position seen.
     pub(crate) fn first(&self) -> Option<u64> {
         self.covered.first().map(|range| range.0)

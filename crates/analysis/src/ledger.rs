@@ -96,9 +96,11 @@ pub(crate) fn sum(timeline: &[LedgerSpan]) -> Ledger {
     ledger
 }
 
-/// The first position from `position` on that was seen anywhere and not dropped.
+/// The first position from `position` on that passed anywhere, also where its record was missed, and was not dropped.
 fn next_waiting(curves: &FlowCurves, position: u64) -> Option<u64> {
-    let waiting = ranges::minus(&curves.seen(), &curves.dropped.covered);
+    let lost = curves.curves.iter().map(Curve::lost_ranges);
+    let passed = lost.fold(curves.seen(), |passed, lost| ranges::union(&passed, &lost));
+    let waiting = ranges::minus(&passed, &curves.dropped.covered);
     ranges::from(&waiting, position).first().map(|range| range.0)
 }
 

@@ -15,7 +15,7 @@
 //! datagram that passed it, which shows that the one left over did not: until then they may be matched wrongly.
 //! Where the recorder recognized that next one by itself, only the one left over is unknown.
 
-use sockscope_record::{Connection, Point, Protocol, marks};
+use sockscope_record::{Connection, Kind, Point, Protocol, marks};
 
 use crate::curve::{Curve, LostRun, Run};
 use crate::log::is_gone;
@@ -59,6 +59,12 @@ pub(crate) struct Losses {
     pub intervals: Vec<LossInterval>,
     /// Times at which records of each point were lost; sorted, they neither touch nor overlap.
     by_point: [Vec<Range>; 8],
+    /// The same of all hits that record each point.
+    by_hit: [Vec<Range>; 8],
+    /// The same of records beside the points.
+    beside: Vec<Range>,
+    /// By point, losses after which positions may be short by a multiple of 4 GiB.
+    unanchored: [Unanchored; 8],
 }
 
 impl Losses {
@@ -70,13 +76,22 @@ impl Losses {
 
     /// From intervals sorted by start.
     fn new(intervals: Vec<LossInterval>) -> Self {
-        let by_point = Point::ALL.map(|point| {
-            let of_point = intervals.iter().filter(|loss| loss.point == Some(point));
+        let times_of = |point: Option<Point>| {
+            let losses = intervals.iter().filter(|loss| loss.point == point);
             // The last instant counts: one more, as ranges end before their end.
-            let times = of_point.map(|loss| (loss.start_ns, loss.end_ns.saturating_add(1)));
+            let times = losses.map(|loss| (loss.start_ns, loss.end_ns.saturating_add(1)));
             union(&times.collect::<Vec<_>>(), &[])
+        };
+        let by_point = Point::ALL.map(|point| times_of(Some(point)));
+        let by_hit = Point::ALL.map(|point| {
+            let told = Point::ALL.into_iter().filter(|told| told.of_hit().contains(&point));
+            told.fold(Vec::new(), |all, told| union(&all, &by_point[told.index()]))
         });
-        Self { intervals, by_point }
+        let unanchored = Point::ALL.map(|point| {
+            let losses = intervals.iter().filter(|loss| !loss.is_anchored);
+            Unanchored::new(losses.filter(|loss| loss.point == Some(point)))
+        });
+        Self { by_point, by_hit, beside: times_of(None), unanchored, intervals }
     }
 
     /// Whether losses may have hidden records at `point`, be they told as of another one.
@@ -88,11 +103,8 @@ impl Losses {
 
     /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be lost.
     pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
-        let losses = &self.by_point[point.index()];
-        let first = losses.partition_point(|loss| loss.1 <= from_ns);
-        let after = losses.partition_point(|loss| loss.0 <= until_ns);
-        let touched = losses.get(first..after).filter(|touched| !touched.is_empty())?;
-        let (first, last) = (touched[0], touched[touched.len() - 1]);
+        let touched = touching(&self.by_point[point.index()], from_ns, until_ns);
+        let (first, last) = (touched.first()?, touched.last()?);
         Some((first.0.max(from_ns), (last.1 - 1).min(until_ns)))
     }
 
@@ -105,15 +117,17 @@ impl Losses {
 
     /// Times within `bounds` at which hits that record `point` may be lost.
     pub(crate) fn times_of_hits(&self, point: Point, bounds: Range) -> Vec<Range> {
-        let told = Point::ALL.into_iter().filter(|told| told.of_hit().contains(&point));
-        let all = told.fold(Vec::new(), |all, told| union(&all, &self.by_point[told.index()]));
-        within(&all, bounds)
+        within(touching(&self.by_hit[point.index()], bounds.0, bounds.1), bounds)
+    }
+
+    /// Losses told as of `point` after which positions may be short by a multiple of 4 GiB.
+    pub(crate) fn unanchored(&self, point: Point) -> &Unanchored {
+        &self.unanchored[point.index()]
     }
 
     /// Whether records beside the points were lost between two times.
     pub(crate) fn beside_points(&self, from_ns: u64, until_ns: u64) -> bool {
-        let beside = self.intervals.iter().filter(|loss| loss.point.is_none());
-        beside.into_iter().any(|loss| loss.start_ns <= until_ns && loss.end_ns >= from_ns)
+        !touching(&self.beside, from_ns, until_ns).is_empty()
     }
 
     /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
@@ -121,6 +135,63 @@ impl Losses {
         let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
+}
+
+/// Losses of one point by start, after which positions may be short by a multiple of 4 GiB.
+#[derive(Debug, Default)]
+pub(crate) struct Unanchored {
+    starts_ns: Vec<u64>,
+    /// When the last one so far ended.
+    ended_ns: Vec<u64>,
+    /// Records missed before each, and last of all by all.
+    missed: Vec<u128>,
+}
+
+impl Unanchored {
+    fn new<'a>(losses: impl Iterator<Item = &'a LossInterval>) -> Self {
+        let mut all = Self { missed: vec![0], ..Self::default() };
+        let (mut ended_ns, mut missed) = (0, 0);
+        for loss in losses {
+            ended_ns = loss.end_ns.max(ended_ns);
+            missed += u128::from(loss.count);
+            all.starts_ns.push(loss.start_ns);
+            all.ended_ns.push(ended_ns);
+            all.missed.push(missed);
+        }
+        all
+    }
+
+    /// When the first losses begin that no pass parts and that together missed `count` records or more. `passes` are
+    /// in order of time.
+    pub(crate) fn since_ns(&self, passes: &[Pass], count: u64) -> Option<u64> {
+        let count = u128::from(count);
+        if self.missed.last().is_none_or(|all| *all < count) {
+            return None;
+        }
+        let mut first = 0;
+        let parted = passes.iter().filter_map(|pass| self.parted_by(pass.at_ns));
+        for next in parted.chain([self.starts_ns.len()]) {
+            if self.missed[next] - self.missed[first] >= count {
+                return self.starts_ns.get(first).copied();
+            }
+            first = next;
+        }
+        None
+    }
+
+    /// The first loss after a time that no loss contains.
+    fn parted_by(&self, at_ns: u64) -> Option<usize> {
+        let next = self.starts_ns.partition_point(|start_ns| *start_ns <= at_ns);
+        let is_apart = next == 0 || self.ended_ns[next - 1] < at_ns;
+        (is_apart && next < self.starts_ns.len()).then_some(next)
+    }
+}
+
+/// Those of `losses`, sorted and apart, that have an instant between two times, both included.
+fn touching(losses: &[Range], from_ns: u64, until_ns: u64) -> &[Range] {
+    let first = losses.partition_point(|loss| loss.1 <= from_ns);
+    let after = losses.partition_point(|loss| loss.0 <= until_ns);
+    losses.get(first..after).unwrap_or_default()
 }
 
 /// A point as which losses are told that hid records at another one, and what of the stream they did not hide.
@@ -150,8 +221,11 @@ fn told_as(
     let told = Point::ALL.into_iter().filter(is_its);
     let told = told.filter(|told| !losses.by_point[told.index()].is_empty());
     let told = told.map(|told| {
-        let kept =
-            if told == point { Vec::new() } else { first_seen(curves, told, flow, protocol) };
+        let kept = if told == point {
+            Vec::new()
+        } else {
+            first_seen(curves, told, flow, losses, protocol)
+        };
         Told { point: told, kept }
     });
     told.collect()
@@ -162,9 +236,11 @@ fn first_seen(
     curves: &[Curve; 8],
     point: Point,
     flow: &FlowStore,
+    losses: &Losses,
     protocol: Protocol,
 ) -> Vec<Range> {
-    let repeats = repeats(curves, point, flow, protocol).into_iter().map(|repeat| repeat.range);
+    let repeats =
+        repeats(curves, point, flow, losses, protocol).into_iter().map(|repeat| repeat.range);
     minus(&curves[point.index()].covered, &union(&repeats.collect::<Vec<_>>(), &[]))
 }
 
@@ -229,7 +305,6 @@ fn explain_at(
     curve.lost.sort_by_key(|lost| lost.offset);
     let gone = curves[point.index()].lost_ranges();
     let passed = union(&surely_passed(curves, point, connection), &gone);
-    let keeps_order = connection.protocol == Protocol::Tcp && keeps_order(point);
     let holes = minus(&minus(&passed, &curves[point.index()].covered), &gone);
     let run = |hole: Range, (from_ns, until_ns): Range| LostRun {
         offset: hole.0,
@@ -253,10 +328,7 @@ fn explain_at(
         let is_there = never_there.get(behind).is_none_or(|range| range.0 >= hole.1);
         let told = told.iter();
         let told = told.filter(|told| told.point == point || is_there && !told.has_kept(hole));
-        let mut times = bounds_ns(curves, point, hole, keeps_order);
-        if connection.protocol == Protocol::Tcp {
-            times = within_order_ns(curves, point, hole, times);
-        }
+        let times = times_ns(curves, point, hole, connection.protocol);
         lost.extend(losses.within_told(told, times).map(|times| run(hole, times)));
     }
     // Of a stream also what came unseen.
@@ -279,10 +351,7 @@ fn explain_at(
             lost.extend(unseen);
             let waiting = minus(waiting, &ranges);
             let first_losses = waiting.iter().filter_map(|range| {
-                let mut times = bounds_ns(curves, point, *range, keeps_order);
-                if connection.protocol == Protocol::Tcp {
-                    times = within_order_ns(curves, point, *range, times);
-                }
+                let times = times_ns(curves, point, *range, connection.protocol);
                 losses.within_told(told.iter(), (times.0, u64::MAX)).map(|loss| loss.0)
             });
             // From then on one of them may have passed the point unseen.
@@ -410,10 +479,16 @@ struct Repeat {
     at_ns: u64,
     /// Whether they surely came to this point once they had left the sender: over loopback, or as seen beyond.
     came: bool,
-    /// Whether it may have been the first time.
-    may_be_first: bool,
-    /// When bytes before them passed that nothing overtook; 0 where there are none.
-    behind_ns: u64,
+    order: Order,
+}
+
+/// Which passage of some bytes one is that a point recorded.
+enum Order {
+    /// A later one.
+    Later,
+    /// The first one or a later one. Bytes before them that nothing overtook passed at `behind_ns`; 0 where there are
+    /// none.
+    Unknown { behind_ns: u64 },
 }
 
 /// Takes retransmissions out of a curve, if a loss can have hidden the first time. Gives those that may have been
@@ -432,20 +507,23 @@ fn forget_repeats(
     let is_on_way = |told: Point| told < Point::InputEnqueue && point == Point::InputEnqueue;
     let mut late = Vec::new();
     let mut unsure = Vec::new();
-    for repeat in repeats(curves, point, flow, protocol) {
+    for repeat in repeats(curves, point, flow, losses, protocol) {
         let told = told.iter().filter(|told| repeat.came || !is_on_way(told.point));
         let told = told.filter(|told| !told.has_kept(repeat.range));
         let (mut from_ns, until_ns) = bounds_ns(curves, point, repeat.range, false);
-        if repeat.may_be_first && !was_seen_before(curves, point, repeat.range) {
-            from_ns = from_ns.max(repeat.behind_ns);
+        if let Order::Unknown { behind_ns } = repeat.order
+            && !was_seen_before(curves, point, repeat.range)
+        {
+            from_ns = from_ns.max(behind_ns);
         }
         let until_ns = until_ns.min(repeat.at_ns);
         let Some((from_ns, _)) = losses.within_told(told, (from_ns, until_ns)) else { continue };
-        if repeat.may_be_first {
-            let (offset, end) = repeat.range;
-            unsure.push(LostRun { offset, end, from_ns, until_ns: repeat.at_ns });
-        } else {
-            late.push(repeat.range);
+        match repeat.order {
+            Order::Later => late.push(repeat.range),
+            Order::Unknown { .. } => {
+                let (offset, end) = repeat.range;
+                unsure.push(LostRun { offset, end, from_ns, until_ns: repeat.at_ns });
+            }
         }
     }
     let late = union(&late, &[]);
@@ -467,7 +545,13 @@ fn forget_repeats(
 
 /// What `point` may have seen again: bytes that are marked as sent again, or that were seen beyond before. Packets
 /// that come in have no mark: there it may be those that later ones overtook, or that were sent again.
-fn repeats(curves: &[Curve; 8], point: Point, flow: &FlowStore, protocol: Protocol) -> Vec<Repeat> {
+fn repeats(
+    curves: &[Curve; 8],
+    point: Point,
+    flow: &FlowStore,
+    losses: &Losses,
+    protocol: Protocol,
+) -> Vec<Repeat> {
     let (here, beyond) = curves[point.index()..].split_at(1);
     let passes = flow.at(point);
     let marks_of = |run: &Run| passes[run.pass as usize].marks;
@@ -475,8 +559,7 @@ fn repeats(curves: &[Curve; 8], point: Point, flow: &FlowStore, protocol: Protoc
         range: (run.offset, run.end()),
         at_ns: run.at_ns,
         came: marks_of(run) & marks::LOOPBACK != 0,
-        may_be_first: false,
-        behind_ns: 0,
+        order: Order::Later,
     };
     let runs = &here[0].runs;
     let marked = runs.iter().filter(|run| marks_of(run) & marks::RETRANSMITTED != 0);
@@ -485,7 +568,7 @@ fn repeats(curves: &[Curve; 8], point: Point, flow: &FlowStore, protocol: Protoc
         join(&here[0], curve, 0, |stay| {
             if stay.left_ns < stay.entered_ns {
                 let (range, at_ns) = ((stay.offset, stay.end), stay.entered_ns);
-                late.push(Repeat { range, at_ns, came: true, may_be_first: false, behind_ns: 0 });
+                late.push(Repeat { range, at_ns, came: true, order: Order::Later });
             }
         });
     }
@@ -495,11 +578,11 @@ fn repeats(curves: &[Curve; 8], point: Point, flow: &FlowStore, protocol: Protoc
         let mut behind_ns = 0;
         for (run, is_overtaken) in runs.iter().zip(is_overtaken) {
             let first = resent.partition_point(|range| range.1 <= run.offset);
-            let is_resent = resent.get(first).is_some_and(|range| range.0 < run.end());
+            let is_resent = resent.get(first).is_some_and(|range| range.0 < run.end())
+                || may_be_resent_unseen(curves, run, losses);
             if is_overtaken || is_resent {
-                late.push(Repeat { may_be_first: true, behind_ns, ..repeat(run) });
-            }
-            if !is_overtaken {
+                late.push(Repeat { order: Order::Unknown { behind_ns }, ..repeat(run) });
+            } else {
                 behind_ns = run.at_ns;
             }
         }
@@ -524,7 +607,32 @@ fn are_overtaken(runs: &[Run]) -> Vec<bool> {
 fn resent(flow: &FlowStore) -> Vec<Range> {
     let passes = flow.passes[1..4].iter().flatten();
     let marked = passes.filter(|pass| pass.marks & marks::RETRANSMITTED != 0 && pass.len > 0);
-    union(&marked.map(|pass| (pass.offset, pass.end())).collect::<Vec<_>>(), &[])
+    let events = flow.events.iter();
+    let events = events.filter(|event| event.kind == Kind::Retransmit && event.len > 0);
+    let events = events.map(|event| (event.offset, event.end()));
+    union(&marked.map(|pass| (pass.offset, pass.end())).chain(events).collect::<Vec<_>>(), &[])
+}
+
+/// Whether the bytes of `run`, of a packet that came in, may have been sent again before, without any record of it.
+/// Of a sender here the event of it is missed then, and the hit at point 3 or 4. Of one that is elsewhere there never
+/// is a record: then only what point 7 took from this very packet came for the first time, unless a packet before was
+/// dropped.
+fn may_be_resent_unseen(curves: &[Curve; 8], run: &Run, losses: &Losses) -> bool {
+    let range = (run.offset, run.end());
+    let sender = &curves[..Point::InputEnqueue.index()];
+    if sender.iter().all(|curve| curve.covered.is_empty()) {
+        let taken = &curves[Point::ReceiveEnqueue.index()].runs;
+        let taken = taken.binary_search_by_key(&run.offset, |taken| taken.offset);
+        let taken = taken.ok().map(|at| &curves[Point::ReceiveEnqueue.index()].runs[at]);
+        let is_from_it =
+            taken.is_some_and(|taken| taken.len == run.len && taken.at_ns >= run.at_ns);
+        return !is_from_it || losses.beside_points(0, run.at_ns);
+    }
+    let sent = sender[1..].iter().find_map(|curve| times_of(curve, range));
+    let sent_ns = sent.map_or(0, |times| times.0);
+    let hits = [Point::InterfaceEnqueue, Point::InterfaceDequeue];
+    losses.beside_points(sent_ns, run.at_ns)
+        && hits.into_iter().any(|hit| losses.within(hit, sent_ns, run.at_ns).is_some())
 }
 
 /// Whether one of the points before `point` saw all of `range`.
@@ -562,10 +670,13 @@ fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> 
     let start = |first: &Range| if connection.preexisting { first.0 } else { 0 };
     match (seen.first(), seen.last()) {
         (Some(first), Some(last)) if keeps_order(point) => vec![(start(first), last.1)],
-        // On the way bytes may overtake, but the receiver has nothing without what is before it.
+        // On the way bytes may overtake, but the receiver has nothing without what is before it. Of a sender that is
+        // elsewhere that is all that shows what it sent.
         (Some(first), Some(_)) => {
-            let end = received(curves).unwrap_or(0);
-            union(&seen, &within(&entered(curves, point), (start(first), end)))
+            let received = (start(first), received(curves).unwrap_or(0));
+            let is_first = curves[..point.index()].iter().all(Curve::is_without_bytes);
+            let came = if is_first { vec![received] } else { entered(curves, point) };
+            union(&seen, &within(&came, received))
         }
         _ => seen,
     }
@@ -597,6 +708,17 @@ fn seen_before(curves: &[Curve; 8], point: Point) -> Vec<Range> {
 
 fn seen_at(curves: &[Curve]) -> Vec<Range> {
     curves.iter().fold(Vec::new(), |seen, curve| union(&seen, &curve.covered))
+}
+
+/// The times between which the bytes of a hole passed `point`, by all records that bound them.
+fn times_ns(curves: &[Curve; 8], point: Point, hole: Range, protocol: Protocol) -> Range {
+    match protocol {
+        Protocol::Tcp => {
+            let times = bounds_ns(curves, point, hole, keeps_order(point));
+            within_order_ns(curves, point, hole, times)
+        }
+        Protocol::Udp => bounds_ns(curves, point, hole, false),
+    }
 }
 
 /// The times between which the bytes of a hole passed `point`, as far as their own records at other

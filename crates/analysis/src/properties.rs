@@ -115,16 +115,20 @@ impl Stream {
         pairs.filter(|(entered, left)| **entered <= at_ns && at_ns < **left).count() as u64
     }
 
-    /// The point last passed, 0 to 7, by the oldest unread byte just after `at_ns`; 0 when idle.
     fn oldest_is_after(&self, at_ns: u64) -> usize {
-        let read = &self.passed_ns[7];
-        let Some(oldest) = read.iter().position(|&read_ns| read_ns > at_ns) else { return 0 };
-        (0..8).take_while(|&point| self.passed_ns[point][oldest] <= at_ns).count()
+        oldest_is_after(&self.passed_ns, at_ns)
     }
 }
 
-/// The point where a part of the ledger begins, as in [`Stream::oldest_is_after`].
-fn begins_at(part: LedgerPart) -> Option<usize> {
+/// By the times at which each byte passed each point, the point that the oldest unread byte passed last just after
+/// `at_ns`, 0 to 7; 0 when idle.
+pub(crate) fn oldest_is_after(passed_ns: &[Vec<u64>], at_ns: u64) -> usize {
+    let Some(oldest) = passed_ns[7].iter().position(|&read_ns| read_ns > at_ns) else { return 0 };
+    (0..8).take_while(|&point| passed_ns[point][oldest] <= at_ns).count()
+}
+
+/// The point where a part of the ledger begins, as in [`oldest_is_after`].
+pub(crate) fn begins_at(part: LedgerPart) -> Option<usize> {
     use LedgerPart::*;
     Some(match part {
         AppIdle | SendBuffer | SendWriter => 0,

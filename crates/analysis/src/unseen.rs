@@ -74,34 +74,44 @@ pub(crate) fn note_open_ends(
     if connection.protocol == Protocol::Tcp && has_known_end(curves, flow) {
         return;
     }
-    let is_nothing_seen = curves.iter().all(|curve| curve.covered.is_empty());
+    let is_nothing_seen = curves.iter().all(Curve::is_without_bytes);
     let mut since_ns = connection.opened_ns;
     let mut is_first = true;
     for point in Point::ALL {
-        let is_seen = is_nothing_seen || !curves[point.index()].covered.is_empty();
+        let is_seen = is_nothing_seen || !curves[point.index()].is_without_bytes();
         if is_first && !is_seen {
             continue;
         }
         is_first = false;
-        let last_ns = last_ns(curves, flow, point).max(since_ns);
+        let last_ns = last_ns(curves, flow, point, connection.protocol).max(since_ns);
         let Some((from_ns, _)) = losses.within_hits(point, last_ns, until_ns) else { return };
         curves[point.index()].open_ns = Some(from_ns);
         since_ns = from_ns;
     }
 }
 
-/// By when all that had passed `point` was seen there. A packet without data has the position up to which its sender
-/// had sent.
-fn last_ns(curves: &[Curve; 8], flow: &FlowStore, point: Point) -> u64 {
+/// By when all that had passed `point` was seen there. A stream's position shows that at points 7 and 8; between
+/// them and point 1 the furthest byte does when it passes first, and not when it is sent again. A packet without
+/// data has the position up to which its sender had sent.
+fn last_ns(curves: &[Curve; 8], flow: &FlowStore, point: Point, protocol: Protocol) -> u64 {
     let last_ns = flow.at(point).last().map_or(0, |pass| pass.at_ns);
-    if point != Point::SendDequeue {
+    if protocol != Protocol::Tcp || !(1..6).contains(&point.index()) {
         return last_ns;
     }
     let end = curves.iter().map(Curve::end).max().unwrap_or(0);
-    let sent = [Point::InterfaceEnqueue, Point::InterfaceDequeue].into_iter().filter_map(|point| {
-        flow.at(point).iter().rev().find(|pass| pass.len == 0 && pass.offset == end)
-    });
-    sent.map(|pass| pass.at_ns).fold(last_ns, u64::max)
+    let shows_end = |pass: &&Pass| pass.len == 0 && pass.offset == end;
+    let last_empty = |point| flow.at(point).iter().rev().find(shows_end).map(|pass| pass.at_ns);
+    let empty = match point {
+        Point::SendDequeue => [Point::InterfaceEnqueue, Point::InterfaceDequeue]
+            .into_iter()
+            .filter_map(last_empty)
+            .max(),
+        _ => last_empty(point),
+    };
+    let curve = &curves[point.index()];
+    let is_first = |run: &&Run| flow.at(point)[run.pass as usize].marks & marks::RETRANSMITTED == 0;
+    let first = curve.runs.last().filter(is_first).map(|run| run.at_ns);
+    first.max(empty).unwrap_or(0)
 }
 
 /// Whether a FIN was seen right behind the furthest position.
@@ -147,31 +157,10 @@ pub(crate) fn uncertain_since_ns(flow: &FlowStore, losses: &Losses) -> Option<u6
             continue;
         }
         // Where one of the points saw enough, all positions are certain.
-        since_ns = since_ns.max(Some(uncertain_at(point, passes, losses, packet_bytes)?));
+        let packets = UNWRAP_BYTES.div_ceil(packet_bytes);
+        since_ns = since_ns.max(Some(losses.unanchored(point).since_ns(passes, packets)?));
     }
     since_ns
-}
-
-fn uncertain_at(point: Point, passes: &[Pass], losses: &Losses, packet_bytes: u64) -> Option<u64> {
-    let here = losses.intervals.iter().filter(|loss| loss.point == Some(point));
-    let here = here.filter(|loss| !loss.is_anchored);
-    // When the missed packets began to pass that no record parts, and how many they are.
-    let mut missed: Option<(u64, u64)> = None;
-    let mut until_ns = 0;
-    for loss in here {
-        let next = passes.partition_point(|pass| pass.at_ns <= until_ns);
-        if passes.get(next).is_some_and(|pass| pass.at_ns < loss.start_ns) {
-            missed = None;
-        }
-        let (since_ns, before) = missed.unwrap_or((loss.start_ns, 0));
-        let count = before.saturating_add(loss.count);
-        if count.saturating_mul(packet_bytes) >= UNWRAP_BYTES {
-            return Some(since_ns);
-        }
-        missed = Some((since_ns, count));
-        until_ns = until_ns.max(loss.end_ns);
-    }
-    None
 }
 
 #[cfg(test)]
@@ -341,6 +330,44 @@ mod tests {
         );
         let queue = &flow.stages[Stage::InputQueue as usize];
         assert_eq!(queue.length_bytes.unwrap().mean, 0.0, "{queue:?}");
+    }
+
+    /// The packet at 60 us may be a copy: without its event, and with its sending missed, nothing else shows it.
+    #[test]
+    fn a_copy_of_which_only_the_arrival_was_recorded_is_no_first_passage() {
+        let of = |lost: &str| {
+            let text = format!(
+                "10us 1-8 0..100 loopback | 20us 1 100..200 | 40us loss code=4 from=15us detail=2
+                 40us loss code=6 from=15us detail=1 {lost} | 60us 6 100..200 loopback | 61us 7-8 100..200"
+            );
+            flow(&text).stages[Stage::TcpInput as usize].delay_ns.unwrap().count
+        };
+        assert_eq!(of(""), 2, "no event of a retransmission was missed");
+        assert_eq!(of("| 40us loss code=31 from=15us detail=1"), 1);
+    }
+
+    /// Bytes from 100 on may have passed at any time in the loss; those sent again had been sent before.
+    #[test]
+    fn what_is_sent_again_behind_a_loss_does_not_show_that_no_more_passed() {
+        let flow = flow(
+            "10us 1-8 0..100 loopback | 40us loss code=4 from=20us detail=2
+             40us loss code=1 from=20us detail=1 | 50us 2-5 0..100 retransmitted loopback | 51us 6 0..100 loopback",
+        );
+        let queue = &flow.stages[Stage::SendQueue as usize];
+        assert_eq!((queue.residue_bytes, queue.resident_bytes), (None, None));
+        let queue = &flow.stages[Stage::InputQueue as usize];
+        assert_eq!((queue.residue_bytes, queue.resident_bytes), (None, None));
+    }
+
+    /// Of a sender elsewhere only what came shows what it sent; its own positions go on.
+    #[test]
+    fn what_a_receiver_alone_missed_counts_by_its_positions() {
+        let receiver = Connection { both_ends_here: false, ..testing::connection(1) };
+        let text = "10us 5-8 0..100 | 40us loss code=6 from=20us detail=2 | 40us loss code=7 from=20us detail=2
+                    40us loss code=8 from=20us detail=2
+                    50us 5-8 300..400";
+        let flow = &testing::analyze_of(receiver, text).flows[0];
+        assert_eq!((flow.bytes, flow.at_least.bytes), (400, false));
     }
 
     /// Of the bytes from 100 on, the lower ones came last of all: when the others came is not known.
