@@ -189,8 +189,11 @@ fn findings(findings: &[Finding], page: &Page<'_>) -> Vec<String> {
     }
     let lines = |finding: &Finding| {
         let times = page.style.glyphs().times;
-        let figures =
-            format!("  {}{times}, {} lost", count(finding.count), page.time(finding.lost_ns));
+        let lost = match finding.lost_ns {
+            0 => "no lost time of its own".to_owned(),
+            lost_ns => format!("{} lost", page.time(lost_ns)),
+        };
+        let figures = format!("  {}{times}, {lost}", count(finding.count));
         [finding.id.name().to_owned(), figures]
     };
     findings.iter().flat_map(lines).collect()
@@ -228,6 +231,18 @@ mod tests {
     #[test]
     fn the_stall_and_its_cure_stand_side_by_side() {
         insta::assert_snapshot!(compared(&stall(), &fixed(), &Options::default()));
+    }
+
+    /// The wait of a split message may be another finding's: 0 ns would say that it cost nothing.
+    #[test]
+    fn a_finding_without_time_of_its_own_has_no_time() {
+        let mut split = stall();
+        split.connections[0].findings[0].lost_ns = 0;
+        let text = compared(&split, &fixed(), &Options::default());
+        assert!(
+            text.contains("×, no lost time of its own") && !text.contains("0 ns lost"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -26,7 +26,8 @@ pub(super) fn write(
 fn write_one(finding: &Finding, analysis: &Analysis, page: &mut Page<'_>) -> io::Result<()> {
     let times = page.style.glyphs().times;
     let lost = match finding.lost_ns {
-        0 => "no time lost that can be measured".to_owned(),
+        // Another finding may have the time: that of one wait counts once.
+        0 => "no lost time of its own".to_owned(),
         ns => {
             let share = percent_of(ns, analysis.duration_ns);
             format!("{} lost ({share} of the trace)", page.time(ns))
