@@ -176,7 +176,7 @@ int so_log(struct bpf_sockopt *ctx)
 			add_listener(address, of_others);
 		} else if (FIELD(full, __sk_common.skc_state) == TCP_ESTABLISHED &&
 			   tuple_of_sock(full, IPPROTO_TCP, &t)) {
-			make_key(&t, &k);
+			key_of_sock(full, &t, &k);
 			if (!logged_flow_of(sk))
 				join_connection(full, &k, &t,
 						bpf_sk_storage_get(&told_of, sk, 0,
@@ -236,7 +236,7 @@ int existing(struct bpf_iter__task_file *ctx)
 	}
 	if (!has_peer(state) || !tuple_of_sock(sk, IPPROTO_TCP, &t) || !tuple_is_picked(&t))
 		return 0;
-	make_key(&t, &k);
+	key_of_sock(sk, &t, &k);
 	/* Options are kept since just now: what it has was asked for before. */
 	join_connection(sk, &k, &t,
 			bpf_sk_storage_get(&told_of, sk, 0, BPF_SK_STORAGE_GET_F_CREATE), NULL, false);
@@ -265,7 +265,7 @@ int remaining(struct bpf_iter__task_file *ctx)
 	if (!sk || !has_peer(FIELD(sk, __sk_common.skc_state)) ||
 	    !tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return 0;
-	make_key(&t, &k);
+	key_of_sock(sk, &t, &k);
 	slot = find(&k, sk);
 	if (!slot)
 		return 0;

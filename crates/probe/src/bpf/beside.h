@@ -15,7 +15,7 @@ static __always_inline struct flow_slot *slot_of_sock(const struct sock *sk, __u
 
 	if (!tuple_of_sock(sk, protocol, &t))
 		return NULL;
-	make_key(&t, k);
+	key_of_sock(sk, &t, k);
 	return find(k, sk);
 }
 
@@ -114,7 +114,7 @@ static __always_inline void note_undelivered(__u32 flow, __u32 len)
 static __always_inline struct flow_slot *slot_of_dropped(const struct packet *p, __u32 netns,
 							 struct key *k)
 {
-	make_key(&p->tuple, k);
+	make_key(&p->tuple, 0, k);
 	k->sender = k->receiver = netns & ~NETNS_CERTAIN;
 	return slot_at(find_slot(k));
 }

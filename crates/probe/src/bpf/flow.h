@@ -23,7 +23,6 @@ struct tuple {
 	__u16 sport; /* host order */
 	__u16 dport;
 	__u32 scope; /* netns inode for loopback addresses and the protocol in the top byte */
-	__u32 sender; /* namespace of the socket that it was taken from, or 0 */
 };
 
 /* In the place of a namespace: inode number, its top bit, which all have, for one that is certain. */
@@ -77,7 +76,8 @@ static __always_inline __u32 scope_of(__u32 netns, __u32 protocol, bool loopback
 	return (loopback ? netns & 0xffffff : 0) | protocol << 24;
 }
 
-static __always_inline void make_key(const struct tuple *t, struct key *k)
+/* `sender` is the namespace of the socket that the tuple was taken from, or 0. */
+static __always_inline void make_key(const struct tuple *t, __u32 sender, struct key *k)
 {
 	__u64 source = (__u64)t->saddr << 16 | t->sport;
 	__u64 dest = (__u64)t->daddr << 16 | t->dport;
@@ -87,10 +87,10 @@ static __always_inline void make_key(const struct tuple *t, struct key *k)
 	k->source_is_low = source < dest;
 	k->key1 = low << 16 | (high & 0xffff);
 	k->key2 = (high >> 16) << 32 | t->scope;
-	k->sender = t->sender;
+	k->sender = sender;
 	k->receiver = k->isn[0] = k->isn[1] = 0;
 	k->has_isn = k->needs_isn = k->ambiguous = 0;
-	k->has_socket = t->sender && t->scope >> 24 == IPPROTO_TCP;
+	k->has_socket = sender && t->scope >> 24 == IPPROTO_TCP;
 }
 
 static __always_inline __u32 bucket_of(const struct key *k)
@@ -175,7 +175,7 @@ static __always_inline void note_ends(__u32 index, const struct key *k)
 
 /* All slots with a key. */
 struct candidates {
-	struct key k;
+	const struct key *k;
 	__u32 first;
 	__u32 count;
 	__u32 uncertain; /* of them, those whose end that this packet is for is not known */
@@ -210,22 +210,22 @@ static long look_at_candidate(__u32 number, struct candidates *c)
 {
 	__u32 index = (c->first + number) & (FLOW_SLOTS - 1);
 	struct flow_slot *slot = &flows[index];
-	bool from_is_low = c->k.source_is_low;
+	const struct key *k = c->k;
 	__u32 connection, end;
 
-	if (slot->key1 != c->k.key1 || slot->key2 != c->k.key2)
+	if (slot->key1 != k->key1 || slot->key2 != k->key2)
 		return 0;
 	connection = acquire(&slot->connection);
 	if (!connection || connection == SLOT_BUSY)
 		return 0;
 	c->found = index;
-	if (is_between(index, &c->k) || is_isn_of(slot, &c->k)) {
+	if (is_between(index, k) || is_isn_of(slot, k)) {
 		c->is_found = 1;
 		return 1;
 	}
 	c->count++;
 	/* On its way in, a packet is for the receiver. */
-	end = c->k.receiver ? !from_is_low : from_is_low;
+	end = k->receiver ? !k->source_is_low : k->source_is_low;
 	if (!((end ? uses[index].netns[0] : uses[index].netns[1]) & NETNS_CERTAIN))
 		c->uncertain++;
 	return 0;
@@ -243,7 +243,7 @@ static long look_at_candidate(__u32 number, struct candidates *c)
 static __always_inline __u32 find_among(struct key *k, __u32 home)
 {
 	bool is_udp = (__u32)k->key2 >> 24 == IPPROTO_UDP;
-	struct candidates c = { .k = *k, .first = home * BUCKET_SLOTS };
+	struct candidates c = { .k = k, .first = home * BUCKET_SLOTS };
 	const struct flow_use *use;
 
 	bpf_loop(BUCKETS_SEARCHED * BUCKET_SLOTS, look_at_candidate, &c, 0);
@@ -623,7 +623,6 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 	__u32 netns = netns_of(sk);
 	bool loopback;
 
-	t->sender = netns | NETNS_CERTAIN;
 	t->sport = bpf_ntohs(FIELD(KERNEL_CAST(inet_sock, sk), inet_sport));
 	t->dport = bpf_ntohs(FIELD(sk, __sk_common.skc_dport));
 	if (family == AF_INET6) {
@@ -654,6 +653,12 @@ static __always_inline bool tuple_of_sock(const struct sock *sk, __u32 protocol,
 	return true;
 }
 
+/* The key of what `sk` sends, whose tuple this is. */
+static __always_inline void key_of_sock(const struct sock *sk, const struct tuple *t, struct key *k)
+{
+	make_key(t, netns_of(sk) | NETNS_CERTAIN, k);
+}
+
 /* As miss(), where the hit is of a logged connection. */
 static __noinline int miss_of_socket(const struct sock *sk, __u32 kind)
 {
@@ -663,7 +668,7 @@ static __noinline int miss_of_socket(const struct sock *sk, __u32 kind)
 
 	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return 0;
-	make_key(&t, &k);
+	key_of_sock(sk, &t, &k);
 	slot = find(&k, sk);
 	return slot ? miss(slot, kind) : 0;
 }
@@ -698,7 +703,7 @@ static __noinline struct flow_slot *look_up_socket(struct record_list *list, con
 	opened = acquire(&connections_opened);
 	if (!tuple_of_sock(sk, IPPROTO_TCP, &t))
 		return NULL;
-	make_key(&t, &k);
+	key_of_sock(sk, &t, &k);
 	slot = find(&k, sk);
 	if (slot)
 		*direction = direction_of(slot, &k);

@@ -115,7 +115,6 @@ static __always_inline bool parse(const struct sk_buff *skb, unsigned char *netw
 	p->protocol = protocol;
 	p->loopback = loopback;
 	p->tuple.scope = scope_of(netns, protocol, loopback);
-	p->tuple.sender = 0;
 	p->header = transport - skb->head;
 	parse_transport(transport, ip_len - header_len, p);
 	return true;
@@ -141,7 +140,7 @@ static __always_inline bool is_sent_by(const struct sock *sk, const struct packe
 static __always_inline void key_of_packet(const struct packet *p, const struct sock *sk,
 					  __u32 netns, bool is_loopback, bool is_input, struct key *k)
 {
-	make_key(&p->tuple, k);
+	make_key(&p->tuple, 0, k);
 	if (is_in_one_namespace(k))
 		return;
 	if (p->protocol == IPPROTO_TCP && p->flags & 0x06) {

@@ -178,8 +178,7 @@ int BPF_PROG(point1_room, struct sock *sk, long *timeout, int error)
 
 /* An outgoing SYN, SYN-ACK or first datagram of a connection without a slot: is it picked? */
 static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct packet *p,
-						  unsigned char *network, __u32 netns,
-						  struct key *k)
+						  const struct net_device *dev, struct key *k)
 {
 	struct sock *sk = skb->sk;
 	struct opening o = { .source_is_client = true };
@@ -230,7 +229,8 @@ static __noinline struct flow_slot *open_outgoing(struct sk_buff *skb, struct pa
 	if (!slot || o.is_open)
 		return slot;
 	p->opens = 1;
-	announce_packet(slot, p, network, o.source_is_client, netns, is_own, o.replaced);
+	announce_packet(slot, p, skb->head + skb->network_header, o.source_is_client,
+			dev->nd_net.net->ns.inum, is_own, o.replaced);
 	if (p->protocol == IPPROTO_UDP)
 		udp_seen = 1;
 	return slot;
@@ -289,8 +289,8 @@ static __noinline bool is_picked_answer(struct sock *sk, struct packet *p)
 }
 
 static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, struct packet *p,
-							  struct key *k, unsigned char *network,
-							  __u32 netns)
+							  struct key *k,
+							  const struct net_device *dev)
 {
 	struct flow_slot *slot;
 
@@ -308,7 +308,7 @@ static __always_inline struct flow_slot *slot_of_outgoing(struct sk_buff *skb, s
 	if (!slot && (p->protocol == IPPROTO_UDP || (p->flags & 0x02))) {
 		struct sock *sk = skb->sk;
 
-		slot = open_outgoing(skb, p, network, netns, k);
+		slot = open_outgoing(skb, p, dev, k);
 		/* Not within that: the frames of all calls under way share 512 bytes. */
 		if (slot && p->opens && sk && p->protocol == IPPROTO_UDP && is_datagram_socket(sk))
 			announce_socket(sk, flow_of(slot, k), 0, slot - flows);
@@ -451,10 +451,10 @@ static __always_inline bool is_connected(const struct sock *sk)
 }
 
 /*
- * A segment of an established connection: the socket tells whose it is. A function of its own, as its stack
- * would lie below that of outgoing_packet() and all functions which that calls.
+ * A segment of an established connection: the socket tells whose it is. Its stack lies below that of
+ * outgoing_packet() and all functions which that calls, so it is kept small.
  */
-static __noinline int outgoing_segment(struct sk_buff *skb, __u8 kind,
+static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 					    const struct net_device *dev, const struct sock *sk,
 					    struct record_list *list)
 {
@@ -548,7 +548,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	if (!parse(skb, network, skb->len - (__u32)(network - skb->data), netns, &p))
 		return 0;
 	key_of_packet(&p, skb->sk, netns, dev->flags & IFF_LOOPBACK, false, &k);
-	slot = slot_of_outgoing(skb, &p, &k, network, netns);
+	slot = slot_of_outgoing(skb, &p, &k, dev);
 	if (!slot)
 		return 0;
 	position = position_marks(slot);
@@ -556,12 +556,12 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	list = this_list();
 	if (!list)
 		return miss(slot, kind);
-	direction = direction_of(slot, &k);
 	last_ns = list->last_ns;
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	describe_packet(r, &p, dev, kind, slot->connection * 2 + direction, position, now);
+	describe_packet(r, &p, dev, kind, flow_of(slot, &k), position, now);
+	direction = r->flow & 1;
 	r->a = 0;
 	r->b = r->c = 0;
 	list->last_ns = now;
