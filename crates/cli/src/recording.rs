@@ -214,7 +214,10 @@ impl Job<'_> {
         let limit = self.how.max_size.map(|bytes| SizeLimit::new(bytes, &meta));
         let limit =
             limit.transpose().map_err(|error| Failure::new(format!("--max-size: {error}")))?;
-        let (writer, _claim) = place.create(meta.clone())?;
+        let (mut writer, _claim) = place.create(meta.clone())?;
+        // With the recorder's priority: on a busy machine the disk would wait for the thread. Without room
+        // for a thread this one waits for the disk.
+        let _ = writer.write_by_thread();
         let mut sink = BundleSink::new(writer, self.max_records, limit);
         let child = group
             .as_ref()

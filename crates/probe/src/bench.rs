@@ -157,6 +157,9 @@ pub fn unpaced_connection() -> io::Result<(TcpStream, TcpStream)> {
     Ok((client.into(), listener.accept()?.0))
 }
 
+/// Name of the thread that writes the files of a recording.
+const FILES_THREAD: &str = "sockscope-files";
+
 fn use_reno(socket: RawFd) -> io::Result<()> {
     let name = b"reno";
     // SAFETY: a name and its length, which live through the call.
@@ -172,13 +175,26 @@ fn use_reno(socket: RawFd) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// CPU time of this thread in nanoseconds, in the kernel and outside.
-#[must_use]
-pub fn thread_cpu_ns() -> u64 {
+/// CPU time in nanoseconds, in the kernel and outside, of this thread and of the one that writes the
+/// files of its recording, if there is one.
+///
+/// # Errors
+/// When the system does not say which threads this process has.
+pub fn recorder_cpu_ns() -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec for the call to fill.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    let mut cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    for task in std::fs::read_dir("/proc/self/task")? {
+        let task = task?.path();
+        // One that ends meanwhile is none that records.
+        let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
+        if read("comm").trim_end() == FILES_THREAD {
+            let first = read("schedstat").split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
+            cpu_ns += first.unwrap_or_default();
+        }
+    }
+    Ok(cpu_ns)
 }
 
 /// Waits for the process to end: whether it succeeded, and its peak of resident memory in bytes.

@@ -3,47 +3,53 @@
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::writer::StreamEncoder;
 use arrow_schema::{ArrowError, SchemaRef};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::format::Part;
 use crate::seal;
 
+/// Of a file up to this size the system may keep all in memory: a report that follows soon finds it there.
+const KEPT_BYTES: u64 = 64 << 20;
+
+/// What is written so goes to the disk at once, and does not stay in memory: `RWF_DONTCACHE` of Linux 6.14,
+/// which rustix has no name for.
+const UNCACHED: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+
 /// A file that takes batches. Each reaches it in one vectored write (more only where the system
 /// takes less), and a write that fails is undone, so that the file always ends at a batch's end
 /// unless the process dies inside that write.
 pub(crate) struct StreamFile {
-    part: Part,
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// `None` once finished.
     encoder: Option<StreamEncoder>,
     whole_bytes: u64,
     batches: u64,
     rows: u64,
     schema: SchemaRef,
-    /// What the system said when a batch could not be written. The file ends there: a later batch that
-    /// fits would leave a hole before it that nobody could see.
-    refused: Option<io::Error>,
+    /// Whether the system is asked not to keep the file in memory.
+    is_uncached: bool,
 }
 
 impl StreamFile {
     /// Creates the file, which must not exist, with its schema in it.
     pub(crate) fn create(folder: &Folder, part: Part, schema: &SchemaRef) -> Result<Self, Error> {
         let path = folder.path().join(part.file_name());
-        let file = folder.create(part.file_name())?;
+        let file = Arc::new(folder.create(part.file_name())?);
         let encoder = StreamEncoder::try_new(schema).map_err(|source| Error::Encode {
             path: path.clone(),
             batch: 0,
             source,
         })?;
         let mut stream = Self {
-            part,
             path,
             file,
             encoder: Some(encoder),
@@ -51,7 +57,7 @@ impl StreamFile {
             batches: 0,
             rows: 0,
             schema: schema.clone(),
-            refused: None,
+            is_uncached: false,
         };
         // An empty batch makes the encoder give out the schema at once: a reader that follows, or
         // that comes after a kill, then knows the columns.
@@ -59,9 +65,14 @@ impl StreamFile {
         Ok(stream)
     }
 
-    /// Whether `folder` still has it.
-    pub(crate) fn is_in_place(&self, folder: &Folder) -> bool {
-        folder.has(self.part.file_name(), &self.file)
+    /// The file, to see whether it still has its name.
+    pub(crate) fn handle(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    /// Rows that it has.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// Bytes of the whole batches that it has.
@@ -94,23 +105,29 @@ impl StreamFile {
         self.append(&buffers)
     }
 
+    /// From here on the file does not stay in memory beyond [`KEPT_BYTES`], where the system can do that.
+    pub(crate) fn leave_cache(&mut self) {
+        self.is_uncached = true;
+    }
+
     fn write_empty(&mut self) -> Result<(), Error> {
         let empty = RecordBatch::new_empty(self.schema.clone());
         self.write(Ok(empty))
     }
 
     fn append(&mut self, buffers: &[Buffer]) -> Result<(), Error> {
-        if let Some(error) = &self.refused {
-            return Err(Error::Io { path: self.path.clone(), source: same(error) });
-        }
         let mut slices: Vec<IoSlice<'_>> =
             buffers.iter().map(|buffer| IoSlice::new(buffer.as_slice())).collect();
         let bytes: usize = buffers.iter().map(Buffer::len).sum();
-        if let Err(error) = write_all_vectored(&mut self.file, &mut slices) {
+        let mut file = Appended {
+            file: &self.file,
+            is_uncached: &mut self.is_uncached,
+            is_long: self.whole_bytes >= KEPT_BYTES,
+        };
+        if let Err(error) = write_all_vectored(&mut file, &mut slices) {
             // Best effort: if even this fails, readers still stop at the last whole batch.
             let _ = self.file.set_len(self.whole_bytes);
-            let _ = io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.whole_bytes));
-            self.refused = Some(same(&error));
+            let _ = io::Seek::seek(&mut &*self.file, io::SeekFrom::Start(self.whole_bytes));
             return Err(Error::Io { path: self.path.clone(), source: error });
         }
         self.whole_bytes += bytes as u64;
@@ -118,9 +135,46 @@ impl StreamFile {
     }
 }
 
-/// The error once more, in the system's words where it came from there.
-fn same(error: &io::Error) -> io::Error {
-    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+#[cfg(test)]
+impl StreamFile {
+    pub(crate) fn exchange_back(&mut self, file: Arc<File>) {
+        self.file = file;
+    }
+
+    /// Writes into another file from here on; the one before is returned.
+    pub(crate) fn exchange(&mut self, file: File) -> Arc<File> {
+        std::mem::replace(&mut self.file, Arc::new(file))
+    }
+}
+
+/// The file, written where it ends.
+struct Appended<'a> {
+    file: &'a File,
+    is_uncached: &'a mut bool,
+    is_long: bool,
+}
+
+impl Write for Appended<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if *self.is_uncached && self.is_long {
+            // With this place the system uses, and moves, the one that the file has.
+            match pwritev2(self.file, slices, u64::MAX, UNCACHED) {
+                // Before Linux 6.14, or a file system that cannot.
+                Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => *self.is_uncached = false,
+                written => return Ok(written?),
+            }
+        }
+        let mut file = self.file;
+        file.write_vectored(slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn encode_error(path: &Path, batch: u64) -> impl FnOnce(ArrowError) -> Error + '_ {
@@ -166,25 +220,6 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
-    }
-
-    /// The disk had room again for what came later.
-    #[test]
-    fn after_a_batch_that_could_not_be_written_the_file_ends() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("records.arrows");
-        let schema = SchemaRef::new(crate::format::record_schema());
-        let folder = Folder::own(dir.path()).unwrap();
-        let mut stream = StreamFile::create(&folder, Part::Records, &schema).unwrap();
-        let bytes_before = std::fs::metadata(&path).unwrap().len();
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let file = std::mem::replace(&mut stream.file, full);
-        let first = stream.write_empty().unwrap_err().to_string();
-        assert!(first.ends_with("No space left on device (os error 28)"), "{first}");
-        stream.file = file;
-        let later = [stream.write_empty(), stream.finish()];
-        assert_eq!(later.map(|written| written.unwrap_err().to_string()), [first.clone(), first]);
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), bytes_before);
     }
 
     #[test]

@@ -155,6 +155,23 @@ pub enum Error {
 }
 
 impl Error {
+    /// The error of a write once more, in the system's words where it came from there.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Io { path, source } => {
+                let code = source.raw_os_error();
+                let source =
+                    code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error);
+                Self::Io { path: path.clone(), source }
+            }
+            Self::Encode { path, batch, source } => {
+                let source = ArrowError::IpcError(source.to_string());
+                Self::Encode { path: path.clone(), batch: *batch, source }
+            }
+            other => Self::Io { path: PathBuf::new(), source: io::Error::other(other.to_string()) },
+        }
+    }
+
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |source| Self::Io { path: path.to_owned(), source }
     }

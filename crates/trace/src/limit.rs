@@ -150,6 +150,16 @@ impl Usage {
     }
 }
 
+/// The bytes of a batch of these rows, at most.
+pub(crate) fn connections_bytes(rows: &[Connection]) -> u64 {
+    BATCH_BYTES + rows.iter().map(row_bytes).sum::<u64>()
+}
+
+/// The bytes of a batch of so many records, at most.
+pub(crate) fn records_bytes(records: usize) -> u64 {
+    BATCH_BYTES + records as u64 * RECORD_BYTES
+}
+
 /// The bytes of a connection's row, at most.
 fn row_bytes(row: &Connection) -> u64 {
     let processes = row.processes.iter().map(|process| PROCESS_BYTES + process.comm.len() as u64);

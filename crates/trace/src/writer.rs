@@ -3,17 +3,17 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use arrow_schema::SchemaRef;
 use sockscope_record::{Connection, Record};
 
-use crate::append::StreamFile;
 use crate::bundle::is_bundle_in;
-use crate::columns::{self, RecordColumns};
+use crate::columns::RecordColumns;
 use crate::error::Error;
+use crate::files::{Files, Rows};
 use crate::folder::Folder;
-use crate::format::{self, BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part};
+use crate::format::{BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part};
 use crate::limit::{SizeLimit, Usage};
 use crate::meta::Meta;
+use crate::output::Output;
 
 /// Connection rows that are held back at most.
 const CONNECTION_ROWS_MAX: usize = 1024;
@@ -25,12 +25,8 @@ const CONNECTION_ROWS_MAX: usize = 1024;
 /// that was flushed in it.
 pub struct BundleWriter {
     folder: Folder,
-    records: StreamFile,
-    record_schema: SchemaRef,
+    output: Output,
     columns: RecordColumns,
-    rows: u64,
-    flows: StreamFile,
-    flow_schema: SchemaRef,
     connections: Vec<Connection>,
     usage: Option<Usage>,
 }
@@ -67,23 +63,28 @@ impl BundleWriter {
             return Err(Error::BigEndian { path: folder.path().to_owned() });
         }
         make_room(&folder)?;
-        let record_schema = SchemaRef::new(format::record_schema());
-        let flow_schema = SchemaRef::new(format::flow_schema());
-        // The records come first: by them the folder is known as a bundle if this is cut short.
-        let records = StreamFile::create(&folder, Part::Records, &record_schema)?;
-        let flows = StreamFile::create(&folder, Part::Flows, &flow_schema)?;
+        let files = Files::create(&folder)?;
         write_meta(&folder, Meta { complete: false, records: 0, ..meta }, None)?;
         Ok(Self {
             folder,
-            records,
-            flows,
-            record_schema,
+            output: Output::new(files),
             columns: RecordColumns::default(),
-            rows: 0,
-            flow_schema,
             connections: Vec::new(),
             usage: None,
         })
+    }
+
+    /// From here on a thread writes the streams, with the scheduling priority of the calling one: no call
+    /// but [`BundleWriter::finish`] waits for the disk, as long as 32 batches have room for what is
+    /// appended meanwhile. What cannot be written is then the error of a later call.
+    ///
+    /// Dropping the writer waits until the thread has written what it was handed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the system has no room for another thread.
+    pub fn write_by_thread(&mut self) -> Result<(), Error> {
+        self.output.start_thread().map_err(Error::io(self.folder.path()))
     }
 
     /// The bundle's folder.
@@ -95,7 +96,7 @@ impl BundleWriter {
     /// Records appended so far, held back ones included.
     #[must_use]
     pub fn records(&self) -> u64 {
-        self.rows + self.columns.rows() as u64
+        self.output.rows() + self.columns.rows() as u64
     }
 
     /// Keeps the files within `limit` together from here on: what does not fit is refused by
@@ -126,7 +127,7 @@ impl BundleWriter {
         while !rest.is_empty() {
             rest = self.columns.fill(rest);
             if self.columns.rows() >= BATCH_RECORDS {
-                self.flush()?;
+                self.write()?;
             }
         }
         Ok(())
@@ -147,28 +148,20 @@ impl BundleWriter {
         }
         self.connections.push(connection.clone());
         if self.connections.len() >= CONNECTION_ROWS_MAX {
-            self.flush_connections()?;
+            self.write_connections()?;
         }
         Ok(())
     }
 
     /// Writes what is held back, as a short batch: connections first, so that a reader that
-    /// follows knows them when it sees their records.
+    /// follows knows them when it sees their records. Where a thread writes and the disk keeps it
+    /// waiting, this does nothing: the rows go with the next ones.
     ///
     /// # Errors
     ///
     /// When a batch cannot be written.
     pub fn flush(&mut self) -> Result<(), Error> {
-        self.flush_connections()?;
-        let rows = self.columns.rows() as u64;
-        if rows == 0 {
-            return Ok(());
-        }
-        let (batch, spent) = self.columns.take(&self.record_schema);
-        self.records.write(batch)?;
-        self.columns.reuse(spent);
-        self.rows += rows;
-        Ok(())
+        if self.output.has_room() { self.write() } else { Ok(()) }
     }
 
     /// Replaces `meta.json` in one step, as still incomplete.
@@ -188,7 +181,7 @@ impl BundleWriter {
     /// As [`BundleWriter::update_meta`].
     pub fn meta_update(&self, meta: &Meta) -> Result<MetaUpdate, Error> {
         self.check_in_place()?;
-        let meta = Meta { complete: false, records: self.rows, ..meta.clone() };
+        let meta = Meta { complete: false, records: self.output.rows_written(), ..meta.clone() };
         Ok(MetaUpdate { folder: self.folder.again()?, meta, limit: self.size_limit() })
     }
 
@@ -199,29 +192,36 @@ impl BundleWriter {
     /// When something cannot be written, or as [`BundleWriter::update_meta`]; the bundle then stays
     /// incomplete.
     pub fn finish(mut self, meta: Meta) -> Result<(), Error> {
-        self.flush()?;
-        self.flows.finish()?;
-        self.records.finish()?;
+        self.write()?;
+        let records = self.output.finish()?;
         self.check_in_place()?;
-        let meta = Meta { complete: true, records: self.rows, ..meta };
-        write_meta(&self.folder, meta, self.size_limit())
+        let limit = self.size_limit();
+        write_meta(&self.folder, Meta { complete: true, records, ..meta }, limit)
     }
 
     fn size_limit(&self) -> Option<SizeLimit> {
         self.usage.as_ref().map(Usage::limit)
     }
 
-    /// Bytes in both streams.
+    /// Bytes of both streams without what is held back here, at most.
     fn written(&self) -> u64 {
-        self.records.bytes() + self.flows.bytes()
+        self.output.bytes_at_most()
     }
 
-    fn flush_connections(&mut self) -> Result<(), Error> {
+    fn write(&mut self) -> Result<(), Error> {
+        self.write_connections()?;
+        if self.columns.rows() > 0 {
+            let columns = Box::new(std::mem::take(&mut self.columns));
+            self.columns = self.output.write(Rows::Records(columns))?;
+        }
+        Ok(())
+    }
+
+    fn write_connections(&mut self) -> Result<(), Error> {
         if self.connections.is_empty() {
             return Ok(());
         }
-        let rows = std::mem::take(&mut self.connections);
-        self.flows.write(columns::connection_batch(&rows, &self.flow_schema))?;
+        self.output.write(Rows::Connections(std::mem::take(&mut self.connections)))?;
         if let Some(usage) = &mut self.usage {
             usage.connections_written();
         }
@@ -230,8 +230,7 @@ impl BundleWriter {
 
     /// Whether folder and files still have their names: else the bundle cannot be found.
     fn check_in_place(&self) -> Result<(), Error> {
-        let mut streams = [&self.records, &self.flows].into_iter();
-        if self.folder.is_in_place() && streams.all(|file| file.is_in_place(&self.folder)) {
+        if self.folder.is_in_place() && self.output.is_in_place(&self.folder) {
             return Ok(());
         }
         Err(Error::Exchanged { path: self.folder.path().to_owned() })

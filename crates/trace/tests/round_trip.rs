@@ -146,7 +146,16 @@ proptest! {
         let folder = Folder::new();
         let slices: Vec<_> = batches.iter().map(Vec::as_slice).collect();
         write(&folder.bundle(), &slices, &[]);
-        prop_assert_eq!(read(&folder.bundle()), (batches.concat(), vec![]));
+        // Where times run backwards the reader adds losses of unknown size.
+        let is_added = |record: &Record| {
+            let added = Record { kind: Kind::Loss, at_ns: record.at_ns, offset: record.offset, code: record.code, ..Record::default() };
+            *record == added
+        };
+        let (mut given, problems) = read(&folder.bundle());
+        let mut written = batches.concat();
+        given.retain(|record| !is_added(record));
+        written.retain(|record| !is_added(record));
+        prop_assert_eq!((given, problems), (written, vec![]));
     }
 
     #[test]

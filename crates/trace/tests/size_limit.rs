@@ -62,9 +62,13 @@ proptest! {
     fn no_order_of_writes_exceeds_the_limit(
         steps in prop::collection::vec(step(), 1..150),
         bytes in MIN..1 << 20,
+        by_thread in any::<bool>(),
     ) {
         let folder = Folder::new();
         let mut writer = writer(&folder, bytes);
+        if by_thread {
+            writer.write_by_thread().unwrap();
+        }
         let mut rows = vec![connection(1)];
         writer.connection(&rows[0]).unwrap();
         let mut appended = 0;

@@ -30,13 +30,18 @@ impl Recording {
         Ok(Self { recorder, sink, flushed: Instant::now() })
     }
 
-    /// Records for this long; the share of it for which this thread had the CPU.
+    /// Has a thread write the files, as `sockscope record` does.
+    pub fn write_by_thread(&mut self) -> Result<(), Failure> {
+        Ok(self.sink.writer.write_by_thread()?)
+    }
+
+    /// Records for this long; the share of it for which the recorder's threads had a CPU.
     pub fn run(&mut self, time: Duration) -> Result<f64, Failure> {
-        let (start, cpu_before_ns) = (Instant::now(), bench::thread_cpu_ns());
+        let (start, cpu_before_ns) = (Instant::now(), bench::recorder_cpu_ns()?);
         while start.elapsed() < time {
             self.step()?;
         }
-        let cpu_ns = bench::thread_cpu_ns() - cpu_before_ns;
+        let cpu_ns = bench::recorder_cpu_ns()? - cpu_before_ns;
         Ok(cpu_ns as f64 / start.elapsed().as_nanos() as f64)
     }
 

@@ -40,6 +40,7 @@ pub fn run(load: Load, transfer: &Transfer, plan: &Plan) -> Result<(), Failure> 
     let options = Options { statistics: true, ..Options::default() };
     let dir = plan.folder.join("bench.sockscope");
     let mut recording = Recording::start(dir, vec![transfer.port], options)?;
+    recording.write_by_thread()?;
     let empty = EmptyPrograms::attach()?;
     recording.run(Duration::from_millis(600))?;
     let mut slices = Vec::new();

@@ -44,7 +44,7 @@ impl Condition {
 /// Under a recorder, one slice had this.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
-    /// Share of one CPU that the recorder's thread used.
+    /// Share of one CPU that the recorder's threads used.
     pub thread_cpus: f64,
     pub records_per_s: f64,
     /// Records lost.
@@ -107,6 +107,7 @@ pub fn under(
 fn recorded(transfer: &Transfer, port: u16, plan: &Plan) -> Result<(f64, Cost), Failure> {
     let dir = plan.folder.join("bench.sockscope");
     let mut recording = Recording::start(dir, vec![port], Options::default())?;
+    recording.write_by_thread()?;
     recording.run(SETTLE_RECORDER)?;
     let records_before = recording.recorder.records();
     let (from, start) = transfer.progress();

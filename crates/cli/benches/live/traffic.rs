@@ -118,7 +118,7 @@ fn print(load: Load, ratios: &Ratios, plan: &Plan) {
     let tcpdump = ratios.between(Condition::Recorded, Condition::Tcpdump);
     ratio("recorded : tcpdump", tcpdump, Some(1.0));
     let of_costs = |value: fn(&Cost) -> f64| Median::of(ratios.costs.iter().map(value).collect());
-    row("CPUs of the recorder's thread", &of_costs(|cost| cost.thread_cpus).text(2), None);
+    row("CPUs of the recorder's threads", &of_costs(|cost| cost.thread_cpus).text(2), None);
     let records = of_costs(|cost| cost.records_per_s / 1e6);
     row("records", &format!("{} million/s", records.text(2)), None);
     let lost: u64 = ratios.costs.iter().map(|cost| cost.lost).sum();
