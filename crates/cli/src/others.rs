@@ -2,7 +2,7 @@
 //! the recording's limits, and never end the recording.
 
 use std::borrow::Cow;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 
 use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Point, Record, marks};
 
@@ -11,8 +11,6 @@ const SHARE: u64 = 4;
 /// Bytes of a record in the trace and of a row of a connection, as counted for the share.
 const RECORD_BYTES: u64 = 48;
 const CONNECTION_BYTES: u64 = 384;
-/// Records of a connection reach the recorder at most this long after its end.
-const LATE_NS: u64 = 10_000_000_000;
 /// The shortest time between two loss records of refused records.
 const WRITTEN_EVERY_NS: u64 = 1_000_000_000;
 
@@ -20,8 +18,6 @@ const WRITTEN_EVERY_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct Others {
     known: HashSet<ConnectionId>,
-    /// Those that ended, with the time.
-    ended: VecDeque<(u64, ConnectionId)>,
     records_left: u64,
     bytes_left: u64,
     refused: LossCounts,
@@ -35,7 +31,6 @@ impl Others {
     pub fn new(records_max: Option<u64>, bytes_max: Option<u64>) -> Self {
         Self {
             known: HashSet::new(),
-            ended: VecDeque::new(),
             records_left: records_max.map_or(u64::MAX, |most| most / SHARE),
             bytes_left: bytes_max.map_or(u64::MAX, |most| most / SHARE),
             refused: LossCounts::default(),
@@ -47,6 +42,11 @@ impl Others {
     /// A connection is theirs.
     pub fn add(&mut self, id: ConnectionId) {
         self.known.insert(id);
+    }
+
+    /// Nothing more of a connection follows.
+    pub fn remove(&mut self, id: ConnectionId) {
+        self.known.remove(&id);
     }
 
     /// Records refused so far.
@@ -81,13 +81,8 @@ impl Others {
         if !self.known.contains(&row.id) {
             return true;
         }
-        if let Some(ended_ns) = row.closed_ns {
-            self.ended.push_back((ended_ns, row.id));
-            self.forget(ended_ns);
-            // Its room was taken when it opened.
-            return true;
-        }
-        self.takes(0, CONNECTION_BYTES)
+        // The room of the last row was taken when it opened.
+        row.closed_ns.is_some() || self.takes(0, CONNECTION_BYTES)
     }
 
     /// Loss records of the records that were refused since the last call.
@@ -125,16 +120,6 @@ impl Others {
         self.unwritten.add(record.kind.point(), 1);
         let (first, last) = self.span_ns;
         self.span_ns = (first.min(record.at_ns), last.max(record.at_ns));
-    }
-
-    /// Those that ended long before.
-    fn forget(&mut self, now_ns: u64) {
-        while let Some((ended_ns, id)) = self.ended.front().copied()
-            && ended_ns + LATE_NS < now_ns
-        {
-            self.ended.pop_front();
-            self.known.remove(&id);
-        }
     }
 }
 
@@ -203,13 +188,13 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_ended_are_forgotten_in_time() {
+    fn of_connections_that_are_over_nothing_is_kept() {
         let mut others = Others::new(Some(4), None);
-        for id in 1..1_000_u32 {
+        for id in 1..1_000 {
             others.add(ConnectionId(id));
-            assert!(others.admits(&row(id, Some(u64::from(id) * LATE_NS / 10))));
+            others.remove(ConnectionId(id));
         }
-        assert!(others.known.len() < 15 && others.ended.len() < 15, "{}", others.known.len());
+        assert_eq!(others.known.len(), 0);
     }
 
     #[test]

@@ -135,4 +135,10 @@ impl Sink for BundleSink {
     fn of_others(&mut self, connection: ConnectionId) {
         self.others.add(connection);
     }
+
+    fn complete(&mut self, connection: ConnectionId) {
+        self.known.remove(&connection);
+        self.others.remove(connection);
+        self.writer.complete(connection);
+    }
 }

@@ -42,6 +42,10 @@ pub trait Sink {
     /// Another user than root and the owner asked for this connection by `SO_LOG`, beside another pick.
     /// Said before anything else of it.
     fn of_others(&mut self, _connection: ConnectionId) {}
+
+    /// Of this connection all was said: neither a record nor anything new follows. Connections that are open
+    /// when the recording ends do not have it.
+    fn complete(&mut self, _connection: ConnectionId) {}
 }
 
 /// How to record.
@@ -444,6 +448,9 @@ impl Recorder {
             self.lists.release(cursor.cpu, cursor.next);
         }
         self.hand_over(sink)?;
+        for connection in self.decoder.take_forgotten() {
+            sink.complete(ConnectionId(connection));
+        }
         Ok(fullest)
     }
 

@@ -134,6 +134,11 @@ impl Usage {
         true
     }
 
+    /// The last row of a connection was taken.
+    pub(crate) fn complete(&mut self, id: ConnectionId) {
+        self.open_bytes -= self.open.remove(&id).unwrap_or_default();
+    }
+
     /// The rows of connections that were held back are written.
     pub(crate) fn connections_written(&mut self) {
         self.held_bytes = 0;

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
-use sockscope_record::{Connection, Record};
+use sockscope_record::{Connection, ConnectionId, Record};
 
 use crate::bundle::is_bundle_in;
 use crate::columns::RecordColumns;
@@ -151,6 +151,14 @@ impl BundleWriter {
             self.write_connections()?;
         }
         Ok(())
+    }
+
+    /// No other row of this connection follows, also where the latest one does not say that it closed: room
+    /// for a last row is kept no longer.
+    pub fn complete(&mut self, connection: ConnectionId) {
+        if let Some(usage) = &mut self.usage {
+            usage.complete(connection);
+        }
     }
 
     /// Writes what is held back, as a short batch: connections first, so that a reader that

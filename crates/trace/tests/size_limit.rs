@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::{Folder, connection, meta, records};
 use proptest::prelude::*;
-use sockscope_record::{Connection, Process, Record, Side};
+use sockscope_record::{Connection, ConnectionId, Process, Record, Side};
 use sockscope_trace::{Bundle, BundleWriter, Error, Meta, SizeLimit, check};
 
 const MIN: u64 = 352 << 10;
@@ -28,6 +28,7 @@ enum Step {
     Records(u64),
     Open(Vec<String>),
     Close(u32),
+    Complete(u32),
     Flush,
     Meta(usize),
 }
@@ -37,6 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (1_u64..4_000).prop_map(Step::Records),
         3 => prop::collection::vec("[a-zé]{0,15}", 0..6).prop_map(Step::Open),
         2 => (0_u32..200).prop_map(Step::Close),
+        1 => (0_u32..200).prop_map(Step::Complete),
         2 => Just(Step::Flush),
         1 => (0_usize..50_000).prop_map(Step::Meta),
     ]
@@ -91,6 +93,11 @@ proptest! {
                         writer.connection(row).unwrap();
                     }
                 }
+                Step::Complete(at) => {
+                    if let Some(row) = rows.get(at as usize) {
+                        writer.complete(row.id);
+                    }
+                }
                 Step::Flush => writer.flush().unwrap(),
                 Step::Meta(length) => {
                     let notes = vec!["n".repeat(length)];
@@ -139,6 +146,30 @@ fn a_connection_that_is_in_the_bundle_ends_in_it_though_the_bundle_is_full() {
     writer.finish(meta()).unwrap();
     let rows: Vec<_> = rows_of(&folder).iter().map(|row| (row.id.0, row.closed_ns)).collect();
     assert_eq!(rows, [(1, Some(77))]);
+}
+
+/// Most half-open connections give way to others, and no row says when they ended.
+#[test]
+fn a_connection_of_which_nothing_more_follows_keeps_no_room() {
+    let rows = |is_complete: bool| {
+        let folder = Folder::new();
+        let mut writer = writer(&folder, 1 << 20);
+        let mut id = 0;
+        while !writer.is_full() {
+            id += 1;
+            writer.connection(&connection(id)).unwrap();
+            if is_complete {
+                writer.complete(ConnectionId(id));
+            }
+        }
+        writer.finish(meta()).unwrap();
+        rows_of(&folder).len()
+    };
+    let (open, complete) = (rows(false), rows(true));
+    assert!(
+        complete > open * 3 / 2,
+        "{complete} rows of complete connections, {open} of open ones"
+    );
 }
 
 #[test]

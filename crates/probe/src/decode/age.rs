@@ -144,6 +144,10 @@ impl Decoder {
     fn forget(&mut self, id: u32) {
         let Some(state) = self.connections.remove(id) else { return };
         self.incoming.forget(&state);
+        self.forgotten.push(id);
+        if self.changed.remove(&id) {
+            self.last_rows.push(state.info);
+        }
         for mut flow in state.flows {
             flow.settle_write(&mut self.out);
             flow.settle_arrivals(&mut self.out);
@@ -197,7 +201,7 @@ mod tests {
     fn pairs_of_one_datagram_take_no_more_memory_than_slots_and_ends_allow() {
         const SLOTS: u32 = 1_000;
         let mut decoder = decoder();
-        let mut most = 0;
+        let (mut most, mut forgotten) = (0, Vec::new());
         for id in 1..=20_000 {
             let at_ns = u64::from(id) * 1_000_000;
             decoder.event(&opened(at_ns, id, id.saturating_sub(SLOTS)));
@@ -205,9 +209,13 @@ mod tests {
             decoder.expire(at_ns);
             decoder.records().clear();
             decoder.take_changed();
+            forgotten.extend(decoder.take_forgotten());
             most = most.max(decoder.remembered());
         }
         assert!((1_999..=2_002).contains(&most), "{most}");
+        // The sink hears of each one, once.
+        let count = 20_000 - decoder.remembered() as u32;
+        assert_eq!(forgotten, (1..=count).collect::<Vec<_>>());
         assert_eq!(decoder.unknown(), 0);
         assert_eq!(decoder.incoming.flows(), decoder.remembered());
     }
@@ -228,6 +236,18 @@ mod tests {
             }
         }
         assert_eq!(decoder.remembered(), LINGERING_MAX);
+    }
+
+    #[test]
+    fn what_changed_of_a_connection_is_said_though_it_was_forgotten_since() {
+        let mut decoder = decoder();
+        decoder.event(&opened(1, 1, 0));
+        decoder.event(&opened(1, 2, 1));
+        decoder.expire(2 + LINGER_NS);
+        assert_eq!(decoder.take_forgotten(), [1]);
+        let rows = decoder.take_changed();
+        assert_eq!(rows.iter().map(|row| row.id.0).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((decoder.take_changed().len(), decoder.take_forgotten().len()), (0, 0));
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub(crate) struct Decoder {
     threads: Threads,
     age: age::Age,
     changed: BTreeSet<u32>,
+    /// Forgotten since the last call of [`Decoder::take_forgotten`], and the last rows of those that had
+    /// changed.
+    forgotten: Vec<u32>,
+    last_rows: Vec<Connection>,
     of_others: Vec<u32>,
     out: Vec<Record>,
     /// Records of events, in order of time, that wait for the hits before them.
@@ -77,7 +81,14 @@ impl Decoder {
     /// Connections of which something new became known since the last call.
     pub(crate) fn take_changed(&mut self) -> Vec<Connection> {
         let ids = std::mem::take(&mut self.changed);
-        ids.into_iter().filter_map(|id| self.state(id).map(|state| state.info.clone())).collect()
+        let mut rows = std::mem::take(&mut self.last_rows);
+        rows.extend(ids.into_iter().filter_map(|id| Some(self.state(id)?.info.clone())));
+        rows
+    }
+
+    /// Connections that were forgotten since the last call: no row and no record of them follows.
+    pub(crate) fn take_forgotten(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// Tells how far the scheduler's clock is from the trace's.
