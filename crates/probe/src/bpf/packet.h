@@ -136,11 +136,11 @@ static __always_inline bool is_sent_by(const struct sock *sk, const struct packe
 	       sk->sk_type == (p->protocol == IPPROTO_TCP ? SOCK_STREAM : SOCK_DGRAM);
 }
 
-/* The key of a packet at a device of this namespace: see flow.h for what that says of the ends. */
-static __always_inline void key_of_packet(const struct packet *p, const struct sock *sk,
-					  __u32 netns, bool is_loopback, bool is_input, struct key *k)
+/* What a packet at a device of this namespace says of the ends, into its key: see flow.h. */
+static __always_inline void add_ends_of_packet(const struct packet *p, const struct sock *sk,
+					       __u32 netns, bool is_loopback, bool is_input,
+					       struct key *k)
 {
-	make_key(&p->tuple, 0, k);
 	if (is_in_one_namespace(k))
 		return;
 	if (p->protocol == IPPROTO_TCP && p->flags & 0x06) {

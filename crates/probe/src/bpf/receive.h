@@ -90,36 +90,48 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 	return slot;
 }
 
-/*
- * find(), for a packet that comes in. On loopback, where the key alone says whose it is, a connection that
- * was looked up before is known by the key as long as its slot is its own: each call of a function costs
- * some 20 ns on processors on which the kernel makes returns safe.
- */
-static __always_inline struct flow_slot *slot_of_packet(struct record_list *list, struct key *k,
-							const struct sock *sk)
+/* The place of a packet on loopback among the known ones. */
+static __always_inline struct known_packet *place_of(struct record_list *list, const struct key *k)
 {
-	__u32 place = (k->key1 ^ k->key1 >> 16) & (KNOWN_PACKETS - 1);
-	struct known_packet *known = &list->packets[place];
+	return &list->packets[(k->key1 ^ k->key1 >> 16) & (KNOWN_PACKETS - 1)];
+}
+
+/*
+ * On loopback, where the key alone says whose a packet is, a connection that was looked up before is known
+ * by the key as long as its slot is its own: each call of a function costs some 20 ns on processors on
+ * which the kernel makes returns safe. NULL says nothing.
+ */
+static __always_inline struct flow_slot *known_slot(struct record_list *list, const struct key *k)
+{
+	struct known_packet *known = place_of(list, k);
 	struct flow_slot *slot;
 	__u32 connection;
 
 	/* The connection before and after the rest: a hit that interrupts this one may change all of it. */
 	connection = *(volatile __u32 *)&known->connection;
 	barrier();
-	if (connection && known->key1 == k->key1 && known->key2 == k->key2) {
-		slot = &flows[known->slot & (FLOW_SLOTS - 1)];
-		barrier();
-		if (slot->connection == connection &&
-		    *(volatile __u32 *)&known->connection == connection)
-			return slot;
-	}
-	slot = find(k, sk);
-	if (!slot || !is_in_one_namespace(k) || list->is_noting)
-		return slot;
+	if (!connection || known->key1 != k->key1 || known->key2 != k->key2)
+		return NULL;
+	slot = &flows[known->slot & (FLOW_SLOTS - 1)];
+	barrier();
+	if (slot->connection != connection || *(volatile __u32 *)&known->connection != connection)
+		return NULL;
+	return slot;
+}
+
+/* The next packet of the connection is known by its key. */
+static __always_inline void note_slot(struct record_list *list, struct flow_slot *slot,
+				      const struct key *k)
+{
+	struct known_packet *known = place_of(list, k);
+	__u32 connection;
+
+	if (!is_in_one_namespace(k) || list->is_noting)
+		return;
 	connection = acquire(&slot->connection);
 	/* The key after the connection: another that has taken the slot since has another key. */
 	if (connection == SLOT_BUSY || slot->key1 != k->key1 || slot->key2 != k->key2)
-		return slot;
+		return;
 	list->is_noting = 1;
 	barrier();
 	known->connection = 0; /* a hit that interrupts this one sees no half of it */
@@ -131,38 +143,56 @@ static __always_inline struct flow_slot *slot_of_packet(struct record_list *list
 	known->connection = connection;
 	barrier();
 	list->is_noting = 0;
-	return slot;
+}
+
+/* The slot of a packet that comes in, of a connection that is not known by its key or opens with it. */
+static __always_inline struct flow_slot *slot_of_incoming(struct record_list *list,
+							  struct sk_buff *skb, __u32 netns,
+							  const struct packet *packet,
+							  const struct key *key)
+{
+	struct net_device *dev = skb->dev;
+	struct sock *sk = skb->sk;
+	/* Copies, as functions get their addresses: so the caller's may stay in registers. */
+	struct packet p = *packet;
+	struct key k = *key;
+	struct flow_slot *slot;
+
+	add_ends_of_packet(&p, sk, netns, dev->flags & IFF_LOOPBACK, true, &k);
+	slot = find(&k, sk);
+	if (slot && list)
+		note_slot(list, slot, &k);
+	if (!slot && k.ambiguous) {
+		note_ambiguous(&k);
+		return NULL;
+	}
+	/* Anybody may send a SYN: one for a connection that a socket of this host has changes nothing. */
+	if (slot && (slot->endpoints || !ends_former(slot, &p)))
+		return slot;
+	if (p.protocol == IPPROTO_TCP && !(p.flags & 0x02))
+		return NULL;
+	return open_incoming(skb, &p, skb->data, netns, &k);
 }
 
 static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 {
-	unsigned char *network = skb->data;
 	struct net_device *dev = skb->dev;
 	__u32 netns = dev->nd_net.net->ns.inum;
-	struct record_list *list;
-	struct flow_slot *slot;
+	struct record_list *list = this_list();
+	struct flow_slot *slot = NULL;
 	struct raw_record *r;
 	struct packet p = {};
-	struct sock *sk;
 	struct key k;
 	__u64 now, stamp;
 	__u8 position;
 
-	if (!parse(skb, network, skb->len, netns, &p))
+	if (!parse(skb, skb->data, skb->len, netns, &p))
 		return 0;
-	sk = skb->sk;
-	key_of_packet(&p, sk, netns, dev->flags & IFF_LOOPBACK, true, &k);
-	list = this_list();
-	slot = list ? slot_of_packet(list, &k, sk) : find(&k, sk);
-	if (!slot && k.ambiguous)
-		return note_ambiguous(&k);
-	/* Anybody may send a SYN: one for a connection that a socket of this host has changes nothing. */
-	if (slot && !slot->endpoints && ends_former(slot, &p))
-		slot = NULL;
-	if (!slot) {
-		if (p.protocol == IPPROTO_TCP && !(p.flags & 0x02))
-			return 0;
-		slot = open_incoming(skb, &p, network, netns, &k);
+	make_key(&p.tuple, 0, &k);
+	if (list)
+		slot = known_slot(list, &k);
+	if (!slot || (!slot->endpoints && begins_anew(slot, &p))) {
+		slot = slot_of_incoming(list, skb, netns, &p, &k);
 		if (!slot)
 			return 0;
 	}
