@@ -19,10 +19,32 @@ const ATTEMPTS: u32 = 3;
 /// program in a softirq that interrupts certain processes: the recorder cannot help it.
 const ATTEMPTS_SKIPPED: u32 = 5;
 
+/// A folder for traces, removed after a test that passed. After one that failed it stays: what shows once in
+/// a hundred runs can be looked at.
+pub struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder for temporary files"))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.disable_cleanup(true);
+            println!("the traces of this test stay in {}", self.path().display());
+        }
+    }
+}
+
 /// A finished recording.
 pub struct Recording {
-    /// Removed with all that is in it.
-    folder: TempDir,
+    folder: Folder,
     /// What the recorded command printed.
     pub said: String,
     /// What it amounts to.
@@ -54,7 +76,7 @@ pub fn sockscope_says<S: AsRef<OsStr>>(arguments: &[S]) -> String {
 
 /// Records `command` by `sockscope run OPTIONS -- command`, once.
 pub fn run_once(options: &[&str], command: &[String]) -> Recording {
-    let folder = tempfile::tempdir().expect("a folder for temporary files");
+    let folder = Folder::new();
     let output = sockscope()
         .args(["run", "--format", "json", "-o"])
         .arg(folder.path().join("live.sockscope"))
@@ -122,7 +144,7 @@ pub fn words(words: &[&str]) -> Vec<String> {
 
 /// `sockscope record` that runs beside the test.
 pub struct Recorder {
-    folder: TempDir,
+    folder: Folder,
     process: Background,
 }
 
@@ -144,7 +166,7 @@ impl Recorder {
     }
 
     fn spawn(program: &[String], options: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        let folder = Folder::new();
         let program = [program, &words(&["record", "-o"])].concat();
         let mut command = command(&program);
         command.arg(folder.path().join("live.sockscope")).args(options);
@@ -185,7 +207,7 @@ impl Recorder {
     }
 
     /// Ends it, as Ctrl-C does; its folder, and its notes and counts as written.
-    pub fn end(self) -> (TempDir, String) {
+    pub fn end(self) -> (Folder, String) {
         self.process.stop();
         let said = std::fs::read_to_string(self.folder.path().join("live.sockscope/meta.json"));
         (self.folder, said.expect("a bundle has it"))
