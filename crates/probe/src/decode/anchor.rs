@@ -72,12 +72,22 @@ impl Missed {
 
     /// A hit of this point could not be placed.
     pub(super) fn leave(&mut self, point: Option<Point>, since_ns: u64, at_ns: u64) {
+        self.leave_some(point, 1, since_ns, at_ns);
+    }
+
+    /// Bytes passed this point unseen until `at_ns`, by hits that are counted elsewhere.
+    fn leave_bytes(&mut self, point: Point, since_ns: u64, at_ns: u64) {
+        self.leave_some(Some(point), 0, since_ns, at_ns);
+    }
+
+    fn leave_some(&mut self, point: Option<Point>, count: u64, since_ns: u64, at_ns: u64) {
+        let since_ns = since_ns.min(at_ns);
         let fresh = Unplaced { count: 0, since_ns, until_ns: at_ns };
         let unplaced = self.unplaced.entry(point).or_insert(fresh);
-        unplaced.count += 1;
+        unplaced.count += count;
         unplaced.since_ns = unplaced.since_ns.min(since_ns);
         unplaced.until_ns = unplaced.until_ns.max(at_ns);
-        self.counts.add(point, 1);
+        self.counts.add(point, count);
     }
 
     /// The losses that hits left since the last call stand for.
@@ -117,8 +127,14 @@ impl ConnectionState {
         true
     }
 
-    /// The sequence numbers and 64-bit counters of one of its sockets.
-    pub(super) fn anchor(&mut self, hit: &RawRecord, missed_until: &MissedUntil) {
+    /// The sequence numbers and 64-bit counters of one of its sockets. What it says to have passed points 7 and
+    /// 8 meanwhile did so by then, and maybe later than the last hit that was missed.
+    pub(super) fn anchor(
+        &mut self,
+        hit: &RawRecord,
+        missed_until: &MissedUntil,
+        missed: &mut Missed,
+    ) {
         let sends = (hit.flow & 1) as usize;
         self.is_anchor_odd = hit.marks & raw::MARK_ODD != 0;
         self.placed_ns = self.placed_ns.max(hit.at_ns);
@@ -129,7 +145,16 @@ impl ConnectionState {
         let receives = if self.is_to_itself { sends } else { 1 - sends };
         let received = &mut self.flows[receives];
         received.go_on_at(hit.ack, hit.c);
+        let before = (received.ready, received.copied);
         received.pass_over_until(hit);
+        if received.ready > before.0 {
+            let since_ns = missed_until[Point::ReceiveEnqueue.index()];
+            missed.leave_bytes(Point::ReceiveEnqueue, since_ns, hit.at_ns);
+        }
+        if received.copied > before.1 {
+            let since_ns = missed_until[Point::ReceiveDequeue.index()];
+            missed.leave_bytes(Point::ReceiveDequeue, since_ns, hit.at_ns);
+        }
     }
 }
 

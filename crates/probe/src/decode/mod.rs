@@ -145,7 +145,7 @@ impl Decoder {
         };
         let point = point_of_raw(raw.kind);
         if raw.kind == raw::RAW_ANCHOR {
-            state.anchor(raw, self.watch.missed_until());
+            state.anchor(raw, self.watch.missed_until(), &mut self.missed);
             return;
         }
         if !state.is_placed(raw, &mut self.missed, point) {

@@ -77,7 +77,13 @@ fn the_receiver_says_too_and_what_it_had_by_then_stays_unknown() {
             "600000000 <anchor 5000 ack=1150 copied=1120 received={to} odd | 600000001 ready 1150 odd
              600000002 ready 1180 odd | 600000003 copy 1180 odd"
         ),
-        &format!("600000002 7 {to}+30\n600000003 8 {}+60", FAR + 20),
+        &format!(
+            "600000002 7 {to}+30
+             600000003 8 {}+60
+             600000000 Loss of 0 at 7 since 500000100
+             600000000 Loss of 0 at 8 since 500000100",
+            FAR + 20
+        ),
     );
 }
 
@@ -146,7 +152,9 @@ fn a_hit_without_a_socket_is_missed_until_an_anchor_where_too_much_may_have_pass
         &format!(
             "600000004 5 {}+50
              600000000 Loss of 1 at 5 since 60
-             600000001 Loss of 1 at 6 since 60",
+             600000001 Loss of 1 at 6 since 60
+             600000002 Loss of 0 at 7 since 500000100
+             600000002 Loss of 0 at 8 since 500000100",
             FAR + 50
         ),
     );
