@@ -6,42 +6,12 @@
 mod crates;
 mod docs;
 mod files;
+mod problem;
 mod rust;
 mod source;
 
-use std::fmt;
-
 use crate::tree::Tree;
-
-/// One breach of a rule.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// File, from the checkout's root.
-    pub path: String,
-    /// Line from 1 on; 0 when the whole file is meant.
-    pub line: usize,
-    /// What is wrong and what is expected.
-    pub text: String,
-}
-
-impl Problem {
-    fn at(path: &str, line: usize, text: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), line, text: text.into() }
-    }
-
-    fn file(path: &str, text: impl Into<String>) -> Self {
-        Self::at(path, 0, text)
-    }
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.path, self.text),
-            line => write!(f, "{}:{line}: {}", self.path, self.text),
-        }
-    }
-}
+use problem::Problem;
 
 /// A named check.
 type Rule = (&'static str, fn(&Tree) -> Vec<Problem>);
@@ -90,11 +60,5 @@ mod tests {
         let problems: Vec<String> =
             check(&tree).iter().map(|(rule, problem)| format!("{problem} [{rule}]")).collect();
         assert!(problems.is_empty(), "{}", problems.join("\n"));
-    }
-
-    #[test]
-    fn a_problem_prints_as_editors_read_it() {
-        assert_eq!(Problem::at("a.rs", 3, "too long").to_string(), "a.rs:3: too long");
-        assert_eq!(Problem::file("a.rs", "too long").to_string(), "a.rs: too long");
     }
 }

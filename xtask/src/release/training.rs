@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{at, files, last_line, words};
+use super::command::{at, files, last_line, not_started, words};
 
 /// One run of the program, words separated by single spaces; in the checkout, `{}` being the folder
 /// for what is written.
@@ -70,7 +70,7 @@ fn command(program: &Path, root: &Path, written: &Path, counts: &Path, run: &str
 
 fn train(command: &mut Command) -> Result<(), String> {
     let output = command.stderr(Stdio::piped()).output();
-    let output = output.map_err(|error| super::not_started(command.get_program(), &error))?;
+    let output = output.map_err(|error| not_started(command.get_program(), &error))?;
     if output.status.success() {
         return Ok(());
     }

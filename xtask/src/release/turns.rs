@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Workshop, output, own_flags, trained, words};
+use super::command::{output, words};
+use super::workshop::{Workshop, own_flags, trained};
 
 /// Runs of each build; odd, so that a median is one of them.
 const TURNS: usize = 5;

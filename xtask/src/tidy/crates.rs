@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::Problem;
+use super::problem::Problem;
 use crate::levels;
 use crate::tree::{File, Tree};
 

@@ -1,6 +1,6 @@
 //! Rules on documents.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::levels;
 use crate::tree::Tree;
 

@@ -1,6 +1,6 @@
 //! Rules on files of any kind: size, licences and what they may speak of.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::tree::Tree;
 
 /// Largest file that may stand in the repository.

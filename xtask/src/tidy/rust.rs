@@ -1,6 +1,6 @@
 //! Rules on Rust sources.
 
-use super::Problem;
+use super::problem::Problem;
 use super::source::Line;
 use crate::tree::{File, Tree};
 

@@ -1,6 +1,6 @@
 //! Rules on the text of programs in any language, and the split of a line that they rest on.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::tree::{File, Tree};
 
 /// Words that name nothing: what a thing does is its name.
