@@ -3,6 +3,7 @@
 //! A rule is a function from a [`Tree`] to its [`Problem`]s. Each rule's tests hold a sample that
 //! must fail and one that must pass; the last test here runs them all over the checkout itself.
 
+mod circles;
 mod crates;
 mod docs;
 mod files;
@@ -19,6 +20,7 @@ type Rule = (&'static str, fn(&Tree) -> Vec<Problem>);
 /// Every rule, in the order in which their problems are printed.
 const RULES: &[Rule] = &[
     ("level", crates::levels),
+    ("no-circle", circles::no_circle),
     ("lints", crates::lints),
     ("workspace-dependency", crates::unused_workspace_dependencies),
     ("module-header", rust::module_header),
