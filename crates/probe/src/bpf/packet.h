@@ -169,6 +169,14 @@ static __always_inline void add_ends_of_packet(const struct packet *p, const str
 		k->receiver = netns;
 }
 
+/* The key of a packet at a device of this namespace. */
+static __always_inline void key_of_packet(const struct packet *p, const struct sock *sk,
+					  __u32 netns, bool is_loopback, bool is_input, struct key *k)
+{
+	make_key(&p->tuple, 0, k);
+	add_ends_of_packet(p, sk, netns, is_loopback, is_input, k);
+}
+
 /*
  * What tells a datagram from others that are under way: its buffer, which is its own from the socket to
  * the receive queue on one host, as long as no device copies it. Headers do not: without a connected

@@ -547,8 +547,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 
 	if (!parse(skb, network, skb->len - (__u32)(network - skb->data), netns, &p))
 		return 0;
-	make_key(&p.tuple, 0, &k);
-	add_ends_of_packet(&p, skb->sk, netns, dev->flags & IFF_LOOPBACK, false, &k);
+	key_of_packet(&p, skb->sk, netns, dev->flags & IFF_LOOPBACK, false, &k);
 	slot = slot_of_outgoing(skb, &p, &k, dev);
 	if (!slot)
 		return 0;
