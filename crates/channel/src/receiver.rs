@@ -10,7 +10,6 @@ use sockscope_record::Point;
 use crate::address::Address;
 use crate::door::{Door, Inbox};
 use crate::error::Error;
-use crate::memory::PeerSegment;
 use crate::observe::{Event, Observer, Unobserved, now_ns};
 use crate::patience::Eagerness;
 use crate::peer::Peer;
@@ -283,12 +282,4 @@ impl<O: Observer> Drop for Message<'_, O> {
         self.receiver.tell(Point::ReceiveDequeue, self.found);
         self.receiver.peers.here[self.found.at].pass();
     }
-}
-
-/// Where an inlet's bytes are.
-enum Bytes<'a> {
-    /// In the slot.
-    Shared(&'a PeerSegment, usize),
-    /// In a copy of our own.
-    Copied(&'a [u8]),
 }

@@ -3,7 +3,6 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use super::Bytes;
 use crate::address::Address;
 use crate::door::{Caller, Inbox};
 use crate::error::Error;
@@ -210,4 +209,12 @@ fn reader(
 ) -> Result<SlotReader, Error> {
     let geometry = offer.geometry().map_err(|what| Error::BadSetup { what })?;
     Ok(SlotReader::new(data, control, geometry, offer.when_full, offer.next))
+}
+
+/// Where an inlet's bytes are.
+enum Bytes<'a> {
+    /// In the slot.
+    Shared(&'a PeerSegment, usize),
+    /// In a copy of our own.
+    Copied(&'a [u8]),
 }
