@@ -20,6 +20,8 @@ use crate::wire::{
 };
 use replies::Replies;
 
+pub use replies::Response;
+
 /// Notices that wait to be sent, at most; more are not needed: each can be asked for again.
 const NOTICES_MAX: usize = 64;
 /// Transaction numbers that a request may take up when its response may be a run (STI).
@@ -59,21 +61,6 @@ pub struct Fixed {
     pub sends: u32,
     /// Time from one to the next, and from the last one to the end.
     pub every_ns: u64,
-}
-
-/// What was answered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Response<A> {
-    /// Who answered.
-    pub server: Entity,
-    /// From where.
-    pub from: A,
-    /// How it ended: a code of [`code`] or the application's.
-    pub code: u32,
-    /// Octets that travelled in the header.
-    pub user: [u8; 20],
-    /// The segment.
-    pub segment: Vec<u8>,
 }
 
 /// What a client tells its user.

@@ -6,6 +6,7 @@
 
 mod memory;
 mod record;
+mod transaction;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,47 +21,10 @@ use crate::wire::{
 use memory::Memory;
 use record::{Answer, Record, State};
 
+pub use transaction::{Incoming, Outcome, Token};
+
 /// Notices that wait to be sent, at most; more are not needed: each can be asked for again.
 const NOTICES_MAX: usize = 4096;
-
-/// Which transaction of which client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token {
-    /// Who asked.
-    pub client: Entity,
-    /// The client's number of it.
-    pub transaction: u32,
-}
-
-/// A Request that came whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Incoming<A> {
-    /// For the answer.
-    pub token: Token,
-    /// From where.
-    pub from: A,
-    /// Who was asked: this server, or a group that it is in.
-    pub server: Entity,
-    /// Which service.
-    pub code: u32,
-    /// Octets that travelled in the header.
-    pub user: [u8; 12],
-    /// The segment.
-    pub segment: Vec<u8>,
-}
-
-/// An answer.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outcome {
-    /// [`code::OK`], another code of VMTP, or one of the application's.
-    pub code: u32,
-    /// Octets that travel in the header.
-    pub user: [u8; 20],
-    /// The segment, up to 4 MiB to a client that takes long Responses, else 16 KiB.
-    pub segment: Vec<u8>,
-    /// It may be worked out again: nothing of it is kept, and a Request that is repeated runs again.
-    pub idempotent: bool,
-}
 
 /// An answer could not be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -31,7 +31,6 @@ const WITH_CIRCLES: &[(&str, usize)] = &[
     ("sim", 6),
     ("stack", 28),
     ("trace", 5),
-    ("vmtp", 5),
 ];
 
 /// Where [`WITH_CIRCLES`] stands.

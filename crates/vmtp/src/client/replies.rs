@@ -1,6 +1,5 @@
 //! Responses as they come in, one for each server that answers.
 
-use super::Response;
 use crate::config::Config;
 use crate::message::{Added, Incoming, group_number};
 use crate::wire::{Entity, Header, code};
@@ -134,4 +133,19 @@ impl<A: Copy> Reply<A> {
             segment,
         })
     }
+}
+
+/// What was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response<A> {
+    /// Who answered.
+    pub server: Entity,
+    /// From where.
+    pub from: A,
+    /// How it ended: a code of [`code`] or the application's.
+    pub code: u32,
+    /// Octets that travelled in the header.
+    pub user: [u8; 20],
+    /// The segment.
+    pub segment: Vec<u8>,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::record::{Record, State};
+use super::record::{Charge, Record, State};
 use crate::address::{Address, Host};
 use crate::config::Config;
 use crate::wire::Entity;
@@ -23,16 +23,6 @@ pub(super) struct Memory {
     answered: BTreeSet<(u64, Entity)>,
     receiving: BTreeSet<(u64, Entity)>,
     receiving_by_host: BTreeSet<(Host, u64, Entity)>,
-}
-
-/// What [`Memory`] has of a record.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Charge {
-    host: Option<Host>,
-    bytes: usize,
-    over_ns: Option<u64>,
-    answered_ns: Option<u64>,
-    receiving_ns: Option<u64>,
 }
 
 impl Memory {

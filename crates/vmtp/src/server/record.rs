@@ -1,8 +1,7 @@
 //! What a server remembers of one client.
 
-use super::memory::Charge;
-use super::{Incoming as Request, Outcome, Token};
-use crate::address::Address;
+use super::transaction::{Incoming as Request, Outcome, Token};
+use crate::address::{Address, Host};
 use crate::config::Config;
 use crate::message::{Added, Incoming, Malformed, Outgoing, Piece, RUN_GROUPS_MAX, group_number};
 use crate::wire::{Checksum, Code, Control, Entity, GROUP_BYTES, Header, Kind, code, emit};
@@ -37,6 +36,16 @@ pub(super) struct Record<A> {
     received_bytes: u64,
     sent_bytes: u64,
     pub charge: Charge,
+}
+
+/// What [`Memory`](super::memory::Memory) has of a record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Charge {
+    pub host: Option<Host>,
+    pub bytes: usize,
+    pub over_ns: Option<u64>,
+    pub answered_ns: Option<u64>,
+    pub receiving_ns: Option<u64>,
 }
 
 /// How far it is (RFC 1045 §5.1).

@@ -1,0 +1,42 @@
+//! A transaction as the application sees it: its name, its Request and its answer.
+
+use crate::wire::Entity;
+
+/// Which transaction of which client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    /// Who asked.
+    pub client: Entity,
+    /// The client's number of it.
+    pub transaction: u32,
+}
+
+/// A Request that came whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Incoming<A> {
+    /// For the answer.
+    pub token: Token,
+    /// From where.
+    pub from: A,
+    /// Who was asked: this server, or a group that it is in.
+    pub server: Entity,
+    /// Which service.
+    pub code: u32,
+    /// Octets that travelled in the header.
+    pub user: [u8; 12],
+    /// The segment.
+    pub segment: Vec<u8>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// [`code::OK`](crate::wire::code::OK), another code of VMTP, or one of the application's.
+    pub code: u32,
+    /// Octets that travel in the header.
+    pub user: [u8; 20],
+    /// The segment, up to 4 MiB to a client that takes long Responses, else 16 KiB.
+    pub segment: Vec<u8>,
+    /// It may be worked out again: nothing of it is kept, and a Request that is repeated runs again.
+    pub idempotent: bool,
+}
