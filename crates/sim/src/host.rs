@@ -4,7 +4,8 @@
 //! order: device interrupts, software interrupts, the running process, the scheduler. Times are
 //! nanoseconds.
 
-mod devices;
+mod device;
+mod driver;
 mod effects;
 mod logging;
 mod processes;
@@ -24,7 +25,7 @@ use crate::scenario::HostConfig;
 use crate::scheduler::{ProcessIndex, QUANTUM_NS, Scheduler, TICK_NS};
 use crate::world::{Observer, World};
 
-use devices::{Device, HardInterrupt};
+use device::{Device, HardInterrupt};
 
 /// Period of the protocols' fast timer (`pffasttimo`).
 pub const FAST_TIMER_NS: u64 = 200_000_000;
@@ -92,7 +93,7 @@ impl Host {
     pub(crate) fn new(number: u16, config: HostConfig, seed: u64) -> Self {
         let mut random = Random::new(seed, 0x0a00 + u64::from(number));
         let fast_ns = random.below(FAST_TIMER_NS);
-        let frames_max = devices::frames_max(&config.machine);
+        let frames_max = device::frames_max(&config.machine);
         let device = |link| Device::new(link, frames_max);
         let devices = config.links.iter().map(|link| link.map(device)).collect();
         let clock_ns = config.machine.cpu.clock_ns;

@@ -4,6 +4,7 @@
 //! where it arrives, by events. Chance decides about back-off and faults, each in a stream of its
 //! own. Times are nanoseconds.
 
+mod context;
 mod ethernet;
 mod faults;
 pub(crate) mod frames;
@@ -12,20 +13,17 @@ pub(crate) mod port;
 #[cfg(test)]
 mod tests;
 
-use crate::event::{Event, EventQueue};
-
+pub use context::{LinkCounts, LinkId};
 pub use ethernet::EthernetConfig;
 pub use faults::Faults;
 pub use point_to_point::PointToPointConfig;
 
+pub(crate) use context::{LinkContext, Station};
 pub(crate) use ethernet::Ethernet;
 pub(crate) use faults::FaultSource;
 pub(crate) use frames::{FrameId, Frames};
 pub(crate) use point_to_point::PointToPoint;
 pub(crate) use port::Port;
-
-/// A link's place in the scenario.
-pub type LinkId = usize;
 
 /// A link of a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,46 +68,6 @@ impl LinkConfig {
     pub fn with_faults(self, faults: Faults) -> Self {
         Self { faults, ..self }
     }
-}
-
-/// A station of a link.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Station {
-    pub(crate) port: Port,
-    /// The bytes that frames for it begin with.
-    pub(crate) address: Vec<u8>,
-    /// [`Driver::receive_hold_ns`](crate::machine::Driver::receive_hold_ns) of its host.
-    pub(crate) hold_ns: u64,
-}
-
-/// What has passed a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LinkCounts {
-    /// Frames that went out whole.
-    pub frames: u64,
-    /// Bytes of these, link headers included.
-    pub bytes: u64,
-    /// Transmissions that met another one.
-    pub collisions: u64,
-    /// Frames given up after too many collisions.
-    pub given_up: u64,
-    /// Frames that faults lost, doubled, held back and damaged.
-    pub lost: u64,
-    /// See [`LinkCounts::lost`].
-    pub duplicated: u64,
-    /// See [`LinkCounts::lost`].
-    pub reordered: u64,
-    /// See [`LinkCounts::lost`].
-    pub corrupted: u64,
-    /// Time that the medium carried whole frames, summed over directions, in nanoseconds.
-    pub busy_ns: u64,
-}
-
-/// What links share while one of them works.
-pub(crate) struct LinkContext<'a> {
-    pub(crate) now_ns: u64,
-    pub(crate) events: &'a mut EventQueue<Event>,
-    pub(crate) frames: &'a mut Frames,
 }
 
 /// A link of a running simulation.
@@ -168,9 +126,4 @@ impl Link {
             Self::PointToPoint(line) => line.counts,
         }
     }
-}
-
-/// Nanoseconds that so many bytes take; 0 without a limit.
-fn serial_ns(bytes: u64, bits_per_s: u64) -> u64 {
-    (bytes * 8 * 1_000_000_000).checked_div(bits_per_s).unwrap_or(0)
 }

@@ -28,7 +28,6 @@ const WITH_CIRCLES: &[(&str, usize)] = &[
     ("lab", 17),
     ("probe", 14),
     ("report", 18),
-    ("sim", 6),
     ("stack", 28),
     ("trace", 5),
 ];

@@ -5,7 +5,10 @@
 //! number of slots. Stations that found the cable busy begin together when it falls silent, which
 //! is how most collisions come about.
 
-use super::{FaultSource, FrameId, LinkContext, LinkCounts, LinkId, Port, Station, serial_ns};
+use super::context::{LinkContext, LinkCounts, LinkId, Station, serial_ns};
+use super::faults::FaultSource;
+use super::frames::FrameId;
+use super::port::Port;
 use crate::event::Event;
 use crate::random::Random;
 

@@ -1,6 +1,8 @@
 //! Faults: frames lost, doubled, held back and damaged, by chance on a seed.
 
-use super::{FrameId, LinkContext, LinkCounts, Port};
+use super::context::{LinkContext, LinkCounts};
+use super::frames::FrameId;
+use super::port::Port;
 use crate::event::Event;
 use crate::random::Random;
 

@@ -1,6 +1,9 @@
 //! A line between two hosts: a rate and a delay, each way by itself.
 
-use super::{FaultSource, FrameId, LinkContext, LinkCounts, Port, Station, serial_ns};
+use super::context::{LinkContext, LinkCounts, Station, serial_ns};
+use super::faults::FaultSource;
+use super::frames::FrameId;
+use super::port::Port;
 use crate::event::Event;
 
 /// A line between two stations.

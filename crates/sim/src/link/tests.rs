@@ -1,6 +1,7 @@
 //! Links on their own: who sends when, and what arrives.
 
 use super::*;
+use crate::event::{Event, EventQueue};
 
 /// Frames offered at times by stations, and what the link says, as text.
 fn run(config: &LinkConfig, offers: &[(u64, u16, usize)]) -> Vec<String> {
