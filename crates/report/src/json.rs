@@ -7,6 +7,7 @@
 mod connection;
 mod escaped;
 mod flow;
+mod number;
 mod trace;
 
 use std::io;
@@ -59,11 +60,6 @@ impl Serialize for ConnectionsView<'_, '_> {
         }
         list.end()
     }
-}
-
-/// A number for JSON: `null` when it is not finite, rounded to thousandths.
-fn number(value: f64) -> Option<f64> {
-    value.is_finite().then(|| (value * 1000.0).round() / 1000.0).filter(|value| value.is_finite())
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ const WITH_CIRCLES: &[(&str, usize)] = &[
     ("cli", 18),
     ("lab", 17),
     ("probe", 14),
-    ("report", 18),
     ("stack", 28),
     ("trace", 5),
 ];

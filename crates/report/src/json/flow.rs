@@ -6,7 +6,7 @@ use sockscope_analysis::{
     LedgerPart, StageAnalysis,
 };
 
-use super::number;
+use super::number::number;
 use crate::number::rounded;
 
 #[derive(Serialize)]

@@ -3,7 +3,7 @@
 use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 use sockscope_analysis::PointSummary;
 
-use super::number;
+use super::number::number;
 use crate::Report;
 
 pub(super) struct TraceView<'r, 'a>(pub(super) &'r Report<'a>);

@@ -8,8 +8,8 @@ use std::cell::OnceCell;
 use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, LossInterval, Pass};
 use sockscope_record::{Point, Side};
 
+use super::options::{Figure, PlotError, PlotOptions};
 use super::units::Quantity;
-use super::{Figure, PlotError, PlotOptions};
 use crate::number::{count, counted};
 
 /// One figure's data and window.

@@ -1,0 +1,168 @@
+//! Which figure to draw, of what and how large, and why one cannot be drawn.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use sockscope_analysis::{DropReasons, LossInterval};
+use sockscope_record::Direction;
+
+/// Which picture to draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Figure {
+    /// Packets at points 3, 4, 7 and 8 over time.
+    PacketTrace,
+    /// Bytes in the four queues over time.
+    QueueLength,
+    /// What each run of bytes waited in the four queues, at the time of its entry.
+    QueueDelay,
+    /// Histograms of the protocol's own time, sending (2 to 3) and receiving (6 to 7).
+    ProtocolDelay,
+    /// The receive queue over time, with the acknowledgments that it caused.
+    Acks,
+    /// Segments and acknowledgments as arrows between the two ends, time downward.
+    TimeSequence,
+    /// Stream positions over time: sent, acknowledged, allowed and read.
+    Sequence,
+    /// Segments on their way through the eight points, time downward.
+    Layers,
+}
+
+impl Figure {
+    /// All figures.
+    pub const ALL: [Self; 8] = [
+        Self::PacketTrace,
+        Self::QueueLength,
+        Self::QueueDelay,
+        Self::ProtocolDelay,
+        Self::Acks,
+        Self::TimeSequence,
+        Self::Sequence,
+        Self::Layers,
+    ];
+
+    /// The name on the command line, as `packet-trace`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PacketTrace => "packet-trace",
+            Self::QueueLength => "queue-length",
+            Self::QueueDelay => "queue-delay",
+            Self::ProtocolDelay => "protocol-delay",
+            Self::Acks => "acks",
+            Self::TimeSequence => "time-sequence",
+            Self::Sequence => "sequence",
+            Self::Layers => "layers",
+        }
+    }
+}
+
+impl FromStr for Figure {
+    type Err = PlotError;
+
+    /// The figure of this [name](Figure::name); fails on any other word.
+    fn from_str(name: &str) -> Result<Self, PlotError> {
+        let found = Self::ALL.into_iter().find(|figure| figure.name() == name);
+        found.ok_or_else(|| PlotError::UnknownFigure { name: name.to_owned() })
+    }
+}
+
+/// What to show of a connection, and how large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlotOptions<'a> {
+    /// The flow whose data is shown. `time-sequence` shows both.
+    pub direction: Direction,
+    /// First instant shown, nanoseconds of the trace's clock; `None`: the connection's first record.
+    pub from_ns: Option<u64>,
+    /// Last instant shown, same clock; `None`: the connection's last record. `time-sequence` picks
+    /// a readable part by itself when neither is given.
+    pub to_ns: Option<u64>,
+    /// The instant that time axes call 0, same clock; `None`: the connection's first record.
+    pub zero_ns: Option<u64>,
+    /// Pixels across, within [`PlotOptions::SIZES_PX`].
+    pub width: u32,
+    /// Pixels down, within [`PlotOptions::SIZES_PX`]; `time-sequence` is as tall as its events need.
+    pub height: u32,
+    /// Where the trace lost records: queue lengths are unknown there.
+    pub losses: &'a [LossInterval],
+    /// Names of the numbers in `Drop` records: some drops lose nothing.
+    pub drop_reasons: &'a DropReasons,
+    /// The title; `None`: what every figure of this kind has.
+    pub title: Option<&'a str>,
+    /// Stands under the title, before who sends to whom.
+    pub about: Option<&'a str>,
+    /// Stands under the drawing, before what the figure itself has to note.
+    pub notes: &'a [String],
+}
+
+/// Of a trace that names no reason.
+static NO_NAMES: DropReasons = DropReasons::new();
+
+impl PlotOptions<'_> {
+    /// Widths and heights that a figure can have, pixels.
+    pub const SIZES_PX: RangeInclusive<u32> = 320..=8192;
+}
+
+impl Default for PlotOptions<'_> {
+    fn default() -> Self {
+        Self {
+            direction: Direction::FromClient,
+            from_ns: None,
+            to_ns: None,
+            zero_ns: None,
+            width: 960,
+            height: 720,
+            losses: &[],
+            drop_reasons: &NO_NAMES,
+            title: None,
+            about: None,
+            notes: &[],
+        }
+    }
+}
+
+/// Why a figure cannot be drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlotError {
+    /// A width or height outside [`PlotOptions::SIZES_PX`].
+    Size {
+        /// What was asked for, pixels.
+        size_px: u32,
+    },
+    /// The last instant to show is not after the first.
+    EmptyWindow {
+        /// First instant, nanoseconds of the trace's clock.
+        from_ns: u64,
+        /// Last instant, same clock.
+        to_ns: u64,
+    },
+    /// No figure has this name.
+    UnknownFigure {
+        /// The name given.
+        name: String,
+    },
+}
+
+impl fmt::Display for PlotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Size { size_px } => {
+                let sizes = PlotOptions::SIZES_PX;
+                let (least, most) = (sizes.start(), sizes.end());
+                write!(f, "a figure is {least} to {most} pixels wide and tall, not {size_px}")
+            }
+            Self::EmptyWindow { from_ns, to_ns } => {
+                write!(
+                    f,
+                    "nothing to show: the end, {to_ns} ns, is not after the start, {from_ns} ns"
+                )
+            }
+            Self::UnknownFigure { name } => {
+                let names = Figure::ALL.map(Figure::name).join(", ");
+                write!(f, "no figure is called {name:?}; there are {names}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlotError {}
