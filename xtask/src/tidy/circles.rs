@@ -25,7 +25,6 @@ use resolve::{Crate, Target};
 const WITH_CIRCLES: &[(&str, usize)] = &[
     ("analysis", 22),
     ("cli", 18),
-    ("lab", 17),
     ("probe", 14),
     ("stack", 28),
     ("trace", 5),

@@ -139,7 +139,7 @@ mod tests {
         };
         let mut rows = Vec::new();
         for &protocol in &plan.protocols {
-            for (message_bytes, clients) in super::super::cases(&plan) {
+            for (message_bytes, clients) in super::super::compare::cases(&plan) {
                 let mut call_ns = Distribution::default();
                 call_ns.extend([10_000 * clients as u64]);
                 let figures = Figures {
