@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use crate::experiment_ids::experiment_ids;
 use crate::suggest::did_you_mean;
 
 /// An error as the user sees it.
@@ -57,7 +58,7 @@ impl From<sockscope_lab::Error> for Failure {
     fn from(error: sockscope_lab::Error) -> Self {
         let meant = match &error {
             sockscope_lab::Error::NoSuchExperiment { wanted } => {
-                let known = crate::lab::experiment_ids();
+                let known = experiment_ids();
                 did_you_mean(wanted, known.iter().map(String::as_str))
             }
             sockscope_lab::Error::NoSuchPaper { wanted, known } => {

@@ -14,6 +14,7 @@ use sockscope_report::plot::{Chart, PlotError, PlotOptions, draw, draw_chart};
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
 use crate::bundle::{own_stores, write_to};
+use crate::experiment_ids::LIVE;
 use crate::failure::Failure;
 
 /// Time between two lines of progress on a terminal.
@@ -44,12 +45,6 @@ fn list() -> Result<(), Failure> {
     }
     lines.extend(LIVE.iter().map(|(id, title)| format!("{id:<16} {title:<38}   with --on live")));
     write_to(Path::new("-"), |out| lines.iter().try_for_each(|line| writeln!(out, "{line}")))
-}
-
-/// Ids that `lab run` knows.
-pub fn experiment_ids() -> Vec<String> {
-    let carried = carried().into_iter().flatten().map(|experiment| experiment.id);
-    carried.chain(LIVE.iter().map(|(id, _)| (*id).to_owned())).collect()
 }
 
 fn run_one(arguments: &LabRun) -> Result<(), Failure> {
@@ -84,12 +79,6 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
     }
     show(&results, [result::write_json, result::write_csv, result::write_text], arguments.format)
 }
-
-/// Experiments on this machine, by id and title.
-const LIVE: [(&str, &str); 2] = [
-    (live::ID, "Calls over protocols of this machine"),
-    (integrated::ID, "A call through layers and by one path"),
-];
 
 /// An experiment on this machine.
 fn run_live(arguments: &LabRun) -> Result<(), Failure> {

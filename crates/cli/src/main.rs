@@ -15,6 +15,7 @@ mod command;
 mod convert;
 mod demo;
 mod doctor;
+mod experiment_ids;
 mod failure;
 mod lab;
 mod machine;
@@ -22,6 +23,7 @@ mod memory;
 mod merge;
 mod meta_thread;
 mod others;
+mod outcome;
 mod place;
 mod plot;
 mod recording;
@@ -38,6 +40,7 @@ use clap::Parser;
 
 use args::{Arguments, Command};
 use failure::Failure;
+use outcome::Outcome;
 
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage::failure(&error));
@@ -51,16 +54,6 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// How a command ended without an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Done,
-    /// `--check` was given and there are findings, or recording does not work here.
-    Found,
-    /// `--exit-status` was given and the command failed so.
-    OfCommand(u8),
 }
 
 fn execute(command: Command) -> Result<Outcome, Failure> {
