@@ -13,7 +13,7 @@ use sockscope_record::{
 
 use crate::connection::analyze_connection;
 use crate::log::{ConnectionLog, is_gone};
-use crate::loss::TraceLosses;
+use crate::loss_times::TraceLosses;
 use crate::{
     Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Pass, PointSummary, TraceFacts,
 };

@@ -5,7 +5,7 @@ use sockscope_record::{Direction, Point, Protocol};
 use crate::curve::Curve;
 use crate::drops;
 use crate::flow_curves::FlowCurves;
-use crate::loss::Losses;
+use crate::loss_times::Losses;
 use crate::ranges::Range;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Record, Side, tcp_flags};
 
-use crate::lost::{last_like, seen_before};
 use crate::ranges::RangeSet;
+use crate::transmission::{last_like, seen_before};
 use crate::{ConnectionStore, DropCount, DropReasons, FlowStore, Pass};
 
 /// What is dropped within this is dropped in one go: no timer of TCP is shorter.

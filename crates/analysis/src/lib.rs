@@ -24,6 +24,7 @@ mod log;
 mod loss;
 #[cfg(test)]
 mod loss_properties;
+mod loss_times;
 mod lost;
 #[cfg(test)]
 mod properties;
@@ -42,6 +43,7 @@ mod testing;
 mod timeline;
 mod traffic;
 mod transactions;
+mod transmission;
 mod unseen;
 
 pub use acks::{AckNews, acknowledgments};

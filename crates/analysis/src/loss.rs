@@ -19,180 +19,10 @@ use sockscope_record::{Connection, Kind, Point, Protocol, marks};
 
 use crate::curve::{Curve, LostRun, Run};
 use crate::log::is_gone;
+use crate::loss_times::{Losses, within};
 use crate::queue::join;
 use crate::ranges::{Range, minus, union};
-use crate::{FlowStore, LossInterval, Pass, unseen};
-
-/// All losses of a trace, by what they may have touched.
-#[derive(Debug)]
-pub(crate) struct TraceLosses {
-    streams: Losses,
-    /// Every loss.
-    datagrams: Losses,
-}
-
-impl TraceLosses {
-    /// From intervals sorted by start.
-    pub(crate) fn new(intervals: Vec<LossInterval>) -> Self {
-        let streams = Losses::touching(Protocol::Tcp, &intervals);
-        Self { streams, datagrams: Losses::new(intervals) }
-    }
-
-    /// Those that connections of this protocol may have been touched by.
-    pub(crate) fn of(&self, protocol: Protocol) -> &Losses {
-        match protocol {
-            Protocol::Tcp => &self.streams,
-            Protocol::Udp => &self.datagrams,
-        }
-    }
-
-    /// All of them, by start.
-    pub(crate) fn into_intervals(self) -> Vec<LossInterval> {
-        self.datagrams.intervals
-    }
-}
-
-/// Losses that one connection may have been touched by.
-#[derive(Debug, Default)]
-pub(crate) struct Losses {
-    /// As recorded, by start.
-    pub intervals: Vec<LossInterval>,
-    /// Times at which records of each point were lost; sorted, they neither touch nor overlap.
-    by_point: [Vec<Range>; 8],
-    /// The same of all hits that record each point.
-    by_hit: [Vec<Range>; 8],
-    /// The same of records beside the points.
-    beside: Vec<Range>,
-    /// By point, losses after which positions may be short by a multiple of 4 GiB.
-    unanchored: [Unanchored; 8],
-}
-
-impl Losses {
-    /// Those of a trace's, sorted by start, that may have touched connections of this protocol.
-    pub(crate) fn touching(protocol: Protocol, intervals: &[LossInterval]) -> Self {
-        let touching = intervals.iter().filter(|loss| loss.may_touch(protocol));
-        Self::new(touching.copied().collect())
-    }
-
-    /// From intervals sorted by start.
-    fn new(intervals: Vec<LossInterval>) -> Self {
-        let times_of = |point: Option<Point>| {
-            let losses = intervals.iter().filter(|loss| loss.point == point);
-            // The last instant counts: one more, as ranges end before their end.
-            let times = losses.map(|loss| (loss.start_ns, loss.end_ns.saturating_add(1)));
-            union(&times.collect::<Vec<_>>(), &[])
-        };
-        let by_point = Point::ALL.map(|point| times_of(Some(point)));
-        let by_hit = Point::ALL.map(|point| {
-            let told = Point::ALL.into_iter().filter(|told| told.of_hit().contains(&point));
-            told.fold(Vec::new(), |all, told| union(&all, &by_point[told.index()]))
-        });
-        let unanchored = Point::ALL.map(|point| {
-            let losses = intervals.iter().filter(|loss| !loss.is_anchored);
-            Unanchored::new(losses.filter(|loss| loss.point == Some(point)))
-        });
-        Self { by_point, by_hit, beside: times_of(None), unanchored, intervals }
-    }
-
-    /// Whether losses may have hidden records at `point`, be they told as of another one.
-    fn may_touch(&self, point: Point) -> bool {
-        Point::ALL
-            .iter()
-            .any(|told| !self.by_point[told.index()].is_empty() && told.of_hit().contains(&point))
-    }
-
-    /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be lost.
-    pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
-        let touched = touching(&self.by_point[point.index()], from_ns, until_ns);
-        let (first, last) = (touched.first()?, touched.last()?);
-        Some((first.0.max(from_ns), (last.1 - 1).min(until_ns)))
-    }
-
-    /// The same of all hits that record `point`.
-    pub(crate) fn within_hits(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
-        let told = Point::ALL.into_iter().filter(|told| told.of_hit().contains(&point));
-        let found = told.filter_map(|told| self.within(told, from_ns, until_ns));
-        found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
-    }
-
-    /// Times within `bounds` at which hits that record `point` may be lost.
-    pub(crate) fn times_of_hits(&self, point: Point, bounds: Range) -> Vec<Range> {
-        within(touching(&self.by_hit[point.index()], bounds.0, bounds.1), bounds)
-    }
-
-    /// Losses told as of `point` after which positions may be short by a multiple of 4 GiB.
-    pub(crate) fn unanchored(&self, point: Point) -> &Unanchored {
-        &self.unanchored[point.index()]
-    }
-
-    /// Whether records beside the points were lost between two times.
-    pub(crate) fn beside_points(&self, from_ns: u64, until_ns: u64) -> bool {
-        !touching(&self.beside, from_ns, until_ns).is_empty()
-    }
-
-    /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
-    fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
-        let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
-        found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
-    }
-}
-
-/// Losses of one point by start, after which positions may be short by a multiple of 4 GiB.
-#[derive(Debug, Default)]
-pub(crate) struct Unanchored {
-    starts_ns: Vec<u64>,
-    /// When the last one so far ended.
-    ended_ns: Vec<u64>,
-    /// Records missed before each, and last of all by all.
-    missed: Vec<u128>,
-}
-
-impl Unanchored {
-    fn new<'a>(losses: impl Iterator<Item = &'a LossInterval>) -> Self {
-        let mut all = Self { missed: vec![0], ..Self::default() };
-        let (mut ended_ns, mut missed) = (0, 0);
-        for loss in losses {
-            ended_ns = loss.end_ns.max(ended_ns);
-            missed += u128::from(loss.count);
-            all.starts_ns.push(loss.start_ns);
-            all.ended_ns.push(ended_ns);
-            all.missed.push(missed);
-        }
-        all
-    }
-
-    /// When the first losses begin that no pass parts and that together missed `count` records or more. `passes` are
-    /// in order of time.
-    pub(crate) fn since_ns(&self, passes: &[Pass], count: u64) -> Option<u64> {
-        let count = u128::from(count);
-        if self.missed.last().is_none_or(|all| *all < count) {
-            return None;
-        }
-        let mut first = 0;
-        let parted = passes.iter().filter_map(|pass| self.parted_by(pass.at_ns));
-        for next in parted.chain([self.starts_ns.len()]) {
-            if self.missed[next] - self.missed[first] >= count {
-                return self.starts_ns.get(first).copied();
-            }
-            first = next;
-        }
-        None
-    }
-
-    /// The first loss after a time that no loss contains.
-    fn parted_by(&self, at_ns: u64) -> Option<usize> {
-        let next = self.starts_ns.partition_point(|start_ns| *start_ns <= at_ns);
-        let is_apart = next == 0 || self.ended_ns[next - 1] < at_ns;
-        (is_apart && next < self.starts_ns.len()).then_some(next)
-    }
-}
-
-/// Those of `losses`, sorted and apart, that have an instant between two times, both included.
-fn touching(losses: &[Range], from_ns: u64, until_ns: u64) -> &[Range] {
-    let first = losses.partition_point(|loss| loss.1 <= from_ns);
-    let after = losses.partition_point(|loss| loss.0 <= until_ns);
-    losses.get(first..after).unwrap_or_default()
-}
+use crate::{FlowStore, Pass, unseen};
 
 /// A point as which losses are told that hid records at another one, and what of the stream they did not hide.
 struct Told {
@@ -206,6 +36,14 @@ impl Told {
     fn has_kept(&self, range: Range) -> bool {
         let covering = self.kept.partition_point(|kept| kept.1 < range.1);
         self.kept.get(covering).is_some_and(|kept| kept.0 <= range.0)
+    }
+}
+
+impl Losses {
+    /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
+    fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
+        let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
+        found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
 }
 
@@ -687,12 +525,6 @@ fn entered(curves: &[Curve; 8], point: Point) -> Vec<Range> {
     curves[..point.index()]
         .iter()
         .fold(seen_before(curves, point), |entered, curve| union(&entered, &curve.lost_ranges()))
-}
-
-/// The part of `ranges` inside `bounds`.
-fn within(ranges: &[Range], bounds: Range) -> Vec<Range> {
-    let inside = ranges.iter().map(|range| (range.0.max(bounds.0), range.1.min(bounds.1)));
-    inside.filter(|range| range.0 < range.1).collect()
 }
 
 /// Up to where the receiver is known to have had the stream.

@@ -4,7 +4,7 @@ use sockscope_record::{Direction, Kind, Point, marks};
 
 use crate::curve::Curve;
 use crate::flow_curves::FlowCurves;
-use crate::loss::Losses;
+use crate::loss_times::Losses;
 use crate::ranges::{self, Range};
 use crate::{AtLeast, BurstSummary, ConnectionStore, Distribution, FlowStore, Pass};
 

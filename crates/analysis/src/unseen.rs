@@ -12,7 +12,7 @@
 use sockscope_record::{Connection, Point, Protocol, marks, tcp_flags};
 
 use crate::curve::{Curve, LostRun, Run};
-use crate::loss::Losses;
+use crate::loss_times::Losses;
 use crate::ranges::{Range, union};
 use crate::{FlowStore, Pass};
 

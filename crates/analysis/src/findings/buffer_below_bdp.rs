@@ -9,7 +9,8 @@ use sockscope_record::{Point, Side};
 
 use super::buffers::BufferSetting;
 use super::facts::FlowFacts;
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::{Finding, FindingId, Pass};
 
 /// Shorter or smaller trains measure the receiver's interrupts, not the path.

@@ -5,7 +5,8 @@
 use sockscope_record::Protocol;
 
 use super::facts::FlowFacts;
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::buffers::{BufferRequest, GRANT_FACTOR, requests};
 use crate::{Finding, FindingId};
 

@@ -6,7 +6,7 @@
 use sockscope_record::marks;
 
 use crate::Pass;
-use crate::lost::LOOK_BACK_PASSES_MAX;
+use crate::transmission::LOOK_BACK_PASSES_MAX;
 
 /// Passes of one block: a look at the block costs as much as one at a pass.
 const BLOCK_PASSES: usize = 64;

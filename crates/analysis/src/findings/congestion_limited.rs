@@ -8,9 +8,11 @@ use sockscope_record::{Hold, Kind};
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
 use super::intervals::Intervals;
-use super::resent::{Content, Resent, resent};
+use super::resent::resent;
+use super::resent_segment::{Content, Resent};
 use super::stop_and_wait::PATH_RTT_NS_MIN;
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::{Finding, FindingId};
 
 /// The window is what bounds the flow only if it does so most of the time.

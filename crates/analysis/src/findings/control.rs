@@ -2,8 +2,8 @@
 
 use sockscope_record::{Kind, Point, Record, RetransmitClass, tcp_flags};
 
-use super::resent::{Content, Resent, TOLD_NS_MAX};
-use crate::lost::ON_THE_WAY;
+use super::resent_segment::{Content, Resent, TOLD_NS_MAX};
+use crate::transmission::ON_THE_WAY;
 use crate::{FlowStore, FlowView, Pass};
 
 /// The state of an open connection (`TCP_ESTABLISHED`).

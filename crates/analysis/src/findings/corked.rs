@@ -11,7 +11,8 @@ use sockscope_record::{Kind, Point, Record, Side};
 
 use super::facts::FlowFacts;
 use super::intervals::Interval;
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_option_on};
 use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Pass};
 

@@ -5,8 +5,10 @@
 
 use super::facts::FlowFacts;
 use super::intervals::Intervals;
-use super::resent::{Resent, resent};
-use super::{Tally, words};
+use super::resent::resent;
+use super::resent_segment::Resent;
+use super::tally::Tally;
+use super::words;
 use crate::{Finding, FindingId, LedgerPart};
 
 /// A queue that delayed fewer packets than this was a burst.

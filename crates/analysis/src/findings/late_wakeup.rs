@@ -6,7 +6,8 @@
 
 use super::facts::FlowFacts;
 use super::reads::{READ_WAIT_NS_MIN, ReadWait};
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::{Finding, FindingId};
 
 /// Any machine makes a thread wait now and then.

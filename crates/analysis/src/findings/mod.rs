@@ -28,12 +28,14 @@ mod nagle_delayed_ack;
 mod reads;
 mod receive_window_limited;
 mod resent;
+mod resent_segment;
 mod retransmission;
 mod send_buffer_limited;
 mod slow_reader;
 mod small_writes;
 mod split_message;
 mod stop_and_wait;
+mod tally;
 #[cfg(test)]
 mod testing;
 mod udp_receive_drop;
@@ -42,12 +44,10 @@ mod writes;
 
 use std::cmp::Reverse;
 
-use sockscope_record::{Protocol, Side};
+use sockscope_record::Protocol;
 
 use self::facts::FlowFacts;
-use self::intervals::{Interval, Intervals};
-use self::words::Notes;
-use crate::{ConnectionView, Finding, FindingId, FlowView};
+use crate::{ConnectionView, Finding, FlowView};
 
 /// All findings of a connection, most time lost first.
 pub(crate) fn find(view: &ConnectionView<'_>) -> Vec<Finding> {
@@ -87,63 +87,11 @@ fn of_flow(connection: &ConnectionView<'_>, flow: &FlowView<'_>) -> Vec<Finding>
     of_sender.into_iter().chain(reader).chain(limits).flatten().chain(clipped).collect()
 }
 
-/// How often something happened, the time it cost and the records that show it.
-#[derive(Debug, Default)]
-struct Tally {
-    count: u64,
-    lost_ns: u64,
-    /// When it was lost, or between which times.
-    times: Vec<Interval>,
-    notes: Notes,
-}
-
-impl Tally {
-    /// All of the times in `lost` were lost, `count` times in all.
-    fn of_times(count: usize, lost: &Intervals) -> Self {
-        let times = lost.iter().collect();
-        Self { count: count as u64, lost_ns: lost.total_ns(), times, notes: Notes::default() }
-    }
-
-    /// Time was lost from `start_ns` to `end_ns`.
-    fn lose(&mut self, start_ns: u64, end_ns: u64) {
-        let lost = Interval::new(start_ns, end_ns);
-        self.lost_ns += lost.duration_ns();
-        self.times.push(lost);
-    }
-
-    /// Makes the finding of it.
-    fn into_finding(
-        self,
-        id: FindingId,
-        facts: &FlowFacts<'_>,
-        side: Side,
-        summary: String,
-        fix: String,
-    ) -> Finding {
-        Finding {
-            id,
-            flow: facts.view.flow().id,
-            side,
-            count: self.count,
-            lost_ns: self.lost_ns,
-            times: in_order(self.times),
-            summary,
-            evidence: self.notes.into_evidence(),
-            fix,
-        }
-    }
-}
-
-/// Times as a finding has them.
-fn in_order(times: Vec<Interval>) -> Vec<(u64, u64)> {
-    let times = Intervals::union_of(times);
-    times.iter().map(|one| (one.start_ns, one.end_ns)).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::path::Path;
+
+    use crate::FindingId;
 
     /// `FindingId::ALL` and docs/findings/ name the same findings.
     #[test]

@@ -7,7 +7,8 @@
 
 use super::acks::{LateAck, released_by};
 use super::facts::FlowFacts;
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::acks::LATE_NS;
 use crate::hold::RELEASE_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};

@@ -9,7 +9,8 @@ use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
 use super::stop_and_wait::PATH_RTT_NS_MIN;
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::{Finding, FindingId};
 
 /// Less than a fifth of the busy time would gain little.

@@ -7,10 +7,12 @@ use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
-use super::resent::{Content, Resent, resent};
-use super::{Tally, words};
+use super::resent::resent;
+use super::resent_segment::{Content, Resent};
+use super::tally::Tally;
+use super::words;
 use crate::drops;
-use crate::lost::seen_before;
+use crate::transmission::seen_before;
 use crate::{Finding, FindingId};
 
 /// A few needless ones are what reordering and tail probes cost on any path.

@@ -11,7 +11,8 @@ use super::facts::FlowFacts;
 use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
 use super::reads::ReadWait;
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
 /// An event loop that is busy with other sockets is back within a few milliseconds; and the window of

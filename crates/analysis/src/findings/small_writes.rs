@@ -6,8 +6,9 @@
 
 use super::facts::FlowFacts;
 use super::intervals::Interval;
+use super::tally::Tally;
+use super::words;
 use super::writes::{Write, turns};
-use super::{Tally, words};
 use crate::{Finding, FindingId};
 
 /// Below about this a system call (some hundred nanoseconds and the socket's locks) costs more than

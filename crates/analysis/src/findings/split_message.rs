@@ -11,8 +11,9 @@ use sockscope_record::Point;
 use super::facts::FlowFacts;
 use super::intervals::Interval;
 use super::nagle_delayed_ack::stalls;
+use super::tally::Tally;
+use super::words;
 use super::writes::{Turn, Write, corked_offsets, turns};
-use super::{Tally, words};
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
 /// A hold worth a word: far above a round trip on loopback, where nobody would notice it.

@@ -5,7 +5,8 @@
 //! flow still waited to be read.
 
 use super::facts::FlowFacts;
-use super::{Tally, words};
+use super::tally::Tally;
+use super::words;
 use crate::buffers::requests;
 use crate::drops::{self, Cause, SocketDrop};
 use crate::{Finding, FindingId};

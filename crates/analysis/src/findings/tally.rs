@@ -1,0 +1,61 @@
+//! How often something happened and the time it cost, from which a finding is made.
+
+use sockscope_record::Side;
+
+use super::facts::FlowFacts;
+use super::intervals::{Interval, Intervals};
+use super::words::Notes;
+use crate::{Finding, FindingId};
+
+/// How often something happened, the time it cost and the records that show it.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) count: u64,
+    pub(super) lost_ns: u64,
+    /// When it was lost, or between which times.
+    pub(super) times: Vec<Interval>,
+    pub(super) notes: Notes,
+}
+
+impl Tally {
+    /// All of the times in `lost` were lost, `count` times in all.
+    pub(super) fn of_times(count: usize, lost: &Intervals) -> Self {
+        let times = lost.iter().collect();
+        Self { count: count as u64, lost_ns: lost.total_ns(), times, notes: Notes::default() }
+    }
+
+    /// Time was lost from `start_ns` to `end_ns`.
+    pub(super) fn lose(&mut self, start_ns: u64, end_ns: u64) {
+        let lost = Interval::new(start_ns, end_ns);
+        self.lost_ns += lost.duration_ns();
+        self.times.push(lost);
+    }
+
+    /// Makes the finding of it.
+    pub(super) fn into_finding(
+        self,
+        id: FindingId,
+        facts: &FlowFacts<'_>,
+        side: Side,
+        summary: String,
+        fix: String,
+    ) -> Finding {
+        Finding {
+            id,
+            flow: facts.view.flow().id,
+            side,
+            count: self.count,
+            lost_ns: self.lost_ns,
+            times: in_order(self.times),
+            summary,
+            evidence: self.notes.into_evidence(),
+            fix,
+        }
+    }
+}
+
+/// Times as a finding has them.
+fn in_order(times: Vec<Interval>) -> Vec<(u64, u64)> {
+    let times = Intervals::union_of(times);
+    times.iter().map(|one| (one.start_ns, one.end_ns)).collect()
+}
