@@ -12,7 +12,8 @@ pub use connect::{AcceptCall, ConnectCall};
 pub use receive::ReceiveCall;
 pub use send::SendCall;
 
-use crate::meter::{Channel, Effect, Meter};
+use crate::effect::{Channel, Effect};
+use crate::meter::Meter;
 use crate::routine::{Routine, Work};
 use crate::sockbuf::{ADDRESS_BYTES, SockBuf};
 use crate::socket::SocketError;

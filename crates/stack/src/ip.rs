@@ -3,6 +3,7 @@
 //! There is no forwarding: a packet for another host is counted and dropped. Options of received
 //! packets are taken off unread, none are sent.
 
+mod fragments;
 mod icmp;
 mod input;
 mod output;
@@ -14,7 +15,7 @@ use std::net::Ipv4Addr;
 
 pub use crate::pcb::LocalAddress;
 
-pub use reassembly::FragmentQueues;
+pub use fragments::FragmentQueues;
 
 /// Bytes of an IP header without options.
 pub const IP_HEADER_BYTES: usize = 20;

@@ -16,6 +16,8 @@
 
 pub mod calls;
 pub mod checksum;
+pub mod cost;
+pub mod effect;
 pub mod interface;
 pub mod ip;
 pub mod mbuf;
@@ -31,6 +33,7 @@ pub mod udp;
 
 #[cfg(test)]
 mod counts;
+mod drop_reason;
 mod observe;
 mod pcb;
 mod request;
@@ -39,8 +42,10 @@ mod stack;
 mod testing;
 
 pub use calls::{AcceptCall, ConnectCall, ReceiveCall, SendCall, Step};
-pub use meter::{Channel, Cost, Costs, Effect, Meter, WorkTotal};
-pub use observe::DropReason;
+pub use cost::{Cost, CostMeter, Costs, WorkTotal};
+pub use drop_reason::DropReason;
+pub use effect::{Channel, Effect};
+pub use meter::Meter;
 pub use packet::{Mark, Packet};
 pub use personality::Personality;
 pub use routine::{Routine, Work};

@@ -5,23 +5,28 @@
 //! A [`Chain`] owns its mbufs and can only be moved: it must be freed through its [`Pool`], and a
 //! pool that is not full again at the end shows a leak.
 //!
-//! Sizes are bytes. What is got and freed is counted at the [`Meter`]; functions that the C
+//! Sizes are bytes. What is got and freed is counted at the [`CostMeter`]; functions that the C
 //! sources call are counted as calls, macros as operations.
 
 mod buffers;
 mod chain;
 mod copy;
+mod id;
+mod links;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Chain, Pieces};
+pub use chain::Chain;
 pub(crate) use copy::Place;
+pub use id::MbufId;
+pub use links::Pieces;
 
 use std::ops::Range;
 
 use buffers::{Buffers, grow};
+use id::NIL;
 
-use crate::meter::Meter;
+use crate::cost::CostMeter;
 use crate::routine::{Routine, Work};
 
 /// Bytes in a cluster: `CLBYTES` and `MCLBYTES` of every version on a VAX.
@@ -35,9 +40,6 @@ const SLOT_BYTES: usize = 112;
 
 /// Lent buffers have a multiple of so many bytes.
 const LENT_UNIT_BYTES: usize = 2048;
-
-/// Ends a list of mbufs.
-const NIL: u32 = u32::MAX;
 
 /// How a version lays out its mbufs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,10 +80,6 @@ impl Default for PoolLimits {
         Self { mbufs: 4096, clusters: 512, lent: 512 }
     }
 }
-
-/// One mbuf of one pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MbufId(u32);
 
 /// Where the bytes of an mbuf are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -201,12 +199,12 @@ impl Pool {
     }
 
     /// `MGET`: a plain mbuf without data; `None` at the limit.
-    pub fn get(&mut self, meter: &mut Meter) -> Option<MbufId> {
+    pub fn get(&mut self, meter: &mut CostMeter) -> Option<MbufId> {
         self.with_room(self.geometry.plain_bytes, 0, 0, meter)
     }
 
     /// `MGETHDR`: the first mbuf of a packet; `None` at the limit.
-    pub fn new_header(&mut self, meter: &mut Meter) -> Option<MbufId> {
+    pub fn new_header(&mut self, meter: &mut CostMeter) -> Option<MbufId> {
         self.with_room(self.geometry.header_bytes, 0, 0, meter)
     }
 
@@ -215,7 +213,7 @@ impl Pool {
         &mut self,
         offset: usize,
         len: usize,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> Option<MbufId> {
         let room = self.geometry.header_bytes;
         debug_assert!(offset + len <= room.into(), "{offset} and {len} bytes in room for {room}");
@@ -225,13 +223,19 @@ impl Pool {
     }
 
     /// `m_get`, the function: as [`Pool::get`], and counted as a call.
-    pub fn m_get(&mut self, meter: &mut Meter) -> Option<MbufId> {
+    pub fn m_get(&mut self, meter: &mut CostMeter) -> Option<MbufId> {
         meter.call(Routine::MGet, Work::mbufs(1));
         self.get(meter)
     }
 
     #[inline(always)]
-    fn with_room(&mut self, room: u16, offset: u16, len: u16, meter: &mut Meter) -> Option<MbufId> {
+    fn with_room(
+        &mut self,
+        room: u16,
+        offset: u16,
+        len: u16,
+        meter: &mut CostMeter,
+    ) -> Option<MbufId> {
         let is_plain = |mbuf: &mut Mbuf| {
             let at = mbuf.slot + u32::from(offset);
             (mbuf.at, mbuf.len, mbuf.store) = (at, len, Store::Plain { room });
@@ -241,7 +245,7 @@ impl Pool {
 
     /// An mbuf whose data `place` says.
     #[inline(always)]
-    fn new_mbuf(&mut self, place: impl Fn(&mut Mbuf), meter: &mut Meter) -> Option<MbufId> {
+    fn new_mbuf(&mut self, place: impl Fn(&mut Mbuf), meter: &mut CostMeter) -> Option<MbufId> {
         meter.call(Routine::MgetMacro, Work::NONE);
         let number = self.free;
         let Some(mbuf) = self.mbufs.get_mut(number as usize) else { return self.make_mbuf(place) };
@@ -269,7 +273,7 @@ impl Pool {
     }
 
     /// `MCLGET`: gives a fresh plain mbuf a cluster; `false` at the limit, the mbuf unchanged.
-    pub fn attach_cluster(&mut self, id: MbufId, meter: &mut Meter) -> bool {
+    pub fn attach_cluster(&mut self, id: MbufId, meter: &mut CostMeter) -> bool {
         meter.call(Routine::MclgetMacro, Work::NONE);
         debug_assert!(self.is_plain(id) && self.len(id) == 0);
         let Some((number, at)) = self.clusters.take(CLUSTER_BYTES, &mut self.bytes) else {
@@ -283,7 +287,7 @@ impl Pool {
 
     /// An mbuf in whose lent buffer a device has put these bytes; `None` at a limit or beyond
     /// 65,535 bytes.
-    pub fn lend(&mut self, bytes: &[u8], meter: &mut Meter) -> Option<MbufId> {
+    pub fn lend(&mut self, bytes: &[u8], meter: &mut CostMeter) -> Option<MbufId> {
         let room = bytes.len().next_multiple_of(LENT_UNIT_BYTES);
         let Ok(len) = u16::try_from(bytes.len()) else {
             self.refused += 1;
@@ -305,7 +309,7 @@ impl Pool {
     }
 
     /// `MFREE`: frees one mbuf that is in no chain.
-    pub fn free(&mut self, id: MbufId, meter: &mut Meter) {
+    pub fn free(&mut self, id: MbufId, meter: &mut CostMeter) {
         let mbuf = &mut self.mbufs[id.0 as usize];
         mbuf.next = self.free;
         self.free = id.0;
@@ -316,20 +320,20 @@ impl Pool {
     }
 
     /// `m_free`, the function.
-    pub fn m_free(&mut self, id: MbufId, meter: &mut Meter) {
+    pub fn m_free(&mut self, id: MbufId, meter: &mut CostMeter) {
         meter.call(Routine::MFree, Work::mbufs(1));
         self.free(id, meter);
     }
 
     /// `m_freem`, the function: frees a whole chain.
-    pub fn m_freem(&mut self, chain: Chain, meter: &mut Meter) {
+    pub fn m_freem(&mut self, chain: Chain, meter: &mut CostMeter) {
         meter.call(Routine::MFreem, Work::mbufs(chain.mbufs));
         self.free_chain(chain, meter);
     }
 
     /// Frees a whole chain as a loop of `MFREE`.
     #[inline(never)]
-    pub fn free_chain(&mut self, Chain { first, last, mbufs, .. }: Chain, meter: &mut Meter) {
+    pub fn free_chain(&mut self, Chain { first, last, mbufs, .. }: Chain, meter: &mut CostMeter) {
         if first == NIL {
             return;
         }

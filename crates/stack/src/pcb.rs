@@ -1,5 +1,7 @@
 //! Protocol control blocks: ports, local addresses, and the search for a packet's socket.
 
+mod table;
+
 use std::net::Ipv4Addr;
 
 use sockscope_record::Protocol;
@@ -10,52 +12,14 @@ use crate::routine::{Routine, Work};
 use crate::socket::{ANY, Endpoint, SocketError, SocketId};
 use crate::stack::Stack;
 
+pub use table::LocalAddress;
+pub(crate) use table::Pcbs;
+
 /// First port that is given out when none was asked for (`IPPORT_RESERVED`).
 const PORT_MIN: u16 = 1024;
 
 /// Last port that is given out (`IPPORT_USERRESERVED`).
 const PORT_MAX: u16 = 5000;
-
-/// How the local address for a peer is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LocalAddress {
-    /// 4.2BSD: that of the interface on the peer's network (`if_ifonnetof`).
-    NetworkOf,
-    /// 4.3BSD: as before, with a search for a line to the peer first, whatever route is cached.
-    Scan,
-    /// Since 4.3BSD-Tahoe: that of the interface which the route leads to.
-    OfRoute,
-}
-
-/// The control blocks of both protocols, each list newest last.
-#[derive(Debug, Default)]
-pub(crate) struct Pcbs {
-    tcp: PcbList,
-    udp: PcbList,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct PcbList {
-    pub(crate) sockets: Vec<SocketId>,
-    last_port: u16,
-}
-
-impl Pcbs {
-    #[inline]
-    pub(crate) fn of(&self, protocol: Protocol) -> &PcbList {
-        match protocol {
-            Protocol::Tcp => &self.tcp,
-            Protocol::Udp => &self.udp,
-        }
-    }
-
-    fn of_mut(&mut self, protocol: Protocol) -> &mut PcbList {
-        match protocol {
-            Protocol::Tcp => &mut self.tcp,
-            Protocol::Udp => &mut self.udp,
-        }
-    }
-}
 
 impl Stack {
     /// `in_pcballoc`: the socket gets a control block.

@@ -5,7 +5,7 @@
 
 use std::net::Ipv4Addr;
 
-use crate::meter::Meter;
+use crate::cost::CostMeter;
 use crate::routine::{Routine, Work};
 
 /// Hash buckets of the table of network routes (`RTHASHSIZ`).
@@ -65,7 +65,7 @@ impl Routes {
     }
 
     /// `rtalloc`: looks the route up; each comparison takes two `in_netof`, the hash one.
-    pub fn look_up(&self, destination: Ipv4Addr, meter: &mut Meter) -> Option<Route> {
+    pub fn look_up(&self, destination: Ipv4Addr, meter: &mut CostMeter) -> Option<Route> {
         let network = network_of(destination);
         let bucket = network.map(|network| network % BUCKETS);
         let mut compared = 0;
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn looking_up_an_attached_network_takes_three_in_netof() {
-        let mut meter = Meter::default();
+        let mut meter = CostMeter::default();
         let routes = Routes::new(vec![DEFAULT, NEAR]);
         assert_eq!(routes.look_up(Ipv4Addr::new(128, 32, 0, 9), &mut meter), Some(NEAR));
         assert_eq!((meter.calls(Routine::Rtalloc), meter.calls(Routine::InNetof)), (1, 3));

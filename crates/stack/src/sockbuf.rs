@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
+use crate::cost::CostMeter;
 use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, MbufId, Place, Pool};
-use crate::meter::Meter;
 use crate::packet::Mark;
 use crate::routine::{Routine, Work};
 
@@ -128,7 +128,7 @@ impl SockBuf {
         offset: usize,
         len: usize,
         pool: &mut Pool,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> Option<Chain> {
         pool.m_copy_near(&self.chain, &mut self.copied, offset, len, meter)
     }
@@ -146,7 +146,13 @@ impl SockBuf {
     }
 
     /// `sbappend`: data of a stream enters. Mbufs without data are freed, small ones joined.
-    pub fn append(&mut self, data: Chain, rules: &BufferRules, pool: &mut Pool, meter: &mut Meter) {
+    pub fn append(
+        &mut self,
+        data: Chain,
+        rules: &BufferRules,
+        pool: &mut Pool,
+        meter: &mut CostMeter,
+    ) {
         // The C sources look for the last mbuf from the first one on.
         let mut work = Work { walked: self.chain.mbufs(), mbufs: data.mbufs(), bytes: 0 };
         self.cc += data.len() as u32;
@@ -173,7 +179,7 @@ impl SockBuf {
     }
 
     /// `sbdrop`: the first `len` bytes leave, as far as there are any.
-    pub fn drop_front(&mut self, len: usize, pool: &mut Pool, meter: &mut Meter) {
+    pub fn drop_front(&mut self, len: usize, pool: &mut Pool, meter: &mut CostMeter) {
         let before = self.chain.mbufs();
         self.remove_front(len, pool, meter);
         meter.call(Routine::Sbdrop, Work::mbufs(before - self.chain.mbufs()));
@@ -181,7 +187,7 @@ impl SockBuf {
 
     /// As [`SockBuf::drop_front`], done by the caller itself.
     #[inline(always)]
-    pub(crate) fn remove_front(&mut self, len: usize, pool: &mut Pool, meter: &mut Meter) {
+    pub(crate) fn remove_front(&mut self, len: usize, pool: &mut Pool, meter: &mut CostMeter) {
         let (before, mbufs) = (self.chain.len(), self.chain.mbufs());
         let storage = pool.drop_front(&mut self.chain, len, meter);
         self.has_left(before - self.chain.len(), mbufs - self.chain.mbufs(), storage);
@@ -194,7 +200,7 @@ impl SockBuf {
         first: MbufId,
         len: usize,
         pool: &mut Pool,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) {
         let mbufs = self.chain.mbufs();
         let storage = pool.drop_from_first(&mut self.chain, first, len, meter);
@@ -221,7 +227,7 @@ impl SockBuf {
         mark: Option<Mark>,
         rules: &BufferRules,
         pool: &mut Pool,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> Result<(), Chain> {
         meter.call(Routine::Sbappendaddr, Work { mbufs: data.mbufs(), ..Work::NONE });
         let bytes = data.len() as u32 + ADDRESS_BYTES;
@@ -248,7 +254,7 @@ impl SockBuf {
     }
 
     /// Takes the first datagram out; the mbufs of its address are freed.
-    pub fn take_datagram(&mut self, pool: &mut Pool, meter: &mut Meter) -> Option<Datagram> {
+    pub fn take_datagram(&mut self, pool: &mut Pool, meter: &mut CostMeter) -> Option<Datagram> {
         let mut datagram = self.datagrams.pop_front()?;
         self.cc -= datagram.chain.len() as u32 + ADDRESS_BYTES;
         self.mbcnt -= Self::storage_of(&datagram.chain, &datagram.overhead, pool);
@@ -264,7 +270,7 @@ impl SockBuf {
     }
 
     /// `sbflush`: everything leaves.
-    pub fn flush(&mut self, pool: &mut Pool, meter: &mut Meter) {
+    pub fn flush(&mut self, pool: &mut Pool, meter: &mut CostMeter) {
         self.remove_front(self.chain.len(), pool, meter);
         while let Some(datagram) = self.take_datagram(pool, meter) {
             pool.free_chain(datagram.chain, meter);
@@ -283,8 +289,8 @@ pub const fn hiwat_limit(storage_bytes_max: u64, mbufs_per_cluster: u64) -> u32 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::{Cost, Costs};
     use crate::mbuf::PoolLimits;
-    use crate::meter::{Cost, Costs};
     use crate::personality::Personality;
     use proptest::prelude::*;
 
@@ -299,7 +305,7 @@ mod tests {
             let mut pool = Pool::new(personality.geometry, PoolLimits::default());
             let mut costs = Costs::default();
             costs.set(Routine::MCopy, Cost { call_ns: 1, walk_ns: 1000, ..Cost::default() });
-            let (mut meter, mut entered) = (Meter::new(costs), 0_u8);
+            let (mut meter, mut entered) = (CostMeter::new(costs), 0_u8);
             let mut buffer = SockBuf::default();
             for (kind, offset, len) in steps {
                 match kind {

@@ -78,7 +78,7 @@ impl Stack {
             is_draining: false,
             ip_id: 0,
             fragments: FragmentQueues::default(),
-            tcp: TcpState::new(&personality.tcp, &config),
+            tcp: TcpState::new(config.initial_sequence),
             personality,
             config,
         }

@@ -9,9 +9,10 @@ use std::net::Ipv4Addr;
 use sockscope_record::{Protocol, Record};
 
 use crate::calls::{AcceptCall, ConnectCall, ReceiveCall, SendCall, Step};
+use crate::effect::{Channel, Effect};
 use crate::interface::{Frame, InterfaceConfig};
 use crate::mbuf::PoolUse;
-use crate::meter::{Channel, Effect, Meter};
+use crate::meter::Meter;
 use crate::packet::Mark;
 use crate::personality::Personality;
 use crate::routine::Routine;

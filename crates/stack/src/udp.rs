@@ -1,15 +1,17 @@
 //! UDP (RFC 768) as the BSD systems had it.
 
+mod rules;
 #[cfg(test)]
 mod tests;
 
 use sockscope_record::{Hold, Point, Protocol, Record};
 
 use crate::checksum::Checksum;
+use crate::drop_reason::DropReason;
+use crate::effect::Effect;
 use crate::ip::{DEFAULT_TTL, IP_HEADER_BYTES, InputHeader, OutputHeader, PROTOCOL_UDP};
 use crate::mbuf::Chain;
-use crate::meter::{Effect, Meter};
-use crate::observe::DropReason;
+use crate::meter::Meter;
 use crate::packet::{Mark, Packet};
 use crate::request::Request;
 use crate::route::is_broadcast;
@@ -17,37 +19,13 @@ use crate::routine::{Routine, Work};
 use crate::socket::{ANY, Endpoint, SocketError, SocketId};
 use crate::stack::Stack;
 
+pub use rules::{UdpHeader, UdpRules};
+
 /// Bytes of a UDP header.
 pub const UDP_HEADER_BYTES: usize = 8;
 
 /// Bytes of both headers, which share an mbuf.
 const HEADERS_BYTES: usize = IP_HEADER_BYTES + UDP_HEADER_BYTES;
-
-/// Rules of UDP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UdpRules {
-    /// The control block keeps its route from one datagram to the next.
-    pub caches_route: bool,
-    /// Where the headers go.
-    pub header: UdpHeader,
-    /// Datagrams leave with a checksum.
-    pub sums_output: bool,
-    /// The checksum of a received datagram is verified, if it has one.
-    pub checks_input: bool,
-    /// A connected socket hears of an ICMP port unreachable.
-    pub reports_unreachable: bool,
-}
-
-/// Where the headers of a datagram go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UdpHeader {
-    /// 4.2BSD: a new mbuf, from the function `m_get`.
-    Function,
-    /// 4.3BSD: a new mbuf, from the macro.
-    Macro,
-    /// 4.3BSD-Reno: before the data in their mbuf if it has room.
-    InPlace,
-}
 
 impl Stack {
     /// `udp_usrreq`

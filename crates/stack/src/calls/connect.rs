@@ -1,7 +1,8 @@
 //! `connect` and `accept`.
 
 use super::{Step, count_getsock, count_sockargs};
-use crate::meter::{Channel, Meter};
+use crate::effect::Channel;
+use crate::meter::Meter;
 use crate::request::Request;
 use crate::routine::{Routine, Work};
 use crate::socket::{Endpoint, SocketError, SocketId};

@@ -6,7 +6,8 @@ mod tests;
 use sockscope_record::{FlowId, Kind, Record};
 
 use super::{Came, Step, lock, unlock};
-use crate::meter::{Channel, Effect, Meter};
+use crate::effect::{Channel, Effect};
+use crate::meter::Meter;
 use crate::packet::Mark;
 use crate::routine::{Routine, Work};
 use crate::sockbuf::{Datagram, SockBuf};

@@ -6,8 +6,9 @@ mod tests;
 use sockscope_record::Kind;
 
 use super::{Came, Step, count_getsock, count_sockargs, lock, unlock};
+use crate::effect::Channel;
 use crate::mbuf::{CLUSTER_BYTES, Chain, MbufId, Pool};
-use crate::meter::{Channel, Meter};
+use crate::meter::Meter;
 use crate::personality::{SendFill, SendWait, SocketRules};
 use crate::routine::{Routine, Work};
 use crate::sockbuf::SockBuf;

@@ -6,9 +6,11 @@ use super::{
     Frame, QUEUE_PACKETS_MAX, TRAILER_HEADER_BYTES, TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP,
     TYPE_TRAILER,
 };
+use crate::drop_reason::DropReason;
+use crate::effect::Effect;
 use crate::mbuf::{CLUSTER_BYTES, Chain};
-use crate::meter::{Effect, Meter};
-use crate::observe::{DropReason, observe_drop};
+use crate::meter::Meter;
+use crate::observe::observe_drop;
 use crate::packet::{Mark, Packet};
 use crate::routine::{Routine, Work};
 use crate::stack::Stack;

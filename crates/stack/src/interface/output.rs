@@ -9,9 +9,10 @@ use super::{
     TRAILER_UNIT_BYTES, TRAILER_UNITS_MAX, TYPE_IP, TYPE_TRAILER, ethernet3_header,
     ethernet10_header,
 };
+use crate::drop_reason::DropReason;
+use crate::effect::Effect;
 use crate::mbuf::{CLUSTER_BYTES, Chain, Pool};
-use crate::meter::{Effect, Meter};
-use crate::observe::DropReason;
+use crate::meter::Meter;
 use crate::packet::Packet;
 use crate::routine::{Routine, Work};
 use crate::socket::SocketError;

@@ -6,8 +6,9 @@ use sockscope_record::Protocol;
 
 use super::*;
 use crate::calls::{SendCall, Step};
+use crate::effect::Effect;
 use crate::mbuf::PoolUse;
-use crate::meter::{Effect, Meter};
+use crate::meter::Meter;
 use crate::personality::Personality;
 use crate::routine::Routine;
 use crate::socket::SocketError;
@@ -68,8 +69,8 @@ fn a_10_mbit_frame_is_plain_and_padded_and_etherparse_reads_it() {
 fn only_whole_pages_behind_a_link_header_are_mapped() {
     // Bytes that if_wubaput copies, by message size.
     let copied = |len: usize| {
-        let mut costs = crate::meter::Costs::default();
-        let cost = crate::meter::Cost { byte_ps: 1000, ..Default::default() };
+        let mut costs = crate::cost::Costs::default();
+        let cost = crate::cost::Cost { byte_ps: 1000, ..Default::default() };
         costs.set(Routine::IfWubaput, cost);
         let mut pair = Pair::new(&named("4.2bsd-cabrera"));
         pair.hosts[0].meter = Meter::new(costs);
@@ -87,8 +88,8 @@ fn only_whole_pages_behind_a_link_header_are_mapped() {
 #[test]
 fn pages_are_exchanged_on_input() {
     let copied = |personality: &str, len: usize| {
-        let mut costs = crate::meter::Costs::default();
-        let cost = crate::meter::Cost { byte_ps: 1000, ..Default::default() };
+        let mut costs = crate::cost::Costs::default();
+        let cost = crate::cost::Cost { byte_ps: 1000, ..Default::default() };
         costs.set(Routine::IfRubaget, cost);
         let mut pair = Pair::new(&named(personality));
         pair.bound(1, Protocol::Udp, 9);

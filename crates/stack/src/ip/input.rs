@@ -9,9 +9,9 @@ use super::{
     PROTOCOL_UDP,
 };
 use crate::checksum::{Checksum, header_words};
+use crate::drop_reason::DropReason;
 use crate::mbuf::Chain;
 use crate::meter::Meter;
-use crate::observe::DropReason;
 use crate::packet::Packet;
 use crate::route::is_broadcast;
 use crate::routine::{Routine, Work};

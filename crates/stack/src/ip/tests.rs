@@ -257,7 +257,7 @@ proptest! {
             let mut effects = Vec::new();
             meter.take_effects(&mut effects);
             for (_, effect) in effects {
-                if let crate::meter::Effect::Output { interface, packet } = effect {
+                if let crate::effect::Effect::Output { interface, packet } = effect {
                     stack.interface_enqueue(interface, packet, meter);
                     stack.interface_start(interface, &mut Frame::default(), meter);
                     stack.transmit_done(interface, meter);

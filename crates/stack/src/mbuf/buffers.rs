@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::NIL;
+use super::id::NIL;
 
 #[derive(Debug)]
 struct Buffer {

@@ -1,7 +1,7 @@
 //! Copying, joining and trimming chains.
 
 use super::{Chain, Mbuf, MbufId, Pool, Pullup, Store};
-use crate::meter::Meter;
+use crate::cost::CostMeter;
 use crate::routine::{Routine, Work};
 
 /// Bytes that [`Pullup::Extra`] takes beyond what was asked for.
@@ -42,7 +42,7 @@ impl Pool {
         chain: &Chain,
         offset: usize,
         len: usize,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> Option<Chain> {
         self.m_copy_near(chain, &mut None, offset, len, meter)
     }
@@ -56,7 +56,7 @@ impl Pool {
         near: &mut Option<Place>,
         offset: usize,
         len: usize,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> Option<Chain> {
         let mut work = Work::NONE;
         let copy = self.copy_near(chain, near, (offset as u32, len as u32), &mut work, meter);
@@ -71,7 +71,7 @@ impl Pool {
         near: &mut Option<Place>,
         (from, len): (u32, u32),
         work: &mut Work,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> Option<Chain> {
         let place = near.filter(|place| place.start <= from).or_else(|| Place::first(chain));
         let Some(mut here) = place else { return Some(Chain::new()) };
@@ -104,7 +104,7 @@ impl Pool {
         near: &mut Option<Place>,
         (mut from, mut rest): (u32, u32),
         work: &mut Work,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> Option<Chain> {
         let mut copy = Chain::new();
         while rest > 0 {
@@ -136,7 +136,7 @@ impl Pool {
         near: &mut Option<Place>,
         (skip, len): (u32, u32),
         work: &mut Work,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> Option<(MbufId, u32)> {
         let Mbuf { at, store, .. } = *self.mbuf(here.id);
         debug_assert!(self.has(here.id, skip + len), "{skip} and {len} bytes of {here:?}");
@@ -149,7 +149,7 @@ impl Pool {
 
     /// A new mbuf with `len` bytes that lie at `at` in `store`: shared where that is possible.
     #[inline]
-    fn share(&mut self, store: Store, at: u32, len: u32, meter: &mut Meter) -> Option<MbufId> {
+    fn share(&mut self, store: Store, at: u32, len: u32, meter: &mut CostMeter) -> Option<MbufId> {
         let is_shared = |mbuf: &mut Mbuf| {
             (mbuf.at, mbuf.len, mbuf.store) = (at, len as u16, store);
         };
@@ -173,7 +173,7 @@ impl Pool {
 
     /// A new plain mbuf with a copy of these bytes of a slot.
     #[inline(never)]
-    fn copy_slot(&mut self, from: usize, len: usize, meter: &mut Meter) -> Option<MbufId> {
+    fn copy_slot(&mut self, from: usize, len: usize, meter: &mut CostMeter) -> Option<MbufId> {
         // A packet's first mbuf may have less room than a later one has data: it is a plain copy.
         let id = self.get(meter)?;
         let mbuf = self.mbuf_mut(id);
@@ -210,7 +210,7 @@ impl Pool {
         chain: &Chain,
         offset: usize,
         into: &mut [u8],
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> usize {
         let done = self.copy_to(chain, offset, into);
         meter.call(Routine::MCopydata, Work::bytes(done));
@@ -218,7 +218,7 @@ impl Pool {
     }
 
     /// A chain of plain mbufs with these bytes; `None` when the pool is used up.
-    pub fn chain_of(&mut self, bytes: &[u8], meter: &mut Meter) -> Option<Chain> {
+    pub fn chain_of(&mut self, bytes: &[u8], meter: &mut CostMeter) -> Option<Chain> {
         let mut chain = Chain::new();
         for piece in bytes.chunks(usize::from(self.geometry.plain_bytes)) {
             let Some(id) = self.get(meter) else {
@@ -249,7 +249,7 @@ impl Pool {
     ///
     /// `false`, and the chain freed, when it is shorter, when no mbuf holds `len` bytes or when the
     /// pool is used up.
-    pub fn m_pullup(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> bool {
+    pub fn m_pullup(&mut self, chain: &mut Chain, len: usize, meter: &mut CostMeter) -> bool {
         let head = if chain.len() < len || len > usize::from(self.geometry.header_bytes) {
             None
         } else {
@@ -298,7 +298,7 @@ impl Pool {
         chain: &mut Chain,
         to: usize,
         len: usize,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> (usize, u32) {
         let (mut moved, mut mbufs) = (0, 0);
         while moved < len {
@@ -318,7 +318,12 @@ impl Pool {
     }
 
     /// The mbuf that will hold the pulled-up bytes: the first of the chain if that serves.
-    fn pullup_head(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> Option<MbufId> {
+    fn pullup_head(
+        &mut self,
+        chain: &mut Chain,
+        len: usize,
+        meter: &mut CostMeter,
+    ) -> Option<MbufId> {
         let in_place = self.geometry.pullup != Pullup::Exact
             && chain.mbufs > 1
             && chain.first().is_some_and(|first| {
@@ -355,7 +360,7 @@ impl Pool {
         chain: &mut Chain,
         Chain { first, .. }: Chain,
         spare: usize,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> (u32, usize) {
         let (mut copied, mut storage) = (0, 0);
         let mut next = MbufId::in_list(first);
@@ -379,7 +384,7 @@ impl Pool {
     }
 
     #[inline(never)]
-    fn join(&mut self, chain: &mut Chain, last: MbufId, id: MbufId, meter: &mut Meter) {
+    fn join(&mut self, chain: &mut Chain, last: MbufId, id: MbufId, meter: &mut CostMeter) {
         let len = self.len(id);
         self.append_from(last, id, len);
         chain.bytes += len as u32;
@@ -397,7 +402,7 @@ impl Pool {
 
     /// Takes up to `len` bytes off the front: whole mbufs are freed, the next is trimmed. The
     /// storage of those freed, as [`Pool::storage_bytes`] counts it.
-    pub fn drop_front(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> usize {
+    pub fn drop_front(&mut self, chain: &mut Chain, len: usize, meter: &mut CostMeter) -> usize {
         let mut rest = len;
         let mut freed = 0;
         while let Some(first) = chain.first() {
@@ -419,7 +424,7 @@ impl Pool {
         chain: &mut Chain,
         first: MbufId,
         len: usize,
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> usize {
         let mbuf = self.mbuf_mut(first);
         chain.bytes -= len as u32;
@@ -437,7 +442,7 @@ impl Pool {
 
     /// Cuts the chain after `len` bytes; mbufs that held only later ones are freed.
     #[inline(always)]
-    pub fn truncate(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) {
+    pub fn truncate(&mut self, chain: &mut Chain, len: usize, meter: &mut CostMeter) {
         let mut whole = chain.take();
         while chain.len() < len {
             let Some(id) = self.pop_front(&mut whole) else { break };
@@ -451,7 +456,7 @@ impl Pool {
     }
 
     /// `m_adj`: takes bytes off the front when `by` is positive, off the end when it is negative.
-    pub fn m_adj(&mut self, chain: &mut Chain, by: i32, meter: &mut Meter) {
+    pub fn m_adj(&mut self, chain: &mut Chain, by: i32, meter: &mut CostMeter) {
         meter.call(Routine::MAdj, Work::mbufs(chain.mbufs));
         let bytes = by.unsigned_abs() as usize;
         if by >= 0 {
@@ -473,7 +478,7 @@ impl Pool {
 
     /// Makes `len` bytes of room before the data, in the first mbuf if it is plain and has it, else
     /// in a new one got with `m_get`. `false` when the pool is used up.
-    pub fn prepend(&mut self, chain: &mut Chain, len: usize, meter: &mut Meter) -> bool {
+    pub fn prepend(&mut self, chain: &mut Chain, len: usize, meter: &mut CostMeter) -> bool {
         if let Some(first) = chain.first().filter(|first| self.leading_room(*first) >= len) {
             self.widen_front(first, len);
             chain.bytes += len as u32;
@@ -493,7 +498,7 @@ impl Pool {
         &mut self,
         chain: &mut Chain,
         bytes: [u8; BYTES],
-        meter: &mut Meter,
+        meter: &mut CostMeter,
     ) -> bool {
         if let Some(place) = self.leading_mut(chain) {
             *place = bytes;
@@ -517,7 +522,7 @@ impl Pool {
     }
 
     #[cold]
-    fn prepend_mbuf(&mut self, chain: &mut Chain, bytes: &[u8], meter: &mut Meter) -> bool {
+    fn prepend_mbuf(&mut self, chain: &mut Chain, bytes: &[u8], meter: &mut CostMeter) -> bool {
         let is_done = self.prepend(chain, bytes.len(), meter);
         if let Some(first) = chain.first().filter(|_| is_done) {
             self.data_mut(first)[..bytes.len()].copy_from_slice(bytes);

@@ -6,12 +6,12 @@ use super::*;
 
 const GEOMETRY: Geometry = Geometry { plain_bytes: 112, header_bytes: 112, pullup: Pullup::Exact };
 
-fn pool_with(pullup: Pullup) -> (Pool, Meter) {
+fn pool_with(pullup: Pullup) -> (Pool, CostMeter) {
     let geometry = Geometry { pullup, ..GEOMETRY };
-    (Pool::new(geometry, PoolLimits::default()), Meter::default())
+    (Pool::new(geometry, PoolLimits::default()), CostMeter::default())
 }
 
-fn pool() -> (Pool, Meter) {
+fn pool() -> (Pool, CostMeter) {
     pool_with(Pullup::Exact)
 }
 
@@ -25,7 +25,7 @@ enum Make {
 
 const MAKES: [Make; 3] = [Make::Plain, Make::Cluster, Make::Lent];
 
-fn one(pool: &mut Pool, make: Make, bytes: &[u8], meter: &mut Meter) -> MbufId {
+fn one(pool: &mut Pool, make: Make, bytes: &[u8], meter: &mut CostMeter) -> MbufId {
     if make == Make::Lent {
         return pool.lend(bytes, meter).unwrap();
     }
@@ -39,7 +39,7 @@ fn one(pool: &mut Pool, make: Make, bytes: &[u8], meter: &mut Meter) -> MbufId {
 }
 
 /// A chain of these mbufs, its bytes counting up from 0.
-fn chain(pool: &mut Pool, mbufs: &[(Make, usize)], meter: &mut Meter) -> (Chain, Vec<u8>) {
+fn chain(pool: &mut Pool, mbufs: &[(Make, usize)], meter: &mut CostMeter) -> (Chain, Vec<u8>) {
     let mut chain = Chain::new();
     let mut flat = Vec::new();
     for (make, len) in mbufs {
@@ -204,7 +204,7 @@ fn data_beyond_an_mbufs_own_storage_are_not_copied() {
 #[test]
 fn a_lent_buffer_goes_back_after_the_last_reference_and_is_lent_again() {
     let limits = PoolLimits { lent: 1, ..PoolLimits::default() };
-    let (mut pool, mut meter) = (Pool::new(GEOMETRY, limits), Meter::default());
+    let (mut pool, mut meter) = (Pool::new(GEOMETRY, limits), CostMeter::default());
     let long: Vec<u8> = (0..5000).map(|at| at as u8).collect();
     let mut made = Vec::new();
     for bytes in [&[1, 2, 3][..], &long, &[4, 5, 6], &long] {
@@ -226,7 +226,7 @@ fn a_lent_buffer_goes_back_after_the_last_reference_and_is_lent_again() {
 #[test]
 fn a_pool_at_its_limit_refuses_and_keeps_nothing() {
     let limits = PoolLimits { mbufs: 3, clusters: 1, lent: 1 };
-    let (mut pool, mut meter) = (Pool::new(GEOMETRY, limits), Meter::default());
+    let (mut pool, mut meter) = (Pool::new(GEOMETRY, limits), CostMeter::default());
     let (whole, flat) = chain(&mut pool, &[(Make::Plain, 4), (Make::Cluster, 4)], &mut meter);
     assert!(pool.m_copy(&whole, 0, 8, &mut meter).is_none(), "one mbuf left, two needed");
     assert_eq!(pool.in_use().mbufs, 2);
@@ -316,7 +316,7 @@ fn apply(
     chain: &mut Chain,
     flat: &mut Vec<u8>,
     step: Operation,
-    meter: &mut Meter,
+    meter: &mut CostMeter,
 ) {
     match step {
         Operation::Append(bytes, make) => {

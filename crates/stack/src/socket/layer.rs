@@ -3,7 +3,8 @@
 use sockscope_record::{Kind, Protocol, Record};
 
 use super::{Endpoint, ListenQueue, SetOption, Socket, SocketError, SocketId};
-use crate::meter::{Effect, Meter};
+use crate::effect::Effect;
+use crate::meter::Meter;
 use crate::request::Request;
 use crate::routine::{Routine, Work};
 use crate::stack::Stack;

@@ -1,7 +1,8 @@
 //! What protocols tell the socket layer: a connection begins, is made, ends; data or space is there.
 
 use super::{ListenQueue, Socket, SocketId};
-use crate::meter::{Channel, Effect, Meter};
+use crate::effect::{Channel, Effect};
+use crate::meter::Meter;
 use crate::routine::{Routine, Work};
 use crate::stack::Stack;
 

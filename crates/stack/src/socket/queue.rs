@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::SocketId;
+use super::id::SocketId;
 
 /// Largest backlog that is heard (`SOMAXCONN`).
 pub const BACKLOG_MAX: u32 = 5;

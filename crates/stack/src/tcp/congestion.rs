@@ -3,7 +3,7 @@
 //! Windows are bytes. Where there is no congestion window, it stands at the largest possible.
 
 use super::rules::{CongestionRules, Duplicates, Quench, WindowGrowth};
-use super::{Tcb, WINDOW_MAX};
+use super::tcb::{Tcb, WINDOW_MAX};
 use crate::socket::SocketId;
 use crate::stack::Stack;
 

@@ -3,8 +3,8 @@
 use sockscope_record::Protocol;
 
 use super::output::Caller;
-use super::timer::Timer;
-use super::{State, Tcb};
+use super::tcb::{State, Tcb};
+use super::timers::Timer;
 use crate::meter::Meter;
 use crate::socket::{SocketError, SocketId};
 use crate::stack::Stack;

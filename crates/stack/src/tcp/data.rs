@@ -2,10 +2,12 @@
 
 use sockscope_record::tcp_flags;
 
+use super::block_mut;
 use super::input::Arrival;
 use super::reassembly::Piece;
-use super::timer::Timer;
-use super::{Persist, State, block_mut};
+use super::rules::Persist;
+use super::tcb::State;
+use super::timers::Timer;
 use crate::mbuf::{Chain, Pool};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};

@@ -12,13 +12,14 @@ use sockscope_record::{FlowId, Point, Protocol, tcp_flags};
 use super::header::{Header, TCP_HEADER_BYTES};
 use super::output::Caller;
 use super::segment::HEADERS_BYTES;
-use super::timer::Timer;
-use super::{State, block, block_mut};
+use super::tcb::{State, WINDOW_MAX};
+use super::timers::Timer;
+use super::{block, block_mut};
 use crate::checksum::{Checksum, header_words};
+use crate::drop_reason::DropReason;
 use crate::ip::{IP_HEADER_BYTES, InputHeader, PROTOCOL_TCP};
 use crate::mbuf::Chain;
 use crate::meter::Meter;
-use crate::observe::DropReason;
 use crate::packet::Packet;
 use crate::routine::{Routine, Work};
 use crate::socket::{Endpoint, SocketError, SocketId};
@@ -327,7 +328,7 @@ impl Stack {
     #[inline(always)]
     pub(super) fn set_receive_window(&mut self, id: SocketId) {
         let shrinks = self.personality.tcp.offer == super::WindowOffer::Shrinks;
-        let space = self.sockets[id].rcv.space().clamp(0, i64::from(super::WINDOW_MAX)) as u32;
+        let space = self.sockets[id].rcv.space().clamp(0, i64::from(WINDOW_MAX)) as u32;
         let tcb = self.tcb_mut(id);
         let promised = tcb.rcv.adv.since(tcb.rcv.nxt).max(0) as u32;
         tcb.rcv.wnd = if shrinks { space } else { space.max(promised) };

@@ -8,8 +8,9 @@ use sockscope_record::{FlowId, Kind, Point, Record, RetransmitClass, tcp_flags};
 use super::output::View;
 use super::rules::{InitialWindow, TcpRules};
 use super::segment::Outgoing;
-use super::{SendSpace, State, Tcb};
-use crate::meter::{Effect, Meter};
+use super::tcb::{Congestion, SendSpace, State, Tcb};
+use crate::effect::Effect;
+use crate::meter::Meter;
 use crate::packet::Mark;
 use crate::sockbuf::SockBuf;
 use crate::socket::{Socket, SocketId};
@@ -17,23 +18,6 @@ use crate::stack::Stack;
 
 /// A move of the send window's edge by less than an eighth of the window is not recorded.
 const WINDOW_CHANGE_SHIFT: u32 = 3;
-
-/// What was said last of one connection, so that only changes are said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Observed {
-    congestion: Option<Congestion>,
-    /// Stream position of the send window's right edge.
-    edge: Option<u64>,
-}
-
-/// Congestion window and threshold in bytes, and state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Congestion {
-    cwnd: u32,
-    ssthresh: u32,
-    segment_bytes: u32,
-    state: u8,
-}
 
 impl State {
     /// The number that Linux gives the state.

@@ -6,8 +6,9 @@
 use sockscope_record::{Hold, tcp_flags};
 
 use super::rules::{Persist, ShortSegments, TcpRules, WindowOffer, WindowUpdate};
-use super::timer::Timer;
-use super::{State, Tcb, WINDOW_MAX, block, no_block};
+use super::tcb::{State, Tcb, WINDOW_MAX};
+use super::timers::Timer;
+use super::{block, no_block};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
 use crate::sockbuf::SockBuf;

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use super::seq::Seq;
+use crate::cost::CostMeter;
 use crate::mbuf::{Chain, Pool};
-use crate::meter::Meter;
 
 /// Segments that are kept at most: a window of 65,535 bytes in segments of 512.
 pub const SEGMENTS_MAX: usize = 128;
@@ -43,7 +43,7 @@ impl Reassembly {
     }
 
     /// Takes a segment in, as far as it is new and there is room.
-    pub fn insert(&mut self, piece: Piece, pool: &mut Pool, meter: &mut Meter) {
+    pub fn insert(&mut self, piece: Piece, pool: &mut Pool, meter: &mut CostMeter) {
         let mut piece = piece;
         let at = self.pieces.partition_point(|kept| !kept.seq.is_after(piece.seq));
         if let Some(before) = at.checked_sub(1).and_then(|at| self.pieces.get_mut(at)) {
@@ -68,7 +68,7 @@ impl Reassembly {
     }
 
     /// Cuts or removes what the new piece covers behind it.
-    fn make_way(&mut self, at: usize, piece: &mut Piece, pool: &mut Pool, meter: &mut Meter) {
+    fn make_way(&mut self, at: usize, piece: &mut Piece, pool: &mut Pool, meter: &mut CostMeter) {
         while let Some(behind) = self.pieces.get_mut(at) {
             let overlap = piece.end().since(behind.seq);
             if overlap < 0 || overlap == 0 && !behind.chain.is_empty() {
@@ -92,7 +92,7 @@ impl Reassembly {
     }
 
     /// Frees everything.
-    pub fn clear(&mut self, pool: &mut Pool, meter: &mut Meter) {
+    pub fn clear(&mut self, pool: &mut Pool, meter: &mut CostMeter) {
         for piece in self.pieces.drain(..) {
             pool.m_freem(piece.chain, meter);
         }
@@ -113,7 +113,7 @@ mod tests {
 
     struct Scene {
         pool: Pool,
-        meter: Meter,
+        meter: CostMeter,
         queue: Reassembly,
         start: Seq,
     }
@@ -122,7 +122,7 @@ mod tests {
         fn new(start: u32) -> Self {
             let geometry = Personality::ALL[0].geometry;
             let pool = Pool::new(geometry, PoolLimits::default());
-            let (meter, queue) = (Meter::default(), Reassembly::default());
+            let (meter, queue) = (CostMeter::default(), Reassembly::default());
             Self { pool, meter, queue, start: Seq(start) }
         }
 

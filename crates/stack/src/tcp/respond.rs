@@ -3,11 +3,12 @@
 
 use sockscope_record::tcp_flags;
 
+use super::block;
 use super::header::Header;
 use super::input::Arrival;
 use super::segment::{HEADERS_BYTES, finish_header};
 use super::seq::Seq;
-use super::{WINDOW_MAX, block};
+use super::tcb::WINDOW_MAX;
 use crate::ip::{OutputHeader, PROTOCOL_TCP};
 use crate::mbuf::Chain;
 use crate::meter::Meter;

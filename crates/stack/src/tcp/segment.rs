@@ -3,11 +3,12 @@
 use sockscope_record::tcp_flags;
 
 use super::header::{Header, SIZE_OPTION_BYTES, TCP_HEADER_BYTES, size_option};
+use super::no_block;
 use super::output::{Candidate, View};
 use super::rules::{HeaderPlace, TcpRules};
 use super::seq::Seq;
-use super::timer::Timer;
-use super::{Tcb, TcpCounts, no_block};
+use super::tcb::{Tcb, TcpCounts};
+use super::timers::Timer;
 use crate::checksum::{Checksum, header_bytes};
 use crate::ip::{IP_HEADER_BYTES, OutputHeader, PROTOCOL_TCP};
 use crate::mbuf::{Chain, MbufId, Pool};

@@ -2,9 +2,9 @@
 
 use sockscope_record::tcp_flags;
 
-use super::State;
 use super::input::{Arrival, Stop};
-use super::timer::Timer;
+use super::tcb::State;
+use super::timers::Timer;
 use crate::meter::Meter;
 use crate::route::is_broadcast;
 use crate::socket::{SocketError, SocketId};

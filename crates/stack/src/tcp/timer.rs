@@ -2,60 +2,15 @@
 
 use sockscope_record::{Protocol, RetransmitClass};
 
+use super::block;
 use super::output::Caller;
 use super::rules::TICKS_PER_SECOND;
-use super::{Repair, SEQUENCE_STEP, State, block};
+use super::tcb::{Repair, SEQUENCE_STEP, State};
+use super::timers::{TIMERS, Timer};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
 use crate::socket::{SocketError, SocketId};
 use crate::stack::Stack;
-
-/// The four timers of a connection, in the order in which they are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Timer {
-    /// Something is unacknowledged for too long (`TCPT_REXMT`).
-    Retransmit,
-    /// The peer's window is closed for too long (`TCPT_PERSIST`).
-    Persist,
-    /// No segment came for too long; also the handshake takes too long (`TCPT_KEEP`).
-    Keep,
-    /// Late segments need no longer be expected (`TCPT_2MSL`); also a FIN is missing for too long.
-    Linger,
-}
-
-const TIMERS: [Timer; 4] = [Timer::Retransmit, Timer::Persist, Timer::Keep, Timer::Linger];
-
-/// Ticks left of each timer; 0 while it does not run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Timers([u32; 4]);
-
-impl Timers {
-    pub(super) fn start(&mut self, timer: Timer, ticks: u32) {
-        self.0[timer as usize] = ticks.max(1);
-    }
-
-    pub(super) fn stop(&mut self, timer: Timer) {
-        self.0[timer as usize] = 0;
-    }
-
-    pub(super) fn stop_all(&mut self) {
-        self.0 = [0; 4];
-    }
-
-    pub(super) fn runs(&self, timer: Timer) -> bool {
-        self.0[timer as usize] > 0
-    }
-
-    /// One tick of one timer; whether it ran out.
-    fn tick(&mut self, timer: Timer) -> bool {
-        let ticks = &mut self.0[timer as usize];
-        if *ticks == 0 {
-            return false;
-        }
-        *ticks -= 1;
-        *ticks == 0
-    }
-}
 
 impl Stack {
     /// `tcp_fasttimo`: acknowledgments that are owed leave now.

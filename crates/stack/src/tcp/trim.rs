@@ -3,7 +3,8 @@
 use sockscope_record::tcp_flags;
 
 use super::input::{Arrival, Stop};
-use super::{InputRules, State};
+use super::rules::InputRules;
+use super::tcb::{SEQUENCE_STEP, State};
 use crate::meter::Meter;
 use crate::routine::{Routine, Work};
 use crate::socket::SocketId;
@@ -178,7 +179,7 @@ impl Stack {
         let opens = arrival.has(tcp_flags::SYN) && tcb.state == State::TimeWait && is_newer;
         if opens && rules.reopens_time_wait {
             // Its numbers must be clear of those of the old connection (RFC 9293 §3.6.1).
-            let clear = tcb.snd.max + super::SEQUENCE_STEP;
+            let clear = tcb.snd.max + SEQUENCE_STEP;
             self.tcp.iss = self.tcp.iss.later(clear);
             self.tcp_close(id, meter);
             return Err(Stop::Again);

@@ -1,7 +1,7 @@
 //! `tcp_usrreq`: what the socket layer asks of TCP.
 
-use super::State;
-use super::timer::Timer;
+use super::tcb::State;
+use super::timers::Timer;
 use crate::mbuf::Chain;
 use crate::meter::Meter;
 use crate::request::Request;

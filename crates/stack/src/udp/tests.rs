@@ -132,7 +132,7 @@ fn datagrams_arrive_whole_with_their_sender_in_every_personality() {
             let client = pair.bound(0, Protocol::Udp, 2000);
             assert!(receive(&mut pair, server, 3000).is_none(), "nothing there yet");
             assert_eq!(send(&mut pair, client, DISCARD, len), Step::Done(Ok(len as u32)));
-            assert_eq!(pair.woken, [(1, crate::meter::Channel::Readable(server))]);
+            assert_eq!(pair.woken, [(1, crate::effect::Channel::Readable(server))]);
             let arrived = receive(&mut pair, server, 3000);
             let expected = Some((pattern(len), Some((ADDRESSES[0], 2000))));
             assert_eq!(arrived, expected, "{} {len}", personality.name);

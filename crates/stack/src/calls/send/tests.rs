@@ -329,7 +329,7 @@ fn a_second_writer_waits_for_the_first_to_be_done() {
     assert_eq!([step(&mut first), step(&mut first)], [Step::Continue; 2]);
     assert_eq!([step(&mut second), step(&mut second)], [Step::Continue, Step::Sleep(lock)]);
     assert_eq!(scene.run(&mut first, &user), Step::Done(Ok(10)));
-    let woken = |effect: &(u64, crate::meter::Effect)| matches!(effect.1, crate::meter::Effect::Wakeup(channel) if channel == lock);
+    let woken = |effect: &(u64, crate::effect::Effect)| matches!(effect.1, crate::effect::Effect::Wakeup(channel) if channel == lock);
     assert!(scene.meter.effects().iter().any(woken));
     assert_eq!(scene.run(&mut second, &user), Step::Done(Ok(10)));
 }

@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use sockscope_record::{FlowId, Protocol};
 
 use crate::calls::{AcceptCall, ConnectCall, ReceiveCall, SendCall, Step};
-use crate::meter::Channel;
+use crate::effect::Channel;
 use crate::personality::Personality;
 use crate::socket::{SetOption, Shutdown, SocketError, SocketId};
 use crate::stack::Stack;

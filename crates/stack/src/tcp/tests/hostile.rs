@@ -9,7 +9,7 @@ use crate::socket::SocketId;
 use crate::tcp::header::Header;
 use crate::tcp::seq::Seq;
 use crate::tcp::testing::frame_of;
-use crate::tcp::timer::Timer;
+use crate::tcp::timers::Timer;
 use crate::testing::Flight;
 
 #[test]

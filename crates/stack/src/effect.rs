@@ -1,0 +1,57 @@
+//! What happens outside the step that caused it: packets, wake-ups, observations.
+
+use sockscope_record::{Kind, Record};
+
+use crate::packet::Packet;
+use crate::socket::SocketId;
+
+/// What a process sleeps on and a wake-up names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Channel {
+    /// Data, the end of the stream or an error in the receive buffer; also a connection to accept.
+    Readable(SocketId),
+    /// Space in the send buffer, or an error.
+    Writable(SocketId),
+    /// The connection was made or failed.
+    Connection(SocketId),
+    /// The send buffer is no longer locked by another writer.
+    SendLock(SocketId),
+    /// The receive buffer is no longer locked by another reader.
+    ReceiveLock(SocketId),
+}
+
+/// Something that happens outside the step that caused it.
+#[derive(Debug)]
+pub enum Effect {
+    /// One observation; its time, CPU and thread are left for the caller to fill in.
+    Observed(Record),
+    /// A packet for `Stack::interface_enqueue` of this interface.
+    Output {
+        /// Index of the interface.
+        interface: u8,
+        /// Link header included.
+        packet: Packet,
+    },
+    /// A packet for `Stack::loopback_input`.
+    LoopbackInput {
+        /// Index of the loopback interface.
+        interface: u8,
+        /// The packet, from its IP header on.
+        packet: Packet,
+    },
+    /// Whoever sleeps on this runs again.
+    Wakeup(Channel),
+    /// `Stack::ip_input_step` has work.
+    SoftInterrupt,
+}
+
+impl Effect {
+    /// Whether one of the probes of the SunOS study makes this record (its §3.3.1): the first sees the
+    /// call to write, the second data on their way to the protocol. The host makes the other records.
+    pub(crate) fn is_of_a_probe(&self) -> bool {
+        let Self::Observed(record) = self else { return false };
+        use Kind::{InputEnqueue, ReceiveDequeue, ReceiveEnqueue, SendEnqueue, WriteCall};
+        let probed = [WriteCall, SendEnqueue, InputEnqueue, ReceiveEnqueue, ReceiveDequeue];
+        probed.contains(&record.kind)
+    }
+}

@@ -1,0 +1,46 @@
+//! The control blocks of both protocols, and how a local address is chosen for one.
+
+use sockscope_record::Protocol;
+
+use crate::socket::SocketId;
+
+/// How the local address for a peer is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LocalAddress {
+    /// 4.2BSD: that of the interface on the peer's network (`if_ifonnetof`).
+    NetworkOf,
+    /// 4.3BSD: as before, with a search for a line to the peer first, whatever route is cached.
+    Scan,
+    /// Since 4.3BSD-Tahoe: that of the interface which the route leads to.
+    OfRoute,
+}
+
+/// The control blocks of both protocols, each list newest last.
+#[derive(Debug, Default)]
+pub(crate) struct Pcbs {
+    tcp: PcbList,
+    udp: PcbList,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct PcbList {
+    pub(crate) sockets: Vec<SocketId>,
+    pub(super) last_port: u16,
+}
+
+impl Pcbs {
+    #[inline]
+    pub(crate) fn of(&self, protocol: Protocol) -> &PcbList {
+        match protocol {
+            Protocol::Tcp => &self.tcp,
+            Protocol::Udp => &self.udp,
+        }
+    }
+
+    pub(super) fn of_mut(&mut self, protocol: Protocol) -> &mut PcbList {
+        match protocol {
+            Protocol::Tcp => &mut self.tcp,
+            Protocol::Udp => &mut self.udp,
+        }
+    }
+}

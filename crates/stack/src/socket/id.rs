@@ -1,0 +1,141 @@
+//! What names a socket and its ends, what may be set on it, and why a call on it fails.
+
+use std::net::Ipv4Addr;
+
+use sockscope_record::FlowId;
+
+/// One socket of one host. The number of a socket that is gone may be given to a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketId(pub u32);
+
+/// An address and a port.
+pub type Endpoint = (Ipv4Addr, u16);
+
+/// No address and no port.
+pub const ANY: Endpoint = (Ipv4Addr::UNSPECIFIED, 0);
+
+/// Why a call on a socket failed; the names are those of `errno`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum SocketError {
+    /// `EBADF`
+    #[error("no such socket")]
+    BadSocket,
+    /// `EWOULDBLOCK`
+    #[error("the call would have to wait, and the socket does not block")]
+    WouldBlock,
+    /// `EPIPE`
+    #[error("the sending direction is closed")]
+    Pipe,
+    /// `EINVAL`
+    #[error("not possible in this state, or a value out of range")]
+    Invalid,
+    /// `EDESTADDRREQ`
+    #[error("no destination address")]
+    DestinationRequired,
+    /// `EMSGSIZE`
+    #[error("the message is longer than the socket may send at once")]
+    MessageSize,
+    /// `EOPNOTSUPP`
+    #[error("the protocol does not offer this")]
+    NotSupported,
+    /// `EADDRINUSE`
+    #[error("the address is in use")]
+    AddressInUse,
+    /// `EADDRNOTAVAIL`
+    #[error("no interface has this address")]
+    AddressNotAvailable,
+    /// `ENETUNREACH`
+    #[error("no route to the network")]
+    NetworkUnreachable,
+    /// `ECONNABORTED`
+    #[error("the connection was given up here")]
+    ConnectionAborted,
+    /// `ECONNRESET`
+    #[error("the peer reset the connection")]
+    ConnectionReset,
+    /// `ENOBUFS`
+    #[error("no mbufs left, or the interface queue is full")]
+    NoBuffers,
+    /// `EISCONN`
+    #[error("already connected")]
+    IsConnected,
+    /// `ENOTCONN`
+    #[error("not connected")]
+    NotConnected,
+    /// `ETIMEDOUT`
+    #[error("the peer did not answer in time")]
+    TimedOut,
+    /// `ECONNREFUSED`
+    #[error("the peer refused the connection, or nobody listens at the port")]
+    ConnectionRefused,
+    /// `EALREADY`
+    #[error("a connection is being made already")]
+    Already,
+    /// `EINPROGRESS`
+    #[error("the connection is being made")]
+    InProgress,
+}
+
+impl SocketError {
+    /// The number that records and traces carry: Linux's, whatever the personality.
+    #[must_use]
+    pub fn errno(self) -> u8 {
+        match self {
+            Self::BadSocket => 9,
+            Self::WouldBlock => 11,
+            Self::Invalid => 22,
+            Self::Pipe => 32,
+            Self::DestinationRequired => 89,
+            Self::MessageSize => 90,
+            Self::NotSupported => 95,
+            Self::AddressInUse => 98,
+            Self::AddressNotAvailable => 99,
+            Self::NetworkUnreachable => 101,
+            Self::ConnectionAborted => 103,
+            Self::ConnectionReset => 104,
+            Self::NoBuffers => 105,
+            Self::IsConnected => 106,
+            Self::NotConnected => 107,
+            Self::TimedOut => 110,
+            Self::ConnectionRefused => 111,
+            Self::Already => 114,
+            Self::InProgress => 115,
+        }
+    }
+}
+
+/// What a program may set on a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// `TCP_NODELAY`: short segments do not wait for acknowledgments.
+    pub no_delay: bool,
+    /// `SO_KEEPALIVE`
+    pub keep_alive: bool,
+    /// `SO_REUSEADDR`
+    pub reuse_address: bool,
+    /// `SO_BROADCAST`
+    pub broadcast: bool,
+}
+
+/// One change that a program asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetOption {
+    /// `TCP_NODELAY`
+    NoDelay(bool),
+    /// `SO_KEEPALIVE`
+    KeepAlive(bool),
+    /// `SO_REUSEADDR`
+    ReuseAddress(bool),
+    /// `SO_BROADCAST`
+    Broadcast(bool),
+    /// `FIONBIO`
+    NonBlocking(bool),
+    /// `SO_SNDBUF`, in bytes.
+    SendBuffer(u32),
+    /// `SO_RCVBUF`, in bytes.
+    ReceiveBuffer(u32),
+    /// `SO_SNDLOWAT`, in bytes.
+    SendLowat(u32),
+    /// `SO_LOG`: what this socket sends is logged as this flow, what it receives as the reverse.
+    Log(FlowId),
+}

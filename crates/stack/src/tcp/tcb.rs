@@ -1,0 +1,298 @@
+//! The state of a connection (`struct tcpcb`), and what TCP keeps for the whole host.
+
+use super::reassembly::Reassembly;
+use super::rtt::Rtt;
+use super::rules::{InitialWindow, TcpRules};
+use super::seq::Seq;
+use super::timers::Timers;
+use crate::socket::SocketId;
+
+/// Largest window and congestion window, in bytes: there is no scaling (RFC 7323 is younger).
+pub(super) const WINDOW_MAX: u32 = 65_535;
+
+/// By how much the initial sequence number moves in a second (`TCP_ISSINCR`).
+pub(super) const SEQUENCE_STEP: u32 = 125 * 1024;
+
+/// State of a connection (RFC 9293 §3.3.2), in the order that the BSD sources compare by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// No connection.
+    Closed,
+    /// Waiting for a SYN.
+    Listen,
+    /// A SYN was sent.
+    SynSent,
+    /// A SYN came and was answered.
+    SynReceived,
+    /// Data may flow.
+    Established,
+    /// A FIN came; this end may still send.
+    CloseWait,
+    /// A FIN was sent.
+    FinWait1,
+    /// FINs crossed on the way.
+    Closing,
+    /// A FIN came, and ours was sent.
+    LastAck,
+    /// Our FIN was acknowledged; the peer may still send.
+    FinWait2,
+    /// Both directions are closed; late segments are waited for.
+    TimeWait,
+}
+
+impl State {
+    /// Whether the peer's SYN has come.
+    #[must_use]
+    pub fn has_syn(self) -> bool {
+        self >= Self::SynReceived
+    }
+
+    /// Whether the peer's FIN has come, so that nothing can follow.
+    #[must_use]
+    pub fn has_fin(self) -> bool {
+        matches!(self, Self::CloseWait | Self::Closing | Self::LastAck | Self::TimeWait)
+    }
+
+    /// Whether this end has closed its direction.
+    #[must_use]
+    pub fn has_closed(self) -> bool {
+        matches!(self, Self::FinWait1 | Self::Closing | Self::LastAck)
+    }
+}
+
+/// TCP's half of a protocol control block (`struct tcpcb`).
+#[derive(Debug)]
+pub struct Tcb {
+    pub(super) state: State,
+    pub(super) snd: SendSpace,
+    pub(super) rcv: ReceiveSpace,
+    /// Largest segment to send, in data bytes (`t_maxseg`).
+    pub(super) segment_bytes: u32,
+    /// The peer's SYN announced a size.
+    pub(super) is_size_announced: bool,
+    pub(super) timers: Timers,
+    pub(super) rtt: Rtt,
+    /// Slow ticks since a segment came (`t_idle`).
+    pub(super) idle_ticks: u32,
+    /// Duplicate acknowledgments in a row (`t_dupacks`).
+    pub(super) duplicates: u32,
+    /// Where the loss that is being repaired was noticed, and how.
+    pub(super) repair: Option<Repair>,
+    /// The persist timer wants a segment out whatever the window says (`t_force`).
+    pub(super) is_forced: bool,
+    /// An acknowledgment must leave now (`TF_ACKNOW`).
+    pub(super) must_ack: bool,
+    /// An acknowledgment is owed by the next fast tick (`TF_DELACK`).
+    pub(super) owes_ack: bool,
+    /// Our FIN has been sent (`TF_SENTFIN`).
+    pub(super) has_sent_fin: bool,
+    pub(super) reassembly: Reassembly,
+    pub(super) observed: Observed,
+}
+
+/// The direction in which this end sends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SendSpace {
+    /// Our SYN's number.
+    pub(super) iss: Seq,
+    /// First number not acknowledged.
+    pub(super) una: Seq,
+    /// Our SYN is acknowledged; the numbers alone cannot tell once they have wrapped.
+    pub(super) is_syn_acked: bool,
+    /// Number to send next.
+    pub(super) nxt: Seq,
+    /// Largest number ever sent.
+    pub(super) max: Seq,
+    /// The peer's window from `una` on, in bytes.
+    pub(super) wnd: u32,
+    /// Largest window that the peer offered.
+    pub(super) wnd_max: u32,
+    /// Sequence number of the segment that brought the window.
+    pub(super) wl1: Seq,
+    /// Acknowledgment of the segment that brought the window.
+    pub(super) wl2: Seq,
+    /// Congestion window in bytes.
+    pub(super) cwnd: u32,
+    /// Where slow start ends, in bytes.
+    pub(super) ssthresh: u32,
+}
+
+impl SendSpace {
+    /// First number of data not acknowledged: behind our SYN, if that is not acknowledged.
+    pub(super) fn data_start(&self) -> Seq {
+        if self.is_syn_acked { self.una } else { self.una + 1 }
+    }
+
+    /// How many bytes of the queue the next number is past, the SYN not counted.
+    pub(super) fn offset(&self) -> u32 {
+        // Never negative: `nxt` is kept at `una` or behind it.
+        self.nxt.since(self.data_start()).max(0) as u32
+    }
+}
+
+/// The direction in which the peer sends.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ReceiveSpace {
+    /// Number expected next.
+    pub(super) nxt: Seq,
+    /// End of the window that the peer knows of.
+    pub(super) adv: Seq,
+    /// Window for the segment in hand, in bytes.
+    pub(super) wnd: u32,
+    /// Data bytes received in order: the stream position of `nxt`.
+    pub(super) bytes: u64,
+}
+
+/// A loss being repaired.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Repair {
+    pub(super) how: sockscope_record::RetransmitClass,
+    /// Done when this is acknowledged.
+    pub(super) until: Seq,
+}
+
+impl Tcb {
+    /// A block without a connection. The congestion window is set now to the send buffer's limit,
+    /// where there is such a window at all, and stays there if the buffer grows later.
+    pub(super) fn new(rules: &TcpRules, send_limit: u32) -> Self {
+        let cwnd = match rules.congestion.initial {
+            InitialWindow::Unlimited => WINDOW_MAX,
+            _ => send_limit.min(WINDOW_MAX),
+        };
+        Self {
+            state: State::Closed,
+            snd: SendSpace { cwnd, ssthresh: WINDOW_MAX, ..SendSpace::default() },
+            rcv: ReceiveSpace::default(),
+            segment_bytes: rules.segments.default_bytes,
+            is_size_announced: false,
+            timers: Timers::default(),
+            rtt: Rtt::new(&rules.rtt),
+            idle_ticks: 0,
+            duplicates: 0,
+            repair: None,
+            is_forced: false,
+            must_ack: false,
+            owes_ack: false,
+            has_sent_fin: false,
+            reassembly: Reassembly::default(),
+            observed: Observed::default(),
+        }
+    }
+
+    /// State of the connection.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Congestion window and slow-start threshold, in bytes.
+    #[must_use]
+    pub fn congestion(&self) -> (u32, u32) {
+        (self.snd.cwnd, self.snd.ssthresh)
+    }
+
+    /// Largest segment that will be sent, in data bytes.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u32 {
+        self.segment_bytes
+    }
+
+    /// What is known of the round-trip time.
+    #[must_use]
+    pub fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// Our numbers begin.
+    pub(super) fn start_sending(&mut self, iss: Seq) {
+        self.snd.iss = iss;
+        self.snd.is_syn_acked = false;
+        self.snd.una = iss;
+        self.snd.nxt = iss;
+        self.snd.max = iss;
+    }
+
+    /// The peer's numbers begin with its SYN.
+    pub(super) fn start_receiving(&mut self, irs: Seq) {
+        self.rcv.nxt = irs + 1;
+        self.rcv.adv = irs + 1;
+        self.rcv.bytes = 0;
+    }
+}
+
+/// What TCP keeps for the whole host.
+#[derive(Debug)]
+pub struct TcpState {
+    /// Initial sequence number of the next connection (`tcp_iss`).
+    pub(super) iss: Seq,
+    /// The connection that the last segment was for (4.3BSD-Reno).
+    pub(super) last: Option<SocketId>,
+    pub(super) counts: TcpCounts,
+}
+
+/// What TCP counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TcpCounts {
+    /// Segments sent with data or a SYN, FIN or RST.
+    pub sent: u64,
+    /// Segments of those that held data sent before.
+    pub resent: u64,
+    /// Segments sent that carried an acknowledgment only.
+    pub acks_sent: u64,
+    /// Probes of a closed window sent.
+    pub probes_sent: u64,
+    /// Segments received.
+    pub received: u64,
+    /// Too short, or a header that makes no sense.
+    pub bad_headers: u64,
+    /// Checksum wrong.
+    pub bad_checksums: u64,
+    /// For no connection and no listening socket.
+    pub no_connection: u64,
+    /// Acknowledgments that were the same as the one before.
+    pub duplicate_acks: u64,
+    /// Segments kept because they came before their turn.
+    pub out_of_order: u64,
+    /// Segments or parts of them that had come before, or were beyond the window.
+    pub outside_window: u64,
+    /// Segments that header prediction took.
+    pub predicted: u64,
+    /// Retransmission timers that ran out.
+    pub timeouts: u64,
+    /// Segments sent again after three duplicate acknowledgments.
+    pub fast_retransmits: u64,
+    /// Connections given up because the peer did not answer.
+    pub given_up: u64,
+    /// Segments that found a full interface queue or no mbufs.
+    pub no_buffers: u64,
+}
+
+impl TcpState {
+    pub(crate) fn new(initial_sequence: u32) -> Self {
+        Self { iss: Seq(initial_sequence), last: None, counts: TcpCounts::default() }
+    }
+
+    /// The initial sequence number of a connection that begins now.
+    pub(super) fn next_iss(&mut self) -> Seq {
+        let iss = self.iss;
+        self.iss += SEQUENCE_STEP / 2;
+        iss
+    }
+}
+
+/// What was said last of one connection, so that only changes are said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Observed {
+    pub(super) congestion: Option<Congestion>,
+    /// Stream position of the send window's right edge.
+    pub(super) edge: Option<u64>,
+}
+
+/// Congestion window and threshold in bytes, and state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Congestion {
+    pub(super) cwnd: u32,
+    pub(super) ssthresh: u32,
+    pub(super) segment_bytes: u32,
+    pub(super) state: u8,
+}
