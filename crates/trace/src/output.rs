@@ -9,14 +9,26 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use sockscope_record::Record;
+
 use crate::columns::RecordColumns;
 use crate::error::Error;
 use crate::files::{Files, Rows};
 use crate::folder::Folder;
-use crate::format::Part;
+use crate::format::{BATCH_RECORDS, Part};
 
-/// Batches that may wait for the thread: full ones of records have 96 MB together.
-const WAITING_MAX: usize = 32;
+/// Memory of a full batch of records.
+const BATCH_BYTES: u64 = (BATCH_RECORDS * size_of::<Record>()) as u64;
+
+/// Memory that batches take at most while they wait for the disk. Twelve callers on two CPUs fill it in
+/// 10 s; a disk that several machines share was seen to write nothing for 6 s.
+const WAITING_BYTES_MAX: u64 = 1 << 30;
+
+/// They take no more than this part of the machine's memory,
+const MEMORY_PART: u64 = 16;
+
+/// except that so many batches may always wait.
+const WAITING_BATCHES_MIN: u64 = 32;
 
 /// Memory of written batches that is kept to be filled again.
 const SPARE_MAX: usize = 1;
@@ -33,10 +45,16 @@ impl Output {
         Self { handles: files.handles(), files: Arc::new(Mutex::new(files)), thread: None }
     }
 
-    /// From here on a thread writes, with the priority of the one that calls this.
+    /// From here on a thread writes, with the priority of the one that calls this. As many batches may
+    /// wait for it as [`waiting_batches_max`] says.
     pub(crate) fn start_thread(&mut self) -> std::io::Result<()> {
+        self.start_thread_behind(waiting_batches_max(memory_bytes()))
+    }
+
+    /// The thread, for which at most `waiting_max` batches wait.
+    fn start_thread_behind(&mut self, waiting_max: usize) -> std::io::Result<()> {
         if self.thread.is_none() {
-            self.thread = Some(FileThread::start(&self.files)?);
+            self.thread = Some(FileThread::start(&self.files, waiting_max)?);
         }
         Ok(())
     }
@@ -105,8 +123,21 @@ impl Drop for Output {
     }
 }
 
+/// Batches that may wait for the disk on a machine with this memory.
+fn waiting_batches_max(memory_bytes: u64) -> usize {
+    let bytes = (memory_bytes / MEMORY_PART).min(WAITING_BYTES_MAX);
+    (bytes / BATCH_BYTES).max(WAITING_BATCHES_MIN) as usize
+}
+
+/// Memory of this machine in bytes: sysinfo(2).
+fn memory_bytes() -> u64 {
+    let system = rustix::system::sysinfo();
+    u64::from(system.totalram).saturating_mul(u64::from(system.mem_unit))
+}
+
 /// The thread, and what is on its way to it.
 struct FileThread {
+    waiting_max: usize,
     rows: SyncSender<Rows>,
     spare: Receiver<RecordColumns>,
     sent_batches: u64,
@@ -128,8 +159,8 @@ struct Done {
 }
 
 impl FileThread {
-    fn start(files: &Arc<Mutex<Files>>) -> std::io::Result<Self> {
-        let (rows, taken) = sync_channel::<Rows>(WAITING_MAX);
+    fn start(files: &Arc<Mutex<Files>>, waiting_max: usize) -> std::io::Result<Self> {
+        let (rows, taken) = sync_channel::<Rows>(waiting_max);
         let (given, spare) = sync_channel::<RecordColumns>(SPARE_MAX);
         let done = Arc::new(Done::default());
         let (files, written) = (Arc::clone(files), Arc::clone(&done));
@@ -152,7 +183,8 @@ impl FileThread {
             })
         };
         let thread = std::thread::Builder::new().name("sockscope-files".to_owned()).spawn(work)?;
-        Ok(Self { rows, spare, sent_batches: 0, sent_rows, sent_bytes_max: 0, done, thread })
+        let (sent_batches, sent_bytes_max) = (0, 0);
+        Ok(Self { waiting_max, rows, spare, sent_batches, sent_rows, sent_bytes_max, done, thread })
     }
 
     /// `None` where the thread has ended.
@@ -168,7 +200,8 @@ impl FileThread {
     fn has_room(&self) -> bool {
         // The next batch is told why a thread has ended.
         self.thread.is_finished()
-            || self.sent_batches - self.done.batches.load(Ordering::Acquire) < WAITING_MAX as u64
+            || self.sent_batches - self.done.batches.load(Ordering::Acquire)
+                < self.waiting_max as u64
     }
 
     fn bytes_at_most(&self) -> u64 {
@@ -197,9 +230,9 @@ mod tests {
     use std::io::Read;
     use std::os::fd::OwnedFd;
 
-    use sockscope_record::Record;
-
     use super::*;
+
+    const WAITING_MAX: usize = 8;
 
     fn files(folder: &Folder) -> Files {
         Files::create(folder).unwrap()
@@ -244,7 +277,7 @@ mod tests {
         files.exchange_records(OwnedFd::from(disk).into());
         let written_before = files.bytes();
         let mut output = Output::new(files);
-        output.start_thread().unwrap();
+        output.start_thread_behind(WAITING_MAX).unwrap();
         for at_ns in 0..WAITING_MAX as u64 {
             assert!(output.has_room(), "{at_ns}");
             output.write(records(at_ns, 10_000)).unwrap();
@@ -291,5 +324,14 @@ mod tests {
         let file = temporary.path().join(Part::Records.file_name());
         let bytes = std::fs::metadata(file).unwrap().len();
         assert!((50_000 * 40..=bytes_max).contains(&bytes), "{bytes} of {bytes_max}");
+    }
+
+    #[test]
+    fn batches_that_wait_take_a_part_of_the_memory_and_one_gib_at_most() {
+        let waiting_bytes = |memory_bytes| waiting_batches_max(memory_bytes) as u64 * BATCH_BYTES;
+        assert_eq!(waiting_bytes(24 << 30), (1 << 30) / BATCH_BYTES * BATCH_BYTES);
+        assert_eq!(waiting_bytes(8 << 30), (512 << 20) / BATCH_BYTES * BATCH_BYTES);
+        assert_eq!(waiting_bytes(1 << 30), WAITING_BATCHES_MIN * BATCH_BYTES);
+        assert!(memory_bytes() > 64 << 20, "{}", memory_bytes());
     }
 }

@@ -74,9 +74,10 @@ impl BundleWriter {
         })
     }
 
-    /// From here on a thread writes the streams, with the scheduling priority of the calling one: no call
-    /// but [`BundleWriter::finish`] waits for the disk, as long as 32 batches have room for what is
-    /// appended meanwhile. What cannot be written is then the error of a later call.
+    /// From here on a thread writes the streams, with the scheduling priority of the calling one. No call
+    /// but [`BundleWriter::finish`] waits for the disk while the batches that wait for it have room: a
+    /// sixteenth of the machine's memory, at least 32 batches and at most 1 GiB. An error of the thread is
+    /// the error of a later call.
     ///
     /// Dropping the writer waits until the thread has written what it was handed.
     ///

@@ -21,22 +21,32 @@ const ATTEMPTS_SKIPPED: u32 = 5;
 
 /// A folder for traces, removed after a test that passed. After one that failed it stays: what shows once in
 /// a hundred runs can be looked at.
-pub struct Folder(TempDir);
+pub struct Folder {
+    folder: TempDir,
+    is_kept_on_failure: bool,
+}
 
 impl Folder {
     fn new() -> Self {
-        Self(tempfile::tempdir().expect("a folder for temporary files"))
+        let folder = tempfile::tempdir().expect("a folder for temporary files");
+        Self { folder, is_kept_on_failure: true }
+    }
+
+    /// A folder in one that the test removes.
+    fn within(path: &Path) -> Self {
+        let folder = tempfile::tempdir_in(path).expect("the test made its parent");
+        Self { folder, is_kept_on_failure: false }
     }
 
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.disable_cleanup(true);
+        if thread::panicking() && self.is_kept_on_failure {
+            self.folder.disable_cleanup(true);
             println!("the traces of this test stay in {}", self.path().display());
         }
     }
@@ -156,17 +166,22 @@ impl Recorder {
             Some(hosts) => hosts.on_b(&program),
             None => program,
         };
-        Self::spawn(&program, options)
+        Self::spawn(&program, options, Folder::new())
+    }
+
+    /// As [`Recorder::start`], with the bundle in this folder, which the test removes in any case.
+    pub fn start_in(folder: &Path, options: &[&str]) -> Self {
+        let program = words(&[env!("CARGO_BIN_EXE_sockscope")]);
+        Self::spawn(&program, options, Folder::within(folder))
     }
 
     /// As [`Recorder::start`], by another program, as `nice` with its options.
     pub fn start_by(starter: &[&str], options: &[&str]) -> Self {
         let program = [starter, &[env!("CARGO_BIN_EXE_sockscope")]].concat();
-        Self::spawn(&words(&program), options)
+        Self::spawn(&words(&program), options, Folder::new())
     }
 
-    fn spawn(program: &[String], options: &[&str]) -> Self {
-        let folder = Folder::new();
+    fn spawn(program: &[String], options: &[&str], folder: Folder) -> Self {
         let program = [program, &words(&["record", "-o"])].concat();
         let mut command = command(&program);
         command.arg(folder.path().join("live.sockscope")).args(options);

@@ -2,6 +2,7 @@
 //! tests, and the whole one, which `scripts/soak` runs with `SOCKSCOPE_SOAK=full`.
 
 mod callers;
+mod halted_disk;
 mod stopped;
 mod strangers;
 mod truth;
