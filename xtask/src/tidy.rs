@@ -37,6 +37,7 @@ const RULES: &[Rule] = &[
     ("decision-name", docs::decision_names),
     ("link", docs::links),
     ("markdown-width", docs::width),
+    ("readme-words", docs::readme_words),
     ("licence-file", files::licence_files),
     ("bpf-licence", files::bpf_licence),
     ("size", files::size),

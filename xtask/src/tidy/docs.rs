@@ -101,18 +101,15 @@ fn finding_ids(tree: &Tree) -> Vec<String> {
     arms.filter_map(|(_, rest)| Some(rest.split_once('"')?.0.to_owned())).collect()
 }
 
-/// README.md and ARCHITECTURE.md name every crate that exists, as `record`.
+/// The code map of ARCHITECTURE.md names every crate that exists, as `crates/record`.
 pub fn crates_mentioned(tree: &Tree) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    for path in ["README.md", "ARCHITECTURE.md"] {
-        let text = tree.file(path).map_or("", |file| file.text.as_str());
-        for name in tree.crates() {
-            if !text.contains(&format!("`{name}`")) && !text.contains(&format!("crates/{name}")) {
-                problems.push(Problem::file(path, format!("does not mention the crate `{name}`")));
-            }
-        }
-    }
-    problems
+    const PATH: &str = "ARCHITECTURE.md";
+    let text = tree.file(PATH).map_or("", |file| file.text.as_str());
+    let crates = tree.crates().into_iter();
+    crates
+        .filter(|name| !text.contains(&format!("`crates/{name}`")))
+        .map(|name| Problem::file(PATH, format!("the code map does not have `crates/{name}`")))
+        .collect()
 }
 
 /// ARCHITECTURE.md holds the level table as it is enforced.
@@ -163,6 +160,17 @@ pub fn width(tree: &Tree) -> Vec<Problem> {
         }
     }
     problems
+}
+
+/// Words of README.md, at most: whoever wants more follows its links.
+const README_WORDS_MAX: usize = 999;
+
+/// README.md stays short.
+pub fn readme_words(tree: &Tree) -> Vec<Problem> {
+    const PATH: &str = "README.md";
+    let words = tree.file(PATH).map_or(0, |file| file.text.split_whitespace().count());
+    let text = format!("{words} words: expected {README_WORDS_MAX} at most");
+    (words > README_WORDS_MAX).then(|| Problem::file(PATH, text)).into_iter().collect()
 }
 
 /// A link to a file of the checkout leads to one.
@@ -221,6 +229,14 @@ mod tests {
         let problems = width(&Tree::of(&[("a.md", &format!("{text}\n{long}\n"))]));
         let expected = Problem::at("a.md", 9, "121 columns: expected 119 at most");
         assert_eq!(problems, [expected]);
+    }
+
+    #[test]
+    fn a_readme_of_999_words_passes_and_a_longer_one_is_refused() {
+        let of = |words: usize| readme_words(&Tree::of(&[("README.md", &"word\n".repeat(words))]));
+        assert_eq!(of(999), []);
+        let expected = Problem::file("README.md", "1000 words: expected 999 at most");
+        assert_eq!(of(1000), [expected]);
     }
 
     fn changelog_problems(text: &str) -> Vec<String> {
@@ -292,15 +308,15 @@ mod tests {
     }
 
     #[test]
-    fn both_documents_name_every_crate() {
-        let manifest = ("crates/record/Cargo.toml", "");
-        let named = [("README.md", "`record`"), ("ARCHITECTURE.md", "crates/record/src")];
-        assert!(crates_mentioned(&Tree::of(&[manifest, named[0], named[1]])).is_empty());
-        let problems = crates_mentioned(&Tree::of(&[manifest, named[0]]));
-        assert_eq!(
-            problems,
-            [Problem::file("ARCHITECTURE.md", "does not mention the crate `record`")]
-        );
+    fn the_code_map_names_every_crate() {
+        let of = |map: &str| {
+            let files = [("crates/record/Cargo.toml", ""), ("ARCHITECTURE.md", map)];
+            crates_mentioned(&Tree::of(&files))
+        };
+        assert_eq!(of("**`crates/record`.** What one observation is."), []);
+        // A row of the level table is not an entry of the map.
+        let text = "the code map does not have `crates/record`";
+        assert_eq!(of("| 0 | `record` |"), [Problem::file("ARCHITECTURE.md", text)]);
     }
 
     #[test]
