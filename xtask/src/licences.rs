@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Licences that let us hand on a program built with the package.
 ///
-/// The LGPL is not here: libbpf-rs and libbpf-sys offer BSD-2-Clause beside it.
+/// The LGPL is not here: libbpf-rs and libbpf-sys offer BSD-2-Clause as well.
 const ALLOWED: [&str; 12] = [
     "0BSD",
     "Apache-2.0",

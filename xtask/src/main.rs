@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask ci`, `tidy`, `licences`, `levels` and `release`.
+//! Development tasks: `cargo xtask ci`, `tidy`, `words`, `licences`, `levels` and `release`.
 //!
 //! Exit status: 0 done, 1 a check found something, 2 the task could not run.
 
@@ -18,6 +18,7 @@ usage: cargo xtask TASK
 
   ci        every check and test: format, tidy, licences, clippy, tests, docs, fuzz, live tests
   tidy      the house rules of CONTRIBUTING.md
+  words     lowers the numbers of xtask/words.txt to the breaches that are left
   licences  the licences of what we depend on
   levels    the table of crates and levels, as ARCHITECTURE.md shows it
   release   the optimized program: built, trained and built again; with --bench, its model beside
@@ -32,6 +33,12 @@ fn main() -> ExitCode {
         "tidy" => finish(Tree::read(&root).map(|tree| {
             let problems = tidy::check(&tree);
             problems.iter().map(|(rule, problem)| format!("{problem} [{rule}]")).collect()
+        })),
+        "words" => finish(Tree::read(&root).and_then(|tree| {
+            let list = root.join(tidy::words::LIST);
+            std::fs::write(&list, tidy::words::lowered(&tree))
+                .map_err(|error| format!("cannot write {}: {error}", list.display()))?;
+            Ok(Vec::new())
         })),
         "licences" => finish(licences::check(&root)),
         "levels" => finish(Tree::read(&root).map(|tree| {

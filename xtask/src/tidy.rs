@@ -8,8 +8,10 @@ mod crates;
 mod docs;
 mod files;
 mod problem;
+mod prose;
 mod rust;
 mod source;
+pub mod words;
 
 use crate::tree::Tree;
 use problem::Problem;
@@ -37,6 +39,7 @@ const RULES: &[Rule] = &[
     ("decision-name", docs::decision_names),
     ("link", docs::links),
     ("markdown-width", docs::width),
+    ("plain-words", words::plain_words),
     ("readme-words", docs::readme_words),
     ("licence-file", files::licence_files),
     ("bpf-licence", files::bpf_licence),

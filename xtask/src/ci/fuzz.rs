@@ -2,8 +2,8 @@
 //! that are kept for it in `fuzz/seeds/`.
 //!
 //! The targets are a workspace of their own and are built here without instrumentation, which needs
-//! no nightly compiler: a smoke run finds what broke, a long run (CONTRIBUTING.md) what nobody
-//! thought of.
+//! no nightly compiler: a smoke run finds what broke, a long run (CONTRIBUTING.md) finds
+//! cases that no test has.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

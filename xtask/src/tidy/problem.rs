@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// One breach of a rule.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// File, from the checkout's root.
     pub path: String,

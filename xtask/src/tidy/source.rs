@@ -14,7 +14,7 @@ const DEFINING: [&str; 9] =
 pub struct Line<'a> {
     /// What the compiler reads, without the contents of string and character literals.
     pub code: String,
-    /// From the comment's mark on; empty when there is none.
+    /// From the comment's mark on; empty without a comment.
     pub comment: &'a str,
 }
 
