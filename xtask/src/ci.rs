@@ -4,6 +4,7 @@
 //! metadata, all tests share one build, and the fuzz targets most of its dependencies.
 //! The first step that fails ends the run.
 
+mod commits;
 mod fuzz;
 mod live;
 
@@ -51,6 +52,7 @@ pub fn run(root: &Path) -> Result<(), String> {
     let started = Instant::now();
     run_step(root, &FORMAT)?;
     inside("tidy", || tidy_step(root))?;
+    inside("commit subjects", || commits::check(root))?;
     inside("licences", || licence_step(root))?;
     for step in STEPS {
         run_step(root, step)?;
