@@ -7,12 +7,14 @@
 mod commits;
 mod fuzz;
 mod live;
+mod skipped;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use live::Rights;
+use skipped::Skipped;
 
 use crate::tree::Tree;
 use crate::{licences, tidy};
@@ -47,51 +49,55 @@ const FUZZ_STEPS: &[Step] = &[
 
 /// Runs all steps in the checkout at `root`, the live tests last.
 ///
-/// Fails with one line that names the step.
+/// Ends with the number of skipped tests and their reasons. Fails with one line that names the step.
 pub fn run(root: &Path) -> Result<(), String> {
     let started = Instant::now();
-    run_step(root, &FORMAT)?;
+    let mut skipped = Skipped::default();
+    run_step(root, &FORMAT, &mut skipped)?;
     inside("tidy", || tidy_step(root))?;
     inside("commit subjects", || commits::check(root))?;
     inside("licences", || licence_step(root))?;
     for step in STEPS {
-        run_step(root, step)?;
+        run_step(root, step, &mut skipped)?;
     }
     if root.join("fuzz/Cargo.toml").exists() {
         for step in FUZZ_STEPS {
-            run_step(root, step)?;
+            run_step(root, step, &mut skipped)?;
         }
         inside("fuzz smoke run", || fuzz::smoke(root, &target_folder(root)))?;
     }
-    let end = live_step(root)?;
-    println!("\nci: all checks and tests passed in {} s\n{end}", started.elapsed().as_secs());
+    let live = live_step(root, &mut skipped)?;
+    let seconds = started.elapsed().as_secs();
+    println!("\nci: all checks and tests passed in {seconds} s\n{live}\n{skipped}");
     Ok(())
 }
 
-/// Runs the live tests where they can run, and returns what to say of them at the end.
-fn live_step(root: &Path) -> Result<String, String> {
+/// Runs the live tests where they can run, and returns the line about them that stands at the end.
+fn live_step(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
     match live::rights() {
         Rights::Missing(reason) if live::required() => {
             Err(format!("live tests failed: {reason}, and SOCKSCOPE_LIVE=1 demands them"))
         }
-        Rights::Missing(reason) => Ok(live::notice(&reason)),
+        Rights::Missing(reason) => {
+            skipped.add(&reason, live::count(root)?);
+            Ok(live::notice(&reason))
+        }
         rights @ (Rights::Root | Rights::Sudo) => {
-            inside("live tests", || live::run(root, &rights))?;
+            inside("live tests", || live::run(root, &rights, skipped))?;
             Ok("ci: the live tests (root_) ran too".to_owned())
         }
     }
 }
 
-fn run_step(root: &Path, step: &Step) -> Result<(), String> {
+fn run_step(root: &Path, step: &Step, skipped: &mut Skipped) -> Result<(), String> {
     inside(step.name, || {
         let mut words = step.command.split(' ');
         let program = words.next().unwrap_or_default();
-        let status = Command::new(program)
-            .args(words)
-            .envs(step.variable)
-            .env("CARGO_TARGET_DIR", target_folder(root))
-            .current_dir(root)
-            .status()
+        let mut command = Command::new(program);
+        command.args(words).envs(step.variable).current_dir(root);
+        command.env("CARGO_TARGET_DIR", target_folder(root));
+        let status = skipped
+            .watch(&mut command)
             .map_err(|error| format!("cannot start {program}: {error}"))?;
         if status.success() { Ok(()) } else { Err(format!("run `{}` alone", step.command)) }
     })

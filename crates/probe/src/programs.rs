@@ -540,8 +540,11 @@ mod tests {
     fn root_hits_on_a_cpu_that_came_up_after_the_start_are_counted() {
         use std::net::{TcpListener, TcpStream};
         // Lists for CPU 0 alone, as if the other had been down.
-        if rights::missing().is_some() || !pin(1) {
+        if !rights::can_load() {
             return;
+        }
+        if !pin(1) {
+            return rights::skip("this machine has one CPU");
         }
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -569,7 +572,7 @@ mod tests {
     fn root_every_word_of_a_record_is_written_by_its_hit() {
         use std::collections::BTreeMap;
         use std::net::{TcpListener, TcpStream, UdpSocket};
-        if rights::missing().is_some() {
+        if !rights::can_load() {
             return;
         }
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();

@@ -96,6 +96,26 @@ fn missing_of(rights: &[Right], namespace: &str) -> Option<String> {
     Some(missing.map(|right| right.name).collect::<Vec<_>>().join(", "))
 }
 
+/// Whether a test that loads programs has the rights; without them it counts as skipped.
+#[cfg(test)]
+pub fn can_load() -> bool {
+    let missing = missing();
+    if let Some(missing) = &missing {
+        skip(missing);
+    }
+    missing.is_none()
+}
+
+/// Counts the calling test as skipped: `cargo xtask ci` counts these lines.
+#[cfg(test)]
+pub fn skip(reason: &str) {
+    use std::io::Write;
+    let this = std::thread::current();
+    let test = this.name().unwrap_or("a test of the probes");
+    // Not `eprintln!`: libtest keeps its output when the test passes.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
+}
+
 fn effective(status: &str) -> u64 {
     status
         .lines()

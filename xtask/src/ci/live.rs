@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use super::skipped::Skipped;
 use crate::licences::host_triple;
 
 /// Capabilities that live recording needs (linux/capability.h), with their bit.
@@ -42,17 +43,39 @@ pub fn rights() -> Rights {
 }
 
 /// Runs the live tests, one at a time: they share the kernel's hooks and the machine's CPUs.
-pub fn run(root: &Path, rights: &Rights) -> Result<(), String> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--workspace", "--lib", "--bins", "--tests", "--", "root_"]);
-    cargo.arg("--test-threads=1").current_dir(root);
+pub fn run(root: &Path, rights: &Rights, skipped: &mut Skipped) -> Result<(), String> {
+    let mut cargo = tests(root);
+    cargo.arg("--test-threads=1");
     if let Rights::Sudo = rights {
         // Only the test programs run as root; what cargo writes stays the user's.
         let host = host_triple()?.to_uppercase().replace('-', "_");
         cargo.env(format!("CARGO_TARGET_{host}_RUNNER"), "sudo -n -E");
     }
-    let status = cargo.status().map_err(|error| format!("cannot start cargo: {error}"))?;
+    let status =
+        skipped.watch(&mut cargo).map_err(|error| format!("cannot start cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err("run `cargo test root_` as root".to_owned()) }
+}
+
+/// How many live tests there are.
+pub fn count(root: &Path) -> Result<usize, String> {
+    let output = tests(root)
+        .arg("--list")
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("the live tests cannot be listed".to_owned());
+    }
+    let lines = String::from_utf8_lossy(&output.stdout);
+    Ok(lines.lines().filter(|line| line.ends_with(": test")).count())
+}
+
+/// The command that runs the live tests; more arguments go to libtest.
+fn tests(root: &Path) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--workspace", "--lib", "--bins", "--tests", "--", "root_"]);
+    cargo.current_dir(root);
+    cargo
 }
 
 /// What to print, loudly, when the live tests did not run.

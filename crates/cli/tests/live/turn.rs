@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::panic::Location;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,32 +20,30 @@ pub struct Turn {
     _on_this_machine: UnixListener,
 }
 
-/// Waits for the caller's turn; `None`, and a line that cannot be overlooked, where live tests
-/// cannot run.
+/// Waits for the caller's turn; `None` where live tests cannot run. Then a line `SKIPPED` stands on standard
+/// error, which `cargo xtask ci` counts.
 ///
 /// With `SOCKSCOPE_LIVE=1` that is a failure instead.
-#[track_caller]
 pub fn take() -> Option<Turn> {
     take_unless(missing())
 }
 
 /// The same for a test that also needs something of the kernel; `lack` says what where it is missing.
-#[track_caller]
 pub fn take_with(lack: Option<&str>) -> Option<Turn> {
     take_unless(missing().or_else(|| lack.map(str::to_owned)))
 }
 
-#[track_caller]
 fn take_unless(missing: Option<String>) -> Option<Turn> {
     let Some(missing) = missing else {
         // A test that failed in its turn has left nothing half done: its guards cleaned up.
         let in_this_process = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         return Some(Turn { _in_this_process: in_this_process, _on_this_machine: only_one() });
     };
-    let test = Location::caller();
     assert!(!wishes("1"), "{missing}, and SOCKSCOPE_LIVE=1 demands the live tests");
-    // Not eprintln: what a passing test prints that way is not shown.
-    let _ = writeln!(std::io::stderr(), "SKIPPED, needs root and BPF: {test}: {missing}");
+    let this = thread::current();
+    let test = this.name().unwrap_or("a live test");
+    // Not `eprintln!`: libtest keeps its output when the test passes.
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {missing}");
     None
 }
 

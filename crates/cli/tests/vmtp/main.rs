@@ -2,7 +2,7 @@
 
 mod strangers;
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -161,7 +161,9 @@ fn root_servers_share_an_address_of_raw_ip_and_are_recorded() {
     let own = "127.0.81.7:0";
     let tried = run(&["call", "--to", own, "--raw", "--name", "BE-9-127.0.81.7"]);
     if text(&tried.stderr).contains("CAP_NET_RAW") {
-        eprintln!("NOT TESTED, no rights: raw IP sockets");
+        // `cargo xtask ci` counts this line; libtest keeps what `eprintln!` writes.
+        let test = "root_servers_share_an_address_of_raw_ip_and_are_recorded";
+        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: no raw IP sockets");
         return;
     }
     let [one, other] = ["BE-8-127.0.81.8", "BE-9-127.0.81.8"];

@@ -64,7 +64,7 @@ fn lock_all(programs: &Programs, lock: bool) {
 
 /// Programs that record connections to this port; `None` without the rights.
 fn picking(port: u16) -> Option<Programs> {
-    if rights::missing().is_some() {
+    if !rights::can_load() {
         return None;
     }
     let pick = Pick { ports: vec![port], ..Pick::default() };

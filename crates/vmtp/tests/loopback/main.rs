@@ -12,6 +12,7 @@ mod common;
 mod relay;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -281,6 +282,10 @@ fn slow_transactions_over_udp_and_multicast_through_faults_are_each_executed_onc
 fn root_slow_transactions_over_raw_ip_and_multicast_through_faults_are_each_executed_once() {
     match Link::bind(Transport::Raw, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0)) {
         Ok(_) => run(Transport::Raw),
-        Err(error) => eprintln!("NOT TESTED, no rights: raw IP sockets: {error}"),
+        Err(error) => {
+            // `cargo xtask ci` counts this line. Of a test that passes libtest shows it, and not what `eprintln!` writes.
+            let test = "root_slow_transactions_over_raw_ip_and_multicast_through_faults_are_each_executed_once";
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: no raw IP sockets: {error}");
+        }
     }
 }
