@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sockscope_lab::rpc::{Message, RecordReader, SysCredential, decode_dump};
+use sockscope_oncrpc::{Message, RecordReader, SysCredential, decode_dump};
 
 const RECORD_OCTETS_MAX: usize = 1 << 16;
 

@@ -9,7 +9,7 @@
 //!
 //! | part | what it is |
 //! |---|---|
-//! | `papers`, `rpc` | what the papers say; ONC RPC as the classic library buffers it |
+//! | `papers` | what the papers say |
 //! | `experiment` | an experiment's file: parameters, cases, what to keep, what to draw |
 //! | `seen` | what one run may see: times, counts, lists |
 //! | `workload` | the programs, as processes of the model |
@@ -30,7 +30,6 @@ pub mod live;
 mod model;
 pub mod papers;
 pub mod result;
-pub mod rpc;
 pub mod run;
 pub mod seen;
 mod vmtp_pair;

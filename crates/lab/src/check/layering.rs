@@ -1,9 +1,10 @@
 //! Checks of call times by data size: Figures 1, 5 and 7 of "Is Layering Harmful?".
 
+use sockscope_oncrpc::BUFFER_OCTETS;
+
 use super::{Check, Judgement, Runs};
 use crate::papers::Claim;
 use crate::result::{CaseResult, RunResult};
-use crate::rpc;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "layering/glitch-a", needs: &["lh-1"], judge: slow_range },
@@ -24,7 +25,7 @@ const SLOW_RATIO: f64 = 3.0;
 const SMOOTH_RATIO: f64 = 1.1;
 
 /// Octets of the first write, of those before the data, and of a cluster.
-const BUFFER: u64 = rpc::BUFFER_OCTETS as u64;
+const BUFFER: u64 = BUFFER_OCTETS as u64;
 const CALL_OVERHEAD: u64 = 52;
 const REPLY_OVERHEAD: u64 = 36;
 const CLUSTER: u64 = 1024;

@@ -6,7 +6,7 @@ use super::work::{Pass, Work};
 /// Data of a full segment: Ethernet's 1,500 less headers of IP and TCP.
 pub const SEGMENT_BYTES: usize = 1460;
 /// XDR's buffer, and the longest read and write.
-const STUB_BYTES: usize = crate::rpc::BUFFER_OCTETS;
+const STUB_BYTES: usize = sockscope_oncrpc::BUFFER_OCTETS;
 /// Header of a fragment in the record stream.
 const MARK_BYTES: usize = 4;
 /// Ten words of a call, and the length of its data.

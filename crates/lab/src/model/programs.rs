@@ -201,7 +201,7 @@ fn echo_programs(parameters: &Parameters, log: &SharedLog) -> Result<Vec<Started
     let address = server_address(parameters);
     let task = EchoTask {
         server: (address, ECHO.port as u16),
-        portmapper: parameters.portmap.then_some((address, crate::rpc::PORT)),
+        portmapper: parameters.portmap.then_some((address, sockscope_oncrpc::PORT)),
         calls: parameters.calls.unwrap_or(0),
         data: parameters.data_bytes.unwrap_or(0) as usize,
         buffer: parameters.rpc_buffer_bytes as usize,

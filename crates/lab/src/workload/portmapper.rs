@@ -1,14 +1,14 @@
 //! A portmapper that knows one program.
 
+use sockscope_oncrpc::{
+    AcceptStatus, Body, Decoder, Encoder, Mapping, Message, OpaqueAuth, PORT, PROGRAM, Reply,
+    procedure,
+};
 use sockscope_record::Protocol;
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::SocketId;
 
 use super::{SharedLog, fail, socket_of};
-use crate::rpc::{
-    AcceptStatus, Body, Decoder, Encoder, Mapping, Message, OpaqueAuth, PORT, PROGRAM, Reply,
-    procedure,
-};
 
 /// Largest datagram that it reads: the classic library's UDPMSGSIZE.
 const DATAGRAM_OCTETS_MAX: usize = 8800;
@@ -64,7 +64,7 @@ impl Portmapper {
     }
 
     /// The reply to one call.
-    fn answer(&self, call: &[u8]) -> crate::rpc::Result<Vec<u8>> {
+    fn answer(&self, call: &[u8]) -> sockscope_oncrpc::Result<Vec<u8>> {
         let Message { xid, body } = Message::decode(call)?;
         let mut port = Vec::new();
         let status = match body {

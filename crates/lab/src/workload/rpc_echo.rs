@@ -5,16 +5,16 @@
 
 use std::collections::VecDeque;
 
+use sockscope_oncrpc::{
+    AcceptStatus, BUFFER_OCTETS, Body, Call, Decoder, Encoder, Mapping, Message, OpaqueAuth,
+    RecordReader, RecordWriter, Reply, getport_call, protocol,
+};
 use sockscope_record::Protocol;
+use sockscope_record::counted;
 use sockscope_sim::{Action, Answer, Conversion, Data, Program, ProgramContext, Way};
 use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
-use crate::rpc::{
-    AcceptStatus, BUFFER_OCTETS, Body, Call, Decoder, Encoder, Mapping, Message, OpaqueAuth,
-    RecordReader, RecordWriter, Reply, getport_call, protocol,
-};
-use sockscope_record::counted;
 
 /// The echo program: a number for local use (RFC 5531 §8.3), its only version and procedure.
 pub(crate) const ECHO: Mapping =

@@ -328,7 +328,7 @@ impl<'a> Message<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::tests::{hex, words};
+    use crate::tests::{hex, words};
     use proptest::prelude::*;
 
     const ECHO: &str = "00000005 61626364 65000000";

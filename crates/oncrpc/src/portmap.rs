@@ -105,8 +105,8 @@ pub fn decode_dump(results: &[u8]) -> Result<Vec<Mapping>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::tests::{hex, words};
-    use crate::rpc::{AcceptStatus, OpaqueAuth, Reply};
+    use crate::tests::{hex, words};
+    use crate::{AcceptStatus, OpaqueAuth, Reply};
 
     #[test]
     fn asking_for_a_port_takes_the_printed_numbers_of_octets() {

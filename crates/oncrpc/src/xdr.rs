@@ -302,7 +302,7 @@ impl<'a> Decoder<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::tests::{hex, words};
+    use crate::tests::{hex, words};
     use proptest::prelude::*;
 
     fn encoded(encode: impl FnOnce(&mut Encoder<'_>)) -> String {

@@ -189,8 +189,8 @@ impl RecordReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::Encoder;
-    use crate::rpc::tests::words;
+    use crate::Encoder;
+    use crate::tests::words;
     use proptest::prelude::*;
 
     /// Sizes of the writes of a call with `data` octets of string, after a head of ten words.
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn empty_fragments_change_nothing() {
         let mut reader = RecordReader::new(100);
-        let octets = crate::rpc::tests::hex("00000000 00000001 41000000 00800000 0142");
+        let octets = crate::tests::hex("00000000 00000001 41000000 00800000 0142");
         assert_eq!(reader.push(&octets), Ok(vec![b"AB".to_vec()]));
         assert!(reader.is_between_records());
     }
