@@ -7,8 +7,9 @@
 use sockscope_analysis::{AckNews, Pass, acknowledgments};
 use sockscope_record::{Point, Stage};
 
+use super::figure_page;
 use super::packet_trace::{is_crowded, one_per_column};
-use super::page::{Key, Page, Panel, Sample, time_axis};
+use super::page::{Key, Page, Panel, Sample};
 use super::queue_length::draw_queue;
 use super::scale::{Axis, Scale, Tick};
 use super::scene::{Scene, end_of};
@@ -69,7 +70,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         key(AckKind::Repeat, "duplicate or window update"),
         Key { sample: Sample::Unknown, words: "unknown: records were lost" },
     ];
-    let mut page = Page::open(scene, "Receive queue and acknowledgments", &keys);
+    let mut page = figure_page::open(scene, "Receive queue and acknowledgments", &keys);
     let areas = page.stack(&[3.2, 1.0], true);
     let acks: Vec<(u64, AckKind)> =
         acks(scene).into_iter().filter(|(at_ns, _)| scene.shows(*at_ns)).collect();
@@ -80,7 +81,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 }
 
 fn draw_acks(scene: &Scene<'_>, page: &mut Page, area: Rect, acks: &[(u64, AckKind)]) {
-    let panel = Panel { area, x: time_axis(scene, area), y: row_axis(area) };
+    let panel = Panel { area, x: figure_page::time_axis(scene, area), y: row_axis(area) };
     page.svg.group("acks");
     page.panel_title(area, "acknowledgments of this data", &summary(acks));
     page.frame(&panel, true);
@@ -119,7 +120,7 @@ fn draw_row(
 /// Ties acknowledgments to the queue's length at their moment: all of them while they are few,
 /// else the late ones, while those are.
 fn draw_drop_lines(scene: &Scene<'_>, page: &mut Page, area: Rect, acks: &[(u64, AckKind)]) {
-    let x = time_axis(scene, area).scale;
+    let x = figure_page::time_axis(scene, area).scale;
     let late = || acks.iter().filter(|ack| ack.1 == AckKind::Late);
     for kind in AckKind::ALL {
         let is_tied = match kind {

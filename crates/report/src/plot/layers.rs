@@ -10,6 +10,7 @@ use std::ops::Range;
 use sockscope_analysis::Pass;
 use sockscope_record::{Kind, Point, marks};
 
+use super::figure_page;
 use super::page::{Key, Page, Sample};
 use super::scene::{Scene, end_of};
 use super::svg::{Anchor, Path, Rect};
@@ -73,7 +74,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Mark(Ink::Program, Shape::Triangle), words: "write" },
         Key { sample: Sample::Mark(Ink::Program, Shape::Circle), words: "read" },
     ];
-    let mut page = Page::open(scene, "Through the layers", &keys);
+    let mut page = figure_page::open(scene, "Through the layers", &keys);
     let (mut journeys, mut left_out) = journeys(scene);
     // Cuts have a height of their own, so that a trace of long waits has room for fewer segments.
     let fits = |journeys: &[Journey]| {

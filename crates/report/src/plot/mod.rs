@@ -11,6 +11,7 @@ mod acks;
 mod chart;
 mod columns;
 mod curves;
+mod figure_page;
 mod histogram;
 mod ladder;
 mod layers;

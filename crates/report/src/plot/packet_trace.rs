@@ -7,6 +7,7 @@ use sockscope_analysis::Pass;
 use sockscope_record::{Point, marks};
 
 use super::columns;
+use super::figure_page;
 use super::page::{Key, Page, Panel, Sample};
 use super::scene::{Scene, point_words};
 use super::step_line;
@@ -35,7 +36,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Mark(Ink::Alarm, Shape::Cross), words: "sent again" },
         Key { sample: Sample::Unknown, words: "records of this point were lost" },
     ];
-    let mut page = Page::open(scene, "Packet trace", &keys);
+    let mut page = figure_page::open(scene, "Packet trace", &keys);
     for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
         draw_point(scene, &mut page, POINTS[index], area, index + 1 == POINTS.len());
     }
@@ -48,7 +49,7 @@ fn draw_point(scene: &Scene<'_>, page: &mut Page, point: Point, area: Rect, is_l
     let bytes_max = passes.iter().map(|pass| pass.len).max().unwrap_or(0);
     let high = f64::from(bytes_max);
     let bars_area = Rect { height: area.height - STUB_PX, ..area };
-    let mut panel = Panel::over_time(scene, bars_area, ("size", Quantity::Bytes, high));
+    let mut panel = figure_page::panel_over_time(scene, bars_area, ("size", Quantity::Bytes, high));
     panel.area = area;
     page.svg.group(point.name());
     page.panel_title(area, &point_words(point), &summary(passes));

@@ -3,10 +3,8 @@
 //! From top to bottom; a legend stands above the panels, never over data. Pixels throughout.
 
 use super::scale::Axis;
-use super::scene::Scene;
 use super::svg::{Anchor, Path, Rect, Svg};
 use super::theme::{self, Ink, Shape, Stroke, Words};
-use super::units::Quantity;
 
 const LEFT_PX: f64 = 70.0;
 const WIDE_LEFT_PX: f64 = 100.0;
@@ -20,8 +18,6 @@ const PANEL_TITLE_PX: f64 = 24.0;
 /// Room under the lowest panel for tick numbers and the axis' name.
 const X_AXIS_PX: f64 = 42.0;
 const NOTE_ROW_PX: f64 = 15.0;
-/// First and last event stand this far from the edges of their panel, so that they are seen.
-const TIME_INSET_PX: f64 = 6.0;
 /// Notes have room for so many rows; with more the page grows.
 const NOTE_ROWS: usize = 2;
 
@@ -82,21 +78,6 @@ pub(super) struct Panel {
 }
 
 impl Page {
-    /// The page of a figure of one connection.
-    pub(super) fn open(scene: &Scene<'_>, title: &str, keys: &[Key<'_>]) -> Self {
-        let ends = scene.subtitle();
-        let subtitle = scene.options.about.map(|about| format!("{about}: {ends}"));
-        let head = Head {
-            title: scene.options.title.unwrap_or(title),
-            subtitle: subtitle.as_deref().unwrap_or(&ends),
-            facts: scene.facts(scene.to_ns.saturating_sub(scene.from_ns)),
-            size: (scene.options.width, scene.options.height),
-        };
-        let mut page = Self::with_head(head, keys);
-        page.notes.extend(scene.options.notes.iter().cloned());
-        page
-    }
-
     /// Title, subtitle and legend.
     pub(super) fn with_head(head: Head<'_>, keys: &[Key<'_>]) -> Self {
         let (width, height) = (f64::from(head.size.0), f64::from(head.size.1));
@@ -118,9 +99,9 @@ impl Page {
         page
     }
 
-    /// Says in the facts that `shown_ns` nanoseconds are shown, where that is not the scene's span.
-    pub(super) fn set_shown(&mut self, scene: &Scene<'_>, shown_ns: u64) {
-        self.facts = scene.facts(shown_ns);
+    /// Replaces the line at the foot.
+    pub(super) fn set_facts(&mut self, facts: String) {
+        self.facts = facts;
     }
 
     /// Makes the page as tall as its content: for drawings that grow with their events.
@@ -367,31 +348,4 @@ impl Panel {
         self.y.ticks.clear();
         self
     }
-
-    /// A panel over time whose y axis starts at zero.
-    pub(super) fn over_time(
-        scene: &Scene<'_>,
-        area: Rect,
-        (name, quantity, high): (&str, Quantity, f64),
-    ) -> Self {
-        let ticks = ((area.height / 30.0) as usize).clamp(2, 6);
-        let px = (area.bottom(), area.y);
-        Self {
-            area,
-            x: time_axis(scene, area),
-            y: Axis::from_zero(name, quantity, high, px, ticks),
-        }
-    }
-}
-
-/// The time axis of a figure, in nanoseconds after the scene's zero.
-pub(super) fn time_axis(scene: &Scene<'_>, area: Rect) -> Axis {
-    let ticks = ((area.width / 90.0) as usize).clamp(2, 10);
-    Axis::linear(
-        "time",
-        Quantity::Time,
-        (scene.since_zero(scene.from_ns), scene.since_zero(scene.to_ns)),
-        (area.x + TIME_INSET_PX, area.right() - TIME_INSET_PX),
-        ticks,
-    )
 }

@@ -5,6 +5,7 @@
 use sockscope_record::Stage;
 
 use super::curves;
+use super::figure_page;
 use super::histogram::{Histogram, LOG_FLOOR, quantile};
 use super::page::{Key, Page, Panel, Sample};
 use super::queue_length::{nothing_seen, stage_words};
@@ -24,7 +25,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Line(Ink::Plain, Stroke::Line), words: "median" },
         Key { sample: Sample::Line(Ink::Alarm, Stroke::Dashed), words: "99th percentile" },
     ];
-    let mut page = Page::open(scene, "Protocol delay", &keys);
+    let mut page = figure_page::open(scene, "Protocol delay", &keys);
     let stages = [Stage::TcpOutput, Stage::TcpInput];
     for (stage, area) in stages.into_iter().zip(page.stack(&[1.0; 2], false)) {
         draw_stage(scene, &mut page, stage, area);

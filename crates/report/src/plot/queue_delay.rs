@@ -5,9 +5,10 @@
 use sockscope_record::Stage;
 
 use super::curves::{self, Wait};
+use super::figure_page;
 use super::histogram::quantile;
 use super::packet_trace::draw_bars;
-use super::page::{Key, Page, Panel, Sample};
+use super::page::{Key, Page, Sample};
 use super::queue_length::{QUEUES, nothing_seen, stage_words};
 use super::scene::Scene;
 use super::svg::Rect;
@@ -20,7 +21,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         sample: Sample::Bars(Ink::Data),
         words: "wait of a run of bytes, at the time it entered the queue",
     }];
-    let mut page = Page::open(scene, "Queue delays", &keys);
+    let mut page = figure_page::open(scene, "Queue delays", &keys);
     for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
         draw_queue(scene, &mut page, QUEUES[index], area, index + 1 == QUEUES.len());
     }
@@ -30,7 +31,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_last: bool) {
     let waits = curves::waits(scene, stage);
     let longest = waits.iter().map(|wait| wait.delay_ns).max().unwrap_or(0) as f64;
-    let panel = Panel::over_time(scene, area, ("delay", Quantity::Time, longest));
+    let panel = figure_page::panel_over_time(scene, area, ("delay", Quantity::Time, longest));
     page.svg.group(stage.name());
     page.panel_title(area, &stage_words(stage), &summary(&waits));
     if waits.is_empty() {

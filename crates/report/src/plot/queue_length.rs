@@ -3,7 +3,8 @@
 use sockscope_record::Stage;
 
 use super::curves::{self, Step};
-use super::page::{Key, Page, Panel, Sample};
+use super::figure_page;
+use super::page::{Key, Page, Sample};
 use super::scene::Scene;
 use super::step_line;
 use super::svg::Rect;
@@ -19,7 +20,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Line(Ink::Data, Stroke::Line), words: "bytes in the queue" },
         Key { sample: Sample::Unknown, words: "unknown: records were lost" },
     ];
-    let mut page = Page::open(scene, "Queue lengths", &keys);
+    let mut page = figure_page::open(scene, "Queue lengths", &keys);
     for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {
         draw_queue(scene, &mut page, QUEUES[index], area, index + 1 == QUEUES.len());
     }
@@ -61,7 +62,7 @@ pub(super) fn draw_queue(
 ) {
     let steps = curves::lengths(scene, stage);
     let high = steps.iter().filter_map(|step| step.value).fold(0.0, f64::max);
-    let panel = Panel::over_time(scene, area, ("length", Quantity::Bytes, high));
+    let panel = figure_page::panel_over_time(scene, area, ("length", Quantity::Bytes, high));
     page.svg.group(stage.name());
     page.panel_title(area, &stage_words(stage), &summary(&steps, high));
     let panel = if steps.is_empty() { panel.without_values() } else { panel };

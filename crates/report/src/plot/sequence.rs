@@ -9,8 +9,9 @@ use sockscope_record::{Kind, Point, marks, tcp_flags};
 
 use super::columns;
 use super::curves::{Step, clipped};
+use super::figure_page;
 use super::packet_trace::{crowd, is_crowded};
-use super::page::{Key, Page, Panel, Sample, time_axis};
+use super::page::{Key, Page, Panel, Sample};
 use super::scale::Axis;
 use super::scene::{Scene, end_of};
 use super::step_line;
@@ -40,7 +41,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
             words: "read by the application",
         },
     ];
-    let mut page = Page::open(scene, "Sequence", &keys);
+    let mut page = figure_page::open(scene, "Sequence", &keys);
     let area = page.stack(&[1.0], true)[0];
     let (point, seen) = segments(scene);
     let sent = scene.shown(seen);
@@ -142,7 +143,7 @@ fn panel(scene: &Scene<'_>, page: &mut Page, area: Rect, sent: &[Pass], lines: &
     let px = (area.bottom(), area.y);
     let name = "position";
     let y = Axis::linear(name, Quantity::Bytes, (bottom, top + margin), px, 8);
-    Panel { area, x: time_axis(scene, area), y }
+    Panel { area, x: figure_page::time_axis(scene, area), y }
 }
 
 fn summary(sent: &[Pass]) -> String {

@@ -6,6 +6,7 @@
 
 use sockscope_record::Side;
 
+use super::figure_page;
 use super::ladder::{Act, Arrow, Carries, Ladder};
 use super::page::{Key, Page, Sample};
 use super::scene::Scene;
@@ -92,7 +93,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     if !ladder.sees_arrivals {
         keys.retain(|key| !matches!(key.sample, Sample::Mark(_, Shape::Cross)));
     }
-    let mut page = Page::open(scene, "Time sequence", &keys);
+    let mut page = figure_page::open(scene, "Time sequence", &keys);
     let events = events(&ladder);
     let (placed, cuts) = place(&events);
     let height = placed.last().map_or(120.0, |last| last.y + 24.0);
@@ -104,7 +105,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     } else {
         draw_ladder(scene, &mut page, content, &ladder, &placed, &cuts);
         page.note("the order of events is drawn, not their distance: long gaps are cut".to_owned());
-        page.set_shown(scene, span_ns(&events));
+        page.set_facts(scene.facts(span_ns(&events)));
         note_losses(scene, &mut page, &events);
     }
     page.svg.end_group();
