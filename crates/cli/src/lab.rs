@@ -1,5 +1,6 @@
 //! `sockscope lab`: experiments of classic papers on the model, and their claims checked.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::thread;
@@ -9,7 +10,7 @@ use sockscope_lab::check::{self, Verdict};
 use sockscope_lab::experiment::{Case, Experiment, carried, carried_by_id, one_value_each};
 use sockscope_lab::{bundle, figure, integrated, live, result, run};
 use sockscope_record::FlowId;
-use sockscope_report::plot::{Chart, PlotError, PlotOptions, draw, draw_chart};
+use sockscope_report::plot::{Chart, PlotOptions, draw, draw_chart};
 
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
@@ -263,7 +264,7 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
     Ok(())
 }
 
-fn write_figure(path: &Path, svg: Result<String, PlotError>) -> Result<(), Failure> {
+fn write_figure(path: &Path, svg: Result<String, impl Display>) -> Result<(), Failure> {
     let svg =
         svg.map_err(|error| Failure::new(format!("cannot draw {}: {error}", path.display())))?;
     write_to(path, |out| out.write_all(svg.as_bytes()))?;

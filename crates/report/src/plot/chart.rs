@@ -6,10 +6,10 @@
 
 use super::page::{Head, Key, Page, Panel, Sample};
 use super::scale::Axis;
+use super::size::{SizeError, check_size};
 use super::svg::{Path, Rect};
 use super::theme::{Ink, Shape, Stroke};
 use super::units::Quantity;
-use super::{PlotError, PlotOptions};
 
 /// A series of more points has no markers: they would hide the line.
 const MARKED_POINTS_MAX: usize = 48;
@@ -106,13 +106,9 @@ struct Look {
 ///
 /// # Errors
 ///
-/// When the width or the height is outside [`PlotOptions::SIZES_PX`].
-pub fn draw_chart(chart: &Chart, width: u32, height: u32) -> Result<String, PlotError> {
-    for size_px in [width, height] {
-        if !PlotOptions::SIZES_PX.contains(&size_px) {
-            return Err(PlotError::Size { size_px });
-        }
-    }
+/// When the width or the height is outside [`SIZES_PX`](super::size::SIZES_PX).
+pub fn draw_chart(chart: &Chart, width: u32, height: u32) -> Result<String, SizeError> {
+    check_size(width, height)?;
     let names = series_names(chart);
     let is_marked = chart.panels.iter().flat_map(|panel| &panel.series).all(Series::is_marked);
     let looks: Vec<Look> = (0..names.len()).map(|index| look(index, is_marked)).collect();
@@ -437,6 +433,6 @@ mod tests {
     #[test]
     fn a_picture_too_small_is_refused() {
         let refused = draw_chart(&chart(&[(1.0, 1.0)], Spread::Linear), 10, 600);
-        assert_eq!(refused, Err(PlotError::Size { size_px: 10 }));
+        assert_eq!(refused, Err(SizeError { size_px: 10 }));
     }
 }

@@ -24,6 +24,7 @@ mod queue_length;
 mod scale;
 mod scene;
 mod sequence;
+mod size;
 mod step_line;
 mod svg;
 mod theme;
@@ -38,6 +39,7 @@ use sockscope_analysis::ConnectionStore;
 pub use chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread, draw_chart};
 pub use options::{Figure, PlotError, PlotOptions};
 use scene::Scene;
+pub use size::{SIZES_PX, SizeError};
 pub use units::Quantity;
 
 /// Draws `figure` of one connection as an SVG document.

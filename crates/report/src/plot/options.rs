@@ -1,11 +1,12 @@
 //! Which figure to draw, of what and how large, and why one cannot be drawn.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use sockscope_analysis::{DropReasons, LossInterval};
 use sockscope_record::Direction;
+
+use super::size::SizeError;
 
 /// Which picture to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,9 +80,9 @@ pub struct PlotOptions<'a> {
     pub to_ns: Option<u64>,
     /// The instant that time axes call 0, same clock; `None`: the connection's first record.
     pub zero_ns: Option<u64>,
-    /// Pixels across, within [`PlotOptions::SIZES_PX`].
+    /// Pixels across, within [`SIZES_PX`](super::SIZES_PX).
     pub width: u32,
-    /// Pixels down, within [`PlotOptions::SIZES_PX`]; `time-sequence` is as tall as its events need.
+    /// Pixels down, within [`SIZES_PX`](super::SIZES_PX); `time-sequence` is as tall as its events need.
     pub height: u32,
     /// Where the trace lost records: queue lengths are unknown there.
     pub losses: &'a [LossInterval],
@@ -97,11 +98,6 @@ pub struct PlotOptions<'a> {
 
 /// Of a trace that names no reason.
 static NO_NAMES: DropReasons = DropReasons::new();
-
-impl PlotOptions<'_> {
-    /// Widths and heights that a figure can have, pixels.
-    pub const SIZES_PX: RangeInclusive<u32> = 320..=8192;
-}
 
 impl Default for PlotOptions<'_> {
     fn default() -> Self {
@@ -124,11 +120,8 @@ impl Default for PlotOptions<'_> {
 /// Why a figure cannot be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PlotError {
-    /// A width or height outside [`PlotOptions::SIZES_PX`].
-    Size {
-        /// What was asked for, pixels.
-        size_px: u32,
-    },
+    /// A width or height that no picture has.
+    Size(SizeError),
     /// The last instant to show is not after the first.
     EmptyWindow {
         /// First instant, nanoseconds of the trace's clock.
@@ -146,11 +139,7 @@ pub enum PlotError {
 impl fmt::Display for PlotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Size { size_px } => {
-                let sizes = PlotOptions::SIZES_PX;
-                let (least, most) = (sizes.start(), sizes.end());
-                write!(f, "a figure is {least} to {most} pixels wide and tall, not {size_px}")
-            }
+            Self::Size(error) => error.fmt(f),
             Self::EmptyWindow { from_ns, to_ns } => {
                 write!(
                     f,
@@ -162,6 +151,12 @@ impl fmt::Display for PlotError {
                 write!(f, "no figure is called {name:?}; there are {names}")
             }
         }
+    }
+}
+
+impl From<SizeError> for PlotError {
+    fn from(error: SizeError) -> Self {
+        Self::Size(error)
     }
 }
 

@@ -9,6 +9,7 @@ use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, LossInterval, P
 use sockscope_record::{Point, Side};
 
 use super::options::{Figure, PlotError, PlotOptions};
+use super::size::check_size;
 use super::units::Quantity;
 use crate::number::{count, counted};
 
@@ -33,11 +34,7 @@ impl<'a> Scene<'a> {
         options: &'a PlotOptions<'a>,
         figure: Figure,
     ) -> Result<Self, PlotError> {
-        for size_px in [options.width, options.height] {
-            if !PlotOptions::SIZES_PX.contains(&size_px) {
-                return Err(PlotError::Size { size_px });
-            }
-        }
+        check_size(options.width, options.height)?;
         let (first_ns, last_ns) = span(store).unwrap_or((0, 0));
         let from_ns = options.from_ns.unwrap_or(first_ns);
         if options.to_ns.is_some_and(|to_ns| to_ns <= from_ns) {
