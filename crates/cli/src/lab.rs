@@ -10,7 +10,8 @@ use sockscope_lab::check::{self, Verdict};
 use sockscope_lab::experiment::{Case, Experiment, carried, carried_by_id, one_value_each};
 use sockscope_lab::{bundle, figure, integrated, live, result, run};
 use sockscope_record::FlowId;
-use sockscope_report::plot::{Chart, PlotOptions, draw, draw_chart};
+use sockscope_render::chart::{Chart, draw_chart};
+use sockscope_report::plot::{PlotOptions, draw};
 
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};

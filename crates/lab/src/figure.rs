@@ -8,7 +8,7 @@ mod gaps;
 mod measured;
 mod phases;
 
-use sockscope_report::plot::{Chart, ChartPanel, Join, Series};
+use sockscope_render::chart::{Chart, ChartPanel, Join, Series};
 use toml::Value;
 
 use self::axis::axis;
@@ -197,7 +197,7 @@ fn number(value: &Value) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockscope_report::plot::Quantity;
+    use sockscope_render::units::Quantity;
 
     use crate::result::CaseResult;
     use crate::seen::{Measure, Seen};

@@ -9,10 +9,10 @@ use sockscope_analysis::{
     Analysis, ConnectionAnalysis, Distribution, Finding, FlowAnalysis, Ledger, LedgerPart,
 };
 use sockscope_record::{Direction, Side};
+use sockscope_render::number::{apportion, bound, count, percent, rate, rounded};
+use sockscope_render::style::Tone;
 
-use crate::number::{apportion, bound, count, percent, rate, rounded};
 use crate::order::by_importance;
-use crate::style::Tone;
 use crate::text::bar::{bar, of_ledger};
 use crate::text::page::{Page, columns};
 use crate::{Options, Origin, Report, ReportError};

@@ -7,8 +7,8 @@
 use std::io::{self, Write};
 
 use sockscope_analysis::{ConnectionAnalysis, FlowAnalysis, LedgerPart, StageAnalysis};
+use sockscope_render::number::rounded;
 
-use crate::number::rounded;
 use crate::{Format, Report, ReportError};
 
 /// Column heads, in order.

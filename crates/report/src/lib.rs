@@ -13,11 +13,9 @@ mod compare;
 mod csv;
 mod json;
 mod lost_time;
-mod number;
 mod order;
 pub mod plot;
 mod show;
-mod style;
 mod text;
 
 #[cfg(test)]
@@ -27,12 +25,12 @@ use std::io;
 
 use sockscope_analysis::{Analysis, ConnectionAnalysis, Finding, FlowAnalysis};
 use sockscope_record::FlowId;
+pub use sockscope_render::style::{Charset, printable};
 
 pub use compare::compare;
 pub use csv::Csv;
 pub use json::Json;
 pub use show::{ShowOptions, show, show_tcpdump};
-pub use style::{Charset, printable};
 pub use text::Text;
 
 /// An export format: one way to write a whole report.

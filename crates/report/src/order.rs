@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use sockscope_analysis::{ConnectionAnalysis, Finding, FindingId, FlowAnalysis, LedgerPart};
-
 use sockscope_record::{ConnectionId, Protocol};
 
 use crate::Report;

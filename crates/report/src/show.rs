@@ -13,12 +13,11 @@ use std::io;
 
 use sockscope_analysis::{ConnectionStore, DropReasons, LossInterval};
 use sockscope_record::FlowId;
+use sockscope_render::style::Style;
 
-use crate::style::Style;
 use crate::{Charset, Options, ReportError, check_flow};
 use line::Line;
 use merge::merged;
-
 pub use tcpdump::show_tcpdump;
 
 /// What [`show`] writes and how.

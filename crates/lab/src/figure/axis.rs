@@ -1,6 +1,7 @@
 //! Axes of a chart.
 
-use sockscope_report::plot::{ChartAxis, Quantity, Spread};
+use sockscope_render::chart::{ChartAxis, Spread};
+use sockscope_render::units::Quantity;
 
 use crate::experiment::Scale;
 

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 
 use sockscope_record::Point;
-use sockscope_report::plot::{ChartPanel, Join, Quantity, Series};
+use sockscope_record::counted;
+use sockscope_render::chart::{ChartPanel, Join, Series};
+use sockscope_render::units::Quantity;
 
 use super::axis::linear_axis;
 use crate::experiment::Figure;
 use crate::model;
 use crate::result::RunResult;
-use sockscope_record::counted;
 
 /// Width of a bin, in microseconds: the paper's.
 const BIN_US: u64 = 50;

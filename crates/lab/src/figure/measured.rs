@@ -2,7 +2,7 @@
 //!
 //! Its end is the unit: `_bytes`, `_ns`, `_us`, `_ms`, `_s`, `_bits_per_s`, `_per_s`, `_percent`.
 
-use sockscope_report::plot::Quantity;
+use sockscope_render::units::Quantity;
 
 /// What a name says of the number that bears it.
 #[derive(Debug, Clone, PartialEq)]

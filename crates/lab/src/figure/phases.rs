@@ -1,6 +1,7 @@
 //! When the processes of a pipeline's stage had work: a panel for each, on or off over time.
 
-use sockscope_report::plot::{ChartPanel, Join, Quantity, Series};
+use sockscope_render::chart::{ChartPanel, Join, Series};
+use sockscope_render::units::Quantity;
 
 use super::axis::linear_axis;
 use crate::experiment::Figure;

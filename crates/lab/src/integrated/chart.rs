@@ -1,6 +1,7 @@
 //! A comparison as one picture: the time of a call, and the data that it moves, over its size.
 
-use sockscope_report::plot::{Chart, ChartAxis, ChartPanel, Join, Quantity, Series, Spread};
+use sockscope_render::chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread};
+use sockscope_render::units::Quantity;
 
 use super::write::LEFT_OUT;
 use super::{Comparison, ID, Modelled};

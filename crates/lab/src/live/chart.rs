@@ -1,7 +1,8 @@
 //! A comparison as one picture: latency and throughput over the size of a request, and over the
 //! number of clients.
 
-use sockscope_report::plot::{Chart, ChartAxis, ChartPanel, Join, Quantity, Series, Spread};
+use sockscope_render::chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread};
+use sockscope_render::units::Quantity;
 
 use super::{Comparison, ID, Row};
 

@@ -3,8 +3,7 @@
 use std::io::{Result, Write};
 
 use serde_json::ser::Formatter;
-
-use crate::style::is_hidden;
+use sockscope_render::style::is_hidden;
 
 /// Writes compactly. JSON demands escapes below U+0020 only; U+009B begins a control sequence too.
 #[derive(Debug, Clone, Copy, Default)]

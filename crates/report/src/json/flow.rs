@@ -5,9 +5,9 @@ use sockscope_analysis::{
     AckDelayCause, AckSummary, BurstSummary, Distribution, DropCount, FlowAnalysis, Ledger,
     LedgerPart, StageAnalysis,
 };
+use sockscope_render::number::rounded;
 
 use super::number::number;
-use crate::number::rounded;
 
 #[derive(Serialize)]
 pub(super) struct FlowView<'a> {

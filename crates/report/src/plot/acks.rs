@@ -6,16 +6,16 @@
 
 use sockscope_analysis::{AckNews, Pass, acknowledgments};
 use sockscope_record::{Point, Stage};
+use sockscope_render::number::count;
+use sockscope_render::page::{Key, Page, Panel, Sample};
+use sockscope_render::scale::{Axis, Scale, Tick};
+use sockscope_render::svg::{Path, Rect};
+use sockscope_render::theme::{Ink, Shape, Stroke};
 
 use super::figure_page;
 use super::packet_trace::{is_crowded, one_per_column};
-use super::page::{Key, Page, Panel, Sample};
 use super::queue_length::draw_queue;
-use super::scale::{Axis, Scale, Tick};
 use super::scene::{Scene, end_of};
-use super::svg::{Path, Rect};
-use super::theme::{Ink, Shape, Stroke};
-use crate::number::count;
 
 /// An acknowledgment this long after its data is late: twice what a busy receiver needs at most,
 /// a quarter of the shortest delayed-ACK timer in use.

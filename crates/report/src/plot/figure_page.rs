@@ -1,10 +1,11 @@
 //! The page of a figure that shows one connection: its words and its time axes come from the scene.
 
-use super::page::{Head, Key, Page, Panel};
-use super::scale::Axis;
+use sockscope_render::page::{Head, Key, Page, Panel};
+use sockscope_render::scale::Axis;
+use sockscope_render::svg::Rect;
+use sockscope_render::units::Quantity;
+
 use super::scene::Scene;
-use super::svg::Rect;
-use super::units::Quantity;
 
 /// First and last event stand this far from the edges of their panel, so that they are seen.
 const TIME_INSET_PX: f64 = 6.0;

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use sockscope_analysis::{FlowStore, LostPacket, Pass, lost_packets};
 use sockscope_record::{Direction, Kind, Point, Protocol, Side, marks, tcp_flags};
+use sockscope_render::number::count;
+use sockscope_render::units::grouped;
 
 use super::scene::{Scene, end_of};
-use super::units::grouped;
-use crate::number::count;
 
 /// Segments shown when the figure picks the part to show.
 const PICKED_ARROWS: usize = 14;

@@ -9,14 +9,14 @@ use std::ops::Range;
 
 use sockscope_analysis::Pass;
 use sockscope_record::{Kind, Point, marks};
+use sockscope_render::number::{count, counted};
+use sockscope_render::page::{Key, Page, Sample};
+use sockscope_render::svg::{Anchor, Path, Rect};
+use sockscope_render::theme::{self, Ink, Shape, Stroke, Words};
+use sockscope_render::units::{Quantity, grouped};
 
 use super::figure_page;
-use super::page::{Key, Page, Sample};
 use super::scene::{Scene, end_of};
-use super::svg::{Anchor, Path, Rect};
-use super::theme::{self, Ink, Shape, Stroke, Words};
-use super::units::{Quantity, grouped};
-use crate::number::{count, counted};
 
 /// Segments shown at most: more lines than this cannot be told apart.
 const SEGMENTS_MAX: usize = 40;

@@ -8,39 +8,27 @@
 //! What each figure shows and how to read it: `docs/reference/plots.md`.
 
 mod acks;
-mod chart;
-mod columns;
 mod curves;
 mod figure_page;
-mod histogram;
 mod ladder;
 mod layers;
 mod options;
 mod packet_trace;
-mod page;
 mod protocol_delay;
 mod queue_delay;
 mod queue_length;
-mod scale;
 mod scene;
 mod sequence;
-mod size;
 mod step_line;
-mod svg;
-mod theme;
 mod time_sequence;
-mod units;
 
 #[cfg(test)]
 mod tests;
 
 use sockscope_analysis::ConnectionStore;
 
-pub use chart::{Chart, ChartAxis, ChartPanel, Join, Series, Spread, draw_chart};
 pub use options::{Figure, PlotError, PlotOptions};
 use scene::Scene;
-pub use size::{SIZES_PX, SizeError};
-pub use units::Quantity;
 
 /// Draws `figure` of one connection as an SVG document.
 ///

@@ -5,8 +5,7 @@ use std::str::FromStr;
 
 use sockscope_analysis::{DropReasons, LossInterval};
 use sockscope_record::Direction;
-
-use super::size::SizeError;
+use sockscope_render::size::SizeError;
 
 /// Which picture to draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,9 +79,9 @@ pub struct PlotOptions<'a> {
     pub to_ns: Option<u64>,
     /// The instant that time axes call 0, same clock; `None`: the connection's first record.
     pub zero_ns: Option<u64>,
-    /// Pixels across, within [`SIZES_PX`](super::SIZES_PX).
+    /// Pixels across, within [`SIZES_PX`](sockscope_render::size::SIZES_PX).
     pub width: u32,
-    /// Pixels down, within [`SIZES_PX`](super::SIZES_PX); `time-sequence` is as tall as its events need.
+    /// Pixels down, within [`SIZES_PX`](sockscope_render::size::SIZES_PX); `time-sequence` is as tall as its events need.
     pub height: u32,
     /// Where the trace lost records: queue lengths are unknown there.
     pub losses: &'a [LossInterval],

@@ -5,16 +5,16 @@
 
 use sockscope_analysis::Pass;
 use sockscope_record::{Point, marks};
+use sockscope_render::columns;
+use sockscope_render::number::count;
+use sockscope_render::page::{Key, Page, Panel, Sample};
+use sockscope_render::svg::{Path, Rect};
+use sockscope_render::theme::{Ink, Shape, Stroke};
+use sockscope_render::units::Quantity;
 
-use super::columns;
 use super::figure_page;
-use super::page::{Key, Page, Panel, Sample};
 use super::scene::{Scene, point_words};
 use super::step_line;
-use super::svg::{Path, Rect};
-use super::theme::{Ink, Shape, Stroke};
-use super::units::Quantity;
-use crate::number::count;
 
 const POINTS: [Point; 4] = [
     Point::InterfaceEnqueue,

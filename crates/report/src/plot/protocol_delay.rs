@@ -3,18 +3,18 @@
 //! One observation is one run of bytes. The median and the 99th percentile are marked.
 
 use sockscope_record::Stage;
+use sockscope_render::histogram::{Histogram, LOG_FLOOR, quantile};
+use sockscope_render::number::{count, counted};
+use sockscope_render::page::{Key, Page, Panel, Sample};
+use sockscope_render::scale::Axis;
+use sockscope_render::svg::{Path, Rect};
+use sockscope_render::theme::{Ink, Stroke, Words};
+use sockscope_render::units::Quantity;
 
 use super::curves;
 use super::figure_page;
-use super::histogram::{Histogram, LOG_FLOOR, quantile};
-use super::page::{Key, Page, Panel, Sample};
 use super::queue_length::{nothing_seen, stage_words};
-use super::scale::Axis;
 use super::scene::Scene;
-use super::svg::{Path, Rect};
-use super::theme::{Ink, Stroke, Words};
-use super::units::Quantity;
-use crate::number::{count, counted};
 
 /// Height of the words at a mark; there are two, above the tallest bin.
 const MARK_ROW_PX: f64 = 17.0;

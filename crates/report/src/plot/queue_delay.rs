@@ -3,18 +3,18 @@
 //! One bar stands for one run of bytes that entered together and left together.
 
 use sockscope_record::Stage;
+use sockscope_render::histogram::quantile;
+use sockscope_render::number::counted;
+use sockscope_render::page::{Key, Page, Sample};
+use sockscope_render::svg::Rect;
+use sockscope_render::theme::Ink;
+use sockscope_render::units::Quantity;
 
 use super::curves::{self, Wait};
 use super::figure_page;
-use super::histogram::quantile;
 use super::packet_trace::draw_bars;
-use super::page::{Key, Page, Sample};
 use super::queue_length::{QUEUES, nothing_seen, stage_words};
 use super::scene::Scene;
-use super::svg::Rect;
-use super::theme::Ink;
-use super::units::Quantity;
-use crate::number::counted;
 
 pub(super) fn draw(scene: &Scene<'_>) -> String {
     let keys = [Key {

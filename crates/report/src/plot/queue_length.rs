@@ -1,15 +1,15 @@
 //! Bytes in the four queues over time: what has entered less what has left, as a step curve.
 
 use sockscope_record::Stage;
+use sockscope_render::page::{Key, Page, Sample};
+use sockscope_render::svg::Rect;
+use sockscope_render::theme::{Ink, Stroke};
+use sockscope_render::units::Quantity;
 
 use super::curves::{self, Step};
 use super::figure_page;
-use super::page::{Key, Page, Sample};
 use super::scene::Scene;
 use super::step_line;
-use super::svg::Rect;
-use super::theme::{Ink, Stroke};
-use super::units::Quantity;
 
 /// The queues among the stages, in path order.
 pub(super) const QUEUES: [Stage; 4] =

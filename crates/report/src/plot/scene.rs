@@ -7,11 +7,11 @@ use std::cell::OnceCell;
 
 use sockscope_analysis::{ConnectionStore, FlowCurves, FlowStore, LossInterval, Pass};
 use sockscope_record::{Point, Side};
+use sockscope_render::number::{count, counted};
+use sockscope_render::size::check_size;
+use sockscope_render::units::Quantity;
 
 use super::options::{Figure, PlotError, PlotOptions};
-use super::size::check_size;
-use super::units::Quantity;
-use crate::number::{count, counted};
 
 /// One figure's data and window.
 pub(super) struct Scene<'a> {

@@ -6,19 +6,19 @@
 
 use sockscope_analysis::Pass;
 use sockscope_record::{Kind, Point, marks, tcp_flags};
+use sockscope_render::columns;
+use sockscope_render::number::{count, counted};
+use sockscope_render::page::{Key, Page, Panel, Sample};
+use sockscope_render::scale::Axis;
+use sockscope_render::svg::{Path, Rect};
+use sockscope_render::theme::{Ink, Shape, Stroke};
+use sockscope_render::units::Quantity;
 
-use super::columns;
 use super::curves::{Step, clipped};
 use super::figure_page;
 use super::packet_trace::{crowd, is_crowded};
-use super::page::{Key, Page, Panel, Sample};
-use super::scale::Axis;
 use super::scene::{Scene, end_of};
 use super::step_line;
-use super::svg::{Path, Rect};
-use super::theme::{Ink, Shape, Stroke};
-use super::units::Quantity;
-use crate::number::{count, counted};
 
 /// The window's edge may raise the figure to so many times the height of the rest.
 const EDGE_ROOM: f64 = 2.0;

@@ -1,13 +1,13 @@
 //! A step curve in a panel: its line, the area under it, and the hatch where it is unknown.
 
 use sockscope_record::Point;
+use sockscope_render::columns::{Column, step_envelope};
+use sockscope_render::page::{Page, Panel};
+use sockscope_render::svg::{Path, Rect};
+use sockscope_render::theme::{self, Ink, Stroke, Words};
 
-use super::columns::{Column, step_envelope};
 use super::curves::Step;
-use super::page::{Page, Panel};
 use super::scene::Scene;
-use super::svg::{Path, Rect};
-use super::theme::{self, Ink, Stroke, Words};
 
 /// An unknown interval narrower than this is widened, so that it cannot be overlooked.
 const UNKNOWN_PX_MIN: f64 = 3.0;

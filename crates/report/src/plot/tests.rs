@@ -8,8 +8,8 @@ use sockscope_record::{
     Connection, ConnectionId, Direction, Kind, Point, Process, Protocol, Record, Side, marks,
     tcp_flags,
 };
+use sockscope_render::theme::Words;
 
-use super::theme::Words;
 use super::{Figure, PlotError, PlotOptions, draw};
 
 /// A connection from lines of `time_us from point offset+len [ack N] [flags]`, `from` being `c` or

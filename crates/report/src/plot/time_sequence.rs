@@ -5,14 +5,14 @@
 //! spread so that each has its own line of text, long gaps are cut and labelled with their length.
 
 use sockscope_record::Side;
+use sockscope_render::page::{Key, Page, Sample};
+use sockscope_render::svg::{Anchor, Path, Rect};
+use sockscope_render::theme::{self, Ink, Shape, Stroke, Words};
+use sockscope_render::units::{Quantity, grouped};
 
 use super::figure_page;
 use super::ladder::{Act, Arrow, Carries, Ladder};
-use super::page::{Key, Page, Sample};
 use super::scene::Scene;
-use super::svg::{Anchor, Path, Rect};
-use super::theme::{self, Ink, Shape, Stroke, Words};
-use super::units::{Quantity, grouped};
 
 /// Room at each side for the time of an event and what the program did.
 const SIDE_PX: f64 = 182.0;

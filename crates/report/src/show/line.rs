@@ -5,9 +5,9 @@ use std::io;
 
 use sockscope_analysis::{ConnectionStore, DropReasons};
 use sockscope_record::{Direction, Kind, Record, counted};
+use sockscope_render::style::{Style, Tone};
 
 use super::event::write_details;
-use crate::style::{Style, Tone};
 
 /// Connections that the head names one by one.
 const NAMED_MAX: usize = 20;

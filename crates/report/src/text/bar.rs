@@ -7,11 +7,11 @@ use std::io;
 
 use sockscope_analysis::{Ledger, LedgerPart, StageAnalysis};
 use sockscope_record::Stage;
+use sockscope_render::number::{apportion, percent, rounded};
+use sockscope_render::style::Tone;
 
 use super::page::Page;
-use crate::number::{apportion, percent, rounded};
 use crate::order::place_name;
-use crate::style::Tone;
 
 /// Columns of the bar in a report, its ends included: as long as the path above it.
 pub(crate) const BAR_WIDTH: usize = 64;

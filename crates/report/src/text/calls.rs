@@ -7,11 +7,11 @@ use sockscope_analysis::{
     AckDelayCause, BufferGrant, Distribution, DropCount, ExchangeSummary, FlowAnalysis, Ledger,
     LedgerPart, TransactionSummary,
 };
+use sockscope_render::number::{bound, count, percent_of, rounded, since, size};
+use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
-use crate::number::{bound, count, percent_of, rounded, since, size};
 use crate::order::place_name;
-use crate::style::Tone;
 
 /// How the data was written, sent, acknowledged and read.
 pub(super) fn write_flow(flow: &FlowAnalysis, is_tcp: bool, page: &mut Page<'_>) -> io::Result<()> {

@@ -4,12 +4,12 @@ use std::io;
 
 use sockscope_analysis::{FlowAnalysis, StageAnalysis};
 use sockscope_record::{LossCounts, Point, PointCost, Stage};
+use sockscope_render::number::{count, counted, percent_of};
+use sockscope_render::style::Tone;
 
 use super::connection::has_data;
 use super::page::Page;
 use crate::Report;
-use crate::number::{count, counted, percent_of};
-use crate::style::Tone;
 
 /// Over which time the paths' `mean len` is.
 const MEAN_LENGTH: &str = "over time, from a stage's first byte in to its last byte out";

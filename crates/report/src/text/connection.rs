@@ -4,12 +4,12 @@ use std::io;
 
 use sockscope_analysis::{Analysis, ConnectionAnalysis, FlowAnalysis, Unopened};
 use sockscope_record::{Protocol, Side};
+use sockscope_render::number::{bit_rate, bound, count, rate, since, size};
+use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
 use super::{bar, calls, findings, path};
 use crate::Report;
-use crate::number::{bit_rate, bound, count, rate, since, size};
-use crate::style::Tone;
 
 /// Processes named at one end, at most.
 const PROCESSES_NAMED: usize = 8;

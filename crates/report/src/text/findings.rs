@@ -3,10 +3,10 @@
 use std::io;
 
 use sockscope_analysis::{Analysis, Finding};
+use sockscope_render::number::{count, percent_of, since};
+use sockscope_render::style::Tone;
 
 use super::page::{INDENT, Page};
-use crate::number::{count, percent_of, since};
-use crate::style::Tone;
 
 pub(super) fn write(
     findings: &[&Finding],

@@ -8,18 +8,18 @@ use sockscope_analysis::{
     LedgerPart, TraceFacts,
 };
 use sockscope_record::ConnectionId;
+use sockscope_render::number::{count, counted, percent_of, rounded};
+use sockscope_render::style::Tone;
 
 use super::calls::drop_reason;
 use super::connection::{has_data, headline, shut_sides, unopened};
 use super::page::{INDENT, Page};
 use super::refused::Refused;
 use crate::Report;
-use crate::number::{count, counted, percent_of, rounded};
 use crate::order::{
     self, FindingTotal, VERDICT_SHARE_DIVISOR, is_all_udp, is_under_way, is_verdicts_share,
     ledger_sum, place_name,
 };
-use crate::style::Tone;
 
 pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     write_origin(report, page)?;

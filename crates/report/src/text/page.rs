@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use sockscope_render::number;
+use sockscope_render::style::{Style, Tone};
+
 use crate::Options;
-use crate::number;
-use crate::style::{Style, Tone};
 
 /// Columns of the label that opens a line, and of the indent below it.
 pub(crate) const INDENT: usize = 9;

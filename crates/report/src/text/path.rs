@@ -12,10 +12,10 @@ use std::io;
 
 use sockscope_analysis::{FlowAnalysis, StageAnalysis};
 use sockscope_record::Stage;
+use sockscope_render::number::{count, rounded, size};
+use sockscope_render::style::Tone;
 
 use super::page::{Page, columns};
-use crate::number::{count, rounded, size};
-use crate::style::Tone;
 
 /// Columns of a stage, its point not counted.
 const CELL: usize = 8;

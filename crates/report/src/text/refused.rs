@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 
 use sockscope_analysis::ConnectionAnalysis;
 use sockscope_record::{Protocol, Side};
+use sockscope_render::number::counted;
 
 use crate::Report;
-use crate::number::counted;
 
 /// All of them, and the flow that has most.
 pub(super) struct Refused<'a> {
@@ -56,7 +56,7 @@ impl<'a> Refused<'a> {
             1 => String::new(),
             more => format!(
                 "; of {} connections together {}",
-                crate::number::count(more as u64),
+                sockscope_render::number::count(more as u64),
                 counted(self.all, "datagram")
             ),
         };

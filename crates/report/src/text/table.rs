@@ -4,13 +4,13 @@ use std::io;
 
 use sockscope_analysis::{ConnectionAnalysis, LedgerPart, Unopened};
 use sockscope_record::Protocol;
+use sockscope_render::number::{ColumnUnit, count};
+use sockscope_render::style::Tone;
 
 use super::page::{Page, columns};
 use crate::Report;
 use crate::lost_time::LostTime;
-use crate::number::{ColumnUnit, count};
 use crate::order::{is_under_way, ledger_sum, place_name};
-use crate::style::Tone;
 
 /// Columns beside the two addresses: id, bytes, time lost, and the longest finding's name.
 const BESIDE_ENDS: usize = 49;

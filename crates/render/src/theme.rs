@@ -6,11 +6,11 @@
 
 use std::fmt::Write as _;
 
-use super::svg::Path;
+use crate::svg::Path;
 
 /// What a thing drawn means; one ink each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ink {
+pub enum Ink {
     /// Bytes on their way: segments, queue lengths.
     Data,
     /// Acknowledgments.
@@ -26,7 +26,8 @@ pub(super) enum Ink {
 }
 
 impl Ink {
-    pub(super) const ALL: [Self; 6] =
+    /// All inks.
+    pub const ALL: [Self; 6] =
         [Self::Data, Self::Ack, Self::Alarm, Self::Window, Self::Program, Self::Plain];
 
     /// The class that carries the ink; combined with a [`Stroke`].
@@ -53,14 +54,14 @@ impl Ink {
     }
 
     /// The class of a thing drawn so in this ink.
-    pub(super) fn drawn(self, stroke: Stroke) -> String {
+    pub fn drawn(self, stroke: Stroke) -> String {
         format!("{} {}", stroke.class(), self.class())
     }
 }
 
 /// How a thing is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stroke {
+pub enum Stroke {
     /// A line of a curve.
     Line,
     /// A dashed line.
@@ -93,7 +94,7 @@ impl Stroke {
 
 /// What a text is for; decides its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Words {
+pub enum Words {
     /// The figure's title.
     Title,
     /// Who talks to whom, under the title.
@@ -125,7 +126,7 @@ impl Words {
     ];
 
     /// The class that carries its size and weight.
-    pub(super) fn class(self) -> &'static str {
+    pub fn class(self) -> &'static str {
         match self {
             Self::Title => "title",
             Self::Subtitle => "subtitle",
@@ -160,13 +161,13 @@ impl Words {
     }
 
     /// Width of `words` in pixels, estimated upward: the reader's font is not known here.
-    pub(super) fn width_px(self, words: &str) -> f64 {
+    pub fn width_px(self, words: &str) -> f64 {
         let heavy = if self.weight() > 400 { 1.1 } else { 1.0 };
         words.chars().map(character_em).sum::<f64>() * self.size_px() * heavy
     }
 
     /// `words` cut to `width_px`, with an ellipsis where something was cut.
-    pub(super) fn fitted(self, words: &str, width_px: f64) -> String {
+    pub fn fitted(self, words: &str, width_px: f64) -> String {
         if self.width_px(words) <= width_px {
             return words.to_owned();
         }
@@ -182,7 +183,7 @@ impl Words {
     }
 
     /// `words` broken at spaces into lines of at most `width_px`.
-    pub(super) fn wrapped(self, words: &str, width_px: f64) -> Vec<String> {
+    pub fn wrapped(self, words: &str, width_px: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for word in words.split_whitespace() {
             match lines.last_mut() {
@@ -211,16 +212,20 @@ fn character_em(character: char) -> f64 {
 
 /// A marker; each differs in outline, so that it reads without its ink.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub enum Shape {
+    /// Filled, one corner up.
     Triangle,
+    /// Hollow.
     Circle,
+    /// Filled, on one corner.
     Diamond,
+    /// Two diagonal strokes.
     Cross,
 }
 
 impl Shape {
     /// Adds the marker around `(x, y)`, about `2 * radius` wide, to `path`.
-    pub(super) fn put(self, path: &mut Path, (x, y): (f64, f64), radius: f64) {
+    pub fn put(self, path: &mut Path, (x, y): (f64, f64), radius: f64) {
         match self {
             Self::Triangle => {
                 let half = radius * 0.95;
@@ -259,7 +264,7 @@ impl Shape {
     }
 
     /// How it is drawn: the circle hollow, the cross a stroke, the others filled.
-    pub(super) fn stroke(self) -> Stroke {
+    pub fn stroke(self) -> Stroke {
         match self {
             Self::Circle | Self::Cross => Stroke::Line,
             Self::Triangle | Self::Diamond => Stroke::Fill,
@@ -268,13 +273,13 @@ impl Shape {
 }
 
 /// The class of the hatched area that says "unknown".
-pub(super) const UNKNOWN: &str = "unknown";
+pub const UNKNOWN: &str = "unknown";
 
 /// The class of the band where time is cut.
-pub(super) const CUT: &str = "cut";
+pub const CUT: &str = "cut";
 
 /// The definition of the hatch.
-pub(super) fn definitions() -> String {
+pub fn definitions() -> String {
     r##"
 <pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" fill="#f4f4f4"/><path d="M0 0V6" stroke="#9a9a9a" stroke-width="2"/></pattern>
 "##
@@ -282,7 +287,7 @@ pub(super) fn definitions() -> String {
 }
 
 /// The style sheet.
-pub(super) fn style() -> String {
+pub fn style() -> String {
     let mut css = String::from(
         ".page{fill:#fff}\n\
          text{font-family:Helvetica,Arial,'Liberation Sans','DejaVu Sans',sans-serif}\n\

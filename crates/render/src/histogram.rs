@@ -5,30 +5,31 @@
 //! 1981): twice the interquartile range over the cube root of the count, here rounded to 1, 2 or 5
 //! times a power of ten so that bins have edges worth reading.
 
-use super::scale::tick_step;
+use crate::scale::tick_step;
 
 /// From this ratio of largest to smallest on, bins are logarithmic.
 const LOG_RATIO_MIN: u64 = 100;
 /// Logarithmic bins in each decade.
 const BINS_PER_DECADE: f64 = 10.0;
 /// Smaller values count as this one on a logarithmic axis, which has no zero.
-pub(super) const LOG_FLOOR: u64 = 10;
+pub const LOG_FLOOR: u64 = 10;
 /// Bins of one width are widened until there are no more than this.
 const BINS_MAX: f64 = 80.0;
 
 /// Counts of values between edges; bin `i` holds `edges[i] <= value < edges[i + 1]`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Histogram {
+pub struct Histogram {
     /// Rising; one more than there are counts.
-    pub(super) edges: Vec<f64>,
-    pub(super) counts: Vec<u64>,
+    pub edges: Vec<f64>,
+    /// Values in each bin.
+    pub counts: Vec<u64>,
     /// The edges grow by a ratio.
-    pub(super) is_log: bool,
+    pub is_log: bool,
 }
 
 impl Histogram {
     /// Bins for `sorted`, which rises; `None` when it is empty.
-    pub(super) fn of(sorted: &[u64]) -> Option<Self> {
+    pub fn of(sorted: &[u64]) -> Option<Self> {
         let (first, last) = (*sorted.first()?, *sorted.last()?);
         let is_log = last / first.max(LOG_FLOOR) >= LOG_RATIO_MIN;
         let edges = if is_log { log_edges(first, last) } else { even_edges(sorted, first, last) };
@@ -45,7 +46,7 @@ impl Histogram {
 }
 
 /// The value that this share of `sorted` does not exceed (nearest rank); `None` when it is empty.
-pub(super) fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
+pub fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
 }

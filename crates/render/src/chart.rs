@@ -4,12 +4,12 @@
 //! the size of a buffer, a line for each machine. Panels stand one above the other and share the
 //! legend: a series has the same ink, dash and marker in each. A value that is not finite is a gap.
 
-use super::page::{Head, Key, Page, Panel, Sample};
-use super::scale::Axis;
-use super::size::{SizeError, check_size};
-use super::svg::{Path, Rect};
-use super::theme::{Ink, Shape, Stroke};
-use super::units::Quantity;
+use crate::page::{Head, Key, Page, Panel, Sample};
+use crate::scale::Axis;
+use crate::size::{SizeError, check_size};
+use crate::svg::{Path, Rect};
+use crate::theme::{Ink, Shape, Stroke};
+use crate::units::Quantity;
 
 /// A series of more points has no markers: they would hide the line.
 const MARKED_POINTS_MAX: usize = 48;
@@ -106,7 +106,7 @@ struct Look {
 ///
 /// # Errors
 ///
-/// When the width or the height is outside [`SIZES_PX`](super::size::SIZES_PX).
+/// When the width or the height is outside [`SIZES_PX`](crate::size::SIZES_PX).
 pub fn draw_chart(chart: &Chart, width: u32, height: u32) -> Result<String, SizeError> {
     check_size(width, height)?;
     let names = series_names(chart);

@@ -1,45 +1,55 @@
 //! The SVG text itself: elements, paths and escaped words. Knows no data and no style.
 //!
 //! Coordinates are pixels with one decimal, y downward. Style comes from classes that the
-//! [theme](super::theme) defines once, which also keeps large figures small.
+//! [theme](crate::theme) defines once, which also keeps large figures small.
 
 use std::fmt::Write as _;
 
 /// A rectangle in pixels, from its upper left corner.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rect {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub struct Rect {
+    /// Left edge.
+    pub x: f64,
+    /// Upper edge.
+    pub y: f64,
+    /// From the left edge to the right.
+    pub width: f64,
+    /// From the upper edge to the lower.
+    pub height: f64,
 }
 
 impl Rect {
-    pub(super) fn right(&self) -> f64 {
+    /// The right edge.
+    pub fn right(&self) -> f64 {
         self.x + self.width
     }
 
-    pub(super) fn bottom(&self) -> f64 {
+    /// The lower edge.
+    pub fn bottom(&self) -> f64 {
         self.y + self.height
     }
 }
 
 /// Which part of a text stands at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Anchor {
+pub enum Anchor {
+    /// Its beginning.
     Start,
+    /// Its middle.
     Middle,
+    /// Its end.
     End,
 }
 
 /// A document under construction.
 #[derive(Debug, Default)]
-pub(super) struct Svg {
+pub struct Svg {
     body: String,
 }
 
 impl Svg {
-    pub(super) fn rect(&mut self, class: &str, rect: Rect) {
+    /// Draws a rectangle.
+    pub fn rect(&mut self, class: &str, rect: Rect) {
         let [x, y, width, height] = [rect.x, rect.y, rect.width, rect.height].map(px);
         self.element(&format!(
             r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"/>"#
@@ -47,33 +57,35 @@ impl Svg {
     }
 
     /// Draws `path`; an empty one leaves no element.
-    pub(super) fn path(&mut self, class: &str, path: &Path) {
+    pub fn path(&mut self, class: &str, path: &Path) {
         if !path.data.is_empty() {
             self.element(&format!(r#"<path class="{class}" d="{}"/>"#, path.data));
         }
     }
 
-    pub(super) fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), words: &str) {
+    /// Writes one line of text on the base line `y`.
+    pub fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), words: &str) {
         self.placed_text(class, anchor, &format!(r#"x="{}" y="{}""#, px(x), px(y)), words);
     }
 
     /// Text that reads upward, as beside a y axis.
-    pub(super) fn upward_text(&mut self, class: &str, (x, y): (f64, f64), words: &str) {
+    pub fn upward_text(&mut self, class: &str, (x, y): (f64, f64), words: &str) {
         let place = format!(r#"transform="translate({} {}) rotate(-90)""#, px(x), px(y));
         self.placed_text(class, Anchor::Middle, &place, words);
     }
 
     /// Opens a group that names what the elements in it show, until [`Svg::end_group`].
-    pub(super) fn group(&mut self, name: &str) {
+    pub fn group(&mut self, name: &str) {
         self.element(&format!(r#"<g id="{}">"#, escaped(name)));
     }
 
-    pub(super) fn end_group(&mut self) {
+    /// Closes the group opened last.
+    pub fn end_group(&mut self) {
         self.element("</g>");
     }
 
     /// The whole document; `style` and `definitions` are trusted SVG text.
-    pub(super) fn document(
+    pub fn document(
         self,
         (width, height): (f64, f64),
         title: &str,
@@ -112,38 +124,44 @@ impl Svg {
 
 /// The data of one path; each of its strokes starts with an `M`.
 #[derive(Debug, Default)]
-pub(super) struct Path {
+pub struct Path {
     data: String,
 }
 
 impl Path {
-    pub(super) fn move_to(&mut self, (x, y): (f64, f64)) {
+    /// Begins a stroke at this point.
+    pub fn move_to(&mut self, (x, y): (f64, f64)) {
         self.put(format_args!("M{} {}", px(x), px(y)));
     }
 
-    pub(super) fn line_to(&mut self, (x, y): (f64, f64)) {
+    /// A straight line to this point.
+    pub fn line_to(&mut self, (x, y): (f64, f64)) {
         self.put(format_args!("L{} {}", px(x), px(y)));
     }
 
-    pub(super) fn across_to(&mut self, x: f64) {
+    /// A horizontal line to `x`.
+    pub fn across_to(&mut self, x: f64) {
         self.put(format_args!("H{}", px(x)));
     }
 
-    pub(super) fn down_to(&mut self, y: f64) {
+    /// A vertical line to `y`.
+    pub fn down_to(&mut self, y: f64) {
         self.put(format_args!("V{}", px(y)));
     }
 
-    pub(super) fn close(&mut self) {
+    /// A straight line to the beginning of the stroke.
+    pub fn close(&mut self) {
         self.data.push('Z');
     }
 
-    pub(super) fn segment(&mut self, from: (f64, f64), to: (f64, f64)) {
+    /// A straight stroke of its own.
+    pub fn segment(&mut self, from: (f64, f64), to: (f64, f64)) {
         self.move_to(from);
         self.line_to(to);
     }
 
     /// A vertical stroke at `x`.
-    pub(super) fn bar(&mut self, x: f64, from_y: f64, to_y: f64) {
+    pub fn bar(&mut self, x: f64, from_y: f64, to_y: f64) {
         self.move_to((x, from_y));
         self.down_to(to_y);
     }

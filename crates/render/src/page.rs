@@ -2,9 +2,9 @@
 //!
 //! From top to bottom; a legend stands above the panels, never over data. Pixels throughout.
 
-use super::scale::Axis;
-use super::svg::{Anchor, Path, Rect, Svg};
-use super::theme::{self, Ink, Shape, Stroke, Words};
+use crate::scale::Axis;
+use crate::svg::{Anchor, Path, Rect, Svg};
+use crate::theme::{self, Ink, Shape, Stroke, Words};
 
 const LEFT_PX: f64 = 70.0;
 const WIDE_LEFT_PX: f64 = 100.0;
@@ -22,8 +22,9 @@ const NOTE_ROW_PX: f64 = 15.0;
 const NOTE_ROWS: usize = 2;
 
 /// A figure under construction.
-pub(super) struct Page {
-    pub(super) svg: Svg,
+pub struct Page {
+    /// What is drawn so far.
+    pub svg: Svg,
     title: String,
     width: f64,
     height: f64,
@@ -36,24 +37,28 @@ pub(super) struct Page {
 }
 
 /// A legend's entry: a sample and what it means.
-pub(super) struct Key<'a> {
-    pub(super) sample: Sample,
-    pub(super) words: &'a str,
+pub struct Key<'a> {
+    /// What is drawn beside the words.
+    pub sample: Sample,
+    /// What the sample means.
+    pub words: &'a str,
 }
 
 /// What stands above and below the panels.
-pub(super) struct Head<'a> {
-    pub(super) title: &'a str,
-    pub(super) subtitle: &'a str,
+pub struct Head<'a> {
+    /// In large letters.
+    pub title: &'a str,
+    /// Below the title.
+    pub subtitle: &'a str,
     /// The line at the foot.
-    pub(super) facts: String,
+    pub facts: String,
     /// Width and height, pixels.
-    pub(super) size: (u32, u32),
+    pub size: (u32, u32),
 }
 
 /// What a legend shows beside its words.
 #[derive(Clone, Copy)]
-pub(super) enum Sample {
+pub enum Sample {
     /// A piece of line.
     Line(Ink, Stroke),
     /// A piece of line with a marker on it.
@@ -71,15 +76,18 @@ pub(super) enum Sample {
 }
 
 /// One drawing area with its two axes.
-pub(super) struct Panel {
-    pub(super) area: Rect,
-    pub(super) x: Axis,
-    pub(super) y: Axis,
+pub struct Panel {
+    /// The drawing area, without numbers and names of its axes.
+    pub area: Rect,
+    /// Along the lower edge.
+    pub x: Axis,
+    /// Along the left edge.
+    pub y: Axis,
 }
 
 impl Page {
     /// Title, subtitle and legend.
-    pub(super) fn with_head(head: Head<'_>, keys: &[Key<'_>]) -> Self {
+    pub fn with_head(head: Head<'_>, keys: &[Key<'_>]) -> Self {
         let (width, height) = (f64::from(head.size.0), f64::from(head.size.1));
         let mut page = Self {
             svg: Svg::default(),
@@ -100,17 +108,17 @@ impl Page {
     }
 
     /// Replaces the line at the foot.
-    pub(super) fn set_facts(&mut self, facts: String) {
+    pub fn set_facts(&mut self, facts: String) {
         self.facts = facts;
     }
 
     /// Makes the page as tall as its content: for drawings that grow with their events.
-    pub(super) fn set_content_height(&mut self, content_px: f64) {
+    pub fn set_content_height(&mut self, content_px: f64) {
         self.height = self.top + content_px + self.foot_px();
     }
 
     /// Where content may be drawn, without axes.
-    pub(super) fn content(&self) -> Rect {
+    pub fn content(&self) -> Rect {
         Rect {
             x: RIGHT_PX,
             y: self.top,
@@ -120,13 +128,13 @@ impl Page {
     }
 
     /// Leaves room for tick numbers of y axes that are wider than those of times and sizes.
-    pub(super) fn leave_room_for_ticks(&mut self) {
+    pub fn leave_room_for_ticks(&mut self) {
         self.left = WIDE_LEFT_PX;
     }
 
     /// Areas of panels one above the other, of these relative heights, that share an x axis
     /// (`is_shared`) or have each their own.
-    pub(super) fn stack(&self, heights: &[f64], is_shared: bool) -> Vec<Rect> {
+    pub fn stack(&self, heights: &[f64], is_shared: bool) -> Vec<Rect> {
         let axes = if is_shared { 1.0 } else { heights.len() as f64 };
         let gaps = PANEL_TITLE_PX * heights.len() as f64 + X_AXIS_PX * axes;
         let room = (self.height - self.top - self.foot_px() - gaps).max(1.0);
@@ -143,14 +151,14 @@ impl Page {
     }
 
     /// Says `note` under the drawing; the same note once.
-    pub(super) fn note(&mut self, note: String) {
+    pub fn note(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
     /// Draws the title of a panel, left, and a summary of its data, right.
-    pub(super) fn panel_title(&mut self, area: Rect, title: &str, summary: &str) {
+    pub fn panel_title(&mut self, area: Rect, title: &str, summary: &str) {
         self.words(Words::Panel, (area.x, area.y - 7.0), title);
         let room = area.width - Words::Panel.width_px(title) - 20.0;
         let summary = Words::Note.fitted(summary, room);
@@ -158,7 +166,7 @@ impl Page {
     }
 
     /// Draws grid, axes and tick numbers of `panel`; numbers of the x axis only if `has_x_numbers`.
-    pub(super) fn frame(&mut self, panel: &Panel, has_x_numbers: bool) {
+    pub fn frame(&mut self, panel: &Panel, has_x_numbers: bool) {
         self.grid(panel);
         self.x_ticks(panel, has_x_numbers);
         self.y_ticks(panel);
@@ -171,24 +179,24 @@ impl Page {
     }
 
     /// Says in the middle of `area` that there is nothing to draw.
-    pub(super) fn empty(&mut self, area: Rect, words: &str) {
+    pub fn empty(&mut self, area: Rect, words: &str) {
         let words = Words::Empty.fitted(words, area.width - 20.0);
         let middle = (area.x + area.width / 2.0, area.y + area.height / 2.0);
         self.words_on_ground(Words::Empty, middle, &words);
     }
 
     /// Text that starts at `place`.
-    pub(super) fn words(&mut self, words: Words, place: (f64, f64), text: &str) {
+    pub fn words(&mut self, words: Words, place: (f64, f64), text: &str) {
         self.svg.text(words.class(), Anchor::Start, place, text);
     }
 
     /// A label on a pale ground, so that it reads over lines; `place` is its middle.
-    pub(super) fn label(&mut self, place: (f64, f64), text: &str) {
+    pub fn label(&mut self, place: (f64, f64), text: &str) {
         self.words_on_ground(Words::Label, place, text);
     }
 
     /// Adds notes and facts and gives the document.
-    pub(super) fn finish(mut self) -> String {
+    pub fn finish(mut self) -> String {
         let room = self.width - 2.0 * RIGHT_PX;
         let mut rows = Words::Note.wrapped(&self.notes.join(" · "), room);
         self.height += NOTE_ROW_PX * rows.len().saturating_sub(NOTE_ROWS) as f64;
@@ -277,7 +285,7 @@ impl Page {
     }
 
     /// A line with a head at its end.
-    pub(super) fn arrow(&mut self, ink: Ink, stroke: Stroke, from: (f64, f64), to: (f64, f64)) {
+    pub fn arrow(&mut self, ink: Ink, stroke: Stroke, from: (f64, f64), to: (f64, f64)) {
         let (across, down) = (to.0 - from.0, to.1 - from.1);
         let length = across.hypot(down).max(1e-9);
         let (across, down) = (across / length, down / length);
@@ -344,7 +352,7 @@ impl Page {
 
 impl Panel {
     /// Without numbers on the y axis: there is nothing to measure.
-    pub(super) fn without_values(mut self) -> Self {
+    pub fn without_values(mut self) -> Self {
         self.y.ticks.clear();
         self
     }

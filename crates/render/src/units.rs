@@ -22,9 +22,11 @@ pub enum Quantity {
 
 /// A unit to print in: how many base units one of it is, and its symbol.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Unit {
-    pub(super) per: f64,
-    pub(super) symbol: &'static str,
+pub struct Unit {
+    /// Base units in one of it.
+    pub per: f64,
+    /// Its symbol; empty for numbers of things.
+    pub symbol: &'static str,
 }
 
 const TIME: [Unit; 4] = [
@@ -69,7 +71,7 @@ impl Quantity {
     }
 
     /// The unit of values that are shown as they are.
-    pub(super) fn smallest_unit(self) -> Unit {
+    pub fn smallest_unit(self) -> Unit {
         self.units()[0]
     }
 
@@ -81,7 +83,7 @@ impl Quantity {
 
     /// The unit for the ticks of an axis that covers `span` base units: at least 1.5 of it fit,
     /// so that the ticks need no long fractions.
-    pub(super) fn axis_unit(self, span: f64) -> Unit {
+    pub fn axis_unit(self, span: f64) -> Unit {
         self.unit_of(span, 1.5)
     }
 
@@ -102,7 +104,7 @@ impl Quantity {
 }
 
 /// A number in decimal digits, with a comma between each three digits of its whole part.
-pub(super) fn grouped(number: &str) -> String {
+pub fn grouped(number: &str) -> String {
     let (sign, number) = match number.strip_prefix('-') {
         Some(rest) => ("-", rest),
         None => ("", number),

@@ -6,11 +6,13 @@
 
 /// Smallest and largest value within one pixel column.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Column {
+pub struct Column {
     /// Middle of the column.
-    pub(super) x_px: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
+    pub x_px: f64,
+    /// Smallest value in the column.
+    pub min: f64,
+    /// Largest value in the column.
+    pub max: f64,
     /// Sum of values, each times the pixels for which it held, and of those pixels.
     area: f64,
     known_px: f64,
@@ -18,7 +20,7 @@ pub(super) struct Column {
 
 impl Column {
     /// Mean of a step curve over the known part of the column; of single events, their middle.
-    pub(super) fn mean(&self) -> f64 {
+    pub fn mean(&self) -> f64 {
         if self.known_px > 0.0 { self.area / self.known_px } else { (self.min + self.max) / 2.0 }
     }
 }
@@ -26,7 +28,7 @@ impl Column {
 /// The columns of `[left_px, left_px + width_px]` that hold events, from left to right.
 ///
 /// `events` are (pixel, value) in any order; one outside counts for the nearest column.
-pub(super) fn envelope(
+pub fn envelope(
     events: impl Iterator<Item = (f64, f64)>,
     left_px: f64,
     width_px: f64,
@@ -46,7 +48,7 @@ pub(super) fn envelope(
 ///
 /// `steps` are (pixel, value) from left to right, `None` being "unknown": columns that are unknown
 /// throughout have no entry. The last value holds to the right edge.
-pub(super) fn step_envelope(
+pub fn step_envelope(
     steps: impl Iterator<Item = (f64, Option<f64>)>,
     left_px: f64,
     width_px: f64,

@@ -6,12 +6,12 @@
 use crate::style::Charset;
 
 /// A time, as `43.1 ms`.
-pub(crate) fn time(ns: u64, charset: Charset) -> String {
+pub fn time(ns: u64, charset: Charset) -> String {
     scaled(ns as f64, &time_units(charset))
 }
 
 /// A size, as `78.1 KiB`; below 1 KiB it is exact.
-pub(crate) fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         _ => scaled(bytes as f64, &SIZE_UNITS),
@@ -19,28 +19,28 @@ pub(crate) fn size(bytes: u64) -> String {
 }
 
 /// A rate of bytes, as `9.21 KiB/s`.
-pub(crate) fn rate(bytes_per_s: f64) -> String {
+pub fn rate(bytes_per_s: f64) -> String {
     format!("{}/s", scaled(bytes_per_s, &SIZE_UNITS))
 }
 
 /// The same rate as networks count it, as `75.4 kbit/s`.
-pub(crate) fn bit_rate(bytes_per_s: f64) -> String {
+pub fn bit_rate(bytes_per_s: f64) -> String {
     scaled(bytes_per_s * 8.0, &BIT_UNITS)
 }
 
 /// A figure in a sentence, with `at least` where it is a lower bound.
-pub(crate) fn bound(figure: impl std::fmt::Display, is_lower_bound: bool) -> String {
+pub fn bound(figure: impl std::fmt::Display, is_lower_bound: bool) -> String {
     let at_least = if is_lower_bound { "at least " } else { "" };
     format!("{at_least}{figure}")
 }
 
 /// As `1 run`, `1,200 runs`.
-pub(crate) fn counted(value: u64, one: &str) -> String {
+pub fn counted(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
 /// A whole number in groups of three digits, as `12,345`.
-pub(crate) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -53,12 +53,12 @@ pub(crate) fn count(value: u64) -> String {
 }
 
 /// Tenths of a percent as `94.9 %`.
-pub(crate) fn percent(tenths: u64) -> String {
+pub fn percent(tenths: u64) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 /// `part` of `whole` as `94.9 %`; a share too small to show is `<0.1 %`, of nothing `?`.
-pub(crate) fn percent_of(part: u64, whole: u64) -> String {
+pub fn percent_of(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "?".to_owned();
     }
@@ -70,20 +70,20 @@ pub(crate) fn percent_of(part: u64, whole: u64) -> String {
 }
 
 /// When, relative to the trace's start, in seconds to the microsecond, as `+1.203412 s`.
-pub(crate) fn since(start_ns: u64, at_ns: u64) -> String {
+pub fn since(start_ns: u64, at_ns: u64) -> String {
     let (sign, distance_ns) =
         if at_ns < start_ns { ('-', start_ns - at_ns) } else { ('+', at_ns - start_ns) };
     format!("{sign}{}.{:06} s", distance_ns / 1_000_000_000, distance_ns % 1_000_000_000 / 1000)
 }
 
 /// A mean as a whole number, for what counts in base units; unknown when it is no number.
-pub(crate) fn rounded(mean: f64) -> Option<u64> {
+pub fn rounded(mean: f64) -> Option<u64> {
     mean.is_finite().then(|| mean.round().max(0.0) as u64)
 }
 
 /// Shares `total` out over `parts` in their proportion, so that the result adds up to `total`
 /// exactly (the method of largest remainders). All zero when the parts are.
-pub(crate) fn apportion(parts: &[u64], total: u64) -> Vec<u64> {
+pub fn apportion(parts: &[u64], total: u64) -> Vec<u64> {
     let sum: u128 = parts.iter().map(|&part| u128::from(part)).sum();
     if sum == 0 {
         return vec![0; parts.len()];
@@ -103,25 +103,25 @@ pub(crate) fn apportion(parts: &[u64], total: u64) -> Vec<u64> {
 
 /// One unit for a whole column: name and value, chosen by the largest value in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ColumnUnit {
+pub struct ColumnUnit {
     /// Goes into the column's head.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     factor: f64,
 }
 
 impl ColumnUnit {
     /// The unit for times up to `ns_max`.
-    pub(crate) fn for_times(ns_max: u64, charset: Charset) -> Self {
+    pub fn for_times(ns_max: u64, charset: Charset) -> Self {
         Self::choose(ns_max, &time_units(charset))
     }
 
     /// The unit for sizes up to `bytes_max`.
-    pub(crate) fn for_sizes(bytes_max: u64) -> Self {
+    pub fn for_sizes(bytes_max: u64) -> Self {
         Self::choose(bytes_max, &SIZE_UNITS)
     }
 
     /// `value` in this unit, at most three decimals; `<0.001` for what would look like nothing.
-    pub(crate) fn cell(self, value: u64) -> String {
+    pub fn cell(self, value: u64) -> String {
         let scaled = value as f64 / self.factor;
         match value {
             0 => "0".to_owned(),

@@ -3,11 +3,11 @@
 //! Values are in the base unit of their [`Quantity`] (nanoseconds, bytes); pixels may run either
 //! way, so that a y axis is a scale whose first pixel is its lower edge.
 
-use super::units::{Quantity, Unit, grouped};
+use crate::units::{Quantity, Unit, grouped};
 
 /// A monotone map of `[low, high]` to pixels; what lies outside is drawn at the nearer end.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Scale {
+pub struct Scale {
     low: f64,
     high: f64,
     first_px: f64,
@@ -17,47 +17,51 @@ pub(super) struct Scale {
 
 /// A mark on an axis: where, in base units, and its number.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Tick {
-    pub(super) at: f64,
-    pub(super) label: String,
+pub struct Tick {
+    /// The value, in base units.
+    pub at: f64,
+    /// The number beside the tick, in the unit of the axis.
+    pub label: String,
 }
 
 /// A scale with its ticks and the words beside it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Axis {
-    pub(super) scale: Scale,
-    pub(super) ticks: Vec<Tick>,
+pub struct Axis {
+    /// From values to pixels.
+    pub scale: Scale,
+    /// In rising order.
+    pub ticks: Vec<Tick>,
     /// Name, origin where it is not zero, and unit: `time (ms)`.
-    pub(super) label: String,
+    pub label: String,
 }
 
 impl Scale {
     /// A linear scale. An empty or non-finite domain becomes one unit wide.
-    pub(super) fn linear(low: f64, high: f64, first_px: f64, last_px: f64) -> Self {
+    pub fn linear(low: f64, high: f64, first_px: f64, last_px: f64) -> Self {
         let low = if low.is_finite() { low } else { 0.0 };
         let high = if high.is_finite() && high > low { high } else { low + 1.0 };
         Self { low, high, first_px, last_px, is_log: false }
     }
 
     /// A logarithmic scale over positive values; a domain that is not is moved to start at 1.
-    pub(super) fn log(low: f64, high: f64, first_px: f64, last_px: f64) -> Self {
+    pub fn log(low: f64, high: f64, first_px: f64, last_px: f64) -> Self {
         let low = if low.is_finite() && low > 0.0 { low } else { 1.0 };
         let high = if high.is_finite() && high > low { high } else { low * 10.0 };
         Self { low, high, first_px, last_px, is_log: true }
     }
 
     /// Smallest value on the scale.
-    pub(super) fn low(&self) -> f64 {
+    pub fn low(&self) -> f64 {
         self.low
     }
 
     /// Largest value on the scale.
-    pub(super) fn high(&self) -> f64 {
+    pub fn high(&self) -> f64 {
         self.high
     }
 
     /// The pixel of `value`, kept within the scale's ends.
-    pub(super) fn px(&self, value: f64) -> f64 {
+    pub fn px(&self, value: f64) -> f64 {
         let value = if value.is_nan() { self.low } else { value.clamp(self.low, self.high) };
         let share = if self.is_log {
             (value / self.low).ln() / (self.high / self.low).ln()
@@ -71,7 +75,7 @@ impl Scale {
 impl Axis {
     /// A linear axis with about `ticks` ticks. Where the domain lies far from zero its numbers
     /// count from a named origin, which keeps them short.
-    pub(super) fn linear(
+    pub fn linear(
         name: &str,
         quantity: Quantity,
         (low, high): (f64, f64),
@@ -92,7 +96,7 @@ impl Axis {
     }
 
     /// A linear axis from zero to a tick at or above `high`, for lengths of bars.
-    pub(super) fn from_zero(
+    pub fn from_zero(
         name: &str,
         quantity: Quantity,
         high: f64,
@@ -106,7 +110,7 @@ impl Axis {
     }
 
     /// An axis on which the values in `places` stand equally far apart, at 0, 1, 2 and so on.
-    pub(super) fn places(
+    pub fn places(
         name: &str,
         quantity: Quantity,
         places: &[f64],
@@ -126,7 +130,7 @@ impl Axis {
     }
 
     /// A logarithmic axis with ticks at powers of two, for sizes and counts that people double.
-    pub(super) fn doubling(
+    pub fn doubling(
         name: &str,
         quantity: Quantity,
         (low, high): (f64, f64),
@@ -145,7 +149,7 @@ impl Axis {
     }
 
     /// A logarithmic axis with a tick at each power of ten, and at 2 and 5 where there is room.
-    pub(super) fn log(
+    pub fn log(
         name: &str,
         quantity: Quantity,
         (low, high): (f64, f64),
@@ -180,7 +184,7 @@ fn whole_step(span: f64, unit: Unit, ticks: usize) -> f64 {
 }
 
 /// The step of about `ticks` ticks over `span`: 1, 2 or 5 times a power of ten.
-pub(super) fn tick_step(span: f64, ticks: usize) -> f64 {
+pub fn tick_step(span: f64, ticks: usize) -> f64 {
     let rough = span / ticks.max(1) as f64;
     if !(rough.is_finite() && rough > 0.0) {
         return 1.0;

@@ -12,7 +12,7 @@ pub enum Charset {
 
 /// What a piece of text is, for its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tone {
+pub enum Tone {
     /// Ordinary.
     Plain,
     /// A heading or the figure that matters.
@@ -29,26 +29,33 @@ pub(crate) enum Tone {
 
 /// Character set and colour together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Style {
-    pub(crate) charset: Charset,
-    pub(crate) color: bool,
+pub struct Style {
+    /// Which characters text may have.
+    pub charset: Charset,
+    /// Whether text may have terminal colours (SGR sequences, ECMA-48 §8.3.117).
+    pub color: bool,
 }
 
 /// Lines and arrows in one character set.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Glyphs {
-    pub(crate) arrow_right: &'static str,
-    pub(crate) rule: char,
+pub struct Glyphs {
+    /// From the sender to the receiver.
+    pub arrow_right: &'static str,
+    /// A horizontal line.
+    pub rule: char,
     /// Before and behind a figure that is a lower bound.
-    pub(crate) at_least: [&'static str; 2],
+    pub at_least: [&'static str; 2],
     /// Line of the path where bytes wait in a queue, where code runs, and on the wire.
-    pub(crate) path: [char; 3],
-    pub(crate) bar: (char, char),
-    pub(crate) times: char,
+    pub path: [char; 3],
+    /// The two ends of a bar.
+    pub bar: (char, char),
+    /// The multiplication sign.
+    pub times: char,
 }
 
 impl Style {
-    pub(crate) fn glyphs(self) -> Glyphs {
+    /// The lines and arrows of the character set.
+    pub fn glyphs(self) -> Glyphs {
         match self.charset {
             Charset::Ascii => Glyphs {
                 arrow_right: "->",
@@ -70,7 +77,7 @@ impl Style {
     }
 
     /// `text` in the colour of `tone`, if colours are on.
-    pub(crate) fn paint(self, text: &str, tone: Tone) -> String {
+    pub fn paint(self, text: &str, tone: Tone) -> String {
         let code = match tone {
             _ if !self.color || text.is_empty() => return text.to_owned(),
             Tone::Plain => return text.to_owned(),
@@ -86,7 +93,7 @@ impl Style {
     /// `text` fit for one line of a terminal: control and invisible formatting characters, which
     /// could hide or forge lines, become escapes; in ASCII so does all else, except the few signs
     /// that have an equal.
-    pub(crate) fn clean(self, text: &str) -> String {
+    pub fn clean(self, text: &str) -> String {
         let mut cleaned = String::with_capacity(text.len());
         for character in text.chars() {
             match (self.charset, character) {
@@ -116,7 +123,7 @@ pub fn printable(text: &str) -> String {
 
 /// Line ends, terminal controls, and characters that are invisible or change direction (Unicode
 /// Standard Annex 9 §2, general categories Cc and Cf as far as they exist in text).
-pub(crate) fn is_hidden(character: char) -> bool {
+pub fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
             | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
