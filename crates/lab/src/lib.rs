@@ -26,6 +26,7 @@ mod error;
 pub mod experiment;
 pub mod figure;
 pub mod integrated;
+mod link_faults;
 pub mod live;
 mod model;
 pub mod papers;

@@ -7,9 +7,6 @@ const PER_MILLION_MAX: u32 = 500_000;
 /// 10 Mbit/s while a third waits for 3 ms.
 const REORDERED_BY_US_MAX: u64 = 1_000_000;
 
-/// The same where nothing is said.
-const REORDERED_BY_US: u64 = 10_000;
-
 /// The faults of a link as parameters give them: under the same names for every workload that has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Faults {
@@ -61,45 +58,5 @@ impl Faults {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl From<Faults> for sockscope_sim::Faults {
-    fn from(faults: Faults) -> Self {
-        let by_us = faults.reordered_by_us.unwrap_or(REORDERED_BY_US);
-        let is_reordered = faults.reordered_per_million > 0;
-        Self {
-            loss_ppm: faults.lost_per_million,
-            duplication_ppm: faults.duplicated_per_million,
-            reordering_ppm: faults.reordered_per_million,
-            reordering_ns_max: if is_reordered { by_us * 1000 } else { 0 },
-            corruption_ppm: faults.corrupted_per_million,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_parameter_is_the_link_s_own() {
-        let faults = Faults {
-            lost_per_million: 1,
-            duplicated_per_million: 2,
-            reordered_per_million: 3,
-            reordered_by_us: Some(4),
-            corrupted_per_million: 5,
-        };
-        let expected = sockscope_sim::Faults {
-            loss_ppm: 1,
-            duplication_ppm: 2,
-            reordering_ppm: 3,
-            reordering_ns_max: 4000,
-            corruption_ppm: 5,
-        };
-        assert_eq!(sockscope_sim::Faults::from(faults), expected);
-        let held_back = Faults { reordered_by_us: None, ..faults };
-        assert_eq!(sockscope_sim::Faults::from(held_back).reordering_ns_max, 10_000_000);
     }
 }

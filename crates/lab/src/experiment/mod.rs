@@ -26,6 +26,7 @@ pub(crate) use atm::VMTP_HEADER_BYTES;
 pub use atm::{AtmParameters, DataFrom, DriverPart, LossPolicy};
 pub use carried::{carried, carried_by_id};
 pub use case::{Case, word};
+pub(crate) use faults::Faults;
 pub use figure::{Figure, Scale};
 pub use parameters::{
     AckRule, LinkKind, LoadAt, Parameters, Protocol, SchedulerKind, SendRule, Topology,

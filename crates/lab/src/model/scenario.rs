@@ -5,6 +5,7 @@ use sockscope_sim::{HostConfig, LinkConfig, LogPolicy, Scenario};
 use super::kernel;
 use super::programs::{CLIENT, CLIENT_START_NS, SERVER};
 use crate::experiment::{LinkKind, Parameters, SchedulerKind, Topology};
+use crate::link_faults::link_faults;
 
 /// A line at the rate and with the packets of the experimental Ethernet.
 const LINE_BITS_PER_S: u64 = 2_940_000;
@@ -43,7 +44,10 @@ pub(super) fn scenario(parameters: &Parameters, seed: u64) -> Result<Scenario, S
         Topology::Loopback => (vec![client], Vec::new()),
         Topology::Pair => {
             let server = host("server", SERVER, parameters.server_timer_ms);
-            (vec![client, server], vec![link(parameters).with_faults(parameters.faults().into())])
+            (
+                vec![client, server],
+                vec![link(parameters).with_faults(link_faults(parameters.faults()))],
+            )
         }
     };
     let log = if parameters.so_log { LogPolicy::OnRequest } else { LogPolicy::All };

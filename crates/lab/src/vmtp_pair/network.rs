@@ -10,6 +10,7 @@ use super::host::{Host, HostCounts};
 use super::machine::Machine;
 use super::process::{ClientProcess, Question, ServerProcess, Tally};
 use crate::experiment::VmtpParameters;
+use crate::link_faults::link_faults;
 
 const MS: u64 = 1_000_000;
 
@@ -184,7 +185,7 @@ fn group() -> Entity {
 
 fn link(parameters: &VmtpParameters) -> LinkConfig {
     let kind = LinkKind::Ethernet(EthernetConfig::TEN);
-    LinkConfig { kind, faults: parameters.faults().into() }
+    LinkConfig { kind, faults: link_faults(parameters.faults()) }
 }
 
 /// Two blocks to a packet, and the time limits with which Stanford's BSD code of 1986-87 ran, of which
