@@ -202,7 +202,9 @@ fn experiment(name: &str) -> Result<Experiment, Failure> {
     }
     let text = std::fs::read_to_string(name)
         .map_err(|error| Failure::file("cannot read", Path::new(name), &error))?;
-    Ok(Experiment::parse(name, &text)?)
+    let experiment = Experiment::parse(name, &text)?;
+    figure::check_plots(name, &experiment)?;
+    Ok(experiment)
 }
 
 /// Writes results and, where the experiment records them, a trace bundle for each case.
@@ -227,9 +229,7 @@ fn keep(
 
 /// Draws the figures that the experiment wants of the trace of `case`, beside its bundle.
 fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(), Failure> {
-    let figures = experiment.figures.iter().filter(|figure| figure.shows(case));
-    let wanted: Vec<_> =
-        figures.filter_map(|figure| Some((figure, figure.trace_plot()?))).collect();
+    let wanted = figure::plots(experiment, case);
     if wanted.is_empty() {
         return Ok(());
     }
@@ -246,7 +246,7 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
     let at = |ms: Option<f64>| ms.map(|ms| start_ns.saturating_add((ms * 1e6) as u64));
     for (figure, plot) in wanted {
         let shown = if figure.from_server { flow.reverse() } else { flow };
-        let about = figure.about(experiment, case);
+        let about = figure::about(figure, experiment, case);
         let options = PlotOptions {
             title: Some(&figure.title),
             about: Some(&about),

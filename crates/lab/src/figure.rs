@@ -8,37 +8,63 @@ mod gaps;
 mod measured;
 mod phases;
 
+use std::str::FromStr;
+
 use sockscope_render::chart::{Chart, ChartPanel, Join, Series};
+use sockscope_report::plot::Figure as Plot;
 use toml::Value;
 
 use self::axis::axis;
 use self::measured::Measured;
+use crate::error::Error;
 use crate::experiment::{Case, Experiment, Figure, word};
 use crate::model::without_path;
 use crate::result::RunResult;
 
-impl Figure {
-    /// What stands under the title of a drawing of the trace of `case`: where in the paper, on what.
-    #[must_use]
-    pub fn about(&self, experiment: &Experiment, case: &Case) -> String {
-        subtitle(self, experiment, Some(case))
-    }
-
-    /// What stands under a chart: the figure's own note, then those of the experiment.
-    fn notes(&self, experiment: &Experiment) -> Vec<String> {
-        self.note.iter().chain(&experiment.notes).cloned().collect()
-    }
-
-    /// `Figure 11` where the name begins so, else where the paper has the experiment's results.
-    fn place(&self, experiment: &Experiment) -> String {
-        let number = self
-            .name
-            .strip_prefix("figure-")
-            .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
-        match number {
-            Some(number) if !number.is_empty() => format!("Figure {number}"),
-            _ => experiment.source.clone(),
+/// Refuses an experiment whose figures name a plot that does not exist; `file` is named in the message.
+///
+/// # Errors
+///
+/// For the first such figure in the order of the file.
+pub fn check_plots(file: &str, experiment: &Experiment) -> Result<(), Error> {
+    for figure in &experiment.figures {
+        if let Some(Err(error)) = figure.plot.as_deref().map(Plot::from_str) {
+            let problem = format!("figure `{}`: {error}", figure.name);
+            return Err(Error::file(file, problem));
         }
+    }
+    Ok(())
+}
+
+/// The figures that the experiment wants of the trace of `case`, each with its plot.
+#[must_use]
+pub fn plots<'a>(experiment: &'a Experiment, case: &Case) -> Vec<(&'a Figure, Plot)> {
+    let figures = experiment.figures.iter().filter(|figure| figure.shows(case));
+    let plot = |figure: &Figure| figure.plot.as_deref()?.parse().ok();
+    figures.filter_map(|figure| Some((figure, plot(figure)?))).collect()
+}
+
+/// The line under the title of a drawing of the trace of `case`: place in the paper, machine and
+/// personality.
+#[must_use]
+pub fn about(figure: &Figure, experiment: &Experiment, case: &Case) -> String {
+    subtitle(figure, experiment, Some(case))
+}
+
+/// What stands under a chart: the figure's own note, then those of the experiment.
+fn notes(figure: &Figure, experiment: &Experiment) -> Vec<String> {
+    figure.note.iter().chain(&experiment.notes).cloned().collect()
+}
+
+/// `Figure 11` where the name begins so, else where the paper has the experiment's results.
+fn place(figure: &Figure, experiment: &Experiment) -> String {
+    let number = figure
+        .name
+        .strip_prefix("figure-")
+        .map(|rest| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+    match number {
+        Some(number) if !number.is_empty() => format!("Figure {number}"),
+        _ => experiment.source.clone(),
     }
 }
 
@@ -73,7 +99,7 @@ fn chart(figure: &Figure, result: &RunResult) -> Result<Chart, String> {
         title: figure.title.clone(),
         subtitle: subtitle(figure, experiment, result.cases.first().map(|first| &first.case)),
         panels,
-        notes: figure.notes(experiment),
+        notes: notes(figure, experiment),
         facts: format!(
             "sockscope: lab run {}; {cases} case{}, {runs} run{} of each, seed {}",
             experiment.id,
@@ -182,7 +208,7 @@ fn subtitle(figure: &Figure, experiment: &Experiment, case: Option<&Case>) -> St
         let is_told = ["machine", "personality", "link", "protocol"].contains(&name.as_str());
         is_told.then(|| word(value))
     });
-    let words = [figure.place(experiment), "model".to_owned()].into_iter().chain(told);
+    let words = [place(figure, experiment), "model".to_owned()].into_iter().chain(told);
     words.collect::<Vec<_>>().join(", ")
 }
 
@@ -199,6 +225,7 @@ mod tests {
     use super::*;
     use sockscope_render::units::Quantity;
 
+    use crate::experiment::carried;
     use crate::result::CaseResult;
     use crate::seen::{Measure, Seen};
 
@@ -278,6 +305,28 @@ mod tests {
         let file = FILE.replace(r#"y = ["rate_bits_per_s", "wait_us", "hold_us"]"#, only);
         let charts = charts(&result(&file)).unwrap();
         assert_eq!(lines(&charts[0].1.panels[0]), ["pair: [(4096.0, 1000.0), (8192.0, 0.0)]"]);
+    }
+
+    #[test]
+    fn every_plot_of_the_carried_experiments_exists() {
+        for experiment in carried().unwrap() {
+            check_plots(&experiment.file(), &experiment).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_plot_that_does_not_exist_is_refused_with_those_that_do() {
+        const CHART: &str = r#"x = "socket_buffer_bytes"
+        y = ["rate_bits_per_s", "wait_us", "hold_us"]"#;
+        let file = FILE.replace(r#"["measures"]"#, r#"["trace"]"#);
+        let with = |plot| Experiment::parse("x", &file.replace(CHART, plot)).unwrap();
+        let experiment = with(r#"plot = "acks""#);
+        let case = &experiment.cases().unwrap()[0];
+        assert_eq!(check_plots("x", &experiment), Ok(()));
+        assert_eq!(plots(&experiment, case), [(&experiment.figures[0], Plot::Acks)]);
+        let error = check_plots("x", &with(r#"plot = "pie""#)).unwrap_err().to_string();
+        assert!(error.starts_with("x: figure `figure-9`: no figure is called \"pie\""), "{error}");
+        assert!(error.contains("queue-length"), "{error}");
     }
 
     #[test]
