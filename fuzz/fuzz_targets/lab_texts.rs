@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sockscope_lab::experiment::Experiment;
-use sockscope_lab::papers::{Claims, Table};
+use sockscope_experiment::Experiment;
+use sockscope_experiment::papers::{Claims, Table};
 
 fuzz_target!(|text: &str| {
     if let Ok(mut experiment) = Experiment::parse("any.toml", text) {

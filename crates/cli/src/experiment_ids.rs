@@ -1,6 +1,6 @@
 //! The experiments that `sockscope lab` knows by name.
 
-use sockscope_lab::experiment::carried;
+use sockscope_experiment::carried;
 use sockscope_lab::{integrated, live};
 
 /// Experiments on this machine, by id and title.

@@ -54,14 +54,14 @@ impl From<sockscope_probe::Error> for Failure {
     }
 }
 
-impl From<sockscope_lab::Error> for Failure {
-    fn from(error: sockscope_lab::Error) -> Self {
+impl From<sockscope_experiment::Error> for Failure {
+    fn from(error: sockscope_experiment::Error) -> Self {
         let meant = match &error {
-            sockscope_lab::Error::NoSuchExperiment { wanted } => {
+            sockscope_experiment::Error::NoSuchExperiment { wanted } => {
                 let known = experiment_ids();
                 did_you_mean(wanted, known.iter().map(String::as_str))
             }
-            sockscope_lab::Error::NoSuchPaper { wanted, known } => {
+            sockscope_experiment::Error::NoSuchPaper { wanted, known } => {
                 did_you_mean(wanted, known.split(|it: char| !it.is_alphanumeric() && it != '-'))
             }
             _ => String::new(),

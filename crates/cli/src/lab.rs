@@ -6,9 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sockscope_experiment::{Case, Experiment, carried, carried_by_id, one_value_each, result};
 use sockscope_lab::check::{self, Verdict};
-use sockscope_lab::experiment::{Case, Experiment, carried, carried_by_id, one_value_each};
-use sockscope_lab::{bundle, figure, integrated, live, result, run};
+use sockscope_lab::{bundle, figure, integrated, live, run};
 use sockscope_record::FlowId;
 use sockscope_render::chart::{Chart, draw_chart};
 use sockscope_report::plot::{PlotOptions, draw};

@@ -3,11 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use sockscope_experiment::{Case, Error, Experiment, Keep, Result, word};
 use sockscope_sim::BundleSink;
 use sockscope_trace::{Meta, Source};
 
-use crate::error::{Error, Result};
-use crate::experiment::{Case, Experiment, Keep, word};
 use crate::model;
 
 /// Writes the bundle of the first repetition of each case into `folder`, if the experiment records
@@ -78,7 +77,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::experiment::carried_by_id;
+    use sockscope_experiment::carried_by_id;
 
     const MACHINE: &str = include_str!("../../../machines/sparcstation-1.toml");
 
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_case_of_a_bundle_is_among_those_that_its_command_line_runs() {
-        for experiment in crate::experiment::carried().unwrap() {
+        for experiment in sockscope_experiment::carried().unwrap() {
             for case in experiment.cases().unwrap().into_iter().take(20) {
                 let command = experiment.command(&case);
                 assert_eq!(command[..4], ["sockscope", "lab", "run", &experiment.id]);

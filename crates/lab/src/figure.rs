@@ -10,16 +10,15 @@ mod phases;
 
 use std::str::FromStr;
 
+use sockscope_experiment::result::RunResult;
+use sockscope_experiment::{Case, Error, Experiment, Figure, word};
 use sockscope_render::chart::{Chart, ChartPanel, Join, Series};
 use sockscope_report::plot::Figure as Plot;
 use toml::Value;
 
 use self::axis::axis;
 use self::measured::Measured;
-use crate::error::Error;
-use crate::experiment::{Case, Experiment, Figure, word};
 use crate::model::without_path;
-use crate::result::RunResult;
 
 /// Refuses an experiment whose figures name a plot that does not exist; `file` is named in the message.
 ///
@@ -225,9 +224,9 @@ mod tests {
     use super::*;
     use sockscope_render::units::Quantity;
 
-    use crate::experiment::carried;
-    use crate::result::CaseResult;
-    use crate::seen::{Measure, Seen};
+    use sockscope_experiment::carried;
+    use sockscope_experiment::result::CaseResult;
+    use sockscope_experiment::seen::{Measure, Seen};
 
     const FILE: &str = r#"
         id = "x-1"

@@ -1,8 +1,7 @@
 //! The faults of an experiment's link, as the model's links take them.
 
+use sockscope_experiment::Faults;
 use sockscope_sim::Faults as LinkFaults;
-
-use crate::experiment::Faults;
 
 /// How long a frame is held back at most where an experiment does not say: longer than two frames of
 /// full size take on an Ethernet of 10 Mbit/s.

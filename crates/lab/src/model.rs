@@ -10,6 +10,8 @@ mod scenario;
 mod simulation;
 mod watch;
 
+use sockscope_experiment::seen::Seen;
+use sockscope_experiment::{Case, Experiment, Keep};
 use sockscope_record::Connection;
 use sockscope_sim::{Everything, RecordSink};
 
@@ -18,8 +20,6 @@ pub(crate) use self::observed::{Burst, Observed, length_at, mean};
 use self::programs::CLIENT_START_NS;
 use self::simulation::simulate;
 use self::watch::Watch;
-use crate::experiment::{Case, Experiment, Keep};
-use crate::seen::Seen;
 use crate::wire;
 
 /// Runs one repetition of `case`.

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use sockscope_experiment::result::{CaseResult, RunResult};
+use sockscope_experiment::seen::Seen;
+use sockscope_experiment::{Case, Error, Experiment, Result};
+
 use crate::atm_pair;
-use crate::error::{Error, Result};
-use crate::experiment::{Case, Experiment};
 use crate::model;
-use crate::result::{CaseResult, RunResult};
-use crate::seen::Seen;
 use crate::vmtp_pair;
 
 /// Runs one experiment on the model.
@@ -119,7 +119,7 @@ impl Job<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::carried_by_id;
+    use sockscope_experiment::carried_by_id;
 
     fn small(changes: &[&str]) -> Experiment {
         let mut experiment = carried_by_id("bb-2").unwrap();

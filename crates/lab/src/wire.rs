@@ -6,9 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use sockscope_experiment::papers::{WireFlags, WireRow};
 use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record, tcp_flags};
-
-use crate::papers::{WireFlags, WireRow};
 
 /// The packets in `records`, which come in order of time; `zero_ns` is the trace's start of time.
 pub(crate) fn rows(records: &[Record], connections: &[Connection], zero_ns: u64) -> Vec<WireRow> {

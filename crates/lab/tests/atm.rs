@@ -3,8 +3,8 @@
 //! Tables are written as a reader would: octets of data, cells, and what the model gives. They move
 //! when the driver, the bus or a machine's file does.
 
-use sockscope_lab::experiment::{Experiment, carried_by_id};
-use sockscope_lab::result::RunResult;
+use sockscope_experiment::result::RunResult;
+use sockscope_experiment::{Experiment, carried_by_id};
 use sockscope_lab::run::run;
 
 fn with(id: &str, changes: &[&str]) -> Experiment {

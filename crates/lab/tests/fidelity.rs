@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use sockscope_lab::experiment::carried_by_id;
+use sockscope_experiment::carried_by_id;
 
 fn text(file: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,7 +1,7 @@
 //! Links that lose, double, hold back and damage frames, in experiments of the laboratory.
 
-use sockscope_lab::experiment::{Experiment, carried_by_id};
-use sockscope_lab::result::{RunResult, write_json};
+use sockscope_experiment::result::{RunResult, write_json};
+use sockscope_experiment::{Experiment, carried_by_id};
 use sockscope_lab::run::run;
 
 /// The experiment with these changes, run.

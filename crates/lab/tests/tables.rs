@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use sockscope_experiment::result::{RunResult, write_csv, write_json, write_text};
+use sockscope_experiment::{Experiment, carried, carried_by_id};
 use sockscope_lab::bundle;
 use sockscope_lab::check::{Checked, check, check_results, write_claims_json, write_claims_text};
-use sockscope_lab::experiment::{Experiment, carried, carried_by_id};
-use sockscope_lab::result::{RunResult, write_csv, write_json, write_text};
 use sockscope_lab::run::run;
 
 type Write = fn(&RunResult, &mut dyn std::io::Write) -> std::io::Result<()>;

@@ -1,9 +1,8 @@
 //! Accesses to the card one by one, each waited for: how two clocks of unequal rate meet.
 
+use sockscope_experiment::AtmParameters;
+use sockscope_experiment::seen::{Measure, Seen};
 use sockscope_sim::turbochannel::{Timeline, TurbochannelMachine, Until};
-
-use crate::experiment::AtmParameters;
-use crate::seen::{Measure, Seen};
 
 /// Writes a word, waits until it is there, works, and so on.
 pub(super) fn run(machine: &TurbochannelMachine, parameters: &AtmParameters) -> Seen {

@@ -8,9 +8,8 @@
 use sockscope_atm::driver::{Host, Work};
 use sockscope_atm::tca100::map::{Register, control};
 use sockscope_atm::tca100::{Access, BusError, CYCLE_NS, Config, Tca100};
+use sockscope_experiment::DataFrom;
 use sockscope_sim::turbochannel::{Begun, Timeline, TurbochannelMachine, Until};
-
-use crate::experiment::DataFrom;
 
 const PS_PER_NS: u64 = 1000;
 

@@ -10,15 +10,15 @@ use sockscope_atm::aal34::{Limits, Missing, Policy, Segmentation};
 use sockscope_atm::driver::{Delivery, Receiver, Sender};
 use sockscope_atm::tca100::{BusError, LineCell, words};
 use sockscope_atm::{Cell, Header};
+use sockscope_experiment::seen::{Measure, Seen};
+use sockscope_experiment::{AtmParameters, LossPolicy, VMTP_HEADER_BYTES};
+use sockscope_record::counted;
 use sockscope_sim::random::Random;
 use sockscope_sim::turbochannel::TurbochannelMachine;
 
 use super::cells::write_cell;
 use super::host::DecstationHost;
 use super::send::{CHANNEL, FORMAT};
-use crate::experiment::{AtmParameters, LossPolicy, VMTP_HEADER_BYTES};
-use crate::seen::{Measure, Seen};
-use sockscope_record::counted;
 
 /// Packets of a message, and data of each.
 const PACKETS: usize = 16;

@@ -11,10 +11,9 @@ mod host;
 mod loss;
 mod send;
 
+use sockscope_experiment::seen::Seen;
+use sockscope_experiment::{AtmParameters, Experiment, Workload};
 use sockscope_sim::turbochannel::TurbochannelMachine;
-
-use crate::experiment::{AtmParameters, Experiment, Workload};
-use crate::seen::Seen;
 
 /// Runs one repetition of a case.
 ///

@@ -4,13 +4,13 @@ use sockscope_atm::aal34::{Format, Segmentation, cells_for};
 use sockscope_atm::driver::Sender;
 use sockscope_atm::tca100::words;
 use sockscope_atm::{CELL_BYTES, Channel, Header};
+use sockscope_experiment::seen::{Measure, Seen};
+use sockscope_experiment::{AtmParameters, DriverPart, VMTP_HEADER_BYTES};
+use sockscope_record::counted;
 use sockscope_sim::turbochannel::TurbochannelMachine;
 
 use super::cells::write_cell;
 use super::host::{DecstationHost, Spent};
-use crate::experiment::{AtmParameters, DriverPart, VMTP_HEADER_BYTES};
-use crate::seen::{Measure, Seen};
-use sockscope_record::counted;
 
 /// A channel for users.
 pub(super) const CHANNEL: Channel = Channel::of_path_0(32);

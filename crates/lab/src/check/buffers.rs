@@ -1,10 +1,11 @@
 //! Checks of calls, message times and later changes: Tables 3 and 4 and sections 5 and 6 of the
 //! study of buffers in 4.2BSD.
 
+use sockscope_experiment::papers::{Claim, table};
+use sockscope_experiment::result::RunResult;
+
 use super::profile::{SIZES, case};
 use super::{Check, Judgement, Runs};
-use crate::papers::{Claim, table};
-use crate::result::RunResult;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "bsd-buffers/3.1-a", needs: &["bb-2"], judge: buffers_per_message },
@@ -223,7 +224,7 @@ fn larger_buffers(claim: &Claim, runs: &Runs) -> Judgement {
         let switches = ["send_rule", "nagle", "ack_rule"];
         let mut cases = runs.of("bb-4").cases_with(&wanted).filter(|case| {
             let is_plain = switches.iter().all(|name| case.case.value(name).is_none());
-            let own = case.case.value("socket_buffer_bytes").map(crate::experiment::word);
+            let own = case.case.value("socket_buffer_bytes").map(sockscope_experiment::word);
             is_plain && own.as_deref() == buffer
         });
         cases.next().and_then(|case| case.seen.throughput_bits_per_s()).unwrap_or(f64::NAN)

@@ -1,11 +1,11 @@
 //! Checks of constants of the design, which need no run: what a personality has is its own data.
 
+use sockscope_experiment::papers::Claim;
 use sockscope_record::Protocol;
 use sockscope_stack::mbuf::{CLUSTER_BYTES, MBUF_BYTES, Pool, PoolLimits};
 use sockscope_stack::{Costs, Meter, Personality, SetOption, SocketError, Stack, StackConfig};
 
 use super::{Check, Judgement, Runs};
-use crate::papers::Claim;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.2-a", needs: &[], judge: mbuf_sizes },

@@ -1,6 +1,6 @@
 //! What a run says to a claim.
 
-use crate::papers::{Claim, Where};
+use sockscope_experiment::papers::{Claim, Where};
 
 /// The end of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +139,7 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::papers::Claims;
+    use sockscope_experiment::papers::Claims;
 
     fn verdict(id: &str, got: &[f64]) -> Verdict {
         let claims = Claims::carried().unwrap();

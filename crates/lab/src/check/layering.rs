@@ -1,10 +1,10 @@
 //! Checks of call times by data size: Figures 1, 5 and 7 of "Is Layering Harmful?".
 
+use sockscope_experiment::papers::Claim;
+use sockscope_experiment::result::{CaseResult, RunResult};
 use sockscope_oncrpc::BUFFER_OCTETS;
 
 use super::{Check, Judgement, Runs};
-use crate::papers::Claim;
-use crate::result::{CaseResult, RunResult};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "layering/glitch-a", needs: &["lh-1"], judge: slow_range },
@@ -246,8 +246,8 @@ fn low_water_marks(_: &Claim, runs: &Runs) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::carried_by_id;
     use crate::run;
+    use sockscope_experiment::carried_by_id;
 
     #[test]
     fn a_step_shows_in_the_steepest_ratio_and_the_second_buffer_does_not() {

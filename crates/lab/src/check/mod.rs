@@ -27,12 +27,12 @@ mod sunos_trace;
 
 use std::collections::BTreeMap;
 
+use sockscope_experiment::papers::Claim;
+use sockscope_experiment::result::RunResult;
+
 pub use judgement::{Judgement, Shown, Verdict};
 pub use registry::{check, check_results};
 pub use report::{write_json as write_claims_json, write_text as write_claims_text};
-
-use crate::papers::Claim;
-use crate::result::RunResult;
 
 /// How a claim is checked.
 #[derive(Clone, Copy)]

@@ -1,8 +1,9 @@
 //! Checks of packets and system calls: Tables 3 to 6 of "Is Layering Harmful?".
 
+use sockscope_experiment::papers::{Claim, WireFlags, WireRow, wire_trace};
+use sockscope_experiment::result::{CaseResult, RunResult};
+
 use super::{Check, Judgement, Runs};
-use crate::papers::{Claim, WireFlags, WireRow, wire_trace};
-use crate::result::{CaseResult, RunResult};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "layering/T3-a", needs: &["lh-2"], judge: request_segments },
@@ -102,7 +103,7 @@ fn first(run: &RunResult) -> &CaseResult {
 fn with<'a>(run: &'a RunResult, name: &str, value: &str) -> &'a CaseResult {
     let wanted = [(name, value)];
     let found = run.cases.iter().find(|case| {
-        case.case.value(wanted[0].0).is_some_and(|it| crate::experiment::word(it) == wanted[0].1)
+        case.case.value(wanted[0].0).is_some_and(|it| sockscope_experiment::word(it) == wanted[0].1)
     });
     found.unwrap_or_else(|| first(run))
 }
@@ -291,7 +292,7 @@ mod tests {
     #[test]
     fn a_syn_announces_what_the_tables_print() {
         let wire = |id: &str| {
-            let experiment = crate::experiment::carried_by_id(id).unwrap();
+            let experiment = sockscope_experiment::carried_by_id(id).unwrap();
             let run = crate::run::run(&experiment, 1, &mut |_, _| {}).unwrap();
             with(&run, "total_bytes", "5118").seen.wire.clone()
         };

@@ -3,9 +3,10 @@
 //! Sizes stand in the order of [`SIZES`]. Sums are over the routines that the paper lists, so a
 //! routine that the model alone has counts nowhere.
 
+use sockscope_experiment::papers::{Claim, Table, table};
+use sockscope_experiment::result::{CaseResult, RunResult};
+
 use super::{Check, Judgement, Runs};
-use crate::papers::{Claim, Table, table};
-use crate::result::{CaseResult, RunResult};
 
 /// The sizes of Tables 1 to 4.
 pub(super) const SIZES: [&str; 6] = ["1", "112", "113", "1023", "1024", "1025"];
@@ -90,7 +91,7 @@ pub(super) fn case<'a>(run: &'a RunResult, message_bytes: &str) -> &'a CaseResul
     let is_it = |case: &&CaseResult| {
         case.case
             .value("message_bytes")
-            .is_some_and(|it| crate::experiment::word(it) == message_bytes)
+            .is_some_and(|it| sockscope_experiment::word(it) == message_bytes)
     };
     // Each experiment of messages has a case of each size: its file is part of the program.
     run.cases.iter().find(is_it).unwrap_or(&run.cases[0])

@@ -1,9 +1,10 @@
 //! Checks of the ATM measurements of chapter 4 of "The Influence of Protocol Choice on Network
 //! Performance": the real driver on a model of the machines.
 
+use sockscope_experiment::papers::Claim;
+use sockscope_experiment::result::{CaseResult, RunResult};
+
 use super::{Check, Judgement, Runs};
-use crate::papers::Claim;
-use crate::result::{CaseResult, RunResult};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "protocol-choice/4-atm-a", needs: &["pc-1"], judge: cells_from_cache },

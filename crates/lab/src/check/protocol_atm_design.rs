@@ -7,6 +7,7 @@ use sockscope_atm::tca100::map::{RECEIVE_QUEUE, Register, TRANSMIT_QUEUE, contro
 use sockscope_atm::tca100::words::{self, CELL_WORDS};
 use sockscope_atm::tca100::{BusError, Config, LineCell, Tca100};
 use sockscope_atm::{CELL_BYTES, Cell, Channel, Header, PAYLOAD_BYTES};
+use sockscope_experiment::papers::Claim;
 use sockscope_sim::turbochannel::TurbochannelMachine;
 use sockscope_vmtp::wire::Packet;
 
@@ -14,7 +15,6 @@ use super::protocol_atm::judged;
 use super::protocol_vmtp_design::packets_of_16_kb;
 use super::{Check, Judgement, Runs};
 use crate::atm_pair::forwarding::{Path, latency_ns};
-use crate::papers::Claim;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "protocol-choice/3-a", needs: &[], judge: header_share },

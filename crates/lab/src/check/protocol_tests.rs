@@ -1,10 +1,11 @@
 //! Checks of the thesis on the choice of protocols against models that are changed: a check that sees
 //! nothing of it would be none. Experiment, changes to it, and the verdicts there by claim.
 
+use sockscope_experiment::carried_by_id;
+use sockscope_experiment::papers::Claims;
+
 use super::registry::checked;
 use super::*;
-use crate::experiment::carried_by_id;
-use crate::papers::Claims;
 use crate::run;
 
 /// Verdicts on claims, by what follows `protocol-choice/4-`, when an experiment is changed.

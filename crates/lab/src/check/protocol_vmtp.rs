@@ -1,9 +1,10 @@
 //! Checks of VMTP over Ethernet: chapter 4 of "The Influence of Protocol Choice on Network
 //! Performance", Figures 8 to 12.
 
+use sockscope_experiment::papers::Claim;
+use sockscope_experiment::result::{CaseResult, RunResult};
+
 use super::{Check, Judgement, Runs, least, most};
-use crate::papers::Claim;
-use crate::result::{CaseResult, RunResult};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "protocol-choice/4-vmtp-a", needs: &["pc-6"], judge: smallest },
@@ -30,7 +31,7 @@ const CLIENTS: std::ops::RangeInclusive<u32> = 1..=8;
 fn case<'a>(run: &'a RunResult, wanted: &[(&str, &str)]) -> Option<&'a CaseResult> {
     run.cases.iter().find(|result| {
         let is = |name: &str, value: &str| {
-            result.case.value(name).is_some_and(|it| crate::experiment::word(it) == value)
+            result.case.value(name).is_some_and(|it| sockscope_experiment::word(it) == value)
         };
         wanted.iter().all(|(name, value)| is(name, value))
     })
@@ -172,7 +173,7 @@ fn each_adds_less(_: &Claim, runs: &Runs) -> Judgement {
 fn small(runs: &Runs, name: &str) -> Vec<(String, Vec<f64>)> {
     let run = runs.of("pc-5");
     let machine_of = |case: &CaseResult, name: &str| {
-        case.case.value(name).map(crate::experiment::word).unwrap_or_default()
+        case.case.value(name).map(sockscope_experiment::word).unwrap_or_default()
     };
     let one = run.cases_with(&[("clients", "1")]);
     let pairs = one.map(|case| ["machine", "server_machine"].map(|name| machine_of(case, name)));

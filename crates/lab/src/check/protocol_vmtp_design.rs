@@ -9,6 +9,7 @@ use sockscope_atm::driver::{Costs, CountingHost, Delivery, Host, Receiver, Sende
 use sockscope_atm::tca100::map::{Register, control};
 use sockscope_atm::tca100::{Config as Card, Tca100};
 use sockscope_atm::{Channel, Header as CellHeader};
+use sockscope_experiment::papers::Claim;
 use sockscope_sim::programs::{BulkWriter, Sink};
 use sockscope_sim::random::Random;
 use sockscope_sim::{
@@ -20,7 +21,6 @@ use sockscope_vmtp::{Client, Config, Event, Fixed, Options, Request, Server};
 
 use super::protocol_atm::judged;
 use super::{Check, Judgement, Runs};
-use crate::papers::Claim;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "protocol-choice/4-vmtp-l", needs: &[], judge: grains },

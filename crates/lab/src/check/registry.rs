@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use sockscope_experiment::papers::{Claim, Claims, PAPERS};
+use sockscope_experiment::result::RunResult;
+use sockscope_experiment::{Error, Experiment, Result, carried_by_id};
+
 use super::{
     Check, Checked, Judgement, Runs, buffers, design, layering, packets, profile, protocol_atm,
     protocol_atm_design, protocol_vmtp, protocol_vmtp_design, sunos, sunos_acks, sunos_crowd,
     sunos_tools, sunos_trace,
 };
-use crate::error::Result;
-use crate::experiment::{Experiment, carried_by_id};
-use crate::papers::{Claim, Claims, PAPERS};
-use crate::result::RunResult;
-use crate::{Error, run};
+use crate::run;
 
 /// Every check of every paper.
 fn checks() -> impl Iterator<Item = &'static Check> {
@@ -82,7 +82,7 @@ pub(super) fn checked(claim: &Claim, runs: &Runs) -> Checked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::carried;
+    use sockscope_experiment::carried;
 
     #[test]
     fn every_check_has_a_claim_and_experiments_that_feed_it() {

@@ -4,13 +4,13 @@
 //! Its rules are found from outside, by a reader that takes so much at a time, and not read off the
 //! personality.
 
+use sockscope_experiment::papers::Claim;
 use sockscope_record::Point;
 
 use super::sunos::judged;
 use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs};
 use crate::model::Observed;
-use crate::papers::Claim;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/4.3.1-a", needs: &[], judge: when_to_acknowledge },

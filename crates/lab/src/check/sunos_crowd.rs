@@ -1,11 +1,12 @@
 //! Check of connections that share an interface queue: §5 of "Experimental Evaluation of SunOS IPC and
 //! TCP/IP Protocol Implementation".
 
+use sockscope_experiment::papers::Claim;
+use sockscope_experiment::result::CaseResult;
+
 use super::sunos::{in_flight_max, judged};
 use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs};
-use crate::papers::Claim;
-use crate::result::CaseResult;
 
 pub(super) const CHECKS: &[Check] =
     &[Check { id: "sunos-ipc/5-a", needs: &["si-5a"], judge: connections_without_overflow }];

@@ -1,6 +1,7 @@
 //! Runs that the checks of the SunOS IPC study make for themselves, watched at the eight points.
 
-use crate::experiment::carried_by_id;
+use sockscope_experiment::carried_by_id;
+
 use crate::model::{self, Observed};
 
 /// Runs the first case of an experiment with some parameters changed, as `["client_load=4"]`.
@@ -16,7 +17,8 @@ pub(super) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
         // A sweep has at least one case.
         Ok((experiment, cases.into_iter().next()))
     };
-    let (experiment, case) = run().map_err(|error: crate::Error| error.to_string())?;
+    let (experiment, case) =
+        run().map_err(|error: sockscope_experiment::Error| error.to_string())?;
     let case = case.ok_or_else(|| format!("{id} has no case"))?;
     model::observe(&experiment, &case)
         .map_err(|problem| experiment.failed(&case, problem).to_string())

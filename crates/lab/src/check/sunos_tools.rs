@@ -3,6 +3,9 @@
 
 use std::sync::LazyLock;
 
+use sockscope_experiment::papers::Claim;
+use sockscope_experiment::seen::Phase;
+use sockscope_experiment::{Experiment, Keep, carried_by_id};
 use sockscope_record::{Direction, Kind, Point, Record};
 use sockscope_sim::BoundedList;
 use sockscope_stack::Personality;
@@ -10,10 +13,7 @@ use sockscope_stack::Personality;
 use super::sunos::judged;
 use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs};
-use crate::experiment::{Experiment, Keep, carried_by_id};
 use crate::model::{self, Observed, mean};
-use crate::papers::Claim;
-use crate::seen::Phase;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.2-d", needs: &["si-2a"], judge: lent_without_a_copy },

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use sockscope_analysis::Pass;
+use sockscope_experiment::papers::Claim;
 use sockscope_record::{Direction, Point, Stage, tcp_flags};
 use sockscope_sim::Machine;
 
@@ -12,7 +13,6 @@ use super::sunos::{judged, shared};
 use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs, least, most};
 use crate::model::{Burst, Observed, mean};
-use crate::papers::Claim;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.4-a", needs: &["si-2a"], judge: four_queues },

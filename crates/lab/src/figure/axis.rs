@@ -1,9 +1,8 @@
 //! Axes of a chart.
 
+use sockscope_experiment::Scale;
 use sockscope_render::chart::{ChartAxis, Spread};
 use sockscope_render::units::Quantity;
-
-use crate::experiment::Scale;
 
 /// An axis with equal steps.
 pub(super) fn linear_axis(name: &str, quantity: Quantity) -> ChartAxis {

@@ -5,15 +5,15 @@
 
 use std::collections::BTreeMap;
 
+use sockscope_experiment::Figure;
+use sockscope_experiment::result::RunResult;
 use sockscope_record::Point;
 use sockscope_record::counted;
 use sockscope_render::chart::{ChartPanel, Join, Series};
 use sockscope_render::units::Quantity;
 
 use super::axis::linear_axis;
-use crate::experiment::Figure;
 use crate::model;
-use crate::result::RunResult;
 
 /// Width of a bin, in microseconds: the paper's.
 const BIN_US: u64 = 50;
@@ -67,8 +67,8 @@ fn outline(bins: &BTreeMap<u64, u64>, last_us: u64) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::carried_by_id;
     use crate::run::run;
+    use sockscope_experiment::carried_by_id;
 
     #[test]
     fn a_time_at_an_edge_belongs_to_the_bin_above() {

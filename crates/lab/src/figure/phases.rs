@@ -1,12 +1,12 @@
 //! When the processes of a pipeline's stage had work: a panel for each, on or off over time.
 
+use sockscope_experiment::Figure;
+use sockscope_experiment::result::RunResult;
+use sockscope_experiment::seen::Phase;
 use sockscope_render::chart::{ChartPanel, Join, Series};
 use sockscope_render::units::Quantity;
 
 use super::axis::linear_axis;
-use crate::experiment::Figure;
-use crate::result::RunResult;
-use crate::seen::Phase;
 
 /// One panel a process, in the order in which a piece passes them; of the first case that the figure
 /// shows. Times count from the first phase.

@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+use sockscope_experiment::seen::Distribution;
 
 use super::form::{DATA_BYTES_MAX, Form, Integrated, Layered, Touches, Wire};
-use crate::seen::Distribution;
 
 /// Turns longer than this tell no more.
 const TURN_MS_MAX: u64 = 60_000;

@@ -5,8 +5,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sockscope_experiment::seen::Distribution;
+
 use super::transport::{Client, Server};
-use crate::seen::Distribution;
 
 /// Times kept of one client; when there are more, every second one is let go, evenly.
 const SAMPLES_MAX: usize = 1 << 14;

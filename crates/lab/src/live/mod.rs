@@ -25,21 +25,21 @@ mod write;
 use std::io;
 use std::time::Duration;
 
+use sockscope_experiment::seen::Distribution;
+use sockscope_vmtp::driver::Transport as Carrier;
+
+use channel::Channel;
 pub use chart::chart;
 pub use compare::compare;
-pub use record::CaseLedger;
-pub use write::{write_csv, write_json, write_text};
-
-use crate::seen::Distribution;
-use channel::Channel;
 use datagram::{UDP_BYTES_MAX, Udp};
 use measure::{Measured, measure};
 use quic::Quic;
+pub use record::CaseLedger;
 use record::Told;
-use sockscope_vmtp::driver::Transport as Carrier;
 use stream::{Tcp, Unix};
 use transport::Transport;
 use vmtp::Vmtp;
+pub use write::{write_csv, write_json, write_text};
 
 /// The id under which this comparison is listed and run.
 pub const ID: &str = "protocol-choice";

@@ -1,11 +1,10 @@
 //! Machines and stacks with the switches of an experiment.
 
+use sockscope_experiment::{AckRule, Case, Parameters, SendRule};
 use sockscope_sim::Machine;
 use sockscope_stack::personality::{SendFill, SendWait};
 use sockscope_stack::tcp::{ShortSegments, WindowUpdate};
 use sockscope_stack::{Cost, Costs, Personality, Routine};
-
-use crate::experiment::{AckRule, Case, Parameters, SendRule};
 
 /// Size of an mbuf cluster.
 const CLUSTER_BYTES: u32 = 1024;

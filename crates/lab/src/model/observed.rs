@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores, TraceFacts,
 };
+use sockscope_experiment::seen::Seen;
 use sockscope_record::{Direction, Kind, Point, Stage, marks, tcp_flags};
 use sockscope_sim::Everything;
 use sockscope_stack::DropReason;
@@ -17,7 +18,6 @@ use sockscope_stack::DropReason;
 use self::activity::Activities;
 pub(crate) use self::measures::mean;
 use super::simulation::Ended;
-use crate::seen::Seen;
 
 /// Packets closer than this to the one before belong to its burst: the paper's histogram of what the
 /// protocol needs for one ends at 650 us, and the wire needs 870.

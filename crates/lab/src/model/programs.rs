@@ -3,12 +3,12 @@
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
+use sockscope_experiment::{LoadAt, Parameters, Protocol, Topology, Workload};
 use sockscope_sim::Program;
 use sockscope_sim::programs::{Computer, PrimeLoad, Setup, StageReceiver, StageSender};
 use sockscope_stack::Routine;
 
 use super::kernel;
-use crate::experiment::{LoadAt, Parameters, Protocol, Topology, Workload};
 use crate::workload::{
     DatagramWriter, ECHO, EchoClient, EchoServer, EchoTask, Phased, Portmapper, ReadTask,
     SharedLog, SocketSetup, StreamReader, StreamWriter, Traced, WriteTask,

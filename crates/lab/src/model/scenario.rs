@@ -1,10 +1,10 @@
 //! The hosts of a case and what joins them.
 
+use sockscope_experiment::{LinkKind, Parameters, SchedulerKind, Topology};
 use sockscope_sim::{HostConfig, LinkConfig, LogPolicy, Scenario};
 
 use super::kernel;
 use super::programs::{CLIENT, CLIENT_START_NS, SERVER};
-use crate::experiment::{LinkKind, Parameters, SchedulerKind, Topology};
 use crate::link_faults::link_faults;
 
 /// A line at the rate and with the packets of the experimental Ethernet.

@@ -1,5 +1,7 @@
 //! One repetition of one case on the model, from its first program to its end.
 
+use sockscope_experiment::seen::Seen;
+use sockscope_experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
 use sockscope_record::Connection;
 use sockscope_sim::{Outcome, RecordSink, Simulation};
 use sockscope_stack::{Meter, Routine};
@@ -7,8 +9,6 @@ use sockscope_stack::{Meter, Routine};
 use super::kernel;
 use super::programs::{Started, has_load, programs};
 use super::scenario::scenario;
-use crate::experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
-use crate::seen::Seen;
 use crate::workload::{Log, SharedLog};
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -1,8 +1,7 @@
 //! What VMTP costs on a machine: numbers of its file, and times made of them.
 
 use serde::Deserialize;
-
-use crate::experiment::VMTP_HEADER_BYTES;
+use sockscope_experiment::VMTP_HEADER_BYTES;
 
 const FILES: [(&str, &str); 3] = [
     ("decstation-3100", include_str!("../../../../machines/decstation-3100.toml")),

@@ -1,13 +1,13 @@
 //! What a run of VMTP gives: times of transactions, rates, and where time went.
 
+use sockscope_experiment::VmtpParameters;
+use sockscope_experiment::seen::{Distribution, Measure, Seen};
+use sockscope_record::counted;
 use sockscope_sim::{EthernetConfig, LinkCounts};
 
 use super::frame::FRAMING_BYTES;
 use super::network::Counts;
 use super::process::Call;
-use crate::experiment::VmtpParameters;
-use crate::seen::{Distribution, Measure, Seen};
-use sockscope_record::counted;
 
 /// What was seen between two counts, `span_ns` apart.
 ///

@@ -13,10 +13,11 @@ mod measures;
 mod network;
 mod process;
 
+use sockscope_experiment::seen::Seen;
+use sockscope_experiment::{Experiment, VmtpParameters};
+
 use self::machine::Machine;
 use self::network::Network;
-use crate::experiment::{Experiment, VmtpParameters};
-use crate::seen::Seen;
 
 /// The part of a run that is not counted.
 const WARM_UP: u64 = 8;

@@ -1,5 +1,6 @@
 //! Hosts on one Ethernet, and time.
 
+use sockscope_experiment::VmtpParameters;
 use sockscope_sim::random::Random;
 use sockscope_sim::{EthernetConfig, LinkConfig, LinkCounts, LinkKind, Medium, MediumEvent};
 use sockscope_vmtp::Config;
@@ -9,7 +10,6 @@ use super::frame::{self, GROUP};
 use super::host::{Host, HostCounts};
 use super::machine::Machine;
 use super::process::{ClientProcess, Question, ServerProcess, Tally};
-use crate::experiment::VmtpParameters;
 use crate::link_faults::link_faults;
 
 const MS: u64 = 1_000_000;

@@ -12,16 +12,15 @@ mod traced;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use sockscope_experiment::seen::{Phase, SystemCall};
+use sockscope_sim::{Action, Answer};
+use sockscope_stack::{SetOption, SocketId};
+
 pub(crate) use phased::Phased;
 pub(crate) use portmapper::Portmapper;
 pub(crate) use rpc_echo::{ECHO, EchoClient, EchoServer, EchoTask};
 pub(crate) use stream::{DatagramWriter, ReadTask, StreamReader, StreamWriter, WriteTask};
 pub(crate) use traced::Traced;
-
-use sockscope_sim::{Action, Answer};
-use sockscope_stack::{SetOption, SocketId};
-
-use crate::seen::{Phase, SystemCall};
 
 /// What the programs of one run saw.
 #[derive(Debug, Default)]

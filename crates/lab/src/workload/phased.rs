@@ -1,9 +1,9 @@
 //! A process of a pipeline's stage whose times with work are listed.
 
+use sockscope_experiment::seen::Phase;
 use sockscope_sim::{Action, Program, ProgramContext};
 
 use super::SharedLog;
-use crate::seen::Phase;
 
 /// Lists when the program inside has a piece of work: from what it takes to what it hands on.
 pub(crate) struct Phased<P> {

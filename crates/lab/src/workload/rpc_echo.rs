@@ -499,8 +499,8 @@ mod tests {
     use sockscope_record::{Kind, Record};
     use sockscope_sim::Everything;
 
-    use crate::experiment::carried_by_id;
     use crate::model;
+    use sockscope_experiment::carried_by_id;
 
     /// What a call of 4,800 octets records of these kinds, in order of time.
     fn records(kinds: &[Kind]) -> Vec<Record> {

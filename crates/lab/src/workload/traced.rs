@@ -1,9 +1,9 @@
 //! A program whose system calls are listed, as trace(1) or strace would.
 
+use sockscope_experiment::seen::SystemCall;
 use sockscope_sim::{Action, Program, ProgramContext};
 
 use super::SharedLog;
-use crate::seen::SystemCall;
 
 /// Lists what the program inside asks of the kernel.
 pub(crate) struct Traced<P> {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sockscope_analysis::{ConnectionAnalysis, FindingId, LedgerPart};
+use sockscope_experiment::{Case, Experiment, carried};
 use sockscope_record::{Direction, Point, Stage};
 
 use super::*;
-use crate::experiment::{Case, Experiment, carried};
 
 /// Every experiment of the study with its cases.
 fn study() -> Vec<(Experiment, Vec<Case>)> {

@@ -1,9 +1,9 @@
 //! What was observed, as named numbers: the rows of Table 1 and the queues' lengths and delays.
 
+use sockscope_experiment::seen::Measure;
 use sockscope_record::{Point, Stage};
 
 use super::Observed;
-use crate::seen::Measure;
 
 /// The queues of the study with the names of their measures.
 const QUEUES: [(Stage, &str, &str); 4] = [

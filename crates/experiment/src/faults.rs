@@ -9,11 +9,16 @@ const REORDERED_BY_US_MAX: u64 = 1_000_000;
 
 /// The faults of a link as parameters give them: under the same names for every workload that has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Faults {
+pub struct Faults {
+    /// Frames of a million that are lost.
     pub lost_per_million: u32,
+    /// Frames of a million that arrive twice.
     pub duplicated_per_million: u32,
+    /// Frames of a million that are held back, so that others overtake them.
     pub reordered_per_million: u32,
+    /// How long such a frame is held back at most, in microseconds.
     pub reordered_by_us: Option<u64>,
+    /// Frames of a million in which a bit is turned.
     pub corrupted_per_million: u32,
 }
 
@@ -35,7 +40,8 @@ impl Faults {
     }
 
     /// What to do about an error that they may have caused, to stand behind it: nothing if none is given.
-    pub(crate) fn hint(&self) -> String {
+    #[must_use]
+    pub fn hint(&self) -> String {
         match self.first() {
             Some(name) => format!("; the link has `{name}`: set less of it, or another seed"),
             None => String::new(),

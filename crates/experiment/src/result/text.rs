@@ -4,8 +4,8 @@ use std::io;
 
 use super::table::{Series, Table};
 use super::{CaseResult, RunResult};
-use crate::experiment::{Keep, word};
 use crate::seen::Seen;
+use crate::{Keep, word};
 use sockscope_record::counted;
 
 /// Columns that sentences fill.
@@ -250,7 +250,7 @@ fn write_lists(result: &RunResult, case: &CaseResult, out: &mut dyn io::Write) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Experiment;
+    use crate::Experiment;
 
     /// Two variants that differ in different things.
     const FILE: &str = r#"

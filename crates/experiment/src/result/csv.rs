@@ -3,7 +3,7 @@
 use std::io;
 
 use super::RunResult;
-use crate::experiment::word;
+use crate::word;
 
 /// Writes `result` with the columns `case`, one for each parameter, `result`, `value`.
 ///

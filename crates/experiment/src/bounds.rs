@@ -170,7 +170,7 @@ fn check_portions(parameters: &Parameters, carried: u64) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::experiment::carried_by_id;
+    use crate::carried_by_id;
 
     /// What an experiment says to some changes of its parameters.
     fn told(id: &str, changes: &[&str]) -> String {

@@ -56,7 +56,7 @@ impl Error {
     }
 
     /// A problem with a file of the project.
-    pub(crate) fn file(file: &str, problem: impl Into<String>) -> Self {
+    pub fn file(file: &str, problem: impl Into<String>) -> Self {
         Self::File { file: file.to_owned(), problem: problem.into() }
     }
 }

@@ -2,15 +2,21 @@
 //!
 //! One file in `experiments/` each. Its fixed parameters with those of one variant and one choice of
 //! the swept ones make a [`Case`]. Variants come in file order; the last swept parameter changes
-//! fastest.
+//! fastest. What a run of a case shows is [`seen`], all of an experiment's cases make a [`result`], and
+//! [`papers`] holds what the papers printed. Machines, personalities and plots are names here: the
+//! crates that run the experiments know what they mean.
 
 mod atm;
 mod bounds;
 mod carried;
 mod case;
+mod error;
 mod faults;
 mod figure;
+pub mod papers;
 mod parameters;
+pub mod result;
+pub mod seen;
 mod sense;
 mod sweep;
 mod vmtp;
@@ -22,19 +28,17 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-pub(crate) use atm::VMTP_HEADER_BYTES;
-pub use atm::{AtmParameters, DataFrom, DriverPart, LossPolicy};
+pub use atm::{AtmParameters, DataFrom, DriverPart, LossPolicy, VMTP_HEADER_BYTES};
 pub use carried::{carried, carried_by_id};
 pub use case::{Case, word};
-pub(crate) use faults::Faults;
+pub use error::{Error, Result};
+pub use faults::Faults;
 pub use figure::{Figure, Scale};
 pub use parameters::{
     AckRule, LinkKind, LoadAt, Parameters, Protocol, SchedulerKind, SendRule, Topology,
 };
 pub use vmtp::VmtpParameters;
 pub use workload::Workload;
-
-use crate::error::{Error, Result};
 
 /// Repetitions that a file may ask for at most.
 const REPETITIONS_MAX: u32 = 10_000;
@@ -217,8 +221,9 @@ impl Experiment {
         })
     }
 
-    /// Why a run of `case` gave nothing.
-    pub(crate) fn failed(&self, case: &Case, problem: String) -> Error {
+    /// The error of a run of `case` that gave nothing, for this reason.
+    #[must_use]
+    pub fn failed(&self, case: &Case, problem: String) -> Error {
         let case = if case.has_words() { format!("case {}", case.words()) } else { case.words() };
         Error::Run { experiment: self.id.clone(), case, problem }
     }
@@ -234,7 +239,7 @@ impl Experiment {
         if !figure::is_file_name(&self.id) {
             return Err(format!("id `{}`: expected letters, digits and `-`", self.id));
         }
-        let papers = crate::papers::PAPERS;
+        let papers = papers::PAPERS;
         if !papers.contains(&self.paper.as_str()) {
             return Err(format!(
                 "no paper `{}`: expected one of {}",

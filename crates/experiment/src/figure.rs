@@ -115,7 +115,7 @@ pub(super) fn is_file_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::carried_by_id;
+    use crate::carried_by_id;
 
     /// What is wrong with a figure of an experiment whose traces are not kept.
     fn problem(figure: &str) -> Option<String> {

@@ -101,7 +101,7 @@ impl Seen {
 
     /// Joins what two repetitions of one case saw; lists stay those of the first.
     #[must_use]
-    pub(crate) fn and(mut self, other: Self) -> Self {
+    pub fn and(mut self, other: Self) -> Self {
         self.call_ns.extend(other.call_ns.iter());
         let calls = self.calls.iter_mut().zip(other.calls);
         calls.for_each(|((_, sum), (_, calls))| *sum += calls);

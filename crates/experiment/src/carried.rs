@@ -8,7 +8,7 @@ macro_rules! file {
     ($name:literal) => {
         (
             concat!("experiments/", $name, ".toml"),
-            include_str!(concat!("../../../../experiments/", $name, ".toml")),
+            include_str!(concat!("../../../experiments/", $name, ".toml")),
         )
     };
 }

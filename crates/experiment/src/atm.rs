@@ -13,8 +13,8 @@ const COUNT_MAX: u64 = 1_000_000;
 /// CPU cycles that a step may be given.
 const CYCLES_MAX: u64 = 1_000_000;
 
-/// A VMTP packet's header, which every message begins with (RFC 1045).
-pub(crate) const VMTP_HEADER_BYTES: u64 = 68;
+/// Octets of a VMTP packet's header, which every message begins with (RFC 1045).
+pub const VMTP_HEADER_BYTES: u64 = 68;
 
 /// Everything that makes one case of [`Workload::AtmSend`], [`Workload::AtmLoss`] or
 /// [`Workload::BusAccess`].

@@ -1,7 +1,7 @@
 //! Results as named numbers: what CSV, figures and whoever compares cases read.
 
 use super::{Distribution, Seen};
-use crate::experiment::{Experiment, Keep};
+use crate::{Experiment, Keep};
 
 impl Seen {
     /// What the experiment keeps, as named numbers in base units; `None` is unknown. Lists, as wire
@@ -58,7 +58,7 @@ fn distribution(name: &str, times: &Distribution) -> [(String, Option<f64>); 7] 
 mod tests {
     use super::super::Measure;
     use super::*;
-    use crate::experiment::carried_by_id;
+    use crate::carried_by_id;
 
     #[test]
     fn a_measure_is_the_mean_of_its_repetitions() {

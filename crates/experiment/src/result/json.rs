@@ -5,8 +5,8 @@ use std::io;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{CaseResult, RunResult};
-use crate::experiment::{Experiment, Keep};
 use crate::seen::{Distribution, Seen, SystemCall};
+use crate::{Experiment, Keep};
 
 /// Name and version of the form.
 const SCHEMA: &str = "sockscope.lab/1";

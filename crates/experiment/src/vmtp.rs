@@ -65,12 +65,14 @@ fn one() -> u32 {
 
 impl VmtpParameters {
     /// Hosts that have clients.
-    pub(crate) fn client_hosts(&self) -> u32 {
+    #[must_use]
+    pub fn client_hosts(&self) -> u32 {
         if self.own_hosts { self.clients } else { 1 }
     }
 
     /// What goes wrong on the Ethernet.
-    pub(crate) fn faults(&self) -> Faults {
+    #[must_use]
+    pub fn faults(&self) -> Faults {
         Faults {
             lost_per_million: self.lost_per_million,
             duplicated_per_million: self.duplicated_per_million,

@@ -9,8 +9,8 @@ pub use csv::write_csv;
 pub use json::write_json;
 pub use text::write_text;
 
-use crate::experiment::{Case, Experiment, word};
 use crate::seen::Seen;
+use crate::{Case, Experiment, word};
 
 /// Everything that an experiment gave.
 #[derive(Debug, Clone, PartialEq)]
