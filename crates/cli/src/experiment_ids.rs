@@ -1,11 +1,11 @@
 //! The experiments that `sockscope lab` knows by name.
 
 use sockscope_experiment::carried;
-use sockscope_lab::{integrated, live};
+use sockscope_live::{integrated, protocols};
 
 /// Experiments on this machine, by id and title.
 pub const LIVE: [(&str, &str); 2] = [
-    (live::ID, "Calls over protocols of this machine"),
+    (protocols::ID, "Calls over protocols of this machine"),
     (integrated::ID, "A call through layers and by one path"),
 ];
 

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use sockscope_experiment::{Case, Experiment, carried, carried_by_id, one_value_each, result};
 use sockscope_lab::check::{self, Verdict};
-use sockscope_lab::{bundle, figure, integrated, live, run};
+use sockscope_lab::{bundle, figure, run};
+use sockscope_live::{integrated, protocols};
 use sockscope_record::FlowId;
 use sockscope_render::chart::{Chart, draw_chart};
 use sockscope_report::plot::{PlotOptions, draw};
@@ -61,8 +62,8 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
     if arguments.experiment == integrated::ID {
         return model_integrated(arguments);
     }
-    if arguments.experiment == live::ID {
-        let text = format!("`{}` runs on this machine only: add --on live", live::ID);
+    if arguments.experiment == protocols::ID {
+        let text = format!("`{}` runs on this machine only: add --on live", protocols::ID);
         return Err(Failure::new(text));
     }
     let mut experiment = experiment(&arguments.experiment)?;
@@ -95,16 +96,16 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
     if arguments.experiment == integrated::ID {
         return run_integrated(arguments);
     }
-    let mut plan = live::Plan::default();
+    let mut plan = protocols::Plan::default();
     plan.repetitions = arguments.repetitions.unwrap_or(plan.repetitions);
     for text in &arguments.set {
         plan.set(text).map_err(Failure::new)?;
     }
     let progress = |case: &str| talk!("sockscope: {case}");
-    let comparison = live::compare(plan, &progress);
-    let forms = [live::write_json, live::write_csv, live::write_text];
+    let comparison = protocols::compare(plan, &progress);
+    let forms = [protocols::write_json, protocols::write_csv, protocols::write_text];
     if let Some(folder) = &arguments.output {
-        keep_charted(folder, live::ID, &comparison, forms, &live::chart(&comparison))?;
+        keep_charted(folder, protocols::ID, &comparison, forms, &protocols::chart(&comparison))?;
     }
     show(&comparison, forms, arguments.format)
 }

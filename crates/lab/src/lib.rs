@@ -14,16 +14,12 @@
 //! | `model`, `atm_pair`, `vmtp_pair` | one run of one case, and what its records show |
 //! | `run` | all runs of an experiment |
 //! | `bundle`, `figure`, `check` | traces, charts and verdicts made of that |
-//!
-//! `live` and `integrated` stand beside them: they ask the same questions of this machine.
 
 mod atm_pair;
 pub mod bundle;
 pub mod check;
 pub mod figure;
-pub mod integrated;
 mod link_faults;
-pub mod live;
 mod model;
 pub mod run;
 mod vmtp_pair;

@@ -24,7 +24,7 @@ const UNTRAINED: &[&str] = &[
     "sockscope_channel",
     "sockscope_remote",
     "sockscope_vmtp6driver",
-    "sockscope_lab4live",
+    "sockscope_live9protocols",
     "libbpf",
     "quinn",
     "tokio",

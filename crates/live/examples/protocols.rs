@@ -1,8 +1,8 @@
 //! What a small and a large call cost over each protocol of this machine.
 //!
-//! `cargo run --release -p sockscope-lab --example protocols`
+//! `cargo run --release -p sockscope-live --example protocols`
 
-use sockscope_lab::live::{Plan, compare, write_text};
+use sockscope_live::protocols::{Plan, compare, write_text};
 
 fn main() -> std::io::Result<()> {
     let plan = Plan {

@@ -3,10 +3,11 @@
 //! Every case with figures is run twice more for a short time: as it is, and recorded. The ratio of
 //! these two says what watching costs on this machine: probes, recorder and its thread together.
 
+use sockscope_record::counted;
+
 use super::measure::{Measured, measure};
 use super::record::{CaseLedger, Recording, Told, window};
 use super::{Plan, Protocol, Row, record, run};
-use sockscope_record::counted;
 
 /// Adds the ledger of each case that has figures; gives what a reader must know of them.
 pub(super) fn add(

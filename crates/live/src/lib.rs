@@ -1,0 +1,8 @@
+//! Experiments on this machine: the questions of the papers, asked of today's kernel.
+//!
+//! [`protocols`] compares the cost of a call over TCP, UDP, Unix sockets, VMTP, QUIC and shared memory;
+//! [`integrated`] compares a call through layers with a call by one path. Times are nanoseconds of the
+//! monotonic clock.
+
+pub mod integrated;
+pub mod protocols;
