@@ -6,8 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sockscope_claims::Verdict;
 use sockscope_experiment::{Case, Experiment, carried, carried_by_id, one_value_each, result};
-use sockscope_lab::check::{self, Verdict};
 use sockscope_lab::{bundle, figure, run};
 use sockscope_live::{integrated, protocols};
 use sockscope_record::FlowId;
@@ -277,11 +277,11 @@ fn write_figure(path: &Path, svg: Result<String, impl Display>) -> Result<(), Fa
 fn check(arguments: &LabCheck) -> Result<Outcome, Failure> {
     let mut progress = Progress::new();
     let mut show = |done, of| progress.show(done, of);
-    let checked = check::check(arguments.paper.as_deref(), threads(), &mut show)?;
+    let checked = sockscope_claims::check(arguments.paper.as_deref(), threads(), &mut show)?;
     progress.end();
     let write = match arguments.format {
-        CheckFormat::Text => check::write_claims_text,
-        CheckFormat::Json => check::write_claims_json,
+        CheckFormat::Text => sockscope_claims::write_text,
+        CheckFormat::Json => sockscope_claims::write_json,
     };
     write_to(Path::new("-"), |out| write(&checked, out))?;
     let differs = checked.iter().any(|one| one.judgement.verdict == Verdict::Differs);

@@ -1,10 +1,8 @@
-//! Experiments of classic papers run on the model, and their claims checked.
+//! Experiments of classic papers run on the model.
 //!
 //! An [`Experiment`](sockscope_experiment::Experiment) says what is run, varied and recorded; a run gives
-//! a [`RunResult`](sockscope_experiment::result::RunResult); a
-//! [`Claims`](sockscope_experiment::papers::Claims) register says what the papers found, and `check`
-//! compares. Times are nanoseconds of the model's clock, sizes octets. Results depend on the experiment
-//! and its seed alone, not on the number of threads.
+//! a [`RunResult`](sockscope_experiment::result::RunResult). Times are nanoseconds of the model's clock,
+//! sizes octets. Results depend on the experiment and its seed alone, not on the number of threads.
 //!
 //! The parts in their order, each using only what stands above it:
 //!
@@ -13,14 +11,13 @@
 //! | `workload` | the programs, as processes of the model |
 //! | `model`, `atm_pair`, `vmtp_pair` | one run of one case, and what its records show |
 //! | `run` | all runs of an experiment |
-//! | `bundle`, `figure`, `check` | traces, charts and verdicts made of that |
+//! | `bundle`, `figure` | traces and charts made of that |
 
 mod atm_pair;
 pub mod bundle;
-pub mod check;
 pub mod figure;
 mod link_faults;
-mod model;
+pub mod model;
 pub mod run;
 mod vmtp_pair;
 mod wire;

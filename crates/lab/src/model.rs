@@ -16,7 +16,7 @@ use sockscope_record::Connection;
 use sockscope_sim::{Everything, RecordSink};
 
 pub(crate) use self::kernel::without_path;
-pub(crate) use self::observed::{Burst, Observed, length_at, mean};
+pub use self::observed::{Activities, Burst, Observed, length_at, mean};
 use self::programs::CLIENT_START_NS;
 use self::simulation::simulate;
 use self::watch::Watch;
@@ -28,7 +28,7 @@ use crate::wire;
 ///
 /// When the machine or the personality is not known, the scenario is refused, a program gives up,
 /// data arrive damaged, or the run does not end.
-pub(crate) fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Seen, String> {
+pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Seen, String> {
     let what = [Keep::Packets, Keep::Wire, Keep::Measures];
     let needs_records = what.iter().any(|what| experiment.keeps(*what));
     let keeps_rows = experiment.keeps(Keep::Wire) && repetition == 0;
@@ -52,7 +52,7 @@ pub(crate) fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Resu
 /// # Errors
 ///
 /// As [`run`].
-pub(crate) fn record<S: RecordSink>(
+pub fn record<S: RecordSink>(
     experiment: &Experiment,
     case: &Case,
     sink: S,
@@ -66,7 +66,7 @@ pub(crate) fn record<S: RecordSink>(
 /// # Errors
 ///
 /// As [`run`].
-pub(crate) fn observe(experiment: &Experiment, case: &Case) -> Result<Observed, String> {
+pub fn observe(experiment: &Experiment, case: &Case) -> Result<Observed, String> {
     let (ended, all) = simulate(experiment, case, 0, Everything::default())?;
     Ok(Observed::new(&ended, &all))
 }

@@ -43,7 +43,7 @@ struct Job<'a> {
 /// # Errors
 ///
 /// As [`run`].
-pub(crate) fn run_all(
+pub fn run_all(
     experiments: &[Experiment],
     threads: usize,
     progress: &mut dyn FnMut(usize, usize),

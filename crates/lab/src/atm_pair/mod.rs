@@ -6,7 +6,6 @@
 
 mod bus;
 mod cells;
-pub(crate) mod forwarding;
 mod host;
 mod loss;
 mod send;

@@ -15,8 +15,8 @@ use sockscope_record::{Direction, Kind, Point, Stage, marks, tcp_flags};
 use sockscope_sim::Everything;
 use sockscope_stack::DropReason;
 
-use self::activity::Activities;
-pub(crate) use self::measures::mean;
+pub use self::activity::Activities;
+pub use self::measures::mean;
 use super::simulation::Ended;
 
 /// Packets closer than this to the one before belong to its burst: the paper's histogram of what the
@@ -25,7 +25,7 @@ const BURST_GAP_NS: u64 = 800_000;
 
 /// The records of one run, by flow.
 #[derive(Debug)]
-pub(crate) struct Observed {
+pub struct Observed {
     stores: Stores,
     /// What `sockscope report` would say.
     pub analysis: Analysis,
@@ -41,7 +41,7 @@ pub(crate) struct Observed {
 
 /// Packets that TCP handed down one right after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Burst {
+pub struct Burst {
     /// Time of the first.
     pub first_ns: u64,
     /// Time of the last.
@@ -78,7 +78,7 @@ impl Observed {
 
     /// Bytes that any queue's books have too many or too few of, of all connections; 0 when every byte
     /// is accounted for.
-    pub(crate) fn residue_bytes(&self) -> u64 {
+    pub fn residue_bytes(&self) -> u64 {
         let flows = self.analysis.connections.iter().flat_map(|connection| &connection.flows);
         let stages = flows.flat_map(|flow| &flow.stages);
         stages.filter_map(|stage| stage.residue_bytes).map(i64::unsigned_abs).sum()
@@ -90,26 +90,26 @@ impl Observed {
     }
 
     /// Passages of the sender's data (or with `Direction::FromServer` of the answers) at a point.
-    pub(crate) fn passes(&self, direction: Direction, point: Point) -> &[Pass] {
+    pub fn passes(&self, direction: Direction, point: Point) -> &[Pass] {
         self.connection().flow(direction).at(point)
     }
 
     /// Passages with data from the sender.
-    pub(crate) fn data(&self, point: Point) -> Vec<Pass> {
+    pub fn data(&self, point: Point) -> Vec<Pass> {
         let passes = self.passes(Direction::FromClient, point).iter();
         passes.filter(|pass| pass.len > 0).copied().collect()
     }
 
     /// Segments without data that acknowledge, as the receiver handed them down, and not of the
     /// connection's beginning or end.
-    pub(crate) fn acks(&self) -> Vec<Pass> {
+    pub fn acks(&self) -> Vec<Pass> {
         let control = tcp_flags::SYN | tcp_flags::FIN | tcp_flags::RST;
         let passes = self.passes(Direction::FromServer, Point::InterfaceEnqueue).iter();
         passes.filter(|pass| pass.len == 0 && pass.tcp_flags & control == 0).copied().collect()
     }
 
     /// Whether nothing was sent twice.
-    pub(crate) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         let sent = self.passes(Direction::FromClient, Point::InterfaceEnqueue).iter();
         sent.clone().all(|pass| pass.marks & marks::RETRANSMITTED == 0)
     }
@@ -124,13 +124,12 @@ impl Observed {
     }
 
     /// Delays in a stage, of the sender's data, by position.
-    pub(crate) fn delays(&self, stage: Stage) -> Vec<DelayRun> {
+    pub fn delays(&self, stage: Stage) -> Vec<DelayRun> {
         self.curves().delays(stage)
     }
 
     /// The same of one of several connections.
-    #[cfg(test)]
-    pub(crate) fn delays_of(&self, connection: usize, stage: Stage) -> Vec<DelayRun> {
+    pub fn delays_of(&self, connection: usize, stage: Stage) -> Vec<DelayRun> {
         let store = &self.stores.connections[connection];
         FlowCurves::new(
             store,
@@ -142,7 +141,7 @@ impl Observed {
     }
 
     /// Delay of each packet between two points, by the packet's first byte, in order of sending.
-    pub(crate) fn packet_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
+    pub fn packet_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
         let left: BTreeMap<u64, u64> =
             self.data(to).iter().map(|pass| (pass.offset, pass.at_ns)).collect();
         let entered = self.data(from);
@@ -155,7 +154,7 @@ impl Observed {
 
     /// Delay of each packet from the call that wrote its first byte to a point: data given to `write()`
     /// counts as queued (§4.2). In microseconds, in order of sending.
-    pub(crate) fn delays_from_write_us(&self, to: Point) -> Vec<f64> {
+    pub fn delays_from_write_us(&self, to: Point) -> Vec<f64> {
         let events = &self.connection().flow(Direction::FromClient).events;
         let calls = events.iter().filter(|event| event.kind == Kind::WriteCall);
         let called: BTreeMap<u64, u64> = calls.map(|event| (event.offset, event.at_ns)).collect();
@@ -168,7 +167,7 @@ impl Observed {
 
     /// Delay between two points of the packets that came in order, in microseconds: one that waits for
     /// another to be sent again says nothing of the protocol.
-    pub(crate) fn in_order_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
+    pub fn in_order_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
         let left: BTreeMap<u64, u64> =
             self.data(to).iter().map(|pass| (pass.offset, pass.at_ns)).collect();
         let (mut early, mut next) = (BTreeMap::new(), 0);
@@ -190,7 +189,7 @@ impl Observed {
 
     /// Mean time of a byte in the program's buffer, in microseconds: from the return of the write before
     /// its own, when the program had it ready, until it is in the socket's.
-    pub(crate) fn mean_program_delay_us(&self) -> f64 {
+    pub fn mean_program_delay_us(&self) -> f64 {
         let events = &self.connection().flow(Direction::FromClient).events;
         let (mut ready, mut returned_ns) = (BTreeMap::new(), None);
         for event in events {
@@ -212,7 +211,7 @@ impl Observed {
     }
 
     /// Mean delay of a byte in a stage, in microseconds.
-    pub(crate) fn mean_delay_us(&self, stage: Stage) -> f64 {
+    pub fn mean_delay_us(&self, stage: Stage) -> f64 {
         let runs = self.delays(stage);
         let bytes: u64 = runs.iter().map(|run| run.len).sum();
         let weighted = runs.iter().map(|run| run.delay_ns as f64 * run.len as f64);
@@ -220,19 +219,19 @@ impl Observed {
     }
 
     /// Length of a stage's queue over time.
-    pub(crate) fn lengths(&self, stage: Stage) -> Vec<(u64, u64)> {
+    pub fn lengths(&self, stage: Stage) -> Vec<(u64, u64)> {
         let steps = self.curves().lengths(stage).unwrap_or_default();
         steps.iter().filter_map(|step| Some((step.at_ns, step.length_bytes?))).collect()
     }
 
     /// Length of a stage's queue that each packet with data finds at a point, in order of passing.
-    pub(crate) fn found(&self, stage: Stage, point: Point) -> Vec<u64> {
+    pub fn found(&self, stage: Stage, point: Point) -> Vec<u64> {
         let lengths = self.lengths(stage);
         self.data(point).iter().map(|pass| length_before(&lengths, pass.at_ns)).collect()
     }
 
     /// Mean over time of a stage's length between two times.
-    pub(crate) fn mean_length(&self, stage: Stage, from_ns: u64, until_ns: u64) -> f64 {
+    pub fn mean_length(&self, stage: Stage, from_ns: u64, until_ns: u64) -> f64 {
         let mut steps = self.lengths(stage);
         steps.push((until_ns, 0));
         let area = |pair: &[(u64, u64)]| {
@@ -243,14 +242,14 @@ impl Observed {
     }
 
     /// From the first byte written to the last one read.
-    pub(crate) fn span_ns(&self) -> (u64, u64) {
+    pub fn span_ns(&self) -> (u64, u64) {
         let first = self.data(Point::SendEnqueue).first().map_or(0, |pass| pass.at_ns);
         let last = self.data(Point::ReceiveDequeue).last().map_or(0, |pass| pass.at_ns);
         (first, last)
     }
 
     /// Bursts of data at the interface queue's entry.
-    pub(crate) fn bursts(&self) -> Vec<Burst> {
+    pub fn bursts(&self) -> Vec<Burst> {
         let mut bursts: Vec<Burst> = Vec::new();
         for pass in self.data(Point::InterfaceEnqueue) {
             match bursts.last_mut() {
@@ -272,7 +271,7 @@ impl Observed {
 
     /// Gaps between packets of one burst at the interface queue's entry, in microseconds: what the
     /// protocol needs for one (§4.2.1).
-    pub(crate) fn gaps_in_bursts_us(&self) -> Vec<f64> {
+    pub fn gaps_in_bursts_us(&self) -> Vec<f64> {
         gaps_ns(&self.data(Point::InterfaceEnqueue))
             .filter(|&gap_ns| gap_ns < BURST_GAP_NS)
             .map(|gap_ns| gap_ns as f64 / 1e3)
@@ -280,24 +279,24 @@ impl Observed {
     }
 
     /// Gaps between bursts at the interface queue's entry, in microseconds.
-    pub(crate) fn gaps_between_bursts_us(&self) -> Vec<f64> {
+    pub fn gaps_between_bursts_us(&self) -> Vec<f64> {
         let gap = |pair: &[Burst]| pair[1].first_ns.saturating_sub(pair[0].last_ns) as f64 / 1e3;
         self.bursts().windows(2).map(gap).collect()
     }
 
     /// Gaps between packets at a point, in microseconds.
-    pub(crate) fn gaps_us(&self, point: Point) -> Vec<f64> {
+    pub fn gaps_us(&self, point: Point) -> Vec<f64> {
         gaps_ns(&self.data(point)).map(|gap_ns| gap_ns as f64 / 1e3).collect()
     }
 }
 
 /// Length of a queue just after a time, from its steps in order of time; it begins empty.
-pub(crate) fn length_at(lengths: &[(u64, u64)], at_ns: u64) -> u64 {
+pub fn length_at(lengths: &[(u64, u64)], at_ns: u64) -> u64 {
     length_after(lengths, lengths.partition_point(|&(ns, _)| ns <= at_ns))
 }
 
 /// Length of a queue just before a time, likewise.
-pub(crate) fn length_before(lengths: &[(u64, u64)], at_ns: u64) -> u64 {
+fn length_before(lengths: &[(u64, u64)], at_ns: u64) -> u64 {
     length_after(lengths, lengths.partition_point(|&(ns, _)| ns < at_ns))
 }
 

@@ -1,11 +1,11 @@
 //! A writer and a reader of one stream, and a writer of datagrams.
 
 use sockscope_record::Protocol;
+use sockscope_record::counted;
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::{Endpoint, SocketError, SocketId};
 
 use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
-use sockscope_record::counted;
 
 /// What a writer is to do.
 #[derive(Debug, Clone, Copy)]

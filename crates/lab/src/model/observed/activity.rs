@@ -4,7 +4,7 @@ use sockscope_sim::{Activity, ActivityState};
 
 /// The processes of a run, with their changes in order of time.
 #[derive(Debug, Default)]
-pub(crate) struct Activities {
+pub struct Activities {
     /// Names, by number.
     names: Vec<String>,
     changes: Vec<Activity>,
@@ -16,7 +16,7 @@ impl Activities {
     }
 
     /// Times from being ready to running, of all processes of this name, in nanoseconds.
-    pub(crate) fn waits_ns(&self, name: &str) -> Vec<u64> {
+    pub fn waits_ns(&self, name: &str) -> Vec<u64> {
         let is_named = |change: &&Activity| {
             self.names.get(change.process as usize).is_some_and(|other| other == name)
         };

@@ -15,7 +15,7 @@ const QUEUES: [(Stage, &str, &str); 4] = [
 
 impl Observed {
     /// All of them; what no packet shows is no number.
-    pub(crate) fn measures(&self) -> Vec<Measure> {
+    pub fn measures(&self) -> Vec<Measure> {
         let mut measures = self.table_1().map(|(name, us)| Measure::new(name, us)).to_vec();
         let (from_ns, until_ns) = self.span_ns();
         for (stage, delay, length) in QUEUES {
@@ -53,7 +53,7 @@ impl Observed {
     /// data, from there to the interface queue, and so on. In bursts the sending protocol's time is the
     /// gap between two packets (§4.2.1). The receive socket's row has the copy for the reader, as the
     /// paper's; point 8 lies before it, so a copy is added at the machine's cost.
-    pub(crate) fn table_1(&self) -> [(&'static str, f64); 7] {
+    pub fn table_1(&self) -> [(&'static str, f64); 7] {
         use Point::{
             InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, ReceiveDequeue,
             ReceiveEnqueue, SendEnqueue,
@@ -86,6 +86,6 @@ impl Observed {
 }
 
 /// Arithmetic mean; no number when there is nothing.
-pub(crate) fn mean(values: &[f64]) -> f64 {
+pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }

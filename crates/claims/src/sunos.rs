@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 use sockscope_analysis::Pass;
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::CaseResult;
+use sockscope_lab::model::{Observed, length_at, mean};
 use sockscope_record::{Direction, Point, Stage};
 use sockscope_sim::Machine;
 
 use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs, most};
-use crate::model::{Observed, length_at, mean};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/4.1.1-a", needs: &["si-1a"], judge: rises_with_buffers },

@@ -2,7 +2,7 @@
 
 /// A path of nodes on links of one rate.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Path {
+pub(super) struct Path {
     /// Nodes between the ends.
     pub hops: u32,
     /// Octets of the message, its header included.
@@ -16,7 +16,7 @@ pub(crate) struct Path {
 }
 
 /// From the first octet at the sender to the last one at the receiver, in nanoseconds.
-pub(crate) fn latency_ns(path: &Path, cuts_through: bool) -> u64 {
+pub(super) fn latency_ns(path: &Path, cuts_through: bool) -> u64 {
     let time_ns = |bytes: u64| bytes * 8 * 1_000_000_000 / path.bits_per_s.max(1);
     let known_ns = time_ns(if cuts_through { path.header_bytes } else { path.bytes });
     // When the first octet leaves each place.

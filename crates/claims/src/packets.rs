@@ -286,14 +286,14 @@ fn clock(_: &Claim, _: &Runs) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Verdict;
+    use crate::Verdict;
 
     /// The SYNs of Tables 3, 5 and 6 announce 1,460 octets, but for one that was printed without it.
     #[test]
     fn a_syn_announces_what_the_tables_print() {
         let wire = |id: &str| {
             let experiment = sockscope_experiment::carried_by_id(id).unwrap();
-            let run = crate::run::run(&experiment, 1, &mut |_, _| {}).unwrap();
+            let run = sockscope_lab::run::run(&experiment, 1, &mut |_, _| {}).unwrap();
             with(&run, "total_bytes", "5118").seen.wire.clone()
         };
         let traces = [

@@ -11,10 +11,10 @@ use sockscope_experiment::papers::Claim;
 use sockscope_sim::turbochannel::TurbochannelMachine;
 use sockscope_vmtp::wire::Packet;
 
+use super::forwarding::{Path, latency_ns};
 use super::protocol_atm::judged;
 use super::protocol_vmtp_design::packets_of_16_kb;
 use super::{Check, Judgement, Runs};
-use crate::atm_pair::forwarding::{Path, latency_ns};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "protocol-choice/3-a", needs: &[], judge: header_share },

@@ -1,17 +1,17 @@
 //! Every experiment's table, and the outcome of every check, against the files in `tests/tables/`.
 //!
 //! A change of the model that moves a number shows here, number by number. After a change that is
-//! meant, `SOCKSCOPE_BLESS=1 cargo test -p sockscope-lab --test tables` writes the files anew; the
+//! meant, `SOCKSCOPE_BLESS=1 cargo test -p sockscope-claims --test tables` writes the files anew; the
 //! difference is then reviewed like code.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use sockscope_claims::{Checked, check, check_results};
 use sockscope_experiment::result::{RunResult, write_csv, write_json, write_text};
 use sockscope_experiment::{Experiment, carried, carried_by_id};
 use sockscope_lab::bundle;
-use sockscope_lab::check::{Checked, check, check_results, write_claims_json, write_claims_text};
 use sockscope_lab::run::run;
 
 type Write = fn(&RunResult, &mut dyn std::io::Write) -> std::io::Result<()>;
@@ -105,10 +105,10 @@ fn claims_come_out_as_the_tables_say() {
     for paper in ["bsd-buffers", "layering", "sunos-ipc", "protocol-choice"] {
         let checked = carried_claims(paper);
         let mut out = Vec::new();
-        write_claims_text(&checked, &mut out).unwrap();
+        sockscope_claims::write_text(&checked, &mut out).unwrap();
         assert_table(&format!("claims-{paper}.txt"), &String::from_utf8(out).unwrap());
         let mut json = Vec::new();
-        write_claims_json(&checked, &mut json).unwrap();
+        sockscope_claims::write_json(&checked, &mut json).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(json["schema"], "sockscope.claims/1");
         assert_eq!(json["claims"].as_array().unwrap().len(), checked.len());

@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 
 use sockscope_analysis::Pass;
 use sockscope_experiment::papers::Claim;
+use sockscope_lab::model::{Burst, Observed, mean};
 use sockscope_record::{Direction, Point, Stage, tcp_flags};
 use sockscope_sim::Machine;
 
 use super::sunos::{judged, shared};
 use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs, least, most};
-use crate::model::{Burst, Observed, mean};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.4-a", needs: &["si-2a"], judge: four_queues },

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use sockscope_experiment::papers::{Claim, Claims, PAPERS};
 use sockscope_experiment::result::RunResult;
 use sockscope_experiment::{Error, Experiment, Result, carried_by_id};
+use sockscope_lab::run;
 
 use super::{
     Check, Checked, Judgement, Runs, buffers, design, layering, packets, profile, protocol_atm,
     protocol_atm_design, protocol_vmtp, protocol_vmtp_design, sunos, sunos_acks, sunos_crowd,
     sunos_tools, sunos_trace,
 };
-use crate::run;
 
 /// Every check of every paper.
 fn checks() -> impl Iterator<Item = &'static Check> {

@@ -3,10 +3,10 @@
 
 use sockscope_experiment::carried_by_id;
 use sockscope_experiment::papers::Claims;
+use sockscope_lab::run;
 
 use super::registry::checked;
 use super::*;
-use crate::run;
 
 /// Verdicts on claims, by what follows `protocol-choice/4-`, when an experiment is changed.
 fn verdicts(experiment: &'static str, changes: &[&str], claims: &[&str]) -> Vec<Verdict> {

@@ -19,7 +19,7 @@ fn fidelity() -> String {
 
 /// Ids of the claims of a paper with this verdict.
 fn with_verdict(paper: &str, verdict: &str) -> Vec<String> {
-    let outcome = text(&format!("crates/lab/tests/tables/claims-{paper}.txt"));
+    let outcome = text(&format!("crates/claims/tests/tables/claims-{paper}.txt"));
     let of_line = |line: &str| {
         let mut words = line.split_whitespace();
         let id = (words.next()? == verdict).then(|| words.next())??;

@@ -246,8 +246,8 @@ fn low_water_marks(_: &Claim, runs: &Runs) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run;
     use sockscope_experiment::carried_by_id;
+    use sockscope_lab::run;
 
     #[test]
     fn a_step_shows_in_the_steepest_ratio_and_the_second_buffer_does_not() {

@@ -6,6 +6,7 @@
 
 mod buffers;
 mod design;
+mod forwarding;
 mod judgement;
 mod layering;
 mod packets;
@@ -32,7 +33,7 @@ use sockscope_experiment::result::RunResult;
 
 pub use judgement::{Judgement, Shown, Verdict};
 pub use registry::{check, check_results};
-pub use report::{write_json as write_claims_json, write_text as write_claims_text};
+pub use report::{write_json, write_text};
 
 /// How a claim is checked.
 #[derive(Clone, Copy)]

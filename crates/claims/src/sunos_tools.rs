@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::seen::Phase;
 use sockscope_experiment::{Experiment, Keep, carried_by_id};
+use sockscope_lab::model::{self, Observed, mean};
 use sockscope_record::{Direction, Kind, Point, Record};
 use sockscope_sim::BoundedList;
 use sockscope_stack::Personality;
@@ -13,7 +14,6 @@ use sockscope_stack::Personality;
 use super::sunos::judged;
 use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs};
-use crate::model::{self, Observed, mean};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.2-d", needs: &["si-2a"], judge: lent_without_a_copy },

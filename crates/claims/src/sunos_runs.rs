@@ -1,8 +1,7 @@
 //! Runs that the checks of the SunOS IPC study make for themselves, watched at the eight points.
 
 use sockscope_experiment::carried_by_id;
-
-use crate::model::{self, Observed};
+use sockscope_lab::model::{self, Observed};
 
 /// Runs the first case of an experiment with some parameters changed, as `["client_load=4"]`.
 ///

@@ -5,12 +5,12 @@
 //! personality.
 
 use sockscope_experiment::papers::Claim;
+use sockscope_lab::model::Observed;
 use sockscope_record::Point;
 
 use super::sunos::judged;
 use super::sunos_runs::observe;
 use super::{Check, Judgement, Runs};
-use crate::model::Observed;
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/4.3.1-a", needs: &[], judge: when_to_acknowledge },
