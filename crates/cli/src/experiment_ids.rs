@@ -1,7 +1,10 @@
-//! The experiments that `sockscope lab` knows by name.
+//! The experiments that `sockscope lab` knows by name, and what is said of a name that it does not know.
 
-use sockscope_experiment::carried;
+use sockscope_experiment::{Error, carried};
 use sockscope_live::{integrated, protocols};
+
+use crate::failure::Failure;
+use crate::suggest::did_you_mean;
 
 /// Experiments on this machine, by id and title.
 pub const LIVE: [(&str, &str); 2] = [
@@ -10,7 +13,22 @@ pub const LIVE: [(&str, &str); 2] = [
 ];
 
 /// Ids that `lab run` knows.
-pub fn experiment_ids() -> Vec<String> {
+fn experiment_ids() -> Vec<String> {
     let carried = carried().into_iter().flatten().map(|experiment| experiment.id);
     carried.chain(LIVE.iter().map(|(id, _)| (*id).to_owned())).collect()
+}
+
+/// An error of the laboratory as the user sees it, with the name that was probably meant.
+pub fn failure(error: &Error) -> Failure {
+    let meant = match error {
+        Error::NoSuchExperiment { wanted } => {
+            let known = experiment_ids();
+            did_you_mean(wanted, known.iter().map(String::as_str))
+        }
+        Error::NoSuchPaper { wanted, known } => {
+            did_you_mean(wanted, known.split(|it: char| !it.is_alphanumeric() && it != '-'))
+        }
+        _ => String::new(),
+    };
+    Failure::new(format!("{error}{meant}"))
 }

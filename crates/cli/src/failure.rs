@@ -4,9 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use crate::experiment_ids::experiment_ids;
-use crate::suggest::did_you_mean;
-
 /// An error as the user sees it.
 #[derive(Debug)]
 pub struct Failure {
@@ -51,22 +48,6 @@ impl From<io::Error> for Failure {
 impl From<sockscope_probe::Error> for Failure {
     fn from(error: sockscope_probe::Error) -> Self {
         Self::new(error.to_string())
-    }
-}
-
-impl From<sockscope_experiment::Error> for Failure {
-    fn from(error: sockscope_experiment::Error) -> Self {
-        let meant = match &error {
-            sockscope_experiment::Error::NoSuchExperiment { wanted } => {
-                let known = experiment_ids();
-                did_you_mean(wanted, known.iter().map(String::as_str))
-            }
-            sockscope_experiment::Error::NoSuchPaper { wanted, known } => {
-                did_you_mean(wanted, known.split(|it: char| !it.is_alphanumeric() && it != '-'))
-            }
-            _ => String::new(),
-        };
-        Self::new(format!("{error}{meant}"))
     }
 }
 

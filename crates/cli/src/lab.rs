@@ -16,9 +16,10 @@ use sockscope_report::plot::{PlotOptions, draw};
 
 use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
-use crate::bundle::{own_stores, write_to};
-use crate::experiment_ids::LIVE;
+use crate::experiment_ids::{LIVE, failure};
 use crate::failure::Failure;
+use crate::loaded::Loaded;
+use crate::output::write_to;
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -39,8 +40,8 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
 
 fn list() -> Result<(), Failure> {
     let mut lines = Vec::new();
-    for experiment in carried()? {
-        let cases = experiment.cases()?.len();
+    for experiment in carried().map_err(|error| failure(&error))? {
+        let cases = experiment.cases().map_err(|error| failure(&error))?.len();
         let (id, title, paper) = (&experiment.id, &experiment.title, &experiment.paper);
         let source = &experiment.source;
         let word = if cases == 1 { "case " } else { "cases" };
@@ -51,7 +52,7 @@ fn list() -> Result<(), Failure> {
 }
 
 fn run_one(arguments: &LabRun) -> Result<(), Failure> {
-    one_value_each(&arguments.set)?;
+    one_value_each(&arguments.set).map_err(|error| failure(&error))?;
     match arguments.on {
         LabOn::Live => run_live(arguments),
         LabOn::Model => run_model(arguments),
@@ -67,7 +68,7 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
         return Err(Failure::new(text));
     }
     let mut experiment = experiment(&arguments.experiment)?;
-    experiment.set_all(&arguments.set)?;
+    experiment.set_all(&arguments.set).map_err(|error| failure(&error))?;
     if let Some(repetitions) = arguments.repetitions {
         experiment.repetitions = repetitions;
     }
@@ -75,7 +76,8 @@ fn run_model(arguments: &LabRun) -> Result<(), Failure> {
         experiment.seed = seed;
     }
     let mut progress = Progress::new();
-    let results = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))?;
+    let results = run::run(&experiment, threads(), &mut |done, of| progress.show(done, of))
+        .map_err(|error| failure(&error))?;
     progress.end();
     if let Some(folder) = &arguments.output {
         keep(folder, &experiment, &results)?;
@@ -199,12 +201,12 @@ fn keep_forms<T>(
 /// An experiment of the project by its id, or one of the user's own by its path.
 fn experiment(name: &str) -> Result<Experiment, Failure> {
     if Path::new(name).extension().is_none_or(|it| it != "toml") {
-        return Ok(carried_by_id(name)?);
+        return carried_by_id(name).map_err(|error| failure(&error));
     }
     let text = std::fs::read_to_string(name)
         .map_err(|error| Failure::file("cannot read", Path::new(name), &error))?;
-    let experiment = Experiment::parse(name, &text)?;
-    figure::check_plots(name, &experiment)?;
+    let experiment = Experiment::parse(name, &text).map_err(|error| failure(&error))?;
+    figure::check_plots(name, &experiment).map_err(|error| failure(&error))?;
     Ok(experiment)
 }
 
@@ -220,7 +222,9 @@ fn keep(
         let path = folder.join(format!("{}-{name}.svg", experiment.id));
         write_figure(&path, draw_chart(&chart, FIGURE_PX.0, FIGURE_PX.1))?;
     }
-    for (case, path) in bundle::write_bundles(experiment, folder)? {
+    for (case, path) in
+        bundle::write_bundles(experiment, folder).map_err(|error| failure(&error))?
+    {
         talk!("sockscope: trace bundle {}", path.display());
         draw_trace(experiment, &case, &path)?;
     }
@@ -234,7 +238,7 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
     if wanted.is_empty() {
         return Ok(());
     }
-    let stores = own_stores(bundle)?;
+    let stores = Loaded::read(bundle)?.into_stores();
     let flow = stores.largest_flow();
     let store = stores
         .connections
@@ -277,7 +281,8 @@ fn write_figure(path: &Path, svg: Result<String, impl Display>) -> Result<(), Fa
 fn check(arguments: &LabCheck) -> Result<Outcome, Failure> {
     let mut progress = Progress::new();
     let mut show = |done, of| progress.show(done, of);
-    let checked = sockscope_claims::check(arguments.paper.as_deref(), threads(), &mut show)?;
+    let checked = sockscope_claims::check(arguments.paper.as_deref(), threads(), &mut show)
+        .map_err(|error| failure(&error))?;
     progress.end();
     let write = match arguments.format {
         CheckFormat::Text => sockscope_claims::write_text,

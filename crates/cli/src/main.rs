@@ -18,12 +18,14 @@ mod doctor;
 mod experiment_ids;
 mod failure;
 mod lab;
+mod loaded;
 mod machine;
 mod memory;
 mod merge;
 mod meta_thread;
 mod others;
 mod outcome;
+mod output;
 mod place;
 mod plot;
 mod recording;
@@ -44,16 +46,7 @@ use outcome::Outcome;
 
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage::failure(&error));
-    match arguments.and_then(|arguments| execute(arguments.command)) {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Found) => ExitCode::from(1),
-        Ok(Outcome::OfCommand(code)) => ExitCode::from(code),
-        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
-        Err(failure) => {
-            talk!("sockscope: {failure}");
-            ExitCode::from(2)
-        }
-    }
+    outcome::exit_code(arguments.and_then(|arguments| execute(arguments.command)))
 }
 
 fn execute(command: Command) -> Result<Outcome, Failure> {

@@ -1,4 +1,8 @@
-//! How a command ends, for the exit status.
+//! How a command ends, and the exit status for it.
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
 
 /// How a command ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,4 +13,18 @@ pub enum Outcome {
     Found,
     /// `--exit-status` was given and the command failed so.
     OfCommand(u8),
+}
+
+/// The exit status of a program that ends so; a failure is said in one line.
+pub fn exit_code(ended: Result<Outcome, Failure>) -> ExitCode {
+    match ended {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Found) => ExitCode::from(1),
+        Ok(Outcome::OfCommand(code)) => ExitCode::from(code),
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            talk!("sockscope: {failure}");
+            ExitCode::from(2)
+        }
+    }
 }

@@ -9,8 +9,9 @@ use sockscope_report::check_flow;
 use sockscope_report::plot::{Figure, PlotOptions, draw};
 
 use crate::args;
-use crate::bundle::{stores, write_to};
+use crate::bundle::stores;
 use crate::failure::Failure;
+use crate::output::write_to;
 use crate::suggest::did_you_mean;
 
 /// `sockscope plot`.

@@ -18,8 +18,8 @@ use sockscope_vmtp::store::{self, ClientError, StoreClient};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
 use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
 
-use crate::bundle::write_to;
 use crate::failure::Failure;
+use crate::output::write_to;
 use args::{AtArgs, Call, Find, Get, List, Put, Serve, Store, ToArgs, Vmtp, VmtpCommand};
 use record::{Background, Recording};
 
