@@ -34,6 +34,7 @@ pub const TABLE: &[Row] = &[
     row(4, "lab", "experiments on the model: workloads, topologies, runs, figures"),
     row(4, "live", "experiments on this kernel: protocols, layers, their cost"),
     row(5, "claims", "the papers' claims judged by runs"),
+    row(5, "program", "what both programs share: errors, messages, files read and written"),
     row(6, "cli", "the program sockscope"),
     row(6, "lab-cli", "the program sockscope-lab"),
     row(6, "python", "the Python package"),

@@ -4,14 +4,15 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use sockscope_analysis::{Analysis, Stores};
+use sockscope_program::failure::Failure;
+use sockscope_program::loaded::{Loaded, say_notes};
+use sockscope_program::outcome::Outcome;
+use sockscope_program::output::output;
 use sockscope_record::FlowId;
 use sockscope_report::{Csv, Format, Json, Options, Origin, Report, ShowOptions, Text};
 
 use crate::args::{self, FormatArg, PrintArgs, ShowFormat};
-use crate::failure::Failure;
-use crate::loaded::{Loaded, say_notes};
-use crate::output::output;
-use crate::{Outcome, terminal};
+use crate::terminal;
 
 /// `sockscope report`.
 pub fn report(arguments: &args::Report) -> Result<Outcome, Failure> {

@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::ExitStatus;
 
-use crate::failure::Failure;
+use sockscope_program::failure::Failure;
 
 /// Processes that go on, named at most.
 const NAMED: usize = 5;

@@ -5,12 +5,12 @@ use std::io::Read;
 use std::path::Path;
 
 use sockscope_convert::{Capture, netmon, tcpdump};
+use sockscope_program::failure::Failure;
+use sockscope_program::place::Place;
 use sockscope_record::{Kind, LossCounts, counted};
 use sockscope_trace::{Meta, Source};
 
 use crate::args::{self, ToolArg};
-use crate::failure::Failure;
-use crate::place::Place;
 
 /// Lines that could not be read and are shown, at most.
 const PROBLEMS_SHOWN: usize = 5;

@@ -7,10 +7,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use sockscope_analysis::Analysis;
+use sockscope_program::failure::Failure;
 use sockscope_report::{Format, Report, Text, compare};
 
 use crate::args::{self, HowArgs, PickArgs};
-use crate::failure::Failure;
 use crate::recording::{CommandOutput, Job};
 use crate::{bundle, temporary, terminal};
 

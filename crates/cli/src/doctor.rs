@@ -7,10 +7,11 @@ use serde_json::json;
 use sockscope_probe::{
     Cgroup, Error, HookReport, Priority, Right, When, measure, probe_hooks, rights,
 };
+use sockscope_program::failure::Failure;
+use sockscope_program::machine;
+use sockscope_program::outcome::Outcome;
 
 use crate::args::{self, DoctorFormat};
-use crate::failure::Failure;
-use crate::{Outcome, machine};
 
 /// Traffic of our own for the measurement.
 const MEASURE: Duration = Duration::from_millis(300);

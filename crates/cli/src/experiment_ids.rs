@@ -2,9 +2,8 @@
 
 use sockscope_experiment::{Error, carried};
 use sockscope_live::{integrated, protocols};
-
-use crate::failure::Failure;
-use crate::suggest::did_you_mean;
+use sockscope_program::failure::Failure;
+use sockscope_program::suggest::did_you_mean;
 
 /// Experiments on this machine, by id and title.
 pub const LIVE: [(&str, &str); 2] = [

@@ -10,16 +10,16 @@ use sockscope_claims::Verdict;
 use sockscope_experiment::{Case, Experiment, carried, carried_by_id, one_value_each, result};
 use sockscope_lab::{bundle, figure, run};
 use sockscope_live::{integrated, protocols};
+use sockscope_program::failure::Failure;
+use sockscope_program::loaded::Loaded;
+use sockscope_program::outcome::Outcome;
+use sockscope_program::output::write_to;
 use sockscope_record::FlowId;
 use sockscope_render::chart::{Chart, draw_chart};
 use sockscope_report::plot::{PlotOptions, draw};
 
-use crate::Outcome;
 use crate::args::{CheckFormat, Lab, LabCheck, LabCommand, LabFormat, LabOn, LabRun};
 use crate::experiment_ids::{LIVE, failure};
-use crate::failure::Failure;
-use crate::loaded::Loaded;
-use crate::output::write_to;
 
 /// Time between two lines of progress on a terminal.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);

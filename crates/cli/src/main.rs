@@ -7,7 +7,7 @@
 #![deny(clippy::print_stderr)]
 
 #[macro_use]
-mod talk;
+extern crate sockscope_program;
 
 mod args;
 mod bundle;
@@ -16,33 +16,27 @@ mod convert;
 mod demo;
 mod doctor;
 mod experiment_ids;
-mod failure;
 mod lab;
-mod loaded;
-mod machine;
-mod memory;
 mod merge;
 mod meta_thread;
 mod others;
-mod outcome;
-mod output;
-mod place;
 mod plot;
 mod recording;
 mod sink;
-mod suggest;
 mod temporary;
 mod terminal;
-mod usage;
+#[cfg(test)]
+mod usage_tests;
 mod vmtp;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use sockscope_program::failure::Failure;
+use sockscope_program::outcome::{self, Outcome};
+use sockscope_program::usage;
 
 use args::{Arguments, Command};
-use failure::Failure;
-use outcome::Outcome;
 
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage::failure(&error));

@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use sockscope_program::failure::Failure;
+use sockscope_program::place::Place;
 use sockscope_record::counted;
 use sockscope_trace::{Bundle, merge_into};
 
 use crate::args;
-use crate::failure::Failure;
-use crate::place::Place;
 
 /// `sockscope merge`.
 pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {

@@ -6,9 +6,8 @@
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
+use sockscope_program::failure::Failure;
 use sockscope_trace::{Error, MetaUpdate};
-
-use crate::failure::Failure;
 
 /// The thread, which has the priority of the one that starts it.
 pub struct MetaThread {

@@ -4,15 +4,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sockscope_analysis::ConnectionStore;
+use sockscope_program::failure::Failure;
+use sockscope_program::output::write_to;
+use sockscope_program::suggest::did_you_mean;
 use sockscope_record::FlowId;
 use sockscope_report::check_flow;
 use sockscope_report::plot::{Figure, PlotOptions, draw};
 
 use crate::args;
 use crate::bundle::stores;
-use crate::failure::Failure;
-use crate::output::write_to;
-use crate::suggest::did_you_mean;
 
 /// `sockscope plot`.
 pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {

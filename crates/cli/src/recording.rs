@@ -12,15 +12,17 @@ use sockscope_probe::{
     Cgroup, HookReport, Options, Pick, Priority, Recorder, SoLog, Summary, When, count_interrupts,
     interrupts, spawn,
 };
+use sockscope_program::failure::Failure;
+use sockscope_program::machine;
+use sockscope_program::outcome::Outcome;
+use sockscope_program::place::Place;
 use sockscope_record::{LossCounts, counted};
 use sockscope_trace::{Hook, HookState, Meta, Ring, SizeLimit};
 
 use crate::args::{self, FormatArg, HowArgs, PickArgs, Ports, SoLogArg};
-use crate::failure::Failure;
 use crate::meta_thread::MetaThread;
-use crate::place::Place;
 use crate::sink::BundleSink;
-use crate::{Outcome, bundle, command, machine, temporary};
+use crate::{bundle, command, temporary};
 
 /// What a kill may cost: records are on their way to the file at most this long.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);

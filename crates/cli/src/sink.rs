@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use sockscope_probe::Sink;
+use sockscope_program::failure::Failure;
 use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Point, Record, counted};
 use sockscope_trace::{BundleWriter, Meta, SizeLimit};
 
-use crate::failure::Failure;
 use crate::others::Others;
 
 /// Takes records until there are as many as were asked for, or the files are as large; later records are

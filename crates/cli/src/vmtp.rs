@@ -11,6 +11,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{count_interrupts, interrupts};
+use sockscope_program::failure::Failure;
+use sockscope_program::output::write_to;
 use sockscope_record::Side;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
 use sockscope_vmtp::server::ServerCounters;
@@ -18,8 +20,6 @@ use sockscope_vmtp::store::{self, ClientError, StoreClient};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, MANAGER_GROUP, code};
 use sockscope_vmtp::{Config, Fixed, Options, Outcome, Request};
 
-use crate::failure::Failure;
-use crate::output::write_to;
 use args::{AtArgs, Call, Find, Get, List, Put, Serve, Store, ToArgs, Vmtp, VmtpCommand};
 use record::{Background, Recording};
 

@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
+use sockscope_program::failure::Failure;
+use sockscope_program::machine;
+use sockscope_program::place::{Claim, Place};
 use sockscope_record::{Process, Side};
 use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Source};
 use sockscope_vmtp::driver::{Trace, Transport};
 use sockscope_vmtp::observe::Seen;
-
-use crate::failure::Failure;
-use crate::machine;
-use crate::place::{Claim, Place};
 
 /// Records that are held back, to be put in order of time.
 const HELD_BACK: usize = 16_384;

@@ -8,10 +8,11 @@ use std::io::Write;
 
 /// Prints one line.
 pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", sockscope_report::printable(line));
+    let _ = writeln!(std::io::stderr(), "{}", sockscope_render::style::printable(line));
 }
 
 /// As `eprintln!`, and goes on where that would panic.
+#[macro_export]
 macro_rules! talk {
     () => {
         $crate::talk::say("")
@@ -22,6 +23,7 @@ macro_rules! talk {
 }
 
 /// The same without an end of line.
+#[macro_export]
 macro_rules! talk_on {
     ($($what:tt)*) => {{
         use std::io::Write as _;
