@@ -11,7 +11,7 @@ help:
 	@echo 'make demo    see a stalled call: recorded, explained, fixed, recorded again'
 	@echo 'make test    every check and test; those that need root run when they can'
 	@echo 'make bench   benchmarks: what recording costs, how fast traces are read'
-	@echo 'make release the optimized program, built with a profile of itself'
+	@echo 'make release the optimized programs, built with a profile of themselves'
 	@echo 'make setup   install what these need (scripts/setup --check: only say it)'
 
 demo: setup

@@ -21,7 +21,7 @@ usage: cargo xtask TASK
   words     lowers the numbers of xtask/words.txt to the breaches that are left
   licences  the licences of what we depend on
   levels    the table of crates and levels, as ARCHITECTURE.md shows it
-  release   the optimized program: built, trained and built again; with --bench, its model beside
+  release   the optimized programs: built, trained and built again; with --bench, their model beside
             that of the plain build
 ";
 

@@ -1,4 +1,4 @@
-//! `cargo xtask release`: the program as users get it, compiled with a profile of itself at work.
+//! `cargo xtask release`: the programs as users get them, compiled with a profile of themselves at work.
 //!
 //! The model's code is larger than a CPU's first-level cache, so that its speed is where the
 //! compiler puts which code. Built once with counters, trained ([`training`]), and built again with
@@ -15,8 +15,8 @@ use std::path::Path;
 use command::at;
 use workshop::Workshop;
 
-/// Builds the trained program of the checkout at `root` and says where it is; `arguments` may hold
-/// `--bench`, to compare its model with that of the plain build.
+/// Builds the trained programs of the checkout at `root` and says where they are; `arguments` may hold
+/// `--bench`, to compare their model with that of the plain build.
 ///
 /// Fails with one line when the arguments are unknown, a tool is missing or a step fails.
 pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
@@ -28,12 +28,13 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let workshop = Workshop::find(root)?;
     let counting = workshop.build_with_counters()?;
     let counts = training::run(&counting, &workshop.root, &workshop.training);
-    // Wherever it runs it writes a file of counts: nobody is to run it by mistake.
-    fs::remove_file(&counting).map_err(|error| at(&counting, &error))?;
+    // Wherever they run they write files of counts: nobody is to run them by mistake.
+    fs::remove_dir_all(&counting).map_err(|error| at(&counting, &error))?;
     let profile = workshop.merge(&counts?)?;
-    let program = workshop.build(&profile)?;
-    let bytes = fs::metadata(&program).map_err(|error| at(&program, &error))?.len();
-    println!("release: {} ({:.1} MB)", program.display(), bytes as f64 / 1e6);
+    for program in workshop.build(&profile)? {
+        let bytes = fs::metadata(&program).map_err(|error| at(&program, &error))?.len();
+        println!("release: {} ({:.1} MB)", program.display(), bytes as f64 / 1e6);
+    }
     if is_bench { turns::run(&workshop, &profile) } else { Ok(()) }
 }
 

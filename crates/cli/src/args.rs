@@ -40,9 +40,11 @@ pub enum Command {
     /// See a stalled call: recorded, explained, fixed, recorded again.
     Demo(Demo),
     /// Run the experiments of classic papers on the model and check their claims.
-    Lab(Lab),
+    #[command(disable_help_flag = true)]
+    Lab(HandedOver),
     /// Serve, call, find names and store files over VMTP (RFC 1045).
-    Vmtp(crate::vmtp::args::Vmtp),
+    #[command(disable_help_flag = true)]
+    Vmtp(HandedOver),
 }
 
 /// Which connections to log. Options of different kinds must all match; values of one kind are
@@ -317,95 +319,12 @@ pub struct Demo {
     pub traffic: Option<String>,
 }
 
-/// `sockscope lab`.
+/// Arguments of a command that another program has, as they were given.
 #[derive(Debug, Args)]
-pub struct Lab {
-    /// What to do.
-    #[command(subcommand)]
-    pub command: LabCommand,
-}
-
-/// What to do in the laboratory.
-#[derive(Debug, Subcommand)]
-pub enum LabCommand {
-    /// Name the experiments.
-    List,
-    /// Run one experiment and print its results.
-    Run(LabRun),
-    /// Check the claims of the papers against the model.
-    Check(LabCheck),
-}
-
-/// `sockscope lab run`.
-#[derive(Debug, Args)]
-pub struct LabRun {
-    /// Id of an experiment, as `lab list` names it, or the path of a .toml file
-    #[arg(value_name = "ID")]
-    pub experiment: String,
-    /// Where to run it
-    #[arg(long, value_enum, default_value_t)]
-    pub on: LabOn,
-    /// Form of the results
-    #[arg(long, value_enum, default_value_t)]
-    pub format: LabFormat,
-    /// Replace a parameter, swept or fixed, by one value, as data_bytes=4800 (several: repeat)
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<String>,
-    /// Runs of each case, instead of the file's
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub repetitions: Option<u32>,
-    /// Seed of the first run, instead of the file's
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Also keep the results, and the trace bundles of experiments that record them, in this folder
-    #[arg(short, long, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-}
-
-/// Where an experiment runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum LabOn {
-    /// In the executable model of the stacks that the papers measured
-    #[default]
-    Model,
-    /// On this machine, over loopback
-    Live,
-}
-
-/// Form of an experiment's results.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum LabFormat {
-    /// For people
-    #[default]
-    Text,
-    /// Schema sockscope.lab/1, one document
-    Json,
-    /// One row for each case and number, base units
-    Csv,
-}
-
-/// `sockscope lab check`.
-#[derive(Debug, Args)]
-pub struct LabCheck {
-    /// Only the claims of this paper: sunos-ipc, bsd-buffers, protocol-choice or layering
-    #[arg(long, value_name = "NAME")]
-    pub paper: Option<String>,
-    /// Form of the outcome
-    #[arg(long, value_enum, default_value_t)]
-    pub format: CheckFormat,
-    /// Exit with status 1 when a claim differs
-    #[arg(long)]
-    pub check: bool,
-}
-
-/// Form of the outcome of a check.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum CheckFormat {
-    /// For people
-    #[default]
-    Text,
-    /// Schema sockscope.claims/1, one document
-    Json,
+pub struct HandedOver {
+    /// Read by that program
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<OsString>,
 }
 
 /// Ports from the first to the last, both of them included.
@@ -593,6 +512,28 @@ mod tests {
     fn a_figure_may_begin_at_0() {
         let plot = ["sockscope", "plot", "x", "--figure", "acks", "--from", "0", "--to", "1"];
         assert!(Arguments::try_parse_from(plot).is_ok());
+    }
+
+    #[test]
+    fn what_is_handed_over_is_left_as_it_is() {
+        for words in [
+            &["list"][..],
+            &["--help"],
+            &["-h"],
+            &["run", "lh-1", "--set", "data_bytes=4800", "--help"],
+            &["call", "--times", "2", "--", "-x"],
+            &["call", ""],
+            &[],
+        ] {
+            for name in ["lab", "vmtp"] {
+                let parsed =
+                    Arguments::try_parse_from([&["sockscope", name], words].concat()).unwrap();
+                let (Command::Lab(rest) | Command::Vmtp(rest)) = parsed.command else {
+                    panic!("{name} is not handed over")
+                };
+                assert_eq!(rest.arguments, words);
+            }
+        }
     }
 
     #[test]

@@ -15,8 +15,7 @@ mod command;
 mod convert;
 mod demo;
 mod doctor;
-mod experiment_ids;
-mod lab;
+mod hand_over;
 mod merge;
 mod meta_thread;
 mod others;
@@ -27,7 +26,6 @@ mod temporary;
 mod terminal;
 #[cfg(test)]
 mod usage_tests;
-mod vmtp;
 
 use std::process::ExitCode;
 
@@ -37,6 +35,7 @@ use sockscope_program::outcome::{self, Outcome};
 use sockscope_program::usage;
 
 use args::{Arguments, Command};
+use hand_over::hand_over;
 
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().map_err(|error| usage::failure(&error));
@@ -54,7 +53,7 @@ fn execute(command: Command) -> Result<Outcome, Failure> {
         Command::Convert(convert) => convert::convert(&convert).map(|()| Outcome::Done),
         Command::Merge(merge) => merge::merge(&merge).map(|()| Outcome::Done),
         Command::Demo(demo) => demo::demo(&demo).map(|()| Outcome::Done),
-        Command::Lab(lab) => lab::lab(&lab),
-        Command::Vmtp(arguments) => vmtp::vmtp(&arguments).map(|()| Outcome::Done),
+        Command::Lab(rest) => Err(hand_over("lab", &rest.arguments)),
+        Command::Vmtp(rest) => Err(hand_over("vmtp", &rest.arguments)),
     }
 }

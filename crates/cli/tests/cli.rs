@@ -68,19 +68,6 @@ fn talk_that_nobody_hears_costs_nothing_else() {
 }
 
 #[test]
-fn a_list_and_results_that_cannot_be_printed_are_told_as_such() {
-    for arguments in [&["lab", "list"][..], &["lab", "run", "lh-2"]] {
-        let full = fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope"));
-        let output = command.args(arguments).stdout(full).output().expect("it starts");
-        assert_eq!(output.status.code(), Some(2));
-        let said = text(&output.stderr);
-        let last = said.lines().next_back().unwrap_or_default();
-        assert!(last.starts_with("sockscope: cannot write the output: No space left"), "{said}");
-    }
-}
-
-#[test]
 fn one_flow_can_be_asked_for() {
     let output = run(["show", path(&recorded("two-writes")), "--flow", "3"]);
     let said = text(&output.stdout);
@@ -204,8 +191,6 @@ fn what_is_not_there_is_refused_in_one_line() {
         (vec!["plot", bundle, "--figure", "acks", "--flow", "99"], no_flow),
         (vec!["plot", bundle, "--figure", "pie"], "no figure is called"),
         (vec!["plot", bundle, "--figure", "queue-lenght"], "did you mean queue-length?"),
-        (vec!["lab", "run", "lh1"], "did you mean lh-1?"),
-        (vec!["lab", "check", "--paper", "layring"], "did you mean layering?"),
         (
             vec!["plot", bundle, "--figure", "acks", "--from", "5", "--to", "0.5"],
             "nothing to show: --to 0.5 is not after --from 5",

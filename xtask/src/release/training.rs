@@ -1,4 +1,4 @@
-//! What the program does while its counters run: what its users do with the model and with traces.
+//! What the programs do while their counters run: what users do with the model and with traces.
 //!
 //! The claims of all papers, some experiments with their figures, transfers without costs or wire,
 //! and reports of small and large bundles. The model has no clock of the machine in it, so that
@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 
 use super::command::{at, files, last_line, not_started, words};
 
-/// One run of the program, words separated by single spaces; in the checkout, `{}` being the folder
-/// for what is written.
+/// One run of `sockscope`, which starts the other program for its commands. Words are separated by
+/// single spaces; it runs in the checkout, `{}` being the folder for what is written.
 const RUNS: &[&str] = &[
     "lab check",
     "lab check --format json",
@@ -30,11 +30,11 @@ const RUNS: &[&str] = &[
     "convert crates/convert/tests/samples/rpc-call.txt -o {}/rpc-call",
 ];
 
-/// Runs `program` in the checkout at `root` through everything in [`RUNS`]; returns the files of
-/// counts, in a folder of `folder` that is emptied before.
+/// Runs the programs in the folder `programs` through everything in [`RUNS`], in the checkout at `root`;
+/// returns the files of counts, in a folder of `folder` that is emptied before.
 ///
 /// Fails with the first run that does, or when nothing was counted.
-pub fn run(program: &Path, root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub fn run(programs: &Path, root: &Path, folder: &Path) -> Result<Vec<PathBuf>, String> {
     let written = folder.join("written");
     let counts = folder.join("counts");
     for folder in [&written, &counts] {
@@ -43,9 +43,10 @@ pub fn run(program: &Path, root: &Path, folder: &Path) -> Result<Vec<PathBuf>, S
         }
         fs::create_dir_all(folder).map_err(|error| at(folder, &error))?;
     }
-    println!("release: training it in {} runs", RUNS.len());
+    println!("release: training them in {} runs", RUNS.len());
+    let program = programs.join("sockscope");
     for run in RUNS {
-        train(&mut command(program, root, &written, &counts, run))?;
+        train(&mut command(&program, root, &written, &counts, run))?;
     }
     let counted = files(&counts, "profraw")?;
     if counted.is_empty() { Err("training counted nothing".to_owned()) } else { Ok(counted) }

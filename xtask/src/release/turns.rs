@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::command::{output, words};
-use super::workshop::{Workshop, own_flags, trained};
+use super::workshop::{Workshop, own_flags, packages, trained};
 
 /// Runs of each build; odd, so that a median is one of them.
 const TURNS: usize = 5;
@@ -63,10 +63,10 @@ fn case(cases: &mut BTreeMap<String, Case>, name: String) -> &mut Case {
 
 /// The benchmark's program, as cargo names it.
 ///
-/// With the program's package beside it: what both use is then compiled with the same features,
+/// With the programs' packages beside it: what all use is then compiled with the same features,
 /// hence under the same names, and only under its names does the compiler find what was counted.
 fn built(cargo: &mut Command) -> Result<PathBuf, String> {
-    cargo.args(["--package", "sockscope-cli", "--package", "sockscope-sim"]);
+    cargo.args(packages()).args(["--package", "sockscope-sim"]);
     cargo.args(["--bench", "segments", "--no-run", "--quiet", "--message-format=json"]);
     let messages = output(cargo)?;
     executable(&messages).ok_or_else(|| format!("`{}` names no program", words(cargo)))

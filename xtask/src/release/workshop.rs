@@ -13,7 +13,11 @@ const PROFILE: &str = "optimized";
 const COUNTING: &str = "-Cprofile-generate";
 /// What cargo reads between flags in `CARGO_ENCODED_RUSTFLAGS`.
 const BETWEEN_FLAGS: &str = "\u{1f}";
-/// Where the trained program stands, below cargo's target folder: no place of cargo's own, where its
+/// The programs of a release, each with the package that builds it. The first one starts the second,
+/// which it finds in its own folder.
+pub const PROGRAMS: [(&str, &str); 2] =
+    [("sockscope", "sockscope-cli"), ("sockscope-lab", "sockscope-lab-cli")];
+/// Where the trained programs stand, below cargo's target folder: no place of cargo's own, where its
 /// next build would put another program.
 const PLACE: &str = "release-trained";
 /// What no training reaches and the compiler would take for code that hardly ever runs, and make
@@ -62,9 +66,9 @@ impl Workshop {
         Ok(Self { root: root.to_owned(), target, training, host, profdata })
     }
 
-    /// Where cargo puts the program of either build.
-    fn program(&self) -> PathBuf {
-        self.target.join(&self.host).join(PROFILE).join("sockscope")
+    /// Where cargo puts a program of either build.
+    fn program(&self, name: &str) -> PathBuf {
+        self.target.join(&self.host).join(PROFILE).join(name)
     }
 
     /// Cargo with `flags` for what is built, but not for what runs during the build: hence
@@ -88,14 +92,18 @@ impl Workshop {
         command
     }
 
-    /// Builds the program that counts, and moves it out of cargo's place to where it is trained.
+    /// Builds the programs that count, and moves them out of cargo's place to where they are trained;
+    /// returns their folder.
     pub fn build_with_counters(&self) -> Result<PathBuf, String> {
-        println!("release: building the program with counters");
-        succeed(self.cargo("build", COUNTING).args(["--quiet", "--package", "sockscope-cli"]))?;
-        fs::create_dir_all(&self.training).map_err(|error| at(&self.training, &error))?;
-        let counting = self.training.join("counting");
-        fs::rename(self.program(), &counting).map_err(|error| at(&counting, &error))?;
-        Ok(counting)
+        println!("release: building the programs with counters");
+        succeed(self.cargo("build", COUNTING).arg("--quiet").args(packages()))?;
+        let folder = self.training.join("counting");
+        fs::create_dir_all(&folder).map_err(|error| at(&folder, &error))?;
+        for (name, _) in PROGRAMS {
+            let counting = folder.join(name);
+            fs::rename(self.program(name), &counting).map_err(|error| at(&counting, &error))?;
+        }
+        Ok(folder)
     }
 
     /// Sums the counts up, without those of code that training does not reach; returns the profile.
@@ -112,20 +120,26 @@ impl Workshop {
         named_by_content(&merged)
     }
 
-    /// Builds with the profile, and returns where the program is.
-    pub fn build(&self, profile: &Path) -> Result<PathBuf, String> {
-        println!("release: building it again with what was counted");
-        let cargo = ["--quiet", "--package", "sockscope-cli"];
-        succeed(self.cargo("build", &trained(profile)).args(cargo))?;
+    /// Builds with the profile, and returns where the programs are.
+    pub fn build(&self, profile: &Path) -> Result<[PathBuf; PROGRAMS.len()], String> {
+        println!("release: building them again with the counts");
+        succeed(self.cargo("build", &trained(profile)).arg("--quiet").args(packages()))?;
         let folder = self.target.join(PLACE);
-        let program = folder.join("sockscope");
         fs::create_dir_all(&folder).map_err(|error| at(&folder, &error))?;
-        // A program that runs keeps its file: it is replaced, not written to.
-        let fresh = folder.join("sockscope.new");
-        fs::copy(self.program(), &fresh).map_err(|error| at(&fresh, &error))?;
-        fs::rename(&fresh, &program).map_err(|error| at(&program, &error))?;
-        Ok(program)
+        for (name, _) in PROGRAMS {
+            let program = folder.join(name);
+            // A program that runs keeps its file: it is replaced, not written to.
+            let fresh = folder.join(format!("{name}.new"));
+            fs::copy(self.program(name), &fresh).map_err(|error| at(&fresh, &error))?;
+            fs::rename(&fresh, &program).map_err(|error| at(&program, &error))?;
+        }
+        Ok(PROGRAMS.map(|(name, _)| folder.join(name)))
     }
+}
+
+/// Cargo's words for the packages of both programs.
+pub fn packages() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.into_iter().flat_map(|(_, package)| ["--package", package])
 }
 
 /// The flag of builds with `profile`.

@@ -1,5 +1,7 @@
-//! `sockscope vmtp` from the command line: servers and clients as processes of their own.
+//! `sockscope-lab vmtp` from the command line: servers and clients as processes of their own.
 
+#[path = "../both/mod.rs"]
+mod both;
 mod strangers;
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,7 +26,7 @@ impl Drop for Server {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
     command.arg("vmtp").args(arguments);
     command
 }
@@ -143,7 +145,7 @@ fn record_both_ends(at: &str, more: &[&str]) -> String {
     let pid = store.child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("it starts").success());
     assert!(store.child.wait().expect("it ends").success());
-    let merged = Command::new(env!("CARGO_BIN_EXE_sockscope"))
+    let merged = Command::new(both::sockscope())
         .args(["merge", path(&theirs), path(&ours), "--output", path(&both)])
         .output()
         .expect("it starts");

@@ -1,4 +1,4 @@
-//! `sockscope vmtp` servers and the packets of strangers, over loopback UDP.
+//! `sockscope-lab vmtp` servers and the packets of strangers, over loopback UDP.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
@@ -13,7 +13,12 @@ use crate::{Server, path, run, started, text};
 fn bounded_server(kibibytes: u32, arguments: &[&str]) -> Server {
     let script = format!("ulimit -v {kibibytes} && exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
-    command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_sockscope")).arg("vmtp").args(arguments);
+    command
+        .arg("-c")
+        .arg(script)
+        .arg(env!("CARGO_BIN_EXE_sockscope-lab"))
+        .arg("vmtp")
+        .args(arguments);
     started(&mut command)
 }
 

@@ -1,4 +1,6 @@
-//! `sockscope lab` from the outside: lists, runs, bundles of the model, refusals.
+//! `sockscope-lab lab` from the outside: lists, runs, bundles of the model, refusals.
+
+mod both;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -6,8 +8,13 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 fn run(arguments: &[&str]) -> Output {
-    let program = env!("CARGO_BIN_EXE_sockscope");
+    let program = env!("CARGO_BIN_EXE_sockscope-lab");
     Command::new(program).args(arguments).output().expect("the program starts")
+}
+
+/// Runs the other program, which reads what this one wrote.
+fn sockscope(arguments: &[&str]) -> Output {
+    Command::new(both::sockscope()).args(arguments).output().expect("the program starts")
 }
 
 fn said(output: &Output) -> String {
@@ -32,6 +39,17 @@ fn the_list_names_every_experiment() {
     assert!(list.contains(" 1 case ") && !list.contains(" 1 cases"), "{list}");
 }
 
+/// As `sockscope` hands its command over.
+#[test]
+fn the_other_program_has_the_same_commands() {
+    for arguments in [&["lab", "list"][..], &["lab", "run", "lh-3"], &["lab", "run", "zz-9"]] {
+        let (own, handed_over) = (run(arguments), sockscope(arguments));
+        assert_eq!(own, handed_over, "{arguments:?}");
+    }
+    let help = sockscope(&["vmtp", "call", "--help"]);
+    assert!(said(&help).contains("\nUsage: sockscope vmtp call [OPTIONS]"), "{}", said(&help));
+}
+
 #[test]
 fn a_run_gives_results_in_three_forms() {
     let json: Value =
@@ -54,18 +72,18 @@ fn a_bundle_of_the_model_is_like_any_other() {
     let bundle = folder.path().join("lh-2.sockscope");
     let bundle = bundle.to_str().expect("a path in UTF-8");
     let report: Value =
-        serde_json::from_slice(&run(&["report", bundle, "--format", "json"]).stdout)
+        serde_json::from_slice(&sockscope(&["report", bundle, "--format", "json"]).stdout)
             .expect("one document");
     assert_eq!(report["trace"]["source"], "model");
     let command = "sockscope lab run lh-2 --set server_timer_ms=30 --seed 1";
     assert_eq!(report["trace"]["command"], command);
-    let packets = said(&run(&["show", bundle, "--format", "tcpdump"]));
+    let packets = said(&sockscope(&["show", bundle, "--format", "tcpdump"]));
     for words in ["udp 56", "udp 28", "P 4001:4097(96) ack 1 win 4096", "P 4097:4837(740) ack 4853"]
     {
         assert!(packets.contains(words), "{words} is not in {packets}");
     }
     for figure in ["time-sequence", "layers", "sequence"] {
-        let drawn = said(&run(&["plot", bundle, "--figure", figure]));
+        let drawn = said(&sockscope(&["plot", bundle, "--figure", figure]));
         assert!(drawn.contains("</svg>"), "{figure}");
     }
     for file in ["lh-2.json", "lh-2.csv", "lh-2.txt"] {
@@ -84,6 +102,22 @@ fn what_cannot_be_run_is_refused_in_one_line() {
     assert!(refused(&["lab", "run", "lh-1", "--on", "live"]).contains("on the model only"));
     assert!(refused(&["lab", "run", "protocol-choice"]).contains("add --on live"));
     assert!(refused(&["lab", "check", "--paper", "moby-dick"]).contains("moby-dick"));
+    assert!(refused(&["lab", "run", "lh1"]).contains("did you mean lh-1?"));
+    assert!(refused(&["lab", "check", "--paper", "layring"]).contains("did you mean layering?"));
+}
+
+#[test]
+fn a_list_and_results_that_cannot_be_printed_are_told_as_such() {
+    for arguments in [&["lab", "list"][..], &["lab", "run", "lh-2"]] {
+        let full =
+            std::fs::File::options().write(true).open("/dev/full").expect("every Linux has it");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockscope-lab"));
+        let output = command.args(arguments).stdout(full).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let last = said.lines().next_back().unwrap_or_default();
+        assert!(last.starts_with("sockscope: cannot write the output: No space left"), "{said}");
+    }
 }
 
 #[test]

@@ -1,0 +1,37 @@
+//! The program `sockscope-lab`: experiments of classic papers, and VMTP.
+//!
+//! `sockscope lab` and `sockscope vmtp` start it with their arguments. Results go to standard output,
+//! messages to standard error. Exit status: 0 done, 1 `--check` found something, 2 an error, which one
+//! line names.
+
+// Where nobody listens any more it would panic: see `talk`.
+#![deny(clippy::print_stderr)]
+
+#[macro_use]
+extern crate sockscope_program;
+
+mod args;
+mod experiment_ids;
+mod lab;
+mod vmtp;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use sockscope_program::failure::Failure;
+use sockscope_program::outcome::{self, Outcome};
+use sockscope_program::usage;
+
+use args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::try_parse().map_err(|error| usage::failure(&error));
+    outcome::exit_code(arguments.and_then(|arguments| execute(arguments.command)))
+}
+
+fn execute(command: Command) -> Result<Outcome, Failure> {
+    match command {
+        Command::Lab(arguments) => lab::lab(&arguments),
+        Command::Vmtp(arguments) => vmtp::vmtp(&arguments).map(|()| Outcome::Done),
+    }
+}
