@@ -8,8 +8,11 @@
 //! behind the receive call, and the point 7 before it before. Both read `CLOCK_MONOTONIC`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 
-use sockscope_record::{Connection, Direction, FlowId, Kind, Protocol, Record, marks};
+use sockscope_record::{
+    Connection, ConnectionId, Direction, FlowId, Kind, Protocol, Record, marks,
+};
 
 use crate::bundle::Bundle;
 use crate::check::Checked;
@@ -17,6 +20,7 @@ use crate::error::Error;
 use crate::merge_meta::add_problems;
 use crate::merged::Merged;
 use crate::meta::{Hook, HookState, Meta};
+use crate::openings::Openings;
 use crate::writer::BundleWriter;
 
 /// Records handed to the writer at a time.
@@ -90,16 +94,12 @@ pub(crate) fn join<E: From<Error>>(
 
 /// The kernel's flow for each of the engine's.
 fn flows(kernel: &[Connection], engine: &[Connection]) -> HashMap<FlowId, FlowId> {
+    let kernel = KernelRows::new(kernel, engine);
     let mut flows = HashMap::new();
     for own in engine {
-        let seen = kernel.iter().filter(|seen| seen.protocol == Protocol::Udp);
-        // Ports are used again: that which opened closest to it.
-        let is_same = |seen: &&Connection| orientation(own, seen).is_some();
-        let best = seen.filter(is_same).min_by_key(|seen| seen.opened_ns.abs_diff(own.opened_ns));
-        let Some(seen) = best else { continue };
-        let is_swapped = orientation(own, seen) == Some(true);
+        let Some((seen, is_swapped)) = kernel.nearest(own) else { continue };
         for direction in [Direction::FromClient, Direction::FromServer] {
-            let flow = seen.id.flow(direction);
+            let flow = seen.flow(direction);
             let flow = if is_swapped { flow.reverse() } else { flow };
             flows.insert(own.id.flow(direction), flow);
         }
@@ -107,18 +107,51 @@ fn flows(kernel: &[Connection], engine: &[Connection]) -> HashMap<FlowId, FlowId
     flows
 }
 
-/// Whether `seen` has the ends of `own`, and has them the other way round. A socket at all addresses
-/// has the port only.
-fn orientation(own: &Connection, seen: &Connection) -> Option<bool> {
-    let is = |own: std::net::SocketAddr, seen: std::net::SocketAddr| {
-        own.port() == seen.port() && (own.ip().is_unspecified() || own.ip() == seen.ip())
-    };
-    if is(own.client, seen.client) && is(own.server, seen.server) {
-        Some(false)
-    } else if is(own.client, seen.server) && is(own.server, seen.client) {
-        Some(true)
-    } else {
-        None
+/// An end of a connection. A socket at all addresses has the port only.
+type Place = (Option<IpAddr>, u16);
+
+fn place(address: SocketAddr) -> Place {
+    let ip = address.ip();
+    ((!ip.is_unspecified()).then_some(ip), address.port())
+}
+
+/// The kernel's UDP connections, by the ends that an engine may have of them.
+struct KernelRows<'k> {
+    kernel: &'k [Connection],
+    by_ends: HashMap<(Place, Place), Openings>,
+}
+
+impl<'k> KernelRows<'k> {
+    /// For the ends that the rows of `engine` have.
+    fn new(kernel: &'k [Connection], engine: &[Connection]) -> Self {
+        // Whether they know the addresses: mostly all of them know the same.
+        let known = |row: &Connection| [row.client, row.server].map(|end| place(end).0.is_some());
+        let known: HashSet<[bool; 2]> = engine.iter().map(known).collect();
+        let mut by_ends: HashMap<_, Openings> = HashMap::new();
+        let rows = kernel.iter().enumerate().filter(|(_, row)| row.protocol == Protocol::Udp);
+        for (index, row) in rows {
+            for ends in [[row.client, row.server], [row.server, row.client]] {
+                for &[client_is_known, server_is_known] in &known {
+                    let client = (client_is_known.then_some(ends[0].ip()), ends[0].port());
+                    let server = (server_is_known.then_some(ends[1].ip()), ends[1].port());
+                    by_ends.entry((client, server)).or_default().insert(row.opened_ns, index);
+                }
+            }
+        }
+        Self { kernel, by_ends }
+    }
+
+    /// Of the rows with the ends of `own`, as ports are used again, the one that opened nearest to it, and
+    /// whether it has them the other way round.
+    fn nearest(&self, own: &Connection) -> Option<(ConnectionId, bool)> {
+        let found = self.by_ends.get(&(place(own.client), place(own.server)))?;
+        let (_, index) = found.nearest(own.opened_ns)?;
+        let seen = &self.kernel[index];
+        let is = |own: SocketAddr, seen: SocketAddr| {
+            let (ip, port) = place(own);
+            port == seen.port() && ip.is_none_or(|ip| ip == seen.ip())
+        };
+        Some((seen.id, !(is(own.client, seen.client) && is(own.server, seen.server))))
     }
 }
 
@@ -353,5 +386,61 @@ mod tests {
         check("10 x9 | 20 x9 | 30 x9", "8 x9 | 25 x9", End::Receive, "8 - 25");
         check("10 x9 | 20 x9", "8 x9 | 9 x9 | 18 x9", End::Receive, "8 18");
         check("10 x9", "", End::Receive, "-");
+    }
+
+    /// A datagram connection between these ports of one host, that opened at this time.
+    fn row(id: u32, client: &str, server: &str, opened_ns: u64) -> Connection {
+        Connection {
+            id: ConnectionId(id),
+            protocol: Protocol::Udp,
+            client: client.parse().unwrap(),
+            server: server.parse().unwrap(),
+            opened_ns,
+            closed_ns: None,
+            preexisting: false,
+            both_ends_here: true,
+            processes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_engine_s_connection_is_the_kernel_s_between_its_ends_that_opened_nearest() {
+        let kernel = [
+            row(1, "10.0.0.1:7", "10.0.0.2:9", 100),
+            row(2, "10.0.0.1:7", "10.0.0.2:9", 200),
+            row(3, "10.0.0.2:9", "10.0.0.3:7", 300),
+            Connection { protocol: Protocol::Tcp, ..row(4, "10.0.0.1:7", "10.0.0.2:9", 160) },
+        ];
+        let matched = |client, server, opened_ns| {
+            let own = row(50, client, server, opened_ns);
+            let flow = own.id.flow(Direction::FromClient);
+            flows(&kernel, &[own]).get(&flow).map(|flow| flow.0)
+        };
+        let [from_client, from_server] = [0, 1];
+        assert_eq!(matched("10.0.0.1:7", "10.0.0.2:9", 140), Some(2 + from_client));
+        assert_eq!(matched("10.0.0.1:7", "10.0.0.2:9", 160), Some(2 * 2 + from_client));
+        assert_eq!(matched("10.0.0.2:9", "10.0.0.1:7", 120), Some(2 + from_server));
+        // A socket at all addresses has the port only, and may be of either connection.
+        assert_eq!(matched("0.0.0.0:7", "10.0.0.2:9", 240), Some(2 * 2 + from_client));
+        assert_eq!(matched("0.0.0.0:7", "10.0.0.2:9", 260), Some(2 * 3 + from_server));
+        assert_eq!(matched("0.0.0.0:7", "0.0.0.0:9", 90), Some(2 + from_client));
+        assert_eq!(matched("10.0.0.4:7", "10.0.0.2:9", 100), None);
+        assert_eq!(matched("10.0.0.1:7", "10.0.0.2:8", 100), None);
+    }
+
+    /// With a look at each pair of rows this takes minutes.
+    #[test]
+    fn fifty_thousand_connections_between_two_ports_are_matched() {
+        const CONNECTIONS: u32 = 50_000;
+        let all = |ip: &str| -> Vec<_> {
+            let addresses = [format!("{ip}:7"), format!("{ip}:9")];
+            let one = |id: u32| row(id, &addresses[0], &addresses[1], u64::from(id) * 100);
+            (1..=CONNECTIONS).map(one).collect()
+        };
+        for engine in ["10.0.0.1", "0.0.0.0"] {
+            let flows = flows(&all("10.0.0.1"), &all(engine));
+            assert_eq!(flows.len(), 2 * CONNECTIONS as usize);
+            assert!(flows.iter().all(|(own, seen)| own == seen));
+        }
     }
 }

@@ -37,6 +37,7 @@ mod merged;
 mod meta;
 mod meta_json;
 mod meta_seal;
+mod openings;
 mod output;
 mod point_tables;
 mod records;

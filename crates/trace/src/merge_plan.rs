@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use sockscope_record::{Connection, ConnectionId, Process, Protocol, Side};
 
 use crate::merge_counts::{Counts, agree};
+use crate::openings::Openings;
 
 /// Where a connection of an input went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,32 +135,35 @@ fn partners(
     by_loopback: bool,
 ) -> BTreeMap<usize, usize> {
     let may_match = |row: &Connection| !row.both_ends_here && (by_loopback || may_span_hosts(row));
-    let mut free: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+    // A port is used again after a while: of the free rows with these addresses the nearest opening is the
+    // same connection.
+    let mut free: BTreeMap<Key, [Openings; ENDS_WITH_PROCESSES]> = BTreeMap::new();
     for (index, row) in first.iter().enumerate().filter(|(_, row)| may_match(row)) {
-        free.entry(key(row)).or_default().push(index);
+        free.entry(key(row)).or_default()[ends_with_processes(row)].insert(row.opened_ns, index);
     }
     let mut partners = BTreeMap::new();
     for (index, row) in second.iter().enumerate().filter(|(_, row)| may_match(row)) {
-        let Some(candidates) = free.get_mut(&key(row)) else { continue };
-        // A port is used again after a while: the nearest opening is the same connection.
-        let distance_ns = |candidate: &usize| first[*candidate].opened_ns.abs_diff(row.opened_ns);
-        let nearest = (0..candidates.len())
-            .filter(|place| are_opposite(&first[candidates[*place]], row))
-            .min_by_key(|place| distance_ns(&candidates[*place]));
-        partners.extend(nearest.map(|place| (index, candidates.remove(place))));
+        let Some(free) = free.get_mut(&key(row)) else { continue };
+        let own = ends_with_processes(row);
+        let may_be_theirs = (0..ENDS_WITH_PROCESSES).filter(|theirs| theirs & own == 0);
+        let nearest =
+            may_be_theirs.filter_map(|theirs| Some((free[theirs].nearest(row.opened_ns)?, theirs)));
+        let Some(((_, partner), theirs)) = nearest.min() else { continue };
+        free[theirs].remove(first[partner].opened_ns, partner);
+        partners.insert(index, partner);
     }
     partners
 }
 
-/// Whether no process of one is at an end where the other has one: two clients between the same
-/// addresses are two connections.
-fn are_opposite(first: &Connection, second: &Connection) -> bool {
-    let is_swapped = first.client != second.client;
-    let has = |row: &Connection, side| row.processes.iter().any(|process| process.side == side);
-    let other = |side| if is_swapped { opposite(side) } else { side };
-    ![Side::Client, Side::Server]
-        .into_iter()
-        .any(|side| has(first, side) && has(second, other(side)))
+/// How many values [`ends_with_processes`] has.
+const ENDS_WITH_PROCESSES: usize = 4;
+
+/// At which ends of a connection the row has processes: bit 0 is the end with the lower address. Rows of one
+/// connection have no end in common: two clients between the same addresses are two connections.
+fn ends_with_processes(row: &Connection) -> usize {
+    let low = if row.client <= row.server { Side::Client } else { Side::Server };
+    let bits = row.processes.iter().map(|process| if process.side == low { 1 } else { 2 });
+    bits.fold(0, |ends, bit| ends | bit)
 }
 
 /// Whether the other end can be on another host.
@@ -281,5 +285,23 @@ mod tests {
         // Each takes itself for the client.
         assert_eq!(matched(of("1 1>2 5", Side::Client), of("7 2>1 5", Side::Client)), 1);
         assert_eq!(matched(of("1 1>2 5", Side::Client), of("7 2>1 5", Side::Server)), 0);
+    }
+
+    /// With a look at each pair of rows this takes minutes.
+    #[test]
+    fn fifty_thousand_connections_between_two_addresses_are_matched() {
+        const CONNECTIONS: u32 = 50_000;
+        let of_all = |first_id: u32, late_ns: u64| {
+            let one = connection("1 1>2 0");
+            let rows = (0..CONNECTIONS).map(|number| Connection {
+                id: ConnectionId(first_id + number),
+                opened_ns: u64::from(number) * 100 + late_ns,
+                ..one.clone()
+            });
+            rows.collect::<Vec<_>>()
+        };
+        let plan = Plan::new([&of_all(1, 0), &of_all(1, 7)], [0, 0], None);
+        assert_eq!(plan.matched, u64::from(CONNECTIONS));
+        assert_eq!(plan.places[0], plan.places[1]);
     }
 }
