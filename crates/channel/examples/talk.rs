@@ -13,7 +13,7 @@ use sockscope_channel::{Address, Error, Receiver, Sender, Settings, Wait};
 fn main() -> Result<(), Error> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["answer"] => answer(),
+        ["answer"] => answer_all(),
         ["ask", question] => ask(question),
         _ => {
             eprintln!("usage: talk answer | talk ask QUESTION");
@@ -23,7 +23,7 @@ fn main() -> Result<(), Error> {
 }
 
 /// Says how long each question is, for ever: whoever asks can make this process print a line, not end it.
-fn answer() -> Result<(), Error> {
+fn answer_all() -> Result<(), Error> {
     let mut receiver = Receiver::bind(&Address::new("talk")?, Settings::default())?;
     loop {
         if let Err(error) = answer_next(&mut receiver)? {
@@ -59,14 +59,20 @@ fn ask(question: &str) -> Result<(), Error> {
     let mut receiver = Receiver::bind(&Address::new(&back)?, Settings::default())?;
     let mut sender = Sender::to(Address::new("talk")?, Settings::default())?;
     sender.send(format!("{back}\n{question}").as_bytes(), Wait::FUTEX)?;
+    println!("{}", String::from_utf8_lossy(&answer(&mut receiver)?));
+    Ok(())
+}
+
+/// The next message. Others can send to the address, too: one that breaks the protocol or leaves is passed
+/// over.
+pub fn answer(receiver: &mut Receiver) -> Result<Vec<u8>, Error> {
     loop {
         match receiver.receive(Wait::SOCKET) {
-            Ok(answer) => {
-                println!("{}", String::from_utf8_lossy(&answer.to_vec()));
-                return Ok(());
-            }
-            // Others can send to the address, too; the answer is still to come.
-            Err(error @ Error::Misbehaved { .. }) => eprintln!("talk: {error}"),
+            Ok(answer) => return Ok(answer.to_vec()),
+            Err(
+                error
+                @ (Error::Misbehaved { .. } | Error::BadSetup { .. } | Error::PeerGone { .. }),
+            ) => eprintln!("talk: {error}"),
             Err(error) => return Err(error),
         }
     }

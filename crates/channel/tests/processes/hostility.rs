@@ -75,6 +75,23 @@ fn the_example_answers_whoever_else_misbehaves() {
     assert_eq!(answer, b"9 bytes");
 }
 
+/// The example `talk` waits for its answer while another sender connects to its address and leaves.
+#[test]
+fn the_example_gets_its_answer_although_others_leave() {
+    let at = address("talk-asks");
+    let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
+    drop(Sender::to(at.clone(), Settings::default()).unwrap());
+    let answering = std::thread::spawn(move || {
+        // After the other's departure, which the socket says by itself.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let mut sender = Sender::to(at, Settings::default()).unwrap();
+        sender.send(b"9 bytes", Wait::NOT).unwrap();
+        sender
+    });
+    assert_eq!(talk::answer(&mut receiver).unwrap(), b"9 bytes");
+    drop(answering.join());
+}
+
 /// A receiver scribbles over its control segment and floods the socket. The sender detaches it and
 /// goes on with the others.
 #[test]
