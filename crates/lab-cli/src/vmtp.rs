@@ -340,7 +340,8 @@ fn list(arguments: &List) -> Result<(), Failure> {
     let names = Session::begin(&arguments.to, None)?.client.list().map_err(failure)?;
     let mut out = io::stdout().lock();
     for name in names {
-        writeln!(out, "{name}")?;
+        // A store's names may have any character but the end of a line.
+        writeln!(out, "{}", sockscope_report::printable(&name))?;
     }
     Ok(())
 }

@@ -108,6 +108,15 @@ fn long_calls_carry_files() {
 }
 
 #[test]
+fn a_list_shows_names_with_escapes_in_place_of_terminal_controls() {
+    let served = tempfile::tempdir().expect("a folder");
+    std::fs::write(served.path().join("a\u{1b}[2Jb"), "").expect("a file");
+    let server = server(&["store", path(served.path()), "--at", "127.0.0.1:0"]);
+    let list = run(&["list", "--to", &server.address]);
+    assert_eq!(text(&list.stdout), "a\\u{1b}[2Jb\n");
+}
+
+#[test]
 fn files_go_into_a_store_and_come_out_after_a_kill() {
     let folder = tempfile::tempdir().expect("a folder");
     let [served, from, to] = ["served", "from", "to"].map(|name| folder.path().join(name));
