@@ -2,87 +2,168 @@
 //! the recording's limits, and never end the recording.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Point, Record, marks};
+use sockscope_trace::{RECORD_BYTES_MAX, connection_bytes_max};
 
 /// The share is a quarter of each limit.
 const SHARE: u64 = 4;
-/// Bytes of a record in the trace and of a row of a connection, as counted for the share.
-const RECORD_BYTES: u64 = 48;
-const CONNECTION_BYTES: u64 = 384;
-/// The shortest time between two loss records of refused records.
+/// Bytes of a batch in the trace without its rows.
+const BATCH_BYTES: u64 = 4 << 10;
+/// The shortest time between two sets of loss records of refused records, and its part of the time since the
+/// first refusal: however long others are refused, their losses take little of the limits.
 const WRITTEN_EVERY_NS: u64 = 1_000_000_000;
+const WRITTEN_EVERY_PART: u64 = 8;
 
 /// The part of the recording that other users have.
 #[derive(Debug)]
 pub struct Others {
-    known: HashSet<ConnectionId>,
+    known: HashMap<ConnectionId, Admission>,
     records_left: u64,
     bytes_left: u64,
+    /// What is held back for the next batch of records, and of rows of connections.
+    held: [Held; 2],
     refused: LossCounts,
+    connections_refused: u64,
     /// Refused and not written down yet, between these times.
     unwritten: LossCounts,
     span_ns: (u64, u64),
+    first_refused_ns: Option<u64>,
+    latest_ns: u64,
 }
+
+/// Whether a connection of others is in the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    /// Its first row is not known yet.
+    New,
+    /// It is, and has so many bytes for its last row.
+    Admitted { for_last: u64 },
+    /// It is not.
+    Refused,
+}
+
+/// Whose rows are held back for a batch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Held {
+    theirs: bool,
+    operators: bool,
+}
+
+/// The two kinds of batches.
+const RECORDS: usize = 0;
+const CONNECTIONS: usize = 1;
 
 impl Others {
     /// With a share of these limits.
     pub fn new(records_max: Option<u64>, bytes_max: Option<u64>) -> Self {
         Self {
-            known: HashSet::new(),
+            known: HashMap::new(),
             records_left: records_max.map_or(u64::MAX, |most| most / SHARE),
             bytes_left: bytes_max.map_or(u64::MAX, |most| most / SHARE),
+            held: [Held::default(); 2],
             refused: LossCounts::default(),
+            connections_refused: 0,
             unwritten: LossCounts::default(),
             span_ns: (u64::MAX, 0),
+            first_refused_ns: None,
+            latest_ns: 0,
         }
     }
 
     /// A connection is theirs.
     pub fn add(&mut self, id: ConnectionId) {
-        self.known.insert(id);
+        self.known.insert(id, Admission::New);
     }
 
     /// Nothing more of a connection follows.
     pub fn remove(&mut self, id: ConnectionId) {
-        self.known.remove(&id);
+        if let Some(Admission::Admitted { for_last }) = self.known.remove(&id) {
+            self.bytes_left = self.bytes_left.saturating_add(for_last);
+        }
     }
 
-    /// Records refused so far.
+    /// Records refused so far, and rows of connections as events.
     pub fn refused(&self) -> &LossCounts {
         &self.refused
     }
 
-    /// The records without those that have no share left; in their place, now and then, their loss.
+    /// Connections of which nothing is in the trace.
+    pub fn connections_refused(&self) -> u64 {
+        self.connections_refused
+    }
+
+    /// The records without those that have no share left.
     pub fn admit<'a>(&mut self, records: &'a [Record]) -> Cow<'a, [Record]> {
-        let is_theirs = |known: &HashSet<ConnectionId>, record: &Record| {
-            record.kind != Kind::Loss && known.contains(&record.flow.connection())
+        let is_theirs = |known: &HashMap<ConnectionId, Admission>, record: &Record| {
+            record.kind != Kind::Loss && known.contains_key(&record.flow.connection())
         };
         if self.known.is_empty() || !records.iter().any(|record| is_theirs(&self.known, record)) {
+            self.held[RECORDS].operators |= !records.is_empty();
             return Cow::Borrowed(records);
         }
         let mut kept = Vec::with_capacity(records.len());
         for record in records {
-            if is_theirs(&self.known, record) && !self.takes(1, RECORD_BYTES) {
-                self.refuse(record);
+            self.latest_ns = self.latest_ns.max(record.at_ns);
+            let is_theirs = is_theirs(&self.known, record);
+            if is_theirs && !self.admits_record(record) {
+                self.refuse(record.kind.point(), record.at_ns);
             } else {
+                self.held[RECORDS].note(is_theirs);
                 kept.push(*record);
             }
-        }
-        if self.span_ns.1.saturating_sub(self.span_ns.0) >= WRITTEN_EVERY_NS {
-            kept.extend(self.losses());
         }
         Cow::Owned(kept)
     }
 
-    /// Whether a row of a connection is kept.
+    fn admits_record(&mut self, record: &Record) -> bool {
+        let admission = self.known.get(&record.flow.connection());
+        admission != Some(&Admission::Refused) && self.takes(1, RECORD_BYTES_MAX)
+    }
+
+    /// Whether a row of a connection is kept. One whose first row is refused has no other row, and no record;
+    /// with the first row there is room for the last one.
     pub fn admits(&mut self, row: &Connection) -> bool {
-        if !self.known.contains(&row.id) {
+        let Some(&admission) = self.known.get(&row.id) else {
+            self.held[CONNECTIONS].operators = true;
+            return true;
+        };
+        let had = match admission {
+            Admission::New => 0,
+            Admission::Admitted { for_last } => for_last,
+            Admission::Refused => return false,
+        };
+        let bytes = connection_bytes_max(row);
+        let for_last = if row.closed_ns.is_none() { bytes } else { 0 };
+        self.bytes_left += had;
+        if self.takes(0, bytes + for_last) {
+            self.known.insert(row.id, Admission::Admitted { for_last });
+            self.held[CONNECTIONS].theirs = true;
             return true;
         }
-        // The room of the last row was taken when it opened.
-        row.closed_ns.is_some() || self.takes(0, CONNECTION_BYTES)
+        self.bytes_left -= had;
+        if admission == Admission::New {
+            self.known.insert(row.id, Admission::Refused);
+            self.connections_refused += 1;
+        }
+        self.refuse(None, row.closed_ns.unwrap_or(row.opened_ns.max(self.latest_ns)));
+        false
+    }
+
+    /// What was held back is written. A batch that has rows of others alone is of their share.
+    pub fn flushed(&mut self) {
+        for held in std::mem::take(&mut self.held) {
+            if held.theirs && !held.operators {
+                self.bytes_left = self.bytes_left.saturating_sub(BATCH_BYTES);
+            }
+        }
+    }
+
+    /// As [`Others::losses`], now and then; none between.
+    pub fn losses_due(&mut self) -> Vec<Record> {
+        let is_due = self.span_ns.1.saturating_sub(self.span_ns.0) >= self.written_every_ns();
+        if is_due { self.losses() } else { Vec::new() }
     }
 
     /// Loss records of the records that were refused since the last call.
@@ -106,6 +187,12 @@ impl Others {
             .collect()
     }
 
+    fn written_every_ns(&self) -> u64 {
+        let since_ns = self.first_refused_ns.unwrap_or(self.span_ns.1);
+        let refused_ns = self.span_ns.1.saturating_sub(since_ns);
+        WRITTEN_EVERY_NS.max(refused_ns / WRITTEN_EVERY_PART)
+    }
+
     fn takes(&mut self, records: u64, bytes: u64) -> bool {
         if self.records_left < records || self.bytes_left < bytes {
             return false;
@@ -115,11 +202,19 @@ impl Others {
         true
     }
 
-    fn refuse(&mut self, record: &Record) {
-        self.refused.add(record.kind.point(), 1);
-        self.unwritten.add(record.kind.point(), 1);
+    fn refuse(&mut self, point: Option<Point>, at_ns: u64) {
+        self.refused.add(point, 1);
+        self.unwritten.add(point, 1);
         let (first, last) = self.span_ns;
-        self.span_ns = (first.min(record.at_ns), last.max(record.at_ns));
+        self.span_ns = (first.min(at_ns), last.max(at_ns));
+        self.first_refused_ns.get_or_insert(at_ns);
+    }
+}
+
+impl Held {
+    fn note(&mut self, is_theirs: bool) {
+        self.theirs |= is_theirs;
+        self.operators |= !is_theirs;
     }
 }
 
@@ -164,37 +259,91 @@ mod tests {
     }
 
     #[test]
-    fn however_many_are_refused_their_losses_take_a_bounded_room() {
+    fn however_long_records_are_refused_their_losses_take_little_room() {
         let mut others = Others::new(Some(0), None);
         others.add(ConnectionId(7));
         let mut written = 0;
         for at_ms in 0..10_000 {
-            written += others.admit(&[record(7, at_ms * 1_000_000)]).len();
+            assert_eq!(others.admit(&[record(7, at_ms * 1_000_000)]).len(), 0);
+            written += others.losses_due().len();
         }
-        assert!((8..=10).contains(&written), "{written}");
-        assert_eq!(others.refused().total(), 10_000);
+        assert!((7..=10).contains(&written), "{written}");
+        for at_s in 10..100_000 {
+            others.admit(&[record(7, at_s * 1_000_000_000)]);
+            written += others.losses_due().len();
+        }
+        assert!(written < 200, "{written}");
+        assert_eq!(others.refused().total(), 10_000 + 99_990);
     }
 
     #[test]
-    fn connections_of_others_take_of_their_share_of_bytes() {
-        let mut others = Others::new(None, Some(SHARE * 10 * CONNECTION_BYTES));
-        let kept = (1..100).filter(|id| {
-            others.add(ConnectionId(*id));
-            others.admits(&row(*id, None))
-        });
-        assert_eq!(kept.count(), 10);
-        assert!(others.admits(&row(5, Some(9))) && others.admits(&row(1_000, None)));
+    fn a_connection_of_others_has_room_for_its_last_row_from_its_first_one_on() {
+        let bytes = connection_bytes_max(&row(1, None));
+        let mut others = Others::new(None, Some(SHARE * 20 * bytes));
+        let kept: Vec<u32> = (1..100)
+            .filter(|id| {
+                others.add(ConnectionId(*id));
+                others.admits(&row(*id, None))
+            })
+            .collect();
+        assert_eq!(kept, (1..=10).collect::<Vec<_>>());
+        assert!(others.admits(&row(1_000, None)), "the operator's");
         assert_eq!(others.admit(&[record(5, 1)]).len(), 0);
+        assert!(others.admits(&row(5, Some(9))));
+        assert!(!others.admits(&row(5, Some(9))), "it had its last row");
+        // The last row is not written: its room is another connection's.
+        others.remove(ConnectionId(6));
+        others.remove(ConnectionId(7));
+        others.add(ConnectionId(2_000));
+        assert!(others.admits(&row(2_000, None)));
     }
 
     #[test]
-    fn of_connections_that_are_over_nothing_is_kept() {
-        let mut others = Others::new(Some(4), None);
-        for id in 1..1_000 {
+    fn of_a_connection_whose_first_row_is_refused_nothing_is_kept() {
+        let bytes = connection_bytes_max(&row(1, None));
+        // The row does not fit, a record would.
+        let mut others = Others::new(None, Some(SHARE * (bytes + RECORD_BYTES_MAX)));
+        others.add(ConnectionId(7));
+        assert!(!others.admits(&row(7, None)));
+        assert_eq!(others.admit(&[record(7, 1)]).len(), 0);
+        assert!(!others.admits(&row(7, Some(9))));
+        let refused = others.refused();
+        assert_eq!((refused.events, refused.total(), others.connections_refused()), (1, 2, 1));
+    }
+
+    #[test]
+    fn many_short_connections_of_others_leave_the_operator_its_part() {
+        let mut others = Others::new(None, Some(1 << 20));
+        let mut bytes = 0;
+        for id in 1..=20_000 {
             others.add(ConnectionId(id));
+            for row in [row(id, None), row(id, Some(9)), row(id, Some(9))] {
+                bytes += if others.admits(&row) { connection_bytes_max(&row) } else { 0 };
+            }
             others.remove(ConnectionId(id));
         }
+        assert!(bytes <= (1 << 20) / SHARE, "{bytes}");
+        assert!(others.connections_refused() > 15_000);
         assert_eq!(others.known.len(), 0);
+    }
+
+    #[test]
+    fn a_batch_with_rows_of_others_alone_is_of_their_share() {
+        let mut others = Others::new(None, Some(SHARE * 3 * BATCH_BYTES));
+        others.add(ConnectionId(7));
+        let mut kept = 0;
+        for at_ns in 0..10 {
+            kept += others.admit(&[record(7, at_ns)]).len();
+            others.flushed();
+        }
+        assert_eq!(kept, 3);
+        let mut others = Others::new(None, Some(SHARE * 3 * BATCH_BYTES));
+        others.add(ConnectionId(7));
+        for at_ns in 0..10 {
+            // The operator's records make a batch in any case.
+            assert_eq!(others.admit(&[record(7, at_ns), record(8, at_ns)]).len(), 2);
+            others.flushed();
+        }
     }
 
     #[test]

@@ -361,14 +361,15 @@ impl Job<'_> {
             recorder.step(sink)?;
             let now = Instant::now();
             if now - flushed > FLUSH_EVERY {
-                sink.writer.flush()?;
+                sink.flush()?;
                 flushed = now;
                 if shows_progress {
-                    talk_on!("\r{} records, {} lost ", recorder.records(), recorder.lost().total());
+                    let lost = sink.lost(recorder.lost()).total();
+                    talk_on!("\r{} records, {lost} lost ", recorder.records());
                 }
             }
             if now - described > META_EVERY {
-                meta.loss = recorder.lost();
+                meta.loss = sink.lost(recorder.lost());
                 meta_thread.offer(sink.writer.meta_update(meta)?)?;
                 described = now;
             }

@@ -15,7 +15,7 @@ pub struct BundleSink {
     pub writer: BundleWriter,
     records_max: Option<u64>,
     is_limited: bool,
-    /// Loss, by the loss records that were taken.
+    /// Loss, by the recorder's loss records that were taken.
     lost: LossCounts,
     known: HashSet<ConnectionId>,
     others: Others,
@@ -62,21 +62,40 @@ impl BundleSink {
     /// When it cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
         let losses = self.others.losses();
-        self.append(&losses)
+        self.append(&losses)?;
+        Ok(())
+    }
+
+    /// Writes what is held back, see [`BundleWriter::flush`].
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    pub fn flush(&mut self) -> Result<(), Failure> {
+        self.others.flushed();
+        Ok(self.writer.flush()?)
+    }
+
+    /// `lost`, which the recorder counts, and what was refused here.
+    pub fn lost(&self, lost: LossCounts) -> LossCounts {
+        plus(lost, *self.others.refused())
     }
 
     /// Adds to the description whether a limit was reached, and the number of refused records.
     pub fn describe(&self, meta: &mut Meta) {
-        if self.others.refused().total() > 0 {
+        let limit = self.limit();
+        meta.loss = self.lost(if limit.is_some() { self.lost } else { meta.loss });
+        let [connections, refused] =
+            [self.others.connections_refused(), self.others.refused().total()];
+        if refused > 0 {
             meta.notes.push(format!(
-                "{} of connections that other users asked for by SO_LOG, beyond their quarter of \
-                 --max-records or --max-size: counted as missed",
-                counted(self.others.refused().total(), "record")
+                "{} and {} that other users asked for by SO_LOG, beyond their quarter of \
+                 --max-records or --max-size: not recorded, and counted as missed",
+                counted(connections, "connection"),
+                counted(refused - connections, "record"),
             ));
-            meta.loss = plus(meta.loss, *self.others.refused());
         }
-        let Some(option) = self.limit() else { return };
-        meta.loss = self.lost;
+        let Some(option) = limit else { return };
         let records = counted(self.writer.records(), "record");
         meta.notes.push(format!(
             "ended after {records}, as {option} asks: later records are not in the trace"
@@ -85,14 +104,23 @@ impl BundleSink {
 }
 
 impl BundleSink {
-    fn append(&mut self, records: &[Record]) -> Result<(), Failure> {
+    /// Those of the records that are taken.
+    fn append<'r>(&mut self, records: &'r [Record]) -> Result<&'r [Record], Failure> {
         let taken = usize::try_from(self.room()).unwrap_or(usize::MAX).min(records.len());
         let before = self.writer.records();
         self.writer.append(&records[..taken])?;
         let taken = usize::try_from(self.writer.records() - before).unwrap_or(usize::MAX);
+        Ok(&records[..taken])
+    }
+
+    fn append_all(&mut self, records: &[Record]) -> Result<(), Failure> {
+        let admitted = self.others.admit(records);
+        let taken = self.append(&admitted)?;
         if self.is_limited {
-            self.lost = plus(self.lost, loss_of(&records[..taken]));
+            self.lost = plus(self.lost, loss_of(taken));
         }
+        let losses = self.others.losses_due();
+        self.append(&losses)?;
         Ok(())
     }
 }
@@ -115,8 +143,7 @@ fn plus(mut lost: LossCounts, more: LossCounts) -> LossCounts {
 impl Sink for BundleSink {
     fn records(&mut self, records: &[Record]) -> Result<(), String> {
         debug_assert!(records.iter().all(|record| record.kind == Kind::Loss || record.flow.0 > 1));
-        let admitted = self.others.admit(records);
-        self.append(&admitted).map_err(|error| error.to_string())
+        self.append_all(records).map_err(|error| error.to_string())
     }
 
     fn connection(&mut self, connection: &Connection) -> Result<(), String> {

@@ -52,7 +52,7 @@ pub use flows::ConnectionReader;
 pub use folder::Folder;
 pub use follow::Follower;
 pub use format::{BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part};
-pub use limit::SizeLimit;
+pub use limit::{RECORD_BYTES_MAX, SizeLimit, connection_bytes_max};
 pub use merge::{merge, merge_into};
 pub use merged::Merged;
 pub use meta::{ClockSnapshot, Hook, HookState, Interface, Machine, Meta, Ring, Source};

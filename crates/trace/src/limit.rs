@@ -26,8 +26,9 @@ const CONNECTION_BYTES: u64 = 192;
 /// Bytes of a process of such a row without its name.
 const PROCESS_BYTES: u64 = 32;
 
-/// Bytes of a record: its columns, each of which may have a bit more for whether there is a value.
-const RECORD_BYTES: u64 = {
+/// Bytes of a record in a bundle, at most: its columns, each of which may have a bit more for whether there is a
+/// value.
+pub const RECORD_BYTES_MAX: u64 = {
     let (mut bytes, mut column) = (0, 0);
     while column < RECORD_WIDTHS.len() {
         bytes += RECORD_WIDTHS[column] as u64;
@@ -105,7 +106,7 @@ impl Usage {
         held: usize,
         written: u64,
     ) -> &'a [Record] {
-        let room = self.room(held, written) / RECORD_BYTES;
+        let room = self.room(held, written) / RECORD_BYTES_MAX;
         let taken = records.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         let taken = if self.is_full { 0 } else { taken };
         // The next one would not fit.
@@ -116,7 +117,7 @@ impl Usage {
     /// Whether a connection's row fits in addition to `held` records and `written` bytes; it is then held back.
     /// Room is kept for the last row of each connection that is open.
     pub(crate) fn admits(&mut self, row: &Connection, held: usize, written: u64) -> bool {
-        let bytes = row_bytes(row);
+        let bytes = connection_bytes_max(row);
         let kept = self.open.get(&row.id).copied();
         let last = if row.closed_ns.is_none() { bytes } else { 0 };
         let fits = bytes + last <= self.room(held, written) + kept.unwrap_or_default();
@@ -148,7 +149,7 @@ impl Usage {
     fn room(&self, held: usize, written: u64) -> u64 {
         let used = written
             + OPEN_BATCHES_BYTES
-            + held as u64 * RECORD_BYTES
+            + held as u64 * RECORD_BYTES_MAX
             + self.held_bytes
             + self.open_bytes;
         self.limit.streams_bytes.saturating_sub(used)
@@ -157,16 +158,17 @@ impl Usage {
 
 /// The bytes of a batch of these rows, at most.
 pub(crate) fn connections_bytes(rows: &[Connection]) -> u64 {
-    BATCH_BYTES + rows.iter().map(row_bytes).sum::<u64>()
+    BATCH_BYTES + rows.iter().map(connection_bytes_max).sum::<u64>()
 }
 
 /// The bytes of a batch of so many records, at most.
 pub(crate) fn records_bytes(records: usize) -> u64 {
-    BATCH_BYTES + records as u64 * RECORD_BYTES
+    BATCH_BYTES + records as u64 * RECORD_BYTES_MAX
 }
 
-/// The bytes of a connection's row, at most.
-fn row_bytes(row: &Connection) -> u64 {
+/// The bytes of a connection's row in a bundle, at most.
+#[must_use]
+pub fn connection_bytes_max(row: &Connection) -> u64 {
     let processes = row.processes.iter().map(|process| PROCESS_BYTES + process.comm.len() as u64);
     CONNECTION_BYTES + processes.sum::<u64>()
 }

@@ -136,16 +136,33 @@ for _ in range(2000):
  server.recv(10, socket.MSG_WAITALL)
 ";
 
+/// Short connections of another user, each of which asks to be logged.
+const CONNECTIONS_OF_OTHERS: &str = "
+import socket
+listener = socket.create_server(('127.0.0.1', 0))
+for _ in range(4000):
+ client = socket.socket()
+ client.setsockopt(0x5350, 1, 1)
+ client.connect(listener.getsockname())
+ server, _ = listener.accept()
+ client.sendall(b'q' * 10)
+ server.recv(10, socket.MSG_WAITALL)
+ client.close()
+ server.close()
+";
+
 #[test]
 fn root_what_others_ask_for_never_ends_the_operators_recording() {
     let Some(_turn) = turn::take() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let port = listener.local_addr().expect("it is bound").port().to_string();
-    for limit in [["--max-records", "10000"], ["--max-size", "700K"]] {
-        let options = [&["--port", &port, "--so-log", "all"][..], &limit].concat();
+    let limits = [["--max-records", "10000"], ["--max-size", "700K"]];
+    let programs = [CALLS_OF_OTHERS, CONNECTIONS_OF_OTHERS];
+    for (limit, program) in limits.iter().flat_map(|limit| programs.map(|one| (limit, one))) {
+        let options = [&["--port", &port, "--so-log", "all"][..], limit].concat();
         let recorder = Recorder::start(&options, None);
         let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c"];
-        let asking = words(&[&["setpriv"][..], &ids, &[CALLS_OF_OTHERS]].concat());
+        let asking = words(&[&["setpriv"][..], &ids, &[program]].concat());
         stdout_of(&command(&asking).output().expect("util-linux is installed"));
         let clients = connect(&listener, 50);
         let (folder, said) = recorder.end();
@@ -153,7 +170,7 @@ fn root_what_others_ask_for_never_ends_the_operators_recording() {
         let seen = Seen::of(&dir);
         assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), clients, "{limit:?}: {said}");
         assert!(!said.contains("ended by"), "{said}");
-        // More than 2,000 calls have, less the share.
+        // More than 2,000 calls or 4,000 connections have, less the share.
         assert!(seen.missed > 5_000, "{limit:?}: {} missed: {said}", seen.missed);
         let notes = Bundle::open(&dir).expect("it was finished").meta().notes.join("; ");
         assert!(notes.contains("that other users asked for by SO_LOG"), "{notes}");
