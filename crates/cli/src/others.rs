@@ -72,6 +72,11 @@ impl Others {
         }
     }
 
+    /// At most a quarter of the bytes that the disk has free now.
+    pub fn limit_to_free(&mut self, bytes: u64) {
+        self.bytes_left = self.bytes_left.min(bytes / SHARE);
+    }
+
     /// A connection is theirs.
     pub fn add(&mut self, id: ConnectionId) {
         self.known.insert(id, Admission::New);
@@ -347,7 +352,26 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_nothing_of_others_is_refused() {
+    fn without_limits_others_have_a_quarter_of_the_bytes_that_the_disk_has_free() {
+        const FREE: u64 = 1_000 * RECORD_BYTES_MAX;
+        let mut others = Others::new(None, None);
+        others.add(ConnectionId(7));
+        let (mut free, mut theirs) = (FREE, 0);
+        for at_ns in 0..1_000 {
+            others.limit_to_free(free);
+            theirs += others.admit(&[record(7, at_ns)]).len() as u64;
+            free = FREE - theirs * RECORD_BYTES_MAX;
+        }
+        assert!((150..=250).contains(&theirs), "{theirs}");
+        // The operator, or another program, has filled it.
+        let mut others = Others::new(None, None);
+        others.add(ConnectionId(7));
+        others.limit_to_free(RECORD_BYTES_MAX);
+        assert_eq!(others.admit(&[record(7, 1), record(8, 1)]).len(), 1);
+    }
+
+    #[test]
+    fn without_any_limit_nothing_of_others_is_refused() {
         let mut others = Others::new(None, None);
         others.add(ConnectionId(7));
         let many = vec![record(7, 1); 1_000];

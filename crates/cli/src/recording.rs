@@ -369,6 +369,7 @@ impl Job<'_> {
                 }
             }
             if now - described > META_EVERY {
+                sink.look_at_disk();
                 meta.loss = sink.lost(recorder.lost());
                 meta_thread.offer(sink.writer.meta_update(meta)?)?;
                 described = now;

@@ -30,13 +30,23 @@ impl BundleSink {
     ) -> Self {
         size_max.into_iter().for_each(|limit| writer.limit(limit));
         let is_limited = records_max.is_some() || size_max.is_some();
-        Self {
+        let mut sink = Self {
             writer,
             records_max,
             is_limited,
             lost: LossCounts::default(),
             known: HashSet::new(),
             others: Others::new(records_max, size_max.map(|limit| limit.bytes())),
+        };
+        sink.look_at_disk();
+        sink
+    }
+
+    /// Limits the share of other users by what the disk has free. Where the system does not say, what it said
+    /// last stands.
+    pub fn look_at_disk(&mut self) {
+        if let Ok(disk) = rustix::fs::statvfs(self.writer.dir()) {
+            self.others.limit_to_free(disk.f_bavail.saturating_mul(disk.f_frsize));
         }
     }
 
@@ -90,7 +100,7 @@ impl BundleSink {
         if refused > 0 {
             meta.notes.push(format!(
                 "{} and {} that other users asked for by SO_LOG, beyond their quarter of \
-                 --max-records or --max-size: not recorded, and counted as missed",
+                 --max-records, --max-size or the free disk: not recorded, and counted as missed",
                 counted(connections, "connection"),
                 counted(refused - connections, "record"),
             ));

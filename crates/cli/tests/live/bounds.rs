@@ -10,7 +10,8 @@ use sockscope_record::{ConnectionId, FlowId, Kind, Protocol};
 use sockscope_trace::Bundle;
 
 use crate::background::{Background, free_port};
-use crate::bundle::{Recorder, command, facts, stdout_of, words, workload};
+use crate::bundle::{Recorder, command, facts, sockscope, stdout_of, words, workload};
+use crate::endings::Small;
 use crate::turn;
 
 /// Forged packets, each from an address of its own: more than there are slots for connections, and no
@@ -161,9 +162,7 @@ fn root_what_others_ask_for_never_ends_the_operators_recording() {
     for (limit, program) in limits.iter().flat_map(|limit| programs.map(|one| (limit, one))) {
         let options = [&["--port", &port, "--so-log", "all"][..], limit].concat();
         let recorder = Recorder::start(&options, None);
-        let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c"];
-        let asking = words(&[&["setpriv"][..], &ids, &[program]].concat());
-        stdout_of(&command(&asking).output().expect("util-linux is installed"));
+        run_for_others(program);
         let clients = connect(&listener, 50);
         let (folder, said) = recorder.end();
         let dir = folder.path().join("live.sockscope");
@@ -175,6 +174,34 @@ fn root_what_others_ask_for_never_ends_the_operators_recording() {
         let notes = Bundle::open(&dir).expect("it was finished").meta().notes.join("; ");
         assert!(notes.contains("that other users asked for by SO_LOG"), "{notes}");
     }
+}
+
+/// Runs a program of another user to its end.
+fn run_for_others(program: &str) {
+    let ids = ["--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c"];
+    let asking = words(&[&["setpriv"][..], &ids, &[program]].concat());
+    stdout_of(&command(&asking).output().expect("util-linux is installed"));
+}
+
+#[test]
+fn root_others_leave_the_operator_the_free_disk_without_limits_too() {
+    let Some(_turn) = turn::take() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    let small = Small::mount("2m");
+    let dir = small.path().join("live.sockscope");
+    let mut record = sockscope();
+    record.args(["record", "--port", &port, "--so-log", "all", "-o"]).arg(&dir);
+    let recorder = Background::start_until(&mut record, "-INT", "recording; Ctrl-C ends it");
+    // Each of their calls has some 500 bytes in the trace.
+    run_for_others(&CALLS_OF_OTHERS.replace("2000", "10000"));
+    let clients = connect(&listener, 50);
+    recorder.stop();
+    let seen = Seen::of(&dir);
+    assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), clients);
+    assert!(seen.missed > 10_000, "{} missed", seen.missed);
+    let notes = Bundle::open(&dir).expect("it was finished").meta().notes.join("; ");
+    assert!(notes.contains("that other users asked for by SO_LOG"), "{notes}");
 }
 
 #[test]

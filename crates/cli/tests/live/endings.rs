@@ -51,10 +51,10 @@ fn root_that_nothing_is_picked_is_said_before_the_recording() {
 }
 
 /// A file system of this size; dropping it removes it.
-struct Small(tempfile::TempDir);
+pub struct Small(tempfile::TempDir);
 
 impl Small {
-    fn mount(size: &str) -> Self {
+    pub fn mount(size: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size}"), "none"]).arg(folder.path());
@@ -62,7 +62,7 @@ impl Small {
         Self(folder)
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.0.path()
     }
 }
