@@ -196,6 +196,7 @@ impl Programs {
     pub(crate) fn counters(&self) -> Result<Counters, Error> {
         object::counters(&self.object).map(|now| Counters {
             events_lost: now.events_lost,
+            others_events_refused: now.others_events_refused,
             unlisted: now.unlisted,
             options_missed: now.options_missed,
             connections_refused: now.connections_refused,
@@ -326,6 +327,7 @@ fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) events_lost: u64,
+    pub(crate) others_events_refused: u64,
     pub(crate) unlisted: u64,
     pub(crate) options_missed: u64,
     pub(crate) connections_refused: u64,
@@ -344,6 +346,7 @@ impl Counters {
     /// What found no room, in all.
     pub(crate) fn refused(&self) -> u64 {
         self.events_lost
+            + self.others_events_refused
             + self.options_missed
             + self.connections_refused
             + self.openings_missed
@@ -356,6 +359,12 @@ impl Counters {
     /// What found no room, in sentences.
     pub(crate) fn notes(&self) -> Vec<String> {
         let several = [
+            (
+                self.others_events_refused,
+                "event",
+                "of connections that other users asked for by SO_LOG, beyond their half of the ring of \
+                 events, and counted as missed",
+            ),
             (
                 self.connections_refused,
                 "connection",

@@ -183,6 +183,23 @@ fn run_for_others(program: &str) {
     stdout_of(&command(&asking).output().expect("util-linux is installed"));
 }
 
+/// While the recorder stands still its rings and lists fill.
+#[test]
+fn root_others_leave_the_operator_half_of_the_ring_of_events() {
+    let Some(_turn) = turn::take() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    let recorder = Recorder::start(&["--port", &port, "--so-log", "all"], None);
+    recorder.signal("-STOP");
+    run_for_others(CONNECTIONS_OF_OTHERS);
+    let clients = connect(&listener, 50);
+    recorder.go_on();
+    let (folder, notes) = recorder.end();
+    let seen = Seen::of(&folder.path().join("live.sockscope"));
+    assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), clients, "{notes}");
+    assert!(notes.contains("beyond their half of the ring of events"), "{notes}");
+}
+
 #[test]
 fn root_others_leave_the_operator_the_free_disk_without_limits_too() {
     let Some(_turn) = turn::take() else { return };

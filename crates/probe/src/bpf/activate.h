@@ -243,12 +243,6 @@ int existing(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-static __always_inline bool is_half_full(void)
-{
-	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >=
-	       bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 2;
-}
-
 /*
  * Logged connections that are open when the recording ends, with their buffers: one pass over all
  * open files. Nobody reads the ring buffer meanwhile, and the probes are at work: half of it is theirs.

@@ -211,7 +211,7 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		enter_slot(bpf_sk_storage_get(&told_of, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE),
 			   slot, flow_of(slot, &k));
 	tell_options_of(sk, flow_of(slot, &k), bpf_ktime_get_ns());
-	e = reserve_event(EVENT_STATE);
+	e = reserve_event(EVENT_STATE, is_of_others(slot));
 	if (e) {
 		describe_socket(e, sk);
 		name_flow(e, slot, &k);

@@ -16,14 +16,31 @@ static __always_inline struct event *try_event(__u32 kind)
 	return e;
 }
 
-/* The same, of an event without which something would not be known: it counts as lost. */
-static __always_inline struct event *reserve_event(__u32 kind)
+static __always_inline bool is_half_full(void)
 {
-	struct event *e = try_event(kind);
+	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) >=
+	       bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 2;
+}
 
-	if (!e)
+/*
+ * The same, of an event without which something would not be known: it counts as lost. Connections that other
+ * users asked for fill half of the ring.
+ */
+static __always_inline struct event *reserve_event(__u32 kind, bool of_others)
+{
+	bool is_refused = of_others && is_half_full();
+	struct event *e = is_refused ? NULL : try_event(kind);
+
+	if (is_refused)
+		__sync_fetch_and_add(&others_events_refused, 1);
+	else if (!e)
 		__sync_fetch_and_add(&events_lost, 1);
 	return e;
+}
+
+static __always_inline bool is_of_others(const struct flow_slot *slot)
+{
+	return slot->role & SLOT_OF_OTHERS;
 }
 
 static __always_inline void address4(__u8 to[16], __u32 addr)
@@ -117,7 +134,7 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 					    unsigned char *network, bool source_is_client,
 					    __u32 netns, bool is_own, __u32 replaced)
 {
-	struct event *e = reserve_event(EVENT_OPEN);
+	struct event *e = reserve_event(EVENT_OPEN, is_of_others(slot));
 	__u8 *from, *to;
 
 	if (!e)
@@ -149,11 +166,12 @@ static __always_inline void announce_packet(const struct flow_slot *slot, const 
 /* The connection is over: the recorder forgets it, and its slot is free. */
 static __always_inline void end_slot(struct flow_slot *slot, __u32 connection)
 {
+	bool of_others = is_of_others(slot);
 	struct event *e;
 
 	if (!free_slot(slot, connection))
 		return;
-	e = reserve_event(EVENT_GONE);
+	e = reserve_event(EVENT_GONE, of_others);
 	if (!e)
 		return;
 	e->connection = connection;
@@ -225,7 +243,7 @@ static __noinline int announce_socket(const struct sock *sk, __u32 flow, __u32 n
 		last->flow = flow;
 	}
 	tell_options_of(sk, flow, bpf_ktime_get_ns());
-	e = reserve_event(EVENT_SOCKET);
+	e = reserve_event(EVENT_SOCKET, is_of_others(&flows[slot & (FLOW_SLOTS - 1)]));
 	if (!e)
 		return 0;
 	describe_socket(e, sk);
@@ -305,7 +323,7 @@ static __always_inline void join_connection(const struct sock *sk, struct key *k
 		return;
 	}
 	/* The socket's counters first: what passes after them is recorded. */
-	e = reserve_event(EVENT_JOIN);
+	e = reserve_event(EVENT_JOIN, of_others);
 	if (!e)
 		return;
 	describe_socket(e, sk);

@@ -460,7 +460,7 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	describe_reader(r);
 	list->last_ns = now;
 	if (slot->reader[direction & 1] != r->thread)
-		note_thread(&slot->reader[direction & 1], r->flow ^ 1, r->thread);
+		note_thread(slot, &slot->reader[direction & 1], r->flow ^ 1, r->thread);
 	commit(r, stamp);
 	return 0;
 }

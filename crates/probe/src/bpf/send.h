@@ -3,14 +3,15 @@
 #ifndef SOCKSCOPE_SEND_H
 #define SOCKSCOPE_SEND_H
 
-static __always_inline void note_thread(__u32 *seen, __u32 flow, __u32 thread)
+static __always_inline void note_thread(const struct flow_slot *slot, __u32 *seen, __u32 flow,
+					__u32 thread)
 {
 	struct event *e;
 
 	if (*seen == thread)
 		return;
 	*seen = thread;
-	e = reserve_event(EVENT_THREAD);
+	e = reserve_event(EVENT_THREAD, is_of_others(slot));
 	if (!e)
 		return;
 	e->flow = flow;
@@ -63,7 +64,7 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 	r->b = r->c = 0;
 	list->last_ns = now;
 	if (slot->writer[direction & 1] != r->thread)
-		note_thread(&slot->writer[direction & 1], r->flow, r->thread);
+		note_thread(slot, &slot->writer[direction & 1], r->flow, r->thread);
 	commit(r, stamp);
 	return whole;
 }
@@ -516,7 +517,7 @@ static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
 		__sync_fetch_and_add(queued, datagrams);
 	else if (take_off(queued, datagrams))
 		return;
-	note_thread(&slot->writer[direction & 1], r->flow, r->thread);
+	note_thread(slot, &slot->writer[direction & 1], r->flow, r->thread);
 }
 
 /* The sender of a segment that opens or ends a connection. A function of its own for its stack. */

@@ -124,6 +124,7 @@ __u64 half_open_missed = 0; /* of these, opened later, without a slot */
 __u64 listeners_refused = 0;
 __u64 sockets_refused = 0; /* datagram sockets without storage: their reads are not recorded */
 __u64 events_lost = 0;
+__u64 others_events_refused = 0; /* as the half of the ring that others have was full */
 __u64 unlisted = 0; /* hits on CPUs that have no list, counted in the first CPU's */
 __u64 options_missed = 0; /* of sockets of logged connections */
 __u64 udp_seen = 0;
