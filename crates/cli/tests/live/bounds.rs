@@ -200,6 +200,36 @@ fn root_others_leave_the_operator_half_of_the_ring_of_events() {
     assert!(notes.contains("beyond their half of the ring of events"), "{notes}");
 }
 
+/// Datagrams of another user from a socket that asks to be logged, each of which is read.
+const DATAGRAMS_OF_OTHERS: &str = "
+import socket
+reader = socket.socket(type=socket.SOCK_DGRAM)
+reader.bind(('127.0.0.1', 0))
+sender = socket.socket(type=socket.SOCK_DGRAM)
+sender.setsockopt(0x5350, 1, 1)
+for _ in range(5000):
+ sender.sendto(b'q' * 10, reader.getsockname())
+ reader.recv(10)
+";
+
+/// While the recorder stands still its rings and lists fill.
+#[test]
+fn root_datagrams_of_others_leave_the_operator_half_of_each_list() {
+    let Some(_turn) = turn::take() else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let port = listener.local_addr().expect("it is bound").port().to_string();
+    let options = ["--port", &port, "--so-log", "all", "--buffer", "64K"];
+    let recorder = Recorder::start(&options, None);
+    recorder.signal("-STOP");
+    run_for_others(DATAGRAMS_OF_OTHERS);
+    let clients = connect(&listener, 10);
+    recorder.go_on();
+    let (folder, notes) = recorder.end();
+    let seen = Seen::of(&folder.path().join("live.sockscope"));
+    assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), clients, "{notes}");
+    assert!(seen.missed > 5_000, "{notes}");
+}
+
 #[test]
 fn root_others_leave_the_operator_the_free_disk_without_limits_too() {
     let Some(_turn) = turn::take() else { return };

@@ -300,6 +300,7 @@ static __always_inline __u32 number_udp_socket(const struct sock *sk, __u32 flow
 	if (known->flow != flow)
 		note_reader(&flows[slot & (FLOW_SLOTS - 1)], flow, netns);
 	known->flow = flow;
+	known->slot = slot;
 	number = known->number;
 	if (!number) {
 		number = __sync_fetch_and_add(&last_udp_socket, 1) + 1;
@@ -378,6 +379,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 		list->udp_len = rest;
 		if (!rest)
 			list->udp_flow = 0;
+		slot = &flows[list->udp_slot & (FLOW_SLOTS - 1)];
 		socket = number_udp_socket(sk, flow, list->udp_slot, list->udp_netns);
 	} else {
 		return 0;
@@ -473,6 +475,14 @@ static __always_inline __u32 datagrams_left(const struct sock *sk)
 	return sk->sk_receive_queue.qlen + FIELD(up, reader_queue.qlen);
 }
 
+/* The slot of the connection that the socket got its last datagram of, or NULL if that is over. */
+static __noinline struct flow_slot *slot_of_last(const struct udp_socket *known)
+{
+	struct flow_slot *slot = &flows[known->slot & (FLOW_SLOTS - 1)];
+
+	return slot->connection == known->flow / 2 ? slot : NULL;
+}
+
 /*
  * A receive call on a datagram socket returned. Of the sender it shows nothing: the recorder
  * follows the socket's queue, first in, first out. Attached only while datagrams are logged.
@@ -481,6 +491,7 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 {
 	struct udp_socket *known;
 	struct record_list *list;
+	struct flow_slot *slot;
 	struct raw_record *r;
 	__u64 now, stamp;
 	__u32 left;
@@ -494,10 +505,11 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	now = bpf_ktime_get_ns();
 	/* Only the reader takes any out: the same number before and after is that of the time between. */
 	left = datagrams_left(sk) == left ? left + 1 : 0;
+	slot = slot_of_last(known);
 	list = this_list();
 	if (!list)
-		return miss(NULL, RAW_COPY);
-	r = reserve(list, NULL, RAW_COPY, &stamp);
+		return miss(slot, RAW_COPY);
+	r = reserve(list, slot, RAW_COPY, &stamp);
 	if (!r)
 		return 0;
 	r->at_ns = now;
@@ -512,8 +524,8 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	r->marks = RAW_MARK_UDP;
 	describe_reader(r);
 	list->last_ns = now;
-	if (known->reader != r->thread)
-		note_thread(&known->reader, r->flow ^ 1, r->thread);
+	if (slot && known->reader != r->thread)
+		note_thread(slot, &known->reader, r->flow ^ 1, r->thread);
 	commit(r, stamp);
 	return 0;
 }

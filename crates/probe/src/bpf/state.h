@@ -241,6 +241,7 @@ struct udp_socket {
 	__u32 reader;
 	__u32 number;
 	__u32 is_resized; /* a size of its buffers was asked for since they were last told */
+	__u32 slot; /* of the last datagram's connection */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
