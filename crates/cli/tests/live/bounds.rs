@@ -340,6 +340,23 @@ fn root_each_of_5000_listeners_is_recorded_and_those_without_room_are_counted() 
     }
 }
 
+#[test]
+fn root_listeners_of_others_leave_the_operator_three_quarters_of_the_room() {
+    let Some(_turn) = turn::take() else { return };
+    const OTHERS_MAX: u64 = LISTENERS_MAX / 4;
+    let port = free_port().to_string();
+    let recorder = Recorder::start(&["--port", &port, "--so-log", "all"], None);
+    // Those that are closed give their room back.
+    for _ in 0..2 {
+        run_for_others(&LISTENERS.replace("int(sys.argv[1])", &OTHERS_MAX.to_string()));
+    }
+    run_for_others(&LISTENERS.replace("int(sys.argv[1])", &(OTHERS_MAX + 100).to_string()));
+    let (folder, notes) = recorder.end();
+    let seen = Seen::of(&folder.path().join("live.sockscope"));
+    assert_eq!(seen.missed, 100, "{notes}");
+    assert!(notes.contains("100 listening sockets not recorded"), "{notes}");
+}
+
 /// So many connections to one port open at once, in four processes, as each may have so many files only;
 /// when the file given is there, 100 octets over each.
 const CROWD: &str = "

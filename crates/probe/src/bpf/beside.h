@@ -196,9 +196,7 @@ int BPF_PROG(state, const struct sock *sk, const int old_state, const int new_st
 		return 0;
 	}
 	if (old_state == TCP_LISTEN) {
-		struct listener listener = listener_at((__u64)sk);
-
-		bpf_map_delete_elem(&listeners, &listener);
+		remove_listener((__u64)sk);
 		return 0;
 	}
 	slot = slot_of_sock(sk, IPPROTO_TCP, &k);

@@ -131,14 +131,30 @@ static __always_inline void add_listener(__u64 address, bool of_others)
 {
 	__u8 whose = of_others ? LISTENER_OF_OTHERS : LISTENER_PICKED;
 	struct listener listener = listener_at(address);
+	const __u8 *known = bpf_map_lookup_elem(&listeners, &listener);
+	int was_others = known && *known == LISTENER_OF_OTHERS;
 
 	/* Nobody takes it from the operator, who picked it. */
-	if (of_others && bpf_map_lookup_elem(&listeners, &listener))
+	if (of_others && known)
 		return;
-	if (!bpf_map_update_elem(&listeners, &listener, &whose, BPF_ANY))
+	if ((!of_others || *(volatile __u32 *)&others_listening < OTHERS_LISTENERS_MAX) &&
+	    !bpf_map_update_elem(&listeners, &listener, &whose, BPF_ANY)) {
+		__sync_fetch_and_add(&others_listening, of_others - was_others);
 		return;
+	}
 	if (is_newly_refused(listener.inode, 0))
 		__sync_fetch_and_add(&listeners_refused, 1);
+}
+
+/* The socket at this address listens no more. */
+static __always_inline void remove_listener(__u64 address)
+{
+	struct listener listener = listener_at(address);
+	const __u8 *known = bpf_map_lookup_elem(&listeners, &listener);
+	int was_others = known && *known == LISTENER_OF_OTHERS;
+
+	if (!bpf_map_delete_elem(&listeners, &listener))
+		__sync_fetch_and_add(&others_listening, -was_others);
 }
 
 /* Why connections of the listener are logged, or 0. */

@@ -116,6 +116,7 @@ __u32 gave_way[REFUSED_RECENTLY] SEC(".bss.flows");
 __u32 last_connection = 0;
 __u32 connections_opened = 0; /* moved once a connection's slot can be found */
 __u32 others_open = 0; /* slots with SLOT_OF_OTHERS */
+__u32 others_listening = 0; /* entries of `listeners` that are LISTENER_OF_OTHERS */
 __u64 connections_refused = 0; /* without a slot: see refuse() */
 __u64 openings_missed = 0; /* packets that would have opened a connection: see lock_home() */
 __u64 ambiguous = 0; /* packets that may be of several connections: see find_among() */
@@ -216,9 +217,12 @@ struct listener {
 	__u64 socket;
 	__u64 inode;
 };
+#define LISTENERS_MAX 16384
+/* Of these, those that other users asked for: see asks_for_others(). */
+#define OTHERS_LISTENERS_MAX (LISTENERS_MAX / 4)
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, LISTENERS_MAX);
 	__type(key, struct listener);
 	__type(value, __u8);
 } listeners SEC(".maps");
