@@ -164,6 +164,17 @@ mod tests {
         assert!(of_casts.iter().any(|map| map.0.ends_with(".rodata")));
     }
 
+    /// Such a map gives up an old entry for a new one and counts nothing.
+    #[test]
+    fn no_map_gives_up_entries_by_itself() {
+        const LRU: [u32; 2] =
+            [libbpf_rs::MapType::LruHash as u32, libbpf_rs::MapType::LruPercpuHash as u32];
+        let all = maps(Reads::Casts);
+        assert!(all.len() > 8, "{all:?}");
+        let giving_up = all.iter().filter(|map| LRU.contains(&map.1));
+        assert_eq!(giving_up.map(|map| &map.0).collect::<Vec<_>>(), [""; 0]);
+    }
+
     /// As on CPUs that reorder stores.
     static REORDERED: &Elf<[u8]> =
         &Elf(*include_bytes!(concat!(env!("OUT_DIR"), "/reordered.bpf.o")));

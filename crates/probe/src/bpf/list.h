@@ -55,6 +55,13 @@ static __always_inline struct raw_record *take_place(struct record_list *list,
 	return &list->records[head & list_mask];
 }
 
+/* A record of `kind` is not in the list: it is counted as lost. */
+static __always_inline void count_lost(struct record_list *list, struct flow_slot *slot, __u8 kind)
+{
+	__sync_fetch_and_add(&list->lost[kind & 15], 1);
+	set_adrift(slot);
+}
+
 /*
  * A place for a record of `kind`, or NULL: then it is counted as lost.
  */
@@ -65,8 +72,7 @@ static __always_inline struct raw_record *reserve(struct record_list *list, stru
 
 	if (r)
 		return r;
-	__sync_fetch_and_add(&list->lost[kind & 15], 1);
-	set_adrift(slot);
+	count_lost(list, slot, kind);
 	return NULL;
 }
 

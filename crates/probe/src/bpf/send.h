@@ -123,12 +123,13 @@ SEC("fentry/tcp_sendmsg_locked")
 int BPF_PROG(point1_call, struct sock *sk, struct msghdr *msg)
 {
 	__u32 start = FIELD(KERNEL_CAST(tcp_sock, sk), write_seq);
-	__u32 thread = bpf_get_current_task_btf()->pid;
-	struct send_call fresh = {}, *call;
+	struct task_struct *task = bpf_get_current_task_btf();
 	__u32 left = msg->msg_iter.count;
 	struct record_list *list = this_list();
 	struct flow_slot *slot;
+	struct send_call *call;
 	__u32 direction = 0;
+	bool whole;
 
 	if (!list)
 		return miss_of_socket(sk, RAW_WRITE);
@@ -137,22 +138,22 @@ int BPF_PROG(point1_call, struct sock *sk, struct msghdr *msg)
 	slot = slot_of_socket(list, sk, &direction);
 	if (!slot)
 		return 0;
-	if (record_write(list, slot, direction & 1, sk, start, left, msg->msg_flags & MSG_MORE)) {
-		call = bpf_map_lookup_elem(&send_calls, &thread);
-		if (call)
-			call->socket = 0;
-		return 0;
+	whole = record_write(list, slot, direction & 1, sk, start, left, msg->msg_flags & MSG_MORE);
+	call = bpf_task_storage_get(&send_calls, task, 0,
+				    whole ? 0 : BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (call) {
+		call->socket = whole ? 0 : (__u64)sk;
+		call->message = (__u64)msg;
+	} else if (!whole) {
+		/* No memory: what the call writes after its next wait is not recorded. */
+		count_lost(list, slot, RAW_WRITE);
 	}
-	fresh.socket = (__u64)sk;
-	fresh.message = (__u64)msg;
-	bpf_map_update_elem(&send_calls, &thread, &fresh, BPF_ANY);
 	return 0;
 }
 
 SEC("fexit/sk_stream_wait_memory")
 int BPF_PROG(point1_room, struct sock *sk, long *timeout, int error)
 {
-	__u32 thread = bpf_get_current_task_btf()->pid;
 	struct record_list *list = this_list();
 	__u32 start, left, direction = 0;
 	const struct msghdr *msg;
@@ -161,7 +162,7 @@ int BPF_PROG(point1_room, struct sock *sk, long *timeout, int error)
 
 	if (!list || error)
 		return 0;
-	call = bpf_map_lookup_elem(&send_calls, &thread);
+	call = bpf_task_storage_get(&send_calls, bpf_get_current_task_btf(), 0, 0);
 	if (!call || call->socket != (__u64)sk)
 		return 0;
 	slot = slot_of_socket(list, sk, &direction);

@@ -227,15 +227,18 @@ struct {
 	__type(value, __u8);
 } listeners SEC(".maps");
 
-/* Send calls that may have to wait for room, by thread: only where functions stand in for point 1. */
+/*
+ * Send calls that may have to wait for room, in the storage of their threads: only where functions stand in for
+ * point 1.
+ */
 struct send_call {
 	__u64 socket; /* 0: none under way */
 	__u64 message; /* its msghdr, which counts what is left */
 };
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u32);
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
 	__type(value, struct send_call);
 } send_calls SEC(".maps");
 
