@@ -105,6 +105,27 @@ fn may_ask(user: &str) -> bool {
     asked.status.success()
 }
 
+/// Asks that a socket be logged where sockets have no memory for options; prints the number of the error.
+const ASKS_WITHOUT_MEMORY: &str = "
+import socket
+open('/proc/sys/net/core/optmem_max', 'w').write('0')
+try:
+ socket.socket().setsockopt(0x5350, 1, 1)
+ print(0)
+except OSError as error:
+ print(error.errno)
+";
+
+#[test]
+fn root_a_socket_without_memory_for_its_mark_is_refused() {
+    let Some(_turn) = turn::take() else { return };
+    let recorder = Recorder::start(&[], None);
+    let asking = words(&["unshare", "--net", "python3", "-c", ASKS_WITHOUT_MEMORY]);
+    let output = command(&asking).output().expect("util-linux is installed");
+    assert_eq!(stdout_of(&output).trim(), rustix::io::Errno::NOMEM.raw_os_error().to_string());
+    recorder.end();
+}
+
 #[test]
 fn root_others_ask_only_where_the_operator_lets_them() {
     let Some(_turn) = turn::take() else { return };

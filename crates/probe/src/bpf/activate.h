@@ -5,6 +5,7 @@
 
 #define SOL_SOCKSCOPE 0x5350
 #define SO_LOG 1
+#define ENOMEM 12
 #define SOCK_RCVBUF_LOCK 2
 
 /* The most that tcp_set_rcvlowat() gives to a socket. */
@@ -163,12 +164,15 @@ int so_log(struct bpf_sockopt *ctx)
 		return 1;
 	}
 	mark = bpf_sk_storage_get(&marked, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	of_others = asks_for_others();
-	if (mark) {
-		if (!mark->logged || !of_others)
-			mark->of_others = of_others;
-		mark->logged = 1;
+	if (!mark) {
+		/* No memory for it: the program learns that its socket is not recorded. */
+		bpf_set_retval(-ENOMEM);
+		return 0;
 	}
+	of_others = asks_for_others();
+	if (!mark->logged || !of_others)
+		mark->of_others = of_others;
+	mark->logged = 1;
 	address = ADDRESS_OF(sk);
 	full = KERNEL_CAST(sock, address);
 	if (FIELD(full, sk_protocol) == IPPROTO_TCP) {
