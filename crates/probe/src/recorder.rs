@@ -345,13 +345,6 @@ impl Recorder {
             ));
         }
         self.notes.extend(self.counted.now.notes());
-        if self.counted.now.open_untold {
-            self.notes.push(
-                "so many sockets were open at the end that not all of them could be told of: how \
-                 long the bytes of such connections waited after the last packet is not known"
-                    .to_owned(),
-            );
-        }
         if self.interrupted > 0 {
             self.notes.push(format!(
                 "{} of a probe that was under way on the same CPU, so that the kernel did not run it: \
