@@ -214,3 +214,30 @@ fn root_options_that_find_no_room_are_counted_and_take_none_from_openings() {
     });
     assert_eq!(shown + missed, 2 * TIMES + CONNECTIONS, "{notes}");
 }
+
+/// Sets an option of a connected socket that no port picks; prints the bytes that the socket has for options,
+/// before and after (`SO_MEMINFO`, `SK_MEMINFO_OPTMEM`).
+const OPTION_OF_A_CONNECTED_SOCKET: &str = "
+import socket, struct
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+def option_bytes():
+ return struct.unpack('9I', client.getsockopt(socket.SOL_SOCKET, 55, 36))[6]
+before = option_bytes()
+client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+print(before, option_bytes())
+";
+
+#[test]
+fn root_a_connected_socket_that_nothing_can_pick_takes_no_memory_for_its_options() {
+    let Some(_turn) = turn::take() else { return };
+    let port = free_port().to_string();
+    for (so_log, takes_memory) in [("off", false), ("own", true)] {
+        let recorder = Recorder::start(&["--port", &port, "--so-log", so_log], None);
+        let asking = words(&["python3", "-c", OPTION_OF_A_CONNECTED_SOCKET]);
+        let said = stdout_of(&command(&asking).output().expect("python3 is installed"));
+        recorder.end();
+        let bytes: Vec<u32> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        assert_eq!(bytes[1] > bytes[0], takes_memory, "{so_log}: {said}");
+    }
+}

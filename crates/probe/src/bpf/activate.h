@@ -68,6 +68,33 @@ static __always_inline __u32 logged_flow_of(struct bpf_sock *sk)
 	return slot->connection == last->flow / 2 ? last->flow : 0;
 }
 
+#define SO_LOG_OF_ALL 0
+#define SO_LOG_OF_OWN 1
+
+/* Whether sockets of the caller's user may ask to be logged. */
+static __always_inline bool may_ask(void)
+{
+	__u32 user = (__u32)bpf_get_current_uid_gid();
+
+	if (pick.so_log == SO_LOG_OF_ALL)
+		return true;
+	return pick.so_log == SO_LOG_OF_OWN && (!user || user == pick.owner);
+}
+
+/*
+ * Whether nothing makes the socket logged any more, whose connection is not logged now: that was decided when
+ * the connection opened, and the caller may not ask for it. Before that it is not known: an address and a port
+ * are picked of the peer as well, and a socket that no pick chooses may connect to one that is chosen. So is a
+ * datagram socket's next peer. Another program that has the socket may still ask, and a socket that disconnects
+ * can connect again: then its options from here on are as those from before the recording.
+ */
+static __always_inline bool is_out_of_reach(const struct bpf_sock *sk)
+{
+	struct sock *full = KERNEL_CAST(sock, ADDRESS_OF(sk));
+
+	return sk->protocol == IPPROTO_TCP && has_peer(FIELD(full, __sk_common.skc_state)) && !may_ask();
+}
+
 /* The kernel holds the socket's lock meanwhile, so that its options are noted one after the other. */
 static __always_inline void note_option(struct bpf_sockopt *ctx)
 {
@@ -86,6 +113,9 @@ static __always_inline void note_option(struct bpf_sockopt *ctx)
 		return;
 	if (sk->protocol == IPPROTO_UDP && ctx->level == SOL_SOCKET && is_size(ctx->optname))
 		note_resize(sk);
+	flow = logged_flow_of(sk);
+	if (!flow && is_out_of_reach(sk))
+		return;
 	kept = bpf_sk_storage_get(&kept_options, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!kept) {
 		/* No memory: whether the socket will ever be logged cannot be remembered either. */
@@ -102,7 +132,6 @@ static __always_inline void note_option(struct bpf_sockopt *ctx)
 				      low_mark_max(ADDRESS_OF(sk)) :
 				      0;
 	}
-	flow = logged_flow_of(sk);
 	if (flow)
 		tell_options(kept, flow, now, 0, 0);
 }
@@ -114,19 +143,6 @@ static __always_inline bool asks_to_log(struct bpf_sockopt *ctx)
 	/* -1: the program of another recorder took it before, and the value is still there. */
 	return (ctx->optlen >= 4 || ctx->optlen == -1) &&
 	       value + 4 <= (__u8 *)ctx->optval_end && *(__u32 *)value;
-}
-
-#define SO_LOG_OF_ALL 0
-#define SO_LOG_OF_OWN 1
-
-/* Whether sockets of the caller's user may ask to be logged. */
-static __always_inline bool may_ask(void)
-{
-	__u32 user = (__u32)bpf_get_current_uid_gid();
-
-	if (pick.so_log == SO_LOG_OF_ALL)
-		return true;
-	return pick.so_log == SO_LOG_OF_OWN && (!user || user == pick.owner);
 }
 
 /*
