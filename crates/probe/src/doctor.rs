@@ -53,7 +53,7 @@ pub fn measure(time: Duration) -> Result<Vec<HitCost>, Error> {
     let statistics = Statistics::enable();
     let before = programs.costs();
     let empty_lists = || {
-        for cpu in 0..lists.cpus() {
+        for cpu in 0..lists.len() {
             lists.release(cpu, lists.span(cpu).1);
         }
     };

@@ -30,6 +30,9 @@ const fn length<T, const N: usize>(_: fn(&skeleton::types::bss_flows) -> &[T; N]
 
 const _: () = assert!(FLOW_SLOTS.is_power_of_two());
 
+/// In the place of the index of a CPU's list, of one that has none.
+pub(crate) const NO_LIST: u16 = u16::MAX;
+
 pub(crate) use skeleton::types::{
     event as RawEvent, option_event as RawOption, raw_record as RawRecord,
     record_list as RecordList,

@@ -16,10 +16,10 @@ const BYTES_MAX: u64 = 256 << 20;
 const NESTING_MAX: u64 = 64;
 
 /// How many lists there are, and how many records each holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// One list for each CPU number below this.
-    pub(crate) cpus: usize,
+    /// One list for each of these CPUs, by their numbers.
+    pub(crate) cpus: Vec<u16>,
     /// A power of two.
     pub(crate) records: u64,
 }
@@ -32,37 +32,42 @@ impl Shape {
     }
 
     /// Bytes of one list, a whole number of cache lines.
-    pub(crate) fn list_bytes(self) -> usize {
+    pub(crate) fn list_bytes(&self) -> usize {
         size_of::<RecordList>() + self.records as usize * size_of::<RawRecord>()
     }
 
     /// Bytes of all lists.
-    pub(crate) fn bytes(self) -> usize {
-        self.cpus * self.list_bytes()
+    pub(crate) fn bytes(&self) -> usize {
+        self.cpus.len() * self.list_bytes()
     }
 
     /// What selects a place in a list by a record's number.
-    pub(crate) fn mask(self) -> u64 {
+    pub(crate) fn mask(&self) -> u64 {
         self.records - 1
     }
 
     /// Records that may wait in a list.
-    pub(crate) fn room(self) -> u64 {
+    pub(crate) fn room(&self) -> u64 {
         self.records - NESTING_MAX
     }
 }
 
-/// One more than the highest number of a CPU that is online. Where that cannot be read, of any that the
-/// kernel may ever bring up.
-fn online_cpus() -> usize {
+/// Numbers of the CPUs that are online. Where that cannot be read, of all that the kernel may ever bring up.
+fn online_cpus() -> Vec<u16> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let cpus = highest_cpu(&online).map(|cpu| cpu + 1);
-    cpus.or_else(|| libbpf_rs::num_possible_cpus().ok()).unwrap_or(1).max(1)
+    numbers(&online).unwrap_or_else(|| {
+        let possible = libbpf_rs::num_possible_cpus().unwrap_or(1);
+        (0..u16::try_from(possible).unwrap_or(u16::MAX)).collect()
+    })
 }
 
-/// The last number of a list as `0-3,7`.
-fn highest_cpu(list: &str) -> Option<usize> {
-    list.trim().rsplit([',', '-']).next()?.parse().ok()
+/// The numbers of a list as `0-3,7`.
+fn numbers(list: &str) -> Option<Vec<u16>> {
+    let ranges = list.trim().split(',').map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    });
+    Some(ranges.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 /// Bytes of a cache line. `layout.h` asserts the same of the layout that the probes use.
@@ -93,7 +98,7 @@ unsafe impl Send for Lists {}
 impl Lists {
     pub(crate) fn map(map: &impl AsFd, shape: Shape) -> std::io::Result<Self> {
         // SAFETY: a fresh shared mapping of a map's memory, of the size that the map has (its
-        // values have the bytes of one list, it has one for each CPU), at an address of the kernel's
+        // values have the bytes of one list, it has one for each CPU of the shape), at an address of the kernel's
         // choice: it aliases no Rust object.
         let address = unsafe {
             libc::mmap(
@@ -112,30 +117,36 @@ impl Lists {
         Ok(Self { base, shape })
     }
 
-    pub(crate) fn shape(&self) -> Shape {
-        self.shape
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
     }
 
-    pub(crate) fn cpus(&self) -> usize {
-        self.shape.cpus
+    /// How many lists there are.
+    pub(crate) fn len(&self) -> usize {
+        self.shape.cpus.len()
     }
 
-    fn list(&self, cpu: usize) -> *mut RecordList {
-        assert!(cpu < self.shape.cpus);
-        // SAFETY: the mapping has `cpus` lists one after another, and `cpu` is below that.
-        unsafe { self.base.as_ptr().add(cpu * self.shape.list_bytes()).cast() }
+    /// The number of the CPU that has the list of this index.
+    pub(crate) fn cpu(&self, list: usize) -> u16 {
+        self.shape.cpus[list]
     }
 
-    /// The place of the record with this number.
-    fn place(&self, cpu: usize, number: u64) -> *mut RawRecord {
+    fn list(&self, list: usize) -> *mut RecordList {
+        assert!(list < self.len());
+        // SAFETY: the mapping has `len()` lists one after another, and `list` is below that.
+        unsafe { self.base.as_ptr().add(list * self.shape.list_bytes()).cast() }
+    }
+
+    /// The place of the record with this number in the list of an index.
+    fn place(&self, of: usize, number: u64) -> *mut RawRecord {
         let index = (number & self.shape.mask()) as usize;
         // SAFETY: the records stand behind the list's own fields, and the index is below their number.
-        unsafe { self.list(cpu).add(1).cast::<RawRecord>().add(index) }
+        unsafe { self.list(of).add(1).cast::<RawRecord>().add(index) }
     }
 
     /// Numbers of the first record not yet read and of the first not yet begun.
-    pub(crate) fn span(&self, cpu: usize) -> (u64, u64) {
-        let list = self.list(cpu);
+    pub(crate) fn span(&self, of: usize) -> (u64, u64) {
+        let list = self.list(of);
         // SAFETY: `head` and `tail` are aligned u64 inside the mapping, changed only by atomic
         // operations (here) and by aligned stores and atomic adds of the probes.
         let (head, tail) = unsafe {
@@ -148,8 +159,8 @@ impl Lists {
     }
 
     /// The record with this number, if its probe has finished it.
-    pub(crate) fn read(&self, cpu: usize, number: u64) -> Option<RawRecord> {
-        let record = self.place(cpu, number);
+    pub(crate) fn read(&self, of: usize, number: u64) -> Option<RawRecord> {
+        let record = self.place(of, number);
         // SAFETY: a place in the mapping, whose stamp is an aligned u64.
         unsafe {
             let stamp = AtomicU64::from_ptr(&raw mut (*record).stamp);
@@ -162,8 +173,8 @@ impl Lists {
     }
 
     /// Gives the places before `number` back to the probes.
-    pub(crate) fn release(&self, cpu: usize, number: u64) {
-        let list = self.list(cpu);
+    pub(crate) fn release(&self, of: usize, number: u64) {
+        let list = self.list(of);
         // SAFETY: as in `span`; only this thread stores `tail`.
         unsafe { AtomicU64::from_ptr(&raw mut (*list).tail).store(number, Ordering::Release) };
     }
@@ -171,10 +182,10 @@ impl Lists {
     /// Fills every place for a record with one byte: what a probe does not write is found again.
     #[cfg(test)]
     pub(crate) fn fill(&self, byte: u8) {
-        for cpu in 0..self.shape.cpus {
+        for of in 0..self.len() {
             for number in 0..self.shape.records {
                 // SAFETY: a place in the mapping, of a record's size.
-                unsafe { self.place(cpu, number).write_bytes(byte, 1) };
+                unsafe { self.place(of, number).write_bytes(byte, 1) };
             }
         }
     }
@@ -182,8 +193,8 @@ impl Lists {
     /// Lost records by raw kind, all CPUs together.
     pub(crate) fn lost(&self) -> Vec<u64> {
         let mut sum: Vec<u64> = Vec::new();
-        for cpu in 0..self.shape.cpus {
-            let list = self.list(cpu);
+        for of in 0..self.len() {
+            let list = self.list(of);
             // SAFETY: an array of aligned u64 inside the mapping, changed by atomic adds.
             let counters = unsafe { (&raw const (*list).lost).read_volatile() };
             sum.resize(counters.len(), 0);
@@ -218,14 +229,18 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_as_many_as_the_highest_cpu_online_needs() {
-        let highest = ["0\n", "0-3\n", "0-3,8-11\n", "0,2,4\n", ""].map(highest_cpu);
-        assert_eq!(highest, [Some(0), Some(3), Some(11), Some(4), None]);
+    fn lists_are_as_many_as_cpus_are_online() {
+        let lists = ["0\n", "0-3\n", "0-1,8-9\n", "0,127\n", "", "0-"].map(numbers);
+        let expected = [&[0][..], &[0, 1, 2, 3], &[0, 1, 8, 9], &[0, 127]];
+        assert_eq!(lists[..4], expected.map(|numbers| Some(numbers.to_vec())));
+        assert_eq!(lists[4..], [None, None]);
+        let shape = Shape { cpus: vec![0, 127], records: RECORDS };
+        assert_eq!(shape.bytes(), 2 * shape.list_bytes());
     }
 
     /// Lists in memory of this process alone.
-    fn lists(cpus: usize) -> Lists {
-        let shape = Shape { cpus, records: RECORDS };
+    fn lists(cpus: u16) -> Lists {
+        let shape = Shape { cpus: (0..cpus).collect(), records: RECORDS };
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
@@ -236,20 +251,20 @@ mod tests {
     }
 
     /// What a probe does: takes the next place, fills it, and finishes it or not.
-    fn append(lists: &Lists, cpu: usize, at_ns: u64, is_finished: bool) {
-        let list = lists.list(cpu);
+    fn append(lists: &Lists, of: usize, at_ns: u64, is_finished: bool) {
+        let list = lists.list(of);
         // SAFETY: only this thread touches the list, and the place is in the mapping.
         unsafe {
             let number = (*list).head;
-            let record = lists.place(cpu, number);
+            let record = lists.place(of, number);
             (*record).at_ns = at_ns;
             (*record).stamp = if is_finished { number + 1 } else { 0 };
             (*list).head = number + 1;
         }
     }
 
-    fn read(lists: &Lists, cpu: usize, number: u64) -> Option<u64> {
-        lists.read(cpu, number).map(|record| record.at_ns)
+    fn read(lists: &Lists, of: usize, number: u64) -> Option<u64> {
+        lists.read(of, number).map(|record| record.at_ns)
     }
 
     #[test]
@@ -276,9 +291,9 @@ mod tests {
     #[test]
     fn losses_of_all_cpus_add_up_by_kind() {
         let lists = lists(2);
-        for cpu in 0..2 {
+        for of in 0..2 {
             // SAFETY: only this thread touches the lists.
-            unsafe { (*lists.list(cpu)).lost[3] = 4 };
+            unsafe { (*lists.list(of)).lost[3] = 4 };
         }
         let lost = lists.lost();
         assert_eq!((lost[3], lost.iter().sum::<u64>()), (8, 8));

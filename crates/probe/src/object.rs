@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use libbpf_rs::{Map, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
 
 use crate::error::Error;
+use crate::layout::NO_LIST;
 use crate::layout::skeleton::types;
 use crate::lists::Shape;
 use crate::pick::Pick;
@@ -48,7 +49,7 @@ fn open_bytes(bytes: &[u8]) -> Result<OpenObject, Error> {
 /// Opens the object, writes the settings, and loads the programs that are wanted.
 pub(crate) fn load(
     reads: Reads,
-    shape: Shape,
+    shape: &Shape,
     pick: &Pick,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Object, Error> {
@@ -57,13 +58,13 @@ pub(crate) fn load(
 
 fn load_opened(
     mut open: OpenObject,
-    shape: Shape,
+    shape: &Shape,
     pick: &Pick,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Object, Error> {
     for mut map in open.maps_mut() {
         if map.name() == "lists" {
-            map.set_max_entries(shape.cpus as u32).map_err(|error| refused(&error))?;
+            map.set_max_entries(shape.cpus.len() as u32).map_err(|error| refused(&error))?;
             map.set_value_size(shape.list_bytes() as u32).map_err(|error| refused(&error))?;
         } else if is_section(map.name(), ".rodata") {
             write_settings(map.initial_value_mut().unwrap_or_default(), pick, shape)?;
@@ -81,7 +82,7 @@ fn is_section(map: &OsStr, section: &str) -> bool {
     map.to_string_lossy().ends_with(section)
 }
 
-fn write_settings(bytes: &mut [u8], pick: &Pick, shape: Shape) -> Result<(), Error> {
+fn write_settings(bytes: &mut [u8], pick: &Pick, shape: &Shape) -> Result<(), Error> {
     if bytes.len() < size_of::<types::rodata>() {
         return Err(Error::Load("the object has no room for settings".to_owned()));
     }
@@ -92,6 +93,11 @@ fn write_settings(bytes: &mut [u8], pick: &Pick, shape: Shape) -> Result<(), Err
         let mut fresh = settings.read_unaligned();
         pick.write(&mut fresh.pick)?;
         (fresh.list_mask, fresh.list_room) = (shape.mask(), shape.room());
+        fresh.list_of_cpu.fill(NO_LIST);
+        for (list, cpu) in (0..NO_LIST).zip(&shape.cpus) {
+            // A number beyond is of a CPU without a list.
+            fresh.list_of_cpu.get_mut(usize::from(*cpu)).into_iter().for_each(|of| *of = list);
+        }
         settings.write_unaligned(fresh);
     }
     Ok(())
@@ -261,7 +267,7 @@ mod tests {
             let wanted =
                 open.progs().filter(|program| is_wanted(&program.name().to_string_lossy()));
             assert!(wanted.count() > 15, "{form}");
-            let loaded = load_opened(open, Shape::of(None), &pick, is_wanted);
+            let loaded = load_opened(open, &Shape::of(None), &pick, is_wanted);
             assert!(loaded.is_ok(), "{form}: {:?}", loaded.err());
         }
     }
@@ -286,15 +292,19 @@ mod tests {
     fn settings_are_written_over_the_first_bytes_and_nothing_else() {
         let mut bytes = vec![0; size_of::<types::rodata>() + 3];
         let pick = Pick { ports: vec![80], ..Pick::default() };
-        write_settings(&mut bytes, &pick, Shape { cpus: 1, records: 1024 }).unwrap();
+        write_settings(&mut bytes, &pick, &Shape { cpus: vec![0, 2], records: 1024 }).unwrap();
         let at = std::mem::offset_of!(types::rodata, pick);
         let port = at + std::mem::offset_of!(types::pick, port);
         assert_eq!(bytes[port..port + 2], 80u16.to_ne_bytes());
+        let lists = std::mem::offset_of!(types::rodata, list_of_cpu);
+        let list_of = |cpu: usize| [bytes[lists + 2 * cpu], bytes[lists + 2 * cpu + 1]];
+        let of_cpus = [0, 1, 2, 3].map(|cpu| u16::from_ne_bytes(list_of(cpu)));
+        assert_eq!(of_cpus, [0, NO_LIST, 1, NO_LIST]);
         assert_eq!(bytes[size_of::<types::rodata>()..], [0; 3]);
     }
 
     #[test]
     fn settings_without_room_are_refused() {
-        assert!(write_settings(&mut [0; 8], &Pick::default(), Shape::of(None)).is_err());
+        assert!(write_settings(&mut [0; 8], &Pick::default(), &Shape::of(None)).is_err());
     }
 }

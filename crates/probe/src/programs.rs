@@ -84,7 +84,7 @@ impl Programs {
         let unneeded: Vec<_> =
             HOOKS.iter().filter(|entry| !is_needed(entry)).map(|entry| entry.program).collect();
         let load = |problems: &BTreeMap<&str, String>| {
-            object::load(reads, shape, pick, |program| {
+            object::load(reads, &shape, pick, |program| {
                 !problems.contains_key(program) && !unneeded.contains(&program)
             })
         };
@@ -172,7 +172,7 @@ impl Programs {
     }
 
     pub(crate) fn lists(&mut self) -> Result<Lists, Error> {
-        Lists::map(&object::map(&mut self.object, "lists")?, self.shape).map_err(|source| {
+        Lists::map(&object::map(&mut self.object, "lists")?, self.shape.clone()).map_err(|source| {
             Error::File { what: "cannot map", path: "the record lists".into(), source }
         })
     }
@@ -565,7 +565,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let pick = Pick { ports: vec![port], ..Pick::default() };
-        let mut programs = Programs::load(&pick, Shape { cpus: 1, records: 1024 }).unwrap();
+        let mut programs = Programs::load(&pick, Shape { cpus: vec![0], records: 1024 }).unwrap();
         programs.attach(When::Always).unwrap();
         let lists = programs.lists().unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -581,6 +581,24 @@ mod tests {
         assert!(lost[usize::from(constants::RAW_COPY)] >= 10, "{lost:?}");
         assert_eq!(programs.counters().unwrap().unlisted, lost.iter().sum::<u64>());
         assert_eq!(lists.span(0), (0, 0));
+    }
+
+    #[test]
+    fn root_a_cpu_has_its_list_whatever_its_number() {
+        use std::net::{TcpListener, TcpStream};
+        // A list for CPU 1 alone, as if the other had no number below it.
+        if rights::missing().is_some() || !pin(1) {
+            return;
+        }
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let pick = Pick { ports: vec![port], ..Pick::default() };
+        let mut programs = Programs::load(&pick, Shape { cpus: vec![1], records: 1024 }).unwrap();
+        programs.attach(When::Always).unwrap();
+        let lists = programs.lists().unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert_eq!((lists.len(), lists.cpu(0)), (1, 1));
+        assert!(lists.span(0).1 >= 3, "{:?}", lists.span(0));
     }
 
     /// Of the lap before nothing is left in a place that is used again: a decoder may look at every word.
@@ -614,7 +632,7 @@ mod tests {
         // Refused: nobody reads there any more.
         sender.send_to(b"question", address).unwrap();
         let mut kinds = BTreeMap::new();
-        for cpu in 0..lists.cpus() {
+        for cpu in 0..lists.len() {
             let (first, after) = lists.span(cpu);
             for record in (first..after).map(|number| lists.read(cpu, number).unwrap()) {
                 let fields = format!("{record:?}");

@@ -414,7 +414,7 @@ impl Recorder {
     fn drain(&mut self, horizon_ns: u64, sink: &mut impl Sink) -> Result<u64, Error> {
         // Heads first, then events: what a record needs to be understood was announced before.
         let mut cursors: Vec<Cursor> =
-            (0..self.lists.cpus()).filter_map(|cpu| Cursor::new(&self.lists, cpu)).collect();
+            (0..self.lists.len()).filter_map(|list| Cursor::new(&self.lists, list)).collect();
         self.doubt();
         self.take_events(sink)?;
         let mut fullest = 0;
@@ -426,7 +426,7 @@ impl Recorder {
             while let Some(record) = cursor.current
                 && record.at_ns <= bound.min(horizon_ns)
             {
-                self.decoder.raw(cursor.cpu as u16, &record);
+                self.decoder.raw(self.lists.cpu(cursor.list), &record);
                 self.raw_records += 1;
                 cursor.advance(&self.lists);
             }
@@ -438,7 +438,7 @@ impl Recorder {
         self.decoder.tell_events(horizon_ns);
         self.is_stalled = cursors.iter().any(Cursor::is_stalled);
         for cursor in &cursors {
-            self.lists.release(cursor.cpu, cursor.next);
+            self.lists.release(cursor.list, cursor.next);
         }
         self.hand_over(sink)?;
         for connection in self.decoder.take_forgotten() {
@@ -695,7 +695,7 @@ struct Ages {
 
 /// Reading position in one CPU's list.
 struct Cursor {
-    cpu: usize,
+    list: usize,
     next: u64,
     end: u64,
     taken: u64,
@@ -703,13 +703,13 @@ struct Cursor {
 }
 
 impl Cursor {
-    fn new(lists: &Lists, cpu: usize) -> Option<Self> {
-        let (next, end) = lists.span(cpu);
+    fn new(lists: &Lists, list: usize) -> Option<Self> {
+        let (next, end) = lists.span(list);
         if next == end {
             return None;
         }
-        let current = lists.read(cpu, next);
-        Some(Self { cpu, next, end, taken: 0, current })
+        let current = lists.read(list, next);
+        Some(Self { list, next, end, taken: 0, current })
     }
 
     /// Whether the next record is begun and not finished.
@@ -725,9 +725,9 @@ impl Cursor {
         self.next += 1;
         self.taken += 1;
         if self.taken.is_multiple_of(RELEASE_EVERY) {
-            lists.release(self.cpu, self.next);
+            lists.release(self.list, self.next);
         }
-        self.current = if self.next < self.end { lists.read(self.cpu, self.next) } else { None };
+        self.current = if self.next < self.end { lists.read(self.list, self.next) } else { None };
     }
 }
 
@@ -769,10 +769,10 @@ mod tests {
 
     /// One cursor for each time; 0 is a list at its end or at an unfinished record.
     fn cursors(times: &[u64]) -> Vec<Cursor> {
-        let cursor = |(cpu, at_ns): (usize, &u64)| {
+        let cursor = |(list, at_ns): (usize, &u64)| {
             let record = RawRecord { at_ns: *at_ns, ..RawRecord::default() };
             let current = (*at_ns > 0).then_some(record);
-            Cursor { cpu, next: 0, end: u64::from(*at_ns == 9), taken: 0, current }
+            Cursor { list, next: 0, end: u64::from(*at_ns == 9), taken: 0, current }
         };
         times.iter().enumerate().map(cursor).collect()
     }

@@ -9,8 +9,9 @@
 static __always_inline struct record_list *this_list(void)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 number = cpu < MAX_CPUS ? list_of_cpu[cpu] : MAX_CPUS;
 
-	return bpf_map_lookup_elem(&lists, &cpu);
+	return bpf_map_lookup_elem(&lists, &number);
 }
 
 /* In the first CPU's list, of a hit on a CPU that has none. */

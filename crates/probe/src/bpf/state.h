@@ -3,7 +3,7 @@
 #ifndef SOCKSCOPE_STATE_H
 #define SOCKSCOPE_STATE_H
 
-#define MAX_CPUS 512
+#define MAX_CPUS 8192 /* as many as a kernel can have: CONFIG_NR_CPUS */
 #define MAX_PORTS 16
 #define MAX_ADDRESSES 8
 #define MAX_PIDS 64
@@ -32,6 +32,8 @@ const volatile struct pick pick = {};
 /* Records of each CPU's list, a power of two, less one; and how many may wait in it. */
 const volatile __u64 list_mask = 0;
 const volatile __u64 list_room = 0;
+/* By number of CPU, the index of its list; an index that no list has where the CPU has none. */
+const volatile __u16 list_of_cpu[MAX_CPUS] = {};
 /* Never written: they bring these layouts into the generated types. */
 const volatile struct event event_layout = {};
 const volatile struct record_list list_layout = {};
