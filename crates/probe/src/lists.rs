@@ -190,15 +190,22 @@ impl Lists {
         }
     }
 
-    /// Lost records by raw kind, all CPUs together.
+    /// Lost records by raw kind, all CPUs together, but those of [`Lists::lost_of_others`].
     pub(crate) fn lost(&self) -> Vec<u64> {
-        let mut sum: Vec<u64> = Vec::new();
+        // SAFETY: arrays of aligned u64 inside the mapping, changed by atomic adds.
+        self.sum(|list| unsafe { (&raw const (*list).lost).read_volatile() })
+    }
+
+    /// The same of connections that other users asked for.
+    pub(crate) fn lost_of_others(&self) -> Vec<u64> {
+        // SAFETY: as in `lost`.
+        self.sum(|list| unsafe { (&raw const (*list).others_lost).read_volatile() })
+    }
+
+    fn sum<const KINDS: usize>(&self, counters: fn(*mut RecordList) -> [u64; KINDS]) -> Vec<u64> {
+        let mut sum = vec![0; KINDS];
         for of in 0..self.len() {
-            let list = self.list(of);
-            // SAFETY: an array of aligned u64 inside the mapping, changed by atomic adds.
-            let counters = unsafe { (&raw const (*list).lost).read_volatile() };
-            sum.resize(counters.len(), 0);
-            sum.iter_mut().zip(counters).for_each(|(sum, count)| *sum += count);
+            sum.iter_mut().zip(counters(self.list(of))).for_each(|(sum, count)| *sum += count);
         }
         sum
     }

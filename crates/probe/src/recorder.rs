@@ -334,10 +334,12 @@ impl Recorder {
         let early = self.decoder.options_missed();
         self.lost.add(None, early);
         let Counters { events_lost, unlisted, .. } = self.counted.now;
-        let full = self.missed.by_kind.iter().sum::<u64>().saturating_sub(unlisted);
+        // A longer list would be for others.
+        let full = self.lists.lost().iter().sum::<u64>().saturating_sub(unlisted);
+        let others: u64 = self.lists.lost_of_others().iter().sum();
         let list_bytes = self.lists.shape().records * size_of::<RawRecord>() as u64;
         let advice = advice::of(full, events_lost, list_bytes);
-        self.notes.extend(advice::notes(full, events_lost, unlisted, advice.as_deref()));
+        self.notes.extend(advice::notes(full, others, events_lost, unlisted, advice.as_deref()));
         let options_missed = self.counted.now.options_missed + early;
         if options_missed > 0 {
             self.notes.push(format!(
@@ -477,7 +479,9 @@ impl Recorder {
             self.notes.extend(self.counted.note(&error));
             self.doubts.missed.interrupted
         });
-        MissedHits { by_kind: self.lists.lost(), interrupted }
+        let mut by_kind = self.lists.lost();
+        by_kind.iter_mut().zip(self.lists.lost_of_others()).for_each(|(all, more)| *all += more);
+        MissedHits { by_kind, interrupted }
     }
 
     /// Writes down what was missed since the last look, by what is counted now.

@@ -249,6 +249,9 @@ fn root_datagrams_of_others_leave_the_operator_half_of_each_list() {
     let seen = Seen::of(&folder.path().join("live.sockscope"));
     assert_eq!(seen.clients_with(Protocol::Tcp, BYTES), clients, "{notes}");
     assert!(seen.missed > 5_000, "{notes}");
+    // A larger buffer would be for the others.
+    assert!(notes.contains("beyond their half of a CPU's list"), "{notes}");
+    assert!(!notes.contains("try --buffer"), "{notes}");
 }
 
 #[test]

@@ -103,8 +103,9 @@ struct record_list {
 	__u64 is_noting; /* a hit writes to `known` or `packets`: one that interrupts it does not */
 	__u32 udp_buffer; /* see buffer_of() */
 	__u32 udp_netns; /* namespace of the device that it came by */
-	__u64 lost[RAW_KINDS];
-	__u64 pad3[64 - 8 - RAW_KINDS];
+	__u64 lost[RAW_KINDS]; /* but those of connections that other users asked for */
+	__u64 others_lost[RAW_KINDS];
+	__u64 pad3[64 - 8 - 2 * RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];
 	struct known_packet packets[KNOWN_PACKETS];
 	__u64 tail;

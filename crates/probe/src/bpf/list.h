@@ -59,7 +59,10 @@ static __always_inline struct raw_record *take_place(struct record_list *list,
 /* A record of `kind` is not in the list: it is counted as lost. */
 static __always_inline void count_lost(struct record_list *list, struct flow_slot *slot, __u8 kind)
 {
-	__sync_fetch_and_add(&list->lost[kind & 15], 1);
+	if (slot && slot->role & SLOT_OF_OTHERS)
+		__sync_fetch_and_add(&list->others_lost[kind & 15], 1);
+	else
+		__sync_fetch_and_add(&list->lost[kind & 15], 1);
 	set_adrift(slot);
 }
 

@@ -20,14 +20,25 @@ pub(super) fn of(full: u64, events: u64, list_bytes: u64) -> Option<String> {
     }
 }
 
-/// One sentence for each cause.
-pub(super) fn notes(full: u64, events: u64, unlisted: u64, advice: Option<&str>) -> Vec<String> {
+/// One sentence for each cause; `others` are hits of connections that other users asked for.
+pub(super) fn notes(
+    full: u64,
+    others: u64,
+    events: u64,
+    unlisted: u64,
+    advice: Option<&str>,
+) -> Vec<String> {
     let advice = advice.unwrap_or_default();
     let cause = |count, what: &str, why: &str| {
         (count > 0).then(|| format!("{} missed, {why}", counted(count, what)))
     };
     [
         cause(full, "record", &format!("as the list of a CPU was full: {advice}")),
+        cause(
+            others,
+            "record",
+            "of connections that other users asked for by SO_LOG, beyond their half of a CPU's list",
+        ),
         cause(events, "event", "as the ring of events was full: record fewer connections"),
         cause(unlisted, "record", "on a CPU that came up after the start: record again"),
     ]
@@ -55,12 +66,14 @@ mod tests {
 
     #[test]
     fn each_cause_is_counted_apart() {
-        assert_eq!(notes(0, 0, 0, None), [""; 0]);
-        let notes = notes(2, 1, 3, Some("try this"));
+        assert_eq!(notes(0, 0, 0, 0, None), [""; 0]);
+        let notes = notes(2, 4, 1, 3, Some("try this"));
         assert_eq!(
             notes,
             [
                 "2 records missed, as the list of a CPU was full: try this",
+                "4 records missed, of connections that other users asked for by SO_LOG, beyond their half of a \
+                 CPU's list",
                 "1 event missed, as the ring of events was full: record fewer connections",
                 "3 records missed, on a CPU that came up after the start: record again",
             ]
