@@ -3,6 +3,7 @@
 //! Records need only be nearly in time order. Those of one connection are set apart as they come;
 //! [`Analyzer::finish`] frees each connection's records before it starts on the next.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,8 +15,10 @@ use sockscope_record::{
 use crate::connection::analyze_connection;
 use crate::log::{ConnectionLog, is_gone};
 use crate::loss_times::TraceLosses;
+use crate::timeline::by_start;
 use crate::{
-    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, Pass, PointSummary, TraceFacts,
+    Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, OfOthers, Pass, PointSummary,
+    TraceFacts,
 };
 
 /// Takes the records of one trace and says what they mean.
@@ -29,6 +32,7 @@ pub struct Analyzer {
     /// The entry of the last record: neighbours mostly belong to one connection.
     last: Option<(u32, usize)>,
     losses: Vec<LossInterval>,
+    of_others: OfOthers,
     tally: Tally,
 }
 
@@ -39,8 +43,10 @@ pub struct Stores {
     pub start_ns: u64,
     /// Every connection, by id.
     pub connections: Vec<ConnectionStore>,
-    /// Losses anywhere in the trace, by start.
+    /// Losses that may have touched any connection, by start.
     pub losses: Vec<LossInterval>,
+    /// Connections that miss more than that.
+    pub of_others: OfOthers,
     /// Names of the numbers in `Drop` records; none from [`Analyzer::into_stores`], which knows no facts.
     pub drop_reasons: DropReasons,
 }
@@ -55,6 +61,22 @@ impl Stores {
         };
         let flows = self.connections.iter().flat_map(|store| &store.flows);
         flows.max_by_key(|flow| (carried(flow), Reverse(flow.id))).map(|flow| flow.id)
+    }
+
+    /// Losses that may have touched this connection, by start.
+    #[must_use]
+    pub fn losses_of(&self, id: ConnectionId) -> Cow<'_, [LossInterval]> {
+        if self.of_others.connections.contains(&id) {
+            Cow::Owned(self.all_losses())
+        } else {
+            Cow::Borrowed(&self.losses)
+        }
+    }
+
+    /// Losses that may have touched some connection, by start.
+    #[must_use]
+    pub fn all_losses(&self) -> Vec<LossInterval> {
+        by_start(self.losses.iter().chain(&self.of_others.losses).copied().collect())
     }
 }
 
@@ -88,13 +110,24 @@ impl Analyzer {
         for record in records {
             self.tally.count(record);
             if record.kind == Kind::Loss {
-                self.losses.push(loss_interval(record));
+                self.loss(record);
             } else if record.offset.checked_add(u64::from(record.len)).is_none() {
                 self.tally.impossible += 1;
             } else {
                 let index = self.entry(record.flow.connection());
                 self.entries[index].log.push(*record);
             }
+        }
+    }
+
+    fn loss(&mut self, record: &Record) {
+        let is_of_others = record.is_marked(marks::OF_OTHERS);
+        if is_of_others && record.flow != FlowId::default() {
+            self.of_others.connections.insert(record.flow.connection());
+        } else if is_of_others {
+            self.of_others.losses.push(loss_interval(record));
+        } else {
+            self.losses.push(loss_interval(record));
         }
     }
 
@@ -113,11 +146,11 @@ impl Analyzer {
     /// Analyses everything, freeing records as it goes.
     #[must_use]
     pub fn finish(self, facts: TraceFacts) -> Analysis {
-        let (mut analysis, entries, losses) = self.prepare(facts);
-        let losses = TraceLosses::new(losses);
+        let (mut analysis, entries, losses, of_others) = self.prepare(facts);
+        let losses = TraceLosses::new(&losses, &of_others);
         for entry in entries {
             let store = entry.into_store();
-            let losses = losses.of(store.connection.protocol);
+            let losses = losses.of(&store.connection);
             let connection = analyze_connection(&store, losses, &analysis.facts.drop_reasons);
             analysis.connections.push(connection);
         }
@@ -127,28 +160,29 @@ impl Analyzer {
     /// As [`Analyzer::finish`], and keeps the sorted records: 40 bytes for each.
     #[must_use]
     pub fn finish_keeping(self, facts: TraceFacts) -> (Analysis, Stores) {
-        let (mut analysis, entries, losses) = self.prepare(facts);
-        let losses = TraceLosses::new(losses);
+        let (mut analysis, entries, losses, of_others) = self.prepare(facts);
+        let by_connection = TraceLosses::new(&losses, &of_others);
         let connections: Vec<_> = entries.into_iter().map(Entry::into_store).collect();
         let reasons = &analysis.facts.drop_reasons;
         let analyses = connections
             .iter()
-            .map(|store| analyze_connection(store, losses.of(store.connection.protocol), reasons));
+            .map(|store| analyze_connection(store, by_connection.of(&store.connection), reasons));
         analysis.connections = analyses.collect();
         let drop_reasons = analysis.facts.drop_reasons.clone();
         let start_ns = analysis.start_ns;
-        (analysis, Stores { start_ns, connections, losses: losses.into_intervals(), drop_reasons })
+        (analysis, Stores { start_ns, connections, losses, of_others, drop_reasons })
     }
 
     /// Sorts the records and analyses nothing.
     #[must_use]
     pub fn into_stores(self) -> Stores {
-        let (analysis, entries, losses) = self.prepare(TraceFacts::default());
+        let (analysis, entries, losses, of_others) = self.prepare(TraceFacts::default());
         let connections = entries.into_iter().map(Entry::into_store).collect();
         Stores {
             start_ns: analysis.start_ns,
             connections,
             losses,
+            of_others,
             drop_reasons: DropReasons::new(),
         }
     }
@@ -168,12 +202,12 @@ impl Analyzer {
     }
 
     /// The analysis without its connections, and what they are made from.
-    fn prepare(self, facts: TraceFacts) -> (Analysis, Vec<Entry>, Vec<LossInterval>) {
-        let Self { mut entries, mut losses, tally, .. } = self;
+    fn prepare(self, facts: TraceFacts) -> (Analysis, Vec<Entry>, Vec<LossInterval>, OfOthers) {
+        let Self { mut entries, losses, mut of_others, tally, .. } = self;
         entries.sort_by_key(|entry| entry.id);
-        losses.sort_by_key(|loss| loss.start_ns);
+        of_others.losses = by_start(of_others.losses);
         let nameless = entries.iter().filter(|entry| entry.connection.is_none()).count();
-        (tally.into_analysis(facts, nameless), entries, losses)
+        (tally.into_analysis(facts, nameless), entries, by_start(losses), of_others)
     }
 }
 
@@ -254,6 +288,8 @@ fn loss_interval(record: &Record) -> LossInterval {
 
 #[cfg(test)]
 mod tests {
+    use sockscope_record::Direction;
+
     use super::*;
     use crate::testing;
 
@@ -262,6 +298,35 @@ mod tests {
         analyzer.push(&testing::records(text));
         let analysis = analyzer.finish(TraceFacts { ended_ns, ..TraceFacts::default() });
         (analysis.start_ns, analysis.duration_ns)
+    }
+
+    #[test]
+    fn a_loss_of_others_touches_their_connections_alone() {
+        let loss = |at_ns, marks, flow| Record {
+            at_ns,
+            flow,
+            detail: 1,
+            kind: Kind::Loss,
+            code: Point::InputDequeue.number(),
+            marks,
+            ..Record::default()
+        };
+        let [theirs, own] = [1, 2].map(ConnectionId);
+        let mut analyzer = Analyzer::new();
+        [theirs, own].into_iter().for_each(|id| analyzer.connection(undescribed(id)));
+        analyzer.push(&[
+            loss(30, marks::OF_OTHERS, FlowId::default()),
+            loss(20, 0, FlowId::default()),
+            loss(10, marks::OF_OTHERS, theirs.flow(Direction::FromClient)),
+        ]);
+        let (_, stores) = analyzer.finish_keeping(TraceFacts::default());
+        let ends =
+            |losses: &[LossInterval]| losses.iter().map(|loss| loss.end_ns).collect::<Vec<_>>();
+        assert_eq!(ends(&stores.losses_of(own)), [20]);
+        assert_eq!(ends(&stores.losses_of(theirs)), [20, 30]);
+        let losses = TraceLosses::new(&stores.losses, &stores.of_others);
+        assert_eq!(ends(&losses.of(&undescribed(own)).intervals), [20]);
+        assert_eq!(ends(&losses.of(&undescribed(theirs)).intervals), [20, 30]);
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub use flow_curves::FlowCurves;
 pub use lost::{LostPacket, lost_packets};
 pub use queue::{DelayRun, QueueStep, queue_delays, queue_lengths};
 pub use store::{ConnectionStore, FlowStore, Pass};
-pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval};
+pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval, OfOthers};
 
 pub use result::{
     AckDelayCause, AckSummary, Analysis, AtLeast, BufferGrant, BurstSummary, ConnectionAnalysis,

@@ -1,36 +1,58 @@
 //! Losses of records by the points and the times that they may have touched.
 
-use sockscope_record::{Point, Protocol};
+use std::collections::BTreeSet;
+
+use sockscope_record::{Connection, ConnectionId, Point, Protocol};
 
 use crate::ranges::{Range, union};
-use crate::{LossInterval, Pass};
+use crate::timeline::by_start;
+use crate::{LossInterval, OfOthers, Pass};
 
 /// All losses of a trace, by what they may have touched.
 #[derive(Debug)]
-pub(crate) struct TraceLosses {
-    streams: Losses,
-    /// Every loss.
-    datagrams: Losses,
+pub(crate) struct TraceLosses<'o> {
+    /// Any connection of the protocol.
+    any: ByProtocol,
+    /// One that other users asked for.
+    of_others: ByProtocol,
+    others: &'o BTreeSet<ConnectionId>,
 }
 
-impl TraceLosses {
+impl<'o> TraceLosses<'o> {
     /// From intervals sorted by start.
-    pub(crate) fn new(intervals: Vec<LossInterval>) -> Self {
-        let streams = Losses::touching(Protocol::Tcp, &intervals);
-        Self { streams, datagrams: Losses::new(intervals) }
-    }
-
-    /// Those that connections of this protocol may have been touched by.
-    pub(crate) fn of(&self, protocol: Protocol) -> &Losses {
-        match protocol {
-            Protocol::Tcp => &self.streams,
-            Protocol::Udp => &self.datagrams,
+    pub(crate) fn new(intervals: &[LossInterval], of_others: &'o OfOthers) -> Self {
+        let all = by_start(intervals.iter().chain(&of_others.losses).copied().collect());
+        Self {
+            any: ByProtocol::new(intervals),
+            of_others: ByProtocol::new(&all),
+            others: &of_others.connections,
         }
     }
 
-    /// All of them, by start.
-    pub(crate) fn into_intervals(self) -> Vec<LossInterval> {
-        self.datagrams.intervals
+    /// Those that this connection may have been touched by.
+    pub(crate) fn of(&self, connection: &Connection) -> &Losses {
+        let is_of_others = self.others.contains(&connection.id);
+        let losses = if is_of_others { &self.of_others } else { &self.any };
+        match connection.protocol {
+            Protocol::Tcp => &losses.streams,
+            Protocol::Udp => &losses.datagrams,
+        }
+    }
+}
+
+/// Losses by what they may have touched.
+#[derive(Debug)]
+struct ByProtocol {
+    streams: Losses,
+    datagrams: Losses,
+}
+
+impl ByProtocol {
+    fn new(intervals: &[LossInterval]) -> Self {
+        Self {
+            streams: Losses::touching(Protocol::Tcp, intervals),
+            datagrams: Losses::touching(Protocol::Udp, intervals),
+        }
     }
 }
 

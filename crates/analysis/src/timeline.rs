@@ -3,7 +3,9 @@
 //! Times are nanoseconds of the trace's clock. A timeline is the ledger spread out over time: its
 //! spans are in time order, touch each other, and cover exactly the time that the ledger sums up.
 
-use sockscope_record::{Direction, Point, Protocol};
+use std::collections::BTreeSet;
+
+use sockscope_record::{ConnectionId, Direction, Point, Protocol};
 
 use crate::{
     BufferGrant, ConnectionStore, DropReasons, ExchangeSummary, FlowAnalysis, FlowStore, LedgerPart,
@@ -53,6 +55,21 @@ impl LossInterval {
     pub fn may_touch(&self, protocol: Protocol) -> bool {
         !self.of_datagrams || protocol == Protocol::Udp
     }
+}
+
+/// Connections that other users asked for, and losses that touched these alone.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct OfOthers {
+    /// Their numbers.
+    pub connections: BTreeSet<ConnectionId>,
+    /// By start.
+    pub losses: Vec<LossInterval>,
+}
+
+/// Losses in order of their starts.
+pub(crate) fn by_start(mut losses: Vec<LossInterval>) -> Vec<LossInterval> {
+    losses.sort_by_key(|loss| loss.start_ns);
+    losses
 }
 
 /// One flow with what was computed about it.

@@ -30,7 +30,7 @@ pub fn show(arguments: &args::Show) -> Result<(), Failure> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     match arguments.format {
         ShowFormat::Text => {
-            sockscope_report::show(&stores.connections, &stores.losses, &options, &mut out)?;
+            sockscope_report::show(&stores.connections, &stores.all_losses(), &options, &mut out)?;
         }
         ShowFormat::Tcpdump => {
             sockscope_report::show_tcpdump(&stores.connections, options.flow, &mut out)?;

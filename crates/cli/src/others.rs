@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use sockscope_record::{Connection, ConnectionId, Kind, LossCounts, Point, Record, marks};
+use sockscope_record::{
+    Connection, ConnectionId, Direction, Kind, LossCounts, Point, Record, marks,
+};
 use sockscope_trace::{RECORD_BYTES_MAX, connection_bytes_max};
 
 /// The share is a quarter of each limit.
@@ -22,6 +24,8 @@ pub struct Others {
     known: HashMap<ConnectionId, Admission>,
     records_left: u64,
     bytes_left: u64,
+    /// What is to be written of the connections that were admitted.
+    admitted: Vec<Record>,
     /// What is held back for the next batch of records, and of rows of connections.
     held: [Held; 2],
     refused: LossCounts,
@@ -62,6 +66,7 @@ impl Others {
             known: HashMap::new(),
             records_left: records_max.map_or(u64::MAX, |most| most / SHARE),
             bytes_left: bytes_max.map_or(u64::MAX, |most| most / SHARE),
+            admitted: Vec::new(),
             held: [Held::default(); 2],
             refused: LossCounts::default(),
             connections_refused: 0,
@@ -128,7 +133,7 @@ impl Others {
     }
 
     /// Whether a row of a connection is kept. One whose first row is refused has no other row, and no record;
-    /// with the first row there is room for the last one.
+    /// with the first row there is room for the last one, and for what [`Others::memberships`] gives.
     pub fn admits(&mut self, row: &Connection) -> bool {
         let Some(&admission) = self.known.get(&row.id) else {
             self.held[CONNECTIONS].operators = true;
@@ -141,8 +146,15 @@ impl Others {
         };
         let bytes = connection_bytes_max(row);
         let for_last = if row.closed_ns.is_none() { bytes } else { 0 };
+        let (records, bytes_of_it) = match admission {
+            Admission::New => (1, RECORD_BYTES_MAX),
+            _ => (0, 0),
+        };
         self.bytes_left += had;
-        if self.takes(0, bytes + for_last) {
+        if self.takes(records, bytes + for_last + bytes_of_it) {
+            if admission == Admission::New {
+                self.admitted.push(membership(row));
+            }
             self.known.insert(row.id, Admission::Admitted { for_last });
             self.held[CONNECTIONS].theirs = true;
             return true;
@@ -154,6 +166,12 @@ impl Others {
         }
         self.refuse(None, row.closed_ns.unwrap_or(row.opened_ns.max(self.latest_ns)));
         false
+    }
+
+    /// For each connection that was admitted since the last call, the record that says whose it is: the losses
+    /// that [`Others::losses`] gives touch it.
+    pub fn memberships(&mut self) -> Vec<Record> {
+        std::mem::take(&mut self.admitted)
     }
 
     /// What was held back is written. A batch that has rows of others alone is of their share.
@@ -186,7 +204,7 @@ impl Others {
                 kind: Kind::Loss,
                 code,
                 // Positions are known from before they were refused.
-                marks: marks::ANCHORED,
+                marks: marks::ANCHORED | marks::OF_OTHERS,
                 ..Record::default()
             })
             .collect()
@@ -213,6 +231,19 @@ impl Others {
         let (first, last) = self.span_ns;
         self.span_ns = (first.min(at_ns), last.max(at_ns));
         self.first_refused_ns.get_or_insert(at_ns);
+    }
+}
+
+/// Says that the connection is one of others.
+fn membership(row: &Connection) -> Record {
+    Record {
+        at_ns: row.opened_ns,
+        offset: row.opened_ns,
+        flow: row.id.flow(Direction::FromClient),
+        kind: Kind::Loss,
+        code: Kind::Loss as u8,
+        marks: marks::ANCHORED | marks::OF_OTHERS,
+        ..Record::default()
     }
 }
 
@@ -260,6 +291,7 @@ mod tests {
         let [loss] = losses[..] else { panic!("{losses:?}") };
         assert_eq!((loss.code, loss.detail), (Point::SendEnqueue.number(), 20));
         assert_eq!((loss.offset, loss.at_ns), (10, 29));
+        assert_eq!((loss.flow, loss.marks), (FlowId(0), marks::ANCHORED | marks::OF_OTHERS));
         assert_eq!(others.losses(), []);
     }
 
@@ -284,7 +316,7 @@ mod tests {
     #[test]
     fn a_connection_of_others_has_room_for_its_last_row_from_its_first_one_on() {
         let bytes = connection_bytes_max(&row(1, None));
-        let mut others = Others::new(None, Some(SHARE * 20 * bytes));
+        let mut others = Others::new(None, Some(SHARE * 10 * (2 * bytes + RECORD_BYTES_MAX)));
         let kept: Vec<u32> = (1..100)
             .filter(|id| {
                 others.add(ConnectionId(*id));
@@ -296,9 +328,12 @@ mod tests {
         assert_eq!(others.admit(&[record(5, 1)]).len(), 0);
         assert!(others.admits(&row(5, Some(9))));
         assert!(!others.admits(&row(5, Some(9))), "it had its last row");
+        let members: Vec<_> =
+            others.memberships().iter().map(|record| record.flow.connection()).collect();
+        assert_eq!(members, (1..=10).map(ConnectionId).collect::<Vec<_>>());
+        assert_eq!(others.memberships(), []);
         // The last row is not written: its room is another connection's.
-        others.remove(ConnectionId(6));
-        others.remove(ConnectionId(7));
+        (6..9).for_each(|id| others.remove(ConnectionId(id)));
         others.add(ConnectionId(2_000));
         assert!(others.admits(&row(2_000, None)));
     }
@@ -307,7 +342,7 @@ mod tests {
     fn of_a_connection_whose_first_row_is_refused_nothing_is_kept() {
         let bytes = connection_bytes_max(&row(1, None));
         // The row does not fit, a record would.
-        let mut others = Others::new(None, Some(SHARE * (bytes + RECORD_BYTES_MAX)));
+        let mut others = Others::new(None, Some(SHARE * (bytes + 2 * RECORD_BYTES_MAX)));
         others.add(ConnectionId(7));
         assert!(!others.admits(&row(7, None)));
         assert_eq!(others.admit(&[record(7, 1)]).len(), 0);

@@ -46,7 +46,7 @@ pub fn plot(arguments: &args::Plot) -> Result<(), Failure> {
         zero_ns: Some(stores.start_ns),
         width: arguments.width,
         height: arguments.height,
-        losses: &stores.losses,
+        losses: &stores.losses_of(flow.connection()),
         drop_reasons: &stores.drop_reasons,
         ..PlotOptions::default()
     };

@@ -166,7 +166,10 @@ impl Sink for BundleSink {
         if self.records_max.is_some() {
             self.known.insert(connection.id);
         }
-        self.writer.connection(connection).map_err(|error| Failure::from(error).to_string())
+        let told = self.others.memberships();
+        let written = self.writer.connection(connection).map_err(Failure::from);
+        let written = written.and_then(|()| self.append(&told).map(drop));
+        written.map_err(|failure| failure.to_string())
     }
 
     fn of_others(&mut self, connection: ConnectionId) {

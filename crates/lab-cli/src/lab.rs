@@ -259,7 +259,7 @@ fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(),
             direction: shown.direction(),
             from_ns: at(figure.from_ms),
             to_ns: at(figure.to_ms),
-            losses: &stores.losses,
+            losses: &stores.losses_of(shown.connection()),
             drop_reasons: &stores.drop_reasons,
             ..PlotOptions::default()
         };

@@ -103,6 +103,9 @@ pub mod marks {
     /// Of a `Loss`: the recorder joined the positions of streams anew behind it, by the sockets' own 64-bit
     /// counters. Without it they may be short by a multiple of 4 GiB.
     pub const ANCHORED: u8 = 128;
+    /// Of a `Loss`: it touches only connections that other users asked for, beside the operator's pick. With a
+    /// flow it misses nothing, and says that the flow's connection is one of these.
+    pub const OF_OTHERS: u8 = 1;
 }
 
 /// TCP header flags in [`Record::tcp_flags`] (RFC 9293 §3.1).

@@ -160,7 +160,8 @@ impl Input {
             self.batch.clear();
             self.batch.extend(batch.iter().map(|record| {
                 let flow = match record.kind {
-                    Kind::Loss => record.flow,
+                    // Of no flow.
+                    Kind::Loss if record.flow == FlowId::default() => record.flow,
                     _ => placed(record.flow, places, next_id),
                 };
                 on_clock(&Record { flow, ..*record }, shift_ns)
