@@ -2,7 +2,7 @@
 //! the recording's limits, and never end the recording.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use sockscope_record::{
     Connection, ConnectionId, Direction, Kind, LossCounts, Point, Record, marks,
@@ -30,8 +30,10 @@ pub struct Others {
     held: [Held; 2],
     refused: LossCounts,
     connections_refused: u64,
-    /// Refused and not written down yet, between these times.
-    unwritten: LossCounts,
+    /// What the recorder missed of them.
+    missed: LossCounts,
+    /// Refused or missed and not written down yet, by code and marks of a loss record, between these times.
+    unwritten: BTreeMap<(u8, u8), u64>,
     span_ns: (u64, u64),
     first_refused_ns: Option<u64>,
     latest_ns: u64,
@@ -70,7 +72,8 @@ impl Others {
             held: [Held::default(); 2],
             refused: LossCounts::default(),
             connections_refused: 0,
-            unwritten: LossCounts::default(),
+            missed: LossCounts::default(),
+            unwritten: BTreeMap::new(),
             span_ns: (u64::MAX, 0),
             first_refused_ns: None,
             latest_ns: 0,
@@ -104,12 +107,20 @@ impl Others {
         self.connections_refused
     }
 
-    /// The records without those that have no share left.
+    /// What the recorder missed of them so far, by loss records that [`Others::admit`] took.
+    pub fn missed(&self) -> &LossCounts {
+        &self.missed
+    }
+
+    /// The records without those that have no share left, and without losses of others, which the recorder gives
+    /// at each look and [`Others::losses`] less often.
     pub fn admit<'a>(&mut self, records: &'a [Record]) -> Cow<'a, [Record]> {
-        let is_theirs = |known: &HashMap<ConnectionId, Admission>, record: &Record| {
-            record.kind != Kind::Loss && known.contains_key(&record.flow.connection())
-        };
-        if self.known.is_empty() || !records.iter().any(|record| is_theirs(&self.known, record)) {
+        let is_theirs =
+            |known: &HashMap<ConnectionId, Admission>, record: &Record| match record.kind {
+                Kind::Loss => record.is_marked(marks::OF_OTHERS),
+                _ => known.contains_key(&record.flow.connection()),
+            };
+        if !records.iter().any(|record| is_theirs(&self.known, record)) {
             self.held[RECORDS].operators |= !records.is_empty();
             return Cow::Borrowed(records);
         }
@@ -117,7 +128,16 @@ impl Others {
         for record in records {
             self.latest_ns = self.latest_ns.max(record.at_ns);
             let is_theirs = is_theirs(&self.known, record);
-            if is_theirs && !self.admits_record(record) {
+            if is_theirs && record.kind == Kind::Loss {
+                let point = Kind::from_code(record.code).and_then(Kind::point);
+                self.missed.add(point, record.detail);
+                self.note_loss(
+                    (record.code, record.marks),
+                    record.detail,
+                    record.offset,
+                    record.at_ns,
+                );
+            } else if is_theirs && !self.admits_record(record) {
                 self.refuse(record.kind.point(), record.at_ns);
             } else {
                 self.held[RECORDS].note(is_theirs);
@@ -193,21 +213,16 @@ impl Others {
     pub fn losses(&mut self) -> Vec<Record> {
         let unwritten = std::mem::take(&mut self.unwritten);
         let (offset, at_ns) = std::mem::replace(&mut self.span_ns, (u64::MAX, 0));
-        let of_points = Point::ALL.into_iter().zip(unwritten.points);
-        let of_points = of_points.map(|(point, count)| (point.number(), count));
-        let all = of_points.chain([(Kind::Loss as u8, unwritten.events)]);
-        all.filter(|(_, count)| *count > 0)
-            .map(|(code, detail)| Record {
-                at_ns,
-                offset,
-                detail,
-                kind: Kind::Loss,
-                code,
-                // Positions are known from before they were refused.
-                marks: marks::ANCHORED | marks::OF_OTHERS,
-                ..Record::default()
-            })
-            .collect()
+        let loss = |((code, marks), detail)| Record {
+            at_ns,
+            offset,
+            detail,
+            kind: Kind::Loss,
+            code,
+            marks,
+            ..Record::default()
+        };
+        unwritten.into_iter().map(loss).collect()
     }
 
     fn written_every_ns(&self) -> u64 {
@@ -227,10 +242,16 @@ impl Others {
 
     fn refuse(&mut self, point: Option<Point>, at_ns: u64) {
         self.refused.add(point, 1);
-        self.unwritten.add(point, 1);
+        let code = point.map_or(Kind::Loss as u8, Point::number);
+        // Positions are known from before they were refused.
+        self.note_loss((code, marks::ANCHORED | marks::OF_OTHERS), 1, at_ns, at_ns);
+    }
+
+    fn note_loss(&mut self, code_and_marks: (u8, u8), count: u64, since_ns: u64, until_ns: u64) {
+        *self.unwritten.entry(code_and_marks).or_default() += count;
         let (first, last) = self.span_ns;
-        self.span_ns = (first.min(at_ns), last.max(at_ns));
-        self.first_refused_ns.get_or_insert(at_ns);
+        self.span_ns = (first.min(since_ns), last.max(until_ns));
+        self.first_refused_ns.get_or_insert(since_ns);
     }
 }
 
@@ -336,6 +357,28 @@ mod tests {
         (6..9).for_each(|id| others.remove(ConnectionId(id)));
         others.add(ConnectionId(2_000));
         assert!(others.admits(&row(2_000, None)));
+    }
+
+    #[test]
+    fn what_the_recorder_misses_of_others_is_written_less_often() {
+        let loss = |at_ns: u64, marks| Record {
+            at_ns,
+            offset: at_ns - 1,
+            kind: Kind::Loss,
+            detail: 2,
+            code: Point::SendEnqueue.number(),
+            marks,
+            ..Record::default()
+        };
+        let mut others = Others::new(None, None);
+        for at_ns in 1..100 {
+            assert_eq!(others.admit(&[loss(at_ns, marks::OF_OTHERS)]).len(), 0);
+            assert_eq!(others.admit(&[loss(at_ns, marks::ANCHORED)]).len(), 1, "the operator's");
+            assert_eq!(others.losses_due(), []);
+        }
+        let expected = Record { offset: 0, detail: 198, ..loss(99, marks::OF_OTHERS) };
+        assert_eq!(others.losses(), [expected]);
+        assert_eq!((others.missed().total(), others.refused().total()), (198, 0));
     }
 
     #[test]

@@ -94,7 +94,10 @@ impl BundleSink {
     /// Adds to the description whether a limit was reached, and the number of refused records.
     pub fn describe(&self, meta: &mut Meta) {
         let limit = self.limit();
-        meta.loss = self.lost(if limit.is_some() { self.lost } else { meta.loss });
+        if limit.is_some() {
+            meta.loss = plus(self.lost, *self.others.missed());
+        }
+        meta.loss = self.lost(meta.loss);
         let [connections, refused] =
             [self.others.connections_refused(), self.others.refused().total()];
         if refused > 0 {

@@ -197,6 +197,8 @@ impl Programs {
         object::counters(&self.object).map(|now| Counters {
             events_lost: now.events_lost,
             others_events_refused: now.others_events_refused,
+            others_connections_refused: now.others_connections_refused,
+            others_listeners_refused: now.others_listeners_refused,
             unlisted: now.unlisted,
             options_missed: now.options_missed,
             connections_refused: now.connections_refused,
@@ -328,6 +330,8 @@ fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
 pub(crate) struct Counters {
     pub(crate) events_lost: u64,
     pub(crate) others_events_refused: u64,
+    pub(crate) others_connections_refused: u64,
+    pub(crate) others_listeners_refused: u64,
     pub(crate) unlisted: u64,
     pub(crate) options_missed: u64,
     pub(crate) connections_refused: u64,
@@ -346,7 +350,6 @@ impl Counters {
     /// What found no room, in all.
     pub(crate) fn refused(&self) -> u64 {
         self.events_lost
-            + self.others_events_refused
             + self.options_missed
             + self.connections_refused
             + self.openings_missed
@@ -354,6 +357,11 @@ impl Counters {
             + self.half_open_missed
             + self.listeners_refused
             + self.sockets_refused
+    }
+
+    /// What other users asked for and found no room in their share, in all.
+    pub(crate) fn refused_of_others(&self) -> u64 {
+        self.others_events_refused + self.others_connections_refused + self.others_listeners_refused
     }
 
     /// What found no room, in sentences.
@@ -364,6 +372,18 @@ impl Counters {
                 "event",
                 "of connections that other users asked for by SO_LOG, beyond their half of the ring of \
                  events, and counted as missed",
+            ),
+            (
+                self.others_connections_refused,
+                "connection",
+                "that other users asked for by SO_LOG, beyond their quarter of the slots: not recorded, \
+                 and counted as missed",
+            ),
+            (
+                self.others_listeners_refused,
+                "listening socket",
+                "that other users asked for by SO_LOG, beyond their quarter of the room: not recorded, \
+                 and counted as missed",
             ),
             (
                 self.connections_refused,

@@ -111,6 +111,8 @@ pub struct Recorder {
     is_stalled: bool,
     last_counted_ns: u64,
     refused: Refused,
+    /// Of what other users asked for.
+    others_refused: Refused,
     ages: Ages,
     pause: Duration,
     started: Instant,
@@ -190,7 +192,11 @@ impl Recorder {
             programs.join_existing()?;
         }
         let attached_ns = monotonic_ns();
-        let missed = MissedHits { by_kind: lists.lost(), interrupted: programs.interrupted()? };
+        let missed = MissedHits {
+            by_kind: lists.lost(),
+            of_others: lists.lost_of_others(),
+            interrupted: programs.interrupted()?,
+        };
         let doubts = Doubts { missed: missed.clone(), looked_ns: attached_ns };
         let counters = programs.counters()?;
         let mut recorder = Self {
@@ -211,7 +217,12 @@ impl Recorder {
             unknown_positions: 0,
             is_stalled: false,
             last_counted_ns: attached_ns,
-            refused: Refused { counted: counters.refused(), since_ns: attached_ns },
+            refused: Refused { counted: counters.refused(), since_ns: attached_ns, marks: 0 },
+            others_refused: Refused {
+                counted: counters.refused_of_others(),
+                since_ns: attached_ns,
+                marks: marks::OF_OTHERS,
+            },
             ages: Ages { next: 0, looked: Instant::now() },
             pause: PAUSE_MIN,
             started: Instant::now(),
@@ -479,9 +490,8 @@ impl Recorder {
             self.notes.extend(self.counted.note(&error));
             self.doubts.missed.interrupted
         });
-        let mut by_kind = self.lists.lost();
-        by_kind.iter_mut().zip(self.lists.lost_of_others()).for_each(|(all, more)| *all += more);
-        MissedHits { by_kind, interrupted }
+        let (by_kind, of_others) = (self.lists.lost(), self.lists.lost_of_others());
+        MissedHits { by_kind, of_others, interrupted }
     }
 
     /// Writes down what was missed since the last look, by what is counted now.
@@ -499,11 +509,18 @@ impl Recorder {
             ..Record::default()
         };
         let mut losses = Vec::new();
-        for (kind, (count, seen)) in self.missed.by_kind.iter().zip(&before.by_kind).enumerate() {
-            if count > seen {
-                let point = point_of_raw(kind as u8);
-                self.decoder.lost_between(since_ns, until_ns, point.as_slice());
-                losses.push((point, loss(point, count - seen, marks::ANCHORED)));
+        let kinds = [
+            (&self.missed.by_kind, &before.by_kind, false),
+            (&self.missed.of_others, &before.of_others, true),
+        ];
+        for (now, before, of_others) in kinds {
+            let mark = marks::ANCHORED | if of_others { marks::OF_OTHERS } else { 0 };
+            for (kind, (count, seen)) in now.iter().zip(before).enumerate() {
+                if count > seen {
+                    let point = point_of_raw(kind as u8);
+                    self.decoder.lost_between(since_ns, until_ns, point.as_slice(), of_others);
+                    losses.push((point, loss(point, count - seen, mark)));
+                }
             }
         }
         let interrupted = self.missed.interrupted.since(&before.interrupted);
@@ -532,7 +549,10 @@ impl Recorder {
         let since_ns = std::mem::replace(&mut self.doubts.looked_ns, now.since_ns);
         let fresh = self.doubts.look(now.missed);
         if fresh.any {
-            self.decoder.lost_between(since_ns, now.until_ns, &fresh.points);
+            self.decoder.lost_between(since_ns, now.until_ns, &fresh.points, false);
+        }
+        if let Some(points) = &fresh.of_others {
+            self.decoder.lost_between(since_ns, now.until_ns, points, true);
         }
         self.decoder.interrupted(now.until_ns, &fresh.interrupted);
         if fresh.at_sockets {
@@ -569,12 +589,14 @@ impl Recorder {
 
     /// Writes down the events and connections that found no room since the last look.
     fn note_refused(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
-        let Some(record) = self.refused.look(self.counted.now.refused(), monotonic_ns()) else {
-            return Ok(());
-        };
-        self.lost.add(None, record.detail);
-        sink.records(&[record]).map_err(Error::Sink)?;
-        self.records += 1;
+        let (now, now_ns) = (&self.counted.now, monotonic_ns());
+        let refused = self.refused.look(now.refused(), now_ns);
+        let of_others = self.others_refused.look(now.refused_of_others(), now_ns);
+        for record in refused.into_iter().chain(of_others) {
+            self.lost.add(None, record.detail);
+            sink.records(&[record]).map_err(Error::Sink)?;
+            self.records += 1;
+        }
         Ok(())
     }
 
@@ -673,6 +695,8 @@ struct Refused {
     counted: u64,
     /// They were counted before this.
     since_ns: u64,
+    /// Of the loss records.
+    marks: u8,
 }
 
 impl Refused {
@@ -686,6 +710,7 @@ impl Refused {
             detail: fresh,
             kind: Kind::Loss,
             code: Kind::Loss as u8,
+            marks: self.marks,
             ..Record::default()
         })
     }

@@ -378,7 +378,7 @@ fn root_listeners_of_others_leave_the_operator_three_quarters_of_the_room() {
     let (folder, notes) = recorder.end();
     let seen = Seen::of(&folder.path().join("live.sockscope"));
     assert_eq!(seen.missed, 100, "{notes}");
-    assert!(notes.contains("100 listening sockets not recorded"), "{notes}");
+    assert!(notes.contains("100 listening sockets that other users asked for"), "{notes}");
 }
 
 /// So many connections to one port open at once, in four processes, as each may have so many files only;

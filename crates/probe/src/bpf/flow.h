@@ -602,10 +602,10 @@ static __always_inline bool is_newly_refused(__u64 what, __u32 which)
  * A connection finds no slot. Its first packets pass several hooks: `isn`, its client's, tells it from
  * an earlier one between the same ports.
  */
-static __always_inline void refuse(const struct key *k, __u32 isn)
+static __always_inline void refuse(const struct key *k, __u32 isn, bool of_others)
 {
 	if (is_newly_refused(k->key1 ^ (k->key2 << 9 | k->key2 >> 55), isn))
-		__sync_fetch_and_add(&connections_refused, 1);
+		__sync_fetch_and_add(of_others ? &others_connections_refused : &connections_refused, 1);
 	take_gone(k); /* it is counted already, should it open later */
 }
 

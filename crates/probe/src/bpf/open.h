@@ -75,7 +75,7 @@ static __always_inline struct flow_slot *take_new_slot(const struct key *k, stru
 	__u32 number;
 
 	if (!slot) {
-		refuse(k, o->isn);
+		refuse(k, o->isn, o->of_others);
 		return NULL;
 	}
 	slot->key1 = k->key1;

@@ -143,7 +143,7 @@ static __always_inline void add_listener(__u64 address, bool of_others)
 		return;
 	}
 	if (is_newly_refused(listener.inode, 0))
-		__sync_fetch_and_add(&listeners_refused, 1);
+		__sync_fetch_and_add(of_others ? &others_listeners_refused : &listeners_refused, 1);
 }
 
 /* The socket at this address listens no more. */

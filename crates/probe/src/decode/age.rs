@@ -116,7 +116,8 @@ impl Decoder {
             let Some(state) = self.connections.of_mut(id) else { continue };
             for flow in &mut state.flows {
                 if let Some((count, missed_ns)) = flow.datagrams.forget_before(since_ns) {
-                    self.out.extend(self.watch.found_beside(count, (missed_ns, now_ns)));
+                    let times = (missed_ns, now_ns);
+                    self.out.extend(self.watch.found_beside(count, times, state.of_others));
                 }
             }
         }

@@ -90,15 +90,15 @@ impl Missed {
         self.counts.add(point, count);
     }
 
-    /// The losses that hits left since the last call stand for.
-    pub(super) fn take_losses(&mut self) -> impl Iterator<Item = Record> + use<> {
-        std::mem::take(&mut self.unplaced).into_iter().map(|(point, left)| Record {
+    /// The losses that hits left since the last call stand for, with this mark too.
+    pub(super) fn take_losses(&mut self, mark: u8) -> impl Iterator<Item = Record> + use<> {
+        std::mem::take(&mut self.unplaced).into_iter().map(move |(point, left)| Record {
             at_ns: left.until_ns,
             offset: left.since_ns,
             detail: left.count,
             kind: Kind::Loss,
             code: point.map_or(Kind::Loss as u8, Point::number),
-            marks: marks::ANCHORED,
+            marks: marks::ANCHORED | mark,
             ..Record::default()
         })
     }

@@ -27,6 +27,8 @@ pub(super) struct ConnectionState {
     pub(super) told_open: [bool; 2],
     /// See [`Connection::is_to_itself`].
     pub(super) is_to_itself: bool,
+    /// Whether another user asked for it, beside the operator's pick.
+    pub(super) of_others: bool,
     /// When the last hit of it was.
     pub(super) last_ns: u64,
     /// Whether it waits to be judged.
@@ -44,6 +46,7 @@ impl ConnectionState {
         let flows = [0, 1].map(|direction| FlowState::new(FlowId(info.id.0 * 2 + direction)));
         Self {
             is_to_itself: info.is_to_itself(),
+            of_others: false,
             last_ns: info.opened_ns,
             info,
             flows,

@@ -63,6 +63,9 @@ impl Decoder {
             both_ends_here: false,
             processes: Vec::new(),
         });
+        if let Some(state) = self.state_mut(event.connection) {
+            state.of_others = event.of_others > 0;
+        }
         self.take_early_options(event.connection);
     }
 

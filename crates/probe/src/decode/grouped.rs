@@ -43,7 +43,7 @@ impl Decoder {
                 threads: &mut self.threads,
                 scheduler_offset_ns: self.scheduler_offset_ns,
                 enters_at_once: !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0,
-                lost_until_ns: self.watch.lost_until_ns(),
+                lost_until_ns: self.watch.lost_until_ns(state.of_others),
                 is_passed_over: false,
             };
             if raw.kind == raw::RAW_READY && flow.datagrams.socket != raw.ack {
@@ -55,7 +55,7 @@ impl Decoder {
                 waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, waited, 7));
             }
             if let Some(skipped) = skipped {
-                self.watch.skipped(&skipped, raw.at_ns, &mut self.out);
+                self.watch.skipped(&skipped, raw.at_ns, state.of_others, &mut self.out);
             }
         }
         if holds_several(&raw) {

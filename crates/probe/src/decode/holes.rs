@@ -5,10 +5,10 @@
 //! connection are sockets of this host, positions tell all the same: what the receiver has had must
 //! have passed points 1 to 6.
 
-use sockscope_record::{Kind, LossCounts, Point, Record};
+use sockscope_record::{Kind, LossCounts, Point, Record, marks};
 
 use super::Decoder;
-use super::anchor::MissedUntil;
+use super::anchor::{self, MissedUntil};
 use super::connection::ConnectionState;
 use super::datagram::Skipped;
 use super::reads::DELIVERY_NS_MAX;
@@ -18,32 +18,45 @@ use super::reads::DELIVERY_NS_MAX;
 pub(super) struct Watch {
     attached_ns: u64,
     until_ns: Option<u64>,
-    lost_until_ns: u64,
-    /// The same of the hits that record each point.
-    lost_at_ns: MissedUntil,
+    /// By when hits were lost, of any connection, and of those of others.
+    lost: [LostBy; 2],
     /// Connections with bytes that are proven and not yet judged.
     moved: Vec<u32>,
     found: LossCounts,
 }
 
+/// By when hits were lost and counted; 0 for never.
+#[derive(Default)]
+struct LostBy {
+    at_ns: u64,
+    /// The same of the hits that record each point.
+    of_points: MissedUntil,
+}
+
+impl LostBy {
+    fn note(&mut self, at_ns: u64, told: &[Point]) {
+        self.at_ns = self.at_ns.max(at_ns);
+        for point in told.iter().flat_map(|told| told.of_hit()) {
+            let lost_ns = &mut self.of_points[point.index()];
+            *lost_ns = at_ns.max(*lost_ns);
+        }
+    }
+}
+
 impl Watch {
-    /// By when records were lost and counted; 0 if none were.
-    pub(super) fn lost_until_ns(&self) -> u64 {
-        self.lost_until_ns
+    /// By when records were lost and counted that may be of such a connection; 0 if none were.
+    pub(super) fn lost_until_ns(&self, of_others: bool) -> u64 {
+        self.lost[usize::from(of_others)].at_ns
     }
 
     /// The same of the hits that record each point.
-    pub(super) fn missed_until(&self) -> &MissedUntil {
-        &self.lost_at_ns
+    pub(super) fn missed_until(&self, of_others: bool) -> &MissedUntil {
+        &self.lost[usize::from(of_others)].of_points
     }
 
-    /// Hits told as of these points were lost by `at_ns`.
-    pub(super) fn lost_at(&mut self, at_ns: u64, told: &[Point]) {
-        self.lost_until_ns = self.lost_until_ns.max(at_ns);
-        for point in told.iter().flat_map(|told| told.of_hit()) {
-            let lost_ns = &mut self.lost_at_ns[point.index()];
-            *lost_ns = at_ns.max(*lost_ns);
-        }
+    /// Hits told as of these points were lost by `at_ns`: of any connection, or of those of others alone.
+    pub(super) fn lost_at(&mut self, at_ns: u64, told: &[Point], of_others: bool) {
+        self.lost[usize::from(of_others)..].iter_mut().for_each(|lost| lost.note(at_ns, told));
     }
 
     /// Whether the recording had ended by `at_ns`.
@@ -71,22 +84,33 @@ impl Watch {
     }
 
     /// A datagram arrived that two points, or those from one to the other, should have seen.
-    pub(super) fn skipped(&mut self, skipped: &Skipped, at_ns: u64, out: &mut Vec<Record>) {
+    pub(super) fn skipped(
+        &mut self,
+        skipped: &Skipped,
+        at_ns: u64,
+        of_others: bool,
+        out: &mut Vec<Record>,
+    ) {
         // Their hits show no positions: one that was lost anywhere may look like another.
-        if skipped.since_ns < self.attached_ns || is_explained(skipped.since_ns, self.lost_until_ns)
-        {
+        let lost_until_ns = self.lost_until_ns(of_others);
+        if skipped.since_ns < self.attached_ns || is_explained(skipped.since_ns, lost_until_ns) {
             return;
         }
         let [first, last] = skipped.points;
         for point in &Point::ALL[first.index()..=last.index()] {
-            out.extend(self.found(*point, 1, (skipped.since_ns, at_ns)));
+            out.extend(self.found(*point, 1, (skipped.since_ns, at_ns), of_others));
         }
     }
 
     /// As [`Watch::found`], of events beside the points.
-    pub(super) fn found_beside(&mut self, count: u64, times: (u64, u64)) -> Option<Record> {
+    pub(super) fn found_beside(
+        &mut self,
+        count: u64,
+        times: (u64, u64),
+        of_others: bool,
+    ) -> Option<Record> {
         let (since_ns, at_ns) = times;
-        if is_explained(since_ns, self.lost_until_ns) {
+        if is_explained(since_ns, self.lost_until_ns(of_others)) {
             return None;
         }
         self.found.add(None, count);
@@ -96,15 +120,22 @@ impl Watch {
             detail: count,
             kind: Kind::Loss,
             code: Kind::Loss as u8,
+            marks: mark_of(of_others),
             ..Record::default()
         })
     }
 
     /// `count` observations of `point` were skipped between two times; `None` when a loss of its hits
     /// that is counted already explains it.
-    fn found(&mut self, point: Point, count: u64, times: (u64, u64)) -> Option<Record> {
+    fn found(
+        &mut self,
+        point: Point,
+        count: u64,
+        times: (u64, u64),
+        of_others: bool,
+    ) -> Option<Record> {
         let (since_ns, at_ns) = times;
-        if is_explained(since_ns, self.lost_at_ns[point.index()]) {
+        if is_explained(since_ns, self.missed_until(of_others)[point.index()]) {
             return None;
         }
         self.found.add(Some(point), count);
@@ -114,9 +145,15 @@ impl Watch {
             detail: count,
             kind: Kind::Loss,
             code: point.number(),
+            marks: mark_of(of_others),
             ..Record::default()
         })
     }
+}
+
+/// The mark of a loss that touches connections of others alone.
+pub(super) fn mark_of(of_others: bool) -> u8 {
+    if of_others { marks::OF_OTHERS } else { 0 }
 }
 
 /// Whether what is missing since then may be among what was lost and counted by `lost_until_ns`; 0: nothing was.
@@ -145,23 +182,32 @@ impl Decoder {
     }
 
     /// Records were lost and counted between two times, told as of these points: gaps that may come from
-    /// that are no news, and positions may not be known.
-    pub(crate) fn lost_between(&mut self, since_ns: u64, until_ns: u64, told: &[Point]) {
-        self.missed.add(since_ns, until_ns);
-        self.watch.lost_at(until_ns, told);
+    /// that are no news, and positions may not be known. Of any connection, or of those of others alone.
+    pub(crate) fn lost_between(
+        &mut self,
+        since_ns: u64,
+        until_ns: u64,
+        told: &[Point],
+        of_others: bool,
+    ) {
+        let missed = &mut self.missed[usize::from(of_others)..];
+        missed.iter_mut().for_each(|missed| missed.add(since_ns, until_ns));
+        self.watch.lost_at(until_ns, told, of_others);
     }
 
     /// The kernel ran no probe for hits told as of these points, by then. The analysis takes positions for
     /// unknown where they are so many that 2 GiB may have passed.
     pub(crate) fn interrupted(&mut self, until_ns: u64, told: &[Point]) {
         if !told.is_empty() {
-            self.watch.lost_at(until_ns, told);
+            self.watch.lost_at(until_ns, told, false);
         }
     }
 
     /// Hits that could not be placed, since the last call.
     pub(crate) fn take_unknown_positions(&mut self) -> LossCounts {
-        self.missed.take_counts()
+        let [mut counts, more] = self.missed.each_mut().map(anchor::Missed::take_counts);
+        counts.add_all(&more);
+        counts
     }
 
     /// Observations that the kernel skipped, found since the last call.
@@ -172,7 +218,9 @@ impl Decoder {
     /// Looks for holes in what was proven by the last look. To be called when all records of all
     /// CPUs up to one time were decoded.
     pub(crate) fn judge(&mut self) {
-        self.out.extend(self.missed.take_losses());
+        for (missed, of_others) in self.missed.iter_mut().zip([false, true]) {
+            self.out.extend(missed.take_losses(mark_of(of_others)));
+        }
         self.judge_datagrams();
         for id in std::mem::take(&mut self.watch.moved) {
             let Some(state) = self.connections.of_mut(id) else { continue };
@@ -180,7 +228,12 @@ impl Decoder {
             for flow in &mut state.flows {
                 for (point, hole, at_ns) in flow.passage.judge().filter(|_| is_judged) {
                     let since_ns = hole.since_ns.max(state.info.opened_ns);
-                    self.out.extend(self.watch.found(point, hole.count, (since_ns, at_ns)));
+                    self.out.extend(self.watch.found(
+                        point,
+                        hole.count,
+                        (since_ns, at_ns),
+                        state.of_others,
+                    ));
                 }
             }
             state.is_moved = !state.flows.iter().all(|flow| flow.passage.is_settled());
@@ -199,7 +252,8 @@ impl Decoder {
             for flow in &mut state.flows {
                 let stranded = flow.datagrams.stranded(until_ns.saturating_sub(DELIVERY_NS_MAX));
                 if let Some((count, since_ns)) = stranded {
-                    self.out.extend(self.watch.found_beside(count, (since_ns, until_ns)));
+                    let times = (since_ns, until_ns);
+                    self.out.extend(self.watch.found_beside(count, times, state.of_others));
                 }
             }
         }

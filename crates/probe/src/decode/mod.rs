@@ -63,7 +63,8 @@ pub(crate) struct Decoder {
     /// Whether point 5 has a hook of its own now; without it, loopback's is point 4.
     sees_input: bool,
     watch: holes::Watch,
-    missed: anchor::Missed,
+    /// Of any connection, and of those of others.
+    missed: [anchor::Missed; 2],
     unknown: age::Unknown,
 }
 
@@ -144,12 +145,14 @@ impl Decoder {
             raw
         };
         let point = point_of_raw(raw.kind);
+        let of_others = state.of_others;
+        let missed = &mut self.missed[usize::from(of_others)];
         if raw.kind == raw::RAW_ANCHOR {
-            state.anchor(raw, self.watch.missed_until(), &mut self.missed);
+            state.anchor(raw, self.watch.missed_until(of_others), missed);
             return;
         }
-        if !state.is_placed(raw, &mut self.missed, point) {
-            self.watch.lost_at(raw.at_ns, point.as_slice());
+        if !state.is_placed(raw, missed, point) {
+            self.watch.lost_at(raw.at_ns, point.as_slice(), of_others);
             return;
         }
         let enters_at_once = !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0;
@@ -160,14 +163,15 @@ impl Decoder {
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once,
-            lost_until_ns: self.watch.lost_until_ns(),
+            lost_until_ns: self.watch.lost_until_ns(of_others),
             is_passed_over: false,
         };
         let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
         segment::decode(&mut hit, state, direction);
         if let (true, Some(at)) = (hit.is_passed_over, point) {
-            self.missed.leave(point, self.watch.missed_until()[at.index()], raw.at_ns);
+            let since_ns = self.watch.missed_until(of_others)[at.index()];
+            missed.leave(point, since_ns, raw.at_ns);
         }
         self.watch.follow(state, &self.out[before..], raw.at_ns);
     }

@@ -202,7 +202,7 @@ impl Decoder {
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once: false,
-            lost_until_ns: self.watch.lost_until_ns(),
+            lost_until_ns: self.watch.lost_until_ns(state.of_others),
             is_passed_over: false,
         };
         decode(&mut hit, state);

@@ -43,7 +43,12 @@ pub(super) fn empty() -> Decoder {
 
 /// A decoder that saw connection 1 open, with both ends on this host.
 pub(super) fn opened() -> Decoder {
-    let mut decoder = opened_by(1);
+    opened_for(false)
+}
+
+/// The same of a connection that another user asked for.
+pub(super) fn opened_for(of_others: bool) -> Decoder {
+    let mut decoder = opened_by(&RawEvent { of_others: of_others.into(), ..open(1, 6) });
     decoder.event(&state(3, ESTABLISHED, SERVER_FIRST, CLIENT_FIRST));
     told(&mut decoder).clear();
     decoder
@@ -51,12 +56,12 @@ pub(super) fn opened() -> Decoder {
 
 /// As [`opened`], but of the server's socket nothing is seen: it is on another host.
 pub(super) fn opened_to_peer() -> Decoder {
-    opened_by(1)
+    opened_by(&open(1, 6))
 }
 
-fn opened_by(at_ns: u64) -> Decoder {
+fn opened_by(opening: &RawEvent) -> Decoder {
     let mut decoder = empty();
-    decoder.event(&open(at_ns, 6));
+    decoder.event(opening);
     decoder.event(&state(2, ESTABLISHED, CLIENT_FIRST, SERVER_FIRST));
     feed(&mut decoder, "1 transmit 999 syn | 1 <transmit 4999 syn ack=1000");
     told(&mut decoder).clear();

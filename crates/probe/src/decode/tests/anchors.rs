@@ -20,7 +20,7 @@ fn missed_for(ms: u64, points: &[Point]) -> Decoder {
          50 ready 1100 | 60 copy 1100",
     );
     told(&mut decoder).clear();
-    decoder.lost_between(100, 100 + ms * MS, points);
+    decoder.lost_between(100, 100 + ms * MS, points, false);
     decoder
 }
 
@@ -124,7 +124,7 @@ fn a_write_that_was_under_way_is_not_told_as_taken() {
     // Nothing shows when the bytes up to 1900 were taken.
     let mut decoder = opened();
     feed(&mut decoder, "10 write 1000+1000");
-    decoder.lost_between(100, 100 + 500 * MS, &Point::ALL);
+    decoder.lost_between(100, 100 + 500 * MS, &Point::ALL, false);
     feed(
         &mut decoder,
         "600000000 anchor 1800 acked=800 odd | 600000001 transmit 1800+100 odd
@@ -213,7 +213,7 @@ proptest! {
             if missed > 0 {
                 truth += missed;
                 is_adrift = true;
-                decoder.lost_between(at_ns, at_ns + 400 * MS, &Point::ALL);
+                decoder.lost_between(at_ns, at_ns + 400 * MS, &Point::ALL, false);
                 at_ns += 400 * MS;
             }
             truth += u64::from(bytes);

@@ -687,7 +687,7 @@ fn a_missed_datagram_puts_no_other_one_of_its_length_in_its_place() {
         "313 7 300+100",
     ];
     assert_eq!(shown, expected);
-    decoder.lost_between(314, 400, &[sockscope_record::Point::InterfaceEnqueue]);
+    decoder.lost_between(314, 400, &[sockscope_record::Point::InterfaceEnqueue], false);
     let shown = last_of(&mut decoder, "410 transmit +100 buffer=4 | 411 input +100 buffer=4");
     assert_eq!(shown, ["410 4 400+100", "411 5 400+100"], "nobody knows when it was written");
     // The buffer of the one that is missing is used again.

@@ -3,7 +3,8 @@
 use sockscope_record::Point;
 
 use super::{
-    Decoder, assert_lines, empty, feed, open, opened, opened_to_peer, seen, shown, state, told,
+    Decoder, assert_lines, empty, feed, open, opened, opened_for, opened_to_peer, seen, shown,
+    state, told,
 };
 use crate::layout::RawEvent;
 
@@ -164,7 +165,7 @@ fn who_used_a_connection_before_the_end_is_known() {
 #[test]
 fn a_gap_that_a_counted_loss_explains_is_not_counted_again() {
     let mut decoder = opened();
-    decoder.lost_between(0, 30, &Point::ALL);
+    decoder.lost_between(0, 30, &Point::ALL, false);
     let hits = whole(10, 1000, 100) + "60 ready 1200\n" + &whole(70, 1200, 100);
     assert_eq!(losses(&mut decoder, &hits), [""; 0]);
     let hits = "80 ready 1400";
@@ -172,14 +173,24 @@ fn a_gap_that_a_counted_loss_explains_is_not_counted_again() {
 }
 
 #[test]
+fn a_loss_of_others_explains_gaps_of_their_connections_alone() {
+    let hits = whole(10, 1000, 100) + "60 ready 1200\n" + &whole(70, 1200, 100);
+    for (of_others, gaps) in [(false, 6), (true, 0)] {
+        let mut decoder = opened_for(of_others);
+        decoder.lost_between(0, 30, &Point::ALL, true);
+        assert_eq!(losses(&mut decoder, &hits).len(), gaps, "{of_others}");
+    }
+}
+
+#[test]
 fn a_counted_loss_explains_gaps_of_its_own_hits_alone() {
     let hits = whole(10, 1000, 100) + "50 write 1100+100 room | 60 ready 1200\n";
     let hits = hits + &whole(70, 1200, 100);
     let mut decoder = opened();
-    decoder.lost_between(0, 30, &[Point::SendEnqueue]);
+    decoder.lost_between(0, 30, &[Point::SendEnqueue], false);
     assert_eq!(losses(&mut decoder, &hits).len(), 5);
     // The driver's hit is that of 2 to 5 on loopback.
     let mut decoder = opened();
-    decoder.lost_between(0, 30, &[Point::InterfaceDequeue]);
+    decoder.lost_between(0, 30, &[Point::InterfaceDequeue], false);
     assert_lines(&losses(&mut decoder, &hits), "70 Loss of 1 at 6 since 10");
 }

@@ -147,7 +147,7 @@ fn where_there_is_no_qdisc_the_last_segment_sent_again_is_so_though_its_first_hi
 fn last_after_loss(hits: &str) -> String {
     let mut decoder = opened();
     feed(&mut decoder, "10 write 1000+500 room | 20 queued 1000+100 | 30 transmit 1000+100 again");
-    decoder.lost_between(0, 40, &Point::ALL);
+    decoder.lost_between(0, 40, &Point::ALL, false);
     feed(&mut decoder, hits);
     shown(&mut decoder).pop().unwrap()
 }
