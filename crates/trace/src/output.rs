@@ -132,7 +132,7 @@ fn waiting_batches_max(memory_bytes: u64) -> usize {
 /// Memory of this machine in bytes: sysinfo(2).
 fn memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
-    u64::from(system.totalram).saturating_mul(u64::from(system.mem_unit))
+    system.totalram.saturating_mul(u64::from(system.mem_unit))
 }
 
 /// The thread, and what is on its way to it.
