@@ -1,10 +1,13 @@
-//! What is wrong with a command line, in one line: what, where, and what to do.
+//! An error of the command line in one line: the cause, and the usage or the option that prints it.
 
-use clap::error::ErrorKind;
+use std::error::Error as _;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::failure::Failure;
 
-/// What the user is told of an error of the parser; help and version, which are none, are printed.
+/// The failure for an error of the parser. Help and version are no errors: the parser prints them and
+/// ends the program.
 pub fn failure(error: &clap::Error) -> Failure {
     let is_asked_for = matches!(
         error.kind(),
@@ -15,32 +18,95 @@ pub fn failure(error: &clap::Error) -> Failure {
     if is_asked_for {
         error.exit();
     }
-    Failure::new(line(&error.render().to_string()))
+    Failure::new(line(error))
 }
 
-/// The parser's paragraphs as one line: what is wrong, then how the command is used, or where that
-/// stands.
-fn line(text: &str) -> String {
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let is_end =
-        |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
-    let what: String = lines().take_while(|line| !is_end(line)).map(part).collect();
-    let what = what.trim_start();
-    match lines().find_map(|line| line.strip_prefix("Usage: ")) {
-        Some(usage) if usage.ends_with("<COMMAND>") => format!("{what}; --help lists them"),
-        Some(usage) => format!("{what}; usage: {usage}"),
-        None => format!("{what}; --help says more"),
+/// The cause, the accepted values, suggestions, then the usage.
+fn line(error: &clap::Error) -> String {
+    let usage = usage(error);
+    let has_commands = usage.as_ref().is_some_and(|usage| usage.ends_with("<COMMAND>"));
+    let mut line = cause(error);
+    let accepted = values(error, ContextKind::ValidValue);
+    if !accepted.is_empty() {
+        line += &format!("; give one of {}", accepted.join(", "));
+    }
+    let similar = [
+        (ContextKind::SuggestedSubcommand, "subcommand"),
+        (ContextKind::SuggestedArg, "argument"),
+        (ContextKind::SuggestedValue, "value"),
+    ];
+    line.extend(similar.map(|(kind, noun)| similar_names(&values(error, kind), noun)));
+    // Without commands the suggestion is to write `--` before the argument: this would make it a part
+    // of the command to record.
+    if has_commands
+        && let Some(ContextValue::StyledStrs(others)) = error.get(ContextKind::Suggested)
+    {
+        line.extend(others.iter().map(|other| format!("; {other}")));
+    }
+    line + &match usage {
+        Some(_) if has_commands => "; --help lists them".to_owned(),
+        Some(usage) => format!("; usage: {usage}"),
+        None => "; --help says more".to_owned(),
     }
 }
 
-/// A line of the parser's as it follows those before it.
-fn part(line: &str) -> String {
-    let values = line.strip_prefix("[possible values: ").and_then(|line| line.strip_suffix(']'));
-    match (values, line.strip_prefix("tip: ")) {
-        (Some(values), _) => format!("; give one of {values}"),
-        // "use '-- -x'" would make the option a part of the command to record.
-        (None, Some(tip)) if tip.starts_with("to pass") => String::new(),
-        (None, Some(tip)) => format!("; {tip}"),
-        (None, None) => format!(" {}", line.strip_prefix("error: ").unwrap_or(line)),
+/// The cause of the error, with the names and values that the user gave.
+fn cause(error: &clap::Error) -> String {
+    let argument = values(error, ContextKind::InvalidArg).join(" ");
+    let value = values(error, ContextKind::InvalidValue).join(" ");
+    let prior = values(error, ContextKind::PriorArg);
+    match (error.kind(), prior.as_slice()) {
+        (ErrorKind::InvalidValue, _) if value.is_empty() => {
+            format!("a value is required for '{argument}' but none was supplied")
+        }
+        (ErrorKind::InvalidValue, _) => format!("invalid value '{value}' for '{argument}'"),
+        (ErrorKind::ValueValidation, _) => {
+            let reason = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+            format!("invalid value '{value}' for '{argument}'{reason}")
+        }
+        (ErrorKind::TooManyValues, _) => {
+            format!("unexpected value '{value}' for '{argument}' found; no more were expected")
+        }
+        (ErrorKind::UnknownArgument, _) => format!("unexpected argument '{argument}' found"),
+        (ErrorKind::InvalidSubcommand, _) => {
+            let command = values(error, ContextKind::InvalidSubcommand).join(" ");
+            format!("unrecognized subcommand '{command}'")
+        }
+        (ErrorKind::MissingRequiredArgument, _) => {
+            format!("the following required arguments were not provided: {argument}")
+        }
+        (ErrorKind::ArgumentConflict, [prior]) if *prior == argument => {
+            format!("the argument '{argument}' cannot be used multiple times")
+        }
+        (ErrorKind::ArgumentConflict, [prior]) => {
+            format!("the argument '{argument}' cannot be used with '{prior}'")
+        }
+        (kind, _) => kind.to_string(),
+    }
+}
+
+/// The suggestion of names like the one that the user gave; empty without any.
+fn similar_names(names: &[&str], noun: &str) -> String {
+    let quoted = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    match names {
+        [] => String::new(),
+        [_] => format!("; a similar {noun} exists: {quoted}"),
+        _ => format!("; some similar {noun}s exist: {quoted}"),
+    }
+}
+
+/// The usage of the command that the error belongs to, without its title.
+fn usage(error: &clap::Error) -> Option<String> {
+    let ContextValue::StyledStr(usage) = error.get(ContextKind::Usage)? else { return None };
+    let usage = usage.to_string();
+    Some(usage.split_once(": ")?.1.lines().next()?.to_owned())
+}
+
+/// The strings of one kind in the error's context.
+fn values(error: &clap::Error, kind: ContextKind) -> Vec<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(value)) => vec![value],
+        Some(ContextValue::Strings(values)) => values.iter().map(String::as_str).collect(),
+        _ => Vec::new(),
     }
 }
