@@ -9,13 +9,13 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sockscope_probe::{
-    Cgroup, HookReport, Options, Pick, Priority, Recorder, SoLog, Summary, When, count_interrupts,
-    interrupts, spawn,
+    Cgroup, HookReport, Options, Pick, Priority, Recorder, SoLog, Summary, When, spawn,
 };
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
 use sockscope_program::place::Place;
+use sockscope_program::signals::StopSignals;
 use sockscope_record::{LossCounts, counted};
 use sockscope_trace::{Hook, HookState, Meta, Ring, SizeLimit};
 
@@ -195,7 +195,7 @@ impl Job<'_> {
             return Err(sockscope_probe::Error::NoRight { right }.into());
         }
         command::check(self.command)?;
-        count_interrupts();
+        let signals = StopSignals::register()?;
         let group = if self.command.is_empty() { None } else { Some(Cgroup::create()?) };
         if group.is_none() {
             Cgroup::remove_stale()?;
@@ -233,7 +233,14 @@ impl Job<'_> {
         }
         let command = child.as_ref().ok().and_then(|child| Some(child.as_ref()?.id()));
         let ended = child.map_err(Failure::from).and_then(|mut child| {
-            self.watch(&mut recorder, &mut sink, &mut meta, &mut meta_thread, child.as_mut())
+            self.watch(
+                &signals,
+                &mut recorder,
+                &mut sink,
+                &mut meta,
+                &mut meta_thread,
+                child.as_mut(),
+            )
         });
         // Whatever happened, what was recorded becomes a whole bundle.
         let goes_on = command.filter(|_| !matches!(ended, Ok(Some(_))));
@@ -345,6 +352,7 @@ impl Job<'_> {
     /// Records until there is a reason to stop.
     fn watch(
         &self,
+        signals: &StopSignals,
         recorder: &mut Recorder,
         sink: &mut BundleSink,
         meta: &mut Meta,
@@ -382,7 +390,7 @@ impl Job<'_> {
                 meta.ended_ns = Some(machine::clock().monotonic_ns);
                 ends = Some(now + LINGER);
             }
-            if interrupts() > 0 && ends.is_none() {
+            if signals.stop_requested() && ends.is_none() {
                 ends = Some(now + if child.is_some() { COMMAND_PATIENCE } else { Duration::ZERO });
             }
             let is_over = ends.is_some_and(|ends| now >= ends)

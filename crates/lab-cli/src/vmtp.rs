@@ -10,9 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sockscope_probe::{count_interrupts, interrupts};
 use sockscope_program::failure::Failure;
 use sockscope_program::output::write_to;
+use sockscope_program::signals::StopSignals;
 use sockscope_record::Side;
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport, group_address};
 use sockscope_vmtp::server::ServerCounters;
@@ -132,13 +132,13 @@ fn recorded(
 ) -> Result<(), Failure> {
     let mut recorded = Ok(());
     let mut refusals = Refusals::default();
-    count_interrupts();
+    let signals = StopSignals::register()?;
     let served = serve(service, &mut |service| {
         refusals.show(service.counters(), REFUSALS_EVERY);
         if let Some(recording) = &mut recording {
             recorded = recording.take(|| service.poll_seen());
         }
-        interrupts() > 0 || recorded.is_err()
+        signals.stop_requested() || recorded.is_err()
     });
     refusals.show(service.counters(), Duration::ZERO);
     // A recording that could not be written on is not made to look whole.

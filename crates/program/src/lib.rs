@@ -17,5 +17,6 @@ mod memory;
 pub mod outcome;
 pub mod output;
 pub mod place;
+pub mod signals;
 pub mod suggest;
 pub mod usage;
