@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sockscope_convert::{Capture, netmon, tcpdump};
 use sockscope_program::failure::Failure;
-use sockscope_program::place::Place;
+use sockscope_program::output_dir::OutputDir;
 use sockscope_record::{Kind, LossCounts, counted};
 use sockscope_trace::{Meta, Source};
 
@@ -37,21 +37,21 @@ pub fn convert(arguments: &args::Convert) -> Result<(), Failure> {
         )));
     }
     for problem in capture.problems.iter().take(PROBLEMS_SHOWN) {
-        talk!("sockscope: {file}: {problem}");
+        stderr!("sockscope: {file}: {problem}");
     }
     let lines = capture.problems.len() as u64 + capture.other_lines;
     if lines > 0 {
-        talk!("sockscope: {file}: {} not understood", counted(lines, "line"));
+        stderr!("sockscope: {file}: {} not understood", counted(lines, "line"));
     }
     let meta = meta(&capture, arguments);
-    let place = Place::find(&arguments.output, &[])?;
-    let (mut writer, _claim) = place.create(meta.clone())?;
+    let output = OutputDir::find(&arguments.output, &[])?;
+    let (mut writer, _lock) = output.create(meta.clone())?;
     for connection in &capture.connections {
         writer.connection(connection)?;
     }
     writer.append(&capture.records)?;
     writer.finish(meta)?;
-    talk!(
+    stderr!(
         "sockscope: {} of {} in {}; see it: sockscope show {2}",
         counted(capture.records.len() as u64, "record"),
         counted(capture.connections.len() as u64, "connection"),

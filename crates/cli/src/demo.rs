@@ -52,7 +52,7 @@ pub fn demo(arguments: &args::Demo) -> Result<(), Failure> {
     if is_recorded {
         if !can_record && !arguments.recorded {
             let right = sockscope_probe::missing_right().unwrap_or_else(|| "a right".to_owned());
-            talk!(
+            stderr!(
                 "sockscope: without {right} recording does not work, so nothing is recorded now: these two runs come with the program"
             );
         }

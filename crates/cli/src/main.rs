@@ -3,7 +3,7 @@
 //! Results go to standard output, messages to standard error. Exit status: 0 done, 1 `--check` found
 //! something, 2 an error, which one line names; with `run --exit-status`, that of a command that failed.
 
-// Where nobody listens any more it would panic: see `talk`.
+// It panics on a write error: use `stderr!`.
 #![deny(clippy::print_stderr)]
 
 #[macro_use]
@@ -25,20 +25,20 @@ mod sink;
 mod temporary;
 mod terminal;
 #[cfg(test)]
-mod usage_tests;
+mod usage_error_tests;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use sockscope_program::failure::Failure;
 use sockscope_program::outcome::{self, Outcome};
-use sockscope_program::usage;
+use sockscope_program::usage_error;
 
 use args::{Arguments, Command};
 use hand_over::hand_over;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::try_parse().map_err(|error| usage::failure(&error));
+    let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
     outcome::exit_code(arguments.and_then(|arguments| execute(arguments.command)))
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use sockscope_program::failure::Failure;
-use sockscope_program::place::Place;
+use sockscope_program::output_dir::OutputDir;
 use sockscope_record::counted;
 use sockscope_trace::{Bundle, merge_into};
 
@@ -12,7 +12,7 @@ use crate::args;
 /// `sockscope merge`.
 pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let args::Merge { first, second, output } = arguments;
-    let place = Place::find(output, &[first, second])?;
+    let output_dir = OutputDir::find(output, &[first, second])?;
     if first.exists() && fs::canonicalize(first).ok() == fs::canonicalize(second).ok() {
         return Err(Failure::new(format!(
             "{}: the same bundle twice: give one of each host",
@@ -23,26 +23,26 @@ pub fn merge(arguments: &args::Merge) -> Result<(), Failure> {
     let [first, second] = &bundles;
     let engines = bundles.iter().filter(|bundle| bundle.meta().source.is_engine()).count();
     let by = ["both hosts", "the kernel and the engine", "both engines"][engines];
-    let mut claim = None;
+    let mut lock = None;
     let done = merge_into(first, second, |meta| {
-        let (writer, held) = place.create(meta)?;
-        claim = Some(held);
+        let (writer, held) = output_dir.create(meta)?;
+        lock = Some(held);
         Ok::<_, Failure>(writer)
     })?;
-    drop(claim);
+    drop(lock);
     for (bundle, problems) in bundles.iter().zip(&done.problems) {
         for problem in problems {
-            talk!("sockscope: {}: {problem}", bundle.dir().display());
+            stderr!("sockscope: {}: {problem}", bundle.dir().display());
         }
     }
     let hosts = [first, second].map(|bundle| &bundle.meta().host);
     if engines == 0 && hosts[0] == hosts[1] && !hosts[0].is_empty() {
-        talk!(
+        stderr!(
             "sockscope: both are of host {}: what each of them saw whole is there twice",
             hosts[0]
         );
     }
-    talk!(
+    stderr!(
         "sockscope: {} of {}, {} of them seen by {by}, in {dir}; see it: sockscope report {dir}",
         counted(done.records, "record"),
         counted(done.connections, "connection"),

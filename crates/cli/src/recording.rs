@@ -14,7 +14,7 @@ use sockscope_probe::{
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
 use sockscope_program::outcome::Outcome;
-use sockscope_program::place::Place;
+use sockscope_program::output_dir::OutputDir;
 use sockscope_program::signals::StopSignals;
 use sockscope_record::{LossCounts, counted};
 use sockscope_trace::{Hook, HookState, Meta, Ring, SizeLimit};
@@ -73,9 +73,9 @@ pub fn run(run: &args::Run) -> Result<Outcome, Failure> {
             0 => String::new(),
             _ => format!("; see also: {} plot {kept} --figure queue-length", reader()),
         };
-        talk!("sockscope: the trace is in {kept}{}{figures}", ended_by(limit));
+        stderr!("sockscope: the trace is in {kept}{}{figures}", ended_by(limit));
     } else if limit.is_some() {
-        talk!("sockscope: the recording{}", ended_by(limit).trim_start_matches(','));
+        stderr!("sockscope: the recording{}", ended_by(limit).trim_start_matches(','));
     }
     let code = status.filter(|_| run.exit_status).map(command::exit_code);
     Ok(code.filter(|code| *code > 0).map_or(outcome, Outcome::OfCommand))
@@ -98,7 +98,7 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         return Err(failure);
     }
     let dir = record.output.display();
-    talk!(
+    stderr!(
         "sockscope: {}, {lost} lost{}, in {dir}{}; see it: {} report {dir}",
         counted(records, "record"),
         advice.map(|advice| format!(" ({advice})")).unwrap_or_default(),
@@ -106,7 +106,7 @@ pub fn record(record: &args::Record) -> Result<(), Failure> {
         reader()
     );
     if records == 0 {
-        talk!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
+        stderr!("sockscope: nothing that was picked sent or received over TCP or UDP meanwhile");
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn ended_by(limit: Option<&str>) -> String {
 /// A command that failed may have sent less than it should: the recording itself is whole.
 fn tell_failure(status: Option<ExitStatus>) {
     if let Some(ending) = failed(status) {
-        talk!("sockscope: {ending}");
+        stderr!("sockscope: {ending}");
     }
 }
 
@@ -189,7 +189,7 @@ impl Job<'_> {
     ///
     /// When it cannot begin: then there is no bundle.
     pub fn record(&self) -> Result<Recorded, Failure> {
-        let place = Place::find(self.dir, &[])?;
+        let output = OutputDir::find(self.dir, &[])?;
         self.check()?;
         if let Some(right) = sockscope_probe::missing_right() {
             return Err(sockscope_probe::Error::NoRight { right }.into());
@@ -216,7 +216,7 @@ impl Job<'_> {
         let limit = self.how.max_size.map(|bytes| SizeLimit::new(bytes, &meta));
         let limit =
             limit.transpose().map_err(|error| Failure::new(format!("--max-size: {error}")))?;
-        let (mut writer, _claim) = place.create(meta.clone())?;
+        let (mut writer, _lock) = output.create(meta.clone())?;
         // With the recorder's priority: on a busy machine the disk would wait for the thread. Without room
         // for a thread this one waits for the disk.
         let _ = writer.write_by_thread();
@@ -227,9 +227,9 @@ impl Job<'_> {
         let child = child.transpose();
         if group.is_none() {
             if !pick.picks_any() && !pick.in_band {
-                talk!("sockscope: {NOTHING_PICKED}");
+                stderr!("sockscope: {NOTHING_PICKED}");
             }
-            talk!("sockscope: recording; Ctrl-C ends it");
+            stderr!("sockscope: recording; Ctrl-C ends it");
         }
         let command = child.as_ref().ok().and_then(|child| Some(child.as_ref()?.id()));
         let ended = child.map_err(Failure::from).and_then(|mut child| {
@@ -284,7 +284,7 @@ impl Job<'_> {
         }
         // Where the bundle may not say it.
         if let (Some(survivors), Some(_)) = (survivors, &recorded.failure) {
-            talk!("sockscope: {survivors}");
+            stderr!("sockscope: {survivors}");
         }
         Ok(recorded)
     }
@@ -299,7 +299,9 @@ impl Job<'_> {
             && self.command.is_empty()
             && !machine::has_process(comm)
         {
-            talk!("sockscope: no process is called {comm} now; one that starts later is recorded");
+            stderr!(
+                "sockscope: no process is called {comm} now; one that starts later is recorded"
+            );
         }
         Ok(())
     }
@@ -373,7 +375,7 @@ impl Job<'_> {
                 flushed = now;
                 if shows_progress {
                     let lost = sink.lost(recorder.lost()).total();
-                    talk_on!("\r{} records, {lost} lost ", recorder.records());
+                    stderr_part!("\r{} records, {lost} lost ", recorder.records());
                 }
             }
             if now - described > META_EVERY {
@@ -402,7 +404,7 @@ impl Job<'_> {
             }
         }
         if shows_progress {
-            talk!();
+            stderr!();
         }
         Ok(status)
     }

@@ -1,5 +1,5 @@
 //! The command line without recording: bundles that come with the project, whole and spoilt, and
-//! what is refused. Results go to standard output, talk to standard error; 0 done, 1 found
+//! what is refused. Results go to standard output, messages to standard error; 0 done, 1 found
 //! something with `--check`, 2 an error told in one line.
 
 use std::ffi::OsStr;
@@ -50,7 +50,7 @@ fn an_output_that_is_full_is_told_as_such() {
 }
 
 #[test]
-fn talk_that_nobody_hears_costs_nothing_else() {
+fn a_closed_standard_error_changes_nothing_else() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let bundle = folder.path().join("wire.sockscope");
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../convert/tests/samples/rpc-call.txt");
@@ -325,10 +325,10 @@ fn garbage_is_refused_or_noted_and_never_panics() {
         fs::write(dir.join(file), [0xa5; 5000]).expect("the copy is ours");
         for task in [&["report"][..], &["show"], &["plot", "--figure", "packet-trace"]] {
             let output = run([task, &[path(&dir)]].concat());
-            let talk = text(&output.stderr);
-            assert!(matches!(output.status.code(), Some(0 | 2)), "{task:?} {file}: {talk}");
-            let said = text(&output.stdout) + &talk;
-            assert!(said.contains(file), "{task:?} {file}: {talk}");
+            let stderr = text(&output.stderr);
+            assert!(matches!(output.status.code(), Some(0 | 2)), "{task:?} {file}: {stderr}");
+            let said = text(&output.stdout) + &stderr;
+            assert!(said.contains(file), "{task:?} {file}: {stderr}");
         }
     }
 }
@@ -396,11 +396,11 @@ fn doctor_says_what_a_group_for_a_command_needs_where_its_folder_is_closed() {
 }
 
 fn assert_refused(output: &Output, reason: &str) {
-    let talk = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{talk}");
-    assert_eq!(text(&output.stdout), "", "{talk}");
-    assert_eq!(talk.lines().count(), 1, "{talk}");
-    assert!(talk.starts_with("sockscope: ") && talk.contains(reason), "{talk}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert_eq!(text(&output.stdout), "", "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.starts_with("sockscope: ") && stderr.contains(reason), "{stderr}");
 }
 
 fn sockscope() -> Command {

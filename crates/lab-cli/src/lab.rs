@@ -103,7 +103,7 @@ fn run_live(arguments: &LabRun) -> Result<(), Failure> {
     for text in &arguments.set {
         plan.set(text).map_err(Failure::new)?;
     }
-    let progress = |case: &str| talk!("sockscope: {case}");
+    let progress = |case: &str| stderr!("sockscope: {case}");
     let comparison = protocols::compare(plan, &progress);
     let forms = [protocols::write_json, protocols::write_csv, protocols::write_text];
     if let Some(folder) = &arguments.output {
@@ -162,7 +162,7 @@ fn keep_charted<T>(
     keep_forms(folder, id, compared, forms)?;
     let height = CHART_HEAD_PX + PANEL_PX * u32::try_from(chart.panels.len()).unwrap_or(1);
     write_figure(&folder.join(format!("{id}.svg")), draw_chart(chart, FIGURE_PX.0, height))?;
-    talk!("sockscope: results in {}", folder.display());
+    stderr!("sockscope: results in {}", folder.display());
     Ok(())
 }
 
@@ -225,10 +225,10 @@ fn keep(
     for (case, path) in
         bundle::write_bundles(experiment, folder).map_err(|error| failure(&error))?
     {
-        talk!("sockscope: trace bundle {}", path.display());
+        stderr!("sockscope: trace bundle {}", path.display());
         draw_trace(experiment, &case, &path)?;
     }
-    talk!("sockscope: results in {}", folder.display());
+    stderr!("sockscope: results in {}", folder.display());
     Ok(())
 }
 
@@ -274,7 +274,7 @@ fn write_figure(path: &Path, svg: Result<String, impl Display>) -> Result<(), Fa
     let svg =
         svg.map_err(|error| Failure::new(format!("cannot draw {}: {error}", path.display())))?;
     write_to(path, |out| out.write_all(svg.as_bytes()))?;
-    talk!("sockscope: figure {}", path.display());
+    stderr!("sockscope: figure {}", path.display());
     Ok(())
 }
 
@@ -311,7 +311,7 @@ impl Progress {
     fn show(&mut self, done: usize, of: usize) {
         let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= PROGRESS_EVERY);
         if self.is_terminal && (is_due || done == of) {
-            talk_on!("\rsockscope: {done} of {of} runs");
+            stderr_part!("\rsockscope: {done} of {of} runs");
             self.shown = Some(Instant::now());
         }
     }
@@ -319,7 +319,7 @@ impl Progress {
     fn end(&self) {
         if self.shown.is_some() {
             // Clears the line (ECMA-48 §8.3.41).
-            talk_on!("\r\x1b[K");
+            stderr_part!("\r\x1b[K");
         }
     }
 }

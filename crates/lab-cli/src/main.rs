@@ -4,7 +4,7 @@
 //! messages to standard error. Exit status: 0 done, 1 `--check` found something, 2 an error, which one
 //! line names.
 
-// Where nobody listens any more it would panic: see `talk`.
+// It panics on a write error: use `stderr!`.
 #![deny(clippy::print_stderr)]
 
 #[macro_use]
@@ -20,12 +20,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use sockscope_program::failure::Failure;
 use sockscope_program::outcome::{self, Outcome};
-use sockscope_program::usage;
+use sockscope_program::usage_error;
 
 use args::{Arguments, Command};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::try_parse().map_err(|error| usage::failure(&error));
+    let arguments = Arguments::try_parse().map_err(|error| usage_error::failure(&error));
     outcome::exit_code(arguments.and_then(|arguments| execute(arguments.command)))
 }
 

@@ -82,7 +82,7 @@ fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
     if at.raw && at.name.is_some() {
         service.be_among_others().map_err(failure)?;
     }
-    talk!("{what}: {name} at {address}");
+    stderr!("{what}: {name} at {address}");
     Ok(service)
 }
 
@@ -94,13 +94,13 @@ fn serve(arguments: &Serve) -> Result<(), Failure> {
         service.link().join(group, arguments.interface).map_err(failure)?;
         service.join(group).map_err(failure)?;
         if !hears_multicast {
-            talk!(
+            stderr!(
                 "{group}: multicast does not come here, it needs --at 0.0.0.0:PORT --name ENTITY"
             );
         }
     }
     if hears_multicast && let Err(error) = service.link().join(MANAGER_GROUP, arguments.interface) {
-        talk!("it cannot be found by multicast: {error}");
+        stderr!("it cannot be found by multicast: {error}");
     }
     let recording = observed(&mut service, &arguments.at, arguments.record.as_deref())?;
     recorded(&mut service, recording, |service, ends| Ok(echo(service, ends)?))
@@ -160,7 +160,7 @@ impl Refusals {
             return;
         }
         let [busy, given_up, withheld] = now;
-        talk!(
+        stderr!(
             "so far {busy} packets refused for lack of room, {given_up} unfinished requests given up, \
              {withheld} answers withheld from addresses that are not proved"
         );
@@ -356,7 +356,7 @@ fn put(arguments: &Put) -> Result<(), Failure> {
     let ended = session.end();
     let bytes = stored.map_err(failure)?;
     ended?;
-    talk!("{name}: {bytes} bytes stored and compared");
+    stderr!("{name}: {bytes} bytes stored and compared");
     Ok(())
 }
 
@@ -379,7 +379,7 @@ fn get(arguments: &Get) -> Result<(), Failure> {
         error => failure(error),
     })?;
     ended?;
-    talk!("{name}: {bytes} bytes to {}", file.display());
+    stderr!("{name}: {bytes} bytes to {}", file.display());
     Ok(())
 }
 

@@ -1,14 +1,14 @@
 //! What the programs `sockscope` and `sockscope-lab` share: their errors, messages, exit status, and the
 //! files that they read and write.
 //!
-//! Results go to standard output, messages to standard error ([`talk`]). Whatever ends a program with
+//! Results go to standard output, messages to standard error ([`stderr!`]). Whatever ends a program with
 //! status 2 is a [`Failure`](failure::Failure) of one line.
 
-// Where nobody listens any more it would panic: see `talk`.
+// It panics on a write error: use `stderr!`.
 #![deny(clippy::print_stderr)]
 
 #[macro_use]
-pub mod talk;
+pub mod stderr;
 
 pub mod failure;
 pub mod loaded;
@@ -16,7 +16,7 @@ pub mod machine;
 mod memory;
 pub mod outcome;
 pub mod output;
-pub mod place;
+pub mod output_dir;
 pub mod signals;
 pub mod suggest;
-pub mod usage;
+pub mod usage_error;

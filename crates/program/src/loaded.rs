@@ -62,7 +62,7 @@ impl Loaded {
 /// Says on standard error what a report would have in its head.
 pub fn say_notes(notes: &[String]) {
     for note in notes {
-        talk!("sockscope: {note}");
+        stderr!("sockscope: {note}");
     }
 }
 

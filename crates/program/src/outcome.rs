@@ -23,7 +23,7 @@ pub fn exit_code(ended: Result<Outcome, Failure>) -> ExitCode {
         Ok(Outcome::OfCommand(code)) => ExitCode::from(code),
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            talk!("sockscope: {failure}");
+            stderr!("sockscope: {failure}");
             ExitCode::from(2)
         }
     }

@@ -4,14 +4,14 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use crate::failure::Failure;
-use crate::place;
+use crate::output_dir;
 
 /// A file, or standard output for `-`. A bundle's own files are refused.
 pub fn output(path: &Path) -> Result<Box<dyn Write>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(BufWriter::new(std::io::stdout().lock())));
     }
-    Ok(Box::new(BufWriter::new(place::create_output(path)?)))
+    Ok(Box::new(BufWriter::new(output_dir::create_output(path)?)))
 }
 
 /// Writes all of it to a file, or to standard output for `-`.

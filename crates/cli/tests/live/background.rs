@@ -34,14 +34,14 @@ impl Background {
     pub fn start_until(command: &mut Command, signal: &'static str, ready: &str) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut started = Self::spawn(command, signal);
-        let mut talk = BufReader::new(started.child.stderr.take().expect("piped above"));
+        let mut stderr = BufReader::new(started.child.stderr.take().expect("piped above"));
         let mut said = String::new();
         while !said.contains(ready) {
-            let read = talk.read_line(&mut said).expect("standard error is text");
+            let read = stderr.read_line(&mut said).expect("standard error is text");
             assert!(read > 0, "{command:?} ended before {ready:?}: {said}");
         }
         // Goes on being read, or the program would stop when the pipe is full.
-        thread::spawn(move || std::io::copy(&mut talk, &mut std::io::sink()));
+        thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         started
     }
 

@@ -99,9 +99,9 @@ fn may_ask(user: &str) -> bool {
     let mut asking = std::process::Command::new("setpriv");
     asking.args(ids).args(["--clear-groups", "/usr/bin/python3", "-c", program]);
     let asked = asking.output().expect("util-linux is installed");
-    let talk = String::from_utf8_lossy(&asked.stderr);
+    let stderr = String::from_utf8_lossy(&asked.stderr);
     // ENOPROTOOPT, as where nobody records.
-    assert!(asked.status.success() || talk.contains("Protocol not available"), "{talk}");
+    assert!(asked.status.success() || stderr.contains("Protocol not available"), "{stderr}");
     asked.status.success()
 }
 

@@ -97,9 +97,9 @@ pub fn run_once(options: &[&str], command: &[String]) -> Recording {
         .expect("it was built");
     let report = Report::parse(&stdout_of(&output));
     // Beside a report in JSON the command's own output is on standard error.
-    let talk = String::from_utf8_lossy(&output.stderr);
-    assert!(!talk.contains("the command ended with"), "{command:?}: {talk}");
-    let own = talk.lines().filter(|line| !line.starts_with("sockscope: "));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("the command ended with"), "{command:?}: {stderr}");
+    let own = stderr.lines().filter(|line| !line.starts_with("sockscope: "));
     let said = own.map(|line| format!("{line}\n")).collect();
     Recording { folder, said, report }
 }
@@ -249,8 +249,8 @@ pub fn checkout() -> PathBuf {
 
 /// Standard output of a program that must have ended well.
 pub fn stdout_of(output: &Output) -> String {
-    let talk = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{}: {talk}{said}", output.status);
+    assert!(output.status.success(), "{}: {stderr}{said}", output.status);
     said
 }

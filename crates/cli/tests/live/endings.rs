@@ -22,11 +22,11 @@ fn run(options: &[&str], script: &str) -> Output {
 fn root_the_report_of_a_crashed_command_says_that_it_crashed() {
     let Some(_turn) = turn::take() else { return };
     let output = run(&[], "kill -SEGV $$");
-    let (report, talk) = said(&output);
+    let (report, stderr) = said(&output);
     assert!(report.contains("no connection was recorded"), "{report}");
     assert!(report.contains("the command ended with signal 11 (SIGSEGV)"), "{report}");
-    let last = talk.lines().last();
-    assert_eq!(last, Some("sockscope: the command ended with signal 11 (SIGSEGV)"), "{talk}");
+    let last = stderr.lines().last();
+    assert_eq!(last, Some("sockscope: the command ended with signal 11 (SIGSEGV)"), "{stderr}");
     assert!(output.status.success());
 }
 
@@ -44,9 +44,9 @@ fn root_that_nothing_is_picked_is_said_before_the_recording() {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let mut record = sockscope();
     record.args(["record", "--duration", "0.1", "-o"]).arg(folder.path().join("b.sockscope"));
-    let (_, talk) = said(&record.output().expect("it was built"));
-    let lines: Vec<&str> = talk.lines().collect();
-    assert!(lines[0].contains("nothing is picked") && lines[0].contains("--port"), "{talk}");
+    let (_, stderr) = said(&record.output().expect("it was built"));
+    let lines: Vec<&str> = stderr.lines().collect();
+    assert!(lines[0].contains("nothing is picked") && lines[0].contains("--port"), "{stderr}");
     assert_eq!(lines[1], "sockscope: recording; Ctrl-C ends it");
 }
 
@@ -82,12 +82,12 @@ fn root_a_run_on_a_full_disk_reports_what_it_has_and_what_goes_on() {
     run.args(["run", "--", "sh", "-c", &format!("{calls} >/dev/null; sleep 1; :")]);
     run.env("TMPDIR", small.path()).stdin(Stdio::null());
     let output = run.output().expect("it was built");
-    let (report, talk) = said(&output);
-    assert_eq!(output.status.code(), Some(2), "{talk}");
-    assert!(report.contains("connection 1") && report.contains("not finished"), "{report}{talk}");
-    assert!(talk.contains("the command goes on: sh (pid "), "{talk}");
-    let last = talk.lines().last().unwrap_or_default();
-    assert!(last.contains("No space left on device"), "{talk}");
+    let (report, stderr) = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(report.contains("connection 1") && report.contains("not finished"), "{report}{stderr}");
+    assert!(stderr.contains("the command goes on: sh (pid "), "{stderr}");
+    let last = stderr.lines().last().unwrap_or_default();
+    assert!(last.contains("No space left on device"), "{stderr}");
 }
 
 #[test]

@@ -61,8 +61,8 @@ fn root_a_report_for_programs_is_alone_on_standard_output() {
     let output = command.output().expect("it starts");
     let report: Value = serde_json::from_slice(&output.stdout).expect("one document and no more");
     assert_eq!(report["schema"], "sockscope.report/1");
-    let talk = String::from_utf8_lossy(&output.stderr);
-    assert!(talk.contains("from the command"), "{talk}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("from the command"), "{stderr}");
     let text = sockscope().args(["run", "--", "sh", "-c", "echo from the command"]).output();
     let text = text.expect("it starts").stdout;
     assert!(String::from_utf8_lossy(&text).starts_with("from the command"), "for people as before");
@@ -112,9 +112,9 @@ fn root_the_files_of_a_trace_have_no_more_bytes_than_were_asked_for() {
         recorder.args([how, "--max-size", "2M", "-o"]).arg(&dir).arg("--").args(&calls);
         let output = recorder.output().expect("it was built");
         let said = stdout_of(&output);
-        let talk = String::from_utf8_lossy(&output.stderr);
-        let last = talk.lines().last().unwrap_or_default();
-        assert!(last.contains(", ended by --max-size"), "{talk}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let last = stderr.lines().last().unwrap_or_default();
+        assert!(last.contains(", ended by --max-size"), "{stderr}");
         let files = fs::read_dir(&dir).expect("the bundle is there").flatten();
         let bytes: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
         assert!((BYTES / 2..=BYTES).contains(&bytes), "{bytes} B: {said}");
@@ -137,8 +137,8 @@ fn root_a_command_that_fails_is_told_with_its_status() {
             let output = command.expect("it was built");
             // The status is that of the recording, which is done.
             let said = stdout_of(&output);
-            let talk = String::from_utf8_lossy(&output.stderr);
-            let told = talk.lines().filter(|line| line.contains("the command ended with"));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let told = stderr.lines().filter(|line| line.contains("the command ended with"));
             let told: Vec<_> = told.collect();
             assert_eq!(told, [format!("sockscope: the command ended with {ending}")], "{said}");
         }

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use sockscope_program::failure::Failure;
 use sockscope_program::machine;
-use sockscope_program::place::{Claim, Place};
+use sockscope_program::output_dir::{DirLock, OutputDir};
 use sockscope_record::{Process, Side};
 use sockscope_trace::{BundleWriter, Hook, HookState, Meta, Source};
 use sockscope_vmtp::driver::{Trace, Transport};
@@ -31,7 +31,7 @@ pub struct Recording {
     trace: Trace,
     writer: BundleWriter,
     /// Nobody else writes there meanwhile.
-    _claim: Claim,
+    _lock: DirLock,
     meta: Meta,
 }
 
@@ -47,9 +47,9 @@ impl Recording {
         let process = Process { pid: std::process::id(), comm: comm.trim().to_owned(), side };
         let mut meta = meta(side);
         meta.notes.extend((transport == Transport::Raw).then(|| RAW_NOTE.to_owned()));
-        let (writer, claim) = Place::find(dir, &[])?.create(meta.clone())?;
+        let (writer, lock) = OutputDir::find(dir, &[])?.create(meta.clone())?;
         let trace = Trace::new(shown(transport, local), side, process);
-        Ok(Self { dir: dir.to_owned(), transport, trace, writer, _claim: claim, meta })
+        Ok(Self { dir: dir.to_owned(), transport, trace, writer, _lock: lock, meta })
     }
 
     /// Takes what an engine has seen.
@@ -77,7 +77,7 @@ impl Recording {
         self.meta.loss.events = unseen;
         self.writer.finish(self.meta)?;
         let dir = self.dir.display();
-        talk!("sockscope: what the engine saw is in {dir}; see it: sockscope report {dir}");
+        stderr!("sockscope: what the engine saw is in {dir}; see it: sockscope report {dir}");
         Ok(())
     }
 }

@@ -1,15 +1,16 @@
-//! The folder of a new bundle, and what becomes of the bundle that is there.
+//! The output folder of a new bundle, and the backup of an older bundle of the same name.
 //!
-//! What was recorded cannot be recorded again, and `record` has a name by default: an older bundle in
-//! the place of a new one is kept, once, beside it as `NAME.old`, as `perf record` keeps its file. Only
-//! a bundle ever gives way: not other files, not one that is still being written, not one that the same
-//! command reads. Other readers take no lock: they may meet the new bundle, or none.
+//! A recording cannot be repeated, and `record` has a default name. So an older bundle is renamed to
+//! `NAME.old` first, and only the last one is kept, as `perf record` keeps its file. Nothing but a bundle
+//! is renamed: no other files, no bundle that another process writes, no bundle that this command reads.
+//! Readers take no lock: they find the old bundle, the new one, or none.
 //!
-//! Whoever writes holds a lock on the folder itself, and looks at what is in it behind the lock: of two
-//! that start at once one is refused. A folder is removed last, when all that is renamed has its name.
+//! The writer locks the folder before it reads the folder's entries: of two processes that start at once
+//! one is refused. Folders are removed after all renames are done.
 //!
-//! Others may write into the folder above, as into `/tmp`. So the folder has to belong to the user, is held
-//! by its descriptor, and has rights for its owner alone. A symbolic link of another user is not followed.
+//! Other users may write into the folder above, for example `/tmp`. So the folder must belong to the user,
+//! is held by its descriptor, and is accessible to its owner only. A symbolic link of another user is not
+//! followed.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -24,34 +25,34 @@ use sockscope_trace::{BundleWriter, Error, Folder, META_UNFINISHED, Meta, Part, 
 
 use crate::failure::Failure;
 
-/// The files of a bundle, its records last, and what a kill may leave of one.
+/// The files of a bundle, its records last, and the file that a killed writer may leave.
 const OWN: [&str; 4] =
     [META_UNFINISHED, Part::Meta.file_name(), Part::Flows.file_name(), Part::Records.file_name()];
 
-/// A folder that a bundle can be written into.
+/// A folder that can take a new bundle.
 #[derive(Debug)]
-pub struct Place {
+pub struct OutputDir {
     dir: PathBuf,
     /// `None` while there is no such folder.
-    claim: Option<Claim>,
+    lock: Option<DirLock>,
 }
 
-/// A folder that nobody else writes into while this is held.
+/// The lock of a folder: no other process writes a bundle into it while this value exists.
 #[derive(Debug)]
-pub struct Claim {
+pub struct DirLock {
     folder: Folder,
 }
 
-impl Place {
-    /// Looks at `dir`, of which nothing is changed yet, for a bundle made of those in `sources`.
+impl OutputDir {
+    /// Checks and locks `dir` for a new bundle made from the bundles in `sources`; changes nothing yet.
     ///
     /// # Errors
     ///
-    /// When something is there, or where it would be kept, that must not give way.
+    /// When `dir` or its backup holds anything that must not be replaced.
     pub fn find(dir: &Path, sources: &[&Path]) -> Result<Self, Failure> {
         // Without a slash at its end, which would hide a symbolic link.
         let dir: PathBuf = dir.components().collect();
-        let seen = |place| Some((place, fs::metadata(place).ok()?.is_dir()));
+        let seen = |path| Some((path, fs::metadata(path).ok()?.is_dir()));
         if let Some((file, false)) = dir.ancestors().find_map(seen) {
             let what = format!("{} is a file: choose another name", file.display());
             return Err(Failure::new(format!("cannot write {}: {what}", dir.display())));
@@ -59,46 +60,47 @@ impl Place {
         check_link(&dir)?;
         let Ok(real) = fs::canonicalize(&dir) else {
             check_above(&dir)?;
-            return Ok(Self { dir, claim: None });
+            return Ok(Self { dir, lock: None });
         };
         // The name as it was given, unless it is not that of the folder.
         let is_its_own = dir.file_name().is_some() && !dir.is_symlink();
         let real = if is_its_own { dir.clone() } else { real };
         check_sources(&real, &dir, sources)?;
-        let claim = Claim::take(&real)?;
+        let lock = DirLock::take(&real)?;
         if holds_bundle(&real)? {
-            let keep = Keep::find(&real)?;
-            for kept in [&keep.old, &keep.removed] {
+            let backup = Backup::find(&real)?;
+            for kept in [&backup.old, &backup.removed] {
                 check_sources(kept, kept, sources)?;
             }
         }
-        Ok(Self { dir: real, claim: Some(claim) })
+        Ok(Self { dir: real, lock: Some(lock) })
     }
 
-    /// Starts a bundle there. The one that is there takes the place of the one that was kept before.
+    /// Starts a bundle in the folder. An older bundle replaces the earlier backup.
     ///
     /// # Errors
     ///
-    /// When another began first, or the system refuses; what was there is then still there, or kept.
-    pub fn create(self, meta: Meta) -> Result<(BundleWriter, Claim), Failure> {
-        let Self { dir, claim } = self.made()?;
-        let Some(claim) = claim else { return Err(written(&dir)) };
+    /// When another process began first, or the system refuses; the older bundle is then still in the
+    /// folder, or in the backup.
+    pub fn create(self, meta: Meta) -> Result<(BundleWriter, DirLock), Failure> {
+        let Self { dir, lock } = self.made()?;
+        let Some(lock) = lock else { return Err(written(&dir)) };
         if !holds_bundle(&dir)? {
-            return Ok((claim.writer(meta)?, claim));
+            return Ok((lock.writer(meta)?, lock));
         }
-        let old = Keep::find(&dir)?.take(&dir)?;
-        let claim = Claim::make(&dir)?;
-        talk!("sockscope: the older trace is now in {}", old.display());
-        Ok((claim.writer(meta)?, claim))
+        let old = Backup::find(&dir)?.take(&dir)?;
+        let lock = DirLock::make(&dir)?;
+        stderr!("sockscope: the older trace is now in {}", old.display());
+        Ok((lock.writer(meta)?, lock))
     }
 
-    /// The same with the folder there, and claimed.
+    /// The same with the folder made and locked.
     fn made(self) -> Result<Self, Failure> {
-        if self.claim.is_some() {
+        if self.lock.is_some() {
             return Ok(self);
         }
         match Folder::make(&self.dir) {
-            // Another process was quicker: the claim shows whether it writes there.
+            // Another process made it first: the lock shows whether that one writes into it.
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
             made => drop(made?),
         }
@@ -106,15 +108,15 @@ impl Place {
     }
 }
 
-impl Claim {
-    /// Of the folder `dir`, which is there.
+impl DirLock {
+    /// Locks the folder `dir`, which exists.
     fn take(dir: &Path) -> Result<Self, Failure> {
         let folder = Folder::own(dir).map_err(|error| match error {
-            // Somebody else just renamed it.
+            // Another process just renamed it.
             Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => written(dir),
             error => error.into(),
         })?;
-        // Where the file system has no locks, nobody is kept off: that is no reason not to record.
+        // A file system without locks is no reason not to record.
         let is_held = flock(folder.handle(), FlockOperation::NonBlockingLockExclusive)
             == Err(Errno::WOULDBLOCK);
         if is_held || !folder.is_in_place() {
@@ -123,7 +125,7 @@ impl Claim {
         Ok(Self { folder })
     }
 
-    /// Of the folder `dir`, which is made.
+    /// Makes the folder `dir` and locks it.
     fn make(dir: &Path) -> Result<Self, Failure> {
         Folder::make(dir).map_err(|error| match error {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
@@ -140,38 +142,38 @@ impl Claim {
     }
 }
 
-/// Where an older bundle goes.
+/// The backup of an older bundle.
 #[derive(Debug)]
-struct Keep {
+struct Backup {
     old: PathBuf,
-    /// Of the bundle that was kept before.
-    claim: Option<Claim>,
-    /// Where that one waits until it can be removed.
+    /// Lock of the earlier backup, if there is one.
+    lock: Option<DirLock>,
+    /// Temporary name of the earlier backup until it is removed.
     removed: PathBuf,
 }
 
-impl Keep {
-    /// For the bundle in `dir`, which is claimed.
+impl Backup {
+    /// For the bundle in `dir`, which is locked.
     fn find(dir: &Path) -> Result<Self, Failure> {
         let beside = (beside(dir, ".old"), beside(dir, ".old.removed"));
         let (Some(old), Some(removed)) = beside else { return Err(current(dir)) };
         if is_current(dir) {
             return Err(current(dir));
         }
-        let [claim, _] = [claim_kept(&old)?, claim_kept(&removed)?];
-        Ok(Self { old, claim, removed })
+        let [lock, _] = [lock_kept(&old)?, lock_kept(&removed)?];
+        Ok(Self { old, lock, removed })
     }
 
-    /// Renames `dir`, and says to what; when it cannot be, all is as it was.
+    /// Renames `dir` and returns its new name; on an error all names are as before.
     fn take(self, dir: &Path) -> Result<PathBuf, Failure> {
-        let Self { old, claim, removed } = self;
-        // What a kill may have left.
+        let Self { old, lock, removed } = self;
+        // A killed process may have left one.
         remove_bundle(&removed)?;
-        if claim.is_some() {
+        if lock.is_some() {
             fs::rename(&old, &removed).map_err(|error| cannot_keep(&old, &removed, &error))?;
         }
         if let Err(error) = fs::rename(dir, &old) {
-            if claim.is_some() {
+            if lock.is_some() {
                 fs::rename(&removed, &old).map_err(|error| cannot_keep(&removed, &old, &error))?;
             }
             return Err(cannot_keep(dir, &old, &error));
@@ -181,15 +183,15 @@ impl Keep {
     }
 }
 
-/// The claim of a bundle that was kept, if one is there and may be removed.
-fn claim_kept(dir: &Path) -> Result<Option<Claim>, Failure> {
+/// Locks the backup in `dir`; `None` without one. An error when it must not be removed.
+fn lock_kept(dir: &Path) -> Result<Option<DirLock>, Failure> {
     let Ok(found) = fs::symlink_metadata(dir) else { return Ok(None) };
     if !found.is_dir() {
         return Err(refused(dir, "not a trace bundle"));
     }
-    let claim = Claim::take(dir)?;
+    let lock = DirLock::take(dir)?;
     holds_bundle(dir)?;
-    Ok(Some(claim))
+    Ok(Some(lock))
 }
 
 /// Refuses a name that is another user's symbolic link: it would write where that user wants.
@@ -239,7 +241,7 @@ pub fn create_output(path: &Path) -> Result<File, Failure> {
     options.open(path).map_err(|error| Failure::file("cannot create", path, &error))
 }
 
-/// Refuses to write a file in the place of a bundle's own.
+/// Refuses to overwrite a file of a bundle.
 ///
 /// # Errors
 ///

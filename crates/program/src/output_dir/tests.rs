@@ -5,7 +5,7 @@ use super::*;
 /// Writes an empty bundle that says `host` into `dir`.
 fn write(dir: &Path, host: &str) -> Result<(), Failure> {
     let meta = Meta { host: host.to_owned(), ..Meta::default() };
-    let (writer, _claim) = Place::find(dir, &[])?.create(meta.clone())?;
+    let (writer, _lock) = OutputDir::find(dir, &[])?.create(meta.clone())?;
     Ok(writer.finish(meta)?)
 }
 
@@ -14,7 +14,7 @@ fn host(dir: &Path) -> String {
 }
 
 fn refusal(dir: &Path, sources: &[&Path]) -> String {
-    let line = Place::find(dir, sources).unwrap_err().to_string();
+    let line = OutputDir::find(dir, sources).unwrap_err().to_string();
     line.replace(&format!("{}/", dir.parent().unwrap().display()), "")
 }
 
@@ -154,7 +154,7 @@ fn what_is_no_bundle_stays_as_it_is() {
     assert_eq!(refusal(&dir, &[]), "t.old: not a trace bundle: left as it is, choose another name");
     let file = root.path().join("t.old");
     assert_eq!(refusal(&file, &[]), "cannot write t.old: t.old is a file: choose another name");
-    assert!(Place::find(&file.join("below"), &[]).is_err());
+    assert!(OutputDir::find(&file.join("below"), &[]).is_err());
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn a_bundle_that_is_read_or_being_written_is_not_replaced() {
                 .ends_with("would be read and replaced at once: choose another folder")
         );
     }
-    let written = Place::find(&dir, &[]).unwrap().create(Meta::default()).unwrap();
+    let written = OutputDir::find(&dir, &[]).unwrap().create(Meta::default()).unwrap();
     assert_eq!(refusal(&dir, &[]), BEING_WRITTEN);
     drop(written);
-    assert!(Place::find(&dir, &[]).is_ok());
+    assert!(OutputDir::find(&dir, &[]).is_ok());
 }
 
 #[test]
@@ -192,9 +192,9 @@ fn a_figure_does_not_replace_a_bundles_own_file() {
 const BEING_WRITTEN: &str =
     "t: being written by another sockscope: left as it is, choose another name";
 
-/// Why nothing was begun at `place`, which lies in `root`.
-fn lost(place: Place, root: &Path) -> String {
-    let line = place.create(Meta::default()).err().unwrap().to_string();
+/// Why nothing was begun at `output`, which lies in `root`.
+fn lost(output: OutputDir, root: &Path) -> String {
+    let line = output.create(Meta::default()).err().unwrap().to_string();
     line.replace(&format!("{}/", root.display()), "")
 }
 
@@ -202,9 +202,9 @@ fn lost(place: Place, root: &Path) -> String {
 fn of_two_that_start_at_once_where_nothing_was_one_is_refused() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("t");
-    let [first, second] = [(); 2].map(|()| Place::find(&dir, &[]).unwrap());
+    let [first, second] = [(); 2].map(|()| OutputDir::find(&dir, &[]).unwrap());
     let meta = Meta { host: "first".to_owned(), ..Meta::default() };
-    let (writer, _claim) = first.create(meta.clone()).unwrap();
+    let (writer, _lock) = first.create(meta.clone()).unwrap();
     assert_eq!(lost(second, root.path()), BEING_WRITTEN);
     writer.finish(meta).unwrap();
     assert_eq!((host(&dir), names(root.path())), ("first".into(), vec!["t".into()]));
@@ -215,7 +215,7 @@ fn the_first_to_look_at_an_older_bundle_is_the_one_to_replace_it() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("t");
     write(&dir, "older").unwrap();
-    let first = Place::find(&dir, &[]).unwrap();
+    let first = OutputDir::find(&dir, &[]).unwrap();
     assert_eq!(refusal(&dir, &[]), BEING_WRITTEN);
     let _written = first.create(Meta::default()).unwrap();
     assert_eq!(refusal(&dir, &[]), BEING_WRITTEN);
@@ -259,9 +259,9 @@ fn a_bundle_that_cannot_be_renamed_costs_the_kept_one_nothing() {
     let [dir, old] = ["t", "t.old"].map(|name| root.path().join(name));
     write(&dir, "first").unwrap();
     write(&dir, "second").unwrap();
-    let keep = Keep::find(&dir).unwrap();
+    let backup = Backup::find(&dir).unwrap();
     fs::rename(&dir, root.path().join("gone")).unwrap();
-    assert!(keep.take(&dir).is_err());
+    assert!(backup.take(&dir).is_err());
     assert_eq!(
         (host(&old), names(root.path())),
         ("first".into(), vec!["gone".into(), "t.old".into()])
@@ -293,7 +293,7 @@ fn only_the_last_folder_is_made_and_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("no/such/t");
-    let said = Place::find(&dir, &[]).unwrap_err().to_string();
+    let said = OutputDir::find(&dir, &[]).unwrap_err().to_string();
     let above = root.path().join("no/such");
     assert_eq!(
         said,

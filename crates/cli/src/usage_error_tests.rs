@@ -1,14 +1,14 @@
 //! Command lines that are wrong, and the line that says so.
 
 use clap::Parser;
-use sockscope_program::usage;
+use sockscope_program::usage_error;
 
 use crate::args::Arguments;
 
 fn said(words: &str) -> String {
     let words = ["sockscope"].into_iter().chain(words.split_whitespace());
     let error = Arguments::try_parse_from(words).expect_err("not as it should be");
-    usage::failure(&error).to_string()
+    usage_error::failure(&error).to_string()
 }
 
 #[test]
@@ -71,6 +71,26 @@ fn what_is_wrong_with_a_command_line_is_said_in_one_line() {
             "a value is required for '--comm <NAME>' but none was supplied; --help says more",
         ),
         ("frob", "unrecognized subcommand 'frob'; --help lists them"),
+        (
+            "recrd",
+            "unrecognized subcommand 'recrd'; some similar subcommands exist: 'report', 'record'; --help lists them",
+        ),
+        (
+            "-- record",
+            "unexpected argument 'record' found; subcommand 'record' exists; to use it, remove the '--' before it; --help lists them",
+        ),
+        (
+            "report x --format jsn",
+            "invalid value 'jsn' for '--format <FORMAT>'; give one of text, json, csv; a similar value exists: 'json'; --help says more",
+        ),
+        (
+            "record --calls=yes",
+            "unexpected value 'yes' for '--calls' found; no more were expected; usage: sockscope record --calls [-- <CMD>...]",
+        ),
+        (
+            "record --comm a --comm b",
+            "the argument '--comm <NAME>' cannot be used multiple times; usage: sockscope record [OPTIONS] [-- <CMD>...]",
+        ),
     ];
     for (words, line) in cases {
         assert_eq!(said(words), line, "{words}");
