@@ -226,8 +226,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "([AB] 0?[0-9]:00:0[0-9]\\.[0-9] (ethIn|ipInForw|x25Out)>[0-9] (qe0 iplen [0-9]{1,6} TCP\\(6\\) 1\\.1\\.1\\.1\\.1 > 2\\.2\\.2\\.2\\.2)?\n|.{0,20}\n){0,12}") {
-            let _ = read(&text);
+        fn every_line_is_recorded_or_counted(text in "([AB] 0?[0-9]:00:0[0-9]\\.[0-9] (ethIn|ipInForw|x25Out)>[0-9] (qe0 iplen [0-9]{1,6} TCP\\(6\\) 1\\.1\\.1\\.1\\.1 > 2\\.2\\.2\\.2\\.2)?\n|.{0,20}\n){0,12}") {
+            let capture = read(&text);
+            let is_event = |line: &&str| line.contains(|letter| !"+. ".contains(letter));
+            let lines = text.lines().map(str::trim).filter(is_event).count();
+            let unplaced = |note: &String| -> Option<usize> {
+                note.strip_suffix(" without a packet with addresses")?.split(' ').next()?.parse().ok()
+            };
+            let unplaced: usize = capture.notes.iter().filter_map(unplaced).sum();
+            let others = capture.problems.len() + capture.other_lines as usize;
+            let recorded = capture.records.iter().filter(|record| record.kind != Kind::Loss).count();
+            prop_assert_eq!(recorded + unplaced + others, lines);
+            prop_assert!(capture.records.is_sorted_by_key(|record| record.at_ns));
         }
     }
 }
