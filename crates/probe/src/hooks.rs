@@ -405,9 +405,7 @@ impl Kernel {
     /// Whether the entry is to be used: it stands in for no other, or the kernel lacks that one's
     /// hook.
     pub(crate) fn needs(&self, entry: &HookEntry) -> bool {
-        entry.instead_of.is_none_or(|program| {
-            HOOKS.iter().any(|other| other.program == program && !self.has(other))
-        })
+        is_needed(entry, |other| self.has(other))
     }
 
     /// How programs can read here; `None` where they cannot, before 6.1: they look up control groups
@@ -442,9 +440,16 @@ impl Kernel {
     }
 }
 
+/// The same for a kernel that has the hooks for which `has` holds.
+fn is_needed(entry: &HookEntry, has: impl Fn(&HookEntry) -> bool) -> bool {
+    entry
+        .instead_of
+        .is_none_or(|program| HOOKS.iter().any(|other| other.program == program && !has(other)))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
     use crate::object;
@@ -465,13 +470,43 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_in_for_a_program_observes_what_it_does_when_it_would() {
-        let program = |name: &str| HOOKS.iter().find(|entry| entry.program == name);
-        for stand_in in HOOKS.iter().filter(|entry| entry.instead_of.is_some()) {
-            let replaced = stand_in.instead_of.and_then(program).unwrap();
-            assert_eq!((stand_in.points, stand_in.when), (replaced.points, replaced.when));
-            assert_eq!(replaced.instead_of, None);
-        }
+    fn every_kernel_observes_the_same_points_and_an_old_one_by_stand_ins() {
+        // The programs that Linux 6.`minor` attaches.
+        let attached = |minor: u32| {
+            let has = move |entry: &HookEntry| match entry.since.split_once('.').unwrap() {
+                ("6", since) => since.parse::<u32>().unwrap() <= minor,
+                (major, _) => major == "5",
+            };
+            HOOKS.iter().filter(move |entry| has(entry) && is_needed(entry, has))
+        };
+        let stand_ins = |minor: u32| -> Vec<_> {
+            let stand_ins = attached(minor).filter(|entry| entry.instead_of.is_some());
+            stand_ins.map(|entry| entry.program).collect()
+        };
+        assert_eq!(
+            stand_ins(1),
+            [
+                "point1_call",
+                "point1_room",
+                "point7_call",
+                "point8_consume",
+                "write_inet",
+                "write_inet6",
+                "read_inet",
+                "read_inet6"
+            ]
+        );
+        assert_eq!(stand_ins(3), ["point1_call", "point1_room"]);
+        assert_eq!(stand_ins(16), [""; 0]);
+        // Points and occasions, in the words of the trace.
+        let observed = |minor: u32| -> BTreeSet<String> {
+            let of = |entry: &'static HookEntry| {
+                entry.points.iter().map(|point| format!("{point:?} {:?}", entry.when))
+            };
+            attached(minor).flat_map(of).collect()
+        };
+        assert_eq!(observed(1), observed(16));
+        assert_eq!(observed(3), observed(16));
     }
 
     #[test]
