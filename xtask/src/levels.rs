@@ -68,11 +68,24 @@ const fn row(level: u8, folder: &'static str, purpose: &'static str) -> Row {
 mod tests {
     use super::*;
 
+    /// The row of the only crate with this folder.
+    fn row_of(folder: &str) -> usize {
+        let rows: Vec<_> =
+            TABLE.iter().enumerate().filter(|(_, row)| row.folder == folder).collect();
+        let [(at, _)] = rows.as_slice() else { panic!("{} rows of {folder}", rows.len()) };
+        *at
+    }
+
     #[test]
-    fn levels_never_fall_and_no_folder_stands_twice() {
-        assert!(TABLE.is_sorted_by_key(|row| row.level));
-        for (at, row) in TABLE.iter().enumerate() {
-            assert!(TABLE[..at].iter().all(|other| other.folder != row.folder), "{}", row.folder);
+    fn each_crate_of_the_workspace_has_one_row_below_those_of_its_dependencies() {
+        let crates = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../crates"));
+        for folder in crates.unwrap().map(|entry| entry.unwrap().path()) {
+            let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+            let row = row_of(folder.file_name().unwrap().to_str().unwrap());
+            let names = manifest.lines().filter_map(|line| line.split(['.', ' ']).next());
+            for used in names.filter_map(folder_of) {
+                assert!(row_of(used) < row, "{} uses {used}", folder.display());
+            }
         }
     }
 
