@@ -23,13 +23,17 @@ fn column(result: &RunResult, name: &str) -> Vec<f64> {
 }
 
 /// Cells, copying in percent and Mbit/s of payload of a packet with so much data.
-fn packet(data_bytes: usize, more: &[&str]) -> String {
+fn measures(data_bytes: usize, more: &[&str]) -> [f64; 3] {
     let size = format!("data_bytes={data_bytes}");
     let changes = [&["machine=decstation-5000-240", &size][..], more].concat();
     let result = results("pc-2", &changes);
     let of = |name| column(&result, name)[0];
-    let rate = of("payload_bits_per_s") / 1e6;
-    format!("{data_bytes}: {} {:.0}% {rate:.0}", of("cells"), of("copy_percent"))
+    [of("cells"), of("copy_percent"), of("payload_bits_per_s") / 1e6]
+}
+
+fn packet(data_bytes: usize, more: &[&str]) -> String {
+    let [cells, copying, rate] = measures(data_bytes, more);
+    format!("{data_bytes}: {cells} {copying:.0}% {rate:.0}")
 }
 
 fn packets(sizes: &[usize], more: &[&str]) -> String {
@@ -43,18 +47,36 @@ fn a_packet_on_the_path_for_two_cells_is_cheap_and_one_octet_more_is_not() {
     assert_eq!(packets(&[0, 20, 21, 64, 65], &[]), expected);
 }
 
+/// Mbit/s of payload when nothing but the bus takes time: each cell has 11 words of data, which cost
+/// so many bus cycles of 40 ns to load, and 14 words to the card at 5 cycles (20 MB/s in the thesis).
+fn bus_limit(cycles_to_load_a_word: f64) -> f64 {
+    let cell_ns = 40.0 * (11.0 * cycles_to_load_a_word + 14.0 * 5.0);
+    44.0 * 8.0 * 1e3 / cell_ns
+}
+
+/// Whether the driver's own work, which the limit leaves out, costs at most an eighth of the rate.
+fn is_near_limit(rate: f64, limit: f64) -> bool {
+    (limit * 7.0 / 8.0..limit).contains(&rate)
+}
+
 #[test]
 fn large_packets_tend_to_the_rate_at_which_data_cross_the_bus_twice() {
     assert_eq!(
         packets(&[988, 989, 1024], &[]),
         "988: 24 80% 78 | 989: 25 78% 75 | 1024: 25 79% 77"
     );
+    // A cache line of four words takes 13 cycles (30 MB/s in the thesis).
+    assert!(is_near_limit(measures(988, &[])[2], bus_limit(13.0 / 4.0)));
 }
 
 #[test]
 fn data_from_cache_cross_the_bus_once_and_past_the_cache_slowly() {
     assert_eq!(packet(988, &["data_from=cache"]), "988: 24 70% 112");
     assert_eq!(packet(988, &["data_from=uncached"]), "988: 24 88% 46");
+    // No load, or one of 10 cycles for each word (10 MB/s in the thesis).
+    for (from, cycles) in [("data_from=cache", 0.0), ("data_from=uncached", 10.0)] {
+        assert!(is_near_limit(measures(988, &[from])[2], bus_limit(cycles)), "{from}");
+    }
 }
 
 /// Figure 4: a saw tooth of 44 octets, lowest at 21. Figures 5 and 6: each tooth is a cell.
