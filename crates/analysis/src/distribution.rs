@@ -1,37 +1,30 @@
 //! Exact distributions.
 
+use sockscope_record::statistics::percentile_index;
+
 use crate::Distribution;
 
 impl Distribution {
     /// Of these values, each weighing the same; `None` when there are none. Their order is changed.
     ///
-    /// A percentile is the smallest value that is not below that share of all values (nearest rank,
-    /// no interpolation), so that each one was in fact observed.
+    /// Percentiles are those of [`sockscope_record::statistics`]: each is one of the values.
     #[must_use]
     pub fn of(values: &mut [u64]) -> Option<Self> {
         let count = values.len();
-        if count == 0 {
-            return None;
-        }
+        let index = |percent| percentile_index(count, percent);
+        let (i50, i90, i99) = (index(50)?, index(90)?, index(99)?);
         let sum: u128 = values.iter().map(|&value| u128::from(value)).sum();
         let (mut min, mut max) = (u64::MAX, 0);
         for &value in &*values {
             (min, max) = (min.min(value), max.max(value));
         }
         // Each selection leaves everything above its place to the right of it.
-        let [r50, r90, r99] = [50, 90, 99].map(|percent| rank(count, percent));
-        let p50 = select(values, r50);
-        let p90 = select(&mut values[r50..], r90 - r50);
-        let p99 = select(&mut values[r90..], r99 - r90);
+        let p50 = select(values, i50);
+        let p90 = select(&mut values[i50..], i90 - i50);
+        let p99 = select(&mut values[i90..], i99 - i90);
         let mean = sum as f64 / count as f64;
         Some(Self { count: count as u64, mean, min, p50, p90, p99, max })
     }
-}
-
-/// Index of the nearest rank: the smallest `r` with `(r + 1) / count >= percent / 100`.
-fn rank(count: usize, percent: usize) -> usize {
-    // Split so that no product overflows.
-    (count / 100 * percent + (count % 100 * percent).div_ceil(100)).saturating_sub(1)
 }
 
 fn select(values: &mut [u64], index: usize) -> u64 {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use sockscope_analysis::Pass;
 use sockscope_experiment::papers::Claim;
 use sockscope_lab::model::{Burst, Observed, mean};
-use sockscope_record::{Direction, Point, Stage, tcp_flags};
+use sockscope_record::{Direction, Point, Stage, statistics, tcp_flags};
 use sockscope_sim::Machine;
 
 use super::sunos::{judged, shared};
@@ -72,12 +72,11 @@ fn holds(expected: &str, judge: impl FnOnce() -> Result<(bool, String), String>)
     judged(|| judge().map(|(holds, got)| Judgement::holds(holds, expected, got)))
 }
 
-/// The value that a share of all does not exceed.
-fn percentile(values: &[f64], share: f64) -> f64 {
+/// The percentile of values in any order; not a number without values.
+fn percentile(values: &[f64], percent: u32) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(f64::NAN)
+    statistics::percentile(&sorted, percent).unwrap_or(f64::NAN)
 }
 
 fn four_queues(claim: &Claim, _: &Runs) -> Judgement {
@@ -161,7 +160,7 @@ fn later_gaps_us(seen: &Observed, point: Point) -> Vec<f64> {
 
 /// How far apart the shortest and the longest gaps are, a tenth of each left out, as a ratio.
 fn spread(gaps: &[f64]) -> f64 {
-    percentile(gaps, 0.9) / percentile(gaps, 0.1)
+    percentile(gaps, 90) / percentile(gaps, 10)
 }
 
 fn smooth_wire(_: &Claim, _: &Runs) -> Judgement {
@@ -169,7 +168,7 @@ fn smooth_wire(_: &Claim, _: &Runs) -> Judgement {
         let seen = continuous()?;
         let [queued, sent] = [Point::InterfaceEnqueue, Point::InterfaceDequeue]
             .map(|point| later_gaps_us(seen, point));
-        let (fast, slow) = (percentile(&queued, 0.5), percentile(&sent, 0.5));
+        let (fast, slow) = (percentile(&queued, 50), percentile(&sent, 50));
         let (rough, smooth) = (spread(&queued), spread(&sent));
         Ok((
             slow > 1.5 * fast && smooth < 0.5 * rough,
@@ -187,7 +186,7 @@ fn same_pattern(_: &Claim, _: &Runs) -> Judgement {
             (seen.gaps_us(Point::InterfaceDequeue), seen.gaps_us(Point::ReceiveEnqueue));
         let differences: Vec<f64> =
             sent.iter().zip(&came).map(|(sent, came)| (sent - came).abs()).collect();
-        let (typical, gap) = (percentile(&differences, 0.5), percentile(&sent, 0.5));
+        let (typical, gap) = (percentile(&differences, 50), percentile(&sent, 50));
         Ok((
             sent.len() == came.len() && typical < 0.25 * gap,
             format!("median difference {typical:.0} us of a gap of {gap:.0}"),
@@ -214,7 +213,7 @@ fn last_bare(passes: &[Pass]) -> Vec<Bare> {
 /// What a packet must exceed to stand alone in the drawing: the distance from one packet with data to the
 /// next that nine in ten do not exceed.
 fn crowded_us(seen: &Observed) -> f64 {
-    percentile(&later_gaps_us(seen, Point::InterfaceEnqueue), 0.9)
+    percentile(&later_gaps_us(seen, Point::InterfaceEnqueue), 90)
 }
 
 /// Whether these are the FIN and the answer to the other side's, each alone.
@@ -247,7 +246,7 @@ fn send_socket_only_falls(_: &Claim, _: &Runs) -> Judgement {
         let only_rises = entered.windows(2).all(|pair| pair[1].offset == pair[0].end());
         let gaps: Vec<f64> =
             entered.windows(2).map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e3).collect();
-        let (short, long) = (percentile(&gaps, 0.1), percentile(&gaps, 0.99));
+        let (short, long) = (percentile(&gaps, 10), percentile(&gaps, 99));
         Ok((
             only_rises && long > 2.0 * short.max(1.0),
             format!("{} portions, {short:.0} to {long:.0} us apart", entered.len()),
@@ -410,13 +409,13 @@ fn ip_queue_delay(_: &Claim, _: &Runs) -> Judgement {
         let seen = continuous()?;
         let delays = seen.packet_delays_us(Point::InputEnqueue, Point::InputDequeue);
         let inside = delays.iter().filter(|delay| (75.0..=225.0).contains(*delay)).count();
-        let gap = percentile(&seen.gaps_us(Point::InputEnqueue), 0.5);
+        let gap = percentile(&seen.gaps_us(Point::InputEnqueue), 50);
         Ok((
             inside * 2 > delays.len() && (700.0..1500.0).contains(&gap),
             format!(
                 "{inside} of {} within, median {:.0} us; {gap:.0} us apart",
                 delays.len(),
-                percentile(&delays, 0.5)
+                percentile(&delays, 50)
             ),
         ))
     })

@@ -14,6 +14,7 @@ mod hold;
 mod kind;
 mod loss;
 mod sequence;
+pub mod statistics;
 mod words;
 
 pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};

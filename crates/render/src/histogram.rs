@@ -5,6 +5,8 @@
 //! 1981): twice the interquartile range over the cube root of the count, here rounded to 1, 2 or 5
 //! times a power of ten so that bins have edges worth reading.
 
+use sockscope_record::statistics::percentile;
+
 use crate::scale::tick_step;
 
 /// From this ratio of largest to smallest on, bins are logarithmic.
@@ -45,12 +47,6 @@ impl Histogram {
     }
 }
 
-/// The value that this share of `sorted` does not exceed (nearest rank); `None` when it is empty.
-pub fn quantile(sorted: &[u64], share: f64) -> Option<u64> {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied()
-}
-
 fn log_edges(first: u64, last: u64) -> Vec<f64> {
     let decade = |value: u64| (value.max(LOG_FLOOR) as f64).log10() * BINS_PER_DECADE;
     let (from, to) = (decade(first).floor() as i32, decade(last).floor() as i32 + 1);
@@ -58,8 +54,8 @@ fn log_edges(first: u64, last: u64) -> Vec<f64> {
 }
 
 fn even_edges(sorted: &[u64], first: u64, last: u64) -> Vec<f64> {
-    let quartile = |share| quantile(sorted, share).unwrap_or(0) as f64;
-    let spread = quartile(0.75) - quartile(0.25);
+    let quartile = |percent| percentile(sorted, percent).unwrap_or(0) as f64;
+    let spread = quartile(75) - quartile(25);
     let rule = 2.0 * spread / (sorted.len() as f64).cbrt();
     let range = (last - first) as f64;
     // Round widths are a factor of 2.5 apart at most: the next one above a little less than the
@@ -106,16 +102,6 @@ mod tests {
         assert_eq!(Histogram::of(&[5_000; 4]).unwrap().counts, [4]);
         assert_eq!(Histogram::of(&[u64::MAX]).unwrap().counts, [1]);
         assert_eq!(Histogram::of(&[]), None);
-    }
-
-    #[test]
-    fn a_quantile_is_a_value_that_occurred() {
-        let delays: Vec<u64> = (1..=100).collect();
-        assert_eq!(
-            [0.5, 0.99, 1.0].map(|share| quantile(&delays, share)),
-            [Some(50), Some(99), Some(100)]
-        );
-        assert_eq!(quantile(&[], 0.5), None);
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! How findings say times, sizes and sides.
 
+use sockscope_record::statistics::percentile;
 use sockscope_record::{Connection, Side};
 
 pub(super) use sockscope_record::counted;
@@ -44,16 +45,15 @@ pub(super) fn on_average(total_ns: u64, count: u64) -> String {
 pub(super) fn spread(times_ns: impl IntoIterator<Item = u64>) -> String {
     let mut times_ns: Vec<u64> = times_ns.into_iter().collect();
     times_ns.sort_unstable();
-    let (Some(&least), Some(&most)) = (times_ns.first(), times_ns.last()) else {
+    let [least, median, most] =
+        [0, 50, 100].map(|percent| percentile(&times_ns, percent).map(time));
+    let (Some(least), Some(median), Some(most)) = (least, median, most) else {
         return String::new();
     };
-    match (time(least), time(most)) {
-        (least, _) if times_ns.len() == 1 => least,
-        (least, most) if least == most => format!("{least} each"),
-        // The lower one of two in the middle: a time that one of them took.
-        (least, most) => {
-            format!("{least} to {most}, median {}", time(times_ns[(times_ns.len() - 1) / 2]))
-        }
+    match times_ns.len() {
+        1 => least,
+        _ if least == most => format!("{least} each"),
+        _ => format!("{least} to {most}, median {median}"),
     }
 }
 

@@ -1,5 +1,7 @@
 //! A set of times, and the numbers that stand for it.
 
+use sockscope_record::statistics::percentile;
+
 /// Times in nanoseconds, sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Distribution {
@@ -44,12 +46,10 @@ impl Distribution {
         self.sorted_ns.last().copied()
     }
 
-    /// The smallest that at least `percent` of 100 do not exceed (nearest rank, Hyndman and Fan
-    /// 1996, definition 1); `percent` above 100 counts as 100.
+    /// The percentile of [`sockscope_record::statistics`].
     #[must_use]
     pub fn percentile_ns(&self, percent: u32) -> Option<u64> {
-        let rank = (self.n() * percent.min(100) as usize).div_ceil(100).max(1);
-        self.sorted_ns.get(rank - 1).copied()
+        percentile(&self.sorted_ns, percent)
     }
 }
 

@@ -3,7 +3,8 @@
 //! One observation is one run of bytes. The median and the 99th percentile are marked.
 
 use sockscope_record::Stage;
-use sockscope_render::histogram::{Histogram, LOG_FLOOR, quantile};
+use sockscope_record::statistics::percentile;
+use sockscope_render::histogram::{Histogram, LOG_FLOOR};
 use sockscope_render::number::{count, counted};
 use sockscope_render::page::{Key, Page, Panel, Sample};
 use sockscope_render::scale::Axis;
@@ -107,11 +108,10 @@ fn draw_bins(page: &mut Page, panel: &Panel, bins: &Histogram) {
 
 /// Median and 99th percentile: lines of different dash, their words in rows of their own.
 fn draw_marks(page: &mut Page, panel: &Panel, delays: &[u64]) {
-    let marks =
-        [(0.5, "median", Ink::Plain, Stroke::Line), (0.99, "p99", Ink::Alarm, Stroke::Dashed)];
+    let marks = [(50, "median", Ink::Plain, Stroke::Line), (99, "p99", Ink::Alarm, Stroke::Dashed)];
     let mut labels = Vec::new();
-    for (share, name, ink, stroke) in marks {
-        let Some(delay) = quantile(delays, share) else { continue };
+    for (percent, name, ink, stroke) in marks {
+        let Some(delay) = percentile(delays, percent) else { continue };
         let x = panel.x.scale.px(delay as f64);
         let mut path = Path::default();
         path.bar(x, panel.area.bottom(), panel.area.y);

@@ -3,7 +3,7 @@
 //! One bar stands for one run of bytes that entered together and left together.
 
 use sockscope_record::Stage;
-use sockscope_render::histogram::quantile;
+use sockscope_record::statistics::percentile;
 use sockscope_render::number::counted;
 use sockscope_render::page::{Key, Page, Sample};
 use sockscope_render::svg::Rect;
@@ -58,7 +58,7 @@ fn summary(waits: &[Wait]) -> String {
         [.., longest] => format!(
             "{}; median {}, longest {}",
             counted(delays.len() as u64, "run"),
-            Quantity::Time.words(quantile(&delays, 0.5).unwrap_or(0) as f64),
+            Quantity::Time.words(percentile(&delays, 50).unwrap_or(0) as f64),
             Quantity::Time.words(*longest as f64)
         ),
     }
