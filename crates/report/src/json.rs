@@ -1,5 +1,5 @@
-//! JSON, schema `sockscope.report/1`: described in docs/reference/report.md, listed key by key in
-//! this module's test.
+//! JSON, schema `sockscope.report/1`: described in docs/reference/report.md, and for validators in
+//! docs/reference/schemas/report.json, which a test compares with the types here.
 //!
 //! Base units, integers for times; `null` is unknown. Connections are written one by one, so that
 //! memory does not grow with their number.
@@ -8,12 +8,14 @@ mod connection;
 mod escaped;
 mod flow;
 mod number;
+#[cfg(test)]
+mod schema;
 mod trace;
 
 use std::io;
 
 use serde::Serialize;
-use serde::ser::{SerializeSeq, SerializeStruct, Serializer};
+use serde::ser::{SerializeSeq, Serializer};
 
 use crate::{Format, Report, ReportError};
 use connection::ConnectionView;
@@ -33,20 +35,25 @@ impl Format for Json {
         report.check()?;
         // The views have string keys and no failing `Serialize`, so only the writer can fail.
         let mut json = serde_json::Serializer::with_formatter(&mut *out, Escaped);
-        ReportView(report).serialize(&mut json).map_err(io::Error::from)?;
+        ReportView::new(report).serialize(&mut json).map_err(io::Error::from)?;
         Ok(out.write_all(b"\n")?)
     }
 }
 
-struct ReportView<'r, 'a>(&'r Report<'a>);
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = SCHEMA))]
+struct ReportView<'r, 'a> {
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
+    schema: &'static str,
+    trace: TraceView<'a>,
+    #[cfg_attr(test, schemars(with = "Vec<ConnectionView<'static>>"))]
+    connections: ConnectionsView<'r, 'a>,
+}
 
-impl Serialize for ReportView<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("report", 3)?;
-        object.serialize_field("schema", SCHEMA)?;
-        object.serialize_field("trace", &TraceView(self.0))?;
-        object.serialize_field("connections", &ConnectionsView(self.0))?;
-        object.end()
+impl<'r, 'a> ReportView<'r, 'a> {
+    fn new(report: &'r Report<'a>) -> Self {
+        let (trace, connections) = (TraceView::new(report), ConnectionsView(report));
+        Self { schema: SCHEMA, trace, connections }
     }
 }
 

@@ -36,6 +36,8 @@ mod merge_plan;
 mod merged;
 mod meta;
 mod meta_json;
+#[cfg(test)]
+mod meta_schema;
 mod meta_seal;
 mod openings;
 mod output;

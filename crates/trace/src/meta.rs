@@ -13,6 +13,7 @@ use crate::point_tables;
 
 /// What is true of the recording as a whole.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Meta {
     /// Version of the bundle's format; the writer sets it to [`FORMAT_VERSION`].
@@ -54,9 +55,11 @@ pub struct Meta {
     pub drop_reasons: BTreeMap<u32, String>,
     /// Records lost, by point and beside the points.
     #[serde(with = "point_tables::loss")]
+    #[cfg_attr(test, schemars(schema_with = "crate::meta_schema::loss"))]
     pub loss: LossCounts,
     /// Cost of the probes of each point, in the order of `Point::ALL`.
     #[serde(with = "point_tables::cost")]
+    #[cfg_attr(test, schemars(schema_with = "crate::meta_schema::cost"))]
     pub cost: [PointCost; 8],
     /// Anything else that a reader of results must know, one sentence each.
     pub notes: Vec<String>,
@@ -64,6 +67,7 @@ pub struct Meta {
 
 /// Where records come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     /// Probes in a running kernel.
@@ -102,6 +106,7 @@ impl Source {
 
 /// The machine that was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Machine {
     /// Number of CPUs online.
@@ -112,6 +117,7 @@ pub struct Machine {
 
 /// Both clocks read at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ClockSnapshot {
     /// `CLOCK_MONOTONIC`, in nanoseconds: the clock of the records.
@@ -130,6 +136,7 @@ impl ClockSnapshot {
 
 /// How a point or an event was observed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Hook {
     /// Point or event, by its name in the trace (`SendEnqueue`, `Wakeup`).
@@ -144,6 +151,7 @@ pub struct Hook {
 
 /// Whether a hook was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum HookState {
     /// Attached during the recording.
@@ -160,6 +168,7 @@ pub enum HookState {
 
 /// Room of the lists between kernel and recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Ring {
     /// Records that the list of one CPU has room for.
@@ -170,6 +179,7 @@ pub struct Ring {
 
 /// A network interface of the recorded host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Interface {
     /// Its name.

@@ -16,9 +16,10 @@ const NO_DIGITS: &str = "00000000";
 /// What stands before the digits.
 const BEFORE_DIGITS: &[u8] = b"\"crc32\": \"";
 
-/// The description between the two fields of its seal.
+/// `meta.json`: the description of a recording between the two fields of its seal.
 #[derive(Serialize)]
-struct Sealed<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = "meta.json"))]
+pub(crate) struct Sealed<'a> {
     sealed: bool,
     #[serde(flatten)]
     meta: &'a Meta,

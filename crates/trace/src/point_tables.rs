@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sockscope_record::{LossCounts, Point, PointCost};
 
 /// Key of what was lost beside the points.
-const EVENTS: &str = "events";
+pub(crate) const EVENTS: &str = "events";
 
 /// `{"SendEnqueue": 0, …, "events": 0}`
 pub(crate) mod loss {
@@ -53,8 +53,9 @@ pub(crate) mod cost {
 }
 
 #[derive(Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
-struct Cost {
+pub(crate) struct Cost {
     hits: u64,
     run_ns: u64,
 }

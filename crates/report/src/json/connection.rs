@@ -11,6 +11,7 @@ use super::flow::{FlowView, TimesView};
 use crate::Report;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ConnectionView<'a> {
     id: u32,
     protocol: &'static str,
@@ -70,18 +71,21 @@ impl<'a> ConnectionView<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ShutView {
     by: &'static str,
     since_ns: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ResetView {
     by: &'static str,
     at_ns: u64,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ProcessView<'a> {
     pid: u32,
     comm: &'a str,
@@ -95,6 +99,7 @@ impl<'a> ProcessView<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FindingView<'a> {
     id: &'static str,
     count: u64,
@@ -122,6 +127,7 @@ impl<'a> FindingView<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct EvidenceView<'a> {
     at_ns: u64,
     text: &'a str,
@@ -134,16 +140,20 @@ impl<'a> EvidenceView<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ExchangesView {
     asked_by: &'static str,
     total_ns: TimesView,
+    #[cfg_attr(test, schemars(schema_with = "super::schema::parts"))]
     request_ns: PartsView,
     service_ns: TimesView,
+    #[cfg_attr(test, schemars(schema_with = "super::schema::parts"))]
     response_ns: PartsView,
     slowest: SlowestView,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SlowestView {
     at_ns: u64,
     total_ns: u64,
@@ -173,6 +183,7 @@ impl Serialize for PartsView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TransactionsView {
     total_ns: Option<TimesView>,
     failed: u64,
@@ -193,6 +204,7 @@ impl TransactionsView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BufferView {
     side: &'static str,
     buffer: &'static str,

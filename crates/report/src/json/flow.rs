@@ -10,6 +10,7 @@ use sockscope_render::number::rounded;
 use super::number::number;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct FlowView<'a> {
     id: u32,
     from: &'static str,
@@ -22,8 +23,10 @@ pub(super) struct FlowView<'a> {
     drops: Vec<DropView<'a>>,
     datagrams_refused: u64,
     drops_are_lower_bounds: bool,
+    #[cfg_attr(test, schemars(schema_with = "super::schema::stages"))]
     stages: StagesView<'a>,
     lost_byte_delay_ns: Option<u64>,
+    #[cfg_attr(test, schemars(schema_with = "super::schema::shares"))]
     ledger: LedgerView<'a>,
     to: &'static str,
     throughput_bytes_per_s: Option<f64>,
@@ -76,6 +79,7 @@ impl<'a> FlowView<'a> {
 
 /// What the kernel dropped for one reason.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DropView<'a> {
     reason: &'a str,
     count: u64,
@@ -99,7 +103,8 @@ impl Serialize for StagesView<'_> {
 }
 
 #[derive(Serialize)]
-struct StageView {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct StageView {
     delay_ns: Option<TimesView>,
     byte_delay_ns: Option<u64>,
     length_bytes: Option<LengthView>,
@@ -109,6 +114,7 @@ struct StageView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LengthView {
     mean: Option<f64>,
     max: u64,
@@ -145,6 +151,7 @@ impl Serialize for LedgerView<'_> {
 
 /// A distribution of times: all integers, the mean rounded.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct TimesView {
     count: u64,
     mean: Option<u64>,
@@ -164,6 +171,7 @@ impl TimesView {
 
 /// A distribution of sizes: the mean may be a fraction.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SizesView {
     count: u64,
     mean: Option<f64>,
@@ -182,6 +190,7 @@ impl SizesView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct AcksView {
     advancing: u64,
     pure: u64,
@@ -193,6 +202,7 @@ struct AcksView {
 }
 
 #[derive(Serialize, Default)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LateView {
     timer: u64,
     piggyback: u64,
@@ -231,6 +241,7 @@ impl LateView {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct BurstsView {
     count: u64,
     count_is_lower_bound: bool,

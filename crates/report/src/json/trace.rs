@@ -1,62 +1,78 @@
-//! The object `trace`: what was recorded, what was lost, what the probes cost.
+//! The object `trace`: what was recorded, which records were missed, what the probes cost.
 
-use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
-use sockscope_analysis::PointSummary;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use sockscope_analysis::Analysis;
 
 use super::number::number;
 use crate::Report;
 
-pub(super) struct TraceView<'r, 'a>(pub(super) &'r Report<'a>);
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct TraceView<'a> {
+    duration_ns: u64,
+    records: u64,
+    lost_records: u64,
+    #[cfg_attr(test, schemars(schema_with = "super::schema::points"))]
+    points: PointsView<'a>,
+    source: &'a str,
+    notes: &'a [String],
+    start_ns: u64,
+    lost_events: u64,
+    finished: bool,
+    tool_version: Option<&'a str>,
+    host: Option<&'a str>,
+    kernel: Option<&'a str>,
+    clock: Option<&'a str>,
+    command: Option<&'a str>,
+}
 
-impl Serialize for TraceView<'_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (analysis, origin) = (self.0.analysis, self.0.origin);
+impl<'a> TraceView<'a> {
+    pub(super) fn new(report: &Report<'a>) -> Self {
+        let (analysis, origin) = (report.analysis, report.origin);
         let facts = &analysis.facts;
-        let mut object = serializer.serialize_struct("trace", 14)?;
-        object.serialize_field("duration_ns", &analysis.duration_ns)?;
-        object.serialize_field("records", &analysis.records)?;
-        object.serialize_field("lost_records", &facts.lost.total())?;
-        object.serialize_field("points", &PointsView(self.0))?;
-        object.serialize_field("source", &facts.source)?;
-        object.serialize_field("notes", &facts.notes)?;
-        object.serialize_field("start_ns", &analysis.start_ns)?;
-        object.serialize_field("lost_events", &facts.lost.events)?;
-        object.serialize_field("finished", &!facts.unfinished)?;
-        object.serialize_field("tool_version", &origin.tool_version)?;
-        object.serialize_field("host", &origin.host)?;
-        object.serialize_field("kernel", &origin.kernel)?;
-        object.serialize_field("clock", &origin.clock)?;
-        object.serialize_field("command", &origin.command)?;
-        object.end()
+        Self {
+            duration_ns: analysis.duration_ns,
+            records: analysis.records,
+            lost_records: facts.lost.total(),
+            points: PointsView(analysis),
+            source: &facts.source,
+            notes: &facts.notes,
+            start_ns: analysis.start_ns,
+            lost_events: facts.lost.events,
+            finished: !facts.unfinished,
+            tool_version: origin.tool_version.as_deref(),
+            host: origin.host.as_deref(),
+            kernel: origin.kernel.as_deref(),
+            clock: origin.clock.as_deref(),
+            command: origin.command.as_deref(),
+        }
     }
 }
 
 /// The eight points, by name, in path order.
-struct PointsView<'r, 'a>(&'r Report<'a>);
+struct PointsView<'a>(&'a Analysis);
 
-impl Serialize for PointsView<'_, '_> {
+impl Serialize for PointsView<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let analysis = self.0.analysis;
-        let mut object = serializer.serialize_map(Some(analysis.points.len()))?;
-        for (summary, cost) in analysis.points.iter().zip(&analysis.facts.costs) {
-            let view = PointView { summary, cost_ns_mean: cost.mean_ns().and_then(number) };
+        let Analysis { points, facts, .. } = self.0;
+        let mut object = serializer.serialize_map(Some(points.len()))?;
+        for (summary, cost) in points.iter().zip(&facts.costs) {
+            let view = PointView {
+                records: summary.records,
+                lost: summary.lost,
+                cost_ns_mean: cost.mean_ns().and_then(number),
+            };
             object.serialize_entry(summary.point.name(), &view)?;
         }
         object.end()
     }
 }
 
-struct PointView<'a> {
-    summary: &'a PointSummary,
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct PointView {
+    records: u64,
+    lost: u64,
     cost_ns_mean: Option<f64>,
-}
-
-impl Serialize for PointView<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("point", 3)?;
-        object.serialize_field("records", &self.summary.records)?;
-        object.serialize_field("lost", &self.summary.lost)?;
-        object.serialize_field("cost_ns_mean", &self.cost_ns_mean)?;
-        object.end()
-    }
 }
