@@ -1,14 +1,14 @@
-//! Messages a second between two hosts on one core: written, framed, received, read.
+//! Time of a message between two hosts on one core: written, framed, received, read.
 //!
 //! `cargo bench -p sockscope-stack`. A message of 1024 bytes is one segment or datagram; with TCP
-//! its acknowledgment is made and taken too. Checksums are computed and data copied. Every round
-//! runs each case once, so that all meet the same noise; the two lines of a case differ in nothing,
-//! and so show what the noise is.
+//! its acknowledgment is made and taken too. Checksums are computed and data copied. A case and its
+//! control differ in nothing, and so show the noise of the machine.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
-use std::time::Instant;
 
+use divan::Bencher;
+use divan::counter::ItemsCount;
 use sockscope_record::{FlowId, Protocol};
 use sockscope_stack::interface::{Frame, InterfaceConfig};
 use sockscope_stack::{
@@ -16,56 +16,32 @@ use sockscope_stack::{
     SocketId, Stack, StackConfig, Step,
 };
 
-const ROUNDS: usize = 15;
-
-const MESSAGES: usize = 100_000;
-
 const MESSAGE_BYTES: usize = 1024;
 
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(128, 32, 0, 1), Ipv4Addr::new(128, 32, 0, 2)];
 
-struct Case {
-    name: String,
-    hosts: Hosts,
-    nanoseconds: Vec<f64>,
-}
-
 fn main() {
-    let mut cases = Vec::new();
-    for (protocol, is_logged) in
-        [(Protocol::Udp, false), (Protocol::Tcp, false), (Protocol::Tcp, true)]
-    {
-        for control in ["", " (control)"] {
-            let logged = if is_logged { ", logged" } else { "" };
-            let name = format!("{}{logged}{control}", protocol.name());
-            let hosts = Hosts::connected("tahoe", protocol, is_logged);
-            cases.push(Case { name, hosts, nanoseconds: Vec::new() });
-        }
-    }
-    for _ in 0..ROUNDS {
-        cases.iter_mut().for_each(round);
-    }
-    cases.iter_mut().for_each(report);
+    divan::main();
 }
 
-fn round(case: &mut Case) {
-    let start = Instant::now();
-    for _ in 0..MESSAGES {
-        case.hosts.message();
-    }
-    case.nanoseconds.push(start.elapsed().as_secs_f64() * 1e9 / MESSAGES as f64);
+#[divan::bench(args = ["case", "control"])]
+fn udp(bencher: Bencher<'_, '_>, _: &str) {
+    messages(bencher, Protocol::Udp, false);
 }
 
-fn report(case: &mut Case) {
-    let times = &mut case.nanoseconds;
-    times.sort_by(f64::total_cmp);
-    let (median, least, most) = (times[ROUNDS / 2], times[0], times[ROUNDS - 1]);
-    let rate = 1e3 / median;
-    println!(
-        "{:24} {median:6.0} ns a message ({least:.0} to {most:.0}, {ROUNDS} rounds), \
-         {rate:.2} million/s",
-        case.name
-    );
+#[divan::bench(args = ["case", "control"])]
+fn tcp(bencher: Bencher<'_, '_>, _: &str) {
+    messages(bencher, Protocol::Tcp, false);
+}
+
+#[divan::bench(args = ["case", "control"])]
+fn tcp_logged(bencher: Bencher<'_, '_>, _: &str) {
+    messages(bencher, Protocol::Tcp, true);
+}
+
+fn messages(bencher: Bencher<'_, '_>, protocol: Protocol, is_logged: bool) {
+    let mut hosts = Hosts::connected("tahoe", protocol, is_logged);
+    bencher.counter(ItemsCount::new(1_usize)).bench_local(|| hosts.message());
 }
 
 struct Host {

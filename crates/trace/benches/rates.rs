@@ -1,59 +1,70 @@
 //! Rates of appending and reading, in records a second on one thread.
 //!
-//! `cargo bench -p sockscope-trace [-- FOLDER]`; the bundle is written to FOLDER, else to the
-//! system's folder for temporary files. Each line is the median and the range of the rounds; the
-//! two `append` lines differ in nothing, and so show what the machine's noise is.
+//! `cargo bench -p sockscope-trace`; the bundle is written to the folder for temporary files
+//! (`TMPDIR`). An append and its control differ in nothing, and so show the noise of the machine.
 
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::path::Path;
 
+use divan::Bencher;
+use divan::counter::ItemsCount;
 use sockscope_record::{FlowId, Kind, Record};
 use sockscope_trace::{Bundle, BundleWriter, Meta};
+use tempfile::TempDir;
 
-/// Records of one round.
+/// Records of one bundle.
 const RECORDS: usize = 10_000_000;
 
-/// Records of one append, about what a ring buffer gives at a time.
+/// Records of one append, about what the recorder takes from a list at a time.
 const APPEND_RECORDS: usize = 512;
 
-const ROUNDS: usize = 5;
-
 fn main() {
-    let root = std::env::args().skip(1).find(|word| !word.starts_with('-'));
-    let root = root.map_or_else(std::env::temp_dir, PathBuf::from);
-    let folder = tempfile::tempdir_in(root).expect("a folder to write to");
-    let dir = folder.path().join("rates.sockscope");
-    let block = records();
-    report("append", || append(&dir, &block, APPEND_RECORDS));
-    report("append (control)", || append(&dir, &block, APPEND_RECORDS));
-    report("append one by one", || append(&dir, &block, 1));
-    report("read", || read(&dir));
-    report("open", || Bundle::open(&dir).expect("the bundle just written").record_rows());
+    divan::main();
 }
 
-/// Runs `round` and prints how many records a second it took.
-fn report(name: &str, mut round: impl FnMut() -> u64) {
-    let mut rates: Vec<f64> = (0..ROUNDS)
-        .map(|_| {
-            let start = Instant::now();
-            let records = black_box(round());
-            records as f64 / start.elapsed().as_secs_f64() / 1e6
-        })
-        .collect();
-    rates.sort_by(f64::total_cmp);
-    let (median, least, most) = (rates[ROUNDS / 2], rates[0], rates[ROUNDS - 1]);
-    println!("{name:20} {median:8.1} million records/s ({least:.1} to {most:.1}, {ROUNDS} rounds)");
+#[divan::bench(sample_count = 5, sample_size = 1, args = ["case", "control"])]
+fn append(bencher: Bencher<'_, '_>, _: &str) {
+    appended(bencher, APPEND_RECORDS);
 }
 
-fn append(dir: &Path, block: &[Record], at_a_time: usize) -> u64 {
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn append_one_by_one(bencher: Bencher<'_, '_>) {
+    appended(bencher, 1);
+}
+
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn read_all(bencher: Bencher<'_, '_>) {
+    let folder = written();
+    bencher.counter(ItemsCount::new(RECORDS)).bench_local(|| read(folder.path()));
+}
+
+#[divan::bench]
+fn open(bencher: Bencher<'_, '_>) {
+    let folder = written();
+    bencher.counter(ItemsCount::new(RECORDS)).bench_local(|| {
+        Bundle::open(folder.path()).expect("the bundle just written").record_rows()
+    });
+}
+
+fn appended(bencher: Bencher<'_, '_>, at_a_time: usize) {
+    let (folder, block) = (tempfile::tempdir().expect("a folder"), records());
+    let counted = bencher.counter(ItemsCount::new(RECORDS));
+    counted.bench_local(|| write(folder.path(), &block, at_a_time));
+}
+
+/// A folder with a bundle.
+fn written() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path(), &records(), APPEND_RECORDS);
+    folder
+}
+
+fn write(dir: &Path, block: &[Record], at_a_time: usize) {
     let mut writer = BundleWriter::create(dir, Meta::default()).expect("a new bundle");
     for _ in 0..RECORDS / block.len() {
         block.chunks(at_a_time).for_each(|chunk| writer.append(chunk).expect("room on the disk"));
     }
-    let records = writer.records();
     writer.finish(Meta::default()).expect("room on the disk");
-    records
 }
 
 fn read(dir: &Path) -> u64 {
