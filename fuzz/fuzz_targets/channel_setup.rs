@@ -4,14 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use sockscope_channel::library::{Checked, PacketFormat};
-use sockscope_channel::{Hello, Welcome};
+use sockscope_channel::{ConnectReply, ConnectRequest};
 
 fuzz_target!(|bytes: &[u8]| {
-    if let Ok(hello) = Hello::decode(bytes) {
-        assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+    if let Ok(request) = ConnectRequest::decode(bytes) {
+        assert_eq!(ConnectRequest::decode(&request.encode()), Ok(request));
     }
-    if let Ok(welcome) = Welcome::decode(bytes) {
-        assert_eq!(Welcome::decode(&welcome.encode()), Ok(welcome));
+    if let Ok(reply) = ConnectReply::decode(bytes) {
+        assert_eq!(ConnectReply::decode(&reply.encode()), Ok(reply));
     }
     if let Ok(range) = Checked.open(bytes) {
         let mut packet = bytes.to_vec();

@@ -4,7 +4,7 @@ use std::io;
 
 use crate::address::Address;
 use crate::peer::Peer;
-use crate::refusal::Refusal;
+use crate::reject::RejectReason;
 
 /// Why a call on a channel failed.
 #[derive(Debug, thiserror::Error)]
@@ -36,20 +36,20 @@ pub enum Error {
         /// The address.
         address: Address,
     },
-    /// The other side refused to set the channel up.
-    #[error("the other side refused: {reason}")]
-    Refused {
+    /// The other side rejected the set-up of the channel.
+    #[error("the other side rejected the channel: {reason}")]
+    Rejected {
         /// Why.
-        reason: Refusal,
+        reason: RejectReason,
     },
     /// The peer's process ended or closed its side; all that it had sent before was delivered. Each
-    /// departure is told once.
+    /// disconnect is reported once.
     #[error("{peer} is gone")]
     PeerGone {
         /// Who.
         peer: Peer,
     },
-    /// The peer broke the protocol and was detached. Told once.
+    /// The peer broke the protocol and was detached. Reported once.
     #[error("{peer} broke the protocol and was detached at message {position}: {what}")]
     Misbehaved {
         /// Who.

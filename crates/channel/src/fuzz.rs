@@ -1,16 +1,16 @@
-//! Both halves of the slot protocol in one process, with a hostile hand in between. For fuzzing.
+//! Both halves of the ring's protocol in one process, with a hostile hand in between. For fuzzing.
 
 use std::sync::atomic::Ordering;
 
 use crate::error::Error;
 use crate::memory::{CONTROL_BYTES, Geometry, OwnSegment, PeerSegment};
+use crate::ring::{Broken, Found, RingReader, RingWriter, progress_of};
 use crate::settings::WhenFull;
-use crate::slots::{Broken, Found, SlotReader, SlotWriter, progress_of};
 
 /// A writer and a reader, and the writer's view of the reader's progress.
 pub struct Slots {
-    writer: SlotWriter,
-    reader: SlotReader,
+    writer: RingWriter,
+    reader: RingReader,
     control: PeerSegment,
     progress: u64,
     words: usize,
@@ -26,11 +26,11 @@ impl Slots {
         let geometry = Geometry::new(slots, slot_bytes).map_err(bad)?;
         let len = usize::try_from(geometry.segment_bytes()).map_err(|_| bad("less memory"))?;
         let (data, data_file) = OwnSegment::create(len)?;
-        let (own, file) = SlotReader::control_segment()?;
+        let (own, file) = RingReader::control_segment()?;
         let control = PeerSegment::open(&file, CONTROL_BYTES)?;
         let seen = PeerSegment::open(&data_file, len)?;
-        let reader = SlotReader::new(seen, own, geometry, when_full, 0);
-        let writer = SlotWriter::new(data, geometry, when_full);
+        let reader = RingReader::new(seen, own, geometry, when_full, 0);
+        let writer = RingWriter::new(data, geometry, when_full);
         Ok(Self { writer, reader, control, progress: 0, words: len / 8 })
     }
 
@@ -68,14 +68,14 @@ impl Slots {
     pub fn receive(&mut self) -> Result<Option<(u64, Vec<u8>)>, &'static str> {
         match self.reader.look() {
             Ok(Found::Nothing) => {
-                self.reader.tell();
+                self.reader.publish();
                 Ok(None)
             }
             Ok(Found::Message { number, len, .. }) => {
                 let mut bytes = vec![0; len as usize];
                 self.reader.data.copy_to(self.reader.payload_at(number), &mut bytes);
                 if self.reader.pass() {
-                    self.reader.tell();
+                    self.reader.publish();
                 }
                 Ok(Some((number, bytes)))
             }

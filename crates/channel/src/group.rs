@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::address::Address;
-use crate::door::Inbox;
 use crate::duplex::Duplex;
 use crate::error::Error;
-use crate::hello::Hello;
+use crate::handshake::ConnectRequest;
+use crate::listener::Inbox;
 use crate::observe::now_ns;
-use crate::receiver::{self, Inlet, Member, Receiver};
+use crate::receiver::{self, Member, Receiver, RxRing};
 use crate::sender::Sender;
 use crate::settings::Settings;
 
@@ -86,7 +86,7 @@ fn take_place(
     name: &str,
     members_max: u32,
     settings: &Settings,
-    inbox: &Arc<Inbox<Inlet>>,
+    inbox: &Arc<Inbox<RxRing>>,
 ) -> Result<(Sender, Arc<Circle>), Error> {
     let incarnation = now_ns();
     for number in 0..members_max {
@@ -99,7 +99,8 @@ fn take_place(
             heard: Mutex::default(),
         });
         let answering = Arc::clone(&circle);
-        let on_arrival = move |hello: &Hello| Circle::answer(&answering, hello, members_max);
+        let on_arrival =
+            move |request: &ConnectRequest| Circle::answer(&answering, request, members_max);
         match Sender::bind_as(&circle.address(number)?, settings.clone(), incarnation, on_arrival) {
             Ok(sender) => return Ok((sender, circle)),
             Err(Error::Taken { .. }) => {}
@@ -114,7 +115,7 @@ struct Circle {
     name: String,
     own: Member,
     settings: Settings,
-    inbox: Arc<Inbox<Inlet>>,
+    inbox: Arc<Inbox<RxRing>>,
     heard: Mutex<BTreeMap<u32, Heard>>,
 }
 
@@ -134,10 +135,10 @@ impl Circle {
     }
 
     /// A member subscribed to us: subscribe in return, unless that is done or under way. In a thread
-    /// of its own, because the other's door may be waiting for ours.
-    fn answer(circle: &Arc<Self>, hello: &Hello, members_max: u32) {
-        let Some(number) = hello.member.filter(|number| *number < members_max) else { return };
-        let (circle, incarnation) = (Arc::clone(circle), hello.incarnation);
+    /// of its own, because the other's listener may be waiting for ours.
+    fn answer(circle: &Arc<Self>, request: &ConnectRequest, members_max: u32) {
+        let Some(number) = request.member.filter(|number| *number < members_max) else { return };
+        let (circle, incarnation) = (Arc::clone(circle), request.incarnation);
         if !circle.is_wanted(number, Some(incarnation)) {
             return;
         }
@@ -174,9 +175,9 @@ impl Circle {
         loop {
             let own = Some(self.own);
             match receiver::call(&address, &self.settings, &self.inbox, own, Some(number)) {
-                Ok((inlet, incarnation)) => {
+                Ok((rx_ring, incarnation)) => {
                     self.heard().insert(number, Heard::Incarnation(incarnation));
-                    return self.inbox.arrive(|| Ok(inlet));
+                    return self.inbox.arrive(|| Ok(rx_ring));
                 }
                 Err(error) => match self.failed(number, error) {
                     Some(result) => return result,

@@ -16,38 +16,38 @@
 #![allow(unsafe_code)]
 
 mod address;
-mod door;
+mod backoff;
 mod duplex;
 mod error;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod group;
-mod hello;
+mod handshake;
 pub mod library;
+mod listener;
 mod memory;
 mod naming;
 mod observe;
-mod patience;
 mod peer;
 mod peers;
 mod poller;
 mod receiver;
-mod refusal;
+mod reject;
+mod ring;
 mod sender;
 mod settings;
 mod setup;
-mod signal;
-mod slots;
 mod socket;
+mod wakeup;
 
 pub use address::{Address, NAME_BYTES_MAX};
 pub use duplex::Duplex;
 pub use error::Error;
 pub use group::Group;
-pub use hello::{Hello, Offer, Role, SETUP_BYTES, Welcome};
+pub use handshake::{ConnectReply, ConnectRequest, Offer, Role, SETUP_BYTES};
 pub use observe::{Event, Observer, Unobserved};
 pub use peer::Peer;
 pub use receiver::{Message, Receiver};
-pub use refusal::Refusal;
+pub use reject::RejectReason;
 pub use sender::{Sender, Slot};
 pub use settings::{Means, Settings, Trust, Wait, WhenFull};

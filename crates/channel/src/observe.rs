@@ -41,9 +41,9 @@ impl Event {
     }
 }
 
-/// Is told of each message that passes a point. It runs within the call, so it should be quick.
+/// Called for each message that passes a point. It runs within the call, so it should be quick.
 pub trait Observer {
-    /// Whether anything is to be told at all; `false` removes the probes from the code.
+    /// Whether to call it at all; `false` removes the probes from the code.
     const ACTIVE: bool = true;
 
     /// A message passed a point.

@@ -1,15 +1,15 @@
-//! The peers of one end: who came, who is gone, and the descriptor that wakes for either.
+//! The peers of one end: arrivals, disconnects, and the descriptor that wakes for either.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::door::Inbox;
 use crate::error::Error;
+use crate::listener::Inbox;
 use crate::peer::Peer;
 use crate::poller::Poller;
-use crate::{signal, socket};
+use crate::{socket, wakeup};
 
 /// A peer as its end sees it, with its half of the channel.
 pub(crate) trait Attached {
@@ -21,9 +21,9 @@ pub(crate) trait Attached {
 pub(crate) struct Peers<T> {
     pub here: Vec<T>,
     inbox: Arc<Inbox<T>>,
-    news_seen: u32,
-    /// Why some were detached, and not told yet: the latest, as many as there may be peers.
-    departed: VecDeque<Error>,
+    arrivals_seen: u32,
+    /// Why peers were detached, not reported yet: the latest, at most `most`.
+    disconnected: VecDeque<Error>,
     most: u32,
     poller: Option<Poller>,
 }
@@ -33,37 +33,37 @@ impl<T: Attached> Peers<T> {
         Ok(Self {
             here: Vec::new(),
             inbox: Inbox::new()?,
-            news_seen: 0,
-            departed: VecDeque::new(),
+            arrivals_seen: 0,
+            disconnected: VecDeque::new(),
             most,
             poller: None,
         })
     }
 
-    /// Where the door, or whoever calls in its place, leaves those that came.
+    /// The inbox into which the listener, or a thread that calls, puts new peers.
     pub fn inbox(&self) -> &Arc<Inbox<T>> {
         &self.inbox
     }
 
-    /// The inbox's news as last seen, and the word that differs from then on: to sleep on.
-    pub fn news(&self) -> (&AtomicU32, u32) {
-        (self.inbox.news(), self.news_seen)
+    /// The inbox's count of arrivals, to sleep on, and its value as last seen.
+    pub fn arrivals_seq(&self) -> (&AtomicU32, u32) {
+        (self.inbox.arrivals_seq(), self.arrivals_seen)
     }
 
-    /// Whether somebody may have come since [`Peers::adopt`].
+    /// Whether a peer may have arrived since [`Peers::take_arrivals`].
     #[inline]
-    pub fn has_news(&self) -> bool {
-        self.inbox.news().load(Ordering::Relaxed) != self.news_seen
+    pub fn has_arrivals(&self) -> bool {
+        self.inbox.arrivals_seq().load(Ordering::Relaxed) != self.arrivals_seen
     }
 
-    /// Takes in those that the door admitted; false when nobody came.
+    /// Takes in the peers in the inbox; false when none has arrived.
     #[cold]
-    pub fn adopt(&mut self) -> bool {
-        let news = self.inbox.news().load(Ordering::SeqCst);
-        if news == self.news_seen {
+    pub fn take_arrivals(&mut self) -> bool {
+        let arrivals_seq = self.inbox.arrivals_seq().load(Ordering::SeqCst);
+        if arrivals_seq == self.arrivals_seen {
             return false;
         }
-        self.news_seen = news;
+        self.arrivals_seen = arrivals_seq;
         for one in self.inbox.take() {
             let peer = one.peer();
             if self.attach(one).is_err() {
@@ -73,7 +73,7 @@ impl<T: Attached> Peers<T> {
         true
     }
 
-    /// Takes in one that has a place in the inbox, which it loses where this fails.
+    /// Takes in a peer that has a place in the inbox; the peer loses it where this fails.
     pub fn attach(&mut self, one: T) -> Result<(), Error> {
         if let Some(poller) = &self.poller {
             let added = poller.add(one.socket(), u64::from(one.peer().id));
@@ -89,28 +89,28 @@ impl<T: Attached> Peers<T> {
         self.here.swap_remove(at)
     }
 
-    /// Remembers why one was detached.
-    pub fn note(&mut self, departure: Error) {
-        if self.departed.len() >= self.most as usize {
-            self.departed.pop_front();
+    /// Remembers why a peer was detached.
+    pub fn note(&mut self, disconnect: Error) {
+        if self.disconnected.len() >= self.most as usize {
+            self.disconnected.pop_front();
         }
-        self.departed.push_back(departure);
+        self.disconnected.push_back(disconnect);
     }
 
-    /// Whether there are departures not told yet.
+    /// Whether there are disconnects that were not reported.
     #[inline]
-    pub fn has_departures(&self) -> bool {
-        !self.departed.is_empty()
+    pub fn has_disconnects(&self) -> bool {
+        !self.disconnected.is_empty()
     }
 
-    /// The oldest departure not told yet.
-    pub fn departure(&mut self) -> Option<Error> {
-        self.departed.pop_front()
+    /// The oldest disconnect that was not reported.
+    pub fn next_disconnect(&mut self) -> Option<Error> {
+        self.disconnected.pop_front()
     }
 
-    /// All departures not told yet, the oldest first.
-    pub fn departures(&mut self) -> impl Iterator<Item = Error> + '_ {
-        self.departed.drain(..)
+    /// All disconnects that were not reported, the oldest first.
+    pub fn disconnects(&mut self) -> impl Iterator<Item = Error> + '_ {
+        self.disconnected.drain(..)
     }
 
     /// Whether the one at `at` has hung up.
@@ -121,13 +121,13 @@ impl<T: Attached> Peers<T> {
     /// Where the one is that the poller knows by `id`, if it has hung up; else takes its signals.
     pub fn hung_up(&self, id: u64) -> Option<usize> {
         let at = self.here.iter().position(|one| u64::from(one.peer().id) == id)?;
-        signal::take(self.here[at].socket()).then_some(at)
+        wakeup::take(self.here[at].socket()).then_some(at)
     }
 
-    /// What wakes for all of them and for the inbox's bell.
+    /// The epoll set of all peers' sockets and of the inbox's eventfd.
     pub fn poller(&mut self) -> Result<&Poller, Error> {
         if self.poller.is_none() {
-            let poller = Poller::new(self.inbox.bell())?;
+            let poller = Poller::new(self.inbox.eventfd())?;
             for one in &self.here {
                 poller.add(one.socket(), u64::from(one.peer().id))?;
             }

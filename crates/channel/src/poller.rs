@@ -1,4 +1,4 @@
-//! One descriptor for all that may wake an end: the sockets of its peers and the bell of its inbox.
+//! One descriptor for all that may wake an end: the sockets of its peers and the eventfd of its inbox.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,8 +10,8 @@ use rustix::io::Errno;
 
 use crate::error::{Error, system};
 
-/// What the bell is known by; no peer has this id.
-const BELL: u64 = u64::MAX;
+/// The id of the inbox's eventfd; no peer has it.
+const EVENTFD: u64 = u64::MAX;
 
 /// An epoll(7) set. A socket leaves it when it is closed.
 pub(crate) struct Poller {
@@ -19,10 +19,10 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    pub fn new(bell: BorrowedFd<'_>) -> Result<Self, Error> {
+    pub fn new(eventfd: BorrowedFd<'_>) -> Result<Self, Error> {
         let set = epoll::create(CreateFlags::CLOEXEC).map_err(system("epoll_create"))?;
         let poller = Self { set };
-        poller.add(bell, BELL)?;
+        poller.add(eventfd, EVENTFD)?;
         Ok(poller)
     }
 

@@ -1,6 +1,6 @@
 //! The receiving end: of one sender, or of many that are read in turn.
 
-mod inlet;
+mod rx_ring;
 mod waiting;
 
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use sockscope_record::Point;
 
 use crate::address::Address;
-use crate::door::{Door, Inbox};
+use crate::backoff::SpinBudget;
 use crate::error::Error;
+use crate::listener::{Inbox, Listener};
 use crate::observe::{Event, Observer, Unobserved, now_ns};
-use crate::patience::Eagerness;
 use crate::peer::Peer;
 use crate::peers::Peers;
 use crate::settings::{Settings, Wait};
 use crate::socket;
 
-pub(crate) use inlet::{Inlet, Member, call};
+pub(crate) use rx_ring::{Member, RxRing, call};
 
 /// The receiving end of channels.
 ///
@@ -26,14 +26,14 @@ pub(crate) use inlet::{Inlet, Member, call};
 /// senders are taken in turn, so that none of them can shut the others out.
 pub struct Receiver<O = Unobserved> {
     settings: Settings,
-    peers: Peers<Inlet>,
+    peers: Peers<RxRing>,
     /// Which of them is looked at first.
     turn: usize,
     /// Looks in vain by calls that do not wait.
     idle_looks: u32,
-    eagerness: Eagerness,
+    spin_budget: SpinBudget,
     observer: O,
-    door: Option<Door>,
+    listener: Option<Listener>,
 }
 
 impl Receiver {
@@ -43,15 +43,15 @@ impl Receiver {
     /// `BadSetting`; `Taken` when somebody listens there already; `System`.
     pub fn bind(address: &Address, settings: Settings) -> Result<Self, Error> {
         let mut receiver = Self::new(settings)?;
-        let admit = inlet::admission(&receiver.settings, receiver.peers.inbox());
-        receiver.door = Some(Door::open(address, receiver.settings.trust, admit)?);
+        let admit = rx_ring::admission(&receiver.settings, receiver.peers.inbox());
+        receiver.listener = Some(Listener::open(address, receiver.settings.trust, admit)?);
         Ok(receiver)
     }
 
     /// A receiver of what the sender bound to `address` sends from now on.
     ///
     /// # Errors
-    /// `NotThere`, `Refused`, `BadSetup`, `BadSetting`, `TimedOut`, `System`.
+    /// `NotThere`, `Rejected`, `BadSetup`, `BadSetting`, `TimedOut`, `System`.
     pub fn subscribe(address: &Address, settings: Settings) -> Result<Self, Error> {
         let mut receiver = Self::new(settings)?;
         receiver.add(address)?;
@@ -66,9 +66,9 @@ impl Receiver {
             settings,
             turn: 0,
             idle_looks: 0,
-            eagerness: Eagerness::default(),
+            spin_budget: SpinBudget::default(),
             observer: Unobserved,
-            door: None,
+            listener: None,
         })
     }
 }
@@ -81,9 +81,9 @@ impl<O: Observer> Receiver<O> {
             peers: self.peers,
             turn: self.turn,
             idle_looks: self.idle_looks,
-            eagerness: self.eagerness,
+            spin_budget: self.spin_budget,
             observer,
-            door: self.door,
+            listener: self.listener,
         }
     }
 
@@ -92,9 +92,9 @@ impl<O: Observer> Receiver<O> {
     /// # Errors
     /// As [`Receiver::subscribe`].
     pub fn add(&mut self, address: &Address) -> Result<Peer, Error> {
-        let (inlet, _) = call(address, &self.settings, self.peers.inbox(), None, None)?;
-        let peer = inlet.peer;
-        self.peers.attach(inlet)?;
+        let (rx_ring, _) = call(address, &self.settings, self.peers.inbox(), None, None)?;
+        let peer = rx_ring.peer;
+        self.peers.attach(rx_ring)?;
         Ok(peer)
     }
 
@@ -110,7 +110,7 @@ impl<O: Observer> Receiver<O> {
             Some(found) => found,
             None => self.wait_for_message(wait)?,
         };
-        self.tell(Point::ReceiveEnqueue, found);
+        self.observe(Point::ReceiveEnqueue, found);
         Ok(Message { receiver: self, found })
     }
 
@@ -128,33 +128,33 @@ impl<O: Observer> Receiver<O> {
 
     /// The senders, as far as the receiver has noticed.
     pub fn peers(&mut self) -> impl Iterator<Item = Peer> + '_ {
-        self.peers.adopt();
-        self.peers.here.iter().map(|inlet| inlet.peer)
+        self.peers.take_arrivals();
+        self.peers.here.iter().map(|rx_ring| rx_ring.peer)
     }
 
     /// Messages of the present senders that were written over before they were read. Only senders
     /// that [overwrite](crate::WhenFull::Overwrite) have any.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.peers.here.iter().map(|inlet| inlet.slots.lost()).sum()
+        self.peers.here.iter().map(|rx_ring| rx_ring.reader.lost()).sum()
     }
 
-    /// Where the door, or whoever subscribes in its place, leaves new senders.
-    pub(crate) fn inbox(&self) -> &Arc<Inbox<Inlet>> {
+    /// The inbox into which the listener, or a thread that subscribes, puts new senders.
+    pub(crate) fn inbox(&self) -> &Arc<Inbox<RxRing>> {
         self.peers.inbox()
     }
 
     /// Members of a group that are heard and have not hung up.
     pub(crate) fn members_there(&mut self) -> Vec<u32> {
-        self.peers.adopt();
-        let there = self.peers.here.iter().filter(|inlet| !socket::has_hung_up(&inlet.socket));
-        there.filter_map(|inlet| inlet.peer.member).collect()
+        self.peers.take_arrivals();
+        let there = self.peers.here.iter().filter(|rx_ring| !socket::has_hung_up(&rx_ring.socket));
+        there.filter_map(|rx_ring| rx_ring.peer.member).collect()
     }
 
     #[inline]
     fn find(&mut self) -> Result<Option<Located>, Error> {
-        if self.peers.has_news() {
-            self.peers.adopt();
+        if self.peers.has_arrivals() {
+            self.peers.take_arrivals();
         }
         let count = self.peers.here.len();
         let mut at = self.turn;
@@ -173,7 +173,7 @@ impl<O: Observer> Receiver<O> {
         Ok(None)
     }
 
-    fn tell(&mut self, point: Point, found: Located) {
+    fn observe(&mut self, point: Point, found: Located) {
         if O::ACTIVE {
             let peer = self.peers.here[found.at].peer.id;
             let Located { number, len, offset, .. } = found;
@@ -185,7 +185,7 @@ impl<O: Observer> Receiver<O> {
 /// Where the message is.
 #[derive(Debug, Clone, Copy)]
 struct Located {
-    /// Which inlet.
+    /// Index of the sender's ring in `Peers::here`.
     at: usize,
     number: u64,
     len: u32,
@@ -226,7 +226,7 @@ impl<O: Observer> Message<'_, O> {
     /// Who sent it.
     #[must_use]
     pub fn from(&self) -> Peer {
-        self.inlet().peer
+        self.rx_ring().peer
     }
 
     /// Copies the message to the beginning of `to`, as far as there is room; each word is read once.
@@ -234,7 +234,7 @@ impl<O: Observer> Message<'_, O> {
     #[inline]
     pub fn copy_to(&self, to: &mut [u8]) -> usize {
         let len = self.len().min(to.len());
-        self.inlet().copy_to(self.found.number, 0, &mut to[..len]);
+        self.rx_ring().copy_to(self.found.number, 0, &mut to[..len]);
         len
     }
 
@@ -247,7 +247,7 @@ impl<O: Observer> Message<'_, O> {
         assert!(at.is_multiple_of(8), "{at} is no multiple of 8");
         let len = self.len().saturating_sub(at).min(to.len());
         if len > 0 {
-            self.inlet().copy_to(self.found.number, at, &mut to[..len]);
+            self.rx_ring().copy_to(self.found.number, at, &mut to[..len]);
         }
         len
     }
@@ -268,10 +268,10 @@ impl<O: Observer> Message<'_, O> {
     #[must_use]
     pub unsafe fn as_bytes(&self) -> &[u8] {
         // SAFETY: passed on to the caller.
-        unsafe { self.inlet().bytes(self.found.number, self.len()) }
+        unsafe { self.rx_ring().bytes(self.found.number, self.len()) }
     }
 
-    fn inlet(&self) -> &Inlet {
+    fn rx_ring(&self) -> &RxRing {
         &self.receiver.peers.here[self.found.at]
     }
 }
@@ -279,7 +279,7 @@ impl<O: Observer> Message<'_, O> {
 impl<O: Observer> Drop for Message<'_, O> {
     #[inline]
     fn drop(&mut self) {
-        self.receiver.tell(Point::ReceiveDequeue, self.found);
+        self.receiver.observe(Point::ReceiveDequeue, self.found);
         self.receiver.peers.here[self.found.at].pass();
     }
 }

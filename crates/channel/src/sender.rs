@@ -1,6 +1,6 @@
 //! The sending end: to one receiver, or to many that read the same slots.
 
-mod outlet;
+mod tx_ring;
 mod waiting;
 
 use std::os::fd::OwnedFd;
@@ -8,19 +8,19 @@ use std::os::fd::OwnedFd;
 use sockscope_record::Point;
 
 use crate::address::Address;
-use crate::door::Door;
+use crate::backoff::SpinBudget;
 use crate::error::Error;
-use crate::hello::Hello;
+use crate::handshake::ConnectRequest;
+use crate::listener::Listener;
 use crate::memory::{LOW_HALF_AT, OwnSegment, PROGRESS_AT};
 use crate::observe::{Event, Observer, Unobserved, now_ns};
-use crate::patience::Eagerness;
 use crate::peer::Peer;
 use crate::peers::Peers;
+use crate::ring::RingWriter;
 use crate::settings::{Settings, Wait};
-use crate::signal::{self, Order};
-use crate::slots::SlotWriter;
+use crate::wakeup::{self, Order};
 
-pub(crate) use outlet::Outlet;
+pub(crate) use tx_ring::TxRing;
 
 /// The sending end of channels. All its receivers read the same slots, so a message is written once.
 ///
@@ -28,16 +28,16 @@ pub(crate) use outlet::Outlet;
 /// calls a receiver that is [bound](crate::Receiver::bind), with the first message. Messages of one
 /// sender reach each receiver in order; none is sent twice.
 pub struct Sender<O = Unobserved> {
-    slots: SlotWriter,
+    ring: RingWriter,
     data: OwnedFd,
     settings: Settings,
-    peers: Peers<Outlet>,
+    peers: Peers<TxRing>,
     /// Whom to call when there is nobody to send to.
     target: Option<Address>,
     order: Order,
-    eagerness: Eagerness,
+    spin_budget: SpinBudget,
     observer: O,
-    door: Option<Door>,
+    listener: Option<Listener>,
 }
 
 impl Sender {
@@ -59,19 +59,19 @@ impl Sender {
         Self::bind_as(address, settings, 0, |_| {})
     }
 
-    /// As `bind`, with an incarnation to name to callers. `on_arrival` is told the hello of each
-    /// caller that was welcomed, in the door's thread.
+    /// As `bind`, with an incarnation for replies to callers. `on_arrival` gets the request of each
+    /// accepted caller, in the listener's thread.
     pub(crate) fn bind_as(
         address: &Address,
         settings: Settings,
         incarnation: u64,
-        on_arrival: impl FnMut(&Hello) + Send + 'static,
+        on_arrival: impl FnMut(&ConnectRequest) + Send + 'static,
     ) -> Result<Self, Error> {
         let mut sender = Self::with_target(None, settings)?;
-        let Self { data, slots, settings, peers, .. } = &sender;
-        let host = outlet::Host::new(data, slots, settings, peers.inbox(), incarnation)?;
-        let admit = outlet::admission(host, on_arrival);
-        sender.door = Some(Door::open(address, sender.settings.trust, admit)?);
+        let Self { data, ring, settings, peers, .. } = &sender;
+        let host = tx_ring::Host::new(data, ring, settings, peers.inbox(), incarnation)?;
+        let admit = tx_ring::admission(host, on_arrival);
+        sender.listener = Some(Listener::open(address, sender.settings.trust, admit)?);
         Ok(sender)
     }
 
@@ -81,15 +81,15 @@ impl Sender {
         let len = len.map_err(|_| Error::BadSetting { what: "slots that memory can hold" })?;
         let (segment, data) = OwnSegment::create(len)?;
         Ok(Self {
-            slots: SlotWriter::new(segment, geometry, settings.when_full),
+            ring: RingWriter::new(segment, geometry, settings.when_full),
             data,
             peers: Peers::new(settings.peers_max)?,
             settings,
             target,
             order: Order::new(),
-            eagerness: Eagerness::default(),
+            spin_budget: SpinBudget::default(),
             observer: Unobserved,
-            door: None,
+            listener: None,
         })
     }
 }
@@ -98,15 +98,15 @@ impl<O: Observer> Sender<O> {
     /// The same sender, watched by `observer` at points 1 and 2.
     pub fn observed<P: Observer>(self, observer: P) -> Sender<P> {
         Sender {
-            slots: self.slots,
+            ring: self.ring,
             data: self.data,
             settings: self.settings,
             peers: self.peers,
             target: self.target,
             order: self.order,
-            eagerness: self.eagerness,
+            spin_budget: self.spin_budget,
             observer,
-            door: self.door,
+            listener: self.listener,
         }
     }
 
@@ -119,12 +119,12 @@ impl<O: Observer> Sender<O> {
     /// message is then not sent, and the next one sets the channel up anew.
     #[inline]
     pub fn send(&mut self, message: &[u8], wait: Wait) -> Result<u64, Error> {
-        let slot_bytes = self.slots.geometry().slot_bytes() as usize;
+        let slot_bytes = self.ring.geometry().slot_bytes() as usize;
         if message.len() > slot_bytes {
             return Err(Error::TooLong { bytes: message.len(), slot_bytes });
         }
         self.make_room(wait)?;
-        self.slots.payload()[..message.len()].copy_from_slice(message);
+        self.ring.payload()[..message.len()].copy_from_slice(message);
         Ok(self.publish(message.len() as u32))
     }
 
@@ -141,87 +141,87 @@ impl<O: Observer> Sender<O> {
     /// what is sent from now on.
     ///
     /// # Errors
-    /// `NotThere`, `Refused`, `BadSetup`, `TimedOut`, `System`.
+    /// `NotThere`, `Rejected`, `BadSetup`, `TimedOut`, `System`.
     pub fn connect(&mut self, address: &Address) -> Result<Peer, Error> {
-        let Self { data, slots, settings, peers, .. } = &*self;
-        let outlet = outlet::call(address, data, slots, settings, peers.inbox())?;
-        let peer = outlet.peer;
-        self.attach(outlet)?;
+        let Self { data, ring, settings, peers, .. } = &*self;
+        let tx_ring = tx_ring::call(address, data, ring, settings, peers.inbox())?;
+        let peer = tx_ring.peer;
+        self.attach(tx_ring)?;
         Ok(peer)
     }
 
     /// The receivers, as far as the sender has noticed.
     pub fn peers(&mut self) -> impl Iterator<Item = Peer> + '_ {
-        self.adopt();
-        self.peers.here.iter().map(|outlet| outlet.peer)
+        self.take_arrivals();
+        self.peers.here.iter().map(|tx_ring| tx_ring.peer)
     }
 
-    /// Looks after receivers that came or went, which every call that sends does too, now and then.
+    /// Takes in new receivers and detaches those that have hung up. Every call that sends does so too,
+    /// now and then.
     pub fn attend(&mut self) {
-        self.adopt();
+        self.take_arrivals();
         self.check_peers();
     }
 
-    /// Why receivers were detached since the last time: `PeerGone` and `Misbehaved`, the oldest
-    /// first, as many as there may be peers. A sender that calls its receiver gives them as errors
-    /// of sending too.
-    pub fn departures(&mut self) -> impl Iterator<Item = Error> + '_ {
-        self.peers.departures()
+    /// Why receivers were detached since the last call: `PeerGone` and `Misbehaved`, the oldest first,
+    /// at most `peers_max`. A sender that calls its receiver gives them as errors of sending too.
+    pub fn disconnects(&mut self) -> impl Iterator<Item = Error> + '_ {
+        self.peers.disconnects()
     }
 
     /// Messages sent so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
-        self.slots.next()
+        self.ring.next()
     }
 
-    /// Messages that every receiver has given back, as far as they have told.
+    /// Messages that every receiver has given back, as far as their published progress says.
     #[must_use]
     pub fn read_by_all(&self) -> u64 {
-        self.peers.here.iter().map(Outlet::latest_progress).min().unwrap_or(self.slots.next())
+        self.peers.here.iter().map(TxRing::latest_progress).min().unwrap_or(self.ring.next())
     }
 
     /// Bytes of shared memory that this sender holds.
     #[must_use]
     pub fn segment_bytes(&self) -> u64 {
-        self.slots.geometry().segment_bytes()
+        self.ring.geometry().segment_bytes()
     }
 
     #[inline]
     fn make_room(&mut self, wait: Wait) -> Result<(), Error> {
-        if self.peers.has_news() {
-            self.adopt();
+        if self.peers.has_arrivals() {
+            self.take_arrivals();
         }
-        if self.target.is_some() && (self.peers.here.is_empty() || self.peers.has_departures()) {
+        if self.target.is_some() && (self.peers.here.is_empty() || self.peers.has_disconnects()) {
             self.call_target()?;
         }
-        if self.slots.has_room() { Ok(()) } else { self.wait_for_room(wait) }
+        if self.ring.has_room() { Ok(()) } else { self.wait_for_room(wait) }
     }
 
     /// Publishes the next slot and signals it.
     #[inline]
     fn publish(&mut self, len: u32) -> u64 {
-        let number = self.slots.next();
+        let number = self.ring.next();
         if O::ACTIVE {
-            self.tell(Point::SendEnqueue, len);
-            self.tell(Point::SendDequeue, len);
+            self.observe(Point::SendEnqueue, len);
+            self.observe(Point::SendDequeue, len);
         }
-        self.slots.publish(len);
+        self.ring.publish(len);
         self.order.after_progress();
-        for outlet in &mut self.peers.here {
-            let word = self.slots.segment.futex(PROGRESS_AT + LOW_HALF_AT);
-            let Outlet { control, answered, socket, .. } = outlet;
-            signal::answer(control, answered, number + 1, word, socket);
+        for tx_ring in &mut self.peers.here {
+            let word = self.ring.segment.futex(PROGRESS_AT + LOW_HALF_AT);
+            let TxRing { control, answered, socket, .. } = tx_ring;
+            wakeup::notify(control, answered, number + 1, word, socket);
         }
-        // Who never waits would not notice otherwise that nobody is there any more.
-        if number & (self.slots.geometry().slots() - 1) == 0 {
+        // A sender that never waits notices in no other way that its receivers have hung up.
+        if number & (self.ring.geometry().slots() - 1) == 0 {
             self.check_peers();
         }
         number
     }
 
-    fn tell(&mut self, point: Point, len: u32) {
-        let (number, offset) = (self.slots.next(), self.slots.offset());
+    fn observe(&mut self, point: Point, len: u32) {
+        let (number, offset) = (self.ring.next(), self.ring.offset());
         self.observer.passed(Event { at_ns: now_ns(), point, peer: 0, number, offset, len });
     }
 }
@@ -235,7 +235,7 @@ impl<O: Observer> Slot<'_, O> {
     /// All bytes of the slot; they hold what an earlier message left there.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        self.sender.slots.payload()
+        self.sender.ring.payload()
     }
 
     /// Sends the first `len` bytes and returns the message's number.
@@ -244,7 +244,7 @@ impl<O: Observer> Slot<'_, O> {
     /// `TooLong` when the slot has less; nothing is sent then.
     #[inline]
     pub fn send(self, len: usize) -> Result<u64, Error> {
-        let slot_bytes = self.sender.slots.geometry().slot_bytes();
+        let slot_bytes = self.sender.ring.geometry().slot_bytes();
         match u32::try_from(len) {
             Ok(len) if len <= slot_bytes => Ok(self.sender.publish(len)),
             _ => Err(Error::TooLong { bytes: len, slot_bytes: slot_bytes as usize }),

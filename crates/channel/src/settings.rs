@@ -1,4 +1,4 @@
-//! What an end of a channel may be told: sizes, limits, how to wait.
+//! Settings of an end of a channel: sizes, limits, how to wait.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ pub struct Settings {
     pub slot_bytes: u32,
     /// What a sending end does when its slots are full.
     pub when_full: WhenFull,
-    /// Peers that an end takes at once, 1 to 1,024; more are refused.
+    /// Peers that an end takes at once, 1 to 1,024; more are rejected.
     pub peers_max: u32,
-    /// Largest segment of a peer that a receiving end maps; a peer with a larger one is refused.
+    /// Largest segment of a peer that a receiving end maps; a peer with a larger one is rejected.
     pub segment_bytes_max: u64,
     /// Whom an end talks to.
     pub trust: Trust,
@@ -105,7 +105,7 @@ impl Wait {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// When the wait ends; `None` for never, also where the time is too far off to be told.
+    /// When the wait ends; `None` for never, also where the time is beyond what `Instant` holds.
     pub(crate) fn deadline(self) -> Option<Instant> {
         self.timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }

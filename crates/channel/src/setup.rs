@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::hello::{Hello, Offer, Welcome};
+use crate::handshake::{ConnectReply, ConnectRequest, Offer};
 use crate::peer::Peer;
-use crate::refusal::Refusal;
+use crate::reject::RejectReason;
 use crate::settings::Settings;
 use crate::socket;
 
@@ -15,7 +15,7 @@ use crate::socket;
 /// killed.
 const CHECK_AFTER: Duration = Duration::from_millis(50);
 
-/// A welcome: what the other side offered, and its segment.
+/// A reply that accepts: the other side's offer and segment.
 pub(crate) struct Answer {
     pub socket: OwnedFd,
     pub offer: Offer,
@@ -32,23 +32,23 @@ impl Answer {
     }
 }
 
-/// Calls the end bound to `address`, says hello and waits for the welcome.
+/// Calls the end bound to `address`, sends the request and waits for the reply.
 pub(crate) fn call(
     address: &Address,
-    hello: &Hello,
+    request: &ConnectRequest,
     own: &OwnedFd,
     settings: &Settings,
 ) -> Result<Answer, Error> {
     let socket = socket::connect(address, settings.setup_timeout)?;
     let (pid, uid, trusted) = socket::credentials(&socket, settings.trust)?;
     if !trusted {
-        return Err(Error::Refused { reason: Refusal::NotTrusted });
+        return Err(Error::Rejected { reason: RejectReason::NotTrusted });
     }
-    socket::send_setup(&socket, &hello.encode(), Some(own.as_fd()))?;
+    socket::send_setup(&socket, &request.encode(), Some(own.as_fd()))?;
     let (bytes, descriptor) = socket::receive_setup(&socket)?;
-    match Welcome::decode(&bytes).map_err(|what| Error::BadSetup { what })? {
-        Welcome::Refused(reason) => Err(Error::Refused { reason }),
-        Welcome::Accepted { offer, incarnation } => {
+    match ConnectReply::decode(&bytes).map_err(|what| Error::BadSetup { what })? {
+        ConnectReply::Rejected(reason) => Err(Error::Rejected { reason }),
+        ConnectReply::Accepted { offer, incarnation } => {
             let descriptor = descriptor.ok_or(Error::BadSetup { what: "a segment" })?;
             Ok(Answer { socket, offer, incarnation, descriptor, pid, uid })
         }

@@ -18,7 +18,7 @@ use rustix::net::{
 
 use crate::address::Address;
 use crate::error::{Error, system};
-use crate::hello::SETUP_BYTES;
+use crate::handshake::SETUP_BYTES;
 use crate::settings::Trust;
 
 /// Callers that wait while an end is busy with another one's set-up.

@@ -1,4 +1,4 @@
-//! The protocol of slots and alarms as a model, tried in every way in which its steps can mix.
+//! The protocol of slots and wake-up requests as a model, tried in every order of its steps.
 //!
 //! Two processes of one step at a time, each with a store buffer that empties in order whenever it
 //! likes, as x86-64 has it (Sewell et al., "x86-TSO", 2010): a store is seen by others later than
@@ -7,7 +7,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-/// Who orders progress with the look at the alarm, and the alarm with the look at progress.
+/// Who orders progress before the load of the request, and the request before the load of progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Barrier {
     /// Each side has a fence of its own.
@@ -23,9 +23,9 @@ enum Barrier {
 const SLOTS: u8 = 2;
 const MESSAGES: u8 = 4;
 
-/// Words of memory: for each process (0 writes, 1 reads) progress and alarm, then the slots.
+/// Words of memory: for each process (0 writes, 1 reads) progress and request, then the slots.
 const PROGRESS: [usize; 2] = [0, 1];
-const ALARM: [usize; 2] = [2, 3];
+const REQUEST: [usize; 2] = [2, 3];
 const WORD: [usize; 2] = [4, 5];
 const PAYLOAD: [usize; 2] = [6, 7];
 
@@ -41,18 +41,18 @@ enum At {
     Progress,
     /// Has the fence of the side that is awake, if any.
     Order,
-    /// Looks at the other's alarm, and wakes it.
+    /// Loads the other's request, and wakes it.
     Answer,
-    /// Sets its alarm.
-    SetAlarm,
+    /// Requests a wake-up.
+    Request,
     /// Has the barrier of the side that goes to sleep, if any.
     BeforeLook,
     /// Looks once more.
     LookAgain,
     /// Asks the kernel to sleep while the other's progress is what it was.
     Sleep,
-    Asleep,
-    ClearAlarm,
+    Armed,
+    TakeBack,
     Done,
 }
 
@@ -122,7 +122,7 @@ impl State {
         let then = match at {
             At::Look if next == MESSAGES => At::Done,
             At::Look if self.can_go_on(who) => At::Payload,
-            At::Look => At::SetAlarm,
+            At::Look => At::Request,
             At::Payload if who == 0 => {
                 self.store(0, PAYLOAD[slot(next)], next + 1);
                 At::Word
@@ -154,9 +154,9 @@ impl State {
                 self.answer(who);
                 At::Look
             }
-            At::SetAlarm => {
+            At::Request => {
                 let awaited = if who == 0 { next - SLOTS } else { next };
-                self.store(who, ALARM[who], awaited + 1);
+                self.store(who, REQUEST[who], awaited + 1);
                 At::BeforeLook
             }
             At::BeforeLook => {
@@ -168,18 +168,18 @@ impl State {
                 }
                 At::LookAgain
             }
-            At::LookAgain if self.can_go_on(who) => At::ClearAlarm,
+            At::LookAgain if self.can_go_on(who) => At::TakeBack,
             At::LookAgain => At::Sleep,
             At::Sleep => {
                 // A system call is no barrier by rule, but it compares with what memory holds.
                 let moved = self.memory[PROGRESS[other]] != self.processes[who].seen;
-                if moved { At::ClearAlarm } else { At::Asleep }
+                if moved { At::TakeBack } else { At::Armed }
             }
-            At::ClearAlarm => {
-                self.store(who, ALARM[who], 0);
+            At::TakeBack => {
+                self.store(who, REQUEST[who], 0);
                 At::Look
             }
-            At::Asleep | At::Done => unreachable!("has no step"),
+            At::Armed | At::Done => unreachable!("has no step"),
         };
         self.processes[who].at = then;
         Ok(())
@@ -187,16 +187,19 @@ impl State {
 
     fn answer(&mut self, who: usize) {
         let other = 1 - who;
-        let alarm = self.load(who, ALARM[other]);
-        // An alarm is one more than the progress beyond which it is due.
-        if alarm == 0 || alarm == self.processes[who].answered || self.processes[who].next < alarm {
+        let request = self.load(who, REQUEST[other]);
+        // A request is one more than the progress beyond which it is due.
+        if request == 0
+            || request == self.processes[who].answered
+            || self.processes[who].next < request
+        {
             return;
         }
-        self.processes[who].answered = alarm;
+        self.processes[who].answered = request;
         // Waking enters the kernel, which the stores before it have left the buffer for.
         self.drain(who);
-        if self.processes[other].at == At::Asleep {
-            self.processes[other].at = At::ClearAlarm;
+        if self.processes[other].at == At::Armed {
+            self.processes[other].at = At::TakeBack;
         }
     }
 
@@ -208,7 +211,7 @@ impl State {
             if drained.drain_one(who) {
                 states.push(drained);
             }
-            if !matches!(self.processes[who].at, At::Asleep | At::Done) {
+            if !matches!(self.processes[who].at, At::Armed | At::Done) {
                 let mut stepped = self.clone();
                 stepped.step(who, barrier)?;
                 states.push(stepped);

@@ -20,8 +20,8 @@ pub(crate) use segment::{OwnSegment, PeerSegment, duplicate};
 /// word on which the other side sleeps.
 pub(crate) const PROGRESS_AT: usize = 0;
 
-/// Both segments: the owner's [alarm](crate::signal), 0 while it is awake (32 bits).
-pub(crate) const ALARM_AT: usize = 128;
+/// Both segments: the owner's [request for a wake-up](crate::wakeup), 0 while it is awake (32 bits).
+pub(crate) const WAKEUP_AT: usize = 128;
 
 /// Where the low half of a 64-bit word lies.
 pub(crate) const LOW_HALF_AT: usize = if cfg!(target_endian = "little") { 0 } else { 4 };

@@ -1,21 +1,21 @@
-//! How a receiver waits for a message, and how it notices who came and who is gone.
+//! How a receiver waits for a message, takes in new senders, and detaches those that have hung up.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use super::{Located, Receiver};
+use crate::backoff::{Backoff, Step};
 use crate::error::Error;
 use crate::memory::{self, WORDS_MAX};
 use crate::observe::Observer;
-use crate::patience::{Patience, Step};
+use crate::ring::Broken;
 use crate::settings::{Means, Wait};
 use crate::setup;
-use crate::signal::{self, Asleep};
-use crate::slots::Broken;
+use crate::wakeup::{self, Armed};
 
 impl<O: Observer> Receiver<O> {
-    /// A descriptor that becomes readable when a message came after [`Receiver::arm`], or a sender
-    /// came or went. It stays the same; nothing is to be read from it.
+    /// A descriptor that becomes readable when a message arrives after [`Receiver::arm`], or a sender
+    /// connects or hangs up. It stays the same; read nothing from it.
     ///
     /// # Errors
     /// `System` when there is no descriptor left.
@@ -24,18 +24,18 @@ impl<O: Observer> Receiver<O> {
     }
 
     /// Asks for the descriptor to become readable. False when there is something to receive, a
-    /// message or the departure of a sender: then receive, for nothing was asked.
+    /// message or the disconnect of a sender: then receive, as nothing was armed.
     ///
     /// # Errors
     /// As [`Receiver::descriptor`]; `Misbehaved`.
     pub fn arm(&mut self) -> Result<bool, Error> {
         let ready = self.peers.poller()?.ready()?;
         self.settle_sockets(&ready);
-        let asleep = self.set_alarm(Means::Socket)?.for_descriptor()?;
-        Ok(asleep && !self.peers.has_departures())
+        let armed = self.arm_wakeup(Means::Socket)?.for_descriptor()?;
+        Ok(armed && !self.peers.has_disconnects())
     }
 
-    /// Who only ever looks would not notice otherwise that a sender is gone.
+    /// A caller that never waits notices in no other way that a sender has hung up.
     fn check_now_and_then(&mut self) {
         const LOOKS_BETWEEN_CHECKS: u32 = 1_024;
         self.idle_looks = self.idle_looks.wrapping_add(1);
@@ -45,39 +45,39 @@ impl<O: Observer> Receiver<O> {
     }
 
     #[cold]
-    fn departure(&mut self) -> Result<(), Error> {
-        self.peers.departure().map_or(Ok(()), Err)
+    fn report_disconnect(&mut self) -> Result<(), Error> {
+        self.peers.next_disconnect().map_or(Ok(()), Err)
     }
 
-    /// The message found at last. Departures are told when there is nothing to receive: whoever is
-    /// gone was read to its end before.
+    /// The message found at last. Disconnects are reported when there is nothing to receive, so that a
+    /// sender that hung up was read to its end before.
     pub(super) fn wait_for_message(&mut self, wait: Wait) -> Result<Located, Error> {
-        let mut patience = Patience::new(wait, self.eagerness);
+        let mut backoff = Backoff::new(wait, self.spin_budget);
         let mut slept = false;
         if wait.by == Means::Nothing {
             self.check_now_and_then();
         }
         loop {
-            if self.peers.has_departures() {
-                self.departure()?;
+            if self.peers.has_disconnects() {
+                self.report_disconnect()?;
             }
-            match patience.next()? {
-                Step::Look => std::hint::spin_loop(),
+            match backoff.next()? {
+                Step::Poll => std::hint::spin_loop(),
                 Step::Check => {
                     self.check_peers();
                     std::thread::yield_now();
                 }
-                // A sleep that brought nothing may have been that of the peer's last message.
+                // After a sleep without a message the peer may have hung up.
                 Step::Sleep(_) if std::mem::take(&mut slept) => self.check_peers(),
                 Step::Sleep(until) => {
-                    self.eagerness.lower();
+                    self.spin_budget.lower();
                     self.sleep(wait.by, until)?;
                     slept = true;
                 }
             }
             if let Some(found) = self.find()? {
                 if !slept {
-                    self.eagerness.raise();
+                    self.spin_budget.raise();
                 }
                 return Ok(found);
             }
@@ -89,46 +89,45 @@ impl<O: Observer> Receiver<O> {
         if means == Means::Socket {
             self.peers.poller()?;
         }
-        match self.set_alarm(means)? {
-            Asleep::No => {}
-            Asleep::Surely if means == Means::Socket => {
+        match self.arm_wakeup(means)? {
+            Armed::AlreadyDue => {}
+            Armed::Reliably if means == Means::Socket => {
                 let ready = self.peers.poller()?.sleep(until)?;
                 self.settle_sockets(&ready);
             }
-            Asleep::Surely | Asleep::Perhaps => self.sleep_on_words(until)?,
+            Armed::Reliably | Armed::Unreliably => self.sleep_on_words(until)?,
         }
-        self.clear_alarms();
+        self.disarm_wakeups();
         Ok(())
     }
 
-    /// Sets the alarm of each sender and looks once more. A sender that was taken in by that look has
-    /// none: then it is all to be done again.
-    fn set_alarm(&mut self, means: Means) -> Result<Asleep, Error> {
-        let (_, news_seen) = self.peers.news();
-        for inlet in &self.peers.here {
-            let alarm = signal::alarm(means, inlet.slots.next());
-            signal::set(&inlet.slots.control, alarm);
+    /// Requests a wake-up from each sender and checks the rings once more. A sender that this check
+    /// takes in has no request yet: then all is to be done again.
+    fn arm_wakeup(&mut self, means: Means) -> Result<Armed, Error> {
+        let (_, arrivals_seen) = self.peers.arrivals_seq();
+        for rx_ring in &self.peers.here {
+            wakeup::arm(&rx_ring.reader.control, means, rx_ring.reader.next());
         }
-        let surely = signal::before_look();
+        let is_reliable = wakeup::before_recheck();
         let turn = self.turn;
         let found = self.find()?;
         self.turn = turn;
-        if found.is_some() || self.peers.news().1 != news_seen {
-            self.clear_alarms();
-            return Ok(Asleep::No);
+        if found.is_some() || self.peers.arrivals_seq().1 != arrivals_seen {
+            self.disarm_wakeups();
+            return Ok(Armed::AlreadyDue);
         }
-        Ok(if surely { Asleep::Surely } else { Asleep::Perhaps })
+        Ok(if is_reliable { Armed::Reliably } else { Armed::Unreliably })
     }
 
-    fn clear_alarms(&self) {
-        for inlet in &self.peers.here {
-            signal::set(&inlet.slots.control, 0);
+    fn disarm_wakeups(&self) {
+        for rx_ring in &self.peers.here {
+            wakeup::disarm(&rx_ring.reader.control);
         }
     }
 
     fn sleep_on_words(&self, until: Option<Instant>) -> Result<(), Error> {
-        let senders = self.peers.here.iter().map(|inlet| inlet.slots.futex());
-        let words: Vec<_> = senders.chain([self.peers.news()]).collect();
+        let senders = self.peers.here.iter().map(|rx_ring| rx_ring.reader.futex());
+        let words: Vec<_> = senders.chain([self.peers.arrivals_seq()]).collect();
         memory::sleep_on(&words, setup::slice(until))
     }
 
@@ -159,7 +158,7 @@ impl<O: Observer> Receiver<O> {
 
     #[cold]
     pub(super) fn misbehaved(&mut self, at: usize, Broken(what): Broken) -> Error {
-        let position = self.peers.here[at].slots.next();
+        let position = self.peers.here[at].reader.next();
         let peer = self.peers.detach(at).peer;
         Error::Misbehaved { peer, what, position }
     }
@@ -171,7 +170,7 @@ impl<O: Observer> Receiver<O> {
                 self.leave_if_read(at);
             }
         }
-        self.peers.adopt();
+        self.peers.take_arrivals();
     }
 }
 
@@ -181,14 +180,14 @@ mod tests {
     use crate::{Address, Sender, Settings};
 
     #[test]
-    fn no_receiver_sleeps_without_an_alarm_for_a_sender_that_just_came() {
+    fn no_receiver_sleeps_without_a_request_to_a_sender_that_just_connected() {
         let at = Address::new(&format!("unit-{}-just-came", std::process::id())).unwrap();
         let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
         let mut sender = Sender::to(at.clone(), Settings::default()).unwrap();
         sender.connect(&at).unwrap();
-        assert_eq!(receiver.set_alarm(Means::Socket).unwrap(), Asleep::No);
+        assert_eq!(receiver.arm_wakeup(Means::Socket).unwrap(), Armed::AlreadyDue);
         assert_eq!(receiver.peers.here.len(), 1);
-        assert_eq!(receiver.set_alarm(Means::Socket).unwrap(), Asleep::Surely);
+        assert_eq!(receiver.arm_wakeup(Means::Socket).unwrap(), Armed::Reliably);
         sender.send(b"x", Wait::NOT).unwrap();
         assert_eq!(receiver.peers.poller().unwrap().sleep(None).unwrap().len(), 1);
     }

@@ -1,21 +1,21 @@
-//! How a sender waits for a free slot, and how it notices who came and who is gone.
+//! How a sender waits for a free slot, takes in new receivers, and detaches those that have hung up.
 
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use super::{Outlet, Sender};
+use super::{Sender, TxRing};
+use crate::backoff::{Backoff, Step};
 use crate::error::Error;
 use crate::memory::{self, LOW_HALF_AT, PROGRESS_AT};
 use crate::observe::Observer;
-use crate::patience::{Patience, Step};
+use crate::ring::{Broken, progress_of};
 use crate::settings::{Means, Wait};
 use crate::setup;
-use crate::signal::{self, Asleep};
-use crate::slots::{Broken, progress_of};
+use crate::wakeup::{self, Armed};
 
 impl<O: Observer> Sender<O> {
-    /// A descriptor that becomes readable when a free slot was announced after [`Sender::arm`], or a
-    /// receiver came or went. It stays the same; nothing is to be read from it.
+    /// A descriptor that becomes readable when a slot becomes free after [`Sender::arm`], or a receiver
+    /// connects or hangs up. It stays the same; read nothing from it.
     ///
     /// # Errors
     /// `System` when there is no descriptor left.
@@ -23,39 +23,39 @@ impl<O: Observer> Sender<O> {
         Ok(self.peers.poller()?.descriptor())
     }
 
-    /// Asks for the descriptor to become readable. False when a slot is free: then send, for nothing
-    /// was asked.
+    /// Asks for the descriptor to become readable. False when a slot is free: then send, as nothing was
+    /// armed.
     ///
     /// # Errors
     /// As [`Sender::descriptor`].
     pub fn arm(&mut self) -> Result<bool, Error> {
         let ready = self.peers.poller()?.ready()?;
         self.settle_sockets(&ready);
-        self.set_alarm(Means::Socket).for_descriptor()
+        self.arm_wakeup(Means::Socket).for_descriptor()
     }
 
     #[cold]
     pub(super) fn wait_for_room(&mut self, wait: Wait) -> Result<(), Error> {
-        let mut patience = Patience::new(wait, self.eagerness);
+        let mut backoff = Backoff::new(wait, self.spin_budget);
         let mut slept = false;
         loop {
             self.refresh();
-            // First, because nobody at all to send to looks like room.
+            // First, because without receivers every slot is free.
             self.report()?;
-            if self.slots.has_room() {
+            if self.ring.has_room() {
                 if !slept {
-                    self.eagerness.raise();
+                    self.spin_budget.raise();
                 }
                 return Ok(());
             }
-            match patience.next()? {
-                Step::Look => std::hint::spin_loop(),
+            match backoff.next()? {
+                Step::Poll => std::hint::spin_loop(),
                 Step::Check => {
                     self.attend();
                     std::thread::yield_now();
                 }
                 Step::Sleep(until) => {
-                    self.eagerness.lower();
+                    self.spin_budget.lower();
                     slept = true;
                     self.sleep(wait.by, until)?;
                 }
@@ -63,7 +63,7 @@ impl<O: Observer> Sender<O> {
         }
     }
 
-    /// Calls the target after telling what became of the one before.
+    /// Calls the target, after the report of the disconnect before.
     #[cold]
     pub(super) fn call_target(&mut self) -> Result<(), Error> {
         self.report()?;
@@ -73,75 +73,75 @@ impl<O: Observer> Sender<O> {
         }
     }
 
-    /// A sender that calls gives departures as errors; a bound one goes on without.
+    /// A sender that calls gives disconnects as errors; a bound one goes on without its receivers.
     fn report(&mut self) -> Result<(), Error> {
-        let told = if self.target.is_some() { self.peers.departure() } else { None };
-        told.map_or(Ok(()), Err)
+        let disconnect = if self.target.is_some() { self.peers.next_disconnect() } else { None };
+        disconnect.map_or(Ok(()), Err)
     }
 
     fn sleep(&mut self, means: Means, until: Option<Instant>) -> Result<(), Error> {
         if means == Means::Socket {
             self.peers.poller()?;
         }
-        match self.set_alarm(means) {
-            Asleep::No => {}
-            Asleep::Surely if means == Means::Socket => {
+        match self.arm_wakeup(means) {
+            Armed::AlreadyDue => {}
+            Armed::Reliably if means == Means::Socket => {
                 let ready = self.peers.poller()?.sleep(until)?;
                 self.settle_sockets(&ready);
             }
-            Asleep::Surely | Asleep::Perhaps => self.sleep_on_slowest(until)?,
+            Armed::Reliably | Armed::Unreliably => self.sleep_on_slowest(until)?,
         }
-        signal::set(&self.slots.segment, 0);
+        wakeup::disarm(&self.ring.segment);
         self.refresh();
-        if means == Means::Futex && !self.slots.has_room() {
+        if means == Means::Futex && !self.ring.has_room() {
             self.attend();
         }
         Ok(())
     }
 
-    /// Sets the alarm and looks once more.
-    fn set_alarm(&mut self, means: Means) -> Asleep {
-        signal::set(&self.slots.segment, signal::alarm(means, self.slots.awaited()));
-        let surely = signal::before_look();
+    /// Requests a wake-up and checks for a free slot once more.
+    fn arm_wakeup(&mut self, means: Means) -> Armed {
+        wakeup::arm(&self.ring.segment, means, self.ring.awaited());
+        let is_reliable = wakeup::before_recheck();
         self.refresh();
-        if self.slots.has_room() {
-            signal::set(&self.slots.segment, 0);
-            return Asleep::No;
+        if self.ring.has_room() {
+            wakeup::disarm(&self.ring.segment);
+            return Armed::AlreadyDue;
         }
-        if surely { Asleep::Surely } else { Asleep::Perhaps }
+        if is_reliable { Armed::Reliably } else { Armed::Unreliably }
     }
 
     fn sleep_on_slowest(&mut self, until: Option<Instant>) -> Result<(), Error> {
-        let Some(slowest) = self.peers.here.iter().min_by_key(|outlet| outlet.progress) else {
+        let Some(slowest) = self.peers.here.iter().min_by_key(|tx_ring| tx_ring.progress) else {
             return Ok(());
         };
         let progress = (slowest.control.futex(PROGRESS_AT + LOW_HALF_AT), slowest.progress as u32);
-        memory::sleep_on(&[progress, self.peers.news()], setup::slice(until))
+        memory::sleep_on(&[progress, self.peers.arrivals_seq()], setup::slice(until))
     }
 
     /// Reads how far the receivers are; detaches those that claim the impossible.
     pub(super) fn refresh(&mut self) {
-        let next = self.slots.next();
+        let next = self.ring.next();
         for at in (0..self.peers.here.len()).rev() {
-            let outlet = &mut self.peers.here[at];
-            match progress_of(&outlet.control, outlet.progress, next) {
-                Ok(progress) => outlet.progress = progress,
+            let tx_ring = &mut self.peers.here[at];
+            match progress_of(&tx_ring.control, tx_ring.progress, next) {
+                Ok(progress) => tx_ring.progress = progress,
                 Err(Broken(what)) => self.detach(at, Some(what)),
             }
         }
-        self.slots.free(self.peers.here.iter().map(|outlet| outlet.progress).min());
+        self.ring.free(self.peers.here.iter().map(|tx_ring| tx_ring.progress).min());
     }
 
-    /// Takes in the receivers that the door admitted.
+    /// Takes in the receivers that the listener accepted.
     #[cold]
-    pub(super) fn adopt(&mut self) {
-        if self.peers.adopt() {
+    pub(super) fn take_arrivals(&mut self) {
+        if self.peers.take_arrivals() {
             self.refresh();
         }
     }
 
-    pub(super) fn attach(&mut self, outlet: Outlet) -> Result<(), Error> {
-        self.peers.attach(outlet)?;
+    pub(super) fn attach(&mut self, tx_ring: TxRing) -> Result<(), Error> {
+        self.peers.attach(tx_ring)?;
         self.refresh();
         Ok(())
     }
@@ -153,11 +153,11 @@ impl<O: Observer> Sender<O> {
                 self.detach(at, None);
             }
         }
-        self.slots.free(self.peers.here.iter().map(|outlet| outlet.progress).min());
+        self.ring.free(self.peers.here.iter().map(|tx_ring| tx_ring.progress).min());
     }
 
     fn detach(&mut self, at: usize, what: Option<&'static str>) {
-        let Outlet { peer, progress: position, .. } = self.peers.detach(at);
+        let TxRing { peer, progress: position, .. } = self.peers.detach(at);
         self.peers.note(match what {
             Some(what) => Error::Misbehaved { peer, what, position },
             None => Error::PeerGone { peer },
@@ -171,6 +171,6 @@ impl<O: Observer> Sender<O> {
                 self.detach(at, None);
             }
         }
-        self.adopt();
+        self.take_arrivals();
     }
 }

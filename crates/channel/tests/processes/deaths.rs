@@ -26,7 +26,7 @@ fn a_killed_sender_is_noticed_however_the_receiver_waits() {
         };
         assert!(matches!(end, Error::PeerGone { peer } if peer.pid == pid), "{name}: {end}");
         killer.join().unwrap();
-        assert!(matches!(receiver.receive(Wait::NOT), Err(Error::WouldBlock)), "told once");
+        assert!(matches!(receiver.receive(Wait::NOT), Err(Error::WouldBlock)), "reported once");
     }
 }
 

@@ -11,7 +11,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
-use sockscope_channel::{Hello, Offer, Role, WhenFull};
+use sockscope_channel::{ConnectRequest, Offer, Role, WhenFull};
 
 /// Slots of the hostile sender, and where the last of them ends.
 const SLOTS: u32 = 4;
@@ -21,7 +21,7 @@ const SEGMENT_BYTES: usize = 4_096 + 4 * 128;
 /// Sends as a sender does, and meanwhile writes random words all over its segment.
 pub fn scribble_slots(to: &str, seed: u64) {
     let (_file, words) = segment(SEGMENT_BYTES);
-    let _socket = set_up(to, &hello(Role::Sends), &_file);
+    let _socket = set_up(to, &request(Role::Sends), &_file);
     println!("ready");
     let mut random = seed | 1;
     loop {
@@ -38,7 +38,7 @@ pub fn scribble_slots(to: &str, seed: u64) {
 /// Receives from a bound sender, and writes random words all over its control segment.
 pub fn scribble_control(at: &str, seed: u64) {
     let (file, words) = segment(4_096);
-    let socket = set_up(at, &hello(Role::Receives), &file);
+    let socket = set_up(at, &request(Role::Receives), &file);
     println!("ready");
     let mut random = seed | 1;
     loop {
@@ -52,23 +52,23 @@ pub fn scribble_control(at: &str, seed: u64) {
 pub fn shrink(to: &str) {
     let file = rustix::fs::memfd_create(c"unsealed", MemfdFlags::ALLOW_SEALING).expect("memory");
     rustix::fs::ftruncate(&file, SEGMENT_BYTES as u64).expect("room");
-    let _socket = set_up(to, &hello(Role::Sends), &file);
+    let _socket = set_up(to, &request(Role::Sends), &file);
     println!("ready");
     std::thread::park();
 }
 
 /// Calls and says nothing.
-pub fn hold_the_door(at: &str) {
+pub fn hold_the_listener(at: &str) {
     let sockets: Vec<OwnedFd> = (0..3).map(|_| call(at)).collect();
     println!("ready");
     std::thread::park();
     drop(sockets);
 }
 
-fn hello(role: Role) -> Hello {
+fn request(role: Role) -> ConnectRequest {
     let (slots, slot_bytes) = (SLOTS, SLOT_BYTES);
     let offer = Offer { slots, slot_bytes, when_full: WhenFull::Wait, next: 0 };
-    Hello { role, offer, member: None, incarnation: 0 }
+    ConnectRequest { role, offer, member: None, incarnation: 0 }
 }
 
 fn scribble(words: &[AtomicU64], random: &mut u64) {
@@ -105,13 +105,13 @@ fn call(at: &str) -> OwnedFd {
     socket
 }
 
-fn set_up(at: &str, hello: &Hello, file: &OwnedFd) -> OwnedFd {
+fn set_up(at: &str, request: &ConnectRequest, file: &OwnedFd) -> OwnedFd {
     let socket = call(at);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files = [file.as_fd()];
     control.push(SendAncillaryMessage::ScmRights(&files));
-    let bytes = hello.encode();
+    let bytes = request.encode();
     rustix::net::sendmsg(&socket, &[IoSlice::new(&bytes)], &mut control, SendFlags::empty())
         .expect("sent");
     let mut answer = [0; 64];

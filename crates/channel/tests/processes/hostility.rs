@@ -103,24 +103,24 @@ fn a_receiver_that_scribbles_is_detached_and_the_others_are_served() {
         let mut honest = Receiver::subscribe(&at, Settings::default()).unwrap();
         let hostile = Peer::ready(&["scribble-control", at.name(), &seed.to_string()]);
         let mut number = 0_u64;
-        let departure = loop {
+        let disconnect = loop {
             sender.send(&number.to_le_bytes(), SPIN).unwrap();
             assert_eq!(honest.receive(SLEEP).unwrap().to_vec(), number.to_le_bytes());
             number += 1;
-            if let Some(departure) = sender.departures().next() {
-                break departure;
+            if let Some(disconnect) = sender.disconnects().next() {
+                break disconnect;
             }
         };
         assert!(
-            matches!(departure, Error::Misbehaved { peer, .. } if peer.pid == hostile.pid()),
-            "{departure}"
+            matches!(disconnect, Error::Misbehaved { peer, .. } if peer.pid == hostile.pid()),
+            "{disconnect}"
         );
     }
 }
 
 /// A file that could be cut under its reader would kill the reader with SIGBUS.
 #[test]
-fn a_segment_that_could_be_cut_is_refused() {
+fn a_segment_that_could_be_cut_is_rejected() {
     let at = address("shrink");
     let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
     let _peer = Peer::ready(&["shrink", at.name()]);
@@ -128,12 +128,12 @@ fn a_segment_that_could_be_cut_is_refused() {
     assert!(matches!(receiver.receive(Wait::NOT), Err(Error::WouldBlock)));
 }
 
-/// Callers that never say hello hold up the next one for a moment, not for ever.
+/// Callers that send no request delay the next one for a moment, not for ever.
 #[test]
-fn callers_that_say_nothing_do_not_lock_the_door() {
-    let at = address("door");
+fn callers_that_send_nothing_do_not_block_the_listener() {
+    let at = address("listener");
     let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
-    let _peer = Peer::ready(&["hold-the-door", at.name()]);
+    let _peer = Peer::ready(&["hold-the-listener", at.name()]);
     let mut sender = Sender::to(at, Settings::default()).unwrap();
     sender.send(b"x", Wait::NOT).unwrap();
     assert_eq!(receiver.receive(SLEEP).unwrap().to_vec(), b"x");

@@ -1,4 +1,4 @@
-//! The network library: parts on channels, and proxies that cannot be told from peers.
+//! The network library: parts on channels, and proxies that look like peers.
 
 use std::io;
 use std::net::UdpSocket;

@@ -73,7 +73,7 @@ fn every_subscriber_gets_every_message_from_its_first_on() {
         sender.attend();
         std::thread::yield_now();
     }
-    assert_eq!(sender.departures().count(), 4);
+    assert_eq!(sender.disconnects().count(), 4);
 }
 
 #[test]
@@ -211,17 +211,17 @@ fn set_up_says_what_is_wrong() {
     let small = Settings { segment_bytes_max: 8_192, peers_max: 1, ..Settings::default() };
     let _receiver = Receiver::bind(&at, small).unwrap();
     assert!(matches!(Receiver::bind(&at, Settings::default()), Err(Error::Taken { .. })));
-    let refusal = sender.send(b"x", Wait::NOT).unwrap_err().to_string();
-    assert_eq!(refusal, "the other side refused: our segment is larger than it maps");
+    let reason = sender.send(b"x", Wait::NOT).unwrap_err().to_string();
+    assert_eq!(reason, "the other side rejected the channel: our segment is larger than it maps");
     let wrong = Receiver::subscribe(&at, Settings::default()).map(|_| ()).unwrap_err().to_string();
-    assert_eq!(wrong, "the other side refused: it sends, or receives, itself");
+    assert_eq!(wrong, "the other side rejected the channel: it sends, or receives, itself");
 
     let fitting = || Settings { slots: 2, slot_bytes: 64, ..Settings::default() };
     let mut first = Sender::to(at.clone(), fitting()).unwrap();
     first.send(b"x", Wait::NOT).unwrap();
     let mut second = Sender::to(at, fitting()).unwrap();
-    let refusal = second.send(b"x", Wait::NOT).unwrap_err().to_string();
-    assert_eq!(refusal, "the other side refused: it has as many peers as it takes");
+    let reason = second.send(b"x", Wait::NOT).unwrap_err().to_string();
+    assert_eq!(reason, "the other side rejected the channel: it has as many peers as it takes");
     let odd = Settings { slots: 3, ..Settings::default() };
     assert!(matches!(Sender::bind(&address("odd"), odd), Err(Error::BadSetting { .. })));
 }

@@ -38,7 +38,7 @@ fn main() {
         ["scribble-slots", to, seed] => hostile::scribble_slots(to, number(seed)),
         ["scribble-control", at, seed] => hostile::scribble_control(at, number(seed)),
         ["shrink", to] => hostile::shrink(to),
-        ["hold-the-door", at] => hostile::hold_the_door(at),
+        ["hold-the-listener", at] => hostile::hold_the_listener(at),
         _ => panic!("no such command: {words:?}"),
     }
 }

@@ -1,34 +1,34 @@
-//! One sender of a receiver: how it is attached, from either side, and how it is read.
+//! The ring of one sender, as its receiver reads it; and set-up of it from either side.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::address::Address;
-use crate::door::{Caller, Inbox};
 use crate::error::Error;
-use crate::hello::{Hello, Offer, Role, Welcome};
+use crate::handshake::{ConnectReply, ConnectRequest, Offer, Role};
+use crate::listener::{Caller, Inbox};
 use crate::memory::{LOW_HALF_AT, PROGRESS_AT, PeerSegment};
 use crate::peer::Peer;
 use crate::peers::Attached;
-use crate::refusal::Refusal;
+use crate::reject::RejectReason;
+use crate::ring::{Broken, Found, RingReader};
 use crate::settings::{Settings, WhenFull};
-use crate::signal::{self, Order};
-use crate::slots::{Broken, Found, SlotReader};
+use crate::wakeup::{self, Order};
 use crate::{setup, socket};
 
-/// A sender, as its receiver sees it.
-pub(crate) struct Inlet {
+/// One sender's ring at a receiver, with the socket to that sender.
+pub(crate) struct RxRing {
     pub socket: OwnedFd,
-    pub slots: SlotReader,
+    pub reader: RingReader,
     order: Order,
-    /// Its last alarm that was answered.
+    /// The sender's last request for a wake-up that was answered.
     answered: u32,
     pub peer: Peer,
     /// The message just found, of a sender that overwrites.
     copy: Vec<u8>,
 }
 
-impl Attached for Inlet {
+impl Attached for RxRing {
     fn socket(&self) -> &OwnedFd {
         &self.socket
     }
@@ -38,21 +38,21 @@ impl Attached for Inlet {
     }
 }
 
-impl Inlet {
-    fn new(socket: OwnedFd, slots: SlotReader, peer: Peer) -> Self {
-        Self { socket, slots, order: Order::new(), answered: 0, peer, copy: Vec::new() }
+impl RxRing {
+    fn new(socket: OwnedFd, reader: RingReader, peer: Peer) -> Self {
+        Self { socket, reader, order: Order::new(), answered: 0, peer, copy: Vec::new() }
     }
 
-    /// The next message's number, length and offset. Tells the sender which slots are free when
-    /// there is none: it may be waiting for them.
+    /// The next message's number, length and offset. Without a message, publishes which slots are free:
+    /// the sender may be waiting for them.
     #[inline]
     pub fn look(&mut self) -> Result<Option<(u64, u32, u64)>, Broken> {
-        match self.slots.look()? {
+        match self.reader.look()? {
             Found::Message { number, len, offset } if self.take(number, len) => {
                 Ok(Some((number, len, offset)))
             }
             _ => {
-                self.tell();
+                self.publish_progress();
                 Ok(None)
             }
         }
@@ -61,14 +61,14 @@ impl Inlet {
     /// Copies a message that may be written over, and says whether the copy is whole.
     #[inline]
     fn take(&mut self, number: u64, len: u32) -> bool {
-        if self.slots.when_full() == WhenFull::Wait {
+        if self.reader.when_full() == WhenFull::Wait {
             return true;
         }
         self.copy.resize(len as usize, 0);
-        self.slots.data.copy_to(self.slots.payload_at(number), &mut self.copy);
-        let whole = self.slots.is_still_there(number, len);
+        self.reader.data.copy_to(self.reader.payload_at(number), &mut self.copy);
+        let whole = self.reader.is_still_there(number, len);
         if !whole {
-            self.slots.lose();
+            self.reader.lose();
         }
         whole
     }
@@ -76,18 +76,18 @@ impl Inlet {
     /// Gives the slot of the message just read back.
     #[inline]
     pub fn pass(&mut self) {
-        if self.slots.pass() {
-            self.tell();
+        if self.reader.pass() {
+            self.publish_progress();
         }
     }
 
     #[inline]
-    fn tell(&mut self) {
-        if self.slots.tell() {
+    fn publish_progress(&mut self) {
+        if self.reader.publish() {
             self.order.after_progress();
-            let word = self.slots.control.futex(PROGRESS_AT + LOW_HALF_AT);
-            let next = self.slots.next();
-            signal::answer(&self.slots.data, &mut self.answered, next, word, &self.socket);
+            let word = self.reader.control.futex(PROGRESS_AT + LOW_HALF_AT);
+            let next = self.reader.next();
+            wakeup::notify(&self.reader.data, &mut self.answered, next, word, &self.socket);
         }
     }
 
@@ -109,8 +109,8 @@ impl Inlet {
     }
 
     fn place(&self, number: u64) -> Bytes<'_> {
-        match self.slots.when_full() {
-            WhenFull::Wait => Bytes::Shared(&self.slots.data, self.slots.payload_at(number)),
+        match self.reader.when_full() {
+            WhenFull::Wait => Bytes::Shared(&self.reader.data, self.reader.payload_at(number)),
             WhenFull::Overwrite => Bytes::Copied(&self.copy),
         }
     }
@@ -128,52 +128,53 @@ pub(crate) struct Member {
 pub(crate) fn call(
     address: &Address,
     settings: &Settings,
-    inbox: &Inbox<Inlet>,
+    inbox: &Inbox<RxRing>,
     own: Option<Member>,
     theirs: Option<u32>,
-) -> Result<(Inlet, u64), Error> {
+) -> Result<(RxRing, u64), Error> {
     if !inbox.enter(settings.peers_max) {
         return Err(Error::BadSetting { what: "fewer senders than `peers_max`" });
     }
-    let hello = Hello {
+    let request = ConnectRequest {
         role: Role::Receives,
         offer: Offer::NONE,
         member: own.map(|own| own.number),
         incarnation: own.map_or(0, |own| own.incarnation),
     };
     let attach = || {
-        let (control, file) = SlotReader::control_segment()?;
-        let answer = setup::call(address, &hello, &file, settings)?;
+        let (control, file) = RingReader::control_segment()?;
+        let answer = setup::call(address, &request, &file, settings)?;
         let data = map(&answer.offer, &answer.descriptor, settings.segment_bytes_max);
         let data = data.map_err(|what| Error::BadSetup { what })?;
         let peer = answer.peer(inbox.id(), theirs);
-        let slots = reader(data, control, &answer.offer)?;
-        Ok((Inlet::new(answer.socket, slots, peer), answer.incarnation))
+        let reader = reader(data, control, &answer.offer)?;
+        Ok((RxRing::new(answer.socket, reader, peer), answer.incarnation))
     };
     attach().inspect_err(|_| inbox.leave())
 }
 
-/// What the door of a bound receiver does with a caller.
+/// Accepts or rejects a caller, for the listener of a bound receiver.
 pub(crate) fn admission(
     settings: &Settings,
-    inbox: &Arc<Inbox<Inlet>>,
-) -> impl FnMut(Caller) -> Result<(), Refusal> + Send + 'static {
+    inbox: &Arc<Inbox<RxRing>>,
+) -> impl FnMut(Caller) -> Result<(), RejectReason> + Send + 'static {
     let (most, bytes_max) = (settings.peers_max, settings.segment_bytes_max);
     let inbox = Arc::clone(inbox);
     move |caller: Caller| {
-        let offer = caller.hello.offer;
-        if caller.hello.role != Role::Sends {
-            return Err(Refusal::WrongRole);
+        let offer = caller.request.offer;
+        if caller.request.role != Role::Sends {
+            return Err(RejectReason::WrongRole);
         }
         if offer.geometry().map_or(0, |geometry| geometry.segment_bytes()) > bytes_max {
-            return Err(Refusal::TooLarge);
+            return Err(RejectReason::TooLarge);
         }
-        let data = map(&offer, &caller.descriptor, bytes_max).map_err(|_| Refusal::BadHello)?;
+        let data =
+            map(&offer, &caller.descriptor, bytes_max).map_err(|_| RejectReason::BadRequest)?;
         if !inbox.enter(most) {
-            return Err(Refusal::Full);
+            return Err(RejectReason::Full);
         }
-        let arrived = inbox.arrive(|| welcome(caller, data, &inbox));
-        // Who could not be welcomed is gone, and is owed no refusal.
+        let arrived = inbox.arrive(|| accept(caller, data, &inbox));
+        // A caller that the reply did not reach has hung up, and needs no reason.
         arrived.or_else(|_| {
             inbox.leave();
             Ok(())
@@ -181,14 +182,14 @@ pub(crate) fn admission(
     }
 }
 
-fn welcome(caller: Caller, data: PeerSegment, inbox: &Inbox<Inlet>) -> Result<Inlet, Error> {
-    let Caller { socket, hello, pid, uid, .. } = caller;
-    let (control, file) = SlotReader::control_segment()?;
-    let slots = reader(data, control, &hello.offer)?;
-    let peer = Peer { id: inbox.id(), pid, uid, member: hello.member };
-    let welcome = Welcome::Accepted { offer: Offer::NONE, incarnation: 0 }.encode();
-    socket::send_setup(&socket, &welcome, Some(file.as_fd()))?;
-    Ok(Inlet::new(socket, slots, peer))
+fn accept(caller: Caller, data: PeerSegment, inbox: &Inbox<RxRing>) -> Result<RxRing, Error> {
+    let Caller { socket, request, pid, uid, .. } = caller;
+    let (control, file) = RingReader::control_segment()?;
+    let reader = reader(data, control, &request.offer)?;
+    let peer = Peer { id: inbox.id(), pid, uid, member: request.member };
+    let reply = ConnectReply::Accepted { offer: Offer::NONE, incarnation: 0 }.encode();
+    socket::send_setup(&socket, &reply, Some(file.as_fd()))?;
+    Ok(RxRing::new(socket, reader, peer))
 }
 
 /// Maps the data segment that was offered.
@@ -206,12 +207,12 @@ fn reader(
     data: PeerSegment,
     control: crate::memory::OwnSegment,
     offer: &Offer,
-) -> Result<SlotReader, Error> {
+) -> Result<RingReader, Error> {
     let geometry = offer.geometry().map_err(|what| Error::BadSetup { what })?;
-    Ok(SlotReader::new(data, control, geometry, offer.when_full, offer.next))
+    Ok(RingReader::new(data, control, geometry, offer.when_full, offer.next))
 }
 
-/// Where an inlet's bytes are.
+/// The place of a message's bytes.
 enum Bytes<'a> {
     /// In the slot.
     Shared(&'a PeerSegment, usize),

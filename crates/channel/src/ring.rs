@@ -1,7 +1,7 @@
-//! The protocol on the slots, both halves of it, without sockets and without waiting.
+//! The ring of slots, both halves of its protocol, without sockets and without waiting.
 //!
-//! A [`SlotWriter`] fills slots in order, and each [`SlotReader`] of it reads them in order. What a
-//! half reads of the other's memory it reads once, checks, and from then on uses its own copy.
+//! A [`RingWriter`] fills slots in order, and each [`RingReader`] of it reads them in order. A half
+//! reads each word of the other's memory once, checks it, and from then on uses its own copy.
 //!
 //! Filling: payload, count of bytes before, then the signal word, with release order. Reading: the
 //! signal word with acquire order; when it names the awaited message the rest of the slot is there.
@@ -18,7 +18,7 @@ use crate::memory::{
 use crate::settings::WhenFull;
 
 /// The half that fills slots.
-pub(crate) struct SlotWriter {
+pub(crate) struct RingWriter {
     pub segment: OwnSegment,
     geometry: Geometry,
     when_full: WhenFull,
@@ -30,7 +30,7 @@ pub(crate) struct SlotWriter {
     free_until: u64,
 }
 
-impl SlotWriter {
+impl RingWriter {
     pub fn new(segment: OwnSegment, geometry: Geometry, when_full: WhenFull) -> Self {
         let free_until = if when_full == WhenFull::Wait { geometry.slots() } else { u64::MAX };
         Self { segment, geometry, when_full, next: 0, offset: 0, free_until }
@@ -99,7 +99,7 @@ impl SlotWriter {
 }
 
 /// How far a reader says it is, which must lie between what it said before and `next`; else what is
-/// wrong with it. 0 says nothing: the reader may not have had its welcome yet.
+/// wrong with it. 0 says nothing: the reply may not have reached the reader yet.
 pub(crate) fn progress_of(control: &PeerSegment, before: u64, next: u64) -> Result<u64, Broken> {
     let progress = control.load64(PROGRESS_AT, Ordering::Acquire);
     if progress == 0 {
@@ -135,23 +135,23 @@ pub(crate) enum Found {
 }
 
 /// The half that reads slots.
-pub(crate) struct SlotReader {
+pub(crate) struct RingReader {
     pub data: PeerSegment,
     pub control: OwnSegment,
     geometry: Geometry,
     when_full: WhenFull,
     /// Number of the message that is awaited.
     next: u64,
-    /// What the sender was told of `next`.
-    told: u64,
+    /// `next` as last published to the sender.
+    published: u64,
     /// Messages that were written over before they were read.
     lost: u64,
 }
 
-impl SlotReader {
-    /// Messages after which the sender is told at the latest that slots are free. Each time costs
-    /// both sides a cache line; a quarter of the slots keeps the sender going.
-    const TELL_AFTER_MAX: u64 = 32;
+impl RingReader {
+    /// Messages after which the reader publishes its progress at the latest. Each publication costs
+    /// both sides a cache line; one for each quarter of the ring keeps the sender going.
+    const PUBLISH_AFTER_MAX: u64 = 32;
 
     pub fn new(
         data: PeerSegment,
@@ -161,7 +161,7 @@ impl SlotReader {
         next: u64,
     ) -> Self {
         control.store64(PROGRESS_AT, next, Ordering::Release);
-        Self { data, control, geometry, when_full, next, told: next, lost: 0 }
+        Self { data, control, geometry, when_full, next, published: next, lost: 0 }
     }
 
     /// A fresh control segment and its file.
@@ -263,21 +263,21 @@ impl SlotReader {
         self.skip(1);
     }
 
-    /// Gives the slot of the message just read back. True when the sender should be told now.
+    /// Gives the slot of the message just read back. True when it is time to publish the progress.
     #[inline]
     pub fn pass(&mut self) -> bool {
         self.next += 1;
-        let after = (self.geometry.slots() / 4).clamp(1, Self::TELL_AFTER_MAX);
-        self.next - self.told >= after
+        let after = (self.geometry.slots() / 4).clamp(1, Self::PUBLISH_AFTER_MAX);
+        self.next - self.published >= after
     }
 
-    /// Tells the sender which slots are free. False when it knows.
+    /// Publishes which slots are free. False when that is published already.
     #[inline]
-    pub fn tell(&mut self) -> bool {
-        if self.told == self.next {
+    pub fn publish(&mut self) -> bool {
+        if self.published == self.next {
             return false;
         }
-        self.told = self.next;
+        self.published = self.next;
         self.control.store64(PROGRESS_AT, self.next, Ordering::Release);
         true
     }
@@ -295,22 +295,22 @@ mod tests {
 
     use super::*;
 
-    fn halves(slots: u32, when_full: WhenFull) -> (SlotWriter, SlotReader) {
+    fn halves(slots: u32, when_full: WhenFull) -> (RingWriter, RingReader) {
         let geometry = Geometry::new(slots, 20).unwrap();
         let (data, file) = OwnSegment::create(geometry.segment_bytes() as usize).unwrap();
         let seen = PeerSegment::open(&file, geometry.segment_bytes() as usize).unwrap();
-        let (control, _) = SlotReader::control_segment().unwrap();
-        let reader = SlotReader::new(seen, control, geometry, when_full, 0);
-        (SlotWriter::new(data, geometry, when_full), reader)
+        let (control, _) = RingReader::control_segment().unwrap();
+        let reader = RingReader::new(seen, control, geometry, when_full, 0);
+        (RingWriter::new(data, geometry, when_full), reader)
     }
 
-    fn write(writer: &mut SlotWriter, message: &str) {
+    fn write(writer: &mut RingWriter, message: &str) {
         writer.payload()[..message.len()].copy_from_slice(message.as_bytes());
         writer.publish(message.len() as u32);
     }
 
     /// The next message, or what is in its place.
-    fn read(reader: &mut SlotReader) -> String {
+    fn read(reader: &mut RingReader) -> String {
         match reader.look() {
             Ok(Found::Nothing) => "nothing".into(),
             Ok(Found::Message { number, len, .. }) => {
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_claims_the_impossible_is_found_out() {
-        let (control, file) = SlotReader::control_segment().unwrap();
+        let (control, file) = RingReader::control_segment().unwrap();
         let seen = PeerSegment::open(&file, CONTROL_BYTES).unwrap();
         control.store64(PROGRESS_AT, 5, Ordering::Release);
         assert_eq!(progress_of(&seen, 3, 9), Ok(5));
@@ -410,7 +410,7 @@ mod tests {
         let (mut writer, mut reader) = halves(4, WhenFull::Wait);
         let start = u64::from(u32::MAX) - 2;
         (writer.next, writer.free_until) = (start, start + 4);
-        (reader.next, reader.told) = (start, start);
+        (reader.next, reader.published) = (start, start);
         // What the laps before would have left.
         for number in start - 4..start {
             let word = SlotWord::filled(number, 0).0;

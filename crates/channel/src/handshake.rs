@@ -1,10 +1,11 @@
-//! The two messages of set-up, which travel over the channel's socket with one descriptor each.
+//! The two messages of set-up, sent over the channel's socket with one descriptor each.
 //!
-//! Who calls sends its [`Hello`] with its segment, the other answers with [`Welcome`] and its own.
-//! Each takes 48 bytes, integers little-endian, and both are checked before anything is mapped.
+//! The caller sends a [`ConnectRequest`] with its segment; the end that was called sends a
+//! [`ConnectReply`] with its own. Each has 48 bytes, integers little-endian. Both are checked before
+//! a segment is mapped.
 
 use crate::memory::Geometry;
-use crate::refusal::Refusal;
+use crate::reject::RejectReason;
 use crate::settings::WhenFull;
 
 /// Bytes of either message.
@@ -25,7 +26,7 @@ pub enum Role {
     Receives,
 }
 
-/// What a sending end says of its slots.
+/// Slots of a sending end, as it announces them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
     /// Slots in the segment.
@@ -40,7 +41,7 @@ pub struct Offer {
 
 /// First message, from the end that calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hello {
+pub struct ConnectRequest {
     /// What the caller is going to do.
     pub role: Role,
     /// The caller's slots; of no meaning when it receives.
@@ -53,16 +54,16 @@ pub struct Hello {
 
 /// Answer, from the end that was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Welcome {
+pub enum ConnectReply {
     /// The channel stands.
     Accepted {
         /// The slots; of no meaning when the caller sends.
         offer: Offer,
-        /// As [`Hello::incarnation`], of who answers.
+        /// As [`ConnectRequest::incarnation`], of who answers.
         incarnation: u64,
     },
     /// There is no channel.
-    Refused(Refusal),
+    Rejected(RejectReason),
 }
 
 impl Offer {
@@ -107,7 +108,7 @@ impl Offer {
     }
 }
 
-impl Hello {
+impl ConnectRequest {
     /// The message's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; SETUP_BYTES] {
@@ -124,13 +125,13 @@ impl Hello {
     /// Reads the message.
     ///
     /// # Errors
-    /// What was expected where the bytes are no hello of this version.
+    /// What was expected where the bytes are no request of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let (kind, bytes) = open(bytes)?;
         let role = match kind {
             1 => Role::Sends,
             2 => Role::Receives,
-            _ => return Err("a hello of kind 1 or 2"),
+            _ => return Err("a request of kind 1 or 2"),
         };
         let member = u32_at(bytes, 20);
         Ok(Self {
@@ -142,7 +143,7 @@ impl Hello {
     }
 }
 
-impl Welcome {
+impl ConnectReply {
     /// The message's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; SETUP_BYTES] {
@@ -154,14 +155,14 @@ impl Welcome {
                 bytes
             }
             // The position in a list of five fits.
-            Self::Refused(refusal) => frame(17 + *refusal as u8),
+            Self::Rejected(reason) => frame(17 + *reason as u8),
         }
     }
 
     /// Reads the message.
     ///
     /// # Errors
-    /// What was expected where the bytes are no welcome of this version.
+    /// What was expected where the bytes are no reply of this version.
     pub fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let (kind, bytes) = open(bytes)?;
         match kind {
@@ -170,8 +171,9 @@ impl Welcome {
                 Offer::decode(bytes).map(|offer| Self::Accepted { offer, incarnation })
             }
             _ => {
-                let refusal = kind.checked_sub(17).and_then(|at| Refusal::ALL.get(usize::from(at)));
-                refusal.copied().map(Self::Refused).ok_or("a welcome of kind 16 to 21")
+                let reason =
+                    kind.checked_sub(17).and_then(|at| RejectReason::ALL.get(usize::from(at)));
+                reason.copied().map(Self::Rejected).ok_or("a reply of kind 16 to 21")
             }
         }
     }
@@ -231,31 +233,34 @@ mod tests {
             incarnation: u64,
         ) {
             let role = if sends { Role::Sends } else { Role::Receives };
-            let hello = Hello { role, offer, member, incarnation };
-            prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
-            let welcome = Welcome::Accepted { offer, incarnation };
-            prop_assert_eq!(Welcome::decode(&welcome.encode()), Ok(welcome));
-            prop_assert!(Hello::decode(&welcome.encode()).is_err());
-            prop_assert!(Welcome::decode(&hello.encode()).is_err());
+            let request = ConnectRequest { role, offer, member, incarnation };
+            prop_assert_eq!(ConnectRequest::decode(&request.encode()), Ok(request));
+            let reply = ConnectReply::Accepted { offer, incarnation };
+            prop_assert_eq!(ConnectReply::decode(&reply.encode()), Ok(reply));
+            prop_assert!(ConnectRequest::decode(&reply.encode()).is_err());
+            prop_assert!(ConnectReply::decode(&request.encode()).is_err());
         }
     }
 
     #[test]
-    fn refusals_keep_their_reason() {
-        for refusal in Refusal::ALL {
-            let welcome = Welcome::Refused(refusal);
-            assert_eq!(Welcome::decode(&welcome.encode()), Ok(welcome));
+    fn a_rejection_keeps_its_reason() {
+        for reason in RejectReason::ALL {
+            let reply = ConnectReply::Rejected(reason);
+            assert_eq!(ConnectReply::decode(&reply.encode()), Ok(reply));
         }
     }
 
     #[test]
     fn shapes_that_do_not_exist_are_refused() {
-        let mut hello =
-            Hello { role: Role::Sends, offer: Offer::NONE, member: None, incarnation: 0 };
-        hello.offer.slots = 3;
-        assert_eq!(Hello::decode(&hello.encode()), Err("a power of two from 2 to 2^20 slots"));
-        hello.offer = Offer { next: u64::MAX, ..Offer::NONE };
-        assert_eq!(Hello::decode(&hello.encode()), Err("a message number below 2^63"));
-        assert_eq!(Hello::decode(&[0; 47]), Err("a message of 48 bytes"));
+        let mut request =
+            ConnectRequest { role: Role::Sends, offer: Offer::NONE, member: None, incarnation: 0 };
+        request.offer.slots = 3;
+        assert_eq!(
+            ConnectRequest::decode(&request.encode()),
+            Err("a power of two from 2 to 2^20 slots")
+        );
+        request.offer = Offer { next: u64::MAX, ..Offer::NONE };
+        assert_eq!(ConnectRequest::decode(&request.encode()), Err("a message number below 2^63"));
+        assert_eq!(ConnectRequest::decode(&[0; 47]), Err("a message of 48 bytes"));
     }
 }
