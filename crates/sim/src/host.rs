@@ -312,7 +312,7 @@ impl Host {
             let dispatch_ns = u64::from(self.machine.costs.of(Routine::Ipintr).call_ns);
             let at_ns = if self.stack.is_draining() { 0 } else { dispatch_ns };
             self.meter.effect_at(at_ns, Effect::Observed(mark.record(Point::InputDequeue)));
-            self.meter.probed();
+            self.meter.charge_probe();
         }
         self.stack.ip_input_step(&mut self.meter);
         self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
@@ -433,7 +433,7 @@ fn new_meter(machine: &Machine, is_profiled: bool, has_probes: bool) -> Meter {
     if is_profiled {
         meter.profile(machine.cpu.count_ns);
     }
-    meter.refill(machine.cpu.refill_percent);
+    meter.cache_miss(machine.cpu.refill_percent);
     if has_probes {
         meter.probe(machine.cpu.probe_ns);
     }

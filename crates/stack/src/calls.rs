@@ -29,31 +29,31 @@ pub enum Step {
     Done(Result<u32, SocketError>),
 }
 
-/// How far a step came: a byte, which is handed on in a register.
+/// Progress of a call after one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Came {
+enum Progress {
     /// There is a next step.
-    On,
-    /// There is one, and this one only copied.
+    Continue,
+    /// There is a next step, and this one only copied.
     Copied,
-    /// Another process works on the buffer.
-    Locked,
-    /// There is nothing to receive yet, or no space to send.
-    ToWait,
+    /// Another process has the buffer's lock.
+    LockWait,
+    /// No data to receive yet, or no space to send.
+    Blocked,
     /// The call has ended.
-    Home,
+    Done,
 }
 
-impl Came {
-    /// What the caller of the step is told: `lock` and `data` are what it may have to sleep on,
-    /// `result` what the call has come to.
+impl Progress {
+    /// The result of the step: a call that waits sleeps on `lock` or `data`; one that has ended has
+    /// `result`.
     #[inline(always)]
     fn step(self, lock: Channel, data: Channel, result: Result<u32, SocketError>) -> Step {
         match self {
-            Self::On | Self::Copied => Step::Continue,
-            Self::Locked => Step::Sleep(lock),
-            Self::ToWait => Step::Sleep(data),
-            Self::Home => Step::Done(result),
+            Self::Continue | Self::Copied => Step::Continue,
+            Self::LockWait => Step::Sleep(lock),
+            Self::Blocked => Step::Sleep(data),
+            Self::Done => Step::Done(result),
         }
     }
 }

@@ -61,8 +61,9 @@ pub struct CostMeter {
     elapsed_ns: u64,
     /// What a probe in the kernel takes for each record.
     probe_ns: u32,
-    /// What a routine's first call takes more when other code has filled the cache, in percent.
-    refill_percent: u32,
+    /// Cost of the cache misses of a routine's first call after other code filled the cache, in percent
+    /// of its other costs.
+    cache_miss_percent: u32,
     rows: [Row; Routine::COUNT],
     costs: Costs,
 }
@@ -175,7 +176,13 @@ impl CostMeter {
     /// Nothing counted yet.
     #[must_use]
     pub fn new(costs: Costs) -> Self {
-        Self { elapsed_ns: 0, probe_ns: 0, refill_percent: 0, rows: costs.0.map(Row::new), costs }
+        Self {
+            elapsed_ns: 0,
+            probe_ns: 0,
+            cache_miss_percent: 0,
+            rows: costs.0.map(Row::new),
+            costs,
+        }
     }
 
     /// Counting a call takes `count_ns` nanoseconds from now on, as under a profiler (`mcount`).
@@ -193,22 +200,22 @@ impl CostMeter {
         self.probe_ns = probe_ns;
     }
 
-    /// A probe makes a record of its own, not by [`Meter::effect`](crate::Meter::effect).
+    /// Charges a probe for a record that it makes outside [`Meter::effect`](crate::Meter::effect).
     #[inline]
-    pub fn probed(&mut self) {
+    pub fn charge_probe(&mut self) {
         self.elapsed_ns += u64::from(self.probe_ns);
     }
 
-    /// A routine's first call after [`CostMeter::cache_filled`] takes `percent` of its cost more, what
-    /// its bytes cost aside.
-    pub fn refill(&mut self, percent: u32) {
-        self.refill_percent = percent;
+    /// From now on a routine's first call after [`CostMeter::cache_filled`] costs `percent` more, its
+    /// bytes excepted: its code and tables miss the cache.
+    pub fn cache_miss(&mut self, percent: u32) {
+        self.cache_miss_percent = percent;
     }
 
     /// A program has computed: part of what the kernel had in the cache is gone.
     #[inline]
     pub fn cache_filled(&mut self) {
-        if self.refill_percent > 0 {
+        if self.cache_miss_percent > 0 {
             self.rows.iter_mut().for_each(|row| row.bare_ns |= COLD_NS);
         }
     }
@@ -233,7 +240,7 @@ impl CostMeter {
         let ns = row.bare_ns.wrapping_add(row.add(work));
         self.elapsed_ns = self.elapsed_ns.wrapping_add(ns);
         if is_cold(self.elapsed_ns) {
-            self.refill_call(routine, work.mbufs, work.walked);
+            self.miss_call(routine, work.mbufs, work.walked);
         }
     }
 
@@ -249,7 +256,7 @@ impl CostMeter {
             self.elapsed_ns = self.elapsed_ns.wrapping_add(ns);
         }
         if is_cold(self.elapsed_ns) {
-            self.refill_each(&routines, work.mbufs, work.walked);
+            self.miss_each(&routines, work.mbufs, work.walked);
         }
     }
 
@@ -261,16 +268,16 @@ impl CostMeter {
         let again_ns = (row.bare_ns & !COLD_NS) * u64::from(times - 1);
         self.elapsed_ns = self.elapsed_ns.wrapping_add(row.bare_ns.wrapping_add(again_ns));
         if is_cold(self.elapsed_ns) {
-            self.refill_call(routine, 0, 0);
+            self.miss_call(routine, 0, 0);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn refill_each(&mut self, routines: &[Routine], mbufs: u32, walked: u32) {
+    fn miss_each(&mut self, routines: &[Routine], mbufs: u32, walked: u32) {
         for routine in routines {
             if is_cold(self.rows[routine.index()].bare_ns) {
-                self.refill_call(*routine, mbufs, walked);
+                self.miss_call(*routine, mbufs, walked);
             }
         }
     }
@@ -278,11 +285,11 @@ impl CostMeter {
     /// What fetching code and tables anew takes of a call: a share of all but its bytes.
     #[cold]
     #[inline(never)]
-    fn refill_call(&mut self, routine: Routine, mbufs: u32, walked: u32) {
+    fn miss_call(&mut self, routine: Routine, mbufs: u32, walked: u32) {
         let work = Work { bytes: 0, mbufs, walked };
         let cost = self.costs.of(routine);
         let warm_ns = u64::from(cost.call_ns) + cost.of(work);
-        let ns = warm_ns * u64::from(self.refill_percent) / 100;
+        let ns = warm_ns * u64::from(self.cache_miss_percent) / 100;
         let row = &mut self.rows[routine.index()];
         row.bare_ns &= !COLD_NS;
         row.uneven_ns += ns;
@@ -395,7 +402,7 @@ mod tests {
         let cost = Cost { call_ns: 100, mbuf_ns: 50, byte_ps: 1000, walk_ns: 0 };
         costs.set(Routine::Ipintr, cost);
         let mut meter = CostMeter::new(costs);
-        meter.refill(12);
+        meter.cache_miss(12);
         let call = |meter: &mut CostMeter| {
             meter.begin();
             meter.call(Routine::Ipintr, Work { mbufs: 2, bytes: 10, walked: 0 });

@@ -66,7 +66,7 @@ impl Meter {
     #[cold]
     fn probe_effect(&mut self) {
         if self.effects.last().is_some_and(|(_, effect)| effect.is_of_a_probe()) {
-            self.cost.probed();
+            self.cost.charge_probe();
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
         meter.effect(seen(Kind::ReceiveEnqueue));
         meter.effect(seen(Kind::ReadReturn));
         meter.effect(Effect::SoftInterrupt);
-        meter.probed();
+        meter.charge_probe();
         let at_ns = meter.effects().iter().map(|(ns, _)| *ns).collect::<Vec<_>>();
         assert_eq!(
             (at_ns, meter.elapsed_ns()),

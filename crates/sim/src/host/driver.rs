@@ -56,7 +56,7 @@ impl Host {
         }
         if let Some(mark) = mark {
             self.record(now_ns, &mark.record(Point::InterfaceEnqueue), world);
-            self.meter.probed();
+            self.meter.charge_probe();
         }
         if self.device_has_room(interface) {
             self.start(now_ns, level, interface, world);
@@ -78,7 +78,7 @@ impl Host {
         if let Some(mark) = &frame.mark {
             let taken_ns = before + u64::from(self.machine.costs.of(Routine::Enstart).call_ns);
             self.meter.effect_at(taken_ns, Effect::Observed(mark.record(Point::InterfaceDequeue)));
-            self.meter.probed();
+            self.meter.charge_probe();
         }
         self.begin_step(now_ns, level, Mask::All, End::Transmit(interface, id));
         if let Some(device) = self.device(interface) {

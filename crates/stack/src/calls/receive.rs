@@ -5,7 +5,7 @@ mod tests;
 
 use sockscope_record::{FlowId, Kind, Record};
 
-use super::{Came, Step, lock, unlock};
+use super::{Progress, Step, lock, unlock};
 use crate::effect::{Channel, Effect};
 use crate::meter::Meter;
 use crate::packet::Mark;
@@ -95,21 +95,21 @@ impl ReceiveCall {
             Next::Copy => self.copy(stack, user, meter),
             Next::Return => self.finish(stack, meter),
         };
-        self.has_copied = came == Came::Copied;
+        self.has_copied = came == Progress::Copied;
         let result = self.result.map(|()| self.given as u32);
         came.step(Channel::ReceiveLock(self.socket), Channel::Readable(self.socket), result)
     }
 
     /// Another process has closed the socket while this one slept.
     #[cold]
-    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
+    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         self.free_datagram(stack, meter);
         self.result = Err(SocketError::BadSocket);
-        Came::Home
+        Progress::Done
     }
 
     #[inline(never)]
-    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Came {
+    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Progress {
         use Routine::{Read, Rwuio, SooRw, Soreceive, Syscall};
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
@@ -128,12 +128,12 @@ impl ReceiveCall {
 
     /// Waits until there is something to receive, or until there can be nothing more.
     #[inline(never)]
-    fn wait(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Came {
+    fn wait(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Progress {
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
         };
         if !self.has_lock && !lock(&mut socket.rcv) {
-            return Came::Locked;
+            return Progress::LockWait;
         }
         self.has_lock = true;
         if socket.rcv.cc() > 0 {
@@ -156,12 +156,12 @@ impl ReceiveCall {
         }
         socket.rcv.is_waited_for = true;
         self.release(&mut socket.rcv, meter);
-        Came::ToWait
+        Progress::Blocked
     }
 
     /// One mbuf is copied to the process: one `uiomove`.
     #[inline(never)]
-    fn copy(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Came {
+    fn copy(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Progress {
         let Stack { sockets, pool, .. } = stack;
         let Some(socket) = sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
@@ -188,7 +188,7 @@ impl ReceiveCall {
 
     /// What of the datagram does not fit is lost, as ever.
     #[inline(never)]
-    fn copy_datagram(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Came {
+    fn copy_datagram(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Progress {
         if self.datagram.is_none() {
             let rcv = &mut stack.sockets[self.socket].rcv;
             self.datagram = rcv.take_datagram(&mut stack.pool, meter);
@@ -212,7 +212,7 @@ impl ReceiveCall {
         self.copied(Next::Copy)
     }
 
-    fn datagram_ends(&mut self, meter: &mut Meter) -> Came {
+    fn datagram_ends(&mut self, meter: &mut Meter) -> Progress {
         if let Some(mark) = self.mark {
             let record = dequeued(mark.flow, mark.offset, mark.len as usize);
             meter.effect(Effect::Observed(record));
@@ -221,7 +221,7 @@ impl ReceiveCall {
     }
 
     /// `PRU_RCVD`: the protocol may tell the peer of the space.
-    fn received(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
+    fn received(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         let result = if stack.sockets[self.socket].is_attached {
             stack.pru_rcvd(self.socket, meter)
         } else {
@@ -231,14 +231,14 @@ impl ReceiveCall {
     }
 
     #[inline(never)]
-    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
+    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         self.free_datagram(stack, meter);
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
         };
         self.release(&mut socket.rcv, meter);
         self.observe_return(socket, meter);
-        Came::Home
+        Progress::Done
     }
 
     fn observe_return(&self, socket: &Socket, meter: &mut Meter) {
@@ -267,17 +267,17 @@ impl ReceiveCall {
         }
     }
 
-    fn copied(&mut self, next: Next) -> Came {
+    fn copied(&mut self, next: Next) -> Progress {
         self.next = next;
-        Came::Copied
+        Progress::Copied
     }
 
-    fn goes_on(&mut self, next: Next) -> Came {
+    fn goes_on(&mut self, next: Next) -> Progress {
         self.next = next;
-        Came::On
+        Progress::Continue
     }
 
-    fn ends_with(&mut self, result: Result<(), SocketError>) -> Came {
+    fn ends_with(&mut self, result: Result<(), SocketError>) -> Progress {
         self.result = result;
         self.goes_on(Next::Return)
     }

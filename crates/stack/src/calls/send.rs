@@ -5,7 +5,7 @@ mod tests;
 
 use sockscope_record::Kind;
 
-use super::{Came, Step, count_getsock, count_sockargs, lock, unlock};
+use super::{Progress, Step, count_getsock, count_sockargs, lock, unlock};
 use crate::effect::Channel;
 use crate::mbuf::{CLUSTER_BYTES, Chain, MbufId, Pool};
 use crate::meter::Meter;
@@ -94,22 +94,22 @@ impl SendCall {
             Next::Send => self.send(stack, meter),
             Next::Return => self.finish(stack, meter),
         };
-        self.has_copied = came == Came::Copied;
+        self.has_copied = came == Progress::Copied;
         let result = self.result.map(|()| self.taken as u32);
         came.step(Channel::SendLock(self.socket), Channel::Writable(self.socket), result)
     }
 
     /// Another process has closed the socket while this one slept.
     #[cold]
-    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
+    fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         stack.pool.free_chain(self.staged.take(), meter);
         stack.pool.free_chain(self.address.take(), meter);
         self.result = Err(SocketError::BadSocket);
-        Came::Home
+        Progress::Done
     }
 
     #[inline(never)]
-    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Came {
+    fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Progress {
         use Routine::{Rwuio, SooRw, Sosend, Syscall, Write};
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
@@ -156,12 +156,12 @@ impl SendCall {
 
     /// The start of each pass: may the process go on, must it wait, or has it failed?
     #[inline(never)]
-    fn check_space(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Came {
+    fn check_space(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Progress {
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
         };
         if !self.has_lock && !lock(&mut socket.snd) {
-            return Came::Locked;
+            return Progress::LockWait;
         }
         self.has_lock = true;
         if let Some(error) = self.failure(socket) {
@@ -212,7 +212,7 @@ impl SendCall {
         }
     }
 
-    fn wait(&mut self, socket: &mut Socket, meter: &mut Meter) -> Came {
+    fn wait(&mut self, socket: &mut Socket, meter: &mut Meter) -> Progress {
         if socket.is_atomic() && self.len as u64 > u64::from(socket.snd.hiwat()) {
             return self.ends_with(Err(SocketError::MessageSize));
         }
@@ -222,12 +222,12 @@ impl SendCall {
         }
         socket.snd.is_waited_for = true;
         self.release(&mut socket.snd, meter);
-        Came::ToWait
+        Progress::Blocked
     }
 
     /// One mbuf is filled from the process: one `uiomove`.
     #[inline(never)]
-    fn copy(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Came {
+    fn copy(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Progress {
         let Stack { sockets, pool, personality, .. } = stack;
         let rules = &personality.socket;
         let Some((id, is_cluster)) = self.mbuf_for(pool, rules, meter) else {
@@ -276,7 +276,7 @@ impl SendCall {
 
     /// `PRU_SEND` of what is staged, at `splnet`.
     #[inline(never)]
-    fn send(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
+    fn send(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
         }
@@ -286,7 +286,7 @@ impl SendCall {
         self.after_send(stack)
     }
 
-    fn after_send(&mut self, stack: &Stack) -> Came {
+    fn after_send(&mut self, stack: &Stack) -> Progress {
         if self.taken == self.len {
             return self.ends_with(Ok(()));
         }
@@ -295,7 +295,7 @@ impl SendCall {
     }
 
     #[inline(never)]
-    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Came {
+    fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         let result = self.result;
         stack.pool.free_chain(self.staged.take(), meter);
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
@@ -308,7 +308,7 @@ impl SendCall {
         }
         let taken = if result.is_ok() { self.taken } else { 0 };
         stack.observe_write(self.socket, Kind::WriteReturn, taken, result.err(), meter);
-        Came::Home
+        Progress::Done
     }
 
     #[inline(always)]
@@ -319,17 +319,17 @@ impl SendCall {
         }
     }
 
-    fn goes_on(&mut self, next: Next) -> Came {
+    fn goes_on(&mut self, next: Next) -> Progress {
         self.next = next;
-        Came::On
+        Progress::Continue
     }
 
-    fn copied(&mut self, next: Next) -> Came {
+    fn copied(&mut self, next: Next) -> Progress {
         self.next = next;
-        Came::Copied
+        Progress::Copied
     }
 
-    fn ends_with(&mut self, result: Result<(), SocketError>) -> Came {
+    fn ends_with(&mut self, result: Result<(), SocketError>) -> Progress {
         self.result = result;
         self.goes_on(Next::Return)
     }

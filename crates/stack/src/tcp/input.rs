@@ -214,7 +214,7 @@ impl Stack {
         if tcb.state <= State::SynSent {
             return self.connection_opens(id, arrival, meter);
         }
-        self.hear(id, arrival);
+        self.note_peer_alive(id, arrival);
         if self.personality.tcp.input.predicts && self.is_predicted(id, arrival) {
             self.take_predicted(id, arrival, meter);
             return Ok(());
@@ -239,7 +239,7 @@ impl Stack {
         let id = match self.tcb(id).state {
             State::Listen => self.connection_begins(id, arrival, meter)?,
             State::SynSent => {
-                self.hear(id, arrival);
+                self.note_peer_alive(id, arrival);
                 self.set_receive_window(id);
                 self.answer_to_syn(id, arrival, meter)?;
                 id
@@ -266,9 +266,9 @@ impl Stack {
         Some(found)
     }
 
-    /// Whatever a segment says, the peer is there.
+    /// Any segment proves the peer alive: restarts the keep-alive timer.
     #[inline]
-    fn hear(&mut self, id: SocketId, arrival: &Arrival) {
+    fn note_peer_alive(&mut self, id: SocketId, arrival: &Arrival) {
         let idle_ticks = self.personality.tcp.keep_alive.idle_ticks;
         let socket = &mut self.sockets[id];
         socket.adopt_flow(arrival.flow);
