@@ -6,8 +6,8 @@
 
 use sockscope_stack::{Effect, Meter};
 
+use crate::interrupts::Interrupts;
 use crate::link::FrameId;
-use crate::pending::Pending;
 
 /// Who has the CPU, lowest first; a higher level interrupts a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,17 +57,17 @@ const MASKS: usize = 5;
 
 /// What a segment of this level and mask lets come in between, where `splnet` keeps device interrupts
 /// out or does not.
-fn admitted(level: Level, mask: Mask, masks_devices: bool) -> Pending {
+fn admitted(level: Level, mask: Mask, masks_devices: bool) -> Interrupts {
     let device_barrier = if masks_devices { Mask::Soft } else { Mask::All };
-    let mut admitted = Pending::default();
+    let mut admitted = Interrupts::default();
     if level < Level::Hard && mask < device_barrier {
-        admitted.add(Pending::HARD);
+        admitted.add(Interrupts::HARD);
     }
     if level < Level::Soft && mask < Mask::Soft {
-        admitted.add(Pending::SOFT);
+        admitted.add(Interrupts::SOFT);
     }
     if mask == Mask::User {
-        admitted.add(Pending::RESCHEDULE);
+        admitted.add(Interrupts::RESCHEDULE);
     }
     admitted
 }
@@ -86,7 +86,7 @@ struct Course {
     level: Level,
     mask: Mask,
     /// What may come in between.
-    lets_in: Pending,
+    lets_in: Interrupts,
     end: End,
     /// When it began, pushed back by all that came in between.
     began_ns: u64,
@@ -103,7 +103,7 @@ impl Segment {
         course: Course {
             level: Level::Process,
             mask: Mask::Idle,
-            lets_in: Pending::INTERRUPTS,
+            lets_in: Interrupts::ALL,
             end: End::Nothing,
             began_ns: 0,
             suspended_ns: 0,
@@ -140,7 +140,7 @@ pub(crate) struct Cpu {
     suspended: Vec<Segment>,
     depth: usize,
     /// What a segment of each level and mask lets come in between.
-    admitted: [[Pending; MASKS]; LEVELS],
+    admitted: [[Interrupts; MASKS]; LEVELS],
     /// Time that each level has taken for what has ended.
     pub(crate) used_ns: [u64; LEVELS],
 }
@@ -180,7 +180,7 @@ impl Cpu {
 
     /// What may come in now; a CPU with nothing to do lets every interrupt in.
     #[inline]
-    pub(crate) fn lets_in(&self) -> Pending {
+    pub(crate) fn lets_in(&self) -> Interrupts {
         self.running.course.lets_in
     }
 
@@ -282,7 +282,7 @@ impl Cpu {
         } else {
             self.running.course.mask = Mask::Idle;
             self.running.course.level = Level::Process;
-            self.running.course.lets_in = Pending::INTERRUPTS;
+            self.running.course.lets_in = Interrupts::ALL;
             self.next_ns = u64::MAX;
         }
         end
@@ -373,8 +373,8 @@ mod tests {
         for (masks_devices, admits) in [(false, true), (true, false)] {
             let mut cpu = Cpu::new(masks_devices);
             cpu.begin(0, Level::Soft, Mask::Soft, 10, End::Nothing);
-            assert_eq!(cpu.lets_in().has(Pending::HARD), admits);
-            assert!(!cpu.lets_in().has(Pending::SOFT));
+            assert_eq!(cpu.lets_in().has(Interrupts::HARD), admits);
+            assert!(!cpu.lets_in().has(Interrupts::SOFT));
         }
     }
 

@@ -17,13 +17,13 @@ use sockscope_stack::{Effect, Meter, Routine, Stack};
 
 use crate::cpu::{Cpu, End, LEVELS, Level, Mask};
 use crate::event::Event;
+use crate::interrupts::Interrupts;
 use crate::machine::Machine;
-use crate::pending::Pending;
 use crate::process::{Process, StepResult};
 use crate::random::Random;
 use crate::scenario::HostConfig;
 use crate::scheduler::{ProcessIndex, QUANTUM_NS, Scheduler, TICK_NS};
-use crate::world::{Observer, World};
+use crate::shared::{Observer, Shared};
 
 use device::{Device, HardInterrupt};
 
@@ -46,7 +46,7 @@ const TURNS_MAX: u32 = if cfg!(test) { 50_000 } else { 50_000_000 };
 #[repr(C)]
 pub struct Host {
     cpu: Cpu,
-    pending: Pending,
+    pending: Interrupts,
     clock_armed: bool,
     quantum_armed: bool,
     timers_armed: bool,
@@ -127,7 +127,7 @@ impl Host {
             counters: BTreeMap::new(),
             devices,
             hard_pending: VecDeque::new(),
-            pending: Pending::default(),
+            pending: Interrupts::default(),
             clock_since_ns,
             timers_armed: false,
             quantum_armed: false,
@@ -182,7 +182,7 @@ impl Host {
     pub(crate) fn is_quiet(&self) -> bool {
         self.cpu.is_idle()
             && self.hard_pending.is_empty()
-            && !self.pending.has(Pending::NET)
+            && !self.pending.has(Interrupts::NET)
             && self.devices.iter().flatten().all(Device::is_idle)
     }
 
@@ -201,13 +201,13 @@ impl Host {
         &mut self,
         start_ns: u64,
         limit_ns: u64,
-        world: &mut World,
+        shared: &mut Shared,
         observer: &mut dyn Observer,
     ) -> Pause {
         let mut now_ns = start_ns;
         let mut turns = 0;
         while turns < TURNS_MAX {
-            if self.has_waiting() && self.take_waiting(now_ns, world) {
+            if self.has_waiting() && self.take_waiting(now_ns, shared) {
                 turns += 1;
                 continue;
             }
@@ -216,16 +216,16 @@ impl Host {
                 let due_ns = self.cpu.next_ns();
                 if due_ns > now_ns {
                     if !self.cpu.is_idle() {
-                        self.arm_clock(now_ns, world);
-                    } else if self.advance_process(now_ns, world) {
-                        world.observed.limit(observer);
+                        self.arm_clock(now_ns, shared);
+                    } else if self.advance_process(now_ns, shared) {
+                        shared.observed.limit(observer);
                         turns += 1;
                         break;
                     }
                     if due_ns >= limit_ns {
                         return Pause { now_ns, why: Why::Limit };
                     }
-                    if world.is_beyond(due_ns) {
+                    if shared.is_beyond(due_ns) {
                         return Pause { now_ns, why: Why::Event };
                     }
                     (now_ns, turns) = (due_ns, 0);
@@ -233,7 +233,7 @@ impl Host {
                         break;
                     }
                 }
-                if !self.go_on(now_ns, world) {
+                if !self.go_on(now_ns, shared) {
                     break;
                 }
             }
@@ -242,11 +242,11 @@ impl Host {
     }
 
     #[inline(always)]
-    fn segment_ended(&mut self, now_ns: u64, end: End, world: &mut World) {
+    fn segment_ended(&mut self, now_ns: u64, end: End, shared: &mut Shared) {
         match end {
             End::Nothing | End::Switched => {}
-            End::Transmit(interface, frame) => self.transmit(now_ns, interface, frame, world),
-            End::Step => self.step_ended(now_ns, world),
+            End::Transmit(interface, frame) => self.transmit(now_ns, interface, frame, shared),
+            End::Step => self.step_ended(now_ns, shared),
             End::Computed => self.computed(),
         }
     }
@@ -259,45 +259,45 @@ impl Host {
 
     /// The first of what is pending and may come in now takes the CPU.
     #[inline]
-    fn take_waiting(&mut self, now_ns: u64, world: &mut World) -> bool {
+    fn take_waiting(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         let waiting = self.pending.among(self.cpu.lets_in());
-        if waiting.has(Pending::HARD) {
-            self.take_hard_interrupt(now_ns, world);
+        if waiting.has(Interrupts::HARD) {
+            self.take_hard_interrupt(now_ns, shared);
             return true;
         }
-        waiting.has(Pending::SOFT) && self.soft_interrupt(now_ns)
-            || waiting.has(Pending::RESCHEDULE) && self.preempt_user(now_ns, world)
+        waiting.has(Interrupts::SOFT) && self.soft_interrupt(now_ns)
+            || waiting.has(Interrupts::RESCHEDULE) && self.preempt_user(now_ns, shared)
     }
 
     #[inline(never)]
-    fn take_hard_interrupt(&mut self, now_ns: u64, world: &mut World) {
+    fn take_hard_interrupt(&mut self, now_ns: u64, shared: &mut Shared) {
         let interrupt = self.hard_pending.pop_front();
         if self.hard_pending.is_empty() {
-            self.pending.take(Pending::HARD);
+            self.pending.take(Interrupts::HARD);
         }
         if self.cpu.is_in_user_mode() {
             self.meter.cache_filled();
         }
         if let Some(interrupt) = interrupt {
-            self.hard_interrupt(now_ns, interrupt, world);
+            self.hard_interrupt(now_ns, interrupt, shared);
         }
     }
 
     /// An interrupt of a device or of the clock is pending from now on.
     fn interrupt(&mut self, interrupt: HardInterrupt) {
         self.hard_pending.push_back(interrupt);
-        self.pending.add(Pending::HARD);
+        self.pending.add(Interrupts::HARD);
     }
 
     /// `splnet` before `softclock`; whether there was something to do.
     #[inline(never)]
     fn soft_interrupt(&mut self, now_ns: u64) -> bool {
-        if !self.pending.has(Pending::NET) {
+        if !self.pending.has(Interrupts::NET) {
             self.tick(now_ns);
             return true;
         }
         if self.stack.ends_input() {
-            self.pending.take(Pending::NET);
+            self.pending.take(Interrupts::NET);
             return false;
         }
         self.input_packet(now_ns)
@@ -323,9 +323,9 @@ impl Host {
     #[cold]
     fn tick(&mut self, now_ns: u64) {
         self.meter.begin();
-        if self.pending.take(Pending::FAST) {
+        if self.pending.take(Interrupts::FAST) {
             self.stack.fasttimo(&mut self.meter);
-        } else if self.pending.take(Pending::SLOW) {
+        } else if self.pending.take(Interrupts::SLOW) {
             self.stack.slowtimo(&mut self.meter);
         }
         self.begin_step(now_ns, Level::Soft, Mask::Soft, End::Nothing);
@@ -339,33 +339,33 @@ impl Host {
 
     /// The protocol timers tick.
     #[cold]
-    pub(crate) fn timers(&mut self, now_ns: u64, world: &mut World) {
+    pub(crate) fn timers(&mut self, now_ns: u64, shared: &mut Shared) {
         self.timers_armed = false;
         let since_ns = now_ns + self.clock_since_ns;
         if since_ns.is_multiple_of(FAST_TIMER_NS) {
-            self.pending.add(Pending::FAST);
+            self.pending.add(Interrupts::FAST);
         }
         if since_ns.is_multiple_of(SLOW_TIMER_NS) {
-            self.pending.add(Pending::SLOW);
+            self.pending.add(Interrupts::SLOW);
         }
         if self.stack.sockets.iter().next().is_some() {
-            self.arm_timers(now_ns, world);
+            self.arm_timers(now_ns, shared);
         }
     }
 
     /// The next tick of the timers will come, if anything can need it.
-    fn arm_timers(&mut self, now_ns: u64, world: &mut World) {
+    fn arm_timers(&mut self, now_ns: u64, shared: &mut Shared) {
         if !self.timers_armed {
-            self.schedule_timers(now_ns, world);
+            self.schedule_timers(now_ns, shared);
         }
     }
 
     #[cold]
-    fn schedule_timers(&mut self, now_ns: u64, world: &mut World) {
+    fn schedule_timers(&mut self, now_ns: u64, shared: &mut Shared) {
         self.timers_armed = true;
         let fast_ns = self.next_of(FAST_TIMER_NS, now_ns);
         let tick_ns = fast_ns.min(self.next_of(SLOW_TIMER_NS, now_ns));
-        world.events.schedule(tick_ns, Event::Timers(self.number));
+        shared.events.schedule(tick_ns, Event::Timers(self.number));
     }
 
     /// When something that happens each `period_ns` since the host was switched on happens next: its
@@ -386,16 +386,16 @@ impl Host {
 
     /// While the CPU is in use, the next tick of the clock will interrupt it.
     #[inline]
-    fn arm_clock(&mut self, now_ns: u64, world: &mut World) {
+    fn arm_clock(&mut self, now_ns: u64, shared: &mut Shared) {
         if !self.clock_armed {
-            self.schedule_clock(now_ns, world);
+            self.schedule_clock(now_ns, shared);
         }
     }
 
     #[cold]
-    fn schedule_clock(&mut self, now_ns: u64, world: &mut World) {
+    fn schedule_clock(&mut self, now_ns: u64, shared: &mut Shared) {
         self.clock_armed = true;
-        world.events.schedule(self.next_of(TICK_NS, now_ns), Event::Clock(self.number));
+        shared.events.schedule(self.next_of(TICK_NS, now_ns), Event::Clock(self.number));
     }
 
     /// A quantum is over.
@@ -403,26 +403,26 @@ impl Host {
     pub(crate) fn quantum_over(&mut self) {
         self.quantum_armed = false;
         self.scheduler.quantum_over();
-        self.pending.add(Pending::RESCHEDULE);
+        self.pending.add(Interrupts::RESCHEDULE);
     }
 
     /// While somebody waits for the CPU, processes take turns.
-    pub(crate) fn arm_quantum(&mut self, now_ns: u64, world: &mut World) {
+    pub(crate) fn arm_quantum(&mut self, now_ns: u64, shared: &mut Shared) {
         if !self.quantum_armed && self.scheduler.somebody_waits() {
-            self.schedule_quantum(now_ns, world);
+            self.schedule_quantum(now_ns, shared);
         }
     }
 
     #[cold]
-    fn schedule_quantum(&mut self, now_ns: u64, world: &mut World) {
+    fn schedule_quantum(&mut self, now_ns: u64, shared: &mut Shared) {
         self.quantum_armed = true;
-        world.events.schedule(self.next_of(QUANTUM_NS, now_ns), Event::Quantum(self.number));
+        shared.events.schedule(self.next_of(QUANTUM_NS, now_ns), Event::Quantum(self.number));
     }
 
     /// Hands a record of this host over, with its time and CPU.
     #[inline]
-    fn record(&self, now_ns: u64, record: &Record, world: &mut World) {
-        let record = world.observed.add(record);
+    fn record(&self, now_ns: u64, record: &Record, shared: &mut Shared) {
+        let record = shared.observed.add(record);
         record.at_ns = now_ns;
         record.cpu = self.number;
     }

@@ -14,22 +14,22 @@
 pub mod cpu;
 mod event;
 mod host;
+mod interrupts;
 pub mod link;
 pub mod machine;
 mod medium;
 mod network;
-pub mod pattern;
-mod pending;
+pub mod payload;
 mod process;
 pub mod program;
 pub mod programs;
 pub mod random;
 pub mod scenario;
 pub mod scheduler;
+mod shared;
 mod simulation;
 pub mod sink;
 pub mod turbochannel;
-mod world;
 
 pub use host::{FAST_TIMER_NS, Host, SLOW_TIMER_NS, TIMERS_NS};
 pub use link::{EthernetConfig, Faults, LinkConfig, LinkCounts, LinkId, LinkKind};

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::host::{Host, Pause, Why};
 use crate::link::{Link, LinkContext, LinkId, Port};
 use crate::scheduler::ProcessIndex;
-use crate::world::{Observer, World};
+use crate::shared::{Observer, Shared};
 
 /// What ends a run before its time is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +40,15 @@ pub enum Outcome {
 pub(crate) struct Network {
     pub(crate) now_ns: u64,
     pub(crate) hosts: Vec<Host>,
-    pub(crate) world: World,
+    pub(crate) shared: Shared,
     /// A host went on without end at one moment, and would still.
     is_stuck: bool,
 }
 
 impl Network {
     /// Nothing has happened yet.
-    pub(crate) fn new(hosts: Vec<Host>, world: World) -> Self {
-        Self { now_ns: 0, hosts, world, is_stuck: false }
+    pub(crate) fn new(hosts: Vec<Host>, shared: Shared) -> Self {
+        Self { now_ns: 0, hosts, shared, is_stuck: false }
     }
 
     /// Runs to its goal, at most to `until_ns`, that time included; all records have been handed
@@ -60,14 +60,14 @@ impl Network {
         observer: &mut dyn Observer,
     ) -> Outcome {
         let outcome = self.advance(until_ns, goal, observer);
-        self.world.observed.hand_over(observer);
+        self.shared.observed.hand_over(observer);
         outcome
     }
 
     /// Whether the goal is reached, once no program works any more.
     #[cold]
     fn is_over(&self, goal: Goal) -> bool {
-        let is_quiet = || self.world.frames.in_use() == 0 && self.hosts.iter().all(Host::is_quiet);
+        let is_quiet = || self.shared.frames.in_use() == 0 && self.hosts.iter().all(Host::is_quiet);
         let has_socket = |host: &Host| host.stack().sockets.iter().next().is_some();
         match goal {
             Goal::Time => false,
@@ -78,12 +78,12 @@ impl Network {
 
     fn advance(&mut self, until_ns: u64, goal: Goal, observer: &mut dyn Observer) -> Outcome {
         let end_ns = until_ns.saturating_add(1);
-        self.world.end_ns = if self.world.working == 0 { 0 } else { end_ns };
+        self.shared.end_ns = if self.shared.working == 0 { 0 } else { end_ns };
         while !self.is_stuck {
-            if self.world.working == 0 && self.is_over(goal) {
+            if self.shared.working == 0 && self.is_over(goal) {
                 return Outcome::Ended;
             }
-            let event_ns = self.world.events.next_ns();
+            let event_ns = self.shared.events.next_ns();
             let (mut host, host_ns) = self.next_host();
             let next_ns = event_ns.min(host_ns);
             if next_ns >= end_ns {
@@ -91,7 +91,7 @@ impl Network {
             }
             self.now_ns = next_ns;
             if event_ns <= host_ns {
-                self.world.observed.limit(observer);
+                self.shared.observed.limit(observer);
                 let Some(happened_to) = self.next_event(observer) else { continue };
                 host = happened_to;
             }
@@ -112,9 +112,9 @@ impl Network {
         loop {
             // At the same time the first one comes first.
             let limit_ns = other.next_ns().saturating_add(u64::from(is_first));
-            let pause = host.run_until(now_ns, limit_ns, &mut self.world, observer);
+            let pause = host.run_until(now_ns, limit_ns, &mut self.shared, observer);
             let next_ns = other.next_ns();
-            if pause.why != Why::Limit || self.world.is_beyond(next_ns) {
+            if pause.why != Why::Limit || self.shared.is_beyond(next_ns) {
                 return self.pause(&pause);
             }
             now_ns = next_ns;
@@ -131,7 +131,7 @@ impl Network {
     #[inline(never)]
     fn take_turn(&mut self, host: usize, limit_ns: u64, observer: &mut dyn Observer) {
         let host = &mut self.hosts[host];
-        let pause = host.run_until(self.now_ns, limit_ns, &mut self.world, observer);
+        let pause = host.run_until(self.now_ns, limit_ns, &mut self.shared, observer);
         self.pause(&pause);
     }
 
@@ -141,7 +141,7 @@ impl Network {
         let now_ns = self.now_ns;
         self.hosts[host].quantum_over();
         self.take_turn(host, 0, observer);
-        self.hosts[host].arm_quantum(now_ns, &mut self.world);
+        self.hosts[host].arm_quantum(now_ns, &mut self.shared);
     }
 
     /// Nothing happens any more up to `until_ns`: why the run ends.
@@ -150,7 +150,7 @@ impl Network {
         if next_ns < u64::MAX {
             self.now_ns = self.now_ns.max(until_ns);
             Outcome::TimeIsUp
-        } else if self.world.working == 0 {
+        } else if self.shared.working == 0 {
             Outcome::Ended
         } else {
             Outcome::Deadlock
@@ -177,13 +177,13 @@ impl Network {
     /// Lets the next event happen; the host that it happened to, if that has to run now.
     #[inline]
     fn next_event(&mut self, observer: &mut dyn Observer) -> Option<usize> {
-        let Self { now_ns, hosts, world, .. } = self;
+        let Self { now_ns, hosts, shared, .. } = self;
         let now_ns = *now_ns;
-        let (_, event) = world.events.pop()?;
+        let (_, event) = shared.events.pop()?;
         let host = match event {
             Event::Attempt { link, station } => {
                 let link = LinkId::from(link);
-                world
+                shared
                     .with_link(now_ns, link, |link, context| link.attempt(station as u16, context));
                 return None;
             }
@@ -191,15 +191,15 @@ impl Network {
                 let work = |link: &mut Link, context: &mut LinkContext<'_>| {
                     link.transmission_ends(number, context)
                 };
-                let port = world.with_link(now_ns, LinkId::from(link), work)?;
-                sent(hosts, now_ns, port, world)?
+                let port = shared.with_link(now_ns, LinkId::from(link), work)?;
+                sent(hosts, now_ns, port, shared)?
             }
             Event::Arrival { host, interface, frame } => {
                 let host = usize::from(host);
-                hosts[host].arrived(interface, frame, world).then_some(host)?
+                hosts[host].arrived(interface, frame, shared).then_some(host)?
             }
             Event::Sent { host, interface } => {
-                sent(hosts, now_ns, Port { host, interface }, world)?
+                sent(hosts, now_ns, Port { host, interface }, shared)?
             }
             Event::Collided { host, .. } => {
                 let host = usize::from(host);
@@ -207,7 +207,7 @@ impl Network {
             }
             Event::Timers(host) => {
                 let host = usize::from(host);
-                hosts[host].timers(now_ns, world);
+                hosts[host].timers(now_ns, shared);
                 host
             }
             Event::Clock(host) => {
@@ -220,7 +220,7 @@ impl Network {
                 return None;
             }
             Event::Wake { host, process } => {
-                hosts[usize::from(host)].time_is_up(now_ns, process as ProcessIndex, world);
+                hosts[usize::from(host)].time_is_up(now_ns, process as ProcessIndex, shared);
                 usize::from(host)
             }
         };
@@ -230,8 +230,8 @@ impl Network {
 
 /// A port's frame has gone; its host, if that has to run now.
 #[inline(always)]
-fn sent(hosts: &mut [Host], now_ns: u64, port: Port, world: &mut World) -> Option<usize> {
-    hosts[port.host()].sent(now_ns, port.interface, world).then_some(port.host())
+fn sent(hosts: &mut [Host], now_ns: u64, port: Port, shared: &mut Shared) -> Option<usize> {
+    hosts[port.host()].sent(now_ns, port.interface, shared).then_some(port.host())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use sockscope_stack::{
 };
 
 use crate::cpu::Mask;
-use crate::pattern::Pattern;
+use crate::payload::Payload;
 use crate::program::{Action, Answer, Data, Program};
 use crate::scheduler::ProcessIndex;
 
@@ -120,13 +120,13 @@ impl Process {
     pub(crate) fn step(
         &mut self,
         stack: &mut Stack,
-        pattern: &Pattern,
+        payload: &Payload,
         meter: &mut Meter,
     ) -> (Mask, StepResult) {
         match &mut self.call {
             Some(Call::Send(send, data)) => {
                 let user = match data {
-                    Data::Pattern { offset, len } => pattern.piece(*offset, *len),
+                    Data::Payload { offset, len } => payload.piece(*offset, *len),
                     Data::Bytes(bytes) => bytes,
                 };
                 let result = StepResult::from(send.step(stack, user, meter));

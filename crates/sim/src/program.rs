@@ -1,14 +1,14 @@
 //! Programs: what processes do.
 //!
 //! A program is asked for its next action each time it is in user mode, and learns there what
-//! became of the action before. It has no other way to the world, so that a run depends on nothing
+//! became of the action before. It has no other way to the shared, so that a run depends on nothing
 //! but its scenario.
 
 use sockscope_record::Protocol;
 use sockscope_stack::socket::Shutdown;
 use sockscope_stack::{Endpoint, SetOption, SocketError, SocketId};
 
-use crate::pattern::Pattern;
+use crate::payload::Payload;
 
 /// What a process does.
 pub trait Program {
@@ -94,8 +94,8 @@ pub enum Way {
 /// What is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
-    /// So many bytes of the [pattern](crate::pattern), from a position of the stream on.
-    Pattern {
+    /// Bytes of the [payload](crate::payload) pattern, from a position of the stream on.
+    Payload {
         /// Position of the first byte.
         offset: u64,
         /// How many.
@@ -110,7 +110,7 @@ impl Data {
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Self::Pattern { len, .. } => *len,
+            Self::Payload { len, .. } => *len,
             Self::Bytes(bytes) => bytes.len(),
         }
     }
@@ -178,7 +178,7 @@ pub struct ProgramContext<'a> {
     pub from: Endpoint,
     pub(crate) process: u32,
     pub(crate) data: &'a [u8],
-    pub(crate) pattern: &'a Pattern,
+    pub(crate) payload: &'a Payload,
     pub(crate) notes: &'a mut Vec<Note>,
     pub(crate) damage: &'a mut Vec<Damage>,
 }
@@ -206,9 +206,9 @@ impl ProgramContext<'_> {
         self.notes.push(Note { at_ns: self.now_ns, process: self.process, name, value });
     }
 
-    /// Checks the bytes read against the pattern from `offset` on; what differs fails the run.
-    pub fn check_pattern(&mut self, offset: u64) -> bool {
-        let difference = self.pattern.first_difference(offset, self.data);
+    /// Compares the bytes read with the payload from `offset` on; a difference fails the run.
+    pub fn check_payload(&mut self, offset: u64) -> bool {
+        let difference = self.payload.first_difference(offset, self.data);
         let damage = |offset| Damage { at_ns: self.now_ns, process: self.process, offset };
         self.damage.extend(difference.map(damage));
         difference.is_none()

@@ -1,6 +1,6 @@
 //! Ready-made programs: the papers' workloads.
 //!
-//! What they write is the [pattern](crate::pattern); what they read is checked against it.
+//! They write the [payload](crate::payload) pattern, and check the bytes that they read against it.
 
 mod bulk;
 mod datagrams;

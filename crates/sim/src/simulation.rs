@@ -11,8 +11,8 @@ use crate::network::{Goal, Network, Outcome};
 use crate::process::{Process, ProcessId};
 use crate::program::{Damage, Note, Program};
 use crate::scenario::{HostConfig, Scenario};
+use crate::shared::Shared;
 use crate::sink::RecordSink;
-use crate::world::World;
 
 /// Why a scenario cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -64,13 +64,13 @@ impl<S: RecordSink> Simulation<S> {
         let links = configured
             .map(|(id, (config, stations))| Link::new(config, id, stations, seed))
             .collect();
-        let network = Network::new(running, World::new(links, log, sink.is_wanted()));
+        let network = Network::new(running, Shared::new(links, log, sink.is_wanted()));
         Ok(Self { network, sink })
     }
 
     /// A process that begins at `start_ns`, or now if that has passed.
     pub fn spawn(&mut self, host: usize, program: Box<dyn Program>, start_ns: u64) -> ProcessId {
-        self.network.world.working += 1;
+        self.network.shared.working += 1;
         self.add_process(host, program, start_ns, false, 0)
     }
 
@@ -92,11 +92,11 @@ impl<S: RecordSink> Simulation<S> {
         is_daemon: bool,
         nice: u8,
     ) -> ProcessId {
-        let number = self.network.world.names.len() as u32;
-        self.network.world.names.push(program.name().chars().take(15).collect());
+        let number = self.network.shared.names.len() as u32;
+        self.network.shared.names.push(program.name().chars().take(15).collect());
         let process = Process::new(number, program, is_daemon);
         let start_ns = start_ns.max(self.network.now_ns);
-        self.network.hosts[host].spawn(start_ns, process, nice, &mut self.network.world)
+        self.network.hosts[host].spawn(start_ns, process, nice, &mut self.network.shared)
     }
 
     /// The time, in nanoseconds.
@@ -119,37 +119,37 @@ impl<S: RecordSink> Simulation<S> {
     /// What has passed a link.
     #[must_use]
     pub fn link_counts(&self, link: LinkId) -> LinkCounts {
-        self.network.world.links[link].counts()
+        self.network.shared.links[link].counts()
     }
 
     /// What programs noted, in order of time.
     #[must_use]
     pub fn notes(&self) -> &[Note] {
-        &self.network.world.notes
+        &self.network.shared.notes
     }
 
     /// The name of a process by its number in notes and records.
     #[must_use]
     pub fn process_name(&self, number: u32) -> &str {
-        self.network.world.names.get(number as usize).map_or("", String::as_str)
+        self.network.shared.names.get(number as usize).map_or("", String::as_str)
     }
 
     /// Bytes that came out other than they went in; a run with any has failed.
     #[must_use]
     pub fn damage(&self) -> &[Damage] {
-        &self.network.world.damage
+        &self.network.shared.damage
     }
 
     /// The connections logged, in order of their numbers.
     #[must_use]
     pub fn connections(&self) -> &[Connection] {
-        &self.network.world.connections
+        &self.network.shared.connections
     }
 
     /// Frames on links and in devices.
     #[must_use]
     pub fn frames_in_flight(&self) -> usize {
-        self.network.world.frames.in_use()
+        self.network.shared.frames.in_use()
     }
 
     /// The sink.

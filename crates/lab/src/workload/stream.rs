@@ -117,7 +117,7 @@ impl StreamWriter {
         let len = (self.task.total - self.written).min(self.task.chunk as u64) as usize;
         self.call_started_ns = Some(now_ns);
         self.log.borrow_mut().first_write_ns.get_or_insert(now_ns);
-        Action::Write(self.socket, Data::Pattern { offset: self.written, len })
+        Action::Write(self.socket, Data::Payload { offset: self.written, len })
     }
 }
 
@@ -228,7 +228,7 @@ impl StreamReader {
             self.state = Reading::Ending;
             return Ok(Action::Compute(self.task.after_ns));
         }
-        if !context.check_pattern(self.read) {
+        if !context.check_payload(self.read) {
             return Err(format!("damaged data after {}", counted(self.read, "octet")));
         }
         self.read += len as u64;
@@ -287,7 +287,7 @@ impl DatagramWriter {
         self.sent += len as u64;
         self.call_started_ns = Some(now_ns);
         log.first_write_ns.get_or_insert(now_ns);
-        Action::SendTo(socket, self.task.server, Data::Pattern { offset, len })
+        Action::SendTo(socket, self.task.server, Data::Payload { offset, len })
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::event::Event;
 use crate::link::{FrameId, LinkId};
 use crate::machine::Machine;
-use crate::world::World;
+use crate::shared::Shared;
 
 /// Frames that a device which sends back to back takes from the driver.
 const RING_FRAMES: usize = 16;
@@ -68,15 +68,15 @@ impl Device {
 
     /// The link gets the first frame of the ring, to send it at `at_ns`.
     #[inline(always)]
-    pub(super) fn offer(&self, now_ns: u64, at_ns: u64, frame: FrameId, world: &mut World) {
+    pub(super) fn offer(&self, now_ns: u64, at_ns: u64, frame: FrameId, shared: &mut Shared) {
         let Self { link, station, .. } = *self;
-        world.links[link].accept(station, frame);
+        shared.links[link].accept(station, frame);
         if at_ns > now_ns {
-            world
+            shared
                 .events
                 .schedule(at_ns, Event::Attempt { link: link as u16, station: station.into() });
         } else {
-            world.with_link(now_ns, link, |link, context| link.attempt(station, context));
+            shared.with_link(now_ns, link, |link, context| link.attempt(station, context));
         }
     }
 }

@@ -6,9 +6,9 @@ use sockscope_stack::{Effect, Packet, Routine};
 use super::Host;
 use super::device::{Device, HardInterrupt};
 use crate::cpu::{End, Level, Mask};
+use crate::interrupts::Interrupts;
 use crate::link::FrameId;
-use crate::pending::Pending;
-use crate::world::World;
+use crate::shared::Shared;
 
 /// Frames that a device holds for a CPU that does not come to them.
 const RECEIVED_FRAMES_MAX: usize = 32;
@@ -44,7 +44,7 @@ impl Host {
         level: Level,
         interface: u8,
         packet: Packet,
-        world: &mut World,
+        shared: &mut Shared,
     ) {
         let mark = packet.mark;
         self.meter.begin();
@@ -55,23 +55,23 @@ impl Host {
             return;
         }
         if let Some(mark) = mark {
-            self.record(now_ns, &mark.record(Point::InterfaceEnqueue), world);
+            self.record(now_ns, &mark.record(Point::InterfaceEnqueue), shared);
             self.meter.charge_probe();
         }
         if self.device_has_room(interface) {
-            self.start(now_ns, level, interface, world);
+            self.start(now_ns, level, interface, shared);
         } else if self.meter.elapsed_ns() > 0 {
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
         }
     }
 
     /// The driver takes a packet from the queue (point 4); the meter has begun a step.
-    fn start(&mut self, now_ns: u64, level: Level, interface: u8, world: &mut World) {
-        let id = world.frames.make();
-        let frame = world.frames.frame_mut(id);
+    fn start(&mut self, now_ns: u64, level: Level, interface: u8, shared: &mut Shared) {
+        let id = shared.frames.make();
+        let frame = shared.frames.frame_mut(id);
         let before = self.meter.elapsed_ns();
         if !self.stack.interface_start(interface, frame, &mut self.meter) {
-            world.frames.release(id);
+            shared.frames.release(id);
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
             return;
         }
@@ -93,7 +93,7 @@ impl Host {
         now_ns: u64,
         interface: u8,
         frame: FrameId,
-        world: &mut World,
+        shared: &mut Shared,
     ) {
         let driver = self.machine.driver;
         let Some(device) = self.device(interface) else { return };
@@ -104,19 +104,19 @@ impl Host {
             let sent_ns = device.sent_ns;
             let earliest_ns = if sent_ns == 0 { 0 } else { sent_ns + driver.gap_ns };
             let at_ns = (now_ns + driver.start_ns).max(earliest_ns);
-            device.offer(now_ns, at_ns, frame, world);
+            device.offer(now_ns, at_ns, frame, shared);
         }
     }
 
     /// The frame being sent has gone; whether the host has to run.
-    pub(crate) fn sent(&mut self, now_ns: u64, interface: u8, world: &mut World) -> bool {
+    pub(crate) fn sent(&mut self, now_ns: u64, interface: u8, shared: &mut Shared) -> bool {
         let Some(device) = self.device(interface) else { return false };
         device.ring.pop_front();
         device.sent_ns = now_ns;
         let next = device.ring.front().copied();
         device.is_sending = next.is_some();
         if let Some(frame) = next {
-            device.offer(now_ns, now_ns, frame, world);
+            device.offer(now_ns, now_ns, frame, shared);
         }
         self.interrupt(HardInterrupt::Sent(interface));
         true
@@ -132,11 +132,11 @@ impl Host {
     }
 
     /// A frame has come in; whether the host has to run.
-    pub(crate) fn arrived(&mut self, interface: u8, frame: FrameId, world: &mut World) -> bool {
+    pub(crate) fn arrived(&mut self, interface: u8, frame: FrameId, shared: &mut Shared) -> bool {
         let Some(device) = self.device(interface) else { return false };
         if device.received >= RECEIVED_FRAMES_MAX {
             device.overruns += 1;
-            world.frames.release(frame);
+            shared.frames.release(frame);
             return false;
         }
         device.received += 1;
@@ -148,14 +148,14 @@ impl Host {
         &mut self,
         now_ns: u64,
         interrupt: HardInterrupt,
-        world: &mut World,
+        shared: &mut Shared,
     ) {
         self.meter.begin();
         match interrupt {
             HardInterrupt::Sent(interface) => {
                 let waits = self.stack.transmit_done(interface, &mut self.meter);
                 if waits && self.device_has_room(interface) {
-                    self.start(now_ns, Level::Hard, interface, world);
+                    self.start(now_ns, Level::Hard, interface, shared);
                     return;
                 }
             }
@@ -166,7 +166,7 @@ impl Host {
             }
             HardInterrupt::Collided => self.stack.interface_restart(&mut self.meter),
             HardInterrupt::Received(interface, frame) => {
-                self.receive(now_ns, interface, frame, world);
+                self.receive(now_ns, interface, frame, shared);
                 return;
             }
         }
@@ -174,17 +174,17 @@ impl Host {
     }
 
     /// The receive interrupt: at its end the packet is in the IP input queue (point 5).
-    fn receive(&mut self, now_ns: u64, interface: u8, id: FrameId, world: &mut World) {
+    fn receive(&mut self, now_ns: u64, interface: u8, id: FrameId, shared: &mut Shared) {
         if let Some(device) = self.device(interface) {
             device.received -= 1;
         }
-        let frame = world.frames.frame(id);
+        let frame = shared.frames.frame(id);
         let (stack, meter) = (&mut self.stack, &mut self.meter);
         let is_taken = stack.receive_frame(interface, frame, meter);
         if let Some(mark) = frame.mark.as_ref().filter(|_| is_taken) {
             meter.effect(Effect::Observed(mark.record(Point::InputEnqueue)));
         }
-        world.frames.release(id);
+        shared.frames.release(id);
         self.begin_step(now_ns, Level::Hard, Mask::All, End::Nothing);
     }
 
@@ -196,26 +196,26 @@ impl Host {
         level: Level,
         interface: u8,
         packet: Packet,
-        world: &mut World,
+        shared: &mut Shared,
     ) {
         let mark = packet.mark;
         if let Some(mark) = mark {
             let mut record = mark.record(Point::InterfaceEnqueue);
             record.marks |= marks::NO_QUEUE | marks::LOOPBACK;
-            self.record(now_ns, &record, world);
-            self.record(now_ns, &Record { kind: Kind::InterfaceDequeue, ..record }, world);
+            self.record(now_ns, &record, shared);
+            self.record(now_ns, &Record { kind: Kind::InterfaceDequeue, ..record }, shared);
         }
         self.meter.begin();
         let is_taken = self.stack.loopback_input(interface, packet, &mut self.meter);
         if let Some(mark) = mark.filter(|_| is_taken) {
             let mut record = mark.record(Point::InputEnqueue);
             record.marks |= marks::LOOPBACK;
-            self.record(now_ns, &record, world);
+            self.record(now_ns, &record, shared);
         }
         if is_taken {
             // Its only effect is the soft interrupt.
             self.meter.drain_effects();
-            self.pending.add(Pending::NET);
+            self.pending.add(Interrupts::NET);
         } else {
             self.begin_step(now_ns, level, Mask::All, End::Nothing);
         }

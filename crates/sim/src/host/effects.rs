@@ -5,52 +5,52 @@ use sockscope_stack::{Channel, Effect};
 
 use super::Host;
 use crate::cpu::Level;
-use crate::pending::Pending;
+use crate::interrupts::Interrupts;
 use crate::process::Awaited;
 use crate::scheduler::ProcessIndex;
+use crate::shared::Shared;
 use crate::sink::{Activity, ActivityState};
-use crate::world::World;
 
 impl Host {
     /// What runs has come to its next effect, which happens, or to its end; whether that was an
     /// observation, which changes nothing.
     #[inline(always)]
-    pub(super) fn go_on(&mut self, now_ns: u64, world: &mut World) -> bool {
+    pub(super) fn go_on(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         let Some(effect) = self.cpu.next_effect() else {
             let end = self.cpu.finish(now_ns);
-            self.segment_ended(now_ns, end, world);
+            self.segment_ended(now_ns, end, shared);
             return false;
         };
         match effect {
             Effect::Observed(record) => {
                 let kind = record.kind;
-                let record = world.observed.add(record);
+                let record = shared.observed.add(record);
                 record.at_ns = now_ns;
                 record.cpu = self.number;
                 let side = self.fill_in_thread(kind, record);
                 let Record { flow, thread, code, .. } = *record;
                 if let Some(side) = side {
-                    world.see_process(flow, side, thread);
+                    shared.see_process(flow, side, thread);
                 } else if kind == Kind::StateChange {
-                    world.see_state(now_ns, flow, code);
+                    shared.see_state(now_ns, flow, code);
                 }
                 return true;
             }
             Effect::Output { interface, packet } => {
                 let (interface, packet) = (*interface, packet.take());
                 let level = self.cpu.level().unwrap_or(Level::Process);
-                self.output(now_ns, level, interface, packet, world);
+                self.output(now_ns, level, interface, packet, shared);
             }
             Effect::LoopbackInput { interface, packet } => {
                 let (interface, packet) = (*interface, packet.take());
                 let level = self.cpu.level().unwrap_or(Level::Process);
-                self.loop_back(now_ns, level, interface, packet, world);
+                self.loop_back(now_ns, level, interface, packet, shared);
             }
             Effect::Wakeup(channel) => {
                 let awaited = Awaited::Channel(*channel);
-                self.wake_up(now_ns, awaited, world);
+                self.wake_up(now_ns, awaited, shared);
             }
-            Effect::SoftInterrupt => self.pending.add(Pending::NET),
+            Effect::SoftInterrupt => self.pending.add(Interrupts::NET),
         }
         false
     }
@@ -109,20 +109,20 @@ impl Host {
     }
 
     /// Whoever waits for this is ready.
-    pub(super) fn wake_up(&mut self, now_ns: u64, awaited: Awaited, world: &mut World) {
+    pub(super) fn wake_up(&mut self, now_ns: u64, awaited: Awaited, shared: &mut Shared) {
         for index in 0..self.processes.len() {
             if self.processes[index].awaited == Some(awaited) {
-                self.wake_process(now_ns, index, world);
+                self.wake_process(now_ns, index, shared);
             }
         }
     }
 
-    pub(super) fn wake_process(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
+    pub(super) fn wake_process(&mut self, now_ns: u64, index: ProcessIndex, shared: &mut Shared) {
         let awaited = self.processes[index].awaited.take();
         if !self.scheduler.wakeup(now_ns, index) {
             return;
         }
-        self.pending.add(Pending::RESCHEDULE);
+        self.pending.add(Interrupts::RESCHEDULE);
         let woken_by = match awaited {
             Some(Awaited::Channel(Channel::Readable(id))) => self.stack.sockets.find(id),
             _ => None,
@@ -136,10 +136,10 @@ impl Host {
         if let Some((flow, offset)) = woken_by {
             let kind = Kind::Wakeup;
             let woken = Record { kind, flow, offset, thread: number, ..Record::default() };
-            self.record(now_ns, &woken, world);
+            self.record(now_ns, &woken, shared);
         }
         let state = ActivityState::Ready;
-        world.activity(Activity { at_ns: now_ns, process: number, state });
-        self.arm_quantum(now_ns, world);
+        shared.activity(Activity { at_ns: now_ns, process: number, state });
+        self.arm_quantum(now_ns, shared);
     }
 }

@@ -11,23 +11,23 @@ use super::Host;
 use crate::program::{Conversion, Way};
 use crate::scenario::LogPolicy;
 use crate::scheduler::ProcessIndex;
-use crate::world::World;
+use crate::shared::Shared;
 
 impl Host {
     /// `SO_LOG` on this socket, if it is not logged yet.
     #[cold]
-    pub(super) fn log(&mut self, now_ns: u64, id: SocketId, world: &mut World) {
+    pub(super) fn log(&mut self, now_ns: u64, id: SocketId, shared: &mut Shared) {
         let Some(socket) = self.stack.sockets.find_mut(id) else { return };
-        if world.wants_records && socket.log.is_none() {
-            socket.log = Some(world.open_connection(now_ns, socket.protocol));
+        if shared.wants_records && socket.log.is_none() {
+            socket.log = Some(shared.open_connection(now_ns, socket.protocol));
         }
-        self.name_flow(id, world);
+        self.name_flow(id, shared);
     }
 
     #[cold]
-    pub(super) fn log_on_connect(&mut self, now_ns: u64, id: SocketId, world: &mut World) {
-        if world.log == LogPolicy::All {
-            self.log(now_ns, id, world);
+    pub(super) fn log_on_connect(&mut self, now_ns: u64, id: SocketId, shared: &mut Shared) {
+        if shared.log == LogPolicy::All {
+            self.log(now_ns, id, shared);
         }
     }
 
@@ -39,9 +39,9 @@ impl Host {
         now_ns: u64,
         process: ProcessIndex,
         (id, to): (SocketId, Endpoint),
-        world: &mut World,
+        shared: &mut Shared,
     ) {
-        if world.log != LogPolicy::All || !world.wants_records {
+        if shared.log != LogPolicy::All || !shared.wants_records {
             return;
         }
         let Some(socket) = self.stack.sockets.find(id) else { return };
@@ -49,9 +49,9 @@ impl Host {
             return;
         }
         let own = self.own_endpoint(socket.local, to);
-        let answered = world.datagrams_between(to, own);
+        let answered = shared.datagrams_between(to, own);
         let flow =
-            answered.map_or_else(|| world.open_connection(now_ns, Protocol::Udp), FlowId::reverse);
+            answered.map_or_else(|| shared.open_connection(now_ns, Protocol::Udp), FlowId::reverse);
         if let Some(socket) = self.stack.sockets.find_mut(id) {
             socket.log = Some(flow);
         }
@@ -65,22 +65,22 @@ impl Host {
         &mut self,
         process: ProcessIndex,
         (id, to): (SocketId, Endpoint),
-        world: &mut World,
+        shared: &mut Shared,
     ) {
         let Some(socket) = self.stack.sockets.find(id) else { return };
         if let Some(flow) = socket.log.filter(|_| socket.local.1 != 0) {
-            world.name_connection(flow, self.own_endpoint(socket.local, to), to);
+            shared.name_connection(flow, self.own_endpoint(socket.local, to), to);
             self.processes[process].unnamed = None;
         }
     }
 
     /// Tells the addresses of a connection, once its client knows them.
     #[cold]
-    pub(super) fn name_flow(&self, id: SocketId, world: &mut World) {
+    pub(super) fn name_flow(&self, id: SocketId, shared: &mut Shared) {
         let Some(socket) = self.stack.sockets.find(id) else { return };
         let Some(flow) = socket.log else { return };
         if flow.direction() == Direction::FromClient && socket.foreign != ANY {
-            world.name_connection(flow, socket.local, socket.foreign);
+            shared.name_connection(flow, socket.local, socket.foreign);
         }
     }
 
@@ -91,7 +91,7 @@ impl Host {
         now_ns: u64,
         (process, id): (ProcessIndex, SocketId),
         Conversion { way, octets, since_ns }: Conversion,
-        world: &mut World,
+        shared: &mut Shared,
     ) {
         let Some(socket) = self.stack.sockets.find(id) else { return };
         let (flow, offset) = match way {
@@ -109,7 +109,7 @@ impl Host {
             code: way as u8,
             ..Record::default()
         };
-        self.record(now_ns, &converted, world);
+        self.record(now_ns, &converted, shared);
     }
 
     /// A socket bound to any address speaks from that of an interface.

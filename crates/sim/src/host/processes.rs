@@ -8,12 +8,12 @@ use sockscope_stack::{
 use super::Host;
 use crate::cpu::{End, Level, Mask};
 use crate::event::Event;
-use crate::pending::Pending;
+use crate::interrupts::Interrupts;
 use crate::process::{Awaited, Call, Process, ProcessId, StepResult};
 use crate::program::{Action, Answer, Data, ProgramContext};
 use crate::scheduler::{PSLEP, PSOCK, ProcessIndex, TICK_NS};
+use crate::shared::Shared;
 use crate::sink::{Activity, ActivityState};
-use crate::world::World;
 
 impl Host {
     /// A new process that begins at `start_ns`.
@@ -22,18 +22,18 @@ impl Host {
         start_ns: u64,
         process: Process,
         nice: u8,
-        world: &mut World,
+        shared: &mut Shared,
     ) -> ProcessId {
         let index = self.scheduler.spawn(nice);
         let awaited = Some(Awaited::Time);
         self.processes.push(Process { awaited, wake_ns: start_ns, ..process });
         let id = ProcessId { host: usize::from(self.number), index };
-        world.events.schedule(start_ns, Event::Wake { host: self.number, process: index as u32 });
+        shared.events.schedule(start_ns, Event::Wake { host: self.number, process: index as u32 });
         id
     }
 
     /// A process has slept, or waited for a datagram, long enough.
-    pub(crate) fn time_is_up(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
+    pub(crate) fn time_is_up(&mut self, now_ns: u64, index: ProcessIndex, shared: &mut Shared) {
         let process = &mut self.processes[index];
         let is_limited = matches!(process.call, Some(Call::ReceiveWithin(_)));
         let is_due = process.wake_ns == now_ns;
@@ -47,12 +47,12 @@ impl Host {
             }
             _ => return,
         }
-        self.wake_process(now_ns, index, world);
+        self.wake_process(now_ns, index, shared);
     }
 
     /// On the way back to user mode, or in it, a better process takes the CPU, if there is one.
     #[inline]
-    pub(super) fn preempt_user(&mut self, now_ns: u64, world: &mut World) -> bool {
+    pub(super) fn preempt_user(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         if !self.scheduler.must_reschedule() {
             return false;
         }
@@ -60,51 +60,57 @@ impl Host {
         if let Some(process) = self.scheduler.running() {
             self.processes[process].compute_ns = left_ns;
         }
-        self.give_up(now_ns, world);
+        self.give_up(now_ns, shared);
         true
     }
 
     #[cold]
-    fn give_up(&mut self, now_ns: u64, world: &mut World) {
+    fn give_up(&mut self, now_ns: u64, shared: &mut Shared) {
         if let Some(index) = self.scheduler.running() {
             self.scheduler.give_up(now_ns);
             self.processes[index].ready_ns = now_ns;
-            self.activity(now_ns, index, ActivityState::Ready, world);
-            self.arm_quantum(now_ns, world);
+            self.activity(now_ns, index, ActivityState::Ready, shared);
+            self.arm_quantum(now_ns, shared);
         }
     }
 
-    fn activity(&self, now_ns: u64, index: ProcessIndex, state: ActivityState, world: &mut World) {
+    fn activity(
+        &self,
+        now_ns: u64,
+        index: ProcessIndex,
+        state: ActivityState,
+        shared: &mut Shared,
+    ) {
         let process = self.processes[index].number;
-        world.activity(Activity { at_ns: now_ns, process, state });
+        shared.activity(Activity { at_ns: now_ns, process, state });
     }
 
     /// Nothing is on the CPU: the running process goes on, or another one gets its turn. `false`
     /// when nobody wants it.
     #[inline(never)]
-    pub(super) fn advance_process(&mut self, now_ns: u64, world: &mut World) -> bool {
-        let Some(index) = self.scheduler.running() else { return self.switch(now_ns, world) };
+    pub(super) fn advance_process(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
+        let Some(index) = self.scheduler.running() else { return self.switch(now_ns, shared) };
         if self.processes[index].call.is_some() {
-            self.step_call(now_ns, index, world);
+            self.step_call(now_ns, index, shared);
         } else if let Some(counter) = self.processes[index].takes {
-            self.take_counter(now_ns, index, counter, world);
+            self.take_counter(now_ns, index, counter, shared);
         } else if self.scheduler.must_reschedule() {
-            self.give_up(now_ns, world);
+            self.give_up(now_ns, shared);
         } else if self.processes[index].compute_ns > 0 {
             let compute_ns = self.processes[index].compute_ns;
             self.cpu.begin(now_ns, Level::Process, Mask::User, compute_ns, End::Computed);
         } else if self.processes[index].is_exiting {
-            self.exit(now_ns, index, world);
+            self.exit(now_ns, index, shared);
         } else {
-            self.ask_program(now_ns, index, world);
+            self.ask_program(now_ns, index, shared);
         }
         true
     }
 
     /// The best process gets the CPU.
-    fn switch(&mut self, now_ns: u64, world: &mut World) -> bool {
+    fn switch(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         let Some(index) = self.scheduler.pick(now_ns) else { return false };
-        self.pending.take(Pending::RESCHEDULE);
+        self.pending.take(Interrupts::RESCHEDULE);
         let process = &mut self.processes[index];
         let goes_on = self.last_process.replace(index) == Some(index) && !process.has_slept;
         process.has_slept = false;
@@ -117,7 +123,7 @@ impl Host {
             let run = Record { kind, flow, offset, thread: number, ..Record::default() };
             Effect::Observed(run)
         });
-        self.activity(now_ns, index, ActivityState::Running, world);
+        self.activity(now_ns, index, ActivityState::Running, shared);
         self.cpu.begin(now_ns, Level::Process, Mask::None, switch_ns, End::Switched);
         if let Some(run) = run {
             self.cpu.ends_with(run);
@@ -125,12 +131,12 @@ impl Host {
         true
     }
 
-    fn step_call(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
+    fn step_call(&mut self, now_ns: u64, index: ProcessIndex, shared: &mut Shared) {
         self.meter.begin();
         let process = &mut self.processes[index];
         let mut end = End::Nothing;
         let mask = loop {
-            let (mask, result) = process.step(&mut self.stack, &world.pattern, &mut self.meter);
+            let (mask, result) = process.step(&mut self.stack, &shared.payload, &mut self.meter);
             if result != StepResult::Continue {
                 self.step_result = result;
                 end = End::Step;
@@ -142,26 +148,26 @@ impl Host {
             }
         };
         if let Some((id, to)) = process.unnamed {
-            self.name_datagrams(index, (id, to), world);
+            self.name_datagrams(index, (id, to), shared);
         }
         self.begin_step(now_ns, Level::Process, mask, end);
     }
 
     /// A step of the running process's call has taken its time.
     #[inline(always)]
-    pub(super) fn step_ended(&mut self, now_ns: u64, world: &mut World) {
+    pub(super) fn step_ended(&mut self, now_ns: u64, shared: &mut Shared) {
         let Some(index) = self.scheduler.running() else { return };
         match self.step_result {
             StepResult::Continue => {}
             StepResult::Sleep(channel) => {
                 if let Channel::Connection(id) = channel {
-                    self.name_flow(id, world);
+                    self.name_flow(id, shared);
                 }
                 if self.is_late(now_ns, index) {
                     // Its wake-up came while it was awake, and does not come again.
                     self.finish_call(index, Answer::Failed(SocketError::TimedOut));
                 } else {
-                    self.sleep(now_ns, index, Awaited::Channel(channel), PSOCK, world);
+                    self.sleep(now_ns, index, Awaited::Channel(channel), PSOCK, shared);
                 }
             }
             StepResult::Done(answer) => {
@@ -169,7 +175,7 @@ impl Host {
                 let was_connect = matches!(call, Some(Call::Connect(_)));
                 self.finish_call(index, answer);
                 if was_connect {
-                    self.name_sockets(index, world);
+                    self.name_sockets(index, shared);
                 }
             }
         }
@@ -191,9 +197,9 @@ impl Host {
     }
 
     #[cold]
-    fn name_sockets(&self, index: ProcessIndex, world: &mut World) {
+    fn name_sockets(&self, index: ProcessIndex, shared: &mut Shared) {
         for id in &self.processes[index].sockets {
-            self.name_flow(*id, world);
+            self.name_flow(*id, shared);
         }
     }
 
@@ -209,16 +215,16 @@ impl Host {
         index: ProcessIndex,
         awaited: Awaited,
         priority: u8,
-        world: &mut World,
+        shared: &mut Shared,
     ) {
         self.processes[index].awaited = Some(awaited);
         self.processes[index].has_slept = true;
         self.scheduler.sleep(now_ns, priority);
-        self.activity(now_ns, index, ActivityState::Asleep, world);
+        self.activity(now_ns, index, ActivityState::Asleep, shared);
     }
 
     /// The process is in user mode: its program says what to do.
-    fn ask_program(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
+    fn ask_program(&mut self, now_ns: u64, index: ProcessIndex, shared: &mut Shared) {
         let Process { program, answer, from, number, buffer, read_bytes, .. } =
             &mut self.processes[index];
         let mut context = ProgramContext {
@@ -227,25 +233,25 @@ impl Host {
             from: *from,
             process: *number,
             data: &buffer[..*read_bytes],
-            pattern: &world.pattern,
-            notes: &mut world.notes,
-            damage: &mut world.damage,
+            payload: &shared.payload,
+            notes: &mut shared.notes,
+            damage: &mut shared.damage,
         };
         let action = program.next(&mut context);
-        self.act(now_ns, index, action, world);
+        self.act(now_ns, index, action, shared);
     }
 
-    fn act(&mut self, now_ns: u64, index: ProcessIndex, action: Action, world: &mut World) {
+    fn act(&mut self, now_ns: u64, index: ProcessIndex, action: Action, shared: &mut Shared) {
         // Each call is made where it stays: moving one that has just been put together would wait.
         match action {
             Action::Write(id, data) => {
-                make_pattern(&data, world);
+                make_payload(&data, shared);
                 let call = SendCall::write(id, data.len());
                 self.processes[index].call = Some(Call::Send(call, data));
             }
             Action::SendTo(id, to, data) => {
-                make_pattern(&data, world);
-                self.log_datagrams(now_ns, index, (id, to), world);
+                make_payload(&data, shared);
+                self.log_datagrams(now_ns, index, (id, to), shared);
                 let call = SendCall::send_to(id, data.len(), to);
                 self.processes[index].call = Some(Call::Send(call, data));
             }
@@ -258,12 +264,12 @@ impl Host {
                 self.processes[index].make_room(len);
                 self.processes[index].call = Some(Call::Receive(call));
             }
-            other => match self.act_otherwise(now_ns, index, other, world) {
+            other => match self.act_otherwise(now_ns, index, other, shared) {
                 Some(call) => self.processes[index].call = Some(call),
                 None => return,
             },
         }
-        self.arm_timers(now_ns, world);
+        self.arm_timers(now_ns, shared);
     }
 
     /// An action that moves no data: the system call that it makes, if it makes one.
@@ -273,21 +279,21 @@ impl Host {
         now_ns: u64,
         index: ProcessIndex,
         action: Action,
-        world: &mut World,
+        shared: &mut Shared,
     ) -> Option<Call> {
         let call = match action {
             Action::Connect(id, to) => {
-                self.log_on_connect(now_ns, id, world);
+                self.log_on_connect(now_ns, id, shared);
                 Call::Connect(ConnectCall::new(id, to))
             }
             Action::Accept(id) => Call::Accept(AcceptCall::new(id)),
             Action::ReceiveWithin(id, len, ns) => {
-                self.wake_after(now_ns, index, ns, world);
+                self.wake_after(now_ns, index, ns, shared);
                 self.processes[index].make_room(len);
                 Call::ReceiveWithin(ReceiveCall::receive_from(id, len))
             }
             Action::Sleep(ns) => {
-                self.sleep_for(now_ns, index, ns, world);
+                self.sleep_for(now_ns, index, ns, shared);
                 return None;
             }
             Action::Compute(ns) => {
@@ -299,25 +305,25 @@ impl Host {
             Action::Post(counter) => {
                 *self.counters.entry(counter).or_default() += 1;
                 self.processes[index].answer = Answer::Done(0);
-                self.wake_up(now_ns, Awaited::Counter(counter), world);
+                self.wake_up(now_ns, Awaited::Counter(counter), shared);
                 return None;
             }
             Action::Take(counter) => {
-                self.take_counter(now_ns, index, counter, world);
+                self.take_counter(now_ns, index, counter, shared);
                 return None;
             }
             Action::Log(id) => {
-                self.log(now_ns, id, world);
+                self.log(now_ns, id, shared);
                 self.processes[index].answer = Answer::Done(0);
                 return None;
             }
             Action::Converted(id, conversion) => {
-                self.tell_conversion(now_ns, (index, id), conversion, world);
+                self.tell_conversion(now_ns, (index, id), conversion, shared);
                 self.processes[index].answer = Answer::Done(0);
                 return None;
             }
             Action::Exit => {
-                self.exit(now_ns, index, world);
+                self.exit(now_ns, index, shared);
                 return None;
             }
             simple => Call::Simple(simple),
@@ -326,24 +332,30 @@ impl Host {
     }
 
     #[cold]
-    fn sleep_for(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, world: &mut World) {
-        self.wake_after(now_ns, index, ns, world);
+    fn sleep_for(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, shared: &mut Shared) {
+        self.wake_after(now_ns, index, ns, shared);
         self.processes[index].answer = Answer::Done(0);
-        self.sleep(now_ns, index, Awaited::Time, PSLEP, world);
+        self.sleep(now_ns, index, Awaited::Time, PSLEP, shared);
     }
 
     /// `timeout`: so many nanoseconds from now, when the clock ticks, the time is up.
     #[cold]
-    fn wake_after(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, world: &mut World) {
+    fn wake_after(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, shared: &mut Shared) {
         // A tick at that very time counts.
         let wake_ns = self.next_of(TICK_NS, now_ns.saturating_add(ns).saturating_sub(1));
-        world.events.schedule(wake_ns, Event::Wake { host: self.number, process: index as u32 });
+        shared.events.schedule(wake_ns, Event::Wake { host: self.number, process: index as u32 });
         self.processes[index].wake_ns = wake_ns;
     }
 
     /// Stays in the same action until the counter has something to take.
     #[cold]
-    fn take_counter(&mut self, now_ns: u64, index: ProcessIndex, counter: u32, world: &mut World) {
+    fn take_counter(
+        &mut self,
+        now_ns: u64,
+        index: ProcessIndex,
+        counter: u32,
+        shared: &mut Shared,
+    ) {
         let count = self.counters.entry(counter).or_default();
         if *count > 0 {
             *count -= 1;
@@ -353,13 +365,13 @@ impl Host {
             process.takes = None;
         } else {
             self.processes[index].takes = Some(counter);
-            self.sleep(now_ns, index, Awaited::Counter(counter), PSLEP, world);
+            self.sleep(now_ns, index, Awaited::Counter(counter), PSLEP, shared);
         }
     }
 
     /// The process ends: its sockets are closed one by one, then it is gone.
     #[cold]
-    fn exit(&mut self, now_ns: u64, index: ProcessIndex, world: &mut World) {
+    fn exit(&mut self, now_ns: u64, index: ProcessIndex, shared: &mut Shared) {
         let process = &mut self.processes[index];
         if let Some(id) = process.sockets.pop() {
             process.call = Some(Call::Simple(Action::Close(id)));
@@ -368,15 +380,15 @@ impl Host {
         }
         process.is_gone = true;
         if !process.is_daemon {
-            world.worker_ended();
+            shared.worker_ended();
         }
         self.scheduler.exit(now_ns);
-        self.activity(now_ns, index, ActivityState::Gone, world);
+        self.activity(now_ns, index, ActivityState::Gone, shared);
     }
 }
 
-fn make_pattern(data: &Data, world: &mut World) {
-    if let Data::Pattern { len, .. } = data {
-        world.pattern.make_room(*len);
+fn make_payload(data: &Data, shared: &mut Shared) {
+    if let Data::Payload { len, .. } = data {
+        shared.payload.make_room(*len);
     }
 }

@@ -75,7 +75,7 @@ impl BulkWriter {
         }
         self.writes += 1;
         self.state = State::Writing(id);
-        Action::Write(id, Data::Pattern { offset: self.written, len: self.write_bytes })
+        Action::Write(id, Data::Payload { offset: self.written, len: self.write_bytes })
     }
 
     fn pause(&mut self, id: SocketId, context: &mut ProgramContext<'_>) -> Action {

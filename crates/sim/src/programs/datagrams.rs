@@ -58,7 +58,7 @@ impl DatagramSender {
             context.note("first_ns", context.now_ns);
         }
         self.sent += 1;
-        let data = Data::Pattern { offset: self.offset, len: self.bytes };
+        let data = Data::Payload { offset: self.offset, len: self.bytes };
         Action::SendTo(id, self.to, data)
     }
 }

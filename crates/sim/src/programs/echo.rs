@@ -55,7 +55,7 @@ impl EchoClient {
         self.came_back = 0;
         self.began_ns = context.now_ns;
         self.state = State::Written(id);
-        Action::Write(id, Data::Pattern { offset: self.offset, len: self.message_bytes })
+        Action::Write(id, Data::Payload { offset: self.offset, len: self.message_bytes })
     }
 
     fn read(&mut self, id: SocketId) -> Action {
@@ -85,7 +85,7 @@ impl Program for EchoClient {
                 if bytes == 0 {
                     return Action::Exit;
                 }
-                context.check_pattern(self.offset + self.came_back as u64);
+                context.check_payload(self.offset + self.came_back as u64);
                 self.came_back += bytes;
                 if self.came_back < self.message_bytes {
                     return self.read(id);

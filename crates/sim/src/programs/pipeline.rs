@@ -82,7 +82,7 @@ impl StageReceiver {
         if bytes == 0 {
             return Action::Exit;
         }
-        context.check_pattern(self.offset);
+        context.check_payload(self.offset);
         self.offset += u64::from(bytes);
         self.missing -= bytes as usize;
         if self.missing > 0 {
@@ -218,7 +218,7 @@ impl Program for StageSender {
             },
             Sending::Posted(id) => self.take(id),
             Sending::Took(id) => {
-                let data = Data::Pattern { offset: self.offset, len: self.piece_bytes };
+                let data = Data::Payload { offset: self.offset, len: self.piece_bytes };
                 self.goes_on(Sending::Sent(id), Action::Write(id, data))
             }
             Sending::Sent(id) => {

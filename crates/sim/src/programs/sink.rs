@@ -80,7 +80,7 @@ impl Sink {
         if bytes == 0 {
             return self.end(listener, id, context);
         }
-        context.check_pattern(self.received);
+        context.check_payload(self.received);
         self.received += u64::from(bytes);
         self.state = State::Pausing(listener, id);
         match self.pace {

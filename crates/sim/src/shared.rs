@@ -1,4 +1,4 @@
-//! What all hosts share: events, frames, links, and what is recorded.
+//! State that all hosts share: events, frames, links, observations.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use sockscope_stack::Endpoint;
 
 use crate::event::{Event, EventQueue};
 use crate::link::{Frames, Link, LinkContext, LinkId};
-use crate::pattern::Pattern;
+use crate::payload::Payload;
 use crate::program::{Damage, Note};
 use crate::scenario::LogPolicy;
 use crate::sink::{Activity, RecordSink};
@@ -75,15 +75,15 @@ impl Observed {
     }
 }
 
-/// What all hosts share.
-pub(crate) struct World {
+/// State that all hosts share.
+pub(crate) struct Shared {
     pub(crate) events: EventQueue<Event>,
     pub(crate) frames: Frames,
     pub(crate) links: Vec<Link>,
     pub(crate) observed: Observed,
     pub(crate) log: LogPolicy,
     pub(crate) wants_records: bool,
-    pub(crate) pattern: Pattern,
+    pub(crate) payload: Payload,
     pub(crate) notes: Vec<Note>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) connections: Vec<Connection>,
@@ -98,7 +98,7 @@ pub(crate) struct World {
     pub(crate) names: Vec<String>,
 }
 
-impl World {
+impl Shared {
     pub(crate) fn new(links: Vec<Link>, log: LogPolicy, wants_records: bool) -> Self {
         Self {
             events: EventQueue::default(),
@@ -107,7 +107,7 @@ impl World {
             observed: Observed::default(),
             wants_records,
             log,
-            pattern: Pattern::default(),
+            payload: Payload::default(),
             notes: Vec::new(),
             damage: Vec::new(),
             connections: Vec::new(),

@@ -1,10 +1,10 @@
-//! What waits for a CPU to let it in, and what a CPU lets in: the same set of kinds.
+//! Sets of interrupts: those pending at a CPU, and those that the CPU admits.
 
-/// A set of what can come in between on a CPU.
+/// A set of interrupts, and of requests to reschedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Pending(u8);
+pub(crate) struct Interrupts(u8);
 
-impl Pending {
+impl Interrupts {
     /// The network's software interrupt: packets in the IP input queue.
     pub(crate) const NET: u8 = 1;
     /// The protocols' fast timer.
@@ -18,8 +18,8 @@ impl Pending {
     /// Another process may have to run, which the scheduler knows.
     pub(crate) const RESCHEDULE: u8 = 16;
 
-    /// All interrupts: what a CPU with nothing to do lets in.
-    pub(crate) const INTERRUPTS: Self = Self(Self::SOFT | Self::HARD);
+    /// All interrupts, which an idle CPU admits.
+    pub(crate) const ALL: Self = Self(Self::SOFT | Self::HARD);
 
     pub(crate) fn any(self) -> bool {
         self.0 != 0
@@ -30,7 +30,7 @@ impl Pending {
         self.0 & which != 0
     }
 
-    /// Those of it that are in the other set too.
+    /// The intersection with the other set.
     pub(crate) fn among(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -39,10 +39,10 @@ impl Pending {
         self.0 |= which;
     }
 
-    /// It is pending no longer; whether it was.
+    /// Removes it; whether it was in the set.
     pub(crate) fn take(&mut self, which: u8) -> bool {
-        let was_pending = self.has(which);
+        let had = self.has(which);
         self.0 &= !which;
-        was_pending
+        had
     }
 }

@@ -1,27 +1,27 @@
-//! What programs send: a pattern that follows from the position in the stream.
+//! The payload of the model's programs: a pattern that follows from the position in the stream.
 //!
-//! The reader knows from its own position what must come, so that a lost, doubled or damaged byte
-//! shows at once. The pattern repeats after a prime number of bytes, which no segment, mbuf or page
-//! divides: bytes that moved by one of these do not look right again.
+//! A reader computes the expected bytes from its own position, and so finds each lost, repeated or
+//! damaged byte. The pattern repeats after a prime number of bytes, which is a multiple of no segment,
+//! mbuf or page: bytes shifted by one of these sizes differ from the expected ones.
 
 /// Bytes after which the pattern repeats; the largest prime below 2^16.
 pub const PERIOD: u64 = 65_521;
 
-/// The pattern, long enough for the longest piece asked for so far.
+/// The payload, long enough for the longest piece asked for so far.
 #[derive(Debug)]
-pub struct Pattern {
+pub struct Payload {
     bytes: Vec<u8>,
 }
 
-impl Default for Pattern {
+impl Default for Payload {
     fn default() -> Self {
-        let mut pattern = Self { bytes: Vec::new() };
-        pattern.make_room(16 * 1024);
-        pattern
+        let mut payload = Self { bytes: Vec::new() };
+        payload.make_room(16 * 1024);
+        payload
     }
 }
 
-impl Pattern {
+impl Payload {
     /// Makes room for pieces of up to `len` bytes.
     pub fn make_room(&mut self, len: usize) {
         let (have, want) = (self.bytes.len(), PERIOD as usize + len);
@@ -63,27 +63,27 @@ mod tests {
 
     #[test]
     fn pieces_join_and_repeat_after_the_period() {
-        let mut pattern = Pattern::default();
-        pattern.make_room(100_000);
-        let whole = pattern.piece(5, 2000).to_vec();
-        assert_eq!([pattern.piece(5, 700), pattern.piece(705, 1300)].concat(), whole);
-        assert_eq!(pattern.piece(5 + PERIOD, 2000), whole);
+        let mut payload = Payload::default();
+        payload.make_room(100_000);
+        let whole = payload.piece(5, 2000).to_vec();
+        assert_eq!([payload.piece(5, 700), payload.piece(705, 1300)].concat(), whole);
+        assert_eq!(payload.piece(5 + PERIOD, 2000), whole);
     }
 
     #[test]
     fn the_first_wrong_byte_is_found() {
-        let pattern = Pattern::default();
-        let mut bytes = pattern.piece(1_000_000, 3000).to_vec();
-        assert_eq!(pattern.first_difference(1_000_000, &bytes), None);
+        let payload = Payload::default();
+        let mut bytes = payload.piece(1_000_000, 3000).to_vec();
+        assert_eq!(payload.first_difference(1_000_000, &bytes), None);
         bytes[1234] ^= 0x10;
-        assert_eq!(pattern.first_difference(1_000_000, &bytes), Some(1_001_234));
+        assert_eq!(payload.first_difference(1_000_000, &bytes), Some(1_001_234));
     }
 
     #[test]
     fn a_shift_by_any_usual_size_is_seen() {
-        let pattern = Pattern::default();
+        let payload = Payload::default();
         for shift in [1, 2, 4, 8, 100, 108, 112, 128, 512, 536, 1024, 1460, 2048, 4096, 8192] {
-            assert!(pattern.first_difference(shift, pattern.piece(0, 1024)).is_some(), "{shift}");
+            assert!(payload.first_difference(shift, payload.piece(0, 1024)).is_some(), "{shift}");
         }
     }
 }
