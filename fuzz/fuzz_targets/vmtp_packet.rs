@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sockscope_vmtp::store::{Answer, Ask};
+use sockscope_vmtp::store::{Answer, StoreRequest};
 use sockscope_vmtp::wire::{Checksum, Notice, Packet, emit};
 
 fuzz_target!(|octets: &[u8]| {
@@ -23,9 +23,12 @@ fuzz_target!(|octets: &[u8]| {
         return;
     };
     let Some((user, segment)) = rest.split_first_chunk() else { return };
-    if let Ok(ask) = Ask::decode(u32::from_be_bytes(*code) & 0x00ff_ffff, user, segment) {
-        let request = ask.encode();
-        assert_eq!(Ask::decode(request.code, &request.user, &request.segment), Ok(ask));
+    if let Ok(request) =
+        StoreRequest::decode(u32::from_be_bytes(*code) & 0x00ff_ffff, user, segment)
+    {
+        let encoded = request.encode();
+        let decoded = StoreRequest::decode(encoded.code, &encoded.user, &encoded.segment);
+        assert_eq!(decoded, Ok(request));
     }
     if let Some((user, segment)) = rest.split_first_chunk() {
         let _ = Answer::decode(u32::from_be_bytes(*code), user, segment.to_vec());

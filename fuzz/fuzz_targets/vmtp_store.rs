@@ -1,7 +1,8 @@
-//! A store under a list of operations beside a model of it: clients ask and ask again, hostile asks
-//! come, the store is committed, or killed and opened again. A kill may take away what nobody was told
-//! is durable, from the end of the journal: what is left is what the model was at one moment since the
-//! last commit. Each change is done once, and a repeated ask has the same answer.
+//! A store under a list of operations, compared with a model of it: clients send and repeat requests,
+//! hostile requests arrive, the store is committed, or killed and opened again. A kill may take away
+//! changes from the end of the journal that no answer called durable: the rest is the model's state at
+//! one moment since the last commit. Each change is done once, and a repeated request has the same
+//! answer.
 //!
 //! An operation is 4 octets. Corpus: none needed.
 
@@ -12,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 use libfuzzer_sys::fuzz_target;
 use sockscope_vmtp::Host;
-use sockscope_vmtp::store::{Answer, Ask, Creation, Operation, PAGE_BYTES, Refusal, Reply, Store};
+use sockscope_vmtp::store::{
+    Answer, Creation, Operation, PAGE_BYTES, Refusal, Reply, Store, StoreRequest,
+};
 use sockscope_vmtp::wire::Entity;
 
 const CLIENTS: usize = 3;
@@ -52,7 +55,7 @@ struct Pair {
     /// Octets of the journal at the last commit.
     journal_bytes: u64,
     /// Session and last change of each client.
-    clients: [(u32, Option<Ask>); CLIENTS],
+    clients: [(u32, Option<StoreRequest>); CLIENTS],
     sequence: u32,
 }
 
@@ -121,8 +124,8 @@ impl Pair {
     }
 
     fn hello(&mut self, client: usize) {
-        let ask = Ask { session: 0, sequence: 0, operation: Operation::Hello };
-        let reply = self.ask(client, &ask);
+        let request = StoreRequest { session: 0, sequence: 0, operation: Operation::Hello };
+        let reply = self.execute(client, &request);
         let mut state = self.state().clone();
         let Reply { answer: Ok(answer), waits: true, .. } = reply else { panic!("{reply:?}") };
         let number = answer.number;
@@ -139,18 +142,19 @@ impl Pair {
     fn change(&mut self, client: usize, operation: Operation) {
         // Numbers only grow, whoever asks.
         self.sequence += 1;
-        let ask = Ask { session: self.clients[client].0, sequence: self.sequence, operation };
-        self.clients[client].1 = Some(ask);
+        let request =
+            StoreRequest { session: self.clients[client].0, sequence: self.sequence, operation };
+        self.clients[client].1 = Some(request);
         self.repeat(client);
     }
 
     /// Asks for a client's last change, for the first time or once more.
     fn repeat(&mut self, client: usize) {
-        let Some(ask) = self.clients[client].1.clone() else { return };
-        let reply = self.ask(client, &ask);
+        let Some(request) = self.clients[client].1.clone() else { return };
+        let reply = self.execute(client, &request);
         let mut state = self.state().clone();
-        let expected = state.change(client, &ask);
-        assert_eq!(reply.answer, expected, "{ask:?}");
+        let expected = state.change(client, &request);
+        assert_eq!(reply.answer, expected, "{request:?}");
         self.states.push(state);
         // What was refused leaves no mark on a file by which a lost moment could be told.
         if reply.waits || reply.answer.is_err() {
@@ -159,15 +163,15 @@ impl Pair {
         self.compare();
     }
 
-    fn ask(&mut self, client: usize, ask: &Ask) -> Reply {
-        let request = ask.encode();
+    fn execute(&mut self, client: usize, request: &StoreRequest) -> Reply {
+        let encoded = request.encode();
         let client = Entity(client as u64 + 1);
         self.store()
-            .execute(client, Host(9), request.code, &request.user, &request.segment)
+            .execute(client, Host(9), encoded.code, &encoded.user, &encoded.segment)
             .expect("goes on")
     }
 
-    /// An ask of a session that is another's, or no ask at all: it changes nothing.
+    /// A request of another's session, or no request at all: it changes nothing.
     fn hostile(&mut self, [which, a, b, c]: [u8; 4]) {
         let code = u32::from(which / 16) << 16 | u32::from(c);
         // Hello would begin a session, which is its right.
@@ -222,13 +226,16 @@ impl Pair {
         for (number, name) in names.into_iter().enumerate() {
             // Three names at most.
             let file = number as u16;
-            let stat =
-                self.ask(0, &Ask { session: 0, sequence: 0, operation: Operation::Stat { file } });
+            let stat = self.execute(
+                0,
+                &StoreRequest { session: 0, sequence: 0, operation: Operation::Stat { file } },
+            );
             let Ok(Answer { version, length, .. }) = stat.answer else { continue };
             let mut octets = Vec::new();
             for page in 0..u32::from(PAGES) + 1 {
                 let read = Operation::Read { file, page };
-                let read = self.ask(0, &Ask { session: 0, sequence: 0, operation: read });
+                let read =
+                    self.execute(0, &StoreRequest { session: 0, sequence: 0, operation: read });
                 octets.extend(read.answer.expect("a page").data);
             }
             assert_eq!(octets.len() as u64, length);
@@ -240,8 +247,8 @@ impl Pair {
 
 impl State {
     /// What a change does and is answered, the first time and later.
-    fn change(&mut self, client: usize, ask: &Ask) -> Outcome {
-        let Ask { session, sequence, ref operation } = *ask;
+    fn change(&mut self, client: usize, request: &StoreRequest) -> Outcome {
+        let StoreRequest { session, sequence, ref operation } = *request;
         let known = self.sessions.get(&session).filter(|known| known.client == client);
         let known = known.ok_or(Refusal::NoSession)?;
         if known.sequence == sequence {

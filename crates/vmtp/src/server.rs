@@ -286,7 +286,7 @@ impl<A: Address> Server<A> {
 
     fn add(&mut self, now_ns: u64, from: A, header: &Header, data: &[u8], group: usize) {
         let Some(record) = self.records.get_mut(&header.client) else { return };
-        record.hear(now_ns, from, HEADER_BYTES + data.len() + TRAILER_BYTES);
+        record.note_received(now_ns, from, HEADER_BYTES + data.len() + TRAILER_BYTES);
         record.retransmit_count = header.control.retransmit_count;
         if record.is_receiving() && !self.make_space(now_ns, from, header.client, data.len()) {
             self.counters.busy += 1;

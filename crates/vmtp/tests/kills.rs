@@ -18,7 +18,9 @@ use std::thread;
 use std::time::Duration;
 
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport};
-use sockscope_vmtp::store::{Ask, Creation, Operation, PAGE_BYTES, Store, StoreClient, serve};
+use sockscope_vmtp::store::{
+    Creation, Operation, PAGE_BYTES, Store, StoreClient, StoreRequest, serve,
+};
 use sockscope_vmtp::wire::Entity;
 use sockscope_vmtp::{Config, Host};
 
@@ -273,17 +275,17 @@ fn supervise() {
 /// What a store that is opened again says, and what is in the folder.
 fn check_at_rest(store: &mut Store, folder: &Path, client: u64, changes: u64) {
     let (name, model) = (format!("client-{client}"), model(client, changes));
-    let mut ask = |session, sequence, operation| {
-        let request = Ask { session, sequence, operation }.encode();
+    let mut execute = |session, sequence, operation| {
+        let request = StoreRequest { session, sequence, operation }.encode();
         let reply =
             store.execute(Entity(9), Host(9), request.code, &request.user, &request.segment);
         reply.expect("a disk").answer.expect("no refusal")
     };
-    let session = ask(0, 0, Operation::Hello).number;
+    let session = execute(0, 0, Operation::Hello).number;
     let open = Operation::Open { name: name.clone(), creation: Creation::Never };
-    let opened = ask(session, 1, open);
+    let opened = execute(session, 1, open);
     assert_eq!(opened.version, changes);
-    let stat = ask(session, 0, Operation::Stat { file: opened.number as u16 });
+    let stat = execute(session, 0, Operation::Stat { file: opened.number as u16 });
     assert_eq!(stat.length, model.len() as u64);
     assert!(std::fs::read(folder.join(&name)).expect("a file") == model, "{name} is another");
 }

@@ -1,4 +1,4 @@
-//! A store's promises, ask by ask, without a network; and a client's copies over UDP.
+//! A store's promises, request by request, without a network; and a client's copies over UDP.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use sockscope_vmtp::driver::{Caller, Link, Service, Transport};
 use sockscope_vmtp::store::{
-    Answer, Ask, ClientError, Creation, Operation, PAGE_BYTES, Refusal, Reply, Store, StoreClient,
-    StoreError, serve,
+    Answer, ClientError, Creation, Operation, PAGE_BYTES, Refusal, Reply, Store, StoreClient,
+    StoreError, StoreRequest, serve,
 };
 use sockscope_vmtp::wire::Entity;
 use sockscope_vmtp::{Config, Host};
@@ -17,13 +17,13 @@ use sockscope_vmtp::{Config, Host};
 const CLIENT: Entity = Entity(0x0000_0100_7f00_0001);
 const HOST: Host = Host(1);
 
-fn ask(store: &mut Store, session: u32, sequence: u32, operation: Operation) -> Reply {
-    let request = Ask { session, sequence, operation }.encode();
-    store.execute(CLIENT, HOST, request.code, &request.user, &request.segment).expect("a disk")
+fn request(store: &mut Store, session: u32, sequence: u32, operation: Operation) -> Reply {
+    let encoded = StoreRequest { session, sequence, operation }.encode();
+    store.execute(CLIENT, HOST, encoded.code, &encoded.user, &encoded.segment).expect("a disk")
 }
 
 fn hello(store: &mut Store) -> u32 {
-    ask(store, 0, 0, Operation::Hello).answer.expect("a session").number
+    request(store, 0, 0, Operation::Hello).answer.expect("a session").number
 }
 
 fn open(name: &str, creation: Creation) -> Operation {
@@ -35,7 +35,7 @@ fn write(page: u32, octets: &[u8]) -> Operation {
 }
 
 fn read(store: &mut Store, page: u32) -> Vec<u8> {
-    ask(store, 0, 0, Operation::Read { file: 0, page }).answer.expect("a page").data
+    request(store, 0, 0, Operation::Read { file: 0, page }).answer.expect("a page").data
 }
 
 #[test]
@@ -57,14 +57,14 @@ fn nothing_leads_out_of_the_folder() {
         [Creation::Never, Creation::IfAbsent, Creation::New].map(|creation| (name, creation))
     });
     for (sequence, (name, creation)) in (1..).zip(all) {
-        let reply = ask(&mut store, session, sequence, open(name, creation));
+        let reply = request(&mut store, session, sequence, open(name, creation));
         let is_refused = matches!(reply.answer, Err(Refusal::BadName | Refusal::Exists));
         assert!(is_refused, "{name}: {reply:?}");
     }
-    let reply = ask(&mut store, session, 99, open("below", Creation::Never));
+    let reply = request(&mut store, session, 99, open("below", Creation::Never));
     assert_eq!(reply.answer, Err(Refusal::BadName));
-    assert!(ask(&mut store, session, 100, open("below/a", Creation::New)).answer.is_ok());
-    let names = ask(&mut store, 0, 0, Operation::List { from: 0 }).answer.unwrap().data;
+    assert!(request(&mut store, session, 100, open("below/a", Creation::New)).answer.is_ok());
+    let names = request(&mut store, 0, 0, Operation::List { from: 0 }).answer.unwrap().data;
     assert_eq!(names, b"below/a\n");
     assert!(!outside.path().join("new").exists());
 }
@@ -83,22 +83,22 @@ fn a_change_asked_for_again_after_a_restart_is_not_done_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let session = hello(&mut store);
-    let made = ask(&mut store, session, 1, open("a", Creation::New));
-    let first = ask(&mut store, session, 2, write(0, b"first"));
-    let second = ask(&mut store, session, 3, write(0, b"second"));
+    let made = request(&mut store, session, 1, open("a", Creation::New));
+    let first = request(&mut store, session, 2, write(0, b"first"));
+    let second = request(&mut store, session, 3, write(0, b"second"));
     assert_eq!(read(&mut store, 0), b"second", "from memory");
     // As by a kill: nothing was committed, nothing is in the file.
     drop(store);
     assert_eq!(std::fs::read(folder.path().join("a")).unwrap(), b"");
     let mut store = Store::open(folder.path()).unwrap();
     assert_eq!(std::fs::read(folder.path().join("a")).unwrap(), b"second");
-    let again = ask(&mut store, session, 3, write(0, b"second"));
+    let again = request(&mut store, session, 3, write(0, b"second"));
     assert_eq!(again.answer, second.answer);
     // A packet that was long on its way.
-    let late = ask(&mut store, session, 2, write(0, b"first"));
+    let late = request(&mut store, session, 2, write(0, b"first"));
     assert_eq!((late.answer, read(&mut store, 0)), (Err(Refusal::Old), b"second".to_vec()));
     assert_eq!(first.answer.map(|answer| answer.version), Ok(1));
-    let later = ask(&mut store, session, 4, open("a", Creation::New));
+    let later = request(&mut store, session, 4, open("a", Creation::New));
     assert_eq!((made.answer.is_ok(), later.answer), (true, Err(Refusal::Exists)));
 }
 
@@ -107,11 +107,11 @@ fn a_refusal_stays_one_when_it_is_asked_for_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let session = hello(&mut store);
-    let refused = ask(&mut store, session, 1, open("a", Creation::Never)).answer;
+    let refused = request(&mut store, session, 1, open("a", Creation::Never)).answer;
     assert_eq!(refused, Err(Refusal::NoFile));
     std::fs::write(folder.path().join("a"), "").unwrap();
-    assert_eq!(ask(&mut store, session, 1, open("a", Creation::Never)).answer, refused);
-    assert!(ask(&mut store, session, 2, open("a", Creation::Never)).answer.is_ok());
+    assert_eq!(request(&mut store, session, 1, open("a", Creation::Never)).answer, refused);
+    assert!(request(&mut store, session, 2, open("a", Creation::Never)).answer.is_ok());
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn a_journal_cut_anywhere_gives_a_prefix_of_the_changes() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let session = hello(&mut store);
-    let _ = ask(&mut store, session, 1, open("a", Creation::New));
+    let _ = request(&mut store, session, 1, open("a", Creation::New));
     for number in 0..4u8 {
-        let _ = ask(&mut store, session, 2 + u32::from(number), write(0, &[number; 20]));
+        let _ = request(&mut store, session, 2 + u32::from(number), write(0, &[number; 20]));
     }
     drop(store);
     let name = ".sockscope-store.journal";
@@ -130,7 +130,7 @@ fn a_journal_cut_anywhere_gives_a_prefix_of_the_changes() {
         let copy = tempfile::tempdir().unwrap();
         std::fs::write(copy.path().join(name), &journal[..end]).unwrap();
         let mut store = Store::open(copy.path()).unwrap();
-        let stat = ask(&mut store, 0, 0, Operation::Stat { file: 0 }).answer;
+        let stat = request(&mut store, 0, 0, Operation::Stat { file: 0 }).answer;
         let version = stat.map_or(0, |answer| answer.version);
         let expected = if version == 0 { Vec::new() } else { vec![version as u8 - 1; 20] };
         assert_eq!(std::fs::read(copy.path().join("a")).unwrap_or_default(), expected, "{end}");
@@ -142,9 +142,9 @@ fn pages_end_where_the_file_ends() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let session = hello(&mut store);
-    let _ = ask(&mut store, session, 1, open("a", Creation::IfAbsent));
-    let _ = ask(&mut store, session, 2, write(2, b"two"));
-    let _ = ask(&mut store, session, 3, write(2, b"T"));
+    let _ = request(&mut store, session, 1, open("a", Creation::IfAbsent));
+    let _ = request(&mut store, session, 2, write(2, b"two"));
+    let _ = request(&mut store, session, 3, write(2, b"T"));
     for is_committed in [false, true] {
         assert_eq!(read(&mut store, 0), vec![0; PAGE_BYTES], "{is_committed}");
         assert_eq!(read(&mut store, 2), b"Two");
@@ -152,12 +152,12 @@ fn pages_end_where_the_file_ends() {
         store.commit().unwrap();
     }
     let length = Operation::SetLength { file: 0, length: 5 };
-    assert_eq!(ask(&mut store, session, 4, length).answer.map(|answer| answer.version), Ok(3));
+    assert_eq!(request(&mut store, session, 4, length).answer.map(|answer| answer.version), Ok(3));
     assert_eq!(read(&mut store, 0), [0; 5]);
     let far = Operation::SetLength { file: 0, length: u64::MAX };
-    assert_eq!(ask(&mut store, session, 5, far).answer, Err(Refusal::NoRoom));
-    assert_eq!(ask(&mut store, session, 6, write(u32::MAX, b"x")).answer, Err(Refusal::NoRoom));
-    let stat = ask(&mut store, session, 0, Operation::Stat { file: 1 });
+    assert_eq!(request(&mut store, session, 5, far).answer, Err(Refusal::NoRoom));
+    assert_eq!(request(&mut store, session, 6, write(u32::MAX, b"x")).answer, Err(Refusal::NoRoom));
+    let stat = request(&mut store, session, 0, Operation::Stat { file: 1 });
     assert_eq!(stat, Reply { answer: Err(Refusal::NoFile), waits: false, proves_address: true });
     assert_eq!(Answer::default().encode().code, 0);
 }
@@ -192,16 +192,16 @@ fn a_length_that_the_system_refuses_is_an_error_of_that_request_alone() {
     let folder = std::path::PathBuf::from(std::env::var_os(FOLDER).unwrap());
     let mut store = Store::open(&folder).unwrap();
     let session = hello(&mut store);
-    let _ = ask(&mut store, session, 1, open("a", Creation::IfAbsent));
+    let _ = request(&mut store, session, 1, open("a", Creation::IfAbsent));
     let journal = || std::fs::read(folder.join(".sockscope-store.journal")).unwrap();
     for (sequence, operation) in [
         (2, Operation::SetLength { file: 0, length: FAR }),
         (3, write(100, b"beyond")),
         (4, Operation::SetLength { file: 0, length: 1000 * 1024 + 1 }),
     ] {
-        let reply = ask(&mut store, session, sequence, operation.clone());
+        let reply = request(&mut store, session, sequence, operation.clone());
         assert_eq!(reply.answer, Err(Refusal::NoRoom), "{operation:?}");
-        let again = ask(&mut store, session, sequence, operation);
+        let again = request(&mut store, session, sequence, operation);
         assert_eq!(again.answer, Err(Refusal::NoRoom));
         store.commit().unwrap();
     }
@@ -211,9 +211,9 @@ fn a_length_that_the_system_refuses_is_an_error_of_that_request_alone() {
         "the journal has no such length"
     );
     let good = Operation::SetLength { file: 0, length: 1000 * 1024 };
-    assert_eq!(ask(&mut store, session, 5, good).answer.map(|answer| answer.version), Ok(1));
+    assert_eq!(request(&mut store, session, 5, good).answer.map(|answer| answer.version), Ok(1));
     assert_eq!(
-        ask(&mut store, session, 6, write(0, b"on")).answer.map(|answer| answer.version),
+        request(&mut store, session, 6, write(0, b"on")).answer.map(|answer| answer.version),
         Ok(2)
     );
     store.commit().unwrap();
@@ -231,11 +231,11 @@ fn a_store_starts_whose_journal_has_a_length_that_the_system_refuses() {
     let Some(folder) = of_environment else {
         let mut store = Store::open(folder.path()).unwrap();
         let session = hello(&mut store);
-        let _ = ask(&mut store, session, 1, open("a", Creation::IfAbsent));
+        let _ = request(&mut store, session, 1, open("a", Creation::IfAbsent));
         store.commit().unwrap();
         // Done where it can be done, and then undone, the journal apart.
         let length = Operation::SetLength { file: 0, length: 1 << 30 };
-        assert!(ask(&mut store, session, 2, length).answer.is_ok());
+        assert!(request(&mut store, session, 2, length).answer.is_ok());
         drop(store);
         std::fs::File::create(folder.path().join("a")).unwrap();
         std::fs::write(folder.path().join("session"), session.to_string()).unwrap();
@@ -246,8 +246,8 @@ fn a_store_starts_whose_journal_has_a_length_that_the_system_refuses() {
     let mut store = Store::open(&folder).expect("it starts");
     let session = std::fs::read_to_string(folder.join("session")).unwrap().parse().unwrap();
     let length = Operation::SetLength { file: 0, length: 1 << 30 };
-    assert_eq!(ask(&mut store, session, 2, length).answer, Err(Refusal::NoRoom));
-    let stat = ask(&mut store, session, 0, Operation::Stat { file: 0 }).answer.unwrap();
+    assert_eq!(request(&mut store, session, 2, length).answer, Err(Refusal::NoRoom));
+    let stat = request(&mut store, session, 0, Operation::Stat { file: 0 }).answer.unwrap();
     assert_eq!((stat.length, stat.version), (0, 0));
 }
 

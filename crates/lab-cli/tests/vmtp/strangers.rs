@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
-use sockscope_vmtp::store::{Ask, Operation};
+use sockscope_vmtp::store::{Operation, StoreRequest};
 use sockscope_vmtp::wire::{Checksum, Code, Entity, Header, emit};
 
 use crate::{Server, path, run, started, text};
@@ -79,7 +79,7 @@ fn a_stranger_gets_at_most_three_times_what_it_sent_and_a_client_all() {
     for operation in [Operation::Read { file: 0, page: 0 }, Operation::List { from: 0 }] {
         // No session, and one that is guessed.
         for session in [0, 1] {
-            let ask = Ask { session, sequence: 0, operation: operation.clone() }.encode();
+            let ask = StoreRequest { session, sequence: 0, operation: operation.clone() }.encode();
             client += 1;
             let sent = packet(client, (ask.code, ask.user), 0, &[]);
             socket.send_to(&sent, &server.address).expect("sent");

@@ -119,7 +119,7 @@ impl<A: Address> Record<A> {
     }
 
     /// A packet of `octets` was received.
-    pub(super) fn hear(&mut self, now_ns: u64, from: A, octets: usize) {
+    pub(super) fn note_received(&mut self, now_ns: u64, from: A, octets: usize) {
         if from.host() != self.from.host() {
             // What another address has sent or proved says nothing of this one.
             (self.received_bytes, self.sent_bytes, self.is_proved) = (0, 0, false);

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use super::ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, PAGES_MAX, Refusal};
+use super::request_codec::{
+    Answer, Creation, Operation, PAGE_BYTES, PAGES_MAX, Refusal, StoreRequest,
+};
 use crate::Options;
 use crate::driver::{CallError, Caller};
 use crate::observe::Seen;
@@ -91,7 +93,7 @@ impl StoreClient {
         patience: Duration,
     ) -> Result<Self, ClientError> {
         let mut client = Self { caller, server, to, patience, session: 0, sequence: 0, seen: None };
-        client.session = client.ask("a session", Operation::Hello)?.number;
+        client.session = client.request("a session", Operation::Hello)?.number;
         Ok(client)
     }
 
@@ -117,22 +119,22 @@ impl StoreClient {
         }
     }
 
-    fn ask(&mut self, what: &str, operation: Operation) -> Result<Answer, ClientError> {
+    fn request(&mut self, what: &str, operation: Operation) -> Result<Answer, ClientError> {
         self.sequence += u32::from(operation.is_change());
-        let ask = Ask { session: self.session, sequence: self.sequence, operation };
+        let request = StoreRequest { session: self.session, sequence: self.sequence, operation };
         let refused = |refusal| ClientError::Refused { what: what.to_owned(), refusal };
-        let response = self.call(&ask);
+        let response = self.call(&request);
         self.tell_seen();
         let response = response?;
         Answer::decode(response.code, &response.user, response.segment).map_err(refused)
     }
 
-    /// The same ask again is harmless: it has the same number.
-    fn call(&mut self, ask: &Ask) -> Result<crate::Response<SocketAddr>, ClientError> {
+    /// Repeats the request until it is answered: harmless, as it keeps its number.
+    fn call(&mut self, request: &StoreRequest) -> Result<crate::Response<SocketAddr>, ClientError> {
         let begun = Instant::now();
         loop {
-            let request = ask.encode();
-            match self.caller.call(self.server, self.to, request, Options::default()) {
+            let encoded = request.encode();
+            match self.caller.call(self.server, self.to, encoded, Options::default()) {
                 Ok(response) => return Ok(response),
                 Err(error) if is_passing(&error) && begun.elapsed() < self.patience => {}
                 Err(error) => return Err(error.into()),
@@ -147,7 +149,7 @@ impl StoreClient {
     /// When there is no answer, or the store refuses the name.
     pub fn open(&mut self, name: &str, creation: Creation) -> Result<FileInfo, ClientError> {
         let open = Operation::Open { name: name.to_owned(), creation };
-        let number = self.ask(name, open)?.number;
+        let number = self.request(name, open)?.number;
         // A store's numbers of files have 16 bits.
         self.stat(number as u16)
     }
@@ -158,7 +160,7 @@ impl StoreClient {
     ///
     /// When there is no answer or no such file.
     pub fn stat(&mut self, file: u16) -> Result<FileInfo, ClientError> {
-        let answer = self.ask("a file", Operation::Stat { file })?;
+        let answer = self.request("a file", Operation::Stat { file })?;
         Ok(FileInfo { file, version: answer.version, length: answer.length })
     }
 
@@ -168,7 +170,7 @@ impl StoreClient {
     ///
     /// When there is no answer or no such file, or it cannot be read.
     pub fn read(&mut self, file: u16, page: u32) -> Result<Vec<u8>, ClientError> {
-        Ok(self.ask("a page", Operation::Read { file, page })?.data)
+        Ok(self.request("a page", Operation::Read { file, page })?.data)
     }
 
     /// Writes the first octets of a page, durably or not; gives the file's version.
@@ -183,7 +185,7 @@ impl StoreClient {
         data: Vec<u8>,
         durable: bool,
     ) -> Result<u64, ClientError> {
-        Ok(self.ask("a page", Operation::Write { file, page, data, durable })?.version)
+        Ok(self.request("a page", Operation::Write { file, page, data, durable })?.version)
     }
 
     /// Cuts or lengthens a file durably; gives its version.
@@ -192,7 +194,7 @@ impl StoreClient {
     ///
     /// When there is no answer, no such file or no room.
     pub fn set_length(&mut self, file: u16, length: u64) -> Result<u64, ClientError> {
-        Ok(self.ask("a length", Operation::SetLength { file, length })?.version)
+        Ok(self.request("a length", Operation::SetLength { file, length })?.version)
     }
 
     /// Makes all that was answered durable.
@@ -201,7 +203,7 @@ impl StoreClient {
     ///
     /// When there is no answer.
     pub fn sync(&mut self) -> Result<(), ClientError> {
-        self.ask("a sync", Operation::Sync).map(|_| ())
+        self.request("a sync", Operation::Sync).map(|_| ())
     }
 
     /// Names of all files.
@@ -212,7 +214,7 @@ impl StoreClient {
     pub fn list(&mut self) -> Result<Vec<String>, ClientError> {
         let (mut names, mut from) = (Vec::new(), 0);
         loop {
-            let answer = self.ask("the names", Operation::List { from })?;
+            let answer = self.request("the names", Operation::List { from })?;
             let text = String::from_utf8_lossy(&answer.data);
             names.extend(text.lines().map(str::to_owned));
             // A store that does not go on would be asked for ever.

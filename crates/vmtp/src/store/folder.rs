@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::ask::{OWN_PREFIX, PAGE_BYTES, Refusal};
+use super::request_codec::{OWN_PREFIX, PAGE_BYTES, Refusal};
 use super::{Creation, StoreError};
 
 /// Files kept open.

@@ -1,6 +1,6 @@
 //! The formats of the journal, which only a store reads. For fuzzing.
 
-use super::book::{Book, Entry};
+use super::dedup_state::{DedupState, Entry};
 use super::journal;
 
 /// A journal that begins with `known` records, and all payloads one after another.
@@ -24,10 +24,10 @@ pub fn again(payload: &[u8]) -> Option<Vec<u8>> {
 /// What a store knows that has read these payloads, as payloads.
 #[must_use]
 pub fn known(payloads: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let mut book = Book::default();
+    let mut dedup = DedupState::default();
     for entry in payloads.iter().filter_map(|payload| Entry::decode(payload)) {
         // What a client is answered is not looked at here.
-        let _ = book.apply(&entry);
+        let _ = dedup.apply(&entry);
     }
-    book.known()
+    dedup.known()
 }

@@ -1,9 +1,9 @@
 //! A storage server: pages of 16 KiB of the files below one folder, read and written by transactions.
 //!
-//! - [`Ask`] and [`Answer`]: what travels in a Request and its Response;
-//! - [`Store`]: carries asks out, without a network;
+//! - [`StoreRequest`] and [`Answer`]: the contents of a Request and its Response;
+//! - [`Store`]: carries requests out, without a network;
 //! - [`serve`]: a store behind a [`Service`](crate::driver::Service);
-//! - [`StoreClient`]: asks, asks again after a restart of the server, copies files in and out.
+//! - [`StoreClient`]: sends requests, repeats them after a restart of the server, copies files.
 //!
 //! A client begins a session and numbers what it changes. The store writes each change, its number and
 //! its outcome into a journal before anything else happens to a file. So a change that is asked for
@@ -11,18 +11,20 @@
 //! answered alike; a page is written whole or not at all; and one sync of the journal makes all
 //! changes before it durable. Units are octets; pages count from 0.
 
-mod ask;
-mod book;
 mod client;
+mod dedup_state;
 mod folder;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod journal;
+mod request_codec;
 mod server;
 mod sessions;
 
-pub use ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, PAGES_MAX, Refusal};
 pub use client::{ClientError, FileInfo, StoreClient};
+pub use request_codec::{
+    Answer, Creation, Operation, PAGE_BYTES, PAGES_MAX, Refusal, StoreRequest,
+};
 pub use server::{Reply, Store, serve};
 
 use std::io;

@@ -1,4 +1,4 @@
-//! A store carries asks out, and a service brings them.
+//! A store carries requests out; a service receives them and sends the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::StoreError;
-use super::ask::{Answer, Ask, Creation, Operation, PAGE_BYTES, Refusal};
-use super::book::{Book, Change, Entry, Standing};
+use super::dedup_state::{Change, DedupState, Entry, Standing};
 use super::folder::{Folder, position, read_page, reserve, takes_length};
 use super::journal::{self, Journal};
+use super::request_codec::{Answer, Creation, Operation, PAGE_BYTES, Refusal, StoreRequest};
 use crate::address::{Address, Host};
 use crate::driver::Service;
 use crate::server::RespondError;
@@ -37,7 +37,7 @@ const WAIT_MAX: Duration = Duration::from_millis(10);
 pub struct Store {
     folder: Folder,
     journal: Journal,
-    book: Book,
+    dedup: DedupState,
     /// First octets of pages that the journal has and the files do not.
     pending: BTreeMap<(u16, u32), Vec<u8>>,
     /// Files that changed since the journal was begun.
@@ -74,16 +74,16 @@ impl Store {
     /// When the folder or its journal cannot be used, or another server has it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let mut folder = Folder::new(path)?;
-        let (mut book, mut dirty) = (Book::default(), BTreeSet::new());
+        let (mut dedup, mut dirty) = (DedupState::default(), BTreeSet::new());
         for payload in journal::read(folder.fd())? {
             let Some(entry) = Entry::decode(&payload) else { continue };
-            let entry = possible(&mut folder, &book, entry);
-            let _ = book.apply(&entry);
-            redo(&mut folder, &book, &mut dirty, &entry)?;
+            let entry = possible(&mut folder, &dedup, entry);
+            let _ = dedup.apply(&entry);
+            redo(&mut folder, &dedup, &mut dirty, &entry)?;
         }
-        sync_files(&mut folder, &book, &mut dirty)?;
-        let journal = Journal::replace(folder.fd(), &book.known())?;
-        Ok(Self { folder, journal, book, pending: BTreeMap::new(), dirty })
+        sync_files(&mut folder, &dedup, &mut dirty)?;
+        let journal = Journal::replace(folder.fd(), &dedup.known())?;
+        Ok(Self { folder, journal, dedup, pending: BTreeMap::new(), dirty })
     }
 
     /// Carries out what a client at `host` asks, given a Request's code, user data and segment.
@@ -99,21 +99,26 @@ impl Store {
         user: &[u8; 12],
         segment: &[u8],
     ) -> Result<Reply, StoreError> {
-        let ask = match Ask::decode(code, user, segment) {
-            Ok(ask) => ask,
+        let request = match StoreRequest::decode(code, user, segment) {
+            Ok(request) => request,
             Err(refusal) => return Ok(now(Err(refusal))),
         };
-        let proves_address = self.book.is_proof(client, host, ask.session);
-        let reply = self.carry_out(client, host, ask)?;
+        let proves_address = self.dedup.is_proof(client, host, request.session);
+        let reply = self.carry_out(client, host, request)?;
         Ok(Reply { proves_address, ..reply })
     }
 
-    fn carry_out(&mut self, client: Entity, host: Host, ask: Ask) -> Result<Reply, StoreError> {
-        match ask.operation {
+    fn carry_out(
+        &mut self,
+        client: Entity,
+        host: Host,
+        request: StoreRequest,
+    ) -> Result<Reply, StoreError> {
+        match request.operation {
             Operation::Hello => {
-                let (_, entry) = self.book.new_session(client, host);
+                let (_, entry) = self.dedup.new_session(client, host);
                 if self.journal.append(&entry.encode())? {
-                    return Ok(durable(self.book.apply(&entry)));
+                    return Ok(durable(self.dedup.apply(&entry)));
                 }
                 Ok(now(Err(Refusal::NoRoom)))
             }
@@ -121,14 +126,14 @@ impl Store {
             Operation::Stat { file } => Ok(now(self.stat(file))),
             Operation::Sync => Ok(durable(Ok(Answer::default()))),
             Operation::List { from } => Ok(now(self.list(from))),
-            ref change if change.is_change() => self.change(client, ask),
+            ref change if change.is_change() => self.change(client, request),
             _ => Ok(now(Err(Refusal::BadRequest))),
         }
     }
 
-    fn change(&mut self, client: Entity, ask: Ask) -> Result<Reply, StoreError> {
-        let Ask { session, sequence, operation } = ask;
-        match self.book.standing(client, session, sequence) {
+    fn change(&mut self, client: Entity, request: StoreRequest) -> Result<Reply, StoreError> {
+        let StoreRequest { session, sequence, operation } = request;
+        match self.dedup.standing(client, session, sequence) {
             Err(refusal) => return Ok(now(Err(refusal))),
             Ok(Standing::Done(answer)) => return Ok(durable(answer)),
             Ok(Standing::New) => {}
@@ -140,7 +145,7 @@ impl Store {
         if !self.journal.append(&entry.encode())? {
             return Ok(now(Err(Refusal::NoRoom)));
         }
-        let answer = self.book.apply(&entry);
+        let answer = self.dedup.apply(&entry);
         self.take(entry)?;
         Ok(Reply { waits, ..now(answer) })
     }
@@ -169,7 +174,7 @@ impl Store {
         })
     }
 
-    /// A file that must be new is announced durably: after an interruption, the same ask finds it.
+    /// A file that must be new is announced durably: after an interruption, the same request finds it.
     fn intend(
         &mut self,
         session: u32,
@@ -181,19 +186,19 @@ impl Store {
         if creation != Creation::New {
             return Ok(creation);
         }
-        if self.book.intended(session, sequence) {
+        if self.dedup.intended(session, sequence) {
             return Ok(Creation::IfAbsent);
         }
         let entry = Entry::Intent { session, sequence };
         if !is_there && self.journal.append(&entry.encode())? {
-            let _ = self.book.apply(&entry);
+            let _ = self.dedup.apply(&entry);
             self.commit()?;
         }
         Ok(creation)
     }
 
     fn look_up(&mut self, name: String, creation: Creation) -> Result<Change, Refusal> {
-        let file = self.book.number_for(&name)?;
+        let file = self.dedup.number_for(&name)?;
         self.folder.look_up(&name, creation)?;
         Ok(Change::Opened { file, name })
     }
@@ -214,7 +219,7 @@ impl Store {
             }
             entry => {
                 self.commit()?;
-                redo(&mut self.folder, &self.book, &mut self.dirty, &entry)
+                redo(&mut self.folder, &self.dedup, &mut self.dirty, &entry)
             }
         }
     }
@@ -227,18 +232,18 @@ impl Store {
     pub fn commit(&mut self) -> Result<(), StoreError> {
         self.journal.sync()?;
         for ((file, page), data) in std::mem::take(&mut self.pending) {
-            write(&mut self.folder, &self.book, file, page, &data)?;
+            write(&mut self.folder, &self.dedup, file, page, &data)?;
             self.dirty.insert(file);
         }
         if self.journal.bytes() >= JOURNAL_BYTES_MAX {
-            sync_files(&mut self.folder, &self.book, &mut self.dirty)?;
-            self.journal = Journal::replace(self.folder.fd(), &self.book.known())?;
+            sync_files(&mut self.folder, &self.dedup, &mut self.dirty)?;
+            self.journal = Journal::replace(self.folder.fd(), &self.dedup.known())?;
         }
         Ok(())
     }
 
     fn file(&mut self, file: u16) -> Result<&std::fs::File, Refusal> {
-        let name = self.book.name(file)?;
+        let name = self.dedup.name(file)?;
         self.folder.file(file, name)
     }
 
@@ -251,7 +256,7 @@ impl Store {
 
     fn stat(&mut self, file: u16) -> Result<Answer, Refusal> {
         let length = self.length(file)?;
-        let version = self.book.version(file);
+        let version = self.dedup.version(file);
         Ok(Answer { number: u32::from(file), version, length, data: Vec::new() })
     }
 
@@ -293,7 +298,7 @@ fn durable(answer: Result<Answer, Refusal>) -> Reply {
 
 /// The entry, or a refusal in its place when the file is shorter and cannot be made so long: the journal of
 /// an earlier version may have such an entry. That version ended before it answered.
-fn possible(folder: &mut Folder, book: &Book, entry: Entry) -> Entry {
+fn possible(folder: &mut Folder, dedup: &DedupState, entry: Entry) -> Entry {
     let Entry::Change { session, sequence, change } = entry else { return entry };
     let end = match &change {
         Change::Written { file, page, data } => Some((*file, position(*page) + data.len() as u64)),
@@ -301,7 +306,7 @@ fn possible(folder: &mut Folder, book: &Book, entry: Entry) -> Entry {
         Change::Refused(_) | Change::Opened { .. } => None,
     };
     let is_too_long = end.is_some_and(|(file, end)| {
-        let Ok(file) = book.name(file).and_then(|name| folder.file(file, name)) else {
+        let Ok(file) = dedup.name(file).and_then(|name| folder.file(file, name)) else {
             return false;
         };
         let is_done = file.metadata().is_ok_and(|metadata| metadata.len() >= end);
@@ -314,7 +319,7 @@ fn possible(folder: &mut Folder, book: &Book, entry: Entry) -> Entry {
 /// Does to files what an entry says; again, if it was done.
 fn redo(
     folder: &mut Folder,
-    book: &Book,
+    dedup: &DedupState,
     dirty: &mut BTreeSet<u16>,
     entry: &Entry,
 ) -> Result<(), StoreError> {
@@ -323,11 +328,11 @@ fn redo(
         Change::Refused(_) => return Ok(()),
         Change::Opened { file, .. } => *file,
         Change::Written { file, page, data } => {
-            write(folder, book, *file, *page, data)?;
+            write(folder, dedup, *file, *page, data)?;
             *file
         }
         Change::Length { file, length } => {
-            let name = book.name(*file).map_err(|refusal| failed("", refusal))?;
+            let name = dedup.name(*file).map_err(|refusal| failed("", refusal))?;
             let it = folder.file(*file, name).map_err(|refusal| failed(name, refusal))?;
             it.set_len(*length)
                 .map_err(StoreError::system(format!("cannot set the length of {name}")))?;
@@ -340,12 +345,12 @@ fn redo(
 
 fn write(
     folder: &mut Folder,
-    book: &Book,
+    dedup: &DedupState,
     file: u16,
     page: u32,
     data: &[u8],
 ) -> Result<(), StoreError> {
-    let name = book.name(file).map_err(|refusal| failed("", refusal))?;
+    let name = dedup.name(file).map_err(|refusal| failed("", refusal))?;
     let it = folder.file(file, name).map_err(|refusal| failed(name, refusal))?;
     let written = it.write_all_at(data, position(page));
     written.map_err(StoreError::system(format!("cannot write {name}")))
@@ -353,11 +358,11 @@ fn write(
 
 fn sync_files(
     folder: &mut Folder,
-    book: &Book,
+    dedup: &DedupState,
     dirty: &mut BTreeSet<u16>,
 ) -> Result<(), StoreError> {
     for file in std::mem::take(dirty) {
-        let name = book.name(file).map_err(|refusal| failed("", refusal))?;
+        let name = dedup.name(file).map_err(|refusal| failed("", refusal))?;
         folder.sync(file, name).map_err(StoreError::system(format!("cannot sync {name}")))?;
     }
     Ok(())

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 
-use super::ask::Refusal;
+use super::request_codec::Refusal;
 use crate::address::Host;
 use crate::wire::Entity;
 

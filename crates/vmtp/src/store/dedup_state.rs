@@ -1,9 +1,11 @@
-//! What a store knows beside the files: sessions, numbers and versions. Entries of the journal change
-//! it, and give the same again when they are read.
+//! State by which a store carries each change out once: sessions, sequence numbers, file versions.
+//!
+//! Each entry of the journal changes this state. A store that reads its journal gets the same state
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ask::{Answer, Refusal};
+use super::request_codec::{Answer, Refusal};
 use super::sessions::{Session, Sessions};
 use crate::address::Host;
 use crate::wire::Entity;
@@ -37,8 +39,9 @@ pub(super) enum Change {
     Length { file: u16, length: u64 },
 }
 
+/// Sessions with the outcome of their last change, numbers and versions of files.
 #[derive(Debug, Default)]
-pub(super) struct Book {
+pub(super) struct DedupState {
     next_session: u32,
     sessions: Sessions,
     files: BTreeMap<u16, (String, u64)>,
@@ -54,7 +57,7 @@ pub(super) enum Standing {
     Done(Result<Answer, Refusal>),
 }
 
-impl Book {
+impl DedupState {
     /// A session that `client` begins at `host`, with a random number.
     pub(super) fn new_session(&self, client: Entity, host: Host) -> (u32, Entry) {
         let number = self.sessions.free_number();
@@ -114,7 +117,7 @@ impl Book {
         self.intents.contains(&(session, sequence))
     }
 
-    /// Takes an entry over, and gives what its client is answered.
+    /// Applies an entry, and returns the answer for its client.
     pub(super) fn apply(&mut self, entry: &Entry) -> Result<Answer, Refusal> {
         match entry {
             Entry::NextSession(number) => self.next_session = *number,
@@ -164,7 +167,7 @@ impl Book {
         self.numbers.insert(name.to_owned(), number);
     }
 
-    /// All of it, as a new journal begins.
+    /// The whole state, as entries that begin a new journal.
     pub(super) fn known(&self) -> Vec<Vec<u8>> {
         let next = [Entry::NextSession(self.next_session)].into_iter();
         let sessions =
@@ -309,7 +312,7 @@ impl Fields<'_> {
     }
 
     fn text(&self) -> Option<String> {
-        super::ask::name(self.0).ok()
+        super::request_codec::name(self.0).ok()
     }
 }
 
@@ -351,36 +354,36 @@ mod tests {
 
     #[test]
     fn a_change_is_done_once_and_answered_alike() {
-        let mut book = Book::default();
+        let mut dedup = DedupState::default();
         for entry in &history()[..4] {
-            book.apply(entry).expect("done");
+            dedup.apply(entry).expect("done");
         }
         let done = answer(0, 1);
-        assert_eq!(book.standing(CLIENT, 1, 1), Err(Refusal::Old));
-        assert_eq!(book.standing(CLIENT, 1, 2), Ok(Standing::Done(Ok(done))));
-        assert_eq!(book.standing(CLIENT, 1, 3), Ok(Standing::New));
-        assert_eq!(book.standing(Entity(8), 1, 3), Err(Refusal::NoSession));
-        assert_eq!(book.standing(CLIENT, 2, 1), Err(Refusal::NoSession));
+        assert_eq!(dedup.standing(CLIENT, 1, 1), Err(Refusal::Old));
+        assert_eq!(dedup.standing(CLIENT, 1, 2), Ok(Standing::Done(Ok(done))));
+        assert_eq!(dedup.standing(CLIENT, 1, 3), Ok(Standing::New));
+        assert_eq!(dedup.standing(Entity(8), 1, 3), Err(Refusal::NoSession));
+        assert_eq!(dedup.standing(CLIENT, 2, 1), Err(Refusal::NoSession));
     }
 
     #[test]
     fn a_session_proves_the_address_that_its_number_was_sent_to() {
-        let mut book = Book::default();
-        let (number, entry) = book.new_session(CLIENT, Host(9));
-        assert_eq!(book.apply(&entry), Ok(answer(number, 0)));
-        assert!(book.is_proof(CLIENT, Host(9), number));
-        assert!(!book.is_proof(CLIENT, Host(10), number), "sent from elsewhere");
-        assert!(!book.is_proof(Entity(8), Host(9), number), "another client's");
-        assert!(!book.is_proof(CLIENT, Host(9), number.wrapping_add(1)), "guessed");
+        let mut dedup = DedupState::default();
+        let (number, entry) = dedup.new_session(CLIENT, Host(9));
+        assert_eq!(dedup.apply(&entry), Ok(answer(number, 0)));
+        assert!(dedup.is_proof(CLIENT, Host(9), number));
+        assert!(!dedup.is_proof(CLIENT, Host(10), number), "sent from elsewhere");
+        assert!(!dedup.is_proof(Entity(8), Host(9), number), "another client's");
+        assert!(!dedup.is_proof(CLIENT, Host(9), number.wrapping_add(1)), "guessed");
     }
 
     #[test]
     fn sessions_of_an_earlier_version_go_on_and_prove_nothing() {
-        let mut book = Book::default();
-        assert_eq!(book.apply(&Entry::Hello(CLIENT)), Ok(answer(1, 0)));
-        assert_eq!(book.standing(CLIENT, 1, 1), Ok(Standing::New));
-        assert!(!book.is_proof(CLIENT, Host(9), 1));
-        let known = book.known();
+        let mut dedup = DedupState::default();
+        assert_eq!(dedup.apply(&Entry::Hello(CLIENT)), Ok(answer(1, 0)));
+        assert_eq!(dedup.standing(CLIENT, 1, 1), Ok(Standing::New));
+        assert!(!dedup.is_proof(CLIENT, Host(9), 1));
+        let known = dedup.known();
         let entries: Vec<_> = known.iter().map(|payload| Entry::decode(payload)).collect();
         let session = Session { client: CLIENT, host: None, sequence: 0, answer: Ok((0, 0)) };
         assert_eq!(entries, [Some(Entry::NextSession(1)), Some(Entry::Session(1, session))]);
@@ -388,12 +391,12 @@ mod tests {
 
     #[test]
     fn what_is_known_is_all_that_counts() {
-        let mut book = Book::default();
+        let mut dedup = DedupState::default();
         for entry in &history() {
-            let _ = book.apply(entry);
+            let _ = dedup.apply(entry);
         }
-        let known = book.known();
-        let mut again = Book::default();
+        let known = dedup.known();
+        let mut again = DedupState::default();
         for payload in &known {
             again.apply(&Entry::decode(payload).expect("ours")).expect("known");
         }

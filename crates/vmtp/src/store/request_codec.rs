@@ -1,4 +1,4 @@
-//! What is asked of a store and what it answers, as Requests and Responses carry it.
+//! Encoding of a store's requests and answers in the Requests and Responses of VMTP.
 //!
 //! A Request's code has the operation in its upper 8 bits and the file's number in the lower 16. Its
 //! 12 octets of user data are session, sequence number and page, each 32 bits, big-endian. A
@@ -17,13 +17,13 @@ const NAME_BYTES_MAX: usize = 1024;
 /// Names that begin so are the store's own.
 pub(super) const OWN_PREFIX: &str = ".sockscope-store";
 
-/// One question to a store.
+/// One request to a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ask {
+pub struct StoreRequest {
     /// The client's session; 0 before it has one.
     pub session: u32,
-    /// Number of the change within the session, from 1; a repeated question has the same. Not looked
-    /// at when nothing is changed.
+    /// Number of the change within the session, from 1; a repeated request has the same number. Ignored
+    /// when the operation changes nothing.
     pub sequence: u32,
     /// What to do.
     pub operation: Operation,
@@ -171,7 +171,7 @@ const STAT: u32 = 7;
 const SYNC: u32 = 8;
 const LIST: u32 = 9;
 
-impl Ask {
+impl StoreRequest {
     /// As a Request.
     #[must_use]
     pub fn encode(&self) -> Request {
@@ -337,10 +337,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn asks_come_back(session: u32, sequence: u32, operation in operation()) {
-            let ask = Ask { session, sequence, operation };
-            let request = ask.encode();
-            prop_assert_eq!(Ask::decode(request.code, &request.user, &request.segment), Ok(ask));
+        fn requests_come_back(session: u32, sequence: u32, operation in operation()) {
+            let request = StoreRequest { session, sequence, operation };
+            let encoded = request.encode();
+            let decoded = StoreRequest::decode(encoded.code, &encoded.user, &encoded.segment);
+            prop_assert_eq!(decoded, Ok(request));
         }
 
         #[test]
