@@ -114,14 +114,12 @@ impl Segment {
     };
 
     /// When it comes to its next effect, or else to its end.
-    #[inline]
     fn next_ns(&self) -> u64 {
         let next = self.effects.get(self.course.next_effect);
         self.course.began_ns + next.map_or(self.course.len_ns, |(after_ns, _)| *after_ns)
     }
 
     /// It goes to another place, whose list comes here, to be used again.
-    #[inline]
     fn change_places(&mut self, free: &mut Self) {
         free.course = self.course;
         std::mem::swap(&mut self.effects, &mut free.effects);
@@ -161,38 +159,32 @@ impl Cpu {
     }
 
     /// When it comes to something next; `u64::MAX` when it has nothing to do.
-    #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
     /// Whether it has nothing to do.
-    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.running.course.mask == Mask::Idle
     }
 
     /// The level that runs; `None` when the CPU has nothing to do.
-    #[inline]
     pub(crate) fn level(&self) -> Option<Level> {
         (!self.is_idle()).then_some(self.running.course.level)
     }
 
     /// What may come in now; a CPU with nothing to do lets every interrupt in.
-    #[inline]
     pub(crate) fn lets_in(&self) -> Interrupts {
         self.running.course.lets_in
     }
 
     /// Whether a process runs in user mode.
-    #[inline]
     pub(crate) fn is_in_user_mode(&self) -> bool {
         self.running.course.mask == Mask::User
     }
 
     /// A segment of `len_ns` without effects begins now, on top of what runs at its level or below
     /// it.
-    #[inline]
     pub(crate) fn begin(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
         self.take_over(now_ns, level, mask, len_ns, end);
         self.running.effects.clear();
@@ -200,7 +192,6 @@ impl Cpu {
     }
 
     /// As [`Cpu::begin`], of the step that the meter holds, with its effects.
-    #[inline]
     pub(crate) fn begin_step(
         &mut self,
         now_ns: u64,
@@ -220,7 +211,6 @@ impl Cpu {
     }
 
     /// A segment takes the CPU; what it does is told next.
-    #[inline]
     fn take_over(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
         debug_assert!(self.level().is_none_or(|running| running <= level), "a lower level waits");
         if !self.is_idle() {
@@ -244,7 +234,6 @@ impl Cpu {
     }
 
     /// What runs waits for something on top of it.
-    #[inline(never)]
     fn suspend(&mut self, now_ns: u64) {
         if self.depth == self.suspended.len() {
             self.add_place();
@@ -255,14 +244,12 @@ impl Cpu {
         self.depth += 1;
     }
 
-    #[cold]
     fn add_place(&mut self) {
         self.suspended.push(Segment::FREE);
     }
 
     /// The next effect of what runs, which it has come to; `None` when it has come to its end:
     /// [`Cpu::finish`].
-    #[inline]
     pub(crate) fn next_effect(&mut self) -> Option<&mut Effect> {
         let Segment { effects, course } = &mut self.running;
         let [(_, effect), later @ ..] = effects.get_mut(course.next_effect..)? else { return None };
@@ -273,7 +260,6 @@ impl Cpu {
     }
 
     /// Takes what runs off the CPU, at its end; what it interrupted goes on.
-    #[inline]
     pub(crate) fn finish(&mut self, now_ns: u64) -> End {
         let Course { level, len_ns, end, .. } = self.running.course;
         self.used_ns[level as usize] += len_ns;
@@ -288,7 +274,6 @@ impl Cpu {
         end
     }
 
-    #[inline(never)]
     fn resume(&mut self, now_ns: u64) {
         self.depth -= 1;
         let place = &mut self.suspended[self.depth];

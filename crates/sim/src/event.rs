@@ -93,7 +93,6 @@ impl<E> Default for EventQueue<E> {
 
 impl<E: Copy> EventQueue<E> {
     /// `event` happens at `at_ns`.
-    #[inline(never)]
     pub fn schedule(&mut self, at_ns: u64, event: E) {
         // Most events come before all others.
         if at_ns < self.next_ns && self.near.len() < self.near.capacity() {
@@ -105,7 +104,6 @@ impl<E: Copy> EventQueue<E> {
     }
 
     /// As [`EventQueue::schedule`], of an event that need not be the next one.
-    #[inline(never)]
     fn schedule_later(&mut self, entry: Entry<E>) {
         let is_full = self.near.len() == self.near.capacity();
         let is_last = self.near.first().is_some_and(|last| last.at_ns <= entry.at_ns);
@@ -121,7 +119,6 @@ impl<E: Copy> EventQueue<E> {
     }
 
     /// The last one of the list makes room; it comes before all that went to the heap up to now.
-    #[cold]
     fn move_last(&mut self) {
         self.moved -= 1;
         let last = self.near.remove(0);
@@ -141,13 +138,11 @@ impl<E: Copy> EventQueue<E> {
 
     /// When the next event happens; `u64::MAX` when there is none.
     #[must_use]
-    #[inline]
     pub fn next_ns(&self) -> u64 {
         self.next_ns
     }
 
     /// Takes the next event.
-    #[inline]
     pub fn pop(&mut self) -> Option<(u64, E)> {
         let Entry { at_ns, event } = self.near.pop()?;
         match self.near.last() {
@@ -158,7 +153,6 @@ impl<E: Copy> EventQueue<E> {
     }
 
     /// The soonest events come over from the heap; half a list, so that there is room for others.
-    #[cold]
     fn refill(&mut self) {
         let soonest = std::iter::from_fn(|| self.far.pop()).take(NEAR_MAX / 2);
         self.near.extend(soonest.map(|Reverse(far)| far.entry));

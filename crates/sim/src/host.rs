@@ -187,7 +187,6 @@ impl Host {
     }
 
     /// When its CPU comes to something next; `u64::MAX` when it has nothing to do.
-    #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.cpu.next_ns()
     }
@@ -196,7 +195,6 @@ impl Host {
     /// anywhere happens here, before `limit_ns`.
     // It and what it does at each step belong in the loop over two hosts, and have a second caller, for
     // other networks.
-    #[inline(always)]
     pub(crate) fn run_until(
         &mut self,
         start_ns: u64,
@@ -241,7 +239,6 @@ impl Host {
         Pause { now_ns, why: Why::Stuck }
     }
 
-    #[inline(always)]
     fn segment_ended(&mut self, now_ns: u64, end: End, shared: &mut Shared) {
         match end {
             End::Nothing | End::Switched => {}
@@ -252,13 +249,11 @@ impl Host {
     }
 
     /// Whether anything is pending that the CPU lets in now.
-    #[inline]
     fn has_waiting(&self) -> bool {
         self.pending.among(self.cpu.lets_in()).any()
     }
 
     /// The first of what is pending and may come in now takes the CPU.
-    #[inline]
     fn take_waiting(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         let waiting = self.pending.among(self.cpu.lets_in());
         if waiting.has(Interrupts::HARD) {
@@ -269,7 +264,6 @@ impl Host {
             || waiting.has(Interrupts::RESCHEDULE) && self.preempt_user(now_ns, shared)
     }
 
-    #[inline(never)]
     fn take_hard_interrupt(&mut self, now_ns: u64, shared: &mut Shared) {
         let interrupt = self.hard_pending.pop_front();
         if self.hard_pending.is_empty() {
@@ -290,7 +284,6 @@ impl Host {
     }
 
     /// `splnet` before `softclock`; whether there was something to do.
-    #[inline(never)]
     fn soft_interrupt(&mut self, now_ns: u64) -> bool {
         if !self.pending.has(Interrupts::NET) {
             self.tick(now_ns);
@@ -304,7 +297,6 @@ impl Host {
     }
 
     /// One packet of the IP input queue, which has one.
-    #[inline(never)]
     fn input_packet(&mut self, now_ns: u64) -> bool {
         self.meter.begin();
         if let Some(mark) = self.stack.next_input().and_then(|packet| packet.mark) {
@@ -320,7 +312,6 @@ impl Host {
     }
 
     /// `softclock`: a timer of the protocols.
-    #[cold]
     fn tick(&mut self, now_ns: u64) {
         self.meter.begin();
         if self.pending.take(Interrupts::FAST) {
@@ -332,13 +323,11 @@ impl Host {
     }
 
     /// The step that the meter holds begins.
-    #[inline]
     fn begin_step(&mut self, now_ns: u64, level: Level, mask: Mask, end: End) {
         self.cpu.begin_step(now_ns, level, mask, &mut self.meter, end);
     }
 
     /// The protocol timers tick.
-    #[cold]
     pub(crate) fn timers(&mut self, now_ns: u64, shared: &mut Shared) {
         self.timers_armed = false;
         let since_ns = now_ns + self.clock_since_ns;
@@ -360,7 +349,6 @@ impl Host {
         }
     }
 
-    #[cold]
     fn schedule_timers(&mut self, now_ns: u64, shared: &mut Shared) {
         self.timers_armed = true;
         let fast_ns = self.next_of(FAST_TIMER_NS, now_ns);
@@ -376,7 +364,6 @@ impl Host {
     }
 
     /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
-    #[cold]
     pub(crate) fn clock_ticked(&mut self) {
         self.clock_armed = false;
         if !self.cpu.is_idle() {
@@ -385,21 +372,18 @@ impl Host {
     }
 
     /// While the CPU is in use, the next tick of the clock will interrupt it.
-    #[inline]
     fn arm_clock(&mut self, now_ns: u64, shared: &mut Shared) {
         if !self.clock_armed {
             self.schedule_clock(now_ns, shared);
         }
     }
 
-    #[cold]
     fn schedule_clock(&mut self, now_ns: u64, shared: &mut Shared) {
         self.clock_armed = true;
         shared.events.schedule(self.next_of(TICK_NS, now_ns), Event::Clock(self.number));
     }
 
     /// A quantum is over.
-    #[cold]
     pub(crate) fn quantum_over(&mut self) {
         self.quantum_armed = false;
         self.scheduler.quantum_over();
@@ -413,14 +397,12 @@ impl Host {
         }
     }
 
-    #[cold]
     fn schedule_quantum(&mut self, now_ns: u64, shared: &mut Shared) {
         self.quantum_armed = true;
         shared.events.schedule(self.next_of(QUANTUM_NS, now_ns), Event::Quantum(self.number));
     }
 
     /// Hands a record of this host over, with its time and CPU.
-    #[inline]
     fn record(&self, now_ns: u64, record: &Record, shared: &mut Shared) {
         let record = shared.observed.add(record);
         record.at_ns = now_ns;

@@ -7,9 +7,6 @@
 //!
 //! Time is integer nanoseconds, chance comes from the scenario's seed alone, and nothing reads a
 //! clock or follows hash order: the same scenario and programs give the same records, byte by byte.
-//!
-//! What runs for each segment is compiled once, here, and does not know the sink. As in the stack,
-//! `#[cold]` and `#[inline(never)]` keep what is rare out of its way.
 
 pub mod cpu;
 mod event;

@@ -108,7 +108,6 @@ impl Link {
 
     /// The transmission of this number ends; the port whose frame has gone, if that can be told at
     /// once. Else [`Event::Sent`] tells it in its turn.
-    #[inline(always)]
     pub(crate) fn transmission_ends(
         &mut self,
         number: u32,

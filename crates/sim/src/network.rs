@@ -65,7 +65,6 @@ impl Network {
     }
 
     /// Whether the goal is reached, once no program works any more.
-    #[cold]
     fn is_over(&self, goal: Goal) -> bool {
         let is_quiet = || self.shared.frames.in_use() == 0 && self.hosts.iter().all(Host::is_quiet);
         let has_socket = |host: &Host| host.stack().sockets.iter().next().is_some();
@@ -128,7 +127,6 @@ impl Network {
         self.is_stuck = pause.why == Why::Stuck;
     }
 
-    #[inline(never)]
     fn take_turn(&mut self, host: usize, limit_ns: u64, observer: &mut dyn Observer) {
         let host = &mut self.hosts[host];
         let pause = host.run_until(self.now_ns, limit_ns, &mut self.shared, observer);
@@ -136,7 +134,6 @@ impl Network {
     }
 
     /// A host's quantum is over: it goes on up to now only, and then the next one begins.
-    #[cold]
     fn quantum_over(&mut self, host: usize, observer: &mut dyn Observer) {
         let now_ns = self.now_ns;
         self.hosts[host].quantum_over();
@@ -145,7 +142,6 @@ impl Network {
     }
 
     /// Nothing happens any more up to `until_ns`: why the run ends.
-    #[cold]
     fn stop(&mut self, next_ns: u64, until_ns: u64) -> Outcome {
         if next_ns < u64::MAX {
             self.now_ns = self.now_ns.max(until_ns);
@@ -175,7 +171,6 @@ impl Network {
     }
 
     /// Lets the next event happen; the host that it happened to, if that has to run now.
-    #[inline]
     fn next_event(&mut self, observer: &mut dyn Observer) -> Option<usize> {
         let Self { now_ns, hosts, shared, .. } = self;
         let now_ns = *now_ns;
@@ -229,7 +224,6 @@ impl Network {
 }
 
 /// A port's frame has gone; its host, if that has to run now.
-#[inline(always)]
 fn sent(hosts: &mut [Host], now_ns: u64, port: Port, shared: &mut Shared) -> Option<usize> {
     hosts[port.host()].sent(now_ns, port.interface, shared).then_some(port.host())
 }

@@ -145,7 +145,6 @@ impl Process {
     }
 
     /// As [`Process::step`], of a call that moves no data.
-    #[inline(never)]
     fn rare_step(&mut self, stack: &mut Stack, meter: &mut Meter) -> StepResult {
         let Some(call) = &mut self.call else { return StepResult::Done(self.answer) };
         match call {

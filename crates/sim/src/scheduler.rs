@@ -170,7 +170,6 @@ impl Scheduler {
     }
 
     /// `swtch`: the best process that is ready gets the CPU; the one before must have given it up.
-    #[inline(always)]
     pub fn pick(&mut self, now_ns: u64) -> Option<ProcessIndex> {
         self.catch_up(now_ns);
         debug_assert!(self.running.is_none(), "the CPU is taken");
@@ -229,7 +228,6 @@ impl Scheduler {
         self.load
     }
 
-    #[inline(always)]
     fn enqueue(&mut self, process: ProcessIndex) {
         let entry = &mut self.entries[process];
         entry.state = State::Waiting;
@@ -240,7 +238,6 @@ impl Scheduler {
     }
 
     /// Accounts for ticks, seconds and load samples up to `now_ns`.
-    #[inline]
     pub fn catch_up(&mut self, now_ns: u64) {
         if now_ns >= self.tick_end_ns {
             let since_ns = now_ns + self.since_ns;

@@ -51,7 +51,6 @@ const HELD_MAX: usize = 64;
 impl Observed {
     /// Adds a record, which is filled in where it stays: one put together elsewhere and moved here
     /// at once makes the move wait.
-    #[inline]
     pub(crate) fn add(&mut self, record: &Record) -> &mut Record {
         let place = self.records.len();
         self.records.extend_from_slice(std::slice::from_ref(record));
@@ -59,7 +58,6 @@ impl Observed {
     }
 
     /// Hands everything over if it has become much.
-    #[inline]
     pub(crate) fn limit(&mut self, observer: &mut dyn Observer) {
         if self.records.len() >= HELD_MAX || self.activities.len() >= HELD_MAX {
             self.hand_over(observer);
@@ -67,7 +65,6 @@ impl Observed {
     }
 
     /// Hands everything over.
-    #[inline(never)]
     pub(crate) fn hand_over(&mut self, observer: &mut dyn Observer) {
         observer.observe(&self.records, &self.activities);
         self.records.clear();
@@ -119,7 +116,6 @@ impl Shared {
     }
 
     /// Whether hosts have to look at events or at the end of the run before they go on at `at_ns`.
-    #[inline]
     pub(crate) fn is_beyond(&self, at_ns: u64) -> bool {
         at_ns >= self.events.next_ns() || at_ns >= self.end_ns
     }
@@ -187,14 +183,12 @@ impl Shared {
     }
 
     /// A connection's flow has come to this state.
-    #[inline]
     pub(crate) fn see_state(&mut self, now_ns: u64, flow: FlowId, state: u8) {
         if state == TCP_CLOSE {
             self.close_connection(now_ns, flow);
         }
     }
 
-    #[cold]
     fn close_connection(&mut self, at_ns: u64, flow: FlowId) {
         if let Some(connection) = self.connection_mut(flow) {
             connection.closed_ns = Some(at_ns);
@@ -202,13 +196,11 @@ impl Shared {
     }
 
     /// What a process does changed.
-    #[inline]
     pub(crate) fn activity(&mut self, activity: Activity) {
         self.observed.activities.push(activity);
     }
 
     /// Notes that a process works at this end of a connection.
-    #[inline]
     pub(crate) fn see_process(&mut self, flow: FlowId, side: Side, thread: u32) {
         let index = (flow.connection().0 as usize).wrapping_sub(1);
         let Some(seen) = self.seen.get_mut(index) else { return };
@@ -219,7 +211,6 @@ impl Shared {
         }
     }
 
-    #[cold]
     fn add_process(&mut self, flow: FlowId, side: Side, thread: u32) {
         if thread == 0 {
             return; // nobody's: an interrupt

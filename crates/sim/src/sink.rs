@@ -94,7 +94,6 @@ impl Default for Digest {
 }
 
 impl RecordSink for Digest {
-    #[inline]
     fn record(&mut self, record: &Record) {
         self.count += 1;
         // In the order of memory, so that neighbours are read together.

@@ -47,7 +47,6 @@ enum Progress {
 impl Progress {
     /// The result of the step: a call that waits sleeps on `lock` or `data`; one that has ended has
     /// `result`.
-    #[inline(always)]
     fn step(self, lock: Channel, data: Channel, result: Result<u32, SocketError>) -> Step {
         match self {
             Self::Continue | Self::Copied => Step::Continue,

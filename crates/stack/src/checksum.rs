@@ -17,7 +17,6 @@ pub struct Checksum {
 
 impl Checksum {
     /// Adds the next bytes.
-    #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         self.sum = add(self.sum, sum_of(bytes));
         if bytes.len() % 2 == 1 {
@@ -25,27 +24,23 @@ impl Checksum {
         }
     }
 
-    #[cold]
     fn turn(&mut self) {
         self.sum = self.sum.rotate_left(8);
         self.is_odd = !self.is_odd;
     }
 
     /// Adds one word in the order of the network, at an even place.
-    #[inline]
     pub fn add_word(&mut self, word: u16) {
         self.sum = add(self.sum, u64::from(word.to_be()));
     }
 
     /// Adds a header without options, at an even place.
-    #[inline]
     pub(crate) fn add_header(&mut self, words: [u32; 5]) {
         let sum = words.iter().map(|word| u64::from(word.to_be())).sum();
         self.sum = add(self.sum, sum);
     }
 
     /// What the checksum field must hold for the sum over it to be right.
-    #[inline]
     #[must_use]
     pub fn finish(mut self) -> u16 {
         if self.is_odd {
@@ -55,14 +50,12 @@ impl Checksum {
     }
 
     /// Whether the bytes, their checksum field among them, are undamaged.
-    #[inline]
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.finish() == 0
     }
 
     /// A sum that holds the pseudo header of TCP and UDP already (RFC 9293 §3.1, RFC 768).
-    #[inline]
     #[must_use]
     pub fn of_pseudo_header(source: [u8; 4], destination: [u8; 4], protocol: u8, len: u16) -> Self {
         let addresses = [source, destination].map(|address| u64::from(u32::from_ne_bytes(address)));
@@ -71,14 +64,12 @@ impl Checksum {
     }
 
     /// Adds the bytes of a chain from `skip` on.
-    #[inline]
     pub fn add_chain(&mut self, pool: &Pool, chain: &Chain, skip: usize) {
         if skip < chain.len() {
             *self = self.with_pieces(pool.pieces(chain), skip);
         }
     }
 
-    #[inline(never)]
     fn with_pieces(mut self, pieces: Pieces<'_>, mut skip: usize) -> Self {
         for piece in pieces {
             if skip < piece.len() {
@@ -93,14 +84,12 @@ impl Checksum {
 }
 
 /// The words of a header without options, of which `bytes` are the first; `None` for less.
-#[inline]
 pub(crate) fn header_words(bytes: &[u8]) -> Option<[u32; 5]> {
     let (words, _) = bytes.first_chunk::<20>()?.as_chunks::<4>();
     Some(std::array::from_fn(|at| u32::from_be_bytes(words[at])))
 }
 
 /// The words of a header without options as they go out.
-#[inline]
 pub(crate) fn header_bytes(words: [u32; 5]) -> [u8; 20] {
     let mut bytes = [0; 20];
     for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
@@ -110,7 +99,6 @@ pub(crate) fn header_bytes(words: [u32; 5]) -> [u8; 20] {
 }
 
 /// The checksum of these bytes.
-#[inline]
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = Checksum::default();
@@ -122,7 +110,6 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 ///
 /// Words of 64 bits add up to the same, as each of their quarters has the place value 1 too
 /// (RFC 1071 §2(A)), and so has what is carried out of them.
-#[inline(never)]
 fn sum_of(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
     let sum = blocks.iter().fold((0, 0), add_block);
@@ -136,7 +123,6 @@ fn sum_of(bytes: &[u8]) -> u64 {
 
 /// Adds a block to a sum and to the number of carries out of it. The carry out of each word goes into
 /// the next; blocks do not wait for each other.
-#[inline]
 fn add_block<const BYTES: usize>((sum, carries): (u64, u64), block: &[u8; BYTES]) -> (u64, u64) {
     let (words, _) = block.as_chunks::<8>();
     let (of_block, carry) = words.iter().fold((0, false), |(sum, carry), word| {
@@ -147,7 +133,6 @@ fn add_block<const BYTES: usize>((sum, carries): (u64, u64), block: &[u8; BYTES]
 }
 
 /// Adds up to seven bytes, followed by 0.
-#[inline]
 fn add_last(sum: u64, bytes: &[u8]) -> u64 {
     let Some((word, rest)) = bytes.split_first_chunk::<4>() else { return add_odd(sum, bytes) };
     let sum = add(sum, u64::from(u32::from_ne_bytes(*word)));
@@ -155,8 +140,6 @@ fn add_last(sum: u64, bytes: &[u8]) -> u64 {
 }
 
 /// Adds up to three bytes, followed by 0.
-#[cold]
-#[inline(never)]
 fn add_odd(sum: u64, bytes: &[u8]) -> u64 {
     let mut last = [0; 4];
     last[..bytes.len()].copy_from_slice(bytes);
@@ -164,14 +147,12 @@ fn add_odd(sum: u64, bytes: &[u8]) -> u64 {
 }
 
 /// A sum in which what is carried out of the highest place counts as 1 again.
-#[inline]
 fn add(sum: u64, word: u64) -> u64 {
     let (sum, carry) = sum.overflowing_add(word);
     sum + u64::from(carry)
 }
 
 /// Written so that it becomes one instruction.
-#[inline]
 fn add_with_carry(sum: u64, word: u64, carry: bool) -> (u64, bool) {
     let (sum, by_word) = sum.overflowing_add(word);
     let (sum, by_carry) = sum.overflowing_add(u64::from(carry));
@@ -179,7 +160,6 @@ fn add_with_carry(sum: u64, word: u64, carry: bool) -> (u64, bool) {
 }
 
 /// Adds the 16-bit words of a sum up until one is left, which is 0 for a sum of 0 only.
-#[inline]
 fn fold(sum: u64) -> u16 {
     let (sum, carry) = (sum as u32).overflowing_add((sum >> 32) as u32);
     let sum = sum + u32::from(carry);

@@ -42,7 +42,6 @@ impl Default for Costs {
 impl Costs {
     /// What `routine` costs.
     #[must_use]
-    #[inline]
     pub fn of(&self, routine: Routine) -> Cost {
         self.0[routine.index()]
     }
@@ -74,7 +73,6 @@ pub struct CostMeter {
 const COLD_NS: u64 = 0xF << 60;
 
 /// Whether a time has [`COLD_NS`] in it, up to eight times.
-#[inline]
 fn is_cold(ns: u64) -> bool {
     (ns as i64) < 0
 }
@@ -117,7 +115,6 @@ impl Row {
 
     /// What `work` costs, as [`Cost::of`]. Parts of it that are 0 where the call is written leave no
     /// code.
-    #[inline]
     fn add(&mut self, work: Work) -> u64 {
         self.total.add(work);
         let bytes_ns = self.byte.of(work.bytes);
@@ -149,7 +146,6 @@ impl ByteCost {
     }
 
     /// Nanoseconds for so many bytes, rounded to nearest.
-    #[inline]
     fn of(self, bytes: u32) -> u64 {
         debug_assert!(bytes < Self::BYTES_END);
         let ns = u128::from(u64::from(bytes) << 24) * u128::from(self.0);
@@ -158,7 +154,6 @@ impl ByteCost {
 }
 
 impl WorkTotal {
-    #[inline]
     fn add(&mut self, work: Work) {
         self.bytes += u64::from(work.bytes);
         self.mbufs += u64::from(work.mbufs);
@@ -201,7 +196,6 @@ impl CostMeter {
     }
 
     /// Charges a probe for a record that it makes outside [`Meter::effect`](crate::Meter::effect).
-    #[inline]
     pub fn charge_probe(&mut self) {
         self.elapsed_ns += u64::from(self.probe_ns);
     }
@@ -213,7 +207,6 @@ impl CostMeter {
     }
 
     /// A program has computed: part of what the kernel had in the cache is gone.
-    #[inline]
     pub fn cache_filled(&mut self) {
         if self.cache_miss_percent > 0 {
             self.rows.iter_mut().for_each(|row| row.bare_ns |= COLD_NS);
@@ -221,19 +214,16 @@ impl CostMeter {
     }
 
     /// A new step begins: no time used.
-    #[inline]
     pub fn begin(&mut self) {
         self.elapsed_ns = 0;
     }
 
     /// What a probe in the kernel takes for each record, in nanoseconds.
-    #[inline]
     pub(crate) fn probe_ns(&self) -> u32 {
         self.probe_ns
     }
 
     /// Counts one call of `routine` and charges it with its work.
-    #[inline]
     pub fn call(&mut self, routine: Routine, work: Work) {
         let row = &mut self.rows[routine.index()];
         row.calls += 1;
@@ -246,7 +236,6 @@ impl CostMeter {
 
     /// Counts one call of each of `routines` and charges each with this work: one after the other
     /// with no effect in between, so that they are looked at together.
-    #[inline(always)]
     pub fn call_each<const N: usize>(&mut self, routines: [Routine; N], work: Work) {
         const { assert!(N <= 8, "more of them may add up to a time that is not negative") };
         for routine in routines {
@@ -261,7 +250,6 @@ impl CostMeter {
     }
 
     /// Counts `times` calls of `routine` without any work, at least one, as [`CostMeter::call`] does.
-    #[inline]
     pub fn call_times(&mut self, routine: Routine, times: u32) {
         let row = &mut self.rows[routine.index()];
         row.calls += u64::from(times);
@@ -272,8 +260,6 @@ impl CostMeter {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn miss_each(&mut self, routines: &[Routine], mbufs: u32, walked: u32) {
         for routine in routines {
             if is_cold(self.rows[routine.index()].bare_ns) {
@@ -283,8 +269,6 @@ impl CostMeter {
     }
 
     /// What fetching code and tables anew takes of a call: a share of all but its bytes.
-    #[cold]
-    #[inline(never)]
     fn miss_call(&mut self, routine: Routine, mbufs: u32, walked: u32) {
         let work = Work { bytes: 0, mbufs, walked };
         let cost = self.costs.of(routine);
@@ -297,7 +281,6 @@ impl CostMeter {
     }
 
     /// Counts this many calls of `routine` without any work.
-    #[inline]
     pub fn calls_of(&mut self, routine: Routine, count: u32) {
         let row = &mut self.rows[routine.index()];
         row.calls += u64::from(count);
@@ -305,7 +288,6 @@ impl CostMeter {
     }
 
     /// Charges more work to a call that is counted already.
-    #[inline]
     pub fn charge(&mut self, routine: Routine, work: Work) {
         let row = &mut self.rows[routine.index()];
         self.elapsed_ns += row.add(work);
@@ -313,14 +295,12 @@ impl CostMeter {
 
     /// CPU time used by the step in progress, in nanoseconds.
     #[must_use]
-    #[inline]
     pub fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
     }
 
     /// How often `routine` was called since the meter was made.
     #[must_use]
-    #[inline]
     pub fn calls(&self, routine: Routine) -> u64 {
         self.rows[routine.index()].calls
     }

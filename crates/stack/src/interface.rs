@@ -239,7 +239,6 @@ fn ethernet3_header(source: Ipv4Addr, to: Ipv4Addr, link_type: u16) -> [u8; 4] {
 }
 
 /// As [`ethernet3_header`], for 10 Mbit/s.
-#[inline]
 fn ethernet10_header(source: Ipv4Addr, to: Ipv4Addr, link_type: u16) -> [u8; 14] {
     // The locally administered 48-bit addresses that stand for IP addresses.
     let mut header = [0x02, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0];

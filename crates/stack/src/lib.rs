@@ -8,11 +8,6 @@
 //! them happen in that order.
 //!
 //! Frames and user data are real bytes: checksums are computed, data are copied.
-//!
-//! The code that each segment passes is more than a first-level cache holds. Functions that no
-//! full-sized segment of an undisturbed transfer passes once its window is open are therefore `#[cold]`,
-//! and rarer halves of others `#[inline(never)]`: that keeps them, and the branches that lead to them,
-//! out of its way.
 
 pub mod calls;
 pub mod checksum;

@@ -105,25 +105,21 @@ struct Mbuf {
 
 impl Mbuf {
     /// Its data among the pool's bytes.
-    #[inline]
     fn range(&self) -> Range<usize> {
         self.at as usize..self.at as usize + usize::from(self.len)
     }
 
-    #[inline]
     fn is_plain(&self) -> bool {
         matches!(self.store, Store::Plain { .. })
     }
 
     /// As [`Pool::trailing_room`].
-    #[inline]
     fn trailing_room(&self) -> usize {
         let Store::Plain { room } = self.store else { return 0 };
         usize::from(room) - (self.at - self.slot) as usize - usize::from(self.len)
     }
 
     /// As [`Pool::storage_bytes`].
-    #[inline]
     fn storage_bytes(&self) -> usize {
         MBUF_BYTES + if self.is_plain() { 0 } else { CLUSTER_BYTES }
     }
@@ -228,7 +224,6 @@ impl Pool {
         self.get(meter)
     }
 
-    #[inline(always)]
     fn with_room(
         &mut self,
         room: u16,
@@ -244,7 +239,6 @@ impl Pool {
     }
 
     /// An mbuf whose data `place` says.
-    #[inline(always)]
     fn new_mbuf(&mut self, place: impl Fn(&mut Mbuf), meter: &mut CostMeter) -> Option<MbufId> {
         meter.call(Routine::MgetMacro, Work::NONE);
         let number = self.free;
@@ -256,7 +250,6 @@ impl Pool {
     }
 
     /// One mbuf more than ever before, if the limit allows.
-    #[cold]
     fn make_mbuf(&mut self, place: impl Fn(&mut Mbuf)) -> Option<MbufId> {
         let number = self.mbufs.len() as u32;
         let has_room = number < self.limits.mbufs;
@@ -332,7 +325,6 @@ impl Pool {
     }
 
     /// Frees a whole chain as a loop of `MFREE`.
-    #[inline(never)]
     pub fn free_chain(&mut self, Chain { first, last, mbufs, .. }: Chain, meter: &mut CostMeter) {
         if first == NIL {
             return;
@@ -350,7 +342,6 @@ impl Pool {
     }
 
     /// Lets go of what an mbuf's data were in.
-    #[inline]
     fn release(&mut self, store: Store) {
         match store {
             Store::Plain { .. } => {}
@@ -360,13 +351,11 @@ impl Pool {
     }
 
     /// The data of one mbuf.
-    #[inline]
     #[must_use]
     pub fn data(&self, id: MbufId) -> &[u8] {
         self.data_of(self.mbuf(id))
     }
 
-    #[inline]
     fn data_of(&self, mbuf: &Mbuf) -> &[u8] {
         debug_assert!(self.is_within(mbuf), "{mbuf:?}");
         &self.bytes[mbuf.range()]
@@ -374,7 +363,6 @@ impl Pool {
 
     /// The data of one mbuf that shares its storage with no other: a plain one, or a cluster with
     /// one reference. Empty for anything else.
-    #[inline]
     pub fn data_mut(&mut self, id: MbufId) -> &mut [u8] {
         let mbuf = self.mbuf(id);
         debug_assert!(self.is_within(mbuf), "{mbuf:?}");
@@ -388,21 +376,18 @@ impl Pool {
     }
 
     /// Bytes of data in one mbuf.
-    #[inline]
     #[must_use]
     pub fn len(&self, id: MbufId) -> usize {
         usize::from(self.mbuf(id).len)
     }
 
     /// Whether the data are in a cluster.
-    #[inline]
     #[must_use]
     pub fn is_cluster(&self, id: MbufId) -> bool {
         matches!(self.mbuf(id).store, Store::Cluster(_))
     }
 
     /// Whether the data are in the mbuf itself.
-    #[inline]
     #[must_use]
     pub fn is_plain(&self, id: MbufId) -> bool {
         self.mbuf(id).is_plain()
@@ -416,7 +401,6 @@ impl Pool {
     }
 
     /// Bytes free before the data of a plain mbuf; 0 for other mbufs.
-    #[inline]
     #[must_use]
     pub fn leading_room(&self, id: MbufId) -> usize {
         let mbuf = self.mbuf(id);
@@ -424,7 +408,6 @@ impl Pool {
     }
 
     /// Bytes free behind the data of a plain mbuf; 0 for other mbufs.
-    #[inline]
     #[must_use]
     pub fn trailing_room(&self, id: MbufId) -> usize {
         self.mbuf(id).trailing_room()
@@ -460,7 +443,6 @@ impl Pool {
 
     /// Gives an mbuf that is in no chain and shares nothing a copy of `bytes` at `offset`, which must
     /// fit: as [`Pool::set_range`] and [`Pool::data_mut`].
-    #[inline]
     pub fn fill(&mut self, id: MbufId, offset: usize, bytes: &[u8]) {
         let mbuf = &mut self.mbufs[id.0 as usize];
         let start = match mbuf.store {
@@ -485,12 +467,10 @@ impl Pool {
         storage.start <= mbuf.at && mbuf.at + u32::from(mbuf.len) <= storage.end
     }
 
-    #[inline]
     fn mbuf(&self, id: MbufId) -> &Mbuf {
         &self.mbufs[id.0 as usize]
     }
 
-    #[inline]
     fn mbuf_mut(&mut self, id: MbufId) -> &mut Mbuf {
         &mut self.mbufs[id.0 as usize]
     }

@@ -22,14 +22,12 @@ pub struct Meter {
 impl Deref for Meter {
     type Target = CostMeter;
 
-    #[inline]
     fn deref(&self) -> &CostMeter {
         &self.cost
     }
 }
 
 impl DerefMut for Meter {
-    #[inline]
     fn deref_mut(&mut self) -> &mut CostMeter {
         &mut self.cost
     }
@@ -46,7 +44,6 @@ impl Meter {
     ///
     /// Take the effects of the step before with [`Meter::take_effects`] first: packets in them
     /// would be lost to their pool.
-    #[inline]
     pub fn begin(&mut self) {
         debug_assert!(self.effects.is_empty(), "effects of the last step were not taken");
         self.cost.begin();
@@ -54,7 +51,6 @@ impl Meter {
     }
 
     /// Notes that `effect` happens when the CPU has come this far.
-    #[inline]
     pub fn effect(&mut self, effect: Effect) {
         self.effects.push((self.cost.elapsed_ns(), effect));
         if self.cost.probe_ns() > 0 {
@@ -63,7 +59,6 @@ impl Meter {
     }
 
     /// A probe may have made the last effect.
-    #[cold]
     fn probe_effect(&mut self) {
         if self.effects.last().is_some_and(|(_, effect)| effect.is_of_a_probe()) {
             self.cost.charge_probe();
@@ -72,14 +67,12 @@ impl Meter {
 
     /// Notes that `effect` happens when the CPU has come to `at_ns` of the step, which is not before
     /// the effects noted up to now.
-    #[inline]
     pub fn effect_at(&mut self, at_ns: u64, effect: Effect) {
         self.effects.push((at_ns, effect));
     }
 
     /// Effects of the step in progress, each with the CPU time at which it happens.
     #[must_use]
-    #[inline]
     pub fn effects(&self) -> &[(u64, Effect)] {
         &self.effects
     }
@@ -90,7 +83,6 @@ impl Meter {
     }
 
     /// Moves the effects of the step to the end of `into`; the memory of both is kept for reuse.
-    #[inline]
     pub fn take_effects(&mut self, into: &mut Vec<(u64, Effect)>) {
         if into.is_empty() {
             std::mem::swap(into, &mut self.effects);
@@ -101,7 +93,6 @@ impl Meter {
 
     /// The effects of the step change places with those of an earlier one, which are not needed any
     /// more.
-    #[inline]
     pub fn exchange_effects(&mut self, with: &mut Vec<(u64, Effect)>) {
         with.clear();
         std::mem::swap(with, &mut self.effects);

@@ -10,7 +10,6 @@ use crate::socket::{Socket, SocketError, SocketId};
 use crate::stack::Stack;
 
 /// A packet was dropped after it had passed `last`; its mark says whose it was.
-#[cold]
 pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, meter: &mut Meter) {
     let Some(mark) = mark else { return };
     meter.effect(Effect::Observed(Record {
@@ -24,7 +23,6 @@ pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, 
 
 impl Socket {
     /// Point 1: `len` bytes are about to enter the send buffer. `hold` says what will keep them.
-    #[inline(always)]
     pub(crate) fn observe_send_enqueue(
         &self,
         flow: FlowId,
@@ -43,7 +41,6 @@ impl Socket {
     }
 
     /// Point 7: `len` bytes are about to enter the receive buffer.
-    #[inline]
     pub(crate) fn observe_receive_enqueue(&self, len: usize, meter: &mut Meter) {
         let Some(flow) = self.received_flow() else { return };
         let waited_for = if self.rcv.is_waited_for { marks::WAITED_FOR } else { 0 };
@@ -60,7 +57,6 @@ impl Socket {
 
 impl Stack {
     /// `m_freem` of a packet that goes no further, having passed `last`.
-    #[cold]
     pub(crate) fn drop_packet(
         &mut self,
         packet: Packet,
@@ -91,7 +87,6 @@ impl Stack {
     }
 
     /// A write call starts or ends.
-    #[inline(always)]
     pub(crate) fn observe_write(
         &self,
         socket: SocketId,

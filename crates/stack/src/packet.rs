@@ -32,7 +32,6 @@ pub struct Mark {
 impl Mark {
     /// The record of this packet passing `point`; time, CPU and thread are left 0.
     #[must_use]
-    #[inline]
     pub fn record(&self, point: Point) -> Record {
         Record {
             offset: self.offset,

@@ -168,7 +168,6 @@ impl Stack {
 
     /// `in_pcblookup`: the socket for these addresses, newest first. With `wildcard` an address
     /// that a socket has left open matches too, the closer match winning.
-    #[inline(always)]
     pub(crate) fn in_pcblookup(
         &self,
         protocol: Protocol,
@@ -187,7 +186,6 @@ impl Stack {
         self.search_pcbs(protocol, (foreign, local), wildcard, meter)
     }
 
-    #[inline(never)]
     fn search_pcbs(
         &self,
         protocol: Protocol,

@@ -30,7 +30,6 @@ pub enum Request {
 
 impl Stack {
     /// Passes a request to the socket's protocol.
-    #[cold]
     pub(crate) fn usrreq(
         &mut self,
         socket: SocketId,
@@ -44,7 +43,6 @@ impl Stack {
     }
 
     /// `PRU_SEND`: data to send, with a destination if the call names one.
-    #[inline(always)]
     pub(crate) fn pru_send(
         &mut self,
         socket: SocketId,
@@ -59,7 +57,6 @@ impl Stack {
     }
 
     /// `PRU_RCVD`: the process took data from the receive buffer.
-    #[inline(always)]
     pub(crate) fn pru_rcvd(
         &mut self,
         socket: SocketId,

@@ -126,7 +126,6 @@ impl Routine {
 
     /// Position in [`Routine::ALL`].
     #[must_use]
-    #[inline]
     pub fn index(self) -> usize {
         self as usize
     }

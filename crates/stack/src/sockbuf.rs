@@ -186,7 +186,6 @@ impl SockBuf {
     }
 
     /// As [`SockBuf::drop_front`], done by the caller itself.
-    #[inline(always)]
     pub(crate) fn remove_front(&mut self, len: usize, pool: &mut Pool, meter: &mut CostMeter) {
         let (before, mbufs) = (self.chain.len(), self.chain.mbufs());
         let storage = pool.drop_front(&mut self.chain, len, meter);
@@ -194,7 +193,6 @@ impl SockBuf {
     }
 
     /// As [`SockBuf::remove_front`], where no more leaves than `first` has, the first mbuf.
-    #[inline]
     pub(crate) fn remove_from_first(
         &mut self,
         first: MbufId,
@@ -208,7 +206,6 @@ impl SockBuf {
     }
 
     /// So much has left the front of the chain, and the storage of as many mbufs with it.
-    #[inline]
     fn has_left(&mut self, bytes: usize, mbufs: u32, storage: usize) {
         if let Some(place) = self.copied {
             self.copied = place.behind(bytes as u32, mbufs);

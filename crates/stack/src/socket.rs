@@ -123,7 +123,6 @@ struct Slot {
 
 impl Sockets {
     /// The socket of this number, if there is one.
-    #[inline]
     #[must_use]
     pub fn find(&self, id: SocketId) -> Option<&Socket> {
         let slot = self.slots.get(id.0 as usize)?;
@@ -131,7 +130,6 @@ impl Sockets {
     }
 
     /// As [`Sockets::find`], to change it.
-    #[inline]
     pub fn find_mut(&mut self, id: SocketId) -> Option<&mut Socket> {
         let slot = self.slots.get_mut(id.0 as usize)?;
         slot.is_used.then_some(&mut slot.socket)
@@ -171,7 +169,6 @@ impl Sockets {
 impl Index<SocketId> for Sockets {
     type Output = Socket;
 
-    #[inline]
     fn index(&self, id: SocketId) -> &Socket {
         match self.find(id) {
             Some(socket) => socket,
@@ -181,7 +178,6 @@ impl Index<SocketId> for Sockets {
 }
 
 impl IndexMut<SocketId> for Sockets {
-    #[inline]
     fn index_mut(&mut self, id: SocketId) -> &mut Socket {
         match self.find_mut(id) {
             Some(socket) => socket,
@@ -190,8 +186,6 @@ impl IndexMut<SocketId> for Sockets {
     }
 }
 
-#[cold]
-#[inline(never)]
 fn no_socket(id: SocketId) -> ! {
     panic!("no socket {}", id.0)
 }

@@ -85,13 +85,11 @@ impl Stack {
     }
 
     /// The timer that runs every 200 ms (`pffasttimo`).
-    #[cold]
     pub fn fasttimo(&mut self, meter: &mut Meter) {
         self.tcp_fasttimo(meter);
     }
 
     /// The timer that runs every 500 ms (`pfslowtimo`).
-    #[cold]
     pub fn slowtimo(&mut self, meter: &mut Meter) {
         self.ip_slowtimo(meter);
         self.tcp_slowtimo(meter);

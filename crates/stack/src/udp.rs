@@ -75,7 +75,6 @@ impl Stack {
 
     /// As [`Stack::udp_usrreq`], of `PRU_SEND`: a datagram with a destination connects the socket
     /// for as long as it takes.
-    #[inline(never)]
     pub(crate) fn udp_pru_send(
         &mut self,
         id: SocketId,

@@ -67,7 +67,6 @@ impl Device {
     }
 
     /// The link gets the first frame of the ring, to send it at `at_ns`.
-    #[inline(always)]
     pub(super) fn offer(&self, now_ns: u64, at_ns: u64, frame: FrameId, shared: &mut Shared) {
         let Self { link, station, .. } = *self;
         shared.links[link].accept(station, frame);

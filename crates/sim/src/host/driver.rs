@@ -37,7 +37,6 @@ impl Host {
     }
 
     /// A packet enters the interface queue (point 3), and the driver starts if it is idle.
-    #[inline(never)]
     pub(super) fn output(
         &mut self,
         now_ns: u64,
@@ -87,7 +86,6 @@ impl Host {
     }
 
     /// The driver has handed the device a frame.
-    #[inline(never)]
     pub(super) fn transmit(
         &mut self,
         now_ns: u64,
@@ -189,7 +187,6 @@ impl Host {
     }
 
     /// A packet goes through the loopback interface: points 3, 4 and 5 are one moment.
-    #[inline(never)]
     pub(super) fn loop_back(
         &mut self,
         now_ns: u64,

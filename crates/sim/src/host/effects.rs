@@ -14,7 +14,6 @@ use crate::sink::{Activity, ActivityState};
 impl Host {
     /// What runs has come to its next effect, which happens, or to its end; whether that was an
     /// observation, which changes nothing.
-    #[inline(always)]
     pub(super) fn go_on(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         let Some(effect) = self.cpu.next_effect() else {
             let end = self.cpu.finish(now_ns);
@@ -57,7 +56,6 @@ impl Host {
 
     /// Fills in which process a record of this kind is about; the side of the connection on which it
     /// works, where the record tells.
-    #[inline(always)]
     fn fill_in_thread(&mut self, kind: Kind, record: &mut Record) -> Option<Side> {
         match kind {
             Kind::SendEnqueue | Kind::WriteCall => {

@@ -15,7 +15,6 @@ use crate::shared::Shared;
 
 impl Host {
     /// `SO_LOG` on this socket, if it is not logged yet.
-    #[cold]
     pub(super) fn log(&mut self, now_ns: u64, id: SocketId, shared: &mut Shared) {
         let Some(socket) = self.stack.sockets.find_mut(id) else { return };
         if shared.wants_records && socket.log.is_none() {
@@ -24,7 +23,6 @@ impl Host {
         self.name_flow(id, shared);
     }
 
-    #[cold]
     pub(super) fn log_on_connect(&mut self, now_ns: u64, id: SocketId, shared: &mut Shared) {
         if shared.log == LogPolicy::All {
             self.log(now_ns, id, shared);
@@ -33,7 +31,6 @@ impl Host {
 
     /// A datagram socket is logged from its first datagram on, as a connection to its first peer, or
     /// as the other end of the one whose datagrams it answers.
-    #[cold]
     pub(super) fn log_datagrams(
         &mut self,
         now_ns: u64,
@@ -60,7 +57,6 @@ impl Host {
 
     /// Tells the addresses of the datagrams that a process sends, once its socket has a port: the
     /// first `sendto` may be what gives it one.
-    #[inline(never)]
     pub(super) fn name_datagrams(
         &mut self,
         process: ProcessIndex,
@@ -75,7 +71,6 @@ impl Host {
     }
 
     /// Tells the addresses of a connection, once its client knows them.
-    #[cold]
     pub(super) fn name_flow(&self, id: SocketId, shared: &mut Shared) {
         let Some(socket) = self.stack.sockets.find(id) else { return };
         let Some(flow) = socket.log else { return };
@@ -85,7 +80,6 @@ impl Host {
     }
 
     /// A layer of the process's program is done with bytes of its socket, if that is logged.
-    #[cold]
     pub(super) fn tell_conversion(
         &self,
         now_ns: u64,

@@ -51,7 +51,6 @@ impl Host {
     }
 
     /// On the way back to user mode, or in it, a better process takes the CPU, if there is one.
-    #[inline]
     pub(super) fn preempt_user(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         if !self.scheduler.must_reschedule() {
             return false;
@@ -64,7 +63,6 @@ impl Host {
         true
     }
 
-    #[cold]
     fn give_up(&mut self, now_ns: u64, shared: &mut Shared) {
         if let Some(index) = self.scheduler.running() {
             self.scheduler.give_up(now_ns);
@@ -87,7 +85,6 @@ impl Host {
 
     /// Nothing is on the CPU: the running process goes on, or another one gets its turn. `false`
     /// when nobody wants it.
-    #[inline(never)]
     pub(super) fn advance_process(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         let Some(index) = self.scheduler.running() else { return self.switch(now_ns, shared) };
         if self.processes[index].call.is_some() {
@@ -154,7 +151,6 @@ impl Host {
     }
 
     /// A step of the running process's call has taken its time.
-    #[inline(always)]
     pub(super) fn step_ended(&mut self, now_ns: u64, shared: &mut Shared) {
         let Some(index) = self.scheduler.running() else { return };
         match self.step_result {
@@ -182,7 +178,6 @@ impl Host {
     }
 
     /// The call returns to its program.
-    #[inline(always)]
     fn finish_call(&mut self, index: ProcessIndex, answer: Answer) {
         let process = &mut self.processes[index];
         process.answer = answer;
@@ -196,7 +191,6 @@ impl Host {
         matches!(process.call, Some(Call::ReceiveWithin(_))) && process.wake_ns <= now_ns
     }
 
-    #[cold]
     fn name_sockets(&self, index: ProcessIndex, shared: &mut Shared) {
         for id in &self.processes[index].sockets {
             self.name_flow(*id, shared);
@@ -273,7 +267,6 @@ impl Host {
     }
 
     /// An action that moves no data: the system call that it makes, if it makes one.
-    #[inline(never)]
     fn act_otherwise(
         &mut self,
         now_ns: u64,
@@ -331,7 +324,6 @@ impl Host {
         Some(call)
     }
 
-    #[cold]
     fn sleep_for(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, shared: &mut Shared) {
         self.wake_after(now_ns, index, ns, shared);
         self.processes[index].answer = Answer::Done(0);
@@ -339,7 +331,6 @@ impl Host {
     }
 
     /// `timeout`: so many nanoseconds from now, when the clock ticks, the time is up.
-    #[cold]
     fn wake_after(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, shared: &mut Shared) {
         // A tick at that very time counts.
         let wake_ns = self.next_of(TICK_NS, now_ns.saturating_add(ns).saturating_sub(1));
@@ -348,7 +339,6 @@ impl Host {
     }
 
     /// Stays in the same action until the counter has something to take.
-    #[cold]
     fn take_counter(
         &mut self,
         now_ns: u64,
@@ -370,7 +360,6 @@ impl Host {
     }
 
     /// The process ends: its sockets are closed one by one, then it is gone.
-    #[cold]
     fn exit(&mut self, now_ns: u64, index: ProcessIndex, shared: &mut Shared) {
         let process = &mut self.processes[index];
         if let Some(id) = process.sockets.pop() {

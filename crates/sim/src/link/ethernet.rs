@@ -95,7 +95,6 @@ impl Sender {
     }
 
     /// Whether a frame of these bytes is for this station.
-    #[inline]
     fn is_called(&self, bytes: &[u8]) -> bool {
         match bytes.first_chunk() {
             Some(first) => (u64::from_le_bytes(*first) ^ self.address) & self.address_mask == 0,
@@ -157,7 +156,6 @@ impl Ethernet {
     }
 
     /// One that collided ended before.
-    #[inline(always)]
     pub(super) fn transmission_ends(
         &mut self,
         number: u32,
@@ -198,7 +196,6 @@ impl Ethernet {
     }
 
     /// The sender's port, unless it is told by an event.
-    #[inline(always)]
     fn end(&mut self, context: &mut LinkContext<'_>) -> Option<Port> {
         let transmission = self.current.take()?;
         let sender = &mut self.senders[usize::from(transmission.station)];
@@ -217,7 +214,6 @@ impl Ethernet {
         is_next.then_some(port)
     }
 
-    #[inline(always)]
     fn deliver(&mut self, from: u16, frame: FrameId, context: &mut LinkContext<'_>) {
         let bytes = &context.frames.frame(frame).bytes;
         self.counts.frames += 1;
@@ -239,7 +235,6 @@ impl Ethernet {
 
     /// Every station but the sender hears a frame to a group address of IEEE 802, whose first octet is
     /// odd; a frame for a station that is not here is lost.
-    #[cold]
     fn deliver_to_group(&mut self, from: u16, frame: FrameId, context: &mut LinkContext<'_>) {
         let is_group =
             context.frames.frame(frame).bytes.first().is_some_and(|octet| octet & 1 == 1);
@@ -254,7 +249,6 @@ impl Ethernet {
         context.frames.release(frame);
     }
 
-    #[cold]
     fn collide(&mut self, first: u16, second: u16, context: &mut LinkContext<'_>) {
         self.current = None;
         self.number = self.number.wrapping_add(1);
@@ -293,7 +287,6 @@ impl Ethernet {
         }
     }
 
-    #[inline(never)]
     fn wake_deferring(&mut self, context: &mut LinkContext<'_>) {
         for (sender, station) in self.senders.iter_mut().zip(0..) {
             if std::mem::take(&mut sender.is_deferring) {

@@ -103,7 +103,6 @@ impl FaultSource {
 
     /// Lets the frame arrive at `at_ns`, or what becomes of it. The frame is no longer the
     /// caller's.
-    #[inline]
     pub(crate) fn deliver(
         &mut self,
         at_ns: u64,
@@ -119,7 +118,6 @@ impl FaultSource {
         }
     }
 
-    #[inline(never)]
     fn deliver_by_chance(
         &mut self,
         at_ns: u64,

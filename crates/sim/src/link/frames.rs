@@ -19,7 +19,6 @@ impl Frames {
         self.free.pop().unwrap_or_else(|| self.add())
     }
 
-    #[cold]
     fn add(&mut self) -> FrameId {
         self.slots.push(Frame::default());
         FrameId(self.slots.len() as u32 - 1)

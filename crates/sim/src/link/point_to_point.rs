@@ -43,7 +43,6 @@ impl PointToPoint {
         self.senders[usize::from(station)].frame = Some(frame);
     }
 
-    #[inline(never)]
     pub(super) fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {
         let sender = &mut self.senders[usize::from(station)];
         let port = sender.port;

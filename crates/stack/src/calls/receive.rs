@@ -80,14 +80,12 @@ impl ReceiveCall {
     /// Whether the last step only copied data to the process, which soft interrupts may interrupt:
     /// it ran at the lowest priority level.
     #[must_use]
-    #[inline]
     pub fn has_copied(&self) -> bool {
         self.has_copied
     }
 
     /// Goes on with the call. `user` is the process's buffer, the same at every step; a shorter one
     /// than the call names is `Invalid`.
-    #[inline]
     pub fn step(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Step {
         let came = match self.next {
             Next::Enter => self.enter(stack, user, meter),
@@ -101,14 +99,12 @@ impl ReceiveCall {
     }
 
     /// Another process has closed the socket while this one slept.
-    #[cold]
     fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         self.free_datagram(stack, meter);
         self.result = Err(SocketError::BadSocket);
         Progress::Done
     }
 
-    #[inline(never)]
     fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Progress {
         use Routine::{Read, Rwuio, SooRw, Soreceive, Syscall};
         if stack.sockets.find(self.socket).is_none() {
@@ -127,7 +123,6 @@ impl ReceiveCall {
     }
 
     /// Waits until there is something to receive, or until there can be nothing more.
-    #[inline(never)]
     fn wait(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Progress {
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
@@ -160,7 +155,6 @@ impl ReceiveCall {
     }
 
     /// One mbuf is copied to the process: one `uiomove`.
-    #[inline(never)]
     fn copy(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Progress {
         let Stack { sockets, pool, .. } = stack;
         let Some(socket) = sockets.find_mut(self.socket) else {
@@ -187,7 +181,6 @@ impl ReceiveCall {
     }
 
     /// What of the datagram does not fit is lost, as ever.
-    #[inline(never)]
     fn copy_datagram(&mut self, stack: &mut Stack, user: &mut [u8], meter: &mut Meter) -> Progress {
         if self.datagram.is_none() {
             let rcv = &mut stack.sockets[self.socket].rcv;
@@ -230,7 +223,6 @@ impl ReceiveCall {
         self.ends_with(result)
     }
 
-    #[inline(never)]
     fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         self.free_datagram(stack, meter);
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
@@ -284,13 +276,11 @@ impl ReceiveCall {
 }
 
 /// `recvfrom` as far as `soreceive`.
-#[inline(never)]
 fn count_receive_from(meter: &mut Meter) {
     use Routine::{Getf, Getsock, Recvfrom, Recvit, Soreceive, Syscall};
     meter.call_each([Syscall, Recvfrom, Getsock, Getf, Recvit, Soreceive], Work::NONE);
 }
 
-#[inline(always)]
 fn count_copy(len: usize, meter: &mut Meter) {
     meter.charge(Routine::Soreceive, Work::mbufs(1));
     meter.call_each([Routine::Uiomove, Routine::Copyout], Work::bytes(len));

@@ -78,14 +78,12 @@ impl SendCall {
     /// Whether the last step only copied data from the process, which soft interrupts may interrupt:
     /// it ran at the lowest priority level.
     #[must_use]
-    #[inline]
     pub fn has_copied(&self) -> bool {
         self.has_copied
     }
 
     /// Goes on with the call. `user` is the process's buffer, the same at every step; a shorter one
     /// than the call names is `Invalid`.
-    #[inline]
     pub fn step(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Step {
         let came = match self.next {
             Next::Enter => self.enter(stack, user, meter),
@@ -100,7 +98,6 @@ impl SendCall {
     }
 
     /// Another process has closed the socket while this one slept.
-    #[cold]
     fn is_closed(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         stack.pool.free_chain(self.staged.take(), meter);
         stack.pool.free_chain(self.address.take(), meter);
@@ -108,7 +105,6 @@ impl SendCall {
         Progress::Done
     }
 
-    #[inline(never)]
     fn enter(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Progress {
         use Routine::{Rwuio, SooRw, Sosend, Syscall, Write};
         if stack.sockets.find(self.socket).is_none() {
@@ -138,7 +134,6 @@ impl SendCall {
     }
 
     /// `sendto` as far as `sosend`; `false` when there is no mbuf for the address.
-    #[inline(never)]
     fn copy_address(&mut self, stack: &mut Stack, meter: &mut Meter) -> bool {
         meter.call(Routine::Syscall, Work::NONE);
         meter.call(Routine::Sendto, Work::NONE);
@@ -155,7 +150,6 @@ impl SendCall {
     }
 
     /// The start of each pass: may the process go on, must it wait, or has it failed?
-    #[inline(never)]
     fn check_space(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Progress {
         let Some(socket) = stack.sockets.find_mut(self.socket) else {
             return self.is_closed(stack, meter);
@@ -226,7 +220,6 @@ impl SendCall {
     }
 
     /// One mbuf is filled from the process: one `uiomove`.
-    #[inline(never)]
     fn copy(&mut self, stack: &mut Stack, user: &[u8], meter: &mut Meter) -> Progress {
         let Stack { sockets, pool, personality, .. } = stack;
         let rules = &personality.socket;
@@ -275,7 +268,6 @@ impl SendCall {
     }
 
     /// `PRU_SEND` of what is staged, at `splnet`.
-    #[inline(never)]
     fn send(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         if stack.sockets.find(self.socket).is_none() {
             return self.is_closed(stack, meter);
@@ -294,7 +286,6 @@ impl SendCall {
         self.goes_on(if same_pass { Next::Copy } else { Next::CheckSpace })
     }
 
-    #[inline(never)]
     fn finish(&mut self, stack: &mut Stack, meter: &mut Meter) -> Progress {
         let result = self.result;
         stack.pool.free_chain(self.staged.take(), meter);
@@ -311,7 +302,6 @@ impl SendCall {
         Progress::Done
     }
 
-    #[inline(always)]
     fn release(&mut self, snd: &mut SockBuf, meter: &mut Meter) {
         if self.has_lock {
             self.has_lock = false;

@@ -62,7 +62,6 @@ impl Stack {
         self.enqueue_input(number, packet.chain, packet.mark, meter)
     }
 
-    #[inline(always)]
     fn enqueue_input(
         &mut self,
         number: u8,
@@ -80,7 +79,6 @@ impl Stack {
         has_room
     }
 
-    #[cold]
     fn refuse_input(&mut self, number: u8, packet: Packet, meter: &mut Meter) {
         if let Some(interface) = self.interfaces.get_mut(usize::from(number)) {
             interface.counts.in_drops += 1;
@@ -151,7 +149,6 @@ impl Stack {
 }
 
 /// Takes the link header off and finds the trailer; `None` for a frame that is no IP packet.
-#[inline]
 fn split(header_bytes: usize, frame: &[u8]) -> Option<Parts<'_>> {
     let (header, body) = frame.split_at_checked(header_bytes)?;
     match header.last_chunk::<2>().map(|bytes| u16::from_be_bytes(*bytes)) {

@@ -83,7 +83,6 @@ impl Stack {
         Ok(())
     }
 
-    #[cold]
     fn refuse_output(
         &mut self,
         number: u8,
@@ -99,7 +98,6 @@ impl Stack {
 
     /// `IF_ENQUEUE`: the packet of an [`Effect::Output`] enters the queue (point 3). `false`, the
     /// packet freed, when the queue is full, which the step that made it should have seen.
-    #[inline]
     pub fn interface_enqueue(&mut self, number: u8, packet: Packet, meter: &mut Meter) -> bool {
         let Some(interface) = self.interfaces.get_mut(usize::from(number)) else {
             self.pool.m_freem(packet.chain, meter);
@@ -116,7 +114,6 @@ impl Stack {
 
     /// `enstart`: takes the next packet from the queue (point 4) and puts its bytes into `frame`,
     /// whose old contents go. `false` when the queue is empty.
-    #[inline]
     pub fn interface_start(&mut self, number: u8, frame: &mut Frame, meter: &mut Meter) -> bool {
         meter.call(Routine::Enstart, Work::NONE);
         frame.bytes.clear();
@@ -158,7 +155,6 @@ impl Stack {
     }
 
     /// `enxint`: the frame has gone. Whether another packet waits in the queue.
-    #[inline]
     pub fn transmit_done(&mut self, number: u8, meter: &mut Meter) -> bool {
         meter.call(Routine::Enxint, Work::NONE);
         let Some(interface) = self.interfaces.get_mut(usize::from(number)) else { return false };
@@ -182,7 +178,6 @@ impl Interface {
 
     /// Keeps the whole pages of a chain that stand at aligned places until the frame has gone, and frees
     /// all else; bytes of these pages.
-    #[cold]
     fn map_pages(&mut self, pool: &mut Pool, mut chain: Chain, meter: &mut Meter) -> u32 {
         let (mut start, mut mapped_bytes) = (0, 0);
         while let Some(id) = pool.pop_front(&mut chain) {
@@ -199,7 +194,6 @@ impl Interface {
     }
 
     /// Puts the link header before a packet; `false` when the pool is used up.
-    #[inline]
     fn prepend_header(
         &self,
         pool: &mut Pool,

@@ -45,7 +45,6 @@ impl Stack {
         true
     }
 
-    #[inline(never)]
     fn take_input(&mut self, meter: &mut Meter) {
         let Some((interface, packet)) = self.ip_queue.pop_front() else { return };
         if self.is_draining {
@@ -60,14 +59,12 @@ impl Stack {
 
     /// Whether the soft interrupt is in the middle of the queue: its next packet is not its first.
     #[must_use]
-    #[inline]
     pub fn is_draining(&self) -> bool {
         self.is_draining
     }
 
     /// Whether the soft interrupt finds its queue empty and ends, as [`Stack::ip_input_step`] without
     /// a packet would.
-    #[inline]
     pub fn ends_input(&mut self) -> bool {
         let ends = self.ip_queue.is_empty();
         if ends {
@@ -78,7 +75,6 @@ impl Stack {
 
     /// The packet that [`Stack::ip_input_step`] will take next.
     #[must_use]
-    #[inline]
     pub fn next_input(&self) -> Option<&Packet> {
         self.ip_queue.front().map(|(_, packet)| packet)
     }
@@ -108,7 +104,6 @@ impl Stack {
     }
 
     /// Leaves the whole packet in place of its last fragment; `None` for any other.
-    #[cold]
     fn take_fragment(
         &mut self,
         packet: &mut Packet,
@@ -123,7 +118,6 @@ impl Stack {
     }
 
     /// What the fixed header says; `None` for one of another version, too short or not in one mbuf.
-    #[inline]
     fn header_of(&self, chain: &Chain, interface: u8) -> Option<Header> {
         let first = chain.first().map_or(&[][..], |first| self.pool.data(first));
         header_words(first).and_then(|words| Header::of(words, interface))
@@ -172,7 +166,6 @@ impl Stack {
         Ok(header)
     }
 
-    #[cold]
     fn with_options(&self, mut sum: Checksum, chain: &Chain, header_bytes: usize) -> Checksum {
         let mut options = [0; HEADER_BYTES_MAX - IP_HEADER_BYTES];
         let options = &mut options[..header_bytes - IP_HEADER_BYTES];
@@ -188,7 +181,6 @@ impl Stack {
             || is_broadcast(destination) && self.is_local(destination)
     }
 
-    #[cold]
     fn strip_options(&mut self, packet: &mut Packet, header_bytes: usize, meter: &mut Meter) {
         let Some(first) = packet.chain.first() else { return };
         let mut fixed = [0; IP_HEADER_BYTES];
@@ -210,7 +202,6 @@ impl Stack {
         }
     }
 
-    #[inline(never)]
     fn other_input(&mut self, packet: Packet, header: InputHeader, meter: &mut Meter) {
         match header.protocol {
             PROTOCOL_UDP => self.udp_input(packet, header, meter),

@@ -93,7 +93,6 @@ impl Stack {
 
     /// Fills in the IP header of one packet or fragment and gives it to the interface.
     // Most packets are whole: what only fragments need stands elsewhere.
-    #[inline(always)]
     fn send_part(
         &mut self,
         packet: Packet,
@@ -117,7 +116,6 @@ impl Stack {
     }
 
     /// Each fragment gets a header mbuf and a copy of its part of the payload.
-    #[cold]
     fn send_fragments(
         &mut self,
         packet: Packet,
@@ -145,7 +143,6 @@ impl Stack {
         result
     }
 
-    #[cold]
     fn fragment(&mut self, packet: &Packet, part: Part, meter: &mut Meter) -> Option<Packet> {
         let id = self.pool.new_header(meter)?;
         let room = self.pool.trailing_room(id);

@@ -38,7 +38,6 @@ impl Buffers {
 
     /// A buffer of at least `room` bytes, with one reference, and where it begins among the pool's
     /// bytes; `None` at the limit.
-    #[inline]
     pub(super) fn take(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<(u32, u32)> {
         let buffer = match self.list.get_mut(self.free as usize) {
             Some(buffer) if room <= buffer.room as usize => buffer,
@@ -55,7 +54,6 @@ impl Buffers {
 
     /// Lets the next free buffer have so much room, be it new or larger than it was; `None` at the
     /// limit. What a buffer that grows had before is not used again.
-    #[cold]
     fn make(&mut self, room: usize, bytes: &mut Vec<u8>) -> Option<()> {
         if self.free == NIL {
             if self.list.len() as u64 >= u64::from(self.limit) {
@@ -71,7 +69,6 @@ impl Buffers {
     }
 
     /// Where a buffer begins among the pool's bytes.
-    #[inline]
     pub(super) fn start(&self, number: u32) -> u32 {
         self.list[number as usize].start
     }
@@ -82,19 +79,16 @@ impl Buffers {
         start..start + room
     }
 
-    #[inline]
     pub(super) fn is_shared(&self, number: u32) -> bool {
         self.list[number as usize].references > 1
     }
 
     /// One more mbuf refers to it.
-    #[inline]
     pub(super) fn share(&mut self, number: u32) {
         self.list[number as usize].references += 1;
     }
 
     /// One mbuf less refers to it; the last one frees it.
-    #[inline]
     pub(super) fn release(&mut self, number: u32) {
         let buffer = &mut self.list[number as usize];
         buffer.references -= 1;

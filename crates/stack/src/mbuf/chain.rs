@@ -15,7 +15,6 @@ pub struct Chain {
 }
 
 impl Default for Chain {
-    #[inline]
     fn default() -> Self {
         Self { first: NIL, last: NIL, bytes: 0, mbufs: 0 }
     }
@@ -23,26 +22,22 @@ impl Default for Chain {
 
 impl Chain {
     /// No mbufs.
-    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// One mbuf that is in no chain, with so many bytes of data.
-    #[inline]
     pub(super) fn of_one((MbufId(number), bytes): (MbufId, u32)) -> Self {
         Self { first: number, last: number, bytes, mbufs: 1 }
     }
 
     /// Bytes of data.
-    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes as usize
     }
 
     /// Whether it holds no mbuf at all.
-    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first == NIL
@@ -55,21 +50,18 @@ impl Chain {
     }
 
     /// The first mbuf.
-    #[inline]
     #[must_use]
     pub fn first(&self) -> Option<MbufId> {
         MbufId::in_list(self.first)
     }
 
     /// The last mbuf.
-    #[inline]
     #[must_use]
     pub fn last(&self) -> Option<MbufId> {
         self.first().map(|_| MbufId(self.last))
     }
 
     /// Takes the mbufs, leaving none.
-    #[inline]
     pub fn take(&mut self) -> Self {
         std::mem::take(self)
     }

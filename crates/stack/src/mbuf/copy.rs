@@ -64,7 +64,6 @@ impl Pool {
         copy
     }
 
-    #[inline]
     fn copy_near(
         &mut self,
         chain: &Chain,
@@ -97,7 +96,6 @@ impl Pool {
     }
 
     /// Copies what may lie in several mbufs, the first of which is `here`.
-    #[inline(never)]
     fn copy_pieces(
         &mut self,
         mut here: Place,
@@ -129,7 +127,6 @@ impl Pool {
     }
 
     /// Copies `len` bytes of the mbuf `here`, from `skip` on; the new mbuf and `len`.
-    #[inline(always)]
     fn copy_piece(
         &mut self,
         here: Place,
@@ -148,7 +145,6 @@ impl Pool {
     }
 
     /// A new mbuf with `len` bytes that lie at `at` in `store`: shared where that is possible.
-    #[inline]
     fn share(&mut self, store: Store, at: u32, len: u32, meter: &mut CostMeter) -> Option<MbufId> {
         let is_shared = |mbuf: &mut Mbuf| {
             (mbuf.at, mbuf.len, mbuf.store) = (at, len as u16, store);
@@ -172,7 +168,6 @@ impl Pool {
     }
 
     /// A new plain mbuf with a copy of these bytes of a slot.
-    #[inline(never)]
     fn copy_slot(&mut self, from: usize, len: usize, meter: &mut CostMeter) -> Option<MbufId> {
         // A packet's first mbuf may have less room than a later one has data: it is a plain copy.
         let id = self.get(meter)?;
@@ -277,7 +272,6 @@ impl Pool {
 
     /// Moves `len` bytes off the front of a chain to this place among the pool's bytes, if the first
     /// mbuf has more.
-    #[inline]
     fn pull_one(&mut self, chain: &mut Chain, to: usize, len: usize) -> bool {
         let Some(first) = chain.first().filter(|_| len > 0) else { return false };
         if self.len(first) <= len {
@@ -292,7 +286,6 @@ impl Pool {
 
     /// As [`Pool::pull_one`], up to `len` bytes off as many mbufs as have them. How many bytes, off
     /// how many mbufs.
-    #[inline(never)]
     fn pull_several(
         &mut self,
         chain: &mut Chain,
@@ -341,7 +334,6 @@ impl Pool {
     }
 
     /// Copies the first `len` bytes of `source` behind the data of the plain mbuf `target`.
-    #[inline]
     fn append_from(&mut self, target: MbufId, source: MbufId, len: usize) {
         let from = self.mbuf(source).at as usize;
         let mbuf = self.mbuf_mut(target);
@@ -383,7 +375,6 @@ impl Pool {
         (copied, storage)
     }
 
-    #[inline(never)]
     fn join(&mut self, chain: &mut Chain, last: MbufId, id: MbufId, meter: &mut CostMeter) {
         let len = self.len(id);
         self.append_from(last, id, len);
@@ -392,7 +383,6 @@ impl Pool {
     }
 
     /// Takes `len` bytes off the front of a chain's first mbuf, which has as many and stays.
-    #[inline]
     pub(crate) fn trim_first(&mut self, chain: &mut Chain, first: MbufId, len: usize) {
         let mbuf = self.mbuf_mut(first);
         mbuf.at += len as u32;
@@ -418,7 +408,6 @@ impl Pool {
 
     /// Takes `len` bytes off the chain's first mbuf, which has as many and is freed if that is all; its
     /// storage then, else 0.
-    #[inline]
     pub(crate) fn drop_from_first(
         &mut self,
         chain: &mut Chain,
@@ -441,7 +430,6 @@ impl Pool {
     }
 
     /// Cuts the chain after `len` bytes; mbufs that held only later ones are freed.
-    #[inline(always)]
     pub fn truncate(&mut self, chain: &mut Chain, len: usize, meter: &mut CostMeter) {
         let mut whole = chain.take();
         while chain.len() < len {
@@ -493,7 +481,6 @@ impl Pool {
 
     /// Puts these bytes before the data, where [`Pool::prepend`] makes the room. `false` when the pool
     /// is used up.
-    #[inline]
     pub(crate) fn prepend_bytes<const BYTES: usize>(
         &mut self,
         chain: &mut Chain,
@@ -508,7 +495,6 @@ impl Pool {
     }
 
     /// Lets the data begin so much earlier in the first mbuf, if it is plain and has the room.
-    #[inline]
     fn leading_mut<const BYTES: usize>(&mut self, chain: &mut Chain) -> Option<&mut [u8; BYTES]> {
         let mbuf = self.mbufs.get_mut(chain.first()?.0 as usize)?;
         let is_plain = matches!(mbuf.store, Store::Plain { .. });
@@ -521,7 +507,6 @@ impl Pool {
         self.bytes.get_mut(mbuf.at as usize..)?.first_chunk_mut()
     }
 
-    #[cold]
     fn prepend_mbuf(&mut self, chain: &mut Chain, bytes: &[u8], meter: &mut CostMeter) -> bool {
         let is_done = self.prepend(chain, bytes.len(), meter);
         if let Some(first) = chain.first().filter(|_| is_done) {

@@ -8,7 +8,6 @@ pub(super) const NIL: u32 = u32::MAX;
 pub struct MbufId(pub(super) u32);
 
 impl MbufId {
-    #[inline]
     pub(super) fn in_list(number: u32) -> Option<Self> {
         (number != NIL).then_some(Self(number))
     }

@@ -14,7 +14,6 @@ pub struct Pieces<'a> {
 impl<'a> Iterator for Pieces<'a> {
     type Item = &'a [u8];
 
-    #[inline]
     fn next(&mut self) -> Option<&'a [u8]> {
         let id = MbufId::in_list(self.next)?;
         let mbuf = self.pool.mbuf(id);
@@ -25,7 +24,6 @@ impl<'a> Iterator for Pieces<'a> {
 
 impl Pool {
     /// Puts one mbuf that is in no chain behind all others.
-    #[inline]
     pub fn push_back(&mut self, chain: &mut Chain, id: MbufId) {
         let mbuf = self.mbuf_mut(id);
         mbuf.next = NIL;
@@ -36,7 +34,6 @@ impl Pool {
     }
 
     /// Lets the mbuf of this number follow the last of the chain.
-    #[inline]
     fn link(&mut self, chain: &mut Chain, number: u32) {
         match chain.last() {
             Some(last) => self.mbuf_mut(last).next = number,
@@ -45,7 +42,6 @@ impl Pool {
     }
 
     /// Puts one mbuf that is in no chain before all others.
-    #[inline]
     pub fn push_front(&mut self, chain: &mut Chain, id: MbufId) {
         let mbuf = self.mbuf_mut(id);
         mbuf.next = chain.first;
@@ -58,7 +54,6 @@ impl Pool {
     }
 
     /// Takes the first mbuf out of the chain.
-    #[inline]
     pub fn pop_front(&mut self, chain: &mut Chain) -> Option<MbufId> {
         let first = chain.first()?;
         let mbuf = self.mbuf_mut(first);
@@ -69,7 +64,6 @@ impl Pool {
     }
 
     /// Moves all mbufs of the second chain behind those of `chain`.
-    #[inline]
     pub fn append(&mut self, chain: &mut Chain, Chain { first, last, bytes, mbufs }: Chain) {
         if first == NIL {
             return;
@@ -86,13 +80,11 @@ impl Pool {
     }
 
     /// The data of a chain, mbuf by mbuf.
-    #[inline]
     #[must_use]
     pub fn pieces(&self, chain: &Chain) -> Pieces<'_> {
         Pieces { pool: self, next: chain.first }
     }
 
-    #[inline]
     pub(super) fn next(&self, id: MbufId) -> Option<MbufId> {
         MbufId::in_list(self.mbuf(id).next)
     }

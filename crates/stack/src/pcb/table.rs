@@ -29,7 +29,6 @@ pub(crate) struct PcbList {
 }
 
 impl Pcbs {
-    #[inline]
     pub(crate) fn of(&self, protocol: Protocol) -> &PcbList {
         match protocol {
             Protocol::Tcp => &self.tcp,

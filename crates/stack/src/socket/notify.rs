@@ -43,7 +43,6 @@ impl Stack {
     }
 
     /// `soisconnected`: whoever waits for the connection, or to accept it, is woken.
-    #[cold]
     pub(crate) fn soisconnected(&mut self, id: SocketId, meter: &mut Meter) {
         let socket = &mut self.sockets[id];
         socket.state.is_connecting = false;
@@ -70,7 +69,6 @@ impl Stack {
     }
 
     /// `soisdisconnected`: the connection is gone.
-    #[cold]
     pub(crate) fn soisdisconnected(&mut self, id: SocketId, meter: &mut Meter) {
         let state = &mut self.sockets[id].state;
         state.is_connecting = false;
@@ -89,14 +87,12 @@ impl Stack {
     }
 
     /// `socantsendmore`
-    #[cold]
     pub(crate) fn socantsendmore(&mut self, id: SocketId, meter: &mut Meter) {
         self.sockets[id].state.cannot_send_more = true;
         self.sowwakeup(id, meter);
     }
 
     /// `socantrcvmore`
-    #[cold]
     pub(crate) fn socantrcvmore(&mut self, id: SocketId, meter: &mut Meter) {
         self.sockets[id].state.cannot_receive_more = true;
         self.sorwakeup(id, meter);
@@ -120,7 +116,6 @@ impl Stack {
 
 impl Socket {
     /// As [`Stack::sorwakeup`], of the socket itself, whose number is `id`.
-    #[inline]
     pub(crate) fn sorwakeup(&mut self, id: SocketId, meter: &mut Meter) {
         meter.call(Routine::Sorwakeup, Work::NONE);
         if self.rcv.is_waited_for {

@@ -15,7 +15,6 @@ use crate::stack::Stack;
 
 impl Stack {
     /// Takes the acknowledgment in (RFC 9293 §3.10.7.4, fifth check).
-    #[inline(always)]
     pub(super) fn take_acknowledgment(
         &mut self,
         id: SocketId,
@@ -35,7 +34,6 @@ impl Stack {
     }
 
     /// The last segment of the handshake, for the side that did not begin it.
-    #[cold]
     pub(super) fn complete_handshake(
         &mut self,
         id: SocketId,
@@ -83,7 +81,6 @@ impl Stack {
         self.duplicate_acknowledgment(id, rule, meter)
     }
 
-    #[cold]
     fn duplicate_acknowledgment(
         &mut self,
         id: SocketId,
@@ -107,7 +104,6 @@ impl Stack {
     }
 
     /// Sends the first segment that is missing once more, and nothing else (RFC 5681 §3.2).
-    #[cold]
     fn fast_retransmit(&mut self, id: SocketId, rule: Duplicates, meter: &mut Meter) {
         self.tcp.counts.fast_retransmits += 1;
         let tcb = self.tcb_mut(id);
@@ -125,7 +121,6 @@ impl Stack {
     }
 
     /// New data are acknowledged; whether our FIN is, too.
-    #[inline(always)]
     fn new_acknowledgment(
         &mut self,
         id: SocketId,
@@ -179,7 +174,6 @@ impl Stack {
         if sends { Ok(()) } else { self.our_fin_while_closing(id, is_acked, meter) }
     }
 
-    #[cold]
     fn our_fin_while_closing(
         &mut self,
         id: SocketId,

@@ -18,7 +18,6 @@ impl Stack {
     }
 
     /// `tcp_close`: the block goes, at once and without a word to the peer.
-    #[cold]
     pub(super) fn tcp_close(&mut self, id: SocketId, meter: &mut Meter) {
         self.tcp_set_state(id, State::Closed, meter);
         if let Some(mut tcb) = self.sockets[id].tcb.take() {
@@ -32,7 +31,6 @@ impl Stack {
     }
 
     /// `tcp_drop`: the connection fails with `error`; the peer is told if it knows of it.
-    #[cold]
     pub(super) fn tcp_drop(&mut self, id: SocketId, error: SocketError, meter: &mut Meter) {
         if self.tcb(id).state.has_syn() {
             self.tcp_set_state(id, State::Closed, meter);
@@ -43,14 +41,12 @@ impl Stack {
     }
 
     /// As [`Stack::tcp_drop`] when the peer knows already.
-    #[cold]
     pub(super) fn tcp_fail(&mut self, id: SocketId, error: SocketError, meter: &mut Meter) {
         self.sockets[id].error = Some(error);
         self.tcp_close(id, meter);
     }
 
     /// `tcp_usrclosed`: the process has nothing more to send. `false` when the block is gone.
-    #[cold]
     pub(super) fn tcp_usrclosed(&mut self, id: SocketId, meter: &mut Meter) -> bool {
         match self.tcb(id).state {
             State::Closed | State::Listen | State::SynSent => {
@@ -75,7 +71,6 @@ impl Stack {
     }
 
     /// `tcp_disconnect`: the process lets go of the connection.
-    #[cold]
     pub(super) fn tcp_disconnect(
         &mut self,
         id: SocketId,
@@ -102,7 +97,6 @@ impl Stack {
     }
 
     /// Both directions are closed: late segments are waited for (RFC 9293 §3.6.1).
-    #[cold]
     pub(super) fn enter_time_wait(&mut self, id: SocketId, meter: &mut Meter) {
         self.tcp_set_state(id, State::TimeWait, meter);
         self.tcb_mut(id).timers.stop_all();

@@ -41,7 +41,6 @@ impl Stack {
     }
 
     /// Data, in order or not; a FIN that is not in order waits with them.
-    #[inline(always)]
     pub(super) fn take_data(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
         if arrival.len == 0 && !arrival.has(tcp_flags::FIN) {
             return;
@@ -59,7 +58,6 @@ impl Stack {
     }
 
     /// Data that wait for others, or come at the end of a connection.
-    #[cold]
     fn take_other_data(
         &mut self,
         id: SocketId,
@@ -112,7 +110,6 @@ impl Stack {
 
     /// `tcp_reass`: whatever is next in turn goes to the reader. A FIN that comes out is left in
     /// the arrival's flags. Before the handshake is complete everything waits.
-    #[cold]
     pub(super) fn take_reassembled(
         &mut self,
         id: SocketId,
@@ -144,7 +141,6 @@ impl Stack {
 
     /// The data alone. The mbuf that held the headers stays in front without any, as the sources
     /// have it: `sbappend` frees it.
-    #[inline(always)]
     fn take_chain(&mut self, arrival: &mut Arrival, meter: &mut Meter) -> Chain {
         let mut chain = arrival.chain.take();
         let skip = std::mem::take(&mut arrival.skip) as usize;
@@ -166,7 +162,6 @@ impl Stack {
     }
 
     /// The peer has nothing more to send.
-    #[cold]
     pub(super) fn take_fin(&mut self, id: SocketId, meter: &mut Meter) {
         if !self.tcb(id).state.has_fin() {
             let tcb = self.tcb_mut(id);
@@ -188,7 +183,6 @@ impl Stack {
 
 impl Socket {
     /// Data in order enter the receive buffer (point 7), unless nobody will read them.
-    #[inline]
     fn deliver(&mut self, chain: Chain, rules: &BufferRules, pool: &mut Pool, meter: &mut Meter) {
         let len = chain.len();
         block_mut(self).rcv.bytes += len as u64;

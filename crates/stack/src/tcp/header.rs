@@ -45,13 +45,11 @@ impl Header {
     }
 
     /// Bytes of the header that these words are of, its options among them.
-    #[inline]
     pub(super) fn bytes(words: &[u32; 5]) -> usize {
         (words[3] >> 28) as usize * 4
     }
 
     /// What the words of a header say, in the order of the network.
-    #[inline]
     pub(super) fn of([ports, seq, ack, flags, _]: &[u32; 5], segment_bytes: Option<u16>) -> Self {
         Self {
             source_port: (ports >> 16) as u16,
@@ -66,7 +64,6 @@ impl Header {
 
     /// The header as it goes out, without option and with a checksum of 0, in words of the order of
     /// the network. It claims `header_bytes`, a multiple of four, its options among them.
-    #[inline]
     pub(super) fn words(&self, header_bytes: usize) -> [u32; 5] {
         let words = (header_bytes / 4) as u32;
         [
@@ -92,7 +89,6 @@ impl Header {
 }
 
 /// What a header with options announces; `None` if it is longer than `bytes`.
-#[cold]
 fn announced(bytes: &[u8]) -> Option<Option<u16>> {
     let slice = TcpHeaderSlice::from_slice(bytes).ok()?;
     // A size is believed in a SYN alone (RFC 9293 §3.1).

@@ -53,13 +53,11 @@ impl Arrival {
     }
 
     /// The peer's address and port.
-    #[inline]
     pub(super) fn foreign(&self) -> Endpoint {
         (self.addresses[0], self.header.source_port)
     }
 
     /// The address and port that it is for.
-    #[inline]
     pub(super) fn local(&self) -> Endpoint {
         (self.addresses[1], self.header.destination_port)
     }
@@ -102,7 +100,6 @@ impl Stack {
         }
     }
 
-    #[cold]
     fn refuse(
         &mut self,
         stop: Stop,
@@ -151,7 +148,6 @@ impl Stack {
     }
 
     /// Reads a header with options; `None`, the packet freed, when it claims an impossible length.
-    #[cold]
     fn read_options(
         &mut self,
         packet: &mut Packet,
@@ -170,7 +166,6 @@ impl Stack {
         if header.is_some() { header } else { self.malformed(packet, meter) }
     }
 
-    #[cold]
     fn malformed<T>(&mut self, packet: &mut Packet, meter: &mut Meter) -> Option<T> {
         self.tcp.counts.bad_headers += 1;
         self.drop_packet(packet.take(), DropReason::Malformed, Point::InputDequeue, meter);
@@ -229,7 +224,6 @@ impl Stack {
     }
 
     /// A segment for a socket that waits for its connection's first one, or has none.
-    #[cold]
     fn connection_opens(
         &mut self,
         id: SocketId,
@@ -250,7 +244,6 @@ impl Stack {
         Ok(())
     }
 
-    #[inline]
     fn connection_of(&mut self, arrival: &Arrival, meter: &mut Meter) -> Option<SocketId> {
         let (foreign, local) = (arrival.foreign(), arrival.local());
         if self.personality.tcp.input.predicts
@@ -267,7 +260,6 @@ impl Stack {
     }
 
     /// Any segment proves the peer alive: restarts the keep-alive timer.
-    #[inline]
     fn note_peer_alive(&mut self, id: SocketId, arrival: &Arrival) {
         let idle_ticks = self.personality.tcp.keep_alive.idle_ticks;
         let socket = &mut self.sockets[id];
@@ -278,7 +270,6 @@ impl Stack {
     }
 
     /// Whether there is nothing to cut or to refuse, as in every segment of an undisturbed transfer.
-    #[inline]
     fn is_undisturbed(&self, id: SocketId, arrival: &Arrival) -> bool {
         const ODD: u8 = tcp_flags::SYN | tcp_flags::RST;
         let tcb = self.tcb(id);
@@ -292,7 +283,6 @@ impl Stack {
     }
 
     /// Cuts the segment to the window and obeys its flags first.
-    #[cold]
     fn take_disturbed(
         &mut self,
         id: SocketId,
@@ -310,7 +300,6 @@ impl Stack {
     }
 
     /// The steps from the window on, which all segments share.
-    #[inline(always)]
     fn finish_segment(&mut self, id: SocketId, arrival: &mut Arrival, meter: &mut Meter) {
         self.take_window(id, arrival);
         self.take_data(id, arrival, meter);
@@ -325,7 +314,6 @@ impl Stack {
     }
 
     /// The window that this segment is held against.
-    #[inline(always)]
     pub(super) fn set_receive_window(&mut self, id: SocketId) {
         let shrinks = self.personality.tcp.offer == super::WindowOffer::Shrinks;
         let space = self.sockets[id].rcv.space().clamp(0, i64::from(WINDOW_MAX)) as u32;
@@ -360,7 +348,6 @@ impl Stack {
     }
 
     /// The connection fails. The older systems tell the peer even though it was the one to say so.
-    #[cold]
     fn end_by_reset(&mut self, id: SocketId, error: SocketError, meter: &mut Meter) {
         if self.personality.tcp.input.echoes_reset {
             self.tcp_drop(id, error, meter);
@@ -370,7 +357,6 @@ impl Stack {
     }
 
     /// `dropafterack`: the answer to a segment that was of no use.
-    #[cold]
     fn answer(&mut self, id: SocketId, arrival: &Arrival, meter: &mut Meter) {
         let rules = self.personality.tcp.input;
         let numbered = tcp_flags::SYN | tcp_flags::FIN;

@@ -86,8 +86,6 @@ fn block_mut(socket: &mut Socket) -> &mut Tcb {
     }
 }
 
-#[cold]
-#[inline(never)]
 fn no_block() -> ! {
     panic!("a socket without a TCP block")
 }

@@ -40,7 +40,6 @@ impl State {
 
 impl Stack {
     /// Enters a state, and says so.
-    #[cold]
     pub(super) fn tcp_set_state(&mut self, id: SocketId, state: State, meter: &mut Meter) {
         let tcb = self.tcb_mut(id);
         let old = std::mem::replace(&mut tcb.state, state);
@@ -60,7 +59,6 @@ impl Stack {
 
 impl Socket {
     /// A segment of this flow makes the socket that receives it a logged one.
-    #[inline]
     pub(super) fn adopt_flow(&mut self, flow: Option<FlowId>) {
         if self.log.is_none() && self.listen.is_none() {
             self.log = flow.map(FlowId::reverse);
@@ -123,7 +121,6 @@ impl Tcb {
         }
     }
 
-    #[cold]
     fn observe_resent(
         &self,
         flow: FlowId,
@@ -159,7 +156,6 @@ impl Tcb {
         }
     }
 
-    #[cold]
     fn window_record(&self, flow: FlowId, offset: u64) -> Record {
         Record {
             flow,
@@ -172,7 +168,6 @@ impl Tcb {
     }
 
     /// What changed by less than a packet is not said.
-    #[inline(never)]
     fn observe_congestion(&mut self, flow: FlowId, offset: u64, meter: &mut Meter) {
         let now = self.congestion_now();
         let before = self.observed.congestion.replace(now);
@@ -214,7 +209,6 @@ impl Congestion {
 }
 
 /// What a SYN announces.
-#[cold]
 fn observe_syn(flow: FlowId, announced: Option<u16>, meter: &mut Meter) {
     let extra = announced.map_or(0, u32::from);
     let told = Record { flow, extra, kind: Kind::SynOptions, ..Record::default() };

@@ -57,7 +57,6 @@ impl Stack {
     ///
     /// Fails as `ip_output` does; a full interface queue is no failure where it counts as a source
     /// quench.
-    #[inline(always)]
     pub(super) fn tcp_output(
         &mut self,
         id: SocketId,
@@ -72,7 +71,6 @@ impl Stack {
         self.send_segments(id, routine, meter)
     }
 
-    #[inline(never)]
     fn send_segments(
         &mut self,
         id: SocketId,
@@ -92,7 +90,6 @@ impl Stack {
     }
 
     /// The segment that must leave now, behind others.
-    #[inline(never)]
     pub(super) fn segment_behind(&mut self, id: SocketId, is_idle: bool) -> Option<Candidate> {
         let rules = &self.personality.tcp;
         let Socket { tcb: Some(tcb), snd, rcv, options, .. } = &mut self.sockets[id] else {
@@ -118,7 +115,6 @@ impl Tcb {
     }
 
     /// The segment that must leave now; without one it may be time to persist.
-    #[inline(always)]
     fn next_segment(&mut self, rules: &TcpRules, view: &View) -> Option<Candidate> {
         if let Some(candidate) = self.candidate(rules, view)
             && self.is_due(rules, view, &candidate)
@@ -142,7 +138,6 @@ impl Tcb {
     }
 
     /// The segment that is next, whether or not it may leave; `None` when nothing can be next.
-    #[inline(always)]
     pub(super) fn candidate(&mut self, rules: &TcpRules, view: &View) -> Option<Candidate> {
         let mut flags = tcp_flags::ACK;
         let mut start = self.snd.una;
@@ -190,7 +185,6 @@ impl Tcb {
 
     /// The window that may be used. When the persist timer forces something out, a closed window
     /// takes one byte, and one that is open again ends persisting.
-    #[inline(always)]
     fn send_window(&mut self) -> u32 {
         let window = self.snd.wnd.min(self.snd.cwnd);
         if !self.is_forced {
@@ -205,7 +199,6 @@ impl Tcb {
 
     /// Flags that every segment carries in this state. The SYN is left out once it has been sent;
     /// it comes back when the timer goes back to it.
-    #[cold]
     fn flags(&self) -> u8 {
         const ACK: u8 = tcp_flags::ACK;
         let flags = match self.state {
@@ -220,7 +213,6 @@ impl Tcb {
     }
 
     /// Whether the candidate, with data or without, must leave now.
-    #[inline(always)]
     pub(super) fn is_due(&self, rules: &TcpRules, view: &View, candidate: &Candidate) -> bool {
         let always = tcp_flags::SYN | tcp_flags::RST;
         candidate.flags & always != 0
@@ -237,7 +229,6 @@ impl Tcb {
     }
 
     /// The sender's silly-window rule (RFC 813, RFC 1122 §4.2.3.4) and Nagle's.
-    #[inline(always)]
     pub(super) fn data_is_due(&self, rules: &TcpRules, view: &View, candidate: &Candidate) -> bool {
         let Candidate { offset, len, .. } = *candidate;
         let empties = offset + len >= view.queued;
@@ -257,7 +248,6 @@ impl Tcb {
 
     /// The receiver's silly-window rule (RFC 813, RFC 1122 §4.2.3.3): whether the right edge of the
     /// window can move far enough to be worth a segment of its own.
-    #[inline(always)]
     pub(super) fn update_is_due(&self, rules: &TcpRules, view: &View) -> bool {
         let space = view.rcv.space();
         if space <= 0 {
@@ -295,7 +285,6 @@ impl Tcb {
         }
     }
 
-    #[cold]
     fn is_stuck(&self, rule: Persist) -> bool {
         let applies = match rule {
             Persist::ZeroWindow => self.snd.wnd == 0,
@@ -305,7 +294,6 @@ impl Tcb {
     }
 
     /// `tcp_setpersist`
-    #[cold]
     pub(super) fn start_persist(&mut self) {
         let ticks = self.rtt.persist_ticks();
         self.timers.start(Timer::Persist, ticks);
@@ -335,7 +323,6 @@ impl Tcb {
 }
 
 /// The flags of a segment up to `end`, without FIN unless it empties the queue.
-#[cold]
 fn fin_if_last(flags: u8, end: u32, queued: u32) -> u8 {
     if end < queued { flags & !tcp_flags::FIN } else { flags }
 }

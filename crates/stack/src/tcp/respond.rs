@@ -33,7 +33,6 @@ struct Response {
 
 impl Stack {
     /// Refuses a segment with a reset (RFC 9293 §3.5.2); nothing answers a reset or a broadcast.
-    #[cold]
     pub(super) fn tcp_reset(&mut self, arrival: &Arrival, meter: &mut Meter) {
         let Arrival { header, len, .. } = arrival;
         let (local, foreign) = (arrival.local(), arrival.foreign());
@@ -51,7 +50,6 @@ impl Stack {
     }
 
     /// Tells the peer of an open connection where it stands, with a bare acknowledgment.
-    #[cold]
     pub(super) fn tcp_acknowledge(&mut self, id: SocketId, meter: &mut Meter) {
         let tcb = self.tcb(id);
         let response = self.response(id, tcb.snd.nxt, tcb.rcv.nxt, 0);

@@ -108,7 +108,6 @@ impl Rtt {
     }
 
     /// Takes in one measured time, in ticks from 1 on.
-    #[inline(never)]
     pub fn sample(&mut self, ticks: u32) {
         match &mut self.mean {
             Mean::Plain(mean) => {

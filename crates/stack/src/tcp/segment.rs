@@ -41,7 +41,6 @@ pub(super) struct Outgoing {
 impl Stack {
     /// Sends segments, this one that is due first, as long as there is more. `is_idle` is as in the
     /// [`View`].
-    #[inline(never)]
     pub(super) fn tcp_send(
         &mut self,
         id: SocketId,
@@ -60,7 +59,6 @@ impl Stack {
     }
 
     /// Sends a segment; whether there may be another.
-    #[inline(always)]
     fn send_one(
         &mut self,
         id: SocketId,
@@ -109,7 +107,6 @@ impl Stack {
 
     /// The interface queue was full. Older systems count that as sent and let the timer find out;
     /// newer ones send less (RFC 1122 §4.2.3.9 says the same of a source quench).
-    #[cold]
     fn queue_is_full(&mut self, id: SocketId) -> Result<bool, SocketError> {
         self.tcp.counts.no_buffers += 1;
         let rules = self.personality.tcp;
@@ -124,7 +121,6 @@ impl Stack {
 
     /// No mbufs for a segment. The sources leave what follows to chance; here a timer makes sure
     /// that it is tried again.
-    #[cold]
     fn without_mbufs(&mut self, id: SocketId) -> Result<bool, SocketError> {
         let tcb = self.tcb_mut(id);
         if !tcb.timers.runs(Timer::Retransmit) && !tcb.timers.runs(Timer::Persist) {
@@ -193,7 +189,6 @@ impl Outgoing {
     }
 }
 
-#[cold]
 fn append_option(bytes: u16, chain: &mut Chain, pool: &mut Pool, meter: &mut Meter) -> bool {
     let Some(id) = pool.m_get(meter) else { return false };
     pool.set_range(id, 0, SIZE_OPTION_BYTES);
@@ -203,7 +198,6 @@ fn append_option(bytes: u16, chain: &mut Chain, pool: &mut Pool, meter: &mut Met
 }
 
 /// Short data go behind the header, into the same mbuf (`m_copydata`).
-#[cold]
 fn copy_inside(data: &Chain, offset: usize, first: MbufId, pool: &mut Pool, meter: &mut Meter) {
     let mut bytes = [0; 64];
     let len = pool.len(first) - HEADERS_BYTES;
@@ -213,7 +207,6 @@ fn copy_inside(data: &Chain, offset: usize, first: MbufId, pool: &mut Pool, mete
 
 /// Puts a header into its place. The checksum that is filled in covers it, its option and the data
 /// (RFC 9293 §3.1).
-#[inline(always)]
 pub(super) fn finish_header(
     mut words: [u32; 5],
     chain: &Chain,

@@ -16,7 +16,6 @@ const OLD_BYTES_MAX: u32 = 1024;
 
 impl Stack {
     /// The size to announce in a SYN; `None` where nothing is said.
-    #[cold]
     pub(super) fn announced_bytes(&mut self, id: SocketId, meter: &mut Meter) -> Option<u16> {
         let half = self.sockets[id].rcv.hiwat() / 2;
         let bytes = match (self.config.segment_bytes_max, self.personality.tcp.segments.announced) {

@@ -12,7 +12,6 @@ use crate::stack::Stack;
 
 impl Stack {
     /// A segment for a listening socket: a SYN begins a connection, whose socket is new.
-    #[cold]
     pub(super) fn connection_begins(
         &mut self,
         listener: SocketId,
@@ -50,7 +49,6 @@ impl Stack {
     }
 
     /// A segment while our SYN is on its way.
-    #[cold]
     pub(super) fn answer_to_syn(
         &mut self,
         id: SocketId,

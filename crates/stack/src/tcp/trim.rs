@@ -30,7 +30,6 @@ impl Stack {
 
     /// Older systems take nothing into a closed window, but what stands at its edge may still
     /// acknowledge.
-    #[cold]
     fn trim_to_closed_window(
         &mut self,
         id: SocketId,
@@ -60,7 +59,6 @@ impl Stack {
         if before <= 0 { Ok(()) } else { self.cut_front(id, rules, arrival, before as u32, meter) }
     }
 
-    #[cold]
     fn cut_front(
         &mut self,
         id: SocketId,
@@ -91,7 +89,6 @@ impl Stack {
     /// [blind acknowledgment](Self::is_blind_acknowledgment), and two in the newer systems: a FIN that comes again may bring the acknowledgment of ours, without which two ends
     /// whose FINs crossed would answer each other for ever; and a reset by the answer to a probe of
     /// an old peer is meant.
-    #[cold]
     fn only_just_before(
         &mut self,
         id: SocketId,
@@ -166,7 +163,6 @@ impl Stack {
 
     /// All of the segment is beyond the window. A probe of a closed window still has its
     /// acknowledgment read; a new SYN may replace a connection that is only waiting.
-    #[cold]
     fn nothing_inside(
         &mut self,
         id: SocketId,
@@ -193,7 +189,6 @@ impl Stack {
     }
 
     /// Cuts data off the end, and with them what would have followed.
-    #[cold]
     pub(super) fn cut_end(&mut self, arrival: &mut Arrival, bytes: u32, meter: &mut Meter) {
         let bytes = bytes.min(arrival.len);
         self.pool.m_adj(&mut arrival.chain, -(bytes as i32), meter);

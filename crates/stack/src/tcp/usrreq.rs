@@ -70,7 +70,6 @@ impl Stack {
         self.output_for_user(id, meter)
     }
 
-    #[cold]
     fn attach(&mut self, id: SocketId) -> Result<(), SocketError> {
         if self.is_alive(id) {
             return Err(SocketError::IsConnected);
@@ -80,7 +79,6 @@ impl Stack {
         Ok(())
     }
 
-    #[cold]
     fn start_listening(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
         if !matches!(self.tcb(id).state, State::Closed | State::Listen) {
             return Err(SocketError::Invalid);
@@ -92,7 +90,6 @@ impl Stack {
         Ok(())
     }
 
-    #[cold]
     fn start_connecting(
         &mut self,
         id: SocketId,
@@ -113,13 +110,11 @@ impl Stack {
         self.output_for_user(id, meter)
     }
 
-    #[cold]
     fn stop_sending(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
         self.socantsendmore(id, meter);
         if self.tcp_usrclosed(id, meter) { self.output_for_user(id, meter) } else { Ok(()) }
     }
 
-    #[cold]
     fn detach(&mut self, id: SocketId, meter: &mut Meter) -> Result<(), SocketError> {
         if self.tcb(id).state > State::Listen {
             return self.tcp_disconnect(id, meter);
