@@ -10,9 +10,7 @@ use crate::cost::{CostMeter, Costs};
 use crate::effect::Effect;
 
 /// Counters of one host and the effects of the step in progress.
-// In this order short instructions reach what every call touches; without it the order is free.
 #[derive(Debug, Default)]
-#[repr(C)]
 pub struct Meter {
     effects: Vec<(u64, Effect)>,
     cost: CostMeter,
@@ -52,15 +50,9 @@ impl Meter {
 
     /// Notes that `effect` happens when the CPU has come this far.
     pub fn effect(&mut self, effect: Effect) {
+        let is_of_a_probe = effect.is_of_a_probe();
         self.effects.push((self.cost.elapsed_ns(), effect));
-        if self.cost.probe_ns() > 0 {
-            self.probe_effect();
-        }
-    }
-
-    /// A probe may have made the last effect.
-    fn probe_effect(&mut self) {
-        if self.effects.last().is_some_and(|(_, effect)| effect.is_of_a_probe()) {
+        if is_of_a_probe {
             self.cost.charge_probe();
         }
     }
