@@ -41,9 +41,6 @@ pub const TIMERS_NS: u64 = 1_000_000_000;
 const TURNS_MAX: u32 = if cfg!(test) { 50_000 } else { 50_000_000 };
 
 /// One host of a simulation.
-///
-/// What is looked at all the time stands first, where instructions reach it with short offsets.
-#[repr(C)]
 pub struct Host {
     cpu: Cpu,
     pending: Interrupts,
@@ -70,23 +67,12 @@ pub struct Host {
     has_probes: bool,
 }
 
-/// How far a host came, and why it stopped there.
+/// The time at which a host stopped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pause {
-    /// The time that it came to.
     pub(crate) now_ns: u64,
-    pub(crate) why: Why,
-}
-
-/// Why a host stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// It comes to something next at the limit or later.
-    Limit,
-    /// An event or the end of the run comes before.
-    Event,
     /// It went on without end at one moment, and would still.
-    Stuck,
+    pub(crate) is_stuck: bool,
 }
 
 impl Host {
@@ -191,10 +177,8 @@ impl Host {
         self.cpu.next_ns()
     }
 
-    /// Lets everything happen that happens now, and goes on while the next thing that happens
-    /// anywhere happens here, before `limit_ns`.
-    // It and what it does at each step belong in the loop over two hosts, and have a second caller, for
-    // other networks.
+    /// Lets everything happen that happens now, and goes on while this CPU comes to something before
+    /// `limit_ns`, before the next event and before the end of the run.
     pub(crate) fn run_until(
         &mut self,
         start_ns: u64,
@@ -205,38 +189,27 @@ impl Host {
         let mut now_ns = start_ns;
         let mut turns = 0;
         while turns < TURNS_MAX {
-            if self.has_waiting() && self.take_waiting(now_ns, shared) {
+            if self.take_waiting(now_ns, shared) {
                 turns += 1;
                 continue;
             }
-            // Observing lets nothing come in that did not before.
-            loop {
-                let due_ns = self.cpu.next_ns();
-                if due_ns > now_ns {
-                    if !self.cpu.is_idle() {
-                        self.arm_clock(now_ns, shared);
-                    } else if self.advance_process(now_ns, shared) {
-                        shared.observed.limit(observer);
-                        turns += 1;
-                        break;
-                    }
-                    if due_ns >= limit_ns {
-                        return Pause { now_ns, why: Why::Limit };
-                    }
-                    if shared.is_beyond(due_ns) {
-                        return Pause { now_ns, why: Why::Event };
-                    }
-                    (now_ns, turns) = (due_ns, 0);
-                    if self.has_waiting() {
-                        break;
-                    }
+            let due_ns = self.cpu.next_ns();
+            if due_ns <= now_ns {
+                self.go_on(now_ns, shared);
+            } else if self.cpu.is_idle() && self.advance_process(now_ns, shared) {
+                shared.observed.limit(observer);
+                turns += 1;
+            } else {
+                if !self.cpu.is_idle() {
+                    self.arm_clock(now_ns, shared);
                 }
-                if !self.go_on(now_ns, shared) {
-                    break;
+                if due_ns >= limit_ns || shared.is_beyond(due_ns) {
+                    return Pause { now_ns, is_stuck: false };
                 }
+                (now_ns, turns) = (due_ns, 0);
             }
         }
-        Pause { now_ns, why: Why::Stuck }
+        Pause { now_ns, is_stuck: true }
     }
 
     fn segment_ended(&mut self, now_ns: u64, end: End, shared: &mut Shared) {
@@ -246,11 +219,6 @@ impl Host {
             End::Step => self.step_ended(now_ns, shared),
             End::Computed => self.computed(),
         }
-    }
-
-    /// Whether anything is pending that the CPU lets in now.
-    fn has_waiting(&self) -> bool {
-        self.pending.among(self.cpu.lets_in()).any()
     }
 
     /// The first of what is pending and may come in now takes the CPU.

@@ -7,7 +7,7 @@
 //! for each segment exists once, whatever the sink.
 
 use crate::event::Event;
-use crate::host::{Host, Pause, Why};
+use crate::host::Host;
 use crate::link::{Link, LinkContext, LinkId, Port};
 use crate::scheduler::ProcessIndex;
 use crate::shared::{Observer, Shared};
@@ -94,50 +94,24 @@ impl Network {
                 let Some(happened_to) = self.next_event(observer) else { continue };
                 host = happened_to;
             }
-            self.take_turns(host, observer);
+            self.run_host(host, self.others_ns(host), observer);
         }
         Outcome::Stuck
     }
 
-    /// A host goes on, and in a network of two then the other one, and so on while no event comes
-    /// before.
-    fn take_turns(&mut self, number: usize, observer: &mut dyn Observer) {
-        let [first, second] = &mut self.hosts[..] else {
-            return self.take_turn(number, self.others_ns(number), observer);
-        };
-        let mut is_first = number == 0;
-        let (mut host, mut other) = if is_first { (first, second) } else { (second, first) };
-        let mut now_ns = self.now_ns;
-        loop {
-            // At the same time the first one comes first.
-            let limit_ns = other.next_ns().saturating_add(u64::from(is_first));
-            let pause = host.run_until(now_ns, limit_ns, &mut self.shared, observer);
-            let next_ns = other.next_ns();
-            if pause.why != Why::Limit || self.shared.is_beyond(next_ns) {
-                return self.pause(&pause);
-            }
-            now_ns = next_ns;
-            std::mem::swap(&mut host, &mut other);
-            is_first = !is_first;
-        }
-    }
-
-    fn pause(&mut self, pause: &Pause) {
-        self.now_ns = pause.now_ns;
-        self.is_stuck = pause.why == Why::Stuck;
-    }
-
-    fn take_turn(&mut self, host: usize, limit_ns: u64, observer: &mut dyn Observer) {
+    /// A host goes on while its CPU comes to something before `limit_ns` and before the next event.
+    fn run_host(&mut self, host: usize, limit_ns: u64, observer: &mut dyn Observer) {
         let host = &mut self.hosts[host];
         let pause = host.run_until(self.now_ns, limit_ns, &mut self.shared, observer);
-        self.pause(&pause);
+        self.now_ns = pause.now_ns;
+        self.is_stuck = pause.is_stuck;
     }
 
     /// A host's quantum is over: it goes on up to now only, and then the next one begins.
     fn quantum_over(&mut self, host: usize, observer: &mut dyn Observer) {
         let now_ns = self.now_ns;
         self.hosts[host].quantum_over();
-        self.take_turn(host, 0, observer);
+        self.run_host(host, 0, observer);
         self.hosts[host].arm_quantum(now_ns, &mut self.shared);
     }
 
@@ -155,11 +129,6 @@ impl Network {
 
     /// The host whose CPU comes to something next, the first of several, and when.
     fn next_host(&self) -> (usize, u64) {
-        // Most networks have two hosts, which need no search.
-        if let [first, second] = &self.hosts[..] {
-            let (first_ns, second_ns) = (first.next_ns(), second.next_ns());
-            return (usize::from(second_ns < first_ns), first_ns.min(second_ns));
-        }
         let due = self.hosts.iter().map(Host::next_ns).enumerate();
         due.min_by_key(|(_, due_ns)| *due_ns).unwrap_or((0, u64::MAX))
     }

@@ -12,13 +12,11 @@ use crate::shared::Shared;
 use crate::sink::{Activity, ActivityState};
 
 impl Host {
-    /// What runs has come to its next effect, which happens, or to its end; whether that was an
-    /// observation, which changes nothing.
-    pub(super) fn go_on(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
+    /// The running segment has come to its next effect, which happens, or to its end.
+    pub(super) fn go_on(&mut self, now_ns: u64, shared: &mut Shared) {
         let Some(effect) = self.cpu.next_effect() else {
             let end = self.cpu.finish(now_ns);
-            self.segment_ended(now_ns, end, shared);
-            return false;
+            return self.segment_ended(now_ns, end, shared);
         };
         match effect {
             Effect::Observed(record) => {
@@ -33,7 +31,6 @@ impl Host {
                 } else if kind == Kind::StateChange {
                     shared.see_state(now_ns, flow, code);
                 }
-                return true;
             }
             Effect::Output { interface, packet } => {
                 let (interface, packet) = (*interface, packet.take());
@@ -51,7 +48,6 @@ impl Host {
             }
             Effect::SoftInterrupt => self.pending.add(Interrupts::NET),
         }
-        false
     }
 
     /// Fills in which process a record of this kind is about; the side of the connection on which it
