@@ -9,8 +9,7 @@ use std::collections::BinaryHeap;
 use crate::link::frames::FrameId;
 use crate::link::port::Port;
 
-/// Something that happens outside the CPUs. Hosts, links and processes stand here by their numbers,
-/// in eight bytes, which travel in a register: none has its place across those of two others.
+/// Something that happens outside the CPUs, of hosts, links and processes by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A station of a link sends what its device has handed over, or looks whether it can now.
@@ -50,138 +49,67 @@ impl Event {
     }
 }
 
-/// Events that are kept in a sorted list, at least: more than a busy link has under way.
-const NEAR_MAX: usize = 16;
-
 /// Events to come.
-///
-/// Most events are scheduled shortly before they happen. The soonest ones stand in a short list,
-/// so that they never pass through the heap, which holds the rest.
 #[derive(Debug)]
 pub struct EventQueue<E> {
-    /// The soonest events, the next one last; empty only when the heap is.
-    near: Vec<Entry<E>>,
-    /// When the next event happens; `u64::MAX` when there is none.
-    next_ns: u64,
-    /// Events that come after all of `near`.
-    far: BinaryHeap<Reverse<FarEntry<E>>>,
-    /// Events that went to the heap at once, and such as had to leave the list for it.
-    scheduled: i64,
-    moved: i64,
+    heap: BinaryHeap<Reverse<Entry<E>>>,
+    /// Events scheduled so far, by which those of the same time are ordered.
+    scheduled: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Entry<E> {
     at_ns: u64,
+    number: u64,
     event: E,
-}
-
-/// An event in the heap, which does not keep the order of those that happen at the same time.
-#[derive(Debug, Clone, Copy)]
-struct FarEntry<E> {
-    /// Tells the order of such. What leaves the list comes before all that is in the heap.
-    number: i64,
-    entry: Entry<E>,
 }
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        let near = Vec::with_capacity(NEAR_MAX);
-        Self { near, next_ns: u64::MAX, far: BinaryHeap::new(), scheduled: 0, moved: 0 }
+        Self { heap: BinaryHeap::new(), scheduled: 0 }
     }
 }
 
 impl<E: Copy> EventQueue<E> {
     /// `event` happens at `at_ns`.
     pub fn schedule(&mut self, at_ns: u64, event: E) {
-        // Most events come before all others.
-        if at_ns < self.next_ns && self.near.len() < self.near.capacity() {
-            self.near.push(Entry { at_ns, event });
-            self.next_ns = at_ns;
-        } else {
-            self.schedule_later(Entry { at_ns, event });
-        }
-    }
-
-    /// As [`EventQueue::schedule`], of an event that need not be the next one.
-    fn schedule_later(&mut self, entry: Entry<E>) {
-        let is_full = self.near.len() == self.near.capacity();
-        let is_last = self.near.first().is_some_and(|last| last.at_ns <= entry.at_ns);
-        if is_last && (is_full || !self.far.is_empty()) {
-            self.scheduled += 1;
-            self.far.push(Reverse(FarEntry { number: self.scheduled, entry }));
-            return;
-        }
-        if is_full {
-            self.move_last();
-        }
-        self.insert_near(entry);
-    }
-
-    /// The last one of the list makes room; it comes before all that went to the heap up to now.
-    fn move_last(&mut self) {
-        self.moved -= 1;
-        let last = self.near.remove(0);
-        self.far.push(Reverse(FarEntry { number: self.moved, entry: last }));
-    }
-
-    /// Those that come before it move up one by one from the end: they are few.
-    fn insert_near(&mut self, entry: Entry<E>) {
-        let mut place = self.near.len();
-        self.near.push(entry);
-        while place > 0 && self.near[place - 1].at_ns <= entry.at_ns {
-            self.near.swap(place - 1, place);
-            place -= 1;
-        }
-        self.next_ns = self.near.last().map_or(u64::MAX, |next| next.at_ns);
+        self.scheduled += 1;
+        self.heap.push(Reverse(Entry { at_ns, number: self.scheduled, event }));
     }
 
     /// When the next event happens; `u64::MAX` when there is none.
     #[must_use]
     pub fn next_ns(&self) -> u64 {
-        self.next_ns
+        self.heap.peek().map_or(u64::MAX, |Reverse(next)| next.at_ns)
     }
 
     /// Takes the next event.
     pub fn pop(&mut self) -> Option<(u64, E)> {
-        let Entry { at_ns, event } = self.near.pop()?;
-        match self.near.last() {
-            Some(next) => self.next_ns = next.at_ns,
-            None => self.refill(),
-        }
-        Some((at_ns, event))
-    }
-
-    /// The soonest events come over from the heap; half a list, so that there is room for others.
-    fn refill(&mut self) {
-        let soonest = std::iter::from_fn(|| self.far.pop()).take(NEAR_MAX / 2);
-        self.near.extend(soonest.map(|Reverse(far)| far.entry));
-        self.near.reverse();
-        self.next_ns = self.near.last().map_or(u64::MAX, |next| next.at_ns);
+        self.heap.pop().map(|Reverse(Entry { at_ns, event, .. })| (at_ns, event))
     }
 }
 
-impl<E> FarEntry<E> {
-    fn key(&self) -> (u64, i64) {
-        (self.entry.at_ns, self.number)
+impl<E> Entry<E> {
+    fn key(&self) -> (u64, u64) {
+        (self.at_ns, self.number)
     }
 }
 
-impl<E> PartialEq for FarEntry<E> {
+impl<E> PartialEq for Entry<E> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<E> Eq for FarEntry<E> {}
+impl<E> Eq for Entry<E> {}
 
-impl<E> PartialOrd for FarEntry<E> {
+impl<E> PartialOrd for Entry<E> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<E> Ord for FarEntry<E> {
+impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.key().cmp(&other.key())
     }
