@@ -23,7 +23,7 @@ pub enum Level {
 /// Levels of a CPU.
 pub(crate) const LEVELS: usize = 3;
 
-/// What happens when a segment has run to its end. Eight bytes, which travel in a register.
+/// What happens when a segment has run to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Nothing,
@@ -40,8 +40,6 @@ pub(crate) enum End {
 /// What may come in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mask {
-    /// Everything: nothing runs.
-    Idle,
     /// Everything of a higher level, and other processes too: user mode.
     User,
     /// Everything of a higher level.
@@ -51,9 +49,6 @@ pub(crate) enum Mask {
     /// Nothing (`splimp`).
     All,
 }
-
-/// Kinds of [`Mask`].
-const MASKS: usize = 5;
 
 /// What a segment of this level and mask lets come in between, where `splnet` keeps device interrupts
 /// out or does not.
@@ -72,73 +67,40 @@ fn admitted(level: Level, mask: Mask, masks_devices: bool) -> Interrupts {
     admitted
 }
 
-/// A piece of work on the CPU.
+/// A piece of work on the CPU, and its progress.
 #[derive(Debug)]
 struct Segment {
-    course: Course,
-    /// What it does, in order, each with the time from its beginning.
-    effects: Vec<(u64, Effect)>,
-}
-
-/// How far a segment has come, and how it goes on.
-#[derive(Debug, Clone, Copy)]
-struct Course {
     level: Level,
     mask: Mask,
-    /// What may come in between.
-    lets_in: Interrupts,
     end: End,
     /// When it began, pushed back by all that came in between.
     began_ns: u64,
     /// When something came on top of it, while that lasts.
     suspended_ns: u64,
     len_ns: u64,
+    /// Its effects in order, each with the time from its beginning.
+    effects: Vec<(u64, Effect)>,
     /// The first of its effects that has not happened yet.
     next_effect: usize,
 }
 
 impl Segment {
-    /// A place for segments, with none in it: it lets everything in.
-    const FREE: Self = Self {
-        course: Course {
-            level: Level::Process,
-            mask: Mask::Idle,
-            lets_in: Interrupts::ALL,
-            end: End::Nothing,
-            began_ns: 0,
-            suspended_ns: 0,
-            len_ns: 0,
-            next_effect: 0,
-        },
-        effects: Vec::new(),
-    };
-
     /// When it comes to its next effect, or else to its end.
     fn next_ns(&self) -> u64 {
-        let next = self.effects.get(self.course.next_effect);
-        self.course.began_ns + next.map_or(self.course.len_ns, |(after_ns, _)| *after_ns)
-    }
-
-    /// It goes to another place, whose list comes here, to be used again.
-    fn change_places(&mut self, free: &mut Self) {
-        free.course = self.course;
-        std::mem::swap(&mut self.effects, &mut free.effects);
+        let next = self.effects.get(self.next_effect);
+        self.began_ns + next.map_or(self.len_ns, |(after_ns, _)| *after_ns)
     }
 }
 
 /// A CPU. What interrupts a segment lies on top of it, whatever its level, and ends before it.
 #[derive(Debug)]
 pub(crate) struct Cpu {
-    /// What runs; masked by [`Mask::Idle`], nothing does.
-    running: Segment,
-    /// When that comes to its next effect or its end; `u64::MAX` while nothing runs.
-    next_ns: u64,
-    /// The first `depth` are what it interrupted, the lowest first; the others are free places,
-    /// whose lists are used again.
-    suspended: Vec<Segment>,
-    depth: usize,
-    /// What a segment of each level and mask lets come in between.
-    admitted: [[Interrupts; MASKS]; LEVELS],
+    /// `splnet` keeps device interrupts out too.
+    masks_devices: bool,
+    /// The last one runs; each of the others was interrupted by the one after it.
+    segments: Vec<Segment>,
+    /// Lists of effects of segments that have ended, to be used again.
+    spare: Vec<Vec<(u64, Effect)>>,
     /// Time that each level has taken for what has ended.
     pub(crate) used_ns: [u64; LEVELS],
 }
@@ -146,49 +108,54 @@ pub(crate) struct Cpu {
 impl Cpu {
     /// An idle one; with `masks_devices`, `splnet` keeps device interrupts out too.
     pub(crate) fn new(masks_devices: bool) -> Self {
-        let levels = [Level::Process, Level::Soft, Level::Hard];
-        let masks = [Mask::Idle, Mask::User, Mask::None, Mask::Soft, Mask::All];
-        Self {
-            running: Segment::FREE,
-            next_ns: u64::MAX,
-            suspended: Vec::new(),
-            depth: 0,
-            admitted: levels.map(|level| masks.map(|mask| admitted(level, mask, masks_devices))),
-            used_ns: [0; LEVELS],
-        }
+        Self { masks_devices, segments: Vec::new(), spare: Vec::new(), used_ns: [0; LEVELS] }
     }
 
     /// When it comes to something next; `u64::MAX` when it has nothing to do.
     pub(crate) fn next_ns(&self) -> u64 {
-        self.next_ns
+        self.segments.last().map_or(u64::MAX, Segment::next_ns)
     }
 
     /// Whether it has nothing to do.
     pub(crate) fn is_idle(&self) -> bool {
-        self.running.course.mask == Mask::Idle
+        self.segments.is_empty()
     }
 
     /// The level that runs; `None` when the CPU has nothing to do.
     pub(crate) fn level(&self) -> Option<Level> {
-        (!self.is_idle()).then_some(self.running.course.level)
+        self.segments.last().map(|running| running.level)
     }
 
     /// What may come in now; a CPU with nothing to do lets every interrupt in.
     pub(crate) fn lets_in(&self) -> Interrupts {
-        self.running.course.lets_in
+        self.segments.last().map_or(Interrupts::ALL, |running| {
+            admitted(running.level, running.mask, self.masks_devices)
+        })
     }
 
     /// Whether a process runs in user mode.
     pub(crate) fn is_in_user_mode(&self) -> bool {
-        self.running.course.mask == Mask::User
+        self.segments.last().is_some_and(|running| running.mask == Mask::User)
     }
 
     /// A segment of `len_ns` without effects begins now, on top of what runs at its level or below
     /// it.
     pub(crate) fn begin(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
-        self.take_over(now_ns, level, mask, len_ns, end);
-        self.running.effects.clear();
-        self.next_ns = now_ns + len_ns;
+        if let Some(interrupted) = self.segments.last_mut() {
+            debug_assert!(interrupted.level <= level, "a lower level waits");
+            interrupted.suspended_ns = now_ns;
+        }
+        let effects = self.spare.pop().unwrap_or_default();
+        self.segments.push(Segment {
+            level,
+            mask,
+            end,
+            began_ns: now_ns,
+            suspended_ns: 0,
+            len_ns,
+            effects,
+            next_effect: 0,
+        });
     }
 
     /// As [`Cpu::begin`], of the step that the meter holds, with its effects.
@@ -200,94 +167,51 @@ impl Cpu {
         meter: &mut Meter,
         end: End,
     ) {
-        self.take_over(now_ns, level, mask, meter.elapsed_ns(), end);
-        let segment = &mut self.running;
-        meter.exchange_effects(&mut segment.effects);
+        self.begin(now_ns, level, mask, meter.elapsed_ns(), end);
+        let Some(segment) = self.segments.last_mut() else { return };
+        meter.take_effects(&mut segment.effects);
         debug_assert!(
             segment.effects.is_sorted_by_key(|(at_ns, _)| *at_ns),
             "effects out of order"
         );
-        self.next_ns = segment.next_ns();
     }
 
-    /// A segment takes the CPU; what it does is told next.
-    fn take_over(&mut self, now_ns: u64, level: Level, mask: Mask, len_ns: u64, end: End) {
-        debug_assert!(self.level().is_none_or(|running| running <= level), "a lower level waits");
-        if !self.is_idle() {
-            self.suspend(now_ns);
-        }
-        let lets_in = self.admitted[level as usize][mask as usize];
-        let course = &mut self.running.course;
-        course.level = level;
-        course.mask = mask;
-        course.lets_in = lets_in;
-        course.end = end;
-        course.began_ns = now_ns;
-        course.len_ns = len_ns;
-        course.next_effect = 0;
-    }
-
-    /// The segment that has just begun does this at its end.
+    /// The segment that has just begun has this effect at its end.
     pub(crate) fn ends_with(&mut self, effect: Effect) {
-        let segment = &mut self.running;
-        segment.effects.push((segment.course.len_ns, effect));
-    }
-
-    /// What runs waits for something on top of it.
-    fn suspend(&mut self, now_ns: u64) {
-        if self.depth == self.suspended.len() {
-            self.add_place();
+        if let Some(segment) = self.segments.last_mut() {
+            segment.effects.push((segment.len_ns, effect));
         }
-        let place = &mut self.suspended[self.depth];
-        self.running.change_places(place);
-        place.course.suspended_ns = now_ns;
-        self.depth += 1;
-    }
-
-    fn add_place(&mut self) {
-        self.suspended.push(Segment::FREE);
     }
 
     /// The next effect of what runs, which it has come to; `None` when it has come to its end:
     /// [`Cpu::finish`].
     pub(crate) fn next_effect(&mut self) -> Option<&mut Effect> {
-        let Segment { effects, course } = &mut self.running;
-        let [(_, effect), later @ ..] = effects.get_mut(course.next_effect..)? else { return None };
-        course.next_effect += 1;
-        let after_ns = later.first().map_or(course.len_ns, |(after_ns, _)| *after_ns);
-        self.next_ns = course.began_ns + after_ns;
+        let running = self.segments.last_mut()?;
+        let (_, effect) = running.effects.get_mut(running.next_effect)?;
+        running.next_effect += 1;
         Some(effect)
     }
 
     /// Takes what runs off the CPU, at its end; what it interrupted goes on.
     pub(crate) fn finish(&mut self, now_ns: u64) -> End {
-        let Course { level, len_ns, end, .. } = self.running.course;
+        let Some(Segment { level, len_ns, end, mut effects, .. }) = self.segments.pop() else {
+            return End::Nothing;
+        };
         self.used_ns[level as usize] += len_ns;
-        if self.depth > 0 {
-            self.resume(now_ns);
-        } else {
-            self.running.course.mask = Mask::Idle;
-            self.running.course.level = Level::Process;
-            self.running.course.lets_in = Interrupts::ALL;
-            self.next_ns = u64::MAX;
+        effects.clear();
+        self.spare.push(effects);
+        if let Some(interrupted) = self.segments.last_mut() {
+            interrupted.began_ns += now_ns - interrupted.suspended_ns;
         }
         end
     }
 
-    fn resume(&mut self, now_ns: u64) {
-        self.depth -= 1;
-        let place = &mut self.suspended[self.depth];
-        place.change_places(&mut self.running);
-        self.running.course.began_ns += now_ns - place.course.suspended_ns;
-        self.next_ns = self.running.next_ns();
-    }
-
     /// Takes a process's computation, which runs, off the CPU; what is left of it, in nanoseconds.
     pub(crate) fn preempt(&mut self, now_ns: u64) -> u64 {
-        let course = &mut self.running.course;
-        let past_ns = now_ns - course.began_ns;
-        let left_ns = course.len_ns.saturating_sub(past_ns);
-        course.len_ns = past_ns;
+        let Some(running) = self.segments.last_mut() else { return 0 };
+        let past_ns = now_ns - running.began_ns;
+        let left_ns = running.len_ns.saturating_sub(past_ns);
+        running.len_ns = past_ns;
         self.finish(now_ns);
         left_ns
     }

@@ -8,12 +8,13 @@ use std::collections::BinaryHeap;
 
 use crate::link::frames::FrameId;
 use crate::link::port::Port;
+use crate::scheduler::ProcessIndex;
 
 /// Something that happens outside the CPUs, of hosts, links and processes by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
     /// A station of a link sends what its device has handed over, or looks whether it can now.
-    Attempt { link: u16, station: u32 },
+    Attempt { link: u16, station: u16 },
     /// The transmission of this number on a link ends.
     TransmissionEnd { link: u16, number: u32 },
     /// The last bit of a frame has come in.
@@ -29,7 +30,7 @@ pub(crate) enum Event {
     /// Processes of a host have to take turns.
     Quantum(u16),
     /// A process of a host begins, or has slept long enough.
-    Wake { host: u16, process: u32 },
+    Wake { host: u16, process: ProcessIndex },
 }
 
 impl Event {

@@ -71,7 +71,7 @@ impl Medium {
             Event::Attempt { station, .. } => {
                 let mut context =
                     LinkContext { now_ns, events: &mut self.events, frames: &mut self.frames };
-                self.link.attempt(station as u16, &mut context);
+                self.link.attempt(station, &mut context);
                 None
             }
             Event::TransmissionEnd { number, .. } => {

@@ -9,7 +9,6 @@
 use crate::event::Event;
 use crate::host::Host;
 use crate::link::{Link, LinkContext, LinkId, Port};
-use crate::scheduler::ProcessIndex;
 use crate::shared::{Observer, Shared};
 
 /// What ends a run before its time is up.
@@ -147,8 +146,7 @@ impl Network {
         let host = match event {
             Event::Attempt { link, station } => {
                 let link = LinkId::from(link);
-                shared
-                    .with_link(now_ns, link, |link, context| link.attempt(station as u16, context));
+                shared.with_link(now_ns, link, |link, context| link.attempt(station, context));
                 return None;
             }
             Event::TransmissionEnd { link, number } => {
@@ -184,7 +182,7 @@ impl Network {
                 return None;
             }
             Event::Wake { host, process } => {
-                hosts[usize::from(host)].time_is_up(now_ns, process as ProcessIndex, shared);
+                hosts[usize::from(host)].time_is_up(now_ns, process, shared);
                 usize::from(host)
             }
         };

@@ -71,9 +71,7 @@ impl Device {
         let Self { link, station, .. } = *self;
         shared.links[link].accept(station, frame);
         if at_ns > now_ns {
-            shared
-                .events
-                .schedule(at_ns, Event::Attempt { link: link as u16, station: station.into() });
+            shared.events.schedule(at_ns, Event::Attempt { link: link as u16, station });
         } else {
             shared.with_link(now_ns, link, |link, context| link.attempt(station, context));
         }

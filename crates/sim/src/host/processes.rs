@@ -28,7 +28,7 @@ impl Host {
         let awaited = Some(Awaited::Time);
         self.processes.push(Process { awaited, wake_ns: start_ns, ..process });
         let id = ProcessId { host: usize::from(self.number), index };
-        shared.events.schedule(start_ns, Event::Wake { host: self.number, process: index as u32 });
+        shared.events.schedule(start_ns, Event::Wake { host: self.number, process: index });
         id
     }
 
@@ -334,7 +334,7 @@ impl Host {
     fn wake_after(&mut self, now_ns: u64, index: ProcessIndex, ns: u64, shared: &mut Shared) {
         // A tick at that very time counts.
         let wake_ns = self.next_of(TICK_NS, now_ns.saturating_add(ns).saturating_sub(1));
-        shared.events.schedule(wake_ns, Event::Wake { host: self.number, process: index as u32 });
+        shared.events.schedule(wake_ns, Event::Wake { host: self.number, process: index });
         self.processes[index].wake_ns = wake_ns;
     }
 

@@ -177,9 +177,7 @@ impl Ethernet {
                 self.is_awaited = true;
             }
             None if now_ns < ready_ns => {
-                context
-                    .events
-                    .schedule(ready_ns, Event::Attempt { link: self.id, station: station.into() });
+                context.events.schedule(ready_ns, Event::Attempt { link: self.id, station });
             }
             None => self.begin(station, context),
         }
@@ -276,7 +274,7 @@ impl Ethernet {
         let slots = self.random.below(1 << sender.collisions.min(BACKOFF_BITS_MAX));
         let at_ns = self.silent_ns + slots * self.config.slot_ns;
         context.events.schedule(context.now_ns, Event::collided(port));
-        context.events.schedule(at_ns, Event::Attempt { link: self.id, station: station.into() });
+        context.events.schedule(at_ns, Event::Attempt { link: self.id, station });
     }
 
     /// Who waits for silence looks again when it comes.

@@ -36,7 +36,7 @@ fn run_holding(hold_ns: u64, config: &LinkConfig, offers: &[(u64, u16, usize)]) 
         match event {
             Event::Attempt { station, .. } => {
                 let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
-                link.attempt(station as u16, &mut context);
+                link.attempt(station, &mut context);
             }
             Event::TransmissionEnd { number, .. } => {
                 let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
