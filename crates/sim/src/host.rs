@@ -312,12 +312,9 @@ impl Host {
 
     /// The next tick of the timers will come, if anything can need it.
     fn arm_timers(&mut self, now_ns: u64, shared: &mut Shared) {
-        if !self.timers_armed {
-            self.schedule_timers(now_ns, shared);
+        if self.timers_armed {
+            return;
         }
-    }
-
-    fn schedule_timers(&mut self, now_ns: u64, shared: &mut Shared) {
         self.timers_armed = true;
         let fast_ns = self.next_of(FAST_TIMER_NS, now_ns);
         let tick_ns = fast_ns.min(self.next_of(SLOW_TIMER_NS, now_ns));
@@ -342,13 +339,9 @@ impl Host {
     /// While the CPU is in use, the next tick of the clock will interrupt it.
     fn arm_clock(&mut self, now_ns: u64, shared: &mut Shared) {
         if !self.clock_armed {
-            self.schedule_clock(now_ns, shared);
+            self.clock_armed = true;
+            shared.events.schedule(self.next_of(TICK_NS, now_ns), Event::Clock(self.number));
         }
-    }
-
-    fn schedule_clock(&mut self, now_ns: u64, shared: &mut Shared) {
-        self.clock_armed = true;
-        shared.events.schedule(self.next_of(TICK_NS, now_ns), Event::Clock(self.number));
     }
 
     /// A quantum is over.
@@ -361,20 +354,14 @@ impl Host {
     /// While somebody waits for the CPU, processes take turns.
     pub(crate) fn arm_quantum(&mut self, now_ns: u64, shared: &mut Shared) {
         if !self.quantum_armed && self.scheduler.somebody_waits() {
-            self.schedule_quantum(now_ns, shared);
+            self.quantum_armed = true;
+            shared.events.schedule(self.next_of(QUANTUM_NS, now_ns), Event::Quantum(self.number));
         }
-    }
-
-    fn schedule_quantum(&mut self, now_ns: u64, shared: &mut Shared) {
-        self.quantum_armed = true;
-        shared.events.schedule(self.next_of(QUANTUM_NS, now_ns), Event::Quantum(self.number));
     }
 
     /// Hands a record of this host over, with its time and CPU.
     fn record(&self, now_ns: u64, record: &Record, shared: &mut Shared) {
-        let record = shared.observed.add(record);
-        record.at_ns = now_ns;
-        record.cpu = self.number;
+        shared.observed.add(Record { at_ns: now_ns, cpu: self.number, ..*record });
     }
 }
 

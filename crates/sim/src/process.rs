@@ -36,9 +36,8 @@ pub(crate) enum Awaited {
     Counter(u32),
 }
 
-/// A system call under way. It is told from another at each step, so the mark has a byte of its own.
+/// A system call under way.
 #[derive(Debug)]
-#[repr(u8)]
 pub(crate) enum Call {
     Send(SendCall, Data),
     Receive(ReceiveCall),

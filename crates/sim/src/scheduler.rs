@@ -75,8 +75,6 @@ pub struct Scheduler {
     since_ns: u64,
     /// Everything up to here is accounted for, counted from that first tick.
     until_ns: u64,
-    /// When the tick ends in which that lies: up to then there is nothing to account for.
-    tick_end_ns: u64,
 }
 
 impl Default for Scheduler {
@@ -111,7 +109,6 @@ impl Scheduler {
             load: 0.0,
             is_round_robin: false,
             until_ns: since_ns,
-            tick_end_ns: 0,
         }
     }
 
@@ -239,14 +236,7 @@ impl Scheduler {
 
     /// Accounts for ticks, seconds and load samples up to `now_ns`.
     pub fn catch_up(&mut self, now_ns: u64) {
-        if now_ns >= self.tick_end_ns {
-            let since_ns = now_ns + self.since_ns;
-            self.account(since_ns);
-            self.tick_end_ns = (since_ns / TICK_NS + 1) * TICK_NS - self.since_ns;
-        }
-    }
-
-    fn account(&mut self, now_ns: u64) {
+        let now_ns = now_ns + self.since_ns;
         loop {
             let second_ns = (self.until_ns / SECOND_NS + 1) * SECOND_NS;
             if second_ns > now_ns {

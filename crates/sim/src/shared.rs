@@ -45,16 +45,13 @@ pub(crate) struct Observed {
     activities: Vec<Activity>,
 }
 
-/// Observations held back, about: so few that they stay in the first-level cache.
+/// Observations held back, about.
 const HELD_MAX: usize = 64;
 
 impl Observed {
-    /// Adds a record, which is filled in where it stays: one put together elsewhere and moved here
-    /// at once makes the move wait.
-    pub(crate) fn add(&mut self, record: &Record) -> &mut Record {
-        let place = self.records.len();
-        self.records.extend_from_slice(std::slice::from_ref(record));
-        &mut self.records[place]
+    /// Adds a record.
+    pub(crate) fn add(&mut self, record: Record) {
+        self.records.push(record);
     }
 
     /// Hands everything over if it has become much.
@@ -185,13 +182,9 @@ impl Shared {
     /// A connection's flow has come to this state.
     pub(crate) fn see_state(&mut self, now_ns: u64, flow: FlowId, state: u8) {
         if state == TCP_CLOSE {
-            self.close_connection(now_ns, flow);
-        }
-    }
-
-    fn close_connection(&mut self, at_ns: u64, flow: FlowId) {
-        if let Some(connection) = self.connection_mut(flow) {
-            connection.closed_ns = Some(at_ns);
+            if let Some(connection) = self.connection_mut(flow) {
+                connection.closed_ns = Some(now_ns);
+            }
         }
     }
 

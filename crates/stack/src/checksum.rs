@@ -1,10 +1,6 @@
 //! The Internet checksum (RFC 1071).
 
-use crate::mbuf::{Chain, Pieces, Pool};
-
-/// Bytes that are summed in one turn, and of what is left then.
-const BLOCK_BYTES: usize = 128;
-const PART_BYTES: usize = 32;
+use crate::mbuf::{Chain, Pool};
 
 /// A sum in progress over bytes that come in pieces of any length.
 ///
@@ -18,26 +14,25 @@ pub struct Checksum {
 impl Checksum {
     /// Adds the next bytes.
     pub fn add(&mut self, bytes: &[u8]) {
-        self.sum = add(self.sum, sum_of(bytes));
+        self.sum += sum_of(bytes);
         if bytes.len() % 2 == 1 {
             self.turn();
         }
     }
 
     fn turn(&mut self) {
-        self.sum = self.sum.rotate_left(8);
+        self.sum = u64::from(fold(self.sum).swap_bytes());
         self.is_odd = !self.is_odd;
     }
 
     /// Adds one word in the order of the network, at an even place.
     pub fn add_word(&mut self, word: u16) {
-        self.sum = add(self.sum, u64::from(word.to_be()));
+        self.sum += u64::from(word.to_be());
     }
 
     /// Adds a header without options, at an even place.
     pub(crate) fn add_header(&mut self, words: [u32; 5]) {
-        let sum = words.iter().map(|word| u64::from(word.to_be())).sum();
-        self.sum = add(self.sum, sum);
+        self.sum += words.iter().map(|word| u64::from(word.to_be())).sum::<u64>();
     }
 
     /// What the checksum field must hold for the sum over it to be right.
@@ -65,21 +60,11 @@ impl Checksum {
 
     /// Adds the bytes of a chain from `skip` on.
     pub fn add_chain(&mut self, pool: &Pool, chain: &Chain, skip: usize) {
-        if skip < chain.len() {
-            *self = self.with_pieces(pool.pieces(chain), skip);
+        let mut skip = skip;
+        for piece in pool.pieces(chain) {
+            self.add(&piece[skip.min(piece.len())..]);
+            skip = skip.saturating_sub(piece.len());
         }
-    }
-
-    fn with_pieces(mut self, pieces: Pieces<'_>, mut skip: usize) -> Self {
-        for piece in pieces {
-            if skip < piece.len() {
-                self.add(&piece[skip..]);
-                skip = 0;
-            } else {
-                skip -= piece.len();
-            }
-        }
-        self
     }
 }
 
@@ -108,63 +93,22 @@ pub fn checksum(bytes: &[u8]) -> u16 {
 
 /// Sum of 16-bit words in the machine's order; an odd last byte is followed by 0.
 ///
-/// Words of 64 bits add up to the same, as each of their quarters has the place value 1 too
-/// (RFC 1071 §2(A)), and so has what is carried out of them.
+/// Words of 32 bits add up to the same, as both of their halves have the place value 1
+/// (RFC 1071 §2(A)).
 fn sum_of(bytes: &[u8]) -> u64 {
-    let (blocks, rest) = bytes.as_chunks::<BLOCK_BYTES>();
-    let sum = blocks.iter().fold((0, 0), add_block);
-    let (parts, rest) = rest.as_chunks::<PART_BYTES>();
-    let (sum, carries) = parts.iter().fold(sum, add_block);
-    let (words, rest) = rest.as_chunks::<8>();
-    let few = words.iter().fold(carries, |sum, word| add(sum, u64::from_ne_bytes(*word)));
-    let sum = add(sum, few);
-    if rest.is_empty() { sum } else { add_last(sum, rest) }
-}
-
-/// Adds a block to a sum and to the number of carries out of it. The carry out of each word goes into
-/// the next; blocks do not wait for each other.
-fn add_block<const BYTES: usize>((sum, carries): (u64, u64), block: &[u8; BYTES]) -> (u64, u64) {
-    let (words, _) = block.as_chunks::<8>();
-    let (of_block, carry) = words.iter().fold((0, false), |(sum, carry), word| {
-        add_with_carry(sum, u64::from_ne_bytes(*word), carry)
-    });
-    let (sum, carry) = add_with_carry(sum, of_block, carry);
-    (sum, carries + u64::from(carry))
-}
-
-/// Adds up to seven bytes, followed by 0.
-fn add_last(sum: u64, bytes: &[u8]) -> u64 {
-    let Some((word, rest)) = bytes.split_first_chunk::<4>() else { return add_odd(sum, bytes) };
-    let sum = add(sum, u64::from(u32::from_ne_bytes(*word)));
-    if rest.is_empty() { sum } else { add_odd(sum, rest) }
-}
-
-/// Adds up to three bytes, followed by 0.
-fn add_odd(sum: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<4>();
     let mut last = [0; 4];
-    last[..bytes.len()].copy_from_slice(bytes);
-    add(sum, u64::from(u32::from_ne_bytes(last)))
-}
-
-/// A sum in which what is carried out of the highest place counts as 1 again.
-fn add(sum: u64, word: u64) -> u64 {
-    let (sum, carry) = sum.overflowing_add(word);
-    sum + u64::from(carry)
-}
-
-/// Written so that it becomes one instruction.
-fn add_with_carry(sum: u64, word: u64, carry: bool) -> (u64, bool) {
-    let (sum, by_word) = sum.overflowing_add(word);
-    let (sum, by_carry) = sum.overflowing_add(u64::from(carry));
-    (sum, by_word | by_carry)
+    last[..rest.len()].copy_from_slice(rest);
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    sum + u64::from(u32::from_ne_bytes(last))
 }
 
 /// Adds the 16-bit words of a sum up until one is left, which is 0 for a sum of 0 only.
-fn fold(sum: u64) -> u16 {
-    let (sum, carry) = (sum as u32).overflowing_add((sum >> 32) as u32);
-    let sum = sum + u32::from(carry);
-    let (sum, carry) = (sum as u16).overflowing_add((sum >> 16) as u16);
-    sum + u16::from(carry)
+fn fold(mut sum: u64) -> u16 {
+    while sum >> 16 > 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ mod links;
 mod tests;
 
 pub use chain::Chain;
-pub(crate) use copy::Place;
 pub use id::MbufId;
 pub use links::Pieces;
 

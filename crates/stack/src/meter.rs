@@ -82,13 +82,6 @@ impl Meter {
             into.append(&mut self.effects);
         }
     }
-
-    /// The effects of the step change places with those of an earlier one, which are not needed any
-    /// more.
-    pub fn exchange_effects(&mut self, with: &mut Vec<(u64, Effect)>) {
-        with.clear();
-        std::mem::swap(with, &mut self.effects);
-    }
 }
 
 #[cfg(test)]

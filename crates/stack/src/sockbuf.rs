@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
 use crate::cost::CostMeter;
-use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, MbufId, Place, Pool};
+use crate::mbuf::{CLUSTER_BYTES, Chain, MBUF_BYTES, MbufId, Pool};
 use crate::packet::Mark;
 use crate::routine::{Routine, Work};
 
@@ -48,8 +48,6 @@ pub struct Datagram {
 #[derive(Debug, Default)]
 pub struct SockBuf {
     chain: Chain,
-    /// Where the last copy ended, so that the next one need not look for its place.
-    copied: Option<Place>,
     datagrams: VecDeque<Datagram>,
     cc: u32,
     mbcnt: u32,
@@ -124,13 +122,13 @@ impl SockBuf {
 
     /// `m_copy` of the stream's data.
     pub(crate) fn copy(
-        &mut self,
+        &self,
         offset: usize,
         len: usize,
         pool: &mut Pool,
         meter: &mut CostMeter,
     ) -> Option<Chain> {
-        pool.m_copy_near(&self.chain, &mut self.copied, offset, len, meter)
+        pool.m_copy(&self.chain, offset, len, meter)
     }
 
     /// Stream position after the last byte that ever entered.
@@ -187,9 +185,9 @@ impl SockBuf {
 
     /// As [`SockBuf::drop_front`], done by the caller itself.
     pub(crate) fn remove_front(&mut self, len: usize, pool: &mut Pool, meter: &mut CostMeter) {
-        let (before, mbufs) = (self.chain.len(), self.chain.mbufs());
+        let before = self.chain.len();
         let storage = pool.drop_front(&mut self.chain, len, meter);
-        self.has_left(before - self.chain.len(), mbufs - self.chain.mbufs(), storage);
+        self.has_left(before - self.chain.len(), storage);
     }
 
     /// As [`SockBuf::remove_front`], where no more leaves than `first` has, the first mbuf.
@@ -200,16 +198,12 @@ impl SockBuf {
         pool: &mut Pool,
         meter: &mut CostMeter,
     ) {
-        let mbufs = self.chain.mbufs();
         let storage = pool.drop_from_first(&mut self.chain, first, len, meter);
-        self.has_left(len, mbufs - self.chain.mbufs(), storage);
+        self.has_left(len, storage);
     }
 
-    /// So much has left the front of the chain, and the storage of as many mbufs with it.
-    fn has_left(&mut self, bytes: usize, mbufs: u32, storage: usize) {
-        if let Some(place) = self.copied {
-            self.copied = place.behind(bytes as u32, mbufs);
-        }
+    /// `bytes` have left the front of the chain, and `storage` bytes of mbufs with them.
+    fn has_left(&mut self, bytes: usize, storage: usize) {
         self.mbcnt -= storage as u32;
         self.cc -= bytes as u32;
         self.left += bytes as u64;
@@ -286,45 +280,42 @@ pub const fn hiwat_limit(storage_bytes_max: u64, mbufs_per_cluster: u64) -> u32 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{Cost, Costs};
     use crate::mbuf::PoolLimits;
     use crate::personality::Personality;
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever enters and leaves between them, copies are those of the whole chain, and cost
-        /// what the walk from its first mbuf costs.
+        /// Against a flat list of the bytes that entered and have not left.
         #[test]
-        fn a_copy_finds_its_place_whatever_happened_since_the_last_one(
+        fn copies_are_those_of_a_flat_buffer(
             steps in prop::collection::vec((0..3_u8, 0..300_usize, 1..400_usize), 1..60),
         ) {
             let personality = Personality::by_name("tahoe").unwrap();
             let mut pool = Pool::new(personality.geometry, PoolLimits::default());
-            let mut costs = Costs::default();
-            costs.set(Routine::MCopy, Cost { call_ns: 1, walk_ns: 1000, ..Cost::default() });
-            let (mut meter, mut entered) = (CostMeter::new(costs), 0_u8);
-            let mut buffer = SockBuf::default();
+            let (mut meter, mut buffer) = (CostMeter::default(), SockBuf::default());
+            let (mut flat, mut entered) = (Vec::new(), 0_u8);
             for (kind, offset, len) in steps {
                 match kind {
                     0 => {
                         let bytes: Vec<u8> = (0..len).map(|at| entered.wrapping_add(at as u8)).collect();
                         entered = entered.wrapping_add(len as u8);
+                        flat.extend_from_slice(&bytes);
                         let data = pool.chain_of(&bytes, &mut meter).unwrap();
                         buffer.append(data, &personality.socket.buffers, &mut pool, &mut meter);
                     }
-                    1 => buffer.drop_front(offset, &mut pool, &mut meter),
+                    1 => {
+                        flat.drain(..offset.min(flat.len()));
+                        buffer.drop_front(offset, &mut pool, &mut meter);
+                    }
                     _ => {
-                        meter.begin();
                         let copy = buffer.copy(offset, len, &mut pool, &mut meter).unwrap();
-                        let ns = meter.elapsed_ns();
-                        meter.begin();
-                        let plain = pool.m_copy(&buffer.chain, offset, len, &mut meter).unwrap();
-                        prop_assert_eq!(ns, meter.elapsed_ns());
-                        prop_assert_eq!(pool.bytes_of(&copy), pool.bytes_of(&plain));
+                        let from = offset.min(flat.len());
+                        let to = (offset + len).min(flat.len());
+                        prop_assert_eq!(pool.bytes_of(&copy), &flat[from..to]);
                         pool.free_chain(copy, &mut meter);
-                        pool.free_chain(plain, &mut meter);
                     }
                 }
+                prop_assert_eq!(buffer.cc() as usize, flat.len());
             }
             buffer.flush(&mut pool, &mut meter);
             prop_assert_eq!(pool.in_use().mbufs, 0);

@@ -20,15 +20,13 @@ impl Host {
         };
         match effect {
             Effect::Observed(record) => {
-                let kind = record.kind;
-                let record = shared.observed.add(record);
-                record.at_ns = now_ns;
-                record.cpu = self.number;
-                let side = self.fill_in_thread(kind, record);
-                let Record { flow, thread, code, .. } = *record;
+                let mut record = Record { at_ns: now_ns, cpu: self.number, ..*record };
+                let side = self.fill_in_thread(&mut record);
+                shared.observed.add(record);
+                let Record { flow, thread, code, .. } = record;
                 if let Some(side) = side {
                     shared.see_process(flow, side, thread);
-                } else if kind == Kind::StateChange {
+                } else if record.kind == Kind::StateChange {
                     shared.see_state(now_ns, flow, code);
                 }
             }
@@ -50,10 +48,10 @@ impl Host {
         }
     }
 
-    /// Fills in which process a record of this kind is about; the side of the connection on which it
+    /// Fills in which process a record is about; the side of the connection on which it
     /// works, where the record tells.
-    fn fill_in_thread(&mut self, kind: Kind, record: &mut Record) -> Option<Side> {
-        match kind {
+    fn fill_in_thread(&mut self, record: &mut Record) -> Option<Side> {
+        match record.kind {
             Kind::SendEnqueue | Kind::WriteCall => {
                 record.thread = self.running_thread();
                 return Some(record.flow.direction().sender());

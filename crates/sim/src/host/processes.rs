@@ -236,7 +236,6 @@ impl Host {
     }
 
     fn act(&mut self, now_ns: u64, index: ProcessIndex, action: Action, shared: &mut Shared) {
-        // Each call is made where it stays: moving one that has just been put together would wait.
         match action {
             Action::Write(id, data) => {
                 make_payload(&data, shared);

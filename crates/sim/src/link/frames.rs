@@ -16,12 +16,10 @@ pub(crate) struct Frames {
 impl Frames {
     /// A frame to fill; it may still hold bytes of one before.
     pub(crate) fn make(&mut self) -> FrameId {
-        self.free.pop().unwrap_or_else(|| self.add())
-    }
-
-    fn add(&mut self) -> FrameId {
-        self.slots.push(Frame::default());
-        FrameId(self.slots.len() as u32 - 1)
+        self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Frame::default());
+            FrameId(self.slots.len() as u32 - 1)
+        })
     }
 
     pub(crate) fn copy(&mut self, id: FrameId) -> FrameId {

@@ -26,11 +26,6 @@ impl Chain {
         Self::default()
     }
 
-    /// One mbuf that is in no chain, with so many bytes of data.
-    pub(super) fn of_one((MbufId(number), bytes): (MbufId, u32)) -> Self {
-        Self { first: number, last: number, bytes, mbufs: 1 }
-    }
-
     /// Bytes of data.
     #[must_use]
     pub fn len(&self) -> usize {

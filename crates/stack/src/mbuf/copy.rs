@@ -10,28 +10,6 @@ const PULLUP_EXTRA: usize = 32;
 /// Bytes of an IP and a TCP header without options, which [`Pullup::Protocol`] always takes.
 const PROTOCOL_HEADER_BYTES: usize = 40;
 
-/// One mbuf of a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
-    id: MbufId,
-    /// Bytes before it.
-    start: u32,
-    /// Mbufs before it.
-    mbufs: u32,
-}
-
-impl Place {
-    fn first(chain: &Chain) -> Option<Self> {
-        chain.first().map(|id| Self { id, start: 0, mbufs: 0 })
-    }
-
-    /// The same mbuf when so much has left the front of its chain; `None` if it left too.
-    pub(crate) fn behind(self, bytes: u32, mbufs: u32) -> Option<Self> {
-        let start = self.start.checked_sub(bytes)?;
-        Some(Self { start, mbufs: self.mbufs.checked_sub(mbufs)?, ..self })
-    }
-}
-
 impl Pool {
     /// `m_copy`: `len` bytes from `offset` on, or as far as the chain goes.
     ///
@@ -44,104 +22,44 @@ impl Pool {
         len: usize,
         meter: &mut CostMeter,
     ) -> Option<Chain> {
-        self.m_copy_near(chain, &mut None, offset, len, meter)
-    }
-
-    /// As [`Pool::m_copy`], looking from `near` on if that is not behind `offset`; it is then the
-    /// last mbuf copied from. The walk from the first mbuf, which the C sources make, is charged in
-    /// full.
-    pub(crate) fn m_copy_near(
-        &mut self,
-        chain: &Chain,
-        near: &mut Option<Place>,
-        offset: usize,
-        len: usize,
-        meter: &mut CostMeter,
-    ) -> Option<Chain> {
         let mut work = Work::NONE;
-        let copy = self.copy_near(chain, near, (offset as u32, len as u32), &mut work, meter);
+        let copy = self.copy_range(chain, (offset as u32, len as u32), &mut work, meter);
         meter.call(Routine::MCopy, work);
         copy
     }
 
-    fn copy_near(
+    fn copy_range(
         &mut self,
         chain: &Chain,
-        near: &mut Option<Place>,
-        (from, len): (u32, u32),
-        work: &mut Work,
-        meter: &mut CostMeter,
-    ) -> Option<Chain> {
-        let place = near.filter(|place| place.start <= from).or_else(|| Place::first(chain));
-        let Some(mut here) = place else { return Some(Chain::new()) };
-        work.walked = here.mbufs;
-        if len == 0 {
-            return Some(Chain::new());
-        }
-        loop {
-            let mbuf = self.mbuf(here.id);
-            let (skip, room) = (from - here.start, u32::from(mbuf.len));
-            if skip < room {
-                // Mostly all lies in one mbuf.
-                return if len <= room - skip {
-                    self.copy_piece(here, near, (skip, len), work, meter).map(Chain::of_one)
-                } else {
-                    self.copy_pieces(here, near, (from, len), work, meter)
-                };
-            }
-            work.walked += 1;
-            let Some(id) = MbufId::in_list(mbuf.next) else { return Some(Chain::new()) };
-            here = Place { id, start: here.start + room, mbufs: here.mbufs + 1 };
-        }
-    }
-
-    /// Copies what may lie in several mbufs, the first of which is `here`.
-    fn copy_pieces(
-        &mut self,
-        mut here: Place,
-        near: &mut Option<Place>,
-        (mut from, mut rest): (u32, u32),
+        (mut skip, mut rest): (u32, u32),
         work: &mut Work,
         meter: &mut CostMeter,
     ) -> Option<Chain> {
         let mut copy = Chain::new();
+        let mut next = chain.first();
         while rest > 0 {
-            let Mbuf { len, next, .. } = *self.mbuf(here.id);
-            let (skip, len) = (from - here.start, u32::from(len));
-            if skip < len {
-                let take = rest.min(len - skip);
-                let Some((id, _)) = self.copy_piece(here, near, (skip, take), work, meter) else {
-                    self.free_chain(copy, meter);
-                    return None;
-                };
-                self.push_back(&mut copy, id);
-                from += take;
-                rest -= take;
-            } else {
+            let Some(id) = next else { break };
+            let mbuf = *self.mbuf(id);
+            next = MbufId::in_list(mbuf.next);
+            let len = u32::from(mbuf.len);
+            if skip >= len {
+                skip -= len;
                 work.walked += 1;
+                continue;
             }
-            let Some(id) = MbufId::in_list(next) else { break };
-            here = Place { id, start: here.start + len, mbufs: here.mbufs + 1 };
+            let take = rest.min(len - skip);
+            debug_assert!(self.has(id, skip + take), "{skip} and {take} bytes of {id:?}");
+            let Some(piece) = self.share(mbuf.store, mbuf.at + skip, take, meter) else {
+                self.free_chain(copy, meter);
+                return None;
+            };
+            self.push_back(&mut copy, piece);
+            work.mbufs += 1;
+            work.bytes += if mbuf.is_plain() { take } else { 0 };
+            rest -= take;
+            skip = 0;
         }
         Some(copy)
-    }
-
-    /// Copies `len` bytes of the mbuf `here`, from `skip` on; the new mbuf and `len`.
-    fn copy_piece(
-        &mut self,
-        here: Place,
-        near: &mut Option<Place>,
-        (skip, len): (u32, u32),
-        work: &mut Work,
-        meter: &mut CostMeter,
-    ) -> Option<(MbufId, u32)> {
-        let Mbuf { at, store, .. } = *self.mbuf(here.id);
-        debug_assert!(self.has(here.id, skip + len), "{skip} and {len} bytes of {here:?}");
-        let id = self.share(store, at + skip, len, meter)?;
-        *near = Some(here);
-        work.mbufs += 1;
-        work.bytes += if let Store::Plain { .. } = store { len } else { 0 };
-        Some((id, len))
     }
 
     /// A new mbuf with `len` bytes that lie at `at` in `store`: shared where that is possible.
@@ -258,11 +176,7 @@ impl Pool {
         let mbuf = self.mbuf(head);
         let (room, end) = (mbuf.trailing_room(), mbuf.range().end);
         let missing = self.pullup_bytes(len).saturating_sub(usize::from(mbuf.len)).min(room);
-        let (moved, mbufs) = if self.pull_one(chain, end, missing) {
-            (missing, 1)
-        } else {
-            self.pull_several(chain, end, missing, meter)
-        };
+        let (moved, mbufs) = self.pull(chain, end, missing, meter);
         self.mbuf_mut(head).len += moved as u16;
         debug_assert!(self.is_plain(head) && self.is_within(self.mbuf(head)), "{head:?}");
         self.push_front(chain, head);
@@ -286,7 +200,7 @@ impl Pool {
 
     /// As [`Pool::pull_one`], up to `len` bytes off as many mbufs as have them. How many bytes, off
     /// how many mbufs.
-    fn pull_several(
+    fn pull(
         &mut self,
         chain: &mut Chain,
         to: usize,
@@ -487,30 +401,9 @@ impl Pool {
         bytes: [u8; BYTES],
         meter: &mut CostMeter,
     ) -> bool {
-        if let Some(place) = self.leading_mut(chain) {
-            *place = bytes;
-            return true;
-        }
-        self.prepend_mbuf(chain, &{ bytes }, meter)
-    }
-
-    /// Lets the data begin so much earlier in the first mbuf, if it is plain and has the room.
-    fn leading_mut<const BYTES: usize>(&mut self, chain: &mut Chain) -> Option<&mut [u8; BYTES]> {
-        let mbuf = self.mbufs.get_mut(chain.first()?.0 as usize)?;
-        let is_plain = matches!(mbuf.store, Store::Plain { .. });
-        if !is_plain || ((mbuf.at - mbuf.slot) as usize) < BYTES {
-            return None;
-        }
-        mbuf.at -= BYTES as u32;
-        mbuf.len += BYTES as u16;
-        chain.bytes += BYTES as u32;
-        self.bytes.get_mut(mbuf.at as usize..)?.first_chunk_mut()
-    }
-
-    fn prepend_mbuf(&mut self, chain: &mut Chain, bytes: &[u8], meter: &mut CostMeter) -> bool {
-        let is_done = self.prepend(chain, bytes.len(), meter);
+        let is_done = self.prepend(chain, BYTES, meter);
         if let Some(first) = chain.first().filter(|_| is_done) {
-            self.data_mut(first)[..bytes.len()].copy_from_slice(bytes);
+            self.data_mut(first)[..BYTES].copy_from_slice(&bytes);
         }
         is_done
     }

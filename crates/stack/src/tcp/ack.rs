@@ -170,16 +170,6 @@ impl Stack {
 
     /// The closing states move on when our FIN is acknowledged.
     fn our_fin(&mut self, id: SocketId, is_acked: bool, meter: &mut Meter) -> Result<(), Stop> {
-        let sends = matches!(self.tcb(id).state, State::Established | State::CloseWait);
-        if sends { Ok(()) } else { self.our_fin_while_closing(id, is_acked, meter) }
-    }
-
-    fn our_fin_while_closing(
-        &mut self,
-        id: SocketId,
-        is_acked: bool,
-        meter: &mut Meter,
-    ) -> Result<(), Stop> {
         match self.tcb(id).state {
             State::FinWait1 if is_acked => {
                 // Nobody will ever read: do not wait for the peer's FIN for ever.

@@ -215,8 +215,10 @@ impl Stack {
             return Ok(());
         }
         self.set_receive_window(id);
-        if !self.is_undisturbed(id, arrival) {
-            return self.take_disturbed(id, arrival, meter);
+        self.trim(id, arrival, meter)?;
+        self.obey_reset(id, arrival, meter)?;
+        if !self.tcb(id).snd.is_syn_acked {
+            self.complete_handshake(id, arrival, meter)?;
         }
         self.take_acknowledgment(id, arrival, meter)?;
         self.finish_segment(id, arrival, meter);
@@ -267,36 +269,6 @@ impl Stack {
         let tcb = block_mut(socket);
         tcb.idle_ticks = 0;
         tcb.timers.start(Timer::Keep, idle_ticks);
-    }
-
-    /// Whether there is nothing to cut or to refuse, as in every segment of an undisturbed transfer.
-    fn is_undisturbed(&self, id: SocketId, arrival: &Arrival) -> bool {
-        const ODD: u8 = tcp_flags::SYN | tcp_flags::RST;
-        let tcb = self.tcb(id);
-        let Arrival { header, len, .. } = arrival;
-        header.flags & (ODD | tcp_flags::ACK) == tcp_flags::ACK
-            && header.seq == tcb.rcv.nxt
-            && *len <= tcb.rcv.wnd
-            && tcb.rcv.wnd > 0
-            && tcb.snd.is_syn_acked
-            && tcb.state <= State::CloseWait
-    }
-
-    /// Cuts the segment to the window and obeys its flags first.
-    fn take_disturbed(
-        &mut self,
-        id: SocketId,
-        arrival: &mut Arrival,
-        meter: &mut Meter,
-    ) -> Result<(), Stop> {
-        self.trim(id, arrival, meter)?;
-        self.obey_reset(id, arrival, meter)?;
-        if !self.tcb(id).snd.is_syn_acked {
-            self.complete_handshake(id, arrival, meter)?;
-        }
-        self.take_acknowledgment(id, arrival, meter)?;
-        self.finish_segment(id, arrival, meter);
-        Ok(())
     }
 
     /// The steps from the window on, which all segments share.

@@ -135,7 +135,7 @@ impl Outgoing {
     /// Header, option and data in a chain, the room for the IP header before them.
     fn chain(
         self,
-        snd: &mut SockBuf,
+        snd: &SockBuf,
         header: Header,
         ends: (Endpoint, Endpoint),
         rules: &TcpRules,

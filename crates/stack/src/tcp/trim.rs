@@ -54,20 +54,11 @@ impl Stack {
         arrival: &mut Arrival,
         meter: &mut Meter,
     ) -> Result<(), Stop> {
-        let nxt = self.tcb(id).rcv.nxt;
-        let before = nxt.since(arrival.header.seq);
-        if before <= 0 { Ok(()) } else { self.cut_front(id, rules, arrival, before as u32, meter) }
-    }
-
-    fn cut_front(
-        &mut self,
-        id: SocketId,
-        rules: &InputRules,
-        arrival: &mut Arrival,
-        before: u32,
-        meter: &mut Meter,
-    ) -> Result<(), Stop> {
-        let mut before = before;
+        let before = self.tcb(id).rcv.nxt.since(arrival.header.seq);
+        if before <= 0 {
+            return Ok(());
+        }
+        let mut before = before as u32;
         self.tcp.counts.outside_window += 1;
         if arrival.has(tcp_flags::SYN) {
             arrival.clear(tcp_flags::SYN);
