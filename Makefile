@@ -1,17 +1,16 @@
-# Four commands, each complete on a fresh Debian 12 machine. Cargo does the rest.
+# Three commands, each complete on a fresh Debian 12 machine. Cargo does the rest.
 
 # rustup puts cargo here, and a fresh installation is not in PATH yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 target := $(or $(CARGO_TARGET_DIR),target)
 
-.PHONY: help demo test bench release setup
+.PHONY: help demo test bench setup
 
 help:
 	@echo 'make demo    see a stalled call: recorded, explained, fixed, recorded again'
 	@echo 'make test    every check and test; those that need root run when they can'
 	@echo 'make bench   benchmarks: what recording costs, how fast traces are read'
-	@echo 'make release the optimized programs, built with a profile of themselves'
 	@echo 'make setup   install what these need (scripts/setup --check: only say it)'
 
 demo: setup
@@ -21,14 +20,8 @@ demo: setup
 test: setup
 	cargo xtask ci
 
-# Without what building a release needs, scripts/bench leaves that part out and says so.
 bench: setup
-	-scripts/setup --release
 	scripts/bench
-
-release:
-	scripts/setup --release
-	cargo xtask release
 
 setup:
 	@scripts/setup

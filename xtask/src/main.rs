@@ -1,11 +1,10 @@
-//! Development tasks: `cargo xtask ci`, `tidy`, `words`, `licences`, `levels` and `release`.
+//! Development tasks: `cargo xtask ci`, `tidy`, `words`, `licences` and `levels`.
 //!
 //! Exit status: 0 done, 1 a check found something, 2 the task could not run.
 
 mod ci;
 mod levels;
 mod licences;
-mod release;
 mod tidy;
 mod tree;
 
@@ -21,8 +20,6 @@ usage: cargo xtask TASK
   words     lowers the numbers of xtask/words.txt to the breaches that are left
   licences  the licences of what we depend on
   levels    the table of crates and levels, as ARCHITECTURE.md shows it
-  release   the optimized programs: built, trained and built again; with --bench, their model beside
-            that of the plain build
 ";
 
 fn main() -> ExitCode {
@@ -45,10 +42,6 @@ fn main() -> ExitCode {
             print!("{}", levels::markdown(&tree.crates()));
             Vec::new()
         })),
-        "release" => {
-            let arguments: Vec<String> = std::env::args().skip(2).collect();
-            finish(release::run(&root, &arguments).map(|()| Vec::new()))
-        }
         _ => {
             eprint!("{USAGE}");
             ExitCode::from(2)
