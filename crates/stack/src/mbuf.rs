@@ -261,6 +261,11 @@ impl Pool {
         place(&mut mbuf);
         self.mbufs.push(mbuf);
         self.mbufs_used += 1;
+        assert_eq!(
+            self.mbufs_used as usize,
+            self.mbufs.len(),
+            "an mbuf is made while others are free"
+        );
         Some(MbufId(number))
     }
 
@@ -302,6 +307,7 @@ impl Pool {
 
     /// `MFREE`: frees one mbuf that is in no chain.
     pub fn free(&mut self, id: MbufId, meter: &mut CostMeter) {
+        assert!(self.mbufs_used > 0, "{id:?} is freed twice");
         let mbuf = &mut self.mbufs[id.0 as usize];
         mbuf.next = self.free;
         self.free = id.0;
@@ -328,12 +334,14 @@ impl Pool {
         if first == NIL {
             return;
         }
-        let mut next = first;
+        let (mut next, mut count) = (first, 0);
         while next != NIL {
             let mbuf = self.mbuf(MbufId(next));
             next = mbuf.next;
+            count += 1;
             self.release(mbuf.store);
         }
+        assert_eq!(count, mbufs, "a chain has other mbufs than it counts");
         self.mbuf_mut(MbufId(last)).next = self.free;
         self.free = first;
         self.mbufs_used -= mbufs;

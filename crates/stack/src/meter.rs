@@ -51,7 +51,7 @@ impl Meter {
     /// Notes that `effect` happens when the CPU has come this far.
     pub fn effect(&mut self, effect: Effect) {
         let is_of_a_probe = effect.is_of_a_probe();
-        self.effects.push((self.cost.elapsed_ns(), effect));
+        self.effect_at(self.cost.elapsed_ns(), effect);
         if is_of_a_probe {
             self.cost.charge_probe();
         }
@@ -60,6 +60,7 @@ impl Meter {
     /// Notes that `effect` happens when the CPU has come to `at_ns` of the step, which is not before
     /// the effects noted up to now.
     pub fn effect_at(&mut self, at_ns: u64, effect: Effect) {
+        debug_assert!(self.effects.last().is_none_or(|(before_ns, _)| *before_ns <= at_ns));
         self.effects.push((at_ns, effect));
     }
 

@@ -25,6 +25,7 @@ impl Stack {
     /// `in_pcballoc`: the socket gets a control block.
     pub(crate) fn in_pcballoc(&mut self, id: SocketId) {
         let socket = &mut self.sockets[id];
+        assert!(!socket.is_attached, "{id:?} has a control block already");
         socket.is_attached = true;
         self.pcbs.of_mut(socket.protocol).sockets.push(id);
     }
@@ -114,6 +115,7 @@ impl Stack {
         let socket = &mut self.sockets[id];
         socket.local.0 = local_address;
         socket.foreign = (address, port);
+        assert!(socket.local.1 != 0 && port != 0, "a connection without ports");
         Ok(())
     }
 

@@ -158,6 +158,7 @@ impl SockBuf {
         let (joined, storage) =
             pool.append_joined(&mut self.chain, data, rules.compact_spare_bytes, meter);
         self.mbcnt += storage as u32;
+        self.check(pool);
         work.bytes = joined;
         if rules.calls_compress {
             meter.call(Routine::Sbappend, Work { bytes: 0, ..work });
@@ -207,6 +208,25 @@ impl SockBuf {
         self.mbcnt -= storage as u32;
         self.cc -= bytes as u32;
         self.left += bytes as u64;
+        debug_assert!(self.left <= self.entered, "{} bytes left of {}", self.left, self.entered);
+    }
+
+    /// A buffer holds a stream or datagrams, and its counts are those of its chains.
+    fn check(&self, pool: &Pool) {
+        debug_assert!(self.chain.is_empty() || self.datagrams.is_empty(), "a stream and datagrams");
+        let datagrams = || self.datagrams.iter();
+        let bytes_of = |datagram: &Datagram| datagram.chain.len() + ADDRESS_BYTES as usize;
+        let bytes = self.chain.len() + datagrams().map(bytes_of).sum::<usize>();
+        debug_assert_eq!(self.cc as usize, bytes, "sb_cc is the length of the chains");
+        debug_assert_eq!(
+            self.mbcnt,
+            pool.chain_storage_bytes(&self.chain) as u32
+                + datagrams()
+                    .map(|it| Self::storage_of(&it.chain, &it.overhead, pool))
+                    .sum::<u32>(),
+            "sb_mbcnt is the storage of the chains"
+        );
+        debug_assert!(self.lowat <= self.hiwat, "the low-water mark is above the high one");
     }
 
     /// `sbappendaddr`: a datagram enters with its sender's address, if there is space and the pool
@@ -237,6 +257,7 @@ impl SockBuf {
         self.mbcnt += Self::storage_of(&data, &overhead, pool);
         self.entered += data.len() as u64;
         self.datagrams.push_back(Datagram { from, chain: data, mark, overhead });
+        self.check(pool);
         Ok(())
     }
 
@@ -251,6 +272,7 @@ impl SockBuf {
         self.mbcnt -= Self::storage_of(&datagram.chain, &datagram.overhead, pool);
         self.left += datagram.chain.len() as u64;
         pool.free_chain(datagram.overhead.take(), meter);
+        self.check(pool);
         Some(datagram)
     }
 
@@ -266,6 +288,7 @@ impl SockBuf {
         while let Some(datagram) = self.take_datagram(pool, meter) {
             pool.free_chain(datagram.chain, meter);
         }
+        assert_eq!((self.cc, self.mbcnt), (0, 0), "a flushed buffer holds something");
     }
 }
 

@@ -79,6 +79,9 @@ impl Queue {
             return 1;
         }
         self.fragments.insert(at, fragment);
+        let mut pairs = self.fragments.iter().zip(self.fragments.iter().skip(1));
+        debug_assert!(pairs.all(|(a, b)| a.end() <= b.offset), "fragments overlap");
+        assert!(self.fragments.len() <= FRAGMENTS_MAX, "more fragments than are kept");
         0
     }
 

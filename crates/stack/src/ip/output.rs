@@ -101,6 +101,7 @@ impl Stack {
         hop: Hop,
         meter: &mut Meter,
     ) -> Result<(), SocketError> {
+        debug_assert_eq!(packet.chain.len(), IP_HEADER_BYTES + part.len, "a part's length");
         let tos = if packet.mark.is_some() { self.personality.ip.log_tos } else { 0 };
         let bytes = header_of(header, self.ip_id, tos, part);
         meter.call(Routine::InCksum, Work::bytes(IP_HEADER_BYTES));

@@ -61,6 +61,7 @@ impl Stack {
             let oldest = queues.remove(0);
             self.ip_counts.fragments_dropped += oldest.free(&mut self.pool, meter);
         }
+        assert!(queues.len() < QUEUES_MAX, "more packets in the making than are kept");
         let fresh = Queue { key, ttl, fragments: Vec::new(), whole_bytes: None, header: None };
         self.fragments.queues.push(fresh);
         self.fragments.queues.len() - 1

@@ -47,6 +47,7 @@ impl Buffers {
             }
         };
         let number = std::mem::replace(&mut self.free, buffer.next);
+        assert_eq!(buffer.references, 0, "buffer {number} is free and in use");
         buffer.references = 1;
         self.used += 1;
         Some((number, buffer.start))
@@ -85,12 +86,15 @@ impl Buffers {
 
     /// One more mbuf refers to it.
     pub(super) fn share(&mut self, number: u32) {
-        self.list[number as usize].references += 1;
+        let buffer = &mut self.list[number as usize];
+        assert!(buffer.references > 0, "buffer {number} is free");
+        buffer.references += 1;
     }
 
     /// One mbuf less refers to it; the last one frees it.
     pub(super) fn release(&mut self, number: u32) {
         let buffer = &mut self.list[number as usize];
+        assert!(buffer.references > 0, "buffer {number} is freed twice");
         buffer.references -= 1;
         if buffer.references == 0 {
             buffer.next = self.free;

@@ -25,6 +25,7 @@ impl<'a> Iterator for Pieces<'a> {
 impl Pool {
     /// Puts one mbuf that is in no chain behind all others.
     pub fn push_back(&mut self, chain: &mut Chain, id: MbufId) {
+        debug_assert!(chain.last() != Some(id), "{id:?} is in the chain already");
         let mbuf = self.mbuf_mut(id);
         mbuf.next = NIL;
         chain.bytes += u32::from(mbuf.len);
@@ -60,6 +61,7 @@ impl Pool {
         chain.first = std::mem::replace(&mut mbuf.next, NIL);
         chain.bytes -= u32::from(mbuf.len);
         chain.mbufs -= 1;
+        debug_assert_eq!(chain.is_empty(), chain.mbufs == 0, "{chain:?}");
         Some(first)
     }
 
@@ -68,6 +70,11 @@ impl Pool {
         if first == NIL {
             return;
         }
+        debug_assert_eq!(
+            self.mbuf(MbufId(last)).next,
+            NIL,
+            "the last mbuf of a chain has another behind it"
+        );
         self.link(chain, first);
         chain.last = last;
         chain.bytes += bytes;

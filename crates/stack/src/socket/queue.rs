@@ -31,6 +31,7 @@ impl ListenQueue {
 
     /// A connection has begun.
     pub fn begin(&mut self, socket: SocketId) {
+        debug_assert!(self.all().all(|id| id != socket), "{socket:?} is queued already");
         self.incomplete.push_back(socket);
     }
 

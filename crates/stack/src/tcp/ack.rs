@@ -154,6 +154,8 @@ impl Stack {
             tcb.rtt.timer_restarted();
             tcb.timers.start(Timer::Retransmit, tcb.rtt.timeout_ticks());
         }
+        debug_assert!(!ack.is_before(tcb.snd.una), "acknowledged before");
+        debug_assert!(!ack.is_after(tcb.snd.max), "acknowledged and never sent");
         let acked = ack.since(tcb.snd.una).max(0) as u32;
         let data = acked.min(socket.snd.cc());
         tcb.snd.una = ack;

@@ -102,6 +102,8 @@ impl Stack {
         let Stack { sockets, pool, personality, .. } = self;
         let socket = &mut sockets[id];
         let tcb = block_mut(socket);
+        assert_eq!(arrival.header.seq, tcb.rcv.nxt, "data in order begin at rcv_nxt");
+        assert_eq!(chain.len(), len as usize, "data have the segment's length");
         tcb.rcv.nxt += len;
         tcb.owes_ack = true;
         socket.deliver(chain, &personality.socket.buffers, pool, meter);

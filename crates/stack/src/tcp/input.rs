@@ -87,16 +87,22 @@ impl Stack {
         meter.call(Routine::TcpInput, Work::NONE);
         self.tcp.counts.received += 1;
         let Some(mut arrival) = self.read_segment(packet, ip, meter) else { return };
-        loop {
+        let found = loop {
             let found = self.connection_of(&arrival, meter);
             match self.dispatch(found, &mut arrival, meter) {
-                Ok(()) => break,
+                Ok(()) => break found,
                 Err(Stop::Again) => {}
-                Err(stop) => break self.refuse(stop, found, &arrival, meter),
+                Err(stop) => {
+                    self.refuse(stop, found, &arrival, meter);
+                    break found;
+                }
             }
-        }
+        };
         if !arrival.chain.is_empty() {
             self.pool.m_freem(arrival.chain, meter);
+        }
+        if let Some(id) = found {
+            self.check_block(id);
         }
     }
 

@@ -70,6 +70,15 @@ impl Stack {
     fn is_alive(&self, id: SocketId) -> bool {
         self.sockets.find(id).is_some_and(|socket| socket.tcb.is_some())
     }
+
+    /// Checks the block of a connection that has not ended: [`Tcb::check`].
+    fn check_block(&self, id: SocketId) {
+        let socket = self.sockets.find(id);
+        let Some(Socket { tcb: Some(tcb), snd, .. }) = socket else { return };
+        if tcb.state != State::Closed {
+            tcb.check(snd.cc());
+        }
+    }
 }
 
 fn block(socket: &Socket) -> &Tcb {

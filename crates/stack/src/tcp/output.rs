@@ -68,7 +68,9 @@ impl Stack {
             Caller::Usrreq | Caller::Timer => Routine::TcpOutput,
         };
         meter.call(routine, Work::NONE);
-        self.send_segments(id, routine, meter)
+        let result = self.send_segments(id, routine, meter);
+        self.check_block(id);
+        result
     }
 
     fn send_segments(

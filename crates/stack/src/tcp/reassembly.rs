@@ -65,6 +65,9 @@ impl Reassembly {
             return;
         }
         self.pieces.insert(at, piece);
+        let mut pairs = self.pieces.iter().zip(self.pieces.iter().skip(1));
+        debug_assert!(pairs.all(|(a, b)| !b.seq.is_before(a.end())), "pieces overlap");
+        assert!(self.pieces.len() <= SEGMENTS_MAX, "more pieces than are kept");
     }
 
     /// Cuts or removes what the new piece covers behind it.

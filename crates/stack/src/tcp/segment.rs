@@ -170,6 +170,11 @@ impl Outgoing {
             pool.append(&mut chain, data);
         }
         let option_bytes = if self.option.is_some() { SIZE_OPTION_BYTES } else { 0 };
+        assert_eq!(
+            chain.len(),
+            HEADERS_BYTES + option_bytes + self.len as usize,
+            "a segment's length"
+        );
         let words = header.words(TCP_HEADER_BYTES + option_bytes);
         finish_header(words, &chain, first, ends, pool, meter);
         Some(chain)
@@ -264,6 +269,11 @@ impl Tcb {
         }
         // Behind a probe of a closed window the rest of a segment is new: then all of it counts so.
         let end = seq + len + u32::from(has_syn);
+        assert!(
+            len == 0 || offset + len <= view.queued,
+            "{offset} and {len} of {} bytes",
+            view.queued
+        );
         let is_resent = (len > 0 || has_syn) && !end.is_after(self.snd.max);
         let window = self.offered_window(rules, view);
         Outgoing { seq, end, offset, len, flags, window, is_resent, option }

@@ -4,7 +4,7 @@ use super::reassembly::Reassembly;
 use super::rtt::Rtt;
 use super::rules::{InitialWindow, TcpRules};
 use super::seq::Seq;
-use super::timers::Timers;
+use super::timers::{Timer, Timers};
 use crate::socket::SocketId;
 
 /// Largest window and congestion window, in bytes: there is no scaling (RFC 7323 is younger).
@@ -201,6 +201,28 @@ impl Tcb {
     #[must_use]
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
+    }
+
+    /// What holds whenever no segment is in hand: `snd_una <= snd_nxt <= snd_max`, no more in flight
+    /// than the send buffer's `queued` bytes with SYN and FIN, windows within their bounds, and at most
+    /// one of the timers that send.
+    pub(super) fn check(&self, queued: u32) {
+        let SendSpace { una, nxt, max, cwnd, ssthresh, wnd, wnd_max, .. } = self.snd;
+        debug_assert!(!nxt.is_before(una), "snd_nxt {nxt:?} is before snd_una {una:?}");
+        debug_assert!(!max.is_before(nxt), "snd_max {max:?} is before snd_nxt {nxt:?}");
+        debug_assert!(
+            max.since(una) as u32 <= queued + 2,
+            "{} of {queued} in flight",
+            max.since(una)
+        );
+        debug_assert!(cwnd > 0 && cwnd <= WINDOW_MAX, "snd_cwnd {cwnd}");
+        debug_assert!(ssthresh > 0 && wnd <= wnd_max, "ssthresh {ssthresh}, snd_wnd {wnd}");
+        debug_assert!(self.segment_bytes > 0, "segments without data");
+        debug_assert!(
+            !(self.timers.runs(Timer::Retransmit) && self.timers.runs(Timer::Persist)),
+            "retransmission and persist timer both run"
+        );
+        debug_assert!(self.reassembly.is_empty() || self.state.has_syn(), "data before a SYN");
     }
 
     /// Our numbers begin.
