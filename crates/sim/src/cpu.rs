@@ -194,9 +194,11 @@ impl Cpu {
 
     /// Takes what runs off the CPU, at its end; what it interrupted goes on.
     pub(crate) fn finish(&mut self, now_ns: u64) -> End {
-        let Some(Segment { level, len_ns, end, mut effects, .. }) = self.segments.pop() else {
+        let Some(Segment { level, began_ns, len_ns, end, mut effects, .. }) = self.segments.pop()
+        else {
             return End::Nothing;
         };
+        debug_assert_eq!(now_ns, began_ns + len_ns, "a segment ends at another time");
         self.used_ns[level as usize] += len_ns;
         effects.clear();
         self.spare.push(effects);
@@ -209,6 +211,7 @@ impl Cpu {
     /// Takes a process's computation, which runs, off the CPU; what is left of it, in nanoseconds.
     pub(crate) fn preempt(&mut self, now_ns: u64) -> u64 {
         let Some(running) = self.segments.last_mut() else { return 0 };
+        debug_assert!(running.effects.is_empty(), "a computation has effects");
         let past_ns = now_ns - running.began_ns;
         let left_ns = running.len_ns.saturating_sub(past_ns);
         running.len_ns = past_ns;

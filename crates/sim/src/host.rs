@@ -233,6 +233,7 @@ impl Host {
     }
 
     fn take_hard_interrupt(&mut self, now_ns: u64, shared: &mut Shared) {
+        assert!(!self.hard_pending.is_empty(), "an interrupt is pending that is not queued");
         let interrupt = self.hard_pending.pop_front();
         if self.hard_pending.is_empty() {
             self.pending.take(Interrupts::HARD);
@@ -297,6 +298,7 @@ impl Host {
 
     /// The protocol timers tick.
     pub(crate) fn timers(&mut self, now_ns: u64, shared: &mut Shared) {
+        assert!(self.timers_armed, "the timers tick that were not armed");
         self.timers_armed = false;
         let since_ns = now_ns + self.clock_since_ns;
         if since_ns.is_multiple_of(FAST_TIMER_NS) {
@@ -330,6 +332,7 @@ impl Host {
 
     /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
     pub(crate) fn clock_ticked(&mut self) {
+        assert!(self.clock_armed, "the clock ticks that was not armed");
         self.clock_armed = false;
         if !self.cpu.is_idle() {
             self.interrupt(HardInterrupt::Clock);
@@ -346,6 +349,7 @@ impl Host {
 
     /// A quantum is over.
     pub(crate) fn quantum_over(&mut self) {
+        assert!(self.quantum_armed, "a quantum ends that was not armed");
         self.quantum_armed = false;
         self.scheduler.quantum_over();
         self.pending.add(Interrupts::RESCHEDULE);

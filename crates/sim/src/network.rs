@@ -87,6 +87,7 @@ impl Network {
             if next_ns >= end_ns {
                 return self.stop(next_ns, until_ns);
             }
+            assert!(next_ns >= self.now_ns, "time falls from {} to {next_ns}", self.now_ns);
             self.now_ns = next_ns;
             if event_ns <= host_ns {
                 self.shared.observed.limit(observer);
@@ -102,6 +103,7 @@ impl Network {
     fn run_host(&mut self, host: usize, limit_ns: u64, observer: &mut dyn Observer) {
         let host = &mut self.hosts[host];
         let pause = host.run_until(self.now_ns, limit_ns, &mut self.shared, observer);
+        assert!(pause.now_ns >= self.now_ns, "a host goes back to {}", pause.now_ns);
         self.now_ns = pause.now_ns;
         self.is_stuck = pause.is_stuck;
     }
@@ -142,7 +144,8 @@ impl Network {
     fn next_event(&mut self, observer: &mut dyn Observer) -> Option<usize> {
         let Self { now_ns, hosts, shared, .. } = self;
         let now_ns = *now_ns;
-        let (_, event) = shared.events.pop()?;
+        let (at_ns, event) = shared.events.pop()?;
+        assert_eq!(at_ns, now_ns, "{event:?} is not due");
         let host = match event {
             Event::Attempt { link, station } => {
                 let link = LinkId::from(link);

@@ -32,6 +32,7 @@ impl Payload {
     #[must_use]
     pub fn piece(&self, offset: u64, len: usize) -> &[u8] {
         let start = (offset % PERIOD) as usize;
+        assert!(start + len <= self.bytes.len(), "no room was made for {len} bytes");
         &self.bytes[start..start + len]
     }
 

@@ -175,6 +175,7 @@ impl Scheduler {
         if self.queues[best].is_empty() {
             self.occupied &= !(1 << best);
         }
+        assert_eq!(self.entries[process].state, State::Waiting, "process {process} is queued");
         self.entries[process].state = State::Running;
         self.running = Some(process);
         self.reschedule = false;
@@ -228,8 +229,13 @@ impl Scheduler {
     fn enqueue(&mut self, process: ProcessIndex) {
         let entry = &mut self.entries[process];
         entry.state = State::Waiting;
+        debug_assert!(
+            entry.cpu <= CPU_MAX && u32::from(entry.priority) <= PRIORITY_MAX,
+            "{entry:?}"
+        );
         let priority = if self.is_round_robin { PUSER } else { entry.priority };
         let queue = usize::from(priority / 4);
+        debug_assert!(!self.queues[queue].contains(&process), "process {process} waits twice");
         self.queues[queue].push_back(process);
         self.occupied |= 1 << queue;
     }

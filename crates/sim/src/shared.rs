@@ -63,6 +63,8 @@ impl Observed {
 
     /// Hands everything over.
     pub(crate) fn hand_over(&mut self, observer: &mut dyn Observer) {
+        debug_assert!(self.records.is_sorted_by_key(|record| record.at_ns), "records out of order");
+        debug_assert!(self.activities.is_sorted_by_key(|it| it.at_ns), "activities out of order");
         observer.observe(&self.records, &self.activities);
         self.records.clear();
         self.activities.clear();
@@ -119,6 +121,7 @@ impl Shared {
 
     /// A process has ended that the run waits for.
     pub(crate) fn worker_ended(&mut self) {
+        assert!(self.working > 0, "more processes have ended than worked");
         self.working -= 1;
         if self.working == 0 {
             self.end_ns = 0;

@@ -97,6 +97,7 @@ impl Host {
         let Some(device) = self.device(interface) else { return };
         device.starting -= 1;
         device.ring.push_back(frame);
+        assert!(device.starting + device.ring.len() <= device.frames_max, "{device:?}");
         if !device.is_sending {
             device.is_sending = true;
             let sent_ns = device.sent_ns;
@@ -109,6 +110,7 @@ impl Host {
     /// The frame being sent has gone; whether the host has to run.
     pub(crate) fn sent(&mut self, now_ns: u64, interface: u8, shared: &mut Shared) -> bool {
         let Some(device) = self.device(interface) else { return false };
+        assert!(device.is_sending, "a frame has gone that was not with the link");
         device.ring.pop_front();
         device.sent_ns = now_ns;
         let next = device.ring.front().copied();
@@ -174,6 +176,7 @@ impl Host {
     /// The receive interrupt: at its end the packet is in the IP input queue (point 5).
     fn receive(&mut self, now_ns: u64, interface: u8, id: FrameId, shared: &mut Shared) {
         if let Some(device) = self.device(interface) {
+            assert!(device.received > 0, "a frame is taken that was not received");
             device.received -= 1;
         }
         let frame = shared.frames.frame(id);

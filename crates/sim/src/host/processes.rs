@@ -211,6 +211,7 @@ impl Host {
         priority: u8,
         shared: &mut Shared,
     ) {
+        assert_eq!(self.scheduler.running(), Some(index), "a process sleeps that does not run");
         self.processes[index].awaited = Some(awaited);
         self.processes[index].has_slept = true;
         self.scheduler.sleep(now_ns, priority);
@@ -370,6 +371,7 @@ impl Host {
         if !process.is_daemon {
             shared.worker_ended();
         }
+        assert_eq!(self.scheduler.running(), Some(index), "a process ends that does not run");
         self.scheduler.exit(now_ns);
         self.activity(now_ns, index, ActivityState::Gone, shared);
     }

@@ -150,7 +150,7 @@ impl Ethernet {
 
     pub(super) fn accept(&mut self, station: u16, frame: FrameId) {
         let sender = &mut self.senders[usize::from(station)];
-        debug_assert!(sender.frame.is_none(), "the device sends already");
+        assert!(sender.frame.is_none(), "the device sends already");
         sender.frame = Some(frame);
         sender.collisions = 0;
     }
@@ -196,6 +196,7 @@ impl Ethernet {
     /// The sender's port, unless it is told by an event.
     fn end(&mut self, context: &mut LinkContext<'_>) -> Option<Port> {
         let transmission = self.current.take()?;
+        assert!(transmission.started_ns <= context.now_ns, "a frame ends before it begins");
         let sender = &mut self.senders[usize::from(transmission.station)];
         let port = sender.station.port;
         let frame = sender.frame.take();
@@ -248,6 +249,7 @@ impl Ethernet {
     }
 
     fn collide(&mut self, first: u16, second: u16, context: &mut LinkContext<'_>) {
+        assert_ne!(first, second, "a station collides with itself");
         self.current = None;
         self.number = self.number.wrapping_add(1);
         self.counts.collisions += 1;

@@ -34,6 +34,7 @@ impl Frames {
     }
 
     pub(crate) fn release(&mut self, id: FrameId) {
+        debug_assert!(!self.free.contains(&id), "{id:?} is released twice");
         self.free.push(id);
     }
 
@@ -47,6 +48,7 @@ impl Frames {
 
     /// Frames in use.
     pub(crate) fn in_use(&self) -> usize {
+        assert!(self.free.len() <= self.slots.len(), "more frames are free than there are");
         self.slots.len() - self.free.len()
     }
 }

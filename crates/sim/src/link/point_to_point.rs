@@ -40,7 +40,9 @@ impl PointToPoint {
     }
 
     pub(super) fn accept(&mut self, station: u16, frame: FrameId) {
-        self.senders[usize::from(station)].frame = Some(frame);
+        let sender = &mut self.senders[usize::from(station)];
+        assert!(sender.frame.is_none(), "the device sends already");
+        sender.frame = Some(frame);
     }
 
     pub(super) fn attempt(&mut self, station: u16, context: &mut LinkContext<'_>) {

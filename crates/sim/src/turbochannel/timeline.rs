@@ -173,6 +173,7 @@ impl<W> Timeline<W> {
     }
 
     fn occupy(&mut self, at_ps: u64, bus_cycles: u64) {
+        debug_assert!(at_ps >= self.bus_ps, "two accesses have the bus");
         self.bus_ps = at_ps.saturating_add(bus_cycles.saturating_mul(self.bus_cycle_ps));
     }
 }
