@@ -297,6 +297,7 @@ impl<A: Copy + PartialEq> Client<A> {
     fn begin(&mut self, now_ns: u64, to: A, head: Header, segment: Vec<u8>, options: Options) {
         let mut outgoing = Outgoing::new(segment);
         let taken = if options.long_response { SKIPPED } else { outgoing.groups() as u32 };
+        assert!(self.active.is_none(), "a transaction begins while another is under way");
         self.next = self.next.wrapping_add(taken);
         outgoing.advance(self.config.window_groups);
         let wait_ns = options.fixed.map_or_else(|| self.response_wait_ns(), |fixed| fixed.every_ns);
@@ -436,6 +437,7 @@ impl<A: Copy + PartialEq> Client<A> {
             };
             self.notices.push_back((to, notice));
         }
+        assert!(self.notices.len() <= NOTICES_MAX, "more notices than may wait");
     }
 
     fn notice(&mut self, now_ns: u64, from: A, notice: Notice) {
@@ -578,6 +580,7 @@ impl<A: Copy + PartialEq> Client<A> {
         if let Some(active) = self.active.take() {
             let base = active.head.transaction;
             let groups = active.outgoing.groups().max(active.replies.groups_max()) as u32;
+            assert!(groups > 0, "a transaction without a group");
             self.ended = Some(Ended { base, last: base.wrapping_add(groups - 1) });
             let sight = Sight::Ended {
                 transaction: base,
@@ -639,6 +642,7 @@ impl<A: Copy + PartialEq> Client<A> {
 impl<A> Active<A> {
     fn header_of(&self, group: usize, delivery: u32, asks: bool) -> Header {
         let groups = self.outgoing.groups();
+        assert!(group < groups, "group {group} of {groups}");
         let mut header = self.head;
         header.delivery = delivery;
         header.transaction = self.head.transaction.wrapping_add(group as u32);

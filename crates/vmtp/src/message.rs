@@ -53,6 +53,23 @@ impl Outgoing {
         self.done.len()
     }
 
+    /// What holds between two calls: all that is queued belongs to groups that were sent before, once
+    /// each, and is not acknowledged.
+    fn check(&self) {
+        debug_assert!(self.unsent <= self.groups(), "{} of {}", self.unsent, self.groups());
+        debug_assert_eq!(self.acknowledged.len(), self.done.len(), "a mask for each group");
+        for (at, part) in self.queue.iter().enumerate() {
+            let Part { group, blocks, .. } = *part;
+            debug_assert!(group < self.unsent, "group {group} was not sent before");
+            debug_assert_eq!(blocks & !self.group(group).full(), 0, "blocks beyond group {group}");
+            let others = self.queue.iter().skip(at + 1);
+            debug_assert!(
+                !others.clone().any(|it| it.group == group),
+                "group {group} is queued twice"
+            );
+        }
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.segment.len()
     }
@@ -99,6 +116,7 @@ impl Outgoing {
             self.queue.push_back(Part { group: self.unsent, blocks, asks });
             self.unsent += 1;
         }
+        self.check();
     }
 
     /// The other side has these blocks of a group.
@@ -155,6 +173,7 @@ impl Outgoing {
         let blocks = self.group(group).full() & !self.acknowledged[group];
         self.queue.retain(|part| part.group != group);
         self.queue.push_front(Part { group, blocks, asks });
+        self.check();
         blocks.count_ones()
     }
 
@@ -162,6 +181,7 @@ impl Outgoing {
     pub(crate) fn ask(&mut self, group: usize) {
         if group < self.unsent && !self.queue.iter().any(|part| part.group == group) {
             self.queue.push_front(Part { group, blocks: 0, asks: true });
+            self.check();
         }
     }
 
@@ -173,6 +193,7 @@ impl Outgoing {
     pub(crate) fn next(&mut self, blocks: usize) -> Option<Piece> {
         let part = self.queue.front_mut()?;
         let delivery = take(part.blocks, blocks);
+        assert!(delivery.count_ones() as usize <= blocks, "more blocks than fit into a packet");
         part.blocks &= !delivery;
         let (group, is_last) = (part.group, part.blocks == 0);
         let asks = part.asks && is_last;
@@ -291,9 +312,11 @@ impl Incoming {
             self.put(block.start, &data[from..from + len]);
             from += len;
         }
+        debug_assert!(from <= data.len(), "blocks beyond the packet's data");
         self.received[number] |= header.delivery;
         let is_whole = self.is_whole(number);
         self.groups_whole += usize::from(is_whole && !was_whole);
+        self.check();
         Ok(match (is_whole, before == self.received[number]) {
             // A message without data is whole by its first packet.
             (true, true) if self.bytes == 0 => Added::Whole,
@@ -301,6 +324,21 @@ impl Incoming {
             (true, false) => Added::Whole,
             (false, false) => Added::Part,
         })
+    }
+
+    /// What holds between two packets: octets are counted as they are held, none beyond the segment,
+    /// and none behind a gap that is filled.
+    fn check(&self) {
+        let behind: usize = self.behind.values().map(|block| block.len()).sum();
+        debug_assert_eq!(self.behind_bytes, behind, "octets behind a gap");
+        debug_assert!(self.front.len() + behind <= self.bytes, "{} and {behind}", self.front.len());
+        let first = self.behind.first_key_value();
+        debug_assert!(
+            first.is_none_or(|(&start, _)| start > self.front.len()),
+            "the gap is filled"
+        );
+        debug_assert!(self.groups_whole <= self.groups(), "{} groups whole", self.groups_whole);
+        debug_assert!(self.received.len() <= self.groups(), "{} masks", self.received.len());
     }
 
     /// Takes a block that begins at `start`, unless it is here.

@@ -135,6 +135,7 @@ impl<A: Copy> Log<A> {
     pub(crate) fn release(&mut self, entity: Entity) {
         if self.seen.is_some() {
             let packets = self.waiting.remove(&entity).unwrap_or_default();
+            assert!(packets.len() <= self.waiting_packets, "more packets wait than are counted");
             self.waiting_packets -= packets.len();
             packets.into_iter().for_each(|(from, packet)| self.push(from, Sight::Taken { packet }));
         }

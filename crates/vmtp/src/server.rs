@@ -179,6 +179,21 @@ impl<A: Address> Server<A> {
         self.log.came(now_ns, from, octets.len());
         self.look_at(now_ns, from, octets);
         self.log.looked_at();
+        self.check();
+    }
+
+    /// What holds between two calls: each record has one timer, and bounds are kept.
+    fn check(&self) {
+        assert_eq!(self.timers.len(), self.records.len(), "one timer for each record");
+        assert!(
+            self.records.len() <= self.config.records_max.max(1),
+            "more records than may be kept"
+        );
+        assert!(self.notices.len() <= NOTICES_MAX, "more notices than may wait");
+        assert!(
+            self.requests.len() <= self.records.len(),
+            "Requests of clients that are forgotten"
+        );
     }
 
     fn look_at(&mut self, now_ns: u64, from: A, octets: &[u8]) {
@@ -519,6 +534,7 @@ impl<A: Address> Server<A> {
             self.timers.pop_first();
             self.time_out(now_ns, client);
         }
+        self.check();
     }
 
     fn time_out(&mut self, now_ns: u64, client: Entity) {

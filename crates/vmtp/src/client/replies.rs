@@ -106,6 +106,7 @@ impl<A: Copy> Replies<A> {
         let incoming =
             Incoming::new(header, config.segment_bytes_max).map_err(|_| code::VMTP_ERROR)?;
         let (server, groups) = (header.server, incoming.groups());
+        debug_assert!(self.of.iter().all(|reply| reply.server != server), "a second Response");
         self.of.push(Reply { from, server, groups, incoming: Some(incoming), head: *header });
         Ok(self.of.len() - 1)
     }

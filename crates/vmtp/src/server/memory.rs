@@ -70,7 +70,14 @@ impl Memory {
     /// The record with this charge is gone, or has another.
     pub(super) fn take_away(&mut self, client: Entity, charge: Charge) {
         let Some(host) = charge.host else { return };
+        assert!(
+            self.bytes >= charge.bytes,
+            "{} octets are taken away of {}",
+            charge.bytes,
+            self.bytes
+        );
         self.bytes -= charge.bytes;
+        debug_assert!(charge.bytes == 0 || self.by_host.contains_key(&host), "{host:?} has none");
         if let Some(bytes) = self.by_host.get_mut(&host) {
             *bytes -= charge.bytes;
             if *bytes == 0 {
@@ -78,15 +85,18 @@ impl Memory {
             }
         }
         if let Some(at_ns) = charge.over_ns {
-            self.over.remove(&(at_ns, client));
+            let was_over = self.over.remove(&(at_ns, client));
+            debug_assert!(was_over, "the record of {client} was not over");
         }
         if let Some(at_ns) = charge.answered_ns {
-            self.answered.remove(&(at_ns, client));
+            let was_answered = self.answered.remove(&(at_ns, client));
+            debug_assert!(was_answered, "the record of {client} had no short answer");
         }
         if let Some(at_ns) = charge.receiving_ns {
             self.receiving.remove(&(at_ns, client));
             self.receiving_by_host.remove(&(host, at_ns, client));
         }
+        assert_eq!(self.receiving.len(), self.receiving_by_host.len(), "half Requests by host");
     }
 
     /// The record that can be missed soonest: one that is over, else a silent half Request, else one whose

@@ -142,6 +142,7 @@ impl<A: Address> Record<A> {
     pub(super) fn may_send(&mut self, octets: usize, config: &Config) -> bool {
         let may = octets as u64 <= self.allowance(config);
         self.sent_bytes += if may { octets as u64 } else { 0 };
+        debug_assert!(may || !self.is_proved, "a proved address has no limit");
         may
     }
 
@@ -269,6 +270,7 @@ impl<A: Address> Record<A> {
             parameters: [0; 28],
             ..self.head
         };
+        assert!(matches!(self.state, State::Processing), "an answer to no Request");
         answer.put(0, &outcome.user);
         answer.set_segment_size(outcome.segment.len() as u32);
         let mut outgoing = Outgoing::new(outcome.segment);
@@ -304,6 +306,7 @@ impl<A: Address> Record<A> {
         let (count, again) = (self.retransmit_count, self.count > 0);
         let mut header = self.answer;
         let State::Responded(outgoing) = &self.state else { return false };
+        assert!(piece.group < outgoing.groups(), "group {} of {}", piece.group, outgoing.groups());
         let is_last = piece.group + 1 == outgoing.groups();
         header.transaction = self.base.wrapping_add(piece.group as u32);
         header.delivery = piece.delivery;

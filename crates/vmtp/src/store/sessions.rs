@@ -86,6 +86,7 @@ impl Sessions {
         self.uses += 1;
         let is_used = session.sequence > 0;
         self.place(number, Known { session, is_used, used_at: self.uses });
+        assert!(self.of.len() <= SESSIONS_MAX, "more sessions than are kept");
     }
 
     /// A client has repeated its session's number.
@@ -115,7 +116,9 @@ impl Sessions {
         if let Some(host) = known.session.host {
             self.by_host.entry(host.party()).or_default().insert(known.key(number));
         }
-        self.of.insert(number, known);
+        let before = self.of.insert(number, known);
+        assert!(before.is_none(), "session {number} is placed twice");
+        assert_eq!(self.order.len(), self.of.len(), "one place in the order for each session");
     }
 
     fn remove(&mut self, number: u32) -> Option<Known> {
