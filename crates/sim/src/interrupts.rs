@@ -21,10 +21,6 @@ impl Interrupts {
     /// All interrupts, which an idle CPU admits.
     pub(crate) const ALL: Self = Self(Self::SOFT | Self::HARD);
 
-    pub(crate) fn any(self) -> bool {
-        self.0 != 0
-    }
-
     /// Whether there is any of these.
     pub(crate) fn has(self, which: u8) -> bool {
         self.0 & which != 0

@@ -106,16 +106,11 @@ impl Link {
         }
     }
 
-    /// The transmission of this number ends; the port whose frame has gone, if that can be told at
-    /// once. Else [`Event::Sent`] tells it in its turn.
-    pub(crate) fn transmission_ends(
-        &mut self,
-        number: u32,
-        context: &mut LinkContext<'_>,
-    ) -> Option<Port> {
+    /// The transmission of this number ends.
+    pub(crate) fn transmission_ends(&mut self, number: u32, context: &mut LinkContext<'_>) {
         match self {
             Self::Ethernet(ethernet) => ethernet.transmission_ends(number, context),
-            Self::PointToPoint(_) => None,
+            Self::PointToPoint(_) => {}
         }
     }
 

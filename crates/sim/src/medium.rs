@@ -77,8 +77,8 @@ impl Medium {
             Event::TransmissionEnd { number, .. } => {
                 let mut context =
                     LinkContext { now_ns, events: &mut self.events, frames: &mut self.frames };
-                let port = self.link.transmission_ends(number, &mut context)?;
-                Some(MediumEvent::Sent { station: port.host })
+                self.link.transmission_ends(number, &mut context);
+                None
             }
             Event::Arrival { host, frame: id, .. } => {
                 let frame = self.frames.frame(id).bytes.clone();

@@ -8,7 +8,7 @@
 
 use crate::event::Event;
 use crate::host::Host;
-use crate::link::{Link, LinkContext, LinkId, Port};
+use crate::link::LinkId;
 use crate::shared::{Observer, Shared};
 
 /// What ends a run before its time is up.
@@ -153,18 +153,19 @@ impl Network {
                 return None;
             }
             Event::TransmissionEnd { link, number } => {
-                let work = |link: &mut Link, context: &mut LinkContext<'_>| {
-                    link.transmission_ends(number, context)
-                };
-                let port = shared.with_link(now_ns, LinkId::from(link), work)?;
-                sent(hosts, now_ns, port, shared)?
+                let link = LinkId::from(link);
+                shared.with_link(now_ns, link, |link, context| {
+                    link.transmission_ends(number, context);
+                });
+                return None;
             }
             Event::Arrival { host, interface, frame } => {
                 let host = usize::from(host);
                 hosts[host].arrived(interface, frame, shared).then_some(host)?
             }
             Event::Sent { host, interface } => {
-                sent(hosts, now_ns, Port { host, interface }, shared)?
+                let host = usize::from(host);
+                hosts[host].sent(now_ns, interface, shared).then_some(host)?
             }
             Event::Collided { host, .. } => {
                 let host = usize::from(host);
@@ -191,11 +192,6 @@ impl Network {
         };
         Some(host)
     }
-}
-
-/// A port's frame has gone; its host, if that has to run now.
-fn sent(hosts: &mut [Host], now_ns: u64, port: Port, shared: &mut Shared) -> Option<usize> {
-    hosts[port.host()].sent(now_ns, port.interface, shared).then_some(port.host())
 }
 
 #[cfg(test)]

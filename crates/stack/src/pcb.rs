@@ -178,23 +178,6 @@ impl Stack {
         wildcard: bool,
         meter: &mut Meter,
     ) -> Option<SocketId> {
-        if let Some(newest) = self.pcbs.of(protocol).sockets.last() {
-            let socket = &self.sockets[*newest];
-            if socket.local == local && socket.foreign == foreign {
-                meter.call(Routine::InPcblookup, Work::walked(1));
-                return Some(*newest);
-            }
-        }
-        self.search_pcbs(protocol, (foreign, local), wildcard, meter)
-    }
-
-    fn search_pcbs(
-        &self,
-        protocol: Protocol,
-        (foreign, local): (Endpoint, Endpoint),
-        wildcard: bool,
-        meter: &mut Meter,
-    ) -> Option<SocketId> {
         let mut walked = 0;
         let mut best = None;
         for id in self.pcbs.of(protocol).sockets.iter().rev() {

@@ -8,7 +8,6 @@
 use super::context::{LinkContext, LinkCounts, LinkId, Station, serial_ns};
 use super::faults::FaultSource;
 use super::frames::FrameId;
-use super::port::Port;
 use crate::event::Event;
 use crate::random::Random;
 
@@ -65,9 +64,6 @@ const ADDRESS_BYTES: usize = 6;
 #[derive(Debug)]
 struct Sender {
     station: Station,
-    /// Its address as the first octets of a word, and which octets these are.
-    address: u64,
-    address_mask: u64,
     frame: Option<FrameId>,
     collisions: u32,
     /// It waits for the cable to fall silent.
@@ -78,28 +74,12 @@ struct Sender {
 
 impl Sender {
     fn new(station: Station) -> Self {
-        let mut octets = [0; 8];
-        let mut mask = [0; 8];
-        for ((octet, known), address) in octets.iter_mut().zip(&mut mask).zip(&station.address) {
-            (*octet, *known) = (*address, 0xff);
-        }
-        Self {
-            station,
-            address: u64::from_le_bytes(octets),
-            address_mask: u64::from_le_bytes(mask),
-            frame: None,
-            collisions: 0,
-            is_deferring: false,
-            held_ns: 0,
-        }
+        Self { station, frame: None, collisions: 0, is_deferring: false, held_ns: 0 }
     }
 
     /// Whether a frame of these bytes is for this station.
     fn is_called(&self, bytes: &[u8]) -> bool {
-        match bytes.first_chunk() {
-            Some(first) => (u64::from_le_bytes(*first) ^ self.address) & self.address_mask == 0,
-            None => bytes.starts_with(&self.station.address),
-        }
+        bytes.starts_with(&self.station.address)
     }
 }
 
@@ -119,8 +99,6 @@ pub(crate) struct Ethernet {
     number: u32,
     /// Nobody may begin before.
     silent_ns: u64,
-    /// A station may wait for the cable to fall silent.
-    is_awaited: bool,
     random: Random,
     faults: FaultSource,
     pub(super) counts: LinkCounts,
@@ -141,7 +119,6 @@ impl Ethernet {
             current: None,
             number: 0,
             silent_ns: 0,
-            is_awaited: false,
             random: Random::new(seed, 0x0e00 + id as u64),
             faults,
             counts: LinkCounts::default(),
@@ -156,12 +133,10 @@ impl Ethernet {
     }
 
     /// One that collided ended before.
-    pub(super) fn transmission_ends(
-        &mut self,
-        number: u32,
-        context: &mut LinkContext<'_>,
-    ) -> Option<Port> {
-        if number == self.number { self.end(context) } else { None }
+    pub(super) fn transmission_ends(&mut self, number: u32, context: &mut LinkContext<'_>) {
+        if number == self.number {
+            self.end(context);
+        }
     }
 
     /// Begins, waits for silence, or collides.
@@ -174,7 +149,6 @@ impl Ethernet {
             }
             Some(_) => {
                 self.senders[usize::from(station)].is_deferring = true;
-                self.is_awaited = true;
             }
             None if now_ns < ready_ns => {
                 context.events.schedule(ready_ns, Event::Attempt { link: self.id, station });
@@ -193,24 +167,18 @@ impl Ethernet {
         context.events.schedule(end_ns, end);
     }
 
-    /// The sender's port, unless it is told by an event.
-    fn end(&mut self, context: &mut LinkContext<'_>) -> Option<Port> {
-        let transmission = self.current.take()?;
+    fn end(&mut self, context: &mut LinkContext<'_>) {
+        let Some(transmission) = self.current.take() else { return };
         assert!(transmission.started_ns <= context.now_ns, "a frame ends before it begins");
         let sender = &mut self.senders[usize::from(transmission.station)];
         let port = sender.station.port;
         let frame = sender.frame.take();
         self.counts.busy_ns += context.now_ns - transmission.started_ns;
-        // What was to happen at this moment already comes first.
-        let is_next = context.events.next_ns() > context.now_ns;
-        if !is_next {
-            context.events.schedule(context.now_ns, Event::sent(port));
-        }
+        context.events.schedule(context.now_ns, Event::sent(port));
         if let Some(frame) = frame {
             self.deliver(transmission.station, frame, context);
         }
         self.fall_silent(context.now_ns + self.config.gap_ns, context);
-        is_next.then_some(port)
     }
 
     fn deliver(&mut self, from: u16, frame: FrameId, context: &mut LinkContext<'_>) {
@@ -282,12 +250,6 @@ impl Ethernet {
     /// Who waits for silence looks again when it comes.
     fn fall_silent(&mut self, silent_ns: u64, context: &mut LinkContext<'_>) {
         self.silent_ns = silent_ns;
-        if std::mem::take(&mut self.is_awaited) {
-            self.wake_deferring(context);
-        }
-    }
-
-    fn wake_deferring(&mut self, context: &mut LinkContext<'_>) {
         for (sender, station) in self.senders.iter_mut().zip(0..) {
             if std::mem::take(&mut sender.is_deferring) {
                 context.events.schedule(self.silent_ns, Event::Attempt { link: self.id, station });

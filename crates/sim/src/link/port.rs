@@ -6,10 +6,3 @@ pub(crate) struct Port {
     pub(crate) host: u16,
     pub(crate) interface: u8,
 }
-
-impl Port {
-    /// The host's place in the scenario.
-    pub(crate) fn host(self) -> usize {
-        usize::from(self.host)
-    }
-}

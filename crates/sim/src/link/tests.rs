@@ -40,8 +40,7 @@ fn run_holding(hold_ns: u64, config: &LinkConfig, offers: &[(u64, u16, usize)]) 
             }
             Event::TransmissionEnd { number, .. } => {
                 let mut context = LinkContext { now_ns, events: &mut events, frames: &mut frames };
-                let sent = link.transmission_ends(number, &mut context);
-                happened.extend(sent.map(|port| format!("{now_ns} sent by {}", port.host)));
+                link.transmission_ends(number, &mut context);
             }
             Event::Arrival { host, frame, .. } => {
                 let bytes = frames.frame(frame).bytes.len();

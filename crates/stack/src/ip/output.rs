@@ -92,7 +92,6 @@ impl Stack {
     }
 
     /// Fills in the IP header of one packet or fragment and gives it to the interface.
-    // Most packets are whole: what only fragments need stands elsewhere.
     fn send_part(
         &mut self,
         packet: Packet,
