@@ -1,0 +1,83 @@
+//! One observation.
+
+use crate::{FlowId, Kind, Point, marks};
+
+/// One observation. The meaning of `detail`, `extra`, `code` and `thread` depends on `kind`, and
+/// stands with each [`Kind`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct Record {
+    /// When, in nanoseconds of the trace's clock.
+    pub at_ns: u64,
+    /// Position in the stream of the first byte concerned.
+    pub offset: u64,
+    /// Meaning by kind.
+    pub detail: u64,
+    /// The direction of the connection concerned.
+    pub flow: FlowId,
+    /// Number of bytes concerned, from `offset` on; 0 for a segment that carries no data.
+    pub len: u32,
+    /// Thread (kernel task id) concerned; 0 where no thread is.
+    pub thread: u32,
+    /// Meaning by kind.
+    pub extra: u32,
+    /// What was observed.
+    pub kind: Kind,
+    /// Meaning by kind.
+    pub code: u8,
+    /// TCP flags of the segment as in its header (RFC 9293 §3.1), low eight bits; else 0.
+    pub tcp_flags: u8,
+    /// Bits of [`marks`].
+    pub marks: u8,
+    /// CPU on which it was observed.
+    pub cpu: u16,
+}
+
+impl Record {
+    /// Position after the last byte concerned; `u64::MAX` where it lies beyond 64 bits, as only a
+    /// damaged or hostile trace has it.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(u64::from(self.len))
+    }
+
+    /// The point passed, or `None` for an event beside the points.
+    #[must_use]
+    pub fn point(&self) -> Option<Point> {
+        self.kind.point()
+    }
+
+    /// Whether its row stands nearly in order of time. A loss, a time marked [`marks::DERIVED`] and what is
+    /// [learnt later](Kind::is_learnt_later) may stand behind any later time.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        let is_late = self.kind == Kind::Loss || self.kind.is_learnt_later();
+        !is_late && !self.is_marked(marks::DERIVED)
+    }
+
+    /// Whether all bits of `mark` are set.
+    #[must_use]
+    pub fn is_marked(&self, mark: u8) -> bool {
+        self.marks & mark == mark
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_end_of_any_record_is_not_before_its_start(offset in any::<u64>(), len in any::<u32>()) {
+            let record = Record { offset, len, ..Record::default() };
+            prop_assert_eq!(record.end().checked_sub(offset), Some(u64::from(len).min(u64::MAX - offset)));
+        }
+    }
+
+    #[test]
+    fn a_position_beyond_64_bits_ends_at_the_largest_one() {
+        let record = Record { offset: u64::MAX - 1, len: 2, ..Record::default() };
+        assert_eq!([record.end(), Record { len: 1, ..record }.end()], [u64::MAX; 2]);
+    }
+}
