@@ -206,7 +206,8 @@ pub enum Kind {
     /// What the peer lets this flow's sender send. `offset`: first byte not acknowledged;
     /// `detail`: send window in bytes from `offset` on; `extra`: segment size in bytes.
     SendWindow = 25,
-    /// `offset`, `len` are sent again. `code`: a [`RetransmitClass`].
+    /// `offset`, `len` are retransmitted. `code`: a [`RetransmitClass`]. `extra`, of a spurious one: how many
+    /// segments the peer reported as received twice.
     Retransmit = 26,
     /// A segment of this flow was dropped. `detail`: the kernel's drop reason number; `code`: the
     /// [`Point`] number last passed, 0 if unknown.
@@ -222,10 +223,10 @@ pub enum Kind {
     /// TCP state of the end that sends this flow. `code`: new state, `extra`: old state (Linux
     /// numbering: 1 ESTABLISHED … 11 CLOSING).
     StateChange = 30,
-    /// Records were lost by now. `code`: the [`Point`] number or event kind, `detail`: how many
-    /// since the last such record, `extra`: CPU. Its flow is 0: any flow may be touched, and only
-    /// flows of datagrams where it is marked `DERIVED` (point 8: reads that could not be placed). They
-    /// were lost between `offset` (a time, in nanoseconds) and `at_ns`.
+    /// Records were missed between `offset` (a time, in nanoseconds) and `at_ns`. `code`: the [`Point`]
+    /// number or event kind, that of `Loss` for all events beside the points; `detail`: how many. Its flow
+    /// is 0: it may affect any flow, or, if marked `DERIVED`, any UDP flow (point 8: reads that could not
+    /// be placed).
     Loss = 31,
     /// A layer of the program's own, as the stub and the presentation layer of a remote call, is done
     /// with these bytes. `detail`: when it began, same clock; `thread`: whose. `code`: 0, on the way

@@ -14,6 +14,7 @@ mod hold;
 mod kind;
 mod loss;
 pub mod marks;
+mod packed;
 mod record;
 mod sequence;
 pub mod statistics;
@@ -24,6 +25,10 @@ pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Proto
 pub use hold::Hold;
 pub use kind::{Kind, Point, RetransmitClass, Stage};
 pub use loss::{LossCounts, PointCost};
+pub use packed::{
+    BufferSize, Congestion, Conversion, Loss, PacketDrop, ReaderTimes, Retransmission,
+    SegmentHeader, SendWindow, SocketBuffers, SocketOption, StateChange, Transaction,
+};
 pub use record::Record;
 pub use sequence::Unwrapper;
 pub use words::counted;

@@ -2,8 +2,9 @@
 
 use crate::{FlowId, Kind, Point, marks};
 
-/// One observation. The meaning of `detail`, `extra`, `code` and `thread` depends on `kind`, and
-/// stands with each [`Kind`].
+/// One observation. `kind` gives `detail`, `extra`, `code` and `thread` their meaning, which [`Kind`] documents.
+/// Read the first three with the accessor of the kind, as [`Record::congestion`], and set them with its
+/// constructor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Record {
