@@ -8,15 +8,9 @@ use sockscope_record::{ConnectionId, Kind, LossCounts, Point, Record};
 
 use crate::bundle::Bundle;
 use crate::error::{Error, Problem};
+use crate::format::TIME_STEP_BACK_NS_MAX;
 use crate::meta::Meta;
 use crate::records::RecordReader;
-
-/// How far the time of a record that is [in order](Record::is_in_order) may lie before the latest time so
-/// far, in nanoseconds.
-///
-/// A probe reads the clock before it gets its place in the ring, and may be interrupted, or its
-/// virtual CPU stopped, in between. More than this is not explained by that.
-pub const TIME_STEP_BACK_NS_MAX: u64 = 100_000_000;
 
 /// Distinct unknown connections that are told apart; bounds what a hostile bundle can allocate.
 const UNKNOWN_CONNECTIONS_MAX: usize = 1 << 16;

@@ -20,6 +20,13 @@ pub(crate) const SEALED_VERSION: u32 = 2;
 /// Records in a full batch of `records.arrows`.
 pub const BATCH_RECORDS: usize = 65_536;
 
+/// How far the time of a record that is [in order](sockscope_record::Record::is_in_order) may lie before the latest time so
+/// far, in nanoseconds.
+///
+/// A probe reads the clock before it gets its place in the ring, and may be interrupted, or its
+/// virtual CPU stopped, in between. More than this is not explained by that.
+pub const TIME_STEP_BACK_NS_MAX: u64 = 100_000_000;
+
 /// Longest message header that a reader accepts, in bytes. Ours have below 3,000.
 pub(crate) const HEADER_BYTES_MAX: u64 = 1 << 20;
 

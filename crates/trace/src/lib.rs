@@ -48,12 +48,12 @@ mod stream;
 mod writer;
 
 pub use bundle::{Bundle, is_bundle};
-pub use check::{CheckReport, Checker, TIME_STEP_BACK_NS_MAX, check};
+pub use check::{CheckReport, Checker, check};
 pub use error::{Error, Problem};
 pub use flows::ConnectionReader;
 pub use folder::Folder;
 pub use follow::Follower;
-pub use format::{BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part};
+pub use format::{BATCH_RECORDS, FORMAT_VERSION, META_UNFINISHED, Part, TIME_STEP_BACK_NS_MAX};
 pub use limit::{RECORD_BYTES_MAX, SizeLimit, connection_bytes_max};
 pub use merge::{merge, merge_into};
 pub use merged::Merged;

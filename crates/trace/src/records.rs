@@ -9,9 +9,8 @@ use std::path::Path;
 
 use sockscope_record::{FlowId, Kind, Point, Record};
 
-use crate::check::TIME_STEP_BACK_NS_MAX;
 use crate::error::{Error, Problem};
-use crate::format::{self, Part};
+use crate::format::{self, Part, TIME_STEP_BACK_NS_MAX};
 use crate::stream::Stream;
 
 /// How far a record's time may lie outside of what the batches before and after a damaged one span,

@@ -7,8 +7,9 @@
 //! were written before a message, by its seal, and are not there. A message that comes again is passed over.
 
 mod resync;
+mod search;
 
-use resync::Search;
+use search::Search;
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

@@ -6,6 +6,7 @@ use std::io::{Read, Seek};
 
 use arrow_ipc::root_as_message;
 
+use super::search::Search;
 use super::{CONTINUATION, PREFIX_BYTES, Stream, header_bytes, read_at};
 use crate::error::Error;
 use crate::format::SEALED_HEADER_BYTES_MAX;
@@ -19,19 +20,6 @@ const CHUNK_BYTES: u64 = 1 << 16;
 
 /// Bytes that are looked through in a file at most: far more than the headers of damaged batches span.
 const SEARCHED_BYTES_MAX: u64 = 1 << 30;
-
-/// How far was looked, so that nothing is looked through twice.
-#[derive(Debug, Default)]
-pub(super) struct Search {
-    /// Nothing was found between here …
-    from: u64,
-    /// … and here.
-    to: u64,
-    /// Looked through since `from`.
-    bytes: u64,
-    /// The same of searches that found something, in all.
-    bytes_before: u64,
-}
 
 impl<R: Read + Seek> Stream<R> {
     /// Passes over the message at the position, and all up to the next one with a seal that holds.
