@@ -141,7 +141,7 @@ pub(super) fn in_flight_max(seen: &Observed) -> (u64, usize) {
     let mut sent_ends = std::collections::VecDeque::new();
     for packet in seen.data(Point::InterfaceEnqueue) {
         while let Some(ack) = acks.next_if(|ack| ack.at_ns <= packet.at_ns) {
-            acknowledged = acknowledged.max(ack.detail);
+            acknowledged = acknowledged.max(ack.acknowledged());
         }
         sent_ends.push_back(packet.end());
         while sent_ends.front().is_some_and(|end| *end <= acknowledged) {
@@ -267,12 +267,12 @@ struct Window {
 
 /// The bursts while the window opens, up to the largest one.
 fn opening(seen: &Observed) -> Vec<Window> {
-    let made: Vec<_> = seen.acks().iter().map(|ack| (ack.detail, ack.at_ns)).collect();
+    let made: Vec<_> = seen.acks().iter().map(|ack| (ack.acknowledged(), ack.at_ns)).collect();
     let lengths = seen.lengths(Stage::ReceiveQueue);
     // It may tick in the middle of a read, and leaves data in the queue; or while packets are on their
     // way. The first burst is one segment, which nothing but the timer acknowledges: that is whole.
     let by_timer = |acknowledged: u64, sent: u64| {
-        let ack = made.iter().find(|(detail, _)| *detail == acknowledged);
+        let ack = made.iter().find(|(position, _)| *position == acknowledged);
         ack.is_some_and(|&(_, at_ns)| {
             length_at(&lengths, at_ns) > 0 || acknowledged < sent && is_of_timer(seen, at_ns)
         })
@@ -284,7 +284,7 @@ fn opening(seen: &Observed) -> Vec<Window> {
         while let Some(packet) = sent.next_if(|packet| packet.at_ns <= ack.at_ns) {
             (packets, end) = (packets + 1, end.max(packet.end()));
         }
-        let before_cut = by_timer(ack.detail, end);
+        let before_cut = by_timer(ack.acknowledged(), end);
         let is_cut = before_cut || after_cut;
         windows.extend((packets > 0).then_some(Window { packets, is_cut }));
         after_cut = before_cut;
@@ -355,7 +355,7 @@ fn teeth(acks: &[(u64, u64)], lengths: &[(u64, u64)]) -> Vec<Tooth> {
 
 /// The teeth of a run, but for the last two, which end the stream.
 fn teeth_of(seen: &Observed) -> Vec<Tooth> {
-    let acks: Vec<_> = seen.acks().iter().map(|ack| (ack.at_ns, ack.detail)).collect();
+    let acks: Vec<_> = seen.acks().iter().map(|ack| (ack.at_ns, ack.acknowledged())).collect();
     let mut teeth = teeth(&acks, &seen.lengths(Stage::ReceiveQueue));
     teeth.truncate(teeth.len().saturating_sub(2));
     teeth
@@ -399,7 +399,8 @@ fn since_tick_ms(at_ns: u64) -> f64 {
 /// How long after a tick each acknowledgment came that found data in the queue, in milliseconds.
 fn early_acks_ms(seen: &Observed) -> Vec<f64> {
     let lengths = seen.lengths(Stage::ReceiveQueue);
-    let early = |ack: &Pass| length_at(&lengths, ack.at_ns) > 0 && ack.detail < seen.seen.bytes;
+    let early =
+        |ack: &Pass| length_at(&lengths, ack.at_ns) > 0 && ack.acknowledged() < seen.seen.bytes;
     seen.acks().iter().filter(|ack| early(ack)).map(|ack| since_tick_ms(ack.at_ns)).collect()
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use sockscope_convert::{Capture, netmon, tcpdump};
 use sockscope_program::failure::Failure;
 use sockscope_program::output_dir::OutputDir;
-use sockscope_record::{Kind, LossCounts, counted};
+use sockscope_record::{LossCounts, Record, counted};
 use sockscope_trace::{Meta, Source};
 
 use crate::args::{self, ToolArg};
@@ -85,8 +85,8 @@ fn meta(capture: &Capture, arguments: &args::Convert) -> Meta {
         notes.push(format!("{} of the text not understood", counted(lines, "line")));
     }
     let mut loss = LossCounts::default();
-    for record in capture.records.iter().filter(|record| record.kind == Kind::Loss) {
-        loss.add(Kind::from_code(record.code).and_then(Kind::point), record.detail);
+    for missed in capture.records.iter().filter_map(Record::loss) {
+        loss.add(missed.point(), missed.count);
     }
     Meta {
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use sockscope_record::{
-    Connection, ConnectionId, Direction, Kind, LossCounts, Point, Record, marks,
+    Connection, ConnectionId, Direction, Kind, Loss, LossCounts, Point, Record, marks,
 };
 use sockscope_trace::{RECORD_BYTES_MAX, connection_bytes_max};
 
@@ -212,15 +212,10 @@ impl Others {
     /// Loss records of the records that were refused since the last call.
     pub fn losses(&mut self) -> Vec<Record> {
         let unwritten = std::mem::take(&mut self.unwritten);
-        let (offset, at_ns) = std::mem::replace(&mut self.span_ns, (u64::MAX, 0));
-        let loss = |((code, marks), detail)| Record {
-            at_ns,
-            offset,
-            detail,
-            kind: Kind::Loss,
-            code,
-            marks,
-            ..Record::default()
+        let (since_ns, at_ns) = std::mem::replace(&mut self.span_ns, (u64::MAX, 0));
+        let loss = |((code, marks), count)| {
+            let refused = Record { at_ns, marks, ..Record::default() };
+            refused.with_loss(Loss { since_ns, count, of: Kind::from_code(code) })
         };
         unwritten.into_iter().map(loss).collect()
     }
@@ -310,7 +305,8 @@ mod tests {
         assert_eq!((of(7), of(8), others.refused().total()), (10, 30, 20));
         let losses = others.losses();
         let [loss] = losses[..] else { panic!("{losses:?}") };
-        assert_eq!((loss.code, loss.detail), (Point::SendEnqueue.number(), 20));
+        let Loss { count, of, .. } = loss.loss().unwrap();
+        assert_eq!((of, count), (Some(Kind::SendEnqueue), 20));
         assert_eq!((loss.offset, loss.at_ns), (10, 29));
         assert_eq!((loss.flow, loss.marks), (FlowId(0), marks::ANCHORED | marks::OF_OTHERS));
         assert_eq!(others.losses(), []);

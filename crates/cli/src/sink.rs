@@ -141,8 +141,8 @@ impl BundleSink {
 /// Loss, by the loss records.
 fn loss_of(records: &[Record]) -> LossCounts {
     let mut lost = LossCounts::default();
-    for loss in records.iter().filter(|record| record.kind == Kind::Loss) {
-        lost.add(Kind::from_code(loss.code).and_then(Kind::point), loss.detail);
+    for loss in records.iter().filter_map(Record::loss) {
+        lost.add(loss.point(), loss.count);
     }
     lost
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use sockscope_record::{Connection, ConnectionId, Direction, FlowId, Kind, Protocol, Record};
+use sockscope_record::{
+    Connection, ConnectionId, Direction, FlowId, Loss, Point, Protocol, Record,
+};
 
 /// What a text said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -80,14 +82,8 @@ impl Capture {
 
     /// Says that `count` packets or more are missing, somewhere between two times.
     pub(crate) fn lost(&mut self, from_ns: u64, until_ns: u64, count: u64) {
-        self.records.push(Record {
-            at_ns: until_ns,
-            offset: from_ns,
-            detail: count,
-            kind: Kind::Loss,
-            code: Kind::InterfaceDequeue as u8,
-            ..Record::default()
-        });
+        let loss = Loss::new(Some(Point::InterfaceDequeue), count, from_ns);
+        self.records.push(Record { at_ns: until_ns, ..Record::default() }.with_loss(loss));
     }
 }
 

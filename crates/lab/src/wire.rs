@@ -15,8 +15,8 @@ pub(crate) fn rows(records: &[Record], connections: &[Connection], zero_ns: u64)
     let mut fins: Vec<Record> = Vec::new();
     let mut announced: BTreeMap<FlowId, u32> = BTreeMap::new();
     for record in records {
-        if record.kind == Kind::SynOptions {
-            announced.insert(record.flow, record.extra);
+        if let Some(bytes) = record.announced_segment_bytes() {
+            announced.insert(record.flow, bytes);
         }
         if record.kind != Kind::InputEnqueue {
             continue;
@@ -50,6 +50,8 @@ fn row(record: &Record, connection: &Connection, fins: &[Record], zero_ns: u64) 
         fin: has(tcp_flags::FIN),
         push: has(tcp_flags::PSH),
     };
+    let header = record.segment_header();
+    let acknowledged = header.and_then(|header| header.acknowledged);
     let is_numbered = record.len > 0 || has(tcp_flags::SYN) || has(tcp_flags::FIN);
     WireRow {
         at_ns: record.at_ns.saturating_sub(zero_ns),
@@ -58,23 +60,23 @@ fn row(record: &Record, connection: &Connection, fins: &[Record], zero_ns: u64) 
         flags: if is_tcp { flags } else { WireFlags::Udp },
         sequence: (is_tcp && is_numbered).then(|| (record.offset + 1, record.end() + 1)),
         bytes: record.len.into(),
-        ack: (is_tcp && has(tcp_flags::ACK)).then(|| record.detail + 1 + acked_fin(record, fins)),
-        window: is_tcp.then_some(record.extra.into()),
+        ack: acknowledged.map(|end| end + 1 + acked_fin(record.flow, end, fins)),
+        window: header.map(|header| header.window_bytes.into()),
         mss: None,
     }
 }
 
-/// 1 when `record` acknowledges a FIN, which takes a number that positions do not show: one that came
-/// the other way before, at the acknowledged position.
-fn acked_fin(record: &Record, fins: &[Record]) -> u64 {
-    let is_it = |fin: &Record| fin.flow == record.flow.reverse() && fin.end() == record.detail;
+/// 1 if a segment of `flow` that acknowledges position `end` of the reverse flow acknowledges a FIN, which takes
+/// a number that positions do not show: a FIN that arrived before from the other side, at that position.
+fn acked_fin(flow: FlowId, end: u64, fins: &[Record]) -> u64 {
+    let is_it = |fin: &Record| fin.flow == flow.reverse() && fin.end() == end;
     fins.iter().any(is_it).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockscope_record::ConnectionId;
+    use sockscope_record::{ConnectionId, SegmentHeader};
 
     #[test]
     fn records_of_point_five_become_lines() {
@@ -90,25 +92,23 @@ mod tests {
             both_ends_here: true,
             processes: Vec::new(),
         };
-        let left = |at_us: u64, direction, offset, len, detail, flags| Record {
-            at_ns: at_us * 1000,
-            flow: id.flow(direction),
-            offset,
-            len,
-            detail,
-            extra: 4096,
-            kind: Kind::InputEnqueue,
-            tcp_flags: flags,
-            ..Record::default()
+        let left = |at_us: u64, direction, offset, len, ack, flags| {
+            let header = SegmentHeader { acknowledged: Some(ack), window_bytes: 4096 };
+            let record = Record {
+                at_ns: at_us * 1000,
+                flow: id.flow(direction),
+                offset,
+                len,
+                kind: Kind::InputEnqueue,
+                tcp_flags: flags,
+                ..Record::default()
+            };
+            record.with_segment_header(header)
         };
         let (there, back) = (Direction::FromClient, Direction::FromServer);
         const ACK: u8 = tcp_flags::ACK;
-        let options = Record {
-            flow: id.flow(there),
-            extra: 1460,
-            kind: Kind::SynOptions,
-            ..Record::default()
-        };
+        let options = Record { flow: id.flow(there), ..Record::default() };
+        let options = options.with_announced_segment_bytes(1460);
         let records = [
             options,
             left(150, there, 0, 0, 0, tcp_flags::SYN),

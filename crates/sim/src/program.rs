@@ -83,12 +83,11 @@ pub struct Conversion {
 
 /// Which way converted bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Way {
     /// They are what the program writes next.
-    Out = 0,
+    Out,
     /// They are what it has read last.
-    In = 1,
+    In,
 }
 
 /// What is written.

@@ -81,7 +81,7 @@ fn most_writes_of_1025_bytes_find_the_one_before_unacknowledged() {
     for record in records {
         match record.kind {
             Kind::InputDequeue if record.cpu == 0 && record.flow.0 == 3 => {
-                acknowledged = record.detail;
+                acknowledged = record.segment_header().unwrap().acknowledged.unwrap();
             }
             Kind::WriteCall => {
                 writes += 1;

@@ -80,7 +80,8 @@ fn acknowledgments_leave_in_order() {
         assert_eq!(sim.run_to_end(600 * SECOND_NS), Outcome::Ended);
         let left = sim.sink().records.iter().filter(|record| record.kind == Kind::InterfaceEnqueue);
         let back = left.filter(|record| record.flow.direction() == Direction::FromServer);
-        let acknowledged: Vec<_> = back.map(|record| record.detail).collect();
+        let acknowledged: Vec<_> =
+            back.filter_map(|record| record.segment_header()?.acknowledged).collect();
         assert!(acknowledged.len() > 50 && acknowledged.is_sorted(), "{}", personality.name);
     }
 }

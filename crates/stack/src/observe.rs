@@ -1,6 +1,6 @@
 //! Records of what happens inside a step, made only for sockets that are logged.
 
-use sockscope_record::{FlowId, Hold, Kind, Point, Record, marks};
+use sockscope_record::{FlowId, Hold, Kind, PacketDrop, Point, Record, marks};
 
 use crate::drop_reason::DropReason;
 use crate::effect::Effect;
@@ -12,13 +12,8 @@ use crate::stack::Stack;
 /// A packet was dropped after it had passed `last`; its mark says whose it was.
 pub(crate) fn observe_drop(mark: Option<Mark>, reason: DropReason, last: Point, meter: &mut Meter) {
     let Some(mark) = mark else { return };
-    meter.effect(Effect::Observed(Record {
-        kind: Kind::Drop,
-        code: last.number(),
-        detail: reason as u64,
-        extra: 0,
-        ..mark.record(last)
-    }));
+    let drop = PacketDrop { reason: reason as u64, last: Some(last) };
+    meter.effect(Effect::Observed(mark.record(last).with_packet_drop(drop)));
 }
 
 impl Socket {
@@ -30,14 +25,14 @@ impl Socket {
         hold: Hold,
         meter: &mut Meter,
     ) {
-        meter.effect(Effect::Observed(Record {
+        let entered = Record {
             offset: self.snd.entered(),
             len: len as u32,
             flow,
             kind: Kind::SendEnqueue,
-            code: hold as u8,
             ..Record::default()
-        }));
+        };
+        meter.effect(Effect::Observed(entered.with_hold(hold)));
     }
 
     /// Point 7: `len` bytes are about to enter the receive buffer.
@@ -78,12 +73,7 @@ impl Stack {
         let Some(mark) = mark else { return };
         let record = mark.record(Point::ReceiveEnqueue);
         let waited_for = if is_waited_for { marks::WAITED_FOR } else { 0 };
-        meter.effect(Effect::Observed(Record {
-            detail: 0,
-            extra: 0,
-            marks: record.marks | waited_for,
-            ..record
-        }));
+        meter.effect(Effect::Observed(Record { marks: record.marks | waited_for, ..record }));
     }
 
     /// A write call starts or ends.
@@ -99,13 +89,14 @@ impl Stack {
         let Some(flow) = socket.log else { return };
         // A call that returns names the bytes that it took.
         let taken = if kind == Kind::WriteReturn { len as u64 } else { 0 };
-        meter.effect(Effect::Observed(Record {
+        let call = Record {
             offset: socket.snd.entered().saturating_sub(taken),
             len: len as u32,
             flow,
             kind,
-            code: failure.map_or(0, SocketError::errno),
             ..Record::default()
-        }));
+        };
+        let errno = failure.map_or(0, SocketError::errno);
+        meter.effect(Effect::Observed(call.with_errno(errno)));
     }
 }

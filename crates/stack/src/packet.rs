@@ -1,6 +1,6 @@
 //! A packet on its way through one host, and the mark that makes its passage visible.
 
-use sockscope_record::{FlowId, Point, Record, marks};
+use sockscope_record::{FlowId, Point, Record, SegmentHeader, marks, tcp_flags};
 
 use crate::mbuf::Chain;
 
@@ -16,7 +16,7 @@ pub struct Mark {
     pub offset: u64,
     /// For TCP the acknowledgment carried, a position in the reverse flow; for UDP the datagram's
     /// number in its flow.
-    pub detail: u64,
+    pub number: u64,
     /// Data bytes.
     pub len: u32,
     /// Window offered, in bytes; 0 for UDP.
@@ -33,17 +33,26 @@ impl Mark {
     /// The record of this packet passing `point`; time, CPU and thread are left 0.
     #[must_use]
     pub fn record(&self, point: Point) -> Record {
-        Record {
+        let passed = Record {
             offset: self.offset,
-            detail: self.detail,
             flow: self.flow,
             len: self.len,
-            extra: self.window,
             kind: point.into(),
             tcp_flags: self.tcp_flags,
             marks: self.marks(),
             ..Record::default()
+        };
+        match point {
+            Point::SendEnqueue | Point::SendDequeue => passed,
+            Point::ReceiveEnqueue | Point::ReceiveDequeue => passed,
+            _ if self.tcp_flags == 0 => passed.with_datagram_number(self.number),
+            _ => passed.with_segment_header(self.header()),
         }
+    }
+
+    fn header(&self) -> SegmentHeader {
+        let has_ack = self.tcp_flags & tcp_flags::ACK != 0;
+        SegmentHeader { acknowledged: has_ack.then_some(self.number), window_bytes: self.window }
     }
 
     /// Bits of [`marks`] that hold at every point.

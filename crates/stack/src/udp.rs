@@ -4,7 +4,7 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
-use sockscope_record::{Hold, Point, Protocol, Record};
+use sockscope_record::{Hold, Point, Protocol};
 
 use crate::checksum::Checksum;
 use crate::drop_reason::DropReason;
@@ -154,8 +154,8 @@ impl Stack {
         let number = socket.datagrams.0;
         socket.datagrams.0 += 1;
         let flow = socket.log?;
-        let mark = Mark { flow, offset, detail: number, len: len as u32, ..Mark::default() };
-        meter.effect(Effect::Observed(Record { detail: 0, ..mark.record(Point::SendDequeue) }));
+        let mark = Mark { flow, offset, number, len: len as u32, ..Mark::default() };
+        meter.effect(Effect::Observed(mark.record(Point::SendDequeue)));
         Some(mark)
     }
 

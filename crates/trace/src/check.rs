@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use sockscope_record::{ConnectionId, Kind, LossCounts, Point, Record};
+use sockscope_record::{ConnectionId, Kind, LossCounts, Record};
 
 use crate::bundle::Bundle;
 use crate::error::{Error, Problem};
@@ -193,8 +193,8 @@ impl Counts {
 
     fn add(&mut self, record: &Record) {
         self.kinds[self.by_code[usize::from(record.kind as u8)]] += 1;
-        if record.kind == Kind::Loss {
-            self.lost.add(point_of_loss(record), record.detail);
+        if let Some(loss) = record.loss() {
+            self.lost.add(loss.point(), loss.count);
             return;
         }
         self.connection(record.flow.connection());
@@ -252,9 +252,4 @@ fn against_meta(meta: &Meta, rows: u64, lost: &LossCounts) -> Vec<Problem> {
         problems.push(Problem::LossDiffers { records: *lost, meta: meta.loss });
     }
     problems
-}
-
-/// The point at which a loss record says that records were lost; `None` beside the points.
-fn point_of_loss(record: &Record) -> Option<Point> {
-    Kind::from_code(record.code).and_then(Kind::point)
 }

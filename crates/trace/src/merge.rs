@@ -164,7 +164,7 @@ impl Input {
                     Kind::Loss if record.flow == FlowId::default() => record.flow,
                     _ => placed(record.flow, places, next_id),
                 };
-                on_clock(&Record { flow, ..*record }, shift_ns)
+                Record { flow, ..*record }.later_by(shift_ns)
             }));
         }
         Ok(self.batch.get(self.taken).copied())
@@ -188,44 +188,9 @@ fn placed(flow: FlowId, places: &mut HashMap<ConnectionId, Place>, next_id: &mut
     if place.is_swapped { placed.reverse() } else { placed }
 }
 
-/// The record with all its times on the common clock.
-fn on_clock(record: &Record, shift_ns: u64) -> Record {
-    let mut record = *record;
-    record.at_ns = record.at_ns.saturating_add(shift_ns);
-    match record.kind {
-        // Lost since this time.
-        Kind::Loss => record.offset = record.offset.saturating_add(shift_ns),
-        // The reader has its CPU since this time, if it is known.
-        Kind::ReceiveDequeue if record.detail != 0 => {
-            record.detail = record.detail.saturating_add(shift_ns);
-        }
-        // It began then.
-        Kind::Transaction | Kind::Conversion => {
-            record.detail = record.detail.saturating_add(shift_ns);
-        }
-        _ => {}
-    }
-    record
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_time_in_a_record_is_shifted_and_an_unknown_one_stays_unknown() {
-        let shifted = |kind, offset, detail| {
-            let record =
-                on_clock(&Record { at_ns: 5, kind, offset, detail, ..Record::default() }, 100);
-            (record.at_ns, record.offset, record.detail)
-        };
-        assert_eq!(shifted(Kind::SendEnqueue, 7, 8), (105, 7, 8));
-        assert_eq!(shifted(Kind::Loss, 7, 8), (105, 107, 8));
-        assert_eq!(shifted(Kind::ReceiveDequeue, 7, 8), (105, 7, 108));
-        assert_eq!(shifted(Kind::ReceiveDequeue, 7, 0), (105, 7, 0));
-        assert_eq!(shifted(Kind::Transaction, 7, 8), (105, 7, 108));
-        assert_eq!(shifted(Kind::Conversion, 7, 8), (105, 7, 108));
-    }
 
     #[test]
     fn flows_of_connections_that_nobody_listed_get_free_numbers() {

@@ -7,7 +7,7 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 use std::path::Path;
 
-use sockscope_record::{FlowId, Kind, Point, Record};
+use sockscope_record::{FlowId, Kind, Loss, Point, Record};
 
 use crate::error::{Error, Problem};
 use crate::format::{self, Part, TIME_STEP_BACK_NS_MAX};
@@ -64,8 +64,8 @@ impl<R: Read + Seek> RecordReader<R> {
     /// know. `None` when there is no further whole batch: [`RecordReader::problem`] says why.
     ///
     /// Damaged batches are passed over, and so is a batch that comes again. In the place of damaged and of
-    /// missing batches come records of kind [`Kind::Loss`] that are not in the file: one for events, whose `detail` is the number of rows left out, and one for
-    /// each point with a `detail` of 0, as nobody knows how many of the rows were of that point.
+    /// missing batches stand records of kind [`Kind::Loss`] that are not in the file: one for events, which counts
+    /// the rows left out, and one for each point with a count of 0, because the points of these rows are unknown.
     ///
     /// Where times step back by more than [`TIME_STEP_BACK_NS_MAX`], a batch ends with such a record for each
     /// point, which covers the times that are there twice.
@@ -104,8 +104,9 @@ impl<R: Read + Seek> RecordReader<R> {
         let since_ns = self.latest_ns.saturating_sub(ORDER_SLACK_NS);
         let next_ns = self.records.first().map_or(self.latest_ns, |record| record.at_ns);
         let until_ns = next_ns.max(self.latest_ns).saturating_add(ORDER_SLACK_NS);
-        let events = Record { detail: rows, ..loss(Kind::Loss as u8, since_ns, until_ns) };
-        let points = Point::ALL.map(|point| loss(point.number(), since_ns, until_ns));
+        let until = Record { at_ns: until_ns, ..Record::default() };
+        let events = until.with_loss(Loss::new(None, rows, since_ns));
+        let points = of_each_point(since_ns, until_ns);
         self.records.splice(0..0, points.into_iter().chain([events]));
     }
 
@@ -122,7 +123,7 @@ impl<R: Read + Seek> RecordReader<R> {
             }
         }
         if since_ns < until_ns {
-            self.records.extend(Point::ALL.map(|point| loss(point.number(), since_ns, until_ns)));
+            self.records.extend(of_each_point(since_ns, until_ns));
         }
     }
 
@@ -228,9 +229,10 @@ impl<R: Read + Seek> RecordReader<R> {
     }
 }
 
-/// An unknown number of records of `code` is missing between these times.
-fn loss(code: u8, since_ns: u64, until_ns: u64) -> Record {
-    Record { at_ns: until_ns, offset: since_ns, kind: Kind::Loss, code, ..Record::default() }
+/// Losses that say of each point that an unknown number of its records is missing between these times.
+fn of_each_point(since_ns: u64, until_ns: u64) -> [Record; 8] {
+    let until = Record { at_ns: until_ns, ..Record::default() };
+    Point::ALL.map(|point| until.with_loss(Loss::new(Some(point), 0, since_ns)))
 }
 
 /// The first `rows` numbers of `N` bytes; the layout has checked that there are so many.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use sockscope_probe::monotonic_ns;
-use sockscope_record::{Direction, Kind, Point, counted};
+use sockscope_record::{Direction, Point, Record, counted};
 use sockscope_trace::Bundle;
 
 use crate::background::free_port;
@@ -93,9 +93,9 @@ fn root_hits_of_probes_that_interrupted_themselves_are_missed_where_they_were() 
     let mut told = 0;
     let mut reader = bundle.records().expect("it has records");
     while let Some(batch) = reader.next_batch().expect("they can be read") {
-        let losses = batch.iter().filter(|record| record.kind == Kind::Loss);
-        let here = losses.filter(|record| record.code == Point::ReceiveEnqueue.number());
-        told += here.map(|record| record.detail).sum::<u64>();
+        let losses = batch.iter().filter_map(Record::loss);
+        let here = losses.filter(|loss| loss.point() == Some(Point::ReceiveEnqueue));
+        told += here.map(|loss| loss.count).sum::<u64>();
     }
     assert_eq!(told, misses, "what the analysis reads");
 }

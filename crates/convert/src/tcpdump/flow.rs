@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_record::{FlowId, Record, Unwrapper, marks, tcp_flags};
+use sockscope_record::{FlowId, Kind, Record, SegmentHeader, Unwrapper, marks, tcp_flags};
 
 use super::line::Segment;
+
+/// A listener on the wire sees what a driver has sent.
+const LEFT: Kind = Kind::InterfaceDequeue;
 
 /// What is known of each flow, by its number.
 #[derive(Debug, Default)]
@@ -28,8 +31,8 @@ impl Flows {
     /// A datagram of `len` bytes: its position is the running byte count.
     pub(super) fn datagram(&mut self, flow: FlowId, len: u32) -> Record {
         let state = self.0.entry(flow).or_default();
-        let record =
-            Record { flow, len, offset: state.end, detail: state.datagrams, ..Record::default() };
+        let left = Record { flow, len, offset: state.end, kind: LEFT, ..Record::default() };
+        let record = left.with_datagram_number(state.datagrams);
         state.end += u64::from(len);
         state.datagrams += 1;
         record
@@ -55,21 +58,22 @@ impl Flows {
         let own_shift = state.window_shift;
         let reverse = self.0.entry(flow.reverse()).or_default();
         // The acknowledgment of a SYN is printed as it is, also where all later numbers are not.
-        let detail = segment.ack.map_or(0, |ack| reverse.position(ack, !is_syn));
+        let acknowledged = segment.ack.map(|ack| reverse.position(ack, !is_syn));
         let shift = match (is_syn, own_shift, reverse.window_shift) {
             (false, Some(own), Some(_)) => own,
             _ => 0,
         };
-        Record {
+        let left = Record {
             flow,
             offset,
             len,
-            detail,
-            extra: u32::try_from(u64::from(segment.window) << shift).unwrap_or(u32::MAX),
+            kind: LEFT,
             tcp_flags: segment.flags,
             marks: if again { marks::RETRANSMITTED } else { 0 },
             ..Record::default()
-        }
+        };
+        let window_bytes = u32::try_from(u64::from(segment.window) << shift).unwrap_or(u32::MAX);
+        left.with_segment_header(SegmentHeader { acknowledged, window_bytes })
     }
 }
 

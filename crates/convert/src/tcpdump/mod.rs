@@ -15,7 +15,7 @@ use crate::names::Names;
 use crate::time::Clock;
 use flow::Flows;
 use line::{Line, Packet};
-use sockscope_record::{Kind, Protocol, Record, counted, marks, tcp_flags};
+use sockscope_record::{Protocol, Record, counted, marks, tcp_flags};
 
 /// Reads a text, line by line.
 ///
@@ -80,12 +80,8 @@ impl Reader {
                 self.flows.segment(flow, segment)
             }
         };
-        self.capture.records.push(Record {
-            at_ns,
-            kind: Kind::InterfaceDequeue,
-            marks: record.marks | marks::DERIVED,
-            ..record
-        });
+        let marks = record.marks | marks::DERIVED;
+        self.capture.records.push(Record { at_ns, marks, ..record });
     }
 
     fn finish(mut self) -> Capture {
@@ -109,8 +105,10 @@ mod tests {
         let capture = read(text);
         assert_eq!(capture.problems, []);
         let line = |record: &Record| {
-            let Record { flow, offset, detail, extra, .. } = record;
-            format!("{flow} {offset}..{} ack {detail} win {extra}", record.end())
+            let Record { flow, offset, .. } = record;
+            let header = record.segment_header().unwrap_or_default();
+            let (ack, window) = (header.acknowledged.unwrap_or(0), header.window_bytes);
+            format!("{flow} {offset}..{} ack {ack} win {window}", record.end())
         };
         capture.records.iter().map(line).collect()
     }
@@ -125,10 +123,10 @@ mod tests {
         let first: Vec<u32> =
             capture.records.iter().filter(data).map(|record| record.len).collect();
         assert_eq!(first[..3], [1460, 1460, 1176]);
-        let (losses, packets): (Vec<&Record>, Vec<&Record>) =
-            capture.records.iter().partition(|record| record.kind == Kind::Loss);
-        assert_eq!(packets.iter().map(|record| record.end()).max(), Some(16384));
-        assert_eq!(losses.iter().map(|record| record.detail).collect::<Vec<_>>(), [1, 7]);
+        let packets = capture.records.iter().filter(|record| record.loss().is_none());
+        assert_eq!(packets.map(Record::end).max(), Some(16384));
+        let losses = capture.records.iter().filter_map(Record::loss);
+        assert_eq!(losses.map(|loss| loss.count).collect::<Vec<_>>(), [1, 7]);
         assert_eq!(capture.notes.len(), 2);
     }
 
@@ -203,7 +201,7 @@ mod tests {
                  0.2 IP 10.0.0.2.2 > 10.0.0.1.1: Flags [S.], seq 9, ack 6, win 100{answer}, length 0
                  0.3 IP 10.0.0.1.1 > 10.0.0.2.2: Flags [.], ack 1, win 100, length 0"
             );
-            read(&text).records[2].extra
+            read(&text).records[2].segment_header().unwrap().window_bytes
         };
         assert_eq!((window(", options [wscale 0]"), window("")), (800, 100));
     }

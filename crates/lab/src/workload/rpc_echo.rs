@@ -515,8 +515,9 @@ mod tests {
     #[test]
     fn a_call_tells_when_the_layers_above_the_socket_had_it() {
         let line = |record: &Record| {
-            let Record { kind, flow, offset, len, code, .. } = *record;
-            let kind = [kind.name(), "taken"][usize::from(code)];
+            let Record { kind, flow, offset, len, .. } = *record;
+            let is_taken = record.conversion().is_some_and(|conversion| conversion.is_incoming);
+            let kind = if is_taken { "taken" } else { kind.name() };
             format!("{:?} {kind} {offset}+{len}", flow.direction())
         };
         let told = records(&[Kind::WriteCall, Kind::Conversion]);
@@ -536,17 +537,21 @@ mod tests {
     #[test]
     fn a_conversion_stands_between_the_program_and_its_calls() {
         let told = records(&[Kind::WriteCall, Kind::ReceiveDequeue, Kind::Conversion]);
-        let at = |code| {
-            let is_it = |record: &Record| record.kind == Kind::Conversion && record.code == code;
-            told.iter().position(is_it).unwrap()
+        let converted = |is_incoming| {
+            let conversions = told.iter().map(Record::conversion).enumerate();
+            let mut found = conversions.filter_map(|(at, conversion)| Some((at, conversion?)));
+            found.find(|(_, conversion)| conversion.is_incoming == is_incoming).unwrap()
         };
-        let (out, write) = (told[at(0)], told[at(0) + 1]);
+        let (at, sent) = converted(false);
+        let (out, write) = (told[at], told[at + 1]);
         assert_eq!((out.thread, out.flow), (write.thread, write.flow));
         // 4,852 octets at the machine's cost of a copy.
-        assert!(out.at_ns - out.detail > 100_000, "{out:?}");
+        assert!(out.at_ns - sent.began_ns > 100_000, "{out:?}");
         assert!(out.at_ns <= write.at_ns, "{out:?} {write:?}");
-        let (read, taken) = (told[at(1) - 1], told[at(1)]);
+        let (at, received) = converted(true);
+        let (read, taken) = (told[at - 1], told[at]);
         assert_eq!((read.thread, read.end()), (taken.thread, taken.end()));
-        assert!(read.at_ns < taken.detail && taken.detail <= taken.at_ns, "{read:?} {taken:?}");
+        let began_ns = received.began_ns;
+        assert!(read.at_ns < began_ns && began_ns <= taken.at_ns, "{read:?} {taken:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! What happens when the CPU comes to an effect: records, packets, wake-ups.
 
-use sockscope_record::{FlowId, Kind, Record, Side, marks};
+use sockscope_record::{FlowId, Kind, ReaderTimes, Record, Side, marks};
 use sockscope_stack::{Channel, Effect};
 
 use super::Host;
@@ -23,11 +23,11 @@ impl Host {
                 let mut record = Record { at_ns: now_ns, cpu: self.number, ..*record };
                 let side = self.fill_in_thread(&mut record);
                 shared.observed.add(record);
-                let Record { flow, thread, code, .. } = record;
+                let Record { flow, thread, .. } = record;
                 if let Some(side) = side {
                     shared.see_process(flow, side, thread);
-                } else if record.kind == Kind::StateChange {
-                    shared.see_state(now_ns, flow, code);
+                } else if let Some(change) = record.state_change() {
+                    shared.see_state(now_ns, flow, change.new);
                 }
             }
             Effect::Output { interface, packet } => {
@@ -81,8 +81,7 @@ impl Host {
         let process = &mut self.processes[process];
         let waited_ns = std::mem::take(&mut process.waited_ns);
         record.thread = process.number;
-        record.detail = process.run_ns;
-        record.extra = u32::try_from(waited_ns).unwrap_or(u32::MAX);
+        *record = record.with_reader_times(ReaderTimes::new(process.run_ns, waited_ns));
     }
 
     /// The process that sleeps until this flow brings data.

@@ -3,7 +3,7 @@
 //! Logging begins where a connection is opened or a first datagram is sent. The other end joins by
 //! the mark that the packets carry.
 
-use sockscope_record::{Direction, FlowId, Kind, Protocol, Record};
+use sockscope_record::{self as record, Direction, FlowId, Protocol, Record};
 use sockscope_stack::socket::ANY;
 use sockscope_stack::{Endpoint, SocketId};
 
@@ -95,15 +95,13 @@ impl Host {
         let Some(flow) = flow else { return };
         let converted = Record {
             offset,
-            detail: since_ns,
             flow,
             len: octets,
             thread: self.processes[process].number,
-            kind: Kind::Conversion,
-            code: way as u8,
             ..Record::default()
         };
-        self.record(now_ns, &converted, shared);
+        let conversion = record::Conversion { began_ns: since_ns, is_incoming: way == Way::In };
+        self.record(now_ns, &converted.with_conversion(conversion), shared);
     }
 
     /// A socket bound to any address speaks from that of an interface.

@@ -239,11 +239,9 @@ impl ReceiveCall {
             None => (socket.received_flow(), socket.rcv.left().saturating_sub(self.given as u64)),
         };
         let Some(flow) = flow else { return };
-        meter.effect(Effect::Observed(Record {
-            kind: Kind::ReadReturn,
-            code: self.result.err().map_or(0, SocketError::errno),
-            ..dequeued(flow, offset, self.given)
-        }));
+        let returned = Record { kind: Kind::ReadReturn, ..dequeued(flow, offset, self.given) };
+        let errno = self.result.err().map_or(0, SocketError::errno);
+        meter.effect(Effect::Observed(returned.with_errno(errno)));
     }
 
     fn free_datagram(&mut self, stack: &mut Stack, meter: &mut Meter) {

@@ -1,6 +1,6 @@
 //! The calls that need no data: `socket`, `bind`, `listen`, `setsockopt`, `shutdown`, `close`.
 
-use sockscope_record::{Kind, Protocol, Record};
+use sockscope_record::{BufferSize, Protocol, Record, SocketBuffers};
 
 use super::{Endpoint, ListenQueue, SetOption, Socket, SocketError, SocketId};
 use crate::effect::Effect;
@@ -114,7 +114,7 @@ impl Stack {
                 let is_send = matches!(option, SetOption::SendBuffer(_));
                 let buffer = if is_send { &mut socket.snd } else { &mut socket.rcv };
                 buffer.reserve(bytes, &rules);
-                self.observe_buffers(id, if is_send { 1 } else { 2 }, meter);
+                self.observe_buffers(id, [is_send, !is_send], meter);
             }
         }
         Ok(())
@@ -130,18 +130,23 @@ impl Stack {
         Ok(())
     }
 
-    /// The socket's buffers as a record; `set_by_program` has bit 0 for send, bit 1 for receive.
-    pub(crate) fn observe_buffers(&self, id: SocketId, set_by_program: u8, meter: &mut Meter) {
+    /// The socket's buffers as a record; `set_by_program` says of the send and of the receive buffer whether the
+    /// program sets it now.
+    pub(crate) fn observe_buffers(
+        &self,
+        id: SocketId,
+        set_by_program: [bool; 2],
+        meter: &mut Meter,
+    ) {
         let socket = &self.sockets[id];
         let Some(flow) = socket.log else { return };
-        let detail = u64::from(socket.rcv.hiwat()) << 32 | u64::from(socket.snd.hiwat());
-        meter.effect(Effect::Observed(Record {
-            flow,
-            detail,
-            kind: Kind::SocketBuffers,
-            code: set_by_program,
-            ..Record::default()
-        }));
+        let [send, receive] = set_by_program;
+        let buffers = SocketBuffers {
+            send: BufferSize { bytes: socket.snd.hiwat(), is_set_by_program: send },
+            receive: BufferSize { bytes: socket.rcv.hiwat(), is_set_by_program: receive },
+        };
+        let sized = Record { flow, ..Record::default() };
+        meter.effect(Effect::Observed(sized.with_socket_buffers(buffers)));
     }
 
     /// `shutdown`

@@ -3,7 +3,10 @@
 //! Nothing is made for a socket that is not logged. The words are those of the live probe, so that
 //! an analysis cannot tell the two apart: windows in packets, states in Linux's numbers.
 
-use sockscope_record::{FlowId, Kind, Point, Record, RetransmitClass, tcp_flags};
+use sockscope_record::{
+    self as record, FlowId, Point, Record, Retransmission, RetransmitClass, SendWindow,
+    StateChange, tcp_flags,
+};
 
 use super::output::View;
 use super::rules::{InitialWindow, TcpRules};
@@ -44,16 +47,12 @@ impl Stack {
         let tcb = self.tcb_mut(id);
         let old = std::mem::replace(&mut tcb.state, state);
         if state == State::Established && old != state {
-            self.observe_buffers(id, 0, meter);
+            self.observe_buffers(id, [false; 2], meter);
         }
         let Some(flow) = self.sockets[id].log.filter(|_| old != state) else { return };
-        meter.effect(Effect::Observed(Record {
-            flow,
-            kind: Kind::StateChange,
-            code: state.number(),
-            extra: u32::from(old.number()),
-            ..Record::default()
-        }));
+        let change = StateChange { old: old.number(), new: state.number() };
+        let changed = Record { flow, ..Record::default() };
+        meter.effect(Effect::Observed(changed.with_state_change(change)));
     }
 }
 
@@ -88,9 +87,9 @@ impl Tcb {
     ) -> Mark {
         let mark = self.mark_of(flow, snd, &outgoing);
         if outgoing.len > 0 {
-            let code = self.hold(rules, view, outgoing.offset + outgoing.len) as u8;
-            let taken = Record { detail: 0, extra: 0, code, ..mark.record(Point::SendDequeue) };
-            meter.effect(Effect::Observed(taken));
+            let hold = self.hold(rules, view, outgoing.offset + outgoing.len);
+            let taken = mark.record(Point::SendDequeue);
+            meter.effect(Effect::Observed(taken.with_hold(hold)));
         }
         let has_syn = outgoing.flags & tcp_flags::SYN != 0;
         if has_syn {
@@ -112,7 +111,7 @@ impl Tcb {
             flow,
             // SYN and FIN have numbers, but no place in the stream.
             offset: (snd.left() + behind).min(snd.entered()),
-            detail: if has_ack { self.rcv.bytes } else { 0 },
+            number: if has_ack { self.rcv.bytes } else { 0 },
             window: outgoing.window,
             len: outgoing.len,
             tcp_flags: outgoing.flags,
@@ -130,14 +129,9 @@ impl Tcb {
     ) {
         let known = self.repair.map_or(RetransmitClass::Unknown, |repair| repair.how);
         let class = if has_syn { RetransmitClass::Handshake } else { known };
-        meter.effect(Effect::Observed(Record {
-            flow,
-            offset,
-            len,
-            kind: Kind::Retransmit,
-            code: class as u8,
-            ..Record::default()
-        }));
+        let again = Record { flow, offset, len, ..Record::default() };
+        let why = Retransmission { class, duplicates: 0 };
+        meter.effect(Effect::Observed(again.with_retransmission(why)));
     }
 
     /// Congestion window and send window, if they changed since they were last said. `offset` is the
@@ -157,35 +151,29 @@ impl Tcb {
     }
 
     fn window_record(&self, flow: FlowId, offset: u64) -> Record {
-        Record {
-            flow,
-            offset,
-            detail: u64::from(self.snd.wnd),
-            extra: self.segment_bytes,
-            kind: Kind::SendWindow,
-            ..Record::default()
-        }
+        let window =
+            SendWindow { bytes: u64::from(self.snd.wnd), segment_bytes: self.segment_bytes };
+        Record { flow, offset, ..Record::default() }.with_send_window(window)
     }
 
     /// What changed by less than a packet is not said.
     fn observe_congestion(&mut self, flow: FlowId, offset: u64, meter: &mut Meter) {
         let now = self.congestion_now();
         let before = self.observed.congestion.replace(now);
-        let (cwnd, ssthresh, state) = now.in_packets();
-        if before.is_some_and(|before| before.in_packets() == (cwnd, ssthresh, state)) {
+        let (window_packets, threshold_packets, state) = now.in_packets();
+        if before.is_some_and(|before| before.in_packets() == now.in_packets()) {
             return;
         }
         let in_flight_bytes = self.snd.max.since(self.snd.una).max(0) as u32;
-        meter.effect(Effect::Observed(Record {
-            flow,
-            offset,
-            len: in_flight_bytes.div_ceil(self.segment_bytes),
-            detail: u64::from(ssthresh) << 32 | u64::from(cwnd),
-            extra: self.rtt.smoothed_us(),
-            kind: Kind::TcpState,
-            code: state,
-            ..Record::default()
-        }));
+        let congestion = record::Congestion {
+            in_flight_packets: in_flight_bytes.div_ceil(self.segment_bytes),
+            window_packets,
+            threshold_packets,
+            smoothed_rtt_us: self.rtt.smoothed_us(),
+            state,
+        };
+        let changed = Record { flow, offset, ..Record::default() };
+        meter.effect(Effect::Observed(changed.with_congestion(congestion)));
     }
 
     /// The state in Linux's numbers: 4 after a timeout, 3 after a fast retransmission, 1 with
@@ -210,7 +198,7 @@ impl Congestion {
 
 /// What a SYN announces.
 fn observe_syn(flow: FlowId, announced: Option<u16>, meter: &mut Meter) {
-    let extra = announced.map_or(0, u32::from);
-    let told = Record { flow, extra, kind: Kind::SynOptions, ..Record::default() };
-    meter.effect(Effect::Observed(told));
+    let options = Record { flow, ..Record::default() };
+    let segment_bytes = announced.map_or(0, u32::from);
+    meter.effect(Effect::Observed(options.with_announced_segment_bytes(segment_bytes)));
 }

@@ -117,7 +117,7 @@ impl Stack {
         Some(Mark {
             flow,
             offset: (socket.snd.left() + behind).min(socket.snd.entered()),
-            detail: tcb.rcv.bytes,
+            number: tcb.rcv.bytes,
             window: u32::from(response.window),
             tcp_flags: response.flags,
             ..Mark::default()

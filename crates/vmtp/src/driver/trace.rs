@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use sockscope_record::{
-    Connection, ConnectionId, Direction, FlowId, Kind, Process, Protocol, Record, Side,
+    Connection, ConnectionId, Direction, FlowId, Kind, Process, Protocol, Record, Side, Transaction,
 };
 
 use crate::observe::{Seen, Sight};
@@ -82,14 +82,14 @@ impl Trace {
                 });
                 self.records.extend(taken);
             }
-            Sight::BlocksAgain(extra) => {
+            Sight::BlocksAgain(blocks) => {
                 let again = record(Kind::BlocksAgain, mine, at_ns, peer.sent, 0);
-                self.records.push(Record { extra, ..again });
+                self.records.push(again.with_blocks_again(blocks));
             }
             Sight::Ended { transaction, began_ns, octets, is_answered } => {
                 let ended = record(Kind::Transaction, mine, at_ns, 0, octets);
-                let code = u8::from(!is_answered);
-                self.records.push(Record { extra: transaction, detail: began_ns, code, ..ended });
+                let transaction = Transaction { began_ns, number: transaction, is_answered };
+                self.records.push(ended.with_transaction(transaction));
             }
         }
     }
