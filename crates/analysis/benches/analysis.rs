@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use sockscope_analysis::{Analyzer, TraceFacts};
 use sockscope_record::{
-    Connection, ConnectionId, Direction, Hold, Kind, Point, Protocol, Record, marks, tcp_flags,
+    Connection, ConnectionId, Direction, Hold, Kind, Point, Protocol, ReaderTimes, Record,
+    SegmentHeader, marks, tcp_flags,
 };
 
 #[path = "../../../benches/process.rs"]
@@ -131,10 +132,12 @@ impl Traffic {
             let kind = Kind::from(point);
             let mut record = Record { at_ns: self.now_ns, kind, ..base };
             match point {
-                Point::SendEnqueue | Point::SendDequeue => record.code = Hold::Cwnd as u8,
+                Point::SendEnqueue | Point::SendDequeue => record = record.with_hold(Hold::Cwnd),
                 Point::ReceiveEnqueue => record.marks = marks::WAITED_FOR,
-                Point::ReceiveDequeue => record.detail = self.now_ns - 500,
-                _ => (record.detail, record.tcp_flags) = (acknowledged, tcp_flags::ACK),
+                Point::ReceiveDequeue => {
+                    record = record.with_reader_times(ReaderTimes::new(self.now_ns - 500, 0));
+                }
+                _ => record = acknowledging(record, acknowledged),
             }
             out.push(record);
         }
@@ -144,8 +147,8 @@ impl Traffic {
     fn acknowledge(&mut self, id: ConnectionId, of: Direction, out: &mut Vec<Record>) {
         let sent = self.sent[id.0 as usize - 1];
         let flow = id.flow(of).reverse();
-        let (detail, offset) = (sent[of as usize], sent[1 - of as usize]);
-        let base = Record { flow, offset, detail, tcp_flags: tcp_flags::ACK, ..Record::default() };
+        let (acknowledged, offset) = (sent[of as usize], sent[1 - of as usize]);
+        let base = acknowledging(Record { flow, offset, ..Record::default() }, acknowledged);
         for point in &Point::ALL[2..6] {
             self.now_ns += self.random(1_000);
             out.push(Record { at_ns: self.now_ns, kind: Kind::from(*point), ..base });
@@ -177,4 +180,9 @@ fn connection(id: u32) -> Connection {
         both_ends_here: true,
         processes: Vec::new(),
     }
+}
+
+fn acknowledging(segment: Record, acknowledged: u64) -> Record {
+    let header = SegmentHeader { acknowledged: Some(acknowledged), window_bytes: 0 };
+    Record { tcp_flags: tcp_flags::ACK, ..segment }.with_segment_header(header)
 }

@@ -103,7 +103,7 @@ impl Reader {
 
     fn news(&mut self, pass: &Pass) -> AckNews {
         // A FIN takes one number of its own, beyond the data; a live trace does not count it.
-        let reached = pass.detail.min(self.data_end);
+        let reached = pass.acknowledged().min(self.data_end);
         let known = self.acknowledged;
         self.acknowledged = known.max(Some(reached));
         let answers_fin = reached == self.data_end
@@ -114,7 +114,7 @@ impl Reader {
             return AckNews::Advances { from, to: reached };
         }
         let is_bare = pass.len == 0 && pass.tcp_flags & (tcp_flags::SYN | tcp_flags::FIN) == 0;
-        let is_repeat = reached == from && from > 0 && pass.detail <= self.data_end;
+        let is_repeat = reached == from && from > 0 && pass.acknowledged() <= self.data_end;
         match is_bare && is_repeat && !answers_fin {
             true => AckNews::Repeats,
             false => AckNews::Nothing,
@@ -202,7 +202,7 @@ impl<'a> Tally<'a> {
     }
 
     fn take(&mut self, pass: &Pass, news: AckNews) {
-        let right_edge = pass.detail.saturating_add(u64::from(pass.extra));
+        let right_edge = pass.window_edge();
         match news {
             AckNews::Advances { from, to } => {
                 self.advance(pass, to, to - from, right_edge > self.right_edge);
@@ -255,7 +255,8 @@ impl<'a> Tally<'a> {
 
     /// When bytes that `ack` acknowledges were last read by then; acknowledgments come in order.
     fn last_read(&mut self, ack: &Pass) -> Option<u64> {
-        let is_before = |read: &Pass| read.at_ns <= ack.at_ns && read.offset < ack.detail;
+        let acknowledged = ack.acknowledged();
+        let is_before = |read: &Pass| read.at_ns <= ack.at_ns && read.offset < acknowledged;
         let past = self.reads.partition_point(is_before);
         if let Some(read) = self.reads[..past].last() {
             self.last_read_ns = Some(read.at_ns);

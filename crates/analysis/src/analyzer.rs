@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use sockscope_record::{
-    Connection, ConnectionId, FlowId, Kind, Point, Protocol, Record, counted, marks,
+    Connection, ConnectionId, FlowId, Loss, Point, Protocol, Record, counted, marks,
 };
 
 use crate::connection::analyze_connection;
@@ -109,8 +109,8 @@ impl Analyzer {
     pub fn push(&mut self, records: &[Record]) {
         for record in records {
             self.tally.count(record);
-            if record.kind == Kind::Loss {
-                self.loss(record);
+            if let Some(loss) = record.loss() {
+                self.loss(record, loss);
             } else if record.offset.checked_add(u64::from(record.len)).is_none() {
                 self.tally.impossible += 1;
             } else {
@@ -120,14 +120,14 @@ impl Analyzer {
         }
     }
 
-    fn loss(&mut self, record: &Record) {
+    fn loss(&mut self, record: &Record, loss: Loss) {
         let is_of_others = record.is_marked(marks::OF_OTHERS);
         if is_of_others && record.flow != FlowId::default() {
             self.of_others.connections.insert(record.flow.connection());
         } else if is_of_others {
-            self.of_others.losses.push(loss_interval(record));
+            self.of_others.losses.push(loss_interval(record, loss));
         } else {
-            self.losses.push(loss_interval(record));
+            self.losses.push(loss_interval(record, loss));
         }
     }
 
@@ -274,14 +274,14 @@ fn undescribed(id: ConnectionId) -> Connection {
     }
 }
 
-fn loss_interval(record: &Record) -> LossInterval {
+fn loss_interval(record: &Record, loss: Loss) -> LossInterval {
+    let point = loss.point();
     LossInterval {
-        start_ns: record.offset.min(record.at_ns),
+        start_ns: loss.since_ns.min(record.at_ns),
         end_ns: record.at_ns,
-        point: Kind::from_code(record.code).and_then(Kind::point),
-        count: record.detail,
-        of_datagrams: record.is_marked(marks::DERIVED)
-            && record.code == Point::ReceiveDequeue.number(),
+        point,
+        count: loss.count,
+        of_datagrams: record.is_marked(marks::DERIVED) && point == Some(Point::ReceiveDequeue),
         is_anchored: record.is_marked(marks::ANCHORED),
     }
 }

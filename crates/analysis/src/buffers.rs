@@ -1,15 +1,15 @@
 //! Socket buffers that programs asked for and got.
 
-use sockscope_record::{Direction, Kind, Record, Side};
+use sockscope_record::{BufferSize, Direction, Record, Side, SocketBuffers, SocketOption};
 
 use crate::{BufferGrant, ConnectionStore};
 
 /// `SOL_SOCKET` (asm-generic/socket.h).
-const SOL_SOCKET: u32 = 1;
+const SOL_SOCKET: u16 = 1;
 /// `SO_SNDBUF` and `SO_SNDBUFFORCE`.
-const SEND_OPTIONS: [u32; 2] = [7, 32];
+const SEND_OPTIONS: [u16; 2] = [7, 32];
 /// `SO_RCVBUF` and `SO_RCVBUFFORCE`.
-const RECEIVE_OPTIONS: [u32; 2] = [8, 33];
+const RECEIVE_OPTIONS: [u16; 2] = [8, 33];
 
 /// What Linux grants for each byte asked, to have room for its own overhead (socket(7)).
 pub(crate) const GRANT_FACTOR: u64 = 2;
@@ -80,43 +80,38 @@ pub(crate) fn requests(events: &[Record], is_send: bool) -> Vec<BufferRequest> {
 
 /// What a record of an option says of a buffer; `None` of other options.
 pub(crate) fn request(event: &Record) -> Option<BufferRequest> {
-    let (level, option) = (event.extra >> 16, event.extra & 0xffff);
+    let SocketOption { name: (level, option), asked, granted } = event.socket_option()?;
     let is_send = SEND_OPTIONS.contains(&option);
     let sets_buffer = level == SOL_SOCKET && (is_send || RECEIVE_OPTIONS.contains(&option));
-    (event.kind == Kind::SocketOption && sets_buffer).then_some(BufferRequest {
+    sets_buffer.then_some(BufferRequest {
         at_ns: event.at_ns,
         is_send,
-        asked_bytes: half(event.detail, true),
-        granted_bytes: Some(half(event.detail, false)).filter(|&bytes| bytes > 0),
+        asked_bytes: asked.into(),
+        granted_bytes: Some(granted.into()).filter(|&bytes| bytes > 0),
     })
 }
 
 /// The size of a buffer that the program set, where `event` says it.
 fn set_by_program(event: &Record, is_send: bool) -> Option<u64> {
-    let says_it = event.kind == Kind::SocketBuffers && event.code & set_bit(is_send) != 0;
-    Some(half(event.detail, is_send)).filter(|&bytes| says_it && bytes > 0)
+    let buffer = one_of(event.socket_buffers()?, is_send);
+    Some(buffer.bytes.into()).filter(|&bytes| buffer.is_set_by_program && bytes > 0)
 }
 
 /// The last size seen of a buffer that no program was seen to ask for.
 fn not_asked(events: &[Record], side: Side, is_send: bool) -> Option<BufferGrant> {
-    let seen = events.iter().rev().find(|event| event.kind == Kind::SocketBuffers)?;
-    let granted_bytes = Some(half(seen.detail, is_send)).filter(|&bytes| bytes > 0);
-    granted_bytes.is_some().then_some(BufferGrant {
+    let buffer = one_of(events.iter().rev().find_map(Record::socket_buffers)?, is_send);
+    (buffer.bytes > 0).then_some(BufferGrant {
         side,
         is_send,
         asked_bytes: None,
-        is_set_by_program: seen.code & set_bit(is_send) != 0,
-        granted_bytes,
+        is_set_by_program: buffer.is_set_by_program,
+        granted_bytes: Some(buffer.bytes.into()),
     })
 }
 
-/// The bit of a record of buffers' `code` that says that the program set this one.
-fn set_bit(is_send: bool) -> u8 {
-    if is_send { 1 } else { 2 }
-}
-
-fn half(detail: u64, low: bool) -> u64 {
-    if low { detail & 0xffff_ffff } else { detail >> 32 }
+/// The send or the receive buffer.
+pub(crate) fn one_of(buffers: SocketBuffers, is_send: bool) -> BufferSize {
+    if is_send { buffers.send } else { buffers.receive }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Record, Side, tcp_flags};
 
 use crate::ranges::RangeSet;
-use crate::transmission::{last_like, seen_before};
+use crate::transmission::{last_like, seen_before, told_point};
 use crate::{ConnectionStore, DropCount, DropReasons, FlowStore, Pass};
 
 /// What is dropped within this is dropped in one go: no timer of TCP is shorter.
@@ -44,7 +44,7 @@ pub(crate) fn at_the_socket<'a>(
     let is_datagrams = connection.protocol == Protocol::Udp;
     let drops = flow.events.iter().filter(move |event| is_datagrams && event.kind == Kind::Drop);
     // Later than point 6 it had been taken: its socket was closed with it unread.
-    let drops = drops.filter(|drop| drop.code == Point::InputDequeue.number());
+    let drops = drops.filter(|drop| told_point(drop) == Some(Point::InputDequeue));
     drops.map(move |drop| {
         entered.advance(drop.at_ns);
         left.advance(drop.at_ns);
@@ -67,8 +67,7 @@ pub(crate) fn refused(connection: &Connection, flow: &FlowStore, reasons: &DropR
 
 /// Whether a datagram was dropped when it had come to its host, which is this one then.
 pub(crate) fn came_to_host(connection: &Connection, flow: &FlowStore) -> bool {
-    let had_come =
-        |event: &Record| event.kind == Kind::Drop && event.code >= Point::InputDequeue.number();
+    let had_come = |event: &Record| told_point(event) >= Some(Point::InputDequeue);
     connection.protocol == Protocol::Udp && flow.events.iter().any(had_come)
 }
 
@@ -156,7 +155,7 @@ fn had_come(drop: &Record, came: &RangeSet) -> bool {
 }
 
 fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
-    Some(reasons.get(&u32::try_from(drop.detail).ok()?)?.as_str())
+    Some(reasons.get(&u32::try_from(number_of(drop)).ok()?)?.as_str())
 }
 
 /// What was lost of a flow in the kernel, by reason; the most frequent first.
@@ -168,7 +167,7 @@ pub(crate) fn counts(
     let flow = store.flow(direction);
     let mut by_reason: BTreeMap<u64, (u64, u64, Hosts)> = BTreeMap::new();
     for drop in losses(flow, reasons) {
-        let (count, bytes, hosts) = by_reason.entry(drop.detail).or_default();
+        let (count, bytes, hosts) = by_reason.entry(number_of(drop)).or_default();
         *count += 1;
         *bytes += u64::from(drop.len);
         hosts.look(store, direction, drop);
@@ -228,12 +227,16 @@ fn was_refused(flow: &FlowStore, drop: &Record) -> bool {
 }
 
 /// `reason SOCKET_RCVBUFF`, or `reason 6` where the trace has no name for it.
-pub(crate) fn reason(names: &DropReasons, number: u64) -> String {
-    let name = u32::try_from(number).ok().and_then(|number| names.get(&number));
-    match name {
+pub(crate) fn reason(names: &DropReasons, drop: &Record) -> String {
+    match name_of(drop, names) {
         Some(name) => format!("reason {name}"),
-        None => format!("reason {number}"),
+        None => format!("reason {}", number_of(drop)),
     }
+}
+
+/// The kernel's number of the reason.
+fn number_of(drop: &Record) -> u64 {
+    drop.packet_drop().map_or(0, |drop| drop.reason)
 }
 
 /// Passes and their bytes up to a time that only moves forward.

@@ -1,6 +1,6 @@
 //! How a connection did not come about, or was cut off.
 
-use sockscope_record::{Direction, Kind, Point, Side, tcp_flags};
+use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
 use crate::drops::{self, Cause};
 use crate::loss_times::Losses;
@@ -34,7 +34,7 @@ pub(crate) fn unopened(
     // What no socket takes is answered by a reset, which need not have been seen.
     Some(match drops::named(drop, reasons) {
         Some(Cause::NoSocket) => Unopened::Refused,
-        _ => Unopened::Dropped(drops::reason(reasons, drop.detail)),
+        _ => Unopened::Dropped(drops::reason(reasons, drop)),
     })
 }
 
@@ -46,8 +46,8 @@ fn may_hide_opening(loss: &LossInterval) -> bool {
 /// Whether the asking socket's connection came about from `asked_ns` on. One that connects to itself has no answer
 /// in the other direction: all its packets go from its address to its address.
 fn opened(asked: &FlowStore, asked_ns: u64) -> bool {
-    let mut changes = asked.events.iter().filter(|event| event.kind == Kind::StateChange);
-    changes.any(|change| change.code == ESTABLISHED && change.at_ns >= asked_ns)
+    let later = asked.events.iter().filter(|event| event.at_ns >= asked_ns);
+    later.filter_map(Record::state_change).any(|change| change.new == ESTABLISHED)
 }
 
 /// Who cut the connection off by a reset (RFC 9293 §3.5.2), and when. One after which its sender goes
@@ -80,7 +80,7 @@ fn shut_since_ns(flow: &FlowStore) -> Option<u64> {
         |pass: &&Pass| pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & no_offer == 0;
     let seen = flow.passes[2..6].iter().find(|passes| !passes.is_empty())?;
     let offers = seen.iter().rev().filter(is_offer);
-    offers.take_while(|pass| pass.extra == 0).last().map(|pass| pass.at_ns)
+    offers.take_while(|pass| pass.window_bytes() == 0).last().map(|pass| pass.at_ns)
 }
 
 /// When the sender of `flow` first sent the reset after which it sent and took nothing else. What is

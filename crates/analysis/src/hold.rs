@@ -21,8 +21,8 @@ pub(crate) const RELEASE_NS_MAX: u64 = 1_000_000;
 const PACED_NS_MAX: u64 = 10_000_000;
 
 /// Level and number of the options `TCP_NODELAY` and `TCP_CORK`, as in a record.
-pub(crate) const NODELAY: u32 = 6 << 16 | 1;
-pub(crate) const CORK: u32 = 6 << 16 | 3;
+pub(crate) const NODELAY: (u16, u16) = (6, 1);
+pub(crate) const CORK: (u16, u16) = (6, 3);
 
 /// From `at_ns` on, `hold` keeps the first unsent byte.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +106,7 @@ impl<'a> Sender<'a> {
         Self {
             taken,
             acks,
-            is_paced: passes.any(|pass| Hold::from_code(pass.code) == Hold::Pacing),
+            is_paced: passes.any(|pass| pass.hold() == Hold::Pacing),
             was_nagle_told: false,
             events: flow.events.iter(),
             settings: Settings::default(),
@@ -123,7 +123,7 @@ impl<'a> Sender<'a> {
 
     fn moves(&mut self, step: &SendQueueStep<'_>) -> HoldStep {
         let SendQueueStep { pass, sent_end, unsent_bytes, .. } = *step;
-        let hold = Hold::from_code(pass.code);
+        let hold = pass.hold();
         (self.hold, self.sent_end, self.unsent_bytes) = (hold, sent_end, unsent_bytes);
         self.was_nagle_told |= hold == Hold::Nagle;
         (self.told_ns, self.told_flight_bytes) = (pass.at_ns, self.flight_bytes());
@@ -155,10 +155,10 @@ impl<'a> Sender<'a> {
 
     /// Whether this acknowledgment is none older than those before (RFC 9293 §3.10.7.4, SND.WL2).
     fn takes(&mut self, ack: &Pass) -> bool {
-        let is_taken = is_plain_ack(ack) && ack.detail >= self.acknowledged;
+        let is_taken = is_plain_ack(ack) && ack.acknowledged() >= self.acknowledged;
         if is_taken {
-            self.acknowledged = ack.detail;
-            self.edge = ack.detail.saturating_add(u64::from(ack.extra));
+            self.acknowledged = ack.acknowledged();
+            self.edge = ack.window_edge();
         }
         is_taken
     }
@@ -251,7 +251,7 @@ impl<'a> Sender<'a> {
         };
         let later = &self.acks[self.acks.partition_point(|ack| ack.at_ns <= at_ns)..];
         let mut acks = later.iter().take_while(|ack| ack.at_ns <= rest.at_ns);
-        let of_all = acks.find(|ack| is_plain_ack(ack) && ack.detail >= self.sent_end);
+        let of_all = acks.find(|ack| is_plain_ack(ack) && ack.acknowledged() >= self.sent_end);
         of_all.is_some_and(|ack| rest.at_ns - ack.at_ns <= RELEASE_NS_MAX)
     }
 }
@@ -264,25 +264,38 @@ pub(crate) fn is_plain_ack(pass: &Pass) -> bool {
 
 /// Whether the program asked for the option, and not to be without it.
 pub(crate) fn is_option_on(event: &Record) -> bool {
-    event.detail & u64::from(u32::MAX) != 0
+    event.socket_option().is_some_and(|option| option.asked != 0)
+}
+
+/// Whether the event says that the option of this level and number was set or cleared.
+pub(crate) fn is_of_option(event: &Record, name: (u16, u16)) -> bool {
+    event.socket_option().is_some_and(|option| option.name == name)
 }
 
 impl Settings {
     fn take(&mut self, event: &Record) {
-        let is_on = is_option_on(event);
-        match (event.kind, event.extra) {
-            (Kind::SendWindow, bytes) if bytes > 0 => {
-                if self.segment_bytes.is_some_and(|before| bytes < before) {
-                    self.shrunk_ns = event.at_ns;
-                }
-                self.segment_bytes = Some(bytes);
-            }
-            (Kind::SocketOption, NODELAY) => self.sends_at_once = is_on,
-            (Kind::SocketOption, CORK) => self.is_corked = is_on,
-            (Kind::TcpState, _) => self.is_repairing = event.code != 0,
-            (Kind::Retransmit, _) => self.resent_ns = Some(event.at_ns),
-            _ => {}
+        if let Some(window) = event.send_window() {
+            self.take_segment_size(window.segment_bytes, event.at_ns);
+        } else if is_of_option(event, NODELAY) {
+            self.sends_at_once = is_option_on(event);
+        } else if is_of_option(event, CORK) {
+            self.is_corked = is_option_on(event);
+        } else if let Some(congestion) = event.congestion() {
+            self.is_repairing = congestion.state != 0;
+        } else if event.kind == Kind::Retransmit {
+            self.resent_ns = Some(event.at_ns);
         }
+    }
+
+    /// A size of 0 is not known.
+    fn take_segment_size(&mut self, bytes: u32, at_ns: u64) {
+        if bytes == 0 {
+            return;
+        }
+        if self.segment_bytes.is_some_and(|before| bytes < before) {
+            self.shrunk_ns = at_ns;
+        }
+        self.segment_bytes = Some(bytes);
     }
 }
 

@@ -148,7 +148,7 @@ fn acknowledged(reverse: &FlowStore, curves: &FlowCurves) -> Vec<Departure> {
     let passes = points.into_iter().map(|point| reverse.at(point)).find(|list| !list.is_empty());
     let mut departures = Vec::new();
     for pass in passes.unwrap_or_default() {
-        let reached = pass.detail.min(end);
+        let reached = pass.acknowledged().min(end);
         if pass.tcp_flags & tcp_flags::ACK != 0 && reached > acknowledged {
             departures.push(Departure {
                 at_ns: pass.at_ns,

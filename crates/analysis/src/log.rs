@@ -52,9 +52,9 @@ impl ConnectionLog {
         });
         for record in self.chunks.into_iter().flatten() {
             let flow = &mut flows[record.flow.direction() as usize];
-            match list_of(&record) {
-                EVENTS => flow.events.push(record),
-                point => flow.passes[point].push(pass_of(&record)),
+            match Pass::of(&record).filter(|_| !is_gone(&record)) {
+                Some(pass) => flow.passes[pass.point.index()].push(pass),
+                None => flow.events.push(record),
             }
         }
         for flow in &mut flows {
@@ -73,20 +73,6 @@ fn list_of(record: &Record) -> usize {
 /// Whether the record says of bytes that they have left the receive queue by then, read or thrown away.
 pub(crate) fn is_gone(record: &Record) -> bool {
     record.kind == Kind::ReceiveDequeue && record.is_marked(marks::DERIVED)
-}
-
-fn pass_of(record: &Record) -> Pass {
-    Pass {
-        at_ns: record.at_ns,
-        offset: record.offset,
-        detail: record.detail,
-        len: record.len,
-        thread: record.thread,
-        extra: record.extra,
-        code: record.code,
-        tcp_flags: record.tcp_flags,
-        marks: record.marks,
-    }
 }
 
 fn sort_by_time(flow: &mut FlowStore) {

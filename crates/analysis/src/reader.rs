@@ -1,6 +1,8 @@
 //! How the time of a byte in the receive queue divides between its reader and the CPU.
 
-use sockscope_record::marks;
+use std::num::NonZeroU32;
+
+use sockscope_record::{ReaderTimes, marks};
 
 use crate::Pass;
 
@@ -20,8 +22,8 @@ const IDLE_CPU_NS_MAX: u64 = 1_000_000;
 /// - A thread was blocked waiting for this data: from its arrival until the reader got its CPU, or
 ///   for all of the time if that is unknown and it was the reader itself that was woken. A reader
 ///   that is known to have spent less than that without a CPU did something else in between. None at
-///   all is an `extra` of 1, and 0 is unknown.
-/// - None was: `extra` nanoseconds is what the reader was runnable without a CPU since its last read of
+///   all is a `runnable_ns` of 1.
+/// - None was: `runnable_ns` nanoseconds is what the reader was runnable without a CPU since its last read of
 ///   any recorded socket up to when the bytes came, else since its earliest known read. So much of the
 ///   interval is put just before the reader last got its CPU, which may be before the data came; if
 ///   that is not known, just before it read.
@@ -31,33 +33,36 @@ pub(crate) fn split_wait(
     came: Option<&Pass>,
     read: &Pass,
 ) -> (u64, u64) {
-    let ran_ns = Some(read.detail).filter(|&ran_ns| ran_ns != 0).map(|ns| ns.min(end_ns));
+    let ReaderTimes { on_cpu_ns, runnable_ns } = read.reader_times();
+    let ran_ns = on_cpu_ns.map(|ns| ns.min(end_ns));
+    let known_wait_ns = known_wait_ns(runnable_ns);
     let waited_by = came.filter(|pass| pass.marks & marks::WAITED_FOR != 0);
     let waited_by = waited_by.map(|pass| pass.thread);
     match (waited_by, ran_ns) {
         (Some(_), Some(ran_ns)) => {
             let until_ns = ran_ns.max(start_ns);
-            let is_whole = is_wait_for_cpu(u64::from(read.extra), until_ns - start_ns);
-            (if is_whole { start_ns } else { until_ns - known_wait_ns(read) }, until_ns)
+            let is_whole = is_wait_for_cpu(runnable_ns, until_ns - start_ns);
+            (if is_whole { start_ns } else { until_ns - known_wait_ns }, until_ns)
         }
         (Some(thread), None) if thread != 0 && thread == read.thread => (start_ns, end_ns),
         (Some(_), None) => (start_ns, start_ns),
         (None, ran_ns) => {
             let until_ns = ran_ns.unwrap_or(end_ns).max(start_ns);
-            (until_ns.saturating_sub(known_wait_ns(read)).max(start_ns), until_ns)
+            (until_ns.saturating_sub(known_wait_ns).max(start_ns), until_ns)
         }
     }
 }
 
 /// Whether all of the `wait_ns` from the arrival until the woken reader had its CPU are for the CPU.
-fn is_wait_for_cpu(runnable_ns: u64, wait_ns: u64) -> bool {
+fn is_wait_for_cpu(runnable_ns: Option<NonZeroU32>, wait_ns: u64) -> bool {
     match runnable_ns {
-        0 => true,
-        1 => wait_ns <= IDLE_CPU_NS_MAX,
-        _ => runnable_ns + CLOCK_SLACK_NS >= wait_ns,
+        None => true,
+        Some(NonZeroU32::MIN) => wait_ns <= IDLE_CPU_NS_MAX,
+        Some(runnable_ns) => u64::from(runnable_ns.get()) + CLOCK_SLACK_NS >= wait_ns,
     }
 }
 
-fn known_wait_ns(read: &Pass) -> u64 {
-    if read.extra == 1 { 0 } else { u64::from(read.extra) }
+fn known_wait_ns(runnable_ns: Option<NonZeroU32>) -> u64 {
+    let known_ns = runnable_ns.filter(|&ns| ns != NonZeroU32::MIN);
+    known_ns.map_or(0, |ns| ns.get().into())
 }

@@ -62,8 +62,8 @@ pub(crate) fn advancing_ns(reverse: &FlowStore) -> Vec<u64> {
         .filter(|pass| pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & not_of_data == 0);
     let advancing = acks.filter(|ack| {
         let before = acknowledged;
-        acknowledged = ack.detail.max(before);
-        ack.detail > before
+        acknowledged = ack.acknowledged().max(before);
+        acknowledged > before
     });
     advancing.map(|ack| ack.at_ns).collect()
 }

@@ -1,6 +1,6 @@
 //! Points 1 and 2 of one flow as one sequence: what each record leaves in the send queue.
 
-use sockscope_record::{Kind, Point, marks};
+use sockscope_record::{Point, marks};
 
 use crate::{FlowStore, Pass};
 
@@ -60,12 +60,13 @@ impl SegmentSizes {
     pub(crate) fn of(flow: &FlowStore) -> Self {
         let mut stretches = vec![Stretch::default()];
         let mut told_bytes = 0;
-        let told = flow.events.iter().filter(|event| event.kind == Kind::SendWindow);
-        for event in told.filter(|event| event.extra > 0) {
-            if event.extra < told_bytes {
+        for event in &flow.events {
+            let window = event.send_window().filter(|window| window.segment_bytes > 0);
+            let Some(window) = window else { continue };
+            if window.segment_bytes < told_bytes {
                 stretches.push(Stretch { start_ns: event.at_ns, ..Stretch::default() });
             }
-            told_bytes = event.extra;
+            told_bytes = window.segment_bytes;
             let last = stretches.last_mut().expect("there is one from the beginning on");
             last.told_bytes = last.told_bytes.max(told_bytes);
         }

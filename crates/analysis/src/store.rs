@@ -1,6 +1,8 @@
 //! Records sorted by connection, flow and point: what every analysis reads.
 
-use sockscope_record::{Connection, Direction, FlowId, Point, Record};
+use sockscope_record::{
+    Connection, Direction, FlowId, Hold, Kind, Point, ReaderTimes, Record, SegmentHeader,
+};
 
 /// One passage of bytes through one point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,23 +11,93 @@ pub struct Pass {
     pub at_ns: u64,
     /// Position of the first byte.
     pub offset: u64,
-    /// As in the record of that point.
-    pub detail: u64,
+    detail: u64,
     /// Bytes.
     pub len: u32,
     /// As in the record of that point.
     pub thread: u32,
-    /// As in the record of that point.
-    pub extra: u32,
-    /// As in the record of that point.
-    pub code: u8,
+    extra: u32,
+    code: u8,
     /// As in the record of that point.
     pub tcp_flags: u8,
     /// As in the record of that point.
     pub marks: u8,
+    /// Which point.
+    pub point: Point,
 }
 
 impl Pass {
+    /// That of the bytes of a record; `None` of an event beside the points.
+    #[must_use]
+    pub fn of(record: &Record) -> Option<Self> {
+        Some(Self {
+            at_ns: record.at_ns,
+            offset: record.offset,
+            detail: record.detail,
+            len: record.len,
+            thread: record.thread,
+            extra: record.extra,
+            code: record.code,
+            tcp_flags: record.tcp_flags,
+            marks: record.marks,
+            point: record.point()?,
+        })
+    }
+
+    /// The record that it was made from, of `flow`; the CPU is not kept and is 0.
+    #[must_use]
+    pub fn record(&self, flow: FlowId) -> Record {
+        Record {
+            at_ns: self.at_ns,
+            offset: self.offset,
+            detail: self.detail,
+            flow,
+            len: self.len,
+            thread: self.thread,
+            extra: self.extra,
+            kind: Kind::from(self.point),
+            code: self.code,
+            tcp_flags: self.tcp_flags,
+            marks: self.marks,
+            cpu: 0,
+        }
+    }
+
+    /// Points 1 and 2: what holds the bytes, or those after them; [`Hold::None`] at other points.
+    #[must_use]
+    pub fn hold(&self) -> Hold {
+        self.record(FlowId::default()).hold().unwrap_or_default()
+    }
+
+    /// Position in the reverse flow that its segment acknowledges; 0 if none.
+    #[must_use]
+    pub fn acknowledged(&self) -> u64 {
+        self.header().acknowledged.unwrap_or(0)
+    }
+
+    /// Bytes of the window that its segment offers; 0 if none.
+    #[must_use]
+    pub fn window_bytes(&self) -> u32 {
+        self.header().window_bytes
+    }
+
+    /// Position in the reverse flow up to which its segment allows to send: what it acknowledges and the window
+    /// behind that (RFC 9293 §3.3.1).
+    #[must_use]
+    pub fn window_edge(&self) -> u64 {
+        self.acknowledged().saturating_add(self.window_bytes().into())
+    }
+
+    /// Point 8: what the scheduler did to the reader; nothing is known at other points.
+    #[must_use]
+    pub fn reader_times(&self) -> ReaderTimes {
+        self.record(FlowId::default()).reader_times().unwrap_or_default()
+    }
+
+    fn header(&self) -> SegmentHeader {
+        self.record(FlowId::default()).segment_header().unwrap_or_default()
+    }
+
     /// Position after the last byte; `u64::MAX` where it lies beyond 64 bits.
     #[must_use]
     pub fn end(&self) -> u64 {

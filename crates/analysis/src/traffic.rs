@@ -193,7 +193,7 @@ pub(crate) struct Reads {
 /// can have had less of. Of datagrams each copy is a call.
 pub(crate) fn reads(flow: &FlowStore, is_stream: bool, losses: &Losses) -> Reads {
     let returns = flow.events.iter().filter(|event| event.kind == Kind::ReadReturn);
-    let returned = returns.filter(|event| event.code == 0 && event.len > 0);
+    let returned = returns.filter(|event| event.errno() == Some(0) && event.len > 0);
     let mut sizes: Vec<u64> = returned.map(|event| u64::from(event.len)).collect();
     let none_returned = sizes.is_empty();
     if none_returned {

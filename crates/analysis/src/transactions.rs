@@ -1,36 +1,25 @@
 //! Transactions of VMTP, as its engines recorded them.
 
-use sockscope_record::{Direction, Kind, Record};
+use sockscope_record::{Direction, Record};
 
 use crate::{ConnectionStore, Distribution, TransactionSummary};
 
 /// Time of the transactions of a connection and what was sent again; `None` without a record of them.
 pub(crate) fn summarize(store: &ConnectionStore) -> Option<TransactionSummary> {
     let events = || store.flows.iter().flat_map(|flow| &flow.events);
-    let ended = || events().filter(|event| event.kind == Kind::Transaction);
+    let ended = || events().filter_map(|event| Some((event.at_ns, event.transaction()?)));
     let blocks_again = [Direction::FromClient, Direction::FromServer].map(|direction| {
         let events = store.flow(direction).events.iter();
-        events
-            .filter(|event| event.kind == Kind::BlocksAgain)
-            .map(|event| u64::from(event.extra))
-            .sum()
+        events.filter_map(Record::blocks_again).map(u64::from).sum()
     });
     let any = ended().next().is_some() || blocks_again != [0, 0];
+    let answered = ended().filter(|(_, transaction)| transaction.is_answered);
+    let total_ns = answered.map(|(at_ns, transaction)| at_ns.saturating_sub(transaction.began_ns));
     any.then(|| TransactionSummary {
-        total_ns: Distribution::of(
-            &mut ended().filter(is_answered).map(total_ns).collect::<Vec<_>>(),
-        ),
-        failed: ended().filter(|event| !is_answered(event)).count() as u64,
+        total_ns: Distribution::of(&mut total_ns.collect::<Vec<_>>()),
+        failed: ended().filter(|(_, transaction)| !transaction.is_answered).count() as u64,
         blocks_again,
     })
-}
-
-fn is_answered(event: &&Record) -> bool {
-    event.code == 0
-}
-
-fn total_ns(event: &Record) -> u64 {
-    event.at_ns.saturating_sub(event.detail)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(crate) fn own_point(
 
 /// The point that the record of the drop itself tells.
 pub(crate) fn told_point(drop: &Record) -> Option<Point> {
-    Kind::from_code(drop.code).and_then(Kind::point)
+    drop.packet_drop()?.last
 }
 
 /// Whether `pass`, the last one before `drop`, cannot be of an earlier transmission of the same bytes. One

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Pass};
 use sockscope_record::{
-    Connection, ConnectionId, Direction, Kind, Point, Process, Protocol, Record, Side, marks,
-    tcp_flags,
+    Connection, ConnectionId, Direction, Point, Process, Protocol, Record, SegmentHeader,
+    SendWindow, Side, marks, tcp_flags,
 };
 use sockscope_report::plot::{Figure, PlotOptions, draw};
 
@@ -131,11 +131,11 @@ fn behind_a_token_bucket(loss: &LossInterval) -> ConnectionStore {
         }
         let pass = trace.pass(enters_ns, offset, SEGMENT as u32, 0);
         trace.put(Direction::FromServer, Point::SendDequeue, pass);
-        let queued = Pass { at_ns: enters_ns + 3 * US, ..pass };
+        let queued = at(enters_ns + 3 * US, pass);
         trace.put(Direction::FromServer, Point::InterfaceEnqueue, queued);
         let left_ns = leaves_ns.max(enters_ns + 4 * US);
         if !(loss.start_ns..=loss.end_ns).contains(&left_ns) {
-            let left = Pass { at_ns: left_ns, ..pass };
+            let left = at(left_ns, pass);
             trace.put(Direction::FromServer, Point::InterfaceDequeue, left);
         }
         if number == 333 {
@@ -162,7 +162,7 @@ fn behind_a_token_bucket(loss: &LossInterval) -> ConnectionStore {
         pass.marks = marks::RETRANSMITTED;
         for (index, point) in Point::ALL[1..4].iter().enumerate() {
             let at_ns = at_ns + index as u64 * 40 * US;
-            trace.put(Direction::FromServer, *point, Pass { at_ns, ..pass });
+            trace.put(Direction::FromServer, *point, at(at_ns, pass));
         }
         trace.arrive(at_ns + 200 * US, Direction::FromServer, pass);
     }
@@ -170,6 +170,12 @@ fn behind_a_token_bucket(loss: &LossInterval) -> ConnectionStore {
 }
 
 /// A connection's records under construction, in any order of time.
+/// `pass` at another time.
+fn at(at_ns: u64, mut pass: Pass) -> Pass {
+    pass.at_ns = at_ns;
+    pass
+}
+
 struct Trace {
     store: ConnectionStore,
     seed: u64,
@@ -211,12 +217,14 @@ impl Trace {
         (self.seed >> 33) % below
     }
 
-    fn pass(&self, at_ns: u64, offset: u64, len: u32, detail: u64) -> Pass {
-        let tcp_flags = tcp_flags::ACK;
-        Pass { at_ns, offset, detail, len, thread: 0, extra: 65_536, code: 0, tcp_flags, marks: 0 }
+    fn pass(&self, at_ns: u64, offset: u64, len: u32, acknowledged: u64) -> Pass {
+        let segment = Record { at_ns, offset, len, tcp_flags: tcp_flags::ACK, ..Record::default() };
+        let header = SegmentHeader { acknowledged: Some(acknowledged), window_bytes: 65_536 };
+        Pass::of(&segment.with_segment_header(header)).expect("a record of point 1")
     }
 
-    fn put(&mut self, direction: Direction, point: Point, pass: Pass) {
+    fn put(&mut self, direction: Direction, point: Point, mut pass: Pass) {
+        pass.point = point;
         self.store.flows[direction as usize].passes[point.index()].push(pass);
     }
 
@@ -264,14 +272,9 @@ impl Trace {
 
     fn window(&mut self, at_ns: u64, direction: Direction, offset: u64, window_bytes: u64) {
         let flow = &mut self.store.flows[direction as usize];
-        flow.events.push(Record {
-            at_ns,
-            offset,
-            detail: window_bytes,
-            flow: flow.id,
-            kind: Kind::SendWindow,
-            ..Record::default()
-        });
+        let noted = Record { at_ns, offset, flow: flow.id, ..Record::default() };
+        let window = SendWindow { bytes: window_bytes, segment_bytes: 0 };
+        flow.events.push(noted.with_send_window(window));
     }
 
     fn finish(mut self) -> ConnectionStore {

@@ -40,26 +40,26 @@ pub(super) fn late_acks(view: &FlowView<'_>, doubt: &Doubt) -> Vec<LateAck> {
     let mut acknowledged = 0;
     let mut late = Vec::new();
     for ack in reverse.at(Point::InterfaceEnqueue).iter().filter(|pass| is_ack(pass)) {
-        if ack.detail <= acknowledged {
+        if ack.acknowledged() <= acknowledged {
             continue;
         }
-        acknowledged = ack.detail;
-        let Some(arrival) = arrivals.first_from(|pass| pass.end() >= ack.detail) else { break };
+        acknowledged = ack.acknowledged();
+        let Some(arrival) = arrivals.first_from(|pass| pass.end() >= acknowledged) else { break };
         let delay_ns = ack.at_ns.saturating_sub(arrival.at_ns);
         let just_before_ns = ack.at_ns.saturating_sub(AFTER_READ_NS);
         let read = reads.first_from(|pass| pass.at_ns >= just_before_ns);
         let has_just_read =
-            read.is_some_and(|read| read.at_ns <= ack.at_ns && read.offset < ack.detail);
+            read.is_some_and(|read| read.at_ns <= ack.at_ns && read.offset < acknowledged);
         if !is_timers(ack, delay_ns, has_just_read)
             || doubt.is_of_ack(arrival.at_ns, just_before_ns, ack.at_ns)
         {
             continue;
         }
         let arrived_back = received.first_from(|pass| {
-            pass.at_ns >= ack.at_ns && is_ack(pass) && pass.detail >= ack.detail
+            pass.at_ns >= ack.at_ns && is_ack(pass) && pass.acknowledged() >= acknowledged
         });
         late.push(LateAck {
-            position: ack.detail,
+            position: acknowledged,
             arrived_ns: arrival.at_ns,
             made_ns: ack.at_ns,
             received_ns: arrived_back.map_or(ack.at_ns, |pass| pass.at_ns),

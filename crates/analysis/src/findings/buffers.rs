@@ -1,16 +1,14 @@
 //! Socket buffers as programs asked for them and as the kernel granted them.
 
-use sockscope_record::Kind;
-
 use crate::FlowStore;
-use crate::buffers::request;
+use crate::buffers::{one_of, request};
 
 /// Linux `asm-generic/socket.h`; most architectures.
-const SOL_SOCKET: u32 = 1;
-const SO_RCVLOWAT: u32 = 18;
+const SOL_SOCKET: u16 = 1;
+const SO_RCVLOWAT: u16 = 18;
 
 /// The option `SO_RCVLOWAT` as records of options name it.
-const LOW_MARK: u32 = SOL_SOCKET << 16 | SO_RCVLOWAT;
+const LOW_MARK: (u16, u16) = (SOL_SOCKET, SO_RCVLOWAT);
 
 /// Linux counts its own overhead against a buffer; about half of it holds data (socket(7)).
 const DATA_SHARE_DIVISOR: u64 = 2;
@@ -28,10 +26,9 @@ pub(super) struct BufferSetting {
 /// as asked for, in time order. A negative number means as many as can be, and is more than any buffer
 /// has room for here too.
 pub(super) fn low_marks(flow: &FlowStore) -> impl Iterator<Item = (u64, u64)> {
-    let marks = flow.events.iter().filter(|event| event.kind == Kind::SocketOption);
-    marks
-        .filter(|event| event.extra == LOW_MARK)
-        .map(|event| (event.at_ns, event.detail & 0xffff_ffff))
+    let options = flow.events.iter().filter_map(|event| Some((event, event.socket_option()?)));
+    let marks = options.filter(|(_, option)| option.name == LOW_MARK);
+    marks.map(|(event, option)| (event.at_ns, option.asked.into()))
 }
 
 impl BufferSetting {
@@ -51,12 +48,12 @@ impl BufferSetting {
     }
 
     fn of(flow: &FlowStore, is_send: bool) -> Self {
-        let (shift, bit) = if is_send { (0, 1) } else { (32, 2) };
         let mut setting = Self::default();
         for event in &flow.events {
-            if event.kind == Kind::SocketBuffers {
-                setting.granted_bytes = Some(event.detail >> shift & u64::from(u32::MAX));
-                setting.is_set_by_program |= event.code & bit != 0;
+            if let Some(buffers) = event.socket_buffers() {
+                let buffer = one_of(buffers, is_send);
+                setting.granted_bytes = Some(buffer.bytes.into());
+                setting.is_set_by_program |= buffer.is_set_by_program;
             } else if let Some(request) = request(event).filter(|one| one.is_send == is_send) {
                 setting.granted_bytes = request.granted_bytes;
                 setting.is_set_by_program = true;

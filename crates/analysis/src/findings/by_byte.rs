@@ -68,6 +68,7 @@ fn is_original(pass: &Pass) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use sockscope_record::Record;
 
     use super::*;
 
@@ -80,9 +81,12 @@ mod tests {
     }
 
     fn pass(at_ns: u64, offset: u64, len: u32) -> Pass {
-        let detail = 0;
-        let (thread, extra, code, tcp_flags, marks) = Default::default();
-        Pass { at_ns, offset, detail, len, thread, extra, code, tcp_flags, marks }
+        marked(at_ns, offset, len, 0)
+    }
+
+    fn marked(at_ns: u64, offset: u64, len: u32, marks: u8) -> Pass {
+        let record = Record { at_ns, offset, len, marks, ..Record::default() };
+        Pass::of(&record).expect("a record of point 1")
     }
 
     /// The same pass, and not only one like it.
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_latest_first_transmission_counts() {
-        let again = Pass { marks: marks::RETRANSMITTED, ..pass(30, 0, 100) };
+        let again = marked(30, 0, 100, marks::RETRANSMITTED);
         let passes = [pass(10, 0, 100), pass(20, 50, 100), again, pass(40, 0, 100)];
         let found = ByByte::new(&passes);
         let at = |offset, at_ns| found.last_before(offset, at_ns).map(|pass| pass.at_ns);
@@ -127,7 +131,7 @@ mod tests {
                 let offset = if is_in_order { next } else { any };
                 next = offset + u64::from(len);
                 let marks = if again == 0 { marks::RETRANSMITTED } else { 0 };
-                Pass { marks, ..pass(at_ns, offset, len) }
+                marked(at_ns, offset, len, marks)
             }).collect();
             let found = ByByte::new(&passes);
             for (offset, at_ns) in asked {

@@ -3,7 +3,7 @@
 //! On a path below 1 ms the window is never what a user should look at; a queue at the interface or a
 //! reader that is behind explains a full window by itself, and its time is taken off.
 
-use sockscope_record::{Hold, Kind};
+use sockscope_record::Hold;
 
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
@@ -59,20 +59,19 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 }
 
 fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {
-    let mut states = facts.view.flow().events.iter().filter(|event| event.kind == Kind::TcpState);
+    let events = facts.view.flow().events.iter();
+    let mut states = events.filter_map(|event| Some((event.at_ns, event.congestion()?)));
     for one in held.iter().take(Finding::EVIDENCE_MAX / 2) {
         tally.notes.add(one.start_ns, || {
             let held = words::time(one.duration_ns());
             format!("unsent data waits {held} for the congestion window")
         });
-        if let Some(state) = states.find(|event| event.at_ns >= one.start_ns) {
-            tally.notes.add(state.at_ns, || {
-                let (window, threshold) = (state.detail & u64::from(u32::MAX), state.detail >> 32);
-                let rtt = words::time(u64::from(state.extra) * 1_000);
+        if let Some((at_ns, state)) = states.find(|(at_ns, _)| *at_ns >= one.start_ns) {
+            tally.notes.add(at_ns, || {
+                let rtt = words::time(u64::from(state.smoothed_rtt_us) * 1_000);
                 format!(
-                    "congestion window {window} packets, threshold {threshold}, {} in flight, round \
-                     trip {rtt}",
-                    state.len
+                    "congestion window {} packets, threshold {}, {} in flight, round trip {rtt}",
+                    state.window_packets, state.threshold_packets, state.in_flight_packets
                 )
             });
         }

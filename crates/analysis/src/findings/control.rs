@@ -1,6 +1,6 @@
 //! Segments without data that were sent again: a SYN, a SYN-ACK or a FIN.
 
-use sockscope_record::{Kind, Point, Record, RetransmitClass, tcp_flags};
+use sockscope_record::{Point, Record, RetransmitClass, tcp_flags};
 
 use super::resent_segment::{Content, Resent, TOLD_NS_MAX};
 use crate::transmission::ON_THE_WAY;
@@ -11,8 +11,7 @@ const ESTABLISHED: u8 = 1;
 
 /// What `event` sent again. Traces of earlier versions class the FIN of a side that sent no data as a
 /// handshake.
-pub(super) fn sent_again(view: &FlowView<'_>, event: &Record) -> Resent {
-    let class = RetransmitClass::from_code(event.code);
+pub(super) fn sent_again(view: &FlowView<'_>, event: &Record, class: RetransmitClass) -> Resent {
     // The repetition itself passes shortly before TCP tells of it.
     let until_ns = event.at_ns.saturating_sub(TOLD_NS_MAX);
     if class == RetransmitClass::Handshake && !was_open(view, until_ns) {
@@ -29,7 +28,7 @@ fn was_open(view: &FlowView<'_>, until_ns: u64) -> bool {
     let mut states = flow.events.iter().take_while(|event| event.at_ns <= until_ns);
     view.store.connection.preexisting
         || packets.any(|pass| pass.tcp_flags & (tcp_flags::SYN | tcp_flags::RST) == 0)
-        || states.any(|event| event.kind == Kind::StateChange && event.code == ESTABLISHED)
+        || states.any(|event| event.state_change().is_some_and(|change| change.new == ESTABLISHED))
 }
 
 fn syn(view: &FlowView<'_>, event: &Record, until_ns: u64) -> Resent {

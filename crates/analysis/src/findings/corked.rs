@@ -7,13 +7,13 @@
 //! to be; and one that the timer ended while the rest was still to come, as of a server that keeps to a
 //! rate, may have delayed nothing of worth. Neither counts.
 
-use sockscope_record::{Kind, Point, Record, Side};
+use sockscope_record::{Point, Record, Side};
 
 use super::facts::FlowFacts;
 use super::intervals::Interval;
 use super::tally::Tally;
 use super::words;
-use crate::hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_option_on};
+use crate::hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on};
 use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Pass};
 
 /// A program that corks, writes and uncorks takes microseconds, or as long as it is without a CPU.
@@ -139,9 +139,9 @@ fn any_between(passes: &[Pass], start_ns: u64, end_ns: u64) -> bool {
 fn is_let_go(flow: &FlowStore, start_ns: u64, end_ns: u64) -> bool {
     let later = &flow.events[flow.events.partition_point(|event| event.at_ns < start_ns)..];
     let mut then = later.iter().take_while(|event| event.at_ns <= end_ns);
-    then.any(|event| match (event.kind, event.extra) {
-        (Kind::SocketOption, CORK) => !is_option_on(event),
-        (Kind::SocketOption, NODELAY) => is_option_on(event) && event.thread != 0,
+    then.any(|event| match event.socket_option().map(|option| option.name) {
+        Some(CORK) => !is_option_on(event),
+        Some(NODELAY) => is_option_on(event) && event.thread != 0,
         _ => is_close(event),
     })
 }
@@ -159,7 +159,7 @@ fn is_message_over(view: &FlowView<'_>, at_ns: u64, next: Option<&Pass>) -> bool
 }
 
 fn is_close(event: &Record) -> bool {
-    event.kind == Kind::StateChange && matches!(event.code, FIN_WAIT1 | LAST_ACK)
+    event.state_change().is_some_and(|change| matches!(change.new, FIN_WAIT1 | LAST_ACK))
 }
 
 /// How the program asked for it.
@@ -224,8 +224,7 @@ fn until(stalls: &[Stall], sender: Side) -> String {
 /// socket had it when it opened or was joined.
 fn last_option(flow: &FlowStore, at_ns: u64) -> Option<&Record> {
     let earlier = flow.events[..flow.events.partition_point(|event| event.at_ns <= at_ns)].iter();
-    let is_cork = |event: &&Record| event.kind == Kind::SocketOption && event.extra == CORK;
-    earlier.rev().find(is_cork)
+    earlier.rev().find(|event| is_of_option(event, CORK))
 }
 
 fn note(tally: &mut Tally, stall: &Stall, cork: Cork) {

@@ -6,7 +6,7 @@
 //! goes with the next acknowledgment. All that was sent has arrived and the receiver's timer alone makes
 //! the acknowledgment.
 
-use sockscope_record::{Hold, Kind, Point, Record};
+use sockscope_record::{Hold, Point};
 
 use super::acks::{LateAck, released_by};
 use super::facts::FlowFacts;
@@ -15,9 +15,11 @@ use super::tally::Tally;
 use super::words;
 use super::writes::Write;
 use crate::acks::LATE_NS;
-use crate::hold::{NODELAY, RELEASE_NS_MAX, acks_received, is_option_on, is_plain_ack};
+use crate::hold::{
+    NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on, is_plain_ack,
+};
 use crate::room::WRITER_WAKES_NS_MAX;
-use crate::{Finding, FindingId, LedgerPart, LedgerSpan, send_queue};
+use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Pass, send_queue};
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if facts.late_acks.is_empty() {
@@ -134,8 +136,8 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
 fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let flow = facts.view.flow();
     let entries = flow.at(Point::SendEnqueue);
-    let is_nodelay = |event: &&Record| event.kind == Kind::SocketOption && event.extra == NODELAY;
-    let nodelays: Vec<_> = flow.events.iter().filter(is_nodelay).collect();
+    let events = flow.events.iter();
+    let nodelays: Vec<_> = events.filter(|event| is_of_option(event, NODELAY)).collect();
     let wait = |hold: LedgerSpan| {
         let LedgerSpan { start_ns, end_ns, offset, .. } = hold;
         let ack = released_by(&facts.late_acks, start_ns, end_ns, RELEASE_NS_MAX)?;
@@ -168,7 +170,7 @@ fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
 fn is_short_in_flight(facts: &FlowFacts<'_>, rest: &LedgerSpan) -> bool {
     let acks = acks_received(facts.view.reverse());
     let acks = &acks[..acks.partition_point(|ack| ack.at_ns <= rest.start_ns)];
-    let acknowledged = acks.iter().rfind(|ack| is_plain_ack(ack)).map_or(0, |ack| ack.detail);
+    let acknowledged = acks.iter().rfind(|ack| is_plain_ack(ack)).map_or(0, Pass::acknowledged);
     let taken = facts.view.flow().at(Point::SendDequeue);
     let taken = &taken[..taken.partition_point(|pass| pass.at_ns < rest.end_ns)];
     send_queue::has_short(taken, acknowledged, facts.segment_bytes_at(rest.start_ns))

@@ -3,7 +3,7 @@
 //! Every list is in time order, and every walk over records is one pass: rules must keep up with
 //! traces of millions of records.
 
-use sockscope_record::{Direction, Kind, Point, Side, tcp_flags};
+use sockscope_record::{Direction, Point, Record, Side, tcp_flags};
 
 use super::acks::{LateAck, late_acks};
 use super::buffers::BufferSetting;
@@ -173,8 +173,8 @@ impl<'a> FlowFacts<'a> {
 /// are upper bounds of what the empty path takes.
 pub(super) fn base_rtt_ns(connection: &ConnectionView<'_>) -> Option<u64> {
     let events = connection.store.flows.iter().flat_map(|flow| &flow.events);
-    let states = events.filter(|event| event.kind == Kind::TcpState && event.extra > 0);
-    let smoothed_ns = states.map(|event| u64::from(event.extra) * 1_000).min();
+    let smoothed_us = events.filter_map(Record::congestion).map(|state| state.smoothed_rtt_us);
+    let smoothed_ns = smoothed_us.filter(|us| *us > 0).map(|us| u64::from(us) * 1_000).min();
     [handshake_ns(connection), smoothed_ns].into_iter().flatten().min()
 }
 

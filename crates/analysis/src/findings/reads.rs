@@ -1,6 +1,8 @@
 //! How long data lay in the receive queue before each read, and what the reader did meanwhile.
 
-use sockscope_record::{Point, marks};
+use std::num::NonZeroU32;
+
+use sockscope_record::{Point, ReaderTimes, marks};
 
 use super::buffers::{BufferSetting, low_marks};
 use super::intervals::Interval;
@@ -64,9 +66,10 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
             && read.at_ns - since_ns >= READ_WAIT_NS_MIN
         {
             // From when it last got its CPU until the read the reader had it.
-            let ran_ns = Some(read.detail).filter(|&ran_ns| ran_ns != 0).unwrap_or(read.at_ns);
-            let without_cpu_ns = ran_ns.min(read.at_ns).saturating_sub(since_ns);
-            let runnable_ns = u64::from(read.extra).min(without_cpu_ns);
+            let ReaderTimes { on_cpu_ns, runnable_ns } = read.reader_times();
+            let ran_ns = on_cpu_ns.map_or(read.at_ns, |ns| ns.min(read.at_ns));
+            let without_cpu_ns = ran_ns.saturating_sub(since_ns);
+            let runnable_ns = runnable_ns.map_or(0, NonZeroU32::get);
             waits.push(ReadWait {
                 since_ns,
                 read_ns: read.at_ns,
@@ -74,7 +77,8 @@ pub(super) fn read_waits(flow: &FlowStore, reverse: &FlowStore) -> Vec<ReadWait>
                 offset: read.offset,
                 thread: read.thread,
                 was_awaited,
-                runnable_ns: (read.extra != u32::MAX).then_some(runnable_ns),
+                runnable_ns: (runnable_ns != u32::MAX)
+                    .then(|| u64::from(runnable_ns).min(without_cpu_ns)),
             });
         }
         before_ns = read.at_ns;

@@ -3,7 +3,7 @@
 //! Times in which the receive queue or the interface queue has the oldest unread byte are taken off: there the
 //! reader or the interface is the cause, and the closed window only its effect.
 
-use sockscope_record::{Hold, Kind};
+use sockscope_record::Hold;
 
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
@@ -70,35 +70,35 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
     Some(tally.into_finding(FindingId::ReceiveWindowLimited, facts, facts.receiver(), summary, fix))
 }
 
-/// The send windows that were told, in time order.
-fn windows<'a>(facts: &FlowFacts<'a>) -> impl Iterator<Item = &'a sockscope_record::Record> {
-    facts.view.flow().events.iter().filter(|event| event.kind == Kind::SendWindow)
+/// The send windows that were recorded, in time order: when, and their bytes.
+fn windows<'a>(facts: &FlowFacts<'a>) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+    let events = facts.view.flow().events.iter();
+    events.filter_map(|event| Some((event.at_ns, event.send_window()?.bytes)))
 }
 
 fn largest_bytes(facts: &FlowFacts<'_>) -> Option<u64> {
-    windows(facts).map(|window| window.detail).max()
+    windows(facts).map(|(_, bytes)| bytes).max()
 }
 
 /// The times in which the window may have been about to grow: nobody has to change anything for that.
 fn growing(facts: &FlowFacts<'_>) -> Intervals {
     let around_ns = facts.base_rtt_ns.unwrap_or(0).saturating_mul(GROWTH_ROUND_TRIPS);
     let mut largest = 0_u64;
-    let grown = windows(facts).filter(|window| {
+    let grown = windows(facts).filter(|&(_, bytes)| {
         let before = largest;
-        largest = window.detail.max(before);
-        before > 0 && window.detail > before.saturating_add(before / GROWTH_DIVISOR)
+        largest = bytes.max(before);
+        before > 0 && bytes > before.saturating_add(before / GROWTH_DIVISOR)
     });
-    Intervals::union_of(grown.map(|it| {
-        Interval::new(it.at_ns.saturating_sub(around_ns), it.at_ns.saturating_add(around_ns))
+    Intervals::union_of(grown.map(|(at_ns, _)| {
+        Interval::new(at_ns.saturating_sub(around_ns), at_ns.saturating_add(around_ns))
     }))
 }
 
 fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {
-    let windows = facts.view.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
-    if let Some(window) = windows.max_by_key(|event| event.detail) {
-        tally.notes.add(window.at_ns, || {
-            format!("the largest window that the receiver offered: {} bytes", window.detail)
-        });
+    if let Some((at_ns, bytes)) = windows(facts).max_by_key(|(_, bytes)| *bytes) {
+        tally
+            .notes
+            .add(at_ns, || format!("the largest window that the receiver offered: {bytes} bytes"));
     }
     for one in held.iter() {
         tally.notes.add(one.start_ns, || {

@@ -21,7 +21,8 @@ use crate::{FlowStore, FlowView, Pass};
 /// All retransmissions of a flow, in order.
 pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     let flow = view.flow();
-    let events = flow.events.iter().filter(|event| event.kind == Kind::Retransmit);
+    let events = flow.events.iter();
+    let retransmissions = events.filter_map(|event| Some((event, event.retransmission()?)));
     let reverse_losses: Vec<_> = drops::losses(view.reverse(), view.drop_reasons).collect();
     let seen = Seen::new(view);
     let sizes = SegmentSizes::of(flow);
@@ -29,22 +30,21 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     let mut duplicates = Duplicates::default();
     let mut all: Vec<Resent> = Vec::new();
     let mut latest: HashMap<u64, usize> = HashMap::new();
-    for event in events {
-        let class = RetransmitClass::from_code(event.code);
-        if class == RetransmitClass::Spurious && event.len == 0 {
-            duplicates.report(event.extra.max(1), |index| {
+    for (event, again) in retransmissions {
+        if again.class == RetransmitClass::Spurious && event.len == 0 {
+            duplicates.report(again.duplicates.max(1), |index| {
                 all[index].class = RetransmitClass::Spurious;
                 all[index].was_needed = false;
             });
             continue;
         }
         if event.len == 0 {
-            all.push(control::sent_again(view, event));
+            all.push(control::sent_again(view, event, again.class));
             continue;
         }
         let again_ns = transmitted_ns(flow, event);
         let was_dropped = awaiting.repair(again_ns, event.offset, event.end());
-        let one = data(view, &seen, event, again_ns, was_dropped, &reverse_losses);
+        let one = data(view, &seen, (event, again.class), again_ns, was_dropped, &reverse_losses);
         if !was_dropped {
             let segment_bytes = sizes.largest_at(event.at_ns);
             let has_arrived = one.class == RetransmitClass::Spurious;
@@ -112,13 +112,12 @@ impl<'a> Seen<'a> {
 fn data(
     view: &FlowView<'_>,
     seen: &Seen<'_>,
-    event: &Record,
+    (event, class): (&Record, RetransmitClass),
     again_ns: u64,
     was_dropped: bool,
     reverse_losses: &[&Record],
 ) -> Resent {
     let Record { at_ns, offset, len, .. } = *event;
-    let class = RetransmitClass::from_code(event.code);
     let flow = view.flow();
     let first_sent = seen.last_before(Point::SendDequeue, offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
@@ -204,7 +203,7 @@ impl Wait {
         let has_left =
             ON_THE_WAY.into_iter().any(|point| self.acknowledging(reverse, point).next().is_some());
         let side = |drop: &Record| match last_like(reverse, drop) {
-            Some((point, pass)) if pass.detail > self.offset => {
+            Some((point, pass)) if pass.acknowledged() > self.offset => {
                 let is_received = told_point(drop).unwrap_or(point) >= Point::InputEnqueue;
                 let direction = view.direction;
                 Some(if is_received { direction.sender() } else { direction.receiver() })
@@ -223,7 +222,8 @@ impl Wait {
         point: Point,
     ) -> impl Iterator<Item = &'a Pass> {
         let offset = self.offset;
-        self.part(reverse.at(point), |pass| pass.at_ns).filter(move |pass| pass.detail > offset)
+        let passes = self.part(reverse.at(point), |pass| pass.at_ns);
+        passes.filter(move |pass| pass.acknowledged() > offset)
     }
 
     /// What is in the wait, of a list in time order.

@@ -193,8 +193,7 @@ fn handshake_cure(facts: &FlowFacts<'_>, syn: &Resent) -> (Side, String) {
 fn is_filtered(facts: &FlowFacts<'_>) -> bool {
     let is_syn = |drop: &&Record| drop.tcp_flags & tcp_flags::SYN != 0;
     let mut drops = drops::losses(facts.view.flow(), facts.view.drop_reasons).filter(is_syn);
-    drops
-        .any(|drop| drops::reason(facts.view.drop_reasons, drop.detail).ends_with("NETFILTER_DROP"))
+    drops.any(|drop| drops::reason(facts.view.drop_reasons, drop).ends_with("NETFILTER_DROP"))
 }
 
 fn queue_cure(facts: &FlowFacts<'_>) -> (Side, String) {
@@ -241,7 +240,7 @@ fn note(tally: &mut Tally, one: &Resent) {
 /// Drops of what had to be sent again, and of acknowledgments whose want let a timer run out.
 fn note_drops(tally: &mut Tally, facts: &FlowFacts<'_>, needed: &[Resent]) {
     let view = facts.view;
-    let reason = |drop: &Record| drops::reason(view.drop_reasons, drop.detail);
+    let reason = |drop: &Record| drops::reason(view.drop_reasons, drop);
     let ranges = Intervals::union_of(
         needed.iter().map(|one| Interval::new(one.offset, one.offset + u64::from(one.len))),
     );

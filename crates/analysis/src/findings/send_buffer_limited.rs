@@ -8,14 +8,14 @@
 //! own latency, which a larger buffer would have filled.
 
 use super::acks::LateAck;
-use sockscope_record::{Hold, Kind, tcp_flags};
+use sockscope_record::{Hold, tcp_flags};
 
 use super::facts::{FlowFacts, ON_THE_PATH, is_idle};
 use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
 use super::tally::Tally;
 use super::words;
-use crate::hold::acks_received;
+use crate::hold::{acks_received, is_of_option};
 use crate::room::{WRITER_WAKES_NS_MAX, advancing_ns, last_between};
 use crate::{Finding, FindingId, LedgerPart, send_queue};
 
@@ -34,8 +34,8 @@ const SHARE_PERCENT_MIN: u64 = 10;
 const UNSENT_DIVISOR: u64 = 8;
 const UNSENT_SEGMENTS: u64 = 2;
 
-/// `SO_MAX_PACING_RATE` of `SOL_SOCKET`, as in [`Kind::SocketOption`].
-const MAX_PACING_RATE: u32 = 1 << 16 | 47;
+/// `SOL_SOCKET`, `SO_MAX_PACING_RATE` (asm-generic/socket.h).
+const MAX_PACING_RATE: (u16, u16) = (1, 47);
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let is_set = facts.send_buffer.is_set_by_program;
@@ -117,9 +117,7 @@ fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Inte
 /// nothing was unsent. A program's own limit of the rate is its choice.
 fn blocked_while_paced(facts: &FlowFacts<'_>) -> Intervals {
     let flow = facts.view.flow();
-    let is_limit = |event: &sockscope_record::Record| {
-        event.kind == Kind::SocketOption && event.extra == MAX_PACING_RATE
-    };
+    let is_limit = |event| is_of_option(event, MAX_PACING_RATE);
     let pacing = held_by(&facts.holds, Hold::Pacing);
     if pacing.len() == 0 || flow.events.iter().any(is_limit) {
         return Intervals::default();
@@ -133,7 +131,7 @@ fn blocked_while_paced(facts: &FlowFacts<'_>) -> Intervals {
     for step in send_queue::steps(flow) {
         let at_ns = step.pass.at_ns;
         while let Some(ack) = acks.next_if(|ack| ack.at_ns <= at_ns) {
-            acknowledged = ack.detail.max(acknowledged);
+            acknowledged = ack.acknowledged().max(acknowledged);
         }
         let wait = facts.room_wait_until(at_ns).filter(|_| step.is_enqueue);
         let in_flight = step.sent_end.saturating_sub(acknowledged);

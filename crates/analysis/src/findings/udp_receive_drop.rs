@@ -24,7 +24,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
             format!(
                 "a datagram of {} bytes is dropped ({}); {waiting_bytes} bytes of the flow wait unread",
                 drop.len,
-                drops::reason(reasons, drop.detail)
+                drops::reason(reasons, drop)
             )
         });
     }

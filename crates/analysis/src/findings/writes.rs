@@ -140,7 +140,7 @@ impl Turn<'_> {
 /// Positions of bytes that the program itself told TCP to hold (`TCP_CORK`, `MSG_MORE`).
 pub(super) fn corked_offsets(flow: &FlowStore) -> Vec<u64> {
     let entries = flow.at(Point::SendEnqueue).iter();
-    entries.filter(|pass| pass.code == Hold::Cork as u8).map(|pass| pass.offset).collect()
+    entries.filter(|pass| pass.hold() == Hold::Cork).map(|pass| pass.offset).collect()
 }
 
 #[cfg(test)]

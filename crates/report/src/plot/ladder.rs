@@ -304,7 +304,7 @@ fn brings(arrival: &Pass, pass: &Pass) -> bool {
     if pass.len == 0 {
         return arrival.len == 0
             && arrival.offset == pass.offset
-            && arrival.detail == pass.detail
+            && arrival.acknowledged() == pass.acknowledged()
             && arrival.tcp_flags == pass.tcp_flags;
     }
     arrival.len > 0 && arrival.offset < end_of(pass) && end_of(arrival) >= end_of(pass)
@@ -333,7 +333,7 @@ fn label(protocol: Protocol, pass: &Pass) -> String {
         words.push(format!("{first}:{end} ({} B)", number(pass.len.into())));
     }
     if protocol == Protocol::Tcp && pass.tcp_flags & tcp_flags::ACK != 0 {
-        words.push(format!("ack {}", number(pass.detail)));
+        words.push(format!("ack {}", number(pass.acknowledged())));
     }
     if pass.marks & marks::RETRANSMITTED != 0 {
         words.push("again".to_owned());
@@ -383,7 +383,7 @@ fn reads(
     let mut returns = flow
         .events
         .iter()
-        .filter(|event| event.kind == Kind::ReadReturn && event.code == 0 && event.len > 0)
+        .filter(|event| event.kind == Kind::ReadReturn && event.errno() == Some(0) && event.len > 0)
         .peekable();
     let mut copies = within(flow.at(Point::ReceiveDequeue), from_ns, to_ns).peekable();
     std::iter::from_fn(move || {

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use sockscope_analysis::Pass;
-use sockscope_record::{Kind, Point, marks};
+use sockscope_record::{Point, marks};
 use sockscope_render::number::{count, counted};
 use sockscope_render::page::{Key, Page, Sample};
 use sockscope_render::svg::{Anchor, Path, Rect};
@@ -123,19 +123,18 @@ fn journey(scene: &Scene<'_>, segment: &Pass) -> Journey {
         let mut holds = passes.filter(|pass| pass.offset <= last && last < end_of(pass));
         holds.next().map(|pass| pass.at_ns).filter(|at_ns| scene.shows(*at_ns))
     };
-    let converted = |code| {
+    let converted = |is_incoming| {
         let events = scene.flow().events.iter();
-        let mut holds = events.filter(|event| {
-            event.kind == Kind::Conversion
-                && event.code == code
-                && (event.offset..event.end()).contains(&last)
+        let mut holds = events.filter(|event| (event.offset..event.end()).contains(&last));
+        let span_ns = holds.find_map(|event| {
+            let conversion = event.conversion()?;
+            (conversion.is_incoming == is_incoming).then_some([conversion.began_ns, event.at_ns])
         });
-        let span_ns = holds.next().map(|event| [event.detail, event.at_ns]);
         span_ns
             .map_or([None; 2], |span_ns| span_ns.map(|ns| Some(ns).filter(|ns| scene.shows(*ns))))
     };
     let mut at_ns = [None; LAYER_COUNT];
-    let layers = converted(0).into_iter().chain(Point::ALL.map(passed)).chain(converted(1));
+    let layers = converted(false).into_iter().chain(Point::ALL.map(passed)).chain(converted(true));
     at_ns.iter_mut().zip(layers).for_each(|(at_ns, layer)| *at_ns = layer);
     Journey { bytes: segment.len, from: segment.offset, at_ns }
 }

@@ -5,7 +5,7 @@
 //! window that the receiver offers. The room between stroke and edge is what could be sent.
 
 use sockscope_analysis::Pass;
-use sockscope_record::{Kind, Point, marks, tcp_flags};
+use sockscope_record::{Point, Record, marks, tcp_flags};
 use sockscope_render::columns;
 use sockscope_render::number::{count, counted};
 use sockscope_render::page::{Key, Page, Panel, Sample};
@@ -83,7 +83,7 @@ impl Lines {
         let reads = scene.flow().at(Point::ReceiveDequeue).iter();
         Self {
             window_edge: window_edge(scene, acks.clone()),
-            acknowledged: rising(scene, acks.map(|pass| (pass.at_ns, pass.detail))),
+            acknowledged: rising(scene, acks.map(|pass| (pass.at_ns, pass.acknowledged()))),
             read: rising(scene, reads.map(|pass| (pass.at_ns, end_of(pass)))),
         }
     }
@@ -92,13 +92,15 @@ impl Lines {
 /// The position that each arriving acknowledgment allows to be sent up to: what it acknowledges and
 /// the window behind that (RFC 9293 §3.3.1). Where none was seen arriving, what the sender noted of it.
 fn window_edge<'a>(scene: &Scene<'_>, acks: impl Iterator<Item = &'a Pass>) -> Vec<Step> {
-    let edges: Vec<_> =
-        acks.map(|pass| (pass.at_ns, pass.detail.saturating_add(pass.extra.into()))).collect();
+    let edges: Vec<_> = acks.map(|pass| (pass.at_ns, pass.window_edge())).collect();
     if !edges.is_empty() {
         return steps(scene, edges.into_iter());
     }
-    let noted = scene.flow().events.iter().filter(|event| event.kind == Kind::SendWindow);
-    steps(scene, noted.map(|event| (event.at_ns, event.offset.saturating_add(event.detail))))
+    let edge = |event: &Record| {
+        let window = event.send_window()?;
+        Some((event.at_ns, event.offset.saturating_add(window.bytes)))
+    };
+    steps(scene, scene.flow().events.iter().filter_map(edge))
 }
 
 /// A curve that only rises: a lower position later says nothing new.

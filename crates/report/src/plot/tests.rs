@@ -5,8 +5,8 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Pass};
 use sockscope_record::{
-    Connection, ConnectionId, Direction, Kind, Point, Process, Protocol, Record, Side, marks,
-    tcp_flags,
+    Connection, ConnectionId, Conversion, Direction, Kind, Point, Process, Protocol, Record,
+    SegmentHeader, SendWindow, Side, marks, tcp_flags,
 };
 use sockscope_render::theme::Words;
 
@@ -22,28 +22,22 @@ fn trace(text: &str) -> ConnectionStore {
         let at_ns = words[0].parse::<u64>().unwrap() * 1_000;
         let flow = &mut store.flows[usize::from(words[1] == "s")];
         let (offset, len) = words[3].split_once('+').unwrap();
-        let (offset, len) = (offset.parse().unwrap(), len.parse().unwrap());
+        let (offset, len): (u64, u32) = (offset.parse().unwrap(), len.parse().unwrap());
         if words[2] == "window" {
-            let (kind, detail) = (Kind::SendWindow, u64::from(len));
-            flow.events.push(Record { at_ns, offset, detail, kind, ..Record::default() });
+            let noted = Record { at_ns, offset, ..Record::default() };
+            let window = SendWindow { bytes: len.into(), segment_bytes: 0 };
+            flow.events.push(noted.with_send_window(window));
             continue;
         }
         if words[2] == "drop" {
             flow.events.push(Record { at_ns, offset, len, kind: Kind::Drop, ..Record::default() });
             continue;
         }
-        if let Some(code) = ["converted", "taken"].iter().position(|way| *way == words[2]) {
-            let since = words[5].parse::<u64>().unwrap() * 1_000;
-            let (kind, detail, code) = (Kind::Conversion, since, code as u8);
-            flow.events.push(Record {
-                at_ns,
-                offset,
-                len,
-                kind,
-                detail,
-                code,
-                ..Record::default()
-            });
+        if ["converted", "taken"].contains(&words[2]) {
+            let began_ns = words[5].parse::<u64>().unwrap() * 1_000;
+            let conversion = Conversion { began_ns, is_incoming: words[2] == "taken" };
+            let done = Record { at_ns, offset, len, ..Record::default() };
+            flow.events.push(done.with_conversion(conversion));
             continue;
         }
         if words[2] == "returned" {
@@ -52,25 +46,30 @@ fn trace(text: &str) -> ConnectionStore {
             continue;
         }
         let after = |word| words.iter().position(|other| *other == word).map(|at| words[at + 1]);
-        let pass = Pass {
+        let acknowledged = after("ack").map(|ack| ack.parse().unwrap());
+        let segment = Record {
             at_ns,
             offset,
-            detail: after("ack").map_or(0, |ack| ack.parse().unwrap()),
             len,
-            thread: 0,
-            extra: 0,
-            code: 0,
             tcp_flags: [("SYN", tcp_flags::SYN), ("FIN", tcp_flags::FIN)]
                 .into_iter()
                 .filter(|(word, _)| words.contains(word))
                 .fold(tcp_flags::ACK, |flags, (_, flag)| flags | flag),
             marks: if words.contains(&"again") { marks::RETRANSMITTED } else { 0 },
+            ..Record::default()
         };
+        let segment = segment.with_segment_header(SegmentHeader { acknowledged, window_bytes: 0 });
         for point in words[2].split(',') {
-            flow.passes[point.parse::<usize>().unwrap() - 1].push(pass);
+            put(flow, point.parse::<usize>().unwrap() - 1, segment);
         }
     }
     store
+}
+
+/// The bytes of `record` pass the point with this index.
+fn put(flow: &mut FlowStore, point: usize, record: Record) {
+    let kind = Kind::from(Point::ALL[point]);
+    flow.passes[point].extend(Pass::of(&Record { kind, ..record }));
 }
 
 fn no_records() -> ConnectionStore {
@@ -512,22 +511,21 @@ fn a_trace_of_half_a_million_records_stays_small_and_keeps_its_extremes() {
     let mut store = no_records();
     for number in 0..60_000u64 {
         let len = if number == 31_234 { 65_000 } else { 100 };
-        let pass = Pass {
+        let segment = Record {
             at_ns: number * 1_000,
             offset: number * 100,
             len,
-            detail: 0,
-            thread: 0,
-            extra: 0,
-            code: 0,
             tcp_flags: tcp_flags::ACK,
             marks: if number % 3 == 0 { marks::RETRANSMITTED } else { 0 },
+            ..Record::default()
         };
-        for (point, passes) in store.flows[0].passes.iter_mut().enumerate() {
-            passes.push(Pass { at_ns: pass.at_ns + 100 * point as u64, ..pass });
+        for point in 0..8 {
+            let at_ns = segment.at_ns + 100 * point as u64;
+            put(&mut store.flows[0], point, Record { at_ns, ..segment });
         }
-        let ack = Pass { offset: 0, len: 0, detail: pass.offset, ..pass };
-        store.flows[1].passes[3].push(ack);
+        let header = SegmentHeader { acknowledged: Some(segment.offset), window_bytes: 0 };
+        let ack = Record { offset: 0, len: 0, ..segment }.with_segment_header(header);
+        put(&mut store.flows[1], 3, ack);
     }
     for figure in Figure::ALL {
         let svg = drawn(figure, &store);
@@ -538,15 +536,17 @@ fn a_trace_of_half_a_million_records_stays_small_and_keeps_its_extremes() {
     assert_eq!(strokes(group(&svg, "InterfaceEnqueue"), "pale-thin data"), 1, "one tall column");
 }
 
-fn any_pass() -> impl Strategy<Value = Pass> {
+fn any_passed() -> impl Strategy<Value = Record> {
     let time = prop_oneof![0..50_000u64, Just(u64::MAX), any::<u64>()];
     let offset = prop_oneof![0..5_000u64, Just(u64::MAX - 7), any::<u64>()];
     let len = prop_oneof![Just(0), 1..3_000u32, any::<u32>()];
     (time, offset, len, any::<u64>(), any::<u8>(), any::<u8>()).prop_map(
-        |(at_ns, offset, len, detail, tcp_flags, marks)| {
+        |(at_ns, offset, len, acknowledged, tcp_flags, marks)| {
             // As the analysis hands them out: no position past the last one.
             let offset = offset.min(u64::MAX - u64::from(len));
-            Pass { at_ns, offset, detail, len, thread: 0, extra: 0, code: 0, tcp_flags, marks }
+            let acknowledged = Some(acknowledged);
+            let passed = Record { at_ns, offset, len, tcp_flags, marks, ..Record::default() };
+            passed.with_segment_header(SegmentHeader { acknowledged, window_bytes: 0 })
         },
     )
 }
@@ -555,7 +555,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn any_records_give_whole_figures(
-        passes in prop::collection::vec((0usize..2, 0usize..8, any_pass()), 0..60),
+        passes in prop::collection::vec((0usize..2, 0usize..8, any_passed()), 0..60),
         windows in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u64>()), 0..5),
         window in prop::option::of((0..100_000u64, 1..1_000_000u64)),
         loss in (any::<u64>(), any::<u64>()),
@@ -564,11 +564,12 @@ proptest! {
     ) {
         let mut store = no_records();
         for (flow, point, pass) in passes {
-            store.flows[flow].passes[point].push(pass);
+            put(&mut store.flows[flow], point, pass);
         }
-        for (at_ns, offset, detail) in windows {
-            let kind = Kind::SendWindow;
-            store.flows[0].events.push(Record { at_ns, offset, detail, kind, ..Record::default() });
+        for (at_ns, offset, bytes) in windows {
+            let noted = Record { at_ns, offset, ..Record::default() };
+            let window = SendWindow { bytes, segment_bytes: 0 };
+            store.flows[0].events.push(noted.with_send_window(window));
         }
         for flow in &mut store.flows {
             flow.passes.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));

@@ -3,7 +3,9 @@
 use std::fmt::{Result, Write};
 
 use sockscope_analysis::DropReasons;
-use sockscope_record::{Hold, Kind, Point, Record, RetransmitClass, counted, marks, tcp_flags};
+use sockscope_record::{
+    BufferSize, Hold, Kind, Record, SocketBuffers, SocketOption, counted, marks, tcp_flags,
+};
 
 use super::names::{congestion_state_name, errno_name, option_name, tcp_state_name};
 
@@ -20,14 +22,12 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
         Kind::WriteCall => write_thread("thread", event, text)?,
         Kind::WriteReturn | Kind::ReadReturn => write_return(event, text)?,
         Kind::Transaction => write_transaction(event, text)?,
-        Kind::BlocksAgain => {
-            write!(text, "{} of 512 octets ", counted(event.extra.into(), "block"))?;
-        }
+        Kind::BlocksAgain => write_blocks_again(event, text)?,
         Kind::Wakeup | Kind::Run => write_thread("thread", event, text)?,
-        Kind::SynOptions => write!(text, "largest segment {} ", event.extra)?,
+        Kind::SynOptions => write_syn_options(event, text)?,
         Kind::TcpState => write_tcp_state(event, text)?,
         Kind::SendWindow => write_window(event, text)?,
-        Kind::Retransmit => write!(text, "{}", RetransmitClass::from_code(event.code).name())?,
+        Kind::Retransmit => write_retransmission(event, text)?,
         Kind::Drop => write_drop(event, reasons, text)?,
         Kind::SocketBuffers => write_buffers(event, text)?,
         Kind::SocketOption => write_option(event, text)?,
@@ -40,7 +40,7 @@ pub(super) fn write_details(event: &Record, reasons: &DropReasons, text: &mut St
 
 fn write_hold(event: &Record, text: &mut String) -> Result {
     write_thread("thread", event, text)?;
-    match Hold::from_code(event.code) {
+    match event.hold().unwrap_or_default() {
         Hold::None => Ok(()),
         hold if event.kind == Kind::SendEnqueue => write!(text, "held: {} ", hold.name()),
         hold => write!(text, "next held: {} ", hold.name()),
@@ -49,9 +49,10 @@ fn write_hold(event: &Record, text: &mut String) -> Result {
 
 /// Flags as tcpdump(8) prints them, acknowledgment and window; a datagram has its number.
 fn write_segment(event: &Record, text: &mut String) -> Result {
-    if event.tcp_flags == 0 {
-        return write!(text, "datagram {} ", event.detail);
+    if let Some(number) = event.datagram_number() {
+        return write!(text, "datagram {number} ");
     }
+    let Some(header) = event.segment_header() else { return Ok(()) };
     const LETTERS: [(u8, char); 8] = [
         (tcp_flags::SYN, 'S'),
         (tcp_flags::FIN, 'F'),
@@ -65,10 +66,10 @@ fn write_segment(event: &Record, text: &mut String) -> Result {
     text.push('[');
     text.extend(LETTERS.iter().filter(|(bit, _)| event.tcp_flags & bit != 0).map(|(_, it)| it));
     text.push_str("] ");
-    if event.tcp_flags & tcp_flags::ACK != 0 {
-        write!(text, "ack {} ", event.detail)?;
+    if let Some(acknowledged) = header.acknowledged {
+        write!(text, "ack {acknowledged} ")?;
     }
-    write!(text, "win {} ", event.extra)
+    write!(text, "win {} ", header.window_bytes)
 }
 
 fn write_reader(event: &Record, text: &mut String) -> Result {
@@ -76,79 +77,100 @@ fn write_reader(event: &Record, text: &mut String) -> Result {
         text.push_str("gone by now, unseen ");
     }
     write_thread("thread", event, text)?;
-    if event.detail > 0 {
-        let ns = event.at_ns.saturating_sub(event.detail);
-        write!(text, "on CPU for {} ", Micros(ns))?;
+    let times = event.reader_times().unwrap_or_default();
+    if let Some(on_cpu_ns) = times.on_cpu_ns {
+        write!(text, "on CPU for {} ", Micros(event.at_ns.saturating_sub(on_cpu_ns)))?;
     }
-    // 1 is a wait that is known to be none.
-    if event.extra > 1 {
-        write!(text, "waited {} for it ", Micros(event.extra.into()))?;
+    // 1: the thread did not wait.
+    if let Some(runnable_ns) = times.runnable_ns.filter(|ns| ns.get() > 1) {
+        write!(text, "waited {} for it ", Micros(runnable_ns.get().into()))?;
     }
     Ok(())
 }
 
 fn write_return(event: &Record, text: &mut String) -> Result {
     write_thread("thread", event, text)?;
-    match event.code {
+    match event.errno().unwrap_or(0) {
         0 => Ok(()),
         errno => write!(text, "failed: {} ", errno_name(errno)),
     }
 }
 
+fn write_blocks_again(event: &Record, text: &mut String) -> Result {
+    let blocks = event.blocks_again().unwrap_or(0);
+    write!(text, "{} of 512 octets ", counted(blocks.into(), "block"))
+}
+
+fn write_syn_options(event: &Record, text: &mut String) -> Result {
+    write!(text, "largest segment {} ", event.announced_segment_bytes().unwrap_or(0))
+}
+
+fn write_retransmission(event: &Record, text: &mut String) -> Result {
+    let Some(again) = event.retransmission() else { return Ok(()) };
+    text.write_str(again.class.name())
+}
+
 fn write_tcp_state(event: &Record, text: &mut String) -> Result {
-    let (cwnd, ssthresh) = halves(event.detail);
-    write!(text, "una {} in flight {} cwnd {cwnd} ", event.offset, event.len)?;
+    let Some(state) = event.congestion() else { return Ok(()) };
+    let (in_flight, cwnd) = (state.in_flight_packets, state.window_packets);
+    write!(text, "una {} in flight {in_flight} cwnd {cwnd} ", event.offset)?;
     // The kernel's TCP_INFINITE_SSTHRESH, include/net/tcp.h: no threshold yet. It is never below 2:
     // 0 was not seen yet.
-    match ssthresh {
+    match state.threshold_packets {
         0 => text.push_str("ssthresh ? "),
         0x7fff_ffff => text.push_str("ssthresh none "),
         ssthresh => write!(text, "ssthresh {ssthresh} ")?,
     }
-    match event.extra {
+    match state.smoothed_rtt_us {
         0 => text.push_str("srtt ? "),
         srtt_us => write!(text, "srtt {srtt_us}us ")?,
     }
-    write!(text, "{} ", congestion_state_name(event.code))
+    write!(text, "{} ", congestion_state_name(state.state))
 }
 
 fn write_window(event: &Record, text: &mut String) -> Result {
-    write!(text, "una {} window {} mss {} ", event.offset, event.detail, event.extra)
+    let Some(window) = event.send_window() else { return Ok(()) };
+    let (bytes, mss) = (window.bytes, window.segment_bytes);
+    write!(text, "una {} window {bytes} mss {mss} ", event.offset)
 }
 
 fn write_transaction(event: &Record, text: &mut String) -> Result {
-    let end = if event.code == 0 { "answered" } else { "failed" };
-    let took_ns = event.at_ns.saturating_sub(event.detail);
-    write!(text, "{} of {} octets {end} after {} ", event.extra, event.len, Micros(took_ns))
+    let Some(ended) = event.transaction() else { return Ok(()) };
+    let end = if ended.is_answered { "answered" } else { "failed" };
+    let took = Micros(event.at_ns.saturating_sub(ended.began_ns));
+    write!(text, "{} of {} octets {end} after {took} ", ended.number, event.len)
 }
 
 fn write_conversion(event: &Record, text: &mut String) -> Result {
     write_thread("thread", event, text)?;
-    let way = if event.code == 0 { "out" } else { "in" };
-    let took_ns = event.at_ns.saturating_sub(event.detail);
+    let Some(conversion) = event.conversion() else { return Ok(()) };
+    let way = if conversion.is_incoming { "in" } else { "out" };
+    let took_ns = event.at_ns.saturating_sub(conversion.began_ns);
     write!(text, "{way}, took {} ", Micros(took_ns))
 }
 
 fn write_drop(event: &Record, reasons: &DropReasons, text: &mut String) -> Result {
-    match u32::try_from(event.detail).ok().and_then(|number| reasons.get(&number)) {
+    let Some(drop) = event.packet_drop() else { return Ok(()) };
+    match u32::try_from(drop.reason).ok().and_then(|number| reasons.get(&number)) {
         Some(name) => write!(text, "reason {name} ")?,
-        None => write!(text, "kernel reason {} ", event.detail)?,
+        None => write!(text, "kernel reason {} ", drop.reason)?,
     }
-    match Point::ALL.into_iter().find(|point| point.number() == event.code) {
+    match drop.last {
         Some(point) => write!(text, "after {} ", point.name()),
         None => Ok(()),
     }
 }
 
 fn write_buffers(event: &Record, text: &mut String) -> Result {
-    let (send, receive) = halves(event.detail);
-    let by = |bit: u8| if event.code & bit != 0 { "program" } else { "kernel" };
-    write!(text, "send {send} ({}) receive {receive} ({}) ", by(1), by(2))
+    let Some(SocketBuffers { send, receive }) = event.socket_buffers() else { return Ok(()) };
+    let by = |buffer: BufferSize| if buffer.is_set_by_program { "program" } else { "kernel" };
+    write!(text, "send {} ({}) ", send.bytes, by(send))?;
+    write!(text, "receive {} ({}) ", receive.bytes, by(receive))
 }
 
 fn write_option(event: &Record, text: &mut String) -> Result {
-    let (asked, granted) = halves(event.detail);
-    let (level, option) = (event.extra >> 16, event.extra & 0xffff);
+    let Some(option) = event.socket_option() else { return Ok(()) };
+    let SocketOption { name: (level, option), asked, granted } = option;
     write!(text, "{} = {asked}", option_name(level, option))?;
     if granted != asked && (granted > 0 || !sets_buffer(level, option)) {
         write!(text, ", granted {granted}")?;
@@ -158,20 +180,20 @@ fn write_option(event: &Record, text: &mut String) -> Result {
 }
 
 /// `SO_SNDBUF`, `SO_RCVBUF` and their forced forms: 0 is granted to none.
-fn sets_buffer(level: u32, option: u32) -> bool {
+fn sets_buffer(level: u16, option: u16) -> bool {
     level == 1 && [7, 8, 32, 33].contains(&option)
 }
 
 fn write_state_change(event: &Record, text: &mut String) -> Result {
-    let old = u8::try_from(event.extra).unwrap_or(u8::MAX);
-    write!(text, "{} -> {} ", tcp_state_name(old), tcp_state_name(event.code))
+    let Some(change) = event.state_change() else { return Ok(()) };
+    write!(text, "{} -> {} ", tcp_state_name(change.old), tcp_state_name(change.new))
 }
 
-/// Code 0 stands for records beside the points.
 fn write_loss(event: &Record, text: &mut String) -> Result {
-    let over = Micros(event.at_ns.saturating_sub(event.offset));
-    write!(text, "{} ", counted(event.detail, "record"))?;
-    match Kind::from_code(event.code) {
+    let Some(loss) = event.loss() else { return Ok(()) };
+    let over = Micros(event.at_ns.saturating_sub(loss.since_ns));
+    write!(text, "{} ", counted(loss.count, "record"))?;
+    match loss.of {
         Some(kind) => write!(text, "of {} ", kind.name())?,
         None => text.push_str("beside the points "),
     }
@@ -194,10 +216,6 @@ fn write_thread(before: &str, event: &Record, text: &mut String) -> Result {
         0 => Ok(()),
         thread => write!(text, "{before} {thread} "),
     }
-}
-
-fn halves(detail: u64) -> (u32, u32) {
-    (detail as u32, (detail >> 32) as u32)
 }
 
 /// Nanoseconds as microseconds with three decimals.

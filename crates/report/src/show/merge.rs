@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use sockscope_analysis::{ConnectionStore, LossInterval, Pass};
-use sockscope_record::{FlowId, Kind, Point, Record, marks};
+use sockscope_record::{FlowId, Kind, Loss, Point, Record, marks};
 
 /// Lists of a flow: one for each point, one for the events beside them.
 const CURSORS: usize = Point::ALL.len() + 1;
@@ -28,10 +28,10 @@ impl Cursor<'_> {
 
     fn take(&mut self) -> Option<Record> {
         match self {
-            Self::Passes { flow, point, rest } => {
+            Self::Passes { flow, rest, .. } => {
                 let (pass, after) = rest.split_first()?;
                 *rest = after;
-                Some(record(*flow, *point, pass))
+                Some(pass.record(*flow))
             }
             Self::Events { rest } => {
                 let (record, after) = rest.split_first()?;
@@ -39,24 +39,6 @@ impl Cursor<'_> {
                 Some(*record)
             }
         }
-    }
-}
-
-/// The record that a pass was made from; its CPU is not kept in the store.
-fn record(flow: FlowId, point: Point, pass: &Pass) -> Record {
-    Record {
-        at_ns: pass.at_ns,
-        offset: pass.offset,
-        detail: pass.detail,
-        flow,
-        len: pass.len,
-        thread: pass.thread,
-        extra: pass.extra,
-        kind: Kind::from(point),
-        code: pass.code,
-        tcp_flags: pass.tcp_flags,
-        marks: pass.marks,
-        cpu: 0,
     }
 }
 
@@ -111,17 +93,14 @@ pub(super) fn merged<'a>(
 pub(super) fn as_records(losses: &[LossInterval]) -> Vec<Record> {
     let mut records: Vec<_> = losses
         .iter()
-        .map(|loss| Record {
-            at_ns: loss.end_ns,
-            offset: loss.start_ns,
-            detail: loss.count,
-            kind: Kind::Loss,
-            code: loss.point.map_or(0, Point::number),
-            marks: if loss.of_datagrams { marks::DERIVED } else { 0 },
-            ..Record::default()
+        .map(|loss| {
+            let marks = if loss.of_datagrams { marks::DERIVED } else { 0 };
+            let of = loss.point.map(Kind::from);
+            let missed = Loss { since_ns: loss.start_ns, count: loss.count, of };
+            Record { at_ns: loss.end_ns, marks, ..Record::default() }.with_loss(missed)
         })
         .collect();
-    records.sort_by_key(|record| (record.at_ns, record.code));
+    records.sort_by_key(|record| (record.at_ns, record.loss().and_then(|loss| loss.of)));
     records
 }
 

@@ -50,10 +50,10 @@ pub(super) fn errno_name(errno: u8) -> String {
 }
 
 /// A socket option, `include/uapi/asm-generic/socket.h` and `include/uapi/linux/tcp.h`.
-pub(super) fn option_name(level: u32, option: u32) -> String {
-    const SOL_SOCKET: u32 = 1;
-    const IPPROTO_TCP: u32 = 6;
-    const SOL_SOCKSCOPE: u32 = 0x5350;
+pub(super) fn option_name(level: u16, option: u16) -> String {
+    const SOL_SOCKET: u16 = 1;
+    const IPPROTO_TCP: u16 = 6;
+    const SOL_SOCKSCOPE: u16 = 0x5350;
     let name = match (level, option) {
         (SOL_SOCKET, 2) => "SO_REUSEADDR",
         (SOL_SOCKET, 6) => "SO_BROADCAST",

@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use sockscope_analysis::{ConnectionStore, FlowStore, Pass};
-use sockscope_record::{Direction, FlowId, Kind, Point, Protocol, marks, tcp_flags};
+use sockscope_record::{Direction, FlowId, Point, Protocol, Record, marks, tcp_flags};
 
 use super::concerns;
 use crate::{ReportError, check_flow};
@@ -80,7 +80,7 @@ impl Packet<'_> {
         if pass.tcp_flags & tcp_flags::ACK != 0 {
             write!(out, " ack {}", self.ack())?;
         }
-        write!(out, " win {}", pass.extra)?;
+        write!(out, " win {}", pass.window_bytes())?;
         if let Some(bytes) = self.announced_bytes() {
             write!(out, " <mss {bytes}>")?;
         }
@@ -93,22 +93,23 @@ impl Packet<'_> {
         if self.pass.tcp_flags & tcp_flags::SYN == 0 {
             return None;
         }
-        let events = &self.store.flow(self.direction).events;
-        let told = events.iter().filter(|event| event.kind == Kind::SynOptions);
-        let last = told.take_while(|event| event.at_ns <= self.pass.at_ns).last()?;
-        Some(last.extra).filter(|bytes| *bytes > 0)
+        let events = self.store.flow(self.direction).events.iter();
+        let earlier = events.take_while(|event| event.at_ns <= self.pass.at_ns);
+        let last = earlier.filter_map(Record::announced_segment_bytes).last()?;
+        Some(last).filter(|bytes| *bytes > 0)
     }
 
     /// The number acknowledged. A FIN takes one of its own, which positions do not show: it counts
     /// once the peer's FIN, at the acknowledged position, has left before.
     fn ack(&self) -> u64 {
+        let acknowledged = self.pass.acknowledged();
         let reverse = self.store.reverse(self.direction);
         let fin = |pass: &&Pass| pass.tcp_flags & tcp_flags::FIN != 0;
         let has_fin = on_the_wire(reverse)
             .iter()
             .find(fin)
-            .is_some_and(|fin| fin.at_ns < self.pass.at_ns && fin.end() == self.pass.detail);
-        number(self.pass.detail).saturating_add(has_fin.into())
+            .is_some_and(|fin| fin.at_ns < self.pass.at_ns && fin.end() == acknowledged);
+        number(acknowledged).saturating_add(has_fin.into())
     }
 }
 

@@ -49,16 +49,11 @@ fn store(records: &[Record]) -> ConnectionStore {
     for record in records {
         let flow = &mut flows[record.flow.direction() as usize];
         match record.point() {
-            Some(point) => flow.passes[point.index()].push(pass(record)),
+            Some(point) => flow.passes[point.index()].extend(Pass::of(record)),
             None => flow.events.push(*record),
         }
     }
     ConnectionStore { connection: connection(), flows }
-}
-
-fn pass(record: &Record) -> Pass {
-    let Record { at_ns, offset, detail, len, thread, extra, code, tcp_flags, marks, .. } = *record;
-    Pass { at_ns, offset, detail, len, thread, extra, code, tcp_flags, marks }
 }
 
 /// An event of the client's flow `at_us` microseconds after the start.
