@@ -103,6 +103,11 @@ impl Absences {
         let all = all.flat_map(|(index, all)| all.iter().map(move |absence| (index, *absence)));
         self.by_offset = all.chain(refused.into_iter().map(|absence| (0, absence))).collect();
         self.by_offset.sort_by_key(|(_, absence)| absence.offset);
+        debug_assert!(
+            self.by_offset.iter().all(|(index, absence)| {
+                *index < Point::ALL.len() && absence.offset < absence.end
+            })
+        );
         let lens = self.by_offset.iter().map(|(_, absence)| absence.end - absence.offset);
         self.len_max = lens.max().unwrap_or(0);
     }
@@ -117,6 +122,7 @@ impl Absences {
                 continue;
             }
             rest = minus(&rest, &back);
+            debug_assert!(from_ns < again.at_ns, "bytes come back after they were dropped");
             let until_ns = Some(again.at_ns);
             self.by_point[index].extend(absent(&back, from_ns, until_ns, left));
         }
@@ -244,6 +250,10 @@ fn repetitions(passes: &[Pass], curve: &Curve) -> Vec<Again> {
     for run in &curve.runs {
         fresh_bytes[run.pass as usize] += u64::from(run.len);
     }
+    debug_assert!(
+        passes.iter().zip(&fresh_bytes).all(|(pass, fresh)| *fresh <= u64::from(pass.len)),
+        "a first passage is a part of its pass"
+    );
     let passes = passes.iter().zip(fresh_bytes);
     let repeated = passes.filter(|(pass, fresh_bytes)| *fresh_bytes < u64::from(pass.len));
     repeated

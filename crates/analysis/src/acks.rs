@@ -205,12 +205,14 @@ impl<'a> Tally<'a> {
         let right_edge = pass.window_edge();
         match news {
             AckNews::Advances { from, to } => {
+                debug_assert!(from < to && to <= pass.acknowledged());
                 self.advance(pass, to, to - from, right_edge > self.right_edge);
             }
             AckNews::Repeats => self.summary.duplicate += 1,
             AckNews::Nothing => {}
         }
         self.right_edge = self.right_edge.max(right_edge);
+        debug_assert!(self.last_ns <= pass.at_ns);
         self.last_ns = pass.at_ns;
     }
 

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 
 use crate::Pass;
-use crate::ranges::{Range, RangeSet, minus, total, union};
+use crate::ranges::{Range, RangeSet, are_in_order, minus, total, union};
 
 /// Bytes `[offset, offset + len)` passed a point for the first time at `at_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +81,7 @@ impl Curve {
         let mut covered = RangeSet::default();
         let mut passed_bytes = 0u64;
         for (index, (at_ns, offset, end)) in ranges.enumerate() {
+            debug_assert!(offset <= end);
             passed_bytes = passed_bytes.saturating_add(end - offset);
             covered.insert(offset, end, |offset, end| {
                 // A pass is at most 4 GiB long, and there are fewer of them than 4 Gi.
@@ -91,6 +92,8 @@ impl Curve {
             runs.sort_by_key(|run| run.offset);
         }
         let covered = covered.into_ranges();
+        debug_assert!(runs.windows(2).all(|pair| pair[0].end() <= pair[1].offset));
+        debug_assert_eq!(runs.iter().map(|run| u64::from(run.len)).sum::<u64>(), total(&covered));
         let repeated_bytes = passed_bytes.saturating_sub(total(&covered));
         Self { runs, covered, passed_bytes, repeated_bytes, ..Self::default() }
     }
@@ -167,6 +170,7 @@ impl Curve {
         if intervals.is_empty() {
             return;
         }
+        debug_assert!(are_in_order(intervals));
         let lost = &mut self.lost;
         self.runs.retain(|run| {
             let next = intervals.partition_point(|times| times.1 < run.at_ns);
@@ -181,6 +185,12 @@ impl Curve {
             forgotten.is_none()
         });
         self.lost.sort_by_key(|lost| lost.offset);
+    }
+
+    /// What holds of every curve: its passages are in order of position, and no byte passed first twice.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.runs.windows(2).all(|pair| pair[0].end() <= pair[1].offset)
+            && self.lost.is_sorted_by_key(|lost| lost.offset)
     }
 
     /// Positions of lost runs.

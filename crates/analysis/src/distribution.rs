@@ -22,6 +22,7 @@ impl Distribution {
         let p50 = select(values, i50);
         let p90 = select(&mut values[i50..], i90 - i50);
         let p99 = select(&mut values[i90..], i99 - i90);
+        debug_assert!([min, p50, p90, p99, max].is_sorted());
         let mean = sum as f64 / count as f64;
         Some(Self { count: count as u64, mean, min, p50, p90, p99, max })
     }

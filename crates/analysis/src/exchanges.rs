@@ -89,7 +89,10 @@ fn turns([client, server]: [&[Pass]; 2]) -> Vec<Turn> {
         *list = rest;
         match turns.last_mut() {
             _ if pass.len == 0 => {}
-            Some(turn) if turn.direction == direction => turn.end = turn.end.max(pass.end()),
+            Some(turn) if turn.direction == direction => {
+                debug_assert!(turn.start_ns <= pass.at_ns);
+                turn.end = turn.end.max(pass.end());
+            }
             _ => turns.push(Turn { direction, start_ns: pass.at_ns, end: pass.end() }),
         }
     }
@@ -108,6 +111,7 @@ fn asker(turns: &[Turn]) -> Option<Direction> {
 fn exchanges(turns: &[Turn], asker: Direction, reads: [&Curve; 2]) -> Option<Vec<Exchange>> {
     let first = turns.iter().position(|turn| turn.direction == asker)?;
     let turns = &turns[first..];
+    debug_assert!(turns.windows(2).all(|pair| pair[0].direction != pair[1].direction));
     let mut exchanges = Vec::with_capacity(turns.len() / 2);
     let mut complete = 0;
     let mut reads = reads.map(Cursor::new);
@@ -144,6 +148,7 @@ impl<'a> Walk<'a> {
     }
 
     fn add(&mut self, start_ns: u64, end_ns: u64) {
+        debug_assert!(start_ns <= end_ns);
         while self.spans.first().is_some_and(|span| span.end_ns <= start_ns) {
             self.spans = &self.spans[1..];
         }

@@ -123,6 +123,7 @@ impl<'a> Sender<'a> {
 
     fn moves(&mut self, step: &SendQueueStep<'_>) -> HoldStep {
         let SendQueueStep { pass, sent_end, unsent_bytes, .. } = *step;
+        debug_assert!(self.told_ns <= pass.at_ns && self.sent_end <= sent_end);
         let hold = pass.hold();
         (self.hold, self.sent_end, self.unsent_bytes) = (hold, sent_end, unsent_bytes);
         self.was_nagle_told |= hold == Hold::Nagle;
@@ -175,6 +176,7 @@ impl<'a> Sender<'a> {
         if !was_full || self.unsent_bytes == 0 || !fits_window || self.is_released_at(at_ns) {
             return None;
         }
+        debug_assert!(self.told_ns <= at_ns);
         self.take_events(at_ns);
         if self.hold == Hold::Cwnd && !self.congestion_window_has_room() {
             return None;

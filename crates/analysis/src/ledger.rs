@@ -84,7 +84,16 @@ pub(crate) fn timeline(
     let spans = overlaid(walk.spans, &full, LedgerPart::SendBuffer, is_idle);
     let room = times(|wait| (wait.end_ns, wait.taken_ns));
     let spans = overlaid(spans, &room, LedgerPart::SendWriter, is_idle);
+    debug_assert!(covers(&spans, start_ns, end_ns));
     overlaid(spans, &curves.unknown_places_ns(), LedgerPart::Unknown, |_| true)
+}
+
+/// Whether the spans are in order, touch, and last from `start_ns` to `end_ns`.
+fn covers(spans: &[LedgerSpan], start_ns: u64, end_ns: u64) -> bool {
+    let reached = spans.iter().try_fold(start_ns, |reached, span| {
+        (span.start_ns == reached && span.start_ns < span.end_ns).then_some(span.end_ns)
+    });
+    reached == Some(end_ns.max(start_ns))
 }
 
 /// The sum of a timeline.
@@ -93,6 +102,8 @@ pub(crate) fn sum(timeline: &[LedgerSpan]) -> Ledger {
     for span in timeline {
         ledger.ns[span.part as usize] += span.duration_ns();
     }
+    let lasted_ns: u64 = timeline.iter().map(LedgerSpan::duration_ns).sum();
+    debug_assert_eq!(ledger.ns.iter().sum::<u64>(), lasted_ns, "each instant is in one part");
     ledger
 }
 
@@ -137,6 +148,7 @@ fn departures(
     if departures.len() > seen {
         departures.sort_by_key(|departure| departure.offset);
     }
+    debug_assert!(departures.is_sorted_by_key(|departure| departure.offset));
     departures
 }
 
@@ -244,6 +256,7 @@ impl<'a> Walk<'a> {
             }
         }
         self.steps = steps;
+        debug_assert!(passed <= 7 && self.now_ns <= until_ns);
         match (passed, exit) {
             _ if is_lost => self.stay(offset, until_ns, passed, LedgerPart::Lost),
             (7, Exit::Read(pass)) => self.wait_for_reader(offset, until_ns, waited_at, pass),
@@ -277,6 +290,7 @@ impl<'a> Walk<'a> {
             Step { at_ns, number, what }
         }));
         self.steps.sort_by_key(|step| (step.at_ns, step.number, step.what == What::IsDropped));
+        debug_assert!(self.steps.iter().all(|step| (1..=7).contains(&step.number)));
     }
 
     /// When the byte passed the point with this index, and by which pass.
@@ -339,6 +353,7 @@ impl<'a> Walk<'a> {
         let came = came.map(|pass| &self.flow.at(Point::ReceiveEnqueue)[pass as usize]);
         let read = &self.flow.at(Point::ReceiveDequeue)[read as usize];
         let (start_ns, end_ns) = split_wait(self.now_ns, until_ns, came, read);
+        debug_assert!([self.now_ns, start_ns, end_ns, until_ns].is_sorted());
         self.stay(offset, start_ns, 7, LedgerPart::ReceiveApp);
         self.stay(offset, end_ns, 7, LedgerPart::ReceiveWakeup);
         self.stay(offset, until_ns, 7, LedgerPart::ReceiveApp);
@@ -366,6 +381,7 @@ fn overlaid(
     if over.is_empty() {
         return spans;
     }
+    debug_assert!(ranges::are_in_order(over));
     let mut marked = Vec::with_capacity(spans.len());
     for span in spans {
         let over = if covered(span.part) { over } else { &[] };

@@ -57,8 +57,10 @@ impl ConnectionLog {
                 None => flow.events.push(record),
             }
         }
-        for flow in &mut flows {
+        for (flow, counts) in flows.iter_mut().zip(&self.counts) {
             sort_by_time(flow);
+            let lists = flow.passes.iter().map(Vec::len).chain([flow.events.len()]);
+            debug_assert!(lists.eq(counts.iter().copied()), "no record is in two lists or in none");
         }
         ConnectionStore { connection, flows }
     }

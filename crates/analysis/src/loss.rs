@@ -108,6 +108,7 @@ pub(crate) fn explain_holes(
         }
         curve.forget_between(&mismatches);
         mismatched_ns.into_iter().for_each(|from_ns| curve.forget_from(from_ns));
+        debug_assert!(curve.is_sound());
     }
     unseen::note_open_ends(curves, flow, losses, connection);
     if connection.protocol == Protocol::Udp {
@@ -200,6 +201,7 @@ fn explain_at(
     curve.unknown_from_ns = unknown_from_ns;
     curve.lost.extend(lost);
     curve.lost.sort_by_key(|lost| lost.offset);
+    debug_assert!(curve.is_sound());
     mismatches
 }
 

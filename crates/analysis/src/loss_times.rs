@@ -80,6 +80,7 @@ impl Losses {
 
     /// From intervals sorted by start.
     fn new(intervals: Vec<LossInterval>) -> Self {
+        debug_assert!(intervals.iter().all(|loss| loss.start_ns <= loss.end_ns));
         let times_of = |point: Option<Point>| {
             let losses = intervals.iter().filter(|loss| loss.point == point);
             // The last instant counts: one more, as ranges end before their end.
@@ -109,7 +110,9 @@ impl Losses {
     pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
         let touched = touching(&self.by_point[point.index()], from_ns, until_ns);
         let (first, last) = (touched.first()?, touched.last()?);
-        Some((first.0.max(from_ns), (last.1 - 1).min(until_ns)))
+        let found = (first.0.max(from_ns), (last.1 - 1).min(until_ns));
+        debug_assert!(from_ns > until_ns || found.0 <= found.1);
+        Some(found)
     }
 
     /// The same of all hits that record `point`.
@@ -152,6 +155,7 @@ impl Unanchored {
         for loss in losses {
             ended_ns = loss.end_ns.max(ended_ns);
             missed += u128::from(loss.count);
+            debug_assert!(all.starts_ns.last().is_none_or(|before| *before <= loss.start_ns));
             all.starts_ns.push(loss.start_ns);
             all.ended_ns.push(ended_ns);
             all.missed.push(missed);

@@ -8,7 +8,7 @@
 use crate::Pass;
 use crate::absence::Absence;
 use crate::curve::{Curve, Passage};
-use crate::ranges::Range;
+use crate::ranges::{Range, are_in_order, union};
 
 /// From `at_ns` on, the queue holds `length_bytes`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +78,10 @@ pub(crate) struct Stay {
 pub(crate) fn join(entered: &Curve, left: &Curve, floor: u64, mut each: impl FnMut(&Stay)) {
     let mut leaving = left.passages();
     let mut next = leaving.next();
+    let mut before = 0;
     for enter in entered.passages() {
+        debug_assert!(before <= enter.offset && enter.offset <= enter.end);
+        before = enter.offset;
         while let Some(leave) = next {
             let (offset, end) = overlap(&enter, &leave, floor);
             if offset < end {
@@ -125,14 +128,18 @@ impl Queue {
             });
         }
         let unknown: Vec<Range> = entered.unknown_ns().chain(left.unknown_ns()).collect();
-        let mut queue = Self { enters, leaves, unknown: crate::ranges::union(&unknown, &[]) };
+        let mut queue = Self { enters, leaves, unknown: union(&unknown, &[]) };
         queue.sort();
+        debug_assert!(are_in_order(&queue.unknown));
+        debug_assert!(bytes(&queue.leaves) <= bytes(&queue.enters), "no byte leaves twice");
         queue
     }
 
     /// Bytes from `floor` on leave when they are dropped, and enter again when they come again.
     pub(crate) fn take_out(&mut self, absences: &[Absence], floor: u64) {
         for absence in absences {
+            debug_assert!(absence.offset < absence.end);
+            debug_assert!(absence.until_ns.is_none_or(|until_ns| absence.from_ns <= until_ns));
             let bytes = absence.end.saturating_sub(absence.offset.max(floor));
             self.leaves.push((absence.from_ns, bytes));
             self.enters.extend(absence.until_ns.map(|until_ns| (until_ns, bytes)));
@@ -217,6 +224,11 @@ impl Queue {
             each(QueueStep { at_ns: from_ns, length_bytes: None });
         }
     }
+}
+
+/// Bytes of all changes.
+fn bytes(changes: &[(u64, u64)]) -> u128 {
+    changes.iter().map(|change| u128::from(change.1)).sum()
 }
 
 /// Takes all changes at or before `at_ns` off the front: their bytes.

@@ -61,12 +61,15 @@ impl RangeSet {
         if done < end {
             fresh(done, end);
         }
+        debug_assert!(merged.0 < merged.1 && merged.1 <= self.tail.0);
         if merged.1 == self.tail.0 {
             self.below.remove(&merged.0);
             self.tail.0 = merged.0;
         } else {
             self.below.insert(merged.0, merged.1);
         }
+        let last = self.below.last_key_value();
+        debug_assert!(last.is_none_or(|(_, last_end)| *last_end < self.tail.0));
     }
 
     /// Whether all of `[start, end)`, which is not empty, is in the set.
@@ -82,12 +85,15 @@ impl RangeSet {
     /// The ranges, lowest first; they do not touch.
     pub(crate) fn into_ranges(self) -> Vec<Range> {
         let tail = (self.tail.0 < self.tail.1).then_some(self.tail);
-        self.below.into_iter().chain(tail).collect()
+        let ranges: Vec<Range> = self.below.into_iter().chain(tail).collect();
+        debug_assert!(are_in_order(&ranges));
+        ranges
     }
 }
 
 /// Positions in all ranges.
 pub(crate) fn total(ranges: &[Range]) -> u64 {
+    debug_assert!(ranges.iter().all(|range| range.0 <= range.1));
     ranges.iter().map(|(start, end)| end - start).sum()
 }
 
@@ -109,6 +115,7 @@ pub(crate) fn union(a: &[Range], b: &[Range]) -> Vec<Range> {
 pub(crate) fn minus(a: &[Range], b: &[Range]) -> Vec<Range> {
     let mut rest = Vec::new();
     let mut first = 0;
+    debug_assert!(are_in_order(a), "a cut is looked for from the last one on");
     for &(mut start, end) in a {
         while b.get(first).is_some_and(|cut| cut.1 <= start) {
             first += 1;
@@ -128,13 +135,20 @@ pub(crate) fn minus(a: &[Range], b: &[Range]) -> Vec<Range> {
 
 /// Positions in both `a` and `b`.
 pub(crate) fn intersection(a: &[Range], b: &[Range]) -> Vec<Range> {
-    minus(a, &minus(a, b))
+    let both = minus(a, &minus(a, b));
+    debug_assert!(total(&both) <= total(a));
+    both
 }
 
 /// Positions of `ranges` from `floor` on.
 pub(crate) fn from(ranges: &[Range], floor: u64) -> Vec<Range> {
     let kept = ranges.iter().filter(|range| range.1 > floor);
     kept.map(|&(start, end)| (start.max(floor), end)).collect()
+}
+
+/// Whether they stand in order and do not overlap.
+pub(crate) fn are_in_order(ranges: &[Range]) -> bool {
+    ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0)
 }
 
 #[cfg(test)]

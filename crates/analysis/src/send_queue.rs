@@ -71,6 +71,7 @@ impl SegmentSizes {
             last.told_bytes = last.told_bytes.max(told_bytes);
         }
         let mut sizes = Self { stretches };
+        debug_assert!(sizes.stretches.is_sorted_by_key(|stretch| stretch.start_ns));
         // What TCP took by itself is one segment.
         let taken = flow.at(Point::SendDequeue).iter();
         for pass in taken.filter(|pass| pass.marks & marks::AGGREGATED == 0) {
@@ -98,6 +99,7 @@ impl SegmentSizes {
 
     fn index_at(&self, at_ns: u64) -> usize {
         // The first begins at 0.
+        debug_assert!(self.stretches.first().is_some_and(|first| first.start_ns == 0));
         self.stretches.partition_point(|stretch| stretch.start_ns <= at_ns) - 1
     }
 }

@@ -4,7 +4,7 @@ use sockscope_record::{Protocol, Stage};
 
 use crate::flow_curves::FlowCurves;
 use crate::queue::{DelayRun, Queue};
-use crate::ranges::{self, Range, from, intersection, minus, total};
+use crate::ranges::{self, Range, are_in_order, from, intersection, minus, total};
 use crate::{ConnectionStore, Distribution, LengthSummary, QueueStep, StageAnalysis};
 
 /// All stages in the order of [`Stage::ALL`]; `end_ns` is the connection's last record.
@@ -76,6 +76,7 @@ fn analyze(
 fn byte_mean(runs: &[DelayRun], whole_way: &[Range]) -> Option<f64> {
     let (mut bytes, mut area) = (0_u64, 0_u128);
     let mut ways = whole_way.iter().peekable();
+    debug_assert!(runs.is_sorted_by_key(|run| run.offset) && are_in_order(whole_way));
     for run in runs {
         let run_end = run.offset.saturating_add(run.len);
         while let Some(&&(start, end)) = ways.peek() {
@@ -132,6 +133,7 @@ fn balance(curves: &FlowCurves, stage: Stage, beyond: Option<&[Range]>) -> (i64,
         Some(beyond) => intersection(&stayed, beyond),
         None => stayed.clone(),
     };
+    debug_assert!(total(&missed) <= total(&stayed) && total(&stayed) <= total(&entered));
     let residue = total(&only_left).saturating_add(total(&missed));
     (i64::try_from(residue).unwrap_or(i64::MAX), total(&stayed) - total(&missed))
 }

@@ -144,6 +144,7 @@ pub(crate) fn bursts(flow: &FlowStore, losses: &Losses) -> BurstSummary {
             bursts.push(next);
             continue;
         };
+        debug_assert!(last.first_ns <= last.last_ns && last.last_ns <= at_ns);
         let is_whole = losses.within_hits(Point::SendDequeue, last.last_ns, at_ns).is_none();
         if is_whole && at_ns - last.last_ns >= BURST_GAP_NS {
             gaps_ns.push(at_ns - last.last_ns);
@@ -154,6 +155,7 @@ pub(crate) fn bursts(flow: &FlowStore, losses: &Losses) -> BurstSummary {
             last.is_whole &= is_whole;
         }
     }
+    debug_assert!(gaps_ns.len() < bursts.len().max(1), "a gap lies between two bursts");
     let whole = || bursts.iter().filter(|burst| burst.is_whole);
     let mut bytes: Vec<u64> = whole().map(|burst| burst.bytes).collect();
     let durations_ns = whole().map(|burst| burst.last_ns - burst.first_ns);

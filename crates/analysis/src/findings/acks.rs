@@ -58,6 +58,7 @@ pub(super) fn late_acks(view: &FlowView<'_>, doubt: &Doubt) -> Vec<LateAck> {
         let arrived_back = received.first_from(|pass| {
             pass.at_ns >= ack.at_ns && is_ack(pass) && pass.acknowledged() >= acknowledged
         });
+        debug_assert!(arrival.at_ns <= ack.at_ns);
         late.push(LateAck {
             position: acknowledged,
             arrived_ns: arrival.at_ns,

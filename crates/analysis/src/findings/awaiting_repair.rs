@@ -29,6 +29,8 @@ impl<'a> AwaitingRepair<'a> {
         while let Some(drop) = self.drops.next_if(|drop| drop.at_ns < at_ns) {
             self.take(drop.offset, drop.end());
             self.ranges.insert(drop.offset, drop.end());
+            let next = self.ranges.range(drop.offset.saturating_add(1)..).next();
+            debug_assert!(next.is_none_or(|(start, _)| drop.end() <= *start));
         }
         self.take(offset, end)
     }

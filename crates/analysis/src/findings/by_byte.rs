@@ -29,6 +29,7 @@ struct Block {
 
 impl<'a> ByByte<'a> {
     pub(super) fn new(passes: &'a [Pass]) -> Self {
+        debug_assert!(passes.is_sorted_by_key(|pass| pass.at_ns));
         let mut end_so_far = 0;
         let block = |passes: &[Pass]| {
             let originals = passes.iter().filter(|pass| is_original(pass));

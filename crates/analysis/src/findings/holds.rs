@@ -37,6 +37,7 @@ pub(super) fn held_by(spans: &[HoldSpan], hold: Hold) -> Intervals {
 
 fn close(spans: &mut Vec<HoldSpan>, open: Option<(u64, Hold)>, end_ns: u64) {
     let Some((start_ns, hold)) = open.filter(|&(start_ns, _)| start_ns < end_ns) else { return };
+    debug_assert!(spans.last().is_none_or(|last| last.end_ns <= start_ns));
     match spans.last_mut() {
         Some(last) if last.hold == hold && last.end_ns == start_ns => last.end_ns = end_ns,
         _ => spans.push(HoldSpan { start_ns, end_ns, hold }),

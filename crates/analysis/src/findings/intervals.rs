@@ -40,6 +40,7 @@ impl Intervals {
                 _ => union.push(next),
             }
         }
+        debug_assert!(union.windows(2).all(|pair| pair[0].end_ns < pair[1].start_ns));
         Self(union)
     }
 
@@ -58,7 +59,9 @@ impl Intervals {
                 right.next()
             };
         }
-        Self(both)
+        let both = Self(both);
+        debug_assert!(both.total_ns() <= self.total_ns().min(other.total_ns()));
+        both
     }
 
     /// The times in this and not in `other`.
@@ -74,7 +77,9 @@ impl Intervals {
             }
             rest.push(Interval::new(start_ns, end_ns));
         }
-        Self::union_of(rest)
+        let rest = Self::union_of(rest);
+        debug_assert_eq!(rest.total_ns() + self.intersect(other).total_ns(), self.total_ns());
+        rest
     }
 
     /// Whether some time of `interval` is in the set.
