@@ -97,8 +97,15 @@ mod tests {
         "#);
     }
 
+    /// Whether the rule fires. Beside each trace that must be silent stands one that differs from it in one
+    /// point and must not be.
+    fn is_stall(text: &str, ledger: &str) -> bool {
+        found(text, ledger).contains("nagle-delayed-ack @client")
+    }
+
     #[test]
     fn the_same_hold_ended_by_an_answer_is_not() {
+        assert!(is_stall(&call("41ms <3-6 ack=100"), LEDGER));
         assert_snapshot!(found(&call("41ms <1-6 +20 ack=100"), LEDGER), @"");
     }
 
@@ -106,33 +113,49 @@ mod tests {
     fn nor_one_ended_by_an_acknowledgment_that_the_path_delayed() {
         // Made at once, received 40 ms later.
         assert_snapshot!(found(&call("1ms <3-4 ack=100 | 41ms <5-6 ack=100"), LEDGER), @"split-message @client 1x 40.0 ms: From the client: 1 message went out in several writes and a later part was held, waiting 40.0 ms for acknowledgments in all.");
+        assert!(is_stall(&call("41ms <3-4 ack=100 | 41ms <5-6 ack=100"), LEDGER));
     }
 
     #[test]
     fn nor_one_whose_acknowledgment_was_made_by_a_read() {
-        let text =
-            "1ms 1-7 +100 | 1ms 1 +300 nagle | 41ms 8 +100 | 41ms <3-6 ack=100 | 41ms 2-8 +300";
+        let read_at = |time: &str| {
+            format!(
+                "1ms 1-7 +100 | 1ms 1 +300 nagle | {time} 8 +100 | 41ms <3-6 ack=100 | 41ms 2-8 +300"
+            )
+        };
         let ledger = "1ms receive_queue.app | 41ms app_idle | 42ms end";
-        assert_snapshot!(found(text, ledger), @"");
+        assert_snapshot!(found(&read_at("41ms"), ledger), @"");
+        assert!(is_stall(&read_at("1ms"), LEDGER));
     }
 
     #[test]
     fn a_hold_of_one_round_trip_on_loopback_is_silent() {
-        let text = "1ms 1-8 +100 | 1ms 1 +300 nagle | 1050us <3-6 ack=100 | 1060us 2-8 +300";
-        let ledger = "1ms send_queue.nagle 100 | 1060us app_idle | 42ms end";
-        assert_snapshot!(found(text, ledger), @"");
+        let acknowledged_at = |ack: &str, left: &str| {
+            let text =
+                format!("1ms 1-8 +100 | 1ms 1 +300 nagle | {ack} <3-6 ack=100 | {left} 2-8 +300");
+            (text, format!("1ms send_queue.nagle 100 | {left} app_idle | 90ms end"))
+        };
+        let (text, ledger) = acknowledged_at("1050us", "1060us");
+        assert_snapshot!(found(&text, &ledger), @"");
+        let (text, ledger) = acknowledged_at("41050us", "41060us");
+        assert!(is_stall(&text, &ledger));
     }
 
     #[test]
     fn with_nodelay_nothing_is_held_and_the_late_acknowledgment_harms_nobody() {
         let text = "1ms 1-8 +100 | 1ms 1-8 +300 | 41ms <3-6 ack=400";
         assert_snapshot!(found(text, "1ms app_idle | 42ms end"), @"");
+        // The same late acknowledgment, with the second write held by it.
+        let held = "1ms 1-8 +100 | 1ms 1 +300 nagle | 41ms <3-6 ack=100 | 41ms 2-8 +300";
+        assert!(is_stall(held, LEDGER));
     }
 
     #[test]
     fn a_receiver_on_another_host_is_not_accused() {
-        let text = "1ms 1-4 +100 | 1ms 1 +300 nagle | 41ms <5-6 ack=100 | 41ms 2-4 +300";
+        let here = "1ms 1-8 +100 | 1ms 1 +300 nagle | 41ms <3-6 ack=100 | 41ms 2-8 +300";
+        let elsewhere = "1ms 1-4 +100 | 1ms 1 +300 nagle | 41ms <5-6 ack=100 | 41ms 2-4 +300";
         let ledger = "1ms send_queue.nagle 100 | 41ms unknown | 42ms end";
-        assert_snapshot!(found(text, ledger), @"");
+        assert!(is_stall(here, ledger));
+        assert_snapshot!(found(elsewhere, ledger), @"");
     }
 }
