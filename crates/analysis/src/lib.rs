@@ -22,25 +22,25 @@ mod inner;
 mod ledger;
 mod log;
 mod loss;
-#[cfg(test)]
-mod loss_properties;
 mod loss_times;
 mod lost;
-#[cfg(test)]
-mod properties;
 mod queue;
 mod ranges;
 mod reader;
+#[cfg(test)]
+mod record_loss_proptests;
 mod result;
 mod room;
-#[cfg(test)]
-mod scenes;
 mod send_queue;
 mod stages;
 mod store;
 #[cfg(test)]
 mod testing;
 mod timeline;
+#[cfg(test)]
+mod trace_proptests;
+#[cfg(test)]
+mod trace_tests;
 mod traffic;
 mod transactions;
 mod transmission;

@@ -1,4 +1,4 @@
-//! Small traces and what the analysis must say of them.
+//! Small traces, and the expected analysis of each.
 
 use insta::assert_snapshot;
 use sockscope_record::{Connection, Direction, Protocol};

@@ -11,7 +11,7 @@ use sockscope_record::{
     Connection, ConnectionId, Direction, FlowId, Kind, Point, Record, Stage, marks,
 };
 
-use crate::properties::{begins_at, oldest_is_after};
+use crate::trace_proptests::{begins_at, oldest_is_after};
 use crate::{Analyzer, FlowCurves, TraceFacts, ledger, testing};
 
 /// One hit: what the kernel ran at one time.
