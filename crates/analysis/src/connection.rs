@@ -9,8 +9,8 @@ use crate::loss_times::Losses;
 use crate::ranges::Range;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
-    FlowView, LedgerSpan, acks, buffers, exchanges, fate, findings, inner, ledger, stages, traffic,
-    transactions,
+    FlowView, LedgerSpan, acks, buffers, exchanges, findings, inner, ledger, outcome, stages,
+    traffic, transactions,
 };
 
 /// One flow's figures, and what the exchanges and the findings need of it.
@@ -65,9 +65,9 @@ pub(crate) fn analyze_connection(
         flows: flows.map(|flow| flow.analysis),
         exchanges,
         transactions: transactions::summarize(store),
-        unopened: fate::unopened(store, losses, drop_reasons),
-        reset: fate::reset(store),
-        shut_windows: fate::shut_windows(store),
+        unopened: outcome::unopened(store, losses, drop_reasons),
+        reset: outcome::reset(store),
+        shut_windows: outcome::shut_windows(store),
         is_inner: inner::is_inner(store, losses, end_ns),
         buffers,
         findings,

@@ -1,4 +1,4 @@
-//! How a connection did not come about, or was cut off.
+//! Connections that failed: refused, lost in the handshake, reset, or stopped by a closed window.
 
 use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::testing;
 
-    fn fate(text: &str) -> Option<Unopened> {
+    fn outcome(text: &str) -> Option<Unopened> {
         testing::analyze(text).unopened
     }
 
@@ -128,49 +128,57 @@ mod tests {
     #[test]
     fn a_syn_that_a_reset_answers_was_refused() {
         let refused = "1us 3-6 syn | 2us drop syn | 3us <3-6 rst";
-        assert_eq!(fate(refused), Some(Unopened::Refused));
-        assert_eq!(fate("1us 3-4 syn | 90us <5-6 rst"), Some(Unopened::Refused), "by another host");
-        assert_eq!(fate("1us 3-6 syn | 9s 3-6 rst"), None, "its own sender gave up");
+        assert_eq!(outcome(refused), Some(Unopened::Refused));
+        assert_eq!(
+            outcome("1us 3-4 syn | 90us <5-6 rst"),
+            Some(Unopened::Refused),
+            "by another host"
+        );
+        assert_eq!(outcome("1us 3-6 syn | 9s 3-6 rst"), None, "its own sender gave up");
     }
 
     #[test]
     fn a_syn_that_came_and_was_dropped_without_an_answer_was_dropped() {
-        assert_eq!(fate(DROPPED), Some(Unopened::Dropped("reason 77".into())));
-        assert_eq!(fate("1us 3-4 syn | 2us drop syn detail=77"), None, "it never came");
-        assert_eq!(fate(&format!("{DROPPED} | 9us 3-6 syn | 10us <3-6 syn ack=0")), None);
-        assert_eq!(fate("1us 3-6 syn"), None);
+        assert_eq!(outcome(DROPPED), Some(Unopened::Dropped("reason 77".into())));
+        assert_eq!(outcome("1us 3-4 syn | 2us drop syn detail=77"), None, "it never came");
+        assert_eq!(outcome(&format!("{DROPPED} | 9us 3-6 syn | 10us <3-6 syn ack=0")), None);
+        assert_eq!(outcome("1us 3-6 syn"), None);
     }
 
     #[test]
     fn a_socket_that_connected_to_itself_was_not_turned_away() {
-        assert_eq!(fate(&format!("{DROPPED} | 3us state-change code=1")), None);
-        assert!(fate(&format!("{DROPPED} | 3us state-change code=7")).is_some(), "it gave up");
+        assert_eq!(outcome(&format!("{DROPPED} | 3us state-change code=1")), None);
+        assert!(outcome(&format!("{DROPPED} | 3us state-change code=7")).is_some(), "it gave up");
     }
 
     #[test]
     fn one_that_found_no_socket_was_refused_by_an_unseen_reset() {
         let store = testing::store(DROPPED);
-        let fate = |name: &str| unopened(&store, &Losses::default(), &[(77, name.into())].into());
-        assert_eq!(fate("NO_SOCKET"), Some(Unopened::Refused));
-        assert_eq!(fate("NETFILTER_DROP"), Some(Unopened::Dropped("reason NETFILTER_DROP".into())));
+        let outcome =
+            |name: &str| unopened(&store, &Losses::default(), &[(77, name.into())].into());
+        assert_eq!(outcome("NO_SOCKET"), Some(Unopened::Refused));
+        assert_eq!(
+            outcome("NETFILTER_DROP"),
+            Some(Unopened::Dropped("reason NETFILTER_DROP".into()))
+        );
     }
 
     #[test]
     fn where_records_were_lost_an_answer_may_have_been_one_of_them() {
-        assert_eq!(fate(&format!("{DROPPED} | 20us loss code=6 from=1us")), None);
+        assert_eq!(outcome(&format!("{DROPPED} | 20us loss code=6 from=1us")), None);
         let refused = "1us 3-6 syn | 3us <3-6 rst | 4us loss code=3 from=2us";
-        assert_eq!(fate(refused), None);
+        assert_eq!(outcome(refused), None);
         assert_eq!(
-            fate(&format!("{DROPPED} | 20us loss code=31 from=1us")),
+            outcome(&format!("{DROPPED} | 20us loss code=31 from=1us")),
             None,
             "or its opening"
         );
         for point in [1, 2, 7, 8] {
             let data = format!("{DROPPED} | 20us loss code={point} from=1us");
-            assert!(fate(&data).is_some(), "no packet passes point {point}");
+            assert!(outcome(&data).is_some(), "no packet passes point {point}");
         }
         let before = format!("0us loss code=6 from=0us | {DROPPED}");
-        assert!(fate(&before).is_some(), "what was lost before it asked is not of it");
+        assert!(outcome(&before).is_some(), "what was lost before it asked is not of it");
     }
 
     #[test]
