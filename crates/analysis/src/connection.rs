@@ -9,8 +9,8 @@ use crate::loss_times::Losses;
 use crate::ranges::Range;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
-    FlowView, LedgerSpan, acks, buffers, exchanges, findings, inner, ledger, outcome, stages,
-    traffic, transactions,
+    FlowView, LedgerSpan, acks, buffers, exchanges, findings, kernel_socket, ledger, outcome,
+    stages, traffic, transactions,
 };
 
 /// One flow's figures, and what the exchanges and the findings need of it.
@@ -68,7 +68,7 @@ pub(crate) fn analyze_connection(
         unopened: outcome::unopened(store, losses, drop_reasons),
         reset: outcome::reset(store),
         shut_windows: outcome::shut_windows(store),
-        is_inner: inner::is_inner(store, losses, end_ns),
+        is_inner: kernel_socket::has_kernel_socket(store, losses, end_ns),
         buffers,
         findings,
     }

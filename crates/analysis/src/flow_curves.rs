@@ -5,7 +5,7 @@ use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Stage};
 use crate::absence::{Absence, Absences, never_back, with_returns};
 use crate::curve::Curve;
 use crate::drops;
-use crate::inner;
+use crate::kernel_socket;
 use crate::loss::explain_holes;
 use crate::loss_times::Losses;
 use crate::queue::{Queue, delay_runs};
@@ -178,7 +178,7 @@ fn observed(store: &ConnectionStore, direction: Direction, curves: &[Curve; 8]) 
     // A socket that the kernel uses itself is written to and read elsewhere. A peer on this host is of
     // its kind.
     let is_inner = is_unwritten && store.connection.both_ends_here && !store.connection.preexisting
-        || inner::is_sender_inner(store, store.reverse(direction));
+        || kernel_socket::is_sender_kernel_socket(store, store.reverse(direction));
     Point::ALL.map(|point| {
         let is_read_elsewhere = is_inner && point == Point::ReceiveDequeue;
         let nothing_beyond =

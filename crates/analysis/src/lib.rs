@@ -17,7 +17,7 @@ mod exchanges;
 mod findings;
 mod flow_curves;
 mod hold;
-mod inner;
+mod kernel_socket;
 mod ledger;
 mod log;
 mod loss;

@@ -1,5 +1,5 @@
-//! Sockets that the kernel uses itself, as MPTCP does for each of its paths (RFC 8684): programs write to
-//! another socket and read from it, so that nothing is seen at points 1 and 8.
+//! Sockets that the kernel uses itself, as MPTCP does for each path (RFC 8684). Programs write to and read from
+//! another socket, so that these have no records of points 1 and 8.
 
 use sockscope_record::{Direction, Kind, Point, Protocol, Record};
 
@@ -10,7 +10,7 @@ use crate::{ConnectionStore, FlowStore};
 /// that was in flight when the recording began that says nothing. Not all that programs write passes
 /// point 1 on every kernel (`docs/reference/hooks.md`): a call seen on the socket shows that it is a
 /// program's, and so does a read at the other end, as a peer on this host is of the same kind.
-pub(crate) fn is_sender_inner(store: &ConnectionStore, flow: &FlowStore) -> bool {
+pub(crate) fn is_sender_kernel_socket(store: &ConnectionStore, flow: &FlowStore) -> bool {
     let is_read = store.connection.both_ends_here && has_data(flow, Point::ReceiveDequeue);
     store.connection.protocol == Protocol::Tcp
         && !store.connection.preexisting
@@ -22,14 +22,14 @@ pub(crate) fn is_sender_inner(store: &ConnectionStore, flow: &FlowStore) -> bool
 
 /// Whether one of its ends is such a socket, which nobody reads from either. Not where a write or a read
 /// may be among the lost records. `end_ns` is its last record's time.
-pub(crate) fn is_inner(store: &ConnectionStore, losses: &Losses, end_ns: u64) -> bool {
+pub(crate) fn has_kernel_socket(store: &ConnectionStore, losses: &Losses, end_ns: u64) -> bool {
     let opened_ns = store.connection.opened_ns;
     // What is open may be read after its last record.
     let closed_ns = store.connection.closed_ns.map_or(u64::MAX, |closed_ns| closed_ns.max(end_ns));
     let is_lost = |point| losses.within(point, opened_ns, closed_ns).is_some();
     let is_any_lost = [Point::SendEnqueue, Point::ReceiveDequeue].into_iter().any(is_lost);
     let is_inner_from = |direction| {
-        is_sender_inner(store, store.flow(direction))
+        is_sender_kernel_socket(store, store.flow(direction))
             && !has_data(store.reverse(direction), Point::ReceiveDequeue)
     };
     !is_any_lost && [Direction::FromClient, Direction::FromServer].into_iter().any(is_inner_from)
