@@ -13,9 +13,9 @@ use sockscope_record::{
 };
 
 use crate::connection::analyze_connection;
-use crate::log::{ConnectionLog, is_gone};
 use crate::loss_times::TraceLosses;
 use crate::timeline::by_start;
+use crate::record_buffer::{RecordBuffer, is_gone};
 use crate::{
     Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, OfOthers, Pass, PointSummary,
     TraceFacts,
@@ -84,7 +84,7 @@ impl Stores {
 struct Entry {
     id: ConnectionId,
     connection: Option<Connection>,
-    log: ConnectionLog,
+    buffer: RecordBuffer,
 }
 
 /// What is counted while records come in.
@@ -115,7 +115,7 @@ impl Analyzer {
                 self.tally.impossible += 1;
             } else {
                 let index = self.entry(record.flow.connection());
-                self.entries[index].log.push(*record);
+                self.entries[index].buffer.push(*record);
             }
         }
     }
@@ -140,7 +140,7 @@ impl Analyzer {
     /// Records of the connection that has most: the memory that the analysis needs grows with it.
     #[must_use]
     pub fn largest(&self) -> u64 {
-        self.entries.iter().map(|entry| entry.log.len()).max().unwrap_or(0)
+        self.entries.iter().map(|entry| entry.buffer.len()).max().unwrap_or(0)
     }
 
     /// Analyses everything, freeing records as it goes.
@@ -194,7 +194,7 @@ impl Analyzer {
             return index;
         }
         let index = *self.entry_of.entry(id.0).or_insert_with(|| {
-            self.entries.push(Entry { id, connection: None, log: ConnectionLog::default() });
+            self.entries.push(Entry { id, connection: None, buffer: RecordBuffer::default() });
             self.entries.len() - 1
         });
         self.last = Some((id.0, index));
@@ -214,7 +214,7 @@ impl Analyzer {
 impl Entry {
     fn into_store(self) -> ConnectionStore {
         let connection = self.connection.unwrap_or_else(|| undescribed(self.id));
-        self.log.into_store(connection)
+        self.buffer.into_store(connection)
     }
 }
 

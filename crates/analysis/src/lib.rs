@@ -19,7 +19,6 @@ mod flow_curves;
 mod hold;
 mod kernel_socket;
 mod ledger;
-mod log;
 mod loss;
 mod loss_times;
 mod lost;
@@ -27,6 +26,7 @@ mod outcome;
 mod queue;
 mod ranges;
 mod reader;
+mod record_buffer;
 #[cfg(test)]
 mod record_loss_proptests;
 mod result;

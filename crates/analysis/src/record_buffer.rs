@@ -1,4 +1,4 @@
-//! Records of one connection as they come, kept until the connection is analysed.
+//! The records of one connection in order of arrival, kept until the connection is analysed.
 //!
 //! Chunks, not one growing list: nothing is ever copied to grow, and a chunk is freed as soon as its
 //! records are sorted by point, so that the two forms never stand side by side in full.
@@ -14,13 +14,13 @@ const EVENTS: usize = 8;
 
 /// Records of one connection in the order of arrival.
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionLog {
+pub(crate) struct RecordBuffer {
     chunks: Vec<Vec<Record>>,
     /// Records by flow, then by point, events last.
     counts: [[usize; EVENTS + 1]; 2],
 }
 
-impl ConnectionLog {
+impl RecordBuffer {
     pub(crate) fn push(&mut self, record: Record) {
         self.counts[record.flow.direction() as usize][list_of(&record)] += 1;
         match self.chunks.last_mut() {
