@@ -18,10 +18,10 @@ use sockscope_record::{Direction, Point, Protocol, tcp_flags};
 use crate::absence::Absences;
 use crate::curve::{Cursor, Curve};
 use crate::flow_curves::FlowCurves;
-use crate::hold::Holds;
 use crate::ranges::{self, Range};
 use crate::reader::split_wait;
 use crate::room::{RoomWait, room_waits};
+use crate::send_hold::Holds;
 use crate::{ConnectionStore, FlowStore, Ledger, LedgerPart, LedgerSpan};
 
 /// Parts that begin at points 2 to 6; the send queue (1) and the receive queue (7) divide further.

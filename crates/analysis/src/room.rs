@@ -12,7 +12,7 @@ use std::slice::Iter;
 
 use sockscope_record::{Direction, Kind, Point, Record, tcp_flags};
 
-use crate::hold::acks_received;
+use crate::send_hold::acks_received;
 use crate::{ConnectionStore, FlowStore, Pass};
 
 /// What an acknowledgment makes room for is written when the writer, which sleeps, has its CPU.

@@ -8,7 +8,7 @@ use sockscope_record::{Point, tcp_flags};
 
 use super::doubt::Doubt;
 use crate::acks::{AFTER_READ_NS, is_timers};
-use crate::hold::acks_received;
+use crate::send_hold::acks_received;
 use crate::{FlowView, Pass};
 
 /// An acknowledgment made by the delayed-ACK timer.

@@ -13,7 +13,7 @@ use super::facts::FlowFacts;
 use super::intervals::Interval;
 use super::tally::Tally;
 use super::words;
-use crate::hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on};
+use crate::send_hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on};
 use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Pass};
 
 /// A program that corks, writes and uncorks takes microseconds, or as long as it is without a CPU.

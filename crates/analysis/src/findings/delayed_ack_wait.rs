@@ -15,10 +15,10 @@ use super::tally::Tally;
 use super::words;
 use super::writes::Write;
 use crate::acks::LATE_NS;
-use crate::hold::{
+use crate::room::WRITER_WAKES_NS_MAX;
+use crate::send_hold::{
     NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on, is_plain_ack,
 };
-use crate::room::WRITER_WAKES_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Pass, send_queue};
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {

@@ -6,7 +6,7 @@
 use sockscope_record::Hold;
 
 use super::intervals::{Interval, Intervals};
-use crate::{FlowView, hold};
+use crate::{FlowView, send_hold};
 
 /// From `start_ns` to `end_ns` unsent bytes waited because of `hold`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) struct HoldSpan {
 pub(super) fn hold_spans(view: &FlowView<'_>) -> Vec<HoldSpan> {
     let mut spans: Vec<HoldSpan> = Vec::new();
     let mut open: Option<(u64, Hold)> = None;
-    for step in hold::steps(view.store, view.direction) {
+    for step in send_hold::steps(view.store, view.direction) {
         close(&mut spans, open, step.at_ns);
         let is_held = step.hold != Hold::None && step.unsent_bytes > 0;
         open = is_held.then_some((step.at_ns, step.hold));

@@ -10,7 +10,7 @@ use super::facts::FlowFacts;
 use super::tally::Tally;
 use super::words;
 use crate::acks::LATE_NS;
-use crate::hold::RELEASE_NS_MAX;
+use crate::send_hold::RELEASE_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
 /// One write held by Nagle's algorithm until a delayed acknowledgment came.

@@ -1,4 +1,4 @@
-//! What kept the head of the send queue from being sent, over time.
+//! Holds of the send queue over time: why its first byte was not sent.
 //!
 //! Each record at points 1 and 2 says what holds the next byte from then on; the latest one up to an
 //! instant counts there, and of two at one instant that of point 2. A window that was full then may
