@@ -19,8 +19,8 @@ use crate::absence::Absences;
 use crate::curve::{Cursor, Curve};
 use crate::flow_curves::FlowCurves;
 use crate::ranges::{self, Range};
-use crate::reader::split_wait;
-use crate::room::{RoomWait, room_waits};
+use crate::receive_wait::split_wait;
+use crate::send_buffer_wait::{SendBufferWait, send_buffer_waits};
 use crate::send_hold::Holds;
 use crate::{ConnectionStore, FlowStore, Ledger, LedgerPart, LedgerSpan};
 
@@ -77,8 +77,8 @@ pub(crate) fn timeline(
     }
     let waiting = next_waiting(curves, position);
     walk.advance(waiting.unwrap_or(position), end_ns, Exit::None);
-    let waits = room_waits(store, direction);
-    let times = |of: fn(&RoomWait) -> Range| waits.iter().map(of).collect::<Vec<_>>();
+    let waits = send_buffer_waits(store, direction);
+    let times = |of: fn(&SendBufferWait) -> Range| waits.iter().map(of).collect::<Vec<_>>();
     let is_idle = |part| part == LedgerPart::AppIdle;
     let full = times(|wait| (wait.start_ns, wait.end_ns));
     let spans = overlaid(walk.spans, &full, LedgerPart::SendBuffer, is_idle);

@@ -24,12 +24,12 @@ mod lost;
 mod outcome;
 mod queue;
 mod ranges;
-mod reader;
+mod receive_wait;
 mod record_buffer;
 #[cfg(test)]
 mod record_loss_proptests;
 mod result;
-mod room;
+mod send_buffer_wait;
 mod send_hold;
 mod send_queue;
 mod stages;

@@ -15,7 +15,7 @@ use super::tally::Tally;
 use super::words;
 use super::writes::Write;
 use crate::acks::LATE_NS;
-use crate::room::WRITER_WAKES_NS_MAX;
+use crate::send_buffer_wait::WRITER_WAKES_NS_MAX;
 use crate::send_hold::{
     NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on, is_plain_ack,
 };

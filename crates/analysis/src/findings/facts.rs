@@ -14,7 +14,7 @@ use super::intervals::{Interval, Intervals};
 use super::reads::{ReadWait, read_waits};
 use super::words;
 use super::writes::{Write, writes};
-use crate::room::{RoomWait, room_waits};
+use crate::send_buffer_wait::{SendBufferWait, send_buffer_waits};
 use crate::send_queue::SegmentSizes;
 use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Pass};
 
@@ -50,9 +50,9 @@ pub(super) fn is_idle(part: LedgerPart) -> bool {
 }
 
 /// Without those whose writer came late: it may have been away.
-fn prompt_room_waits(view: &FlowView<'_>) -> Vec<RoomWait> {
-    let mut waits = room_waits(view.store, view.direction);
-    waits.retain(RoomWait::is_prompt);
+fn prompt_room_waits(view: &FlowView<'_>) -> Vec<SendBufferWait> {
+    let mut waits = send_buffer_waits(view.store, view.direction);
+    waits.retain(SendBufferWait::is_prompt);
     waits
 }
 
@@ -71,7 +71,7 @@ pub(super) struct FlowFacts<'a> {
     pub late_acks: Vec<LateAck>,
     pub interface: InterfaceQueue,
     pub writes: Vec<Write>,
-    pub room_waits: Vec<RoomWait>,
+    pub send_buffer_waits: Vec<SendBufferWait>,
     pub read_waits: Vec<ReadWait>,
     /// Send buffer at the sending end, receive buffer at the receiving end.
     pub send_buffer: BufferSetting,
@@ -94,7 +94,7 @@ impl<'a> FlowFacts<'a> {
             doubt,
             interface: InterfaceQueue::of(view),
             writes: writes(view.flow()),
-            room_waits: prompt_room_waits(view),
+            send_buffer_waits: prompt_room_waits(view),
             read_waits: read_waits(view.flow(), view.reverse()),
             send_buffer: BufferSetting::send(view.flow()),
             receive_buffer: BufferSetting::receive(view.reverse()),
@@ -122,9 +122,10 @@ impl<'a> FlowFacts<'a> {
     }
 
     /// The wait for room of the bytes that entered the send queue at `at_ns`.
-    pub(super) fn room_wait_until(&self, at_ns: u64) -> Option<&RoomWait> {
-        let index = self.room_waits.binary_search_by_key(&at_ns, |wait| wait.taken_ns).ok()?;
-        self.room_waits.get(index)
+    pub(super) fn room_wait_until(&self, at_ns: u64) -> Option<&SendBufferWait> {
+        let index =
+            self.send_buffer_waits.binary_search_by_key(&at_ns, |wait| wait.taken_ns).ok()?;
+        self.send_buffer_waits.get(index)
     }
 
     /// Largest segment that the sender makes.

@@ -15,7 +15,7 @@ use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
 use super::tally::Tally;
 use super::words;
-use crate::room::{WRITER_WAKES_NS_MAX, advancing_ns, last_between};
+use crate::send_buffer_wait::{WRITER_WAKES_NS_MAX, advancing_ns, last_between};
 use crate::send_hold::{acks_received, is_of_option};
 use crate::{Finding, FindingId, LedgerPart, send_queue};
 

@@ -1,4 +1,4 @@
-//! How the time of a byte in the receive queue divides between its reader and the CPU.
+//! Receive waits: the time of a byte in the receive queue, divided into waits for a CPU and the reader's own time.
 
 use std::num::NonZeroU32;
 

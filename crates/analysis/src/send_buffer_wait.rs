@@ -1,4 +1,4 @@
-//! When a program had more to write and the send buffer had no room.
+//! Send-buffer waits: intervals in which the program had data to write and the buffer was full.
 //!
 //! A write call asks for more than enters the send queue at once: it sleeps, or it returns with a part
 //! taken or with `EAGAIN`, and the program calls again when it is told of room. A stream's sender keeps
@@ -20,7 +20,7 @@ pub(crate) const WRITER_WAKES_NS_MAX: u64 = 20_000_000;
 
 /// From `start_ns` to `end_ns` the byte at `offset` waited for room in the send buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct RoomWait {
+pub(crate) struct SendBufferWait {
     pub start_ns: u64,
     /// When the acknowledgment came that made the room, the last one of several.
     pub end_ns: u64,
@@ -29,7 +29,7 @@ pub(crate) struct RoomWait {
     pub offset: u64,
 }
 
-impl RoomWait {
+impl SendBufferWait {
     /// Whether the writer came so soon that it must have slept, or waited to be told.
     pub(crate) fn is_prompt(&self) -> bool {
         self.taken_ns - self.end_ns <= WRITER_WAKES_NS_MAX
@@ -37,7 +37,10 @@ impl RoomWait {
 }
 
 /// All of one flow's, in order of time; none overlap.
-pub(crate) fn room_waits(store: &ConnectionStore, direction: Direction) -> Vec<RoomWait> {
+pub(crate) fn send_buffer_waits(
+    store: &ConnectionStore,
+    direction: Direction,
+) -> Vec<SendBufferWait> {
     let flow = store.flow(direction);
     let acks_ns = advancing_ns(store.reverse(direction));
     if acks_ns.is_empty() {
@@ -48,7 +51,7 @@ pub(crate) fn room_waits(store: &ConnectionStore, direction: Direction) -> Vec<R
     let waits = entries.filter_map(|entry| writer.takes(entry));
     let ended = waits.filter_map(|wait| {
         let end_ns = last_between(&acks_ns, wait.start_ns, wait.taken_ns)?;
-        Some(RoomWait { end_ns, ..wait })
+        Some(SendBufferWait { end_ns, ..wait })
     });
     ended.collect()
 }
@@ -92,7 +95,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     /// Bytes enter the send queue; the wait for it, if they were asked for before, as if it ended now.
-    fn takes(&mut self, entry: &Pass) -> Option<RoomWait> {
+    fn takes(&mut self, entry: &Pass) -> Option<SendBufferWait> {
         while let Some(event) = self.calls.as_slice().first().filter(|e| e.at_ns <= entry.at_ns) {
             self.calls.next();
             self.asks(event);
@@ -103,7 +106,7 @@ impl Writer<'_> {
         let rest = Wanted { since_ns: taken_ns, end: self.wanted.map_or(0, |wanted| wanted.end) };
         self.wanted = Some(rest).filter(|rest| rest.end > self.taken_end);
         let start_ns = wanted?.since_ns;
-        let wait = RoomWait { start_ns, end_ns: taken_ns, taken_ns, offset };
+        let wait = SendBufferWait { start_ns, end_ns: taken_ns, taken_ns, offset };
         (start_ns < taken_ns).then_some(wait)
     }
 
@@ -129,7 +132,7 @@ mod tests {
     /// The client's waits: from when to when, for which byte.
     fn waits(text: &str) -> Vec<String> {
         let store = testing::store(text);
-        let waits = super::room_waits(&store, Direction::FromClient);
+        let waits = super::send_buffer_waits(&store, Direction::FromClient);
         let said = waits.iter().map(|wait| {
             let [start, end] = [wait.start_ns, wait.end_ns].map(|ns| ns / 1_000_000);
             format!("{start}..{end}ms {}", wait.offset)
@@ -182,7 +185,7 @@ mod tests {
     fn a_writer_that_comes_late_has_had_room_since_the_acknowledgment() {
         let store =
             testing::store("1ms write +1500 | 1ms 1-2 +1000 | 9ms <6 ack=1000 | 40ms 1 +500");
-        let [wait] = super::room_waits(&store, Direction::FromClient)[..] else { panic!() };
+        let [wait] = super::send_buffer_waits(&store, Direction::FromClient)[..] else { panic!() };
         assert_eq!((wait.end_ns, wait.taken_ns), (9_000_000, 40_000_000));
         assert!(!wait.is_prompt());
     }
