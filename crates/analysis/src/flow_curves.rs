@@ -2,8 +2,8 @@
 
 use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Stage};
 
-use crate::absence::{Absence, Absences, never_back, with_returns};
 use crate::curve::Curve;
+use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
 use crate::drops;
 use crate::kernel_socket;
 use crate::loss::explain_holes;
@@ -19,7 +19,7 @@ pub struct FlowCurves {
     /// Datagrams that left the path; empty for a stream, whose bytes are sent again.
     pub(crate) dropped: Curve,
     /// Of a stream, bytes that were dropped, until they came again.
-    pub(crate) absences: Absences,
+    pub(crate) gaps: DropGaps,
     /// Whether the point was watched, in the order of [`Point::ALL`].
     pub(crate) observed: [bool; 8],
     /// Whether positions may be short by a multiple of 4 GiB behind a loss.
@@ -51,11 +51,11 @@ impl FlowCurves {
         let mut curves = Point::ALL.map(|point| Curve::of(flow.at(point)));
         let dropped = dropped(&store.connection, flow);
         let is_uncertain = explain_holes(&mut curves, flow, &dropped, losses, &store.connection);
-        let absences = Absences::new(store, direction, &curves, reasons);
+        let gaps = DropGaps::new(store, direction, &curves, reasons);
         Self {
             observed: observed(store, direction, &curves),
             dropped,
-            absences,
+            gaps,
             is_uncertain,
             preexisting: store.connection.preexisting,
             curves,
@@ -75,26 +75,26 @@ impl FlowCurves {
     #[must_use]
     pub fn delays(&self, stage: Stage) -> Vec<DelayRun> {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
-        match self.absences_in(stage) {
+        match self.drop_gaps_in(stage) {
             [] => delay_runs(entered, left, self.floor(stage)),
-            absences => delay_runs(&with_returns(entered, absences), left, self.floor(stage)),
+            gaps => delay_runs(&with_returns(entered, gaps), left, self.floor(stage)),
         }
     }
 
     /// The same with the time in which they were dropped.
-    pub(crate) fn delays_with_absence(&self, stage: Stage) -> Vec<DelayRun> {
+    pub(crate) fn delays_with_drop_gaps(&self, stage: Stage) -> Vec<DelayRun> {
         delay_runs(self.at(stage.enter()), self.at(stage.leave()), self.floor(stage))
     }
 
     /// Drops between the two points of a stage. From the first point to the last nothing is away: it was
     /// written and not yet read.
-    pub(crate) fn absences_in(&self, stage: Stage) -> &[Absence] {
-        if stage == Stage::Total { &[] } else { self.absences.after(stage.enter()) }
+    pub(crate) fn drop_gaps_in(&self, stage: Stage) -> &[DropGap] {
+        if stage == Stage::Total { &[] } else { self.gaps.after(stage.enter()) }
     }
 
     /// Bytes that are no longer in a stage though they never left it by its second point.
     pub(crate) fn gone(&self, stage: Stage) -> Vec<Range> {
-        ranges::union(&self.dropped.covered, &never_back(self.absences_in(stage)))
+        ranges::union(&self.dropped.covered, &never_back(self.drop_gaps_in(stage)))
     }
 
     pub(crate) fn at(&self, point: Point) -> &Curve {
@@ -108,7 +108,7 @@ impl FlowCurves {
     pub(crate) fn queue(&self, stage: Stage) -> Queue {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));
         let mut queue = Queue::new(entered, left, &self.dropped, self.floor(stage));
-        queue.take_out(self.absences_in(stage), self.floor(stage));
+        queue.take_out(self.drop_gaps_in(stage), self.floor(stage));
         queue
     }
 

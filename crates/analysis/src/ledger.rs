@@ -15,8 +15,8 @@
 
 use sockscope_record::{Direction, Point, Protocol, tcp_flags};
 
-use crate::absence::Absences;
 use crate::curve::{Cursor, Curve};
+use crate::drop_gap::DropGaps;
 use crate::flow_curves::FlowCurves;
 use crate::ranges::{self, Range};
 use crate::receive_wait::split_wait;
@@ -197,7 +197,7 @@ struct Walk<'a> {
     /// At points 1 to 7.
     cursors: [Cursor<'a>; 7],
     lost: [&'a Curve; 7],
-    absences: &'a Absences,
+    gaps: &'a DropGaps,
     holds: Holds<'a>,
     /// What it means that no byte is under way.
     idle: LedgerPart,
@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
             observed: curves.observed,
             cursors: std::array::from_fn(|point| Cursor::new(&curves.curves[point])),
             lost: std::array::from_fn(|point| &curves.curves[point]),
-            absences: &curves.absences,
+            gaps: &curves.gaps,
             holds: Holds::new(store, direction),
             idle: LedgerPart::AppIdle,
             now_ns: start_ns,
@@ -275,7 +275,7 @@ impl<'a> Walk<'a> {
                 self.steps.push(Step { at_ns, number: index + 1, what: What::Passes(pass) });
             }
         }
-        let others = self.absences.of_byte(offset);
+        let others = self.gaps.of_byte(offset);
         if others.is_empty() {
             return;
         }

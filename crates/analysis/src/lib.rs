@@ -5,13 +5,13 @@
 //! reads a clock, a file or a socket, or can tell whether the records came from a kernel, the model
 //! or a capture.
 
-mod absence;
 mod acks;
 mod analyzer;
 mod buffers;
 mod connection;
 mod curve;
 mod distribution;
+mod drop_gap;
 mod drops;
 mod exchanges;
 mod findings;

@@ -6,8 +6,8 @@
 //! at which it entered, so that lengths never fall below 0.
 
 use crate::Pass;
-use crate::absence::Absence;
 use crate::curve::{Curve, Passage};
+use crate::drop_gap::DropGap;
 use crate::ranges::{Range, are_in_order, union};
 
 /// From `at_ns` on, the queue holds `length_bytes`.
@@ -136,15 +136,15 @@ impl Queue {
     }
 
     /// Bytes from `floor` on leave when they are dropped, and enter again when they come again.
-    pub(crate) fn take_out(&mut self, absences: &[Absence], floor: u64) {
-        for absence in absences {
-            debug_assert!(absence.offset < absence.end);
-            debug_assert!(absence.until_ns.is_none_or(|until_ns| absence.from_ns <= until_ns));
-            let bytes = absence.end.saturating_sub(absence.offset.max(floor));
-            self.leaves.push((absence.from_ns, bytes));
-            self.enters.extend(absence.until_ns.map(|until_ns| (until_ns, bytes)));
+    pub(crate) fn take_out(&mut self, gaps: &[DropGap], floor: u64) {
+        for gap in gaps {
+            debug_assert!(gap.offset < gap.end);
+            debug_assert!(gap.until_ns.is_none_or(|until_ns| gap.from_ns <= until_ns));
+            let bytes = gap.end.saturating_sub(gap.offset.max(floor));
+            self.leaves.push((gap.from_ns, bytes));
+            self.enters.extend(gap.until_ns.map(|until_ns| (until_ns, bytes)));
         }
-        if !absences.is_empty() {
+        if !gaps.is_empty() {
             self.sort();
         }
     }

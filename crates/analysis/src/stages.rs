@@ -94,12 +94,12 @@ fn byte_mean(runs: &[DelayRun], whole_way: &[Range]) -> Option<f64> {
 
 /// Mean time in which a byte of those seen at points 1 and 8 was away, dropped and not yet where it had been
 /// again; `None` when none was.
-pub(crate) fn absence_mean(curves: &FlowCurves) -> Option<f64> {
+pub(crate) fn drop_gap_mean(curves: &FlowCurves) -> Option<f64> {
     let whole_way = curves.whole_way();
-    let stages = Stage::ALL.into_iter().filter(|stage| !curves.absences_in(*stage).is_empty());
+    let stages = Stage::ALL.into_iter().filter(|stage| !curves.drop_gaps_in(*stage).is_empty());
     let means = stages.filter_map(|stage| {
-        let with_absence = byte_mean(&curves.delays_with_absence(stage), &whole_way)?;
-        Some(with_absence - byte_mean(&curves.delays(stage), &whole_way)?)
+        let with_drop_gaps = byte_mean(&curves.delays_with_drop_gaps(stage), &whole_way)?;
+        Some(with_drop_gaps - byte_mean(&curves.delays(stage), &whole_way)?)
     });
     let mean = means.sum::<f64>();
     (mean > 0.0).then_some(mean)

@@ -1,4 +1,4 @@
-//! When bytes of a stream were in no queue: dropped on their way, and not yet there again.
+//! Drop gaps: intervals in which dropped bytes of a stream were in no queue, until they arrived again.
 //!
 //! Only what the kernel tells of is known: bytes that are lost on the wire stay in the stage where they were
 //! seen last until a later transmission gets through.
@@ -14,7 +14,7 @@ use crate::{ConnectionStore, DropReasons, Pass};
 
 /// Bytes that left a stage by a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Absence {
+pub(crate) struct DropGap {
     /// When they were dropped.
     pub from_ns: u64,
     /// When they passed the point before the drop again; `None` when they were not seen to.
@@ -42,20 +42,20 @@ struct Repetitions {
     len_max: u64,
 }
 
-/// Absences that last, by offset: they share no byte.
+/// DropGaps that last, by offset: they share no byte.
 #[derive(Debug, Default)]
 struct Away {
-    absences: BTreeMap<u64, Absence>,
+    gaps: BTreeMap<u64, DropGap>,
 }
 
 /// All of one flow; none of datagrams, which are not sent again.
 #[derive(Debug, Default)]
-pub(crate) struct Absences {
+pub(crate) struct DropGaps {
     /// By the last point passed before the drop, each in order of time.
-    by_point: [Vec<Absence>; 8],
+    by_point: [Vec<DropGap>; 8],
     /// The same by position, with the index of that point; and with that of point 1 what the sender's own
     /// host refused before it had passed another: TCP keeps it in the send queue.
-    by_offset: Vec<(usize, Absence)>,
+    by_offset: Vec<(usize, DropGap)>,
     /// The longest of them, bytes.
     len_max: u64,
     /// What passed each point again.
@@ -64,25 +64,25 @@ pub(crate) struct Absences {
     away: [Away; 8],
 }
 
-impl Absences {
+impl DropGaps {
     pub(crate) fn new(
         store: &ConnectionStore,
         direction: Direction,
         curves: &[Curve; 8],
         reasons: &DropReasons,
     ) -> Self {
-        let mut absences = Self::default();
+        let mut gaps = Self::default();
         if store.connection.protocol != Protocol::Tcp {
-            return absences;
+            return gaps;
         }
         let on_the_way = Point::SendDequeue..Point::ReceiveEnqueue;
         let lost = lost_packets(store, direction, reasons).into_iter();
         let lost: Vec<_> = lost.filter(|lost| lost.drop.len > 0).collect();
         if lost.is_empty() {
-            return absences;
+            return gaps;
         }
         let flow = store.flow(direction);
-        absences.again =
+        gaps.again =
             Point::ALL.map(|point| Repetitions::of(flow.at(point), &curves[point.index()]));
         let mut refused = Vec::new();
         for LostPacket { drop, after } in lost {
@@ -92,23 +92,23 @@ impl Absences {
             };
             let index = after.index();
             let entered = passed(&curves[index], (drop.offset, drop.end()), drop.at_ns);
-            absences.drop_at(index, drop.at_ns, &entered, &curves[index + 1]);
+            gaps.drop_at(index, drop.at_ns, &entered, &curves[index + 1]);
         }
-        absences.sort_by_offset(refused);
-        absences
+        gaps.sort_by_offset(refused);
+        gaps
     }
 
-    fn sort_by_offset(&mut self, refused: Vec<Absence>) {
+    fn sort_by_offset(&mut self, refused: Vec<DropGap>) {
         let all = self.by_point.iter().enumerate();
-        let all = all.flat_map(|(index, all)| all.iter().map(move |absence| (index, *absence)));
-        self.by_offset = all.chain(refused.into_iter().map(|absence| (0, absence))).collect();
-        self.by_offset.sort_by_key(|(_, absence)| absence.offset);
+        let all = all.flat_map(|(index, all)| all.iter().map(move |gap| (index, *gap)));
+        self.by_offset = all.chain(refused.into_iter().map(|gap| (0, gap))).collect();
+        self.by_offset.sort_by_key(|(_, gap)| gap.offset);
         debug_assert!(
-            self.by_offset.iter().all(|(index, absence)| {
-                *index < Point::ALL.len() && absence.offset < absence.end
-            })
+            self.by_offset
+                .iter()
+                .all(|(index, gap)| { *index < Point::ALL.len() && gap.offset < gap.end })
         );
-        let lens = self.by_offset.iter().map(|(_, absence)| absence.end - absence.offset);
+        let lens = self.by_offset.iter().map(|(_, gap)| gap.end - gap.offset);
         self.len_max = lens.max().unwrap_or(0);
     }
 
@@ -124,14 +124,14 @@ impl Absences {
             rest = minus(&rest, &back);
             debug_assert!(from_ns < again.at_ns, "bytes come back after they were dropped");
             let until_ns = Some(again.at_ns);
-            self.by_point[index].extend(absent(&back, from_ns, until_ns, left));
+            self.by_point[index].extend(gaps_in(&back, from_ns, until_ns, left));
         }
-        self.by_point[index].extend(absent(&rest, from_ns, None, left));
+        self.by_point[index].extend(gaps_in(&rest, from_ns, None, left));
         self.away[index].add(&self.by_point[index][before..]);
     }
 
     /// Those behind a point, in order of time.
-    pub(crate) fn after(&self, point: Point) -> &[Absence] {
+    pub(crate) fn after(&self, point: Point) -> &[DropGap] {
         &self.by_point[point.index()]
     }
 
@@ -139,15 +139,15 @@ impl Absences {
     /// and whether it was dropped behind it.
     pub(crate) fn of_byte(&self, offset: u64) -> Vec<(u64, usize, bool)> {
         let mut events = Vec::new();
-        let from_there = self.by_offset.partition_point(|(_, absence)| absence.offset <= offset);
+        let from_there = self.by_offset.partition_point(|(_, gap)| gap.offset <= offset);
         let near = self.by_offset[..from_there].iter().rev();
-        let near = near.take_while(|(_, absence)| offset - absence.offset < self.len_max);
-        for (index, absence) in near.filter(|(_, absence)| offset < absence.end) {
-            events.push((absence.from_ns, index + 1, true));
-            let mut at_ns = absence.from_ns;
+        let near = near.take_while(|(_, gap)| offset - gap.offset < self.len_max);
+        for (index, gap) in near.filter(|(_, gap)| offset < gap.end) {
+            events.push((gap.from_ns, index + 1, true));
+            let mut at_ns = gap.from_ns;
             for (number, again) in (2..=index + 1).zip(&self.again[1..]) {
                 let byte = (offset, offset.saturating_add(1));
-                if let Some(back) = again.later(absence.from_ns, byte).next() {
+                if let Some(back) = again.later(gap.from_ns, byte).next() {
                     // The clocks of two CPUs may disagree a little.
                     at_ns = at_ns.max(back.at_ns);
                     events.push((at_ns, number, false));
@@ -185,21 +185,21 @@ impl Away {
     /// What of `ranges` is away at `at_ns`, which only moves forward. Forgets what has come back there.
     fn of(&mut self, ranges: &[Range], at_ns: u64) -> Vec<Range> {
         let (start, end) = hull(ranges);
-        let near = self.absences.range(..end).rev();
-        let near = near.take_while(|(_, absence)| absence.end > start);
-        let near: Vec<_> = near.map(|(_, absence)| *absence).collect();
-        let is_away = |absence: &Absence| absence.until_ns.is_none_or(|until_ns| until_ns > at_ns);
+        let near = self.gaps.range(..end).rev();
+        let near = near.take_while(|(_, gap)| gap.end > start);
+        let near: Vec<_> = near.map(|(_, gap)| *gap).collect();
+        let is_away = |gap: &DropGap| gap.until_ns.is_none_or(|until_ns| until_ns > at_ns);
         let (away, back): (Vec<_>, Vec<_>) = near.into_iter().partition(is_away);
-        for absence in back {
-            self.absences.remove(&absence.offset);
+        for gap in back {
+            self.gaps.remove(&gap.offset);
         }
-        let away: Vec<_> = away.iter().map(|absence| (absence.offset, absence.end)).collect();
+        let away: Vec<_> = away.iter().map(|gap| (gap.offset, gap.end)).collect();
         union(&away, &[])
     }
 
-    /// `absences` are of bytes that were not away.
-    fn add(&mut self, absences: &[Absence]) {
-        self.absences.extend(absences.iter().map(|absence| (absence.offset, *absence)));
+    /// `gaps` are of bytes that were not away.
+    fn add(&mut self, gaps: &[DropGap]) {
+        self.gaps.extend(gaps.iter().map(|gap| (gap.offset, *gap)));
     }
 }
 
@@ -209,21 +209,21 @@ fn hull(ranges: &[Range]) -> Range {
 }
 
 /// Bytes of a segment that was dropped before any point beyond the first had seen them.
-fn refusal(drop: &Record, curves: &[Curve; 8]) -> impl Iterator<Item = Absence> {
+fn refusal(drop: &Record, curves: &[Curve; 8]) -> impl Iterator<Item = DropGap> {
     let at = |point: Point| passed(&curves[point.index()], (drop.offset, drop.end()), drop.at_ns);
     let sent = union(&at(Point::SendDequeue), &at(Point::InterfaceEnqueue));
     let ranges = minus(&at(Point::SendEnqueue), &union(&sent, &at(Point::InterfaceDequeue)));
     let from_ns = drop.at_ns;
-    ranges.into_iter().map(move |(offset, end)| Absence { from_ns, until_ns: None, offset, end })
+    ranges.into_iter().map(move |(offset, end)| DropGap { from_ns, until_ns: None, offset, end })
 }
 
 /// The parts of `ranges` that no other transmission had brought to the next point before `until_ns`.
-fn absent(
+fn gaps_in(
     ranges: &[Range],
     from_ns: u64,
     until_ns: Option<u64>,
     left: &Curve,
-) -> impl Iterator<Item = Absence> {
+) -> impl Iterator<Item = DropGap> {
     let before_ns = until_ns.map_or(u64::MAX, |until_ns| until_ns.saturating_sub(1));
     let brought = ranges.iter().flat_map(|range| {
         let first = left.lost.partition_point(|lost| lost.end <= range.0);
@@ -233,7 +233,7 @@ fn absent(
     });
     let brought: Vec<_> = brought.collect();
     let parts = minus(ranges, &union(&brought, &[])).into_iter();
-    parts.map(move |(offset, end)| Absence { from_ns, until_ns, offset, end })
+    parts.map(move |(offset, end)| DropGap { from_ns, until_ns, offset, end })
 }
 
 /// What of `range` had passed by `at_ns`.
@@ -262,11 +262,8 @@ fn repetitions(passes: &[Pass], curve: &Curve) -> Vec<Again> {
 }
 
 /// `entered` with the last time for those bytes that were dropped and came there again.
-pub(crate) fn with_returns(entered: &Curve, absences: &[Absence]) -> Curve {
-    let returns = absences
-        .iter()
-        .rev()
-        .filter_map(|absence| Some((absence.until_ns?, absence.offset, absence.end)));
+pub(crate) fn with_returns(entered: &Curve, gaps: &[DropGap]) -> Curve {
+    let returns = gaps.iter().rev().filter_map(|gap| Some((gap.until_ns?, gap.offset, gap.end)));
     let returned = Curve::of_ranges(0, returns);
     let mut curve = entered.without(&returned.covered);
     curve.lost = entered.lost.clone();
@@ -276,11 +273,8 @@ pub(crate) fn with_returns(entered: &Curve, absences: &[Absence]) -> Curve {
 }
 
 /// Bytes that were not seen to come back.
-pub(crate) fn never_back(absences: &[Absence]) -> Vec<Range> {
-    let ranges: Vec<_> = absences
-        .iter()
-        .filter(|absence| absence.until_ns.is_none())
-        .map(|absence| (absence.offset, absence.end))
-        .collect();
+pub(crate) fn never_back(gaps: &[DropGap]) -> Vec<Range> {
+    let ranges: Vec<_> =
+        gaps.iter().filter(|gap| gap.until_ns.is_none()).map(|gap| (gap.offset, gap.end)).collect();
     union(&ranges, &[])
 }
