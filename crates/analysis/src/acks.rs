@@ -7,7 +7,7 @@ use sockscope_record::{Direction, Point, tcp_flags};
 
 use crate::curve::{Cursor, Curve};
 use crate::flow_curves::FlowCurves;
-use crate::loss_times::Losses;
+use crate::record_loss_times::Losses;
 use crate::{AckDelayCause, AckSummary, ConnectionStore, Distribution, FlowStore, Pass};
 
 /// An acknowledgment this long after its data is late: well above a busy receiver's softirq delay.

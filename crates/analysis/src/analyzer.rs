@@ -13,9 +13,9 @@ use sockscope_record::{
 };
 
 use crate::connection::analyze_connection;
-use crate::loss_times::TraceLosses;
-use crate::timeline::by_start;
 use crate::record_buffer::{RecordBuffer, is_gone};
+use crate::record_loss_times::TraceLosses;
+use crate::timeline::by_start;
 use crate::{
     Analysis, ConnectionStore, DropReasons, FlowStore, LossInterval, OfOthers, Pass, PointSummary,
     TraceFacts,

@@ -5,8 +5,8 @@ use sockscope_record::{Direction, Point, Protocol};
 use crate::curve::Curve;
 use crate::drops;
 use crate::flow_curves::FlowCurves;
-use crate::loss_times::Losses;
 use crate::ranges::Range;
+use crate::record_loss_times::Losses;
 use crate::{
     ConnectionAnalysis, ConnectionStore, ConnectionView, DropReasons, FlowAnalysis, FlowStore,
     FlowView, LedgerSpan, acks, buffers, exchanges, findings, kernel_socket, ledger, outcome,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use sockscope_record::{Direction, Point, Protocol, Record};
 
 use crate::curve::{Curve, Run};
-use crate::lost::{LostPacket, lost_packets};
+use crate::dropped_packets::{DroppedPacket, dropped_packets};
 use crate::ranges::{Range, intersection, minus, union};
 use crate::{ConnectionStore, DropReasons, Pass};
 
@@ -76,7 +76,7 @@ impl DropGaps {
             return gaps;
         }
         let on_the_way = Point::SendDequeue..Point::ReceiveEnqueue;
-        let lost = lost_packets(store, direction, reasons).into_iter();
+        let lost = dropped_packets(store, direction, reasons).into_iter();
         let lost: Vec<_> = lost.filter(|lost| lost.drop.len > 0).collect();
         if lost.is_empty() {
             return gaps;
@@ -85,7 +85,7 @@ impl DropGaps {
         gaps.again =
             Point::ALL.map(|point| Repetitions::of(flow.at(point), &curves[point.index()]));
         let mut refused = Vec::new();
-        for LostPacket { drop, after } in lost {
+        for DroppedPacket { drop, after } in lost {
             let Some(after) = after.filter(|after| on_the_way.contains(after)) else {
                 refused.extend(refusal(drop, curves));
                 continue;

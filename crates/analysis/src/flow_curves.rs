@@ -6,10 +6,10 @@ use crate::curve::Curve;
 use crate::drop_gap::{DropGap, DropGaps, never_back, with_returns};
 use crate::drops;
 use crate::kernel_socket;
-use crate::loss::explain_holes;
-use crate::loss_times::Losses;
 use crate::queue::{Queue, delay_runs};
 use crate::ranges::{self, Range};
+use crate::record_loss::explain_holes;
+use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, DelayRun, DropReasons, FlowStore, LossInterval, QueueStep};
 
 /// First passages of one flow's bytes at all eight points.

@@ -3,7 +3,7 @@
 
 use sockscope_record::{Direction, Kind, Point, Protocol, Record};
 
-use crate::loss_times::Losses;
+use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, FlowStore};
 
 /// Whether the end that sends `flow` is such a socket: data leaves it that nobody wrote there. Of data

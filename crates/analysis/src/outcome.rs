@@ -3,7 +3,7 @@
 use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
 use crate::drops::{self, Cause};
-use crate::loss_times::Losses;
+use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Pass, Unopened};
 
 /// The state of an open connection (`TCP_ESTABLISHED`).

@@ -4,8 +4,8 @@ use sockscope_record::{Direction, Kind, Point, marks};
 
 use crate::curve::Curve;
 use crate::flow_curves::FlowCurves;
-use crate::loss_times::Losses;
 use crate::ranges::{self, Range};
+use crate::record_loss_times::Losses;
 use crate::{AtLeast, BurstSummary, ConnectionStore, Distribution, FlowStore, Pass};
 
 /// Segments with at least this much time between them belong to different bursts.

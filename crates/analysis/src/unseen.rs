@@ -12,8 +12,8 @@
 use sockscope_record::{Connection, Point, Protocol, marks, tcp_flags};
 
 use crate::curve::{Curve, LostRun, Run};
-use crate::loss_times::Losses;
 use crate::ranges::{Range, union};
+use crate::record_loss_times::Losses;
 use crate::{FlowStore, Pass};
 
 /// A position is certain while fewer bytes than this pass between two records: see `Unwrapper`.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use sockscope_analysis::{FlowStore, LostPacket, Pass, lost_packets};
+use sockscope_analysis::{DroppedPacket, FlowStore, Pass, dropped_packets};
 use sockscope_record::{Direction, Kind, Point, Protocol, Side, marks, tcp_flags};
 use sockscope_render::number::count;
 use sockscope_render::units::grouped;
@@ -214,7 +214,7 @@ impl<'a> Pending<'a> {
 fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
     let mut used = [BTreeSet::new(), BTreeSet::new()];
     let lost = [Direction::FromClient, Direction::FromServer]
-        .map(|direction| lost_packets(scene.store, direction, scene.options.drop_reasons));
+        .map(|direction| dropped_packets(scene.store, direction, scene.options.drop_reasons));
     picked
         .iter()
         .map(|(direction, pass)| {
@@ -275,7 +275,7 @@ fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<
 }
 
 /// Whether the kernel dropped the segment, which came at `arrived_ns`, before the same came again.
-fn is_dropped(flow: &FlowStore, lost: &[LostPacket<'_>], pass: &Pass, arrived_ns: u64) -> bool {
+fn is_dropped(flow: &FlowStore, lost: &[DroppedPacket<'_>], pass: &Pass, arrived_ns: u64) -> bool {
     let arrivals = arriving(flow);
     let later = arrivals.partition_point(|arrival| arrival.at_ns <= arrived_ns);
     // The record of a drop does not tell acknowledgments apart: it is of the last one before it.
@@ -287,7 +287,7 @@ fn is_dropped(flow: &FlowStore, lost: &[LostPacket<'_>], pass: &Pass, arrived_ns
     let until_ns = next.next().map_or(u64::MAX, |next| next.at_ns);
     let first = lost.partition_point(|lost| lost.drop.at_ns < arrived_ns);
     let mut lost = lost[first..].iter().take_while(|lost| lost.drop.at_ns < until_ns);
-    lost.any(|LostPacket { drop, after }| {
+    lost.any(|DroppedPacket { drop, after }| {
         let is_it = match pass.len {
             0 => {
                 let has_flags = [0, pass.tcp_flags].contains(&drop.tcp_flags);

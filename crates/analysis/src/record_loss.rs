@@ -18,10 +18,10 @@
 use sockscope_record::{Connection, Kind, Point, Protocol, marks};
 
 use crate::curve::{Curve, LostRun, Run};
-use crate::loss_times::{Losses, within};
 use crate::queue::join;
 use crate::ranges::{Range, minus, union};
 use crate::record_buffer::is_gone;
+use crate::record_loss_times::{Losses, within};
 use crate::{FlowStore, Pass, unseen};
 
 /// A point as which losses are told that hid records at another one, and what of the stream they did not hide.

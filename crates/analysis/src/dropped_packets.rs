@@ -12,7 +12,7 @@ use crate::{ConnectionStore, DropReasons, FlowStore, Pass};
 
 /// A packet that the kernel dropped, and with it a segment or datagram that had not come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LostPacket<'a> {
+pub struct DroppedPacket<'a> {
     /// The record of the drop.
     pub drop: &'a Record,
     /// The last point that it passed; `None` where what was seen may be an earlier transmission.
@@ -21,17 +21,17 @@ pub struct LostPacket<'a> {
 
 /// All of one direction, in time order, with `reasons` for the numbers in their records.
 #[must_use]
-pub fn lost_packets<'a>(
+pub fn dropped_packets<'a>(
     store: &'a ConnectionStore,
     direction: Direction,
     reasons: &DropReasons,
-) -> Vec<LostPacket<'a>> {
+) -> Vec<DroppedPacket<'a>> {
     let (flow, reverse) = (store.flow(direction), store.reverse(direction));
     let mut queued = Queued::new(flow);
     let lost = drops::losses(flow, reasons);
     lost.map(|drop| {
         let own = || own_point(flow, reverse, drop, queued.may_include(drop));
-        LostPacket { drop, after: told_point(drop).or_else(own) }
+        DroppedPacket { drop, after: told_point(drop).or_else(own) }
     })
     .collect()
 }
