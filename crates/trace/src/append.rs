@@ -89,7 +89,9 @@ impl StreamFile {
             Ok((buffers, batch.num_rows() as u64))
         });
         let (buffers, rows) = encoded.map_err(encode_error(&self.path, self.batches))?;
+        let bytes_before = self.whole_bytes;
         self.append(&buffers)?;
+        debug_assert!(bytes_before < self.whole_bytes, "each batch has a header");
         self.batches += 1;
         self.rows += rows;
         Ok(())

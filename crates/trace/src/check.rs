@@ -145,6 +145,7 @@ impl Checked {
             checker.add(batch);
         }
         let problems = checker.problems(bundle, &reader);
+        debug_assert!(checker.counts.unknown.len() <= UNKNOWN_CONNECTIONS_MAX);
         Ok(Self { problems, lost: checker.lost(bundle, &reader) })
     }
 }
@@ -226,6 +227,8 @@ impl Counts {
     }
 
     fn problems(&self) -> impl Iterator<Item = Problem> {
+        debug_assert!(self.large_steps_back <= self.steps_back);
+        debug_assert!(self.unknown.len() as u64 <= self.unknown_records);
         let times = (self.large_steps_back > 0).then_some(Problem::TimeStepsBack {
             steps: self.large_steps_back,
             step_ns_max: self.step_back_ns_max,

@@ -48,6 +48,8 @@ impl RecordColumns {
             self.reserve();
         }
         taken.chunks(CHUNK_RECORDS).for_each(|chunk| self.extend(chunk));
+        debug_assert!(self.rows() <= BATCH_RECORDS);
+        debug_assert!(self.extra.len() == self.rows(), "all columns have the same rows");
         rest
     }
 
@@ -85,6 +87,7 @@ impl RecordColumns {
     /// and in what is returned beside it, for [`RecordColumns::reuse`].
     pub(crate) fn take(&mut self, schema: &SchemaRef) -> (Result<RecordBatch, ArrowError>, Spent) {
         let full = std::mem::take(self);
+        debug_assert_eq!((self.rows(), full.kind.len()), (0, full.rows()));
         let mut spent = Spent::default();
         let columns = vec![
             spent.column::<types::UInt64Type>(full.at_ns),

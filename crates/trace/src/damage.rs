@@ -72,6 +72,7 @@ impl Damage {
 
     /// Each of them, up to a limit, then how many more.
     pub(crate) fn problems(&self, part: Part) -> impl Iterator<Item = Problem> {
+        debug_assert!(self.named.len() <= NAMED_MAX && self.more_rows <= self.rows);
         let (batches, rows) = (self.more_batches, self.more_rows);
         let more = (batches > 0).then_some(Problem::MoreDamaged { part, batches, rows });
         let batches = self.more_repeated;

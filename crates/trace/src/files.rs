@@ -89,6 +89,7 @@ impl Files {
         };
         let (batch, spent) = columns.take(&self.record_schema);
         self.records.write(batch)?;
+        debug_assert_eq!(columns.rows(), 0, "what was written is held no longer");
         columns.reuse(spent);
         Ok(columns)
     }

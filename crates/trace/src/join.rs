@@ -65,6 +65,7 @@ pub(crate) fn join<E: From<Error>>(
     let wanted: HashSet<FlowId> = flows.values().copied().collect();
     let theirs = kernel_datagrams(kernel, &wanted)?;
     let pairs = Pairs::new(&engine_datagrams(&engine_records), &theirs);
+    debug_assert!(flows.len().is_multiple_of(2), "a connection has two flows");
     let mut meta = meta(kernel, engine, flows.len() as u64 / 2, &pairs);
     let [of_kernel, of_engine] = match (engine_is_first, &checked) {
         (true, [engine, kernel]) | (false, [kernel, engine]) => [kernel, engine],

@@ -58,7 +58,9 @@ impl SizeLimit {
         if bytes < least {
             return Err(Error::TooSmall { bytes, least });
         }
-        Ok(Self { streams_bytes: bytes - 2 * meta_bytes, meta_bytes })
+        let limit = Self { streams_bytes: bytes - 2 * meta_bytes, meta_bytes };
+        debug_assert!(limit.streams_bytes >= OPEN_BATCHES_BYTES + CONTENT_BYTES_MIN);
+        Ok(limit)
     }
 
     /// The most bytes of both streams.
@@ -110,6 +112,7 @@ impl Usage {
         let taken = records.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         let taken = if self.is_full { 0 } else { taken };
         // The next one would not fit.
+        debug_assert!(taken as u64 <= room);
         self.is_full |= taken as u64 == room;
         &records[..taken]
     }
@@ -125,6 +128,7 @@ impl Usage {
             self.is_full = true;
             return false;
         }
+        debug_assert!(kept.unwrap_or_default() <= self.open_bytes);
         self.open_bytes = self.open_bytes + last - kept.unwrap_or_default();
         if last > 0 {
             self.open.insert(row.id, last);
@@ -138,6 +142,7 @@ impl Usage {
     /// The last row of a connection was taken.
     pub(crate) fn complete(&mut self, id: ConnectionId) {
         self.open_bytes -= self.open.remove(&id).unwrap_or_default();
+        debug_assert!(!self.open.is_empty() || self.open_bytes == 0);
     }
 
     /// The rows of connections that were held back are written.

@@ -171,6 +171,7 @@ impl Input {
     }
 
     fn take(&mut self) -> Option<Record> {
+        debug_assert!(self.taken < self.batch.len(), "its head was looked at before");
         self.taken += 1;
         self.batch.get(self.taken - 1).copied()
     }

@@ -59,6 +59,7 @@ impl Plan {
         let taken: BTreeSet<_> = joined.iter().filter_map(|joined| Some(joined.first?.0)).collect();
         let alone = first.iter().filter(|row| !taken.contains(&row.id));
         joined.extend(alone.map(Joined::of_first));
+        debug_assert!(joined.len() <= first.len() + second.len());
         joined.sort_by_key(|joined| (joined.connection.opened_ns, joined.first, joined.second));
         Self { unequal, ..Self::numbered(joined, matched, shift_ns) }
     }
@@ -78,6 +79,8 @@ impl Plan {
             }
             plan.connections.push(Connection { id, ..joined.connection });
         }
+        debug_assert!(plan.connections.is_sorted_by_key(|connection| connection.opened_ns));
+        debug_assert!(plan.matched <= plan.connections.len() as u64);
         plan
     }
 }
@@ -117,6 +120,7 @@ impl Joined {
             processes: base.processes.iter().cloned().chain(of_other).collect(),
             ..base.clone()
         };
+        debug_assert!(key(first) == key(second), "one connection has the same two ends");
         Self {
             connection,
             first: Some((first.id, is_swapped && second_knows)),

@@ -198,6 +198,7 @@ impl FileThread {
     }
 
     fn has_room(&self) -> bool {
+        debug_assert!(self.done.batches.load(Ordering::Acquire) <= self.sent_batches);
         // The next batch is told why a thread has ended.
         self.thread.is_finished()
             || self.sent_batches - self.done.batches.load(Ordering::Acquire)
@@ -206,6 +207,7 @@ impl FileThread {
 
     fn bytes_at_most(&self) -> u64 {
         // In this order: what is not counted as on its way is in the bytes that are read then.
+        debug_assert!(self.done.bytes_max.load(Ordering::Acquire) <= self.sent_bytes_max);
         let on_its_way = self.sent_bytes_max - self.done.bytes_max.load(Ordering::Acquire);
         self.done.bytes.load(Ordering::Acquire) + on_its_way
     }

@@ -78,6 +78,7 @@ impl<R: Read + Seek> RecordReader<R> {
         let Some(stream) = &mut self.stream else { return Ok(None) };
         let at_byte = stream.position();
         let layout = stream.next(Some(&mut self.body))?;
+        debug_assert!(self.told_rows <= stream.damaged_rows());
         let lost_rows = stream.damaged_rows() - self.told_rows;
         self.records.clear();
         let is_batch = match layout.as_ref().map(|layout| (layout, layout.record_columns())) {
@@ -104,6 +105,7 @@ impl<R: Read + Seek> RecordReader<R> {
         let since_ns = self.latest_ns.saturating_sub(ORDER_SLACK_NS);
         let next_ns = self.records.first().map_or(self.latest_ns, |record| record.at_ns);
         let until_ns = next_ns.max(self.latest_ns).saturating_add(ORDER_SLACK_NS);
+        debug_assert!(since_ns <= until_ns);
         let until = Record { at_ns: until_ns, ..Record::default() };
         let events = until.with_loss(Loss::new(None, rows, since_ns));
         let points = of_each_point(since_ns, until_ns);
@@ -225,6 +227,7 @@ impl<R: Read + Seek> RecordReader<R> {
                 cpu: u16::from_le_bytes(cpu[row]),
             })
         }));
+        debug_assert!(self.records.len() <= rows, "a row gives one record or none");
         self.unknown_kinds += (rows - self.records.len()) as u64;
     }
 }

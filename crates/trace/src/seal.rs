@@ -89,6 +89,7 @@ pub(crate) fn sealed(encoded: Vec<Buffer>, rows_before: u64) -> Result<Vec<Buffe
         let header = joined(&take(&mut rest, u32::from_le_bytes(*length) as usize));
         let message = root_as_message(&header).map_err(not_ours)?;
         let body = take(&mut rest, usize::try_from(message.bodyLength()).map_err(not_ours)?);
+        debug_assert!(body.iter().map(Buffer::len).sum::<usize>() as i64 == message.bodyLength());
         sealed.push(with_seal(&message, body_crc(&body), rows_before)?.into());
         sealed.extend(body);
     }

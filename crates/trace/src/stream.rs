@@ -147,6 +147,7 @@ impl<R: Read + Seek> Stream<R> {
                 self.leave_out(frame.end(), layout.rows as u64, expected);
                 continue;
             }
+            debug_assert!(self.position < frame.end() && frame.end() <= self.length);
             self.position = frame.end();
             self.batches += 1;
             self.rows += layout.rows as u64;
@@ -160,6 +161,7 @@ impl<R: Read + Seek> Stream<R> {
         let Some(seal) = frame.seal else { return true };
         let missing = i128::from(seal.rows_before) - i128::from(self.rows_accounted());
         if missing < 0 {
+            debug_assert!(self.position < frame.end(), "a repeated batch is passed over once");
             let batch = self.batches + self.damage.batches();
             self.damage.add_repeated(self.part, batch, self.position, layout.rows as u64);
             self.position = frame.end();
@@ -186,12 +188,14 @@ impl<R: Read + Seek> Stream<R> {
         let more = (frame.body_bytes as usize).saturating_sub(body.len());
         body.try_reserve(more).map_err(|_| Error::no_memory(&self.path))?;
         body.resize(frame.body_bytes as usize, 0);
+        debug_assert_eq!(body.len() as u64, frame.body_bytes);
         read_at(&mut self.source, frame.body_at, body).map_err(Error::io(&self.path))?;
         Ok(frame.seal.map_or(Ok(()), |seal| seal.check_body(body)))
     }
 
     /// Goes on at `next_at`: what lies before it had `rows` rows, and is not what was written.
     fn leave_out(&mut self, next_at: u64, rows: u64, expected: String) {
+        debug_assert!(self.position < next_at && next_at <= self.length);
         let batch = self.batches + self.damage.batches();
         self.damage.add(self.part, batch, self.position, rows, expected);
         self.position = next_at;
@@ -200,6 +204,7 @@ impl<R: Read + Seek> Stream<R> {
 
     /// Stops here for good: the batch just read is not what it should be.
     pub(crate) fn damaged(&mut self, at_byte: u64, layout: &BatchLayout, expected: String) {
+        debug_assert!(at_byte < self.position && self.rows >= layout.rows as u64);
         self.position = at_byte;
         self.batches -= 1;
         self.rows -= layout.rows as u64;
@@ -285,6 +290,7 @@ impl<R: Read + Seek> Stream<R> {
         read_at(&mut self.source, self.position + PREFIX_BYTES, &mut self.header)
             .map_err(Error::io(&self.path))?;
         let body_at = self.position + PREFIX_BYTES + header_bytes;
+        debug_assert!(header_bytes <= HEADER_BYTES_MAX && body_at <= self.length);
         match body_and_seal(&self.header) {
             Ok((_, None)) if self.is_sealed => {
                 self.state = State::Damaged { expected: "a message with a seal".into() };

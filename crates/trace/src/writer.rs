@@ -131,6 +131,7 @@ impl BundleWriter {
                 self.write()?;
             }
         }
+        debug_assert!(self.columns.rows() < BATCH_RECORDS, "a full batch is written at once");
         Ok(())
     }
 
@@ -202,6 +203,7 @@ impl BundleWriter {
     /// incomplete.
     pub fn finish(mut self, meta: Meta) -> Result<(), Error> {
         self.write()?;
+        debug_assert!(self.columns.rows() == 0 && self.connections.is_empty());
         let records = self.output.finish()?;
         self.check_in_place()?;
         let limit = self.size_limit();

@@ -29,6 +29,7 @@ impl<R: Read + Seek> Stream<R> {
             return Ok(false);
         }
         let Some((at_byte, seal)) = self.next_sealed()? else { return Ok(false) };
+        debug_assert!(self.position < at_byte && at_byte < self.length);
         let rows = seal.rows_before.saturating_sub(self.rows_accounted());
         self.leave_out(at_byte, rows, expected.to_owned());
         // The columns are those of this format: earlier ones had no seals.
@@ -64,6 +65,9 @@ impl<R: Read + Seek> Stream<R> {
                 if word.starts_with(&CONTINUATION)
                     && let Some(seal) = self.seal_at(here, word)?
                 {
+                    debug_assert!(
+                        from <= here && self.search.bytes <= SEARCHED_BYTES_MAX + CHUNK_BYTES
+                    );
                     self.search.bytes_before += self.search.bytes;
                     return Ok(Some((here, seal)));
                 }
