@@ -3,7 +3,7 @@
 //! A byte may pass a point several times (retransmission), and bytes may pass out of order. Only the
 //! first passage of a byte counts for queues and delays: a byte that was lost on its way stays, by
 //! this rule, in the stage where it was lost until its retransmission gets through. Where a record tells of the
-//! drop, `gap` takes it out for that time.
+//! drop, `drop_gap` takes the byte out for that time.
 
 use std::cmp::Reverse;
 

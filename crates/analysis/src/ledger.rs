@@ -2,9 +2,9 @@
 //!
 //! The reader takes bytes in order, so between two reads the oldest unread byte is the first one of
 //! the later read: only that byte's way through the points matters in that time. What keeps it in
-//! the send queue is said by `hold`, how its time in the receive queue divides by `reader`. While there
-//! is no such byte, `room` says whether the program waits for room to write the next one, or has it and
-//! does not come: of all other such time nothing tells whether the program wants a CPU.
+//! the send queue is in `send_hold`, and `receive_wait` divides its time in the receive queue. While there is no
+//! such byte, `send_buffer_wait` tells a program that waits for room in the send buffer from one that has room and
+//! does not write. Of all other such time no record shows whether the program wants a CPU.
 //!
 //! Where the end that reads is another host, the acknowledgment seen here stands for the read: the
 //! time from point 4 until then is `wire`, and the time in which everything is acknowledged is

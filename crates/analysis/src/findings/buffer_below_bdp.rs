@@ -9,8 +9,8 @@ use sockscope_record::{Point, Side};
 
 use super::buffers::BufferSetting;
 use super::facts::FlowFacts;
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use crate::{Finding, FindingId, Pass};
 
 /// Shorter or smaller trains measure the receiver's interrupts, not the path.
@@ -58,14 +58,14 @@ fn finding(facts: &FlowFacts<'_>, case: &Case) -> Finding {
         format!(
             "a train of {} bytes arrives within {}",
             train.bytes,
-            words::time(train.duration_ns)
+            phrasing::time(train.duration_ns)
         )
     });
     let summary = format!(
         "The {who} set a buffer that holds {data_bytes} bytes of data ({} with overhead); the path takes \
          about {product_bytes} bytes in its round trip of {}.",
         buffer.granted_bytes.unwrap_or_default(),
-        words::time(*rtt_ns),
+        phrasing::time(*rtt_ns),
     );
     let fix =
         format!("In the {who}: do not set {option}, or ask for {product_bytes} bytes or more.");

@@ -5,8 +5,8 @@
 use sockscope_record::Protocol;
 
 use super::facts::FlowFacts;
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use crate::buffers::{BufferRequest, GRANT_FACTOR, requests};
 use crate::{Finding, FindingId};
 
@@ -27,7 +27,7 @@ fn of_request(facts: &FlowFacts<'_>, request: &BufferRequest, granted_bytes: u64
         true => ("SO_SNDBUF", "net.core.wmem_max", "send"),
         false => ("SO_RCVBUF", "net.core.rmem_max", "receive"),
     };
-    let who = words::who(&facts.view.store.connection, facts.sender());
+    let who = phrasing::who(&facts.view.store.connection, facts.sender());
     let mut tally = Tally { count: 1, ..Tally::default() };
     tally.notes.add(at_ns, || {
         format!("setsockopt {option}: asked {asked_bytes} bytes, granted {granted_bytes} (twice the bytes usable)")

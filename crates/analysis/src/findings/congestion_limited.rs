@@ -8,11 +8,11 @@ use sockscope_record::Hold;
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
 use super::intervals::Intervals;
+use super::phrasing;
 use super::resent::resent;
 use super::resent_segment::{Content, Resent};
 use super::stop_and_wait::PATH_RTT_NS_MIN;
 use super::tally::Tally;
-use super::words;
 use crate::{Finding, FindingId};
 
 /// The window is what bounds the flow only if it does so most of the time.
@@ -38,11 +38,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let losses = resent(facts.view).iter().filter(is_loss).count() as u64;
     let why = match losses {
         0 => "no data had to be sent again".to_owned(),
-        _ => format!("{} had to be sent again", words::counted(losses, "range")),
+        _ => format!("{} had to be sent again", phrasing::counted(losses, "range")),
     };
     let summary = format!(
         "The congestion window held data of the {sender} for {} ({}); {why}.",
-        words::time(lost_ns),
+        phrasing::time(lost_ns),
         facts.share_of_busy(lost_ns),
     );
     let fix = match losses {
@@ -63,12 +63,12 @@ fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {
     let mut states = events.filter_map(|event| Some((event.at_ns, event.congestion()?)));
     for one in held.iter().take(Finding::EVIDENCE_MAX / 2) {
         tally.notes.add(one.start_ns, || {
-            let held = words::time(one.duration_ns());
+            let held = phrasing::time(one.duration_ns());
             format!("unsent data waits {held} for the congestion window")
         });
         if let Some((at_ns, state)) = states.find(|(at_ns, _)| *at_ns >= one.start_ns) {
             tally.notes.add(at_ns, || {
-                let rtt = words::time(u64::from(state.smoothed_rtt_us) * 1_000);
+                let rtt = phrasing::time(u64::from(state.smoothed_rtt_us) * 1_000);
                 format!(
                     "congestion window {} packets, threshold {}, {} in flight, round trip {rtt}",
                     state.window_packets, state.threshold_packets, state.in_flight_packets

@@ -11,8 +11,8 @@ use sockscope_record::{Point, Record, Side};
 
 use super::facts::FlowFacts;
 use super::intervals::Interval;
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use crate::send_hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on};
 use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Pass};
 
@@ -50,8 +50,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let sender = facts.who(facts.sender());
     let summary = format!(
         "{} of the {sender} waited {}: {} held {} {}.",
-        words::counted(tally.count, "short segment"),
-        words::spread(stalls.iter().map(Stall::lost_ns)),
+        phrasing::counted(tally.count, "short segment"),
+        phrasing::spread(stalls.iter().map(Stall::lost_ns)),
         cork.name(),
         if tally.count == 1 { "it" } else { "them" },
         until(&stalls, facts.sender()),
@@ -233,7 +233,7 @@ fn note(tally: &mut Tally, stall: &Stall, cork: Cork) {
         format!("bytes from {offset} on wait in the send queue: held by {}", cork.name())
     });
     tally.notes.add(end_ns, || {
-        let lost = words::time(stall.lost_ns());
+        let lost = phrasing::time(stall.lost_ns());
         match end {
             End::Timer => format!(
                 "bytes from {offset} on are sent, after {lost}; no call was made and nothing came: TCP's \

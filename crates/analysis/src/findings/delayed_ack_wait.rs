@@ -11,8 +11,8 @@ use sockscope_record::{Hold, Point};
 use super::acks::{LateAck, released_by};
 use super::facts::FlowFacts;
 use super::intervals::Interval;
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use super::writes::Write;
 use crate::acks::LATE_NS;
 use crate::send_buffer_wait::WRITER_WAKES_NS_MAX;
@@ -39,10 +39,10 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         note(&mut tally, wait);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
-    let waited = words::on_average(tally.lost_ns, tally.count);
+    let waited = phrasing::on_average(tally.lost_ns, tally.count);
     let summary = format!(
         "The {sender} waited {waited} for {} of the {receiver}, with {}.",
-        words::counted(tally.count, "delayed acknowledgment"),
+        phrasing::counted(tally.count, "delayed acknowledgment"),
         waits[0].what.words(),
     );
     let side = waits[0].what.side(facts);
@@ -209,7 +209,7 @@ fn note(tally: &mut Tally, wait: &Wait) {
         format!("everything sent, up to {}, has arrived, with {}", ack.position, what.words())
     });
     tally.notes.add(ack.made_ns, || {
-        let delay = words::time(ack.delay_ns());
+        let delay = phrasing::time(ack.delay_ns());
         format!("receiver acknowledges {} without data, {delay} after it arrived", ack.position)
     });
 }

@@ -2,14 +2,14 @@
 
 use crate::testing::analyze;
 
+use super::phrasing;
 use super::testing::{Fixture, repeat};
-use super::words;
 
 fn found(text: &str) -> String {
     let analysis = analyze(text);
     let findings = analysis.findings.iter();
     let said = findings.map(|finding| {
-        let lost = words::time(finding.lost_ns);
+        let lost = phrasing::time(finding.lost_ns);
         format!("{} @{} {}x {lost}", finding.id.name(), finding.side.name(), finding.count)
     });
     said.collect::<Vec<_>>().join("\n")

@@ -11,8 +11,8 @@ use super::doubt::Doubt;
 use super::holds::{HoldSpan, hold_spans};
 use super::interface::InterfaceQueue;
 use super::intervals::{Interval, Intervals};
+use super::phrasing;
 use super::reads::{ReadWait, read_waits};
-use super::words;
 use super::writes::{Write, writes};
 use crate::send_buffer_wait::{SendBufferWait, send_buffer_waits};
 use crate::send_queue::SegmentSizes;
@@ -155,12 +155,12 @@ impl<'a> FlowFacts<'a> {
 
     /// The side with its process, as `client (python3, pid 812)`.
     pub(super) fn who(&self, side: Side) -> String {
-        words::who(&self.view.store.connection, side)
+        phrasing::who(&self.view.store.connection, side)
     }
 
     /// `ns` as a share whose base stands with it, as `42 % of 1.20 s with bytes under way`.
     pub(super) fn share_of_busy(&self, ns: u64) -> String {
-        let (share, base) = (words::percent(ns, self.busy_ns), words::time(self.busy_ns));
+        let (share, base) = (phrasing::percent(ns, self.busy_ns), phrasing::time(self.busy_ns));
         format!("{share} of {base} with bytes under way")
     }
 

@@ -5,10 +5,10 @@
 
 use super::facts::FlowFacts;
 use super::intervals::Intervals;
+use super::phrasing;
 use super::resent::resent;
 use super::resent_segment::Resent;
 use super::tally::Tally;
-use super::words;
 use crate::{Finding, FindingId, LedgerPart};
 
 /// A queue that delayed fewer packets than this was a burst.
@@ -43,7 +43,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let lost_ns = tally.lost_ns;
     for stay in &queue.delayed {
         tally.notes.add(stay.left_ns, || {
-            let stayed = words::time(stay.left_ns - stay.entered_ns);
+            let stayed = phrasing::time(stay.left_ns - stay.entered_ns);
             format!(
                 "bytes {}..{} leave the interface queue after {stayed}",
                 stay.offset,
@@ -66,7 +66,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let summary = format!(
         "Packets of the {sender} stood {} on average in its interface queue{share}{dropped}: the \
          interface's rate is the limit.",
-        words::time(u64::try_from(mean_ns).unwrap_or(u64::MAX)),
+        phrasing::time(u64::try_from(mean_ns).unwrap_or(u64::MAX)),
     );
     let fix = format!(
         "On the {sender}'s host: raise or remove the interface's rate limit (tc -s qdisc show), use a faster \

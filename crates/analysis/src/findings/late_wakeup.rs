@@ -5,9 +5,9 @@
 //! the CPU.
 
 use super::facts::FlowFacts;
+use super::phrasing;
 use super::reads::{READ_WAIT_NS_MIN, ReadWait};
 use super::tally::Tally;
-use super::words;
 use crate::{Finding, FindingId};
 
 /// Any machine makes a thread wait now and then.
@@ -40,8 +40,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let receiver = facts.who(facts.receiver());
     let summary = format!(
         "The {receiver} was ready to read {} but had no CPU for {} on average ({}).",
-        words::counted(tally.count, "time"),
-        words::time(tally.lost_ns / tally.count),
+        phrasing::counted(tally.count, "time"),
+        phrasing::time(tally.lost_ns / tally.count),
         facts.share_of_busy(tally.lost_ns),
     );
     let fix = format!(
@@ -54,7 +54,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
 fn note(tally: &mut Tally, wait: &ReadWait, runnable_ns: u64) {
     tally.notes.add(wait.since_ns, || format!("data from {} on waits to be read", wait.offset));
     tally.notes.add(wait.read_ns, || {
-        let runnable = words::time(runnable_ns);
+        let runnable = phrasing::time(runnable_ns);
         format!("thread {} reads it; it was runnable without a CPU for {runnable}", wait.thread)
     });
 }

@@ -25,6 +25,7 @@ mod interface_queue_limited;
 mod intervals;
 mod late_wakeup;
 mod nagle_delayed_ack;
+mod phrasing;
 mod reads;
 mod receive_window_limited;
 mod resent;
@@ -39,7 +40,6 @@ mod tally;
 #[cfg(test)]
 mod testing;
 mod udp_receive_drop;
-mod words;
 mod writes;
 
 use std::cmp::Reverse;

@@ -7,8 +7,8 @@
 
 use super::acks::{LateAck, released_by};
 use super::facts::FlowFacts;
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use crate::acks::LATE_NS;
 use crate::send_hold::RELEASE_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
@@ -41,7 +41,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         return None;
     }
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
-    let waited = words::spread(stalls.iter().map(|stall| stall.end_ns - stall.start_ns));
+    let waited = phrasing::spread(stalls.iter().map(|stall| stall.end_ns - stall.start_ns));
     for stall in &stalls {
         tally.lose(stall.start_ns, stall.end_ns);
         note(&mut tally, stall);
@@ -50,7 +50,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let summary = format!(
         "{} of the {sender} waited {waited}: Nagle's algorithm held a short segment until a \
          delayed acknowledgment came from the {receiver}.",
-        words::counted(tally.count, "write"),
+        phrasing::counted(tally.count, "write"),
     );
     let fix = format!(
         "In the {sender}: write each message in one call (writev, sendmsg, MSG_MORE, a buffered \
@@ -65,11 +65,11 @@ fn note(tally: &mut Tally, stall: &Stall) {
         format!("bytes from {offset} on wait in the send queue: held by Nagle's algorithm")
     });
     tally.notes.add(ack.made_ns, || {
-        let delay = words::time(ack.delay_ns());
+        let delay = phrasing::time(ack.delay_ns());
         format!("receiver acknowledges {} without data, {delay} after it arrived", ack.position)
     });
     tally.notes.add(end_ns, || {
-        let held = words::time(end_ns - start_ns);
+        let held = phrasing::time(end_ns - start_ns);
         format!("bytes from {offset} on are sent, after {held}")
     });
 }

@@ -126,9 +126,9 @@ mod tests {
         let fixture = Fixture::new(text, "");
         let waits = fixture.with_flow(|view| super::read_waits(view.flow(), view.reverse()));
         let said = waits.iter().map(|wait| {
-            let runnable = wait.runnable_ns.map_or("?".into(), super::super::words::time);
+            let runnable = wait.runnable_ns.map_or("?".into(), super::super::phrasing::time);
             let awaited = if wait.was_awaited { "awaited " } else { "" };
-            format!("{awaited}{} {runnable}", super::super::words::time(wait.duration_ns()))
+            format!("{awaited}{} {runnable}", super::super::phrasing::time(wait.duration_ns()))
         });
         said.collect()
     }

@@ -8,9 +8,9 @@ use sockscope_record::Hold;
 use super::facts::{FlowFacts, HELD_OR_ON_THE_PATH};
 use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
+use super::phrasing;
 use super::stop_and_wait::PATH_RTT_NS_MIN;
 use super::tally::Tally;
-use super::words;
 use crate::{Finding, FindingId};
 
 /// Less than a fifth of the busy time would gain little.
@@ -50,7 +50,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_reader_slow: bool) -> Option<Findin
     let summary = format!(
         "The {sender} was held by the {receiver}'s full receive window {} ({}), \
          although the {} reads at once.",
-        words::counted(tally.count, "time"),
+        phrasing::counted(tally.count, "time"),
         facts.share_of_busy(lost_ns),
         facts.receiver().name(),
     );
@@ -102,7 +102,7 @@ fn note(tally: &mut Tally, facts: &FlowFacts<'_>, held: &Intervals) {
     }
     for one in held.iter() {
         tally.notes.add(one.start_ns, || {
-            let held = words::time(one.duration_ns());
+            let held = phrasing::time(one.duration_ns());
             format!("unsent data waits {held} for the receive window; the receive queue is empty")
         });
     }

@@ -7,10 +7,10 @@ use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
+use super::phrasing;
 use super::resent::resent;
 use super::resent_segment::{Content, Resent};
 use super::tally::Tally;
-use super::words;
 use crate::drops;
 use crate::transmission::seen_before;
 use crate::{Finding, FindingId};
@@ -76,7 +76,7 @@ fn of_losses(facts: &FlowFacts<'_>, needed: &[Resent]) -> Finding {
 /// As `3 ranges`; a SYN or a FIN has no range of bytes.
 fn counted(all: &[Resent]) -> String {
     let is_data = all.iter().all(|one| one.content == Content::Data);
-    words::counted(all.len() as u64, if is_data { "range" } else { "segment" })
+    phrasing::counted(all.len() as u64, if is_data { "range" } else { "segment" })
 }
 
 /// As `2 timeout`, `1 FIN`.
@@ -231,7 +231,7 @@ fn note(tally: &mut Tally, one: &Resent) {
         let were = if one.content == Content::Data { "they were" } else { "it was" };
         let after = one
             .gap()
-            .map(|gap| format!(", {} after {were} last sent", words::time(gap.duration_ns())));
+            .map(|gap| format!(", {} after {were} last sent", phrasing::time(gap.duration_ns())));
         let seen = one.last_seen.map(|point| format!(", last seen at {}", point.name()));
         format!("{what}{}{}", after.unwrap_or_default(), seen.unwrap_or_default())
     });

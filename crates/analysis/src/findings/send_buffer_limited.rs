@@ -13,8 +13,8 @@ use sockscope_record::{Hold, tcp_flags};
 use super::facts::{FlowFacts, ON_THE_PATH, is_idle};
 use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use crate::send_buffer_wait::{WRITER_WAKES_NS_MAX, advancing_ns, last_between};
 use crate::send_hold::{acks_received, is_of_option};
 use crate::{Finding, FindingId, LedgerPart, send_queue};
@@ -160,7 +160,7 @@ fn finding(facts: &FlowFacts<'_>, lost: &Intervals, is_paced: bool, active_ns: u
     let mut tally = Tally::of_times(lost.len(), lost);
     for one in lost.iter() {
         tally.notes.add(one.start_ns, || {
-            let blocked = words::time(one.duration_ns());
+            let blocked = phrasing::time(one.duration_ns());
             format!("{sent}, the write call stays blocked for {blocked}")
         });
     }
@@ -172,10 +172,10 @@ fn finding(facts: &FlowFacts<'_>, lost: &Intervals, is_paced: bool, active_ns: u
     let summary = format!(
         "The {sender} was blocked {} in write with {} sent ({} of {} with bytes under way or \
          unacknowledged): its {buffer} was full of bytes on their way.",
-        words::counted(tally.count, "time"),
+        phrasing::counted(tally.count, "time"),
         if is_paced { "everything or nearly everything" } else { "everything" },
-        words::percent(tally.lost_ns, active_ns),
-        words::time(active_ns),
+        phrasing::percent(tally.lost_ns, active_ns),
+        phrasing::time(active_ns),
     );
     let fix = if facts.send_buffer.is_set_by_program {
         format!(

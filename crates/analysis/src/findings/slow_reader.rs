@@ -10,9 +10,9 @@ use sockscope_record::{Hold, Point};
 use super::facts::FlowFacts;
 use super::holds::held_by;
 use super::intervals::{Interval, Intervals};
+use super::phrasing;
 use super::reads::ReadWait;
 use super::tally::Tally;
-use super::words;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
 /// An event loop that is busy with other sockets is back within a few milliseconds; and the window of
@@ -64,8 +64,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         if was_sender_held { ", which closed the window and stopped the sender" } else { "" };
     let summary = format!(
         "The {receiver} left data unread {}, {}, while it did something else{effect}.",
-        words::counted(tally.count, "time"),
-        words::on_average(tally.lost_ns, tally.count),
+        phrasing::counted(tally.count, "time"),
+        phrasing::on_average(tally.lost_ns, tally.count),
     );
     let fix = format!(
         "In the {receiver}: read in a thread of its own or hand the work to one; `strace -r -p PID` \
@@ -117,7 +117,7 @@ fn is_first_read(facts: &FlowFacts<'_>, wait: &ReadWait) -> bool {
 fn note(tally: &mut Tally, wait: &ReadWait, away_ns: u64) {
     tally.notes.add(wait.since_ns, || format!("data from {} on waits to be read", wait.offset));
     tally.notes.add(wait.read_ns, || {
-        let (waited, away) = (words::time(wait.duration_ns()), words::time(away_ns));
+        let (waited, away) = (phrasing::time(wait.duration_ns()), phrasing::time(away_ns));
         format!(
             "thread {} reads it after {waited}, {away} of them not waiting for a CPU",
             wait.thread

@@ -6,8 +6,8 @@
 
 use super::facts::FlowFacts;
 use super::intervals::Interval;
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use super::writes::{Write, turns};
 use crate::{Finding, FindingId};
 
@@ -45,7 +45,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let sender = facts.who(facts.sender());
     let summary = format!(
         "The {sender} wrote {bytes} bytes of bulk data in {} of {} bytes on average.",
-        words::counted(tally.count, "call"),
+        phrasing::counted(tally.count, "call"),
         bytes / tally.count,
     );
     let fix = format!(
@@ -82,7 +82,7 @@ fn times(run: &[Write]) -> Option<Interval> {
 fn note(tally: &mut Tally, run: &[Write], bytes: u64) {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return };
     tally.notes.add(first.start_ns, || {
-        let took = words::time(last.start_ns - first.start_ns);
+        let took = phrasing::time(last.start_ns - first.start_ns);
         format!(
             "{} writes of {bytes} bytes in all begin, in {took}, nothing read between",
             run.len()

@@ -11,8 +11,8 @@ use sockscope_record::Point;
 use super::facts::FlowFacts;
 use super::intervals::Interval;
 use super::nagle_delayed_ack::stalls;
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use super::writes::{Turn, Write, corked_offsets, turns};
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
@@ -115,7 +115,7 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         }
         note(&mut tally, message);
         tally.notes.add(hold.start_ns, || {
-            let held = words::time(hold.duration_ns());
+            let held = phrasing::time(hold.duration_ns());
             format!("Nagle's algorithm holds the part from {} on for {held}", hold.offset)
         });
     }
@@ -124,9 +124,9 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     }
     let why = match (stalled, tally.lost_ns) {
         (_, 0) => "which is what lets nagle-delayed-ack happen".to_owned(),
-        (_, lost_ns) => format!("waiting {} for acknowledgments in all", words::time(lost_ns)),
+        (_, lost_ns) => format!("waiting {} for acknowledgments in all", phrasing::time(lost_ns)),
     };
-    let messages = words::counted(tally.count, "message");
+    let messages = phrasing::counted(tally.count, "message");
     let what = format!("{messages} went out in several writes and a later part was held, {why}.");
     Some(finding(facts, tally, &what))
 }
@@ -176,7 +176,7 @@ fn scattered(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         "{} of {} went out in {SCATTERED_WRITES_MIN} writes or more each, although one segment could \
          have carried it.",
         tally.count,
-        words::counted(messages.len() as u64, "message"),
+        phrasing::counted(messages.len() as u64, "message"),
     );
     Some(finding(facts, tally, &what))
 }
@@ -194,7 +194,7 @@ fn note(tally: &mut Tally, message: &Turn<'_>) {
         let mut sizes: Vec<_> = writes.take(SIZES_MAX).map(|write| write.len.to_string()).collect();
         match message.writes.len() - sizes.len() {
             0 => {}
-            more => sizes.push(words::counted(more as u64, "further write")),
+            more => sizes.push(phrasing::counted(more as u64, "further write")),
         }
         format!("one message of {} bytes in writes of {}", message.bytes(), sizes.join(" + "))
     });

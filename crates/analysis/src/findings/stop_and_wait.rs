@@ -7,7 +7,7 @@
 use sockscope_record::Direction;
 
 use super::facts::base_rtt_ns;
-use super::words::{self, Notes};
+use super::phrasing::{self, Notes};
 use crate::{ConnectionView, Finding, FindingId};
 
 /// Fewer exchanges are a handshake, not a way of working.
@@ -40,15 +40,15 @@ pub(super) fn find(view: &ConnectionView<'_>) -> Option<Finding> {
     if total.count < EXCHANGES_MIN || !is_back_to_back || !is_latency {
         return None;
     }
-    let asker = words::who(&view.store.connection, exchanges.asked_by);
-    let (rtt, median) = (words::time(rtt_ns), words::time(total.p50));
+    let asker = phrasing::who(&view.store.connection, exchanges.asked_by);
+    let (rtt, median) = (phrasing::time(rtt_ns), phrasing::time(total.p50));
     let mut notes = Notes::default();
     notes.add(flow.start_ns, || {
-        let lasted = words::time(open_ns as u64);
+        let lasted = phrasing::time(open_ns as u64);
         format!("{} exchanges in {lasted}, each begun after the last answer", total.count)
     });
     notes.add(exchanges.slowest.0, || {
-        format!("the slowest exchange begins; it takes {}", words::time(exchanges.slowest.1))
+        format!("the slowest exchange begins; it takes {}", phrasing::time(exchanges.slowest.1))
     });
     Some(Finding {
         id: FindingId::StopAndWait,

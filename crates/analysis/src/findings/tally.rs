@@ -4,7 +4,7 @@ use sockscope_record::Side;
 
 use super::facts::FlowFacts;
 use super::intervals::{Interval, Intervals};
-use super::words::Notes;
+use super::phrasing::Notes;
 use crate::{Finding, FindingId};
 
 /// How often something happened, the time it cost and the records that show it.

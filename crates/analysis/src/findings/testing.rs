@@ -119,7 +119,7 @@ impl Fixture {
             assert!(finding.evidence.is_sorted_by_key(|evidence| evidence.at_ns));
             assert!(!finding.fix.is_empty());
             let crate::Finding { id, side, count, lost_ns, summary, .. } = finding;
-            let lost = super::words::time(lost_ns);
+            let lost = super::phrasing::time(lost_ns);
             format!("{} @{} {count}x {lost}: {summary}", id.name(), side.name())
         };
         let lines: Vec<_> = self.findings().into_iter().map(line).collect();

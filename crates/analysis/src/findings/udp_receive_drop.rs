@@ -5,8 +5,8 @@
 //! flow still waited to be read.
 
 use super::facts::FlowFacts;
+use super::phrasing;
 use super::tally::Tally;
-use super::words;
 use crate::buffers::requests;
 use crate::drops::{self, Cause, SocketDrop};
 use crate::{Finding, FindingId};
@@ -38,7 +38,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     };
     let summary = format!(
         "The {receiver} lost {} ({bytes} bytes): its {buffer} was full of unread ones.",
-        words::counted(tally.count, "datagram"),
+        phrasing::counted(tally.count, "datagram"),
     );
     let fix = format!(
         "In the {receiver}: read faster (recvmmsg, a thread that only reads), or {}; or pace the sender.",

@@ -1,4 +1,4 @@
-//! How findings say times, sizes and sides.
+//! The phrases of findings: times, sizes and sides.
 
 use sockscope_record::statistics::percentile;
 use sockscope_record::{Connection, Side};
