@@ -138,8 +138,8 @@ impl Default for CostMeter {
 impl CostMeter {
     /// Nothing counted yet.
     #[must_use]
-    pub fn new(costs: Costs) -> Self {
-        Self { elapsed_ns: 0, probe_ns: 0, cache_miss_percent: 0, rows: costs.0.map(Row::new) }
+    pub fn new(Costs(costs): Costs) -> Self {
+        Self { elapsed_ns: 0, probe_ns: 0, cache_miss_percent: 0, rows: costs.map(Row::new) }
     }
 
     /// Counting a call takes `count_ns` nanoseconds from now on, as under a profiler (`mcount`).
