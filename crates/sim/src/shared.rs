@@ -184,10 +184,10 @@ impl Shared {
 
     /// A connection's flow has come to this state.
     pub(crate) fn see_state(&mut self, now_ns: u64, flow: FlowId, state: u8) {
-        if state == TCP_CLOSE {
-            if let Some(connection) = self.connection_mut(flow) {
-                connection.closed_ns = Some(now_ns);
-            }
+        if state == TCP_CLOSE
+            && let Some(connection) = self.connection_mut(flow)
+        {
+            connection.closed_ns = Some(now_ns);
         }
     }
 
