@@ -302,14 +302,9 @@ mod tests {
 
     #[test]
     fn a_loss_of_others_touches_their_connections_alone() {
-        let loss = |at_ns, marks, flow| Record {
-            at_ns,
-            flow,
-            detail: 1,
-            kind: Kind::Loss,
-            code: Point::InputDequeue.number(),
-            marks,
-            ..Record::default()
+        let loss = |at_ns, marks, flow| {
+            let record = Record { at_ns, flow, marks, ..Record::default() };
+            record.with_loss(Loss::new(Some(Point::InputDequeue), 1, 0))
         };
         let [theirs, own] = [1, 2].map(ConnectionId);
         let mut analyzer = Analyzer::new();
