@@ -5,13 +5,15 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::layout::{RawRecord, RecordList};
+use crate::layout::{RawRecord, RecordList, constants};
 
 /// Bytes of one list's records by default, and within what a user may ask for. The verifier knows no
 /// offset above 512 MiB (`BPF_MAX_VAR_OFF`).
 const BYTES: u64 = 4 << 20;
 const BYTES_MIN: u64 = 64 << 10;
 const BYTES_MAX: u64 = 256 << 20;
+/// Raw kinds of records, the first of which has number 0.
+pub(crate) const KINDS: usize = constants::RAW_KINDS as usize;
 /// Places kept free, so that hits nested in one another cannot overrun the reader.
 const NESTING_MAX: u64 = 64;
 
@@ -126,11 +128,6 @@ impl Lists {
         self.shape.cpus.len()
     }
 
-    /// The number of the CPU that has the list of this index.
-    pub(crate) fn cpu(&self, list: usize) -> u16 {
-        self.shape.cpus[list]
-    }
-
     fn list(&self, list: usize) -> *mut RecordList {
         assert!(list < self.len());
         // SAFETY: the mapping has `len()` lists one after another, and `list` is below that.
@@ -190,24 +187,18 @@ impl Lists {
         }
     }
 
-    /// Lost records by raw kind, all CPUs together, but those of [`Lists::lost_of_others`].
-    pub(crate) fn lost(&self) -> Vec<u64> {
-        // SAFETY: arrays of aligned u64 inside the mapping, changed by atomic adds.
-        self.sum(|list| unsafe { (&raw const (*list).lost).read_volatile() })
+    /// Hits that found the list of this index full so far, by raw kind, but those of [`Lists::lost_of_others`].
+    pub(crate) fn lost(&self, of: usize) -> [u64; KINDS] {
+        let list = self.list(of);
+        // SAFETY: an array of aligned u64 inside the mapping, changed by atomic adds.
+        unsafe { (&raw const (*list).lost).read_volatile() }
     }
 
-    /// The same of connections that other users asked for.
-    pub(crate) fn lost_of_others(&self) -> Vec<u64> {
+    /// The same of connections that other users asked for, beyond their half of the list.
+    pub(crate) fn lost_of_others(&self, of: usize) -> [u64; KINDS] {
+        let list = self.list(of);
         // SAFETY: as in `lost`.
-        self.sum(|list| unsafe { (&raw const (*list).others_lost).read_volatile() })
-    }
-
-    fn sum<const KINDS: usize>(&self, counters: fn(*mut RecordList) -> [u64; KINDS]) -> Vec<u64> {
-        let mut sum = vec![0; KINDS];
-        for of in 0..self.len() {
-            sum.iter_mut().zip(counters(self.list(of))).for_each(|(sum, count)| *sum += count);
-        }
-        sum
+        unsafe { (&raw const (*list).others_lost).read_volatile() }
     }
 }
 
@@ -296,13 +287,16 @@ mod tests {
     }
 
     #[test]
-    fn losses_of_all_cpus_add_up_by_kind() {
+    fn each_list_counts_its_own_losses_by_kind() {
         let lists = lists(2);
-        for of in 0..2 {
-            // SAFETY: only this thread touches the lists.
-            unsafe { (*lists.list(of)).lost[3] = 4 };
+        // SAFETY: only this thread touches the lists.
+        unsafe {
+            (*lists.list(1)).lost[3] = 4;
+            (*lists.list(1)).others_lost[3] = 5;
         }
-        let lost = lists.lost();
-        assert_eq!((lost[3], lost.iter().sum::<u64>()), (8, 8));
+        let (lost, others) = (lists.lost(1), lists.lost_of_others(1));
+        assert_eq!((lost[3], lost.iter().sum::<u64>()), (4, 4));
+        assert_eq!((others[3], others.iter().sum::<u64>()), (5, 5));
+        assert_eq!((lists.lost(0), lists.lost_of_others(0)), ([0; KINDS], [0; KINDS]));
     }
 }

@@ -435,36 +435,6 @@ impl Counters {
     }
 }
 
-/// The counters as last read.
-pub(crate) struct Counted {
-    pub(crate) now: Counters,
-    is_noted: bool,
-}
-
-impl Counted {
-    /// As read at the start.
-    pub(crate) fn new(now: Counters) -> Self {
-        Self { now, is_noted: false }
-    }
-
-    /// Takes another reading. Where it failed the last one stands; the first time, says so.
-    pub(crate) fn look(&mut self, read: Result<Counters, Error>) -> Option<String> {
-        match read {
-            Ok(now) => {
-                self.now = now;
-                None
-            }
-            Err(error) => self.note(&error),
-        }
-    }
-
-    /// Something could not be read that counts what is missed; the first time, says so.
-    pub(crate) fn note(&mut self, error: &Error) -> Option<String> {
-        let is_news = !std::mem::replace(&mut self.is_noted, true);
-        is_news.then(|| format!("more may be lost than is said here: {error}"))
-    }
-}
-
 /// Why a program is not loaded whose hook the kernel lacks.
 fn absent(entry: &HookEntry) -> (&'static str, String) {
     let is_function = ["fentry/", "fexit/"].iter().any(|kind| entry.hook.starts_with(kind));
@@ -594,7 +564,7 @@ mod tests {
             io::Write::write_all(&mut client, b"question").unwrap();
             server.read_exact(&mut [0; 8]).unwrap();
         }
-        let lost = lists.lost();
+        let lost = lists.lost(0);
         for kind in [constants::RAW_WRITE, constants::RAW_TRANSMIT, constants::RAW_READY] {
             assert!(lost[usize::from(kind)] >= 10, "{lost:?}");
         }
@@ -617,7 +587,7 @@ mod tests {
         programs.attach(When::Always).unwrap();
         let lists = programs.lists().unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        assert_eq!((lists.len(), lists.cpu(0)), (1, 1));
+        assert_eq!(lists.shape().cpus, [1]);
         assert!(lists.span(0).1 >= 3, "{:?}", lists.span(0));
     }
 
@@ -721,18 +691,5 @@ mod tests {
         let notes = counters.notes();
         assert!(notes.len() == 1 && notes[0].starts_with("3 sockets open at the end"), "{notes:?}");
         assert_eq!(counters.refused(), 0);
-    }
-
-    #[test]
-    fn counters_that_cannot_be_read_stay_as_they_were_and_are_noted_once() {
-        let read = |events_lost| Ok(Counters { events_lost, ..Counters::default() });
-        let unread = || Err(Error::Uncounted { reason: "EPERM".to_owned() });
-        let mut counted = Counted::new(Counters { events_lost: 3, ..Counters::default() });
-        assert_eq!(counted.look(read(5)), None);
-        let note = counted.look(unread()).unwrap();
-        assert!(note.contains("counters of lost events cannot be read: EPERM"), "{note}");
-        assert_eq!(counted.now.events_lost, 5);
-        assert_eq!((counted.look(unread()), counted.look(read(7))), (None, None));
-        assert_eq!(counted.now.events_lost, 7);
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use sockscope_record::{ConnectionId, Direction};
 
-use super::{Recorder, Sink};
+use super::Recorder;
+use super::sink::Sink;
 use crate::error::Error;
 
 impl Recorder {
@@ -12,14 +13,15 @@ impl Recorder {
     /// stands still while the kernel's statistics are off.
     #[must_use]
     pub fn program_costs(&self) -> BTreeMap<String, (u64, u64)> {
-        self.programs.costs()
+        self.recording.source().programs().costs()
     }
 
     /// Appends `segments` records to this CPU's list, as the driver's hook would for segments of
     /// 1448 bytes that the client sends from sequence number `seq` on. Says how many fitted.
     #[must_use]
     pub fn produce(&self, segments: u32, connection: ConnectionId, seq: u32) -> u32 {
-        self.programs.produce(segments, connection.flow(Direction::FromClient).0, seq)
+        let flow = connection.flow(Direction::FromClient).0;
+        self.recording.source().programs().produce(segments, flow, seq)
     }
 
     /// Takes all that the probes wrote, as [`Recorder::step`] does after its pause.
@@ -27,6 +29,6 @@ impl Recorder {
     /// # Errors
     /// When the sink fails.
     pub fn take(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
-        self.drain(u64::MAX, sink).map(drop)
+        self.recording.drain(u64::MAX, sink).map(drop)
     }
 }

@@ -1,0 +1,198 @@
+//! The running kernel as the source of raw records.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use libbpf_rs::RingBuffer;
+use sockscope_record::{LossCounts, PointCost};
+
+use super::clock::monotonic_ns;
+use super::source::{Events, RawSource};
+use crate::error::Error;
+use crate::hooks::{HOOKS, When};
+use crate::layout::RawRecord;
+use crate::lists::{KINDS, Lists, Shape};
+use crate::pick::Pick;
+use crate::places::Places;
+use crate::programs::{Counters, HookReport, Programs, Statistics};
+
+/// Programs that are loaded and attached, and what they write to. Dropping it detaches every probe.
+pub(super) struct KernelSource {
+    programs: Programs,
+    lists: Lists,
+    ring: RingBuffer<'static>,
+    /// What the ring's callbacks got.
+    incoming: Rc<RefCell<Events>>,
+    places: Places,
+    statistics: Option<Statistics>,
+    costs_before: BTreeMap<String, (u64, u64)>,
+}
+
+/// Which classes of programs to attach, and how.
+pub(super) struct Attach {
+    pub(super) calls: bool,
+    pub(super) statistics: bool,
+    pub(super) shape: Shape,
+}
+
+impl KernelSource {
+    /// Loads and attaches the probes; from its return on, everything picked is recorded.
+    ///
+    /// # Errors
+    /// When a right or a kernel feature is missing.
+    pub(super) fn start(pick: &Pick, how: Attach) -> Result<Self, Error> {
+        let mut programs = Programs::load(pick, how.shape)?;
+        let lists = programs.lists()?;
+        let incoming: Rc<RefCell<Events>> = Rc::default();
+        let (for_events, for_options) = (Rc::clone(&incoming), Rc::clone(&incoming));
+        let ring = programs.events(
+            move |event| for_events.borrow_mut().events.push(*event),
+            move |option| for_options.borrow_mut().options.push(*option),
+        )?;
+        let statistics = how.statistics.then(Statistics::enable).flatten();
+        let costs_before = programs.costs();
+        programs.attach(When::Control)?;
+        if how.calls {
+            programs.attach(When::Calls)?;
+        }
+        if pick.in_band {
+            programs.attach(When::InBand)?;
+        }
+        programs.attach(When::Datagrams)?;
+        let places = Places::now();
+        if places.may_need_input_hook() {
+            programs.attach(When::Devices)?;
+        }
+        programs.attach(When::Always)?;
+        if pick.picks_any() {
+            programs.join_existing()?;
+        }
+        Ok(Self { programs, lists, ring, incoming, places, statistics, costs_before })
+    }
+
+    #[cfg(feature = "bench")]
+    pub(super) fn programs(&self) -> &Programs {
+        &self.programs
+    }
+}
+
+impl RawSource for KernelSource {
+    fn now_ns(&mut self) -> u64 {
+        monotonic_ns()
+    }
+
+    fn pause(&mut self, pause: Duration) {
+        std::thread::sleep(pause);
+    }
+
+    fn shape(&self) -> &Shape {
+        self.lists.shape()
+    }
+
+    fn span(&mut self, list: usize) -> (u64, u64) {
+        self.lists.span(list)
+    }
+
+    fn read(&mut self, list: usize, number: u64) -> Option<RawRecord> {
+        self.lists.read(list, number)
+    }
+
+    fn release(&mut self, list: usize, number: u64) {
+        self.lists.release(list, number);
+    }
+
+    fn events(&mut self) -> Result<Events, Error> {
+        self.ring.consume().map_err(|error| Error::Load(error.to_string()))?;
+        Ok(std::mem::take(&mut *self.incoming.borrow_mut()))
+    }
+
+    fn missed(&mut self, list: usize) -> [u64; KINDS] {
+        self.lists.lost(list)
+    }
+
+    fn missed_of_others(&mut self, list: usize) -> [u64; KINDS] {
+        self.lists.lost_of_others(list)
+    }
+
+    fn interrupted(&mut self) -> Result<LossCounts, Error> {
+        self.programs.interrupted()
+    }
+
+    fn counters(&mut self) -> Result<Counters, Error> {
+        self.programs.counters()
+    }
+
+    fn scheduler_offset_ns(&mut self) -> Option<i64> {
+        self.programs.scheduler_offset_ns()
+    }
+
+    fn expire(&mut self, from: u32, slots: u32, idle_ns: u64) {
+        self.programs.expire(from, slots, idle_ns);
+    }
+
+    fn attach(&mut self, when: When) -> Result<(), Error> {
+        self.programs.attach(when)
+    }
+
+    fn detach(&mut self, when: When) {
+        self.programs.detach(when);
+    }
+
+    fn is_attached(&self, when: When) -> bool {
+        self.programs.is_attached(when)
+    }
+
+    fn has_new_input_devices(&mut self) -> bool {
+        self.places.grew()
+    }
+
+    fn announce_open(&mut self) -> Result<(), Error> {
+        self.programs.tell_remaining()
+    }
+
+    fn hooks(&self) -> Vec<HookReport> {
+        self.programs.report()
+    }
+
+    fn costs(&self) -> [PointCost; 8] {
+        match self.statistics {
+            Some(_) => costs_since(&self.costs_before, &self.programs.costs()),
+            None => [PointCost::default(); 8],
+        }
+    }
+}
+
+/// Hits and run time of each point between two readings of all programs' own.
+fn costs_since(
+    before: &BTreeMap<String, (u64, u64)>,
+    now: &BTreeMap<String, (u64, u64)>,
+) -> [PointCost; 8] {
+    let mut costs = [PointCost::default(); 8];
+    for entry in HOOKS {
+        // A hook that stands for several points is counted once, at the last.
+        let (Some(point), Some(&(hits, run_ns))) = (entry.points.last(), now.get(entry.program))
+        else {
+            continue;
+        };
+        let before = before.get(entry.program).copied().unwrap_or((0, 0));
+        let cost = &mut costs[point.index()];
+        cost.hits += hits - before.0;
+        cost.run_ns += run_ns - before.1;
+    }
+    costs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_s_run_time_counts_at_its_last_point_from_the_start_on() {
+        let of = |hits, run_ns| BTreeMap::from([("point4".to_owned(), (hits, run_ns))]);
+        let costs = costs_since(&of(10, 1_000), &of(15, 3_000));
+        assert_eq!(costs[3], PointCost { hits: 5, run_ns: 2_000 });
+        assert_eq!(costs.iter().map(|cost| cost.hits).sum::<u64>(), 5);
+    }
+}

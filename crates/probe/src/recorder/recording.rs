@@ -1,0 +1,289 @@
+//! The recorder's loop: looks at the lists again and again, decodes their records, hands them over.
+
+use std::time::Duration;
+
+use sockscope_record::{ConnectionId, LossCounts, Record};
+
+use super::clock::Calibration;
+use super::late_hooks::LateHooks;
+use super::loss_meter::LossMeter;
+use super::merge::{self, Merge};
+use super::sink::Sink;
+use super::slot_ages::{self, SlotAges};
+use super::source::RawSource;
+use super::summary::{Missed, Summary};
+use crate::decode::Decoder;
+use crate::error::Error;
+use crate::hooks::When;
+use crate::layout::RawRecord;
+use crate::programs::HookReport;
+
+/// Between two looks at the lists, at most and at least.
+const PAUSE_MAX: Duration = Duration::from_millis(10);
+const PAUSE_MIN: Duration = Duration::from_micros(500);
+/// A list filled by one part in this many between two looks is looked at twice as often, or half so.
+const FILL_HIGH: u64 = 16;
+const FILL_LOW: u64 = 64;
+/// Decoded records handed to the sink at once.
+const BATCH: usize = 16_384;
+
+/// A recording of what one source gives.
+pub(super) struct Recording<S> {
+    source: S,
+    decoder: Decoder,
+    meter: LossMeter,
+    calibration: Calibration,
+    hooks: LateHooks,
+    ages: SlotAges,
+    pause: Duration,
+    /// A list stopped at an unfinished record, so that later ones may be missing.
+    is_stalled: bool,
+    /// The probes are being detached: what is missed from now on is not of the recording.
+    is_over: bool,
+    records: u64,
+    raw_records: u64,
+    notes: Vec<String>,
+}
+
+impl<S: RawSource> Recording<S> {
+    /// Of a source whose probes are all attached.
+    ///
+    /// # Errors
+    /// When its counters cannot be read.
+    pub(super) fn start(mut source: S, starts_command: bool) -> Result<Self, Error> {
+        let attached_ns = source.now_ns();
+        let meter = LossMeter::start(&mut source, attached_ns)?;
+        let mut decoder = Decoder::default();
+        decoder.see_input(source.is_attached(When::Devices));
+        decoder.attached(attached_ns);
+        decoder.expire_after(slot_ages::IDLE_MAX.as_nanos() as u64);
+        let started_ns = source.now_ns();
+        let mut recording = Self {
+            source,
+            decoder,
+            meter,
+            calibration: Calibration::default(),
+            hooks: LateHooks::new(started_ns, starts_command),
+            ages: SlotAges::new(started_ns),
+            pause: PAUSE_MIN,
+            is_stalled: false,
+            is_over: false,
+            records: 0,
+            raw_records: 0,
+            notes: Vec::new(),
+        };
+        recording.calibrate();
+        Ok(recording)
+    }
+
+    #[cfg(feature = "bench")]
+    pub(super) fn source(&self) -> &S {
+        &self.source
+    }
+
+    pub(super) fn hooks(&self) -> Vec<HookReport> {
+        self.source.hooks()
+    }
+
+    pub(super) fn records(&self) -> u64 {
+        self.records
+    }
+
+    pub(super) fn lost(&self) -> LossCounts {
+        self.meter.totals().lost
+    }
+
+    pub(super) fn step(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        self.source.pause(self.pause);
+        self.calibrate();
+        let horizon_ns = merge::horizon_ns(self.source.now_ns());
+        let fullest = self.drain(horizon_ns, sink)?;
+        self.adapt_pause(fullest);
+        self.write_losses(sink)?;
+        self.judge();
+        if !self.is_stalled {
+            self.decoder.expire(horizon_ns);
+        }
+        self.meter.read_counters(&mut self.source);
+        self.write_refused(sink)?;
+        self.ages.look(&mut self.source);
+        let counters = *self.meter.counters();
+        let note = self.hooks.follow(&mut self.source, &counters, &mut self.decoder)?;
+        self.notes.extend(note);
+        Ok(())
+    }
+
+    pub(super) fn finish(
+        mut self,
+        sink: &mut impl Sink,
+        deadline: Duration,
+    ) -> Result<Summary, Error> {
+        let hooks = self.source.hooks();
+        // Before the end: what comes after a look at a socket is recorded.
+        if let Err(error) = self.source.announce_open() {
+            self.notes.push(format!(
+                "which connections were open at the end is not known, and how long their bytes \
+                 waited after the last packet: {error}"
+            ));
+        }
+        let ended_ns = self.source.now_ns();
+        self.decoder.detaching(ended_ns);
+        self.meter.read(&mut self.source);
+        self.meter.report_to(&mut self.decoder);
+        self.meter.read_counters(&mut self.source);
+        self.write_refused(sink)?;
+        self.is_over = true;
+        for when in
+            [When::Always, When::Devices, When::Datagrams, When::Calls, When::Control, When::InBand]
+        {
+            self.source.detach(when);
+        }
+        let ends_ns = self.source.now_ns().saturating_add(deadline.as_nanos() as u64);
+        while self.drain(u64::MAX, sink)? > 0 {
+            if self.source.now_ns() > ends_ns {
+                self.notes.push(format!(
+                    "the end of the trace is cut: records were left after {} s",
+                    deadline.as_secs_f32()
+                ));
+                break;
+            }
+        }
+        self.write_losses(sink)?;
+        // Once for what was proven before, once for what this last look proved.
+        self.judge();
+        self.judge();
+        self.decoder.finish();
+        self.hand_over(sink)?;
+        Ok(self.summary(hooks))
+    }
+
+    /// Takes every finished record up to `horizon_ns`; the largest number taken from one list.
+    pub(super) fn drain(&mut self, horizon_ns: u64, sink: &mut impl Sink) -> Result<u64, Error> {
+        // Heads first, then losses and events: the decoder needs both before the records behind them.
+        let mut merge = Merge::begin(&mut self.source);
+        if !self.is_over {
+            self.meter.read(&mut self.source);
+            self.meter.report_to(&mut self.decoder);
+        }
+        self.take_events(sink)?;
+        let decoder = &mut self.decoder;
+        while merge.take_run(&mut self.source, horizon_ns, |cpu, record| decoder.raw(cpu, record)) {
+            if decoder.records().len() >= BATCH {
+                hand_over(decoder, &mut self.records, sink)?;
+            }
+        }
+        decoder.tell_events(horizon_ns);
+        let taken = merge.end(&mut self.source);
+        self.is_stalled = taken.is_stalled;
+        self.raw_records += taken.records;
+        self.hand_over(sink)?;
+        for connection in self.decoder.take_forgotten() {
+            sink.complete(ConnectionId(connection));
+        }
+        Ok(taken.fullest)
+    }
+
+    fn take_events(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        self.source.events()?.hand_to(&mut self.decoder);
+        for connection in self.decoder.take_of_others() {
+            sink.of_others(ConnectionId(connection));
+        }
+        for connection in self.decoder.take_changed() {
+            sink.connection(&connection).map_err(Error::Sink)?;
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        hand_over(&mut self.decoder, &mut self.records, sink)
+    }
+
+    /// Looks at lists that fill more often than at others.
+    fn adapt_pause(&mut self, fullest: u64) {
+        let list_records = self.source.shape().records;
+        self.pause = match fullest {
+            high if high > list_records / FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
+            low if low < list_records / FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
+            _ => self.pause,
+        };
+    }
+
+    /// Writes down the hits that were missed by the last reading.
+    fn write_losses(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        let records = self.meter.records();
+        self.write(&records, sink)
+    }
+
+    /// Writes down the events and connections that found no room.
+    fn write_refused(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
+        let now_ns = self.source.now_ns();
+        let records = self.meter.refused(now_ns);
+        self.write(&records, sink)
+    }
+
+    fn write(&mut self, records: &[Record], sink: &mut impl Sink) -> Result<(), Error> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        sink.records(records).map_err(Error::Sink)?;
+        self.records += records.len() as u64;
+        Ok(())
+    }
+
+    /// Counts what the kernel skipped, unless a CPU's list stopped at an unfinished record: then
+    /// what looks skipped may come yet.
+    fn judge(&mut self) {
+        if self.is_stalled {
+            return;
+        }
+        self.decoder.judge();
+        self.meter.take_from(&mut self.decoder);
+    }
+
+    /// This thread just woke up: the best of the last readings is closest to the truth.
+    fn calibrate(&mut self) {
+        if let Some(reading_ns) = self.source.scheduler_offset_ns() {
+            self.decoder.calibrate(self.calibration.add(reading_ns));
+        }
+    }
+
+    fn summary(mut self, hooks: Vec<HookReport>) -> Summary {
+        self.meter.take_unplaced_reads(&mut self.decoder);
+        // Options that the probes missed are counted already.
+        let early_options = self.decoder.options_missed();
+        self.meter.add_events(early_options);
+        let missed = Missed {
+            totals: self.meter.totals(),
+            counters: self.meter.counters(),
+            early_options,
+            of_unknown: self.decoder.unknown(),
+        };
+        let shape = self.source.shape();
+        let advice = missed.advice(shape.records * size_of::<RawRecord>() as u64);
+        let mut notes = self.notes;
+        notes.extend(self.meter.unreadable().map(str::to_owned));
+        notes.extend(missed.notes(advice.as_deref()));
+        Summary {
+            records: self.records,
+            hits: self.raw_records,
+            lost: self.meter.totals().lost,
+            costs: self.source.costs(),
+            hooks,
+            list_records: shape.records,
+            list_bytes: shape.bytes() as u64,
+            advice,
+            notes,
+        }
+    }
+}
+
+fn hand_over(decoder: &mut Decoder, count: &mut u64, sink: &mut impl Sink) -> Result<(), Error> {
+    let records = decoder.records();
+    if records.is_empty() {
+        return Ok(());
+    }
+    sink.records(records).map_err(Error::Sink)?;
+    *count += records.len() as u64;
+    records.clear();
+    Ok(())
+}
