@@ -158,9 +158,9 @@ impl Lists {
     /// The record with this number, if its probe has finished it.
     pub(crate) fn read(&self, of: usize, number: u64) -> Option<RawRecord> {
         let record = self.place(of, number);
-        // SAFETY: a place in the mapping, whose stamp is an aligned u64.
+        // SAFETY: a place in the mapping, whose stamp is an aligned u64 in each member of the union.
         unsafe {
-            let stamp = AtomicU64::from_ptr(&raw mut (*record).stamp);
+            let stamp = AtomicU64::from_ptr(&raw mut (*record).any.stamp);
             if stamp.load(Ordering::Acquire) != number + 1 {
                 return None;
             }
@@ -255,14 +255,14 @@ mod tests {
         unsafe {
             let number = (*list).head;
             let record = lists.place(of, number);
-            (*record).at_ns = at_ns;
-            (*record).stamp = if is_finished { number + 1 } else { 0 };
+            (*record).any.at_ns = at_ns;
+            (*record).any.stamp = if is_finished { number + 1 } else { 0 };
             (*list).head = number + 1;
         }
     }
 
     fn read(lists: &Lists, of: usize, number: u64) -> Option<u64> {
-        lists.read(of, number).map(|record| record.at_ns)
+        lists.read(of, number).map(|record| record.any().at_ns)
     }
 
     #[test]

@@ -26,7 +26,7 @@ static __noinline int write_anchor(struct record_list *list, struct flow_slot *s
 {
 	const struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	__u8 odd = slot->missed & RAW_MARK_ODD;
-	struct raw_record *r;
+	union raw_record *r;
 	__u64 stamp;
 
 	*(volatile __u8 *)&slot->missed = odd | RAW_MARK_ADRIFT | SLOT_ANCHORING;
@@ -35,17 +35,17 @@ static __noinline int write_anchor(struct record_list *list, struct flow_slot *s
 	if (!r)
 		return 0;
 	odd ^= RAW_MARK_ODD;
-	r->at_ns = bpf_ktime_get_ns();
-	r->flow = slot->connection * 2 + (direction & 1);
-	r->seq = FIELD(tp, snd_una);
-	r->b = FIELD(tp, bytes_acked);
-	r->ack = FIELD(tp, rcv_nxt);
-	r->c = FIELD(tp, bytes_received);
-	r->window = FIELD(tp, copied_seq);
-	r->len = r->thread = r->a = 0;
-	r->kind = RAW_ANCHOR;
-	r->code = r->tcp_flags = 0;
-	r->marks = odd;
+	r->anchor.at_ns = bpf_ktime_get_ns();
+	r->anchor.flow = slot->connection * 2 + (direction & 1);
+	r->anchor.snd_una = FIELD(tp, snd_una);
+	r->anchor.bytes_acked = FIELD(tp, bytes_acked);
+	r->anchor.rcv_nxt = FIELD(tp, rcv_nxt);
+	r->anchor.bytes_received = FIELD(tp, bytes_received);
+	r->anchor.copied_seq = FIELD(tp, copied_seq);
+	r->anchor.no_len = r->anchor.no_thread = r->anchor.no_word = 0;
+	r->anchor.kind = RAW_ANCHOR;
+	r->anchor.no_code = r->anchor.no_flags = 0;
+	r->anchor.marks = odd;
 	commit(r, stamp);
 	barrier();
 	if (*(volatile __u8 *)&slot->missed & SLOT_ANCHORING)

@@ -20,11 +20,11 @@ static __always_inline struct flow_slot *slot_of_sock(const struct sock *sk, __u
 }
 
 /* A record of the connection; `sk` is the socket that sends in `direction`, where the hit has it. */
-static __always_inline struct raw_record *begin(struct flow_slot *slot, __u32 flow, __u8 kind,
+static __always_inline union raw_record *begin(struct flow_slot *slot, __u32 flow, __u8 kind,
 						const struct sock *sk, __u32 direction, __u64 *stamp)
 {
 	struct record_list *list = this_list();
-	struct raw_record *r;
+	union raw_record *r;
 	__u8 position;
 	__u64 now;
 
@@ -37,13 +37,14 @@ static __always_inline struct raw_record *begin(struct flow_slot *slot, __u32 fl
 	r = reserve(list, slot, kind, stamp);
 	if (!r)
 		return NULL;
-	r->at_ns = now;
-	r->flow = flow;
-	r->seq = r->len = r->ack = r->window = r->thread = r->a = 0;
-	r->kind = kind;
-	r->code = r->tcp_flags = 0;
-	r->marks = position;
-	r->b = r->c = 0;
+	r->any.at_ns = now;
+	r->any.flow = flow;
+	r->any.words[0] = r->any.words[1] = r->any.words[2] = r->any.words[3] = 0;
+	r->any.thread = r->any.word = 0;
+	r->any.kind = kind;
+	r->any.code = r->any.tcp_flags = 0;
+	r->any.marks = position;
+	r->any.longs[0] = r->any.longs[1] = 0;
 	list->last_ns = now;
 	return r;
 }
@@ -62,7 +63,7 @@ int BPF_PROG(retransmit, const struct sock *sk, const struct sk_buff *skb)
 {
 	struct tcp_sock *tp = KERNEL_CAST(tcp_sock, sk);
 	struct flow_slot *slot;
-	struct raw_record *r;
+	union raw_record *r;
 	struct key k;
 	__u32 ca_state, direction;
 	__u64 stamp;
@@ -76,16 +77,17 @@ int BPF_PROG(retransmit, const struct sock *sk, const struct sk_buff *skb)
 		return 0;
 	ca_state = FIELD_BITS(tp, inet_conn.icsk_ca_state);
 	/* struct tcp_skb_cb starts with seq and end_seq. */
-	bpf_probe_read_kernel(&r->seq, 4, (const void *)skb + bpf_core_field_offset(struct sk_buff, cb));
-	r->len = skb->len;
+	bpf_probe_read_kernel(&r->retransmit.seq, 4,
+			      (const void *)skb + bpf_core_field_offset(struct sk_buff, cb));
+	r->retransmit.len = skb->len;
 	if (ca_state == TCP_CA_LOSS)
-		r->code = CLASS_TIMEOUT;
+		r->retransmit.class = CLASS_TIMEOUT;
 	else if (ca_state == TCP_CA_RECOVERY)
-		r->code = CLASS_FAST;
+		r->retransmit.class = CLASS_FAST;
 	else if (probes_tail(tp))
-		r->code = CLASS_TAIL_PROBE;
+		r->retransmit.class = CLASS_TAIL_PROBE;
 	else if (FIELD(tp, inet_conn.icsk_retransmits))
-		r->code = CLASS_TIMEOUT;
+		r->retransmit.class = CLASS_TIMEOUT;
 	commit(r, stamp);
 	return 0;
 }
@@ -126,7 +128,7 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 	__u16 ethertype = skb->protocol;
 	struct net_device *dev = skb->dev;
 	struct flow_slot *slot;
-	struct raw_record *r;
+	union raw_record *r;
 	struct packet p = {};
 	struct key k;
 	__u64 stamp;
@@ -155,20 +157,21 @@ int BPF_PROG(drop, struct sk_buff *skb, void *location, enum skb_drop_reason rea
 	r = begin(slot, flow_of(slot, &k), RAW_DROP, NULL, 0, &stamp);
 	if (!r)
 		return 0;
-	r->seq = p.seq;
-	r->len = p.len;
-	r->tcp_flags = p.flags;
-	r->a = reason;
+	r->tcp_drop.seq = p.seq;
+	r->tcp_drop.len = p.len;
+	r->tcp_drop.tcp_flags = p.flags;
+	r->tcp_drop.reason = reason;
 	if (p.protocol == IPPROTO_UDP) {
 		const struct sock *sk = skb->sk;
 
-		r->marks = RAW_MARK_UDP;
-		r->seq = size_of_each(skb);
-		r->ack = buffer_of(skb);
+		/* Length and reason stand at the same offsets. */
+		r->udp_drop.marks = RAW_MARK_UDP;
+		r->udp_drop.each_len = size_of_each(skb);
+		r->udp_drop.buffer = buffer_of(skb);
 		/* On its way in a packet may have the receiver's. */
 		if (sk && is_datagram_socket(sk) && sk->__sk_common.skc_num == p.tuple.sport)
-			r->thread = (__u32)bpf_get_current_pid_tgid();
-		note_undelivered(r->flow, p.len);
+			r->udp_drop.thread = (__u32)bpf_get_current_pid_tgid();
+		note_undelivered(r->udp_drop.flow, p.len);
 	}
 	commit(r, stamp);
 	return 0;
@@ -239,7 +242,7 @@ int BPF_PROG(destroy, struct sock *sk)
 static __always_inline int call_return(const struct sock *sk, int ret, __u8 kind)
 {
 	struct flow_slot *slot;
-	struct raw_record *r;
+	union raw_record *r;
 	__u32 direction;
 	struct key k;
 	__u64 stamp;
@@ -254,11 +257,12 @@ static __always_inline int call_return(const struct sock *sk, int ret, __u8 kind
 		  direction, &stamp);
 	if (!r)
 		return 0;
-	r->seq = kind == RAW_WRITE_RETURN ? FIELD(KERNEL_CAST(tcp_sock, sk), write_seq) :
-					    FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
-	r->len = ret < 0 ? 0 : ret;
-	r->code = ret < 0 ? -ret : 0;
-	r->thread = (__u32)bpf_get_current_pid_tgid();
+	r->call_return.end_seq = kind == RAW_WRITE_RETURN ?
+					 FIELD(KERNEL_CAST(tcp_sock, sk), write_seq) :
+					 FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
+	r->call_return.len = ret < 0 ? 0 : ret;
+	r->call_return.error = ret < 0 ? -ret : 0;
+	r->call_return.thread = (__u32)bpf_get_current_pid_tgid();
 	commit(r, stamp);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #ifndef SOCKSCOPE_LAYOUT_H
 #define SOCKSCOPE_LAYOUT_H
 
-/* Kinds of struct raw_record. */
+/* Kinds of union raw_record. */
 enum raw_kind {
 	RAW_WRITE = 1,	/* a chunk of a write call is about to be copied in */
 	RAW_QUEUED,	/* a queueing discipline took the packet */
@@ -24,7 +24,7 @@ enum raw_kind {
 	RAW_KINDS,
 };
 
-/* Marks of struct raw_record. */
+/* Marks of union raw_record. */
 #define RAW_MARK_UDP 1
 #define RAW_MARK_WAITED_FOR 2
 #define RAW_MARK_AGGREGATED 4
@@ -37,31 +37,251 @@ enum raw_kind {
 #define RAW_MARK_ODD 128
 
 /*
- * One hit of one probe: a cache line. `stamp` is the record's number in its list plus one and is
- * written last, so that the reader knows a finished record.
+ * One probe event: a cache line, and a struct for each kind. UDP has structs of its own
+ * (RAW_MARK_UDP). All structs have stamp, at_ns, flow, kind and marks at the same offset. A probe
+ * writes every word of a record, 0 where the kind has no field: an earlier record leaves nothing.
  */
-struct raw_record {
-	__u64 stamp;
-	__u64 at_ns;	/* CLOCK_MONOTONIC */
-	__u32 flow;	/* 2 * connection + direction */
-	__u32 seq;	/* TCP sequence number, of the first byte or as the kind says; UDP: octets of
-			 * each datagram of a packet that holds several (the last may be shorter), else 0 */
-	__u32 len;	/* bytes of payload */
-	__u32 ack;	/* acknowledgment number of the header; UDP READY, COPY: number of the socket;
-			 * other UDP: buffer of the packet, see buffer_of(); ANCHOR: rcv_nxt */
-	__u32 window;	/* window field of the header, not scaled; UDP COPY: one more than the
-			 * datagrams left in the queue, 0 where that changed meanwhile; UDP
-			 * READY: buffer of the packet; ANCHOR: copied_seq */
-	__u32 thread;	/* task id; 0 in interrupt context; UDP DROP: 0 unless its sender's socket has it */
+#define RAW_BEGIN                                                                           \
+	__u64 stamp; /* number of the record in its list plus one: written last, publishes it */ \
+	__u64 at_ns; /* CLOCK_MONOTONIC */                                                   \
+	__u32 flow   /* 2 * connection + direction */
+
+/* The fields of all kinds, and the other words without their meaning. */
+struct raw_any {
+	RAW_BEGIN;
+	__u32 words[4];
+	__u32 thread;	/* task id; 0 in interrupt context and where the kind has no thread */
+	__u8 kind;	/* enum raw_kind */
+	__u8 code;
+	__u8 tcp_flags;
+	__u8 marks;	/* RAW_MARK_* */
+	__u32 word;
+	__u64 longs[2];
+};
+
+/* RAW_WRITE: the send call copies its next bytes into the socket. */
+struct raw_write {
+	RAW_BEGIN;
+	__u32 start_seq; /* sequence number of the first byte: write_seq */
+	__u32 left_len;	 /* bytes that the call has still to copy, this chunk included */
+	__u32 snd_una;
+	__u32 snd_nxt;
+	__u32 thread;
 	__u8 kind;
-	__u8 code;	/* hold reason, retransmission class, drop point or errno */
+	__u8 hold;	 /* why TCP would hold the bytes: see hold.h */
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 no_longs[2];
+};
+
+/* RAW_QUEUED, RAW_TRANSMIT, RAW_INPUT, RAW_RECEIVE of TCP. The sender's state: RAW_QUEUED and RAW_TRANSMIT. */
+struct raw_tcp_packet {
+	RAW_BEGIN;
+	__u32 seq;	/* header */
+	__u32 len;	/* bytes of payload */
+	__u32 ack;	/* header */
+	__u32 window;	/* header, not scaled */
+	__u32 no_thread;
+	__u8 kind;
+	__u8 hold;	/* why TCP held the bytes until now: see hold.h */
 	__u8 tcp_flags;
 	__u8 marks;
-	__u32 a;	/* RAW_TRANSMIT, RAW_QUEUED: nanoseconds since TCP took the segment */
-	__u64 b;	/* TRANSMIT: congestion window | packets in flight << 32; COPY: run delay;
-			 * ANCHOR: octets acknowledged at `seq`, which is snd_una */
-	__u64 c;	/* TRANSMIT: send window | smoothed RTT in us << 32; COPY: last arrival;
-			 * ANCHOR: octets received at rcv_nxt */
+	__u32 since_taken_ns; /* time since TCP took the segment from the send queue */
+	__u32 snd_cwnd;	 /* packets; 0 as well as in_flight where the packet has no socket of this host */
+	__u32 in_flight; /* packets */
+	__u32 snd_wnd;	 /* bytes */
+	__u32 srtt_us;
+};
+
+/* RAW_QUEUED, RAW_TRANSMIT, RAW_INPUT, RAW_RECEIVE of UDP. */
+struct raw_udp_packet {
+	RAW_BEGIN;
+	__u32 each_len;	/* bytes of each datagram of a packet that holds several (the last may be shorter), else 0 */
+	__u32 len;	/* bytes of payload of all datagrams */
+	__u32 buffer;	/* see buffer_of() */
+	__u32 no_window;
+	__u32 thread;	/* RAW_QUEUED, RAW_TRANSMIT with a socket: the thread that runs */
+	__u8 kind;
+	__u8 no_code;
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 no_longs[2];
+};
+
+/* RAW_READY of TCP. */
+struct raw_tcp_ready {
+	RAW_BEGIN;
+	__u32 rcv_nxt;	/* the receive queue has all bytes before this sequence number */
+	__u32 no_words[3];
+	__u32 no_thread;
+	__u8 kind;
+	__u8 no_code;
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 no_longs[2];
+};
+
+/* RAW_READY of UDP: one datagram, or one packet of several that the socket takes whole (UDP_GRO). */
+struct raw_udp_ready {
+	RAW_BEGIN;
+	__u32 each_len;	/* as in raw_udp_packet */
+	__u32 len;
+	__u32 socket;	/* number of the socket, which RAW_COPY has too */
+	__u32 buffer;	/* of the packet: see buffer_of() */
+	__u32 no_thread;
+	__u8 kind;
+	__u8 no_code;
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 no_longs[2];
+};
+
+/* RAW_COPY of TCP. */
+struct raw_tcp_copy {
+	RAW_BEGIN;
+	__u32 copied_seq; /* the reader has all bytes before this sequence number */
+	__u32 no_words[3];
+	__u32 thread;
+	__u8 kind;
+	__u8 no_code;
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 run_delay_ns;	/* time that the thread was runnable without a CPU, in all its life */
+	__u64 last_arrival_ns;	/* when the thread last got its CPU, by the scheduler's clock */
+};
+
+/* RAW_COPY of UDP: a receive call returned a datagram. */
+struct raw_udp_copy {
+	RAW_BEGIN;
+	__u32 no_each;
+	__u32 len;	/* bytes that the call returned */
+	__u32 socket;	/* number of the socket */
+	__u32 left_plus_one; /* datagrams left in the queue plus one; 0: their number changed meanwhile */
+	__u32 thread;
+	__u8 kind;
+	__u8 no_code;
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 run_delay_ns;	/* as in raw_tcp_copy */
+	__u64 last_arrival_ns;
+};
+
+/* RAW_RETRANSMIT. */
+struct raw_retransmit {
+	RAW_BEGIN;
+	__u32 seq;
+	__u32 len;
+	__u32 no_words[2];
+	__u32 no_thread;
+	__u8 kind;
+	__u8 class;	/* CLASS_*, or 0 */
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 no_longs[2];
+};
+
+/* RAW_DROP of TCP. */
+struct raw_tcp_drop {
+	RAW_BEGIN;
+	__u32 seq;	/* header */
+	__u32 len;
+	__u32 no_words[2];
+	__u32 no_thread;
+	__u8 kind;
+	__u8 no_code;
+	__u8 tcp_flags;
+	__u8 marks;
+	__u32 reason;	/* enum skb_drop_reason of the running kernel */
+	__u64 no_longs[2];
+};
+
+/* RAW_DROP of UDP. */
+struct raw_udp_drop {
+	RAW_BEGIN;
+	__u32 each_len;	/* as in raw_udp_packet */
+	__u32 len;
+	__u32 buffer;
+	__u32 no_window;
+	__u32 thread;	/* the thread that runs, where the packet has its sender's socket; else 0 */
+	__u8 kind;
+	__u8 no_code;
+	__u8 no_flags;
+	__u8 marks;
+	__u32 reason;	/* enum skb_drop_reason of the running kernel */
+	__u64 no_longs[2];
+};
+
+/* RAW_WRITE_RETURN, RAW_READ_RETURN. */
+struct raw_call_return {
+	RAW_BEGIN;
+	__u32 end_seq;	/* write_seq or copied_seq as the call returns */
+	__u32 len;	/* bytes that the call returned */
+	__u32 no_words[2];
+	__u32 thread;
+	__u8 kind;
+	__u8 error;	/* errno, or 0 */
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 no_longs[2];
+};
+
+/* RAW_CONGESTION. */
+struct raw_congestion {
+	RAW_BEGIN;
+	__u32 snd_una;
+	__u32 ssthresh;	/* packets */
+	__u32 mss;	/* bytes */
+	__u32 dsack_dups; /* duplicate segments that the peer reported (RFC 2883), in all */
+	__u32 no_thread;
+	__u8 kind;
+	__u8 ca_state;	/* enum tcp_ca_state */
+	__u8 no_flags;
+	__u8 marks;
+	__u32 sndbuf;	/* bytes */
+	__u64 rcvbuf;	/* bytes */
+	__u64 userlocks; /* SOCK_SNDBUF_LOCK 1, SOCK_RCVBUF_LOCK 2: the program set this buffer */
+};
+
+/* RAW_ANCHOR: positions of both flows of the socket that sends `flow`. */
+struct raw_anchor {
+	RAW_BEGIN;
+	__u32 snd_una;
+	__u32 no_len;
+	__u32 rcv_nxt;
+	__u32 copied_seq;
+	__u32 no_thread;
+	__u8 kind;
+	__u8 no_code;
+	__u8 no_flags;
+	__u8 marks;
+	__u32 no_word;
+	__u64 bytes_acked;	/* bytes that the peer acknowledged, at snd_una */
+	__u64 bytes_received;	/* bytes received, at rcv_nxt */
+};
+
+union raw_record {
+	struct raw_any any;
+	struct raw_write write;
+	struct raw_tcp_packet tcp_packet;
+	struct raw_udp_packet udp_packet;
+	struct raw_tcp_ready tcp_ready;
+	struct raw_udp_ready udp_ready;
+	struct raw_tcp_copy tcp_copy;
+	struct raw_udp_copy udp_copy;
+	struct raw_retransmit retransmit;
+	struct raw_tcp_drop tcp_drop;
+	struct raw_udp_drop udp_drop;
+	struct raw_call_return call_return;
+	struct raw_congestion congestion;
+	struct raw_anchor anchor;
 };
 
 /* What the look-up of a connected socket came to last time: see slot_of_socket(). */
@@ -110,7 +330,7 @@ struct record_list {
 	struct known_packet packets[KNOWN_PACKETS];
 	__u64 tail;
 	__u64 pad4[63];
-	struct raw_record records[];
+	union raw_record records[];
 };
 
 /*
@@ -119,7 +339,7 @@ struct record_list {
  */
 #define CACHE_LINE 64
 #define BEGINS_LINE(field) (__builtin_offsetof(struct record_list, field) % CACHE_LINE == 0)
-_Static_assert(sizeof(struct raw_record) == CACHE_LINE, "a record is a cache line");
+_Static_assert(sizeof(union raw_record) == CACHE_LINE, "a record is a cache line");
 _Static_assert(CACHE_LINE % sizeof(struct known_socket) == 0, "no known socket straddles a line");
 _Static_assert(__builtin_offsetof(struct record_list, lost) == CACHE_LINE, "one line for every hit");
 _Static_assert(BEGINS_LINE(known), "the known sockets begin a cache line");
@@ -128,6 +348,62 @@ _Static_assert(BEGINS_LINE(packets), "the known packets begin a cache line");
 _Static_assert(BEGINS_LINE(tail), "the recorder's line has no field of the probes before `tail`");
 _Static_assert(BEGINS_LINE(records), "a record is one cache line, not parts of two");
 _Static_assert(sizeof(struct record_list) % CACHE_LINE == 0, "so on every CPU");
+
+/* Each kind fills the cache line, with the fields of all kinds where struct raw_any has them. */
+#define IS_AS_IN_ANY(type, field) \
+	(__builtin_offsetof(struct type, field) == __builtin_offsetof(struct raw_any, field))
+#define ASSERT_RAW(type)                                                                     \
+	_Static_assert(sizeof(struct type) == CACHE_LINE, #type " is a cache line");             \
+	_Static_assert(IS_AS_IN_ANY(type, stamp) && IS_AS_IN_ANY(type, at_ns) &&                 \
+			       IS_AS_IN_ANY(type, flow) && IS_AS_IN_ANY(type, kind) &&           \
+			       IS_AS_IN_ANY(type, marks),                                        \
+		       #type " has the fields of all kinds")
+#define ASSERT_AT(type, field, offset)                                     \
+	_Static_assert(__builtin_offsetof(struct type, field) == (offset), \
+		       #type "." #field " is at " #offset)
+ASSERT_RAW(raw_any);
+ASSERT_RAW(raw_write);
+ASSERT_RAW(raw_tcp_packet);
+ASSERT_RAW(raw_udp_packet);
+ASSERT_RAW(raw_tcp_ready);
+ASSERT_RAW(raw_udp_ready);
+ASSERT_RAW(raw_tcp_copy);
+ASSERT_RAW(raw_udp_copy);
+ASSERT_RAW(raw_retransmit);
+ASSERT_RAW(raw_tcp_drop);
+ASSERT_RAW(raw_udp_drop);
+ASSERT_RAW(raw_call_return);
+ASSERT_RAW(raw_congestion);
+ASSERT_RAW(raw_anchor);
+ASSERT_AT(raw_any, stamp, 0);
+ASSERT_AT(raw_any, at_ns, 8);
+ASSERT_AT(raw_any, flow, 16);
+ASSERT_AT(raw_any, words, 20);
+ASSERT_AT(raw_any, thread, 36);
+ASSERT_AT(raw_any, kind, 40);
+ASSERT_AT(raw_any, marks, 43);
+ASSERT_AT(raw_any, word, 44);
+ASSERT_AT(raw_any, longs, 48);
+/* One store fills a field of TCP and of UDP. */
+ASSERT_AT(raw_tcp_packet, len, 24);
+ASSERT_AT(raw_udp_packet, len, 24);
+ASSERT_AT(raw_tcp_drop, len, 24);
+ASSERT_AT(raw_udp_drop, len, 24);
+ASSERT_AT(raw_tcp_drop, reason, 44);
+ASSERT_AT(raw_udp_drop, reason, 44);
+ASSERT_AT(raw_tcp_ready, rcv_nxt, 20);
+ASSERT_AT(raw_udp_ready, each_len, 20);
+ASSERT_AT(raw_tcp_copy, thread, 36);
+ASSERT_AT(raw_udp_copy, thread, 36);
+ASSERT_AT(raw_tcp_copy, run_delay_ns, 48);
+ASSERT_AT(raw_udp_copy, run_delay_ns, 48);
+ASSERT_AT(raw_tcp_copy, last_arrival_ns, 56);
+ASSERT_AT(raw_udp_copy, last_arrival_ns, 56);
+/* store_pair() fills each pair of these. */
+ASSERT_AT(raw_tcp_packet, snd_cwnd, 48);
+ASSERT_AT(raw_tcp_packet, in_flight, 52);
+ASSERT_AT(raw_tcp_packet, snd_wnd, 56);
+ASSERT_AT(raw_tcp_packet, srtt_us, 60);
 
 /* Rare events, through the ring buffer. */
 enum event_kind {

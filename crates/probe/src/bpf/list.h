@@ -41,7 +41,7 @@ static __always_inline int miss(struct flow_slot *slot, __u8 kind)
 }
 
 /* A place for a record, or NULL. Connections that other users asked for fill half of the list. */
-static __always_inline struct raw_record *take_place(struct record_list *list,
+static __always_inline union raw_record *take_place(struct record_list *list,
 						     const struct flow_slot *slot, __u64 *stamp)
 {
 	__u64 head = *(volatile __u64 *)&list->head;
@@ -69,10 +69,10 @@ static __always_inline void count_lost(struct record_list *list, struct flow_slo
 /*
  * A place for a record of `kind`, or NULL: then it is counted as lost.
  */
-static __always_inline struct raw_record *reserve(struct record_list *list, struct flow_slot *slot,
+static __always_inline union raw_record *reserve(struct record_list *list, struct flow_slot *slot,
 						  __u8 kind, __u64 *stamp)
 {
-	struct raw_record *r = take_place(list, slot, stamp);
+	union raw_record *r = take_place(list, slot, stamp);
 
 	if (r)
 		return r;
@@ -80,9 +80,9 @@ static __always_inline struct raw_record *reserve(struct record_list *list, stru
 	return NULL;
 }
 
-static __always_inline void commit(struct raw_record *record, __u64 stamp)
+static __always_inline void commit(union raw_record *record, __u64 stamp)
 {
-	publish(&record->stamp, stamp);
+	publish(&record->any.stamp, stamp);
 }
 
 #endif

@@ -81,7 +81,7 @@ int produce(struct burst *burst)
 	if (!list)
 		return 0;
 	for (__u32 i = 0; i < 4096; i++) {
-		struct raw_record *r;
+		union raw_record *r;
 		__u64 stamp;
 
 		if (i >= n)
@@ -89,20 +89,22 @@ int produce(struct burst *burst)
 		r = reserve(list, NULL, RAW_TRANSMIT, &stamp);
 		if (!r)
 			break;
-		r->at_ns = now + i;
-		r->flow = burst->flow;
-		r->seq = burst->seq + i * 1448;
-		r->len = 1448;
-		r->ack = 1;
-		r->window = 512;
-		r->thread = 0;
-		r->kind = RAW_TRANSMIT;
-		r->code = 0;
-		r->tcp_flags = 0x10;
-		r->marks = RAW_MARK_LOOPBACK;
-		r->a = 100;
-		r->b = 10;
-		r->c = 65536;
+		r->tcp_packet.at_ns = now + i;
+		r->tcp_packet.flow = burst->flow;
+		r->tcp_packet.seq = burst->seq + i * 1448;
+		r->tcp_packet.len = 1448;
+		r->tcp_packet.ack = 1;
+		r->tcp_packet.window = 512;
+		r->tcp_packet.no_thread = 0;
+		r->tcp_packet.kind = RAW_TRANSMIT;
+		r->tcp_packet.hold = 0;
+		r->tcp_packet.tcp_flags = 0x10;
+		r->tcp_packet.marks = RAW_MARK_LOOPBACK;
+		r->tcp_packet.since_taken_ns = 100;
+		r->tcp_packet.snd_cwnd = 10;
+		r->tcp_packet.in_flight = 0;
+		r->tcp_packet.snd_wnd = 65536;
+		r->tcp_packet.srtt_us = 0;
 		commit(r, stamp);
 		burst->written = i + 1;
 	}

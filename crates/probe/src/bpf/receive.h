@@ -180,7 +180,7 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	__u32 netns = dev->nd_net.net->ns.inum;
 	struct record_list *list = this_list();
 	struct flow_slot *slot = NULL;
-	struct raw_record *r;
+	union raw_record *r;
 	struct packet p = {};
 	struct key k;
 	__u64 now, stamp;
@@ -203,21 +203,21 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	describe_packet(r, &p, dev, kind, flow_of(slot, &k), position, now);
-	r->a = 0;
-	r->b = r->c = 0;
+	describe_packet(&r->tcp_packet, &p, dev, kind, flow_of(slot, &k), position, now);
+	r->any.word = 0;
+	r->any.longs[0] = r->any.longs[1] = 0;
 	list->last_ns = now;
 	note_use(slot, &p, now);
 	if (p.protocol == IPPROTO_UDP) {
-		r->seq = size_of_each(skb);
-		r->ack = buffer_of(skb);
+		r->udp_packet.each_len = size_of_each(skb);
+		r->udp_packet.buffer = buffer_of(skb);
 		if (kind == RAW_RECEIVE) {
-			list->udp_buffer = r->ack;
-			list->udp_flow = r->flow;
+			list->udp_buffer = r->udp_packet.buffer;
+			list->udp_flow = r->udp_packet.flow;
 			list->udp_slot = slot - flows;
 			list->udp_netns = netns;
 			list->udp_len = p.len;
-			list->udp_each = r->seq;
+			list->udp_each = r->udp_packet.each_len;
 			list->udp_port = p.tuple.dport;
 		}
 	}
@@ -346,9 +346,9 @@ static __always_inline int data_is_ready(const struct sock *sk)
 	__u16 protocol = sk->sk_protocol;
 	struct flow_slot *slot = NULL;
 	struct record_list *list;
-	struct raw_record *r;
+	union raw_record *r;
 	__u64 now, stamp;
-	__u32 flow, seq = 0, len = 0, rest = 0, socket = 0, direction = 0;
+	__u32 flow, first = 0, len = 0, rest = 0, socket = 0, direction = 0;
 	__u8 marks = RAW_MARK_UDP;
 
 	if (protocol == IPPROTO_TCP) {
@@ -360,7 +360,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 			return 0;
 		marks = anchored_marks(list, slot, direction, sk);
 		flow = slot->connection * 2 + !direction;
-		seq = FIELD(KERNEL_CAST(tcp_sock, sk), rcv_nxt);
+		first = FIELD(KERNEL_CAST(tcp_sock, sk), rcv_nxt);
 	} else if (protocol == IPPROTO_UDP) {
 		list = this_list();
 		if (!list || !list->udp_flow || list->udp_port != sk->__sk_common.skc_num ||
@@ -370,7 +370,7 @@ static __always_inline int data_is_ready(const struct sock *sk)
 		len = list->udp_len;
 		if (list->udp_each && list->udp_each < len) {
 			if (takes_several(sk)) {
-				seq = list->udp_each;
+				first = list->udp_each;
 			} else {
 				rest = len - list->udp_each;
 				len = list->udp_each;
@@ -388,19 +388,20 @@ static __always_inline int data_is_ready(const struct sock *sk)
 	r = reserve(list, slot, RAW_READY, &stamp);
 	if (!r)
 		return 0;
-	r->at_ns = now;
-	r->flow = flow;
-	r->seq = seq;
-	r->len = len;
-	r->ack = socket;
-	r->window = protocol == IPPROTO_UDP ? list->udp_buffer : 0;
-	r->thread = 0;
-	r->kind = RAW_READY;
-	r->code = 0;
-	r->tcp_flags = 0;
-	r->marks = marks | (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0);
-	r->a = 0;
-	r->b = r->c = 0;
+	r->udp_ready.at_ns = now;
+	r->udp_ready.flow = flow;
+	/* Of TCP rcv_nxt, at the same offset; TCP has 0 in the three words after that. */
+	r->udp_ready.each_len = first;
+	r->udp_ready.len = len;
+	r->udp_ready.socket = socket;
+	r->udp_ready.buffer = protocol == IPPROTO_UDP ? list->udp_buffer : 0;
+	r->udp_ready.no_thread = 0;
+	r->udp_ready.kind = RAW_READY;
+	r->udp_ready.no_code = 0;
+	r->udp_ready.no_flags = 0;
+	r->udp_ready.marks = marks | (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0);
+	r->udp_ready.no_word = 0;
+	r->udp_ready.no_longs[0] = r->udp_ready.no_longs[1] = 0;
 	list->last_ns = now;
 	commit(r, stamp);
 	return 0;
@@ -420,13 +421,14 @@ int BPF_PROG(point7_call, struct sock *sk)
 	return data_is_ready(sk);
 }
 
-static __always_inline void describe_reader(struct raw_record *r)
+/* In a record of TCP or of UDP: both have these fields at the same offset. */
+static __always_inline void describe_reader(union raw_record *r)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	r->thread = task->pid;
-	r->b = task->sched_info.run_delay;
-	r->c = task->sched_info.last_arrival;
+	r->tcp_copy.thread = task->pid;
+	r->tcp_copy.run_delay_ns = task->sched_info.run_delay;
+	r->tcp_copy.last_arrival_ns = task->sched_info.last_arrival;
 }
 
 /* Fires after each piece that a receive call copied, copied_seq already moved. */
@@ -435,7 +437,7 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 {
 	struct record_list *list;
 	struct flow_slot *slot;
-	struct raw_record *r;
+	union raw_record *r;
 	__u64 now, stamp;
 	__u32 direction = 0;
 	__u8 position;
@@ -452,17 +454,18 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	r = reserve(list, slot, RAW_COPY, &stamp);
 	if (!r)
 		return 0;
-	r->at_ns = now;
-	r->flow = slot->connection * 2 + direction;
-	r->seq = FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
-	r->len = r->ack = r->window = r->a = 0;
-	r->kind = RAW_COPY;
-	r->code = r->tcp_flags = 0;
-	r->marks = position;
+	r->tcp_copy.at_ns = now;
+	r->tcp_copy.flow = slot->connection * 2 + direction;
+	r->tcp_copy.copied_seq = FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
+	r->tcp_copy.no_words[0] = r->tcp_copy.no_words[1] = r->tcp_copy.no_words[2] = 0;
+	r->tcp_copy.no_word = 0;
+	r->tcp_copy.kind = RAW_COPY;
+	r->tcp_copy.no_code = r->tcp_copy.no_flags = 0;
+	r->tcp_copy.marks = position;
 	describe_reader(r);
 	list->last_ns = now;
-	if (slot->reader[direction & 1] != r->thread)
-		note_thread(slot, &slot->reader[direction & 1], r->flow ^ 1, r->thread);
+	if (slot->reader[direction & 1] != r->tcp_copy.thread)
+		note_thread(slot, &slot->reader[direction & 1], r->tcp_copy.flow ^ 1, r->tcp_copy.thread);
 	commit(r, stamp);
 	return 0;
 }
@@ -492,7 +495,7 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	struct udp_socket *known;
 	struct record_list *list;
 	struct flow_slot *slot;
-	struct raw_record *r;
+	union raw_record *r;
 	__u64 now, stamp;
 	__u32 left;
 
@@ -512,20 +515,20 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	r = reserve(list, slot, RAW_COPY, &stamp);
 	if (!r)
 		return 0;
-	r->at_ns = now;
-	r->flow = known->flow;
-	r->seq = 0;
-	r->len = ret;
-	r->ack = known->number;
-	r->window = left;
-	r->a = 0;
-	r->kind = RAW_COPY;
-	r->code = r->tcp_flags = 0;
-	r->marks = RAW_MARK_UDP;
+	r->udp_copy.at_ns = now;
+	r->udp_copy.flow = known->flow;
+	r->udp_copy.no_each = 0;
+	r->udp_copy.len = ret;
+	r->udp_copy.socket = known->number;
+	r->udp_copy.left_plus_one = left;
+	r->udp_copy.no_word = 0;
+	r->udp_copy.kind = RAW_COPY;
+	r->udp_copy.no_code = r->udp_copy.no_flags = 0;
+	r->udp_copy.marks = RAW_MARK_UDP;
 	describe_reader(r);
 	list->last_ns = now;
-	if (slot && known->reader != r->thread)
-		note_thread(slot, &known->reader, r->flow ^ 1, r->thread);
+	if (slot && known->reader != r->udp_copy.thread)
+		note_thread(slot, &known->reader, r->udp_copy.flow ^ 1, r->udp_copy.thread);
 	commit(r, stamp);
 	return 0;
 }

@@ -29,7 +29,7 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 					 __u32 left, bool more)
 {
 	const struct tcp_sock *tp = TCP_SOCK(sk);
-	struct raw_record *r;
+	union raw_record *r;
 	__u32 next, unsent;
 	__u64 now, stamp;
 	__u8 position;
@@ -47,24 +47,25 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 	whole = room > 0 && left <= (__u32)room / 2;
 	next = tp->snd_nxt;
 	unsent = start + left - next;
-	r->at_ns = now;
-	r->flow = slot->connection * 2 + direction;
-	r->seq = start;
-	r->len = left;
-	r->ack = tp->snd_una;
-	r->window = next;
-	r->thread = bpf_get_current_task_btf()->pid;
-	r->kind = RAW_WRITE;
-	r->code = hold_reason(sk, tp, next, unsent, tp->mss_cache, 0, in_flight(tp), false, 0, now);
+	r->write.at_ns = now;
+	r->write.flow = slot->connection * 2 + direction;
+	r->write.start_seq = start;
+	r->write.left_len = left;
+	r->write.snd_una = tp->snd_una;
+	r->write.snd_nxt = next;
+	r->write.thread = bpf_get_current_task_btf()->pid;
+	r->write.kind = RAW_WRITE;
+	r->write.hold =
+		hold_reason(sk, tp, next, unsent, tp->mss_cache, 0, in_flight(tp), false, 0, now);
 	if (more && unsent < tp->mss_cache)
-		r->code = hold_of_more(r->code);
-	r->tcp_flags = 0;
-	r->marks = position | (whole ? RAW_MARK_ROOM : 0);
-	r->a = 0;
-	r->b = r->c = 0;
+		r->write.hold = hold_of_more(r->write.hold);
+	r->write.no_flags = 0;
+	r->write.marks = position | (whole ? RAW_MARK_ROOM : 0);
+	r->write.no_word = 0;
+	r->write.no_longs[0] = r->write.no_longs[1] = 0;
 	list->last_ns = now;
-	if (slot->writer[direction & 1] != r->thread)
-		note_thread(slot, &slot->writer[direction & 1], r->flow, r->thread);
+	if (slot->writer[direction & 1] != r->write.thread)
+		note_thread(slot, &slot->writer[direction & 1], r->write.flow, r->write.thread);
 	commit(r, stamp);
 	return whole;
 }
@@ -326,7 +327,7 @@ static __noinline int write_congestion(struct record_list *list, struct flow_slo
 				       __u32 direction, const struct sock *sk, __u64 now)
 {
 	const struct tcp_sock *tp = TCP_SOCK(sk);
-	struct raw_record *r;
+	union raw_record *r;
 	__u64 stamp;
 
 	if (IS_NO_TCP_SOCK(tp))
@@ -334,20 +335,20 @@ static __noinline int write_congestion(struct record_list *list, struct flow_slo
 	r = reserve(list, slot, RAW_CONGESTION, &stamp);
 	if (!r)
 		return 0;
-	r->at_ns = now;
-	r->flow = slot->connection * 2 + (direction & 1);
-	r->seq = tp->snd_una;
-	r->len = tp->snd_ssthresh;
-	r->ack = tp->mss_cache;
-	r->window = tp->dsack_dups;
-	r->thread = 0;
-	r->kind = RAW_CONGESTION;
-	r->code = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
-	r->tcp_flags = 0;
-	r->marks = position_marks(slot);
-	r->a = sk->sk_sndbuf;
-	r->b = sk->sk_rcvbuf;
-	r->c = BPF_CORE_READ_BITFIELD(sk, sk_userlocks);
+	r->congestion.at_ns = now;
+	r->congestion.flow = slot->connection * 2 + (direction & 1);
+	r->congestion.snd_una = tp->snd_una;
+	r->congestion.ssthresh = tp->snd_ssthresh;
+	r->congestion.mss = tp->mss_cache;
+	r->congestion.dsack_dups = tp->dsack_dups;
+	r->congestion.no_thread = 0;
+	r->congestion.kind = RAW_CONGESTION;
+	r->congestion.ca_state = BPF_CORE_READ_BITFIELD(tp, inet_conn.icsk_ca_state);
+	r->congestion.no_flags = 0;
+	r->congestion.marks = position_marks(slot);
+	r->congestion.sndbuf = sk->sk_sndbuf;
+	r->congestion.rcvbuf = sk->sk_rcvbuf;
+	r->congestion.userlocks = BPF_CORE_READ_BITFIELD(sk, sk_userlocks);
 	commit(r, stamp);
 	return 0;
 }
@@ -372,11 +373,24 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 }
 
 /*
+ * Stores two fields that follow one another with one instruction: with two, the frame of the caller
+ * grows, and the calls of a program share 512 bytes.
+ */
+static __always_inline void store_pair(__u32 *first, __u32 value, __u32 next)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	*(__u64 *)first = (__u64)next << 32 | value;
+#else
+	*(__u64 *)first = (__u64)value << 32 | next;
+#endif
+}
+
+/*
  * The state of the sending socket at this segment. The moment at which TCP took the segment from
  * the send queue lies between the start of this run of tcp_write_xmit(), which the kernel itself
  * stamps (tcp_clock_cache), or the last hit on this CPU if that was later, and now.
  */
-static __always_inline void describe_tcp(struct raw_record *r, struct sk_buff *skb,
+static __always_inline void describe_tcp(struct raw_tcp_packet *r, struct sk_buff *skb,
 					 const struct sock *sk, const struct tcp_sock *tp,
 					 const struct packet *p, __u64 now, __u64 last_ns)
 {
@@ -393,7 +407,7 @@ static __always_inline void describe_tcp(struct raw_record *r, struct sk_buff *s
 
 	if (taken < last_ns)
 		taken = last_ns;
-	r->a = taken < now && now - taken < 1000000000ULL ? now - taken : 0;
+	r->since_taken_ns = taken < now && now - taken < 1000000000ULL ? now - taken : 0;
 	if (p->len) {
 		bool small = p->len < mss || p->len % mss;
 
@@ -401,29 +415,30 @@ static __always_inline void describe_tcp(struct raw_record *r, struct sk_buff *s
 			r->marks |= RAW_MARK_AGGREGATED;
 		if (!is_new)
 			r->marks |= RAW_MARK_RETRANSMITTED;
-		r->code = hold_reason(sk, tp, next, tp->write_seq - next, mss, fresh, flying,
+		r->hold = hold_reason(sk, tp, next, tp->write_seq - next, mss, fresh, flying,
 				      is_new && small, skb->truesize, now);
 	}
-	r->b = (__u64)flying << 32 | tp->snd_cwnd;
-	r->c = (__u64)(tp->srtt_us >> 3) << 32 | tp->snd_wnd;
+	store_pair(&r->snd_cwnd, tp->snd_cwnd, flying);
+	store_pair(&r->snd_wnd, tp->snd_wnd, tp->srtt_us >> 3);
 }
 
-static __always_inline void describe_sender(struct raw_record *r, struct sk_buff *skb,
+static __always_inline void describe_sender(struct raw_tcp_packet *r, struct sk_buff *skb,
 					    const struct sock *sk, const struct packet *p,
 					    __u64 now, __u64 last_ns)
 {
 	const struct tcp_sock *tp = TCP_SOCK(sk);
 
 	if (IS_NO_TCP_SOCK(tp)) {
-		r->a = 0;
-		r->b = r->c = 0;
+		r->since_taken_ns = 0;
+		store_pair(&r->snd_cwnd, 0, 0);
+		store_pair(&r->snd_wnd, 0, 0);
 		return;
 	}
 	describe_tcp(r, skb, sk, tp, p, now, last_ns);
 }
 
-/* What the headers say, of a packet on its way out or in. */
-static __always_inline void describe_packet(struct raw_record *r, const struct packet *p,
+/* What the headers say, of a packet on its way out or in. UDP gets its own fields after that. */
+static __always_inline void describe_packet(struct raw_tcp_packet *r, const struct packet *p,
 					    const struct net_device *dev, __u8 kind, __u32 flow,
 					    __u8 position, __u64 now)
 {
@@ -433,9 +448,9 @@ static __always_inline void describe_packet(struct raw_record *r, const struct p
 	r->len = p->len;
 	r->ack = p->ack;
 	r->window = p->window;
-	r->thread = 0;
+	r->no_thread = 0;
 	r->kind = kind;
-	r->code = 0;
+	r->hold = 0;
 	r->tcp_flags = p->flags;
 	r->marks = (p->protocol == IPPROTO_UDP ? RAW_MARK_UDP : position) |
 		   (dev->flags & IFF_LOOPBACK ? RAW_MARK_LOOPBACK : 0);
@@ -465,7 +480,7 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	__u32 direction = 0;
 	__u64 now, stamp, last_ns;
 	struct flow_slot *slot;
-	struct raw_record *r;
+	union raw_record *r;
 	__u8 position;
 
 	slot = slot_of_socket(list, sk, &direction);
@@ -478,11 +493,12 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	describe_packet(r, &p, dev, kind, slot->connection * 2 + direction, position, now);
+	describe_packet(&r->tcp_packet, &p, dev, kind, slot->connection * 2 + direction, position,
+			now);
 	list->last_ns = now;
-	if (!(r->marks & RAW_MARK_LOOPBACK) && !devices_seen)
+	if (!(r->any.marks & RAW_MARK_LOOPBACK) && !devices_seen)
 		devices_seen = 1;
-	describe_sender(r, skb, sk, &p, now, last_ns);
+	describe_sender(&r->tcp_packet, skb, sk, &p, now, last_ns);
 	commit(r, stamp);
 	note_congestion(list, slot, direction, sk, TCP_SOCK(sk), now);
 	return 0;
@@ -508,11 +524,11 @@ static __always_inline bool take_off(__u32 *count, __u32 taken)
  * discipline dropped later stays counted: then the sender of one that goes past it is not named.
  */
 static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
-					const struct raw_record *r)
+					const struct raw_udp_packet *r)
 {
 	__u32 *queued = &slot->queued[direction & 1];
 	/* What is queued as one packet may leave as several. */
-	__u32 datagrams = r->seq ? (r->len + r->seq - 1) / r->seq : 1;
+	__u32 datagrams = r->each_len ? (r->len + r->each_len - 1) / r->each_len : 1;
 
 	if (r->kind == RAW_QUEUED)
 		__sync_fetch_and_add(queued, datagrams);
@@ -522,8 +538,8 @@ static __always_inline void note_sender(struct flow_slot *slot, __u32 direction,
 }
 
 /* The sender of a segment that opens or ends a connection. A function of its own for its stack. */
-static __noinline int describe_setup(struct raw_record *r, struct sk_buff *skb, const struct packet *p,
-				     __u64 last_ns)
+static __noinline int describe_setup(struct raw_tcp_packet *r, struct sk_buff *skb,
+				     const struct packet *p, __u64 last_ns)
 {
 	const struct sock *sk = skb->sk;
 
@@ -539,7 +555,7 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	__u32 netns = dev->nd_net.net->ns.inum;
 	struct record_list *list;
 	struct flow_slot *slot;
-	struct raw_record *r;
+	union raw_record *r;
 	struct packet p = {};
 	struct key k;
 	__u64 now, stamp, last_ns;
@@ -562,27 +578,27 @@ static __noinline int outgoing_packet(struct sk_buff *skb, __u32 kind, struct ne
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	describe_packet(r, &p, dev, kind, flow_of(slot, &k), position, now);
-	direction = r->flow & 1;
-	r->a = 0;
-	r->b = r->c = 0;
+	describe_packet(&r->tcp_packet, &p, dev, kind, flow_of(slot, &k), position, now);
+	direction = r->any.flow & 1;
+	r->any.word = 0;
+	r->any.longs[0] = r->any.longs[1] = 0;
 	list->last_ns = now;
 	note_use(slot, &p, now);
-	if (!(r->marks & RAW_MARK_LOOPBACK) && !devices_seen)
+	if (!(r->any.marks & RAW_MARK_LOOPBACK) && !devices_seen)
 		devices_seen = 1;
 	if (p.protocol == IPPROTO_UDP) {
-		r->seq = size_of_each(skb);
-		r->ack = buffer_of(skb);
+		r->udp_packet.each_len = size_of_each(skb);
+		r->udp_packet.buffer = buffer_of(skb);
 	}
 	sk = skb->sk;
 	if (sk) {
 		state = sk->__sk_common.skc_state;
 		if (p.protocol == IPPROTO_UDP) {
-			r->thread = (__u32)bpf_get_current_pid_tgid();
-			note_sender(slot, direction, r);
+			r->udp_packet.thread = (__u32)bpf_get_current_pid_tgid();
+			note_sender(slot, direction, &r->udp_packet);
 		} else if (state != TCP_NEW_SYN_RECV && state != TCP_TIME_WAIT &&
 			   state != TCP_LISTEN) {
-			describe_setup(r, skb, &p, last_ns);
+			describe_setup(&r->tcp_packet, skb, &p, last_ns);
 			commit(r, stamp);
 			note_congestion(list, slot, direction, sk, TCP_SOCK(sk), now);
 			return 0;

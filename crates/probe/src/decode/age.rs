@@ -11,7 +11,6 @@ use sockscope_record::{LossCounts, Protocol};
 
 use super::connection::ConnectionState;
 use super::{Decoder, point_of_raw};
-use crate::layout::RawRecord;
 
 /// Keeps a connection this long after its end, for records that are still on their way.
 const LINGER_NS: u64 = 1_000_000_000;
@@ -68,9 +67,9 @@ impl Decoder {
         std::mem::take(&mut self.unknown.fresh)
     }
 
-    pub(super) fn note_unknown(&mut self, raw: &RawRecord) {
+    pub(super) fn note_unknown(&mut self, kind: u8) {
         self.unknown.total += 1;
-        self.unknown.fresh.add(point_of_raw(raw.kind), 1);
+        self.unknown.fresh.add(point_of_raw(kind), 1);
     }
 
     /// The connection ended at a time: what was seen of it before is in some list.
@@ -167,7 +166,7 @@ fn is_of_datagrams(state: &ConnectionState) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{feed, open};
+    use super::super::tests::{Fields, feed, open};
     use super::*;
     use crate::layout::{RawEvent, constants as raw};
 
@@ -186,15 +185,16 @@ mod tests {
         RawEvent { connection, replaced, ..open(at_ns, UDP) }
     }
 
-    fn hit(at_ns: u64, connection: u32, kind: u8) -> RawRecord {
+    fn hit(at_ns: u64, connection: u32, kind: u8) -> Fields {
         let (flow, marks) = (connection * 2, raw::MARK_UDP);
-        RawRecord { at_ns, flow, kind, len: 50, marks, ack: 1, ..RawRecord::default() }
+        let hit = Fields { at_ns, flow, kind, len: 50, marks, ..Fields::default() };
+        Fields { buffer: u32::from(kind != raw::RAW_READY), socket: 1, ..hit }
     }
 
     /// One datagram from the sender into the receive queue.
     fn send(decoder: &mut Decoder, at_ns: u64, connection: u32) {
         for kind in [raw::RAW_TRANSMIT, raw::RAW_INPUT, raw::RAW_RECEIVE, raw::RAW_READY] {
-            decoder.raw(0, &hit(at_ns, connection, kind));
+            decoder.raw(0, &hit(at_ns, connection, kind).raw());
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
         for id in 1..=20_000 {
             let at_ns = u64::from(id) * 1_000_000;
             decoder.event(&opened(at_ns, id, id.saturating_sub(SLOTS)));
-            decoder.raw(0, &hit(at_ns, id, raw::RAW_RECEIVE));
+            decoder.raw(0, &hit(at_ns, id, raw::RAW_RECEIVE).raw());
             decoder.expire(at_ns);
             decoder.records().clear();
             decoder.take_changed();
@@ -257,12 +257,12 @@ mod tests {
         decoder.event(&opened(1, 1, 0));
         decoder.event(&opened(1, 2, 0));
         for second in 1..=200 {
-            decoder.raw(0, &hit(second * SECOND_NS, 2, raw::RAW_TRANSMIT));
+            decoder.raw(0, &hit(second * SECOND_NS, 2, raw::RAW_TRANSMIT).raw());
             decoder.expire(second * SECOND_NS);
         }
         assert!(decoder.state(1).is_none() && decoder.state(2).is_some());
         // It sends again: what is not followed is counted where it was missed.
-        decoder.raw(0, &hit(201 * SECOND_NS, 1, raw::RAW_RECEIVE));
+        decoder.raw(0, &hit(201 * SECOND_NS, 1, raw::RAW_RECEIVE).raw());
         let missed = decoder.take_unknown();
         assert_eq!((missed.points[5], missed.total(), decoder.unknown()), (1, 1, 1));
         assert_eq!(decoder.take_unknown().total(), 0);
@@ -286,7 +286,8 @@ mod tests {
         decoder.event(&opened(20, 2, 1));
         decoder.expire(20 * SECOND_NS);
         assert!(decoder.state(1).is_some());
-        decoder.raw(0, &RawRecord { window: 1, ..hit(21 * SECOND_NS, 1, raw::RAW_COPY) });
+        let read = Fields { left_plus_one: 1, ..hit(21 * SECOND_NS, 1, raw::RAW_COPY) };
+        decoder.raw(0, &read.raw());
         assert_eq!((decoder.unknown(), decoder.take_unplaced()), (0, 0));
         decoder.event(&opened(22 * SECOND_NS, 3, 2));
         decoder.expire(24 * SECOND_NS);
@@ -312,7 +313,7 @@ mod tests {
         let mut decoder = decoder();
         decoder.event(&opened(1, 1, 0));
         for at_ns in 1..=5_000 {
-            decoder.raw(0, &hit(at_ns, 1, raw::RAW_TRANSMIT));
+            decoder.raw(0, &hit(at_ns, 1, raw::RAW_TRANSMIT).raw());
         }
         let kept =
             |decoder: &Decoder| decoder.state(1).map(|state| state.flows[0].datagrams.kept());

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 use sockscope_record::{Kind, LossCounts, Point, Record, marks};
 
+use super::Head;
 use super::arrivals::Arrivals;
 use super::connection::{ConnectionState, FlowState};
 use super::event::POSITION_MAX;
-use crate::layout::{RawRecord, constants as raw};
+use crate::layout::{RawAnchor, constants as raw};
 
 /// No connection carries 2 GiB, by which positions can be told apart, in this time: that is 107 GB/s.
 const UNSEEN_NS_MAX: u64 = 20_000_000;
@@ -113,12 +114,12 @@ impl ConnectionState {
     /// Whether the position of this hit is known; one whose is not was missed at the point given.
     pub(super) fn is_placed(
         &mut self,
-        hit: &RawRecord,
+        hit: &Head,
         missed: &mut Missed,
         point: Option<Point>,
     ) -> bool {
-        let is_odd = hit.marks & raw::MARK_ODD != 0;
-        let is_sure = hit.marks & raw::MARK_ADRIFT == 0 && is_odd == self.is_anchor_odd;
+        let is_odd = hit.is_marked(raw::MARK_ODD);
+        let is_sure = !hit.is_marked(raw::MARK_ADRIFT) && is_odd == self.is_anchor_odd;
         if !is_sure && missed.may_hide_positions(self.placed_ns, hit.at_ns) {
             missed.leave(point, self.placed_ns, hit.at_ns);
             return false;
@@ -131,22 +132,23 @@ impl ConnectionState {
     /// 8 meanwhile did so by then, and maybe later than the last hit that was missed.
     pub(super) fn anchor(
         &mut self,
-        hit: &RawRecord,
+        hit: &Head,
+        anchor: &RawAnchor,
         missed_until: &MissedUntil,
         missed: &mut Missed,
     ) {
-        let sends = (hit.flow & 1) as usize;
-        self.is_anchor_odd = hit.marks & raw::MARK_ODD != 0;
+        let sends = hit.direction();
+        self.is_anchor_odd = hit.is_marked(raw::MARK_ODD);
         self.placed_ns = self.placed_ns.max(hit.at_ns);
         for flow in &mut self.flows {
             flow.forget_pending(hit.at_ns, missed_until);
         }
-        self.flows[sends].go_on_at(hit.seq, hit.b);
+        self.flows[sends].go_on_at(anchor.snd_una, anchor.bytes_acked);
         let receives = if self.is_to_itself { sends } else { 1 - sends };
         let received = &mut self.flows[receives];
-        received.go_on_at(hit.ack, hit.c);
+        received.go_on_at(anchor.rcv_nxt, anchor.bytes_received);
         let before = (received.ready, received.copied);
-        received.pass_over_until(hit);
+        received.pass_over_until(anchor, hit.at_ns);
         if received.ready > before.0 {
             let since_ns = missed_until[Point::ReceiveEnqueue.index()];
             missed.leave_bytes(Point::ReceiveEnqueue, since_ns, hit.at_ns);
@@ -186,13 +188,13 @@ impl FlowState {
     }
 
     /// The receiver's socket tells what was ready and what was read by now.
-    fn pass_over_until(&mut self, hit: &RawRecord) {
-        if let (true, Some(to)) = (self.pass_over.ready, self.claimed(hit.ack)) {
+    fn pass_over_until(&mut self, anchor: &RawAnchor, at_ns: u64) {
+        if let (true, Some(to)) = (self.pass_over.ready, self.claimed(anchor.rcv_nxt)) {
             self.pass_over_ready(to);
-            self.see_ready(hit.at_ns);
+            self.see_ready(at_ns);
         }
-        if let (true, Some(to)) = (self.pass_over.copied, self.claimed(hit.window)) {
-            self.pass_over_copied(to, hit.at_ns);
+        if let (true, Some(to)) = (self.pass_over.copied, self.claimed(anchor.copied_seq)) {
+            self.pass_over_copied(to, at_ns);
         }
     }
 

@@ -3,10 +3,51 @@
 
 use sockscope_record::{Kind, Point, Record, marks};
 
-use super::Hit;
 use super::connection::FlowState;
 use super::in_transit::{Datagram, Datagrams, INPUT, QUEUED, SOCKET, Seen, WIRE};
-use crate::layout::{RawRecord, constants as raw};
+use super::{Hit, Reader};
+use crate::layout::{RawUdpCopy, RawUdpDrop, RawUdpPacket, RawUdpReady, constants as raw};
+
+/// A packet at one point, or dropped: one datagram, or several of one size.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Packet {
+    /// Bytes of payload.
+    pub(super) len: u32,
+    /// Bytes of each datagram where the packet holds several, of which the last may be shorter; else 0.
+    pub(super) each_len: u32,
+    /// As in [`Seen`].
+    pub(super) buffer: u32,
+    /// Number of the socket into whose queue it came, else 0.
+    pub(super) socket: u32,
+    /// The thread that ran, where the packet had its sender's socket; else 0.
+    pub(super) thread: u32,
+    /// Why the kernel dropped it, by the kernel's own number.
+    pub(super) drop_reason: u32,
+}
+
+impl Packet {
+    /// At points 3 to 6.
+    pub(super) fn passed(raw: &RawUdpPacket) -> Self {
+        let RawUdpPacket { len, each_len, buffer, thread, .. } = *raw;
+        Self { len, each_len, buffer, thread, ..Self::default() }
+    }
+
+    /// At point 7.
+    pub(super) fn ready(raw: &RawUdpReady) -> Self {
+        let RawUdpReady { len, each_len, buffer, socket, .. } = *raw;
+        Self { len, each_len, buffer, socket, ..Self::default() }
+    }
+
+    pub(super) fn dropped(raw: &RawUdpDrop) -> Self {
+        let RawUdpDrop { len, each_len, buffer, thread, reason: drop_reason, .. } = *raw;
+        Self { len, each_len, buffer, thread, drop_reason, ..Self::default() }
+    }
+
+    /// One of its datagrams, `len` being that one's.
+    fn seen(&self) -> Seen {
+        Seen { buffer: self.buffer, is_part: self.each_len > 0, ..Seen::of(self.len) }
+    }
+}
 
 /// Points that a datagram passed unseen: the first and the last of them, and since when it can have.
 pub(super) struct Skipped {
@@ -23,17 +64,17 @@ impl Skipped {
 }
 
 /// One hit; says what the kernel skipped before it.
-pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
-    if hit.raw.kind == raw::RAW_READY {
-        return ready(hit, flow);
+pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -> Option<Skipped> {
+    if hit.head.kind == raw::RAW_READY {
+        return ready(hit, flow, packet);
     }
-    let seen = hit.seen();
+    let (seen, at_ns) = (packet.seen(), hit.head.at_ns);
     let known = &mut flow.datagrams;
-    match hit.raw.kind {
+    match hit.head.kind {
         raw::RAW_QUEUED => {
-            let datagram = forwarded(hit, known).unwrap_or_else(|| sent(hit, known));
-            hit.passed(Kind::InterfaceEnqueue, datagram, 0);
-            known.put(QUEUED, datagram, seen, hit.raw.at_ns);
+            let datagram = forwarded(known, packet).unwrap_or_else(|| sent(hit, known, packet));
+            hit.passed(Kind::InterfaceEnqueue, datagram, seen.buffer, 0);
+            known.put(QUEUED, datagram, seen, at_ns);
         }
         raw::RAW_TRANSMIT => {
             let datagram = match known.take(QUEUED, seen) {
@@ -41,33 +82,34 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped>
                 // When it was written, and by whom, nobody knows.
                 None if known.may_have_queued(hit.lost_until_ns) => known.announce(seen.len),
                 None => {
-                    let datagram = forwarded(hit, known).unwrap_or_else(|| sent(hit, known));
-                    hit.passed(Kind::InterfaceEnqueue, datagram, marks::NO_QUEUE);
+                    let datagram =
+                        forwarded(known, packet).unwrap_or_else(|| sent(hit, known, packet));
+                    hit.passed(Kind::InterfaceEnqueue, datagram, seen.buffer, marks::NO_QUEUE);
                     datagram
                 }
             };
-            hit.passed(Kind::InterfaceDequeue, datagram, 0);
+            hit.passed(Kind::InterfaceDequeue, datagram, seen.buffer, 0);
             if hit.enters_at_once {
-                hit.passed(Kind::InputEnqueue, datagram, marks::DERIVED);
-                known.put(INPUT, datagram, seen, hit.raw.at_ns);
+                hit.passed(Kind::InputEnqueue, datagram, seen.buffer, marks::DERIVED);
+                known.put(INPUT, datagram, seen, at_ns);
             } else {
-                known.put(WIRE, datagram, seen, hit.raw.at_ns);
+                known.put(WIRE, datagram, seen, at_ns);
             }
         }
         raw::RAW_INPUT => {
             let (datagram, skipped) = arrived(known, seen);
-            hit.passed(Kind::InputEnqueue, datagram, 0);
-            known.put(INPUT, datagram, seen, hit.raw.at_ns);
+            hit.passed(Kind::InputEnqueue, datagram, seen.buffer, 0);
+            known.put(INPUT, datagram, seen, at_ns);
             return skipped;
         }
-        raw::RAW_RECEIVE => return received(hit, known),
+        raw::RAW_RECEIVE => return received(hit, known, seen),
         raw::RAW_DROP => {
             if let Some((datagram, after)) = known.remove(seen) {
-                dropped(hit, datagram, after);
-            } else if hit.raw.thread > 0 {
+                dropped(hit, packet, datagram, after);
+            } else if packet.thread > 0 {
                 // Its sender's socket has it, and no point saw it: a queueing discipline refused it.
-                let refused = sent(hit, known);
-                dropped(hit, refused, Point::SendDequeue.number());
+                let refused = sent(hit, known, packet);
+                dropped(hit, packet, refused, Point::SendDequeue.number());
             }
         }
         _ => {}
@@ -76,31 +118,37 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped>
 }
 
 /// The kernel threw the datagram away after the point with this number.
-pub(super) fn dropped(hit: &mut Hit<'_>, datagram: Datagram, after: u8) {
+pub(super) fn dropped(hit: &mut Hit<'_>, packet: &Packet, datagram: Datagram, after: u8) {
     let record = hit.record(Kind::Drop, datagram.offset, datagram.len);
-    hit.out.push(Record { detail: u64::from(hit.raw.a), code: after, ..record });
+    hit.out.push(Record { detail: u64::from(packet.drop_reason), code: after, ..record });
 }
 
 /// A read, and the datagram that it took, if one that was announced; else that may have been queued
 /// together with another one, whose announcement stood for both.
-pub(super) fn read(hit: &mut Hit<'_>, flow: &mut FlowState, announced: Option<Datagram>) {
-    let (len, known) = (hit.raw.len, &mut flow.datagrams);
+pub(super) fn read(
+    hit: &mut Hit<'_>,
+    flow: &mut FlowState,
+    raw: &RawUdpCopy,
+    announced: Option<Datagram>,
+) {
+    let (len, known) = (raw.len, &mut flow.datagrams);
     let datagram = announced.or_else(|| {
         // A read may ask for less than the datagram holds, never get more.
         let datagram = known.next(SOCKET, len).or_else(|| known.take(SOCKET, Seen::of(len)))?;
-        hit.passed(Kind::ReceiveEnqueue, datagram, marks::DERIVED);
+        hit.passed(Kind::ReceiveEnqueue, datagram, 0, marks::DERIVED);
         Some(datagram)
     });
     if let Some(datagram) = datagram {
         flow.waiting_ns = flow.waiting_ns.max(datagram.at_ns);
-        hit.copied(flow, datagram.offset, datagram.len);
+        hit.copied(flow, datagram.offset, datagram.len, Reader::from(raw));
     }
 }
 
 /// The datagram has left the receive queue by now: nobody saw when, nor whether it was read.
-pub(super) fn gone(hit: &mut Hit<'_>, flow: &mut FlowState, datagram: Datagram) {
+pub(super) fn gone(hit: &mut Hit<'_>, flow: &mut FlowState, datagram: Datagram, buffer: u32) {
     flow.woken_ns = 0;
-    hit.passed(Kind::ReceiveDequeue, Datagram { number: 0, ..datagram }, marks::DERIVED);
+    let datagram = Datagram { number: 0, ..datagram };
+    hit.passed(Kind::ReceiveDequeue, datagram, buffer, marks::DERIVED);
 }
 
 /// The datagram of this length that came off the wire. One that is still in the queueing discipline
@@ -116,41 +164,41 @@ fn arrived(known: &mut Datagrams, seen: Seen) -> (Datagram, Option<Skipped>) {
 }
 
 /// IP takes the datagram.
-fn received(hit: &mut Hit<'_>, known: &mut Datagrams) -> Option<Skipped> {
-    let seen = hit.seen();
+fn received(hit: &mut Hit<'_>, known: &mut Datagrams, seen: Seen) -> Option<Skipped> {
+    let at_ns = hit.head.at_ns;
     let mut skipped = None;
     let datagram = known.take(INPUT, seen).unwrap_or_else(|| {
         // A bridge hands it to IP again; what IP took at this very moment is of the same packet.
         let is_first = known.has(WIRE, seen.len);
-        let again = if is_first { None } else { known.take_unless_at(SOCKET, seen, hit.raw.at_ns) };
+        let again = if is_first { None } else { known.take_unless_at(SOCKET, seen, at_ns) };
         let datagram = again.unwrap_or_else(|| {
             let (datagram, unseen) = arrived(known, seen);
             skipped = unseen;
             datagram
         });
         // Its entry was not observed: it was at the latest now.
-        hit.passed(Kind::InputEnqueue, datagram, marks::DERIVED);
+        hit.passed(Kind::InputEnqueue, datagram, seen.buffer, marks::DERIVED);
         datagram
     });
-    hit.passed(Kind::InputDequeue, datagram, 0);
-    known.put(SOCKET, datagram, seen, hit.raw.at_ns);
+    hit.passed(Kind::InputDequeue, datagram, seen.buffer, 0);
+    known.put(SOCKET, datagram, seen, at_ns);
     skipped
 }
 
 /// A datagram is in the receive queue, and with it those before it that no drop took away: one
 /// announcement may stand for several.
-fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
-    let waited_for = hit.raw.marks & raw::MARK_WAITED_FOR != 0;
+fn ready(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -> Option<Skipped> {
+    let (seen, at_ns) = (packet.seen(), hit.head.at_ns);
+    let waited_for = hit.head.is_marked(raw::MARK_WAITED_FOR);
     if waited_for && flow.woken_ns == 0 {
-        flow.woken_ns = hit.raw.at_ns;
+        flow.woken_ns = at_ns;
     }
-    let seen = hit.seen();
     let known = &mut flow.datagrams;
-    known.socket = hit.raw.ack;
+    known.socket = packet.socket;
     let mark = if waited_for { marks::WAITED_FOR } else { 0 };
     for earlier in known.before(SOCKET, seen) {
-        hit.passed(Kind::ReceiveEnqueue, earlier, marks::DERIVED);
-        known.received.push(Datagram { at_ns: hit.raw.at_ns, ..earlier });
+        hit.passed(Kind::ReceiveEnqueue, earlier, seen.buffer, marks::DERIVED);
+        known.received.push(Datagram { at_ns, ..earlier });
     }
     let gaps =
         [(SOCKET, None), (INPUT, Some([6, 6])), (WIRE, Some([5, 6])), (QUEUED, Some([4, 6]))];
@@ -158,20 +206,20 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) -> Option<Skipped> {
         .into_iter()
         .find_map(|(gap, skipped)| known.take(gap, seen).map(|datagram| (datagram, skipped)));
     let (datagram, skipped) = found?;
-    hit.passed(Kind::ReceiveEnqueue, datagram, mark);
-    known.received.push(Datagram { at_ns: hit.raw.at_ns, ..datagram });
+    hit.passed(Kind::ReceiveEnqueue, datagram, seen.buffer, mark);
+    known.received.push(Datagram { at_ns, ..datagram });
     skipped.map(|numbers| Skipped::at(numbers, datagram))
 }
 
 /// A datagram on its way out again that came in before: no socket sends it.
-fn forwarded(hit: &Hit<'_>, known: &mut Datagrams) -> Option<Datagram> {
-    if hit.raw.thread == 0 { known.take(SOCKET, hit.seen()) } else { None }
+fn forwarded(known: &mut Datagrams, packet: &Packet) -> Option<Datagram> {
+    if packet.thread == 0 { known.take(SOCKET, packet.seen()) } else { None }
 }
 
 /// A datagram goes from the program to IP within the send call: points 1 and 2 are this moment.
-fn sent(hit: &mut Hit<'_>, known: &mut Datagrams) -> Datagram {
-    let datagram = known.announce(hit.raw.len);
-    let thread = hit.raw.thread;
+fn sent(hit: &mut Hit<'_>, known: &mut Datagrams, packet: &Packet) -> Datagram {
+    let datagram = known.announce(packet.len);
+    let thread = packet.thread;
     let call = hit.record(Kind::WriteCall, datagram.offset, datagram.len);
     let entered = hit.record(Kind::SendEnqueue, datagram.offset, datagram.len);
     let taken = Record { kind: Kind::SendDequeue, ..entered };
@@ -184,19 +232,9 @@ fn sent(hit: &mut Hit<'_>, known: &mut Datagrams) -> Datagram {
 }
 
 impl Hit<'_> {
-    /// The datagram of this hit, which may be one of several of a packet.
-    fn seen(&self) -> Seen {
-        let RawRecord { len, ack, window, seq: each, .. } = *self.raw;
-        let buffer = match self.raw.kind {
-            raw::RAW_READY => window,
-            raw::RAW_COPY => 0,
-            _ => ack,
-        };
-        Seen { buffer, is_part: each > 0, ..Seen::of(len) }
-    }
-
-    fn passed(&mut self, kind: Kind, datagram: Datagram, marks: u8) {
-        let is_recognized = datagram.is_recognized && self.seen().buffer > 0;
+    /// A datagram passed a point, in the buffer that the hit shows, or 0.
+    fn passed(&mut self, kind: Kind, datagram: Datagram, buffer: u32, marks: u8) {
+        let is_recognized = datagram.is_recognized && buffer > 0;
         let recognized = if is_recognized { marks::RECOGNIZED } else { 0 };
         let record = self.record(kind, datagram.offset, datagram.len);
         let marks = marks | recognized | self.marks();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use sockscope_record::{FlowId, Kind, Record};
 
 use super::{Decoder, Hit};
-use crate::layout::{RawEvent, RawRecord};
+use crate::layout::RawEvent;
 
 /// Sockets remembered, at most; the oldest are forgotten.
 const SOCKETS_MAX: usize = 65_536;
@@ -53,10 +53,9 @@ impl Described {
     }
 
     /// A datagram of a flow was announced to a socket that got none of it before.
-    pub(super) fn tell(&self, hit: &mut Hit<'_>) {
-        let RawRecord { ack: number, flow, at_ns, .. } = *hit.raw;
+    pub(super) fn tell(&self, hit: &mut Hit<'_>, number: u32) {
         if let Some(buffers) = self.0.get(&number) {
-            hit.out.push(buffers.record(flow ^ 1, at_ns));
+            hit.out.push(buffers.record(hit.head.flow ^ 1, hit.head.at_ns));
         }
     }
 }

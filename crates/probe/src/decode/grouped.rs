@@ -7,82 +7,86 @@
 
 use sockscope_record::{Kind, Record};
 
+use super::datagram::Packet;
 use super::in_transit::Datagram;
 use super::sockets::Waiting;
-use super::{Decoder, Hit, datagram, folded_to_itself, name_users};
-use crate::layout::{RawRecord, constants as raw};
+use super::{Decoder, Head, Hit, datagram, name_users};
+use crate::layout::constants as raw;
 
 /// Datagrams in one packet, at most (`UDP_MAX_SEGMENTS`); a hit that claims more is taken for one datagram.
 const DATAGRAMS_MAX: u32 = 128;
 
 impl Decoder {
     /// One hit of datagrams, but for a read.
-    pub(super) fn datagrams(&mut self, cpu: u16, raw: &RawRecord) {
-        let Some(state) = self.connections.of_mut(raw.flow / 2) else {
-            self.note_unknown(raw);
+    pub(super) fn datagrams(&mut self, head: Head, packet: Packet) {
+        let Some(state) = self.connections.of_mut(head.flow / 2) else {
+            self.note_unknown(head.kind);
             return;
         };
-        state.last_ns = raw.at_ns;
-        let raw = if state.is_to_itself { folded_to_itself(raw) } else { *raw };
-        let flow = &mut state.flows[(raw.flow & 1) as usize];
-        if raw.kind == raw::RAW_DROP && holds_several(&raw) && !flow.datagrams.has_any(raw.seq) {
+        state.last_ns = head.at_ns;
+        let head = if state.is_to_itself { head.folded_to_itself() } else { head };
+        let flow = &mut state.flows[head.direction()];
+        let is_drop = head.kind == raw::RAW_DROP;
+        if is_drop && holds_several(&packet) && !flow.datagrams.has_any(packet.each_len) {
             // Out of the queue of a socket that takes such packets whole, where no part is elsewhere.
-            if let Some(waited) = self.sockets.remove(flow.datagrams.socket, &raw) {
-                self.hit_of(cpu, &raw, |hit, _| datagram::dropped(hit, waited, 7));
+            let waited = self.sockets.remove(flow.datagrams.socket, head.flow, packet.len);
+            if let Some(waited) = waited {
+                self.hit_of(head, |hit, _| datagram::dropped(hit, &packet, waited, 7));
                 return;
             }
         }
         let before = self.out.len();
-        for len in lengths(&raw) {
-            let part = RawRecord { len, ..raw };
+        for len in lengths(&packet) {
+            let part = Packet { len, ..packet };
             let part_before = self.out.len();
             let mut hit = Hit {
-                raw: &part,
-                cpu,
+                head,
                 out: &mut self.out,
                 threads: &mut self.threads,
                 scheduler_offset_ns: self.scheduler_offset_ns,
-                enters_at_once: !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0,
+                enters_at_once: !self.sees_input && head.is_marked(raw::MARK_LOOPBACK),
                 lost_until_ns: self.watch.lost_until_ns(state.of_others),
                 is_passed_over: false,
             };
-            if raw.kind == raw::RAW_READY && flow.datagrams.socket != raw.ack {
-                self.described.tell(&mut hit);
+            if head.kind == raw::RAW_READY && flow.datagrams.socket != packet.socket {
+                self.described.tell(&mut hit, packet.socket);
             }
-            let skipped = datagram::decode(&mut hit, flow);
-            if raw.kind == raw::RAW_DROP && hit.out.len() == part_before {
-                let waited = self.sockets.remove(flow.datagrams.socket, &part);
-                waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, waited, 7));
+            let skipped = datagram::decode(&mut hit, flow, &part);
+            if is_drop && hit.out.len() == part_before {
+                let waited = self.sockets.remove(flow.datagrams.socket, head.flow, len);
+                waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, &part, waited, 7));
             }
             if let Some(skipped) = skipped {
-                self.watch.skipped(&skipped, raw.at_ns, state.of_others, &mut self.out);
+                self.watch.skipped(&skipped, head.at_ns, state.of_others, &mut self.out);
             }
         }
-        if holds_several(&raw) {
+        if holds_several(&packet) {
             as_one_call(&mut self.out, before);
-            as_one_entry(&mut flow.datagrams.received, raw.len);
+            as_one_entry(&mut flow.datagrams.received, packet.len);
         }
         let came = flow.datagrams.received.drain(..);
-        let came = came.map(|datagram| Waiting { flow: raw.flow, datagram });
-        let gone: Vec<_> = came.flat_map(|waiting| self.sockets.push(&raw, waiting)).collect();
+        let came = came.map(|datagram| Waiting { flow: head.flow, datagram });
+        let push = |waiting| self.sockets.push(packet.socket, head.at_ns, waiting);
+        let gone: Vec<_> = came.flat_map(push).collect();
         name_users(state, &self.out[before..], &mut self.changed);
-        if raw.kind == raw::RAW_RECEIVE {
-            self.incoming.taken(state, raw.flow);
+        if head.kind == raw::RAW_RECEIVE {
+            self.incoming.taken(state, head.flow);
         }
-        self.tell_gone(cpu, &raw, &gone);
+        self.tell_gone(head, packet.buffer, &gone);
     }
 }
 
-fn holds_several(raw: &RawRecord) -> bool {
-    raw.seq > 0 && raw.seq < raw.len && raw.len.div_ceil(raw.seq) <= DATAGRAMS_MAX
+fn holds_several(packet: &Packet) -> bool {
+    let Packet { len, each_len, .. } = *packet;
+    each_len > 0 && each_len < len && len.div_ceil(each_len) <= DATAGRAMS_MAX
 }
 
 /// Octets of each datagram of a packet: all have the size that the hit names but the last, which may be
 /// shorter.
-fn lengths(raw: &RawRecord) -> impl Iterator<Item = u32> + use<> {
-    let len = raw.len;
-    let size = if holds_several(raw) { raw.seq } else { len };
-    let count = if holds_several(raw) { len.div_ceil(size) } else { 1 };
+fn lengths(packet: &Packet) -> impl Iterator<Item = u32> + use<> {
+    let len = packet.len;
+    let size = if holds_several(packet) { packet.each_len } else { len };
+    let count = if holds_several(packet) { len.div_ceil(size) } else { 1 };
     (0..count).map(move |number| size.min(len - number * size))
 }
 

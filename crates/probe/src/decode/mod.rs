@@ -29,9 +29,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use sockscope_record::{Connection, ConnectionId, FlowId, Kind, Point, Record, Side, marks};
 
-use crate::layout::{RawRecord, constants as raw};
+use crate::layout::{Raw, RawAny, RawRecord, RawTcpCopy, RawUdpCopy, constants as raw};
 use connection::{ConnectionState, FlowState};
 use connections::Connections;
+use datagram::Packet;
 use threads::Threads;
 
 /// Connections whose announcements can have been lost in a row.
@@ -119,46 +120,44 @@ impl Decoder {
     }
 
     /// One hit of a probe.
-    pub(crate) fn raw(&mut self, cpu: u16, raw: &RawRecord) {
-        if self.watch.is_over(raw.at_ns) {
+    pub(crate) fn raw(&mut self, cpu: u16, record: &RawRecord) {
+        let head = Head::of(cpu, record.any());
+        if self.watch.is_over(head.at_ns) {
             return;
         }
-        self.tell_events(raw.at_ns);
-        if raw.marks & raw::MARK_UDP != 0 {
-            if raw.kind == raw::RAW_COPY {
-                self.read(cpu, raw);
-            } else {
-                self.datagrams(cpu, raw);
-            }
-            return;
+        self.tell_events(head.at_ns);
+        match record.by_kind() {
+            Some(Raw::UdpCopy(raw)) => self.read(head, raw),
+            Some(Raw::UdpPacket(raw)) => self.datagrams(head, Packet::passed(raw)),
+            Some(Raw::UdpReady(raw)) => self.datagrams(head, Packet::ready(raw)),
+            Some(Raw::UdpDrop(raw)) => self.datagrams(head, Packet::dropped(raw)),
+            Some(raw) => self.segment(head, raw),
+            None => {}
         }
-        let Some(state) = self.connections.of_mut(raw.flow / 2) else {
-            self.note_unknown(raw);
+    }
+
+    /// One hit of TCP.
+    fn segment(&mut self, head: Head, raw: Raw<'_>) {
+        let Some(state) = self.connections.of_mut(head.flow / 2) else {
+            self.note_unknown(head.kind);
             return;
         };
-        state.last_ns = raw.at_ns;
-        let folded;
-        let raw = if state.is_to_itself {
-            folded = folded_to_itself(raw);
-            &folded
-        } else {
-            raw
-        };
-        let point = point_of_raw(raw.kind);
+        state.last_ns = head.at_ns;
+        let head = if state.is_to_itself { head.folded_to_itself() } else { head };
+        let point = point_of_raw(head.kind);
         let of_others = state.of_others;
         let missed = &mut self.missed[usize::from(of_others)];
-        if raw.kind == raw::RAW_ANCHOR {
-            state.anchor(raw, self.watch.missed_until(of_others), missed);
+        if let Raw::Anchor(raw) = raw {
+            state.anchor(&head, raw, self.watch.missed_until(of_others), missed);
             return;
         }
-        if !state.is_placed(raw, missed, point) {
-            self.watch.lost_at(raw.at_ns, point.as_slice(), of_others);
+        if !state.is_placed(&head, missed, point) {
+            self.watch.lost_at(head.at_ns, point.as_slice(), of_others);
             return;
         }
-        let enters_at_once = !self.sees_input && raw.marks & raw::MARK_LOOPBACK != 0;
+        let enters_at_once = !self.sees_input && head.marks & raw::MARK_LOOPBACK != 0;
         let mut hit = Hit {
-            raw,
-            cpu,
+            head,
             out: &mut self.out,
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
@@ -166,14 +165,13 @@ impl Decoder {
             lost_until_ns: self.watch.lost_until_ns(of_others),
             is_passed_over: false,
         };
-        let direction = (raw.flow & 1) as usize;
         let before = hit.out.len();
-        segment::decode(&mut hit, state, direction);
+        segment::decode(&mut hit, state, raw);
         if let (true, Some(at)) = (hit.is_passed_over, point) {
             let since_ns = self.watch.missed_until(of_others)[at.index()];
-            missed.leave(point, since_ns, raw.at_ns);
+            missed.leave(point, since_ns, head.at_ns);
         }
-        self.watch.follow(state, &self.out[before..], raw.at_ns);
+        self.watch.follow(state, &self.out[before..], head.at_ns);
     }
 
     /// Ends the recording: what was still held back becomes records.
@@ -206,15 +204,62 @@ impl Decoder {
     }
 }
 
-/// A hit of a socket connected to itself, which reads what it writes: its one stream is the client's.
-fn folded_to_itself(raw: &RawRecord) -> RawRecord {
-    RawRecord { flow: raw.flow & !1, ..*raw }
+/// The fields of a raw record that all kinds have.
+#[derive(Clone, Copy)]
+struct Head {
+    at_ns: u64,
+    flow: u32,
+    kind: u8,
+    marks: u8,
+    cpu: u16,
+}
+
+impl Head {
+    fn of(cpu: u16, any: &RawAny) -> Self {
+        let RawAny { at_ns, flow, kind, marks, .. } = *any;
+        Self { at_ns, flow, kind, marks, cpu }
+    }
+
+    /// A socket connected to itself reads the bytes that it writes: its one stream is the client's.
+    fn folded_to_itself(self) -> Self {
+        Self { flow: self.flow & !1, ..self }
+    }
+
+    /// The flow's direction, as an index of the connection's flows.
+    fn direction(&self) -> usize {
+        (self.flow & 1) as usize
+    }
+
+    fn is_marked(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+}
+
+/// The thread that reads, and the scheduler's counts for it.
+#[derive(Clone, Copy)]
+struct Reader {
+    thread: u32,
+    run_delay_ns: u64,
+    last_arrival_ns: u64,
+}
+
+impl From<&RawTcpCopy> for Reader {
+    fn from(raw: &RawTcpCopy) -> Self {
+        let RawTcpCopy { thread, run_delay_ns, last_arrival_ns, .. } = *raw;
+        Self { thread, run_delay_ns, last_arrival_ns }
+    }
+}
+
+impl From<&RawUdpCopy> for Reader {
+    fn from(raw: &RawUdpCopy) -> Self {
+        let RawUdpCopy { thread, run_delay_ns, last_arrival_ns, .. } = *raw;
+        Self { thread, run_delay_ns, last_arrival_ns }
+    }
 }
 
 /// One raw record being decoded.
 struct Hit<'a> {
-    raw: &'a RawRecord,
-    cpu: u16,
+    head: Head,
     out: &'a mut Vec<Record>,
     threads: &'a mut Threads,
     scheduler_offset_ns: Option<i64>,
@@ -230,12 +275,12 @@ impl Hit<'_> {
     /// A record at the hit's time, on its CPU and flow.
     fn record(&self, kind: Kind, offset: u64, len: u32) -> Record {
         Record {
-            at_ns: self.raw.at_ns,
+            at_ns: self.head.at_ns,
             offset,
             len,
-            flow: FlowId(self.raw.flow),
+            flow: FlowId(self.head.flow),
             kind,
-            cpu: self.cpu,
+            cpu: self.head.cpu,
             ..Record::default()
         }
     }
@@ -247,30 +292,31 @@ impl Hit<'_> {
             (raw::MARK_LOOPBACK, marks::LOOPBACK),
             (raw::MARK_RETRANSMITTED, marks::RETRANSMITTED),
         ];
-        let is_set = |(from, _): &(u8, u8)| self.raw.marks & from != 0;
+        let is_set = |(from, _): &(u8, u8)| self.head.is_marked(*from);
         pairs.into_iter().filter(is_set).fold(0, |all, (_, to)| all | to)
     }
 
     /// When the thread of a copy last got its CPU, in the trace's clock; 0 when unknown.
-    fn run_ns(&self) -> u64 {
+    fn run_ns(&self, reader: Reader) -> u64 {
         match self.scheduler_offset_ns {
-            Some(offset) if self.raw.c > 0 => {
-                self.raw.c.saturating_add_signed(offset).min(self.raw.at_ns)
+            Some(offset) if reader.last_arrival_ns > 0 => {
+                reader.last_arrival_ns.saturating_add_signed(offset).min(self.head.at_ns)
             }
             _ => 0,
         }
     }
 
     /// A copy of which nothing else is known shows how long its thread has waited for a CPU so far.
-    fn note_reader(&mut self) {
-        let RawRecord { at_ns, thread, b: run_delay_ns, .. } = *self.raw;
-        self.threads.waited_ns(thread, at_ns, run_delay_ns, at_ns);
+    fn note_reader(&mut self, reader: Reader) {
+        let at_ns = self.head.at_ns;
+        self.threads.waited_ns(reader.thread, at_ns, reader.run_delay_ns, at_ns);
     }
 
     /// The copy to the reader: point 8, and what the scheduler did to the reader before it.
-    fn copied(&mut self, flow: &mut FlowState, offset: u64, len: u32) {
-        let run_ns = self.run_ns();
-        let RawRecord { at_ns, thread, b: run_delay_ns, .. } = *self.raw;
+    fn copied(&mut self, flow: &mut FlowState, offset: u64, len: u32, reader: Reader) {
+        let run_ns = self.run_ns(reader);
+        let at_ns = self.head.at_ns;
+        let Reader { thread, run_delay_ns, .. } = reader;
         let waited_ns = self.threads.waited_ns(thread, at_ns, run_delay_ns, flow.waiting_ns);
         if flow.woken_ns > 0 && run_ns > flow.woken_ns {
             let woken =

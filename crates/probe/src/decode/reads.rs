@@ -8,8 +8,8 @@ use super::connection::ConnectionState;
 use super::connections::Connections;
 use super::in_transit::Datagram;
 use super::sockets::{Read, SocketQueue, Waiting};
-use super::{Decoder, Hit, datagram, name_users};
-use crate::layout::RawRecord;
+use super::{Decoder, Head, Hit, datagram, name_users};
+use crate::layout::RawUdpCopy;
 
 /// From IP to the receive queue a datagram takes at most this long, with interrupts in between.
 pub(super) const DELIVERY_NS_MAX: u64 = 100_000_000;
@@ -31,24 +31,24 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// The queue that a hit is of.
-    pub(super) fn of(&mut self, hit: &RawRecord) -> &mut SocketQueue {
-        if self.queues.len() >= SOCKETS_MAX && !self.queues.contains_key(&hit.ack) {
+    /// The queue of the socket with this number, of which a hit is.
+    pub(super) fn of(&mut self, number: u32, at_ns: u64) -> &mut SocketQueue {
+        if self.queues.len() >= SOCKETS_MAX && !self.queues.contains_key(&number) {
             self.make_room();
         }
-        let fresh = || (hit.at_ns, SocketQueue::new(hit.ack <= self.forgotten));
-        let (last_ns, queue) = self.queues.entry(hit.ack).or_insert_with(fresh);
+        let fresh = || (at_ns, SocketQueue::new(number <= self.forgotten));
+        let (last_ns, queue) = self.queues.entry(number).or_insert_with(fresh);
         // What was missed since its last hit may be of it.
         if *last_ns <= self.doubted_until_ns {
             queue.doubt();
         }
-        *last_ns = hit.at_ns;
+        *last_ns = at_ns;
         queue
     }
 
-    /// A datagram comes into the queue that a hit is of: those that have left it, if that shows now.
-    pub(super) fn push(&mut self, hit: &RawRecord, waiting: Waiting) -> Vec<Waiting> {
-        let queue = self.of(hit);
+    /// A datagram comes into a socket's queue: those that have left it, if that shows now.
+    pub(super) fn push(&mut self, number: u32, at_ns: u64, waiting: Waiting) -> Vec<Waiting> {
+        let queue = self.of(number, at_ns);
         let given_up = queue.give_up_if_full();
         let gone = queue.push(waiting);
         self.given_up.extend(given_up);
@@ -99,9 +99,9 @@ impl Sockets {
     }
 
     /// The newest datagram of a flow and length in a socket's queue leaves it.
-    pub(super) fn remove(&mut self, socket: u32, hit: &RawRecord) -> Option<Datagram> {
-        let (_, queue) = self.queues.get_mut(&socket)?;
-        queue.remove(hit.flow, hit.len).map(|waiting| waiting.datagram)
+    pub(super) fn remove(&mut self, number: u32, flow: u32, len: u32) -> Option<Datagram> {
+        let (_, queue) = self.queues.get_mut(&number)?;
+        queue.remove(flow, len).map(|waiting| waiting.datagram)
     }
 }
 
@@ -119,32 +119,33 @@ impl Decoder {
     }
 
     /// One read from a datagram socket.
-    pub(super) fn read(&mut self, cpu: u16, raw: &RawRecord) {
+    pub(super) fn read(&mut self, head: Head, raw: &RawUdpCopy) {
         let in_transit = self.incoming.in_transit(&self.connections, raw);
-        let queue = self.sockets.of(raw);
+        let queue = self.sockets.of(raw.socket, head.at_ns);
         let told = queue.read(&Read::of(raw, in_transit.is_some()));
         let is_nobodys = told.taken.is_none() && queue.has_strangers();
-        self.tell_gone(cpu, raw, &told.gone);
+        self.tell_gone(head, 0, &told.gone);
         if told.is_unplaced || is_nobodys {
-            self.threads.waited_ns(raw.thread, raw.at_ns, raw.b, raw.at_ns);
+            self.threads.waited_ns(raw.thread, head.at_ns, raw.run_delay_ns, head.at_ns);
             return;
         }
-        let flow = told.taken.map_or(in_transit.unwrap_or(raw.flow), |waiting| waiting.flow);
+        let flow = told.taken.map_or(in_transit.unwrap_or(head.flow), |waiting| waiting.flow);
         let announced = told.taken.map(|waiting| waiting.datagram);
-        self.hit_of(cpu, &RawRecord { flow, ..*raw }, |hit, state| {
-            datagram::read(hit, &mut state.flows[(flow & 1) as usize], announced);
+        let head = Head { flow, ..head };
+        self.hit_of(head, |hit, state| {
+            datagram::read(hit, &mut state.flows[head.direction()], raw, announced);
         });
     }
 
-    /// These datagrams, oldest first, have left a queue by the time of a hit.
-    pub(super) fn tell_gone(&mut self, cpu: u16, raw: &RawRecord, gone: &[Waiting]) {
+    /// These datagrams, oldest first, have left a queue by the time of a hit, which shows a buffer or 0.
+    pub(super) fn tell_gone(&mut self, head: Head, buffer: u32, gone: &[Waiting]) {
         let given_up = std::mem::take(&mut self.sockets.given_up);
-        self.leave_unplaced(&given_up, raw.at_ns);
-        self.leave_unplaced(gone, raw.at_ns);
+        self.leave_unplaced(&given_up, head.at_ns);
+        self.leave_unplaced(gone, head.at_ns);
         for &Waiting { flow, datagram } in gone {
-            let raw = RawRecord { flow, ..*raw };
-            self.hit_of(cpu, &raw, |hit, state| {
-                datagram::gone(hit, &mut state.flows[(flow & 1) as usize], datagram);
+            let head = Head { flow, ..head };
+            self.hit_of(head, |hit, state| {
+                datagram::gone(hit, &mut state.flows[head.direction()], datagram, buffer);
             });
         }
     }
@@ -185,19 +186,17 @@ impl Decoder {
     /// Decodes a hit of a flow, and notes who it shows.
     pub(super) fn hit_of(
         &mut self,
-        cpu: u16,
-        raw: &RawRecord,
+        head: Head,
         decode: impl FnOnce(&mut Hit<'_>, &mut ConnectionState),
     ) {
-        let Some(state) = self.connections.of_mut(raw.flow / 2) else {
-            self.note_unknown(raw);
+        let Some(state) = self.connections.of_mut(head.flow / 2) else {
+            self.note_unknown(head.kind);
             return;
         };
-        state.last_ns = state.last_ns.max(raw.at_ns);
+        state.last_ns = state.last_ns.max(head.at_ns);
         let before = self.out.len();
         let mut hit = Hit {
-            raw,
-            cpu,
+            head,
             out: &mut self.out,
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
@@ -235,7 +234,7 @@ impl Incoming {
 
     /// The flow of a logged datagram that may have come into the receive queue that a read is of without
     /// its announcement having been seen by then: the one that the read names where several have one.
-    fn in_transit(&mut self, connections: &Connections, read: &RawRecord) -> Option<u32> {
+    fn in_transit(&mut self, connections: &Connections, read: &RawUdpCopy) -> Option<u32> {
         let first = self.next_in_transit(connections, read, 0)?;
         match self.next_in_transit(connections, read, first.saturating_add(1)) {
             Some(_) => Some(read.flow),
@@ -248,7 +247,7 @@ impl Incoming {
     fn next_in_transit(
         &mut self,
         connections: &Connections,
-        read: &RawRecord,
+        read: &RawUdpCopy,
         from: u32,
     ) -> Option<u32> {
         let state = |flow: u32| connections.get(flow / 2);
@@ -270,15 +269,11 @@ impl Incoming {
 mod tests {
     use super::*;
 
-    fn hit(socket: u32) -> RawRecord {
-        RawRecord { at_ns: u64::from(socket), ack: socket, len: 90, ..RawRecord::default() }
-    }
-
     /// As many sockets as are remembered, the first one's number being 1.
     fn filled(mut with: impl FnMut(&mut SocketQueue, u64)) -> Sockets {
         let mut sockets = Sockets::default();
         for number in 1..=SOCKETS_MAX as u32 {
-            with(sockets.of(&hit(number)), u64::from(number));
+            with(sockets.of(number, u64::from(number)), u64::from(number));
         }
         sockets
     }
@@ -290,7 +285,7 @@ mod tests {
 
     /// Whether the only datagram of a socket is the one that a read of it took, by what is known.
     fn is_told(sockets: &mut Sockets, socket: u32) -> bool {
-        let queue = sockets.of(&hit(socket));
+        let queue = sockets.of(socket, u64::from(socket));
         wait(queue, 1);
         let read = Read { at_ns: 2, len: 90, thread: 7, left: None, is_one_in_transit: true };
         queue.read(&read).taken.is_some()

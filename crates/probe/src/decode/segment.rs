@@ -2,10 +2,13 @@
 
 use sockscope_record::{Kind, Record, RetransmitClass, marks, tcp_flags};
 
-use super::Hit;
 use super::arrivals::Arrival;
 use super::connection::{ConnectionState, FlowState, Writing};
-use crate::layout::{RawRecord, constants as raw};
+use super::{Hit, Reader};
+use crate::layout::{
+    Raw, RawCallReturn, RawCongestion, RawRetransmit, RawTcpCopy, RawTcpDrop, RawTcpPacket,
+    RawTcpReady, RawWrite, constants as raw,
+};
 
 /// A move of the send window's edge by less than an eighth of the window is not recorded.
 const WINDOW_CHANGE_SHIFT: u32 = 3;
@@ -13,26 +16,33 @@ const WINDOW_CHANGE_SHIFT: u32 = 3;
 /// a header that claims more is broken.
 const PACKET_MAX: u32 = 1 << 20;
 
-pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: usize) {
+pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_>) {
+    let direction = hit.head.direction();
     let sender_is_here = state.opened[direction] || state.info.preexisting;
-    if is_forwarded(hit.raw) && !sender_is_here {
+    if let Raw::TcpPacket(packet) = raw
+        && is_forwarded(packet)
+        && !sender_is_here
+    {
         return;
     }
     let [first, second] = &mut state.flows;
     let (flow, reverse) = if direction == 0 { (first, second) } else { (second, first) };
-    match hit.raw.kind {
-        raw::RAW_WRITE => write(hit, flow),
-        raw::RAW_QUEUED | raw::RAW_TRANSMIT | raw::RAW_INPUT | raw::RAW_RECEIVE => {
-            packet(hit, flow, reverse);
-        }
-        raw::RAW_READY => ready(hit, flow),
-        raw::RAW_COPY => copy(hit, flow),
-        raw::RAW_RETRANSMIT => retransmitted(hit, flow),
-        raw::RAW_DROP => dropped(hit, flow),
-        raw::RAW_CONGESTION => congestion(hit, flow),
-        raw::RAW_WRITE_RETURN => write_returned(hit, flow),
-        raw::RAW_READ_RETURN => call_returned(hit, flow, Kind::ReadReturn),
-        _ => {}
+    match raw {
+        Raw::Write(raw) => write(hit, flow, raw),
+        Raw::TcpPacket(raw) => packet(hit, flow, reverse, raw),
+        Raw::TcpReady(raw) => ready(hit, flow, raw),
+        Raw::TcpCopy(raw) => copy(hit, flow, raw),
+        Raw::Retransmit(raw) => retransmitted(hit, flow, raw),
+        Raw::TcpDrop(raw) => dropped(hit, flow, raw),
+        Raw::Congestion(raw) => congestion(hit, flow, raw),
+        Raw::WriteReturn(raw) => write_returned(hit, flow, raw),
+        Raw::ReadReturn(raw) => call_returned(hit, flow, raw, Kind::ReadReturn),
+        // Not of TCP, or of both flows.
+        Raw::UdpPacket(_)
+        | Raw::UdpReady(_)
+        | Raw::UdpCopy(_)
+        | Raw::UdpDrop(_)
+        | Raw::Anchor(_) => {}
     }
     if state.is_to_itself {
         let [own, acknowledging] = &mut state.flows;
@@ -41,10 +51,10 @@ pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, direction: 
 }
 
 /// A chunk is about to be taken. The one before it ended where this one begins.
-fn write(hit: &mut Hit<'_>, flow: &mut FlowState) {
-    let Some(from) = flow.position(hit.raw.seq) else { return };
-    let to = from.saturating_add(u64::from(hit.raw.len));
-    let call = Some((to, hit.raw.thread));
+fn write(hit: &mut Hit<'_>, flow: &mut FlowState, raw: &RawWrite) {
+    let Some(from) = flow.position(raw.start_seq) else { return };
+    let to = from.saturating_add(u64::from(raw.left_len));
+    let call = Some((to, raw.thread));
     let is_same_call = flow.call == call;
     flow.call = call;
     flow.flush_write(from, hit.out);
@@ -53,53 +63,53 @@ fn write(hit: &mut Hit<'_>, flow: &mut FlowState) {
         flow.written = Some(from);
     }
     if !is_same_call {
-        let call = hit.record(Kind::WriteCall, from, hit.raw.len);
-        hit.out.push(Record { thread: hit.raw.thread, ..call });
+        let call = hit.record(Kind::WriteCall, from, raw.left_len);
+        hit.out.push(Record { thread: raw.thread, ..call });
     }
     flow.writing = Some(Writing {
-        at_ns: hit.raw.at_ns,
+        at_ns: hit.head.at_ns,
         from,
         to,
-        thread: hit.raw.thread,
-        hold: hit.raw.code,
-        cpu: hit.cpu,
+        thread: raw.thread,
+        hold: raw.hold,
+        cpu: hit.head.cpu,
     });
-    if hit.raw.marks & raw::MARK_ROOM != 0 {
+    if hit.head.is_marked(raw::MARK_ROOM) {
         flow.flush_write(to, hit.out);
     }
 }
 
 /// A packet at points 3 to 6, which on its way out also shows that TCP took it (point 2).
-fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
-    if hit.raw.len > PACKET_MAX {
+fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState, packet: &RawTcpPacket) {
+    if packet.len > PACKET_MAX {
         return;
     }
-    let is_syn = hit.raw.tcp_flags & tcp_flags::SYN != 0;
+    let is_syn = packet.tcp_flags & tcp_flags::SYN != 0;
     if is_syn {
-        flow.begin(hit.raw.seq);
+        flow.begin(packet.seq);
     }
     // Only what a socket of this host sends is sure to be true.
-    let is_own = is_outgoing(hit.raw.kind) && hit.raw.b != 0;
+    let is_own = is_outgoing(packet.kind) && has_socket(packet);
     let position = |flow: &mut FlowState, sequence| {
         if is_own { flow.position(sequence) } else { flow.claimed(sequence) }
     };
-    let start = position(flow, hit.raw.seq).or_else(|| refuses(hit.raw, flow).then_some(0));
+    let start = position(flow, packet.seq).or_else(|| refuses(packet, flow).then_some(0));
     let Some(start) = start else { return };
-    let end = start.saturating_add(u64::from(hit.raw.len));
-    if hit.raw.tcp_flags & tcp_flags::FIN != 0 && (is_own || flow.end.is_none()) {
+    let end = start.saturating_add(u64::from(packet.len));
+    if packet.tcp_flags & tcp_flags::FIN != 0 && (is_own || flow.end.is_none()) {
         flow.end = Some(end);
     }
-    let has_ack = hit.raw.tcp_flags & tcp_flags::ACK != 0;
-    let acknowledged = has_ack.then(|| position(reverse, hit.raw.ack)).flatten();
+    let has_ack = packet.tcp_flags & tcp_flags::ACK != 0;
+    let acknowledged = has_ack.then(|| position(reverse, packet.ack)).flatten();
     let shift = if is_syn { 0 } else { flow.window_shift };
     let passed = Record {
         detail: acknowledged.unwrap_or(0),
-        extra: hit.raw.window.checked_shl(u32::from(shift)).unwrap_or(u32::MAX),
-        tcp_flags: hit.raw.tcp_flags,
+        extra: packet.window.checked_shl(u32::from(shift)).unwrap_or(u32::MAX),
+        tcp_flags: packet.tcp_flags,
         marks: hit.marks(),
-        ..hit.record(Kind::InputEnqueue, start, hit.raw.len)
+        ..hit.record(Kind::InputEnqueue, start, packet.len)
     };
-    match hit.raw.kind {
+    match packet.kind {
         raw::RAW_INPUT => {
             flow.enter_input(start, end);
             hit.out.push(passed);
@@ -110,7 +120,7 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
                 hit.out.push(Record { marks: passed.marks | marks::DERIVED, ..passed });
             }
             hit.out.push(Record { kind: Kind::InputDequeue, ..passed });
-            if hit.raw.len > 0 {
+            if packet.len > 0 {
                 flow.take(start);
             }
             flow.settle_arrivals(hit.out);
@@ -119,21 +129,21 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
             }
         }
         raw::RAW_QUEUED => {
-            taken(hit, flow, &passed);
+            taken(hit, flow, packet, &passed);
             hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
-            flow.enter_queue(start, end, passed.marks, hit.raw.at_ns);
+            flow.enter_queue(start, end, passed.marks, hit.head.at_ns);
         }
-        _ => transmitted(hit, flow, passed),
+        _ => transmitted(hit, flow, packet, passed),
     }
-    if is_outgoing(hit.raw.kind) {
-        flow.note_sent(end, is_syn, hit.raw.at_ns);
+    if is_outgoing(packet.kind) {
+        flow.note_sent(end, is_syn, hit.head.at_ns);
     }
     if let Some(position) = acknowledged {
-        if is_outgoing(hit.raw.kind) {
+        if is_outgoing(packet.kind) {
             if position > reverse.acknowledged.0 {
-                reverse.acknowledged = (position, hit.raw.at_ns);
+                reverse.acknowledged = (position, hit.head.at_ns);
             }
-        } else if hit.raw.kind == raw::RAW_RECEIVE {
+        } else if packet.kind == raw::RAW_RECEIVE {
             reverse.unacknowledged = reverse.unacknowledged.max(position);
         }
     }
@@ -141,9 +151,14 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState) {
 
 /// A bare reset of a flow without a SYN: nobody listens there. Its sequence number means nothing
 /// (RFC 9293 §3.5.2).
-fn refuses(raw: &RawRecord, flow: &FlowState) -> bool {
-    let flags = raw.tcp_flags & (tcp_flags::RST | tcp_flags::FIN);
-    flow.positions.is_none() && flags == tcp_flags::RST && raw.len == 0
+fn refuses(packet: &RawTcpPacket, flow: &FlowState) -> bool {
+    let flags = packet.tcp_flags & (tcp_flags::RST | tcp_flags::FIN);
+    flow.positions.is_none() && flags == tcp_flags::RST && packet.len == 0
+}
+
+/// The state of a socket of this host stands in the record: that socket sent the packet.
+fn has_socket(packet: &RawTcpPacket) -> bool {
+    packet.snd_cwnd > 0 || packet.in_flight > 0
 }
 
 fn is_outgoing(kind: u8) -> bool {
@@ -151,12 +166,13 @@ fn is_outgoing(kind: u8) -> bool {
 }
 
 /// Data on its way out that no socket of this host sent: the state of one would have come along.
-fn is_forwarded(raw: &RawRecord) -> bool {
-    is_outgoing(raw.kind) && raw.b == 0 && raw.len > 0 && raw.tcp_flags & tcp_flags::SYN == 0
+fn is_forwarded(packet: &RawTcpPacket) -> bool {
+    let is_data = packet.len > 0 && packet.tcp_flags & tcp_flags::SYN == 0;
+    is_data && is_outgoing(packet.kind) && !has_socket(packet)
 }
 
 /// The driver has it: point 4, and points 2 and 3 too unless a queueing discipline had it before.
-fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
+fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &RawTcpPacket, passed: Record) {
     let mut passed = passed;
     if let Some(entered) = flow.leave_queue(passed.offset, passed.end()) {
         // By now the socket has counted it as sent, so that it looks like a repetition.
@@ -169,7 +185,7 @@ fn transmitted(hit: &mut Hit<'_>, flow: &mut FlowState, passed: Record) {
         flow.flush_write(passed.end(), hit.out);
         passed.marks &= !marks::RETRANSMITTED;
     } else {
-        taken(hit, flow, &passed);
+        taken(hit, flow, packet, &passed);
         passed.marks |= marks::NO_QUEUE;
         hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..passed });
     }
@@ -187,28 +203,27 @@ fn looks_repeated(passed: &Record) -> bool {
 }
 
 /// TCP took the segment from the send queue (point 2); the sender's state came along.
-fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record) {
+fn taken(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &RawTcpPacket, passed: &Record) {
     flow.flush_write(passed.end(), hit.out);
-    let taken_ns = passed.at_ns.saturating_sub(u64::from(hit.raw.a));
-    if passed.tcp_flags & tcp_flags::SYN != 0 && hit.raw.b != 0 {
+    let taken_ns = passed.at_ns.saturating_sub(u64::from(packet.since_taken_ns));
+    if passed.tcp_flags & tcp_flags::SYN != 0 && has_socket(packet) {
         written_with_syn(hit, flow, passed, taken_ns);
     }
     // Without a socket's state it is a router's on this host if it came in here before. Else its own
     // socket was no longer to be seen: a queueing discipline has divided it.
-    let is_routed = is_forwarded(hit.raw) && passed.end() <= flow.arrived;
+    let is_routed = is_forwarded(packet) && passed.end() <= flow.arrived;
     if passed.len > 0 && !is_routed {
         hit.out.push(Record {
             at_ns: taken_ns,
             detail: 0,
             extra: 0,
-            code: hit.raw.code,
+            code: packet.hold,
             marks: passed.marks | marks::DERIVED,
             kind: Kind::SendDequeue,
             ..*passed
         });
     }
-    let (cwnd, in_flight) = (hit.raw.b as u32, (hit.raw.b >> 32) as u32);
-    let (send_window, srtt_us) = (hit.raw.c as u32, (hit.raw.c >> 32) as u32);
+    let RawTcpPacket { snd_cwnd: cwnd, in_flight, snd_wnd: send_window, srtt_us, .. } = *packet;
     // The kernel's own socket, which sends resets for others, has no such state.
     if cwnd == 0 || passed.tcp_flags & tcp_flags::RST != 0 {
         return;
@@ -243,100 +258,100 @@ fn written_with_syn(hit: &mut Hit<'_>, flow: &mut FlowState, passed: &Record, ta
 }
 
 /// Data is in the receive queue. Its acknowledgment may have gone out just before.
-fn ready(hit: &mut Hit<'_>, flow: &mut FlowState) {
-    let waited_for = hit.raw.marks & raw::MARK_WAITED_FOR != 0;
+fn ready(hit: &mut Hit<'_>, flow: &mut FlowState, raw: &RawTcpReady) {
+    let waited_for = hit.head.is_marked(raw::MARK_WAITED_FOR);
     if waited_for && flow.woken_ns == 0 {
-        flow.woken_ns = hit.raw.at_ns;
+        flow.woken_ns = hit.head.at_ns;
     }
-    let Some(to) = flow.position(hit.raw.seq) else { return };
+    let Some(to) = flow.position(raw.rcv_nxt) else { return };
     let mark = if waited_for { marks::WAITED_FOR } else { 0 };
     let ready = flow.ready;
     flow.receive(arrival(hit, to), mark, hit.out);
-    hit.is_passed_over = flow.see_ready(hit.raw.at_ns) && flow.ready > ready;
+    hit.is_passed_over = flow.see_ready(hit.head.at_ns) && flow.ready > ready;
 }
 
 /// Bytes up to `end` came by this hit.
 fn arrival(hit: &Hit<'_>, end: u64) -> Arrival {
-    Arrival { end, at_ns: hit.raw.at_ns, cpu: hit.cpu }
+    Arrival { end, at_ns: hit.head.at_ns, cpu: hit.head.cpu }
 }
 
 /// The reader has had everything up to the hit's sequence number.
-fn copy(hit: &mut Hit<'_>, flow: &mut FlowState) {
-    let Some(to) = flow.position(hit.raw.seq) else { return };
+fn copy(hit: &mut Hit<'_>, flow: &mut FlowState, raw: &RawTcpCopy) {
+    let Some(to) = flow.position(raw.copied_seq) else { return };
     // Data that was read without its arrival having been announced: that was not observed.
     flow.receive(arrival(hit, to), marks::DERIVED, hit.out);
     let copied = flow.copied;
-    if flow.pass_over_copied(to, hit.raw.at_ns) {
+    if flow.pass_over_copied(to, hit.head.at_ns) {
         hit.is_passed_over = flow.copied > copied;
-        hit.note_reader();
+        hit.note_reader(Reader::from(raw));
         return;
     }
     let from = flow.copied.unwrap_or(to);
     flow.copied = Some(from.max(to));
     if to > from {
         let len = u32::try_from(to - from).unwrap_or(u32::MAX);
-        hit.copied(flow, from, len);
+        hit.copied(flow, from, len, Reader::from(raw));
     }
 }
 
 /// TCP decided to send a segment again; one before the first byte is the SYN itself.
-fn retransmitted(hit: &mut Hit<'_>, flow: &mut FlowState) {
-    let Some(offset) = flow.position(hit.raw.seq) else { return };
-    let is_syn = hit.raw.len == 0 && flow.is_syn(hit.raw.seq);
-    let code = if is_syn { RetransmitClass::Handshake as u8 } else { hit.raw.code };
-    let record = hit.record(Kind::Retransmit, offset, hit.raw.len);
+fn retransmitted(hit: &mut Hit<'_>, flow: &mut FlowState, raw: &RawRetransmit) {
+    let Some(offset) = flow.position(raw.seq) else { return };
+    let is_syn = raw.len == 0 && flow.is_syn(raw.seq);
+    let code = if is_syn { RetransmitClass::Handshake as u8 } else { raw.class };
+    let record = hit.record(Kind::Retransmit, offset, raw.len);
     hit.out.push(Record { code, ..record });
 }
 
-fn dropped(hit: &mut Hit<'_>, flow: &mut FlowState) {
-    if let Some(offset) = flow.claimed(hit.raw.seq) {
-        let record = hit.record(Kind::Drop, offset, hit.raw.len);
-        let tcp_flags = hit.raw.tcp_flags;
-        hit.out.push(Record { detail: u64::from(hit.raw.a), tcp_flags, ..record });
+fn dropped(hit: &mut Hit<'_>, flow: &mut FlowState, raw: &RawTcpDrop) {
+    if let Some(offset) = flow.claimed(raw.seq) {
+        let record = hit.record(Kind::Drop, offset, raw.len);
+        let tcp_flags = raw.tcp_flags;
+        hit.out.push(Record { detail: u64::from(raw.reason), tcp_flags, ..record });
     }
 }
 
 /// Slow-start threshold, congestion state, segment size, duplicate reports and buffer sizes.
-fn congestion(hit: &mut Hit<'_>, flow: &mut FlowState) {
-    let Some(offset) = flow.position(hit.raw.seq) else { return };
+fn congestion(hit: &mut Hit<'_>, flow: &mut FlowState, raw: &RawCongestion) {
+    let Some(offset) = flow.position(raw.snd_una) else { return };
     let known = &mut flow.congestion;
-    known.ssthresh = hit.raw.len;
-    known.ca_state = hit.raw.code;
+    known.ssthresh = raw.ssthresh;
+    known.ca_state = raw.ca_state;
     known.cwnd = 0;
-    if known.mss != hit.raw.ack {
-        known.mss = hit.raw.ack;
+    if known.mss != raw.mss {
+        known.mss = raw.mss;
         // The next segment tells it, with the window.
         known.window_edge = 0;
     }
-    let duplicates = hit.raw.window.saturating_sub(known.duplicates);
+    let duplicates = raw.dsack_dups.saturating_sub(known.duplicates);
     if duplicates > 0 {
-        known.duplicates = hit.raw.window;
+        known.duplicates = raw.dsack_dups;
         let code = RetransmitClass::Spurious as u8;
         let spurious = hit.record(Kind::Retransmit, offset, 0);
         hit.out.push(Record { code, extra: duplicates, ..spurious });
     }
-    let buffers = hit.raw.b << 32 | u64::from(hit.raw.a);
+    let buffers = raw.rcvbuf << 32 | u64::from(raw.sndbuf);
     if known.buffers != buffers {
         known.buffers = buffers;
         let record = hit.record(Kind::SocketBuffers, 0, 0);
-        hit.out.push(Record { detail: buffers, code: hit.raw.c as u8 & 3, ..record });
+        hit.out.push(Record { detail: buffers, code: raw.userlocks as u8 & 3, ..record });
     }
 }
 
 /// The call took no more than the socket has now; the next one is another call.
-fn write_returned(hit: &mut Hit<'_>, flow: &mut FlowState) {
-    let is_writer = flow.writing.is_some_and(|writing| writing.thread == hit.raw.thread);
-    if let (true, Some(taken)) = (is_writer, flow.position(hit.raw.seq)) {
+fn write_returned(hit: &mut Hit<'_>, flow: &mut FlowState, raw: &RawCallReturn) {
+    let is_writer = flow.writing.is_some_and(|writing| writing.thread == raw.thread);
+    if let (true, Some(taken)) = (is_writer, flow.position(raw.end_seq)) {
         flow.flush_write(taken, hit.out);
         flow.writing = None;
     }
-    flow.call = flow.call.filter(|(_, thread)| *thread != hit.raw.thread);
-    call_returned(hit, flow, Kind::WriteReturn);
+    flow.call = flow.call.filter(|(_, thread)| *thread != raw.thread);
+    call_returned(hit, flow, raw, Kind::WriteReturn);
 }
 
-fn call_returned(hit: &mut Hit<'_>, flow: &mut FlowState, kind: Kind) {
-    let Some(end) = flow.position(hit.raw.seq) else { return };
-    let offset = end.saturating_sub(u64::from(hit.raw.len));
-    let record = hit.record(kind, offset, hit.raw.len);
-    hit.out.push(Record { thread: hit.raw.thread, code: hit.raw.code, ..record });
+fn call_returned(hit: &mut Hit<'_>, flow: &mut FlowState, raw: &RawCallReturn, kind: Kind) {
+    let Some(end) = flow.position(raw.end_seq) else { return };
+    let offset = end.saturating_sub(u64::from(raw.len));
+    let record = hit.record(kind, offset, raw.len);
+    hit.out.push(Record { thread: raw.thread, code: raw.error, ..record });
 }

@@ -11,7 +11,7 @@
 use std::collections::VecDeque;
 
 use super::in_transit::Datagram;
-use crate::layout::RawRecord;
+use crate::layout::RawUdpCopy;
 
 /// Datagrams remembered for one socket, at most: where another one comes, all of them are given up, and
 /// nothing is placed until the queue is known again.
@@ -78,9 +78,9 @@ pub(super) struct SocketQueue {
 
 impl Read {
     /// As the probe wrote it: one more than the datagrams left, or 0.
-    pub(super) fn of(hit: &RawRecord, is_one_in_transit: bool) -> Self {
-        let left = hit.window.checked_sub(1).map(|left| left as usize);
-        Self { at_ns: hit.at_ns, len: hit.len, thread: hit.thread, left, is_one_in_transit }
+    pub(super) fn of(raw: &RawUdpCopy, is_one_in_transit: bool) -> Self {
+        let left = raw.left_plus_one.checked_sub(1).map(|left| left as usize);
+        Self { at_ns: raw.at_ns, len: raw.len, thread: raw.thread, left, is_one_in_transit }
     }
 }
 

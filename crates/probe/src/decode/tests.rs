@@ -6,7 +6,7 @@
 //! `congestion`, `anchor`, `write-return` or `read-return`. A `WORD` is `fin`, `syn`, `rst`, `room`,
 //! `waited`, `again` (a retransmission), `forwarded`, `udp`, or `ack=N`, `thread=N`, `taken=NS` (since TCP
 //! took it), `delay=NS` (the reader's run delay so far), `left=N` (datagrams in the queue after a read),
-//! `code=N`, `dups=N`, `buffer=N` (which holds the datagram). `adrift` says that records before were missed, `odd` that an odd number of anchors
+//! `code=N` (a hold reason, class or errno), `mss=N`, `dups=N`, `buffer=N` (which holds the datagram). `adrift` says that records before were missed, `odd` that an odd number of anchors
 //! was written; an anchor's are `SEQ` for `snd_una`, `ack=N` for `rcv_nxt`, `copied=N`, and the socket's
 //! counters `acked=N` and `received=N`.
 //!
@@ -27,7 +27,11 @@ use std::ffi::CStr;
 use sockscope_record::{Kind, Record, marks, tcp_flags};
 
 use super::Decoder;
-use crate::layout::{RawEvent, RawRecord, constants as raw};
+use crate::layout::{
+    RawAnchor, RawCallReturn, RawCongestion, RawEvent, RawRecord, RawRetransmit, RawTcpCopy,
+    RawTcpDrop, RawTcpPacket, RawTcpReady, RawUdpCopy, RawUdpDrop, RawUdpPacket, RawUdpReady,
+    RawWrite, constants as raw,
+};
 
 const CLIENT_FIRST: u32 = 1000;
 const SERVER_FIRST: u32 = 5000;
@@ -116,11 +120,167 @@ pub(super) fn state(flow: u32, new_state: u8, snd_seq: u32, rcv_seq: u32) -> Raw
 pub(super) fn feed(decoder: &mut Decoder, text: &str) {
     let hits = text.lines().flat_map(|line| line.split('|')).map(str::trim);
     for hit in hits.filter(|hit| !hit.is_empty()) {
-        decoder.raw(0, &parse(hit));
+        decoder.raw(0, &parse(hit).raw());
     }
 }
 
-fn parse(hit: &str) -> RawRecord {
+/// The fields of a hit of any kind; [`Fields::raw`] takes those that its kind has.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fields {
+    pub(super) at_ns: u64,
+    pub(super) flow: u32,
+    pub(super) kind: u8,
+    pub(super) marks: u8,
+    /// The one sequence number, where the kind has one; an anchor's `snd_una`.
+    pub(super) seq: u32,
+    pub(super) len: u32,
+    /// An anchor's `rcv_nxt`.
+    pub(super) ack: u32,
+    pub(super) window: u32,
+    pub(super) thread: u32,
+    pub(super) code: u8,
+    pub(super) tcp_flags: u8,
+    pub(super) each_len: u32,
+    pub(super) buffer: u32,
+    pub(super) socket: u32,
+    pub(super) left_plus_one: u32,
+    pub(super) run_delay_ns: u64,
+    pub(super) last_arrival_ns: u64,
+    pub(super) since_taken_ns: u32,
+    pub(super) snd_cwnd: u32,
+    pub(super) snd_wnd: u32,
+    pub(super) mss: u32,
+    pub(super) dsack_dups: u32,
+    pub(super) copied_seq: u32,
+    pub(super) bytes_acked: u64,
+    pub(super) bytes_received: u64,
+}
+
+impl Fields {
+    /// The record that a probe would write.
+    pub(super) fn raw(self) -> RawRecord {
+        let mut record =
+            if self.marks & raw::MARK_UDP == 0 { self.of_tcp() } else { self.of_udp() };
+        let Self { at_ns, flow, kind, marks, .. } = self;
+        record.any.at_ns = at_ns;
+        record.any.flow = flow;
+        record.any.kind = kind;
+        record.any.marks = marks;
+        record
+    }
+
+    fn of_tcp(self) -> RawRecord {
+        let Self { seq, len, ack, window, thread, code, tcp_flags, .. } = self;
+        match self.kind {
+            raw::RAW_WRITE => RawRecord {
+                write: RawWrite {
+                    start_seq: seq,
+                    left_len: len,
+                    thread,
+                    hold: code,
+                    ..RawWrite::default()
+                },
+            },
+            raw::RAW_QUEUED | raw::RAW_TRANSMIT | raw::RAW_INPUT | raw::RAW_RECEIVE => RawRecord {
+                tcp_packet: RawTcpPacket {
+                    seq,
+                    len,
+                    ack,
+                    window,
+                    hold: code,
+                    tcp_flags,
+                    since_taken_ns: self.since_taken_ns,
+                    snd_cwnd: self.snd_cwnd,
+                    snd_wnd: self.snd_wnd,
+                    ..RawTcpPacket::default()
+                },
+            },
+            raw::RAW_READY => {
+                RawRecord { tcp_ready: RawTcpReady { rcv_nxt: seq, ..RawTcpReady::default() } }
+            }
+            raw::RAW_COPY => RawRecord {
+                tcp_copy: RawTcpCopy {
+                    copied_seq: seq,
+                    thread,
+                    run_delay_ns: self.run_delay_ns,
+                    last_arrival_ns: self.last_arrival_ns,
+                    ..RawTcpCopy::default()
+                },
+            },
+            raw::RAW_RETRANSMIT => RawRecord {
+                retransmit: RawRetransmit { seq, len, class: code, ..RawRetransmit::default() },
+            },
+            raw::RAW_DROP => {
+                RawRecord { tcp_drop: RawTcpDrop { seq, len, tcp_flags, ..RawTcpDrop::default() } }
+            }
+            raw::RAW_WRITE_RETURN | raw::RAW_READ_RETURN => RawRecord {
+                call_return: RawCallReturn {
+                    end_seq: seq,
+                    len,
+                    thread,
+                    error: code,
+                    ..RawCallReturn::default()
+                },
+            },
+            raw::RAW_CONGESTION => RawRecord {
+                congestion: RawCongestion {
+                    snd_una: seq,
+                    ssthresh: len,
+                    mss: self.mss,
+                    dsack_dups: self.dsack_dups,
+                    ca_state: code,
+                    ..RawCongestion::default()
+                },
+            },
+            raw::RAW_ANCHOR => RawRecord {
+                anchor: RawAnchor {
+                    snd_una: seq,
+                    rcv_nxt: ack,
+                    copied_seq: self.copied_seq,
+                    bytes_acked: self.bytes_acked,
+                    bytes_received: self.bytes_received,
+                    ..RawAnchor::default()
+                },
+            },
+            other => panic!("TCP has no hit of kind {other}"),
+        }
+    }
+
+    fn of_udp(self) -> RawRecord {
+        let Self { len, each_len, buffer, socket, thread, .. } = self;
+        match self.kind {
+            raw::RAW_QUEUED | raw::RAW_TRANSMIT | raw::RAW_INPUT | raw::RAW_RECEIVE => RawRecord {
+                udp_packet: RawUdpPacket {
+                    each_len,
+                    len,
+                    buffer,
+                    thread,
+                    ..RawUdpPacket::default()
+                },
+            },
+            raw::RAW_READY => RawRecord {
+                udp_ready: RawUdpReady { each_len, len, socket, buffer, ..RawUdpReady::default() },
+            },
+            raw::RAW_COPY => RawRecord {
+                udp_copy: RawUdpCopy {
+                    len,
+                    socket,
+                    left_plus_one: self.left_plus_one,
+                    thread,
+                    run_delay_ns: self.run_delay_ns,
+                    last_arrival_ns: self.last_arrival_ns,
+                    ..RawUdpCopy::default()
+                },
+            },
+            raw::RAW_DROP => RawRecord {
+                udp_drop: RawUdpDrop { each_len, len, buffer, thread, ..RawUdpDrop::default() },
+            },
+            other => panic!("UDP has no hit of kind {other}"),
+        }
+    }
+}
+
+fn parse(hit: &str) -> Fields {
     let mut words = hit.split_whitespace();
     let at_ns = words.next().unwrap().parse().unwrap();
     let what = words.next().unwrap();
@@ -143,44 +303,44 @@ fn parse(hit: &str) -> RawRecord {
     };
     let own = [raw::RAW_QUEUED, raw::RAW_TRANSMIT].contains(&kind);
     let flow = CONNECTION * 2 + direction;
-    let hit = RawRecord { at_ns, kind, flow, b: u64::from(own) * 10, ..RawRecord::default() };
+    let hit = Fields { at_ns, kind, flow, snd_cwnd: u32::from(own) * 10, ..Fields::default() };
     words.fold(hit, word)
 }
 
-fn word(hit: RawRecord, word: &str) -> RawRecord {
+fn word(hit: Fields, word: &str) -> Fields {
     let number = |text: &str| text.parse::<u32>().unwrap();
     match word.split_once('=') {
         Some(("ack", n)) => {
-            RawRecord { ack: number(n), tcp_flags: hit.tcp_flags | tcp_flags::ACK, ..hit }
+            Fields { ack: number(n), tcp_flags: hit.tcp_flags | tcp_flags::ACK, ..hit }
         }
-        Some(("thread", n)) => RawRecord { thread: number(n), ..hit },
-        Some(("socket", n)) => RawRecord { ack: number(n), ..hit },
-        Some(("each", n)) => RawRecord { seq: number(n), ..hit },
-        Some(("buffer", n)) if hit.kind == raw::RAW_READY => RawRecord { window: number(n), ..hit },
-        Some(("buffer", n)) => RawRecord { ack: number(n), ..hit },
-        Some(("left", n)) => RawRecord { window: number(n) + 1, ..hit },
-        Some(("delay", n)) => RawRecord { b: u64::from(number(n)), ..hit },
-        Some(("copied", n)) => RawRecord { window: number(n), ..hit },
-        Some(("acked", n)) => RawRecord { b: n.parse().unwrap(), ..hit },
-        Some(("received", n)) => RawRecord { c: n.parse().unwrap(), ..hit },
-        Some(("taken", n)) => RawRecord { a: number(n), ..hit },
-        Some(("code", n)) => RawRecord { code: number(n) as u8, ..hit },
-        Some(("dups", n)) => RawRecord { window: number(n), ..hit },
+        Some(("thread", n)) => Fields { thread: number(n), ..hit },
+        Some(("socket", n)) => Fields { socket: number(n), ..hit },
+        Some(("each", n)) => Fields { each_len: number(n), ..hit },
+        Some(("buffer", n)) => Fields { buffer: number(n), ..hit },
+        Some(("left", n)) => Fields { left_plus_one: number(n) + 1, ..hit },
+        Some(("delay", n)) => Fields { run_delay_ns: u64::from(number(n)), ..hit },
+        Some(("copied", n)) => Fields { copied_seq: number(n), ..hit },
+        Some(("acked", n)) => Fields { bytes_acked: n.parse().unwrap(), ..hit },
+        Some(("received", n)) => Fields { bytes_received: n.parse().unwrap(), ..hit },
+        Some(("taken", n)) => Fields { since_taken_ns: number(n), ..hit },
+        Some(("code", n)) => Fields { code: number(n) as u8, ..hit },
+        Some(("mss", n)) => Fields { mss: number(n), ..hit },
+        Some(("dups", n)) => Fields { dsack_dups: number(n), ..hit },
         Some((name, _)) => panic!("what is {name}?"),
         None => match word {
-            "fin" => RawRecord { tcp_flags: hit.tcp_flags | tcp_flags::FIN, ..hit },
-            "rst" => RawRecord { tcp_flags: hit.tcp_flags | tcp_flags::RST, ..hit },
-            "syn" => RawRecord { tcp_flags: hit.tcp_flags | tcp_flags::SYN, ..hit },
-            "room" => RawRecord { marks: hit.marks | raw::MARK_ROOM, ..hit },
-            "waited" => RawRecord { marks: hit.marks | raw::MARK_WAITED_FOR, ..hit },
-            "again" => RawRecord { marks: hit.marks | raw::MARK_RETRANSMITTED, ..hit },
-            "udp" => RawRecord { marks: hit.marks | raw::MARK_UDP, ..hit },
-            "adrift" => RawRecord { marks: hit.marks | raw::MARK_ADRIFT, ..hit },
-            "odd" => RawRecord { marks: hit.marks | raw::MARK_ODD, ..hit },
-            "forwarded" => RawRecord { b: 0, ..hit },
+            "fin" => Fields { tcp_flags: hit.tcp_flags | tcp_flags::FIN, ..hit },
+            "rst" => Fields { tcp_flags: hit.tcp_flags | tcp_flags::RST, ..hit },
+            "syn" => Fields { tcp_flags: hit.tcp_flags | tcp_flags::SYN, ..hit },
+            "room" => Fields { marks: hit.marks | raw::MARK_ROOM, ..hit },
+            "waited" => Fields { marks: hit.marks | raw::MARK_WAITED_FOR, ..hit },
+            "again" => Fields { marks: hit.marks | raw::MARK_RETRANSMITTED, ..hit },
+            "udp" => Fields { marks: hit.marks | raw::MARK_UDP, ..hit },
+            "adrift" => Fields { marks: hit.marks | raw::MARK_ADRIFT, ..hit },
+            "odd" => Fields { marks: hit.marks | raw::MARK_ODD, ..hit },
+            "forwarded" => Fields { snd_cwnd: 0, ..hit },
             range => {
                 let (seq, len) = range.split_once('+').unwrap_or((range, "0"));
-                RawRecord {
+                Fields {
                     seq: if seq.is_empty() { 0 } else { number(seq) },
                     len: number(len),
                     ..hit

@@ -43,7 +43,7 @@ impl Merge {
         }
         let cpu = source.shape().cpus[cursor.list];
         while let Some(record) = cursor.current
-            && record.at_ns <= bound_ns.min(horizon_ns)
+            && record.any().at_ns <= bound_ns.min(horizon_ns)
         {
             take(cpu, &record);
             cursor.advance(source);
@@ -100,7 +100,7 @@ impl Cursor {
     }
 
     fn at_ns(&self) -> u64 {
-        self.current.map_or(u64::MAX, |record| record.at_ns)
+        self.current.map_or(u64::MAX, |record| record.any().at_ns)
     }
 
     fn advance(&mut self, source: &mut impl RawSource) {
@@ -138,11 +138,13 @@ fn earliest(cursors: &[Cursor]) -> Option<(usize, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::RawAny;
 
     /// One cursor for each time; 0 is a list at its end or at an unfinished record.
     fn cursors(times: &[u64]) -> Vec<Cursor> {
         let cursor = |(list, at_ns): (usize, &u64)| {
-            let record = RawRecord { at_ns: *at_ns, ..RawRecord::default() };
+            let any = RawAny { at_ns: *at_ns, ..RawAny::default() };
+            let record = RawRecord { any };
             let current = (*at_ns > 0).then_some(record);
             Cursor { list, next: 0, end: u64::from(*at_ns == 9), taken: 0, current }
         };

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use sockscope_record::{FlowId, Point};
 
-use super::{CLIENT_FIRST, assert_lines, feed, opened, shown, told};
+use super::{CLIENT_FIRST, Fields, assert_lines, feed, opened, shown, told};
 use crate::decode::Decoder;
-use crate::layout::{RawRecord, constants as raw};
+use crate::layout::constants as raw;
 
 const MS: u64 = 1_000_000;
 /// Three times 2^32 octets further than 100.
@@ -222,18 +222,20 @@ proptest! {
             if is_adrift && has_socket {
                 odd ^= raw::MARK_ODD;
                 is_adrift = false;
-                let own = RawRecord { at_ns, flow: 2, kind: raw::RAW_ANCHOR, marks: odd, ..RawRecord::default() };
+                let own = Fields { at_ns, flow: 2, kind: raw::RAW_ANCHOR, marks: odd, ..Fields::default() };
                 let anchor = if kind == raw::RAW_TRANSMIT {
-                    RawRecord { seq: seq(from), b: from, ..own }
+                    Fields { seq: seq(from), bytes_acked: from, ..own }
                 } else {
-                    RawRecord { flow: 3, seq: 5000, ack: seq(truth), c: truth, window: seq(from), ..own }
+                    let (ack, copied_seq) = (seq(truth), seq(from));
+                    Fields { flow: 3, seq: 5000, ack, bytes_received: truth, copied_seq, ..own }
                 };
-                decoder.raw(0, &anchor);
+                decoder.raw(0, &anchor.raw());
             }
             let is_position = kind == raw::RAW_READY || kind == raw::RAW_COPY;
             let marks = odd | if is_adrift { raw::MARK_ADRIFT } else { 0 };
             let seq = seq(if is_position { truth } else { from });
-            decoder.raw(0, &RawRecord { at_ns, flow: 2, kind, seq, len: bytes, marks, b: 10, ..RawRecord::default() });
+            let hit = Fields { at_ns, flow: 2, kind, seq, len: bytes, marks, snd_cwnd: 10, ..Fields::default() };
+            decoder.raw(0, &hit.raw());
             for record in told(&mut decoder).drain(..).filter(|record| record.flow == FlowId(2) && record.len > 0) {
                 prop_assert_eq!(record.end(), truth, "{:?}", record);
                 prop_assert!(is_position || record.offset == from, "{:?}", record);

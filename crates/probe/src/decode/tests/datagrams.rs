@@ -2,7 +2,7 @@
 
 use sockscope_record::Side;
 
-use super::{Decoder, check_with, empty, feed, open, seen, told};
+use super::{Decoder, Fields, check_with, empty, feed, open, seen, told};
 use crate::layout::{RawEvent, RawRecord, constants as raw};
 
 fn udp() -> Decoder {
@@ -579,8 +579,8 @@ fn with_one_more(hits: &str) -> Vec<String> {
         let (flow, at_ns) = hit.trim().split_once(' ').unwrap();
         let (flow, at_ns) = (flow.parse().unwrap(), at_ns.parse().unwrap());
         for kind in [raw::RAW_INPUT, raw::RAW_RECEIVE] {
-            let hit = RawRecord { at_ns, flow, kind, len: 90, ..RawRecord::default() };
-            decoder.raw(0, &RawRecord { marks: raw::MARK_UDP, ..hit });
+            let hit = Fields { at_ns, flow, kind, len: 90, ..Fields::default() };
+            decoder.raw(0, &Fields { marks: raw::MARK_UDP, ..hit }.raw());
         }
     }
     super::shown(&mut decoder);
@@ -638,9 +638,10 @@ fn a_thread_that_tells_late_of_what_it_took_is_no_doubt() {
 fn a_read_before_its_announcement_names_the_socket_s_last_flow_and_is_of_another() {
     let mut decoder = confirmed();
     decoder.event(&RawEvent { connection: 2, client_port: 40_001, ..open(1, 17) });
-    let hit = |at_ns, flow, kind| {
-        let (marks, len, ack) = (raw::MARK_UDP, 90, 1);
-        RawRecord { at_ns, flow, kind, marks, len, ack, window: 1, ..RawRecord::default() }
+    let hit = |at_ns, flow, kind| -> RawRecord {
+        let (marks, len, buffer, socket, left_plus_one) = (raw::MARK_UDP, 90, 1, 1, 1);
+        let hit = Fields { at_ns, flow, kind, marks, len, buffer, ..Fields::default() };
+        Fields { socket, left_plus_one, ..hit }.raw()
     };
     decoder.raw(0, &hit(10, 4, raw::RAW_RECEIVE));
     decoder.raw(0, &hit(11, 2, raw::RAW_COPY));

@@ -2,8 +2,8 @@
 
 use sockscope_record::{Kind, Record};
 
-use super::{CONNECTION, Decoder, assert_lines, empty, feed, open, told};
-use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
+use super::{CONNECTION, Decoder, Fields, assert_lines, empty, feed, open, told};
+use crate::layout::{RawEvent, RawOption, constants as raw};
 
 const SO_SNDBUF: u32 = 7;
 const SO_RCVBUF: u32 = 8;
@@ -41,9 +41,9 @@ fn asked(at_ns: u64, flow: u32, option: u32, value: u32) -> RawOption {
 
 /// IP took a datagram of `flow`, and it is in the queue of the socket with this number.
 fn came(decoder: &mut Decoder, at_ns: u64, flow: u32, number: u32) {
-    let hit = RawRecord { at_ns, flow, len: 100, marks: raw::MARK_UDP, ..RawRecord::default() };
-    decoder.raw(0, &RawRecord { kind: raw::RAW_RECEIVE, ..hit });
-    decoder.raw(0, &RawRecord { kind: raw::RAW_READY, ack: number, ..hit });
+    let hit = Fields { at_ns, flow, len: 100, marks: raw::MARK_UDP, ..Fields::default() };
+    decoder.raw(0, &Fields { kind: raw::RAW_RECEIVE, ..hit }.raw());
+    decoder.raw(0, &Fields { kind: raw::RAW_READY, socket: number, ..hit }.raw());
 }
 
 /// What is known of sockets since the last call.

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use sockscope_record::{FlowId, Point, Record};
 
-use super::{CLIENT_FIRST, Decoder, empty, open, opened, state, told};
-use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
+use super::{CLIENT_FIRST, Decoder, Fields, empty, open, opened, state, told};
+use crate::layout::{RawAny, RawEvent, RawOption, RawRecord, constants as raw};
 
 /// The stages of a path in order, with the hits that they make.
 const PATH: [u8; 6] = [
@@ -59,8 +59,9 @@ fn hit(at_ns: u64, kind: u8, from: u32, len: u32, writes: u8) -> RawRecord {
         _ => 0,
     };
     // A reader got its CPU just before.
-    let c = if kind == raw::RAW_COPY { at_ns - 1 } else { 0 };
-    RawRecord { at_ns, flow: 2, kind, seq, len, marks, b: 10, c, ..RawRecord::default() }
+    let last_arrival_ns = at_ns - 1;
+    let hit = Fields { at_ns, flow: 2, kind, seq, len, marks, snd_cwnd: 10, ..Fields::default() };
+    Fields { run_delay_ns: 10, last_arrival_ns, ..hit }.raw()
 }
 
 fn passed(records: &[Record], point: Point) -> Vec<(u64, u64)> {
@@ -170,22 +171,19 @@ fn edge() -> impl Strategy<Value = u64> {
 fn hostile() -> impl Strategy<Value = Step> {
     let hit = (prop::array::uniform8(edge()), any::<[u8; 3]>(), 0u8..16).prop_map(
         |([at_ns, flow, seq, len, ack, window, b, c], [code, tcp_flags, marks], kind)| {
-            Step::Hit(RawRecord {
+            let any = RawAny {
                 at_ns,
                 flow: flow as u32 & if marks & 128 != 0 { u32::MAX } else { 3 },
-                seq: seq as u32,
-                len: len as u32,
-                ack: ack as u32,
-                window: window as u32,
+                words: [seq, len, ack, window].map(|word| word as u32),
                 kind,
                 code,
                 tcp_flags,
                 marks,
-                a: window as u32,
-                b,
-                c,
-                ..RawRecord::default()
-            })
+                word: window as u32,
+                longs: [b, c],
+                ..RawAny::default()
+            };
+            Step::Hit(RawRecord { any })
         },
     );
     let event = (prop::array::uniform8(edge()), any::<[u8; 4]>(), 0u32..8).prop_map(

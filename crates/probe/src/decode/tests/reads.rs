@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use sockscope_record::{Kind, Point, Record, marks};
 
 use super::super::Decoder;
-use super::{empty, open};
-use crate::layout::{RawRecord, constants as raw};
+use super::{Fields, empty, open};
+use crate::layout::constants as raw;
 
 const SOCKET: u32 = 1;
 const THREAD: u32 = 7;
@@ -51,9 +51,9 @@ impl Truth {
         truth
     }
 
-    fn hit(&mut self, kind: u8, hit: RawRecord) {
-        let hit = RawRecord { at_ns: self.now_ns, kind, marks: raw::MARK_UDP, ..hit };
-        self.decoder.raw(0, &hit);
+    fn hit(&mut self, kind: u8, hit: Fields) {
+        let hit = Fields { at_ns: self.now_ns, kind, marks: raw::MARK_UDP, ..hit };
+        self.decoder.raw(0, &hit.raw());
     }
 
     fn step(&mut self, step: Step) {
@@ -64,18 +64,17 @@ impl Truth {
             Step::Missed => self.missed += u64::from(self.take().is_some()),
             Step::Read { is_left_known } => {
                 let Some(len) = self.take() else { return };
-                let window = if is_left_known { self.queue.len() as u32 + 1 } else { 0 };
-                let read =
-                    RawRecord { flow: FLOWS[0], len, ack: SOCKET, window, ..Default::default() };
-                self.hit(raw::RAW_COPY, RawRecord { thread: THREAD, ..read });
+                let left_plus_one = if is_left_known { self.queue.len() as u32 + 1 } else { 0 };
+                let read = Fields { flow: FLOWS[0], len, socket: SOCKET, ..Fields::default() };
+                self.hit(raw::RAW_COPY, Fields { thread: THREAD, left_plus_one, ..read });
             }
         }
     }
 
     fn comes(&mut self, flow: usize, len: u32) {
-        let hit = RawRecord { flow: FLOWS[flow], len, ack: SOCKET, ..RawRecord::default() };
-        self.hit(raw::RAW_RECEIVE, hit);
-        self.hit(raw::RAW_READY, hit);
+        let hit = Fields { flow: FLOWS[flow], len, ..Fields::default() };
+        self.hit(raw::RAW_RECEIVE, Fields { buffer: 1, ..hit });
+        self.hit(raw::RAW_READY, Fields { socket: SOCKET, ..hit });
         self.queue.push_back((Some((FLOWS[flow], self.positions[flow])), len));
         self.positions[flow] += u64::from(len);
     }

@@ -3,11 +3,11 @@
 use sockscope_record::{Kind, Point, Record, Side, marks};
 
 use super::{
-    assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, seen, shown, state,
-    told,
+    Fields, assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, seen,
+    shown, state, told,
 };
 use crate::decode::Decoder;
-use crate::layout::{RawEvent, RawOption, RawRecord, constants as raw};
+use crate::layout::{RawEvent, RawOption, constants as raw};
 
 #[test]
 fn a_segment_over_loopback_passes_all_eight_points() {
@@ -494,15 +494,15 @@ fn a_segment_size_that_changes_is_told_with_the_next_segment() {
     let mut decoder = opened();
     let mut sizes = Vec::new();
     for hit in [
-        "10 congestion 1000 ack=524",
+        "10 congestion 1000 mss=524",
         "11 transmit 1000+10",
         "12 transmit 1010+10",
-        "13 congestion 1000 ack=1448",
+        "13 congestion 1000 mss=1448",
         "14 transmit 1020+10",
-        "15 congestion 1000 ack=1448",
+        "15 congestion 1000 mss=1448",
         "16 transmit 1030+10",
     ] {
-        decoder.raw(0, &RawRecord { c: 65_536, ..super::parse(hit) });
+        decoder.raw(0, &Fields { snd_wnd: 65_536, ..super::parse(hit) }.raw());
         let told = told(&mut decoder).drain(..).filter(|record| record.kind == Kind::SendWindow);
         sizes.extend(told.map(|record| (record.at_ns, record.extra)));
     }
@@ -873,9 +873,9 @@ fn a_socket_connected_to_itself_learns_what_was_acknowledged() {
     let acknowledged = "10 transmit 1000+100 | 20 receive 1000+100 | 30 transmit 1100 ack=1100
                         40 receive 1100 ack=1100";
     feed(&mut decoder, acknowledged);
-    let hit = RawRecord { c: 500, ..super::parse("50 transmit 1100+100") };
+    let hit = Fields { snd_wnd: 500, ..super::parse("50 transmit 1100+100") };
     told(&mut decoder).clear();
-    decoder.raw(0, &hit);
+    decoder.raw(0, &hit.raw());
     let windows: Vec<_> =
         told(&mut decoder).iter().filter(|record| record.kind == Kind::SendWindow).collect();
     assert_eq!(windows.iter().map(|window| window.offset).collect::<Vec<_>>(), [100]);
