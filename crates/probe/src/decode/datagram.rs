@@ -4,8 +4,8 @@
 use sockscope_record::{Kind, Point, Record, marks};
 
 use super::connection::FlowState;
+use super::hit::{Hit, Reader};
 use super::in_transit::{Datagram, Datagrams, INPUT, QUEUED, SOCKET, Seen, WIRE};
-use super::{Hit, Reader};
 use crate::layout::{RawUdpCopy, RawUdpDrop, RawUdpPacket, RawUdpReady, constants as raw};
 
 /// A packet at one point, or dropped: one datagram, or several of one size.
@@ -69,7 +69,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -
         return ready(hit, flow, packet);
     }
     let (seen, at_ns) = (packet.seen(), hit.head.at_ns);
-    let known = &mut flow.datagrams;
+    let known = &mut flow.path.datagrams;
     match hit.head.kind {
         raw::RAW_QUEUED => {
             let datagram = forwarded(known, packet).unwrap_or_else(|| sent(hit, known, packet));
@@ -131,7 +131,7 @@ pub(super) fn read(
     raw: &RawUdpCopy,
     announced: Option<Datagram>,
 ) {
-    let (len, known) = (raw.len, &mut flow.datagrams);
+    let (len, known) = (raw.len, &mut flow.path.datagrams);
     let datagram = announced.or_else(|| {
         // A read may ask for less than the datagram holds, never get more.
         let datagram = known.next(SOCKET, len).or_else(|| known.take(SOCKET, Seen::of(len)))?;
@@ -139,14 +139,14 @@ pub(super) fn read(
         Some(datagram)
     });
     if let Some(datagram) = datagram {
-        flow.waiting_ns = flow.waiting_ns.max(datagram.at_ns);
-        hit.copied(flow, datagram.offset, datagram.len, Reader::from(raw));
+        let Datagram { offset, len, at_ns, .. } = datagram;
+        flow.receiver.copied_datagram(hit, (offset, len), at_ns, Reader::from(raw));
     }
 }
 
 /// The datagram has left the receive queue by now: nobody saw when, nor whether it was read.
 pub(super) fn gone(hit: &mut Hit<'_>, flow: &mut FlowState, datagram: Datagram, buffer: u32) {
-    flow.woken_ns = 0;
+    flow.receiver.forget_woken();
     let datagram = Datagram { number: 0, ..datagram };
     hit.passed(Kind::ReceiveDequeue, datagram, buffer, marks::DERIVED);
 }
@@ -189,13 +189,9 @@ fn received(hit: &mut Hit<'_>, known: &mut Datagrams, seen: Seen) -> Option<Skip
 /// announcement may stand for several.
 fn ready(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -> Option<Skipped> {
     let (seen, at_ns) = (packet.seen(), hit.head.at_ns);
-    let waited_for = hit.head.is_marked(raw::MARK_WAITED_FOR);
-    if waited_for && flow.woken_ns == 0 {
-        flow.woken_ns = at_ns;
-    }
-    let known = &mut flow.datagrams;
+    let mark = if flow.receiver.note_woken(hit) { marks::WAITED_FOR } else { 0 };
+    let known = &mut flow.path.datagrams;
     known.socket = packet.socket;
-    let mark = if waited_for { marks::WAITED_FOR } else { 0 };
     for earlier in known.before(SOCKET, seen) {
         hit.passed(Kind::ReceiveEnqueue, earlier, seen.buffer, marks::DERIVED);
         known.received.push(Datagram { at_ns, ..earlier });

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use sockscope_record::{FlowId, Kind, Record};
 
-use super::{Decoder, Hit};
+use super::hit::Hit;
 use crate::layout::RawEvent;
 
 /// Sockets remembered, at most; the oldest are forgotten.
@@ -45,7 +45,7 @@ impl Buffers {
 }
 
 impl Described {
-    fn insert(&mut self, event: &RawEvent) {
+    pub(super) fn insert(&mut self, event: &RawEvent) {
         if self.0.len() >= SOCKETS_MAX && !self.0.contains_key(&event.number) {
             self.0.pop_first();
         }
@@ -56,22 +56,6 @@ impl Described {
     pub(super) fn tell(&self, hit: &mut Hit<'_>, number: u32) {
         if let Some(buffers) = self.0.get(&number) {
             hit.out.push(buffers.record(hit.head.flow ^ 1, hit.head.at_ns));
-        }
-    }
-}
-
-impl Decoder {
-    /// A datagram socket got its first datagram, or the first one since it asked for other buffers, or it
-    /// sends the first one to a peer. What comes to it for the first time tells its buffers later.
-    pub(super) fn socket_seen(&mut self, event: &RawEvent) {
-        let Some(state) = self.state(event.connection) else { return };
-        let receives = &state.flows[1 - (event.flow & 1) as usize];
-        let is_told_later = event.number > 0 && receives.datagrams.socket != event.number;
-        if event.number > 0 {
-            self.described.insert(event);
-        }
-        if !is_told_later {
-            self.tell_in_time(Buffers::of(event).record(event.flow, event.at_ns));
         }
     }
 }

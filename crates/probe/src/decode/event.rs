@@ -2,11 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Side, Unwrapper};
+use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Side};
 
 use super::connection::FlowState;
+use super::decoder::Decoder;
 use super::described::Buffers;
-use super::{Decoder, connection_id};
+use super::hit::connection_id;
+use super::positions::POSITION_MAX;
 use crate::layout::{RawEvent, constants as raw};
 
 const AF_INET6: u8 = 10;
@@ -19,9 +21,6 @@ const ENDS_WRITING: [u8; 3] = [4, 9, TCP_CLOSE];
 const SENDS_FIN: [u8; 2] = [4, 9];
 /// CLOSE_WAIT, LAST_ACK and CLOSING: the peer's FIN was counted as a byte received.
 const HAS_FIN: [u8; 3] = [8, 9, 11];
-
-/// No connection carries more; room is left above for what follows.
-pub(super) const POSITION_MAX: u64 = 1 << 62;
 
 impl Decoder {
     /// One event.
@@ -83,21 +82,18 @@ impl Decoder {
         let local = (event.flow & 1) as usize;
         state.opened[local] = true;
         let sends = &mut state.flows[local];
-        sends.window_shift = event.rcv_wscale;
-        sends.congestion.mss = u32::from(event.mss);
-        sends.positions =
-            Some(Unwrapper::joined_at(event.snd_seq, event.snd_offset.min(POSITION_MAX)));
+        sends.path.window_shift = event.rcv_wscale;
+        sends.sender.set_mss(event.mss);
+        sends.positions.join(event.snd_seq, event.snd_offset);
         sends.join_at(event.snd_offset);
         let receives = &mut state.flows[1 - local];
-        receives.window_shift = event.snd_wscale;
-        let rcv_offset = event.rcv_offset.min(POSITION_MAX);
-        let mut positions = Unwrapper::joined_at(event.rcv_seq, rcv_offset);
+        receives.path.window_shift = event.snd_wscale;
+        receives.positions.join(event.rcv_seq, event.rcv_offset);
         let has_fin = HAS_FIN.contains(&event.new_state);
-        let end = rcv_offset.saturating_sub(u64::from(has_fin));
-        receives.end = has_fin.then_some(end);
-        receives.copied = Some(positions.position(event.copied_seq).min(end));
-        receives.ready = Some(end);
-        receives.positions = Some(positions);
+        let end = event.rcv_offset.min(POSITION_MAX).saturating_sub(u64::from(has_fin));
+        let copied = receives.positions.of(event.copied_seq).map(|copied| copied.min(end));
+        receives.positions.set_end(has_fin.then_some(end));
+        receives.receiver.join(end, copied);
         self.note_buffers(event);
         self.note_inherited(event);
     }
@@ -121,9 +117,9 @@ impl Decoder {
         let Some(state) = self.state_mut(event.connection) else { return };
         let local = (event.flow & 1) as usize;
         if event.new_state == TCP_ESTABLISHED {
-            state.flows[local].window_shift = event.rcv_wscale;
-            state.flows[1 - local].window_shift = event.snd_wscale;
-            state.flows[local].congestion.mss = u32::from(event.mss);
+            state.flows[local].path.window_shift = event.rcv_wscale;
+            state.flows[1 - local].path.window_shift = event.snd_wscale;
+            state.flows[local].sender.set_mss(event.mss);
             state.flows[local].begin_provisionally(event.snd_seq);
             state.flows[1 - local].begin_provisionally(event.rcv_seq);
             state.opened[local] = true;
@@ -131,14 +127,14 @@ impl Decoder {
             state.info.both_ends_here = state.opened == [true; 2] || state.is_to_itself;
             state.info.closed_ns = None;
         }
-        if ENDS_WRITING.contains(&event.new_state) && state.flows[local].last_written.is_none() {
+        if ENDS_WRITING.contains(&event.new_state) && !state.flows[local].sender.has_ended() {
             let flow = &mut state.flows[local];
             // Records from before may come after this event: their positions are no measure.
             let acknowledged = event.snd_offset.min(POSITION_MAX);
-            flow.last_written =
-                flow.positions.map(|positions| positions.nearest(event.snd_seq, acknowledged));
+            let last_written = flow.positions.near(event.snd_seq, acknowledged);
+            flow.sender.end_at(last_written);
             if SENDS_FIN.contains(&event.new_state) {
-                flow.end = flow.last_written;
+                flow.positions.set_end(last_written);
             }
         }
         if event.new_state == TCP_CLOSE {
@@ -177,6 +173,20 @@ impl Decoder {
 
     fn note_buffers(&mut self, event: &RawEvent) {
         self.tell_in_time(Buffers::of(event).record(event.flow, event.at_ns));
+    }
+
+    /// A datagram socket got its first datagram, or the first one since it asked for other buffers, or it
+    /// sends the first one to a peer. What comes to it for the first time tells its buffers later.
+    fn socket_seen(&mut self, event: &RawEvent) {
+        let Some(state) = self.state(event.connection) else { return };
+        let receives = &state.flows[1 - (event.flow & 1) as usize];
+        let is_told_later = event.number > 0 && receives.path.datagrams.socket != event.number;
+        if event.number > 0 {
+            self.described.insert(event);
+        }
+        if !is_told_later {
+            self.tell_in_time(Buffers::of(event).record(event.flow, event.at_ns));
+        }
     }
 
     fn thread_seen(&mut self, event: &RawEvent) {

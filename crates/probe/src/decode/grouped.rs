@@ -7,10 +7,11 @@
 
 use sockscope_record::{Kind, Record};
 
-use super::datagram::Packet;
+use super::datagram::{self, Packet};
+use super::decoder::{Decoder, name_users};
+use super::hit::{Head, Hit};
 use super::in_transit::Datagram;
 use super::sockets::Waiting;
-use super::{Decoder, Head, Hit, datagram, name_users};
 use crate::layout::constants as raw;
 
 /// Datagrams in one packet, at most (`UDP_MAX_SEGMENTS`); a hit that claims more is taken for one datagram.
@@ -20,16 +21,16 @@ impl Decoder {
     /// One hit of datagrams, but for a read.
     pub(super) fn datagrams(&mut self, head: Head, packet: Packet) {
         let Some(state) = self.connections.of_mut(head.flow / 2) else {
-            self.note_unknown(head.kind);
+            self.unknown.note(head.kind);
             return;
         };
         state.last_ns = head.at_ns;
         let head = if state.is_to_itself { head.folded_to_itself() } else { head };
         let flow = &mut state.flows[head.direction()];
         let is_drop = head.kind == raw::RAW_DROP;
-        if is_drop && holds_several(&packet) && !flow.datagrams.has_any(packet.each_len) {
+        if is_drop && holds_several(&packet) && !flow.path.datagrams.has_any(packet.each_len) {
             // Out of the queue of a socket that takes such packets whole, where no part is elsewhere.
-            let waited = self.sockets.remove(flow.datagrams.socket, head.flow, packet.len);
+            let waited = self.sockets.remove(flow.path.datagrams.socket, head.flow, packet.len);
             if let Some(waited) = waited {
                 self.hit_of(head, |hit, _| datagram::dropped(hit, &packet, waited, 7));
                 return;
@@ -48,12 +49,12 @@ impl Decoder {
                 lost_until_ns: self.watch.lost_until_ns(state.of_others),
                 is_passed_over: false,
             };
-            if head.kind == raw::RAW_READY && flow.datagrams.socket != packet.socket {
+            if head.kind == raw::RAW_READY && flow.path.datagrams.socket != packet.socket {
                 self.described.tell(&mut hit, packet.socket);
             }
             let skipped = datagram::decode(&mut hit, flow, &part);
             if is_drop && hit.out.len() == part_before {
-                let waited = self.sockets.remove(flow.datagrams.socket, head.flow, len);
+                let waited = self.sockets.remove(flow.path.datagrams.socket, head.flow, len);
                 waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, &part, waited, 7));
             }
             if let Some(skipped) = skipped {
@@ -62,9 +63,9 @@ impl Decoder {
         }
         if holds_several(&packet) {
             as_one_call(&mut self.out, before);
-            as_one_entry(&mut flow.datagrams.received, packet.len);
+            as_one_entry(&mut flow.path.datagrams.received, packet.len);
         }
-        let came = flow.datagrams.received.drain(..);
+        let came = flow.path.datagrams.received.drain(..);
         let came = came.map(|datagram| Waiting { flow: head.flow, datagram });
         let push = |waiting| self.sockets.push(packet.socket, head.at_ns, waiting);
         let gone: Vec<_> = came.flat_map(push).collect();

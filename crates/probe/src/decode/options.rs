@@ -4,11 +4,10 @@
 //! logged. Options have a ring buffer of their own, so that they may be read a moment before the event that
 //! opens their connection.
 
-use std::collections::VecDeque;
-
 use sockscope_record::{FlowId, Kind, Protocol, Record};
 
-use super::{Decoder, connection_id};
+use super::decoder::Decoder;
+use super::hit::connection_id;
 use crate::layout::{RawEvent, RawOption};
 
 const SOL_SOCKET: u32 = 1;
@@ -17,33 +16,6 @@ const RECEIVE_LOW_MARK: (u32, u32) = (SOL_SOCKET, 18);
 /// Level and number of `TCP_NODELAY` and `TCP_CORK` (uapi/linux/tcp.h), and the bit of `nonagle` that each
 /// sets (`TCP_NAGLE_OFF`, `TCP_NAGLE_CORK`).
 const SEND_RULES: [(u32, u32, u32); 2] = [(6, 1, 1), (6, 3, 2)];
-/// Options that wait for their connection to be announced, at most.
-const EARLY_MAX: usize = 1_024;
-
-/// Options of connections that are not announced yet.
-#[derive(Default)]
-pub(super) struct Early {
-    waiting: VecDeque<RawOption>,
-    missed: u64,
-}
-
-impl Early {
-    fn push(&mut self, option: RawOption) {
-        if self.waiting.len() == EARLY_MAX {
-            self.waiting.pop_front();
-            self.missed += 1;
-        }
-        self.waiting.push_back(option);
-    }
-
-    fn take(&mut self, connection: u32) -> VecDeque<RawOption> {
-        let (taken, kept) =
-            self.waiting.drain(..).partition(|option| connection_id(option.flow).0 == connection);
-        self.waiting = kept;
-        taken
-    }
-}
-
 impl Decoder {
     /// A socket of a logged connection was asked to have an option.
     pub(crate) fn option(&mut self, option: &RawOption) {
@@ -59,14 +31,11 @@ impl Decoder {
 
     /// Options whose connection was never announced, the recording being over.
     pub(crate) fn options_missed(&self) -> u64 {
-        self.early.missed + self.early.waiting.len() as u64
+        self.early.missed()
     }
 
     /// A connection is announced.
     pub(super) fn take_early_options(&mut self, connection: u32) {
-        if self.early.waiting.is_empty() {
-            return;
-        }
         for option in self.early.take(connection) {
             self.push_option(&option);
         }
@@ -81,7 +50,7 @@ impl Decoder {
     fn note_send_rules(&mut self, event: &RawEvent) {
         for (level, option, rule) in SEND_RULES {
             let Some(sends) = self.sent_by(event.flow) else { return };
-            if event.nonagle & rule & !sends.send_rules != 0 {
+            if event.nonagle & rule & !sends.sender.send_rules != 0 {
                 self.push_option(&had(event, (level, option), 1));
             }
         }
@@ -89,7 +58,7 @@ impl Decoder {
 
     fn note_low_mark(&mut self, event: &RawEvent) {
         let Some(receives) = self.received_by(event.flow) else { return };
-        if event.rcvlowat.max(1) != receives.low_mark.max(1) {
+        if event.rcvlowat.max(1) != receives.receiver.low_mark.max(1) {
             self.push_option(&had(event, RECEIVE_LOW_MARK, event.rcvlowat));
         }
     }
@@ -103,12 +72,12 @@ impl Decoder {
                 return; // Datagrams are announced one by one, whatever it is.
             }
             let Some(receives) = self.received_by(option.flow) else { return };
-            receives.low_mark = granted;
+            receives.receiver.low_mark = granted;
         }
         let rule = SEND_RULES.into_iter().find(|rule| (rule.0, rule.1) == name);
         if let (Some((_, _, rule)), Some(sends)) = (rule, self.sent_by(option.flow)) {
-            let others = sends.send_rules & !rule;
-            sends.send_rules = if option.value == 0 { others } else { others | rule };
+            let others = sends.sender.send_rules & !rule;
+            sends.sender.send_rules = if option.value == 0 { others } else { others | rule };
         }
         self.tell_in_time(Record {
             at_ns: option.at_ns,

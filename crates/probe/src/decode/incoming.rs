@@ -1,0 +1,72 @@
+//! Datagrams between IP and the queue of their socket, by the port that they are for: a read may take one
+//! before its announcement is recorded.
+
+use std::collections::BTreeSet;
+
+use super::connection::ConnectionState;
+use super::connections::Connections;
+use crate::layout::RawUdpCopy;
+
+/// From IP to the receive queue a datagram takes at most this long, with interrupts in between.
+pub(super) const DELIVERY_NS_MAX: u64 = 100_000_000;
+
+/// Flows of which IP took a datagram that may not be in a receive queue yet, by the port that it is for.
+#[derive(Default)]
+pub(super) struct Incoming(BTreeSet<(u16, u32)>);
+
+impl Incoming {
+    /// IP took a datagram of a flow.
+    pub(super) fn taken(&mut self, state: &ConnectionState, flow: u32) {
+        self.0.insert((state.receiving_port(flow), flow));
+    }
+
+    /// Flows that may have a datagram there.
+    #[cfg(test)]
+    pub(super) fn flows(&self) -> usize {
+        self.0.len()
+    }
+
+    /// A connection is forgotten.
+    pub(super) fn forget(&mut self, state: &ConnectionState) {
+        for flow in &state.flows {
+            self.0.remove(&(state.receiving_port(flow.id.0), flow.id.0));
+        }
+    }
+
+    /// The flow of a logged datagram that may have come into the receive queue that a read is of without
+    /// its announcement having been seen by then: the one that the read names where several have one.
+    pub(super) fn in_transit(
+        &mut self,
+        connections: &Connections,
+        read: &RawUdpCopy,
+    ) -> Option<u32> {
+        let first = self.next_in_transit(connections, read, 0)?;
+        match self.next_in_transit(connections, read, first.saturating_add(1)) {
+            Some(_) => Some(read.flow),
+            None => Some(first),
+        }
+    }
+
+    /// The first such flow from a number on. Flows that have none are not looked at again before IP takes
+    /// their next one.
+    fn next_in_transit(
+        &mut self,
+        connections: &Connections,
+        read: &RawUdpCopy,
+        from: u32,
+    ) -> Option<u32> {
+        let state = |flow: u32| connections.get(flow / 2);
+        let port = state(read.flow)?.receiving_port(read.flow);
+        let since_ns = read.at_ns.saturating_sub(DELIVERY_NS_MAX);
+        while let Some(&next) = self.0.range((port, from)..=(port, u32::MAX)).next() {
+            let (_, flow) = next;
+            let datagrams =
+                state(flow).map(|state| &state.flows[(flow & 1) as usize].path.datagrams);
+            if datagrams.is_some_and(|datagrams| datagrams.is_one_in_transit(since_ns)) {
+                return Some(flow);
+            }
+            self.0.remove(&next);
+        }
+        None
+    }
+}

@@ -1,0 +1,195 @@
+//! The path of a flow between its two sockets (points 3 to 6): queueing disciplines, drivers and the
+//! input queue.
+//!
+//! Positions are bytes of the stream, times nanoseconds of the trace's clock. Headers are claims: they
+//! place a packet, and change nothing that a socket's own numbers say.
+
+use std::collections::VecDeque;
+
+use sockscope_record::{Kind, Record, marks, tcp_flags};
+
+use super::hit::Hit;
+use super::in_transit::{BETWEEN_MAX, Datagrams};
+use super::passage::Passage;
+use super::positions::Positions;
+use crate::layout::{RawTcpDrop, RawTcpPacket, constants as raw};
+
+/// Segments remembered in the input queue of a flow, at most; older ones were dropped there.
+const ENTERED_MAX: usize = 256;
+
+/// What is remembered of a flow's packets between the two sockets.
+#[derive(Default)]
+pub(super) struct Path {
+    /// Shift of the window field in packets that this flow's sender makes (RFC 7323 §2.2).
+    pub(super) window_shift: u8,
+    /// Segments in a queueing discipline.
+    queued: VecDeque<Queued>,
+    /// Whether a segment was seen to enter one.
+    has_queue: bool,
+    /// End of what was seen to leave the sender; `None` until its SYN was.
+    sent: Option<u64>,
+    /// Hits lost before then change nothing in what `sent` and `queued` say.
+    sure_since_ns: u64,
+    /// Furthest byte seen to enter the input queue.
+    arrived: u64,
+    /// Segments that entered the input queue, and have not been seen to leave it.
+    entered: VecDeque<(u64, u64)>,
+    pub(super) passage: Passage,
+    pub(super) datagrams: Datagrams,
+}
+
+/// A segment in a queueing discipline, as far as it has not left it in parts.
+#[derive(Clone, Copy)]
+struct Queued {
+    from: u64,
+    to: u64,
+    marks: u8,
+    at_ns: u64,
+}
+
+impl RawTcpPacket {
+    pub(super) fn is_outgoing(&self) -> bool {
+        self.kind == raw::RAW_QUEUED || self.kind == raw::RAW_TRANSMIT
+    }
+
+    /// The state of a socket of this host came along: that socket sent the packet.
+    pub(super) fn has_socket(&self) -> bool {
+        self.snd_cwnd > 0 || self.in_flight > 0
+    }
+
+    /// Data on its way out that no socket of this host sent: the state of one would have come along.
+    pub(super) fn is_forwarded(&self) -> bool {
+        let is_data = self.len > 0 && self.tcp_flags & tcp_flags::SYN == 0;
+        is_data && self.is_outgoing() && !self.has_socket()
+    }
+}
+
+impl Path {
+    /// Whether a packet that goes out is a router's on this host: it has no socket's state, and came in
+    /// here before. Else its own socket was no longer to be seen: a queueing discipline has divided it.
+    pub(super) fn is_routed(&self, packet: &RawTcpPacket, passed: &Record) -> bool {
+        packet.is_forwarded() && passed.end() <= self.arrived
+    }
+
+    /// A segment was seen to enter the input queue.
+    pub(super) fn enter_input(&mut self, start: u64, end: u64) {
+        self.arrived = self.arrived.max(end);
+        if start < end {
+            if self.entered.len() == ENTERED_MAX {
+                self.entered.pop_front();
+            }
+            self.entered.push_back((start, end));
+        }
+    }
+
+    /// IP takes a segment: whether all of it was seen to enter the input queue, maybe in several
+    /// segments that were joined there, or as a part of one.
+    fn leave_input(&mut self, start: u64, end: u64) -> bool {
+        if start == end {
+            return end <= self.arrived;
+        }
+        if self.entered.front() == Some(&(start, end)) {
+            self.entered.pop_front();
+            return true;
+        }
+        let (mut reached, mut rest) = (start, VecDeque::new());
+        for &(from, to) in &self.entered {
+            if reached < end && (from..to).contains(&reached) {
+                let taken = (reached, to.min(end));
+                let around = [(from, taken.0), (taken.1, to)];
+                rest.extend(around.into_iter().filter(|part| part.0 < part.1));
+                reached = taken.1;
+            } else {
+                rest.push_back((from, to));
+            }
+        }
+        let is_seen = reached == end;
+        if is_seen {
+            self.entered = rest;
+        }
+        self.arrived = self.arrived.max(end);
+        is_seen
+    }
+
+    /// IP takes a segment (point 6), which entered the input queue (point 5) before, seen or not.
+    pub(super) fn received(&mut self, hit: &mut Hit<'_>, passed: &Record) {
+        if !self.leave_input(passed.offset, passed.end()) {
+            // Its entry was not observed: it was at the latest now.
+            let marks = passed.marks | marks::DERIVED;
+            hit.out.push(Record { kind: Kind::InputEnqueue, marks, ..*passed });
+        }
+        hit.out.push(Record { kind: Kind::InputDequeue, ..*passed });
+    }
+
+    /// A queueing discipline took a segment (point 3).
+    pub(super) fn enter_queue(&mut self, hit: &mut Hit<'_>, passed: &Record) {
+        hit.out.push(Record { kind: Kind::InterfaceEnqueue, ..*passed });
+        self.has_queue = true;
+        if self.queued.len() == BETWEEN_MAX {
+            self.queued.pop_front();
+        }
+        let (from, to, marks) = (passed.offset, passed.end(), passed.marks);
+        self.queued.push_back(Queued { from, to, marks, at_ns: hit.head.at_ns });
+    }
+
+    /// The segment left the queueing discipline: the marks that it entered with; `None` when it had
+    /// not been in one. Those before it were dropped there.
+    pub(super) fn leave_queue(&mut self, start: u64, end: u64) -> Option<u8> {
+        let holds = |queued: &Queued| {
+            let is_part = queued.from <= start && end <= queued.to;
+            is_part && (start < end) == (queued.from < queued.to)
+        };
+        let index = self.queued.iter().position(holds)?;
+        self.queued.drain(..index);
+        let first = self.queued.front_mut()?;
+        let marks = first.marks;
+        if start < end && marks & marks::RETRANSMITTED == 0 {
+            // It is behind all that was sent before it, in the stream and in the queue.
+            self.sure_since_ns = self.sure_since_ns.max(first.at_ns);
+        }
+        first.from = end;
+        if first.from == first.to {
+            self.queued.pop_front();
+        }
+        Some(marks)
+    }
+
+    /// The driver gets a segment (point 4), which on loopback is in the input queue with that.
+    pub(super) fn transmitted(&mut self, hit: &mut Hit<'_>, passed: &Record) {
+        hit.out.push(Record { kind: Kind::InterfaceDequeue, ..*passed });
+        if hit.enters_at_once {
+            self.enter_input(passed.offset, passed.end());
+            let marks = passed.marks & !marks::NO_QUEUE | marks::DERIVED;
+            hit.out.push(Record { kind: Kind::InputEnqueue, marks, ..*passed });
+        }
+    }
+
+    /// A packet up to `end` was seen on its way out. Only a SYN shows that nothing was before it.
+    pub(super) fn note_sent(&mut self, end: u64, is_syn: bool, at_ns: u64) {
+        if let Some(sent) = &mut self.sent {
+            *sent = end.max(*sent);
+        } else if is_syn {
+            self.sent = Some(end);
+            self.sure_since_ns = at_ns;
+        }
+    }
+
+    /// Whether a segment was in a queueing discipline although its entry was not seen: it comes out
+    /// ahead of what was seen to enter later, or nothing as far was ever seen to be sent. Not where its
+    /// path has none, or where a lost hit explains that.
+    pub(super) fn entered_unseen(&self, start: u64, end: u64, lost_until_ns: u64) -> bool {
+        let is_sure = self.has_queue && lost_until_ns < self.sure_since_ns;
+        let is_ahead = |queued: &Queued| end <= queued.from && queued.from < queued.to;
+        let is_next = self.sent.is_some_and(|sent| sent <= start);
+        is_sure && (is_next || self.queued.front().is_some_and(is_ahead))
+    }
+}
+
+/// The kernel dropped a packet of the flow.
+pub(super) fn dropped(hit: &mut Hit<'_>, positions: &Positions, raw: &RawTcpDrop) {
+    if let Some(offset) = positions.claimed(raw.seq) {
+        let record = hit.record(Kind::Drop, offset, raw.len);
+        let tcp_flags = raw.tcp_flags;
+        hit.out.push(Record { detail: u64::from(raw.reason), tcp_flags, ..record });
+    }
+}

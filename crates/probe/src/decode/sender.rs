@@ -1,0 +1,309 @@
+//! The sender's side of a flow: the send call (point 1), the segment that TCP takes from the send queue
+//! (point 2), and the state of the socket that sends.
+//!
+//! Positions are bytes of the stream, times nanoseconds of the trace's clock. A chunk of a send call is
+//! recorded before it is copied; how much of it the socket took shows in a later record.
+
+use sockscope_record::{FlowId, Kind, Record, RetransmitClass, marks, tcp_flags};
+
+use super::hit::Hit;
+use super::positions::Positions;
+use crate::layout::{
+    RawCallReturn, RawCongestion, RawRetransmit, RawTcpPacket, RawWrite, constants as raw,
+};
+
+/// A move of the send window's edge by less than an eighth of the window is not recorded.
+const WINDOW_CHANGE_SHIFT: u32 = 3;
+
+/// What is remembered of the socket that sends a flow, and of the program's send calls.
+pub(super) struct Sender {
+    flow: FlowId,
+    /// Bytes known to have been written.
+    written: Option<u64>,
+    /// End and thread of the write call that the last chunk belonged to.
+    call: Option<(u64, u32)>,
+    /// Position of the end of the written bytes, once the closing socket showed it.
+    last_written: Option<u64>,
+    /// A chunk about to be taken from the writer.
+    writing: Option<Writing>,
+    /// Which of the options of `note_send_rules()` the socket is known to have.
+    pub(super) send_rules: u32,
+    /// First byte that the socket has no acknowledgment of.
+    unacknowledged: u64,
+    congestion: Congestion,
+}
+
+/// A chunk of a write call: `[from, to)` was asked for at `at_ns`, how much of it was taken shows later.
+#[derive(Clone, Copy)]
+struct Writing {
+    at_ns: u64,
+    from: u64,
+    to: u64,
+    thread: u32,
+    hold: u8,
+    cpu: u16,
+}
+
+/// Sender state as last recorded, so that only changes are.
+#[derive(Default)]
+struct Congestion {
+    cwnd: u32,
+    ssthresh: u32,
+    ca_state: u8,
+    /// Position up to which the peer lets the sender send.
+    window_edge: u64,
+    mss: u32,
+    duplicates: u32,
+    buffers: u64,
+}
+
+impl Sender {
+    pub(super) fn new(flow: FlowId) -> Self {
+        Self {
+            flow,
+            written: None,
+            call: None,
+            last_written: None,
+            writing: None,
+            send_rules: 0,
+            unacknowledged: 0,
+            congestion: Congestion::default(),
+        }
+    }
+
+    /// The stream begins: nothing was written before.
+    pub(super) fn begin(&mut self) {
+        self.written = Some(0);
+    }
+
+    /// Positions that the socket gave move on by as many bytes.
+    pub(super) fn move_by(&mut self, bytes: u64) {
+        self.last_written = self.last_written.map(|last| last.saturating_add(bytes));
+    }
+
+    /// The segment size that the socket uses, in bytes.
+    pub(super) fn set_mss(&mut self, mss: u16) {
+        self.congestion.mss = u32::from(mss);
+    }
+
+    /// The socket has an acknowledgment of all bytes before this position.
+    pub(super) fn note_acknowledged(&mut self, position: u64) {
+        self.unacknowledged = self.unacknowledged.max(position);
+    }
+
+    /// The socket was open before, with all bytes before this position acknowledged.
+    pub(super) fn join_at(&mut self, acknowledged: u64) {
+        self.unacknowledged = acknowledged;
+    }
+
+    /// The sender of the same stream has these acknowledgments.
+    pub(super) fn follow(&mut self, other: &Self) {
+        self.unacknowledged = other.unacknowledged;
+    }
+
+    /// Whether the closing socket has shown the end of the written bytes.
+    pub(super) fn has_ended(&self) -> bool {
+        self.last_written.is_some()
+    }
+
+    /// The closing socket shows the end of the written bytes; `None` where no position is known.
+    pub(super) fn end_at(&mut self, position: Option<u64>) {
+        self.last_written = position;
+    }
+
+    /// When the chunk that is being written was asked for.
+    pub(super) fn writing_since_ns(&self) -> Option<u64> {
+        self.writing.map(|writing| writing.at_ns)
+    }
+
+    /// How much of the chunk was taken will not be known.
+    pub(super) fn forget_writing(&mut self) {
+        self.writing = None;
+    }
+
+    /// A chunk is about to be taken. The one before it ended where this one begins.
+    pub(super) fn write(&mut self, hit: &mut Hit<'_>, positions: &mut Positions, raw: &RawWrite) {
+        let Some(from) = positions.of(raw.start_seq) else { return };
+        let to = from.saturating_add(u64::from(raw.left_len));
+        let call = Some((to, raw.thread));
+        let is_same_call = self.call == call;
+        self.call = call;
+        self.flush_write(from, hit.out);
+        if self.written.is_none_or(|written| written < from) {
+            // Joined on the way, or a record was lost: what is missing stays missing.
+            self.written = Some(from);
+        }
+        if !is_same_call {
+            let call = hit.record(Kind::WriteCall, from, raw.left_len);
+            hit.out.push(Record { thread: raw.thread, ..call });
+        }
+        self.writing = Some(Writing {
+            at_ns: hit.head.at_ns,
+            from,
+            to,
+            thread: raw.thread,
+            hold: raw.hold,
+            cpu: hit.head.cpu,
+        });
+        if hit.head.is_marked(raw::MARK_ROOM) {
+            self.flush_write(to, hit.out);
+        }
+    }
+
+    /// Records that the writer's chunk is in the send queue, as far as `seen` proves.
+    pub(super) fn flush_write(&mut self, seen: u64, out: &mut Vec<Record>) {
+        let Some(mut writing) = self.writing else { return };
+        let to = writing.to.min(seen);
+        let from = writing.from.max(self.written.unwrap_or(writing.from));
+        if to > from {
+            out.push(Record {
+                at_ns: writing.at_ns,
+                offset: from,
+                len: u32::try_from(to - from).unwrap_or(u32::MAX),
+                flow: self.flow,
+                kind: Kind::SendEnqueue,
+                thread: writing.thread,
+                code: writing.hold,
+                cpu: writing.cpu,
+                ..Record::default()
+            });
+            self.written = Some(to);
+        }
+        writing.from = writing.from.max(to);
+        self.writing = (writing.from < writing.to).then_some(writing);
+    }
+
+    /// At the end: the pending chunk was taken as far as the closing socket showed. Otherwise that is
+    /// unknown, and a call that found no room took nothing.
+    pub(super) fn settle_write(&mut self, out: &mut Vec<Record>) {
+        if let Some(last) = self.last_written {
+            self.flush_write(last, out);
+        }
+        self.writing = None;
+    }
+
+    /// The call took no more than the socket has now; the next one is another call.
+    pub(super) fn write_returned(
+        &mut self,
+        hit: &mut Hit<'_>,
+        positions: &mut Positions,
+        raw: &RawCallReturn,
+    ) {
+        let is_writer = self.writing.is_some_and(|writing| writing.thread == raw.thread);
+        if let (true, Some(taken)) = (is_writer, positions.of(raw.end_seq)) {
+            self.flush_write(taken, hit.out);
+            self.writing = None;
+        }
+        self.call = self.call.filter(|(_, thread)| *thread != raw.thread);
+        hit.call_returned(positions, raw, Kind::WriteReturn);
+    }
+
+    /// TCP took the segment from the send queue (point 2); the sender's state came along. Data of a
+    /// packet that this host only routes has no send queue here.
+    pub(super) fn taken(
+        &mut self,
+        hit: &mut Hit<'_>,
+        packet: &RawTcpPacket,
+        passed: &Record,
+        is_routed: bool,
+    ) {
+        self.flush_write(passed.end(), hit.out);
+        let taken_ns = passed.at_ns.saturating_sub(u64::from(packet.since_taken_ns));
+        if passed.tcp_flags & tcp_flags::SYN != 0 && packet.has_socket() {
+            self.written_with_syn(hit, passed, taken_ns);
+        }
+        if passed.len > 0 && !is_routed {
+            hit.out.push(Record {
+                at_ns: taken_ns,
+                detail: 0,
+                extra: 0,
+                code: packet.hold,
+                marks: passed.marks | marks::DERIVED,
+                kind: Kind::SendDequeue,
+                ..*passed
+            });
+        }
+        // The kernel's own socket, which sends resets for others, has no such state.
+        if packet.snd_cwnd > 0 && passed.tcp_flags & tcp_flags::RST == 0 {
+            self.record_changes(hit, packet);
+        }
+    }
+
+    /// TCP Fast Open (RFC 7413): what the SYN carries is copied in by the call that connects, past the
+    /// hook of point 1, and sent at once.
+    fn written_with_syn(&mut self, hit: &mut Hit<'_>, passed: &Record, taken_ns: u64) {
+        let Some(written) = self.written.filter(|written| *written < passed.end()) else { return };
+        let len = u32::try_from(passed.end() - written).unwrap_or(u32::MAX);
+        let entered = hit.record(Kind::SendEnqueue, written, len);
+        hit.out.push(Record { at_ns: taken_ns, marks: marks::DERIVED, ..entered });
+        self.written = Some(passed.end());
+    }
+
+    /// The congestion window and the send window, where they are not as last recorded.
+    fn record_changes(&mut self, hit: &mut Hit<'_>, packet: &RawTcpPacket) {
+        let RawTcpPacket { snd_cwnd: cwnd, in_flight, snd_wnd: send_window, srtt_us, .. } = *packet;
+        let known = &mut self.congestion;
+        if known.cwnd != cwnd {
+            known.cwnd = cwnd;
+            let state = hit.record(Kind::TcpState, self.unacknowledged, in_flight);
+            hit.out.push(Record {
+                detail: u64::from(known.ssthresh) << 32 | u64::from(cwnd),
+                extra: srtt_us,
+                code: known.ca_state,
+                ..state
+            });
+        }
+        let edge = self.unacknowledged.saturating_add(u64::from(send_window));
+        if known.window_edge.abs_diff(edge) > u64::from(send_window >> WINDOW_CHANGE_SHIFT) {
+            known.window_edge = edge;
+            let window = hit.record(Kind::SendWindow, self.unacknowledged, 0);
+            hit.out.push(Record { detail: u64::from(send_window), extra: known.mss, ..window });
+        }
+    }
+
+    /// TCP decided to send a segment again; one before the first byte is the SYN itself.
+    pub(super) fn retransmitted(
+        &mut self,
+        hit: &mut Hit<'_>,
+        positions: &mut Positions,
+        raw: &RawRetransmit,
+    ) {
+        let Some(offset) = positions.of(raw.seq) else { return };
+        let is_syn = raw.len == 0 && positions.is_syn(raw.seq);
+        let code = if is_syn { RetransmitClass::Handshake as u8 } else { raw.class };
+        let record = hit.record(Kind::Retransmit, offset, raw.len);
+        hit.out.push(Record { code, ..record });
+    }
+
+    /// Slow-start threshold, congestion state, segment size, duplicate reports and buffer sizes.
+    pub(super) fn congestion(
+        &mut self,
+        hit: &mut Hit<'_>,
+        positions: &mut Positions,
+        raw: &RawCongestion,
+    ) {
+        let Some(offset) = positions.of(raw.snd_una) else { return };
+        let known = &mut self.congestion;
+        known.ssthresh = raw.ssthresh;
+        known.ca_state = raw.ca_state;
+        known.cwnd = 0;
+        if known.mss != raw.mss {
+            known.mss = raw.mss;
+            // The record of the next segment has it, with the window.
+            known.window_edge = 0;
+        }
+        let duplicates = raw.dsack_dups.saturating_sub(known.duplicates);
+        if duplicates > 0 {
+            known.duplicates = raw.dsack_dups;
+            let code = RetransmitClass::Spurious as u8;
+            let spurious = hit.record(Kind::Retransmit, offset, 0);
+            hit.out.push(Record { code, extra: duplicates, ..spurious });
+        }
+        let buffers = raw.rcvbuf << 32 | u64::from(raw.sndbuf);
+        if known.buffers != buffers {
+            known.buffers = buffers;
+            let record = hit.record(Kind::SocketBuffers, 0, 0);
+            hit.out.push(Record { detail: buffers, code: raw.userlocks as u8 & 3, ..record });
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Times at which records were missed, and hits without a position for that.
+//!
+//! A sequence number shows a position only to within 4 GiB. Where 2 GiB of a connection may have passed
+//! since its last placed hit, a hit is not placed: it is counted as missed at its point, in an interval.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use sockscope_record::{Kind, LossCounts, Point, Record, marks};
+
+/// No connection carries 2 GiB, by which positions can be told apart, in this time: that is 107 GB/s.
+const UNSEEN_NS_MAX: u64 = 20_000_000;
+
+/// Intervals remembered in which hits were missed, at most; older ones become one.
+const INTERVALS_MAX: usize = 4_096;
+
+/// By when hits of each point were last missed; 0 for never.
+pub(super) type MissedUntil = [u64; 8];
+
+/// Times at which hits were missed, and hits that could not be placed for that.
+#[derive(Default)]
+pub(super) struct Missed {
+    /// In order, apart from each other.
+    intervals: VecDeque<(u64, u64)>,
+    /// Hits that were not placed, by point, with the times between which they can have been.
+    unplaced: BTreeMap<Option<Point>, Unplaced>,
+    counts: LossCounts,
+}
+
+#[derive(Clone, Copy)]
+struct Unplaced {
+    count: u64,
+    since_ns: u64,
+    until_ns: u64,
+}
+
+impl Missed {
+    /// Hits were missed between these times.
+    pub(super) fn add(&mut self, since_ns: u64, until_ns: u64) {
+        if let Some(last) = self.intervals.back_mut()
+            && since_ns <= last.1
+        {
+            *last = (last.0.min(since_ns), last.1.max(until_ns));
+            return;
+        }
+        if self.intervals.len() == INTERVALS_MAX
+            && let Some(oldest) = self.intervals.pop_front()
+            && let Some(second) = self.intervals.front_mut()
+        {
+            second.0 = oldest.0;
+        }
+        self.intervals.push_back((since_ns, until_ns.max(since_ns)));
+    }
+
+    /// Whether 2 GiB of one connection may have passed unseen between two times.
+    pub(super) fn may_hide_positions(&self, from_ns: u64, until_ns: u64) -> bool {
+        let mut unseen_ns = 0u64;
+        for (since, until) in self.intervals.iter().rev().take_while(|(_, until)| *until > from_ns)
+        {
+            let inside = (*until).min(until_ns).saturating_sub((*since).max(from_ns));
+            unseen_ns = unseen_ns.saturating_add(inside);
+        }
+        unseen_ns >= UNSEEN_NS_MAX
+    }
+
+    /// A hit of this point could not be placed.
+    pub(super) fn leave(&mut self, point: Option<Point>, since_ns: u64, at_ns: u64) {
+        self.leave_some(point, 1, since_ns, at_ns);
+    }
+
+    /// Bytes passed this point unseen until `at_ns`, by hits that are counted elsewhere.
+    pub(super) fn leave_bytes(&mut self, point: Point, since_ns: u64, at_ns: u64) {
+        self.leave_some(Some(point), 0, since_ns, at_ns);
+    }
+
+    fn leave_some(&mut self, point: Option<Point>, count: u64, since_ns: u64, at_ns: u64) {
+        let since_ns = since_ns.min(at_ns);
+        let fresh = Unplaced { count: 0, since_ns, until_ns: at_ns };
+        let unplaced = self.unplaced.entry(point).or_insert(fresh);
+        unplaced.count += count;
+        unplaced.since_ns = unplaced.since_ns.min(since_ns);
+        unplaced.until_ns = unplaced.until_ns.max(at_ns);
+        self.counts.add(point, count);
+    }
+
+    /// The losses that hits left since the last call stand for, with this mark too.
+    pub(super) fn take_losses(&mut self, mark: u8) -> impl Iterator<Item = Record> + use<> {
+        std::mem::take(&mut self.unplaced).into_iter().map(move |(point, left)| Record {
+            at_ns: left.until_ns,
+            offset: left.since_ns,
+            detail: left.count,
+            kind: Kind::Loss,
+            code: point.map_or(Kind::Loss as u8, Point::number),
+            marks: marks::ANCHORED | mark,
+            ..Record::default()
+        })
+    }
+
+    /// How many hits were left since the last call.
+    pub(super) fn take_counts(&mut self) -> LossCounts {
+        std::mem::take(&mut self.counts)
+    }
+}
