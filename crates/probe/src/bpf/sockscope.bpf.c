@@ -29,7 +29,7 @@
 #include "open.h"
 #include "send.h"
 #include "receive.h"
-#include "beside.h"
+#include "events.h"
 #include "activate.h"
 #include "in_band.h"
 #include "measure.h"

@@ -8,7 +8,7 @@
 
 use sockscope_record::Point;
 
-use super::connection::{ConnectionState, FlowState};
+use super::flow_state::{ConnectionState, FlowState};
 use super::hit::Head;
 use super::unplaced::{Missed, MissedUntil};
 use crate::layout::{RawAnchor, constants as raw};

@@ -3,7 +3,7 @@
 //! Numbers only grow, and most connections are over soon: a page of them goes with its last one, so that
 //! memory follows the connections that are remembered and not those that ever were.
 
-use super::connection::ConnectionState;
+use super::flow_state::ConnectionState;
 
 /// Connections of one page.
 const PAGE: usize = 64;

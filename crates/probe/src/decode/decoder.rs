@@ -9,16 +9,16 @@ use std::collections::{BTreeSet, VecDeque};
 use sockscope_record::{Connection, Kind, Record, Side};
 
 use super::age::{Age, Unknown};
-use super::connection::ConnectionState;
 use super::connections::Connections;
-use super::datagram::Packet;
-use super::described::Described;
 use super::early_options::Early;
+use super::flow_state::ConnectionState;
 use super::hit::{Head, Hit, point_of_raw};
-use super::holes::Watch;
 use super::incoming::Incoming;
-use super::segment;
+use super::missed::Watch;
+use super::tcp;
 use super::threads::Threads;
+use super::udp::Packet;
+use super::udp_buffers::Described;
 use super::udp_sockets::Sockets;
 use super::unplaced::Missed;
 use crate::layout::{Raw, RawRecord, constants as raw};
@@ -154,7 +154,7 @@ impl Decoder {
             is_passed_over: false,
         };
         let before = hit.out.len();
-        segment::decode(&mut hit, state, raw);
+        tcp::decode(&mut hit, state, raw);
         if let (true, Some(at)) = (hit.is_passed_over, point) {
             let since_ns = self.watch.missed_until(of_others)[at.index()];
             missed.leave(point, since_ns, head.at_ns);

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Side};
 
-use super::connection::FlowState;
 use super::decoder::Decoder;
-use super::described::Buffers;
+use super::flow_state::FlowState;
 use super::hit::connection_id;
 use super::positions::POSITION_MAX;
+use super::udp_buffers::Buffers;
 use crate::layout::{RawEvent, constants as raw};
 
 const AF_INET6: u8 = 10;

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use sockscope_record::{LossCounts, Protocol};
 
 use super::age::Age;
-use super::connection::ConnectionState;
 use super::decoder::Decoder;
+use super::flow_state::ConnectionState;
 
 /// Keeps a connection this long after its end, for records that are still on their way.
 const LINGER_NS: u64 = 1_000_000_000;

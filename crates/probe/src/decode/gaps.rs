@@ -2,10 +2,10 @@
 
 use sockscope_record::{LossCounts, Point};
 
-use super::connection::ConnectionState;
 use super::decoder::Decoder;
-use super::holes::{Watch, mark_of};
+use super::flow_state::ConnectionState;
 use super::incoming::DELIVERY_NS_MAX;
+use super::missed::{Watch, mark_of};
 use super::unplaced::Missed;
 
 impl ConnectionState {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::connection::ConnectionState;
 use super::connections::Connections;
+use super::flow_state::ConnectionState;
 use crate::layout::RawUdpCopy;
 
 /// From IP to the receive queue a datagram takes at most this long, with interrupts in between.

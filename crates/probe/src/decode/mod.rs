@@ -6,37 +6,37 @@
 //! time order, but for what only a later hit shows. Nothing here reads a clock or the kernel.
 //!
 //! A flow has three sides, each with its own fields and rules: [`sender`] (points 1 and 2), [`path`]
-//! (points 3 to 6) and [`receiver`] (points 7 and 8). [`segment`] hands a record of TCP to them.
+//! (points 3 to 6) and [`receiver`] (points 7 and 8). [`tcp`] hands a record of TCP to them.
 
 mod age;
 mod anchor;
 mod arrivals;
-mod connection;
 mod connections;
-mod datagram;
+mod coverage;
 mod decoder;
-mod described;
 mod early_options;
 mod event;
 mod expire;
+mod flow_state;
 mod gaps;
-mod grouped;
+mod gso;
 mod hit;
-mod holes;
 mod in_transit;
 mod incoming;
+mod missed;
 mod options;
-mod passage;
 mod path;
 mod positions;
-mod reads;
 mod receiver;
-mod segment;
 mod sender;
-mod sockets;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod udp;
+mod udp_buffers;
+mod udp_queue;
+mod udp_reads;
 mod udp_sockets;
 mod unplaced;
 

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 
 use sockscope_record::{Kind, Record, marks, tcp_flags};
 
+use super::coverage::Passage;
 use super::hit::Hit;
 use super::in_transit::{BETWEEN_MAX, Datagrams};
-use super::passage::Passage;
 use super::positions::Positions;
 use crate::layout::{RawTcpDrop, RawTcpPacket, constants as raw};
 

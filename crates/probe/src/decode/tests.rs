@@ -15,12 +15,12 @@
 //! `w` waited for. Events stand by name; those of the sender's state are left out.
 
 mod anchors;
-mod datagrams;
-mod described;
-mod holes;
+mod missed;
 mod random;
-mod reads;
-mod streams;
+mod tcp;
+mod udp;
+mod udp_buffers;
+mod udp_reads;
 
 use std::ffi::CStr;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::in_transit::Datagram;
-use super::sockets::{SocketQueue, Waiting};
+use super::udp_queue::{SocketQueue, Waiting};
 
 /// Sockets remembered, at most.
 const SOCKETS_MAX: usize = 65_536;
@@ -98,7 +98,7 @@ impl Sockets {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sockets::Read;
+    use super::super::udp_queue::Read;
     use super::*;
 
     /// As many sockets as are remembered, the first one's number being 1.

@@ -1,12 +1,11 @@
-//! Receive queues of datagram sockets: what waits in each, and which datagram a read took.
+//! Receive queues of datagram sockets: which datagrams wait in each, and which one a read took.
 //!
 //! A queue is first in, first out, but a read shows neither sender nor position: only how many
-//! octets it got, which thread read, and how many datagrams are left. As long as every read was seen
-//! it took the oldest. Where one may not have been, nothing is guessed: those left are the newest, so
-//! that all before them have gone. That the read took the last of those that have is said only where
-//! the queue was seen to hold nothing but logged datagrams; else everything is known again when as many
-//! reads as datagrams were left have followed. Hits come in order of time; positions are of
-//! [`Datagram`]s, times nanoseconds of the trace's clock.
+//! octets it got, which thread read, and how many datagrams are left. As long as every read was recorded
+//! it took the oldest. Where one may have been missed, nothing is guessed: those left are the newest, so
+//! that all before them have gone. A read takes the last of those only where the queue held nothing but
+//! logged datagrams; else the queue is known again after as many reads as datagrams were left. Records
+//! come in order of time; positions are of [`Datagram`]s, times nanoseconds of the trace's clock.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
-//! Which bytes of a flow passed which points, and how far its receiver has had it.
+//! Coverage: which bytes of a flow were recorded at which points, and up to where its receiver has had it.
 //!
-//! A position is judged one look after it was proven, so that records of other CPUs have come by
-//! then. Bytes are judged once; a point that never saw the flow is one that this path does not
-//! have, and is not judged.
+//! Gaps are counted one check after a position was proven, as records of other CPUs may be later than the
+//! proof. Each byte is checked once. A point that never recorded the flow is not on its path, and has no
+//! gaps.
 
 use sockscope_record::{Point, Record};
 

@@ -1,14 +1,14 @@
-//! Reads of datagrams: which socket's queue each one is of, and what it tells of the datagrams there.
+//! Reads of datagrams: the socket whose queue each one is of, and what it shows of the datagrams there.
 
 use std::collections::BTreeSet;
 
 use sockscope_record::{Kind, Point, Record, marks};
 
-use super::connection::ConnectionState;
-use super::datagram;
 use super::decoder::{Decoder, name_users};
+use super::flow_state::ConnectionState;
 use super::hit::{Head, Hit};
-use super::sockets::{Read, Waiting};
+use super::udp;
+use super::udp_queue::{Read, Waiting};
 use crate::layout::RawUdpCopy;
 
 impl Decoder {
@@ -39,7 +39,7 @@ impl Decoder {
         let announced = told.taken.map(|waiting| waiting.datagram);
         let head = Head { flow, ..head };
         self.hit_of(head, |hit, state| {
-            datagram::read(hit, &mut state.flows[head.direction()], raw, announced);
+            udp::read(hit, &mut state.flows[head.direction()], raw, announced);
         });
     }
 
@@ -51,7 +51,7 @@ impl Decoder {
         for &Waiting { flow, datagram } in gone {
             let head = Head { flow, ..head };
             self.hit_of(head, |hit, state| {
-                datagram::gone(hit, &mut state.flows[head.direction()], datagram, buffer);
+                udp::gone(hit, &mut state.flows[head.direction()], datagram, buffer);
             });
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Events beside the points: retransmissions, drops, states, call returns, scheduling. */
-#ifndef SOCKSCOPE_BESIDE_H
-#define SOCKSCOPE_BESIDE_H
+/* Observations that belong to no point: retransmissions, drops, socket states, returns of calls. */
+#ifndef SOCKSCOPE_EVENTS_H
+#define SOCKSCOPE_EVENTS_H
 
 /* Classes of the trace. */
 #define CLASS_TIMEOUT 1

@@ -1,17 +1,17 @@
-//! Hits of datagrams other than reads, and packets that hold several of them: what a program gives to
-//! segmentation in one call (`UDP_SEGMENT`, udp(7)), and what was put together on the way in. The
-//! datagrams of a packet pass each point one by one, at the packet's time.
+//! Packets that hold several datagrams: a program gives them to segmentation in one call (`UDP_SEGMENT`,
+//! udp(7)), or the receiver's host joins them (GRO). The datagrams of a packet pass each point one by one,
+//! at the packet's time.
 //!
 //! A socket that takes such packets whole (`UDP_GRO`) has one entry in its queue for all of them, which
-//! one read empties; into any other socket's queue they come one by one.
+//! one read removes. Any other socket's queue has an entry for each datagram.
 
 use sockscope_record::{Kind, Record};
 
-use super::datagram::{self, Packet};
 use super::decoder::{Decoder, name_users};
 use super::hit::{Head, Hit};
 use super::in_transit::Datagram;
-use super::sockets::Waiting;
+use super::udp::{self, Packet};
+use super::udp_queue::Waiting;
 use crate::layout::constants as raw;
 
 /// Datagrams in one packet, at most (`UDP_MAX_SEGMENTS`); a hit that claims more is taken for one datagram.
@@ -32,7 +32,7 @@ impl Decoder {
             // Out of the queue of a socket that takes such packets whole, where no part is elsewhere.
             let waited = self.sockets.remove(flow.path.datagrams.socket, head.flow, packet.len);
             if let Some(waited) = waited {
-                self.hit_of(head, |hit, _| datagram::dropped(hit, &packet, waited, 7));
+                self.hit_of(head, |hit, _| udp::dropped(hit, &packet, waited, 7));
                 return;
             }
         }
@@ -52,10 +52,10 @@ impl Decoder {
             if head.kind == raw::RAW_READY && flow.path.datagrams.socket != packet.socket {
                 self.described.tell(&mut hit, packet.socket);
             }
-            let skipped = datagram::decode(&mut hit, flow, &part);
+            let skipped = udp::decode(&mut hit, flow, &part);
             if is_drop && hit.out.len() == part_before {
                 let waited = self.sockets.remove(flow.path.datagrams.socket, head.flow, len);
-                waited.into_iter().for_each(|waited| datagram::dropped(&mut hit, &part, waited, 7));
+                waited.into_iter().for_each(|waited| udp::dropped(&mut hit, &part, waited, 7));
             }
             if let Some(skipped) = skipped {
                 self.watch.skipped(&skipped, head.at_ns, state.of_others, &mut self.out);

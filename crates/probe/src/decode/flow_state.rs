@@ -1,4 +1,4 @@
-//! What is remembered of a connection between two hits.
+//! The state of a connection between two raw records: its two flows by side, and the processes at its ends.
 
 use std::collections::VecDeque;
 

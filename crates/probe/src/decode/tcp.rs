@@ -2,7 +2,7 @@
 
 use sockscope_record::{Kind, Record, marks, tcp_flags};
 
-use super::connection::{ConnectionState, FlowState};
+use super::flow_state::{ConnectionState, FlowState};
 use super::hit::Hit;
 use super::path;
 use super::positions::Positions;

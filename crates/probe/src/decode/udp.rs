@@ -1,9 +1,9 @@
-//! UDP: hits to records. Datagrams carry no position; they are followed from point to point by
-//! their order and length, every queue on the way being first in, first out.
+//! UDP: raw records to records. A datagram carries no position. The decoder follows it from point to point
+//! by its buffer, else by order and length: every queue on the path is first in, first out.
 
 use sockscope_record::{Kind, Point, Record, marks};
 
-use super::connection::FlowState;
+use super::flow_state::FlowState;
 use super::hit::{Hit, Reader};
 use super::in_transit::{Datagram, Datagrams, INPUT, QUEUED, SOCKET, Seen, WIRE};
 use crate::layout::{RawUdpCopy, RawUdpDrop, RawUdpPacket, RawUdpReady, constants as raw};

@@ -1,7 +1,7 @@
-//! Datagram sockets: what buffers each has, and what was asked for.
+//! The sizes of the buffers of datagram sockets.
 //!
-//! One socket may have many peers, and so be an end of many connections. What it asked for is told with
-//! the first of them, the sizes of its buffers with each.
+//! One socket may have many peers, and so be an end of many connections. Each connection gets a record of
+//! the sizes; the socket's options are recorded with the first connection alone.
 
 use std::collections::BTreeMap;
 

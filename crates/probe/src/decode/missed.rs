@@ -1,14 +1,14 @@
-//! Observations that the kernel skipped: bytes that arrived, but that no probe saw on their way.
+//! Observations that the kernel skipped: bytes arrived that no probe recorded at an earlier point.
 //!
-//! A kernel may run no program where a tracepoint fires, and count nothing: one that we met does so
-//! in softirqs that interrupt a process which it keeps from being traced. Where both ends of a
-//! connection are sockets of this host, positions tell all the same: what the receiver has had must
-//! have passed points 1 to 6.
+//! A kernel may run no program where a tracepoint fires, and count nothing: one does so in softirqs that
+//! interrupt a process which it keeps from being traced. Where both ends of a connection are sockets of
+//! this host, positions show it: all bytes that the receiver has had passed points 1 to 6. Times are
+//! nanoseconds of the trace's clock.
 
 use sockscope_record::{Kind, LossCounts, Point, Record, marks};
 
-use super::connection::ConnectionState;
-use super::datagram::Skipped;
+use super::flow_state::ConnectionState;
+use super::udp::Skipped;
 use super::unplaced::MissedUntil;
 
 /// From when to when a recording sees everything, and what is known of its losses.
