@@ -1,8 +1,8 @@
-//! When data came for a socket that does not announce every piece of it (`SO_RCVLOWAT`).
+//! When data arrived for a socket that does not announce every piece of it (`SO_RCVLOWAT`).
 //!
 //! A segment that IP hands to TCP only claims its place in the stream: TCP has yet to look at its
 //! checksum and window, and to find room for it. So it is remembered until an acknowledgment, an
-//! announcement or a read shows that TCP took those bytes. Of bytes that came more than once only the
+//! announcement or a read shows that TCP took those bytes. Of bytes that arrived more than once only the
 //! last time counts: TCP may have refused the others. Positions are bytes, times nanoseconds of the
 //! trace's clock.
 
@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 /// Segments remembered of a flow, at most: later ones are in the queue when that shows.
 const ARRIVALS_MAX: usize = 4_096;
 
-/// Bytes up to `end` came.
+/// Bytes up to `end` arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) end: u64,
@@ -19,7 +19,7 @@ pub(super) struct Arrival {
     pub(super) cpu: u16,
 }
 
-/// What came in order and is not known to be in the receive queue, each end beyond the one before it.
+/// Segments that arrived in order and may not be in the receive queue yet, each end beyond the one before it.
 #[derive(Default)]
 pub(super) struct Arrivals(VecDeque<Arrival>);
 

@@ -12,11 +12,11 @@ const POINTS: usize = 6;
 /// Ranges remembered for a point, at most; then the oldest gap counts as seen.
 const RANGES_MAX: usize = 256;
 
-/// What of a flow passed where, from the first byte not yet judged on.
+/// The recorded bytes of a flow by point, from the first byte not yet checked on.
 #[derive(Default)]
-pub(super) struct Passage {
-    judged: u64,
-    /// None before the first byte: datagrams are not judged.
+pub(super) struct Coverage {
+    checked: u64,
+    /// `None` before the first byte: datagrams have no coverage.
     points: Option<Box<[Seen; POINTS]>>,
     /// How far the receiver has had the flow, and when that first showed.
     proof: Proof,
@@ -36,7 +36,7 @@ struct Seen {
     is_observed: bool,
     /// Apart from each other, in order.
     ranges: Vec<Range>,
-    /// Earliest time at which the first byte not yet judged can have passed.
+    /// Earliest time at which the first byte not yet checked can have passed.
     since_ns: u64,
 }
 
@@ -49,12 +49,12 @@ struct Range {
 }
 
 /// Gaps at one point, none of which passed before `since_ns`.
-pub(super) struct Hole {
+pub(super) struct Gap {
     pub(super) count: u64,
     pub(super) since_ns: u64,
 }
 
-impl Passage {
+impl Coverage {
     /// A probe at the point of this record saw its bytes.
     pub(super) fn note(&mut self, record: &Record) {
         let index = (record.kind as usize).wrapping_sub(1);
@@ -63,7 +63,7 @@ impl Passage {
         }
         let seen = &mut self.points.get_or_insert_default()[index];
         seen.is_observed = true;
-        let from = record.offset.max(self.judged);
+        let from = record.offset.max(self.checked);
         if from < record.end() {
             seen.add(Range { from, to: record.end(), at_ns: record.at_ns });
         }
@@ -79,18 +79,18 @@ impl Passage {
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.judged >= self.proof.position
+        self.checked >= self.proof.position
     }
 
     /// What was proven by the last look and never seen, by point.
-    pub(super) fn judge(&mut self) -> impl Iterator<Item = (Point, Hole, u64)> {
-        let (from, settled) = (self.judged, self.settled);
-        self.judged = from.max(settled.position);
+    pub(super) fn check(&mut self) -> impl Iterator<Item = (Point, Gap, u64)> {
+        let (from, settled) = (self.checked, self.settled);
+        self.checked = from.max(settled.position);
         self.settled = self.proof;
         let points = self.points.iter_mut().flat_map(|points| points.iter_mut());
         Point::ALL.into_iter().zip(points).filter_map(move |(point, seen)| {
-            let hole = seen.judge(from, settled.position)?;
-            Some((point, hole, settled.at_ns))
+            let gap = seen.check(from, settled.position)?;
+            Some((point, gap, settled.at_ns))
         })
     }
 }
@@ -121,28 +121,28 @@ impl Seen {
     }
 
     /// The gaps in `[from, to)`, which is forgotten.
-    fn judge(&mut self, from: u64, to: u64) -> Option<Hole> {
-        let mut hole = Hole { count: 0, since_ns: u64::MAX };
+    fn check(&mut self, from: u64, to: u64) -> Option<Gap> {
+        let mut gap = Gap { count: 0, since_ns: u64::MAX };
         let (mut reached, mut since_ns) = (from, self.since_ns);
         for range in self.ranges.iter().take_while(|range| range.from < to) {
             if range.from > reached {
-                hole.widen(since_ns);
+                gap.widen(since_ns);
             }
             (reached, since_ns) = (range.to, range.at_ns);
         }
         if reached < to {
-            hole.widen(since_ns);
+            gap.widen(since_ns);
         }
         self.since_ns = since_ns;
         self.ranges.retain(|range| range.to > to);
         if let Some(first) = self.ranges.first_mut() {
             first.from = first.from.max(to);
         }
-        (self.is_observed && hole.count > 0).then_some(hole)
+        (self.is_observed && gap.count > 0).then_some(gap)
     }
 }
 
-impl Hole {
+impl Gap {
     fn widen(&mut self, since_ns: u64) {
         self.count += 1;
         self.since_ns = self.since_ns.min(since_ns);

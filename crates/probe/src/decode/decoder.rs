@@ -14,13 +14,13 @@ use super::early_options::Early;
 use super::flow_state::ConnectionState;
 use super::hit::{Head, Hit, point_of_raw};
 use super::incoming::Incoming;
-use super::missed::Watch;
+use super::missed::MissedTracker;
 use super::tcp;
 use super::threads::Threads;
 use super::udp::Packet;
-use super::udp_buffers::Described;
+use super::udp_buffers::UdpBuffers;
 use super::udp_sockets::Sockets;
-use super::unplaced::Missed;
+use super::unplaced::Unplaced;
 use crate::layout::{Raw, RawRecord, constants as raw};
 
 /// Connections whose announcements can have been lost in a row.
@@ -31,11 +31,11 @@ const NUMBERS_SKIPPED_MAX: usize = 1 << 20;
 pub(crate) struct Decoder {
     pub(super) connections: Connections,
     pub(super) early: Early,
-    pub(super) described: Described,
+    pub(super) udp_buffers: UdpBuffers,
     pub(super) sockets: Sockets,
     pub(super) incoming: Incoming,
     /// Datagrams of which it is not known when they were read, since last asked.
-    pub(super) unplaced: u64,
+    pub(super) unplaced_reads: u64,
     pub(super) threads: Threads,
     pub(super) age: Age,
     pub(super) changed: BTreeSet<u32>,
@@ -51,9 +51,9 @@ pub(crate) struct Decoder {
     pub(super) scheduler_offset_ns: Option<i64>,
     /// Whether point 5 has a hook of its own now; without it, loopback's is point 4.
     pub(super) sees_input: bool,
-    pub(super) watch: Watch,
+    pub(super) missed: MissedTracker,
     /// Of any connection, and of those of others.
-    pub(super) missed: [Missed; 2],
+    pub(super) unplaced: [Unplaced; 2],
     pub(super) unknown: Unknown,
 }
 
@@ -81,12 +81,12 @@ impl Decoder {
         std::mem::take(&mut self.forgotten)
     }
 
-    /// Tells how far the scheduler's clock is from the trace's.
+    /// How far the scheduler's clock is from the trace's, from now on.
     pub(crate) fn calibrate(&mut self, scheduler_offset_ns: i64) {
         self.scheduler_offset_ns = Some(scheduler_offset_ns);
     }
 
-    /// Tells whether packets entering the input queue are observed by a hook of their own.
+    /// Whether packets entering the input queue have a hook of their own, from now on.
     pub(crate) fn see_input(&mut self, sees_input: bool) {
         self.sees_input = sees_input;
     }
@@ -102,7 +102,7 @@ impl Decoder {
     }
 
     /// What an event says becomes a record between those of the hits before and after it.
-    pub(super) fn tell_in_time(&mut self, record: Record) {
+    pub(super) fn report_in_time(&mut self, record: Record) {
         let later = self.of_events.partition_point(|earlier| earlier.at_ns <= record.at_ns);
         self.of_events.insert(later, record);
     }
@@ -110,7 +110,7 @@ impl Decoder {
     /// One hit of a probe.
     pub(crate) fn raw(&mut self, cpu: u16, record: &RawRecord) {
         let head = Head::of(cpu, record.any());
-        if self.watch.is_over(head.at_ns) {
+        if self.missed.is_over(head.at_ns) {
             return;
         }
         self.tell_events(head.at_ns);
@@ -134,13 +134,13 @@ impl Decoder {
         let head = if state.is_to_itself { head.folded_to_itself() } else { head };
         let point = point_of_raw(head.kind);
         let of_others = state.of_others;
-        let missed = &mut self.missed[usize::from(of_others)];
+        let unplaced = &mut self.unplaced[usize::from(of_others)];
         if let Raw::Anchor(raw) = raw {
-            state.anchor(&head, raw, self.watch.missed_until(of_others), missed);
+            state.anchor(&head, raw, self.missed.missed_until(of_others), unplaced);
             return;
         }
-        if !state.is_placed(&head, missed, point) {
-            self.watch.lost_at(head.at_ns, point.as_slice(), of_others);
+        if !state.is_placed(&head, unplaced, point) {
+            self.missed.lost_at(head.at_ns, point.as_slice(), of_others);
             return;
         }
         let enters_at_once = !self.sees_input && head.marks & raw::MARK_LOOPBACK != 0;
@@ -150,16 +150,16 @@ impl Decoder {
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once,
-            lost_until_ns: self.watch.lost_until_ns(of_others),
+            lost_until_ns: self.missed.lost_until_ns(of_others),
             is_passed_over: false,
         };
         let before = hit.out.len();
         tcp::decode(&mut hit, state, raw);
         if let (true, Some(at)) = (hit.is_passed_over, point) {
-            let since_ns = self.watch.missed_until(of_others)[at.index()];
-            missed.leave(point, since_ns, head.at_ns);
+            let since_ns = self.missed.missed_until(of_others)[at.index()];
+            unplaced.leave(point, since_ns, head.at_ns);
         }
-        self.watch.follow(state, &self.out[before..], head.at_ns);
+        self.missed.follow(state, &self.out[before..], head.at_ns);
     }
 
     /// Ends the recording: what was still held back becomes records.
@@ -208,7 +208,7 @@ pub(super) fn name_users(
     changed: &mut BTreeSet<u32>,
 ) {
     for record in shown {
-        let is_named = user(record).is_some_and(|(thread, side)| state.confirm(thread, side));
+        let is_named = user(record).is_some_and(|(thread, side)| state.promote(thread, side));
         if state.uses_datagrams(record) || is_named {
             changed.insert(state.info.id.0);
         }

@@ -17,7 +17,7 @@ const TCP_ESTABLISHED: u8 = 1;
 const TCP_CLOSE: u8 = 7;
 /// FIN_WAIT1, LAST_ACK and CLOSE: from there on no byte enters the send queue.
 const ENDS_WRITING: [u8; 3] = [4, 9, TCP_CLOSE];
-/// FIN_WAIT1 and LAST_ACK: the FIN comes right behind what was written.
+/// FIN_WAIT1 and LAST_ACK: the FIN follows the written bytes.
 const SENDS_FIN: [u8; 2] = [4, 9];
 /// CLOSE_WAIT, LAST_ACK and CLOSING: the peer's FIN was counted as a byte received.
 const HAS_FIN: [u8; 3] = [8, 9, 11];
@@ -25,8 +25,8 @@ const HAS_FIN: [u8; 3] = [8, 9, 11];
 impl Decoder {
     /// One event.
     pub(crate) fn event(&mut self, event: &RawEvent) {
-        // A thread is told of after the hit that shows it, which may have been before the end.
-        if self.watch.is_over(event.at_ns) && event.kind != u32::from(raw::EVENT_THREAD) {
+        // The event of a thread follows the hit that shows it, which may have been before the end.
+        if self.missed.is_over(event.at_ns) && event.kind != u32::from(raw::EVENT_THREAD) {
             return;
         }
         match event.kind as u8 {
@@ -68,11 +68,11 @@ impl Decoder {
         self.take_early_options(event.connection);
     }
 
-    /// Who sent the SYN, where its own thread did: the client. Of datagrams a thread event tells.
+    /// The process that sent the SYN, where its own thread did: the client. For UDP, see the thread event.
     fn opener_seen(&mut self, event: &RawEvent) {
         let Some(state) = self.state_mut(event.connection) else { return };
         if event.pid != 0 && state.info.protocol == Protocol::Tcp {
-            state.know(process(event, Side::Client));
+            state.record_process(process(event, Side::Client));
         }
     }
 
@@ -104,7 +104,7 @@ impl Decoder {
         let Some(state) = self.state_mut(event.connection) else { return };
         let local = (event.flow & 1) as usize;
         // It may close while it is looked at, and a socket is met once in each table of open files.
-        if state.closed[local] || std::mem::replace(&mut state.told_open[local], true) {
+        if state.closed[local] || std::mem::replace(&mut state.reported_open[local], true) {
             return;
         }
         if state.info.closed_ns.take().is_some() {
@@ -129,7 +129,7 @@ impl Decoder {
         }
         if ENDS_WRITING.contains(&event.new_state) && !state.flows[local].sender.has_ended() {
             let flow = &mut state.flows[local];
-            // Records from before may come after this event: their positions are no measure.
+            // Earlier records may follow this event: their positions are no measure.
             let acknowledged = event.snd_offset.min(POSITION_MAX);
             let last_written = flow.positions.near(event.snd_seq, acknowledged);
             flow.sender.end_at(last_written);
@@ -145,7 +145,7 @@ impl Decoder {
             }
         }
         self.changed.insert(event.connection);
-        self.tell_in_time(Record {
+        self.report_in_time(Record {
             at_ns: event.at_ns,
             flow: FlowId(event.flow),
             kind: Kind::StateChange,
@@ -172,20 +172,20 @@ impl Decoder {
     }
 
     fn note_buffers(&mut self, event: &RawEvent) {
-        self.tell_in_time(Buffers::of(event).record(event.flow, event.at_ns));
+        self.report_in_time(Buffers::of(event).record(event.flow, event.at_ns));
     }
 
     /// A datagram socket got its first datagram, or the first one since it asked for other buffers, or it
-    /// sends the first one to a peer. What comes to it for the first time tells its buffers later.
+    /// sends the first one to a peer. The first datagram that it gets from a peer is followed by the record of its buffers.
     fn socket_seen(&mut self, event: &RawEvent) {
         let Some(state) = self.state(event.connection) else { return };
         let receives = &state.flows[1 - (event.flow & 1) as usize];
-        let is_told_later = event.number > 0 && receives.path.datagrams.socket != event.number;
+        let is_reported_later = event.number > 0 && receives.path.datagrams.socket != event.number;
         if event.number > 0 {
-            self.described.insert(event);
+            self.udp_buffers.insert(event);
         }
-        if !is_told_later {
-            self.tell_in_time(Buffers::of(event).record(event.flow, event.at_ns));
+        if !is_reported_later {
+            self.report_in_time(Buffers::of(event).record(event.flow, event.at_ns));
         }
     }
 
@@ -195,8 +195,8 @@ impl Decoder {
         let process = process(event, side);
         if state.info.protocol == Protocol::Udp {
             // A datagram leaves a queueing discipline while any thread runs, which need not be its own.
-            state.suppose(event.thread, process);
-        } else if state.know(process) {
+            state.add_candidate(event.thread, process);
+        } else if state.record_process(process) {
             self.changed.insert(connection_id(event.flow).0);
         }
     }

@@ -1,6 +1,6 @@
 //! Connections are forgotten when they are over, or when nothing was seen of them for long.
 //!
-//! The probes give a bounded number of connections a slot and tell when one is free again: when the last
+//! The probes give a bounded number of connections a slot and report when one is free again: when the last
 //! socket of a TCP connection here is destroyed, and of a connection without one by its age or when it
 //! gives way to another. By then every hit of it is in a list, so that it is forgotten a little later. A
 //! connection without a socket here whose end was missed is forgotten by its age all the same.
@@ -91,7 +91,7 @@ impl Decoder {
             for flow in &mut state.flows {
                 if let Some((count, missed_ns)) = flow.path.datagrams.forget_before(since_ns) {
                     let times = (missed_ns, now_ns);
-                    self.out.extend(self.watch.found_beside(count, times, state.of_others));
+                    self.out.extend(self.missed.found_beside(count, times, state.of_others));
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Decoder {
     }
 }
 
-/// Whether nothing tells when the connection ends.
+/// Whether no event reports the end of the connection.
 fn has_no_end(state: &ConnectionState) -> bool {
     is_of_datagrams(state) || state.opened == [false; 2]
 }

@@ -11,7 +11,7 @@ use super::sender::Sender;
 use super::unplaced::MissedUntil;
 
 /// Threads that may be of a connection, remembered at most; older ones are forgotten.
-const SUPPOSED_MAX: usize = 16;
+const CANDIDATES_MAX: usize = 16;
 
 pub(super) struct ConnectionState {
     pub(super) info: Connection,
@@ -21,21 +21,21 @@ pub(super) struct ConnectionState {
     /// Whether the socket that sends each flow has closed since it was established.
     pub(super) closed: [bool; 2],
     /// Whether the socket that sends each flow was found open when the recording ended.
-    pub(super) told_open: [bool; 2],
+    pub(super) reported_open: [bool; 2],
     /// See [`Connection::is_to_itself`].
     pub(super) is_to_itself: bool,
     /// Whether another user asked for it, beside the operator's pick.
     pub(super) of_others: bool,
     /// When the last hit of it was.
     pub(super) last_ns: u64,
-    /// Whether it waits to be judged.
+    /// Whether it waits for a check of its gaps.
     pub(super) is_moved: bool,
     /// Whether an odd number of its anchors was decoded.
     pub(super) is_anchor_odd: bool,
     /// When the last hit was whose position is known.
     pub(super) placed_ns: u64,
     /// Threads that ran when datagrams passed, and have not been seen to send or read one.
-    supposed: VecDeque<(u32, Process)>,
+    candidates: VecDeque<(u32, Process)>,
 }
 
 impl ConnectionState {
@@ -49,11 +49,11 @@ impl ConnectionState {
             flows,
             opened: [false; 2],
             closed: [false; 2],
-            told_open: [false; 2],
+            reported_open: [false; 2],
             is_moved: false,
             is_anchor_odd: false,
             placed_ns: 0,
-            supposed: VecDeque::new(),
+            candidates: VecDeque::new(),
         }
     }
 
@@ -64,16 +64,16 @@ impl ConnectionState {
 
     /// A process uses the connection; false when that is no news. One socket is both ends of a connection
     /// to itself.
-    pub(super) fn know(&mut self, process: Process) -> bool {
-        let is_news = self.know_at_end(process.clone());
+    pub(super) fn record_process(&mut self, process: Process) -> bool {
+        let is_news = self.record_process_at_end(process.clone());
         if self.is_to_itself {
             let side = if process.side == Side::Client { Side::Server } else { Side::Client };
-            self.know_at_end(Process { side, ..process });
+            self.record_process_at_end(Process { side, ..process });
         }
         is_news
     }
 
-    fn know_at_end(&mut self, process: Process) -> bool {
+    fn record_process_at_end(&mut self, process: Process) -> bool {
         let known = &mut self.info.processes;
         if known.iter().any(|seen| seen.pid == process.pid && seen.side == process.side) {
             return false;
@@ -97,23 +97,23 @@ impl ConnectionState {
     }
 
     /// A thread may be of the connection: it is when it [sends or reads](Self::confirm).
-    pub(super) fn suppose(&mut self, thread: u32, process: Process) {
+    pub(super) fn add_candidate(&mut self, thread: u32, process: Process) {
         let is_it = |(seen, other): &(u32, Process)| *seen == thread && *other == process;
-        if self.supposed.iter().any(is_it) {
+        if self.candidates.iter().any(is_it) {
             return;
         }
-        if self.supposed.len() == SUPPOSED_MAX {
-            self.supposed.pop_front();
+        if self.candidates.len() == CANDIDATES_MAX {
+            self.candidates.pop_front();
         }
-        self.supposed.push_back((thread, process));
+        self.candidates.push_back((thread, process));
     }
 
     /// A thread sends or reads a datagram at this end; true when its process was not known.
-    pub(super) fn confirm(&mut self, thread: u32, side: Side) -> bool {
+    pub(super) fn promote(&mut self, thread: u32, side: Side) -> bool {
         let is_it =
-            |(supposed, process): &(u32, Process)| *supposed == thread && process.side == side;
-        let Some(index) = self.supposed.iter().position(is_it) else { return false };
-        self.supposed.remove(index).is_some_and(|(_, process)| self.know(process))
+            |(candidates, process): &(u32, Process)| *candidates == thread && process.side == side;
+        let Some(index) = self.candidates.iter().position(is_it) else { return false };
+        self.candidates.remove(index).is_some_and(|(_, process)| self.record_process(process))
     }
 }
 

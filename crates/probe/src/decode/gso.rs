@@ -46,11 +46,11 @@ impl Decoder {
                 threads: &mut self.threads,
                 scheduler_offset_ns: self.scheduler_offset_ns,
                 enters_at_once: !self.sees_input && head.is_marked(raw::MARK_LOOPBACK),
-                lost_until_ns: self.watch.lost_until_ns(state.of_others),
+                lost_until_ns: self.missed.lost_until_ns(state.of_others),
                 is_passed_over: false,
             };
             if head.kind == raw::RAW_READY && flow.path.datagrams.socket != packet.socket {
-                self.described.tell(&mut hit, packet.socket);
+                self.udp_buffers.report(&mut hit, packet.socket);
             }
             let skipped = udp::decode(&mut hit, flow, &part);
             if is_drop && hit.out.len() == part_before {
@@ -58,7 +58,7 @@ impl Decoder {
                 waited.into_iter().for_each(|waited| udp::dropped(&mut hit, &part, waited, 7));
             }
             if let Some(skipped) = skipped {
-                self.watch.skipped(&skipped, head.at_ns, state.of_others, &mut self.out);
+                self.missed.skipped(&skipped, head.at_ns, state.of_others, &mut self.out);
             }
         }
         if holds_several(&packet) {
@@ -73,7 +73,7 @@ impl Decoder {
         if head.kind == raw::RAW_RECEIVE {
             self.incoming.taken(state, head.flow);
         }
-        self.tell_gone(head, packet.buffer, &gone);
+        self.report_gone(head, packet.buffer, &gone);
     }
 }
 
@@ -111,7 +111,7 @@ fn as_one_call(records: &mut Vec<Record>, from: usize) {
     }
 }
 
-/// The last of these, which came with `len` octets in one packet, are one entry of a receive queue.
+/// The last of these, which arrived with `len` octets in one packet, are one entry of a receive queue.
 fn as_one_entry(came: &mut Vec<Datagram>, len: u32) {
     let mut first = came.len();
     let mut sum = 0_u32;

@@ -1,5 +1,5 @@
-//! One raw record on its way through the decoder: the fields that all kinds have, what the decoder knows
-//! beside the connection, and the records that come out.
+//! One raw record on its way through the decoder: the fields that all kinds have, the decoder's
+//! state outside the connection, and the records that it becomes.
 
 use sockscope_record::{ConnectionId, FlowId, Kind, Point, Record, marks};
 

@@ -21,7 +21,7 @@ pub(super) struct Seen {
     /// The buffer that holds it, 0 where that is not known: its own for as long as it is under way, but
     /// where a device copies it.
     pub(super) buffer: u32,
-    /// Whether it came or goes with others in one packet, which may be divided into several buffers.
+    /// Whether it arrived or leaves with others in one packet, which may be divided into several buffers.
     pub(super) is_part: bool,
 }
 
@@ -149,7 +149,7 @@ impl Datagrams {
         self.between[gap].iter().any(|datagram| datagram.len == len)
     }
 
-    /// The oldest datagram of this length that came into the gap at another time than this; older ones of
+    /// The oldest datagram of this length that entered the gap at another time than this; older ones of
     /// another length got lost.
     pub(super) fn take_unless_at(
         &mut self,
@@ -172,7 +172,7 @@ impl Datagrams {
         if list.front()?.len >= len { list.pop_front() } else { None }
     }
 
-    /// All that came into the gap before the one that a hit shows, but none of another buffer where those
+    /// All that entered the gap before the one that a hit shows, but none of another buffer where those
     /// last.
     pub(super) fn before(&mut self, gap: usize, seen: Seen) -> Vec<Datagram> {
         let list = &mut self.between[gap];
@@ -183,10 +183,10 @@ impl Datagrams {
         list.drain(..index).collect()
     }
 
-    /// Takes out those that IP took before `until_ns`, and that since then neither came into a receive
-    /// queue nor were seen to be dropped: how many, and when the first was taken. Where none ever came
-    /// into one, the kernel itself reads them.
-    pub(super) fn stranded(&mut self, until_ns: u64) -> Option<(u64, u64)> {
+    /// Takes out those that IP took before `until_ns`, and that since then neither entered a receive
+    /// queue nor were seen to be dropped: how many, and when the first was taken. Where none ever entered
+    /// one, the kernel itself reads them.
+    pub(super) fn undelivered(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         let list = &mut self.between[SOCKET];
         let since_ns = list.front()?.at_ns;
         let before = list.len();
@@ -208,9 +208,9 @@ impl Datagrams {
     }
 
     /// Forgets those that passed their last point before `until_ns`; says of which of them a hit is
-    /// missing, as [`Datagrams::stranded`] does.
+    /// missing, as [`Datagrams::undelivered`] does.
     pub(super) fn forget_before(&mut self, until_ns: u64) -> Option<(u64, u64)> {
-        let stranded = self.stranded(until_ns);
+        let undelivered = self.undelivered(until_ns);
         for list in &mut self.between {
             list.retain(|datagram| datagram.at_ns >= until_ns);
             if list.is_empty() {
@@ -220,7 +220,7 @@ impl Datagrams {
         if self.received.is_empty() {
             self.received.shrink_to_fit();
         }
-        stranded
+        undelivered
     }
 
     /// Whether one may be in a receive queue without having been announced: IP took it since then. Where
@@ -233,7 +233,7 @@ impl Datagrams {
     }
 
     /// Removes the datagram that was dropped: the one with its buffer, which nothing copies while a
-    /// queue has it; where that does not tell, the newest of its length from where a drop is most likely,
+    /// queue has it; where that is not known, the newest of its length from where a drop is most likely,
     /// before the socket, then further up. Also says after which point.
     pub(super) fn remove(&mut self, seen: Seen) -> Option<(Datagram, u8)> {
         let is_told =

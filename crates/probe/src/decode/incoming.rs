@@ -33,7 +33,7 @@ impl Incoming {
         }
     }
 
-    /// The flow of a logged datagram that may have come into the receive queue that a read is of without
+    /// The flow of a logged datagram that may have entered the receive queue that a read is of without
     /// its announcement having been seen by then: the one that the read names where several have one.
     pub(super) fn in_transit(
         &mut self,

@@ -13,12 +13,12 @@ use super::unplaced::MissedUntil;
 
 /// From when to when a recording sees everything, and what is known of its losses.
 #[derive(Default)]
-pub(super) struct Watch {
+pub(super) struct MissedTracker {
     pub(super) attached_ns: u64,
     pub(super) until_ns: Option<u64>,
     /// By when hits were lost, of any connection, and of those of others.
     lost: [LostBy; 2],
-    /// Connections with bytes that are proven and not yet judged.
+    /// Connections with bytes that are proven and not yet checked.
     pub(super) moved: Vec<u32>,
     pub(super) found: LossCounts,
 }
@@ -32,16 +32,16 @@ struct LostBy {
 }
 
 impl LostBy {
-    fn note(&mut self, at_ns: u64, told: &[Point]) {
+    fn note(&mut self, at_ns: u64, points: &[Point]) {
         self.at_ns = self.at_ns.max(at_ns);
-        for point in told.iter().flat_map(|told| told.of_hit()) {
+        for point in points.iter().flat_map(|point| point.of_hit()) {
             let lost_ns = &mut self.of_points[point.index()];
             *lost_ns = at_ns.max(*lost_ns);
         }
     }
 }
 
-impl Watch {
+impl MissedTracker {
     /// By when records were lost and counted that may be of such a connection; 0 if none were.
     pub(super) fn lost_until_ns(&self, of_others: bool) -> u64 {
         self.lost[usize::from(of_others)].at_ns
@@ -52,9 +52,9 @@ impl Watch {
         &self.lost[usize::from(of_others)].of_points
     }
 
-    /// Hits told as of these points were lost by `at_ns`: of any connection, or of those of others alone.
-    pub(super) fn lost_at(&mut self, at_ns: u64, told: &[Point], of_others: bool) {
-        self.lost[usize::from(of_others)..].iter_mut().for_each(|lost| lost.note(at_ns, told));
+    /// Hits of these points were lost by `at_ns`: of any connection, or of those of others alone.
+    pub(super) fn lost_at(&mut self, at_ns: u64, points: &[Point], of_others: bool) {
+        self.lost[usize::from(of_others)..].iter_mut().for_each(|lost| lost.note(at_ns, points));
     }
 
     /// Whether the recording had ended by `at_ns`.
@@ -68,13 +68,13 @@ impl Watch {
             return;
         }
         for record in shown {
-            state.flows[(record.flow.0 & 1) as usize].path.passage.note(record);
+            state.flows[(record.flow.0 & 1) as usize].path.coverage.note(record);
         }
         let mut is_news = false;
         for flow in &mut state.flows {
             // A copy is not news: nothing is read before it is in the receive queue.
             let position = flow.receiver.received();
-            is_news |= flow.path.passage.prove(position, at_ns);
+            is_news |= flow.path.coverage.prove(position, at_ns);
         }
         if is_news && !std::mem::replace(&mut state.is_moved, true) {
             self.moved.push(state.info.id.0);
@@ -100,7 +100,7 @@ impl Watch {
         }
     }
 
-    /// As [`Watch::found`], of events beside the points.
+    /// As [`MissedTracker::found`], of events that belong to no point.
     pub(super) fn found_beside(
         &mut self,
         count: u64,

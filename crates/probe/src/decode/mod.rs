@@ -2,7 +2,7 @@
 //! the points that it stands for, and rare events become what is known of a connection.
 //!
 //! Input is every raw record, merged over the CPUs in time order as far as clocks allow, and the
-//! events of the ring buffer, which never come later than the records that need them. Output is nearly in
+//! events of the ring buffer, which are read before the records that need them. Output is nearly in
 //! time order, but for what only a later hit shows. Nothing here reads a clock or the kernel.
 //!
 //! A flow has three sides, each with its own fields and rules: [`sender`] (points 1 and 2), [`path`]

@@ -19,7 +19,7 @@ const SEND_RULES: [(u32, u32, u32); 2] = [(6, 1, 1), (6, 3, 2)];
 impl Decoder {
     /// A socket of a logged connection was asked to have an option.
     pub(crate) fn option(&mut self, option: &RawOption) {
-        if self.watch.is_over(option.at_ns) {
+        if self.missed.is_over(option.at_ns) {
             return;
         }
         if self.state(connection_id(option.flow).0).is_some() {
@@ -79,7 +79,7 @@ impl Decoder {
             let others = sends.sender.send_rules & !rule;
             sends.sender.send_rules = if option.value == 0 { others } else { others | rule };
         }
-        self.tell_in_time(Record {
+        self.report_in_time(Record {
             at_ns: option.at_ns,
             flow: FlowId(option.flow),
             kind: Kind::SocketOption,

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use sockscope_record::{Kind, Record, marks, tcp_flags};
 
-use super::coverage::Passage;
+use super::coverage::Coverage;
 use super::hit::Hit;
 use super::in_transit::{BETWEEN_MAX, Datagrams};
 use super::positions::Positions;
@@ -34,7 +34,7 @@ pub(super) struct Path {
     arrived: u64,
     /// Segments that entered the input queue, and have not been seen to leave it.
     entered: VecDeque<(u64, u64)>,
-    pub(super) passage: Passage,
+    pub(super) coverage: Coverage,
     pub(super) datagrams: Datagrams,
 }
 
@@ -52,12 +52,12 @@ impl RawTcpPacket {
         self.kind == raw::RAW_QUEUED || self.kind == raw::RAW_TRANSMIT
     }
 
-    /// The state of a socket of this host came along: that socket sent the packet.
+    /// The record has the state of a socket of this host: that socket sent the packet.
     pub(super) fn has_socket(&self) -> bool {
         self.snd_cwnd > 0 || self.in_flight > 0
     }
 
-    /// Data on its way out that no socket of this host sent: the state of one would have come along.
+    /// Data on its way out that no socket of this host sent: the record has no socket's state.
     pub(super) fn is_forwarded(&self) -> bool {
         let is_data = self.len > 0 && self.tcp_flags & tcp_flags::SYN == 0;
         is_data && self.is_outgoing() && !self.has_socket()
@@ -65,8 +65,8 @@ impl RawTcpPacket {
 }
 
 impl Path {
-    /// Whether a packet that goes out is a router's on this host: it has no socket's state, and came in
-    /// here before. Else its own socket was no longer to be seen: a queueing discipline has divided it.
+    /// Whether a packet that goes out is a router's on this host: it has no socket's state, and was
+    /// received here before. Else its own socket was no longer to be seen: a queueing discipline has divided it.
     pub(super) fn is_routed(&self, packet: &RawTcpPacket, passed: &Record) -> bool {
         packet.is_forwarded() && passed.end() <= self.arrived
     }
@@ -174,7 +174,7 @@ impl Path {
         }
     }
 
-    /// Whether a segment was in a queueing discipline although its entry was not seen: it comes out
+    /// Whether a segment was in a queueing discipline although its entry was not recorded: it leaves
     /// ahead of what was seen to enter later, or nothing as far was ever seen to be sent. Not where its
     /// path has none, or where a lost hit explains that.
     pub(super) fn entered_unseen(&self, start: u64, end: u64, lost_until_ns: u64) -> bool {

@@ -193,7 +193,7 @@ impl Receiver {
         hit.out.push(record);
     }
 
-    /// A datagram that came at `since_ns` is copied to the reader.
+    /// A datagram that arrived at `since_ns` is copied to the reader.
     pub(super) fn copied_datagram(
         &mut self,
         hit: &mut Hit<'_>,
@@ -210,12 +210,12 @@ impl Receiver {
         self.woken_ns = 0;
     }
 
-    /// Bytes up to an end are in the receive queue: since they came, where that was seen of all of a
+    /// Bytes up to an end are in the receive queue: since they arrived, where that was seen of all of a
     /// segment, else since the time given, which `marks` are for.
     fn receive(&mut self, last: Arrival, marks: u8, out: &mut Vec<Record>) {
         while let Some(came) = self.arrivals.take_until(last.end) {
-            let is_told_at_once = last.at_ns.saturating_sub(came.at_ns) <= ANNOUNCED_WITHIN_NS;
-            let announced = if came.end == last.end && is_told_at_once { marks } else { 0 };
+            let is_announced_at_once = last.at_ns.saturating_sub(came.at_ns) <= ANNOUNCED_WITHIN_NS;
+            let announced = if came.end == last.end && is_announced_at_once { marks } else { 0 };
             self.enter(came, announced | marks::DERIVED, out);
         }
         self.enter(last, marks, out);
@@ -234,7 +234,7 @@ impl Receiver {
             return;
         }
         if let Some(first) = self.taken_since_joined.take() {
-            // What IP did not take since then had come before, and is taken for read.
+            // Bytes that IP did not take since then had arrived before, and are taken for read.
             let had = Some(first.min(end));
             (self.ready, self.copied) = (self.ready.max(had), self.copied.max(had));
         }
@@ -295,8 +295,8 @@ impl Receiver {
         self.pass_over.ready
     }
 
-    /// An announcement, or as much as one, was seen: the next one stands for what came since. Returns whether
-    /// others before this one were missed, so that it does not show which bytes came by it.
+    /// An announcement, or as much as one, was seen: the next one stands for the bytes since. Returns whether
+    /// others before this one were missed, so that it does not show its own bytes.
     fn see_ready(&mut self, at_ns: u64) -> bool {
         self.ready_ns = at_ns;
         std::mem::take(&mut self.pass_over.ready)
@@ -315,7 +315,7 @@ impl Receiver {
     }
 }
 
-/// Bytes up to `end` came by this hit.
+/// Bytes up to `end` arrived by this hit.
 fn arrival(hit: &Hit<'_>, end: u64) -> Arrival {
     Arrival { end, at_ns: hit.head.at_ns, cpu: hit.head.cpu }
 }

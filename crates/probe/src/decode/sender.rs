@@ -198,7 +198,7 @@ impl Sender {
         hit.call_returned(positions, raw, Kind::WriteReturn);
     }
 
-    /// TCP took the segment from the send queue (point 2); the sender's state came along. Data of a
+    /// TCP took the segment from the send queue (point 2); the record has the sender's state. Data of a
     /// packet that this host only routes has no send queue here.
     pub(super) fn taken(
         &mut self,

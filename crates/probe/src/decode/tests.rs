@@ -54,7 +54,7 @@ pub(super) fn opened() -> Decoder {
 pub(super) fn opened_for(of_others: bool) -> Decoder {
     let mut decoder = opened_by(&RawEvent { of_others: of_others.into(), ..open(1, 6) });
     decoder.event(&state(3, ESTABLISHED, SERVER_FIRST, CLIENT_FIRST));
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     decoder
 }
 
@@ -68,7 +68,7 @@ fn opened_by(opening: &RawEvent) -> Decoder {
     decoder.event(opening);
     decoder.event(&state(2, ESTABLISHED, CLIENT_FIRST, SERVER_FIRST));
     feed(&mut decoder, "1 transmit 999 syn | 1 <transmit 4999 syn ack=1000");
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     decoder
 }
 
@@ -351,7 +351,7 @@ fn word(hit: Fields, word: &str) -> Fields {
 }
 
 /// The records decoded by now, with those of all events.
-pub(super) fn told(decoder: &mut Decoder) -> &mut Vec<Record> {
+pub(super) fn reported(decoder: &mut Decoder) -> &mut Vec<Record> {
     decoder.tell_events(u64::MAX);
     decoder.records()
 }
@@ -360,7 +360,7 @@ pub(super) fn told(decoder: &mut Decoder) -> &mut Vec<Record> {
 pub(super) fn shown(decoder: &mut Decoder) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut last: Option<Record> = None;
-    for record in told(decoder).drain(..) {
+    for record in reported(decoder).drain(..) {
         let hidden = [
             Kind::TcpState,
             Kind::SendWindow,

@@ -1,8 +1,8 @@
 //! How long readers were runnable without a CPU, from what the scheduler counts for each thread.
 //!
 //! Every read shows the sum of its thread's whole life. What a wait for data has of it is the
-//! difference to what the same thread, reading any socket, had when the data came. Samples of a
-//! thread come nearly in order of time, as hits do.
+//! difference to what the same thread, reading any socket, had when the data arrived. Samples of a
+//! thread are nearly in order of time, as hits do.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -26,7 +26,7 @@ struct Sample {
 
 impl Threads {
     /// Time that `thread`, which reads at `at_ns`, was runnable without a CPU since its last read of any
-    /// recorded socket up to `since_ns`, when the bytes came, else since its earliest known read; 1 for
+    /// recorded socket up to `since_ns`, when the bytes arrived, else since its earliest known read; 1 for
     /// no time at all, as the scheduler counts where it finds an idle CPU; 0, which is unknown, for a thread's first read.
     pub(super) fn waited_ns(
         &mut self,

@@ -17,7 +17,7 @@ pub(super) struct Packet {
     pub(super) each_len: u32,
     /// As in [`Seen`].
     pub(super) buffer: u32,
-    /// Number of the socket into whose queue it came, else 0.
+    /// Number of the socket whose queue it entered, else 0.
     pub(super) socket: u32,
     /// The thread that ran, where the packet had its sender's socket; else 0.
     pub(super) thread: u32,
@@ -79,7 +79,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -
         raw::RAW_TRANSMIT => {
             let datagram = match known.take(QUEUED, seen) {
                 Some(datagram) => datagram,
-                // When it was written, and by whom, nobody knows.
+                // The time of the write and the writer are unknown.
                 None if known.may_have_queued(hit.lost_until_ns) => known.announce(seen.len),
                 None => {
                     let datagram =
@@ -144,15 +144,15 @@ pub(super) fn read(
     }
 }
 
-/// The datagram has left the receive queue by now: nobody saw when, nor whether it was read.
+/// The datagram has left the receive queue by now; the time is unknown, and whether it was read.
 pub(super) fn gone(hit: &mut Hit<'_>, flow: &mut FlowState, datagram: Datagram, buffer: u32) {
     flow.receiver.forget_woken();
     let datagram = Datagram { number: 0, ..datagram };
     hit.passed(Kind::ReceiveDequeue, datagram, buffer, marks::DERIVED);
 }
 
-/// The datagram of this length that came off the wire. One that is still in the queueing discipline
-/// left it unseen; one that is in neither came from elsewhere.
+/// The datagram of this length that arrived from the wire. One that is still in the queueing discipline
+/// left it unrecorded; one that is in neither is from another host.
 fn arrived(known: &mut Datagrams, seen: Seen) -> (Datagram, Option<Skipped>) {
     if let Some(datagram) = known.take(WIRE, seen) {
         return (datagram, None);
@@ -207,7 +207,7 @@ fn ready(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -> Option<Ski
     skipped.map(|numbers| Skipped::at(numbers, datagram))
 }
 
-/// A datagram on its way out again that came in before: no socket sends it.
+/// A datagram that this host received and forwards: no socket sends it.
 fn forwarded(known: &mut Datagrams, packet: &Packet) -> Option<Datagram> {
     if packet.thread == 0 { known.take(SOCKET, packet.seen()) } else { None }
 }

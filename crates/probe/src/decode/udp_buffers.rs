@@ -13,9 +13,9 @@ use crate::layout::RawEvent;
 /// Sockets remembered, at most; the oldest are forgotten.
 const SOCKETS_MAX: usize = 65_536;
 
-/// Buffers of the sockets that datagrams came to, by the number that hits have of them.
+/// Buffers of the sockets that got datagrams, by the socket's number in raw records.
 #[derive(Default)]
-pub(super) struct Described(BTreeMap<u32, Buffers>);
+pub(super) struct UdpBuffers(BTreeMap<u32, Buffers>);
 
 /// Sizes as granted, and which of them the program set.
 #[derive(Clone, Copy)]
@@ -44,7 +44,7 @@ impl Buffers {
     }
 }
 
-impl Described {
+impl UdpBuffers {
     pub(super) fn insert(&mut self, event: &RawEvent) {
         if self.0.len() >= SOCKETS_MAX && !self.0.contains_key(&event.number) {
             self.0.pop_first();
@@ -53,7 +53,7 @@ impl Described {
     }
 
     /// A datagram of a flow was announced to a socket that got none of it before.
-    pub(super) fn tell(&self, hit: &mut Hit<'_>, number: u32) {
+    pub(super) fn report(&self, hit: &mut Hit<'_>, number: u32) {
         if let Some(buffers) = self.0.get(&number) {
             hit.out.push(buffers.record(hit.head.flow ^ 1, hit.head.at_ns));
         }

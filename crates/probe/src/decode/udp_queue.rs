@@ -5,14 +5,14 @@
 //! it took the oldest. Where one may have been missed, nothing is guessed: those left are the newest, so
 //! that all before them have gone. A read takes the last of those only where the queue held nothing but
 //! logged datagrams; else the queue is known again after as many reads as datagrams were left. Records
-//! come in order of time; positions are of [`Datagram`]s, times nanoseconds of the trace's clock.
+//! are in order of time; positions are of [`Datagram`]s, times nanoseconds of the trace's clock.
 
 use std::collections::VecDeque;
 
 use super::in_transit::Datagram;
 use crate::layout::RawUdpCopy;
 
-/// Datagrams remembered for one socket, at most: where another one comes, all of them are given up, and
+/// Datagrams remembered for one socket, at most: where another one arrives, all of them are given up, and
 /// nothing is placed until the queue is known again.
 const WAITING_MAX: usize = 65_536;
 
@@ -39,14 +39,14 @@ pub(super) struct Read {
     pub(super) is_one_in_transit: bool,
 }
 
-/// What a read tells of a queue.
+/// What a read shows of a queue.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ReadOutcome {
     /// The datagram that it took, where that is known.
     pub(super) taken: Option<Waiting>,
-    /// Datagrams that have left by now: nobody saw when.
+    /// Datagrams that have left by now, at an unknown time.
     pub(super) gone: Vec<Waiting>,
-    /// It took a datagram, and nobody knows which.
+    /// It took a datagram, and which one is unknown.
     pub(super) is_unplaced: bool,
 }
 
@@ -55,18 +55,18 @@ pub(super) struct Told {
 pub(super) struct SocketQueue {
     waiting: VecDeque<Waiting>,
     /// A read may have been missed: not all of `waiting` need still be there.
-    is_unsure: bool,
+    is_uncertain: bool,
     /// Whether that ever was.
-    was_unsure: bool,
-    /// Datagrams that are read before all is known again, of which nobody knows which they are.
+    was_uncertain: bool,
+    /// Unknown datagrams that are read before all is known again.
     ahead: usize,
     /// How many of `waiting` have gone when those are read.
     doubtful: usize,
     /// A read left as many datagrams as were known: all of them are logged.
     is_confirmed: bool,
-    /// Datagrams were in it that are not logged, or came before the recording.
-    has_strangers: bool,
-    /// The thread that reads; several are not told apart by the order of their hits.
+    /// Datagrams were in it that are not logged, or arrived before the recording.
+    has_unlogged: bool,
+    /// The thread that reads; the order of their hits does not distinguish several.
     reader: Option<u32>,
     is_shared: bool,
     /// Since when each read of several threads has left fewer datagrams than it should.
@@ -87,22 +87,22 @@ impl SocketQueue {
     /// A queue without a hit so far; one that was followed before, and forgotten, may hold anything.
     pub(super) fn new(was_forgotten: bool) -> Self {
         Self {
-            is_unsure: was_forgotten,
-            was_unsure: was_forgotten,
-            has_strangers: was_forgotten,
+            is_uncertain: was_forgotten,
+            was_uncertain: was_forgotten,
+            has_unlogged: was_forgotten,
             ..Self::default()
         }
     }
 
     /// A datagram was announced; those that have left before, if that shows now: of a socket that
-    /// several threads read, none is about to tell of one after a time in which nothing happened.
+    /// several threads read, none still has a hit to record after a time in which nothing happened.
     pub(super) fn push(&mut self, waiting: Waiting) -> Vec<Waiting> {
         let is_quiet = |since_ns| waiting.datagram.at_ns.saturating_sub(since_ns) >= QUIET_NS;
         let is_known_again = self.is_shared && self.empty_since_ns.take().is_some_and(is_quiet);
         let mut gone = VecDeque::new();
         if is_known_again {
             gone = std::mem::take(&mut self.waiting);
-            (self.is_unsure, self.was_unsure) = (false, false);
+            (self.is_uncertain, self.was_uncertain) = (false, false);
         }
         self.waiting.push_back(waiting);
         gone.into()
@@ -113,15 +113,15 @@ impl SocketQueue {
         let is_it = |waiting: &Waiting| waiting.flow == flow && waiting.datagram.len == len;
         let index = self.waiting.iter().rposition(is_it)?;
         if index < self.doubtful {
-            self.doubt();
+            self.mark_uncertain();
         }
         self.waiting.remove(index)
     }
 
     /// A read, or an announcement, may have been missed.
-    pub(super) fn doubt(&mut self) {
-        self.is_unsure = true;
-        self.was_unsure = true;
+    pub(super) fn mark_uncertain(&mut self) {
+        self.is_uncertain = true;
+        self.was_uncertain = true;
         (self.ahead, self.doubtful) = (0, 0);
         (self.empty_since_ns, self.fewer_since_ns) = (None, None);
     }
@@ -133,7 +133,7 @@ impl SocketQueue {
 
     /// Nothing waits, and nothing is to be remembered of it but which thread reads.
     pub(super) fn is_idle(&self) -> bool {
-        self.is_empty() && !self.was_unsure && !self.has_strangers
+        self.is_empty() && !self.was_uncertain && !self.has_unlogged
     }
 
     /// All that waits, where that is as much as is remembered: from then on it is not known what does.
@@ -146,8 +146,8 @@ impl SocketQueue {
 
     /// The same, however much that is.
     pub(super) fn give_up_all(&mut self) -> impl Iterator<Item = Waiting> + use<> {
-        self.doubt();
-        self.has_strangers = true;
+        self.mark_uncertain();
+        self.has_unlogged = true;
         self.give_up()
     }
 
@@ -156,34 +156,37 @@ impl SocketQueue {
         self.waiting.iter().map(|waiting| waiting.flow)
     }
 
-    /// All that waits; nobody follows it any longer.
+    /// All that waits; it is followed no longer.
     pub(super) fn give_up(&mut self) -> impl Iterator<Item = Waiting> + use<> {
         std::mem::take(&mut self.waiting).into_iter()
     }
 
-    /// Whether a read of what was not announced may be of a datagram that nobody logs.
-    pub(super) fn has_strangers(&self) -> bool {
-        self.has_strangers
+    /// Whether a read of what was not announced may be of a datagram that is not logged.
+    pub(super) fn has_unlogged(&self) -> bool {
+        self.has_unlogged
     }
 
     /// At the end: what was announced, and may have been read.
-    pub(super) fn unsure(&mut self) -> Vec<Waiting> {
-        let count = if self.is_unsure { self.waiting.len() } else { self.doubtful };
+    pub(super) fn uncertain(&mut self) -> Vec<Waiting> {
+        let count = if self.is_uncertain { self.waiting.len() } else { self.doubtful };
         self.waiting.drain(..count).collect()
     }
 
     /// One read.
-    pub(super) fn read(&mut self, read: &Read) -> Told {
+    pub(super) fn read(&mut self, read: &Read) -> ReadOutcome {
         self.note_reader(read.thread);
-        if !self.is_unsure && !self.agrees(read) {
-            self.doubt();
+        if !self.is_uncertain && !self.agrees(read) {
+            self.mark_uncertain();
         }
         self.empty_since_ns = Some(read.at_ns).filter(|_| read.left == Some(0));
-        if self.is_unsure {
+        if self.is_uncertain {
             return self.place(read);
         }
         match self.ahead {
-            0 => Told { taken: self.waiting.remove(self.overtaker(read.len)), ..Told::default() },
+            0 => ReadOutcome {
+                taken: self.waiting.remove(self.out_of_order_read(read.len)),
+                ..ReadOutcome::default()
+            },
             _ => self.read_ahead(),
         }
     }
@@ -192,8 +195,8 @@ impl SocketQueue {
     /// shows that it is not.
     fn note_reader(&mut self, thread: u32) {
         self.is_shared |= self.reader.replace(thread).is_some_and(|reader| reader != thread);
-        if self.is_shared && self.was_unsure {
-            self.doubt();
+        if self.is_shared && self.was_uncertain {
+            self.mark_uncertain();
         }
     }
 
@@ -203,7 +206,7 @@ impl SocketQueue {
         if waiting == 0 {
             self.fewer_since_ns = None;
             // It took what was never announced.
-            self.has_strangers = self.has_strangers || !read.is_one_in_transit;
+            self.has_unlogged = self.has_unlogged || !read.is_one_in_transit;
             return true;
         }
         let oldest = self.waiting.front().filter(|_| self.ahead == 0);
@@ -213,19 +216,19 @@ impl SocketQueue {
                 let behind = waiting - 1;
                 // What is not announced yet may be one of those left.
                 let is_more = left > behind && !read.is_one_in_transit;
-                self.has_strangers |= is_more;
+                self.has_unlogged |= is_more;
                 self.is_confirmed |= left == behind && fits && oldest.is_some();
                 left >= behind && !is_more && fits
             }
             left => {
                 let is_late = left.is_some_and(|left| self.is_late(waiting - 1, left, read.at_ns));
-                !is_late && (fits || self.overtaker(read.len) != 0)
+                !is_late && (fits || self.out_of_order_read(read.len) != 0)
             }
         }
     }
 
     /// Whether for too long fewer datagrams were left than there should be for any thread to be about to
-    /// tell that it took one.
+    /// record that it took one.
     fn is_late(&mut self, behind: usize, left: usize, at_ns: u64) -> bool {
         if left >= behind {
             self.fewer_since_ns = None;
@@ -237,7 +240,7 @@ impl SocketQueue {
 
     /// Which datagram a read took from a queue of which all is known: the oldest, unless another
     /// thread is about to say that it has that one.
-    fn overtaker(&self, len: u32) -> usize {
+    fn out_of_order_read(&self, len: u32) -> usize {
         match self.waiting.front() {
             Some(oldest) if self.is_shared && oldest.datagram.len < len => {
                 let is_it = |waiting: &Waiting| waiting.datagram.len == len;
@@ -247,29 +250,29 @@ impl SocketQueue {
         }
     }
 
-    /// A read of one of those ahead; with the last of them goes all that came before them.
-    fn read_ahead(&mut self) -> Told {
+    /// A read of one of those ahead; with the last of them goes all that entered before them.
+    fn read_ahead(&mut self) -> ReadOutcome {
         self.ahead -= 1;
         let gone = if self.ahead == 0 { std::mem::take(&mut self.doubtful) } else { 0 };
-        Told { taken: None, gone: self.waiting.drain(..gone).collect(), is_unplaced: true }
+        ReadOutcome { taken: None, gone: self.waiting.drain(..gone).collect(), is_unplaced: true }
     }
 
     /// A read of a queue of which not all may still be there: those left are the newest ones.
-    fn place(&mut self, read: &Read) -> Told {
-        let unplaced = Told { is_unplaced: true, ..Told::default() };
+    fn place(&mut self, read: &Read) -> ReadOutcome {
+        let unplaced = ReadOutcome { is_unplaced: true, ..ReadOutcome::default() };
         let Some(left) = read.left.filter(|_| !self.is_shared) else { return unplaced };
         let known = self.waiting.len();
         let is_whole = left == 0 || !read.is_one_in_transit;
-        self.has_strangers |= left > 0 && left >= known && is_whole;
+        self.has_unlogged |= left > 0 && left >= known && is_whole;
         let mut gone: Vec<Waiting> = self.waiting.drain(..known.saturating_sub(left)).collect();
-        let is_exact = self.is_confirmed && !self.has_strangers && !read.is_one_in_transit;
+        let is_exact = self.is_confirmed && !self.has_unlogged && !read.is_one_in_transit;
         let is_it = |last: &&Waiting| is_exact && last.datagram.len >= read.len;
         let taken = gone.last().filter(is_it).copied();
         gone.truncate(gone.len() - usize::from(taken.is_some()));
-        self.is_unsure = !is_whole;
+        self.is_uncertain = !is_whole;
         if taken.is_none() && is_whole {
             (self.ahead, self.doubtful) = (left, self.waiting.len());
         }
-        Told { taken, gone, is_unplaced: taken.is_none() }
+        ReadOutcome { taken, gone, is_unplaced: taken.is_none() }
     }
 }

@@ -13,30 +13,30 @@ use crate::layout::RawUdpCopy;
 
 impl Decoder {
     /// Reads or announcements of datagrams before `until_ns` may have been missed: from there on
-    /// nothing is known of the queues of sockets but what later hits tell.
+    /// the queues of sockets are known only by later hits.
     pub(crate) fn doubt_reads(&mut self, until_ns: u64) {
-        self.sockets.doubted_until_ns = until_ns;
-        self.sockets.queues.values_mut().for_each(|(_, queue)| queue.doubt());
+        self.sockets.uncertain_until_ns = until_ns;
+        self.sockets.queues.values_mut().for_each(|(_, queue)| queue.mark_uncertain());
     }
 
     /// Datagrams found since the last call of which it is not known when they were read.
     pub(crate) fn take_unplaced(&mut self) -> u64 {
-        std::mem::take(&mut self.unplaced)
+        std::mem::take(&mut self.unplaced_reads)
     }
 
     /// One read from a datagram socket.
     pub(super) fn read(&mut self, head: Head, raw: &RawUdpCopy) {
         let in_transit = self.incoming.in_transit(&self.connections, raw);
         let queue = self.sockets.of(raw.socket, head.at_ns);
-        let told = queue.read(&Read::of(raw, in_transit.is_some()));
-        let is_nobodys = told.taken.is_none() && queue.has_strangers();
-        self.tell_gone(head, 0, &told.gone);
-        if told.is_unplaced || is_nobodys {
+        let outcome = queue.read(&Read::of(raw, in_transit.is_some()));
+        let is_unlogged = outcome.taken.is_none() && queue.has_unlogged();
+        self.report_gone(head, 0, &outcome.gone);
+        if outcome.is_unplaced || is_unlogged {
             self.threads.waited_ns(raw.thread, head.at_ns, raw.run_delay_ns, head.at_ns);
             return;
         }
-        let flow = told.taken.map_or(in_transit.unwrap_or(head.flow), |waiting| waiting.flow);
-        let announced = told.taken.map(|waiting| waiting.datagram);
+        let flow = outcome.taken.map_or(in_transit.unwrap_or(head.flow), |waiting| waiting.flow);
+        let announced = outcome.taken.map(|waiting| waiting.datagram);
         let head = Head { flow, ..head };
         self.hit_of(head, |hit, state| {
             udp::read(hit, &mut state.flows[head.direction()], raw, announced);
@@ -44,7 +44,7 @@ impl Decoder {
     }
 
     /// These datagrams, oldest first, have left a queue by the time of a hit, which shows a buffer or 0.
-    pub(super) fn tell_gone(&mut self, head: Head, buffer: u32, gone: &[Waiting]) {
+    pub(super) fn report_gone(&mut self, head: Head, buffer: u32, gone: &[Waiting]) {
         let given_up = std::mem::take(&mut self.sockets.given_up);
         self.leave_unplaced(&given_up, head.at_ns);
         self.leave_unplaced(gone, head.at_ns);
@@ -60,10 +60,10 @@ impl Decoder {
     pub(super) fn end_reads(&mut self, until_ns: u64) {
         let mut queues = std::mem::take(&mut self.sockets.queues);
         for (last_ns, queue) in queues.values_mut() {
-            if *last_ns <= self.sockets.doubted_until_ns {
-                queue.doubt();
+            if *last_ns <= self.sockets.uncertain_until_ns {
+                queue.mark_uncertain();
             }
-            self.leave_unplaced(&queue.unsure(), until_ns);
+            self.leave_unplaced(&queue.uncertain(), until_ns);
         }
     }
 
@@ -73,10 +73,10 @@ impl Decoder {
         self.leave_unplaced(&given_up, at_ns);
     }
 
-    /// These datagrams have been read by now, or not: nobody saw it.
+    /// These datagrams have been read by now, or not: no read of them was recorded.
     fn leave_unplaced(&mut self, waiting: &[Waiting], at_ns: u64) {
         let Some(since_ns) = waiting.iter().map(|one| one.datagram.at_ns).min() else { return };
-        self.unplaced += waiting.len() as u64;
+        self.unplaced_reads += waiting.len() as u64;
         self.out.push(Record {
             at_ns,
             offset: since_ns,
@@ -107,7 +107,7 @@ impl Decoder {
             threads: &mut self.threads,
             scheduler_offset_ns: self.scheduler_offset_ns,
             enters_at_once: false,
-            lost_until_ns: self.watch.lost_until_ns(state.of_others),
+            lost_until_ns: self.missed.lost_until_ns(state.of_others),
             is_passed_over: false,
         };
         decode(&mut hit, state);

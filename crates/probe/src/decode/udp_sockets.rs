@@ -14,7 +14,7 @@ pub(super) struct Sockets {
     /// With the time of its last hit.
     pub(super) queues: BTreeMap<u32, (u64, SocketQueue)>,
     /// Hits by then may have been missed.
-    pub(super) doubted_until_ns: u64,
+    pub(super) uncertain_until_ns: u64,
     /// Sockets up to this number may be ones that were forgotten, and of which not all was known.
     forgotten: u32,
     /// Datagrams that were forgotten with their queues.
@@ -30,14 +30,14 @@ impl Sockets {
         let fresh = || (at_ns, SocketQueue::new(number <= self.forgotten));
         let (last_ns, queue) = self.queues.entry(number).or_insert_with(fresh);
         // What was missed since its last hit may be of it.
-        if *last_ns <= self.doubted_until_ns {
-            queue.doubt();
+        if *last_ns <= self.uncertain_until_ns {
+            queue.mark_uncertain();
         }
         *last_ns = at_ns;
         queue
     }
 
-    /// A datagram comes into a socket's queue: those that have left it, if that shows now.
+    /// A datagram enters a socket's queue: those that have left it, if that shows now.
     pub(super) fn push(&mut self, number: u32, at_ns: u64, waiting: Waiting) -> Vec<Waiting> {
         let queue = self.of(number, at_ns);
         let given_up = queue.give_up_if_full();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     /// Whether the only datagram of a socket is the one that a read of it took, by what is known.
-    fn is_told(sockets: &mut Sockets, socket: u32) -> bool {
+    fn is_known(sockets: &mut Sockets, socket: u32) -> bool {
         let queue = sockets.of(socket, u64::from(socket));
         wait(queue, 1);
         let read = Read { at_ns: 2, len: 90, thread: 7, left: None, is_one_in_transit: true };
@@ -128,28 +128,28 @@ mod tests {
         let last = SOCKETS_MAX as u32;
         let mut sockets = filled(|queue, number| {
             if number == 9 {
-                queue.doubt();
+                queue.mark_uncertain();
             }
         });
-        assert!(is_told(&mut sockets, last + 1));
+        assert!(is_known(&mut sockets, last + 1));
         assert_eq!(sockets.queues.len(), 1);
-        assert!(is_told(&mut sockets, 10));
-        assert!(!is_told(&mut sockets, 9));
+        assert!(is_known(&mut sockets, 10));
+        assert!(!is_known(&mut sockets, 9));
         // Whatever is doubted, room is made.
-        let mut sockets = filled(|queue, _| queue.doubt());
-        assert!(is_told(&mut sockets, last + 1));
+        let mut sockets = filled(|queue, _| queue.mark_uncertain());
+        assert!(is_known(&mut sockets, last + 1));
         assert_eq!((sockets.queues.len(), sockets.given_up.len()), (1, 0));
-        assert!(!is_told(&mut sockets, last));
+        assert!(!is_known(&mut sockets, last));
     }
 
     #[test]
     fn where_datagrams_wait_in_every_socket_the_most_silent_half_is_given_up() {
         let mut sockets = filled(wait);
-        assert!(is_told(&mut sockets, SOCKETS_MAX as u32 + 1));
+        assert!(is_known(&mut sockets, SOCKETS_MAX as u32 + 1));
         let half = SOCKETS_MAX / 2;
         assert_eq!((sockets.queues.len(), sockets.given_up.len()), (half + 1, half));
         let given_up = sockets.given_up.iter().map(|one| one.datagram.at_ns);
         assert_eq!(given_up.max(), Some(half as u64));
-        assert!(!is_told(&mut sockets, half as u32));
+        assert!(!is_known(&mut sockets, half as u32));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use sockscope_record::{Kind, LossCounts, Point, Record, marks};
 
-/// No connection carries 2 GiB, by which positions can be told apart, in this time: that is 107 GB/s.
+/// No connection carries 2 GiB, within which a position is unique, in this time: that is 107 GB/s.
 const UNSEEN_NS_MAX: u64 = 20_000_000;
 
 /// Intervals remembered in which hits were missed, at most; older ones become one.
@@ -18,22 +18,22 @@ pub(super) type MissedUntil = [u64; 8];
 
 /// Times at which hits were missed, and hits that could not be placed for that.
 #[derive(Default)]
-pub(super) struct Missed {
+pub(super) struct Unplaced {
     /// In order, apart from each other.
     intervals: VecDeque<(u64, u64)>,
     /// Hits that were not placed, by point, with the times between which they can have been.
-    unplaced: BTreeMap<Option<Point>, Unplaced>,
+    by_point: BTreeMap<Option<Point>, Interval>,
     counts: LossCounts,
 }
 
 #[derive(Clone, Copy)]
-struct Unplaced {
+struct Interval {
     count: u64,
     since_ns: u64,
     until_ns: u64,
 }
 
-impl Missed {
+impl Unplaced {
     /// Hits were missed between these times.
     pub(super) fn add(&mut self, since_ns: u64, until_ns: u64) {
         if let Some(last) = self.intervals.back_mut()
@@ -74,20 +74,20 @@ impl Missed {
 
     fn leave_some(&mut self, point: Option<Point>, count: u64, since_ns: u64, at_ns: u64) {
         let since_ns = since_ns.min(at_ns);
-        let fresh = Unplaced { count: 0, since_ns, until_ns: at_ns };
-        let unplaced = self.unplaced.entry(point).or_insert(fresh);
-        unplaced.count += count;
-        unplaced.since_ns = unplaced.since_ns.min(since_ns);
-        unplaced.until_ns = unplaced.until_ns.max(at_ns);
+        let fresh = Interval { count: 0, since_ns, until_ns: at_ns };
+        let interval = self.by_point.entry(point).or_insert(fresh);
+        interval.count += count;
+        interval.since_ns = interval.since_ns.min(since_ns);
+        interval.until_ns = interval.until_ns.max(at_ns);
         self.counts.add(point, count);
     }
 
     /// The losses that hits left since the last call stand for, with this mark too.
     pub(super) fn take_losses(&mut self, mark: u8) -> impl Iterator<Item = Record> + use<> {
-        std::mem::take(&mut self.unplaced).into_iter().map(move |(point, left)| Record {
-            at_ns: left.until_ns,
-            offset: left.since_ns,
-            detail: left.count,
+        std::mem::take(&mut self.by_point).into_iter().map(move |(point, interval)| Record {
+            at_ns: interval.until_ns,
+            offset: interval.since_ns,
+            detail: interval.count,
             kind: Kind::Loss,
             code: point.map_or(Kind::Loss as u8, Point::number),
             marks: marks::ANCHORED | mark,

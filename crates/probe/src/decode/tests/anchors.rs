@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sockscope_record::{FlowId, Point};
 
-use super::{CLIENT_FIRST, Fields, assert_lines, feed, opened, shown, told};
+use super::{CLIENT_FIRST, Fields, assert_lines, feed, opened, reported, shown};
 use crate::decode::Decoder;
 use crate::layout::constants as raw;
 
@@ -19,7 +19,7 @@ fn missed_for(ms: u64, points: &[Point]) -> Decoder {
         "10 write 1000+100 room | 20 transmit 1000+100 | 30 input 1000+100 | 40 receive 1000+100
          50 ready 1100 | 60 copy 1100",
     );
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     decoder.lost_between(100, 100 + ms * MS, points, false);
     decoder
 }
@@ -236,7 +236,7 @@ proptest! {
             let seq = seq(if is_position { truth } else { from });
             let hit = Fields { at_ns, flow: 2, kind, seq, len: bytes, marks, snd_cwnd: 10, ..Fields::default() };
             decoder.raw(0, &hit.raw());
-            for record in told(&mut decoder).drain(..).filter(|record| record.flow == FlowId(2) && record.len > 0) {
+            for record in reported(&mut decoder).drain(..).filter(|record| record.flow == FlowId(2) && record.len > 0) {
                 prop_assert_eq!(record.end(), truth, "{:?}", record);
                 prop_assert!(is_position || record.offset == from, "{:?}", record);
             }

@@ -3,8 +3,8 @@
 use sockscope_record::Point;
 
 use super::{
-    Decoder, assert_lines, empty, feed, open, opened, opened_for, opened_to_peer, seen, shown,
-    state, told,
+    Decoder, assert_lines, empty, feed, open, opened, opened_for, opened_to_peer, reported, seen,
+    shown, state,
 };
 use crate::layout::RawEvent;
 
@@ -138,11 +138,11 @@ fn what_passes_while_probes_are_detached_is_not_of_the_recording() {
     let mut decoder = opened();
     decoder.detaching(55);
     feed(&mut decoder, &(whole(10, 1000, 100) + "50 write 1100+100 room"));
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     feed(&mut decoder, "56 transmit 1100+100 | 57 input 1100+100 | 60 ready 1200 | 70 copy 1200");
     decoder.event(&RawEvent { at_ns: 80, ..state(2, FIN_WAIT1, 1200, 5000) });
     decoder.finish();
-    assert_eq!(told(&mut decoder), &[]);
+    assert_eq!(reported(&mut decoder), &[]);
 }
 
 #[test]

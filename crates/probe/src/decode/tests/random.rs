@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sockscope_record::{FlowId, Point, Record};
 
-use super::{CLIENT_FIRST, Decoder, Fields, empty, open, opened, state, told};
+use super::{CLIENT_FIRST, Decoder, Fields, empty, open, opened, reported, state};
 use crate::layout::{RawAny, RawEvent, RawOption, RawRecord, constants as raw};
 
 /// The stages of a path in order, with the hits that they make.
@@ -79,7 +79,7 @@ proptest! {
         decoder.finish();
         for point in Point::ALL {
             let mut reached = 0;
-            for (from, to) in passed(told(&mut decoder), point) {
+            for (from, to) in passed(reported(&mut decoder), point) {
                 prop_assert_eq!(from, reached, "{:?}", point);
                 reached = to;
             }

@@ -3,8 +3,8 @@
 use sockscope_record::{Kind, Point, Record, Side, marks};
 
 use super::{
-    Fields, assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, seen,
-    shown, state, told,
+    Fields, assert_lines, check, check_with, empty, feed, open, opened, opened_to_peer, reported,
+    seen, shown, state,
 };
 use crate::decode::Decoder;
 use crate::layout::{RawEvent, RawOption, constants as raw};
@@ -288,7 +288,7 @@ fn positions_go_on_where_sequence_numbers_wrap() {
     let mut decoder = empty();
     decoder.event(&open(1, 6));
     feed(&mut decoder, "1 transmit 4294967289 syn");
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     check_with(
         decoder,
         "10 write 4294967290+10 room | 20 transmit 4294967290+10 | 30 ready 4 | 40 copy 4
@@ -316,13 +316,13 @@ fn joined() -> Decoder {
         ..open(1, 6)
     };
     decoder.event(&join);
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     decoder
 }
 
 /// The buffers recorded: when, of which flow's sender, how many bytes for sending.
 fn send_buffers(decoder: &mut Decoder) -> Vec<(u64, u32, u64)> {
-    let records = told(decoder).drain(..);
+    let records = reported(decoder).drain(..);
     let buffers = records.filter(|one| one.kind == Kind::SocketBuffers);
     buffers.map(|one| (one.at_ns, one.flow.0, one.detail & 0xffff_ffff)).collect()
 }
@@ -331,7 +331,7 @@ fn send_buffers(decoder: &mut Decoder) -> Vec<(u64, u32, u64)> {
 fn a_connection_open_at_the_end_is_told_once_for_each_of_its_sockets() {
     let mut decoder = opened();
     feed(&mut decoder, "10 write 1000+100 | 20 transmit 1000+100 | 30 ready 1100");
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     let kind = u32::from(raw::EVENT_OPEN_STILL);
     let open = |at_ns, flow, sndbuf| RawEvent { at_ns, kind, sndbuf, ..state(flow, 1, 0, 0) };
     // The server's socket is shared by two processes.
@@ -356,7 +356,7 @@ fn a_socket_that_closed_while_it_was_looked_at_stays_closed() {
     let mut decoder = opened();
     decoder.event(&RawEvent { at_ns: 50, ..state(2, 7, 1000, 5000) });
     assert_eq!(decoder.take_changed()[0].closed_ns, Some(50));
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     let kind = u32::from(raw::EVENT_OPEN_STILL);
     decoder.event(&RawEvent { at_ns: 49, kind, ..state(2, 1, 1000, 5000) });
     assert!(decoder.take_changed().is_empty());
@@ -422,7 +422,7 @@ fn a_connection_whose_syn_was_not_seen_begins_with_what_the_sockets_say() {
     let mut decoder = empty();
     decoder.event(&open(1, 6));
     decoder.event(&state(2, 1, 1000, 5000));
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     check_with(
         decoder,
         "20 transmit 1000+100 | 30 <transmit 5000+5",
@@ -436,7 +436,7 @@ fn a_syn_with_data_corrects_what_the_socket_said_first() {
     decoder.event(&open(1, 6));
     decoder.event(&state(2, 1, 1010, 5000));
     decoder.event(&state(2, 4, 1030, 5000));
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     check_with(
         decoder,
         "5 transmit 999+10 syn | 20 transmit 1010+20 fin | 30 ready 1031",
@@ -480,7 +480,7 @@ fn a_reset_that_answers_a_syn_stands_where_its_stream_would_begin() {
 fn a_reset_says_nothing_of_its_senders_window() {
     let mut decoder = opened();
     feed(&mut decoder, "12 <transmit 5000 rst ack=1000");
-    let states = told(&mut decoder).iter().filter(|one| one.kind == Kind::TcpState);
+    let states = reported(&mut decoder).iter().filter(|one| one.kind == Kind::TcpState);
     assert_eq!(states.count(), 0);
 }
 
@@ -503,8 +503,9 @@ fn a_segment_size_that_changes_is_told_with_the_next_segment() {
         "16 transmit 1030+10",
     ] {
         decoder.raw(0, &Fields { snd_wnd: 65_536, ..super::parse(hit) }.raw());
-        let told = told(&mut decoder).drain(..).filter(|record| record.kind == Kind::SendWindow);
-        sizes.extend(told.map(|record| (record.at_ns, record.extra)));
+        let reported =
+            reported(&mut decoder).drain(..).filter(|record| record.kind == Kind::SendWindow);
+        sizes.extend(reported.map(|record| (record.at_ns, record.extra)));
     }
     assert_eq!(sizes, [(11, 524), (14, 1448)]);
 }
@@ -586,7 +587,7 @@ fn a_pending_write_counts_as_far_as_the_closing_socket_says() {
 fn check_with_low_mark(hits: &str, expected: &str) {
     let mut decoder = opened();
     decoder.event(&RawEvent { rcvlowat: 300, ..state(3, 1, 5000, 1000) });
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     check_with(decoder, hits, expected);
 }
 
@@ -660,14 +661,14 @@ fn a_low_mark_set_later_counts_from_then_on() {
         decoder.option(&RawOption { value, ..option });
         feed(&mut decoder, hits);
     }
-    told(&mut decoder).retain(|one| one.kind == Kind::ReceiveEnqueue);
+    reported(&mut decoder).retain(|one| one.kind == Kind::ReceiveEnqueue);
     assert_lines(&shown(&mut decoder), "10 7d 0+100\n40 7 100+100");
 }
 
 /// The low marks recorded for the server's socket: when, by whom, asked for and granted.
 fn low_marks(decoder: &mut Decoder) -> Vec<(u64, u32, u32, u32)> {
     let is_low_mark = |one: &Record| one.kind == Kind::SocketOption && one.extra == 1 << 16 | 18;
-    let of_server = told(decoder).drain(..).filter(|one| one.flow.0 == 3 && is_low_mark(one));
+    let of_server = reported(decoder).drain(..).filter(|one| one.flow.0 == 3 && is_low_mark(one));
     let shown =
         of_server.map(|one| (one.at_ns, one.thread, one.detail as u32, (one.detail >> 32) as u32));
     shown.collect()
@@ -697,7 +698,7 @@ fn what_a_buffer_set_on_an_open_connection_was_granted_is_not_seen() {
     let mut decoder = opened();
     let option = RawOption { flow: 3, level: 1, option: 7, value: 4096, ..RawOption::default() };
     decoder.option(&option);
-    let mut records = told(&mut decoder).drain(..);
+    let mut records = reported(&mut decoder).drain(..);
     let option = records.find(|one| one.kind == Kind::SocketOption).unwrap();
     assert_eq!(option.detail, 4096);
 }
@@ -717,7 +718,7 @@ fn a_low_mark_set_before_the_connection_opened_is_recorded_once() {
 /// How the server's socket was told to send: when, by whom, number of the option and value.
 fn send_rules(decoder: &mut Decoder) -> Vec<(u64, u32, u32, u64)> {
     let is_rule = |one: &Record| one.kind == Kind::SocketOption && one.extra >> 16 == 6;
-    let of_server = told(decoder).drain(..).filter(|one| one.flow.0 == 3 && is_rule(one));
+    let of_server = reported(decoder).drain(..).filter(|one| one.flow.0 == 3 && is_rule(one));
     of_server
         .map(|one| (one.at_ns, one.thread, one.extra & 0xffff, u64::from(one.detail as u32)))
         .collect()
@@ -797,7 +798,7 @@ fn options_of_connections_that_are_never_announced_are_missed() {
 fn waited_ns(hits: &str) -> Vec<u32> {
     let mut decoder = opened();
     feed(&mut decoder, hits);
-    let records = told(&mut decoder).drain(..);
+    let records = reported(&mut decoder).drain(..);
     records.filter(|one| one.kind == Kind::ReceiveDequeue).map(|one| one.extra).collect()
 }
 
@@ -840,7 +841,7 @@ fn connected_to_itself() -> Decoder {
     decoder.event(&RawEvent { server_port: 40_000, pid: 7, ..open(1, 6) });
     feed(&mut decoder, "1 transmit 999 syn | 2 transmit 999 syn ack=1000");
     decoder.event(&state(2, 1, 1000, 1000));
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     decoder
 }
 
@@ -874,10 +875,10 @@ fn a_socket_connected_to_itself_learns_what_was_acknowledged() {
                         40 receive 1100 ack=1100";
     feed(&mut decoder, acknowledged);
     let hit = Fields { snd_wnd: 500, ..super::parse("50 transmit 1100+100") };
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     decoder.raw(0, &hit.raw());
     let windows: Vec<_> =
-        told(&mut decoder).iter().filter(|record| record.kind == Kind::SendWindow).collect();
+        reported(&mut decoder).iter().filter(|record| record.kind == Kind::SendWindow).collect();
     assert_eq!(windows.iter().map(|window| window.offset).collect::<Vec<_>>(), [100]);
 }
 
@@ -885,7 +886,7 @@ fn a_socket_connected_to_itself_learns_what_was_acknowledged() {
 fn the_low_mark_of_a_socket_connected_to_itself_is_that_of_its_own_stream() {
     let mut decoder = connected_to_itself();
     decoder.event(&RawEvent { rcvlowat: 300, ..state(2, 1, 1000, 1000) });
-    told(&mut decoder).clear();
+    reported(&mut decoder).clear();
     check_with(
         decoder,
         "30 receive 1000+100 | 35 receive 1100+200 | 40 ready 1300 waited | 50 copy 1300",

@@ -2,7 +2,7 @@
 
 use sockscope_record::Side;
 
-use super::{Decoder, Fields, check_with, empty, feed, open, seen, told};
+use super::{Decoder, Fields, check_with, empty, feed, open, reported, seen};
 use crate::layout::{RawEvent, RawRecord, constants as raw};
 
 fn udp() -> Decoder {
@@ -337,7 +337,7 @@ fn a_socket_that_nobody_reads_is_an_end_all_the_same() {
 
 /// What is lost when the recording ends at `until_ns`, 300 ms after two datagrams came, of which one
 /// was never seen to leave IP.
-fn stranded(first: &str, until_ns: u64) -> Vec<u64> {
+fn undelivered(first: &str, until_ns: u64) -> Vec<u64> {
     let mut decoder = udp();
     let hits = format!("{first}\n20 transmit +100 udp | 21 input +100 udp | 22 receive +100 udp");
     feed(&mut decoder, &hits);
@@ -354,15 +354,15 @@ fn stranded(first: &str, until_ns: u64) -> Vec<u64> {
 fn a_drop_that_was_not_seen_is_lost_once() {
     let read =
         "10 transmit +90 udp | 11 input +90 udp | 12 receive +90 udp | 13 ready +90 socket=1 udp";
-    assert_eq!(stranded(read, 300_000_000), [1, 0]);
+    assert_eq!(undelivered(read, 300_000_000), [1, 0]);
     // It may be on its way.
-    assert_eq!(stranded(read, 50_000_000), [0, 0]);
+    assert_eq!(undelivered(read, 50_000_000), [0, 0]);
 }
 
 #[test]
 fn datagrams_that_the_kernel_reads_itself_are_not_lost() {
     let taken = "10 transmit +90 udp | 11 input +90 udp | 12 receive +90 udp";
-    assert_eq!(stranded(taken, 300_000_000), [0, 0]);
+    assert_eq!(undelivered(taken, 300_000_000), [0, 0]);
 }
 
 /// Datagrams of 90 octets that came at these times; `end` says more of their arrival in the queue.
@@ -590,9 +590,9 @@ fn with_one_more(hits: &str) -> Vec<String> {
 
 #[test]
 fn one_more_in_a_queue_may_be_one_that_ip_took_for_its_port_just_now() {
-    let (told, unknown) = (["110000020 8 90+90"], [""; 0]);
-    assert_eq!(with_one_more("2 110000010"), told);
-    assert_eq!(with_one_more("4 110000010"), told);
+    let (reported, unknown) = (["110000020 8 90+90"], [""; 0]);
+    assert_eq!(with_one_more("2 110000010"), reported);
+    assert_eq!(with_one_more("4 110000010"), reported);
     assert_eq!(with_one_more("2 10000"), unknown, "it would be there");
     assert_eq!(with_one_more("6 110000010"), unknown, "it is for another port");
     assert_eq!(with_one_more("4 10000 | 4 110000010"), unknown, "the kernel reads these");
@@ -606,15 +606,15 @@ fn of_two_threads_a_read_that_none_told_of_shows_after_a_second() {
     // Of the first of these no read is seen; the socket is busy from then on.
     feed(&mut decoder, &came(&[100], ""));
     super::shown(&mut decoder);
-    let told = |at_ns: u64| {
+    let reported = |at_ns: u64| {
         let read = format!("{} copy +90 socket=1 thread=7 udp left=0", at_ns + 1);
         feed(&mut decoder, &(came(&[at_ns], "") + &read));
         let seen = super::shown(&mut decoder);
         seen.iter().any(|line| line.contains(" 8 "))
     };
-    let told: Vec<bool> =
-        [200, 500_000_000, 1_000_000_000, 1_000_000_300, 1_000_000_400].map(told).into();
-    assert_eq!(told, [true, true, true, false, false]);
+    let reported: Vec<bool> =
+        [200, 500_000_000, 1_000_000_000, 1_000_000_300, 1_000_000_400].map(reported).into();
+    assert_eq!(reported, [true, true, true, false, false]);
 }
 
 #[test]
@@ -659,7 +659,7 @@ const QUEUED: &str = "10 queued +100 thread=7 buffer=1 | 20 queued +100 thread=7
      123 ready +100 socket=1 buffer=2";
 
 fn last_of(decoder: &mut Decoder, hits: &str) -> Vec<String> {
-    told(decoder).clear();
+    reported(decoder).clear();
     let hits = hits.lines().flat_map(|line| line.split('|'));
     let hits = hits.map(|hit| format!("{hit} udp")).collect::<Vec<_>>().join("|");
     feed(decoder, &hits);
@@ -731,16 +731,16 @@ fn a_device_that_copies_packets_leaves_order_and_length() {
 #[test]
 fn only_what_each_point_recognized_is_told_as_recognized() {
     use sockscope_record::{Point, marks};
-    let told = |hits: &str| {
+    let reported = |hits: &str| {
         let mut decoder = udp();
         feed(&mut decoder, hits);
-        let records = told(&mut decoder).drain(..);
+        let records = reported(&mut decoder).drain(..);
         let records = records.filter(|r| r.point().is_some_and(|p| p > Point::SendDequeue));
         records.map(|record| record.is_marked(marks::RECOGNIZED)).collect::<Vec<_>>()
     };
     let same = "10 queued +9 thread=7 buffer=1 udp | 20 transmit +9 buffer=1 udp | 30 input +9 buffer=1 udp";
-    assert_eq!(told(same), [true; 3]);
+    assert_eq!(reported(same), [true; 3]);
     let copied = "10 queued +9 thread=7 buffer=1 udp | 20 transmit +9 buffer=1 udp | 30 input +9 buffer=4 udp | 40 receive +9 buffer=4 udp";
-    assert_eq!(told(copied), [true, true, false, false]);
-    assert_eq!(told("10 transmit +9 thread=7 udp"), [false; 2]);
+    assert_eq!(reported(copied), [true, true, false, false]);
+    assert_eq!(reported("10 transmit +9 thread=7 udp"), [false; 2]);
 }

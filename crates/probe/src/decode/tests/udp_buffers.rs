@@ -2,7 +2,7 @@
 
 use sockscope_record::{Kind, Record};
 
-use super::{CONNECTION, Decoder, Fields, assert_lines, empty, feed, open, told};
+use super::{CONNECTION, Decoder, Fields, assert_lines, empty, feed, open, reported};
 use crate::layout::{RawEvent, RawOption, constants as raw};
 
 const SO_SNDBUF: u32 = 7;
@@ -62,7 +62,7 @@ fn known(decoder: &mut Decoder) -> Vec<String> {
             _ => None,
         }
     };
-    told(decoder).drain(..).filter_map(text).collect()
+    reported(decoder).drain(..).filter_map(text).collect()
 }
 
 #[test]

@@ -19,7 +19,7 @@ enum Step {
     /// A datagram comes, of one of two flows.
     Comes { flow: usize, len: u32 },
     /// One comes that nobody logs.
-    Stranger,
+    Unlogged,
     /// A read that a probe sees, and whether what is left stays the same meanwhile.
     Read { is_left_known: bool },
     /// A read that no probe sees.
@@ -60,7 +60,7 @@ impl Truth {
         self.now_ns += 10;
         match step {
             Step::Comes { flow, len } => self.comes(flow, len),
-            Step::Stranger => self.queue.push_back((None, 90)),
+            Step::Unlogged => self.queue.push_back((None, 90)),
             Step::Missed => self.missed += u64::from(self.take().is_some()),
             Step::Read { is_left_known } => {
                 let Some(len) = self.take() else { return };
@@ -88,8 +88,8 @@ impl Truth {
 
     /// Every read that is told took place then; what is said to have gone had.
     fn check(&mut self) -> Result<(), TestCaseError> {
-        let told = self.decoder.records().iter().filter(|record| record.point() == READ);
-        for Record { at_ns, flow, offset, marks, .. } in told.copied() {
+        let reported = self.decoder.records().iter().filter(|record| record.point() == READ);
+        for Record { at_ns, flow, offset, marks, .. } in reported.copied() {
             let left_ns = self.left_ns.get(&(flow.0, offset)).copied();
             if marks & marks::DERIVED == 0 {
                 prop_assert_eq!(Some(at_ns), left_ns, "{:?} {}", flow, offset);
@@ -185,10 +185,10 @@ proptest! {
     #[test]
     fn datagrams_that_nobody_logs_never_make_others_wrong(
         waited in 0..4_usize,
-        steps in steps(prop_oneof![6 => comes(), 6 => seen(), 1 => Just(Step::Stranger)]),
+        steps in steps(prop_oneof![6 => comes(), 6 => seen(), 1 => Just(Step::Unlogged)]),
     ) {
         let mut truth = Truth::new();
-        (0..waited).for_each(|_| truth.step(Step::Stranger));
+        (0..waited).for_each(|_| truth.step(Step::Unlogged));
         steps.into_iter().for_each(|step| truth.step(step));
         truth.check()?;
         // Once they have gone, all is known again.
