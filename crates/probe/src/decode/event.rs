@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use sockscope_record::{Connection, FlowId, Kind, Process, Protocol, Record, Side};
+use sockscope_record::{Connection, FlowId, Process, Protocol, Record, Side, StateChange};
 
 use super::decoder::Decoder;
 use super::flow_state::FlowState;
 use super::hit::connection_id;
 use super::positions::POSITION_MAX;
-use super::udp_buffers::Buffers;
+use super::udp_buffers::{buffers_of, buffers_record};
 use crate::layout::{RawEvent, constants as raw};
 
 const AF_INET6: u8 = 10;
@@ -145,14 +145,9 @@ impl Decoder {
             }
         }
         self.changed.insert(event.connection);
-        self.report_in_time(Record {
-            at_ns: event.at_ns,
-            flow: FlowId(event.flow),
-            kind: Kind::StateChange,
-            code: event.new_state,
-            extra: u32::from(event.old_state),
-            ..Record::default()
-        });
+        let change = StateChange { old: event.old_state, new: event.new_state };
+        let record = Record { at_ns: event.at_ns, flow: FlowId(event.flow), ..Record::default() };
+        self.report_in_time(record.with_state_change(change));
         self.note_buffers(event);
         if event.new_state == TCP_ESTABLISHED {
             self.note_inherited(event);
@@ -172,7 +167,7 @@ impl Decoder {
     }
 
     fn note_buffers(&mut self, event: &RawEvent) {
-        self.report_in_time(Buffers::of(event).record(event.flow, event.at_ns));
+        self.report_in_time(buffers_record(buffers_of(event), event.flow, event.at_ns));
     }
 
     /// A datagram socket got its first datagram, or the first one since it asked for other buffers, or it
@@ -185,7 +180,7 @@ impl Decoder {
             self.udp_buffers.insert(event);
         }
         if !is_reported_later {
-            self.report_in_time(Buffers::of(event).record(event.flow, event.at_ns));
+            self.report_in_time(buffers_record(buffers_of(event), event.flow, event.at_ns));
         }
     }
 

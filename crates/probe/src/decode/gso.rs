@@ -5,7 +5,7 @@
 //! A socket that takes such packets whole (`UDP_GRO`) has one entry in its queue for all of them, which
 //! one read removes. Any other socket's queue has an entry for each datagram.
 
-use sockscope_record::{Kind, Record};
+use sockscope_record::{Kind, Point, Record};
 
 use super::decoder::{Decoder, name_users};
 use super::hit::{Head, Hit};
@@ -32,7 +32,9 @@ impl Decoder {
             // Out of the queue of a socket that takes such packets whole, where no part is elsewhere.
             let waited = self.sockets.remove(flow.path.datagrams.socket, head.flow, packet.len);
             if let Some(waited) = waited {
-                self.hit_of(head, |hit, _| udp::dropped(hit, &packet, waited, 7));
+                self.hit_of(head, |hit, _| {
+                    udp::dropped(hit, &packet, waited, Point::ReceiveEnqueue);
+                });
                 return;
             }
         }
@@ -55,7 +57,9 @@ impl Decoder {
             let skipped = udp::decode(&mut hit, flow, &part);
             if is_drop && hit.out.len() == part_before {
                 let waited = self.sockets.remove(flow.path.datagrams.socket, head.flow, len);
-                waited.into_iter().for_each(|waited| udp::dropped(&mut hit, &part, waited, 7));
+                waited.into_iter().for_each(|waited| {
+                    udp::dropped(&mut hit, &part, waited, Point::ReceiveEnqueue);
+                });
             }
             if let Some(skipped) = skipped {
                 self.missed.skipped(&skipped, head.at_ns, state.of_others, &mut self.out);

@@ -1,7 +1,9 @@
 //! One raw record on its way through the decoder: the fields that all kinds have, the decoder's
 //! state outside the connection, and the records that it becomes.
 
-use sockscope_record::{ConnectionId, FlowId, Kind, Point, Record, marks};
+use sockscope_record::{
+    BufferSize, ConnectionId, FlowId, Kind, Point, Record, SocketBuffers, marks,
+};
 
 use super::positions::Positions;
 use super::threads::Threads;
@@ -130,8 +132,15 @@ impl Hit<'_> {
         let Some(end) = positions.of(raw.end_seq) else { return };
         let offset = end.saturating_sub(u64::from(raw.len));
         let record = self.record(kind, offset, raw.len);
-        self.out.push(Record { thread: raw.thread, code: raw.error, ..record });
+        self.out.push(Record { thread: raw.thread, ..record }.with_errno(raw.error));
     }
+}
+
+/// The buffers of a socket, by their sizes in bytes (send, receive) and the kernel's `sk_userlocks`:
+/// `SOCK_SNDBUF_LOCK` is 1, `SOCK_RCVBUF_LOCK` is 2 (include/net/sock.h).
+pub(super) fn socket_buffers((sndbuf, rcvbuf): (u32, u32), userlocks: u64) -> SocketBuffers {
+    let size = |bytes, lock| BufferSize { bytes, is_set_by_program: userlocks & lock != 0 };
+    SocketBuffers { send: size(sndbuf, 1), receive: size(rcvbuf, 2) }
 }
 
 /// The point at which a missed raw record would have been recorded.

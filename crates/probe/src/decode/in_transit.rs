@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use sockscope_record::Point;
+
 /// Packets remembered between two points of a flow, at most; older ones are forgotten.
 pub(super) const BETWEEN_MAX: usize = 16_384;
 
@@ -235,7 +237,7 @@ impl Datagrams {
     /// Removes the datagram that was dropped: the one with its buffer, which nothing copies while a
     /// queue has it; where that is not known, the newest of its length from where a drop is most likely,
     /// before the socket, then further up. Also says after which point.
-    pub(super) fn remove(&mut self, seen: Seen) -> Option<(Datagram, u8)> {
+    pub(super) fn remove(&mut self, seen: Seen) -> Option<(Datagram, Point)> {
         let is_told =
             |old: &Datagram| old.buffer > 0 && seen.buffer > 0 && !old.is_part && !seen.is_part;
         let by_buffer = |old: &Datagram| old.is(&seen);
@@ -243,11 +245,12 @@ impl Datagrams {
         self.remove_newest(by_buffer).or_else(|| self.remove_newest(by_length))
     }
 
-    fn remove_newest(&mut self, is_it: impl Fn(&Datagram) -> bool) -> Option<(Datagram, u8)> {
+    fn remove_newest(&mut self, is_it: impl Fn(&Datagram) -> bool) -> Option<(Datagram, Point)> {
         for gap in [SOCKET, INPUT, WIRE, QUEUED] {
             let list = &mut self.between[gap];
             if let Some(index) = list.iter().rposition(&is_it) {
-                return list.remove(index).map(|datagram| (datagram, gap as u8 + 3));
+                let after = Point::ALL[gap + 2];
+                return list.remove(index).map(|datagram| (datagram, after));
             }
         }
         None

@@ -5,7 +5,7 @@
 //! this host, positions show it: all bytes that the receiver has had passed points 1 to 6. Times are
 //! nanoseconds of the trace's clock.
 
-use sockscope_record::{Kind, LossCounts, Point, Record, marks};
+use sockscope_record::{Loss, LossCounts, Point, Record, marks};
 
 use super::flow_state::ConnectionState;
 use super::udp::Skipped;
@@ -112,15 +112,8 @@ impl MissedTracker {
             return None;
         }
         self.found.add(None, count);
-        Some(Record {
-            at_ns,
-            offset: since_ns,
-            detail: count,
-            kind: Kind::Loss,
-            code: Kind::Loss as u8,
-            marks: mark_of(of_others),
-            ..Record::default()
-        })
+        let record = Record { at_ns, marks: mark_of(of_others), ..Record::default() };
+        Some(record.with_loss(Loss::new(None, count, since_ns)))
     }
 
     /// `count` observations of `point` were skipped between two times; `None` when a loss of its hits
@@ -137,15 +130,8 @@ impl MissedTracker {
             return None;
         }
         self.found.add(Some(point), count);
-        Some(Record {
-            at_ns,
-            offset: since_ns.min(at_ns),
-            detail: count,
-            kind: Kind::Loss,
-            code: point.number(),
-            marks: mark_of(of_others),
-            ..Record::default()
-        })
+        let record = Record { at_ns, marks: mark_of(of_others), ..Record::default() };
+        Some(record.with_loss(Loss::new(Some(point), count, since_ns.min(at_ns))))
     }
 }
 

@@ -4,7 +4,7 @@
 //! logged. Options have a ring buffer of their own, so that they may be read a moment before the event that
 //! opens their connection.
 
-use sockscope_record::{FlowId, Kind, Protocol, Record};
+use sockscope_record::{FlowId, Protocol, Record, SocketOption};
 
 use super::decoder::Decoder;
 use super::hit::connection_id;
@@ -79,15 +79,17 @@ impl Decoder {
             let others = sends.sender.send_rules & !rule;
             sends.sender.send_rules = if option.value == 0 { others } else { others | rule };
         }
-        self.report_in_time(Record {
+        let record = Record {
             at_ns: option.at_ns,
             flow: FlowId(option.flow),
-            kind: Kind::SocketOption,
-            detail: u64::from(granted) << 32 | u64::from(option.value),
-            extra: option.level << 16 | option.option & 0xffff,
             thread: option.thread,
             ..Record::default()
-        });
+        };
+        self.report_in_time(record.with_socket_option(SocketOption {
+            name: (option.level as u16, option.option as u16),
+            asked: option.value,
+            granted,
+        }));
     }
 }
 

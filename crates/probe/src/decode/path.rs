@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use sockscope_record::{Kind, Record, marks, tcp_flags};
+use sockscope_record::{Kind, PacketDrop, Record, marks, tcp_flags};
 
 use super::coverage::Coverage;
 use super::hit::Hit;
@@ -189,7 +189,7 @@ impl Path {
 pub(super) fn dropped(hit: &mut Hit<'_>, positions: &Positions, raw: &RawTcpDrop) {
     if let Some(offset) = positions.claimed(raw.seq) {
         let record = hit.record(Kind::Drop, offset, raw.len);
-        let tcp_flags = raw.tcp_flags;
-        hit.out.push(Record { detail: u64::from(raw.reason), tcp_flags, ..record });
+        let record = Record { tcp_flags: raw.tcp_flags, ..record };
+        hit.out.push(record.with_packet_drop(PacketDrop { reason: raw.reason.into(), last: None }));
     }
 }

@@ -4,7 +4,7 @@
 //! Positions are bytes of the stream, times nanoseconds of the trace's clock. After missed records the
 //! bytes that passed meanwhile have no time: the next record of the same point does not stand for them.
 
-use sockscope_record::{FlowId, Kind, Point, Record, marks};
+use sockscope_record::{FlowId, Kind, Point, ReaderTimes, Record, marks};
 
 use super::arrivals::{Arrival, Arrivals};
 use super::hit::{Hit, Reader};
@@ -184,13 +184,8 @@ impl Receiver {
         }
         self.woken_ns = 0;
         self.waiting_ns = at_ns;
-        let record = Record {
-            thread,
-            detail: run_ns,
-            extra: u32::try_from(waited_ns).unwrap_or(u32::MAX),
-            ..hit.record(Kind::ReceiveDequeue, offset, len)
-        };
-        hit.out.push(record);
+        let record = Record { thread, ..hit.record(Kind::ReceiveDequeue, offset, len) };
+        hit.out.push(record.with_reader_times(ReaderTimes::new(run_ns, waited_ns)));
     }
 
     /// A datagram that arrived at `since_ns` is copied to the reader.

@@ -4,9 +4,11 @@
 //! Positions are bytes of the stream, times nanoseconds of the trace's clock. A chunk of a send call is
 //! recorded before it is copied; how much of it the socket took shows in a later record.
 
-use sockscope_record::{FlowId, Kind, Record, RetransmitClass, marks, tcp_flags};
+use sockscope_record::{
+    FlowId, Hold, Kind, Record, Retransmission, RetransmitClass, SendWindow, marks, tcp_flags,
+};
 
-use super::hit::Hit;
+use super::hit::{Hit, socket_buffers};
 use super::positions::Positions;
 use crate::layout::{
     RawCallReturn, RawCongestion, RawRetransmit, RawTcpPacket, RawWrite, constants as raw,
@@ -40,7 +42,7 @@ struct Writing {
     from: u64,
     to: u64,
     thread: u32,
-    hold: u8,
+    hold: Hold,
     cpu: u16,
 }
 
@@ -54,7 +56,8 @@ struct Congestion {
     window_edge: u64,
     mss: u32,
     duplicates: u32,
-    buffers: u64,
+    /// Send and receive buffer, in bytes.
+    buffers: (u32, u32),
 }
 
 impl Sender {
@@ -142,7 +145,7 @@ impl Sender {
             from,
             to,
             thread: raw.thread,
-            hold: raw.hold,
+            hold: Hold::from_code(raw.hold),
             cpu: hit.head.cpu,
         });
         if hit.head.is_marked(raw::MARK_ROOM) {
@@ -156,17 +159,17 @@ impl Sender {
         let to = writing.to.min(seen);
         let from = writing.from.max(self.written.unwrap_or(writing.from));
         if to > from {
-            out.push(Record {
+            let entered = Record {
                 at_ns: writing.at_ns,
                 offset: from,
                 len: u32::try_from(to - from).unwrap_or(u32::MAX),
                 flow: self.flow,
                 kind: Kind::SendEnqueue,
                 thread: writing.thread,
-                code: writing.hold,
                 cpu: writing.cpu,
                 ..Record::default()
-            });
+            };
+            out.push(entered.with_hold(writing.hold));
             self.written = Some(to);
         }
         writing.from = writing.from.max(to);
@@ -213,15 +216,13 @@ impl Sender {
             self.written_with_syn(hit, passed, taken_ns);
         }
         if passed.len > 0 && !is_routed {
-            hit.out.push(Record {
+            let taken = Record {
                 at_ns: taken_ns,
-                detail: 0,
-                extra: 0,
-                code: packet.hold,
                 marks: passed.marks | marks::DERIVED,
                 kind: Kind::SendDequeue,
                 ..*passed
-            });
+            };
+            hit.out.push(taken.with_hold(Hold::from_code(packet.hold)));
         }
         // The kernel's own socket, which sends resets for others, has no such state.
         if packet.snd_cwnd > 0 && passed.tcp_flags & tcp_flags::RST == 0 {
@@ -246,18 +247,20 @@ impl Sender {
         if known.cwnd != cwnd {
             known.cwnd = cwnd;
             let state = hit.record(Kind::TcpState, self.unacknowledged, in_flight);
-            hit.out.push(Record {
-                detail: u64::from(known.ssthresh) << 32 | u64::from(cwnd),
-                extra: srtt_us,
-                code: known.ca_state,
-                ..state
-            });
+            hit.out.push(state.with_congestion(sockscope_record::Congestion {
+                in_flight_packets: in_flight,
+                window_packets: cwnd,
+                threshold_packets: known.ssthresh,
+                smoothed_rtt_us: srtt_us,
+                state: known.ca_state,
+            }));
         }
         let edge = self.unacknowledged.saturating_add(u64::from(send_window));
         if known.window_edge.abs_diff(edge) > u64::from(send_window >> WINDOW_CHANGE_SHIFT) {
             known.window_edge = edge;
             let window = hit.record(Kind::SendWindow, self.unacknowledged, 0);
-            hit.out.push(Record { detail: u64::from(send_window), extra: known.mss, ..window });
+            let (bytes, segment_bytes) = (u64::from(send_window), known.mss);
+            hit.out.push(window.with_send_window(SendWindow { bytes, segment_bytes }));
         }
     }
 
@@ -270,9 +273,11 @@ impl Sender {
     ) {
         let Some(offset) = positions.of(raw.seq) else { return };
         let is_syn = raw.len == 0 && positions.is_syn(raw.seq);
-        let code = if is_syn { RetransmitClass::Handshake as u8 } else { raw.class };
+        let class = RetransmitClass::from_code(raw.class);
+        let class = if is_syn { RetransmitClass::Handshake } else { class };
+        let again = Retransmission { class, duplicates: 0 };
         let record = hit.record(Kind::Retransmit, offset, raw.len);
-        hit.out.push(Record { code, ..record });
+        hit.out.push(record.with_retransmission(again));
     }
 
     /// Slow-start threshold, congestion state, segment size, duplicate reports and buffer sizes.
@@ -295,15 +300,15 @@ impl Sender {
         let duplicates = raw.dsack_dups.saturating_sub(known.duplicates);
         if duplicates > 0 {
             known.duplicates = raw.dsack_dups;
-            let code = RetransmitClass::Spurious as u8;
-            let spurious = hit.record(Kind::Retransmit, offset, 0);
-            hit.out.push(Record { code, extra: duplicates, ..spurious });
+            let spurious = Retransmission { class: RetransmitClass::Spurious, duplicates };
+            let record = hit.record(Kind::Retransmit, offset, 0);
+            hit.out.push(record.with_retransmission(spurious));
         }
-        let buffers = raw.rcvbuf << 32 | u64::from(raw.sndbuf);
-        if known.buffers != buffers {
-            known.buffers = buffers;
+        let sizes = (raw.sndbuf, raw.rcvbuf as u32);
+        if known.buffers != sizes {
+            known.buffers = sizes;
             let record = hit.record(Kind::SocketBuffers, 0, 0);
-            hit.out.push(Record { detail: buffers, code: raw.userlocks as u8 & 3, ..record });
+            hit.out.push(record.with_socket_buffers(socket_buffers(sizes, raw.userlocks)));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! TCP: hits to records. Each hit goes to the side of its flow that it is of; a packet is of all three.
 
-use sockscope_record::{Kind, Record, marks, tcp_flags};
+use sockscope_record::{Kind, Record, SegmentHeader, marks, tcp_flags};
 
 use super::flow_state::{ConnectionState, FlowState};
 use super::hit::Hit;
@@ -68,12 +68,12 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState, pack
         has_ack.then(|| position(&mut reverse.positions, packet.ack, is_own)).flatten();
     let shift = if is_syn { 0 } else { flow.path.window_shift };
     let passed = Record {
-        detail: acknowledged.unwrap_or(0),
-        extra: packet.window.checked_shl(u32::from(shift)).unwrap_or(u32::MAX),
         tcp_flags: packet.tcp_flags,
         marks: hit.marks(),
         ..hit.record(Kind::InputEnqueue, start, packet.len)
     };
+    let window_bytes = packet.window.checked_shl(u32::from(shift)).unwrap_or(u32::MAX);
+    let passed = passed.with_segment_header(SegmentHeader { acknowledged, window_bytes });
     if packet.is_outgoing() {
         outgoing(hit, flow, packet, passed);
         flow.path.note_sent(end, is_syn, hit.head.at_ns);

@@ -1,7 +1,7 @@
 //! UDP: raw records to records. A datagram carries no position. The decoder follows it from point to point
 //! by its buffer, else by order and length: every queue on the path is first in, first out.
 
-use sockscope_record::{Kind, Point, Record, marks};
+use sockscope_record::{Kind, PacketDrop, Point, Record, marks};
 
 use super::flow_state::FlowState;
 use super::hit::{Hit, Reader};
@@ -109,7 +109,7 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -
             } else if packet.thread > 0 {
                 // Its sender's socket has it, and no point saw it: a queueing discipline refused it.
                 let refused = sent(hit, known, packet);
-                dropped(hit, packet, refused, Point::SendDequeue.number());
+                dropped(hit, packet, refused, Point::SendDequeue);
             }
         }
         _ => {}
@@ -117,10 +117,11 @@ pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -
     None
 }
 
-/// The kernel threw the datagram away after the point with this number.
-pub(super) fn dropped(hit: &mut Hit<'_>, packet: &Packet, datagram: Datagram, after: u8) {
+/// The kernel dropped the datagram after this point.
+pub(super) fn dropped(hit: &mut Hit<'_>, packet: &Packet, datagram: Datagram, after: Point) {
     let record = hit.record(Kind::Drop, datagram.offset, datagram.len);
-    hit.out.push(Record { detail: u64::from(packet.drop_reason), code: after, ..record });
+    let reason = packet.drop_reason.into();
+    hit.out.push(record.with_packet_drop(PacketDrop { reason, last: Some(after) }));
 }
 
 /// A read, and the datagram that it took, if one that was announced; else that may have been queued
@@ -232,8 +233,8 @@ impl Hit<'_> {
     fn passed(&mut self, kind: Kind, datagram: Datagram, buffer: u32, marks: u8) {
         let is_recognized = datagram.is_recognized && buffer > 0;
         let recognized = if is_recognized { marks::RECOGNIZED } else { 0 };
-        let record = self.record(kind, datagram.offset, datagram.len);
         let marks = marks | recognized | self.marks();
-        self.out.push(Record { detail: datagram.number, marks, ..record });
+        let record = Record { marks, ..self.record(kind, datagram.offset, datagram.len) };
+        self.out.push(record.with_datagram_number(datagram.number));
     }
 }

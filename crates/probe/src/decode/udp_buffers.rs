@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_record::{FlowId, Kind, Record};
+use sockscope_record::{FlowId, Record, SocketBuffers};
 
-use super::hit::Hit;
+use super::hit::{Hit, socket_buffers};
 use crate::layout::RawEvent;
 
 /// Sockets remembered, at most; the oldest are forgotten.
@@ -15,33 +15,16 @@ const SOCKETS_MAX: usize = 65_536;
 
 /// Buffers of the sockets that got datagrams, by the socket's number in raw records.
 #[derive(Default)]
-pub(super) struct UdpBuffers(BTreeMap<u32, Buffers>);
+pub(super) struct UdpBuffers(BTreeMap<u32, SocketBuffers>);
 
-/// Sizes as granted, and which of them the program set.
-#[derive(Clone, Copy)]
-pub(super) struct Buffers {
-    sndbuf: u32,
-    rcvbuf: u32,
-    userlocks: u8,
+/// The buffers of the socket that an event describes.
+pub(super) fn buffers_of(event: &RawEvent) -> SocketBuffers {
+    socket_buffers((event.sndbuf, event.rcvbuf), event.userlocks.into())
 }
 
-impl Buffers {
-    pub(super) fn of(event: &RawEvent) -> Self {
-        let RawEvent { sndbuf, rcvbuf, userlocks, .. } = *event;
-        Self { sndbuf, rcvbuf, userlocks: userlocks as u8 & 3 }
-    }
-
-    /// The record that the socket which sends `flow` has these.
-    pub(super) fn record(self, flow: u32, at_ns: u64) -> Record {
-        Record {
-            at_ns,
-            flow: FlowId(flow),
-            kind: Kind::SocketBuffers,
-            detail: u64::from(self.rcvbuf) << 32 | u64::from(self.sndbuf),
-            code: self.userlocks,
-            ..Record::default()
-        }
-    }
+/// The record that the socket which sends `flow` has these buffers.
+pub(super) fn buffers_record(buffers: SocketBuffers, flow: u32, at_ns: u64) -> Record {
+    Record { at_ns, flow: FlowId(flow), ..Record::default() }.with_socket_buffers(buffers)
 }
 
 impl UdpBuffers {
@@ -49,13 +32,13 @@ impl UdpBuffers {
         if self.0.len() >= SOCKETS_MAX && !self.0.contains_key(&event.number) {
             self.0.pop_first();
         }
-        self.0.insert(event.number, Buffers::of(event));
+        self.0.insert(event.number, buffers_of(event));
     }
 
     /// A datagram of a flow was announced to a socket that got none of it before.
     pub(super) fn report(&self, hit: &mut Hit<'_>, number: u32) {
         if let Some(buffers) = self.0.get(&number) {
-            hit.out.push(buffers.record(hit.head.flow ^ 1, hit.head.at_ns));
+            hit.out.push(buffers_record(*buffers, hit.head.flow ^ 1, hit.head.at_ns));
         }
     }
 }

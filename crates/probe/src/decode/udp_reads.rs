@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sockscope_record::{Kind, Point, Record, marks};
+use sockscope_record::{Loss, Point, Record, marks};
 
 use super::decoder::{Decoder, name_users};
 use super::flow_state::ConnectionState;
@@ -77,16 +77,10 @@ impl Decoder {
     fn leave_unplaced(&mut self, waiting: &[Waiting], at_ns: u64) {
         let Some(since_ns) = waiting.iter().map(|one| one.datagram.at_ns).min() else { return };
         self.unplaced_reads += waiting.len() as u64;
-        self.out.push(Record {
-            at_ns,
-            offset: since_ns,
-            detail: waiting.len() as u64,
-            kind: Kind::Loss,
-            code: Point::ReceiveDequeue.number(),
-            // Of datagrams alone: of a stream's reads nothing is missing.
-            marks: marks::DERIVED,
-            ..Record::default()
-        });
+        let loss = Loss::new(Some(Point::ReceiveDequeue), waiting.len() as u64, since_ns);
+        // Of datagrams alone: of a stream's reads nothing is missing.
+        let record = Record { at_ns, marks: marks::DERIVED, ..Record::default() };
+        self.out.push(record.with_loss(loss));
     }
 
     /// Decodes a hit of a flow, and notes who it shows.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sockscope_record::{Kind, LossCounts, Point, Record, marks};
+use sockscope_record::{Loss, LossCounts, Point, Record, marks};
 
 /// No connection carries 2 GiB, within which a position is unique, in this time: that is 107 GB/s.
 const UNSEEN_NS_MAX: u64 = 20_000_000;
@@ -84,14 +84,10 @@ impl Unplaced {
 
     /// The losses that hits left since the last call stand for, with this mark too.
     pub(super) fn take_losses(&mut self, mark: u8) -> impl Iterator<Item = Record> + use<> {
-        std::mem::take(&mut self.by_point).into_iter().map(move |(point, interval)| Record {
-            at_ns: interval.until_ns,
-            offset: interval.since_ns,
-            detail: interval.count,
-            kind: Kind::Loss,
-            code: point.map_or(Kind::Loss as u8, Point::number),
-            marks: marks::ANCHORED | mark,
-            ..Record::default()
+        std::mem::take(&mut self.by_point).into_iter().map(move |(point, interval)| {
+            let loss = Loss::new(point, interval.count, interval.since_ns);
+            let (at_ns, marks) = (interval.until_ns, marks::ANCHORED | mark);
+            Record { at_ns, marks, ..Record::default() }.with_loss(loss)
         })
     }
 
