@@ -34,6 +34,7 @@ impl Arrivals {
         }
         let top = self.0.back().map_or(ready, |last| last.end);
         if start <= top && self.0.len() < ARRIVALS_MAX {
+            debug_assert!(top < arrival.end, "each end is beyond the one before it");
             self.0.push_back(arrival);
         }
     }

@@ -53,6 +53,7 @@ impl Connections {
         if place.is_none() {
             page.count += 1;
         }
+        debug_assert!((1..=PAGE).contains(&page.count));
         place.insert(Box::new(state))
     }
 
@@ -60,6 +61,7 @@ impl Connections {
         let place = self.pages.get_mut(id as usize / PAGE)?;
         let page = place.as_deref_mut()?;
         let state = page.states[id as usize % PAGE].take()?;
+        debug_assert!(page.count > 0, "a page without connections is dropped");
         page.count -= 1;
         if page.count == 0 {
             *place = None;

@@ -114,6 +114,7 @@ impl Seen {
             }
         }
         self.ranges.insert(first, new);
+        debug_assert!(self.ranges.is_sorted_by(|one, next| one.to < next.from), "apart, in order");
         if self.ranges.len() > RANGES_MAX {
             let second = self.ranges.remove(1);
             self.ranges[0] = Range { from: self.ranges[0].from, ..second };
@@ -122,6 +123,7 @@ impl Seen {
 
     /// The gaps in `[from, to)`, which is forgotten.
     fn check(&mut self, from: u64, to: u64) -> Option<Gap> {
+        debug_assert!(from <= to, "what is proven only grows");
         let mut gap = Gap { count: 0, since_ns: u64::MAX };
         let (mut reached, mut since_ns) = (from, self.since_ns);
         for range in self.ranges.iter().take_while(|range| range.from < to) {

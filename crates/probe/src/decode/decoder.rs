@@ -105,6 +105,7 @@ impl Decoder {
     pub(super) fn report_in_time(&mut self, record: Record) {
         let later = self.of_events.partition_point(|earlier| earlier.at_ns <= record.at_ns);
         self.of_events.insert(later, record);
+        debug_assert!(self.of_events.iter().is_sorted_by_key(|record| record.at_ns));
     }
 
     /// One hit of a probe.

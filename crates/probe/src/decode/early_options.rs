@@ -23,6 +23,7 @@ impl Early {
             self.missed += 1;
         }
         self.waiting.push_back(option);
+        debug_assert!(self.waiting.len() <= EARLY_MAX);
     }
 
     pub(super) fn take(&mut self, connection: u32) -> VecDeque<RawOption> {

@@ -109,6 +109,7 @@ impl Decoder {
         let mut over: BTreeSet<u32> = datagrams.into_iter().chain(awaited).collect();
         let waiting = self.sockets.waiting_of(&over);
         self.age.awaited = waiting.into_iter().take(AWAITED_MAX).collect();
+        debug_assert!(self.age.awaited.len() <= AWAITED_MAX);
         for kept in &self.age.awaited {
             over.remove(kept);
         }

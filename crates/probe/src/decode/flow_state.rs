@@ -106,6 +106,7 @@ impl ConnectionState {
             self.candidates.pop_front();
         }
         self.candidates.push_back((thread, process));
+        debug_assert!(self.candidates.len() <= CANDIDATES_MAX);
     }
 
     /// A thread sends or reads a datagram at this end; true when its process was not known.

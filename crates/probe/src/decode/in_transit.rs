@@ -116,6 +116,7 @@ impl Datagrams {
         }
         let is_recognized = datagram.is_recognized && buffer > 0;
         list.push_back(Datagram { at_ns, buffer, is_part, is_recognized, ..datagram });
+        debug_assert!(list.len() <= BETWEEN_MAX);
     }
 
     /// The datagram in the gap that a hit shows: the one with its buffer, else, where buffers do not last,

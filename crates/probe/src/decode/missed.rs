@@ -95,6 +95,7 @@ impl MissedTracker {
             return;
         }
         let [first, last] = skipped.points;
+        debug_assert!(first <= last, "points are passed in order");
         for point in &Point::ALL[first.index()..=last.index()] {
             out.extend(self.found(*point, 1, (skipped.since_ns, at_ns), of_others));
         }

@@ -85,6 +85,7 @@ impl Path {
     /// IP takes a segment: whether all of it was seen to enter the input queue, maybe in several
     /// segments that were joined there, or as a part of one.
     fn leave_input(&mut self, start: u64, end: u64) -> bool {
+        debug_assert!(start <= end);
         if start == end {
             return end <= self.arrived;
         }
@@ -130,6 +131,7 @@ impl Path {
         }
         let (from, to, marks) = (passed.offset, passed.end(), passed.marks);
         self.queued.push_back(Queued { from, to, marks, at_ns: hit.head.at_ns });
+        debug_assert!(self.queued.len() <= BETWEEN_MAX);
     }
 
     /// The segment left the queueing discipline: the marks that it entered with; `None` when it had

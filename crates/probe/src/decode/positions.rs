@@ -57,7 +57,10 @@ impl Positions {
 
     fn without_fin(&self, position: u64) -> u64 {
         // More than one beyond the end: then the FIN that showed the end was a forged one.
-        self.end.filter(|end| *end < position && position - end == 1).unwrap_or(position)
+        let placed = self.end.filter(|end| *end < position && position - end == 1);
+        let placed = placed.unwrap_or(position);
+        debug_assert!(position - placed <= 1, "a FIN takes one number: {placed} {position}");
+        placed
     }
 
     /// Sequence numbers start with this SYN, unless they are known already.

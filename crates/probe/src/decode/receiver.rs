@@ -235,6 +235,7 @@ impl Receiver {
         }
         let from = self.ready.unwrap_or(end);
         self.ready = Some(from.max(end));
+        debug_assert!(self.ready_until() >= Some(end), "positions in the queue only grow");
         if end <= from {
             return;
         }

@@ -156,6 +156,7 @@ impl Sender {
     /// Records that the writer's chunk is in the send queue, as far as `seen` proves.
     pub(super) fn flush_write(&mut self, seen: u64, out: &mut Vec<Record>) {
         let Some(mut writing) = self.writing else { return };
+        debug_assert!(writing.from <= writing.to, "a chunk ends behind its begin");
         let to = writing.to.min(seen);
         let from = writing.from.max(self.written.unwrap_or(writing.from));
         if to > from {
@@ -210,6 +211,7 @@ impl Sender {
         passed: &Record,
         is_routed: bool,
     ) {
+        debug_assert_eq!(passed.flow, self.flow, "another flow's packet");
         self.flush_write(passed.end(), hit.out);
         let taken_ns = passed.at_ns.saturating_sub(u64::from(packet.since_taken_ns));
         if passed.tcp_flags & tcp_flags::SYN != 0 && packet.has_socket() {

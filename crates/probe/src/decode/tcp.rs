@@ -3,7 +3,7 @@
 use sockscope_record::{Kind, Record, SegmentHeader, marks, tcp_flags};
 
 use super::flow_state::{ConnectionState, FlowState};
-use super::hit::Hit;
+use super::hit::{Hit, connection_id};
 use super::path;
 use super::positions::Positions;
 use crate::layout::{Raw, RawTcpPacket, constants as raw};
@@ -13,6 +13,7 @@ use crate::layout::{Raw, RawTcpPacket, constants as raw};
 const PACKET_MAX: u32 = 1 << 20;
 
 pub(super) fn decode(hit: &mut Hit<'_>, state: &mut ConnectionState, raw: Raw<'_>) {
+    debug_assert_eq!(state.info.id, connection_id(hit.head.flow));
     let direction = hit.head.direction();
     let sender_is_here = state.opened[direction] || state.info.preexisting;
     if let Raw::TcpPacket(packet) = raw

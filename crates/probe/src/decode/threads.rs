@@ -45,6 +45,7 @@ impl Threads {
         }
         let later = samples.partition_point(|sample| sample.at_ns <= since_ns);
         let known = samples.get(later.saturating_sub(1)).map(|sample| sample.run_delay_ns);
+        debug_assert!(known.is_none_or(|known| known <= run_delay_ns), "run delays only grow");
         if samples.back().is_none_or(|last| run_delay_ns > last.run_delay_ns) {
             if samples.len() == SAMPLES_MAX {
                 samples.pop_front();

@@ -169,6 +169,7 @@ impl SocketQueue {
     /// At the end: what was announced, and may have been read.
     pub(super) fn uncertain(&mut self) -> Vec<Waiting> {
         let count = if self.is_uncertain { self.waiting.len() } else { self.doubtful };
+        debug_assert!(count <= self.waiting.len());
         self.waiting.drain(..count).collect()
     }
 
@@ -202,6 +203,7 @@ impl SocketQueue {
 
     /// Whether the read can have taken the oldest of what waits, nothing having been missed.
     fn agrees(&mut self, read: &Read) -> bool {
+        debug_assert!(self.doubtful <= self.waiting.len(), "only datagrams that wait are in doubt");
         let waiting = self.ahead + self.waiting.len() - self.doubtful;
         if waiting == 0 {
             self.fewer_since_ns = None;
@@ -252,6 +254,7 @@ impl SocketQueue {
 
     /// A read of one of those ahead; with the last of them goes all that entered before them.
     fn read_ahead(&mut self) -> ReadOutcome {
+        debug_assert!(self.ahead > 0 && !self.is_shared, "one reader alone is followed so");
         self.ahead -= 1;
         let gone = if self.ahead == 0 { std::mem::take(&mut self.doubtful) } else { 0 };
         ReadOutcome { taken: None, gone: self.waiting.drain(..gone).collect(), is_unplaced: true }

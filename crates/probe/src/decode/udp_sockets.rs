@@ -56,6 +56,7 @@ impl Sockets {
             let (_, newest_ns, _) = last.select_nth_unstable(excess - 1);
             self.forget(|last_ns, _| last_ns <= *newest_ns);
         }
+        debug_assert!(self.queues.len() <= SOCKETS_MAX / 2);
     }
 
     fn forget(&mut self, is_over: impl Fn(u64, &SocketQueue) -> bool) {

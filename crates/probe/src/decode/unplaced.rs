@@ -49,6 +49,7 @@ impl Unplaced {
             second.0 = oldest.0;
         }
         self.intervals.push_back((since_ns, until_ns.max(since_ns)));
+        debug_assert!(self.intervals.len() <= INTERVALS_MAX);
     }
 
     /// Whether 2 GiB of one connection may have passed unseen between two times.
