@@ -75,7 +75,8 @@ impl Path {
     pub(super) fn enter_input(&mut self, start: u64, end: u64) {
         self.arrived = self.arrived.max(end);
         if start < end {
-            if self.entered.len() == ENTERED_MAX {
+            // Each segment of which IP took the middle has left two parts.
+            while self.entered.len() >= ENTERED_MAX {
                 self.entered.pop_front();
             }
             self.entered.push_back((start, end));
@@ -193,5 +194,23 @@ pub(super) fn dropped(hit: &mut Hit<'_>, positions: &Positions, raw: &RawTcpDrop
         let record = hit.record(Kind::Drop, offset, raw.len);
         let record = Record { tcp_flags: raw.tcp_flags, ..record };
         hit.out.push(record.with_packet_drop(PacketDrop { reason: raw.reason.into(), last: None }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_of_which_ip_took_the_middle_stay_bounded() {
+        let mut path = Path::default();
+        for number in 0..2 * ENTERED_MAX as u64 {
+            let start = number * 100;
+            path.enter_input(start, start + 30);
+            // What is left of the segment are two parts.
+            assert!(path.leave_input(start + 10, start + 20));
+        }
+        path.enter_input(u64::MAX - 1, u64::MAX);
+        assert_eq!(path.entered.len(), ENTERED_MAX);
     }
 }
