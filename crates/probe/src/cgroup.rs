@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::capabilities::may_override;
 use crate::error::Error;
-use crate::rights::{Right, group_right, may_override};
 
 /// Names of our groups: this, the recorder's process namespace, and its process id there.
 const PREFIX: &str = "sockscope-group-";
@@ -110,13 +110,6 @@ impl Cgroup {
         root()
     }
 
-    /// The right without which no group can be made here; `None` where none is missing, or there is no
-    /// version 2 hierarchy.
-    #[must_use]
-    pub fn missing_right() -> Option<Right> {
-        group_right(is_closed(&root().ok()?), may_override())
-    }
-
     /// Removes groups of recorders that are gone; their processes move to the root group.
     ///
     /// # Errors
@@ -135,7 +128,7 @@ impl Cgroup {
 
 /// Whether the mode of `folder` keeps this process from making a folder there, as it is now
 /// (faccessat(2)).
-fn is_closed(folder: &Path) -> bool {
+pub(crate) fn is_closed(folder: &Path) -> bool {
     let Ok(path) = CString::new(folder.as_os_str().as_bytes()) else { return false };
     let mode = libc::W_OK | libc::X_OK;
     // SAFETY: reads a string with a nul at its end, which lives until it returns.

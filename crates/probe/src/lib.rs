@@ -10,6 +10,7 @@
 
 #[cfg(feature = "bench")]
 pub mod bench;
+mod capabilities;
 mod cgroup;
 mod decode;
 mod doctor;

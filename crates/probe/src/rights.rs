@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use crate::capabilities::{effective, may_override};
+use crate::cgroup::{Cgroup, is_closed, root};
+
 /// A right that recording needs, and whether this process has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Right {
@@ -63,23 +66,27 @@ fn rights_of(effective: u64) -> Vec<Right> {
 /// All rights that recording lacks, in words for a sentence: `CAP_BPF, CAP_PERFMON`.
 #[must_use]
 pub fn missing() -> Option<String> {
-    let group = crate::cgroup::Cgroup::missing_right();
+    let group = Cgroup::missing_right();
     let all: Vec<Right> = rights().into_iter().chain(group).collect();
     missing_of(&all, &user_namespace())
 }
 
+impl Cgroup {
+    /// The right without which no group can be made here; `None` where none is missing, or there is no
+    /// version 2 hierarchy.
+    #[must_use]
+    pub fn missing_right() -> Option<Right> {
+        group_right(is_closed(&root().ok()?), may_override())
+    }
+}
+
 /// What a group for a command needs where its folder is closed to this process: `CAP_DAC_OVERRIDE`.
-pub(crate) fn group_right(is_closed: bool, may_override: bool) -> Option<Right> {
+fn group_right(is_closed: bool, may_override: bool) -> Option<Right> {
     (is_closed && !may_override).then_some(Right {
         name: "CAP_DAC_OVERRIDE",
         needed_for: "a command's control group (run, record -- CMD): its folder is closed to writing",
         held: false,
     })
-}
-
-/// Whether the process may write where the mode of a file or folder says no (`CAP_DAC_OVERRIDE`).
-pub(crate) fn may_override() -> bool {
-    effective(&fs::read_to_string("/proc/self/status").unwrap_or_default()) >> 1 & 1 == 1
 }
 
 /// A group's right alone keeps nobody from recording without a command.
@@ -114,14 +121,6 @@ pub fn skip(reason: &str) {
     let test = this.name().unwrap_or("a test of the probes");
     // Not `eprintln!`: libtest keeps its output when the test passes.
     let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {reason}");
-}
-
-fn effective(status: &str) -> u64 {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0)
 }
 
 #[cfg(test)]
