@@ -92,7 +92,7 @@ impl Decoder {
     }
 
     /// Events up to a time become records, behind those of the hits decoded so far.
-    pub(crate) fn tell_events(&mut self, until_ns: u64) {
+    pub(crate) fn report_events(&mut self, until_ns: u64) {
         while let Some(&record) = self.of_events.front()
             && record.at_ns <= until_ns
         {
@@ -114,7 +114,7 @@ impl Decoder {
         if self.missed.is_over(head.at_ns) {
             return;
         }
-        self.tell_events(head.at_ns);
+        self.report_events(head.at_ns);
         match record.by_kind() {
             Some(Raw::UdpCopy(raw)) => self.read(head, raw),
             Some(Raw::UdpPacket(raw)) => self.datagrams(head, Packet::passed(raw)),
@@ -165,7 +165,7 @@ impl Decoder {
 
     /// Ends the recording: what was still held back becomes records.
     pub(crate) fn finish(&mut self) {
-        self.tell_events(u64::MAX);
+        self.report_events(u64::MAX);
         for state in self.connections.iter_mut() {
             for flow in &mut state.flows {
                 flow.settle(&mut self.out);

@@ -91,7 +91,7 @@ impl Decoder {
             for flow in &mut state.flows {
                 if let Some((count, missed_ns)) = flow.path.datagrams.forget_before(since_ns) {
                     let times = (missed_ns, now_ns);
-                    self.out.extend(self.missed.found_beside(count, times, state.of_others));
+                    self.out.extend(self.missed.found_event(count, times, state.of_others));
                 }
             }
         }
@@ -263,7 +263,7 @@ mod tests {
         assert!(decoder.state(1).is_some());
         let read = Fields { left_plus_one: 1, ..hit(21 * SECOND_NS, 1, raw::RAW_COPY) };
         decoder.raw(0, &read.raw());
-        assert_eq!((decoder.unknown(), decoder.take_unplaced()), (0, 0));
+        assert_eq!((decoder.unknown(), decoder.take_unplaced_reads()), (0, 0));
         decoder.event(&opened(22 * SECOND_NS, 3, 2));
         decoder.expire(24 * SECOND_NS);
         assert!(decoder.state(1).is_none() && decoder.state(2).is_none());
@@ -280,7 +280,7 @@ mod tests {
         }
         decoder.expire(5 * SECOND_NS);
         assert_eq!(decoder.remembered(), AWAITED_MAX);
-        assert_eq!(decoder.take_unplaced(), u64::from(many));
+        assert_eq!(decoder.take_unplaced_reads(), u64::from(many));
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(kept(&decoder), Some(5_000));
         decoder.expire(20 * SECOND_NS);
         assert_eq!(kept(&decoder), Some(0));
-        assert_eq!(decoder.take_holes().total(), 0);
+        assert_eq!(decoder.take_gaps().total(), 0);
     }
 
     #[test]

@@ -58,13 +58,13 @@ impl Decoder {
     }
 
     /// Observations that the kernel skipped, found since the last call.
-    pub(crate) fn take_holes(&mut self) -> LossCounts {
+    pub(crate) fn take_gaps(&mut self) -> LossCounts {
         std::mem::take(&mut self.missed.found)
     }
 
     /// Looks for gaps in the bytes that were proven by the last check. To be called when all records of all
     /// CPUs up to one time were decoded.
-    pub(crate) fn judge(&mut self) {
+    pub(crate) fn check_gaps(&mut self) {
         for (unplaced, of_others) in self.unplaced.iter_mut().zip([false, true]) {
             self.out.extend(unplaced.take_losses(mark_of(of_others)));
         }
@@ -101,7 +101,7 @@ impl Decoder {
                     flow.path.datagrams.undelivered(until_ns.saturating_sub(DELIVERY_NS_MAX));
                 if let Some((count, since_ns)) = undelivered {
                     let times = (since_ns, until_ns);
-                    self.out.extend(self.missed.found_beside(count, times, state.of_others));
+                    self.out.extend(self.missed.found_event(count, times, state.of_others));
                 }
             }
         }

@@ -102,7 +102,7 @@ impl MissedTracker {
     }
 
     /// As [`MissedTracker::found`], of events that belong to no point.
-    pub(super) fn found_beside(
+    pub(super) fn found_event(
         &mut self,
         count: u64,
         times: (u64, u64),

@@ -352,7 +352,7 @@ fn word(hit: Fields, word: &str) -> Fields {
 
 /// The records decoded by now, with those of all events.
 pub(super) fn reported(decoder: &mut Decoder) -> &mut Vec<Record> {
-    decoder.tell_events(u64::MAX);
+    decoder.report_events(u64::MAX);
     decoder.records()
 }
 

@@ -14,13 +14,13 @@ use crate::layout::RawUdpCopy;
 impl Decoder {
     /// Reads or announcements of datagrams before `until_ns` may have been missed: from there on
     /// the queues of sockets are known only by later hits.
-    pub(crate) fn doubt_reads(&mut self, until_ns: u64) {
+    pub(crate) fn mark_reads_uncertain(&mut self, until_ns: u64) {
         self.sockets.uncertain_until_ns = until_ns;
         self.sockets.queues.values_mut().for_each(|(_, queue)| queue.mark_uncertain());
     }
 
     /// Datagrams found since the last call of which it is not known when they were read.
-    pub(crate) fn take_unplaced(&mut self) -> u64 {
+    pub(crate) fn take_unplaced_reads(&mut self) -> u64 {
         std::mem::take(&mut self.unplaced_reads)
     }
 

@@ -70,7 +70,7 @@ impl LateHooks {
             Some(Change::Attach) => {
                 source.attach(When::Datagrams)?;
                 let attached_ns = source.now_ns();
-                decoder.doubt_reads(attached_ns);
+                decoder.mark_reads_uncertain(attached_ns);
                 Ok(Some(format!(
                     "reads of datagrams are recorded from {:.3} s after the start on",
                     Duration::from_nanos(attached_ns - self.started_ns).as_secs_f64()

@@ -160,7 +160,7 @@ impl LossMeter {
         }
         decoder.interrupted(losses.until_ns, &losses.interrupted_points());
         if losses.are_at_sockets() {
-            decoder.doubt_reads(losses.until_ns);
+            decoder.mark_reads_uncertain(losses.until_ns);
         }
     }
 
@@ -188,7 +188,7 @@ impl LossMeter {
         self.take_unplaced_reads(decoder);
         let unknown_positions = decoder.take_unknown_positions();
         self.totals.unknown_positions += unknown_positions.total();
-        let skipped = decoder.take_holes();
+        let skipped = decoder.take_gaps();
         self.totals.skipped += skipped.total();
         for found in [unknown_positions, decoder.take_unknown(), skipped] {
             self.totals.lost.add_all(&found);
@@ -197,7 +197,7 @@ impl LossMeter {
 
     /// Counts the datagrams of which the decoder does not know when they were read.
     pub(super) fn take_unplaced_reads(&mut self, decoder: &mut Decoder) {
-        let unplaced = decoder.take_unplaced();
+        let unplaced = decoder.take_unplaced_reads();
         self.totals.unplaced_reads += unplaced;
         self.totals.lost.add(Some(Point::ReceiveDequeue), unplaced);
     }

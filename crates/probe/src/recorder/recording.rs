@@ -100,7 +100,7 @@ impl<S: RawSource> Recording<S> {
         let fullest = self.drain(horizon_ns, sink)?;
         self.adapt_pause(fullest);
         self.write_losses(sink)?;
-        self.judge();
+        self.check_gaps();
         if !self.is_stalled {
             self.decoder.expire(horizon_ns);
         }
@@ -150,8 +150,8 @@ impl<S: RawSource> Recording<S> {
         }
         self.write_losses(sink)?;
         // Once for what was proven before, once for what this last look proved.
-        self.judge();
-        self.judge();
+        self.check_gaps();
+        self.check_gaps();
         self.decoder.finish();
         self.hand_over(sink)?;
         Ok(self.summary(hooks))
@@ -172,7 +172,7 @@ impl<S: RawSource> Recording<S> {
                 hand_over(decoder, &mut self.records, sink)?;
             }
         }
-        decoder.tell_events(horizon_ns);
+        decoder.report_events(horizon_ns);
         let taken = merge.end(&mut self.source);
         self.is_stalled = taken.is_stalled;
         self.raw_records += taken.records;
@@ -232,11 +232,11 @@ impl<S: RawSource> Recording<S> {
 
     /// Counts what the kernel skipped, unless a CPU's list stopped at an unfinished record: then
     /// what looks skipped may come yet.
-    fn judge(&mut self) {
+    fn check_gaps(&mut self) {
         if self.is_stalled {
             return;
         }
-        self.decoder.judge();
+        self.decoder.check_gaps();
         self.meter.take_from(&mut self.decoder);
     }
 

@@ -135,7 +135,7 @@ mod tests {
         incoming.events[0].connection = 1;
         let mut decoder = Decoder::default();
         incoming.hand_to(&mut decoder);
-        decoder.tell_events(u64::MAX);
+        decoder.report_events(u64::MAX);
         let options = decoder.records().drain(..).filter(|one| one.kind == Kind::SocketOption);
         let values: Vec<u64> = options.map(|one| one.detail & 1).collect();
         // The state says that the socket has a cork, which the decoder knows already.

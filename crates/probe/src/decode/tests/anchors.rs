@@ -28,8 +28,8 @@ fn missed_for(ms: u64, points: &[Point]) -> Decoder {
 fn check_after(ms: u64, points: &[Point], hits: &str, expected: &str) {
     let mut decoder = missed_for(ms, points);
     feed(&mut decoder, hits);
-    decoder.judge();
-    decoder.judge();
+    decoder.check_gaps();
+    decoder.check_gaps();
     decoder.finish();
     assert_lines(&shown(&mut decoder), expected);
 }

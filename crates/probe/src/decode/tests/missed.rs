@@ -13,8 +13,8 @@ const FIN_WAIT1: u8 = 4;
 /// Losses found after `hits`, looking as often as a recording would.
 fn losses(decoder: &mut Decoder, hits: &str) -> Vec<String> {
     feed(decoder, hits);
-    decoder.judge();
-    decoder.judge();
+    decoder.check_gaps();
+    decoder.check_gaps();
     shown(decoder).into_iter().filter(|line| line.contains("Loss")).collect()
 }
 
@@ -76,9 +76,9 @@ fn a_loss_is_told_once_and_counted() {
     let mut decoder = opened();
     let hits = whole(10, 1000, 100) + "50 write 1100+100 room | 60 ready 1200";
     assert_eq!(losses(&mut decoder, &hits).len(), 5);
-    assert_eq!(decoder.take_holes().total(), 5);
+    assert_eq!(decoder.take_gaps().total(), 5);
     assert_eq!(losses(&mut decoder, &whole(70, 1200, 100)), [""; 0]);
-    assert_eq!(decoder.take_holes().total(), 0);
+    assert_eq!(decoder.take_gaps().total(), 0);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_record_that_comes_a_look_later_is_not_lost() {
     let mut decoder = opened();
     feed(&mut decoder, &whole(10, 1000, 100));
     feed(&mut decoder, "20 write 1100+100 room | 21 transmit 1100+100 | 25 ready 1200");
-    decoder.judge();
+    decoder.check_gaps();
     assert_eq!(losses(&mut decoder, "22 input 1100+100 | 23 receive 1100+100"), [""; 0]);
 }
 

@@ -74,8 +74,8 @@ proptest! {
     fn every_point_passes_every_byte_once_and_in_order(moves in moves()) {
         let mut decoder = opened();
         let total = run(&mut decoder, &moves, raw::MARK_ROOM);
-        decoder.judge();
-        decoder.judge();
+        decoder.check_gaps();
+        decoder.check_gaps();
         decoder.finish();
         for point in Point::ALL {
             let mut reached = 0;
@@ -85,7 +85,7 @@ proptest! {
             }
             prop_assert_eq!(reached, u64::from(total), "{:?}", point);
         }
-        prop_assert_eq!(decoder.take_holes().total(), 0);
+        prop_assert_eq!(decoder.take_gaps().total(), 0);
     }
 
     #[test]
@@ -122,9 +122,9 @@ proptest! {
             .collect();
         let mut decoder = opened();
         run(&mut decoder, &all, raw::MARK_ROOM);
-        decoder.judge();
-        decoder.judge();
-        let holes = decoder.take_holes().points;
+        decoder.check_gaps();
+        decoder.check_gaps();
+        let holes = decoder.take_gaps().points;
         prop_assert_eq!(&holes[..3], [0, 1, 1]);
         prop_assert_eq!(&holes[3..], [1, 1, 1, 0, 0]);
     }
@@ -140,7 +140,7 @@ proptest! {
                 Step::Hit(hit) => decoder.raw(3, &hit),
                 Step::Event(event) => decoder.event(&event),
                 Step::Option(option) => decoder.option(&option),
-                Step::Look => decoder.judge(),
+                Step::Look => decoder.check_gaps(),
                 Step::Expire(now_ns) => decoder.expire(now_ns),
             }
         }

@@ -956,7 +956,7 @@ fn what_events_say_stands_between_the_hits_of_its_time() {
     decoder.event(&RawEvent { at_ns: 45, ..state(2, CLOSE_WAIT, 1200, 5000) });
     let hits = "10 write 1000+200 room | 20 transmit 1000+100 | 30 input 1000+100";
     feed(&mut decoder, hits);
-    decoder.tell_events(40);
+    decoder.report_events(40);
     let mut rows: Vec<_> = kinds(&mut decoder);
     assert!(rows.is_sorted_by_key(|row| row.0), "{rows:?}");
     assert_eq!(rows.iter().filter(|row| row.1 == Kind::StateChange).count(), 1);

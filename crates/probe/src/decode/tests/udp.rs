@@ -344,8 +344,8 @@ fn undelivered(first: &str, until_ns: u64) -> Vec<u64> {
     decoder.detaching(until_ns);
     (0..2)
         .map(|_| {
-            decoder.judge();
-            decoder.take_holes().events
+            decoder.check_gaps();
+            decoder.take_gaps().events
         })
         .collect()
 }
@@ -380,7 +380,7 @@ fn came(times: &[u64], end: &str) -> String {
 fn doubted(times: &[u64], since_ns: u64) -> Decoder {
     let mut decoder = udp();
     feed(&mut decoder, &came(times, ""));
-    decoder.doubt_reads(since_ns);
+    decoder.mark_reads_uncertain(since_ns);
     super::shown(&mut decoder);
     decoder
 }
@@ -395,7 +395,7 @@ fn what_came_before_reads_were_seen_had_gone_when_one_leaves_none() {
          51 Loss of 1 at 8 since 40
          51 8d 180+90";
     super::assert_lines(&super::shown(&mut decoder), expected);
-    assert_eq!(decoder.take_unplaced(), 3);
+    assert_eq!(decoder.take_unplaced_reads(), 3);
     feed(&mut decoder, &(came(&[60], "") + "70 copy +90 socket=1 udp left=0"));
     assert_eq!(super::shown(&mut decoder).last().unwrap(), "70 8 270+90");
 }
@@ -408,9 +408,9 @@ fn reads_that_do_not_say_what_they_leave_have_no_place_while_earlier_datagrams_m
     feed(&mut decoder, "50 copy +90 socket=1 udp | 51 copy +90 socket=1 udp");
     assert_eq!(super::shown(&mut decoder), [""; 0]);
     decoder.detaching(60);
-    decoder.judge();
+    decoder.check_gaps();
     assert_eq!(super::shown(&mut decoder), ["60 Loss of 3 at 8 since 10"]);
-    assert_eq!((decoder.take_unplaced(), decoder.take_unplaced()), (3, 0));
+    assert_eq!((decoder.take_unplaced_reads(), decoder.take_unplaced_reads()), (3, 0));
 }
 
 #[test]
@@ -547,7 +547,7 @@ fn datagrams_of_sockets_that_are_forgotten_are_lost_from_their_arrival_on() {
     super::shown(&mut decoder);
     feed(&mut decoder, &come(65_537));
     assert!(super::shown(&mut decoder).contains(&"65537 Loss of 32768 at 8 since 1".to_owned()));
-    assert_eq!(decoder.take_unplaced(), 32_768);
+    assert_eq!(decoder.take_unplaced_reads(), 32_768);
 }
 
 #[test]
@@ -563,7 +563,7 @@ fn of_more_datagrams_than_are_remembered_each_one_is_read_or_lost() {
     assert_eq!(super::shown(&mut decoder), [""; 0]);
     feed(&mut decoder, "7 copy +90 socket=1 udp left=0");
     assert_eq!(super::shown(&mut decoder)[0], "7 Loss of 2 at 8 since 3");
-    assert_eq!(decoder.take_unplaced(), 65_538);
+    assert_eq!(decoder.take_unplaced_reads(), 65_538);
     feed(&mut decoder, &(came(&[8], "") + "9 copy +90 socket=1 udp left=0"));
     assert_eq!(super::shown(&mut decoder).last().unwrap(), "9 8 5898510+90");
 }

@@ -154,7 +154,7 @@ proptest! {
         truth.check()?;
         let missed = truth.missed;
         prop_assert!(missed < reads);
-        prop_assert_eq!((truth.lost(), truth.decoder.take_unplaced()), (missed, missed));
+        prop_assert_eq!((truth.lost(), truth.decoder.take_unplaced_reads()), (missed, missed));
         let left = truth.left_ns.len() as u64;
         prop_assert_eq!(truth.placed() + missed, left);
     }
@@ -169,13 +169,13 @@ proptest! {
         for look in looks {
             if look.iter().any(|step| matches!(step, Step::Missed)) {
                 let until_ns = truth.now_ns + 10 * look.len() as u64;
-                truth.decoder.doubt_reads(until_ns);
+                truth.decoder.mark_reads_uncertain(until_ns);
             }
             look.into_iter().for_each(|step| truth.step(step));
             truth.check()?;
         }
         truth.decoder.detaching(truth.now_ns);
-        truth.decoder.judge();
+        truth.decoder.check_gaps();
         truth.check()?;
         let read = truth.left_ns.len() as u64;
         prop_assert!(truth.placed() + truth.lost() >= read, "what was read waits to the end");
