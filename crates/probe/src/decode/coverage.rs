@@ -4,13 +4,18 @@
 //! proof. Each byte is checked once. A point that never recorded the flow is not on its path, and has no
 //! gaps.
 
-use sockscope_record::{Point, Record};
+use std::collections::VecDeque;
+
+use sockscope_record::{Point, Record, marks};
 
 /// Points that a receiver's position can vouch for: 1 to 6.
 const POINTS: usize = 6;
 
 /// Ranges remembered for a point, at most; then the oldest gap counts as seen.
 const RANGES_MAX: usize = 256;
+
+/// Ranges that were sent again, remembered at most; older ones are forgotten.
+const RESENT_MAX: usize = 64;
 
 /// The recorded bytes of a flow by point, from the first byte not yet checked on.
 #[derive(Default)]
@@ -22,6 +27,8 @@ pub(super) struct Coverage {
     proof: Proof,
     /// The proof at the last look.
     settled: Proof,
+    /// Bytes that passed points again: their time is not when they first passed.
+    resent: VecDeque<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -64,9 +71,24 @@ impl Coverage {
         let seen = &mut self.points.get_or_insert_default()[index];
         seen.is_observed = true;
         let from = record.offset.max(self.checked);
-        if from < record.end() {
-            seen.add(Range { from, to: record.end(), at_ns: record.at_ns });
+        if from >= record.end() {
+            return;
         }
+        let bytes = (record.offset, record.end());
+        if record.is_marked(marks::RETRANSMITTED) && !self.resent.contains(&bytes) {
+            if self.resent.len() == RESENT_MAX {
+                self.resent.pop_front();
+            }
+            self.resent.push_back(bytes);
+        }
+        let mut resent = self.resent.iter();
+        let is_again = resent.any(|resent| resent.0 < record.end() && record.offset < resent.1);
+        let mut range = Range { from, to: record.end(), at_ns: record.at_ns };
+        if is_again {
+            // Bytes behind them may have passed since those before them did.
+            range.at_ns = seen.since_ns(from).min(record.at_ns);
+        }
+        seen.add(range);
     }
 
     /// The receiver has had everything up to `position`; true when that is news.
@@ -96,6 +118,12 @@ impl Coverage {
 }
 
 impl Seen {
+    /// Earliest time at which the bytes from this position on can have passed.
+    fn since_ns(&self, from: u64) -> u64 {
+        let after = self.ranges.partition_point(|range| range.from < from);
+        after.checked_sub(1).map_or(self.since_ns, |before| self.ranges[before].at_ns)
+    }
+
     fn add(&mut self, mut new: Range) {
         if let Some(last) = self.ranges.last_mut()
             && (last.from..=last.to).contains(&new.from)
@@ -148,5 +176,30 @@ impl Gap {
     fn widen(&mut self, since_ns: u64) {
         self.count += 1;
         self.since_ns = self.since_ns.min(since_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockscope_record::Kind;
+
+    use super::*;
+
+    fn passed(at_ns: u64, offset: u64, marks: u8) -> Record {
+        Record { at_ns, offset, len: 10, kind: Kind::InterfaceDequeue, marks, ..Record::default() }
+    }
+
+    #[test]
+    fn bytes_behind_a_retransmission_may_have_passed_before_it() {
+        let mut coverage = Coverage::default();
+        coverage.note(&passed(5, 0, 0));
+        // Of [10, 30) nothing was seen, and then the first half again.
+        coverage.note(&passed(50, 10, marks::RETRANSMITTED));
+        coverage.note(&passed(60, 30, 0));
+        coverage.prove(40, 70);
+        assert_eq!(coverage.check().count(), 0);
+        let gaps: Vec<(Point, u64, u64)> =
+            coverage.check().map(|(point, gap, _)| (point, gap.count, gap.since_ns)).collect();
+        assert_eq!(gaps, [(Point::InterfaceDequeue, 1, 5)]);
     }
 }
