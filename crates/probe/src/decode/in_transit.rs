@@ -80,6 +80,8 @@ pub(super) struct Datagrams {
     /// When the last datagram that was recognized as it left a queueing discipline had entered it: those that
     /// leave later entered later.
     left_since_ns: u64,
+    /// Hits by then may be in no list.
+    pub(super) lost_until_ns: u64,
     /// Those that the last hit announced, for the queue of their socket to take.
     pub(super) received: Vec<Datagram>,
     /// The socket that last announced one, 0 for none: it got it for a program.
@@ -119,13 +121,40 @@ impl Datagrams {
         debug_assert!(list.len() <= BETWEEN_MAX);
     }
 
+    /// A program sends a datagram in this buffer: another one that had it has gone unseen, as hits were
+    /// missed. Looked for among the newest ones only.
+    pub(super) fn reuse(&mut self, buffer: u32) {
+        let lost_until_ns = self.lost_until_ns;
+        for (list, keeps_buffer) in self.between.iter_mut().zip(self.keeps_buffer) {
+            if !keeps_buffer || list.front().is_none_or(|first| first.at_ns > lost_until_ns) {
+                continue;
+            }
+            let is_it = |old: &Datagram| old.buffer == buffer && !old.is_part;
+            let stale = list.iter().rev().take(REUSED_AMONG).position(is_it);
+            stale.and_then(|back| list.remove(list.len() - 1 - back));
+        }
+    }
+
     /// The datagram in the gap that a hit shows: the one with its buffer, else, where buffers do not last,
     /// the oldest of its length; then older ones of another length got lost.
     pub(super) fn take(&mut self, gap: usize, seen: Seen) -> Option<Datagram> {
         let list = &mut self.between[gap];
-        if let Some(index) = list.iter().position(|datagram| datagram.is(&seen)) {
-            self.keeps_buffer[gap] = true;
-            let found = list.remove(index);
+        // Of two that had one buffer the earlier one has gone unseen; parts of a packet share theirs.
+        let is_it = |datagram: &Datagram| datagram.is(&seen);
+        let by_buffer =
+            if seen.is_part { list.iter().position(is_it) } else { list.iter().rposition(is_it) };
+        if let Some(index) = by_buffer {
+            let kept_buffer = std::mem::replace(&mut self.keeps_buffer[gap], true);
+            let mut found = list.remove(index);
+            if !kept_buffer {
+                // The first one to show that buffers last: it may have been used again since.
+                let lost_until_ns = self.lost_until_ns;
+                let guess = |found: Datagram| match found.at_ns <= lost_until_ns {
+                    true => found.guessed(),
+                    false => found,
+                };
+                found = found.map(guess);
+            }
             if let (QUEUED, Some(found)) = (gap, found) {
                 self.left_since_ns = self.left_since_ns.max(found.at_ns);
             }
@@ -145,6 +174,11 @@ impl Datagrams {
     /// record was missed by `lost_until_ns`.
     pub(super) fn may_have_queued(&self, lost_until_ns: u64) -> bool {
         self.keeps_buffer[QUEUED] && lost_until_ns > self.left_since_ns
+    }
+
+    /// Whether the datagram in the buffer of a hit is in the gap.
+    pub(super) fn holds(&self, gap: usize, seen: Seen) -> bool {
+        self.between[gap].iter().any(|datagram| datagram.is(&seen))
     }
 
     /// Whether a datagram of this length is in the gap.
@@ -255,5 +289,49 @@ impl Datagrams {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(buffer: u32) -> Seen {
+        Seen { buffer, ..Seen::of(100) }
+    }
+
+    /// Datagrams of one length in these gaps, in order, each with its buffer; hits were missed by then.
+    fn datagrams(gaps: &[(usize, u32)]) -> Datagrams {
+        let mut known =
+            Datagrams { keeps_buffer: [true; 4], lost_until_ns: 100, ..Datagrams::default() };
+        for (&(gap, buffer), at_ns) in gaps.iter().zip(1..) {
+            let datagram = known.announce(100);
+            known.put(gap, datagram, seen(buffer), at_ns);
+        }
+        known
+    }
+
+    #[test]
+    fn a_datagram_sent_in_a_buffer_is_the_only_one_in_it() {
+        let mut known = datagrams(&[(INPUT, 7), (WIRE, 8)]);
+        known.reuse(7);
+        assert!(!known.holds(INPUT, seen(7)) && known.holds(WIRE, seen(8)));
+        // Where nothing was missed since, it is one that comes by again.
+        let mut known = datagrams(&[(INPUT, 7)]);
+        known.lost_until_ns = 0;
+        known.reuse(7);
+        assert!(known.holds(INPUT, seen(7)));
+    }
+
+    #[test]
+    fn of_two_in_one_buffer_the_later_one_is_there() {
+        let mut known = datagrams(&[]);
+        known.keeps_buffer = [false; 4];
+        for at_ns in [1, 2] {
+            let datagram = known.announce(100);
+            known.put(WIRE, datagram, seen(7), at_ns);
+        }
+        let found = known.take(WIRE, seen(7)).unwrap();
+        assert_eq!((found.offset, found.is_recognized), (100, false));
     }
 }

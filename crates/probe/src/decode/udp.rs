@@ -65,6 +65,7 @@ impl Skipped {
 
 /// One hit; says what the kernel skipped before it.
 pub(super) fn decode(hit: &mut Hit<'_>, flow: &mut FlowState, packet: &Packet) -> Option<Skipped> {
+    flow.path.datagrams.lost_until_ns = hit.lost_until_ns;
     if hit.head.kind == raw::RAW_READY {
         return ready(hit, flow, packet);
     }
@@ -168,7 +169,10 @@ fn arrived(known: &mut Datagrams, seen: Seen) -> (Datagram, Option<Skipped>) {
 fn received(hit: &mut Hit<'_>, known: &mut Datagrams, seen: Seen) -> Option<Skipped> {
     let at_ns = hit.head.at_ns;
     let mut skipped = None;
-    let datagram = known.take(INPUT, seen).unwrap_or_else(|| {
+    // One that came before the hook at point 5 was attached is no other one of its length.
+    let is_on_wire = !known.holds(INPUT, seen) && known.holds(WIRE, seen);
+    let entered = if is_on_wire { None } else { known.take(INPUT, seen) };
+    let datagram = entered.unwrap_or_else(|| {
         // A bridge hands it to IP again; what IP took at this very moment is of the same packet.
         let is_first = known.has(WIRE, seen.len);
         let again = if is_first { None } else { known.take_unless_at(SOCKET, seen, at_ns) };
@@ -215,6 +219,10 @@ fn forwarded(known: &mut Datagrams, packet: &Packet) -> Option<Datagram> {
 
 /// A datagram goes from the program to IP within the send call: points 1 and 2 are this moment.
 fn sent(hit: &mut Hit<'_>, known: &mut Datagrams, packet: &Packet) -> Datagram {
+    let seen = packet.seen();
+    if seen.buffer > 0 && !seen.is_part {
+        known.reuse(seen.buffer);
+    }
     let datagram = known.announce(packet.len);
     let thread = packet.thread;
     let call = hit.record(Kind::WriteCall, datagram.offset, datagram.len);
