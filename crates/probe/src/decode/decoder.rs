@@ -168,7 +168,7 @@ impl Decoder {
         self.report_events(u64::MAX);
         for state in self.connections.iter_mut() {
             for flow in &mut state.flows {
-                flow.settle(&mut self.out);
+                flow.settle(self.missed.missed_until(state.of_others), &mut self.out);
             }
         }
     }

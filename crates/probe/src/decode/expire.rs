@@ -125,7 +125,7 @@ impl Decoder {
             self.last_rows.push(state.info);
         }
         for mut flow in state.flows {
-            flow.settle(&mut self.out);
+            flow.settle(self.missed.missed_until(state.of_others), &mut self.out);
         }
     }
 }

@@ -183,8 +183,8 @@ impl FlowState {
     }
 
     /// At the end: what was still held back becomes records.
-    pub(super) fn settle(&mut self, out: &mut Vec<Record>) {
-        self.sender.settle_write(out);
+    pub(super) fn settle(&mut self, missed_until: &MissedUntil, out: &mut Vec<Record>) {
+        self.sender.settle_write(missed_until, out);
         self.receiver.settle_arrivals(out);
     }
 }

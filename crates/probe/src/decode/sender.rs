@@ -5,11 +5,13 @@
 //! recorded before it is copied; how much of it the socket took shows in a later record.
 
 use sockscope_record::{
-    FlowId, Hold, Kind, Record, Retransmission, RetransmitClass, SendWindow, marks, tcp_flags,
+    FlowId, Hold, Kind, Point, Record, Retransmission, RetransmitClass, SendWindow, marks,
+    tcp_flags,
 };
 
 use super::hit::{Hit, socket_buffers};
 use super::positions::Positions;
+use super::unplaced::MissedUntil;
 use crate::layout::{
     RawCallReturn, RawCongestion, RawRetransmit, RawTcpPacket, RawWrite, constants as raw,
 };
@@ -178,9 +180,12 @@ impl Sender {
     }
 
     /// At the end: the pending chunk was taken as far as the closing socket showed. Otherwise that is
-    /// unknown, and a call that found no room took nothing.
-    pub(super) fn settle_write(&mut self, out: &mut Vec<Record>) {
-        if let Some(last) = self.last_written {
+    /// unknown, and a call that found no room took nothing. Where hits were missed after the chunk's own, the
+    /// end that the socket showed is of later calls too.
+    pub(super) fn settle_write(&mut self, missed_until: &MissedUntil, out: &mut Vec<Record>) {
+        let missed_ns = missed_until[Point::SendEnqueue.index()];
+        let is_last = self.writing.is_some_and(|writing| writing.at_ns >= missed_ns);
+        if let (Some(last), true) = (self.last_written, is_last) {
             self.flush_write(last, out);
         }
         self.writing = None;
