@@ -126,6 +126,12 @@ impl SocketQueue {
         (self.empty_since_ns, self.fewer_since_ns) = (None, None);
     }
 
+    /// An announcement may have been missed: the queue may hold more than is known.
+    pub(super) fn mark_announcements_uncertain(&mut self) {
+        self.mark_uncertain();
+        self.is_confirmed = false;
+    }
+
     /// Whether nothing that was announced waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()

@@ -19,6 +19,14 @@ impl Decoder {
         self.sockets.queues.values_mut().for_each(|(_, queue)| queue.mark_uncertain());
     }
 
+    /// The same of announcements too: there may be recorded datagrams in the queues that no hit showed.
+    pub(crate) fn mark_announcements_uncertain(&mut self, until_ns: u64) {
+        self.mark_reads_uncertain(until_ns);
+        self.sockets.unannounced_until_ns = until_ns;
+        let queues = self.sockets.queues.values_mut();
+        queues.for_each(|(_, queue)| queue.mark_announcements_uncertain());
+    }
+
     /// Datagrams found since the last call of which it is not known when they were read.
     pub(crate) fn take_unplaced_reads(&mut self) -> u64 {
         std::mem::take(&mut self.unplaced_reads)

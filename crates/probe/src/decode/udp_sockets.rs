@@ -15,6 +15,8 @@ pub(super) struct Sockets {
     pub(super) queues: BTreeMap<u32, (u64, SocketQueue)>,
     /// Hits by then may have been missed.
     pub(super) uncertain_until_ns: u64,
+    /// Announcements by then may have been missed.
+    pub(super) unannounced_until_ns: u64,
     /// Sockets up to this number may be ones that were forgotten, and of which not all was known.
     forgotten: u32,
     /// Datagrams that were forgotten with their queues.
@@ -30,7 +32,9 @@ impl Sockets {
         let fresh = || (at_ns, SocketQueue::new(number <= self.forgotten));
         let (last_ns, queue) = self.queues.entry(number).or_insert_with(fresh);
         // What was missed since its last hit may be of it.
-        if *last_ns <= self.uncertain_until_ns {
+        if *last_ns <= self.unannounced_until_ns {
+            queue.mark_announcements_uncertain();
+        } else if *last_ns <= self.uncertain_until_ns {
             queue.mark_uncertain();
         }
         *last_ns = at_ns;

@@ -14,9 +14,8 @@ use crate::error::Error;
 use crate::lists::KINDS;
 use crate::programs::Counters;
 
-/// Points whose datagrams are in the queue of a socket, or enter it: a missed hit there hides which
-/// datagram a read took.
-const AT_SOCKETS: [Point; 3] = [Point::InputDequeue, Point::ReceiveEnqueue, Point::ReceiveDequeue];
+/// Points of which a missed hit leaves a datagram that enters the queue of a socket without announcement.
+const ANNOUNCEMENTS: [Point; 2] = [Point::InputDequeue, Point::ReceiveEnqueue];
 
 /// All that a recording missed so far.
 pub(super) struct LossMeter {
@@ -159,7 +158,9 @@ impl LossMeter {
             }
         }
         decoder.interrupted(losses.until_ns, &losses.interrupted_points());
-        if losses.are_at_sockets() {
+        if losses.are_of(&ANNOUNCEMENTS) {
+            decoder.mark_announcements_uncertain(losses.until_ns);
+        } else if losses.are_of(&[Point::ReceiveDequeue]) {
             decoder.mark_reads_uncertain(losses.until_ns);
         }
     }
@@ -286,10 +287,10 @@ impl NewLosses {
         self.interrupted().filter_map(|(point, _)| point).collect()
     }
 
-    /// Whether a hit of a datagram at its socket may have been missed.
-    fn are_at_sockets(&self) -> bool {
+    /// Whether a hit of one of these points was missed.
+    fn are_of(&self, points: &[Point]) -> bool {
         let all = [self.points(false), self.points(true), self.interrupted_points()];
-        all.iter().flatten().any(|point| AT_SOCKETS.contains(point))
+        all.iter().flatten().any(|point| points.contains(point))
     }
 
     fn counts(&self) -> LossCounts {
@@ -404,16 +405,16 @@ mod tests {
     }
 
     #[test]
-    fn hits_at_the_sockets_of_datagrams_hide_reads_and_others_do_not() {
-        for (kind, expected) in [(raw::RAW_COPY, true), (raw::RAW_TRANSMIT, false)] {
-            assert_eq!(losses(full(kind, 1)).are_at_sockets(), expected);
+    fn losses_are_of_the_points_of_their_hits_and_programs() {
+        for (kind, expected) in [(raw::RAW_READY, true), (raw::RAW_TRANSMIT, false)] {
+            assert_eq!(losses(full(kind, 1)).are_of(&ANNOUNCEMENTS), expected);
         }
         for (point, expected) in [(Point::ReceiveEnqueue, true), (Point::InterfaceDequeue, false)] {
             let losses = losses(interrupted(Some(point), 2));
-            assert_eq!(losses.are_at_sockets(), expected);
+            assert_eq!(losses.are_of(&ANNOUNCEMENTS), expected);
             assert_eq!((losses.points(false), losses.interrupted_points()), (vec![], vec![point]));
         }
-        assert!(!losses(interrupted(None, 3)).are_at_sockets());
+        assert!(!losses(interrupted(None, 3)).are_of(&Point::ALL));
     }
 
     #[test]
@@ -421,7 +422,7 @@ mod tests {
         let losses = losses(of_others(raw::RAW_COPY, 2));
         assert_eq!(losses.points(false), []);
         assert_eq!(losses.points(true), [Point::ReceiveDequeue]);
-        assert!(losses.are_at_sockets(), "an empty queue shows no connection");
+        assert!(losses.are_of(&[Point::ReceiveDequeue]), "an empty queue shows no connection");
         assert_eq!(losses.counts().points[7], 2);
         let records = losses.records();
         let marks: Vec<u8> = records.iter().map(|record| record.marks).collect();

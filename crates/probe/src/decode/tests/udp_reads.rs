@@ -136,6 +136,23 @@ fn steps(one: impl Strategy<Value = Step>) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(one, 1..120)
 }
 
+#[test]
+fn a_read_behind_missed_announcements_is_not_of_the_last_one_that_was_announced() {
+    let is_placed = |doubt: fn(&mut Decoder, u64)| {
+        let mut truth = Truth::new();
+        truth.step(Step::Comes { flow: 0, len: 90 });
+        truth.decoder.records().clear();
+        doubt(&mut truth.decoder, truth.now_ns);
+        truth.step(Step::Read { is_left_known: true });
+        let is_read = |record: &Record| {
+            record.kind == Kind::ReceiveDequeue && !record.is_marked(marks::DERIVED)
+        };
+        truth.decoder.records().iter().any(is_read)
+    };
+    assert!(is_placed(Decoder::mark_reads_uncertain));
+    assert!(!is_placed(Decoder::mark_announcements_uncertain));
+}
+
 proptest! {
     /// Each read says what is left: only the datagrams are unknown whose read was missed.
     #[test]
