@@ -153,12 +153,15 @@ impl Decoder {
             enters_at_once,
             lost_until_ns: self.missed.lost_until_ns(of_others),
             is_passed_over: false,
+            has_no_position: false,
         };
         let before = hit.out.len();
         tcp::decode(&mut hit, state, raw);
         if let (true, Some(at)) = (hit.is_passed_over, point) {
             let since_ns = self.missed.missed_until(of_others)[at.index()];
             unplaced.leave(point, since_ns, head.at_ns);
+        } else if hit.has_no_position {
+            unplaced.leave(point, state.info.opened_ns, head.at_ns);
         }
         self.missed.follow(state, &self.out[before..], head.at_ns);
     }

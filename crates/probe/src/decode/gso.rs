@@ -50,6 +50,7 @@ impl Decoder {
                 enters_at_once: !self.sees_input && head.is_marked(raw::MARK_LOOPBACK),
                 lost_until_ns: self.missed.lost_until_ns(state.of_others),
                 is_passed_over: false,
+                has_no_position: false,
             };
             if head.kind == raw::RAW_READY && flow.path.datagrams.socket != packet.socket {
                 self.udp_buffers.report(&mut hit, packet.socket);

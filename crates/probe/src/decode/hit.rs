@@ -74,9 +74,19 @@ pub(super) struct Hit<'a> {
     pub(super) lost_until_ns: u64,
     /// Hits before it were missed, so that it does not show which bytes passed by it.
     pub(super) is_passed_over: bool,
+    /// Neither the SYN of its flow is known nor a sequence number of a socket.
+    pub(super) has_no_position: bool,
 }
 
 impl Hit<'_> {
+    /// The position of the sequence number of a socket here; where that is not known the hit counts as
+    /// missed.
+    pub(super) fn position(&mut self, positions: &mut Positions, sequence: u32) -> Option<u64> {
+        let position = positions.of(sequence);
+        self.has_no_position = position.is_none();
+        position
+    }
+
     /// A record at the hit's time, on its CPU and flow.
     pub(super) fn record(&self, kind: Kind, offset: u64, len: u32) -> Record {
         Record {

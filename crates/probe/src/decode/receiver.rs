@@ -136,7 +136,7 @@ impl Receiver {
         raw: &RawTcpReady,
     ) {
         let mark = if self.note_woken(hit) { marks::WAITED_FOR } else { 0 };
-        let Some(to) = positions.of(raw.rcv_nxt) else { return };
+        let Some(to) = hit.position(positions, raw.rcv_nxt) else { return };
         let ready = self.ready;
         self.receive(arrival(hit, to), mark, hit.out);
         hit.is_passed_over = self.see_ready(hit.head.at_ns) && self.ready > ready;
@@ -153,7 +153,7 @@ impl Receiver {
 
     /// The reader has had everything up to the hit's sequence number.
     pub(super) fn copy(&mut self, hit: &mut Hit<'_>, positions: &mut Positions, raw: &RawTcpCopy) {
-        let Some(to) = positions.of(raw.copied_seq) else { return };
+        let Some(to) = hit.position(positions, raw.copied_seq) else { return };
         // Data that was read without its arrival having been announced: that was not observed.
         self.receive(arrival(hit, to), marks::DERIVED, hit.out);
         let copied = self.copied;

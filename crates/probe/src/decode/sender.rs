@@ -128,7 +128,7 @@ impl Sender {
 
     /// A chunk is about to be taken. The one before it ended where this one begins.
     pub(super) fn write(&mut self, hit: &mut Hit<'_>, positions: &mut Positions, raw: &RawWrite) {
-        let Some(from) = positions.of(raw.start_seq) else { return };
+        let Some(from) = hit.position(positions, raw.start_seq) else { return };
         let to = from.saturating_add(u64::from(raw.left_len));
         let call = Some((to, raw.thread));
         let is_same_call = self.call == call;

@@ -59,7 +59,10 @@ fn packet(hit: &mut Hit<'_>, flow: &mut FlowState, reverse: &mut FlowState, pack
     }
     // Only what a socket of this host sends is sure to be true.
     let is_own = packet.is_outgoing() && packet.has_socket();
-    let Some(start) = start_of(flow, packet, is_own) else { return };
+    let Some(start) = start_of(flow, packet, is_own) else {
+        hit.has_no_position = true;
+        return;
+    };
     let end = start.saturating_add(u64::from(packet.len));
     if packet.tcp_flags & tcp_flags::FIN != 0 && (is_own || flow.positions.end().is_none()) {
         flow.positions.set_end(Some(end));

@@ -111,6 +111,7 @@ impl Decoder {
             enters_at_once: false,
             lost_until_ns: self.missed.lost_until_ns(state.of_others),
             is_passed_over: false,
+            has_no_position: false,
         };
         decode(&mut hit, state);
         name_users(state, &self.out[before..], &mut self.changed);

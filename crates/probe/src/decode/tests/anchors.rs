@@ -3,11 +3,12 @@
 use proptest::prelude::*;
 use sockscope_record::{FlowId, Point};
 
-use super::{CLIENT_FIRST, Fields, assert_lines, feed, opened, reported, shown};
+use super::{CLIENT_FIRST, Fields, assert_lines, feed, opened, reported, shown, state};
 use crate::decode::Decoder;
-use crate::layout::constants as raw;
+use crate::layout::{RawEvent, constants as raw};
 
 const MS: u64 = 1_000_000;
+const FIN_WAIT1: u8 = 4;
 /// Three times 2^32 octets further than 100.
 const FAR: u64 = (3 << 32) + 100;
 
@@ -136,6 +137,28 @@ fn a_write_that_was_under_way_is_not_told_as_taken() {
          600000001 2d 3n 4n 800+100
          600000002 1 900+100",
     );
+}
+
+#[test]
+fn what_a_socket_wrote_until_it_closed_is_not_of_a_call_before_the_miss() {
+    let mut decoder = opened();
+    feed(&mut decoder, "10 write 1000+1000");
+    decoder.lost_between(100, 100 + 500 * MS, &Point::ALL, false);
+    decoder.event(&RawEvent { at_ns: 700 * MS, ..state(2, FIN_WAIT1, 9000, 5000) });
+    decoder.finish();
+    assert_lines(&shown(&mut decoder), "10 WriteCall 0+1000");
+}
+
+#[test]
+fn a_hit_of_a_stream_whose_beginning_was_missed_is_missed_too() {
+    let mut decoder = super::empty();
+    decoder.event(&super::open(1, 6));
+    feed(
+        &mut decoder,
+        "10 write 1000+10 | 20 transmit 1000+10 | 30 input 1000+10 | 40 ready 1010 | 50 copy 1010",
+    );
+    assert_lines(&shown(&mut decoder), "");
+    assert_eq!(decoder.take_unknown_positions().points, [1, 0, 0, 1, 1, 0, 1, 1]);
 }
 
 #[test]
