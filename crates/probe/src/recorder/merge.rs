@@ -19,13 +19,16 @@ pub(super) fn horizon_ns(now_ns: u64) -> u64 {
 /// One pass over all lists.
 pub(super) struct Merge {
     cursors: Vec<Cursor>,
+    /// Whether no list goes past a record of another one that is begun and not finished.
+    waits: bool,
 }
 
 impl Merge {
     /// Of the records that are in the lists now.
-    pub(super) fn begin(source: &mut impl RawSource) -> Self {
+    pub(super) fn begin(source: &mut impl RawSource, waits: bool) -> Self {
         let lists = 0..source.shape().cpus.len();
-        Self { cursors: lists.filter_map(|list| Cursor::new(source, list)).collect() }
+        let cursors = lists.filter_map(|list| Cursor::new(source, list)).collect();
+        Self { cursors, waits }
     }
 
     /// Takes the earliest records that are in one list in a row, up to the horizon; false when there are
@@ -36,6 +39,9 @@ impl Merge {
         horizon_ns: u64,
         mut take: impl FnMut(u16, &RawRecord),
     ) -> bool {
+        if self.waits && !self.are_finished(source) {
+            return false;
+        }
         let Some((first, bound_ns)) = earliest(&self.cursors) else { return false };
         let cursor = &mut self.cursors[first];
         if cursor.at_ns() > horizon_ns {
@@ -49,6 +55,16 @@ impl Merge {
             cursor.advance(source);
         }
         true
+    }
+
+    /// Whether each list shows its next record. An unfinished one has a time that is not known, and may
+    /// be earlier than all others.
+    fn are_finished(&mut self, source: &mut impl RawSource) -> bool {
+        let mut stalled = self.cursors.iter_mut().filter(|cursor| cursor.is_stalled());
+        stalled.all(|cursor| {
+            cursor.current = source.read(cursor.list, cursor.next);
+            cursor.current.is_some()
+        })
     }
 
     /// Gives the places of all records that were taken back to the probes.

@@ -24,6 +24,9 @@ const PAUSE_MIN: Duration = Duration::from_micros(500);
 /// A list filled by one part in this many between two looks is looked at twice as often, or half so.
 const FILL_HIGH: u64 = 16;
 const FILL_LOW: u64 = 64;
+/// For a record that its probe has begun and not finished, all lists wait so long: an interrupt or another
+/// guest of the machine has its CPU. It must not last until the other lists are full.
+const WAIT_FOR_RECORD: Duration = Duration::from_millis(20);
 /// Decoded records handed to the sink at once.
 const BATCH: usize = 16_384;
 
@@ -36,8 +39,8 @@ pub(super) struct Recording<S> {
     hooks: LateHooks,
     ages: SlotAges,
     pause: Duration,
-    /// A list stopped at an unfinished record, so that later ones may be missing.
-    is_stalled: bool,
+    /// Since when a list stops at an unfinished record, so that later ones may be missing.
+    stalled_since_ns: Option<u64>,
     /// The probes are being detached: what is missed from now on is not of the recording.
     is_over: bool,
     records: u64,
@@ -66,7 +69,7 @@ impl<S: RawSource> Recording<S> {
             hooks: LateHooks::new(started_ns, starts_command),
             ages: SlotAges::new(started_ns),
             pause: PAUSE_MIN,
-            is_stalled: false,
+            stalled_since_ns: None,
             is_over: false,
             records: 0,
             raw_records: 0,
@@ -79,6 +82,12 @@ impl<S: RawSource> Recording<S> {
     #[cfg(feature = "bench")]
     pub(super) fn source(&self) -> &S {
         &self.source
+    }
+
+    /// Connections that the decoder remembers.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.decoder.remembered()
     }
 
     pub(super) fn hooks(&self) -> Vec<HookReport> {
@@ -101,7 +110,7 @@ impl<S: RawSource> Recording<S> {
         self.adapt_pause(fullest);
         self.write_losses(sink)?;
         self.check_gaps();
-        if !self.is_stalled {
+        if !self.is_stalled() {
             self.decoder.expire(horizon_ns);
         }
         self.meter.read_counters(&mut self.source);
@@ -139,13 +148,16 @@ impl<S: RawSource> Recording<S> {
             self.source.detach(when);
         }
         let ends_ns = self.source.now_ns().saturating_add(deadline.as_nanos() as u64);
-        while self.drain(u64::MAX, sink)? > 0 {
+        while self.drain(u64::MAX, sink)? > 0 || self.is_stalled() {
             if self.source.now_ns() > ends_ns {
                 self.notes.push(format!(
                     "the end of the trace is cut: records were left after {} s",
                     deadline.as_secs_f32()
                 ));
                 break;
+            }
+            if self.is_stalled() {
+                self.source.pause(PAUSE_MIN);
             }
         }
         self.write_losses(sink)?;
@@ -160,7 +172,8 @@ impl<S: RawSource> Recording<S> {
     /// Takes every finished record up to `horizon_ns`; the largest number taken from one list.
     pub(super) fn drain(&mut self, horizon_ns: u64, sink: &mut impl Sink) -> Result<u64, Error> {
         // Heads first, then losses and events: the decoder needs both before the records behind them.
-        let mut merge = Merge::begin(&mut self.source);
+        let waits = self.waits_for_record();
+        let mut merge = Merge::begin(&mut self.source, waits);
         if !self.is_over {
             self.meter.read(&mut self.source);
             self.meter.report_to(&mut self.decoder);
@@ -174,13 +187,25 @@ impl<S: RawSource> Recording<S> {
         }
         decoder.report_events(horizon_ns);
         let taken = merge.end(&mut self.source);
-        self.is_stalled = taken.is_stalled;
+        let now_ns = self.source.now_ns();
+        let since_ns = self.stalled_since_ns.unwrap_or(now_ns);
+        self.stalled_since_ns = taken.is_stalled.then_some(since_ns);
         self.raw_records += taken.records;
         self.hand_over(sink)?;
         for connection in self.decoder.take_forgotten() {
             sink.complete(ConnectionId(connection));
         }
         Ok(taken.fullest)
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.stalled_since_ns.is_some()
+    }
+
+    fn waits_for_record(&mut self) -> bool {
+        let now_ns = self.source.now_ns();
+        let wait_ns = WAIT_FOR_RECORD.as_nanos() as u64;
+        self.stalled_since_ns.is_none_or(|since_ns| now_ns.saturating_sub(since_ns) < wait_ns)
     }
 
     fn take_events(&mut self, sink: &mut impl Sink) -> Result<(), Error> {
@@ -202,6 +227,7 @@ impl<S: RawSource> Recording<S> {
     fn adapt_pause(&mut self, fullest: u64) {
         let list_records = self.source.shape().records;
         self.pause = match fullest {
+            _ if self.is_stalled() => PAUSE_MIN,
             high if high > list_records / FILL_HIGH => (self.pause / 2).max(PAUSE_MIN),
             low if low < list_records / FILL_LOW => (self.pause * 2).min(PAUSE_MAX),
             _ => self.pause,
@@ -233,7 +259,7 @@ impl<S: RawSource> Recording<S> {
     /// Counts what the kernel skipped, unless a CPU's list stopped at an unfinished record: then
     /// what looks skipped may come yet.
     fn check_gaps(&mut self) {
-        if self.is_stalled {
+        if self.is_stalled() {
             return;
         }
         self.decoder.check_gaps();
