@@ -28,6 +28,13 @@ impl Decoder {
         self.missed.until_ns = Some(at_ns);
     }
 
+    /// Packets that enter the input queue are observed by a hook of their own from `at_ns` on: of those
+    /// before, none was skipped.
+    pub(crate) fn see_input_from(&mut self, at_ns: u64) {
+        self.see_input(true);
+        self.missed.lost_at(at_ns, &[Point::InputEnqueue], false);
+    }
+
     /// Records were lost and counted between two times, counted at these points: gaps that may be due to
     /// that are no news, and positions may not be known. Of any connection, or of those of others alone.
     pub(crate) fn lost_between(

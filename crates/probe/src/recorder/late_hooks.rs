@@ -103,7 +103,9 @@ fn follow_devices(
     }
     if counters.devices || source.has_new_input_devices() {
         source.attach(When::Devices)?;
-        decoder.see_input(source.is_attached(When::Devices));
+        if source.is_attached(When::Devices) {
+            decoder.see_input_from(source.now_ns());
+        }
     }
     Ok(())
 }
