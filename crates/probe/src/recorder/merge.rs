@@ -39,7 +39,7 @@ impl Merge {
         horizon_ns: u64,
         mut take: impl FnMut(u16, &RawRecord),
     ) -> bool {
-        if self.waits && !self.are_finished(source) {
+        if !self.are_finished(source) && self.waits {
             return false;
         }
         let Some((first, bound_ns)) = earliest(&self.cursors) else { return false };
