@@ -13,6 +13,8 @@ mod late_hooks;
 mod loss_meter;
 mod merge;
 mod recording;
+#[cfg(test)]
+mod simulated;
 mod sink;
 mod slot_ages;
 mod source;

@@ -1,0 +1,93 @@
+//! The recorder on a simulated machine: any number of recordings, each from a seed.
+//!
+//! The machine has CPUs with lists of bounded size, connections, datagrams, and a recorder that is stopped
+//! now and then, all in virtual time ([`world`]). Its probes do what the kernel half does ([`probes`]). It
+//! keeps the [`truth`] about each hit, with which [`check`] compares the records that come out of the real
+//! loop and the real decoder.
+//!
+//! `SOCKSCOPE_SIMULATED_SEEDS` is the number of seeds to run, `SOCKSCOPE_SIMULATED_SEED` one of them alone.
+
+mod check;
+mod hits;
+mod plan;
+mod probes;
+mod rng;
+mod scenarios;
+mod tcp;
+mod truth;
+mod udp;
+mod world;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::recording::Recording;
+use super::summary::Summary;
+use check::{Collected, check};
+use world::{SimulatedSource, World};
+
+/// Seeds that `cargo test` runs.
+const SEEDS: u64 = 1_000;
+/// Until all that is left is taken at the end, in virtual time.
+const DEADLINE: Duration = Duration::from_secs(3_600);
+
+/// A world in which nothing happens any more, and what was recorded of it.
+struct Recorded {
+    world: Rc<RefCell<World>>,
+    collected: Collected,
+    summary: Summary,
+}
+
+/// Records all that happens in a world. Calls `look` after each look at the lists, for as long as it asks for
+/// more of them.
+fn record(
+    world: World,
+    mut look: impl FnMut(&mut World, &Recording<SimulatedSource>) -> bool,
+) -> Recorded {
+    let world = Rc::new(RefCell::new(world));
+    let source = SimulatedSource::new(&world);
+    let mut recording = Recording::start(source, false).expect("counters can be read");
+    let mut collected = Collected::default();
+    loop {
+        recording.step(&mut collected).expect("a sink without limits");
+        let goes_on = look(&mut world.borrow_mut(), &recording);
+        if !goes_on && world.borrow().is_over() {
+            break;
+        }
+    }
+    let summary = recording.finish(&mut collected, DEADLINE).expect("a sink without limits");
+    Recorded { world, collected, summary }
+}
+
+impl Recorded {
+    /// Compares it with the truth.
+    fn check(&self) -> Result<(), String> {
+        let world = self.world.borrow();
+        let checked = check(&world.probes.truth, &self.collected, &self.summary);
+        checked.map_err(|difference| format!("{difference}; with {:?}", world.plan))
+    }
+}
+
+fn number_of(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// The first difference from the truth with this seed.
+fn failure(seed: u64) -> Option<String> {
+    record(World::new(seed), |_, _| false).check().err()
+}
+
+#[test]
+fn every_simulated_recording_is_true() {
+    let seeds = match number_of("SOCKSCOPE_SIMULATED_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number_of("SOCKSCOPE_SIMULATED_SEEDS").unwrap_or(SEEDS),
+    };
+    let failures: Vec<(u64, String)> =
+        seeds.filter_map(|seed| Some((seed, failure(seed)?))).collect();
+    let others: Vec<u64> = failures.iter().skip(1).map(|(seed, _)| *seed).collect();
+    if let Some((seed, failure)) = failures.first() {
+        panic!("SOCKSCOPE_SIMULATED_SEED={seed} fails: {failure}; others that fail: {others:?}");
+    }
+}

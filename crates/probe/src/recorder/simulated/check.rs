@@ -1,0 +1,334 @@
+//! Compares the records of a recording with the truth.
+//!
+//! A record of a point says that some bytes passed it at a time. It is right where these bytes passed then,
+//! by a hit that has a record. Where the kernel ran no program for a hit, the next one may stand for its
+//! bytes: a `Loss` record has the time of that. No record stands for bytes whose hit found its list full.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sockscope_record::{Connection, ConnectionId, Kind, Point, Record, marks, tcp_flags};
+
+use super::super::sink::Sink;
+use super::super::summary::Summary;
+use super::truth::{Fate, Hit, Truth};
+use crate::decode::point_of_raw;
+use crate::layout::constants as raw;
+
+/// The first difference, in words.
+type Checked = Result<(), String>;
+
+/// All that a recording handed over.
+#[derive(Default)]
+pub(super) struct Collected {
+    pub(super) records: Vec<Record>,
+    pub(super) connections: BTreeMap<u32, Connection>,
+    complete: BTreeSet<u32>,
+    /// A record of a connection of which all had been handed over.
+    late: Option<Record>,
+}
+
+impl Sink for Collected {
+    fn records(&mut self, records: &[Record]) -> Result<(), String> {
+        let is_late = |record: &&Record| {
+            record.kind != Kind::Loss && self.complete.contains(&record.flow.connection().0)
+        };
+        self.late = self.late.or_else(|| records.iter().find(is_late).copied());
+        self.records.extend(records);
+        Ok(())
+    }
+
+    fn connection(&mut self, connection: &Connection) -> Result<(), String> {
+        self.connections.insert(connection.id.0, connection.clone());
+        Ok(())
+    }
+
+    fn complete(&mut self, connection: ConnectionId) {
+        self.complete.insert(connection.0);
+    }
+}
+
+/// The truth, to look things up.
+struct Index<'a> {
+    truth: &'a Truth,
+    ended_ns: u64,
+    by_time: HashMap<u64, &'a Hit>,
+    /// Segments that have a record at points 3 or 4, by flow, the time at which TCP took them, and bytes.
+    taken: BTreeSet<(u32, u64, u64, u64)>,
+    /// Hits of streams by flow and kind, in the order of their bytes.
+    passes: HashMap<(u32, u8), Vec<&'a Hit>>,
+    /// Flows that were opened anew while a datagram was on its way, which was sent in another one.
+    reopened: BTreeSet<u32>,
+    /// Where streams ended by a FIN that was received.
+    fins: HashMap<u32, u64>,
+    /// The first hit of each datagram.
+    first: BTreeMap<u64, &'a Hit>,
+    /// When the first hit of each flow was missed.
+    first_missed: HashMap<u32, u64>,
+}
+
+impl<'a> Index<'a> {
+    fn of(truth: &'a Truth) -> Self {
+        let mut index = Self {
+            truth,
+            ended_ns: truth.ended_ns.unwrap_or(u64::MAX),
+            by_time: HashMap::new(),
+            taken: BTreeSet::new(),
+            passes: HashMap::new(),
+            reopened: BTreeSet::new(),
+            fins: HashMap::new(),
+            first: BTreeMap::new(),
+            first_missed: HashMap::new(),
+        };
+        for hit in &truth.hits {
+            let first = *index.first.entry(hit.datagram).or_insert(hit);
+            if hit.datagram > 0 && first.flow != hit.flow {
+                index.reopened.insert(hit.flow);
+            }
+            if hit.acknowledges_fin && hit.kind == raw::RAW_READY {
+                index.fins.insert(hit.flow, hit.to);
+            }
+            if hit.fate == Fate::Delivered {
+                index.by_time.insert(hit.at_ns, hit);
+                index.taken.insert((hit.flow, hit.since_ns, hit.from, hit.to));
+            } else {
+                let first = index.first_missed.entry(hit.flow).or_insert(hit.at_ns);
+                *first = (*first).min(hit.at_ns);
+            }
+            if hit.datagram == 0 && hit.to > hit.from {
+                index.passes.entry((hit.flow, hit.kind)).or_default().push(hit);
+            }
+        }
+        index
+    }
+
+    /// The hit at a record's time.
+    fn hit(&self, record: &Record) -> Result<&'a Hit, String> {
+        let hit = self.by_time.get(&record.at_ns).copied();
+        hit.ok_or_else(|| format!("no hit was then: {record:?}"))
+    }
+
+    /// The hits of a kind by which the bytes of a record passed.
+    fn passes(&self, record: &Record, kind: u8) -> Result<Vec<&'a Hit>, String> {
+        let all = self.passes.get(&(record.flow.0, kind)).map_or(&[][..], Vec::as_slice);
+        let first = all.partition_point(|hit| hit.to <= record.offset);
+        let some: Vec<&Hit> =
+            all[first..].iter().copied().take_while(|hit| hit.from < record.end()).collect();
+        let is_whole = some.first().is_some_and(|first| first.from <= record.offset)
+            && some.last().is_some_and(|last| last.to >= record.end());
+        if is_whole { Ok(some) } else { Err(format!("these bytes never passed: {record:?}")) }
+    }
+}
+
+/// Whether the records and counts are true.
+pub(super) fn check(truth: &Truth, collected: &Collected, summary: &Summary) -> Checked {
+    let index = Index::of(truth);
+    if let Some(late) = collected.late {
+        return Err(format!("a record of a connection that is complete: {late:?}"));
+    }
+    counts(&index, collected, summary)?;
+    losses(&index, &collected.records)?;
+    connections(truth, collected)?;
+    let mut identities = HashMap::new();
+    for record in &collected.records {
+        let connection = collected.connections.get(&record.flow.connection().0);
+        if record.kind == Kind::Loss || connection.is_none() {
+            continue;
+        }
+        match connection.map(|one| one.protocol) {
+            Some(sockscope_record::Protocol::Udp) => datagram(&index, &mut identities, record)?,
+            _ => stream(&index, record)?,
+        }
+    }
+    Ok(())
+}
+
+/// Counted is generated less delivered, for each kind.
+fn counts(index: &Index<'_>, collected: &Collected, summary: &Summary) -> Checked {
+    let delivered = index.truth.hits.iter().filter(|hit| hit.fate == Fate::Delivered).count();
+    let in_lists = delivered as u64 + index.truth.anchors;
+    if summary.hits != in_lists {
+        return Err(format!("{in_lists} records were in the lists, {} came out", summary.hits));
+    }
+    let seen: BTreeSet<(Option<Point>, u64)> =
+        collected.records.iter().map(|record| (record.point(), record.at_ns)).collect();
+    // A datagram of which it is not known when it was read counts, in addition to the hit that was missed.
+    let is_announced = |hit: &&Hit| hit.datagram > 0 && hit.kind == raw::RAW_RECEIVE;
+    let unread = index.truth.hits.iter().filter(is_announced).count() as u64;
+    for point in Point::ALL.into_iter().filter(|point| *point != Point::SendDequeue) {
+        let of_point = |hit: &&Hit| point_of_raw(hit.kind) == Some(point);
+        let hits = || index.truth.hits.iter().filter(of_point);
+        let is_missed = |hit: &&Hit| hit.fate != Fate::Delivered;
+        let in_time = |hit: &&Hit| hit.at_ns <= index.ended_ns;
+        let missed = hits().filter(is_missed).filter(in_time).count() as u64;
+        let missed_late = hits().filter(is_missed).filter(|hit| !in_time(hit)).count() as u64;
+        let unseen = hits().filter(|hit| !is_missed(hit)).filter(in_time);
+        let unseen = unseen.filter(|hit| !seen.contains(&(Some(point), hit.at_ns))).count() as u64;
+        let is_of_packets = (3..=6).contains(&point.number());
+        let least = missed + if is_of_packets { unseen } else { 0 };
+        let most =
+            missed + unseen + missed_late + if point == Point::ReceiveDequeue { unread } else { 0 };
+        let counted = summary.lost.points[point.index()];
+        if !(least..=most).contains(&counted) {
+            return Err(format!(
+                "{missed} hits of {point:?} were missed (and {missed_late} after the end), {unseen} \
+                 have no record: {counted} counted"
+            ));
+        }
+    }
+    let written: u64 =
+        collected.records.iter().filter(|one| one.kind == Kind::Loss).map(|one| one.detail).sum();
+    if written > summary.lost.total() {
+        return Err(format!("{written} losses written, {} counted", summary.lost.total()));
+    }
+    Ok(())
+}
+
+/// Each missed hit is in the time of a `Loss` record of its point.
+fn losses(index: &Index<'_>, records: &[Record]) -> Checked {
+    let mut times: BTreeMap<u8, Vec<(u64, u64)>> = BTreeMap::new();
+    for loss in records.iter().filter(|record| record.kind == Kind::Loss) {
+        times.entry(loss.code).or_default().push((loss.offset, loss.at_ns));
+    }
+    times.values_mut().for_each(|times| times.sort_unstable());
+    for hit in &index.truth.hits {
+        if hit.fate == Fate::Delivered || hit.at_ns > index.ended_ns {
+            continue;
+        }
+        let code = point_of_raw(hit.kind).map_or(Kind::Loss as u8, Point::number);
+        let times = times.get(&code).map_or(&[][..], Vec::as_slice);
+        let until = times.partition_point(|(since_ns, _)| *since_ns <= hit.at_ns);
+        if !times[..until].iter().any(|(_, until_ns)| *until_ns >= hit.at_ns) {
+            return Err(format!("no loss has the time of {hit:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Each connection has the addresses that it was opened with.
+fn connections(truth: &Truth, collected: &Collected) -> Checked {
+    let opened: BTreeMap<u32, u32> = truth.opened.iter().copied().collect();
+    for (id, connection) in &collected.connections {
+        if opened.get(id) != Some(&u32::from(connection.client.port())) {
+            return Err(format!("no such connection: {connection:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn stream(index: &Index<'_>, record: &Record) -> Checked {
+    match record.kind {
+        Kind::SendEnqueue => by_one_hit(index, record, raw::RAW_WRITE),
+        Kind::SendDequeue => {
+            let key = (record.flow.0, record.at_ns, record.offset, record.end());
+            let is_true = index.taken.contains(&key);
+            is_true
+                .then_some(())
+                .ok_or_else(|| format!("TCP took no such segment then: {record:?}"))
+        }
+        Kind::InterfaceEnqueue
+        | Kind::InterfaceDequeue
+        | Kind::InputEnqueue
+        | Kind::InputDequeue => packet(index, record),
+        Kind::ReceiveEnqueue => ready(index, record),
+        Kind::ReceiveDequeue => by_one_hit(index, record, raw::RAW_COPY),
+        Kind::WriteCall => at(index, record, |hit| hit.from == record.offset),
+        Kind::Retransmit | Kind::Drop => {
+            at(index, record, |hit| (hit.from, hit.to) == (record.offset, record.end()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A record that says nothing of other hits than its own.
+fn at(index: &Index<'_>, record: &Record, is_true: impl Fn(&Hit) -> bool) -> Checked {
+    let hit = index.hit(record)?;
+    let is_true = hit.flow == record.flow.0 && is_true(hit);
+    is_true.then_some(()).ok_or_else(|| format!("{record:?} is of {hit:?}"))
+}
+
+fn packet(index: &Index<'_>, record: &Record) -> Checked {
+    let kinds: &[u8] = match record.kind {
+        Kind::InterfaceEnqueue if record.is_marked(marks::NO_QUEUE) => &[raw::RAW_TRANSMIT],
+        Kind::InterfaceEnqueue => &[raw::RAW_QUEUED],
+        Kind::InterfaceDequeue => &[raw::RAW_TRANSMIT],
+        Kind::InputEnqueue if record.is_marked(marks::DERIVED) => {
+            &[raw::RAW_TRANSMIT, raw::RAW_RECEIVE]
+        }
+        Kind::InputEnqueue => &[raw::RAW_INPUT],
+        _ => &[raw::RAW_RECEIVE],
+    };
+    at(index, record, |hit| {
+        let has_ack =
+            record.tcp_flags & tcp_flags::ACK != 0 && record.tcp_flags & tcp_flags::SYN == 0;
+        kinds.contains(&hit.kind)
+            && (hit.from, hit.to) == (record.offset, record.end())
+            && (!has_ack || acknowledged(hit).contains(&record.detail))
+    })
+}
+
+/// Positions that a record may have for the acknowledgment of a hit: 0 where the other flow's SYN was
+/// missed, and one too much for a FIN that was missed.
+fn acknowledged(hit: &Hit) -> [u64; 3] {
+    [0, hit.acknowledged, hit.acknowledged + u64::from(hit.acknowledges_fin)]
+}
+
+/// A record of point 1 or 8: its own hit has brought the bytes, and those for which no program ran.
+fn by_one_hit(index: &Index<'_>, record: &Record, kind: u8) -> Checked {
+    at(index, record, |hit| hit.kind == kind)?;
+    for hit in index.passes(record, kind)? {
+        if hit.at_ns != record.at_ns && hit.fate != Fate::NotRun {
+            return Err(format!("{record:?} has bytes of {hit:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// A record of point 7 may have the time at which TCP got the bytes, or at which it acknowledged them.
+///
+/// Where each hit and event that shows a FIN was missed, its sequence number counts as a byte.
+fn ready(index: &Index<'_>, record: &Record) -> Checked {
+    let mut bytes = *record;
+    if index.fins.get(&record.flow.0).is_some_and(|end| *end + 1 == record.end()) {
+        bytes.len -= 1;
+    }
+    if bytes.len == 0 {
+        return Ok(());
+    }
+    for hit in index.passes(&bytes, raw::RAW_READY)? {
+        let is_bound = hit.fate == Fate::NotRun || record.is_marked(marks::DERIVED);
+        let until_ns = if is_bound { u64::MAX } else { hit.at_ns };
+        let is_true =
+            hit.fate != Fate::Refused && (hit.since_ns..=until_ns).contains(&record.at_ns);
+        if !is_true {
+            return Err(format!("{record:?} has bytes of {hit:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Records of one datagram have one position, and no other datagram has it.
+fn datagram(
+    index: &Index<'_>,
+    identities: &mut HashMap<(u32, u64), u64>,
+    record: &Record,
+) -> Checked {
+    if record.point().is_none() || record.is_marked(marks::DERIVED) {
+        return Ok(());
+    }
+    let hit = index.hit(record)?;
+    let known = *identities.entry((record.flow.0, record.offset)).or_insert(hit.datagram);
+    if known == hit.datagram {
+        return Ok(());
+    }
+    // Where hits of the flow were missed, order and length may show another one. So may a buffer, where
+    // hits of both were missed: of the one before the last, and of this one the first.
+    let first_missed_ns = index.first_missed.get(&record.flow.0).copied().unwrap_or(u64::MAX);
+    let is_guess = !record.is_marked(marks::RECOGNIZED) && record.kind != Kind::ReceiveDequeue;
+    let first = index.first[&hit.datagram];
+    let is_like_another = first.fate != Fate::Delivered;
+    let is_moved = index.reopened.contains(&record.flow.0) && !record.is_marked(marks::RECOGNIZED);
+    if is_moved || first_missed_ns <= hit.at_ns && (is_guess || is_like_another) {
+        return Ok(());
+    }
+    Err(format!("{record:?} is of {hit:?}, not of datagram {known}"))
+}

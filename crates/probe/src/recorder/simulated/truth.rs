@@ -1,0 +1,44 @@
+//! The truth about each hit, which the probes do not show.
+
+/// What became of a hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// Its record is in a list.
+    Delivered,
+    /// The list was full.
+    Refused,
+    /// The kernel ran no program, and counted that.
+    NotRun,
+}
+
+/// One hit of a connection that is recorded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hit {
+    pub(super) at_ns: u64,
+    /// When TCP took the segment (points 3 and 4), or got it (point 7); else `at_ns`.
+    pub(super) since_ns: u64,
+    pub(super) kind: u8,
+    pub(super) fate: Fate,
+    pub(super) flow: u32,
+    /// Of a stream: the bytes that passed by this hit, of whatever length.
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// Of a packet of a stream: the position that it acknowledges.
+    pub(super) acknowledged: u64,
+    /// Whether it acknowledges the FIN too, which has a sequence number and no position.
+    pub(super) acknowledges_fin: bool,
+    /// The number of the datagram; 0 for a stream.
+    pub(super) datagram: u64,
+}
+
+/// All that happened.
+#[derive(Default)]
+pub(super) struct Truth {
+    pub(super) hits: Vec<Hit>,
+    /// Anchors in lists.
+    pub(super) anchors: u64,
+    /// Connections that were opened, by number, with the index of their addresses.
+    pub(super) opened: Vec<(u32, u32)>,
+    /// The recording ended then.
+    pub(super) ended_ns: Option<u64>,
+}
