@@ -224,7 +224,7 @@ pub enum Kind {
     /// numbering: 1 ESTABLISHED … 11 CLOSING).
     StateChange = 30,
     /// Records were missed between `offset` (a time, in nanoseconds) and `at_ns`. `code`: the [`Point`]
-    /// number or event kind, that of `Loss` for all events beside the points; `detail`: how many. Its flow
+    /// number or event kind, that of `Loss` for all events of no point; `detail`: how many. Its flow
     /// is 0: it may affect any flow, or, if marked `DERIVED`, any UDP flow (point 8: reads that could not
     /// be placed).
     Loss = 31,

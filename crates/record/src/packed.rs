@@ -137,7 +137,7 @@ pub struct Loss {
     pub since_ns: u64,
     /// How many; 0 if unknown.
     pub count: u64,
-    /// Their kind, [`Kind::Loss`] for events beside the points; `None` if unknown.
+    /// Their kind, [`Kind::Loss`] for events of no point; `None` if unknown.
     pub of: Option<Kind>,
 }
 
