@@ -32,8 +32,8 @@ pub struct Others {
     connections_refused: u64,
     /// What the recorder missed of them.
     missed: LossCounts,
-    /// Refused or missed and not written down yet, by code and marks of a loss record, between these times.
-    unwritten: BTreeMap<(u8, u8), u64>,
+    /// Refused or missed and not written down yet, by kind and marks of a loss record, between these times.
+    unwritten: BTreeMap<(Option<Kind>, u8), u64>,
     span_ns: (u64, u64),
     first_refused_ns: Option<u64>,
     latest_ns: u64,
@@ -128,15 +128,9 @@ impl Others {
         for record in records {
             self.latest_ns = self.latest_ns.max(record.at_ns);
             let is_theirs = is_theirs(&self.known, record);
-            if is_theirs && record.kind == Kind::Loss {
-                let point = Kind::from_code(record.code).and_then(Kind::point);
-                self.missed.add(point, record.detail);
-                self.note_loss(
-                    (record.code, record.marks),
-                    record.detail,
-                    record.offset,
-                    record.at_ns,
-                );
+            if is_theirs && let Some(loss) = record.loss() {
+                self.missed.add(loss.point(), loss.count);
+                self.note_loss(loss, record.marks, record.at_ns);
             } else if is_theirs && !self.admits_record(record) {
                 self.refuse(record.kind.point(), record.at_ns);
             } else {
@@ -213,9 +207,9 @@ impl Others {
     pub fn losses(&mut self) -> Vec<Record> {
         let unwritten = std::mem::take(&mut self.unwritten);
         let (since_ns, at_ns) = std::mem::replace(&mut self.span_ns, (u64::MAX, 0));
-        let loss = |((code, marks), count)| {
+        let loss = |((of, marks), count)| {
             let refused = Record { at_ns, marks, ..Record::default() };
-            refused.with_loss(Loss { since_ns, count, of: Kind::from_code(code) })
+            refused.with_loss(Loss { since_ns, count, of })
         };
         unwritten.into_iter().map(loss).collect()
     }
@@ -237,16 +231,16 @@ impl Others {
 
     fn refuse(&mut self, point: Option<Point>, at_ns: u64) {
         self.refused.add(point, 1);
-        let code = point.map_or(Kind::Loss as u8, Point::number);
         // Positions are known from before they were refused.
-        self.note_loss((code, marks::ANCHORED | marks::OF_OTHERS), 1, at_ns, at_ns);
+        let marks = marks::ANCHORED | marks::OF_OTHERS;
+        self.note_loss(Loss::new(point, 1, at_ns), marks, at_ns);
     }
 
-    fn note_loss(&mut self, code_and_marks: (u8, u8), count: u64, since_ns: u64, until_ns: u64) {
-        *self.unwritten.entry(code_and_marks).or_default() += count;
+    fn note_loss(&mut self, loss: Loss, marks: u8, until_ns: u64) {
+        *self.unwritten.entry((loss.of, marks)).or_default() += loss.count;
         let (first, last) = self.span_ns;
-        self.span_ns = (first.min(since_ns), last.max(until_ns));
-        self.first_refused_ns.get_or_insert(since_ns);
+        self.span_ns = (first.min(loss.since_ns), last.max(until_ns));
+        self.first_refused_ns.get_or_insert(loss.since_ns);
     }
 }
 
@@ -254,13 +248,11 @@ impl Others {
 fn membership(row: &Connection) -> Record {
     Record {
         at_ns: row.opened_ns,
-        offset: row.opened_ns,
         flow: row.id.flow(Direction::FromClient),
-        kind: Kind::Loss,
-        code: Kind::Loss as u8,
         marks: marks::ANCHORED | marks::OF_OTHERS,
         ..Record::default()
     }
+    .with_loss(Loss::new(None, 0, row.opened_ns))
 }
 
 impl Held {
