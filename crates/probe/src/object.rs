@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::layout::NO_LIST;
 use crate::layout::skeleton::types;
 use crate::lists::Shape;
-use crate::pick::Pick;
+use crate::pick::{Pick, SoLog};
 
 /// How the programs read kernel memory that no typed pointer leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,8 @@ fn write_settings(bytes: &mut [u8], pick: &Pick, shape: &Shape) -> Result<(), Er
         let mut fresh = settings.read_unaligned();
         pick.write(&mut fresh.pick)?;
         (fresh.list_mask, fresh.list_room) = (shape.mask(), shape.room());
+        fresh.list_is_cpu = u32::from(shape.cpus.iter().copied().eq(0..shape.cpus.len() as u16));
+        fresh.others_may_ask = u32::from(pick.so_log == SoLog::All);
         fresh.list_of_cpu.fill(NO_LIST);
         for (list, cpu) in (0..NO_LIST).zip(&shape.cpus) {
             // A number beyond is of a CPU without a list.
@@ -301,6 +303,22 @@ mod tests {
         let of_cpus = [0, 1, 2, 3].map(|cpu| u16::from_ne_bytes(list_of(cpu)));
         assert_eq!(of_cpus, [0, NO_LIST, 1, NO_LIST]);
         assert_eq!(bytes[size_of::<types::rodata>()..], [0; 3]);
+    }
+
+    #[test]
+    fn settings_say_what_the_verifier_may_remove() {
+        let written = |so_log, cpus: &[u16]| {
+            let mut bytes = vec![0; size_of::<types::rodata>()];
+            let pick = Pick { so_log, ..Pick::default() };
+            write_settings(&mut bytes, &pick, &Shape { cpus: cpus.to_vec(), records: 1024 })
+                .unwrap();
+            let at = |offset: usize| u32::from(bytes[offset..offset + 4] != [0; 4]);
+            let lists = at(std::mem::offset_of!(types::rodata, list_is_cpu));
+            (lists, at(std::mem::offset_of!(types::rodata, others_may_ask)))
+        };
+        assert_eq!(written(SoLog::Off, &[0, 1, 2]), (1, 0));
+        assert_eq!(written(SoLog::Own(1000), &[1, 2]), (0, 0));
+        assert_eq!(written(SoLog::All, &[0, 2]), (0, 1));
     }
 
     #[test]

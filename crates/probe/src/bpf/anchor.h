@@ -60,9 +60,13 @@ static __noinline int write_anchor(struct record_list *list, struct flow_slot *s
 static __always_inline __u8 anchored_marks(struct record_list *list, struct flow_slot *slot,
 					   __u32 direction, const struct sock *sk)
 {
-	if (position_marks(slot) & RAW_MARK_ADRIFT)
+	__u8 marks = position_marks(slot);
+
+	if (marks & RAW_MARK_ADRIFT) {
 		write_anchor(list, slot, direction, sk);
-	return position_marks(slot);
+		marks = position_marks(slot);
+	}
+	return marks;
 }
 
 #endif

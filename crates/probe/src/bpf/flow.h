@@ -743,6 +743,8 @@ static __always_inline struct flow_slot *slot_of_socket(struct record_list *list
 	struct flow_slot *slot;
 	__u32 found = 0;
 
+	/* Kept: the compiler makes the address anew for each field otherwise. */
+	asm volatile("" : "+r"(known));
 	if (known->socket == (__u64)sk && known->ports == ports && known->hash == hash) {
 		slot = &flows[known->slot & (FLOW_SLOTS - 1)];
 		if (slot->connection == known->connection) {

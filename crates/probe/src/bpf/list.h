@@ -6,11 +6,13 @@
 #ifndef SOCKSCOPE_LIST_H
 #define SOCKSCOPE_LIST_H
 
+/* The list of this CPU, or NULL. */
 static __always_inline struct record_list *this_list(void)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	__u32 number = cpu < MAX_CPUS ? list_of_cpu[cpu] : MAX_CPUS;
+	__u32 number = bpf_get_smp_processor_id();
 
+	if (!list_is_cpu)
+		number = number < MAX_CPUS ? list_of_cpu[number] : MAX_CPUS;
 	return bpf_map_lookup_elem(&lists, &number);
 }
 
@@ -40,6 +42,12 @@ static __always_inline int miss(struct flow_slot *slot, __u8 kind)
 	return count_unlisted(kind);
 }
 
+/* Whether the connection has a share alone, because another user asked for it. */
+static __always_inline bool has_share(const struct flow_slot *slot)
+{
+	return others_may_ask && slot && slot->role & SLOT_OF_OTHERS;
+}
+
 /* A place for a record, or NULL. Connections that other users asked for fill half of the list. */
 static __always_inline union raw_record *take_place(struct record_list *list,
 						     const struct flow_slot *slot, __u64 *stamp)
@@ -47,7 +55,7 @@ static __always_inline union raw_record *take_place(struct record_list *list,
 	__u64 head = *(volatile __u64 *)&list->head;
 	__u64 room = list_room;
 
-	if (slot && slot->role & SLOT_OF_OTHERS)
+	if (has_share(slot))
 		room /= 2;
 	if (head - *(volatile __u64 *)&list->tail >= room)
 		return NULL;
@@ -59,7 +67,7 @@ static __always_inline union raw_record *take_place(struct record_list *list,
 /* A record of `kind` is not in the list: it is counted as lost. */
 static __always_inline void count_lost(struct record_list *list, struct flow_slot *slot, __u8 kind)
 {
-	if (slot && slot->role & SLOT_OF_OTHERS)
+	if (has_share(slot))
 		__sync_fetch_and_add(&list->others_lost[kind & 15], 1);
 	else
 		__sync_fetch_and_add(&list->lost[kind & 15], 1);

@@ -32,6 +32,12 @@ const volatile struct pick pick = {};
 /* Records of each CPU's list, a power of two, less one; and how many may wait in it. */
 const volatile __u64 list_mask = 0;
 const volatile __u64 list_room = 0;
+/*
+ * What these two rule out, the verifier removes from the programs: CPUs whose list has another number than they
+ * have themselves, and connections that other users asked for.
+ */
+const volatile __u32 list_is_cpu = 0;
+const volatile __u32 others_may_ask = 0;
 /* By number of CPU, the index of its list; an index that no list has where the CPU has none. */
 const volatile __u16 list_of_cpu[MAX_CPUS] = {};
 /* Never written: they bring these layouts into the generated types. */
