@@ -82,6 +82,7 @@ const _: () = {
     assert!(size_of::<RawRecord>() == CACHE_LINE);
     assert!(offset_of!(RecordList, lost) == CACHE_LINE);
     assert!(begins_line(offset_of!(RecordList, known)));
+    assert!(begins_line(offset_of!(RecordList, passing)));
     assert!(begins_line(offset_of!(RecordList, tail)));
     assert!(begins_line(offset_of!(RecordList, records)));
     assert!(offset_of!(RecordList, records) == size_of::<RecordList>());

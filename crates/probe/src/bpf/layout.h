@@ -296,14 +296,16 @@ struct known_socket {
 	__u32 pad;
 };
 
-/* What the look-up of a packet on loopback came to last time: see slot_of_packet(). */
-#define KNOWN_PACKETS 64
-struct known_packet {
-	__u64 key1;
-	__u64 key2;
+/* A segment that this CPU handed to the loopback device, on its way to IP: see passing_segment(). */
+#define PASSING_SEGMENTS 16
+struct passing_segment {
+	__u64 skb; /* its address, or 0 */
+	__u64 transport; /* address of its header, and the first words of that */
+	__u64 words[2];
 	__u32 slot;
-	__u32 connection; /* 0: none is known */
-	__u64 pad;
+	__u32 connection;
+	__u32 direction;
+	__u32 pad[5];
 };
 
 /*
@@ -320,14 +322,14 @@ struct record_list {
 	__u32 udp_slot; /* of its connection */
 	__u32 call_end;	/* of the send call last recorded whole on this CPU: where it ends */
 	__u64 call_socket; /* and the socket's address */
-	__u64 is_noting; /* a hit writes to `known` or `packets`: one that interrupts it does not */
+	__u64 is_noting; /* a hit writes to `known` or `passing`: one that interrupts it does not */
 	__u32 udp_buffer; /* see buffer_of() */
 	__u32 udp_netns; /* namespace of the device that it came by */
 	__u64 lost[RAW_KINDS]; /* but those of connections that other users asked for */
 	__u64 others_lost[RAW_KINDS];
 	__u64 pad3[64 - 8 - 2 * RAW_KINDS];
 	struct known_socket known[KNOWN_SOCKETS];
-	struct known_packet packets[KNOWN_PACKETS];
+	struct passing_segment passing[PASSING_SEGMENTS];
 	__u64 tail;
 	__u64 pad4[63];
 	union raw_record records[];
@@ -343,8 +345,8 @@ _Static_assert(sizeof(union raw_record) == CACHE_LINE, "a record is a cache line
 _Static_assert(CACHE_LINE % sizeof(struct known_socket) == 0, "no known socket straddles a line");
 _Static_assert(__builtin_offsetof(struct record_list, lost) == CACHE_LINE, "one line for every hit");
 _Static_assert(BEGINS_LINE(known), "the known sockets begin a cache line");
-_Static_assert(CACHE_LINE % sizeof(struct known_packet) == 0, "no known packet straddles a line");
-_Static_assert(BEGINS_LINE(packets), "the known packets begin a cache line");
+_Static_assert(sizeof(struct passing_segment) == CACHE_LINE, "a passing segment is a cache line");
+_Static_assert(BEGINS_LINE(passing), "the passing segments begin a cache line");
 _Static_assert(BEGINS_LINE(tail), "the recorder's line has no field of the probes before `tail`");
 _Static_assert(BEGINS_LINE(records), "a record is one cache line, not parts of two");
 _Static_assert(sizeof(struct record_list) % CACHE_LINE == 0, "so on every CPU");

@@ -88,6 +88,26 @@ static __always_inline union raw_record *reserve(struct record_list *list, struc
 	return NULL;
 }
 
+/* Stores two fields that follow one another with one instruction: the frame of the caller stays smaller too. */
+static __always_inline void store_pair(__u32 *first, __u32 value, __u32 next)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	*(__u64 *)first = (__u64)next << 32 | value;
+#else
+	*(__u64 *)first = (__u64)value << 32 | next;
+#endif
+}
+
+/* Stores the kind, its marks, and 0 in `code`, `tcp_flags` and `word`. */
+static __always_inline void store_kind(union raw_record *r, __u8 kind, __u8 marks)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	store_pair((__u32 *)&r->any.kind, kind | (__u32)marks << 24, 0);
+#else
+	store_pair((__u32 *)&r->any.kind, (__u32)kind << 24 | marks, 0);
+#endif
+}
+
 static __always_inline void commit(union raw_record *record, __u64 stamp)
 {
 	publish(&record->any.stamp, stamp);

@@ -34,6 +34,16 @@ static __always_inline void read_address6(const void *at, __u32 a[4])
 	a[3] = bpf_htonl((__u32)low);
 }
 
+/* From the first two words of TCP's header, which with its payload has `transport_len` octets. */
+static __always_inline void parse_tcp(__u64 first, __u64 second, __u32 transport_len, struct packet *p)
+{
+	p->seq = first;
+	p->ack = second >> 32;
+	p->window = second;
+	p->flags = second >> 16;
+	p->len = transport_len - (__u32)(second >> 28 & 0xf) * 4;
+}
+
 static __always_inline void parse_transport(unsigned char *transport, __u32 transport_len,
 					    struct packet *p)
 {
@@ -42,13 +52,7 @@ static __always_inline void parse_transport(unsigned char *transport, __u32 tran
 	p->tuple.sport = first >> 48;
 	p->tuple.dport = first >> 32;
 	if (p->protocol == IPPROTO_TCP) {
-		__u64 second = word64(transport + 8);
-
-		p->seq = first;
-		p->ack = second >> 32;
-		p->window = second;
-		p->flags = second >> 16;
-		p->len = transport_len - (__u32)(second >> 28 & 0xf) * 4;
+		parse_tcp(first, word64(transport + 8), transport_len, p);
 	} else {
 		__u32 udp_len = first >> 16 & 0xffff;
 

@@ -90,112 +90,93 @@ static __noinline struct flow_slot *open_incoming(struct sk_buff *skb, struct pa
 	return slot;
 }
 
-/* The place of a packet on loopback among the known ones. */
-static __always_inline struct known_packet *place_of(struct record_list *list, const struct key *k)
-{
-	return &list->packets[(k->key1 ^ k->key1 >> 16) & (KNOWN_PACKETS - 1)];
-}
-
-/*
- * On loopback, where the key alone says whose a packet is, a connection that was looked up before is known
- * by the key as long as its slot is its own: each call of a function costs some 20 ns on processors on
- * which the kernel makes returns safe. NULL says nothing.
- */
-static __always_inline struct flow_slot *known_slot(struct record_list *list, const struct key *k)
-{
-	struct known_packet *known = place_of(list, k);
-	struct flow_slot *slot;
-	__u32 connection;
-
-	/* The connection before and after the rest: a hit that interrupts this one may change all of it. */
-	connection = *(volatile __u32 *)&known->connection;
-	barrier();
-	if (!connection || known->key1 != k->key1 || known->key2 != k->key2)
-		return NULL;
-	slot = &flows[known->slot & (FLOW_SLOTS - 1)];
-	barrier();
-	if (slot->connection != connection || *(volatile __u32 *)&known->connection != connection)
-		return NULL;
-	return slot;
-}
-
-/* The next packet of the connection is known by its key. */
-static __always_inline void note_slot(struct record_list *list, struct flow_slot *slot,
-				      const struct key *k)
-{
-	struct known_packet *known = place_of(list, k);
-	__u32 connection;
-
-	if (!is_in_one_namespace(k) || list->is_noting)
-		return;
-	connection = acquire(&slot->connection);
-	/* The key after the connection: another that has taken the slot since has another key. */
-	if (connection == SLOT_BUSY || slot->key1 != k->key1 || slot->key2 != k->key2)
-		return;
-	list->is_noting = 1;
-	barrier();
-	known->connection = 0; /* a hit that interrupts this one sees no half of it */
-	barrier();
-	known->key1 = k->key1;
-	known->key2 = k->key2;
-	known->slot = index_of(slot);
-	barrier();
-	known->connection = connection;
-	barrier();
-	list->is_noting = 0;
-}
-
-/* The slot of a packet that comes in, of a connection that is not known by its key or opens with it. */
-static __always_inline struct flow_slot *slot_of_incoming(struct record_list *list,
-							  struct sk_buff *skb, __u32 netns,
-							  const struct packet *packet,
-							  const struct key *key)
+/* The slot of any packet that comes in, and may open the connection. */
+static __always_inline struct flow_slot *slot_of_incoming(struct sk_buff *skb, __u32 netns,
+							  struct packet *p, struct key *k)
 {
 	struct net_device *dev = skb->dev;
 	struct sock *sk = skb->sk;
-	/* Copies, as functions get their addresses: so the caller's may stay in registers. */
-	struct packet p = *packet;
-	struct key k = *key;
 	struct flow_slot *slot;
 
-	add_ends_of_packet(&p, sk, netns, dev->flags & IFF_LOOPBACK, true, &k);
-	slot = find(&k, sk);
-	if (slot && list)
-		note_slot(list, slot, &k);
-	if (!slot && k.ambiguous) {
-		note_ambiguous(&k);
+	add_ends_of_packet(p, sk, netns, dev->flags & IFF_LOOPBACK, true, k);
+	slot = find(k, sk);
+	if (!slot && k->ambiguous) {
+		note_ambiguous(k);
 		return NULL;
 	}
 	/* Anybody may send a SYN: one for a connection that a socket of this host has changes nothing. */
-	if (slot && (slot->endpoints || !ends_former(slot, &p)))
+	if (slot && (slot->endpoints || !ends_former(slot, p)))
 		return slot;
-	if (p.protocol == IPPROTO_TCP && !(p.flags & 0x02))
+	if (p->protocol == IPPROTO_TCP && !(p->flags & 0x02))
 		return NULL;
-	return open_incoming(skb, &p, skb->data, netns, &k);
+	return open_incoming(skb, p, skb->data, netns, k);
 }
 
-static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
+/*
+ * On loopback the socket buffer that comes in is the one that went out, on the same CPU as a rule: then the
+ * connection is known from there, without a look-up. The address alone is no identity, as another packet may
+ * have the buffer since: the header is the same, in the same memory, and the connection has its slot still.
+ */
+static __always_inline struct flow_slot *passing_segment(struct record_list *list,
+							 const struct sk_buff *skb, __u8 kind,
+							 struct packet *p, __u32 *flow)
+{
+	struct passing_segment *passing = place_of_segment(list, skb);
+	const unsigned char *transport = (const unsigned char *)passing->transport;
+	struct flow_slot *slot = &flows[passing->slot & (FLOW_SLOTS - 1)];
+	__u64 first, second;
+
+	if (passing->skb != (__u64)skb)
+		return NULL;
+	barrier();
+	first = word64(transport);
+	second = word64(transport + 8);
+	if (first != passing->words[0] || second != passing->words[1] ||
+	    slot->connection != passing->connection)
+		return NULL;
+	parse_tcp(first, second, skb->len - (__u32)(passing->transport - (__u64)skb->data), p);
+	*flow = passing->connection * 2 + passing->direction;
+	barrier();
+	/* Another hit may have interrupted this one and taken the place. */
+	if (*(volatile __u64 *)&passing->skb != (__u64)skb)
+		return NULL;
+	if (kind == RAW_RECEIVE)
+		passing->skb = 0;
+	return slot;
+}
+
+static __always_inline int incoming_segment(struct record_list *list, struct flow_slot *slot,
+					    const struct net_device *dev, __u8 kind,
+					    const struct packet *p, __u32 flow)
+{
+	__u8 position = position_marks(slot);
+	__u64 now = bpf_ktime_get_ns(), stamp;
+	union raw_record *r = reserve(list, slot, kind, &stamp);
+
+	if (!r)
+		return 0;
+	describe_packet(&r->tcp_packet, p, dev, kind, flow, position, now);
+	r->any.word = 0;
+	r->any.longs[0] = r->any.longs[1] = 0;
+	list->last_ns = now;
+	commit(r, stamp);
+	return 0;
+}
+
+/* Any other packet: set-up, datagrams, and what comes by another device or from another CPU. */
+static __always_inline int incoming_packet(struct record_list *list, struct sk_buff *skb, __u8 kind,
+					   struct packet *p, struct key *k)
 {
 	struct net_device *dev = skb->dev;
 	__u32 netns = dev->nd_net.net->ns.inum;
-	struct record_list *list = this_list();
-	struct flow_slot *slot = NULL;
+	struct flow_slot *slot;
 	union raw_record *r;
-	struct packet p = {};
-	struct key k;
 	__u64 now, stamp;
 	__u8 position;
 
-	if (!parse(skb, skb->data, skb->len, netns, &p))
+	slot = slot_of_incoming(skb, netns, p, k);
+	if (!slot)
 		return 0;
-	make_key(&p.tuple, 0, &k);
-	if (list)
-		slot = known_slot(list, &k);
-	if (!slot || (!slot->endpoints && begins_anew(slot, &p))) {
-		slot = slot_of_incoming(list, skb, netns, &p, &k);
-		if (!slot)
-			return 0;
-	}
 	position = position_marks(slot);
 	now = bpf_ktime_get_ns();
 	if (!list)
@@ -203,12 +184,12 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
-	describe_packet(&r->tcp_packet, &p, dev, kind, flow_of(slot, &k), position, now);
+	describe_packet(&r->tcp_packet, p, dev, kind, flow_of(slot, k), position, now);
 	r->any.word = 0;
 	r->any.longs[0] = r->any.longs[1] = 0;
 	list->last_ns = now;
-	note_use(slot, &p, now);
-	if (p.protocol == IPPROTO_UDP) {
+	note_use(slot, p, now);
+	if (p->protocol == IPPROTO_UDP) {
 		r->udp_packet.each_len = size_of_each(skb);
 		r->udp_packet.buffer = buffer_of(skb);
 		if (kind == RAW_RECEIVE) {
@@ -216,13 +197,33 @@ static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
 			list->udp_flow = r->udp_packet.flow;
 			list->udp_slot = slot - flows;
 			list->udp_netns = netns;
-			list->udp_len = p.len;
+			list->udp_len = p->len;
 			list->udp_each = r->udp_packet.each_len;
-			list->udp_port = p.tuple.dport;
+			list->udp_port = p->tuple.dport;
 		}
 	}
 	commit(r, stamp);
 	return 0;
+}
+
+static __always_inline int incoming(struct sk_buff *skb, __u8 kind)
+{
+	struct packet passing = { .protocol = IPPROTO_TCP }, p = {};
+	struct net_device *dev = skb->dev;
+	struct record_list *list = this_list();
+	struct flow_slot *slot;
+	__u32 flow = 0;
+	struct key k;
+
+	if (list && dev->flags & IFF_LOOPBACK) {
+		slot = passing_segment(list, skb, kind, &passing, &flow);
+		if (slot)
+			return incoming_segment(list, slot, dev, kind, &passing, flow);
+	}
+	if (!parse(skb, skb->data, skb->len, dev->nd_net.net->ns.inum, &p))
+		return 0;
+	make_key(&p.tuple, 0, &k);
+	return incoming_packet(list, skb, kind, &p, &k);
 }
 
 SEC("tp_btf/netif_rx")
@@ -341,69 +342,87 @@ static __always_inline __u64 taken_by_tcp(const struct sock *sk, const struct re
 	return bpf_ktime_get_ns();
 }
 
-static __always_inline int data_is_ready(const struct sock *sk)
+static __always_inline int bytes_are_ready(const struct sock *sk)
 {
-	__u16 protocol = sk->sk_protocol;
-	struct flow_slot *slot = NULL;
-	struct record_list *list;
+	struct record_list *list = this_list();
+	struct flow_slot *slot;
 	union raw_record *r;
 	__u64 now, stamp;
-	__u32 flow, first = 0, len = 0, rest = 0, socket = 0, direction = 0;
-	__u8 marks = RAW_MARK_UDP;
+	__u32 direction = 0;
+	__u8 position;
 
-	if (protocol == IPPROTO_TCP) {
-		list = this_list();
-		if (!list)
-			return miss_of_socket(sk, RAW_READY);
-		slot = slot_of_socket(list, sk, &direction);
-		if (!slot)
-			return 0;
-		marks = anchored_marks(list, slot, direction, sk);
-		flow = slot->connection * 2 + !direction;
-		first = FIELD(KERNEL_CAST(tcp_sock, sk), rcv_nxt);
-	} else if (protocol == IPPROTO_UDP) {
-		list = this_list();
-		if (!list || !list->udp_flow || list->udp_port != sk->__sk_common.skc_num ||
-		    list->udp_netns != netns_of(sk))
-			return 0;
-		flow = list->udp_flow;
-		len = list->udp_len;
-		if (list->udp_each && list->udp_each < len) {
-			if (takes_several(sk)) {
-				first = list->udp_each;
-			} else {
-				rest = len - list->udp_each;
-				len = list->udp_each;
-			}
-		}
-		list->udp_len = rest;
-		if (!rest)
-			list->udp_flow = 0;
-		slot = &flows[list->udp_slot & (FLOW_SLOTS - 1)];
-		socket = number_udp_socket(sk, flow, list->udp_slot, list->udp_netns);
-	} else {
+	if (!list)
+		return miss_of_socket(sk, RAW_READY);
+	slot = slot_of_socket(list, sk, &direction);
+	if (!slot)
 		return 0;
+	position = anchored_marks(list, slot, direction, sk);
+	now = taken_by_tcp(sk, list);
+	r = reserve(list, slot, RAW_READY, &stamp);
+	if (!r)
+		return 0;
+	r->tcp_ready.at_ns = now;
+	r->tcp_ready.flow = slot->connection * 2 + !direction;
+	r->tcp_ready.rcv_nxt = FIELD(KERNEL_CAST(tcp_sock, sk), rcv_nxt);
+	store_pair(&r->tcp_ready.no_words[0], 0, 0);
+	store_pair(&r->tcp_ready.no_words[2], 0, 0);
+	store_kind(r, RAW_READY, position | (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0));
+	r->tcp_ready.no_longs[0] = r->tcp_ready.no_longs[1] = 0;
+	list->last_ns = now;
+	commit(r, stamp);
+	return 0;
+}
+
+static __always_inline int datagram_is_ready(const struct sock *sk)
+{
+	struct record_list *list = this_list();
+	__u32 flow, len, socket, each = 0, rest = 0;
+	struct flow_slot *slot;
+	union raw_record *r;
+	__u64 now, stamp;
+
+	if (!list || !list->udp_flow || list->udp_port != sk->__sk_common.skc_num ||
+	    list->udp_netns != netns_of(sk))
+		return 0;
+	flow = list->udp_flow;
+	len = list->udp_len;
+	if (list->udp_each && list->udp_each < len) {
+		if (takes_several(sk)) {
+			each = list->udp_each;
+		} else {
+			rest = len - list->udp_each;
+			len = list->udp_each;
+		}
 	}
-	now = protocol == IPPROTO_TCP ? taken_by_tcp(sk, list) : bpf_ktime_get_ns();
+	list->udp_len = rest;
+	if (!rest)
+		list->udp_flow = 0;
+	slot = &flows[list->udp_slot & (FLOW_SLOTS - 1)];
+	socket = number_udp_socket(sk, flow, list->udp_slot, list->udp_netns);
+	now = bpf_ktime_get_ns();
 	r = reserve(list, slot, RAW_READY, &stamp);
 	if (!r)
 		return 0;
 	r->udp_ready.at_ns = now;
 	r->udp_ready.flow = flow;
-	/* Of TCP rcv_nxt, at the same offset; TCP has 0 in the three words after that. */
-	r->udp_ready.each_len = first;
+	r->udp_ready.each_len = each;
 	r->udp_ready.len = len;
 	r->udp_ready.socket = socket;
-	r->udp_ready.buffer = protocol == IPPROTO_UDP ? list->udp_buffer : 0;
+	r->udp_ready.buffer = list->udp_buffer;
 	r->udp_ready.no_thread = 0;
-	r->udp_ready.kind = RAW_READY;
-	r->udp_ready.no_code = 0;
-	r->udp_ready.no_flags = 0;
-	r->udp_ready.marks = marks | (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0);
-	r->udp_ready.no_word = 0;
+	store_kind(r, RAW_READY, RAW_MARK_UDP | (is_waited_for(sk) ? RAW_MARK_WAITED_FOR : 0));
 	r->udp_ready.no_longs[0] = r->udp_ready.no_longs[1] = 0;
 	list->last_ns = now;
 	commit(r, stamp);
+	return 0;
+}
+
+static __always_inline int data_is_ready(const struct sock *sk)
+{
+	if (sk->sk_protocol == IPPROTO_TCP)
+		return bytes_are_ready(sk);
+	if (sk->sk_protocol == IPPROTO_UDP)
+		return datagram_is_ready(sk);
 	return 0;
 }
 
@@ -458,10 +477,7 @@ int BPF_PROG(point8_tcp, struct sock *sk)
 	r->tcp_copy.flow = slot->connection * 2 + direction;
 	r->tcp_copy.copied_seq = FIELD(KERNEL_CAST(tcp_sock, sk), copied_seq);
 	r->tcp_copy.no_words[0] = r->tcp_copy.no_words[1] = r->tcp_copy.no_words[2] = 0;
-	r->tcp_copy.no_word = 0;
-	r->tcp_copy.kind = RAW_COPY;
-	r->tcp_copy.no_code = r->tcp_copy.no_flags = 0;
-	r->tcp_copy.marks = position;
+	store_kind(r, RAW_COPY, position);
 	describe_reader(r);
 	list->last_ns = now;
 	if (slot->reader[direction & 1] != r->tcp_copy.thread)
@@ -521,10 +537,7 @@ static __always_inline int datagram_was_read(const struct sock *sk, int ret, int
 	r->udp_copy.len = ret;
 	r->udp_copy.socket = known->number;
 	r->udp_copy.left_plus_one = left;
-	r->udp_copy.no_word = 0;
-	r->udp_copy.kind = RAW_COPY;
-	r->udp_copy.no_code = r->udp_copy.no_flags = 0;
-	r->udp_copy.marks = RAW_MARK_UDP;
+	store_kind(r, RAW_COPY, RAW_MARK_UDP);
 	describe_reader(r);
 	list->last_ns = now;
 	if (slot && known->reader != r->udp_copy.thread)

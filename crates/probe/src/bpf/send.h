@@ -30,9 +30,9 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 {
 	const struct tcp_sock *tp = TCP_SOCK(sk);
 	union raw_record *r;
-	__u32 next, unsent;
+	__u32 next, unsent, mss;
 	__u64 now, stamp;
-	__u8 position;
+	__u8 position, hold;
 	__s32 room;
 	bool whole;
 
@@ -47,6 +47,7 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 	whole = room > 0 && left <= (__u32)room / 2;
 	next = tp->snd_nxt;
 	unsent = start + left - next;
+	mss = tp->mss_cache;
 	r->write.at_ns = now;
 	r->write.flow = slot->connection * 2 + direction;
 	r->write.start_seq = start;
@@ -54,14 +55,9 @@ static __always_inline bool record_write(struct record_list *list, struct flow_s
 	r->write.snd_una = tp->snd_una;
 	r->write.snd_nxt = next;
 	r->write.thread = bpf_get_current_task_btf()->pid;
-	r->write.kind = RAW_WRITE;
-	r->write.hold =
-		hold_reason(sk, tp, next, unsent, tp->mss_cache, 0, in_flight(tp), false, 0, now);
-	if (more && unsent < tp->mss_cache)
-		r->write.hold = hold_of_more(r->write.hold);
-	r->write.no_flags = 0;
-	r->write.marks = position | (whole ? RAW_MARK_ROOM : 0);
-	r->write.no_word = 0;
+	store_kind(r, RAW_WRITE, position | (whole ? RAW_MARK_ROOM : 0));
+	hold = hold_reason(sk, tp, next, unsent, mss, 0, in_flight(tp), false, 0, now);
+	r->write.hold = more && unsent < mss ? hold_of_more(hold) : hold;
 	r->write.no_longs[0] = r->write.no_longs[1] = 0;
 	list->last_ns = now;
 	if (slot->writer[direction & 1] != r->write.thread)
@@ -372,17 +368,20 @@ static __always_inline void note_congestion(struct record_list *list, struct flo
 	write_congestion(list, slot, direction, sk, now);
 }
 
-/*
- * Stores two fields that follow one another with one instruction: with two, the frame of the caller
- * grows, and the calls of a program share 512 bytes.
- */
-static __always_inline void store_pair(__u32 *first, __u32 value, __u32 next)
+/* Octets that the options of a TCP header take at most (RFC 9293, section 3.1). */
+#define TCP_OPTIONS_MAX 40
+
+/* How many segments the packet is for the peer: several only if it is longer than one with all options. */
+static __always_inline __u32 segments_of(const struct sk_buff *skb, __u32 len, __u32 mss)
 {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	*(__u64 *)first = (__u64)next << 32 | value;
-#else
-	*(__u64 *)first = (__u64)value << 32 | next;
-#endif
+	struct skb_shared_info *shared;
+	__u32 segments;
+
+	if (len + TCP_OPTIONS_MAX <= mss)
+		return 1;
+	shared = KERNEL_CAST(skb_shared_info, skb->head + skb->end);
+	segments = FIELD(shared, gso_segs);
+	return segments ? segments : 1;
 }
 
 /*
@@ -394,28 +393,29 @@ static __always_inline void describe_tcp(struct raw_tcp_packet *r, struct sk_buf
 					 const struct sock *sk, const struct tcp_sock *tp,
 					 const struct packet *p, __u64 now, __u64 last_ns)
 {
-	struct skb_shared_info *shared = KERNEL_CAST(skb_shared_info, skb->head + skb->end);
-	__u32 segments = FIELD(shared, gso_segs) ? FIELD(shared, gso_segs) : 1;
-	__u32 end = p->seq + p->len;
-	__u32 snd_nxt = tp->snd_nxt;
-	bool is_new = !after(snd_nxt, p->seq);
 	__u64 taken = tp->tcp_clock_cache;
-	__u32 mss = tp->mss_cache;
-	__u32 next = is_new ? end : snd_nxt;
-	__u32 fresh = is_new && p->len ? segments : 0;
-	__u32 flying = in_flight(tp) + fresh;
+	__u32 flying = in_flight(tp);
 
 	if (taken < last_ns)
 		taken = last_ns;
 	r->since_taken_ns = taken < now && now - taken < 1000000000ULL ? now - taken : 0;
 	if (p->len) {
+		__u32 mss = tp->mss_cache;
+		__u32 segments = segments_of(skb, p->len, mss);
+		__u32 next = tp->snd_nxt;
+		bool is_new = !after(next, p->seq);
 		bool small = p->len < mss || p->len % mss;
 
 		if (segments > 1)
 			r->marks |= RAW_MARK_AGGREGATED;
-		if (!is_new)
+		if (is_new) {
+			next = p->seq + p->len;
+			flying += segments;
+		} else {
 			r->marks |= RAW_MARK_RETRANSMITTED;
-		r->hold = hold_reason(sk, tp, next, tp->write_seq - next, mss, fresh, flying,
+			segments = 0;
+		}
+		r->hold = hold_reason(sk, tp, next, tp->write_seq - next, mss, segments, flying,
 				      is_new && small, skb->truesize, now);
 	}
 	store_pair(&r->snd_cwnd, tp->snd_cwnd, flying);
@@ -467,6 +467,40 @@ static __always_inline bool is_connected(const struct sock *sk)
 	       CONNECTED_STATES >> (sk->__sk_common.skc_state & 15) & 1;
 }
 
+/* The place of a segment on its way through loopback. */
+static __always_inline struct passing_segment *place_of_segment(struct record_list *list,
+								const struct sk_buff *skb)
+{
+	__u32 buffer = buffer_of(skb);
+
+	return &list->passing[(buffer ^ buffer >> 4) & (PASSING_SEGMENTS - 1)];
+}
+
+/* IP will take the segment on this CPU, as a rule: then nothing has to be looked up again. */
+static __always_inline void note_passing(struct record_list *list, const struct flow_slot *slot,
+					 __u32 direction, const struct sk_buff *skb,
+					 const unsigned char *transport, const __u64 words[2])
+{
+	struct passing_segment *passing = place_of_segment(list, skb);
+
+	if (list->is_noting)
+		return;
+	list->is_noting = 1;
+	barrier();
+	passing->skb = 0; /* a hit that interrupts this one sees no half of it */
+	barrier();
+	passing->transport = (__u64)transport;
+	passing->words[0] = words[0];
+	passing->words[1] = words[1];
+	passing->slot = index_of(slot);
+	passing->connection = slot->connection;
+	passing->direction = direction & 1;
+	barrier();
+	passing->skb = (__u64)skb;
+	barrier();
+	list->is_noting = 0;
+}
+
 /*
  * A segment of an established connection: the socket tells whose it is. Its stack lies below that of
  * outgoing_packet() and all functions which that calls, so it is kept small.
@@ -475,9 +509,10 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 					    const struct net_device *dev, const struct sock *sk,
 					    struct record_list *list)
 {
-	unsigned char *transport = skb->head + skb->transport_header;
 	struct packet p = { .protocol = IPPROTO_TCP };
+	unsigned char *transport;
 	__u32 direction = 0;
+	__u64 words[2];
 	__u64 now, stamp, last_ns;
 	struct flow_slot *slot;
 	union raw_record *r;
@@ -487,12 +522,18 @@ static __always_inline int outgoing_segment(struct sk_buff *skb, __u8 kind,
 	if (!slot)
 		return 0;
 	position = anchored_marks(list, slot, direction, sk);
-	parse_transport(transport, skb->len - (__u32)(transport - skb->data), &p);
 	now = bpf_ktime_get_ns();
 	last_ns = list->last_ns;
 	r = reserve(list, slot, kind, &stamp);
 	if (!r)
 		return 0;
+	/* Not before: of registers that a call leaves alone there are four. */
+	transport = skb->head + skb->transport_header;
+	words[0] = word64(transport);
+	words[1] = word64(transport + 8);
+	parse_tcp(words[0], words[1], skb->len - (__u32)(transport - skb->data), &p);
+	if (kind == RAW_TRANSMIT && dev->flags & IFF_LOOPBACK)
+		note_passing(list, slot, direction, skb, transport, words);
 	describe_packet(&r->tcp_packet, &p, dev, kind, slot->connection * 2 + direction, position,
 			now);
 	list->last_ns = now;
