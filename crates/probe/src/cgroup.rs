@@ -4,15 +4,17 @@
 //! by a lock on the group's folder (flock(2)), which the kernel gives up with the process: process ids mean
 //! nothing to a recorder in another process namespace.
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
+
+use rustix::fs::{Access, AtFlags, CWD, FlockOperation, accessat, flock};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::capabilities::may_override;
 use crate::error::Error;
@@ -47,25 +49,9 @@ fn own_mount() -> Option<PathBuf> {
 }
 
 fn detached_mount() -> Option<OwnedFd> {
-    const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
-    let owned = |fd: libc::c_long| {
-        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-        // SAFETY: a descriptor that the kernel just made and nothing else owns.
-        Some(unsafe { OwnedFd::from_raw_fd(fd) })
-    };
-    // SAFETY: fsopen reads a string with a nul at its end and makes a descriptor.
-    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"cgroup2".as_ptr(), 1) })?;
-    let no_text = std::ptr::null::<libc::c_char>();
-    // SAFETY: this command takes no key, no value and no number.
-    let created = unsafe {
-        let fd = context.as_raw_fd();
-        libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, no_text, no_text, 0)
-    };
-    if created != 0 {
-        return None;
-    }
-    // SAFETY: takes two numbers beside the descriptor, makes another one; 1 is FSMOUNT_CLOEXEC.
-    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
+    let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+    fsconfig_create(context.as_fd()).ok()?;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).ok()
 }
 
 /// A group of our own, removed when dropped as far as it is empty.
@@ -129,12 +115,10 @@ impl Cgroup {
 /// Whether the mode of `folder` keeps this process from making a folder there, as it is now
 /// (faccessat(2)).
 pub(crate) fn is_closed(folder: &Path) -> bool {
-    let Ok(path) = CString::new(folder.as_os_str().as_bytes()) else { return false };
-    let mode = libc::W_OK | libc::X_OK;
-    // SAFETY: reads a string with a nul at its end, which lives until it returns.
-    let refused =
-        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) != 0 };
-    refused && io::Error::last_os_error().kind() == io::ErrorKind::PermissionDenied
+    let mode = Access::WRITE_OK | Access::EXEC_OK;
+    let refused = accessat(CWD, folder, mode, AtFlags::EACCESS);
+    // As `io::ErrorKind::PermissionDenied` has both. Another error says nothing about the mode.
+    matches!(refused, Err(Errno::ACCESS | Errno::PERM))
 }
 
 /// Why no group could be made at `path`.
@@ -203,8 +187,7 @@ fn stale(path: &Path) -> Option<File> {
 
 /// Whether the lock on the folder could be had. It goes with the descriptor.
 fn lock(folder: &File) -> bool {
-    // SAFETY: a plain system call on a descriptor that is open.
-    unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+    flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 fn remove_stale(root: &Path) {

@@ -1,120 +1,86 @@
-//! News from the kernel of devices and of entries in folders, so that nobody has to list them again
-//! and again: a look costs one system call.
+//! Change notifications for network devices (rtnetlink(7)) and folders (inotify(7)), so that a poll is one
+//! system call, not a rescan.
 //!
-//! Devices are told by rtnetlink(7), of the network namespace of this process; entries by inotify(7).
+//! The devices are those of the network namespace of this process.
 
-use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 
-/// Bytes of news taken at once; what they say does not matter.
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
+
+/// Bytes of notifications read at once. Their contents do not matter.
 const BUFFER_BYTES: usize = 4_096;
-/// Reads of one look, at most: what is left is news at the next one.
+/// Reads of one poll, at most. The next poll finds the notifications that are left.
 const READS_MAX: usize = 64;
+/// The multicast group of changes of devices (`RTMGRP_LINK` in linux/rtnetlink.h). rustix has no name for it.
+const LINK_GROUP: u32 = 1;
 
 /// Subscriptions, from when they were made on.
 pub(crate) struct News {
-    /// Of devices, and of folders.
-    sources: [OwnedFd; 2],
+    devices: OwnedFd,
+    inotify: OwnedFd,
     folders: Vec<PathBuf>,
 }
 
 impl News {
-    /// Of this namespace's devices, and of entries that come into `folders`, which need not be there
-    /// yet if one above them is watched too.
+    /// Of this namespace's devices, and of entries that appear in `folders`. A folder need not exist yet if
+    /// the one above it is watched too.
     ///
     /// # Errors
-    /// When the kernel gives no subscription, or none of the folders is there.
+    /// When the kernel refuses a subscription, or none of the folders exists.
     pub(crate) fn subscribe(folders: &[&str]) -> io::Result<Self> {
-        let folders = folders.iter().map(PathBuf::from).collect();
-        let news = Self { sources: [of_devices()?, of_folders()?], folders };
+        let news = Self {
+            devices: device_changes()?,
+            inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+            folders: folders.iter().map(PathBuf::from).collect(),
+        };
         match news.watch() {
             0 => Err(io::ErrorKind::NotFound.into()),
             _ => Ok(news),
         }
     }
 
-    /// Whether anything came since the last call. Where it is not certain it did: the kernel could not
-    /// keep all of it, or cannot be asked.
+    /// Whether something changed since the last call. An error counts as a change: the kernel could not keep
+    /// all notifications, or cannot be asked.
     pub(crate) fn came(&self) -> bool {
-        let is_ready = self.is_ready();
-        if is_ready {
-            self.sources.iter().for_each(take);
+        let mut polled = [&self.devices, &self.inotify].map(|fd| PollFd::new(fd, PollFlags::IN));
+        let has_changes = poll(&mut polled, Some(&Timespec::default())) != Ok(0);
+        if has_changes {
+            drain(&self.devices);
+            drain(&self.inotify);
             // One of the folders may be new.
             self.watch();
         }
-        is_ready
+        has_changes
     }
 
-    fn is_ready(&self) -> bool {
-        let ask = |source: &OwnedFd| libc::pollfd {
-            fd: source.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut asked = self.sources.each_ref().map(ask);
-        // SAFETY: an array of as many valid entries as are told; 0 does not wait.
-        let ready = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) };
-        ready != 0
-    }
-
-    /// Watches the folders that are there, those that are watched again; how many.
+    /// Watches each folder that exists, also one that is watched already. Returns their number.
     fn watch(&self) -> usize {
-        self.folders.iter().filter(|folder| self.watch_one(folder).is_ok()).count()
-    }
-
-    fn watch_one(&self, folder: &Path) -> io::Result<()> {
-        let folder = CString::new(folder.as_os_str().as_bytes())?;
-        let mask = libc::IN_CREATE | libc::IN_MOVED_TO | libc::IN_ONLYDIR;
-        let inotify = self.sources[1].as_raw_fd();
-        // SAFETY: the string ends with 0 and lives during the call, which keeps no pointer.
-        match unsafe { libc::inotify_add_watch(inotify, folder.as_ptr(), mask) } {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        }
+        let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
+        let watch =
+            |folder: &&PathBuf| inotify::add_watch(&self.inotify, folder.as_path(), flags).is_ok();
+        self.folders.iter().filter(watch).count()
     }
 }
 
-/// A socket that is told of every change of a device.
-fn of_devices() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: a system call without pointers.
-    let socket = owned(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })?;
-    // SAFETY: an address of plain integers, for which zero is valid.
-    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
-    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-    address.nl_groups = libc::RTMGRP_LINK as u32;
-    let size = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: a valid address of the size that is told, read during the call only.
-    match unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), size) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(socket),
-    }
+/// A socket that receives a message for each change of a device.
+fn device_changes() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    // Without a protocol the socket is one of NETLINK_ROUTE, which is 0.
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    bind(&socket, &SocketAddrNetlink::new(0, LINK_GROUP))?;
+    Ok(socket)
 }
 
-fn of_folders() -> io::Result<OwnedFd> {
-    // SAFETY: a system call without pointers.
-    owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })
-}
-
-fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
-    match fd {
-        -1 => Err(io::Error::last_os_error()),
-        // SAFETY: the kernel has just given this descriptor, and nobody else has it.
-        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-    }
-}
-
-/// Takes what is there; an error ends it, and was news.
-fn take(source: &OwnedFd) {
+/// Reads and discards the notifications. An error ends it: the queue is empty, or was too full.
+fn drain(source: &OwnedFd) {
     let mut buffer = [0_u8; BUFFER_BYTES];
     for _ in 0..READS_MAX {
-        // SAFETY: the buffer has as many bytes as are told.
-        let read =
-            unsafe { libc::read(source.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
-        if read <= 0 {
+        if !matches!(rustix::io::read(source, &mut buffer), Ok(1..)) {
             break;
         }
     }

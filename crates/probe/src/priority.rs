@@ -12,12 +12,14 @@
 
 use std::io;
 
+use rustix::process::{getpriority_process, setpriority_process};
+
 use crate::rights::Right;
 
 /// The lowest of the real-time priorities: above all threads without one, below all others with one.
 const REAL_TIME: libc::c_int = 1;
 /// The highest niceness of all (setpriority(2)).
-const NICE: libc::c_int = -20;
+const NICE: i32 = -20;
 
 /// The priority of this thread, raised. Dropping it restores the one before.
 ///
@@ -40,7 +42,7 @@ enum Class {
 struct Scheduling {
     policy: libc::c_int,
     real_time: libc::c_int,
-    nice: libc::c_int,
+    nice: i32,
 }
 
 impl Priority {
@@ -99,13 +101,15 @@ impl Drop for Priority {
 impl Scheduling {
     fn now() -> Self {
         let mut parameter = libc::sched_param { sched_priority: 0 };
+        // libc, as rustix does not have these calls.
         // SAFETY: plain system calls about this thread, one of which fills a structure of ours.
-        unsafe {
-            let policy = libc::sched_getscheduler(0);
+        let policy = unsafe {
             libc::sched_getparam(0, &raw mut parameter);
-            let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
-            Self { policy, real_time: parameter.sched_priority, nice }
-        }
+            libc::sched_getscheduler(0)
+        };
+        // Linux reads a process of 0 as this thread. The call does not fail for it.
+        let nice = getpriority_process(None).unwrap_or(0);
+        Self { policy, real_time: parameter.sched_priority, nice }
     }
 
     /// Whether the user gave this thread such a priority: it stays as it is.
@@ -116,15 +120,15 @@ impl Scheduling {
 
 fn set_policy(policy: libc::c_int, real_time: libc::c_int) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: real_time };
+    // libc, as rustix does not have this call.
     // SAFETY: a structure that lives through the call; 0 is this thread.
     let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn set_nice(nice: libc::c_int) -> io::Result<()> {
-    // SAFETY: a plain system call; 0 is this thread, as Linux reads it.
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+fn set_nice(nice: i32) -> io::Result<()> {
+    // Linux reads a process of 0 as this thread.
+    Ok(setpriority_process(None, nice)?)
 }
 
 #[cfg(test)]

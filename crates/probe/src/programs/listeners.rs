@@ -26,7 +26,8 @@ fn listener() -> TcpListener {
 
 fn ask(listener: &TcpListener) {
     let one = 1i32;
-    // SAFETY: the value is an int, and its size is told.
+    // libc, as rustix sets only options that it knows.
+    // SAFETY: the value is an int, and its size is given.
     let result = unsafe {
         libc::setsockopt(listener.as_raw_fd(), SO_LOG.0, SO_LOG.1, (&raw const one).cast(), 4)
     };
