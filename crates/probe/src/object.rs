@@ -8,8 +8,8 @@ use std::ffi::OsStr;
 use libbpf_rs::{Map, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
 
 use crate::error::Error;
-use crate::layout::NO_LIST;
 use crate::layout::skeleton::types;
+use crate::layout::{NO_LIST, plain};
 use crate::lists::Shape;
 use crate::pick::Pick;
 
@@ -127,14 +127,13 @@ pub(crate) fn counters(object: &Object) -> Result<types::bss, Error> {
     let map = map.ok_or_else(|| unread("the object has none".to_owned()))?;
     let found = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
     let section = found.map_err(|error| unread(one_line(&error)))?;
-    section.map(counters_in).ok_or_else(|| unread("the map is empty".to_owned()))
+    section.and_then(counters_in).ok_or_else(|| unread("the map is empty".to_owned()))
 }
 
 /// A section ends with its last counter, and the layout with what fills its last word.
-fn counters_in(mut section: Vec<u8>) -> types::bss {
+fn counters_in(mut section: Vec<u8>) -> Option<types::bss> {
     section.resize(section.len().max(size_of::<types::bss>()), 0);
-    // SAFETY: at least as many bytes as the layout has, plain integers, read unaligned.
-    unsafe { section.as_ptr().cast::<types::bss>().read_unaligned() }
+    plain(&section)
 }
 
 fn refused(error: &libbpf_rs::Error) -> Error {
@@ -280,7 +279,7 @@ mod tests {
             let bytes: Vec<usize> = section.collect();
             let &[bytes] = bytes.as_slice() else { panic!("sections: {bytes:?}") };
             assert!(bytes <= size_of::<types::bss>());
-            let counters = counters_in(vec![1; bytes]);
+            let counters = counters_in(vec![1; bytes]).unwrap();
             let ones = u64::from_ne_bytes([1; 8]);
             let lost = (counters.events_lost, counters.connections_refused);
             assert_eq!(lost, (ones, ones));

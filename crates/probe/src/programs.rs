@@ -9,15 +9,15 @@ mod verified;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys};
 use sockscope_record::{LossCounts, counted};
 
 use crate::cgroup;
 use crate::error::Error;
 use crate::hooks::{HOOKS, HookEntry, Kernel, When};
-use crate::layout::{RawEvent, RawOption};
+use crate::layout::{Plain, RawEvent, RawOption, plain};
 use crate::lists::{Lists, Shape};
 use crate::object::{self, one_line};
 use crate::pick::Pick;
@@ -307,20 +307,10 @@ impl Programs {
     }
 }
 
-/// Types of the rings, which are plain integers.
-trait Plain: Copy {}
-impl Plain for RawEvent {}
-impl Plain for RawOption {}
-
-/// Hands what a ring holds to `on_each`.
+/// Hands the entries of a ring to `on_each`.
 fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
     move |bytes| {
-        if bytes.len() >= size_of::<T>() {
-            // SAFETY: at least as many bytes as the layout has, which is plain integers for which every
-            // bit pattern is valid; the copy may start unaligned.
-            let one = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
-            on_each(&one);
-        }
+        plain(bytes).iter().for_each(&mut on_each);
         0
     }
 }
@@ -473,12 +463,12 @@ pub(crate) struct ProgramInfo {
 
 /// What the kernel counts of the program behind a descriptor.
 pub(crate) fn program_info(fd: i32) -> Option<ProgramInfo> {
-    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
+    let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
+    // `ProgramInfo` of libbpf-rs reads the programs of the whole machine, not one by its descriptor.
     // SAFETY: `info` is a zeroed structure of the length given; the kernel fills at most that.
-    let result = unsafe {
-        libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &raw mut len)
-    };
+    let result =
+        unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &raw mut len) };
     (result == 0).then_some(ProgramInfo {
         hits: info.run_cnt,
         run_ns: info.run_time_ns,
@@ -490,22 +480,30 @@ pub(crate) fn program_info(fd: i32) -> Option<ProgramInfo> {
 
 /// The kernel's run-time statistics, on while this is held (Linux 5.8).
 pub struct Statistics {
-    _fd: std::os::fd::OwnedFd,
+    _fd: OwnedFd,
 }
 
 impl Statistics {
     /// Turns them on; `None` when the kernel refuses.
     #[must_use]
     pub fn enable() -> Option<Self> {
-        use std::os::fd::FromRawFd;
-        // SAFETY: a plain system call; 0 is BPF_STATS_RUN_TIME.
-        let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(0) };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: a fresh descriptor that nothing else owns.
-        Some(Self { _fd: unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) } })
+        // libbpf-rs does not have this call.
+        // SAFETY: a plain system call that makes a descriptor.
+        let fd = unsafe { owned(libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME)) };
+        Some(Self { _fd: fd.ok()? })
     }
+}
+
+/// The descriptor that a call of libbpf returned, or its error.
+///
+/// # Safety
+/// Nothing else owns the descriptor.
+pub(crate) unsafe fn owned(fd: i32) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Reads to the end from a program that writes nothing. One read goes through a million objects at most,
@@ -532,14 +530,11 @@ mod tests {
     use super::*;
     use crate::layout::constants;
 
-    /// Keeps this thread, and those that it starts, on one CPU; false where there is none of that number.
+    /// Keeps this thread, and those that it starts, on one CPU; false where no CPU has that number.
     fn pin(cpu: usize) -> bool {
-        // SAFETY: a set of CPUs is plain bits, of which all may be zero, and has more than `cpu`.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(cpu, &mut set);
-            libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0
-        }
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu);
+        rustix::thread::sched_setaffinity(None, &set).is_ok()
     }
 
     #[test]

@@ -32,6 +32,8 @@ use kernel::{Attach, KernelSource};
 use recording::Recording;
 
 pub use clock::monotonic_ns;
+#[cfg(feature = "bench")]
+pub(crate) use clock::nanoseconds;
 pub use sink::Sink;
 pub use summary::Summary;
 
