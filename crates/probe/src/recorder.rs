@@ -2,7 +2,7 @@
 //!
 //! The parts: [`source`] is all that the loop needs from outside, [`kernel`] is one source; [`recording`] is
 //! the loop; [`merge`] joins the lists of all CPUs; [`loss_meter`] counts what was missed; [`clock`] finds
-//! the scheduler's clock; [`late_hooks`] attaches hooks when they are needed; [`slot_ages`] ends old
+//! the scheduler's clock; [`late_hooks`] attaches hooks when they are needed; [`slot_expiry`] ends old
 //! connections; [`summary`] has the sentences at the end.
 
 #[cfg(feature = "bench")]
@@ -16,7 +16,7 @@ mod recording;
 #[cfg(test)]
 mod simulated;
 mod sink;
-mod slot_ages;
+mod slot_expiry;
 mod source;
 mod summary;
 

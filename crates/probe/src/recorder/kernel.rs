@@ -12,10 +12,10 @@ use super::clock::monotonic_ns;
 use super::source::{Events, RawSource};
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
+use crate::input_devices::InputDevices;
 use crate::layout::RawRecord;
 use crate::lists::{KINDS, Lists, Shape};
 use crate::pick::Pick;
-use crate::places::Places;
 use crate::programs::{Counters, HookReport, Programs, Statistics};
 
 /// Programs that are loaded and attached, and what they write to. Dropping it detaches every probe.
@@ -25,7 +25,7 @@ pub(super) struct KernelSource {
     ring: RingBuffer<'static>,
     /// What the ring's callbacks got.
     incoming: Rc<RefCell<Events>>,
-    places: Places,
+    input_devices: InputDevices,
     statistics: Option<Statistics>,
     costs_before: BTreeMap<String, (u64, u64)>,
 }
@@ -61,15 +61,15 @@ impl KernelSource {
             programs.attach(When::InBand)?;
         }
         programs.attach(When::Datagrams)?;
-        let places = Places::now();
-        if places.may_need_input_hook() {
+        let input_devices = InputDevices::scan();
+        if input_devices.may_need_input_hook() {
             programs.attach(When::Devices)?;
         }
         programs.attach(When::Always)?;
         if pick.picks_any() {
             programs.join_existing()?;
         }
-        Ok(Self { programs, lists, ring, incoming, places, statistics, costs_before })
+        Ok(Self { programs, lists, ring, incoming, input_devices, statistics, costs_before })
     }
 
     #[cfg(feature = "bench")]
@@ -145,7 +145,7 @@ impl RawSource for KernelSource {
     }
 
     fn has_new_input_devices(&mut self) -> bool {
-        self.places.grew()
+        self.input_devices.have_grown()
     }
 
     fn announce_open(&mut self) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use super::late_hooks::LateHooks;
 use super::loss_meter::LossMeter;
 use super::merge::{self, Merge};
 use super::sink::Sink;
-use super::slot_ages::{self, SlotAges};
+use super::slot_expiry::{self, SlotExpiry};
 use super::source::RawSource;
 use super::summary::{Missed, Summary};
 use crate::decode::Decoder;
@@ -37,7 +37,7 @@ pub(super) struct Recording<S> {
     meter: LossMeter,
     calibration: Calibration,
     hooks: LateHooks,
-    ages: SlotAges,
+    expiry: SlotExpiry,
     pause: Duration,
     /// Since when a list stops at an unfinished record, so that later ones may be missing.
     stalled_since_ns: Option<u64>,
@@ -59,7 +59,7 @@ impl<S: RawSource> Recording<S> {
         let mut decoder = Decoder::default();
         decoder.see_input(source.is_attached(When::Devices));
         decoder.attached(attached_ns);
-        decoder.expire_after(slot_ages::IDLE_MAX.as_nanos() as u64);
+        decoder.expire_after(slot_expiry::IDLE_MAX.as_nanos() as u64);
         let started_ns = source.now_ns();
         let mut recording = Self {
             source,
@@ -67,7 +67,7 @@ impl<S: RawSource> Recording<S> {
             meter,
             calibration: Calibration::default(),
             hooks: LateHooks::new(started_ns, starts_command),
-            ages: SlotAges::new(started_ns),
+            expiry: SlotExpiry::new(started_ns),
             pause: PAUSE_MIN,
             stalled_since_ns: None,
             is_over: false,
@@ -115,7 +115,7 @@ impl<S: RawSource> Recording<S> {
         }
         self.meter.read_counters(&mut self.source);
         self.write_refused(sink)?;
-        self.ages.look(&mut self.source);
+        self.expiry.poll(&mut self.source);
         let counters = *self.meter.counters();
         let note = self.hooks.follow(&mut self.source, &counters, &mut self.decoder)?;
         self.notes.extend(note);

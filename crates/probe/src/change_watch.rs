@@ -20,46 +20,46 @@ const READS_MAX: usize = 64;
 const LINK_GROUP: u32 = 1;
 
 /// Subscriptions, from when they were made on.
-pub(crate) struct News {
+pub(crate) struct ChangeWatch {
     devices: OwnedFd,
     inotify: OwnedFd,
     folders: Vec<PathBuf>,
 }
 
-impl News {
+impl ChangeWatch {
     /// Of this namespace's devices, and of entries that appear in `folders`. A folder need not exist yet if
     /// the one above it is watched too.
     ///
     /// # Errors
     /// When the kernel refuses a subscription, or none of the folders exists.
     pub(crate) fn subscribe(folders: &[&str]) -> io::Result<Self> {
-        let news = Self {
+        let watch = Self {
             devices: device_changes()?,
             inotify: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
             folders: folders.iter().map(PathBuf::from).collect(),
         };
-        match news.watch() {
+        match watch.watch_folders() {
             0 => Err(io::ErrorKind::NotFound.into()),
-            _ => Ok(news),
+            _ => Ok(watch),
         }
     }
 
-    /// Whether something changed since the last call. An error counts as a change: the kernel could not keep
-    /// all notifications, or cannot be asked.
-    pub(crate) fn came(&self) -> bool {
+    /// Whether something changed since the last call. An error counts as a change, as the socket has one
+    /// (ENOBUFS, netlink(7)) when the kernel could not keep all notifications.
+    pub(crate) fn has_changed(&self) -> bool {
         let mut polled = [&self.devices, &self.inotify].map(|fd| PollFd::new(fd, PollFlags::IN));
         let has_changes = poll(&mut polled, Some(&Timespec::default())) != Ok(0);
         if has_changes {
             drain(&self.devices);
             drain(&self.inotify);
             // One of the folders may be new.
-            self.watch();
+            self.watch_folders();
         }
         has_changes
     }
 
     /// Watches each folder that exists, also one that is watched already. Returns their number.
-    fn watch(&self) -> usize {
+    fn watch_folders(&self) -> usize {
         let flags = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
         let watch =
             |folder: &&PathBuf| inotify::add_watch(&self.inotify, folder.as_path(), flags).is_ok();
@@ -101,30 +101,31 @@ mod tests {
     }
 
     /// Devices may come and go meanwhile, on a machine where other things happen.
-    fn is_quiet(news: &News) -> bool {
-        (0..100).any(|_| !news.came())
+    fn is_quiet(watch: &ChangeWatch) -> bool {
+        (0..100).any(|_| !watch.has_changed())
     }
 
     #[test]
-    fn an_entry_is_news_once_also_in_a_folder_that_came_later() {
-        let (above, below) = folders("news");
-        let news = News::subscribe(&[above.to_str().unwrap(), below.to_str().unwrap()]).unwrap();
-        assert!(is_quiet(&news));
+    fn an_entry_is_a_change_once_also_in_a_folder_made_later() {
+        let (above, below) = folders("changes");
+        let watch =
+            ChangeWatch::subscribe(&[above.to_str().unwrap(), below.to_str().unwrap()]).unwrap();
+        assert!(is_quiet(&watch));
         fs::create_dir(&below).unwrap();
-        assert!(news.came() && is_quiet(&news));
+        assert!(watch.has_changed() && is_quiet(&watch));
         fs::write(below.join("one"), "").unwrap();
-        assert!(news.came() && is_quiet(&news));
+        assert!(watch.has_changed() && is_quiet(&watch));
         for number in 0..1_000 {
             fs::write(below.join(number.to_string()), "").unwrap();
         }
-        assert!(news.came() && is_quiet(&news));
+        assert!(watch.has_changed() && is_quiet(&watch));
         fs::remove_dir_all(&above).unwrap();
     }
 
     #[test]
     fn without_a_folder_to_watch_there_is_no_subscription() {
-        let (above, below) = folders("no-news");
+        let (above, below) = folders("no-changes");
         fs::remove_dir(&above).unwrap();
-        assert!(News::subscribe(&[below.to_str().unwrap()]).is_err());
+        assert!(ChangeWatch::subscribe(&[below.to_str().unwrap()]).is_err());
     }
 }
