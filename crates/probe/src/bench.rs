@@ -1,5 +1,5 @@
-//! What the benchmarks need of the kernel beside a recording (feature `bench`): empty programs to
-//! compare with, a CPU for each thread, and the CPU time and memory of threads and processes.
+//! What the benchmarks need of the kernel in addition to a recording (feature `bench`): empty programs
+//! to compare with, a CPU for each thread, and the CPU time and memory of threads and processes.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -22,8 +22,8 @@ use crate::recorder::nanoseconds;
 /// `r0 = 0; exit`, encoded as in the kernel's Documentation/bpf/standardization.
 const RETURN_ZERO: [u64; 2] = [0xb7_u64.to_le(), 0x95_u64.to_le()];
 
-/// Programs that do nothing, on every hook that a recording of TCP uses: what remains of the rate
-/// with them is what no probe on these hooks could do better. Dropping it detaches them.
+/// Programs that do nothing, on every hook that a recording of TCP uses. The rate of a transfer with them is
+/// the upper limit of what any probe on these hooks leaves. Dropping it detaches them.
 pub struct EmptyPrograms {
     /// The hook's program, its empty stand-in and the link of that.
     loaded: Vec<(&'static str, OwnedFd, OwnedFd)>,
@@ -110,9 +110,9 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// A connection over loopback, client and server end, both of which send with Reno (RFC 5681): every
-/// kernel has it, and it never paces. A transfer that waits for a timer leaves CPU time over, in
-/// which what probes cost would not show.
+/// The client and server end of a connection over loopback. Both send with Reno (RFC 5681), which every
+/// kernel has, and which never paces. A transfer that waits for a timer leaves CPU time over, and hides the
+/// cost of the probes in it.
 ///
 /// # Errors
 /// When the kernel refuses.

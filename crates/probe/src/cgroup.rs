@@ -1,8 +1,8 @@
 //! The control group of a traced command.
 //!
-//! A killed recorder cannot remove its group, so that the next one does. Whether a recorder lives is told
-//! by a lock on the group's folder (flock(2)), which the kernel gives up with the process: process ids mean
-//! nothing to a recorder in another process namespace.
+//! A killed recorder cannot remove its group, so the next recorder removes it. A lock on the group's folder
+//! (flock(2)) shows that its recorder lives; the kernel releases the lock with the process. A process id would
+//! not do: it means nothing to a recorder in another process namespace.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,13 +21,13 @@ use crate::error::Error;
 
 /// Names of our groups: this, the recorder's process namespace, and its process id there.
 const PREFIX: &str = "sockscope-group-";
-/// Attempts to make a group: another start may take a fresh one for one that was left.
+/// Attempts to make a group: another start may take a fresh group for a stale one, and remove it.
 const ATTEMPTS: u32 = 100;
-/// Between two of them.
+/// Time between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Where the version 2 hierarchy is: its mount point, or where this mount namespace has none (as
-/// below `ip netns exec`), a mount of our own that no folder shows and that goes with the process.
+/// The mount point of the version 2 hierarchy. Some mount namespaces have none, as below `ip netns exec`: there
+/// it is a mount of our own, which no folder shows and which ends with the process.
 pub(crate) fn root() -> Result<PathBuf, Error> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     mount_point(&mounts).or_else(own_mount).ok_or(Error::NoCgroup)
@@ -82,7 +82,7 @@ impl Cgroup {
         self.path.join("cgroup.procs")
     }
 
-    /// Its inode number and its depth below the root, as a pick wants them.
+    /// Its inode number and its depth below the root, as a filter of connections takes them.
     #[must_use]
     pub fn id(&self) -> (u64, u32) {
         self.id
@@ -133,7 +133,7 @@ fn refused(root: &Path, path: &Path, source: io::Error, may_override: bool) -> E
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Processes that outlive the command go on in the root group.
+        // Processes that outlive the command continue in the root group.
         remove(&self.path);
     }
 }
@@ -148,6 +148,7 @@ fn remove(path: &Path) {
         return;
     }
     let Some(parent) = path.parent() else { return };
+    // A group with processes cannot be removed (cgroups(7)).
     for pid in members(path) {
         // A process may end in between: then there is nothing to move.
         let _ = fs::write(parent.join("cgroup.procs"), pid.to_string());

@@ -38,7 +38,7 @@ pub struct HookEntry {
     pub program: &'static str,
     /// Kind of hook and its name, as `tp_btf/tcp_sendmsg_locked`.
     pub hook: &'static str,
-    /// Points that it observes; empty for events beside them.
+    /// Points that it observes; empty for other events.
     pub points: &'static [Point],
     /// What it observes, in the words of the trace.
     pub observes: &'static str,
@@ -239,8 +239,8 @@ impl Kernel {
         is_needed(entry, |other| self.has(other))
     }
 
-    /// How programs can read here; `None` where they cannot, before 6.1: they look up control groups
-    /// in the list of ancestors that came with it.
+    /// How programs can read here; `None` before Linux 6.1, which has no list of a control group's ancestors:
+    /// the programs look up groups there.
     pub(crate) fn reads(&self) -> Option<Reads> {
         if self.has_function("bpf_rdonly_cast") {
             return Some(Reads::Casts);

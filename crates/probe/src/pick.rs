@@ -23,12 +23,12 @@ pub struct Pick {
     pub in_band: bool,
     /// Whose sockets may ask to be logged.
     pub so_log: SoLog,
-    /// User who records, or who called sudo: what others than root and this one ask for by `SO_LOG`
-    /// beside another pick has a share of the recording.
+    /// The user who records, or who called sudo. Sockets for which users other than root and this one ask by
+    /// `SO_LOG`, in addition to another pick, get only a share of the recording's memory.
     pub owner: u32,
 }
 
-/// Whose sockets may ask to be logged (`SO_LOG`); of others the call fails as if nobody recorded.
+/// Users whose sockets may ask to be logged (`SO_LOG`). For others the call fails as if no recorder ran.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SoLog {
     /// Every user's.
@@ -36,7 +36,7 @@ pub enum SoLog {
     All,
     /// Those of root and of this user.
     Own(u32),
-    /// Nobody's.
+    /// No user's.
     Off,
 }
 

@@ -6,9 +6,9 @@
 //! session or control group only (sched(7), "The autogroup feature"), and the programs that are recorded
 //! often run in another one. Where the kernel refuses that, niceness is what remains.
 //!
-//! The machine stays in the user's hands: the recorder sleeps between two looks at the lists, each look
-//! ends with the records that were there when it began, and the kernel leaves other threads their share
-//! of each CPU (`sched_rt_runtime_us`, or the fair server since Linux 6.12).
+//! The machine stays usable: the recorder sleeps between two polls of the lists, and a poll ends with the
+//! records that were there when it began. The kernel leaves other threads their share of each CPU
+//! (`sched_rt_runtime_us`, or the fair server since Linux 6.12).
 
 use std::io;
 
@@ -73,7 +73,7 @@ impl Priority {
     }
 
     fn restore(&mut self) {
-        // To go back is always allowed, so that nothing is left to be done where it fails.
+        // Every thread may lower its priority (sched(7)), so that a failure leaves nothing to do.
         let _ = match self.class.take() {
             Some(Class::RealTime) => set_policy(self.before.policy, self.before.real_time),
             Some(Class::Nice) => set_nice(self.before.nice),
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_real_time_priority_of_the_user_s_own_stays() {
         on_a_thread(|| {
-            // Without the right there is none to keep.
+            // Without the right to such a priority the test has nothing to keep.
             if set_policy(libc::SCHED_FIFO, 3).is_err() {
                 return;
             }

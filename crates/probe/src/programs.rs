@@ -29,7 +29,7 @@ const TICK_SHIFT: u32 = 20;
 /// Reads of one pass over all open files, at most.
 const READS_MAX: u32 = 1_000;
 
-/// What became of one line of the table of hooks.
+/// The state of one line of the table of hooks.
 #[derive(Debug, Clone)]
 pub struct HookReport {
     /// The line.
@@ -219,8 +219,8 @@ impl Programs {
         self.pass_over_files("existing")
     }
 
-    /// One pass over all open files, telling of connections that are logged and open now.
-    pub(crate) fn tell_remaining(&mut self) -> Result<(), Error> {
+    /// One pass over all open files, which sends an event for each connection that is logged and open now.
+    pub(crate) fn announce_open(&mut self) -> Result<(), Error> {
         self.pass_over_files("remaining")
     }
 
@@ -290,8 +290,7 @@ impl Programs {
             .collect()
     }
 
-    /// Hits for which the kernel did not run a program, as the same program was under way on that CPU, so
-    /// far. A hit of several points counts at the last one, as a hit that finds no room in a list does.
+    /// Hits so far for which the kernel did not run a program, as the same program was running on that CPU. A hit of several points counts at the last one, as a hit that finds no room in a list does.
     pub(crate) fn interrupted(&self) -> Result<LossCounts, Error> {
         let mut counts = LossCounts::default();
         // Also of those that are not attached any more: a count never falls.
@@ -315,7 +314,7 @@ fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
     }
 }
 
-/// What the programs counted beside the records.
+/// The counters of the programs, other than the records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     pub(crate) events_lost: u64,
@@ -444,6 +443,8 @@ fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
         When::Control | When::InBand => {
             let path = cgroup::root().map_err(|e| e.to_string())?;
             let dir = std::fs::File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            // At the root it runs for the sockets of all groups. A link leaves the programs of others there
+            // (`BPF_F_ALLOW_MULTI` in `cgroup_bpf_link_attach()`).
             program.attach_cgroup(dir.as_raw_fd()).map_err(|e| one_line(&e))
         }
         _ => program.attach().map_err(|e| one_line(&e)),
@@ -454,7 +455,7 @@ fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
 pub(crate) struct ProgramInfo {
     pub(crate) hits: u64,
     pub(crate) run_ns: u64,
-    /// Hits for which it was not run: it was under way on that CPU.
+    /// Hits for which it was not run: it was running on that CPU (`bpf_prog_inc_misses_counter()`).
     recursion_misses: u64,
     /// Instructions that the verifier went through.
     #[cfg(test)]
@@ -617,7 +618,7 @@ mod tests {
             assert_eq!(reader.recv(&mut [0; 8]).unwrap(), 8);
         }
         drop(reader);
-        // Refused: nobody reads there any more.
+        // Refused: no socket has this port any more.
         sender.send_to(b"question", address).unwrap();
         let mut kinds = BTreeMap::new();
         for cpu in 0..lists.len() {

@@ -80,7 +80,7 @@ impl Recorder {
         self.recording.records()
     }
 
-    /// Records lost so far.
+    /// Records missed so far.
     #[must_use]
     pub fn lost(&self) -> LossCounts {
         self.recording.lost()

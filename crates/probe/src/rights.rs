@@ -1,4 +1,4 @@
-//! What the process may do.
+//! The rights that a recording needs, and which of them this process has.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ pub struct Right {
     pub held: bool,
 }
 
-/// What is missing in a user namespace of one's own, whatever its root holds there.
+/// The missing right in a user namespace of its own: capabilities there are not those of the host.
 const OF_HOST: &str = "CAP_BPF of the host (that of a user namespace does not count)";
 
 const RIGHTS: [(&str, CapabilitySet, &str); 4] = [
@@ -95,7 +95,7 @@ fn group_right(is_closed: bool, may_override: bool) -> Option<Right> {
     })
 }
 
-/// A group's right alone keeps nobody from recording without a command.
+/// A process that lacks only the right to make a group can still record without a command.
 fn missing_of(rights: &[Right], namespace: &str) -> Option<String> {
     let is_needed = |right: &Right| RIGHTS.iter().any(|(name, ..)| *name == right.name);
     if !rights.iter().any(|right| !right.held && is_needed(right)) {
@@ -104,7 +104,7 @@ fn missing_of(rights: &[Right], namespace: &str) -> Option<String> {
     if !is_of_host(namespace) {
         return Some(OF_HOST.to_owned());
     }
-    // CAP_SYS_ADMIN also stands for two others; who lacks it is told the narrow ones, too.
+    // CAP_SYS_ADMIN includes two others. A process that lacks it may ask for these narrower ones.
     let missing = rights.iter().filter(|right| !right.held);
     Some(missing.map(|right| right.name).collect::<Vec<_>>().join(", "))
 }

@@ -149,7 +149,7 @@ impl RawSource for KernelSource {
     }
 
     fn announce_open(&mut self) -> Result<(), Error> {
-        self.programs.tell_remaining()
+        self.programs.announce_open()
     }
 
     fn hooks(&self) -> Vec<HookReport> {

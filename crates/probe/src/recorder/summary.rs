@@ -9,14 +9,14 @@ use crate::programs::{Counters, HookReport};
 const LONGER: u64 = 16;
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-/// What a recording was, beside its records.
+/// The counts of a recording, and what it missed.
 #[derive(Debug, Clone)]
 pub struct Summary {
     /// Records handed to the sink.
     pub records: u64,
-    /// Probe hits that they came from.
+    /// Probe hits from which they were decoded.
     pub hits: u64,
-    /// Records lost.
+    /// Records missed.
     pub lost: LossCounts,
     /// Run time of the probes of each point; its hits count logged and other traffic.
     pub costs: [PointCost; 8],
@@ -76,13 +76,13 @@ impl Missed<'_> {
         }
         if skipped > 0 {
             notes.push(format!(
-                "the kernel skipped {} (no probe ran), counted as lost",
+                "the kernel skipped {} (no probe ran), counted as missed",
                 counted(skipped, "observation")
             ));
         }
         if unplaced_reads > 0 {
             notes.push(format!(
-                "unknown when read, as reads before were not seen, and counted as lost: {}",
+                "unknown when read, as earlier reads were not recorded, and counted as missed: {}",
                 counted(unplaced_reads, "datagram")
             ));
         }
