@@ -26,13 +26,6 @@ const ATTEMPTS: u32 = 100;
 /// Time between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// The mount point of the version 2 hierarchy. Some mount namespaces have none, as below `ip netns exec`: there
-/// it is a mount of our own, which no folder shows and which ends with the process.
-pub(crate) fn root() -> Result<PathBuf, Error> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    mount_point(&mounts).or_else(own_mount).ok_or(Error::NoCgroup)
-}
-
 fn mount_point(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut words = line.split_whitespace().skip(1);
@@ -67,7 +60,7 @@ pub struct Cgroup {
 impl Cgroup {
     /// Creates the group `sockscope-group-NAMESPACE-PID`, after removing what killed recorders left.
     pub fn create() -> Result<Self, Error> {
-        let root = root()?;
+        let root = Self::hierarchy()?;
         remove_stale(&root);
         let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
         let path = root.join(format!("{PREFIX}{namespace}-{}", std::process::id()));
@@ -88,12 +81,14 @@ impl Cgroup {
         self.id
     }
 
-    /// Where the version 2 hierarchy is mounted.
+    /// The mount point of the version 2 hierarchy. Some mount namespaces have none, as below `ip netns exec`:
+    /// there it is a mount of our own, which no folder shows and which ends with the process.
     ///
     /// # Errors
-    /// When it is not.
+    /// When neither can be had.
     pub fn hierarchy() -> Result<PathBuf, Error> {
-        root()
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        mount_point(&mounts).or_else(own_mount).ok_or(Error::NoCgroup)
     }
 
     /// Removes groups of recorders that are gone; their processes move to the root group.
@@ -101,7 +96,7 @@ impl Cgroup {
     /// # Errors
     /// When there is no version 2 hierarchy.
     pub fn remove_stale() -> Result<(), Error> {
-        remove_stale(&root()?);
+        remove_stale(&Self::hierarchy()?);
         Ok(())
     }
 

@@ -29,9 +29,6 @@ pub(crate) struct ChangeWatch {
 impl ChangeWatch {
     /// Of this namespace's devices, and of entries that appear in `folders`. A folder need not exist yet if
     /// the one above it is watched too.
-    ///
-    /// # Errors
-    /// When the kernel refuses a subscription, or none of the folders exists.
     pub(crate) fn subscribe(folders: &[&str]) -> io::Result<Self> {
         let watch = Self {
             devices: device_changes()?,

@@ -39,12 +39,12 @@ const _: () = assert!(FLOW_SLOTS.is_power_of_two());
 pub(crate) const NO_LIST: u16 = u16::MAX;
 
 pub(crate) use skeleton::types::{
-    event as RawEvent, option_event as RawOption, raw_anchor as RawAnchor, raw_any as RawAny,
-    raw_call_return as RawCallReturn, raw_congestion as RawCongestion, raw_record as RawRecord,
-    raw_retransmit as RawRetransmit, raw_tcp_copy as RawTcpCopy, raw_tcp_drop as RawTcpDrop,
-    raw_tcp_packet as RawTcpPacket, raw_tcp_ready as RawTcpReady, raw_udp_copy as RawUdpCopy,
-    raw_udp_drop as RawUdpDrop, raw_udp_packet as RawUdpPacket, raw_udp_ready as RawUdpReady,
-    raw_write as RawWrite, record_list as RecordList,
+    bss as Counters, event as RawEvent, option_event as RawOption, raw_anchor as RawAnchor,
+    raw_any as RawAny, raw_call_return as RawCallReturn, raw_congestion as RawCongestion,
+    raw_record as RawRecord, raw_retransmit as RawRetransmit, raw_tcp_copy as RawTcpCopy,
+    raw_tcp_drop as RawTcpDrop, raw_tcp_packet as RawTcpPacket, raw_tcp_ready as RawTcpReady,
+    raw_udp_copy as RawUdpCopy, raw_udp_drop as RawUdpDrop, raw_udp_packet as RawUdpPacket,
+    raw_udp_ready as RawUdpReady, raw_write as RawWrite, record_list as RecordList,
 };
 
 /// A type for which any bytes are a value.
@@ -59,7 +59,14 @@ macro_rules! plain {
         $(unsafe impl Plain for $layout {})*
     };
 }
-plain!(RawEvent, RawOption, RawRecord, skeleton::types::bss);
+plain!(Counters, RawEvent, RawOption, RawRecord, [u32; 4], [u64; 2]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        // Generated without one. As many bytes as the counters have are counters.
+        plain(&[0; size_of::<Self>()]).unwrap()
+    }
+}
 
 /// The value at the beginning of these bytes, which may start unaligned; `None` where they are too few.
 pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {

@@ -5,11 +5,11 @@
 
 use std::ffi::OsStr;
 
-use libbpf_rs::{Map, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramMut};
 
 use crate::error::Error;
 use crate::layout::skeleton::types;
-use crate::layout::{NO_LIST, plain};
+use crate::layout::{Counters, NO_LIST, plain};
 use crate::lists::Shape;
 use crate::pick::Pick;
 
@@ -104,13 +104,7 @@ fn write_settings(bytes: &mut [u8], pick: &Pick, shape: &Shape) -> Result<(), Er
 }
 
 /// The map of this name.
-pub(crate) fn map<'o>(object: &'o mut Object, name: &str) -> Result<MapMut<'o>, Error> {
-    let found = object.maps_mut().find(|map| map.name() == name);
-    found.ok_or_else(|| Error::Load(format!("no map {name} in the object")))
-}
-
-/// The ring of this name, to read from.
-pub(crate) fn ring<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> {
+pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> {
     let found = object.maps().find(|map| map.name() == name);
     found.ok_or_else(|| Error::Load(format!("no map {name} in the object")))
 }
@@ -121,7 +115,7 @@ pub(crate) fn program<'o>(object: &'o Object, name: &str) -> Option<ProgramMut<'
 }
 
 /// The counters of all programs as they stand.
-pub(crate) fn counters(object: &Object) -> Result<types::bss, Error> {
+pub(crate) fn counters(object: &Object) -> Result<Counters, Error> {
     let unread = |reason: String| Error::Uncounted { reason };
     let map = object.maps().find(|map| is_section(map.name(), ".bss"));
     let map = map.ok_or_else(|| unread("the object has none".to_owned()))?;
@@ -131,8 +125,8 @@ pub(crate) fn counters(object: &Object) -> Result<types::bss, Error> {
 }
 
 /// A section ends with its last counter, and the layout with what fills its last word.
-fn counters_in(mut section: Vec<u8>) -> Option<types::bss> {
-    section.resize(section.len().max(size_of::<types::bss>()), 0);
+fn counters_in(mut section: Vec<u8>) -> Option<Counters> {
+    section.resize(section.len().max(size_of::<Counters>()), 0);
     plain(&section)
 }
 
@@ -278,7 +272,7 @@ mod tests {
             let section = maps.filter(|map| map.0.ends_with(".bss")).map(|map| map.3 as usize);
             let bytes: Vec<usize> = section.collect();
             let &[bytes] = bytes.as_slice() else { panic!("sections: {bytes:?}") };
-            assert!(bytes <= size_of::<types::bss>());
+            assert!(bytes <= size_of::<Counters>());
             let counters = counters_in(vec![1; bytes]).unwrap();
             let ones = u64::from_ne_bytes([1; 8]);
             let lost = (counters.events_lost, counters.connections_refused);

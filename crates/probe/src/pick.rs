@@ -114,19 +114,13 @@ fn fold(address: &IpAddr) -> u32 {
             if let Some(v4) = v6.to_ipv4_mapped() {
                 return u32::from_ne_bytes(v4.octets());
             }
+            // As `fold6` of `bpf/flow.h`.
             let octets = v6.octets();
-            let word = |index: usize| {
-                u32::from_ne_bytes([
-                    octets[index],
-                    octets[index + 1],
-                    octets[index + 2],
-                    octets[index + 3],
-                ])
-            };
+            let word = |index: usize| u32::from_ne_bytes(octets.as_chunks().0[index]);
             let mut folded = word(0).wrapping_mul(0x9e37_79b1);
-            folded = (folded ^ word(4)).wrapping_mul(0x85eb_ca6b);
-            folded = (folded ^ word(8)).wrapping_mul(0xc2b2_ae35);
-            folded ^ (folded >> 15) ^ word(12)
+            folded = (folded ^ word(1)).wrapping_mul(0x85eb_ca6b);
+            folded = (folded ^ word(2)).wrapping_mul(0xc2b2_ae35);
+            folded ^ (folded >> 15) ^ word(3)
         }
     }
 }

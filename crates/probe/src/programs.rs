@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys};
 use sockscope_record::{LossCounts, counted};
 
-use crate::cgroup;
+use crate::cgroup::Cgroup;
 use crate::error::Error;
 use crate::hooks::{HOOKS, HookEntry, Kernel, When};
 use crate::layout::{Plain, RawEvent, RawOption, plain};
@@ -171,8 +171,8 @@ impl Programs {
         HOOKS.iter().filter(stands_in).map(|other| other.hook).collect()
     }
 
-    pub(crate) fn lists(&mut self) -> Result<Lists, Error> {
-        Lists::map(&object::map(&mut self.object, "lists")?, self.shape.clone()).map_err(|source| {
+    pub(crate) fn lists(&self) -> Result<Lists, Error> {
+        Lists::map(&object::map(&self.object, "lists")?, self.shape.clone()).map_err(|source| {
             Error::File { what: "cannot map", path: "the record lists".into(), source }
         })
     }
@@ -185,33 +185,16 @@ impl Programs {
         on_option: impl FnMut(&RawOption) + 'static,
     ) -> Result<RingBuffer<'static>, Error> {
         let mut builder = RingBufferBuilder::new();
-        let options = object::ring(&self.object, "option_events")?;
-        let events = object::ring(&self.object, "events")?;
+        let options = object::map(&self.object, "option_events")?;
+        let events = object::map(&self.object, "events")?;
         builder.add(&options, reader(on_option)).map_err(|e| Error::Load(one_line(&e)))?;
         builder.add(&events, reader(on_event)).map_err(|e| Error::Load(one_line(&e)))?;
         builder.build().map_err(|e| Error::Load(one_line(&e)))
     }
 
-    /// Events and connections that found no room, and what was seen.
+    /// The counters of all programs.
     pub(crate) fn counters(&self) -> Result<Counters, Error> {
-        object::counters(&self.object).map(|now| Counters {
-            events_lost: now.events_lost,
-            others_events_refused: now.others_events_refused,
-            others_connections_refused: now.others_connections_refused,
-            others_listeners_refused: now.others_listeners_refused,
-            unlisted: now.unlisted,
-            options_missed: now.options_missed,
-            connections_refused: now.connections_refused,
-            openings_missed: now.openings_missed,
-            ambiguous: now.ambiguous,
-            half_open_replaced: now.half_open_replaced,
-            half_open_missed: now.half_open_missed,
-            listeners_refused: now.listeners_refused,
-            sockets_refused: now.sockets_refused,
-            datagrams: now.udp_seen > 0,
-            devices: now.devices_seen > 0,
-            open_untold: now.open_untold,
-        })
+        object::counters(&self.object)
     }
 
     /// One pass over all open files, joining connections that the pick chooses.
@@ -239,12 +222,7 @@ impl Programs {
     /// What to add to the scheduler's clock to get `CLOCK_MONOTONIC`, from one reading: too large
     /// by the time since this thread got its CPU.
     pub(crate) fn scheduler_offset_ns(&self) -> Option<i64> {
-        let reading = self.run_with("calibrate", [0; 16])?;
-        let number = |from: usize| {
-            let bytes = reading.get(from..from + 8)?.try_into().ok();
-            bytes.map(u64::from_ne_bytes)
-        };
-        let (now, arrival) = (number(0)?, number(8)?);
+        let [now, arrival]: [u64; 2] = self.run_with("calibrate", [0; 4])?;
         (arrival > 0).then(|| now.cast_signed().wrapping_sub(arrival.cast_signed()))
     }
 
@@ -252,30 +230,23 @@ impl Programs {
     /// one on; false where that cannot be.
     pub(crate) fn expire(&self, from: u32, slots: u32, idle_ns: u64) -> bool {
         let idle = u32::try_from(idle_ns >> TICK_SHIFT).unwrap_or(u32::MAX >> 1);
-        let mut sweep = [0u8; 16];
-        for (to, value) in sweep.chunks_exact_mut(4).zip([from, slots, idle, 0]) {
-            to.copy_from_slice(&value.to_ne_bytes());
-        }
-        self.run_with("expire", sweep).is_some()
+        self.run_with::<[u32; 4]>("expire", [from, slots, idle, 0]).is_some()
     }
 
     /// Appends `records` records of `flow` to this CPU's list, from sequence number `seq` on, and
     /// says how many fitted: the load of the benchmark.
     #[cfg(feature = "bench")]
     pub(crate) fn produce(&self, records: u32, flow: u32, seq: u32) -> u32 {
-        let mut burst = [0u8; 16];
-        for (to, value) in burst.chunks_exact_mut(4).zip([records, flow, seq, 0]) {
-            to.copy_from_slice(&value.to_ne_bytes());
-        }
-        let done = self.run_with("produce", burst);
-        done.map_or(0, |burst| u32::from_ne_bytes([burst[12], burst[13], burst[14], burst[15]]))
+        self.run_with("produce", [records, flow, seq, 0]).map_or(0, |[.., done]: [u32; 4]| done)
     }
 
     /// Runs a program once with this context, which the kernel hands back as the program left it.
-    fn run_with(&self, program: &str, mut context: [u8; 16]) -> Option<[u8; 16]> {
-        let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
+    fn run_with<T: Plain>(&self, program: &str, context: [u32; 4]) -> Option<T> {
+        let mut context = context.map(u32::to_ne_bytes);
+        let bytes = Some(context.as_flattened_mut());
+        let input = ProgramInput { context_in: bytes, ..ProgramInput::default() };
         object::program(&self.object, program)?.test_run(input).ok()?;
-        Some(context)
+        plain(context.as_flattened())
     }
 
     /// Hits and run time of each program, by name; the time stands still while the kernel's
@@ -315,28 +286,10 @@ fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
 }
 
 /// The counters of the programs, other than the records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counters {
-    pub(crate) events_lost: u64,
-    pub(crate) others_events_refused: u64,
-    pub(crate) others_connections_refused: u64,
-    pub(crate) others_listeners_refused: u64,
-    pub(crate) unlisted: u64,
-    pub(crate) options_missed: u64,
-    pub(crate) connections_refused: u64,
-    pub(crate) openings_missed: u64,
-    pub(crate) ambiguous: u64,
-    pub(crate) half_open_replaced: u64,
-    pub(crate) half_open_missed: u64,
-    pub(crate) listeners_refused: u64,
-    pub(crate) sockets_refused: u64,
-    pub(crate) datagrams: bool,
-    pub(crate) devices: bool,
-    pub(crate) open_untold: u64,
-}
+pub(crate) use crate::layout::Counters;
 
 impl Counters {
-    /// What found no room, in all.
+    /// The number of events, connections and sockets that found no memory.
     pub(crate) fn refused(&self) -> u64 {
         self.events_lost
             + self.options_missed
@@ -348,14 +301,14 @@ impl Counters {
             + self.sockets_refused
     }
 
-    /// What other users asked for and found no room in their share, in all.
+    /// The same of other users, whose share of the memory was full.
     pub(crate) fn refused_of_others(&self) -> u64 {
         self.others_events_refused + self.others_connections_refused + self.others_listeners_refused
     }
 
-    /// What found no room, in sentences.
+    /// A sentence for each of these counters that is not 0.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let several = [
+        let counters = [
             (
                 self.others_events_refused,
                 "event",
@@ -411,15 +364,14 @@ impl Counters {
                 "arrival",
                 "at a datagram socket for which there was no memory, and counted as missed",
             ),
+            (
+                self.open_untold,
+                "socket",
+                "open at the end, counted in each process that has it, found no room for its state: how \
+                 long the bytes of such connections waited after the last packet is not known",
+            ),
         ];
-        let untold = (
-            self.open_untold,
-            "socket",
-            "open at the end, counted in each process that has it, found no room for its state: how long the \
-             bytes of such connections waited after the last packet is not known",
-        );
-        let several = several.into_iter().chain([untold]);
-        let some = several.filter(|(count, ..)| *count > 0);
+        let some = counters.into_iter().filter(|(count, ..)| *count > 0);
         some.map(|(count, what, text)| format!("{} {text}", counted(count, what))).collect()
     }
 }
@@ -441,7 +393,7 @@ fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
         .ok_or_else(|| "no such program in the object".to_owned())?;
     match entry.when {
         When::Control | When::InBand => {
-            let path = cgroup::root().map_err(|e| e.to_string())?;
+            let path = Cgroup::hierarchy().map_err(|e| e.to_string())?;
             let dir = std::fs::File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
             // At the root it runs for the sockets of all groups. A link leaves the programs of others there
             // (`BPF_F_ALLOW_MULTI` in `cgroup_bpf_link_attach()`).

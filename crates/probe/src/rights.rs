@@ -5,7 +5,7 @@ use std::fs;
 use rustix::thread::CapabilitySet;
 
 use crate::capabilities::{effective, may_override};
-use crate::cgroup::{Cgroup, is_closed, root};
+use crate::cgroup::{Cgroup, is_closed};
 
 /// A right that recording needs, and whether this process has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl Cgroup {
     /// version 2 hierarchy.
     #[must_use]
     pub fn missing_right() -> Option<Right> {
-        group_right(is_closed(&root().ok()?), may_override())
+        group_right(is_closed(&Self::hierarchy().ok()?), may_override())
     }
 }
 

@@ -39,9 +39,6 @@ pub(super) struct Attach {
 
 impl KernelSource {
     /// Loads and attaches the probes; from its return on, everything picked is recorded.
-    ///
-    /// # Errors
-    /// When a right or a kernel feature is missing.
     pub(super) fn start(pick: &Pick, how: Attach) -> Result<Self, Error> {
         let mut programs = Programs::load(pick, how.shape)?;
         let lists = programs.lists()?;

@@ -50,9 +50,6 @@ impl LateHooks {
 
     /// Attaches and detaches them by what the probes counted. A sentence where something was not recorded
     /// before.
-    ///
-    /// # Errors
-    /// When a hook cannot be attached.
     pub(super) fn follow(
         &mut self,
         source: &mut impl RawSource,
@@ -61,7 +58,7 @@ impl LateHooks {
     ) -> Result<Option<String>, Error> {
         follow_devices(source, counters, decoder)?;
         let now_ns = source.now_ns();
-        match self.follow_datagrams(counters.datagrams, now_ns) {
+        match self.follow_datagrams(counters.udp_seen > 0, now_ns) {
             None => Ok(None),
             Some(Change::Detach) => {
                 source.detach(When::Datagrams);
@@ -101,7 +98,7 @@ fn follow_devices(
     if source.is_attached(When::Devices) {
         return Ok(());
     }
-    if counters.devices || source.has_new_input_devices() {
+    if counters.devices_seen > 0 || source.has_new_input_devices() {
         source.attach(When::Devices)?;
         if source.is_attached(When::Devices) {
             decoder.see_input_from(source.now_ns());

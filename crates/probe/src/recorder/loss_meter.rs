@@ -91,9 +91,6 @@ pub(super) struct Totals {
 
 impl LossMeter {
     /// Of a source whose probes are all attached by `attached_ns`: what was missed before does not count.
-    ///
-    /// # Errors
-    /// When the counters cannot be read.
     pub(super) fn start(source: &mut impl RawSource, attached_ns: u64) -> Result<Self, Error> {
         let interrupted = source.interrupted()?;
         let missed = MissedHits::read(source, interrupted);

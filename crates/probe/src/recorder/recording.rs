@@ -50,9 +50,6 @@ pub(super) struct Recording<S> {
 
 impl<S: RawSource> Recording<S> {
     /// Of a source whose probes are all attached.
-    ///
-    /// # Errors
-    /// When its counters cannot be read.
     pub(super) fn start(mut source: S, starts_command: bool) -> Result<Self, Error> {
         let attached_ns = source.now_ns();
         let meter = LossMeter::start(&mut source, attached_ns)?;
