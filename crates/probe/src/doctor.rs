@@ -32,7 +32,7 @@ pub fn probe_hooks() -> Result<Vec<HookReport>, Error> {
     for when in
         [When::Control, When::Devices, When::Datagrams, When::Calls, When::InBand, When::Always]
     {
-        programs.attach(when)?;
+        programs.attach(when);
     }
     Ok(programs.report())
 }
@@ -47,8 +47,8 @@ pub fn measure(time: Duration) -> Result<Vec<HitCost>, Error> {
     let port = listener.local_addr().map_err(no_traffic)?.port();
     let mut programs =
         Programs::load(&Pick { ports: vec![port], ..Pick::default() }, Shape::of(None))?;
-    programs.attach(When::Always)?;
-    programs.attach(When::Measure)?;
+    programs.attach(When::Always);
+    programs.attach(When::Measure);
     let lists = programs.lists()?;
     let statistics = Statistics::enable();
     let before = programs.costs();

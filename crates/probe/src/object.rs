@@ -46,17 +46,8 @@ fn open_bytes(bytes: &[u8]) -> Result<OpenObject, Error> {
         .map_err(|error| refused(&error))
 }
 
-/// Opens the object, writes the settings, and loads the programs that are wanted.
+/// Writes the settings into an opened object, and loads the programs that are wanted.
 pub(crate) fn load(
-    reads: Reads,
-    shape: &Shape,
-    pick: &Pick,
-    is_wanted: impl Fn(&str) -> bool,
-) -> Result<Object, Error> {
-    load_opened(open(reads)?, shape, pick, is_wanted)
-}
-
-fn load_opened(
     mut open: OpenObject,
     shape: &Shape,
     pick: &Pick,
@@ -260,7 +251,7 @@ mod tests {
             let wanted =
                 open.progs().filter(|program| is_wanted(&program.name().to_string_lossy()));
             assert!(wanted.count() > 15, "{form}");
-            let loaded = load_opened(open, &Shape::of(None), &pick, is_wanted);
+            let loaded = load(open, &Shape::of(None), &pick, is_wanted);
             assert!(loaded.is_ok(), "{form}: {:?}", loaded.err());
         }
     }

@@ -84,7 +84,7 @@ impl Programs {
         let unneeded: Vec<_> =
             HOOKS.iter().filter(|entry| !is_needed(entry)).map(|entry| entry.program).collect();
         let load = |problems: &BTreeMap<&str, String>| {
-            object::load(reads, &shape, pick, |program| {
+            object::load(object::open(reads)?, &shape, pick, |program| {
                 !problems.contains_key(program) && !unneeded.contains(&program)
             })
         };
@@ -107,8 +107,9 @@ impl Programs {
         Ok(Self { object: object?, links: BTreeMap::new(), problems, unneeded, shape })
     }
 
-    /// Attaches every program of this class that is there and not attached yet.
-    pub(crate) fn attach(&mut self, when: When) -> Result<(), Error> {
+    /// Attaches every program of this class that is loaded and not attached yet. [`Programs::report`] has the
+    /// reason where the kernel refuses one.
+    pub(crate) fn attach(&mut self, when: When) {
         for entry in HOOKS.iter().filter(|entry| entry.when == when) {
             if !self.is_loaded(entry) || self.links.contains_key(entry.program) {
                 continue;
@@ -120,7 +121,6 @@ impl Programs {
                 Err(reason) => self.give_up(entry, &reason),
             }
         }
-        Ok(())
     }
 
     /// The program cannot be attached, and those that stand in together with it are of no use alone.
@@ -504,7 +504,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let pick = Pick { ports: vec![port], ..Pick::default() };
         let mut programs = Programs::load(&pick, Shape { cpus: vec![0], records: 1024 }).unwrap();
-        programs.attach(When::Always).unwrap();
+        programs.attach(When::Always);
         let lists = programs.lists().unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
@@ -535,7 +535,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let pick = Pick { ports: vec![port], ..Pick::default() };
         let mut programs = Programs::load(&pick, Shape { cpus: vec![1], records: 1024 }).unwrap();
-        programs.attach(When::Always).unwrap();
+        programs.attach(When::Always);
         let lists = programs.lists().unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(lists.shape().cpus, [1]);
@@ -555,7 +555,7 @@ mod tests {
         let pick = Pick { ports: vec![address.port()], ..Pick::default() };
         let mut programs = Programs::load(&pick, Shape::of(None)).unwrap();
         for when in [When::Always, When::Datagrams, When::Devices, When::Calls] {
-            programs.attach(when).unwrap();
+            programs.attach(when);
         }
         let lists = programs.lists().unwrap();
         lists.fill(0xaa);

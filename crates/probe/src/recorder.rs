@@ -25,31 +25,17 @@ use std::time::Duration;
 use sockscope_record::LossCounts;
 
 use crate::error::Error;
-use crate::lists::Shape;
 use crate::pick::Pick;
 use crate::programs::HookReport;
-use kernel::{Attach, KernelSource};
+use kernel::KernelSource;
 use recording::Recording;
 
 pub use clock::monotonic_ns;
 #[cfg(feature = "bench")]
 pub(crate) use clock::nanoseconds;
+pub use kernel::Options;
 pub use sink::Sink;
 pub use summary::Summary;
-
-/// How to record.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Also record returns of send and receive calls.
-    pub calls: bool,
-    /// Measure the run time of the probes; costs some 40 ns a hit itself.
-    pub statistics: bool,
-    /// What is recorded starts with the recording: its first datagram may take a while.
-    pub starts_command: bool,
-    /// Bytes of each CPU's list of records that wait for the recorder, rounded up to a power of two
-    /// from 64 KiB to 256 MiB; 4 MiB without.
-    pub buffer_bytes: Option<u64>,
-}
 
 /// A running recording. Dropping it detaches every probe.
 pub struct Recorder {
@@ -62,10 +48,8 @@ impl Recorder {
     /// # Errors
     /// When a right or a kernel feature is missing.
     pub fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
-        let Options { calls, statistics, starts_command, buffer_bytes } = options;
-        let how = Attach { calls, statistics, shape: Shape::of(buffer_bytes) };
-        let source = KernelSource::start(pick, how)?;
-        Ok(Self { recording: Recording::start(source, starts_command)? })
+        let source = KernelSource::start(pick, options)?;
+        Ok(Self { recording: Recording::start(source, options.starts_command)? })
     }
 
     /// The table of hooks as used now.

@@ -48,7 +48,7 @@ fn root_a_listener_is_not_taken_for_an_earlier_one_at_its_address() {
     }
     let mut programs = Programs::load(&Pick::default(), Shape::of(None)).unwrap();
     for when in [When::Control, When::Always] {
-        programs.attach(when).unwrap();
+        programs.attach(when);
     }
     let first = listener();
     ask(&first);

@@ -69,7 +69,7 @@ fn picking(port: u16) -> Option<Programs> {
     }
     let pick = Pick { ports: vec![port], ..Pick::default() };
     let mut programs = Programs::load(&pick, Shape::of(None)).unwrap();
-    programs.attach(When::Always).unwrap();
+    programs.attach(When::Always);
     Some(programs)
 }
 

@@ -114,7 +114,7 @@ impl<S: RawSource> Recording<S> {
         self.write_refused(sink)?;
         self.expiry.poll(&mut self.source);
         let counters = *self.meter.counters();
-        let note = self.hooks.follow(&mut self.source, &counters, &mut self.decoder)?;
+        let note = self.hooks.follow(&mut self.source, &counters, &mut self.decoder);
         self.notes.extend(note);
         Ok(())
     }

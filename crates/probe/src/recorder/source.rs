@@ -62,7 +62,7 @@ pub(super) trait RawSource {
     fn expire(&mut self, from: u32, slots: u32, idle_ns: u64);
 
     /// Attaches the programs of a class.
-    fn attach(&mut self, when: When) -> Result<(), Error>;
+    fn attach(&mut self, when: When);
 
     /// Detaches the programs of a class.
     fn detach(&mut self, when: When);
