@@ -1,4 +1,4 @@
-//! The rights that a recording needs, and which of them this process has.
+//! The rights that a recording needs, and whether this process has them.
 
 use std::fs;
 
@@ -43,7 +43,17 @@ pub fn rights() -> Vec<Right> {
 
 /// Those in effect, none of which counts in a user namespace of one's own.
 fn rights_here(effective: CapabilitySet, namespace: &str) -> Vec<Right> {
-    rights_of(if is_of_host(namespace) { effective } else { CapabilitySet::empty() })
+    let effective = if is_of_host(namespace) { effective } else { CapabilitySet::empty() };
+    // CAP_BPF and CAP_PERFMON were split off from CAP_SYS_ADMIN, which still includes them
+    // (`bpf_capable()` and `perfmon_capable()` in linux/capability.h). CAP_NET_ADMIN is a right of its own.
+    let includes =
+        |one| one != CapabilitySet::NET_ADMIN && effective.contains(CapabilitySet::SYS_ADMIN);
+    let right = |&(name, one, needed_for): &(_, CapabilitySet, _)| Right {
+        name,
+        needed_for,
+        held: effective.contains(one) || includes(one),
+    };
+    RIGHTS.iter().map(right).collect()
 }
 
 fn is_of_host(namespace: &str) -> bool {
@@ -54,19 +64,6 @@ fn is_of_host(namespace: &str) -> bool {
 fn user_namespace() -> String {
     let link = fs::read_link("/proc/self/ns/user").unwrap_or_default();
     link.to_string_lossy().into_owned()
-}
-
-fn rights_of(effective: CapabilitySet) -> Vec<Right> {
-    // CAP_BPF and CAP_PERFMON were split off from CAP_SYS_ADMIN, which still includes them
-    // (`bpf_capable()` and `perfmon_capable()` in linux/capability.h). CAP_NET_ADMIN never was in it.
-    let includes =
-        |one| one != CapabilitySet::NET_ADMIN && effective.contains(CapabilitySet::SYS_ADMIN);
-    let right = |&(name, one, needed_for): &(_, CapabilitySet, _)| Right {
-        name,
-        needed_for,
-        held: effective.contains(one) || includes(one),
-    };
-    RIGHTS.iter().map(right).collect()
 }
 
 /// All rights that recording lacks, in words for a sentence: `CAP_BPF, CAP_PERFMON`.
@@ -139,7 +136,7 @@ mod tests {
     }
 
     fn held(bits: u64) -> Vec<&'static str> {
-        let rights = rights_of(capabilities(bits)).into_iter();
+        let rights = rights_here(capabilities(bits), HOST_NAMESPACE).into_iter();
         rights.filter(|right| right.held).map(|right| right.name).collect()
     }
 
@@ -166,7 +163,7 @@ mod tests {
     #[test]
     fn all_rights_that_are_missing_are_named_at_once() {
         let missing = |bits, group: Option<Right>| {
-            let rights = rights_of(capabilities(bits)).into_iter();
+            let rights = rights_here(capabilities(bits), HOST_NAMESPACE).into_iter();
             missing_of(&rights.chain(group).collect::<Vec<_>>(), HOST_NAMESPACE)
         };
         let group = || group_right(true, false);
