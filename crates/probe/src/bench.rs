@@ -1,5 +1,7 @@
-//! What the benchmarks need of the kernel in addition to a recording (feature `bench`): empty programs
-//! to compare with, a CPU for each thread, and the CPU time and memory of threads and processes.
+//! Calls of the kernel for the benchmarks (feature `bench`).
+//!
+//! They load empty programs to compare with, keep a thread on one CPU, and read the CPU time and memory of
+//! threads and processes.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -58,8 +60,8 @@ impl EmptyPrograms {
         Ok(Self { loaded })
     }
 
-    /// Hits and run time in nanoseconds of each so far, by the program that it stands in for; the
-    /// time stands still while the kernel's statistics are off.
+    /// Hits and run time in nanoseconds of each so far, by the program that it stands in for. The time
+    /// stands still while the kernel's statistics are off.
     #[must_use]
     pub fn costs(&self) -> BTreeMap<String, (u64, u64)> {
         let cost = |(name, program, _): &(&str, OwnedFd, OwnedFd)| {
@@ -129,8 +131,8 @@ pub fn unpaced_connection() -> io::Result<(TcpStream, TcpStream)> {
 /// Name of the thread that writes the files of a recording.
 const FILES_THREAD: &str = "sockscope-files";
 
-/// CPU time in nanoseconds, in the kernel and outside, of this thread and of the one that writes the
-/// files of its recording, if there is one.
+/// CPU time in nanoseconds of this thread and of the thread that writes the files of its recording. Time in
+/// the kernel counts, too.
 ///
 /// # Errors
 /// When the system does not say which threads this process has.

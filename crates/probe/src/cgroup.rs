@@ -81,8 +81,8 @@ impl Cgroup {
         self.id
     }
 
-    /// The mount point of the version 2 hierarchy. Some mount namespaces have none, as below `ip netns exec`:
-    /// there it is a mount of our own, which no folder shows and which ends with the process.
+    /// The mount point of the version 2 hierarchy. Some mount namespaces have none, as below `ip netns exec`.
+    /// There it is a mount of our own, which no folder shows and which ends with the process.
     ///
     /// # Errors
     /// When neither can be had.

@@ -86,7 +86,8 @@ fn no_traffic(source: std::io::Error) -> Error {
 fn calls(listener: &TcpListener, time: Duration, mut between: impl FnMut()) -> std::io::Result<()> {
     let mut client = TcpStream::connect(listener.local_addr()?)?;
     let (mut server, _) = listener.accept()?;
-    // Each call is then one segment, without a wait for an acknowledgment (Nagle's algorithm, RFC 9293 §3.7.4).
+    // Each call is then one segment, without a wait for an acknowledgment (Nagle's algorithm,
+    // RFC 9293 §3.7.4).
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let answering = std::thread::spawn(move || {

@@ -239,8 +239,8 @@ impl Kernel {
         is_needed(entry, |other| self.has(other))
     }
 
-    /// How programs can read here; `None` before Linux 6.1, which has no list of a control group's ancestors:
-    /// the programs look up groups there.
+    /// How programs can read here. `None` where the kernel has no list of a control group's ancestors, in
+    /// which the programs look up groups: it is there since Linux 6.1.
     pub(crate) fn reads(&self) -> Option<Reads> {
         if self.has_function("bpf_rdonly_cast") {
             return Some(Reads::Casts);

@@ -96,8 +96,8 @@ pub(crate) enum Raw<'a> {
 impl RawRecord {
     /// The fields of all kinds.
     pub(crate) fn any(&self) -> &RawAny {
-        // SAFETY: every member of the union fills it with integers and without padding (asserted
-        // below), so that all its bytes are initialized and any bytes are a value of each member.
+        // SAFETY: every member of the union fills it with integers and without padding (asserted below).
+        // All its bytes are initialized, and any bytes are a value of each member.
         unsafe { &self.any }
     }
 

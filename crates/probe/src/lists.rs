@@ -104,9 +104,9 @@ pub(crate) struct Lists {
 impl Lists {
     pub(crate) fn map(map: &impl AsFd, shape: Shape) -> io::Result<Self> {
         let (access, bytes) = (ProtFlags::READ | ProtFlags::WRITE, shape.bytes());
-        // SAFETY: a fresh shared mapping at an address of the kernel's choice, which aliases no Rust object. It
-        // has the size of the map: a value of the map has the bytes of one list, and the map has a value
-        // for each CPU of the shape. A page is aligned for words, any bytes are words, and other CPUs write
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice, which aliases no Rust
+        // object. Its size is that of the map: a value has the bytes of one list, and the map has a
+        // value for each CPU. A page is aligned for words, and any bytes are words. Other CPUs write
         // them by aligned stores and atomic operations.
         let words = unsafe {
             let address = mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, map, 0)?;
@@ -189,7 +189,8 @@ impl Lists {
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        // SAFETY: the range is the one that `map` got from mmap, unmapped once. Nothing refers to it any more.
+        // SAFETY: the range is the one that `map` got from mmap, unmapped once. Nothing refers to it
+        // any more.
         let _ = unsafe { munmap(self.words.as_ptr().cast_mut().cast(), self.shape.bytes()) };
     }
 }

@@ -79,7 +79,7 @@ fn write_settings(bytes: &mut [u8], pick: &Pick, shape: &Shape) -> Result<(), Er
     }
     let settings = bytes.as_mut_ptr().cast::<types::rodata>();
     // SAFETY: at least as many bytes as the layout has, which is plain integers for which every
-    // bit pattern is valid; they are read and written unaligned, and nothing else points to them.
+    // bit pattern is valid. They are read and written unaligned, and nothing else points to them.
     unsafe {
         let mut fresh = settings.read_unaligned();
         pick.write(&mut fresh.pick)?;
@@ -219,8 +219,8 @@ mod tests {
         assert_eq!([cfg!(target_arch = "x86_64"); 2], here);
     }
 
-    /// Of the form for older kernels the two programs are left out whose packet leads to a socket: the
-    /// verifiers of kernels that have casts let `bpf_skc_to_tcp_sock` take no such pointer (`rcu_ptr_`).
+    /// Without the two programs of the form for older kernels whose packet leads to a socket. The verifiers of
+    /// kernels with casts refuse such a pointer as argument of `bpf_skc_to_tcp_sock` (`rcu_ptr_`).
     #[test]
     fn root_the_verifier_takes_every_form_of_the_programs() {
         if !crate::rights::can_load() {

@@ -23,8 +23,8 @@ pub struct Pick {
     pub in_band: bool,
     /// Whose sockets may ask to be logged.
     pub so_log: SoLog,
-    /// The user who records, or who called sudo. Sockets for which users other than root and this one ask by
-    /// `SO_LOG`, in addition to another pick, get only a share of the recording's memory.
+    /// The user who records, or who called sudo. In addition to another pick, other users may ask for sockets
+    /// by `SO_LOG`. Sockets that neither root nor this user asks for get only a share of the memory.
     pub owner: u32,
 }
 

@@ -2,11 +2,11 @@
 //!
 //! A list holds the records of some tens of milliseconds of heavy traffic. The traffic's own threads use
 //! every CPU, so that a recorder of their priority waits for longer than that, and records are missed.
-//! It asks for the lowest real-time priority (`SCHED_RR`, 1): niceness counts among the threads of one
-//! session or control group only (sched(7), "The autogroup feature"), and the programs that are recorded
-//! often run in another one. Where the kernel refuses that, niceness is what remains.
+//! It asks for the lowest real-time priority (`SCHED_RR`, 1). Niceness counts only among the threads of one
+//! session or control group (sched(7), "The autogroup feature"). The recorded programs often run in another
+//! one. Where the kernel refuses real-time priority, the recorder asks for niceness.
 //!
-//! The machine stays usable: the recorder sleeps between two polls of the lists, and a poll ends with the
+//! The machine stays usable. The recorder sleeps between two polls of the lists, and a poll ends with the
 //! records that were there when it began. The kernel leaves other threads their share of each CPU
 //! (`sched_rt_runtime_us`, or the fair server since Linux 6.12).
 

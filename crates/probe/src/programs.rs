@@ -261,7 +261,8 @@ impl Programs {
             .collect()
     }
 
-    /// Hits so far for which the kernel did not run a program, as the same program was running on that CPU. A hit of several points counts at the last one, as a hit that finds no room in a list does.
+    /// Hits so far for which the kernel did not run a program, as the same program was running on that CPU. A
+    /// hit of several points counts at the last one, as a hit that finds its list full does.
     pub(crate) fn interrupted(&self) -> Result<LossCounts, Error> {
         let mut counts = LossCounts::default();
         // Also of those that are not attached any more: a count never falls.

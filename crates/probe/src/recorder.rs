@@ -1,9 +1,9 @@
 //! A recording on the running kernel: probes attached, their lists drained, records handed to a sink.
 //!
-//! The parts: [`source`] is all that the loop needs from outside, [`kernel`] is one source; [`recording`] is
-//! the loop; [`merge`] joins the lists of all CPUs; [`loss_meter`] counts what was missed; [`clock`] finds
-//! the scheduler's clock; [`late_hooks`] attaches hooks when they are needed; [`slot_expiry`] ends old
-//! connections; [`summary`] has the sentences at the end.
+//! [`recording`] is the loop. [`source`] is all that the loop needs from outside, and [`kernel`] is one source.
+//! [`merge`] joins the lists of all CPUs. [`loss_meter`] counts missed records. [`clock`] finds the scheduler's
+//! clock. [`late_hooks`] attaches hooks when they are needed. [`slot_expiry`] ends old connections. [`summary`]
+//! has the sentences at the end.
 
 #[cfg(feature = "bench")]
 mod bench;

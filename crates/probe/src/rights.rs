@@ -101,7 +101,7 @@ fn missing_of(rights: &[Right], namespace: &str) -> Option<String> {
     if !is_of_host(namespace) {
         return Some(OF_HOST.to_owned());
     }
-    // CAP_SYS_ADMIN includes two others. A process that lacks it may ask for these narrower ones.
+    // CAP_SYS_ADMIN includes two others. Where it is missing, the text names these narrower ones, too.
     let missing = rights.iter().filter(|right| !right.held);
     Some(missing.map(|right| right.name).collect::<Vec<_>>().join(", "))
 }

@@ -39,8 +39,8 @@ pub struct Options {
     pub statistics: bool,
     /// What is recorded starts with the recording: its first datagram may take a while.
     pub starts_command: bool,
-    /// Bytes of each CPU's list of records that wait for the recorder, rounded up to a power of two
-    /// from 64 KiB to 256 MiB; 4 MiB without.
+    /// Bytes of each CPU's list of records that wait for the recorder. They are rounded up to a power of
+    /// two from 64 KiB to 256 MiB; 4 MiB without.
     pub buffer_bytes: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! The lists of all CPUs as one stream of records, nearly in order of time.
 //!
 //! Each list is in the order in which its hits began. A merge takes the records that were in the lists when
-//! it began, up to a horizon a little before that: a record with an earlier time is then in its list.
+//! it began, up to a horizon a little before that. A record with an earlier time is then in its list.
 
 use super::source::RawSource;
 use crate::layout::RawRecord;

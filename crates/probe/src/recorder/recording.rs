@@ -24,7 +24,7 @@ const PAUSE_MIN: Duration = Duration::from_micros(500);
 /// A list filled by one part in this many between two looks is looked at twice as often, or half so.
 const FILL_HIGH: u64 = 16;
 const FILL_LOW: u64 = 64;
-/// For a record that its probe has begun and not finished, all lists wait so long: an interrupt or another
+/// For a record that its probe has begun and not finished, all lists wait so long. An interrupt or another
 /// guest of the machine has its CPU. It must not last until the other lists are full.
 const WAIT_FOR_RECORD: Duration = Duration::from_millis(20);
 /// Decoded records handed to the sink at once.
