@@ -1,24 +1,31 @@
-//! What the benchmarks need of the kernel beside a recording (feature `bench`): empty programs to
-//! compare with, a CPU for each thread, and the CPU time and memory of threads and processes.
+//! Calls of the kernel for the benchmarks (feature `bench`).
+//!
+//! They load empty programs to compare with, keep a thread on one CPU, and read the CPU time and memory of
+//! threads and processes.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Child;
 
 use libbpf_rs::libbpf_sys;
+use rustix::net::sockopt::set_tcp_congestion;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::ClockId;
 
 use crate::error::Error;
 use crate::hooks::{HOOKS, HookEntry, Kernel, When};
-use crate::programs::program_info;
+use crate::programs::{owned, program_info};
+use crate::recorder::nanoseconds;
 
 /// `r0 = 0; exit`, encoded as in the kernel's Documentation/bpf/standardization.
 const RETURN_ZERO: [u64; 2] = [0xb7_u64.to_le(), 0x95_u64.to_le()];
 
-/// Programs that do nothing, on every hook that a recording of TCP uses: what remains of the rate
-/// with them is what no probe on these hooks could do better. Dropping it detaches them.
+/// Programs that do nothing, on every hook that a recording of TCP uses. The rate of a transfer with them is
+/// the upper limit of what any probe on these hooks leaves. Dropping it detaches them.
 pub struct EmptyPrograms {
     /// The hook's program, its empty stand-in and the link of that.
     loaded: Vec<(&'static str, OwnedFd, OwnedFd)>,
@@ -43,18 +50,18 @@ impl EmptyPrograms {
                 reason: format!("an empty program: {source}"),
             };
             let program = load_empty(entry.hook).map_err(failed)?;
-            // SAFETY: a plain system call on a descriptor that `program` keeps open.
+            // SAFETY: a plain system call on a descriptor that `program` keeps open; it makes another.
             let link = unsafe {
-                libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd())
+                owned(libbpf_sys::bpf_raw_tracepoint_open(std::ptr::null(), program.as_raw_fd()))
             };
-            let link = owned(link).map_err(failed)?;
+            let link = link.map_err(failed)?;
             loaded.push((entry.program, program, link));
         }
         Ok(Self { loaded })
     }
 
-    /// Hits and run time in nanoseconds of each so far, by the program that it stands in for; the
-    /// time stands still while the kernel's statistics are off.
+    /// Hits and run time in nanoseconds of each so far, by the program that it stands in for. The time
+    /// stands still while the kernel's statistics are off.
     #[must_use]
     pub fn costs(&self) -> BTreeMap<String, (u64, u64)> {
         let cost = |(name, program, _): &(&str, OwnedFd, OwnedFd)| {
@@ -79,26 +86,17 @@ fn load_empty(hook: &str) -> io::Result<OwnedFd> {
         ..Default::default()
     };
     // SAFETY: two instructions of eight bytes, two null-terminated strings and options with their
-    // own size in them, all of which live through the call.
-    let program = unsafe {
-        libbpf_sys::bpf_prog_load(
+    // own size in them, all of which live through the call. It makes a descriptor.
+    unsafe {
+        owned(libbpf_sys::bpf_prog_load(
             libbpf_sys::BPF_PROG_TYPE_TRACING,
             c"empty".as_ptr(),
             c"GPL".as_ptr(),
             RETURN_ZERO.as_ptr().cast(),
             RETURN_ZERO.len() as libbpf_sys::size_t,
             &raw mut options,
-        )
-    };
-    owned(program)
-}
-
-fn owned(fd: i32) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(-fd));
+        ))
     }
-    // SAFETY: a fresh descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Keeps this thread, and the processes that it starts, on one CPU.
@@ -106,88 +104,43 @@ fn owned(fd: i32) -> io::Result<OwnedFd> {
 /// # Errors
 /// When there is no such CPU, or the process may not use it.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
+    if cpu >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: a set of CPUs is plain bits, of which all may be zero.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `cpu` is below the number of bits of the set.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: a set and its size, for this thread.
-    let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
 }
 
-/// A connection over loopback, client and server end, both of which send with Reno (RFC 5681): every
-/// kernel has it, and it never paces. A transfer that waits for a timer leaves CPU time over, in
-/// which what probes cost would not show.
+/// The client and server end of a connection over loopback. Both send with Reno (RFC 5681), which every
+/// kernel has, and which never paces. A transfer that waits for a timer leaves CPU time over, and hides the
+/// cost of the probes in it.
 ///
 /// # Errors
 /// When the kernel refuses.
 pub fn unpaced_connection() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let port = listener.local_addr()?.port();
-    // SAFETY: a plain system call.
-    let client = unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
-    if client < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a fresh descriptor that nothing else owns.
-    let client = unsafe { OwnedFd::from_raw_fd(client) };
+    let client = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // Before they connect: a socket that once paced goes on with it.
-    use_reno(listener.as_raw_fd())?;
-    use_reno(client.as_raw_fd())?;
-    let address = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: port.to_be(),
-        sin_addr: libc::in_addr { s_addr: Ipv4Addr::LOCALHOST.to_bits().to_be() },
-        sin_zero: [0; 8],
-    };
-    // SAFETY: an address and its size, which live through the call.
-    let result = unsafe {
-        libc::connect(
-            client.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    set_tcp_congestion(&listener, "reno")?;
+    set_tcp_congestion(&client, "reno")?;
+    connect(&client, &listener.local_addr()?)?;
     Ok((client.into(), listener.accept()?.0))
 }
 
 /// Name of the thread that writes the files of a recording.
 const FILES_THREAD: &str = "sockscope-files";
 
-fn use_reno(socket: RawFd) -> io::Result<()> {
-    let name = b"reno";
-    // SAFETY: a name and its length, which live through the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket,
-            libc::IPPROTO_TCP,
-            libc::TCP_CONGESTION,
-            name.as_ptr().cast(),
-            name.len() as libc::socklen_t,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// CPU time in nanoseconds, in the kernel and outside, of this thread and of the one that writes the
-/// files of its recording, if there is one.
+/// CPU time in nanoseconds of this thread and of the thread that writes the files of its recording. Time in
+/// the kernel counts, too.
 ///
 /// # Errors
 /// When the system does not say which threads this process has.
 pub fn recorder_cpu_ns() -> io::Result<u64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the call to fill.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    let mut cpu_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    let mut cpu_ns = nanoseconds(ClockId::ThreadCPUTime);
     for task in std::fs::read_dir("/proc/self/task")? {
         let task = task?.path();
-        // One that ends meanwhile is none that records.
+        // A thread that ends meanwhile does not record.
         let read = |file| std::fs::read_to_string(task.join(file)).unwrap_or_default();
         if read("comm").trim_end() == FILES_THREAD {
             let first = read("schedstat").split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
@@ -204,14 +157,16 @@ pub fn recorder_cpu_ns() -> io::Result<u64> {
 pub fn peak_memory_bytes(child: Child) -> io::Result<(bool, u64)> {
     let pid = child.id().cast_signed();
     drop(child);
-    let mut status = 0;
-    // SAFETY: plain numbers, of which all may be zero.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `status` and `usage` are for the call to fill; `child` was given up without
-    // waiting for it, so that the number is still its own.
-    if unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut usage) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
+    // libc, as the waiting calls of rustix do not return the use of resources.
+    // SAFETY: `status` and `usage` are for the call to fill; all zero is a value, too. `child` was given
+    // up without waiting for it, so that the number is still its own.
+    let usage = unsafe {
+        if libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        usage.assume_init()
+    };
     // getrusage(2): in KiB.
     Ok((status == 0, usage.ru_maxrss.unsigned_abs() * 1024))
 }

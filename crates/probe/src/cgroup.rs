@@ -1,35 +1,30 @@
 //! The control group of a traced command.
 //!
-//! A killed recorder cannot remove its group, so that the next one does. Whether a recorder lives is told
-//! by a lock on the group's folder (flock(2)), which the kernel gives up with the process: process ids mean
-//! nothing to a recorder in another process namespace.
+//! A killed recorder cannot remove its group, so the next recorder removes it. A lock on the group's folder
+//! (flock(2)) shows that its recorder lives; the kernel releases the lock with the process. A process id would
+//! not do: it means nothing to a recorder in another process namespace.
 
-use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
+
+use rustix::fs::{Access, AtFlags, CWD, FlockOperation, accessat, flock};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use crate::capabilities::may_override;
 use crate::error::Error;
 
 /// Names of our groups: this, the recorder's process namespace, and its process id there.
 const PREFIX: &str = "sockscope-group-";
-/// Attempts to make a group: another start may take a fresh one for one that was left.
+/// Attempts to make a group: another start may take a fresh group for a stale one, and remove it.
 const ATTEMPTS: u32 = 100;
-/// Between two of them.
+/// Time between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
-
-/// Where the version 2 hierarchy is: its mount point, or where this mount namespace has none (as
-/// below `ip netns exec`), a mount of our own that no folder shows and that goes with the process.
-pub(crate) fn root() -> Result<PathBuf, Error> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    mount_point(&mounts).or_else(own_mount).ok_or(Error::NoCgroup)
-}
 
 fn mount_point(mounts: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
@@ -47,25 +42,9 @@ fn own_mount() -> Option<PathBuf> {
 }
 
 fn detached_mount() -> Option<OwnedFd> {
-    const FSCONFIG_CMD_CREATE: libc::c_uint = 6;
-    let owned = |fd: libc::c_long| {
-        let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0)?;
-        // SAFETY: a descriptor that the kernel just made and nothing else owns.
-        Some(unsafe { OwnedFd::from_raw_fd(fd) })
-    };
-    // SAFETY: fsopen reads a string with a nul at its end and makes a descriptor.
-    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"cgroup2".as_ptr(), 1) })?;
-    let no_text = std::ptr::null::<libc::c_char>();
-    // SAFETY: this command takes no key, no value and no number.
-    let created = unsafe {
-        let fd = context.as_raw_fd();
-        libc::syscall(libc::SYS_fsconfig, fd, FSCONFIG_CMD_CREATE, no_text, no_text, 0)
-    };
-    if created != 0 {
-        return None;
-    }
-    // SAFETY: takes two numbers beside the descriptor, makes another one; 1 is FSMOUNT_CLOEXEC.
-    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
+    let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
+    fsconfig_create(context.as_fd()).ok()?;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).ok()
 }
 
 /// A group of our own, removed when dropped as far as it is empty.
@@ -81,7 +60,7 @@ pub struct Cgroup {
 impl Cgroup {
     /// Creates the group `sockscope-group-NAMESPACE-PID`, after removing what killed recorders left.
     pub fn create() -> Result<Self, Error> {
-        let root = root()?;
+        let root = Self::hierarchy()?;
         remove_stale(&root);
         let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
         let path = root.join(format!("{PREFIX}{namespace}-{}", std::process::id()));
@@ -96,18 +75,20 @@ impl Cgroup {
         self.path.join("cgroup.procs")
     }
 
-    /// Its inode number and its depth below the root, as a pick wants them.
+    /// Its inode number and its depth below the root, as a filter of connections takes them.
     #[must_use]
     pub fn id(&self) -> (u64, u32) {
         self.id
     }
 
-    /// Where the version 2 hierarchy is mounted.
+    /// The mount point of the version 2 hierarchy. Some mount namespaces have none, as below `ip netns exec`.
+    /// There it is a mount of our own, which no folder shows and which ends with the process.
     ///
     /// # Errors
-    /// When it is not.
+    /// When neither can be had.
     pub fn hierarchy() -> Result<PathBuf, Error> {
-        root()
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        mount_point(&mounts).or_else(own_mount).ok_or(Error::NoCgroup)
     }
 
     /// Removes groups of recorders that are gone; their processes move to the root group.
@@ -115,7 +96,7 @@ impl Cgroup {
     /// # Errors
     /// When there is no version 2 hierarchy.
     pub fn remove_stale() -> Result<(), Error> {
-        remove_stale(&root()?);
+        remove_stale(&Self::hierarchy()?);
         Ok(())
     }
 
@@ -129,12 +110,10 @@ impl Cgroup {
 /// Whether the mode of `folder` keeps this process from making a folder there, as it is now
 /// (faccessat(2)).
 pub(crate) fn is_closed(folder: &Path) -> bool {
-    let Ok(path) = CString::new(folder.as_os_str().as_bytes()) else { return false };
-    let mode = libc::W_OK | libc::X_OK;
-    // SAFETY: reads a string with a nul at its end, which lives until it returns.
-    let refused =
-        unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) != 0 };
-    refused && io::Error::last_os_error().kind() == io::ErrorKind::PermissionDenied
+    let mode = Access::WRITE_OK | Access::EXEC_OK;
+    let refused = accessat(CWD, folder, mode, AtFlags::EACCESS);
+    // As `io::ErrorKind::PermissionDenied` has both. Another error says nothing about the mode.
+    matches!(refused, Err(Errno::ACCESS | Errno::PERM))
 }
 
 /// Why no group could be made at `path`.
@@ -149,7 +128,7 @@ fn refused(root: &Path, path: &Path, source: io::Error, may_override: bool) -> E
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Processes that outlive the command go on in the root group.
+        // Processes that outlive the command continue in the root group.
         remove(&self.path);
     }
 }
@@ -164,6 +143,7 @@ fn remove(path: &Path) {
         return;
     }
     let Some(parent) = path.parent() else { return };
+    // A group with processes cannot be removed (cgroups(7)).
     for pid in members(path) {
         // A process may end in between: then there is nothing to move.
         let _ = fs::write(parent.join("cgroup.procs"), pid.to_string());
@@ -203,8 +183,7 @@ fn stale(path: &Path) -> Option<File> {
 
 /// Whether the lock on the folder could be had. It goes with the descriptor.
 fn lock(folder: &File) -> bool {
-    // SAFETY: a plain system call on a descriptor that is open.
-    unsafe { libc::flock(folder.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+    flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 fn remove_stale(root: &Path) {

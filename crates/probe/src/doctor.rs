@@ -1,4 +1,4 @@
-//! What works on this machine, and what a hit costs here.
+//! The hooks that work on this machine, and the cost of a hit here.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use crate::lists::Shape;
 use crate::pick::Pick;
 use crate::programs::{HookReport, Programs, Statistics};
 
-/// What one program's hits cost, as the kernel measured them.
+/// The cost of one program's hits, as the kernel measured it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HitCost {
     /// The program's name in the table of hooks.
@@ -32,7 +32,7 @@ pub fn probe_hooks() -> Result<Vec<HookReport>, Error> {
     for when in
         [When::Control, When::Devices, When::Datagrams, When::Calls, When::InBand, When::Always]
     {
-        programs.attach(when)?;
+        programs.attach(when);
     }
     Ok(programs.report())
 }
@@ -47,8 +47,8 @@ pub fn measure(time: Duration) -> Result<Vec<HitCost>, Error> {
     let port = listener.local_addr().map_err(no_traffic)?.port();
     let mut programs =
         Programs::load(&Pick { ports: vec![port], ..Pick::default() }, Shape::of(None))?;
-    programs.attach(When::Always)?;
-    programs.attach(When::Measure)?;
+    programs.attach(When::Always);
+    programs.attach(When::Measure);
     let lists = programs.lists()?;
     let statistics = Statistics::enable();
     let before = programs.costs();
@@ -86,6 +86,8 @@ fn no_traffic(source: std::io::Error) -> Error {
 fn calls(listener: &TcpListener, time: Duration, mut between: impl FnMut()) -> std::io::Result<()> {
     let mut client = TcpStream::connect(listener.local_addr()?)?;
     let (mut server, _) = listener.accept()?;
+    // Each call is then one segment, without a wait for an acknowledgment (Nagle's algorithm,
+    // RFC 9293 §3.7.4).
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let answering = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! What can go wrong between the program and the kernel.
+//! Errors between the program and the kernel.
 
 use std::io;
 use std::path::PathBuf;
@@ -25,8 +25,8 @@ pub enum Error {
     /// The kernel refused the programs.
     #[error("the kernel refused the probes: {0}; `sockscope doctor` shows which hook failed")]
     Load(String),
-    /// What the probes count beside the records cannot be read.
-    #[error("the probes' counters of lost events cannot be read: {reason}")]
+    /// The counters of the probes cannot be read.
+    #[error("the probes' counters of missed events cannot be read: {reason}")]
     Uncounted {
         /// The kernel's answer.
         reason: String,

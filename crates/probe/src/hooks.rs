@@ -38,7 +38,7 @@ pub struct HookEntry {
     pub program: &'static str,
     /// Kind of hook and its name, as `tp_btf/tcp_sendmsg_locked`.
     pub hook: &'static str,
-    /// Points that it observes; empty for events beside them.
+    /// Points that it observes; empty for other events.
     pub points: &'static [Point],
     /// What it observes, in the words of the trace.
     pub observes: &'static str,
@@ -52,10 +52,36 @@ pub struct HookEntry {
     pub instead_of: Option<&'static str>,
 }
 
+/// A program of the table; its methods add what it observes.
+const fn hook(
+    program: &'static str,
+    hook: &'static str,
+    since: &'static str,
+    when: When,
+) -> HookEntry {
+    let (points, observes, without, instead_of) = (&[], "", "", None);
+    HookEntry { program, hook, points, observes, when, since, without, instead_of }
+}
+
 impl HookEntry {
+    const fn at(self, points: &'static [Point]) -> Self {
+        Self { points, ..self }
+    }
+
+    const fn observes(self, observes: &'static str) -> Self {
+        Self { observes, ..self }
+    }
+
+    const fn without(self, without: &'static str) -> Self {
+        Self { without, ..self }
+    }
+
+    const fn instead_of(self, program: &'static str) -> Self {
+        Self { instead_of: Some(program), ..self }
+    }
+
     /// Whether its program is at a tracepoint or function, which may fire while the program is under way.
     pub(crate) fn is_traced(&self) -> bool {
-        use When::{Always, Calls, Datagrams, Devices};
         matches!(self.when, Always | Datagrams | Devices | Calls)
     }
 }
@@ -64,319 +90,124 @@ use Point::{
     InputDequeue, InputEnqueue, InterfaceDequeue, InterfaceEnqueue, ReceiveDequeue, ReceiveEnqueue,
     SendDequeue, SendEnqueue,
 };
+use When::{Always, Benchmark, Calls, Control, Datagrams, Devices, InBand, Measure, Run};
 
 /// Every program, in path order.
 pub const HOOKS: &[HookEntry] = &[
-    HookEntry {
-        program: "point1_tcp",
-        hook: "tp_btf/tcp_sendmsg_locked",
-        points: &[SendEnqueue],
-        observes: "TCP bytes enter the send queue; write calls; why TCP would hold them",
-        when: When::Always,
-        since: "6.16",
-        without: "point 1 of TCP, and with it the send queue",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point1_call",
-        hook: "fentry/tcp_sendmsg_locked",
-        points: &[SendEnqueue],
-        observes: "where the tracepoint is missing: write calls; why TCP would hold them",
-        when: When::Always,
-        since: "5.5",
-        without: "point 1 of TCP, and with it the send queue",
-        instead_of: Some("point1_tcp"),
-    },
-    HookEntry {
-        program: "point1_room",
-        hook: "fexit/sk_stream_wait_memory",
-        points: &[SendEnqueue],
-        observes: "where the tracepoint is missing: write calls that go on after a wait for room",
-        when: When::Always,
-        since: "5.5",
-        without: "the moment at which bytes that waited for room enter the send queue",
-        instead_of: Some("point1_tcp"),
-    },
-    HookEntry {
-        program: "point3",
-        hook: "tp_btf/qdisc_enqueue",
-        points: &[SendDequeue, InterfaceEnqueue],
-        observes: "packets enter a queueing discipline",
-        when: When::Always,
-        since: "5.15",
-        without: "queues at interfaces: points 3 and 4 would always coincide",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point4",
-        hook: "tp_btf/net_dev_start_xmit",
-        points: &[SendDequeue, InterfaceEnqueue, InterfaceDequeue],
-        observes: "packets handed to the driver; the sender's TCP state; datagrams sent",
-        when: When::Always,
-        since: "5.5",
-        without: "points 2, 3 and 4",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point5_rx",
-        hook: "tp_btf/netif_rx",
-        points: &[InputEnqueue],
-        observes: "packets enter the input queue (veth, tun; on loopback that is point 4)",
-        when: When::Devices,
-        since: "5.5",
-        without: "point 5 on veth and tun: taken from point 6",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point5_gro",
-        hook: "tp_btf/napi_gro_receive_entry",
-        points: &[InputEnqueue],
-        observes: "packets enter the input queue (network cards)",
-        when: When::Always,
-        since: "5.5",
-        without: "point 5 on network cards",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point6",
-        hook: "tp_btf/netif_receive_skb",
-        points: &[InputDequeue],
-        observes: "IP takes packets; acknowledgments received",
-        when: When::Always,
-        since: "5.5",
-        without: "point 6",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point7",
-        hook: "tp_btf/sk_data_ready",
-        points: &[ReceiveEnqueue],
-        observes: "data is in the receive queue; whether a thread waits for it",
-        when: When::Always,
-        since: "6.3",
-        without: "point 7: taken from the acknowledgment that follows",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point7_call",
-        hook: "fentry/sock_def_readable",
-        points: &[ReceiveEnqueue],
-        observes: "where the tracepoint is missing: data is in the receive queue; whether a thread waits for it",
-        when: When::Always,
-        since: "5.5",
-        without: "point 7: taken from the acknowledgment that follows",
-        instead_of: Some("point7"),
-    },
-    HookEntry {
-        program: "point8_tcp",
-        hook: "tp_btf/tcp_rcv_space_adjust",
-        points: &[ReceiveDequeue],
-        observes: "TCP data was copied to the reader; when the reader got its CPU",
-        when: When::Always,
-        since: "5.5",
-        without: "point 8 of TCP",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point8_udp",
-        hook: "tp_btf/sock_recv_length",
-        points: &[ReceiveDequeue],
-        observes: "datagrams were copied to the reader",
-        when: When::Datagrams,
-        since: "6.3",
-        without: "point 8 of UDP",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "point8_consume",
-        hook: "fentry/skb_consume_udp",
-        points: &[ReceiveDequeue],
-        observes: "where the tracepoint is missing: datagrams were copied to the reader",
-        when: When::Datagrams,
-        since: "5.5",
-        without: "point 8 of UDP",
-        instead_of: Some("point8_udp"),
-    },
-    HookEntry {
-        program: "retransmit",
-        hook: "tp_btf/tcp_retransmit_skb",
-        points: &[],
-        observes: "retransmissions and their class",
-        when: When::Always,
-        since: "5.5",
-        without: "the class of retransmissions",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "drop",
-        hook: "tp_btf/kfree_skb",
-        points: &[],
-        observes: "drops and their reason",
-        when: When::Always,
-        since: "5.17",
-        without: "drops",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "state",
-        hook: "tp_btf/inet_sock_set_state",
-        points: &[],
-        observes: "TCP states, socket buffers, window scales",
-        when: When::Always,
-        since: "5.5",
-        without: "ends of connections, buffer sizes",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "destroy",
-        hook: "tp_btf/tcp_destroy_sock",
-        points: &[],
-        observes: "sockets destroyed: the end of what can be seen of a connection",
-        when: When::Always,
-        since: "5.5",
-        without: "room for new connections in very long recordings",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "write_return",
-        hook: "tp_btf/sock_send_length",
-        points: &[],
-        observes: "returns of send calls",
-        when: When::Calls,
-        since: "6.3",
-        without: "returns of send calls",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "write_inet",
-        hook: "fexit/inet_sendmsg",
-        points: &[],
-        observes: "where the tracepoint is missing: returns of send calls",
-        when: When::Calls,
-        since: "5.5",
-        without: "returns of send calls",
-        instead_of: Some("write_return"),
-    },
-    HookEntry {
-        program: "write_inet6",
-        hook: "fexit/inet6_sendmsg",
-        points: &[],
-        observes: "where the tracepoint is missing: the same on IPv6 sockets",
-        when: When::Calls,
-        since: "5.5",
-        without: "returns of send calls on IPv6 sockets",
-        instead_of: Some("write_return"),
-    },
-    HookEntry {
-        program: "read_return",
-        hook: "tp_btf/sock_recv_length",
-        points: &[],
-        observes: "returns of receive calls",
-        when: When::Calls,
-        since: "6.3",
-        without: "returns of receive calls",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "read_inet",
-        hook: "fexit/inet_recvmsg",
-        points: &[],
-        observes: "where the tracepoint is missing: returns of receive calls",
-        when: When::Calls,
-        since: "5.5",
-        without: "returns of receive calls",
-        instead_of: Some("read_return"),
-    },
-    HookEntry {
-        program: "read_inet6",
-        hook: "fexit/inet6_recvmsg",
-        points: &[],
-        observes: "where the tracepoint is missing: the same on IPv6 sockets",
-        when: When::Calls,
-        since: "5.5",
-        without: "returns of receive calls on IPv6 sockets",
-        instead_of: Some("read_return"),
-    },
-    HookEntry {
-        program: "so_log",
-        hook: "cgroup/setsockopt",
-        points: &[],
-        observes: "SO_LOG, and socket options asked for",
-        when: When::Control,
-        since: "5.5",
-        without: "SO_LOG and socket options asked for",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "in_band",
-        hook: "sockops",
-        points: &[],
-        observes: "puts the mark into the SYN",
-        when: When::InBand,
-        since: "5.10",
-        without: "--in-band on the sending side",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "existing",
-        hook: "iter/task_file",
-        points: &[],
-        observes: "connections that are open already",
-        when: When::Run,
-        since: "5.11",
-        without: "connections that were open before recording",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "remaining",
-        hook: "iter/task_file",
-        points: &[],
-        observes: "connections that are open at the end, and their buffers",
-        when: When::Run,
-        since: "5.11",
-        without: "how long bytes waited after a connection's last packet",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "calibrate",
-        hook: "syscall",
-        points: &[],
-        observes: "the scheduler's clock",
-        when: When::Run,
-        since: "5.14",
-        without: "the moment at which a reader got its CPU",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "expire",
-        hook: "syscall",
-        points: &[],
-        observes: "connections without a socket here that are silent for long",
-        when: When::Run,
-        since: "5.17",
-        without: "room for new connections while many never end",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "produce",
-        hook: "syscall",
-        points: &[],
-        observes: "load for the benchmarks",
-        when: When::Benchmark,
-        since: "5.14",
-        without: "the benchmark of the recorder",
-        instead_of: None,
-    },
-    HookEntry {
-        program: "empty",
-        hook: "tp_btf/net_dev_start_xmit",
-        points: &[],
-        observes: "nothing: what a hit costs before a probe does anything",
-        when: When::Measure,
-        since: "5.5",
-        without: "the net cost of a hit",
-        instead_of: None,
-    },
+    hook("point1_tcp", "tp_btf/tcp_sendmsg_locked", "6.16", Always)
+        .at(&[SendEnqueue])
+        .observes("TCP bytes enter the send queue; write calls; why TCP would hold them")
+        .without("point 1 of TCP, and with it the send queue"),
+    hook("point1_call", "fentry/tcp_sendmsg_locked", "5.5", Always)
+        .at(&[SendEnqueue])
+        .instead_of("point1_tcp")
+        .observes("where the tracepoint is missing: write calls; why TCP would hold them")
+        .without("point 1 of TCP, and with it the send queue"),
+    hook("point1_room", "fexit/sk_stream_wait_memory", "5.5", Always)
+        .at(&[SendEnqueue])
+        .instead_of("point1_tcp")
+        .observes("where the tracepoint is missing: write calls that go on after a wait for room")
+        .without("the moment at which bytes that waited for room enter the send queue"),
+    hook("point3", "tp_btf/qdisc_enqueue", "5.15", Always)
+        .at(&[SendDequeue, InterfaceEnqueue])
+        .observes("packets enter a queueing discipline")
+        .without("queues at interfaces: points 3 and 4 would always coincide"),
+    hook("point4", "tp_btf/net_dev_start_xmit", "5.5", Always)
+        .at(&[SendDequeue, InterfaceEnqueue, InterfaceDequeue])
+        .observes("packets handed to the driver; the sender's TCP state; datagrams sent")
+        .without("points 2, 3 and 4"),
+    hook("point5_rx", "tp_btf/netif_rx", "5.5", Devices)
+        .at(&[InputEnqueue])
+        .observes("packets enter the input queue (veth, tun; on loopback that is point 4)")
+        .without("point 5 on veth and tun: taken from point 6"),
+    hook("point5_gro", "tp_btf/napi_gro_receive_entry", "5.5", Always)
+        .at(&[InputEnqueue])
+        .observes("packets enter the input queue (network cards)")
+        .without("point 5 on network cards"),
+    hook("point6", "tp_btf/netif_receive_skb", "5.5", Always)
+        .at(&[InputDequeue])
+        .observes("IP takes packets; acknowledgments received")
+        .without("point 6"),
+    hook("point7", "tp_btf/sk_data_ready", "6.3", Always)
+        .at(&[ReceiveEnqueue])
+        .observes("data is in the receive queue; whether a thread waits for it")
+        .without("point 7: taken from the acknowledgment that follows"),
+    hook("point7_call", "fentry/sock_def_readable", "5.5", Always)
+        .at(&[ReceiveEnqueue])
+        .instead_of("point7")
+        .observes("where the tracepoint is missing: data is in the receive queue; whether a thread waits for it")
+        .without("point 7: taken from the acknowledgment that follows"),
+    hook("point8_tcp", "tp_btf/tcp_rcv_space_adjust", "5.5", Always)
+        .at(&[ReceiveDequeue])
+        .observes("TCP data was copied to the reader; when the reader got its CPU")
+        .without("point 8 of TCP"),
+    hook("point8_udp", "tp_btf/sock_recv_length", "6.3", Datagrams)
+        .at(&[ReceiveDequeue])
+        .observes("datagrams were copied to the reader")
+        .without("point 8 of UDP"),
+    hook("point8_consume", "fentry/skb_consume_udp", "5.5", Datagrams)
+        .at(&[ReceiveDequeue])
+        .instead_of("point8_udp")
+        .observes("where the tracepoint is missing: datagrams were copied to the reader")
+        .without("point 8 of UDP"),
+    hook("retransmit", "tp_btf/tcp_retransmit_skb", "5.5", Always)
+        .observes("retransmissions and their class")
+        .without("the class of retransmissions"),
+    hook("drop", "tp_btf/kfree_skb", "5.17", Always)
+        .observes("drops and their reason")
+        .without("drops"),
+    hook("state", "tp_btf/inet_sock_set_state", "5.5", Always)
+        .observes("TCP states, socket buffers, window scales")
+        .without("ends of connections, buffer sizes"),
+    hook("destroy", "tp_btf/tcp_destroy_sock", "5.5", Always)
+        .observes("sockets destroyed: the end of what can be seen of a connection")
+        .without("room for new connections in very long recordings"),
+    hook("write_return", "tp_btf/sock_send_length", "6.3", Calls)
+        .observes("returns of send calls")
+        .without("returns of send calls"),
+    hook("write_inet", "fexit/inet_sendmsg", "5.5", Calls)
+        .instead_of("write_return")
+        .observes("where the tracepoint is missing: returns of send calls")
+        .without("returns of send calls"),
+    hook("write_inet6", "fexit/inet6_sendmsg", "5.5", Calls)
+        .instead_of("write_return")
+        .observes("where the tracepoint is missing: the same on IPv6 sockets")
+        .without("returns of send calls on IPv6 sockets"),
+    hook("read_return", "tp_btf/sock_recv_length", "6.3", Calls)
+        .observes("returns of receive calls")
+        .without("returns of receive calls"),
+    hook("read_inet", "fexit/inet_recvmsg", "5.5", Calls)
+        .instead_of("read_return")
+        .observes("where the tracepoint is missing: returns of receive calls")
+        .without("returns of receive calls"),
+    hook("read_inet6", "fexit/inet6_recvmsg", "5.5", Calls)
+        .instead_of("read_return")
+        .observes("where the tracepoint is missing: the same on IPv6 sockets")
+        .without("returns of receive calls on IPv6 sockets"),
+    hook("so_log", "cgroup/setsockopt", "5.5", Control)
+        .observes("SO_LOG, and socket options asked for")
+        .without("SO_LOG and socket options asked for"),
+    hook("in_band", "sockops", "5.10", InBand)
+        .observes("puts the mark into the SYN")
+        .without("--in-band on the sending side"),
+    hook("existing", "iter/task_file", "5.11", Run)
+        .observes("connections that are open already")
+        .without("connections that were open before recording"),
+    hook("remaining", "iter/task_file", "5.11", Run)
+        .observes("connections that are open at the end, and their buffers")
+        .without("how long bytes waited after a connection's last packet"),
+    hook("calibrate", "syscall", "5.14", Run)
+        .observes("the scheduler's clock")
+        .without("the moment at which a reader got its CPU"),
+    hook("expire", "syscall", "5.17", Run)
+        .observes("connections without a socket here that are silent for long")
+        .without("room for new connections while many never end"),
+    hook("produce", "syscall", "5.14", Benchmark)
+        .observes("load for the benchmarks")
+        .without("the benchmark of the recorder"),
+    hook("empty", "tp_btf/net_dev_start_xmit", "5.5", Measure)
+        .observes("nothing: what a hit costs before a probe does anything")
+        .without("the net cost of a hit"),
 ];
 
 /// What the running kernel offers, from its own type information.
@@ -408,8 +239,8 @@ impl Kernel {
         is_needed(entry, |other| self.has(other))
     }
 
-    /// How programs can read here; `None` where they cannot, before 6.1: they look up control groups
-    /// in the list of ancestors that came with it.
+    /// How programs can read here. `None` where the kernel has no list of a control group's ancestors, in
+    /// which the programs look up groups: it is there since Linux 6.1.
     pub(crate) fn reads(&self) -> Option<Reads> {
         if self.has_function("bpf_rdonly_cast") {
             return Some(Reads::Casts);

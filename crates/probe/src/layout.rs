@@ -39,77 +39,83 @@ const _: () = assert!(FLOW_SLOTS.is_power_of_two());
 pub(crate) const NO_LIST: u16 = u16::MAX;
 
 pub(crate) use skeleton::types::{
-    event as RawEvent, option_event as RawOption, raw_anchor as RawAnchor, raw_any as RawAny,
-    raw_call_return as RawCallReturn, raw_congestion as RawCongestion, raw_record as RawRecord,
-    raw_retransmit as RawRetransmit, raw_tcp_copy as RawTcpCopy, raw_tcp_drop as RawTcpDrop,
-    raw_tcp_packet as RawTcpPacket, raw_tcp_ready as RawTcpReady, raw_udp_copy as RawUdpCopy,
-    raw_udp_drop as RawUdpDrop, raw_udp_packet as RawUdpPacket, raw_udp_ready as RawUdpReady,
-    raw_write as RawWrite, record_list as RecordList,
+    bss as Counters, event as RawEvent, option_event as RawOption, raw_anchor as RawAnchor,
+    raw_any as RawAny, raw_call_return as RawCallReturn, raw_congestion as RawCongestion,
+    raw_record as RawRecord, raw_retransmit as RawRetransmit, raw_tcp_copy as RawTcpCopy,
+    raw_tcp_drop as RawTcpDrop, raw_tcp_packet as RawTcpPacket, raw_tcp_ready as RawTcpReady,
+    raw_udp_copy as RawUdpCopy, raw_udp_drop as RawUdpDrop, raw_udp_packet as RawUdpPacket,
+    raw_udp_ready as RawUdpReady, raw_write as RawWrite, record_list as RecordList,
 };
 
-/// A raw record with the fields of its kind.
+/// A type for which any bytes are a value.
+///
+/// # Safety
+/// It consists of integers, without padding that something reads.
+pub(crate) unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($layout:ty),*) => {
+        // SAFETY: the generated types consist of integers. Of a union each member fills all bytes.
+        $(unsafe impl Plain for $layout {})*
+    };
+}
+plain!(Counters, RawEvent, RawOption, RawRecord, [u32; 4], [u64; 2]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        // Generated without one. As many bytes as the counters have are counters.
+        plain(&[0; size_of::<Self>()]).unwrap()
+    }
+}
+
+/// The value at the beginning of these bytes, which may start unaligned; `None` where they are too few.
+pub(crate) fn plain<T: Plain>(bytes: &[u8]) -> Option<T> {
+    // SAFETY: at least as many bytes as the value has, any of which are a value; read unaligned.
+    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// A raw record with the fields of its kind: see [`RawRecord::by_kind`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Raw<'a> {
-    /// `RAW_WRITE`.
     Write(&'a RawWrite),
-    /// `RAW_QUEUED`, `RAW_TRANSMIT`, `RAW_INPUT` and `RAW_RECEIVE` of TCP.
     TcpPacket(&'a RawTcpPacket),
-    /// The same kinds of UDP.
     UdpPacket(&'a RawUdpPacket),
-    /// `RAW_READY` of TCP.
     TcpReady(&'a RawTcpReady),
-    /// `RAW_READY` of UDP.
     UdpReady(&'a RawUdpReady),
-    /// `RAW_COPY` of TCP.
     TcpCopy(&'a RawTcpCopy),
-    /// `RAW_COPY` of UDP.
     UdpCopy(&'a RawUdpCopy),
-    /// `RAW_RETRANSMIT`.
     Retransmit(&'a RawRetransmit),
-    /// `RAW_DROP` of TCP.
     TcpDrop(&'a RawTcpDrop),
-    /// `RAW_DROP` of UDP.
     UdpDrop(&'a RawUdpDrop),
-    /// `RAW_WRITE_RETURN`.
     WriteReturn(&'a RawCallReturn),
-    /// `RAW_READ_RETURN`.
     ReadReturn(&'a RawCallReturn),
-    /// `RAW_CONGESTION`.
     Congestion(&'a RawCongestion),
-    /// `RAW_ANCHOR`.
     Anchor(&'a RawAnchor),
 }
 
 impl RawRecord {
     /// The fields of all kinds.
     pub(crate) fn any(&self) -> &RawAny {
-        // SAFETY: every member of the union fills it with integers and without padding (asserted
-        // below), so that all its bytes are initialized and any bytes are a value of each member.
+        // SAFETY: every member of the union fills it with integers and without padding (asserted below).
+        // All its bytes are initialized, and any bytes are a value of each member.
         unsafe { &self.any }
     }
 
     /// The fields of this record's kind; `None` of a kind that the probes do not write.
     pub(crate) fn by_kind(&self) -> Option<Raw<'_>> {
+        use constants::{RAW_INPUT, RAW_QUEUED, RAW_RECEIVE, RAW_TRANSMIT};
         let RawAny { kind, marks, .. } = *self.any();
         let is_udp = marks & constants::MARK_UDP != 0;
         // SAFETY: as in `any`.
         let raw = unsafe {
             match (kind, is_udp) {
                 (constants::RAW_WRITE, false) => Raw::Write(&self.write),
-                (
-                    constants::RAW_QUEUED
-                    | constants::RAW_TRANSMIT
-                    | constants::RAW_INPUT
-                    | constants::RAW_RECEIVE,
-                    false,
-                ) => Raw::TcpPacket(&self.tcp_packet),
-                (
-                    constants::RAW_QUEUED
-                    | constants::RAW_TRANSMIT
-                    | constants::RAW_INPUT
-                    | constants::RAW_RECEIVE,
-                    true,
-                ) => Raw::UdpPacket(&self.udp_packet),
+                (RAW_QUEUED | RAW_TRANSMIT | RAW_INPUT | RAW_RECEIVE, false) => {
+                    Raw::TcpPacket(&self.tcp_packet)
+                }
+                (RAW_QUEUED | RAW_TRANSMIT | RAW_INPUT | RAW_RECEIVE, true) => {
+                    Raw::UdpPacket(&self.udp_packet)
+                }
                 (constants::RAW_READY, false) => Raw::TcpReady(&self.tcp_ready),
                 (constants::RAW_READY, true) => Raw::UdpReady(&self.udp_ready),
                 (constants::RAW_COPY, false) => Raw::TcpCopy(&self.tcp_copy),
@@ -134,7 +140,7 @@ const RECORD_BYTES: usize = 64;
 /// As `layout.h` asserts for the probes: each kind fills the record, and has the fields of all kinds
 /// at the same offsets.
 macro_rules! assert_raw {
-    ($($raw:ty),* $(,)?) => {
+    ($($raw:ty),*) => {
         const _: () = {
             assert!(size_of::<RawRecord>() == RECORD_BYTES);
             assert!(align_of::<RawRecord>() == 8);
@@ -146,32 +152,17 @@ macro_rules! assert_raw {
                 assert!(offset_of!($raw, kind) == 40);
                 assert!(offset_of!($raw, marks) == 43);
             )*
+            assert!(offset_of!(RawAny, words) == 20);
+            assert!(offset_of!(RawAny, thread) == 36);
+            assert!(offset_of!(RawAny, code) == 41);
+            assert!(offset_of!(RawAny, tcp_flags) == 42);
+            assert!(offset_of!(RawAny, word) == 44);
+            assert!(offset_of!(RawAny, longs) == 48);
         };
     };
 }
 
-assert_raw!(
-    RawAny,
-    RawWrite,
-    RawTcpPacket,
-    RawUdpPacket,
-    RawTcpReady,
-    RawUdpReady,
-    RawTcpCopy,
-    RawUdpCopy,
-    RawRetransmit,
-    RawTcpDrop,
-    RawUdpDrop,
-    RawCallReturn,
-    RawCongestion,
-    RawAnchor,
-);
-
-const _: () = {
-    assert!(offset_of!(RawAny, words) == 20);
-    assert!(offset_of!(RawAny, thread) == 36);
-    assert!(offset_of!(RawAny, code) == 41);
-    assert!(offset_of!(RawAny, tcp_flags) == 42);
-    assert!(offset_of!(RawAny, word) == 44);
-    assert!(offset_of!(RawAny, longs) == 48);
-};
+assert_raw! {
+    RawAny, RawWrite, RawTcpPacket, RawUdpPacket, RawTcpReady, RawUdpReady, RawTcpCopy, RawUdpCopy,
+    RawRetransmit, RawTcpDrop, RawUdpDrop, RawCallReturn, RawCongestion, RawAnchor
+}

@@ -12,16 +12,16 @@
 pub mod bench;
 mod capabilities;
 mod cgroup;
+mod change_watch;
 mod decode;
 mod doctor;
 mod error;
 mod hooks;
+mod input_devices;
 mod layout;
 mod lists;
-mod news;
 mod object;
 mod pick;
-mod places;
 mod priority;
 mod programs;
 mod recorder;

@@ -1,11 +1,13 @@
 //! The mapped record lists: one for each CPU, written by the probes, read here.
 
+use std::io;
 use std::mem::offset_of;
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::NonNull;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::layout::{RawRecord, RecordList, constants};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::layout::{RawRecord, RecordList, constants, plain};
 
 /// Bytes of one list's records by default, and within what a user may ask for. The verifier knows no
 /// offset above 512 MiB (`BPF_MAX_VAR_OFF`).
@@ -89,35 +91,29 @@ const _: () = {
     assert!(begins_line(size_of::<RecordList>()));
 };
 
+/// Words of a record. The first one is its stamp (asserted in `layout.rs`).
+const RECORD_WORDS: usize = size_of::<RawRecord>() / 8;
+
 /// All lists, mapped into this process.
 pub(crate) struct Lists {
-    base: NonNull<u8>,
+    /// The lists one after another. Atomic, as the probes change them meanwhile. The mapping lives as long as
+    /// this value, so that no method may return a part of it.
+    words: &'static [AtomicU64],
     shape: Shape,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread; `Lists` has no interior state.
-unsafe impl Send for Lists {}
-
 impl Lists {
-    pub(crate) fn map(map: &impl AsFd, shape: Shape) -> std::io::Result<Self> {
-        // SAFETY: a fresh shared mapping of a map's memory, of the size that the map has (its
-        // values have the bytes of one list, it has one for each CPU of the shape), at an address of the kernel's
-        // choice: it aliases no Rust object.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                shape.bytes(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                map.as_fd().as_raw_fd(),
-                0,
-            )
+    pub(crate) fn map(map: &impl AsFd, shape: Shape) -> io::Result<Self> {
+        let (access, bytes) = (ProtFlags::READ | ProtFlags::WRITE, shape.bytes());
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice, which aliases no Rust
+        // object. Its size is that of the map: a value has the bytes of one list, and the map has a
+        // value for each CPU. A page is aligned for words, and any bytes are words. Other CPUs write
+        // them by aligned stores and atomic operations.
+        let words = unsafe {
+            let address = mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, map, 0)?;
+            std::slice::from_raw_parts(address.cast(), bytes / 8)
         };
-        if address == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error());
-        }
-        let base = NonNull::new(address.cast()).ok_or(std::io::ErrorKind::OutOfMemory)?;
-        Ok(Self { base, shape })
+        Ok(Self { words, shape })
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -129,90 +125,83 @@ impl Lists {
         self.shape.cpus.len()
     }
 
-    fn list(&self, list: usize) -> *mut RecordList {
-        assert!(list < self.len());
-        // SAFETY: the mapping has `len()` lists one after another, and `list` is below that.
-        unsafe { self.base.as_ptr().add(list * self.shape.list_bytes()).cast() }
+    /// The word at an offset in bytes from the beginning of a list.
+    fn word(&self, list: usize, offset: usize) -> &AtomicU64 {
+        &self.words[(list * self.shape.list_bytes() + offset) / 8]
     }
 
-    /// The place of the record with this number in the list of an index.
-    fn place(&self, of: usize, number: u64) -> *mut RawRecord {
+    /// The words of the record with this number.
+    fn record(&self, list: usize, number: u64) -> &[AtomicU64] {
         let index = (number & self.shape.mask()) as usize;
-        // SAFETY: the records stand behind the list's own fields, and the index is below their number.
-        unsafe { self.list(of).add(1).cast::<RawRecord>().add(index) }
+        let begin = list * self.shape.list_bytes() + size_of::<RecordList>();
+        let at = begin / 8 + index * RECORD_WORDS;
+        &self.words[at..at + RECORD_WORDS]
     }
 
     /// Numbers of the first record not yet read and of the first not yet begun.
-    pub(crate) fn span(&self, of: usize) -> (u64, u64) {
-        let list = self.list(of);
-        // SAFETY: `head` and `tail` are aligned u64 inside the mapping, changed only by atomic
-        // operations (here) and by aligned stores and atomic adds of the probes.
-        let (head, tail) = unsafe {
-            (
-                AtomicU64::from_ptr(&raw mut (*list).head).load(Ordering::Acquire),
-                AtomicU64::from_ptr(&raw mut (*list).tail).load(Ordering::Relaxed),
-            )
-        };
+    pub(crate) fn span(&self, list: usize) -> (u64, u64) {
+        let head = self.word(list, offset_of!(RecordList, head)).load(Ordering::Acquire);
+        let tail = self.word(list, offset_of!(RecordList, tail)).load(Ordering::Relaxed);
         (tail, head)
     }
 
     /// The record with this number, if its probe has finished it.
-    pub(crate) fn read(&self, of: usize, number: u64) -> Option<RawRecord> {
-        let record = self.place(of, number);
-        // SAFETY: a place in the mapping, whose stamp is an aligned u64 in each member of the union.
-        unsafe {
-            let stamp = AtomicU64::from_ptr(&raw mut (*record).any.stamp);
-            if stamp.load(Ordering::Acquire) != number + 1 {
-                return None;
-            }
-            // No probe reuses this place before `tail` has passed it: the copy cannot be torn.
-            Some(record.read_volatile())
+    pub(crate) fn read(&self, list: usize, number: u64) -> Option<RawRecord> {
+        let words: &[_; RECORD_WORDS] = self.record(list, number).try_into().ok()?;
+        // Pairs with the probe's store of the stamp (`bpf/list.h`): the record is written before it.
+        if words[0].load(Ordering::Acquire) != number + 1 {
+            return None;
         }
+        // No probe reuses this place before `tail` has passed it: the copy cannot be torn.
+        plain(
+            words.each_ref().map(|word| word.load(Ordering::Relaxed).to_ne_bytes()).as_flattened(),
+        )
     }
 
-    /// Gives the places before `number` back to the probes.
-    pub(crate) fn release(&self, of: usize, number: u64) {
-        let list = self.list(of);
-        // SAFETY: as in `span`; only this thread stores `tail`.
-        unsafe { AtomicU64::from_ptr(&raw mut (*list).tail).store(number, Ordering::Release) };
+    /// Gives the places before `number` back to the probes. Only this thread stores `tail`.
+    pub(crate) fn release(&self, list: usize, number: u64) {
+        self.word(list, offset_of!(RecordList, tail)).store(number, Ordering::Release);
     }
 
     /// Fills every place for a record with one byte: what a probe does not write is found again.
     #[cfg(test)]
     pub(crate) fn fill(&self, byte: u8) {
-        for of in 0..self.len() {
-            for number in 0..self.shape.records {
-                // SAFETY: a place in the mapping, of a record's size.
-                unsafe { self.place(of, number).write_bytes(byte, 1) };
-            }
+        let places =
+            (0..self.len()).flat_map(|list| (0..self.shape.records).map(move |n| (list, n)));
+        for word in places.flat_map(|(list, number)| self.record(list, number)) {
+            word.store(u64::from_ne_bytes([byte; 8]), Ordering::Relaxed);
         }
     }
 
     /// Hits that found the list of this index full so far, by raw kind, but those of [`Lists::lost_of_others`].
-    pub(crate) fn lost(&self, of: usize) -> [u64; KINDS] {
-        let list = self.list(of);
-        // SAFETY: an array of aligned u64 inside the mapping, changed by atomic adds.
-        unsafe { (&raw const (*list).lost).read_volatile() }
+    pub(crate) fn lost(&self, list: usize) -> [u64; KINDS] {
+        self.counts(list, offset_of!(RecordList, lost))
     }
 
     /// The same of connections that other users asked for, beyond their half of the list.
-    pub(crate) fn lost_of_others(&self, of: usize) -> [u64; KINDS] {
-        let list = self.list(of);
-        // SAFETY: as in `lost`.
-        unsafe { (&raw const (*list).others_lost).read_volatile() }
+    pub(crate) fn lost_of_others(&self, list: usize) -> [u64; KINDS] {
+        self.counts(list, offset_of!(RecordList, others_lost))
+    }
+
+    fn counts(&self, list: usize, offset: usize) -> [u64; KINDS] {
+        std::array::from_fn(|kind| self.word(list, offset + kind * 8).load(Ordering::Relaxed))
     }
 }
 
 impl Drop for Lists {
     fn drop(&mut self) {
-        // SAFETY: the range is the one that `map` got from mmap, unmapped once.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), self.shape.bytes()) };
+        // SAFETY: the range is the one that `map` got from mmap, unmapped once. Nothing refers to it
+        // any more.
+        let _ = unsafe { munmap(self.words.as_ptr().cast_mut().cast(), self.shape.bytes()) };
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
     use super::*;
+    use crate::layout::RawAny;
 
     const RECORDS: u64 = 1024;
 
@@ -240,26 +229,19 @@ mod tests {
     /// Lists in memory of this process alone.
     fn lists(cpus: u16) -> Lists {
         let shape = Shape { cpus: (0..cpus).collect(), records: RECORDS };
-        let (access, kind) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
-        let address =
-            unsafe { libc::mmap(std::ptr::null_mut(), shape.bytes(), access, kind, -1, 0) };
-        assert_ne!(address, libc::MAP_FAILED);
-        Lists { base: NonNull::new(address.cast()).unwrap(), shape }
+        let memory = memfd_create("lists", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&memory, shape.bytes() as u64).unwrap();
+        Lists::map(&memory, shape).unwrap()
     }
 
     /// What a probe does: takes the next place, fills it, and finishes it or not.
     fn append(lists: &Lists, of: usize, at_ns: u64, is_finished: bool) {
-        let list = lists.list(of);
-        // SAFETY: only this thread touches the list, and the place is in the mapping.
-        unsafe {
-            let number = (*list).head;
-            let record = lists.place(of, number);
-            (*record).any.at_ns = at_ns;
-            (*record).any.stamp = if is_finished { number + 1 } else { 0 };
-            (*list).head = number + 1;
-        }
+        let number = lists.span(of).1;
+        let record = lists.record(of, number);
+        record[offset_of!(RawAny, at_ns) / 8].store(at_ns, Ordering::Relaxed);
+        let stamp = if is_finished { number + 1 } else { 0 };
+        record[offset_of!(RawAny, stamp) / 8].store(stamp, Ordering::Release);
+        lists.word(of, offset_of!(RecordList, head)).store(number + 1, Ordering::Release);
     }
 
     fn read(lists: &Lists, of: usize, number: u64) -> Option<u64> {
@@ -290,11 +272,9 @@ mod tests {
     #[test]
     fn each_list_counts_its_own_losses_by_kind() {
         let lists = lists(2);
-        // SAFETY: only this thread touches the lists.
-        unsafe {
-            (*lists.list(1)).lost[3] = 4;
-            (*lists.list(1)).others_lost[3] = 5;
-        }
+        let count = |counters: usize| lists.word(1, counters + 3 * 8);
+        count(offset_of!(RecordList, lost)).store(4, Ordering::Relaxed);
+        count(offset_of!(RecordList, others_lost)).store(5, Ordering::Relaxed);
         let (lost, others) = (lists.lost(1), lists.lost_of_others(1));
         assert_eq!((lost[3], lost.iter().sum::<u64>()), (4, 4));
         assert_eq!((others[3], others.iter().sum::<u64>()), (5, 5));

@@ -5,11 +5,11 @@
 
 use std::ffi::OsStr;
 
-use libbpf_rs::{Map, MapCore, MapFlags, MapMut, Object, ObjectBuilder, OpenObject, ProgramMut};
+use libbpf_rs::{Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramMut};
 
 use crate::error::Error;
-use crate::layout::NO_LIST;
 use crate::layout::skeleton::types;
+use crate::layout::{Counters, NO_LIST, plain};
 use crate::lists::Shape;
 use crate::pick::{Pick, SoLog};
 
@@ -46,17 +46,8 @@ fn open_bytes(bytes: &[u8]) -> Result<OpenObject, Error> {
         .map_err(|error| refused(&error))
 }
 
-/// Opens the object, writes the settings, and loads the programs that are wanted.
+/// Writes the settings into an opened object, and loads the programs that are wanted.
 pub(crate) fn load(
-    reads: Reads,
-    shape: &Shape,
-    pick: &Pick,
-    is_wanted: impl Fn(&str) -> bool,
-) -> Result<Object, Error> {
-    load_opened(open(reads)?, shape, pick, is_wanted)
-}
-
-fn load_opened(
     mut open: OpenObject,
     shape: &Shape,
     pick: &Pick,
@@ -88,7 +79,7 @@ fn write_settings(bytes: &mut [u8], pick: &Pick, shape: &Shape) -> Result<(), Er
     }
     let settings = bytes.as_mut_ptr().cast::<types::rodata>();
     // SAFETY: at least as many bytes as the layout has, which is plain integers for which every
-    // bit pattern is valid; they are read and written unaligned, and nothing else points to them.
+    // bit pattern is valid. They are read and written unaligned, and nothing else points to them.
     unsafe {
         let mut fresh = settings.read_unaligned();
         pick.write(&mut fresh.pick)?;
@@ -106,13 +97,7 @@ fn write_settings(bytes: &mut [u8], pick: &Pick, shape: &Shape) -> Result<(), Er
 }
 
 /// The map of this name.
-pub(crate) fn map<'o>(object: &'o mut Object, name: &str) -> Result<MapMut<'o>, Error> {
-    let found = object.maps_mut().find(|map| map.name() == name);
-    found.ok_or_else(|| Error::Load(format!("no map {name} in the object")))
-}
-
-/// The ring of this name, to read from.
-pub(crate) fn ring<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> {
+pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, Error> {
     let found = object.maps().find(|map| map.name() == name);
     found.ok_or_else(|| Error::Load(format!("no map {name} in the object")))
 }
@@ -123,20 +108,19 @@ pub(crate) fn program<'o>(object: &'o Object, name: &str) -> Option<ProgramMut<'
 }
 
 /// The counters of all programs as they stand.
-pub(crate) fn counters(object: &Object) -> Result<types::bss, Error> {
+pub(crate) fn counters(object: &Object) -> Result<Counters, Error> {
     let unread = |reason: String| Error::Uncounted { reason };
     let map = object.maps().find(|map| is_section(map.name(), ".bss"));
     let map = map.ok_or_else(|| unread("the object has none".to_owned()))?;
     let found = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
     let section = found.map_err(|error| unread(one_line(&error)))?;
-    section.map(counters_in).ok_or_else(|| unread("the map is empty".to_owned()))
+    section.and_then(counters_in).ok_or_else(|| unread("the map is empty".to_owned()))
 }
 
 /// A section ends with its last counter, and the layout with what fills its last word.
-fn counters_in(mut section: Vec<u8>) -> types::bss {
-    section.resize(section.len().max(size_of::<types::bss>()), 0);
-    // SAFETY: at least as many bytes as the layout has, plain integers, read unaligned.
-    unsafe { section.as_ptr().cast::<types::bss>().read_unaligned() }
+fn counters_in(mut section: Vec<u8>) -> Option<Counters> {
+    section.resize(section.len().max(size_of::<Counters>()), 0);
+    plain(&section)
 }
 
 fn refused(error: &libbpf_rs::Error) -> Error {
@@ -237,8 +221,8 @@ mod tests {
         assert_eq!([cfg!(target_arch = "x86_64"); 2], here);
     }
 
-    /// Of the form for older kernels the two programs are left out whose packet leads to a socket: the
-    /// verifiers of kernels that have casts let `bpf_skc_to_tcp_sock` take no such pointer (`rcu_ptr_`).
+    /// Without the two programs of the form for older kernels whose packet leads to a socket. The verifiers of
+    /// kernels with casts refuse such a pointer as argument of `bpf_skc_to_tcp_sock` (`rcu_ptr_`).
     #[test]
     fn root_the_verifier_takes_every_form_of_the_programs() {
         if !crate::rights::can_load() {
@@ -269,7 +253,7 @@ mod tests {
             let wanted =
                 open.progs().filter(|program| is_wanted(&program.name().to_string_lossy()));
             assert!(wanted.count() > 15, "{form}");
-            let loaded = load_opened(open, &Shape::of(None), &pick, is_wanted);
+            let loaded = load(open, &Shape::of(None), &pick, is_wanted);
             assert!(loaded.is_ok(), "{form}: {:?}", loaded.err());
         }
     }
@@ -281,8 +265,8 @@ mod tests {
             let section = maps.filter(|map| map.0.ends_with(".bss")).map(|map| map.3 as usize);
             let bytes: Vec<usize> = section.collect();
             let &[bytes] = bytes.as_slice() else { panic!("sections: {bytes:?}") };
-            assert!(bytes <= size_of::<types::bss>());
-            let counters = counters_in(vec![1; bytes]);
+            assert!(bytes <= size_of::<Counters>());
+            let counters = counters_in(vec![1; bytes]).unwrap();
             let ones = u64::from_ne_bytes([1; 8]);
             let lost = (counters.events_lost, counters.connections_refused);
             assert_eq!(lost, (ones, ones));

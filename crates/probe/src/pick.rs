@@ -23,12 +23,12 @@ pub struct Pick {
     pub in_band: bool,
     /// Whose sockets may ask to be logged.
     pub so_log: SoLog,
-    /// User who records, or who called sudo: what others than root and this one ask for by `SO_LOG`
-    /// beside another pick has a share of the recording.
+    /// The user who records, or who called sudo. In addition to another pick, other users may ask for sockets
+    /// by `SO_LOG`. Sockets that neither root nor this user asks for get only a share of the memory.
     pub owner: u32,
 }
 
-/// Whose sockets may ask to be logged (`SO_LOG`); of others the call fails as if nobody recorded.
+/// Users whose sockets may ask to be logged (`SO_LOG`). For others the call fails as if no recorder ran.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SoLog {
     /// Every user's.
@@ -36,7 +36,7 @@ pub enum SoLog {
     All,
     /// Those of root and of this user.
     Own(u32),
-    /// Nobody's.
+    /// No user's.
     Off,
 }
 
@@ -114,19 +114,13 @@ fn fold(address: &IpAddr) -> u32 {
             if let Some(v4) = v6.to_ipv4_mapped() {
                 return u32::from_ne_bytes(v4.octets());
             }
+            // As `fold6` of `bpf/flow.h`.
             let octets = v6.octets();
-            let word = |index: usize| {
-                u32::from_ne_bytes([
-                    octets[index],
-                    octets[index + 1],
-                    octets[index + 2],
-                    octets[index + 3],
-                ])
-            };
+            let word = |index: usize| u32::from_ne_bytes(octets.as_chunks().0[index]);
             let mut folded = word(0).wrapping_mul(0x9e37_79b1);
-            folded = (folded ^ word(4)).wrapping_mul(0x85eb_ca6b);
-            folded = (folded ^ word(8)).wrapping_mul(0xc2b2_ae35);
-            folded ^ (folded >> 15) ^ word(12)
+            folded = (folded ^ word(1)).wrapping_mul(0x85eb_ca6b);
+            folded = (folded ^ word(2)).wrapping_mul(0xc2b2_ae35);
+            folded ^ (folded >> 15) ^ word(3)
         }
     }
 }

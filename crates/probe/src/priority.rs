@@ -2,22 +2,24 @@
 //!
 //! A list holds the records of some tens of milliseconds of heavy traffic. The traffic's own threads use
 //! every CPU, so that a recorder of their priority waits for longer than that, and records are missed.
-//! It asks for the lowest real-time priority (`SCHED_RR`, 1): niceness counts among the threads of one
-//! session or control group only (sched(7), "The autogroup feature"), and the programs that are recorded
-//! often run in another one. Where the kernel refuses that, niceness is what remains.
+//! It asks for the lowest real-time priority (`SCHED_RR`, 1). Niceness counts only among the threads of one
+//! session or control group (sched(7), "The autogroup feature"). The recorded programs often run in another
+//! one. Where the kernel refuses real-time priority, the recorder asks for niceness.
 //!
-//! The machine stays in the user's hands: the recorder sleeps between two looks at the lists, each look
-//! ends with the records that were there when it began, and the kernel leaves other threads their share
-//! of each CPU (`sched_rt_runtime_us`, or the fair server since Linux 6.12).
+//! The machine stays usable. The recorder sleeps between two polls of the lists, and a poll ends with the
+//! records that were there when it began. The kernel leaves other threads their share of each CPU
+//! (`sched_rt_runtime_us`, or the fair server since Linux 6.12).
 
 use std::io;
+
+use rustix::process::{getpriority_process, setpriority_process};
 
 use crate::rights::Right;
 
 /// The lowest of the real-time priorities: above all threads without one, below all others with one.
 const REAL_TIME: libc::c_int = 1;
 /// The highest niceness of all (setpriority(2)).
-const NICE: libc::c_int = -20;
+const NICE: i32 = -20;
 
 /// The priority of this thread, raised. Dropping it restores the one before.
 ///
@@ -40,7 +42,7 @@ enum Class {
 struct Scheduling {
     policy: libc::c_int,
     real_time: libc::c_int,
-    nice: libc::c_int,
+    nice: i32,
 }
 
 impl Priority {
@@ -71,7 +73,7 @@ impl Priority {
     }
 
     fn restore(&mut self) {
-        // To go back is always allowed, so that nothing is left to be done where it fails.
+        // Every thread may lower its priority (sched(7)), so that a failure leaves nothing to do.
         let _ = match self.class.take() {
             Some(Class::RealTime) => set_policy(self.before.policy, self.before.real_time),
             Some(Class::Nice) => set_nice(self.before.nice),
@@ -99,13 +101,15 @@ impl Drop for Priority {
 impl Scheduling {
     fn now() -> Self {
         let mut parameter = libc::sched_param { sched_priority: 0 };
+        // libc, as rustix does not have these calls.
         // SAFETY: plain system calls about this thread, one of which fills a structure of ours.
-        unsafe {
-            let policy = libc::sched_getscheduler(0);
+        let policy = unsafe {
             libc::sched_getparam(0, &raw mut parameter);
-            let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
-            Self { policy, real_time: parameter.sched_priority, nice }
-        }
+            libc::sched_getscheduler(0)
+        };
+        // Linux reads a process of 0 as this thread. The call does not fail for it.
+        let nice = getpriority_process(None).unwrap_or(0);
+        Self { policy, real_time: parameter.sched_priority, nice }
     }
 
     /// Whether the user gave this thread such a priority: it stays as it is.
@@ -116,15 +120,15 @@ impl Scheduling {
 
 fn set_policy(policy: libc::c_int, real_time: libc::c_int) -> io::Result<()> {
     let parameter = libc::sched_param { sched_priority: real_time };
+    // libc, as rustix does not have this call.
     // SAFETY: a structure that lives through the call; 0 is this thread.
     let result = unsafe { libc::sched_setscheduler(0, policy, &raw const parameter) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn set_nice(nice: libc::c_int) -> io::Result<()> {
-    // SAFETY: a plain system call; 0 is this thread, as Linux reads it.
-    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+fn set_nice(nice: i32) -> io::Result<()> {
+    // Linux reads a process of 0 as this thread.
+    Ok(setpriority_process(None, nice)?)
 }
 
 #[cfg(test)]
@@ -156,7 +160,7 @@ mod tests {
     #[test]
     fn a_real_time_priority_of_the_user_s_own_stays() {
         on_a_thread(|| {
-            // Without the right there is none to keep.
+            // Without the right to such a priority the test has nothing to keep.
             if set_policy(libc::SCHED_FIFO, 3).is_err() {
                 return;
             }

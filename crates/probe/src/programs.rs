@@ -9,15 +9,15 @@ mod verified;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
-use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, Object, ProgramInput, RingBuffer, RingBufferBuilder, libbpf_sys};
 use sockscope_record::{LossCounts, counted};
 
-use crate::cgroup;
+use crate::cgroup::Cgroup;
 use crate::error::Error;
 use crate::hooks::{HOOKS, HookEntry, Kernel, When};
-use crate::layout::{RawEvent, RawOption};
+use crate::layout::{Plain, RawEvent, RawOption, plain};
 use crate::lists::{Lists, Shape};
 use crate::object::{self, one_line};
 use crate::pick::Pick;
@@ -29,7 +29,7 @@ const TICK_SHIFT: u32 = 20;
 /// Reads of one pass over all open files, at most.
 const READS_MAX: u32 = 1_000;
 
-/// What became of one line of the table of hooks.
+/// The state of one line of the table of hooks.
 #[derive(Debug, Clone)]
 pub struct HookReport {
     /// The line.
@@ -84,7 +84,7 @@ impl Programs {
         let unneeded: Vec<_> =
             HOOKS.iter().filter(|entry| !is_needed(entry)).map(|entry| entry.program).collect();
         let load = |problems: &BTreeMap<&str, String>| {
-            object::load(reads, &shape, pick, |program| {
+            object::load(object::open(reads)?, &shape, pick, |program| {
                 !problems.contains_key(program) && !unneeded.contains(&program)
             })
         };
@@ -107,8 +107,9 @@ impl Programs {
         Ok(Self { object: object?, links: BTreeMap::new(), problems, unneeded, shape })
     }
 
-    /// Attaches every program of this class that is there and not attached yet.
-    pub(crate) fn attach(&mut self, when: When) -> Result<(), Error> {
+    /// Attaches every program of this class that is loaded and not attached yet. [`Programs::report`] has the
+    /// reason where the kernel refuses one.
+    pub(crate) fn attach(&mut self, when: When) {
         for entry in HOOKS.iter().filter(|entry| entry.when == when) {
             if !self.is_loaded(entry) || self.links.contains_key(entry.program) {
                 continue;
@@ -120,7 +121,6 @@ impl Programs {
                 Err(reason) => self.give_up(entry, &reason),
             }
         }
-        Ok(())
     }
 
     /// The program cannot be attached, and those that stand in together with it are of no use alone.
@@ -171,8 +171,8 @@ impl Programs {
         HOOKS.iter().filter(stands_in).map(|other| other.hook).collect()
     }
 
-    pub(crate) fn lists(&mut self) -> Result<Lists, Error> {
-        Lists::map(&object::map(&mut self.object, "lists")?, self.shape.clone()).map_err(|source| {
+    pub(crate) fn lists(&self) -> Result<Lists, Error> {
+        Lists::map(&object::map(&self.object, "lists")?, self.shape.clone()).map_err(|source| {
             Error::File { what: "cannot map", path: "the record lists".into(), source }
         })
     }
@@ -185,33 +185,16 @@ impl Programs {
         on_option: impl FnMut(&RawOption) + 'static,
     ) -> Result<RingBuffer<'static>, Error> {
         let mut builder = RingBufferBuilder::new();
-        let options = object::ring(&self.object, "option_events")?;
-        let events = object::ring(&self.object, "events")?;
+        let options = object::map(&self.object, "option_events")?;
+        let events = object::map(&self.object, "events")?;
         builder.add(&options, reader(on_option)).map_err(|e| Error::Load(one_line(&e)))?;
         builder.add(&events, reader(on_event)).map_err(|e| Error::Load(one_line(&e)))?;
         builder.build().map_err(|e| Error::Load(one_line(&e)))
     }
 
-    /// Events and connections that found no room, and what was seen.
+    /// The counters of all programs.
     pub(crate) fn counters(&self) -> Result<Counters, Error> {
-        object::counters(&self.object).map(|now| Counters {
-            events_lost: now.events_lost,
-            others_events_refused: now.others_events_refused,
-            others_connections_refused: now.others_connections_refused,
-            others_listeners_refused: now.others_listeners_refused,
-            unlisted: now.unlisted,
-            options_missed: now.options_missed,
-            connections_refused: now.connections_refused,
-            openings_missed: now.openings_missed,
-            ambiguous: now.ambiguous,
-            half_open_replaced: now.half_open_replaced,
-            half_open_missed: now.half_open_missed,
-            listeners_refused: now.listeners_refused,
-            sockets_refused: now.sockets_refused,
-            datagrams: now.udp_seen > 0,
-            devices: now.devices_seen > 0,
-            open_untold: now.open_untold,
-        })
+        object::counters(&self.object)
     }
 
     /// One pass over all open files, joining connections that the pick chooses.
@@ -219,8 +202,8 @@ impl Programs {
         self.pass_over_files("existing")
     }
 
-    /// One pass over all open files, telling of connections that are logged and open now.
-    pub(crate) fn tell_remaining(&mut self) -> Result<(), Error> {
+    /// One pass over all open files, which sends an event for each connection that is logged and open now.
+    pub(crate) fn announce_open(&mut self) -> Result<(), Error> {
         self.pass_over_files("remaining")
     }
 
@@ -239,12 +222,7 @@ impl Programs {
     /// What to add to the scheduler's clock to get `CLOCK_MONOTONIC`, from one reading: too large
     /// by the time since this thread got its CPU.
     pub(crate) fn scheduler_offset_ns(&self) -> Option<i64> {
-        let reading = self.run_with("calibrate", [0; 16])?;
-        let number = |from: usize| {
-            let bytes = reading.get(from..from + 8)?.try_into().ok();
-            bytes.map(u64::from_ne_bytes)
-        };
-        let (now, arrival) = (number(0)?, number(8)?);
+        let [now, arrival]: [u64; 2] = self.run_with("calibrate", [0; 4])?;
         (arrival > 0).then(|| now.cast_signed().wrapping_sub(arrival.cast_signed()))
     }
 
@@ -252,30 +230,23 @@ impl Programs {
     /// one on; false where that cannot be.
     pub(crate) fn expire(&self, from: u32, slots: u32, idle_ns: u64) -> bool {
         let idle = u32::try_from(idle_ns >> TICK_SHIFT).unwrap_or(u32::MAX >> 1);
-        let mut sweep = [0u8; 16];
-        for (to, value) in sweep.chunks_exact_mut(4).zip([from, slots, idle, 0]) {
-            to.copy_from_slice(&value.to_ne_bytes());
-        }
-        self.run_with("expire", sweep).is_some()
+        self.run_with::<[u32; 4]>("expire", [from, slots, idle, 0]).is_some()
     }
 
     /// Appends `records` records of `flow` to this CPU's list, from sequence number `seq` on, and
     /// says how many fitted: the load of the benchmark.
     #[cfg(feature = "bench")]
     pub(crate) fn produce(&self, records: u32, flow: u32, seq: u32) -> u32 {
-        let mut burst = [0u8; 16];
-        for (to, value) in burst.chunks_exact_mut(4).zip([records, flow, seq, 0]) {
-            to.copy_from_slice(&value.to_ne_bytes());
-        }
-        let done = self.run_with("produce", burst);
-        done.map_or(0, |burst| u32::from_ne_bytes([burst[12], burst[13], burst[14], burst[15]]))
+        self.run_with("produce", [records, flow, seq, 0]).map_or(0, |[.., done]: [u32; 4]| done)
     }
 
     /// Runs a program once with this context, which the kernel hands back as the program left it.
-    fn run_with(&self, program: &str, mut context: [u8; 16]) -> Option<[u8; 16]> {
-        let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
+    fn run_with<T: Plain>(&self, program: &str, context: [u32; 4]) -> Option<T> {
+        let mut context = context.map(u32::to_ne_bytes);
+        let bytes = Some(context.as_flattened_mut());
+        let input = ProgramInput { context_in: bytes, ..ProgramInput::default() };
         object::program(&self.object, program)?.test_run(input).ok()?;
-        Some(context)
+        plain(context.as_flattened())
     }
 
     /// Hits and run time of each program, by name; the time stands still while the kernel's
@@ -290,8 +261,8 @@ impl Programs {
             .collect()
     }
 
-    /// Hits for which the kernel did not run a program, as the same program was under way on that CPU, so
-    /// far. A hit of several points counts at the last one, as a hit that finds no room in a list does.
+    /// Hits so far for which the kernel did not run a program, as the same program was running on that CPU. A
+    /// hit of several points counts at the last one, as a hit that finds its list full does.
     pub(crate) fn interrupted(&self) -> Result<LossCounts, Error> {
         let mut counts = LossCounts::default();
         // Also of those that are not attached any more: a count never falls.
@@ -307,47 +278,19 @@ impl Programs {
     }
 }
 
-/// Types of the rings, which are plain integers.
-trait Plain: Copy {}
-impl Plain for RawEvent {}
-impl Plain for RawOption {}
-
-/// Hands what a ring holds to `on_each`.
+/// Hands the entries of a ring to `on_each`.
 fn reader<T: Plain>(mut on_each: impl FnMut(&T)) -> impl FnMut(&[u8]) -> i32 {
     move |bytes| {
-        if bytes.len() >= size_of::<T>() {
-            // SAFETY: at least as many bytes as the layout has, which is plain integers for which every
-            // bit pattern is valid; the copy may start unaligned.
-            let one = unsafe { bytes.as_ptr().cast::<T>().read_unaligned() };
-            on_each(&one);
-        }
+        plain(bytes).iter().for_each(&mut on_each);
         0
     }
 }
 
-/// What the programs counted beside the records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Counters {
-    pub(crate) events_lost: u64,
-    pub(crate) others_events_refused: u64,
-    pub(crate) others_connections_refused: u64,
-    pub(crate) others_listeners_refused: u64,
-    pub(crate) unlisted: u64,
-    pub(crate) options_missed: u64,
-    pub(crate) connections_refused: u64,
-    pub(crate) openings_missed: u64,
-    pub(crate) ambiguous: u64,
-    pub(crate) half_open_replaced: u64,
-    pub(crate) half_open_missed: u64,
-    pub(crate) listeners_refused: u64,
-    pub(crate) sockets_refused: u64,
-    pub(crate) datagrams: bool,
-    pub(crate) devices: bool,
-    pub(crate) open_untold: u64,
-}
+/// The counters of the programs, other than the records.
+pub(crate) use crate::layout::Counters;
 
 impl Counters {
-    /// What found no room, in all.
+    /// The number of events, connections and sockets that found no memory.
     pub(crate) fn refused(&self) -> u64 {
         self.events_lost
             + self.options_missed
@@ -359,14 +302,14 @@ impl Counters {
             + self.sockets_refused
     }
 
-    /// What other users asked for and found no room in their share, in all.
+    /// The same of other users, whose share of the memory was full.
     pub(crate) fn refused_of_others(&self) -> u64 {
         self.others_events_refused + self.others_connections_refused + self.others_listeners_refused
     }
 
-    /// What found no room, in sentences.
+    /// A sentence for each of these counters that is not 0.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let several = [
+        let counters = [
             (
                 self.others_events_refused,
                 "event",
@@ -422,15 +365,14 @@ impl Counters {
                 "arrival",
                 "at a datagram socket for which there was no memory, and counted as missed",
             ),
+            (
+                self.open_untold,
+                "socket",
+                "open at the end, counted in each process that has it, found no room for its state: how \
+                 long the bytes of such connections waited after the last packet is not known",
+            ),
         ];
-        let untold = (
-            self.open_untold,
-            "socket",
-            "open at the end, counted in each process that has it, found no room for its state: how long the \
-             bytes of such connections waited after the last packet is not known",
-        );
-        let several = several.into_iter().chain([untold]);
-        let some = several.filter(|(count, ..)| *count > 0);
+        let some = counters.into_iter().filter(|(count, ..)| *count > 0);
         some.map(|(count, what, text)| format!("{} {text}", counted(count, what))).collect()
     }
 }
@@ -452,8 +394,10 @@ fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
         .ok_or_else(|| "no such program in the object".to_owned())?;
     match entry.when {
         When::Control | When::InBand => {
-            let path = cgroup::root().map_err(|e| e.to_string())?;
+            let path = Cgroup::hierarchy().map_err(|e| e.to_string())?;
             let dir = std::fs::File::open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            // At the root it runs for the sockets of all groups. A link leaves the programs of others there
+            // (`BPF_F_ALLOW_MULTI` in `cgroup_bpf_link_attach()`).
             program.attach_cgroup(dir.as_raw_fd()).map_err(|e| one_line(&e))
         }
         _ => program.attach().map_err(|e| one_line(&e)),
@@ -464,7 +408,7 @@ fn attach(object: &Object, entry: &HookEntry) -> Result<Link, String> {
 pub(crate) struct ProgramInfo {
     pub(crate) hits: u64,
     pub(crate) run_ns: u64,
-    /// Hits for which it was not run: it was under way on that CPU.
+    /// Hits for which it was not run: it was running on that CPU (`bpf_prog_inc_misses_counter()`).
     recursion_misses: u64,
     /// Instructions that the verifier went through.
     #[cfg(test)]
@@ -473,12 +417,12 @@ pub(crate) struct ProgramInfo {
 
 /// What the kernel counts of the program behind a descriptor.
 pub(crate) fn program_info(fd: i32) -> Option<ProgramInfo> {
-    let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
+    let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
+    // `ProgramInfo` of libbpf-rs reads the programs of the whole machine, not one by its descriptor.
     // SAFETY: `info` is a zeroed structure of the length given; the kernel fills at most that.
-    let result = unsafe {
-        libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &raw mut len)
-    };
+    let result =
+        unsafe { libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &raw mut len) };
     (result == 0).then_some(ProgramInfo {
         hits: info.run_cnt,
         run_ns: info.run_time_ns,
@@ -490,22 +434,30 @@ pub(crate) fn program_info(fd: i32) -> Option<ProgramInfo> {
 
 /// The kernel's run-time statistics, on while this is held (Linux 5.8).
 pub struct Statistics {
-    _fd: std::os::fd::OwnedFd,
+    _fd: OwnedFd,
 }
 
 impl Statistics {
     /// Turns them on; `None` when the kernel refuses.
     #[must_use]
     pub fn enable() -> Option<Self> {
-        use std::os::fd::FromRawFd;
-        // SAFETY: a plain system call; 0 is BPF_STATS_RUN_TIME.
-        let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(0) };
-        if fd < 0 {
-            return None;
-        }
-        // SAFETY: a fresh descriptor that nothing else owns.
-        Some(Self { _fd: unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) } })
+        // libbpf-rs does not have this call.
+        // SAFETY: a plain system call that makes a descriptor.
+        let fd = unsafe { owned(libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME)) };
+        Some(Self { _fd: fd.ok()? })
     }
+}
+
+/// The descriptor that a call of libbpf returned, or its error.
+///
+/// # Safety
+/// Nothing else owns the descriptor.
+pub(crate) unsafe fn owned(fd: i32) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Reads to the end from a program that writes nothing. One read goes through a million objects at most,
@@ -532,14 +484,11 @@ mod tests {
     use super::*;
     use crate::layout::constants;
 
-    /// Keeps this thread, and those that it starts, on one CPU; false where there is none of that number.
+    /// Keeps this thread, and those that it starts, on one CPU; false where no CPU has that number.
     fn pin(cpu: usize) -> bool {
-        // SAFETY: a set of CPUs is plain bits, of which all may be zero, and has more than `cpu`.
-        unsafe {
-            let mut set: libc::cpu_set_t = std::mem::zeroed();
-            libc::CPU_SET(cpu, &mut set);
-            libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0
-        }
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu);
+        rustix::thread::sched_setaffinity(None, &set).is_ok()
     }
 
     #[test]
@@ -556,7 +505,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let pick = Pick { ports: vec![port], ..Pick::default() };
         let mut programs = Programs::load(&pick, Shape { cpus: vec![0], records: 1024 }).unwrap();
-        programs.attach(When::Always).unwrap();
+        programs.attach(When::Always);
         let lists = programs.lists().unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
@@ -587,7 +536,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let pick = Pick { ports: vec![port], ..Pick::default() };
         let mut programs = Programs::load(&pick, Shape { cpus: vec![1], records: 1024 }).unwrap();
-        programs.attach(When::Always).unwrap();
+        programs.attach(When::Always);
         let lists = programs.lists().unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(lists.shape().cpus, [1]);
@@ -607,7 +556,7 @@ mod tests {
         let pick = Pick { ports: vec![address.port()], ..Pick::default() };
         let mut programs = Programs::load(&pick, Shape::of(None)).unwrap();
         for when in [When::Always, When::Datagrams, When::Devices, When::Calls] {
-            programs.attach(when).unwrap();
+            programs.attach(when);
         }
         let lists = programs.lists().unwrap();
         lists.fill(0xaa);
@@ -622,7 +571,7 @@ mod tests {
             assert_eq!(reader.recv(&mut [0; 8]).unwrap(), 8);
         }
         drop(reader);
-        // Refused: nobody reads there any more.
+        // Refused: no socket has this port any more.
         sender.send_to(b"question", address).unwrap();
         let mut kinds = BTreeMap::new();
         for cpu in 0..lists.len() {

@@ -1,9 +1,9 @@
 //! A recording on the running kernel: probes attached, their lists drained, records handed to a sink.
 //!
-//! The parts: [`source`] is all that the loop needs from outside, [`kernel`] is one source; [`recording`] is
-//! the loop; [`merge`] joins the lists of all CPUs; [`loss_meter`] counts what was missed; [`clock`] finds
-//! the scheduler's clock; [`late_hooks`] attaches hooks when they are needed; [`slot_ages`] ends old
-//! connections; [`summary`] has the sentences at the end.
+//! [`recording`] is the loop. [`source`] is all that the loop needs from outside, and [`kernel`] is one source.
+//! [`merge`] joins the lists of all CPUs. [`loss_meter`] counts missed records. [`clock`] finds the scheduler's
+//! clock. [`late_hooks`] attaches hooks when they are needed. [`slot_expiry`] ends old connections. [`summary`]
+//! has the sentences at the end.
 
 #[cfg(feature = "bench")]
 mod bench;
@@ -16,7 +16,7 @@ mod recording;
 #[cfg(test)]
 mod simulated;
 mod sink;
-mod slot_ages;
+mod slot_expiry;
 mod source;
 mod summary;
 
@@ -25,29 +25,17 @@ use std::time::Duration;
 use sockscope_record::LossCounts;
 
 use crate::error::Error;
-use crate::lists::Shape;
 use crate::pick::Pick;
 use crate::programs::HookReport;
-use kernel::{Attach, KernelSource};
+use kernel::KernelSource;
 use recording::Recording;
 
 pub use clock::monotonic_ns;
+#[cfg(feature = "bench")]
+pub(crate) use clock::nanoseconds;
+pub use kernel::Options;
 pub use sink::Sink;
 pub use summary::Summary;
-
-/// How to record.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Also record returns of send and receive calls.
-    pub calls: bool,
-    /// Measure the run time of the probes; costs some 40 ns a hit itself.
-    pub statistics: bool,
-    /// What is recorded starts with the recording: its first datagram may take a while.
-    pub starts_command: bool,
-    /// Bytes of each CPU's list of records that wait for the recorder, rounded up to a power of two
-    /// from 64 KiB to 256 MiB; 4 MiB without.
-    pub buffer_bytes: Option<u64>,
-}
 
 /// A running recording. Dropping it detaches every probe.
 pub struct Recorder {
@@ -60,10 +48,8 @@ impl Recorder {
     /// # Errors
     /// When a right or a kernel feature is missing.
     pub fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
-        let Options { calls, statistics, starts_command, buffer_bytes } = options;
-        let how = Attach { calls, statistics, shape: Shape::of(buffer_bytes) };
-        let source = KernelSource::start(pick, how)?;
-        Ok(Self { recording: Recording::start(source, starts_command)? })
+        let source = KernelSource::start(pick, options)?;
+        Ok(Self { recording: Recording::start(source, options.starts_command)? })
     }
 
     /// The table of hooks as used now.
@@ -78,7 +64,7 @@ impl Recorder {
         self.recording.records()
     }
 
-    /// Records lost so far.
+    /// Records missed so far.
     #[must_use]
     pub fn lost(&self) -> LossCounts {
         self.recording.lost()

@@ -1,9 +1,11 @@
-//! What the process may do.
+//! The rights that a recording needs, and whether this process has them.
 
 use std::fs;
 
+use rustix::thread::CapabilitySet;
+
 use crate::capabilities::{effective, may_override};
-use crate::cgroup::{Cgroup, is_closed, root};
+use crate::cgroup::{Cgroup, is_closed};
 
 /// A right that recording needs, and whether this process has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,14 +18,18 @@ pub struct Right {
     pub held: bool,
 }
 
-/// What is missing in a user namespace of one's own, whatever its root holds there.
+/// The missing right in a user namespace of its own: capabilities there are not those of the host.
 const OF_HOST: &str = "CAP_BPF of the host (that of a user namespace does not count)";
 
-const RIGHTS: [(&str, u32, &str); 4] = [
-    ("CAP_BPF", 39, "loading programs and maps"),
-    ("CAP_PERFMON", 38, "typed tracepoints"),
-    ("CAP_NET_ADMIN", 12, "socket programs (SO_LOG, --in-band)"),
-    ("CAP_SYS_ADMIN", 21, "control groups, and all of the above before Linux 5.8"),
+const RIGHTS: [(&str, CapabilitySet, &str); 4] = [
+    ("CAP_BPF", CapabilitySet::BPF, "loading programs and maps"),
+    ("CAP_PERFMON", CapabilitySet::PERFMON, "typed tracepoints"),
+    ("CAP_NET_ADMIN", CapabilitySet::NET_ADMIN, "socket programs (SO_LOG, --in-band)"),
+    (
+        "CAP_SYS_ADMIN",
+        CapabilitySet::SYS_ADMIN,
+        "control groups, and all of the above before Linux 5.8",
+    ),
 ];
 
 /// The user namespace of the host: its number is fixed (`PROC_USER_INIT_INO` in linux/proc_ns.h).
@@ -32,13 +38,22 @@ const HOST_NAMESPACE: &str = "user:[4026531837]";
 /// The rights that recording needs; each CAP also counts as held with `CAP_SYS_ADMIN`.
 #[must_use]
 pub fn rights() -> Vec<Right> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    rights_here(&status, &user_namespace())
+    rights_here(effective(), &user_namespace())
 }
 
 /// Those in effect, none of which counts in a user namespace of one's own.
-fn rights_here(status: &str, namespace: &str) -> Vec<Right> {
-    rights_of(if is_of_host(namespace) { effective(status) } else { 0 })
+fn rights_here(effective: CapabilitySet, namespace: &str) -> Vec<Right> {
+    let effective = if is_of_host(namespace) { effective } else { CapabilitySet::empty() };
+    // CAP_BPF and CAP_PERFMON were split off from CAP_SYS_ADMIN, which still includes them
+    // (`bpf_capable()` and `perfmon_capable()` in linux/capability.h). CAP_NET_ADMIN is a right of its own.
+    let includes =
+        |one| one != CapabilitySet::NET_ADMIN && effective.contains(CapabilitySet::SYS_ADMIN);
+    let right = |&(name, one, needed_for): &(_, CapabilitySet, _)| Right {
+        name,
+        needed_for,
+        held: effective.contains(one) || includes(one),
+    };
+    RIGHTS.iter().map(right).collect()
 }
 
 fn is_of_host(namespace: &str) -> bool {
@@ -49,18 +64,6 @@ fn is_of_host(namespace: &str) -> bool {
 fn user_namespace() -> String {
     let link = fs::read_link("/proc/self/ns/user").unwrap_or_default();
     link.to_string_lossy().into_owned()
-}
-
-fn rights_of(effective: u64) -> Vec<Right> {
-    let has = |bit: u32| effective >> bit & 1 == 1;
-    RIGHTS
-        .iter()
-        .map(|&(name, bit, needed_for)| Right {
-            name,
-            needed_for,
-            held: has(bit) || has(21) && bit != 12,
-        })
-        .collect()
 }
 
 /// All rights that recording lacks, in words for a sentence: `CAP_BPF, CAP_PERFMON`.
@@ -76,7 +79,7 @@ impl Cgroup {
     /// version 2 hierarchy.
     #[must_use]
     pub fn missing_right() -> Option<Right> {
-        group_right(is_closed(&root().ok()?), may_override())
+        group_right(is_closed(&Self::hierarchy().ok()?), may_override())
     }
 }
 
@@ -89,7 +92,7 @@ fn group_right(is_closed: bool, may_override: bool) -> Option<Right> {
     })
 }
 
-/// A group's right alone keeps nobody from recording without a command.
+/// A process that lacks only the right to make a group can still record without a command.
 fn missing_of(rights: &[Right], namespace: &str) -> Option<String> {
     let is_needed = |right: &Right| RIGHTS.iter().any(|(name, ..)| *name == right.name);
     if !rights.iter().any(|right| !right.held && is_needed(right)) {
@@ -98,7 +101,7 @@ fn missing_of(rights: &[Right], namespace: &str) -> Option<String> {
     if !is_of_host(namespace) {
         return Some(OF_HOST.to_owned());
     }
-    // CAP_SYS_ADMIN also stands for two others; who lacks it is told the narrow ones, too.
+    // CAP_SYS_ADMIN includes two others. Where it is missing, the text names these narrower ones, too.
     let missing = rights.iter().filter(|right| !right.held);
     Some(missing.map(|right| right.name).collect::<Vec<_>>().join(", "))
 }
@@ -127,22 +130,25 @@ pub fn skip(reason: &str) {
 mod tests {
     use super::*;
 
-    /// Names of the rights held with this line of `/proc/self/status`.
-    fn held(line: &str) -> Vec<&'static str> {
-        let status = format!("Name:\tx\nCapPrm:\t000001ffffffffff\n{line}\nSeccomp:\t0\n");
-        let rights = rights_of(effective(&status)).into_iter();
+    /// Capabilities as `/proc/self/status` has them.
+    fn capabilities(bits: u64) -> CapabilitySet {
+        CapabilitySet::from_bits_retain(bits)
+    }
+
+    fn held(bits: u64) -> Vec<&'static str> {
+        let rights = rights_here(capabilities(bits), HOST_NAMESPACE).into_iter();
         rights.filter(|right| right.held).map(|right| right.name).collect()
     }
 
     #[test]
     fn rights_are_those_in_effect() {
-        assert_eq!(held("CapEff:\t0000000000000000"), [""; 0]);
-        assert_eq!(held("CapEff:\t000000c000001000"), ["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"]);
+        assert_eq!(held(0), [""; 0]);
+        assert_eq!(held(0xc0_0000_1000), ["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"]);
     }
 
     #[test]
     fn cap_sys_admin_stands_for_those_split_off_from_it_and_not_for_the_network() {
-        assert_eq!(held("CapEff:\t0000000000200000"), ["CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"]);
+        assert_eq!(held(0x20_0000), ["CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"]);
     }
 
     #[test]
@@ -156,33 +162,27 @@ mod tests {
 
     #[test]
     fn all_rights_that_are_missing_are_named_at_once() {
-        let missing = |capabilities: &str, group: Option<Right>| {
-            let rights = rights_of(effective(&format!("CapEff:\t{capabilities}"))).into_iter();
+        let missing = |bits, group: Option<Right>| {
+            let rights = rights_here(capabilities(bits), HOST_NAMESPACE).into_iter();
             missing_of(&rights.chain(group).collect::<Vec<_>>(), HOST_NAMESPACE)
         };
         let group = || group_right(true, false);
-        let none = missing("0000000000000000", group()).expect("all are missing");
+        let none = missing(0, group()).expect("all are missing");
         assert_eq!(none, "CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN, CAP_DAC_OVERRIDE");
-        assert_eq!(missing("0000000000200000", None).as_deref(), Some("CAP_NET_ADMIN"));
-        assert_eq!(missing("000000c000201000", group()), None, "without a command it records");
-    }
-
-    #[test]
-    fn an_unreadable_status_gives_no_right() {
-        assert_eq!(held(""), [""; 0]);
-        assert_eq!(held("CapEff:\tnothing"), [""; 0]);
+        assert_eq!(missing(0x20_0000, None).as_deref(), Some("CAP_NET_ADMIN"));
+        assert_eq!(missing(0xc0_0020_1000, group()), None, "without a command it records");
     }
 
     #[test]
     fn rights_in_a_user_namespace_of_ones_own_are_not_the_hosts() {
-        let all = "CapEff:\t000001ffffffffff";
+        let all = capabilities(0x1ff_ffff_ffff);
         assert!(rights_here(all, "user:[4026532211]").iter().all(|right| !right.held));
         assert!(rights_here(all, "user:[4026531837]").iter().all(|right| right.held));
         assert!(rights_here(all, "").iter().all(|right| right.held), "a kernel without them");
         let first = missing_of(&rights_here(all, "user:[4026532211]"), "user:[4026532211]");
         let expected = "CAP_BPF of the host (that of a user namespace does not count)";
         assert_eq!(first.as_deref(), Some(expected));
-        let none = rights_here("CapEff:\t0000000000000000", "user:[4026531837]");
+        let none = rights_here(capabilities(0), "user:[4026531837]");
         assert_eq!(
             missing_of(&none, "user:[4026531837]"),
             Some("CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, CAP_SYS_ADMIN".to_owned())

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -21,23 +20,13 @@ pub fn spawn(command: &[OsString], group: &Cgroup, stdout: Stdio) -> Result<Chil
     let joined = OpenOptions::new().write(true).open(&procs);
     let joined =
         joined.map_err(|source| Error::File { what: "cannot open", path: procs, source })?;
-    let fd = joined.as_raw_fd();
     let mut start = Command::new(program);
     start.args(arguments).stdout(stdout);
-    // SAFETY: between fork and exec only write(2) is called, on a descriptor that stays open; it
-    // neither allocates nor takes a lock.
-    unsafe {
-        start.pre_exec(move || {
-            if libc::write(fd, c"0".as_ptr().cast(), 1) == 1 {
-                Ok(())
-            } else {
-                Err(std::io::Error::last_os_error())
-            }
-        });
-    }
-    let child = start
+    // "0" is the process that writes (`cgroup_procs_write()`).
+    // SAFETY: between fork and exec the closure calls only write(2), which neither allocates nor takes
+    // a lock. The closure owns the descriptor, so that it stays open.
+    unsafe { start.pre_exec(move || Ok(rustix::io::write(&joined, b"0").map(drop)?)) };
+    start
         .spawn()
-        .map_err(|source| Error::Spawn { command: program.to_string_lossy().into_owned(), source });
-    drop(joined);
-    child
+        .map_err(|source| Error::Spawn { command: program.to_string_lossy().into_owned(), source })
 }

@@ -10,7 +10,7 @@ use sockscope_record::Point;
 
 use super::flow_state::{ConnectionState, FlowState};
 use super::hit::Head;
-use super::unplaced::{MissedUntil, Unplaced};
+use super::unknown_positions::{MissedUntil, UnknownPositions};
 use crate::layout::{RawAnchor, constants as raw};
 
 impl ConnectionState {
@@ -18,13 +18,13 @@ impl ConnectionState {
     pub(super) fn is_placed(
         &mut self,
         hit: &Head,
-        unplaced: &mut Unplaced,
+        unknown_positions: &mut UnknownPositions,
         point: Option<Point>,
     ) -> bool {
         let is_odd = hit.is_marked(raw::MARK_ODD);
         let is_sure = !hit.is_marked(raw::MARK_ADRIFT) && is_odd == self.is_anchor_odd;
-        if !is_sure && unplaced.may_hide_positions(self.placed_ns, hit.at_ns) {
-            unplaced.leave(point, self.placed_ns, hit.at_ns);
+        if !is_sure && unknown_positions.may_hide_positions(self.placed_ns, hit.at_ns) {
+            unknown_positions.leave(point, self.placed_ns, hit.at_ns);
             return false;
         }
         self.placed_ns = self.placed_ns.max(hit.at_ns);
@@ -38,7 +38,7 @@ impl ConnectionState {
         hit: &Head,
         anchor: &RawAnchor,
         missed_until: &MissedUntil,
-        unplaced: &mut Unplaced,
+        unknown_positions: &mut UnknownPositions,
     ) {
         let sends = hit.direction();
         self.is_anchor_odd = hit.is_marked(raw::MARK_ODD);
@@ -54,11 +54,11 @@ impl ConnectionState {
         receiver.pass_over_until(anchor, positions, hit.at_ns);
         if receiver.ready_until() > before.0 {
             let since_ns = missed_until[Point::ReceiveEnqueue.index()];
-            unplaced.leave_bytes(Point::ReceiveEnqueue, since_ns, hit.at_ns);
+            unknown_positions.leave_bytes(Point::ReceiveEnqueue, since_ns, hit.at_ns);
         }
         if receiver.copied_until() > before.1 {
             let since_ns = missed_until[Point::ReceiveDequeue.index()];
-            unplaced.leave_bytes(Point::ReceiveDequeue, since_ns, hit.at_ns);
+            unknown_positions.leave_bytes(Point::ReceiveDequeue, since_ns, hit.at_ns);
         }
     }
 }

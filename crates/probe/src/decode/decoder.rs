@@ -20,7 +20,7 @@ use super::threads::Threads;
 use super::udp::Packet;
 use super::udp_buffers::UdpBuffers;
 use super::udp_sockets::Sockets;
-use super::unplaced::Unplaced;
+use super::unknown_positions::UnknownPositions;
 use crate::layout::{Raw, RawRecord, constants as raw};
 
 /// Connections whose announcements can have been lost in a row.
@@ -53,7 +53,7 @@ pub(crate) struct Decoder {
     pub(super) sees_input: bool,
     pub(super) missed: MissedTracker,
     /// Of any connection, and of those of others.
-    pub(super) unplaced: [Unplaced; 2],
+    pub(super) unknown_positions: [UnknownPositions; 2],
     pub(super) unknown: Unknown,
 }
 
@@ -135,12 +135,12 @@ impl Decoder {
         let head = if state.is_to_itself { head.folded_to_itself() } else { head };
         let point = point_of_raw(head.kind);
         let of_others = state.of_others;
-        let unplaced = &mut self.unplaced[usize::from(of_others)];
+        let unknown_positions = &mut self.unknown_positions[usize::from(of_others)];
         if let Raw::Anchor(raw) = raw {
-            state.anchor(&head, raw, self.missed.missed_until(of_others), unplaced);
+            state.anchor(&head, raw, self.missed.missed_until(of_others), unknown_positions);
             return;
         }
-        if !state.is_placed(&head, unplaced, point) {
+        if !state.is_placed(&head, unknown_positions, point) {
             self.missed.lost_at(head.at_ns, point.as_slice(), of_others);
             return;
         }
@@ -159,9 +159,9 @@ impl Decoder {
         tcp::decode(&mut hit, state, raw);
         if let (true, Some(at)) = (hit.is_passed_over, point) {
             let since_ns = self.missed.missed_until(of_others)[at.index()];
-            unplaced.leave(point, since_ns, head.at_ns);
+            unknown_positions.leave(point, since_ns, head.at_ns);
         } else if hit.has_no_position {
-            unplaced.leave(point, state.info.opened_ns, head.at_ns);
+            unknown_positions.leave(point, state.info.opened_ns, head.at_ns);
         }
         self.missed.follow(state, &self.out[before..], head.at_ns);
     }

@@ -8,7 +8,7 @@ use super::path::Path;
 use super::positions::{Begun, Positions};
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::unplaced::MissedUntil;
+use super::unknown_positions::MissedUntil;
 
 /// Threads that may be of a connection, remembered at most; older ones are forgotten.
 const CANDIDATES_MAX: usize = 16;
@@ -65,12 +65,12 @@ impl ConnectionState {
     /// A process uses the connection; false when that is no news. One socket is both ends of a connection
     /// to itself.
     pub(super) fn record_process(&mut self, process: Process) -> bool {
-        let is_news = self.record_process_at_end(process.clone());
+        let has_changed = self.record_process_at_end(process.clone());
         if self.is_to_itself {
             let side = if process.side == Side::Client { Side::Server } else { Side::Client };
             self.record_process_at_end(Process { side, ..process });
         }
-        is_news
+        has_changed
     }
 
     fn record_process_at_end(&mut self, process: Process) -> bool {

@@ -6,7 +6,7 @@ use super::decoder::Decoder;
 use super::flow_state::ConnectionState;
 use super::incoming::DELIVERY_NS_MAX;
 use super::missed::{MissedTracker, mark_of};
-use super::unplaced::Unplaced;
+use super::unknown_positions::UnknownPositions;
 
 impl ConnectionState {
     /// Whether every byte between its two sockets can be seen: both are here, from the start on.
@@ -44,8 +44,8 @@ impl Decoder {
         points: &[Point],
         of_others: bool,
     ) {
-        let unplaced = &mut self.unplaced[usize::from(of_others)..];
-        unplaced.iter_mut().for_each(|unplaced| unplaced.add(since_ns, until_ns));
+        let unknown = &mut self.unknown_positions[usize::from(of_others)..];
+        unknown.iter_mut().for_each(|positions| positions.add(since_ns, until_ns));
         self.missed.lost_at(until_ns, points, of_others);
     }
 
@@ -59,7 +59,8 @@ impl Decoder {
 
     /// Hits that could not be placed, since the last call.
     pub(crate) fn take_unknown_positions(&mut self) -> LossCounts {
-        let [mut counts, more] = self.unplaced.each_mut().map(Unplaced::take_counts);
+        let [mut counts, more] =
+            self.unknown_positions.each_mut().map(UnknownPositions::take_counts);
         counts.add_all(&more);
         counts
     }
@@ -72,15 +73,16 @@ impl Decoder {
     /// Looks for gaps in the bytes that were proven by the last check. To be called when all records of all
     /// CPUs up to one time were decoded.
     pub(crate) fn check_gaps(&mut self) {
-        for (unplaced, of_others) in self.unplaced.iter_mut().zip([false, true]) {
-            self.out.extend(unplaced.take_losses(mark_of(of_others)));
+        for (positions, of_others) in self.unknown_positions.iter_mut().zip([false, true]) {
+            self.out.extend(positions.take_losses(mark_of(of_others)));
         }
         self.check_datagrams();
         for id in std::mem::take(&mut self.missed.moved) {
             let Some(state) = self.connections.of_mut(id) else { continue };
             let is_checked = state.is_checked(&self.missed);
             for flow in &mut state.flows {
-                for (point, gap, at_ns) in flow.path.coverage.check().filter(|_| is_checked) {
+                for (point, gap, at_ns) in flow.path.recorded_ranges.check().filter(|_| is_checked)
+                {
                     let since_ns = gap.since_ns.max(state.info.opened_ns);
                     self.out.extend(self.missed.found(
                         point,
@@ -90,7 +92,7 @@ impl Decoder {
                     ));
                 }
             }
-            state.is_moved = !state.flows.iter().all(|flow| flow.path.coverage.is_settled());
+            state.is_moved = !state.flows.iter().all(|flow| flow.path.recorded_ranges.is_settled());
             if state.is_moved {
                 self.missed.moved.push(id);
             }

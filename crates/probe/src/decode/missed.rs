@@ -9,7 +9,7 @@ use sockscope_record::{Loss, LossCounts, Point, Record, marks};
 
 use super::flow_state::ConnectionState;
 use super::udp::Skipped;
-use super::unplaced::MissedUntil;
+use super::unknown_positions::MissedUntil;
 
 /// From when to when a recording sees everything, and what is known of its losses.
 #[derive(Default)]
@@ -68,15 +68,15 @@ impl MissedTracker {
             return;
         }
         for record in shown {
-            state.flows[(record.flow.0 & 1) as usize].path.coverage.note(record);
+            state.flows[(record.flow.0 & 1) as usize].path.recorded_ranges.note(record);
         }
-        let mut is_news = false;
+        let mut has_changed = false;
         for flow in &mut state.flows {
             // A copy is not news: nothing is read before it is in the receive queue.
             let position = flow.receiver.received();
-            is_news |= flow.path.coverage.prove(position, at_ns);
+            has_changed |= flow.path.recorded_ranges.prove(position, at_ns);
         }
-        if is_news && !std::mem::replace(&mut state.is_moved, true) {
+        if has_changed && !std::mem::replace(&mut state.is_moved, true) {
             self.moved.push(state.info.id.0);
         }
     }

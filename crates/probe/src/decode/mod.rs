@@ -12,7 +12,6 @@ mod age;
 mod anchor;
 mod arrivals;
 mod connections;
-mod coverage;
 mod decoder;
 mod early_options;
 mod event;
@@ -28,6 +27,7 @@ mod options;
 mod path;
 mod positions;
 mod receiver;
+mod recorded_ranges;
 mod sender;
 mod tcp;
 #[cfg(test)]
@@ -38,7 +38,7 @@ mod udp_buffers;
 mod udp_queue;
 mod udp_reads;
 mod udp_sockets;
-mod unplaced;
+mod unknown_positions;
 
 pub(crate) use decoder::Decoder;
 pub(crate) use hit::point_of_raw;

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use sockscope_record::{Kind, PacketDrop, Record, marks, tcp_flags};
 
-use super::coverage::Coverage;
 use super::hit::Hit;
 use super::in_transit::{BETWEEN_MAX, Datagrams};
 use super::positions::Positions;
+use super::recorded_ranges::RecordedRanges;
 use crate::layout::{RawTcpDrop, RawTcpPacket, constants as raw};
 
 /// Segments remembered in the input queue of a flow, at most; older ones were dropped there.
@@ -34,7 +34,7 @@ pub(super) struct Path {
     arrived: u64,
     /// Segments that entered the input queue, and have not been seen to leave it.
     entered: VecDeque<(u64, u64)>,
-    pub(super) coverage: Coverage,
+    pub(super) recorded_ranges: RecordedRanges,
     pub(super) datagrams: Datagrams,
 }
 

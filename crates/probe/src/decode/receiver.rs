@@ -9,7 +9,7 @@ use sockscope_record::{FlowId, Kind, Point, ReaderTimes, Record, marks};
 use super::arrivals::{Arrival, Arrivals};
 use super::hit::{Hit, Reader};
 use super::positions::Positions;
-use super::unplaced::MissedUntil;
+use super::unknown_positions::MissedUntil;
 use crate::layout::{RawAnchor, RawTcpCopy, RawTcpReady, constants as raw};
 
 /// Data that IP took longer before its announcement is announced for another cause than its arrival.

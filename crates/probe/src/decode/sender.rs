@@ -11,7 +11,7 @@ use sockscope_record::{
 
 use super::hit::{Hit, socket_buffers};
 use super::positions::Positions;
-use super::unplaced::MissedUntil;
+use super::unknown_positions::MissedUntil;
 use crate::layout::{
     RawCallReturn, RawCongestion, RawRetransmit, RawTcpPacket, RawWrite, constants as raw,
 };

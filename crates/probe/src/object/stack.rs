@@ -1,5 +1,6 @@
-//! How deep the calls of a BPF object go, as the verifier counts (`check_max_stack_depth()`): kernels since
-//! 6.13 give programs on tracepoints a stack for each function, and check no more than these.
+//! How deep the calls of a BPF object go, as the verifier counts (`check_max_stack_depth()`).
+//!
+//! Kernels since 6.13 give programs on tracepoints a stack for each function, and check only these.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -69,7 +69,7 @@ fn picking(port: u16) -> Option<Programs> {
     }
     let pick = Pick { ports: vec![port], ..Pick::default() };
     let mut programs = Programs::load(&pick, Shape::of(None)).unwrap();
-    programs.attach(When::Always).unwrap();
+    programs.attach(When::Always);
     Some(programs)
 }
 
@@ -177,10 +177,7 @@ fn root_a_socket_that_connects_anew_leaves_its_former_connection() {
     let (listener, port) = listener();
     let Some(programs) = picking(port) else { return };
     let (client, former) = connected(&listener);
-    let unspecified = libc::sockaddr { sa_family: libc::AF_UNSPEC as u16, sa_data: [0; 14] };
-    // SAFETY: the address is a whole `sockaddr`, and its length is told.
-    let result = unsafe { libc::connect(client.as_raw_fd(), &raw const unspecified, 16) };
-    assert_eq!(result, 0);
+    rustix::net::connect_unspec(&client).unwrap();
     drop(former);
     SockRef::from(&client).connect(&listener.local_addr().unwrap().into()).unwrap();
     let (server, _) = listener.accept().unwrap();

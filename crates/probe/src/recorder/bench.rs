@@ -16,8 +16,8 @@ impl Recorder {
         self.recording.source().programs().costs()
     }
 
-    /// Appends `segments` records to this CPU's list, as the driver's hook would for segments of
-    /// 1448 bytes that the client sends from sequence number `seq` on. Says how many fitted.
+    /// Appends `segments` records to this CPU's list, as the driver's hook does. The client sends segments
+    /// of 1448 bytes from sequence number `seq` on. Returns how many fitted.
     #[must_use]
     pub fn produce(&self, segments: u32, connection: ConnectionId, seq: u32) -> u32 {
         let flow = connection.flow(Direction::FromClient).0;

@@ -2,15 +2,20 @@
 
 use std::collections::VecDeque;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Readings of the scheduler's clock of which the best one counts.
 const READINGS: usize = 64;
 
 /// `CLOCK_MONOTONIC`, the clock of the records.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the call to fill.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    nanoseconds(ClockId::Monotonic)
+}
+
+/// The time of a clock. A thread's own CPU time is one, too.
+pub(crate) fn nanoseconds(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -12,10 +12,10 @@ use super::clock::monotonic_ns;
 use super::source::{Events, RawSource};
 use crate::error::Error;
 use crate::hooks::{HOOKS, When};
+use crate::input_devices::InputDevices;
 use crate::layout::RawRecord;
 use crate::lists::{KINDS, Lists, Shape};
 use crate::pick::Pick;
-use crate::places::Places;
 use crate::programs::{Counters, HookReport, Programs, Statistics};
 
 /// Programs that are loaded and attached, and what they write to. Dropping it detaches every probe.
@@ -25,25 +25,29 @@ pub(super) struct KernelSource {
     ring: RingBuffer<'static>,
     /// What the ring's callbacks got.
     incoming: Rc<RefCell<Events>>,
-    places: Places,
+    input_devices: InputDevices,
     statistics: Option<Statistics>,
     costs_before: BTreeMap<String, (u64, u64)>,
 }
 
-/// Which classes of programs to attach, and how.
-pub(super) struct Attach {
-    pub(super) calls: bool,
-    pub(super) statistics: bool,
-    pub(super) shape: Shape,
+/// How to record.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Also record returns of send and receive calls.
+    pub calls: bool,
+    /// Measure the run time of the probes; costs some 40 ns a hit itself.
+    pub statistics: bool,
+    /// What is recorded starts with the recording: its first datagram may take a while.
+    pub starts_command: bool,
+    /// Bytes of each CPU's list of records that wait for the recorder. They are rounded up to a power of
+    /// two from 64 KiB to 256 MiB; 4 MiB without.
+    pub buffer_bytes: Option<u64>,
 }
 
 impl KernelSource {
     /// Loads and attaches the probes; from its return on, everything picked is recorded.
-    ///
-    /// # Errors
-    /// When a right or a kernel feature is missing.
-    pub(super) fn start(pick: &Pick, how: Attach) -> Result<Self, Error> {
-        let mut programs = Programs::load(pick, how.shape)?;
+    pub(super) fn start(pick: &Pick, options: Options) -> Result<Self, Error> {
+        let mut programs = Programs::load(pick, Shape::of(options.buffer_bytes))?;
         let lists = programs.lists()?;
         let incoming: Rc<RefCell<Events>> = Rc::default();
         let (for_events, for_options) = (Rc::clone(&incoming), Rc::clone(&incoming));
@@ -51,25 +55,25 @@ impl KernelSource {
             move |event| for_events.borrow_mut().events.push(*event),
             move |option| for_options.borrow_mut().options.push(*option),
         )?;
-        let statistics = how.statistics.then(Statistics::enable).flatten();
+        let statistics = options.statistics.then(Statistics::enable).flatten();
         let costs_before = programs.costs();
-        programs.attach(When::Control)?;
-        if how.calls {
-            programs.attach(When::Calls)?;
+        programs.attach(When::Control);
+        if options.calls {
+            programs.attach(When::Calls);
         }
         if pick.in_band {
-            programs.attach(When::InBand)?;
+            programs.attach(When::InBand);
         }
-        programs.attach(When::Datagrams)?;
-        let places = Places::now();
-        if places.may_need_input_hook() {
-            programs.attach(When::Devices)?;
+        programs.attach(When::Datagrams);
+        let input_devices = InputDevices::scan();
+        if input_devices.may_need_input_hook() {
+            programs.attach(When::Devices);
         }
-        programs.attach(When::Always)?;
+        programs.attach(When::Always);
         if pick.picks_any() {
             programs.join_existing()?;
         }
-        Ok(Self { programs, lists, ring, incoming, places, statistics, costs_before })
+        Ok(Self { programs, lists, ring, incoming, input_devices, statistics, costs_before })
     }
 
     #[cfg(feature = "bench")]
@@ -132,8 +136,8 @@ impl RawSource for KernelSource {
         self.programs.expire(from, slots, idle_ns);
     }
 
-    fn attach(&mut self, when: When) -> Result<(), Error> {
-        self.programs.attach(when)
+    fn attach(&mut self, when: When) {
+        self.programs.attach(when);
     }
 
     fn detach(&mut self, when: When) {
@@ -145,11 +149,11 @@ impl RawSource for KernelSource {
     }
 
     fn has_new_input_devices(&mut self) -> bool {
-        self.places.grew()
+        self.input_devices.have_grown()
     }
 
     fn announce_open(&mut self) -> Result<(), Error> {
-        self.programs.tell_remaining()
+        self.programs.announce_open()
     }
 
     fn hooks(&self) -> Vec<HookReport> {

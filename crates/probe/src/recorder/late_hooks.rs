@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::source::RawSource;
 use crate::decode::Decoder;
-use crate::error::Error;
 use crate::hooks::When;
 use crate::programs::Counters;
 
@@ -50,33 +49,23 @@ impl LateHooks {
 
     /// Attaches and detaches them by what the probes counted. A sentence where something was not recorded
     /// before.
-    ///
-    /// # Errors
-    /// When a hook cannot be attached.
     pub(super) fn follow(
         &mut self,
         source: &mut impl RawSource,
         counters: &Counters,
         decoder: &mut Decoder,
-    ) -> Result<Option<String>, Error> {
-        follow_devices(source, counters, decoder)?;
+    ) -> Option<String> {
+        follow_devices(source, counters, decoder);
         let now_ns = source.now_ns();
-        match self.follow_datagrams(counters.datagrams, now_ns) {
-            None => Ok(None),
-            Some(Change::Detach) => {
-                source.detach(When::Datagrams);
-                Ok(None)
-            }
-            Some(Change::Attach) => {
-                source.attach(When::Datagrams)?;
-                let attached_ns = source.now_ns();
-                decoder.mark_reads_uncertain(attached_ns);
-                Ok(Some(format!(
-                    "reads of datagrams are recorded from {:.3} s after the start on",
-                    Duration::from_nanos(attached_ns - self.started_ns).as_secs_f64()
-                )))
-            }
+        if self.follow_datagrams(counters.udp_seen > 0, now_ns)? == Change::Detach {
+            source.detach(When::Datagrams);
+            return None;
         }
+        source.attach(When::Datagrams);
+        let attached_ns = source.now_ns();
+        decoder.mark_reads_uncertain(attached_ns);
+        let after = Duration::from_nanos(attached_ns - self.started_ns).as_secs_f64();
+        Some(format!("reads of datagrams are recorded from {after:.3} s after the start on"))
     }
 
     fn follow_datagrams(&mut self, is_recorded: bool, now_ns: u64) -> Option<Change> {
@@ -93,21 +82,14 @@ impl LateHooks {
 }
 
 /// Attaches the hook of point 5 before, or at the latest when, packets need it.
-fn follow_devices(
-    source: &mut impl RawSource,
-    counters: &Counters,
-    decoder: &mut Decoder,
-) -> Result<(), Error> {
-    if source.is_attached(When::Devices) {
-        return Ok(());
-    }
-    if counters.devices || source.has_new_input_devices() {
-        source.attach(When::Devices)?;
+fn follow_devices(source: &mut impl RawSource, counters: &Counters, decoder: &mut Decoder) {
+    let is_attached = source.is_attached(When::Devices);
+    if !is_attached && (counters.devices_seen > 0 || source.has_new_input_devices()) {
+        source.attach(When::Devices);
         if source.is_attached(When::Devices) {
             decoder.see_input_from(source.now_ns());
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! Missed records: counted in one place, reported to the decoder and to the trace.
 //!
 //! The source's counters only grow. The meter keeps one reading of them and two cursors, the counts of
-//! which the decoder and the trace know already. A reading is taken behind the heads of the lists and
-//! before their records are decoded: every record there was written before it, so that the decoder knows of
-//! a loss before it decodes a record that came behind it. The trace gets its `Loss` records after that, as
-//! these stand behind the records of their time.
+//! which the decoder and the trace know already. A reading is taken after the heads of the lists are read and
+//! before their records are decoded. Every record there was written before it, so that the decoder knows of a
+//! loss before it decodes a later record. The trace gets its `Loss` records afterwards, as these stand behind
+//! the records of their time.
 
 use sockscope_record::{Kind, LossCounts, Point, Record, marks};
 
@@ -91,9 +91,6 @@ pub(super) struct Totals {
 
 impl LossMeter {
     /// Of a source whose probes are all attached by `attached_ns`: what was missed before does not count.
-    ///
-    /// # Errors
-    /// When the counters cannot be read.
     pub(super) fn start(source: &mut impl RawSource, attached_ns: u64) -> Result<Self, Error> {
         let interrupted = source.interrupted()?;
         let missed = MissedHits::read(source, interrupted);
@@ -143,12 +140,12 @@ impl LossMeter {
     }
 
     fn note_unreadable(&mut self, error: &Error) {
-        let note = || format!("more may be lost than is said here: {error}");
+        let note = || format!("more may be missed than is counted here: {error}");
         self.unreadable.get_or_insert_with(note);
     }
 
-    /// Reports the losses that the decoder does not know to it: positions, gaps and reads of datagrams are
-    /// then uncertain.
+    /// Reports the losses that the decoder does not know yet. Positions, gaps and reads of datagrams are then
+    /// uncertain.
     pub(super) fn report_to(&mut self, decoder: &mut Decoder) {
         let losses = self.decoder.advance(&self.reading);
         for of_others in [false, true] {
@@ -203,7 +200,7 @@ impl LossMeter {
         self.totals.lost.add(Some(Point::ReceiveDequeue), unplaced);
     }
 
-    /// Counts events beside the points that are counted nowhere else.
+    /// Counts events of no point that are counted nowhere else.
     pub(super) fn add_events(&mut self, count: u64) {
         self.totals.lost.add(None, count);
     }
@@ -462,7 +459,7 @@ mod tests {
         meter.take_counters(unread("EPERM"));
         meter.take_counters(unread("EIO"));
         let note = meter.unreadable().unwrap();
-        assert!(note.contains("counters of lost events cannot be read: EPERM"), "{note}");
+        assert!(note.contains("counters of missed events cannot be read: EPERM"), "{note}");
         assert_eq!(meter.counters().events_lost, 5);
         meter.take_counters(read(7));
         assert_eq!(meter.counters().events_lost, 7);

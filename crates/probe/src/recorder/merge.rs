@@ -1,7 +1,7 @@
 //! The lists of all CPUs as one stream of records, nearly in order of time.
 //!
 //! Each list is in the order in which its hits began. A merge takes the records that were in the lists when
-//! it began, up to a horizon a little before that: a record with an earlier time is then in its list.
+//! it began, up to a horizon a little before that. A record with an earlier time is then in its list.
 
 use super::source::RawSource;
 use crate::layout::RawRecord;
@@ -129,26 +129,14 @@ impl Cursor {
     }
 }
 
-/// The cursor with the earliest record, and up to when it may go on before another has its turn.
+/// The cursor with the earliest record, and up to when it may go on before another has its turn. At equal
+/// times the first cursor goes first.
 fn earliest(cursors: &[Cursor]) -> Option<(usize, u64)> {
-    let mut best: Option<usize> = None;
-    let mut bound = u64::MAX;
-    for (index, cursor) in cursors.iter().enumerate() {
-        if cursor.current.is_none() {
-            continue;
-        }
-        match best {
-            Some(first) if cursors[first].at_ns() <= cursor.at_ns() => {
-                bound = bound.min(cursor.at_ns());
-            }
-            Some(first) => {
-                bound = cursors[first].at_ns();
-                best = Some(index);
-            }
-            None => best = Some(index),
-        }
-    }
-    best.map(|first| (first, bound))
+    let at_ns = |index: &usize| cursors[*index].at_ns();
+    let shown = (0..cursors.len()).filter(|index| cursors[*index].current.is_some());
+    let first = shown.clone().min_by_key(at_ns)?;
+    let bound_ns = shown.filter(|index| *index != first).map(|index| at_ns(&index)).min();
+    Some((first, bound_ns.unwrap_or(u64::MAX)))
 }
 
 #[cfg(test)]

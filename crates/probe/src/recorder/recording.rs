@@ -9,7 +9,7 @@ use super::late_hooks::LateHooks;
 use super::loss_meter::LossMeter;
 use super::merge::{self, Merge};
 use super::sink::Sink;
-use super::slot_ages::{self, SlotAges};
+use super::slot_expiry::{self, SlotExpiry};
 use super::source::RawSource;
 use super::summary::{Missed, Summary};
 use crate::decode::Decoder;
@@ -24,7 +24,7 @@ const PAUSE_MIN: Duration = Duration::from_micros(500);
 /// A list filled by one part in this many between two looks is looked at twice as often, or half so.
 const FILL_HIGH: u64 = 16;
 const FILL_LOW: u64 = 64;
-/// For a record that its probe has begun and not finished, all lists wait so long: an interrupt or another
+/// For a record that its probe has begun and not finished, all lists wait so long. An interrupt or another
 /// guest of the machine has its CPU. It must not last until the other lists are full.
 const WAIT_FOR_RECORD: Duration = Duration::from_millis(20);
 /// Decoded records handed to the sink at once.
@@ -37,7 +37,7 @@ pub(super) struct Recording<S> {
     meter: LossMeter,
     calibration: Calibration,
     hooks: LateHooks,
-    ages: SlotAges,
+    expiry: SlotExpiry,
     pause: Duration,
     /// Since when a list stops at an unfinished record, so that later ones may be missing.
     stalled_since_ns: Option<u64>,
@@ -50,16 +50,13 @@ pub(super) struct Recording<S> {
 
 impl<S: RawSource> Recording<S> {
     /// Of a source whose probes are all attached.
-    ///
-    /// # Errors
-    /// When its counters cannot be read.
     pub(super) fn start(mut source: S, starts_command: bool) -> Result<Self, Error> {
         let attached_ns = source.now_ns();
         let meter = LossMeter::start(&mut source, attached_ns)?;
         let mut decoder = Decoder::default();
         decoder.see_input(source.is_attached(When::Devices));
         decoder.attached(attached_ns);
-        decoder.expire_after(slot_ages::IDLE_MAX.as_nanos() as u64);
+        decoder.expire_after(slot_expiry::IDLE_MAX.as_nanos() as u64);
         let started_ns = source.now_ns();
         let mut recording = Self {
             source,
@@ -67,7 +64,7 @@ impl<S: RawSource> Recording<S> {
             meter,
             calibration: Calibration::default(),
             hooks: LateHooks::new(started_ns, starts_command),
-            ages: SlotAges::new(started_ns),
+            expiry: SlotExpiry::new(started_ns),
             pause: PAUSE_MIN,
             stalled_since_ns: None,
             is_over: false,
@@ -115,9 +112,9 @@ impl<S: RawSource> Recording<S> {
         }
         self.meter.read_counters(&mut self.source);
         self.write_refused(sink)?;
-        self.ages.look(&mut self.source);
+        self.expiry.poll(&mut self.source);
         let counters = *self.meter.counters();
-        let note = self.hooks.follow(&mut self.source, &counters, &mut self.decoder)?;
+        let note = self.hooks.follow(&mut self.source, &counters, &mut self.decoder);
         self.notes.extend(note);
         Ok(())
     }

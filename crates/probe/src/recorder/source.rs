@@ -53,7 +53,7 @@ pub(super) trait RawSource {
     /// The other counters of the probes.
     fn counters(&mut self) -> Result<Counters, Error>;
 
-    /// The number to add to the scheduler's clock to get the clock of the records, by one reading: too
+    /// The number to add to the scheduler's clock to get the clock of the records, by one reading. It is too
     /// large by the time since this thread got its CPU. `None` where it cannot be read.
     fn scheduler_offset_ns(&mut self) -> Option<i64>;
 
@@ -62,7 +62,7 @@ pub(super) trait RawSource {
     fn expire(&mut self, from: u32, slots: u32, idle_ns: u64);
 
     /// Attaches the programs of a class.
-    fn attach(&mut self, when: When) -> Result<(), Error>;
+    fn attach(&mut self, when: When);
 
     /// Detaches the programs of a class.
     fn detach(&mut self, when: When);
@@ -91,7 +91,7 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Each option goes before the event that follows it: an event that describes a socket repeats its
+    /// Each option goes before the event that follows it. An event that describes a socket repeats its
     /// options, and the decoder makes no second record of an option that it knows.
     pub(super) fn hand_to(self, decoder: &mut Decoder) {
         let mut options = self.options.into_iter().peekable();

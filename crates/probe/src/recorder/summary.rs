@@ -9,14 +9,14 @@ use crate::programs::{Counters, HookReport};
 const LONGER: u64 = 16;
 const LIST_BYTES_MAX: u64 = 256 << 20;
 
-/// What a recording was, beside its records.
+/// The counts of a recording, and what it missed.
 #[derive(Debug, Clone)]
 pub struct Summary {
     /// Records handed to the sink.
     pub records: u64,
-    /// Probe hits that they came from.
+    /// Probe hits from which they were decoded.
     pub hits: u64,
-    /// Records lost.
+    /// Records missed.
     pub lost: LossCounts,
     /// Run time of the probes of each point; its hits count logged and other traffic.
     pub costs: [PointCost; 8],
@@ -67,37 +67,34 @@ impl Missed<'_> {
         }
         notes.extend(self.counters.notes());
         let Totals { interrupted, skipped, unplaced_reads, unknown_positions, .. } = *self.totals;
-        if interrupted > 0 {
-            notes.push(format!(
-                "{} of a probe that was under way on the same CPU, so that the kernel did not run it: \
-                 all of them are counted as missed, also those of connections that are not recorded",
-                counted(interrupted, "hit")
-            ));
-        }
-        if skipped > 0 {
-            notes.push(format!(
-                "the kernel skipped {} (no probe ran), counted as lost",
-                counted(skipped, "observation")
-            ));
-        }
-        if unplaced_reads > 0 {
-            notes.push(format!(
-                "unknown when read, as reads before were not seen, and counted as lost: {}",
-                counted(unplaced_reads, "datagram")
-            ));
-        }
-        if unknown_positions > 0 {
-            notes.push(format!(
+        let note = |count, what: &str, text: &str| {
+            (count > 0).then(|| text.replace("{}", &counted(count, what)))
+        };
+        let found = [
+            note(
+                interrupted,
+                "hit",
+                "{} of a probe that was running on the same CPU, so that the kernel did not run it: all of \
+                 them are counted as missed, also those of connections that are not recorded",
+            ),
+            note(skipped, "observation", "the kernel skipped {} (no probe ran), counted as missed"),
+            note(
+                unplaced_reads,
+                "datagram",
+                "unknown when read, as earlier reads were not recorded, and counted as missed: {}",
+            ),
+            note(
+                unknown_positions,
+                "observation",
                 "of unknown position, as records before were missed, and counted as missed: {}",
-                counted(unknown_positions, "observation")
-            ));
-        }
-        if self.of_unknown > 0 {
-            notes.push(format!(
+            ),
+            note(
+                self.of_unknown,
+                "observation",
                 "{} of connections that are not in the trace, counted as missed",
-                counted(self.of_unknown, "observation")
-            ));
-        }
+            ),
+        ];
+        notes.extend(found.into_iter().flatten());
         notes
     }
 }

@@ -398,7 +398,7 @@ impl World {
             hits::packet(kind, common, header, Sender { taken_ns, ..sender })
         });
         if is_recorded && is_out && is_device {
-            self.probes.counters.devices = true;
+            self.probes.counters.devices_seen = 1;
         }
         is_recorded
     }

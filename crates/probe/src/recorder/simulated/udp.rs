@@ -233,8 +233,8 @@ impl World {
             hits::datagram(kind, common, shown)
         });
         if is_recorded {
-            self.probes.counters.datagrams = true;
-            self.probes.counters.devices |= is_device && is_out;
+            self.probes.counters.udp_seen = 1;
+            self.probes.counters.devices_seen |= u64::from(is_device && is_out);
         }
         (is_recorded, cpu)
     }

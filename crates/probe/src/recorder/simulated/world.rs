@@ -218,9 +218,8 @@ impl RawSource for SimulatedSource {
         self.after(1_000, 20_000, |world| world.expire(from, slots, idle_ns));
     }
 
-    fn attach(&mut self, when: When) -> Result<(), Error> {
+    fn attach(&mut self, when: When) {
         self.after(1_000_000, 5_000_000, |world| world.probes.attached.push(when));
-        Ok(())
     }
 
     fn detach(&mut self, when: When) {

@@ -1,4 +1,4 @@
-//! Coverage: which bytes of a flow were recorded at which points, and up to where its receiver has had it.
+//! The bytes of a flow that were recorded at each point, and the position up to which its receiver has had it.
 //!
 //! Gaps are counted one check after a position was proven, as records of other CPUs may be later than the
 //! proof. Each byte is checked once. A point that never recorded the flow is not on its path, and has no
@@ -19,9 +19,9 @@ const RESENT_MAX: usize = 64;
 
 /// The recorded bytes of a flow by point, from the first byte not yet checked on.
 #[derive(Default)]
-pub(super) struct Coverage {
+pub(super) struct RecordedRanges {
     checked: u64,
-    /// `None` before the first byte: datagrams have no coverage.
+    /// `None` before the first byte: datagrams have no ranges.
     points: Option<Box<[Seen; POINTS]>>,
     /// How far the receiver has had the flow, and when that first showed.
     proof: Proof,
@@ -61,7 +61,7 @@ pub(super) struct Gap {
     pub(super) since_ns: u64,
 }
 
-impl Coverage {
+impl RecordedRanges {
     /// A probe at the point of this record saw its bytes.
     pub(super) fn note(&mut self, record: &Record) {
         let index = (record.kind as usize).wrapping_sub(1);
@@ -191,15 +191,15 @@ mod tests {
 
     #[test]
     fn bytes_behind_a_retransmission_may_have_passed_before_it() {
-        let mut coverage = Coverage::default();
-        coverage.note(&passed(5, 0, 0));
+        let mut ranges = RecordedRanges::default();
+        ranges.note(&passed(5, 0, 0));
         // Of [10, 30) nothing was seen, and then the first half again.
-        coverage.note(&passed(50, 10, marks::RETRANSMITTED));
-        coverage.note(&passed(60, 30, 0));
-        coverage.prove(40, 70);
-        assert_eq!(coverage.check().count(), 0);
+        ranges.note(&passed(50, 10, marks::RETRANSMITTED));
+        ranges.note(&passed(60, 30, 0));
+        ranges.prove(40, 70);
+        assert_eq!(ranges.check().count(), 0);
         let gaps: Vec<(Point, u64, u64)> =
-            coverage.check().map(|(point, gap, _)| (point, gap.count, gap.since_ns)).collect();
+            ranges.check().map(|(point, gap, _)| (point, gap.count, gap.since_ns)).collect();
         assert_eq!(gaps, [(Point::InterfaceDequeue, 1, 5)]);
     }
 }

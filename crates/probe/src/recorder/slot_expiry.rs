@@ -1,7 +1,7 @@
-//! Connections that end by their age: which slots of the probes' table are looked at next.
+//! Expiry of connections that have no packet for long, by slots of the probes' table.
 //!
-//! A connection without a socket on this host has no event that ends it. The probes give its slot back when
-//! it had no packet for long; the recorder asks them to, for a part of the table at a time.
+//! A connection without a socket on this host has no event that ends it. The recorder asks the probes to free
+//! the slots of such connections, for a part of the table at a time.
 
 use std::time::Duration;
 
@@ -13,36 +13,36 @@ use crate::layout::FLOW_SLOTS;
 const IDLE: Duration = Duration::from_secs(150);
 /// The decoder's own limit, where the event of the end was missed.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(180);
-/// Slots whose age is looked at together, and how often.
+/// Slots of one request, and the time between two requests.
 const SLOTS_AT_ONCE: u32 = 2_048;
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The next slots to look at, and the time of the last look.
-pub(super) struct SlotAges {
+/// The next slots, and the time of the last request.
+pub(super) struct SlotExpiry {
     next: u32,
-    looked_ns: u64,
+    polled_ns: u64,
 }
 
-impl SlotAges {
+impl SlotExpiry {
     pub(super) fn new(now_ns: u64) -> Self {
-        Self { next: 0, looked_ns: now_ns }
+        Self { next: 0, polled_ns: now_ns }
     }
 
-    /// Ends connections that are too old, some slots at a time.
-    pub(super) fn look(&mut self, source: &mut impl RawSource) {
+    /// Ends connections that are too old in the next slots, if it is time to.
+    pub(super) fn poll(&mut self, source: &mut impl RawSource) {
         let now_ns = source.now_ns();
         if let Some(from) = self.due(now_ns) {
             source.expire(from, SLOTS_AT_ONCE, IDLE.as_nanos() as u64);
         }
     }
 
-    /// The first of the slots to look at, if it is time to.
+    /// The first of the next slots, if it is time to.
     fn due(&mut self, now_ns: u64) -> Option<u32> {
-        if now_ns.saturating_sub(self.looked_ns) < EVERY.as_nanos() as u64 {
+        if now_ns.saturating_sub(self.polled_ns) < EVERY.as_nanos() as u64 {
             return None;
         }
         let from = self.next;
-        *self = Self { next: (from + SLOTS_AT_ONCE) % FLOW_SLOTS, looked_ns: now_ns };
+        *self = Self { next: (from + SLOTS_AT_ONCE) % FLOW_SLOTS, polled_ns: now_ns };
         Some(from)
     }
 }
@@ -54,10 +54,10 @@ mod tests {
     #[test]
     fn every_slot_has_its_turn_and_none_before_its_time() {
         let every = EVERY.as_nanos() as u64;
-        let mut ages = SlotAges::new(0);
-        assert_eq!(ages.due(every - 1), None);
+        let mut expiry = SlotExpiry::new(0);
+        assert_eq!(expiry.due(every - 1), None);
         let looks = (1..=u64::from(FLOW_SLOTS / SLOTS_AT_ONCE) + 1).map(|look| look * every);
-        let first: Vec<u32> = looks.filter_map(|now_ns| ages.due(now_ns)).collect();
+        let first: Vec<u32> = looks.filter_map(|now_ns| expiry.due(now_ns)).collect();
         assert!(first.windows(2).take(31).all(|pair| pair[1] == pair[0] + SLOTS_AT_ONCE));
         assert_eq!(first.last(), Some(&0), "the table begins anew");
     }

@@ -18,7 +18,7 @@ pub(super) type MissedUntil = [u64; 8];
 
 /// Times at which hits were missed, and hits that could not be placed for that.
 #[derive(Default)]
-pub(super) struct Unplaced {
+pub(super) struct UnknownPositions {
     /// In order, apart from each other.
     intervals: VecDeque<(u64, u64)>,
     /// Hits that were not placed, by point, with the times between which they can have been.
@@ -33,7 +33,7 @@ struct Interval {
     until_ns: u64,
 }
 
-impl Unplaced {
+impl UnknownPositions {
     /// Hits were missed between these times.
     pub(super) fn add(&mut self, since_ns: u64, until_ns: u64) {
         if let Some(last) = self.intervals.back_mut()

@@ -1,40 +1,41 @@
-//! Whether traffic may take another way than loopback or a network card.
+//! Whether packets may enter by a device other than loopback or a network card.
 //!
 //! Point 5 of veth, tun and the like is the `netif_rx` hook, which costs every loopback packet a
-//! hit too. So it is attached only where such a device can be.
+//! hit too. So it is attached only where such a device can exist.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::news::News;
+use crate::change_watch::ChangeWatch;
 
 /// Named network namespaces, and devices of this one.
 const WATCHED: [&str; 2] = ["/run/netns", "/sys/class/net"];
 
-/// Something may be mounted over a folder that tells news.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Where the first named namespace makes the folder.
-const NEWS: [&str; 2] = ["/run", "/run/netns"];
+/// Time between two scans without a notification: inotify(7) sends none for a file system that is mounted
+/// over a watched folder.
+const SCAN_EVERY: Duration = Duration::from_secs(1);
+/// Folders with notifications. The first named namespace makes the second one.
+const NOTIFYING: [&str; 2] = ["/run", "/run/netns"];
 
-/// Network namespaces and devices as last seen.
-pub(crate) struct Places {
-    /// Tells when to look again; without it every look is one.
-    news: Option<News>,
-    looked: Instant,
+/// Network namespaces and devices by the last scan.
+pub(crate) struct InputDevices {
+    /// Shows when to scan again; without it every call scans.
+    changes: Option<ChangeWatch>,
+    scanned: Instant,
     watched: [BTreeSet<String>; 2],
     namespaces: usize,
     virtual_devices: usize,
 }
 
-impl Places {
-    /// Looks at all processes' namespaces and this namespace's devices.
-    pub(crate) fn now() -> Self {
+impl InputDevices {
+    /// Scans all processes' namespaces and this namespace's devices.
+    pub(crate) fn scan() -> Self {
         Self {
-            // Before the look, so that nothing comes between the two.
-            news: News::subscribe(&NEWS).ok(),
-            looked: Instant::now(),
+            // Before the scan, so that no change between the two is missed.
+            changes: ChangeWatch::subscribe(&NOTIFYING).ok(),
+            scanned: Instant::now(),
             watched: WATCHED.map(names),
             namespaces: namespaces(),
             virtual_devices: names("/sys/class/net")
@@ -49,14 +50,14 @@ impl Places {
         self.namespaces > 1 || self.virtual_devices > 0 || !self.watched[0].is_empty()
     }
 
-    /// Whether a namespace or a device came since the last look. Cheap: two folders are listed when
-    /// there is news, and now and then.
-    pub(crate) fn grew(&mut self) -> bool {
-        let has_news = self.news.as_ref().is_none_or(News::came);
-        if !has_news && self.looked.elapsed() < LOOK_EVERY {
+    /// Whether a namespace or a device appeared since the last call. Cheap: it lists two folders after a
+    /// notification, and each [`SCAN_EVERY`].
+    pub(crate) fn have_grown(&mut self) -> bool {
+        let has_changed = self.changes.as_ref().is_none_or(ChangeWatch::has_changed);
+        if !has_changed && self.scanned.elapsed() < SCAN_EVERY {
             return false;
         }
-        self.looked = Instant::now();
+        self.scanned = Instant::now();
         let now = WATCHED.map(names);
         let grew = now.iter().zip(&self.watched).any(|(now, before)| !now.is_subset(before));
         self.watched = now;
