@@ -17,6 +17,8 @@ demo: setup
 	cargo build --quiet --release --package sockscope-cli
 	scripts/with-rights $(target)/release/sockscope demo
 
+# A whole run compiles each crate once and reuses nothing, so the data for incremental builds only cost time.
+test: export CARGO_INCREMENTAL ?= 0
 test: setup
 	cargo xtask ci
 

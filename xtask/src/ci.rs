@@ -3,53 +3,38 @@
 //! One profile is used throughout: clippy and docs share one set of dependency
 //! metadata, all tests share one build, and the fuzz targets most of its dependencies.
 //! The first step that fails ends the run.
+//!
+//! Live tests run one at a time and use about one CPU. So clippy, docs and the fuzz targets, which open no socket,
+//! run during the live tests on the CPUs that these leave idle.
 
 mod commits;
 mod fuzz;
 mod live;
+mod quiet;
 mod skipped;
+mod step;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use live::Rights;
 use skipped::Skipped;
+use step::{Step, step, target_folder};
 
 use crate::tree::Tree;
 use crate::{licences, tidy};
 
-/// A step that is one command.
-struct Step {
-    name: &'static str,
-    /// The program and its arguments, separated by single spaces.
-    command: &'static str,
-    /// A variable set for this step alone.
-    variable: Option<(&'static str, &'static str)>,
-}
-
 /// Steps that need no rights, after those that need no build.
 const STEPS: &[Step] = &[
-    step("clippy", "cargo clippy --quiet --workspace --all-targets -- -D warnings"),
     step("workloads", "python3 -B -m unittest discover --start-directory tests/workloads"),
     step("tests", "cargo test --workspace -- --skip root_"),
-    Step {
-        name: "docs",
-        command: "cargo doc --quiet --workspace --no-deps",
-        variable: Some(("RUSTDOCFLAGS", "-D warnings")),
-    },
 ];
 const FORMAT: Step = step("format", "cargo fmt --all -- --check");
 
-/// The fuzz targets are a workspace of their own; their smoke run follows these.
-const FUZZ_STEPS: &[Step] = &[
-    step("fuzz format", "cargo fmt --manifest-path fuzz/Cargo.toml -- --check"),
-    step("fuzz targets", "cargo build --quiet --manifest-path fuzz/Cargo.toml"),
-];
-
-/// Runs all steps in the checkout at `root`, the live tests last.
+/// Runs all steps in the checkout at `root`, the live tests and the quiet steps last.
 ///
-/// Ends with the number of skipped tests and their reasons. Fails with one line that names the step.
+/// Ends with the number of skipped tests and their reasons. Fails with a line that names the step.
 pub fn run(root: &Path) -> Result<(), String> {
     let started = Instant::now();
     let mut skipped = Skipped::default();
@@ -60,30 +45,28 @@ pub fn run(root: &Path) -> Result<(), String> {
     for step in STEPS {
         run_step(root, step, &mut skipped)?;
     }
-    if root.join("fuzz/Cargo.toml").exists() {
-        for step in FUZZ_STEPS {
-            run_step(root, step, &mut skipped)?;
-        }
-        inside("fuzz smoke run", || fuzz::smoke(root, &target_folder(root)))?;
-    }
-    let live = live_step(root, &mut skipped)?;
+    let live = last_steps(root, &mut skipped)?;
     let seconds = started.elapsed().as_secs();
     println!("\nci: all checks and tests passed in {seconds} s\n{live}\n{skipped}");
     Ok(())
 }
 
-/// Runs the live tests where they can run, and returns the line about them that stands at the end.
-fn live_step(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
+/// Runs the live tests where they can run, and the quiet steps meanwhile. Returns the line about the live tests that
+/// stands at the end.
+fn last_steps(root: &Path, skipped: &mut Skipped) -> Result<String, String> {
     match live::rights() {
         Rights::Missing(reason) if live::required() => {
             Err(format!("live tests failed: {reason}, and SOCKSCOPE_LIVE=1 demands them"))
         }
         Rights::Missing(reason) => {
+            quiet::run(root, |lines| println!("{lines}"))?;
             skipped.add(&reason, live::count(root)?);
             Ok(live::notice(&reason))
         }
         rights @ (Rights::Root | Rights::Sudo) => {
-            inside("live tests", || live::run(root, &rights, skipped))?;
+            quiet::run_during(root, |begun| {
+                inside("live tests", || live::run(root, &rights, skipped, begun))
+            })?;
             Ok("ci: the live tests (root_) ran too".to_owned())
         }
     }
@@ -101,11 +84,6 @@ fn run_step(root: &Path, step: &Step, skipped: &mut Skipped) -> Result<(), Strin
             .map_err(|error| format!("cannot start {program}: {error}"))?;
         if status.success() { Ok(()) } else { Err(format!("run `{}` alone", step.command)) }
     })
-}
-
-/// One target folder for every task and step, the fuzz workspace included.
-pub fn target_folder(root: &Path) -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// Runs one step between a line that announces it and one that says how long it took.
@@ -128,8 +106,4 @@ fn tidy_step(root: &Path) -> Result<(), String> {
 fn licence_step(root: &Path) -> Result<(), String> {
     let refused = licences::check(root)?;
     if refused.is_empty() { Ok(()) } else { Err(refused.join("; ")) }
-}
-
-const fn step(name: &'static str, command: &'static str) -> Step {
-    Step { name, command, variable: None }
 }

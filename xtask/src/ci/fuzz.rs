@@ -10,6 +10,8 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
+use super::step::LOWEST_PRIORITY;
+
 /// Inputs a target, besides its seeds.
 const RUNS: u32 = 5_000;
 /// An input that takes longer has no end: seconds, far above what any takes.
@@ -57,8 +59,11 @@ fn names(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 fn run(program: &Path, kept: &Path, seeds: &Path) -> Result<(), String> {
-    let mut command = Command::new(program);
+    let [nice, arguments @ ..] = LOWEST_PRIORITY;
+    let mut command = Command::new(nice);
     command
+        .args(arguments)
+        .arg(program)
         .arg(format!("-runs={RUNS}"))
         .arg(format!("-timeout={LIMIT_S}"))
         .args(["-seed=1", "-max_len=4096"])
@@ -72,8 +77,12 @@ fn run(program: &Path, kept: &Path, seeds: &Path) -> Result<(), String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let last: Vec<&str> = said.lines().rev().take(12).collect();
     let last: Vec<&str> = last.into_iter().rev().collect();
-    println!("{}", last.join("\n"));
-    Err(format!("{} found an input that breaks it, in {}", program.display(), kept.display()))
+    let last = last.join("\n");
+    Err(format!(
+        "{} found an input that breaks it, in {}\n{last}",
+        program.display(),
+        kept.display()
+    ))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::Sender;
 
 use super::skipped::Skipped;
 use crate::licences::host_triple;
@@ -15,6 +16,9 @@ const CAPABILITIES: [(&str, u32); 3] =
 
 /// Where the kernel shows its types; without it no probe loads.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// What cargo writes to standard error before each test program.
+const RUNNING: &str = "Running";
 
 /// Whether the live tests can run.
 pub enum Rights {
@@ -43,7 +47,15 @@ pub fn rights() -> Rights {
 }
 
 /// Runs the live tests, one at a time: they share the kernel's hooks and the machine's CPUs.
-pub fn run(root: &Path, rights: &Rights, skipped: &mut Skipped) -> Result<(), String> {
+///
+/// Signals `begun` when cargo runs the first test program. From then on it holds no lock of the target folder, for
+/// which another cargo would wait.
+pub fn run(
+    root: &Path,
+    rights: &Rights,
+    skipped: &mut Skipped,
+    begun: Sender<()>,
+) -> Result<(), String> {
     let mut cargo = tests(root);
     cargo.arg("--test-threads=1");
     if let Rights::Sudo = rights {
@@ -51,8 +63,14 @@ pub fn run(root: &Path, rights: &Rights, skipped: &mut Skipped) -> Result<(), St
         let host = host_triple()?.to_uppercase().replace('-', "_");
         cargo.env(format!("CARGO_TARGET_{host}_RUNNER"), "sudo -n -E");
     }
-    let status =
-        skipped.watch(&mut cargo).map_err(|error| format!("cannot start cargo: {error}"))?;
+    let signal = move |line: &str| {
+        if line.contains(RUNNING) {
+            let _ = begun.send(());
+        }
+    };
+    let status = skipped
+        .watch_lines(&mut cargo, signal)
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err("run `cargo test root_` as root".to_owned()) }
 }
 

@@ -30,13 +30,22 @@ impl Skipped {
 
     /// Runs a command, hands on its standard error, and counts the tests that it names as skipped.
     pub fn watch(&mut self, command: &mut Command) -> std::io::Result<ExitStatus> {
+        self.watch_lines(command, |_| ())
+    }
+
+    /// The same, and calls `on_line` for each line of standard error.
+    pub fn watch_lines(
+        &mut self,
+        command: &mut Command,
+        on_line: impl FnMut(&str) + Send + 'static,
+    ) -> std::io::Result<ExitStatus> {
         if stderr().is_terminal() {
             command.env("CARGO_TERM_COLOR", "always");
         }
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let (sender, reasons) = channel();
         if let Some(output) = child.stderr.take() {
-            thread::spawn(move || hand_on(output, &sender));
+            thread::spawn(move || hand_on(output, &sender, on_line));
         }
         let status = child.wait()?;
         // A process that a test left behind may hold the pipe open after the command has ended.
@@ -47,12 +56,13 @@ impl Skipped {
     }
 }
 
-/// Copies lines to standard error; sends the reason of each skipped test.
-fn hand_on(output: ChildStderr, reasons: &Sender<String>) {
+/// Copies lines to standard error; calls `on_line` for each; sends the reason of each skipped test.
+fn hand_on(output: ChildStderr, reasons: &Sender<String>, mut on_line: impl FnMut(&str)) {
     let mut last = String::new();
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line).into_owned();
         eprintln!("{line}");
+        on_line(&line);
         let said = line.strip_prefix(MARK).and_then(|rest| rest.split_once(": "));
         // A test that lacks the same in several cases is one test.
         if let Some((_, reason)) = said.filter(|_| line != last) {
@@ -117,6 +127,16 @@ mod tests {
         assert!(skipped.watch(&mut shell).unwrap().success());
         assert!(started.elapsed() < Duration::from_secs(50));
         assert!(skipped.to_string().starts_with("ci: 1 test skipped"));
+    }
+
+    #[test]
+    fn each_line_is_handed_on() {
+        let (sender, lines) = channel();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo a >&2; echo c >&2"]);
+        let on_line = move |line: &str| sender.send(line.to_owned()).unwrap();
+        Skipped::default().watch_lines(&mut shell, on_line).unwrap();
+        assert_eq!(lines.iter().collect::<Vec<_>>(), ["a", "c"]);
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn root_no_more_records_are_kept_than_were_asked_for() {
     let Some(_turn) = turn::take() else { return };
     let folder = tempfile::tempdir().expect("a folder for the bundle");
     let dir = folder.path().join("few.sockscope").display().to_string();
-    let command = workload("split_calls.py", &[]);
+    let command = workload("split_calls.py", &["--calls", "40"]);
     let mut arguments = vec!["record", "--max-records", "100", "-o", &dir, "--"];
     arguments.extend(command.iter().map(String::as_str));
     sockscope_says(&arguments);

@@ -1,5 +1,6 @@
 //! Scenes that several tests need.
-#![allow(dead_code, reason = "no test needs all of them")]
+
+pub mod buffers;
 
 use std::net::Ipv4Addr;
 

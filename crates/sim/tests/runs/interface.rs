@@ -1,8 +1,6 @@
 //! The interface's queue and the driver that takes packets from it.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use sockscope_record::Kind;
 use sockscope_sim::programs::{BulkWriter, Sink};
 use sockscope_sim::{Everything, Machine, Outcome, Simulation};

@@ -7,11 +7,9 @@
 //! times as often (5/8 against 1/8), with n = 3 thirteen times (13/16 against 1/16), and so on, until
 //! the loser gives its frame up after 16.
 
-mod common;
-
 use std::net::Ipv4Addr;
 
-use common::*;
+use crate::common::*;
 use sockscope_record::{FlowId, Kind};
 use sockscope_sim::programs::{DatagramSender, DatagramSink};
 use sockscope_sim::{Everything, LinkCounts, Simulation};

@@ -1,10 +1,6 @@
 //! Calls and seconds of the buffer study: Tables 1 to 4 beside what the model does.
 
-mod common {
-    pub mod buffers;
-}
-
-use common::buffers::{MESSAGES, tcp, udp};
+use crate::common::buffers::{MESSAGES, tcp, udp};
 use sockscope_record::Kind;
 use sockscope_sim::{Everything, Machine, NoRecords, RecordSink, Simulation};
 use sockscope_stack::Routine;

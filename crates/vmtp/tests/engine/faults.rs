@@ -1,10 +1,8 @@
 //! Many transactions over a network that loses, doubles, delays and damages packets.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{EVERYBODY, Faults, MS, Net, Random, server_address, server_entity};
+use crate::common::{EVERYBODY, Faults, MS, Net, Random, server_address, server_entity};
 use sockscope_vmtp::server::Token;
 use sockscope_vmtp::wire::{Entity, code};
 use sockscope_vmtp::{Config, Event, Options, Outcome, Request};

@@ -1,8 +1,6 @@
 //! Whatever a line does to frames, TCP delivers every byte in order or says that it cannot.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use sockscope_sim::programs::{BulkWriter, Setup, Sink};
 use sockscope_sim::random::Random;
 use sockscope_sim::{Digest, Faults, Outcome, Simulation};

@@ -1,11 +1,9 @@
 //! What holds in every run: the same bytes for the same seed, nothing lost between two points,
 //! and delays that add up.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::*;
+use crate::common::*;
 use sockscope_analysis::{Analyzer, TraceFacts};
 use sockscope_record::{Kind, Point, Record};
 use sockscope_sim::programs::{BulkWriter, EchoClient, EchoServer, Sink};
@@ -59,7 +57,7 @@ fn the_records_are_those_of_the_last_commit() {
         let digest = *bulk(scenario, Digest::default()).sink();
         format!("{name} {} {:016x}", digest.count, digest.hash)
     });
-    assert_eq!(digests.join("\n"), include_str!("hashes.txt").trim_end());
+    assert_eq!(digests.join("\n"), include_str!("../hashes.txt").trim_end());
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn octets(hex: &str) -> Vec<u8> {
 }
 
 fn vectors() -> Vec<(String, Vec<u8>)> {
-    let file: File = toml::from_str(include_str!("vectors/packets.toml")).expect("TOML");
+    let file: File = toml::from_str(include_str!("../vectors/packets.toml")).expect("TOML");
     let vector = |vector: Vector| {
         let octets = octets(&vector.hex);
         assert_eq!(octets.len(), vector.octets, "{}", vector.name);
@@ -104,7 +104,7 @@ fn a_segment_is_padded_and_the_header_alone_may_be_protected() {
 fn the_sixteen_packets_of_a_whole_group() {
     let segment = pattern(GROUP_BYTES);
     let group = Group::of(segment.len(), 0);
-    for line in include_str!("vectors/group16k.csv").lines().skip(1) {
+    for line in include_str!("../vectors/group16k.csv").lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let hex = |text: &str| u32::from_str_radix(text, 16).expect("hexadecimal");
         let number: usize = fields[0].parse().expect("a number");

@@ -1,8 +1,6 @@
 //! A personality from outside: a value made of others, run beside those that exist.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use sockscope_record::{Direction, Kind, tcp_flags};
 use sockscope_sim::programs::{BulkWriter, Setup, Sink};
 use sockscope_sim::{Digest, Everything, Outcome, RecordSink, Simulation};

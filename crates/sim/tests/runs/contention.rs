@@ -1,11 +1,9 @@
 //! Three hosts on one Ethernet, each sending to the next while it receives from the one before: they
 //! want more than the cable carries, so that frames collide and stations back off.
 
-mod common;
-
 use std::net::Ipv4Addr;
 
-use common::*;
+use crate::common::*;
 use sockscope_analysis::{Analyzer, TraceFacts};
 use sockscope_sim::programs::{BulkWriter, Setup, Sink};
 use sockscope_sim::{
@@ -39,7 +37,7 @@ fn scene(personality: &str, seed: u64) -> Scenario {
 fn ring<S: RecordSink>(personality: &str, seed: u64, sink: S) -> Simulation<S> {
     let mut sim = Simulation::new(scene(personality, seed), sink).unwrap();
     // 4.2BSD has no such option: its buffers are 2,048 bytes.
-    let is_new = common::personality(personality).socket.buffers.hiwat_max.is_some();
+    let is_new = crate::common::personality(personality).socket.buffers.hiwat_max.is_some();
     let setup = Setup { buffer_bytes: is_new.then_some(16_384), ..Setup::default() };
     for host in 0..HOSTS {
         sim.spawn(host, Box::new(Sink::new(PORT, WRITE_BYTES, 1).set_up(setup)), 0);

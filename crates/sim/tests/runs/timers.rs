@@ -4,9 +4,7 @@
 //! asks the clock for itself again, every 200 and every 500 ms. So once a second both tick together, and a
 //! run begins anywhere in that second.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use sockscope_sim::programs::Sink;
 use sockscope_sim::{Action, Digest, Program, ProgramContext, Simulation};
 use sockscope_stack::Routine;

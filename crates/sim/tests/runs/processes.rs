@@ -1,8 +1,6 @@
 //! Processes that compete for a CPU and that work together.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use sockscope_record::Protocol;
 use sockscope_sim::programs::{
     BulkWriter, Computer, Pace, PrimeLoad, Setup, Sink, StageReceiver, StageSender,

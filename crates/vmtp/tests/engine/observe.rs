@@ -1,10 +1,8 @@
 //! What engines see of their own queues, on a network that loses, doubles and delays.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Faults, Net, server_address, server_entity};
+use crate::common::{Faults, Net, server_address, server_entity};
 use sockscope_vmtp::observe::{Seen, Sight};
 use sockscope_vmtp::wire::code;
 use sockscope_vmtp::{Config, Event, Options, Outcome, Request};

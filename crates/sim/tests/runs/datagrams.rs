@@ -1,8 +1,6 @@
 //! Datagrams through two hosts: what is counted, recorded and lost.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use sockscope_record::{Kind, Point};
 use sockscope_sim::programs::{DatagramSender, DatagramSink, Pace};
 use sockscope_sim::{Everything, Outcome, Simulation};

@@ -1,8 +1,6 @@
 //! Exchanges packet by packet.
 
-mod common;
-
-use common::{EVERYBODY, MS, Net, server_address, server_entity};
+use crate::common::{EVERYBODY, MS, Net, server_address, server_entity};
 use sockscope_vmtp::wire::{Entity, GROUP_BYTES, Kind, Packet, code};
 use sockscope_vmtp::{Config, Event, Fixed, Options, Outcome, Request};
 
@@ -291,7 +289,7 @@ fn a_full_server_is_busy_for_newcomers_only_while_all_are_at_work() {
 fn random_octets_harm_neither_engine() {
     let mut net = net(&Config::default());
     ask(&mut net, pattern(100), Options::default());
-    let mut random = common::Random::new(7);
+    let mut random = crate::common::Random::new(7);
     for _ in 0..20_000 {
         let bytes = 60 + random.below(40) as usize;
         let mut octets: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
@@ -301,8 +299,8 @@ fn random_octets_harm_neither_engine() {
             octets[8..12].copy_from_slice(&[0, 1, 0, 0]);
             octets[64..].fill(0);
             let entity =
-                if random.percent(50) { common::client_entity(0) } else { server_entity(0) };
-            octets[0..8].copy_from_slice(&common::client_entity(0).0.to_be_bytes());
+                if random.percent(50) { crate::common::client_entity(0) } else { server_entity(0) };
+            octets[0..8].copy_from_slice(&crate::common::client_entity(0).0.to_be_bytes());
             octets[24..32].copy_from_slice(&entity.0.to_be_bytes());
         }
         net.clients[0].handle(0, 1, &octets);

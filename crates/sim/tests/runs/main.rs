@@ -1,0 +1,15 @@
+//! Tests of whole runs, in one program: it links the model and compiles its generic code once.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod buffers;
+mod capture;
+mod contention;
+mod datagrams;
+mod faults;
+mod interface;
+mod model;
+mod personality;
+mod processes;
+mod timers;

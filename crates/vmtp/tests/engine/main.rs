@@ -1,0 +1,13 @@
+//! Tests of the engines without I/O, in one program: it compiles their generic code once.
+//!
+//! Tests with real sockets, files or processes are programs of their own: they limit, kill or load processes.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod exchange;
+mod faults;
+mod many;
+mod observe;
+mod strangers;
+mod vectors;
