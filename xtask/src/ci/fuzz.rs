@@ -13,7 +13,7 @@ use std::thread;
 use super::step::LOWEST_PRIORITY;
 
 /// Inputs a target, besides its seeds.
-const RUNS: u32 = 5_000;
+const RUNS: u32 = 2_000;
 /// An input that takes longer has no end: seconds, far above what any takes.
 const LIMIT_S: u32 = 120;
 
