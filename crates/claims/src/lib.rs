@@ -35,6 +35,9 @@ pub use judgement::{Judgement, Shown, Verdict};
 pub use registry::{check, check_results};
 pub use report::{write_json, write_text};
 
+/// What a check gives: a judgement, or why nothing here can tell.
+pub(crate) type Outcome = Result<Judgement, String>;
+
 /// How a claim is checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Check {
@@ -43,7 +46,7 @@ pub(crate) struct Check {
     /// Experiments whose results it needs.
     pub needs: &'static [&'static str],
     /// What the results say to it.
-    pub judge: fn(&Claim, &Runs) -> Judgement,
+    pub judge: fn(&Claim, &Runs) -> Outcome,
 }
 
 /// A claim and what came of it.

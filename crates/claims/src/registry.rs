@@ -72,10 +72,10 @@ pub fn check_results(
 
 pub(super) fn checked(claim: &Claim, runs: &Runs) -> Checked {
     let check = checks().find(|check| check.id == claim.id);
-    let judgement = match check {
-        Some(check) => (check.judge)(claim, runs),
-        None => Judgement::no_experiment(claim),
-    };
+    let judgement = check.map_or_else(
+        || Judgement::no_experiment(claim),
+        |check| (check.judge)(claim, runs).unwrap_or_else(Judgement::not_checkable),
+    );
     Checked { claim: claim.clone(), judgement }
 }
 

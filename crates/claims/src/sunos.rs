@@ -11,7 +11,7 @@ use sockscope_record::{Direction, Point, Stage};
 use sockscope_sim::Machine;
 
 use super::sunos_runs::observe;
-use super::{Check, Judgement, Runs, most};
+use super::{Check, Judgement, Outcome, Runs, most};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/4.1.1-a", needs: &["si-1a"], judge: rises_with_buffers },
@@ -46,11 +46,6 @@ const SEGMENT_BYTES: f64 = 1024.0;
 const RATE_NOISE: f64 = 0.02;
 
 type Run = Result<Observed, String>;
-
-/// What a check gives when its runs failed.
-pub(super) fn judged(judge: impl FnOnce() -> Result<Judgement, String>) -> Judgement {
-    judge().unwrap_or_else(Judgement::not_checkable)
-}
 
 /// A run that several checks share.
 pub(super) fn shared(run: &'static LazyLock<Run>) -> Result<&'static Observed, String> {
@@ -100,13 +95,13 @@ fn rises(rates: &[f64]) -> bool {
     rates.iter().all(&mut is_near_best) && rates.last() > rates.first()
 }
 
-fn rises_with_buffers(_: &Claim, runs: &Runs) -> Judgement {
+fn rises_with_buffers(_: &Claim, runs: &Runs) -> Outcome {
     let rates = rates(runs, "si-1a", &ETHERNET);
     let got = format!("{} Mbit/s at {:?} bytes", listed(&rates, 2), buffers(runs, "si-1a"));
-    Judgement::holds(rises(&rates), "no fall of more than 2 % as buffers grow", got)
+    Ok(Judgement::holds(rises(&rates), "no fall of more than 2 % as buffers grow", got))
 }
 
-fn first_gain_is_largest(_: &Claim, runs: &Runs) -> Judgement {
+fn first_gain_is_largest(_: &Claim, runs: &Runs) -> Outcome {
     let rate = |buffer| {
         let wanted = [ETHERNET[0], ETHERNET[1], ("socket_buffer_bytes", buffer)];
         rates(runs, "si-1a", &wanted).first().copied().unwrap_or(f64::NAN)
@@ -114,23 +109,23 @@ fn first_gain_is_largest(_: &Claim, runs: &Runs) -> Judgement {
     let [small, middle, large] = ["4096", "16384", "52224"].map(rate);
     let (first, rest) = (middle - small, large - middle);
     let got = format!("{first:.2} Mbit/s from 4 to 16 KB, {rest:.2} from there to the largest");
-    Judgement::holds(first > rest, "the larger gain from 4 to 16 KB", got)
+    Ok(Judgement::holds(first > rest, "the larger gain from 4 to 16 KB", got))
 }
 
-fn loopback_rises(_: &Claim, runs: &Runs) -> Judgement {
+fn loopback_rises(_: &Claim, runs: &Runs) -> Outcome {
     let rates = rates(runs, "si-1a", &LOOPBACK);
     let got = format!("{} Mbit/s at {:?} bytes", listed(&rates, 2), buffers(runs, "si-1a"));
     // The largest buffers hold a packet more than the queue they are sent into, and lose it.
     let [lossless @ .., largest] = rates.as_slice() else {
-        return Judgement::not_checkable("si-1a has no case on loopback");
+        return Err("si-1a has no case on loopback".into());
     };
     let top = lossless.iter().copied().fold(0.0, f64::max);
-    Judgement::holds(
+    Ok(Judgement::holds(
         rises(lossless) && top > rates[0] * 1.05 && *largest > rates[0],
         "rises with the buffer while its window fits into the IP queue; any buffer carries more than 4 KB does",
         got,
     )
-    .with_note("a window of 52,224 bytes is 51 packets, the IP queue holds 50: one is lost and sent again")
+    .with_note("a window of 52,224 bytes is 51 packets, the IP queue holds 50: one is lost and sent again"))
 }
 
 /// The most data between the oldest byte not acknowledged and the newest one sent, in bytes and in
@@ -153,34 +148,30 @@ pub(super) fn in_flight_max(seen: &Observed) -> (u64, usize) {
     (most, packets_most)
 }
 
-fn window_within_buffers(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let mut got = Vec::new();
-        for (sends, receives) in
-            [(4096_u64, 4096_u64), (16_384, 4096), (4096, 16_384), (52_224, 52_224)]
-        {
-            let buffers = [
-                "total_bytes=524288",
-                &format!("socket_buffer_bytes={sends}"),
-                &format!("receiver_buffer_bytes={receives}"),
-            ];
-            got.push((sends, receives, in_flight_max(&observe("si-1b", &buffers)?).0));
-        }
-        let holds = got.iter().all(|&(sends, receives, most)| most <= sends.min(receives));
-        Ok(Judgement::holds(
-            holds,
-            "never more in flight than the smaller of both buffers holds",
-            format!("(sender's, receiver's, most in flight) {got:?} bytes"),
-        ))
-    })
+fn window_within_buffers(_: &Claim, _: &Runs) -> Outcome {
+    let mut got = Vec::new();
+    for (sends, receives) in
+        [(4096_u64, 4096_u64), (16_384, 4096), (4096, 16_384), (52_224, 52_224)]
+    {
+        let buffers = [
+            "total_bytes=524288",
+            &format!("socket_buffer_bytes={sends}"),
+            &format!("receiver_buffer_bytes={receives}"),
+        ];
+        got.push((sends, receives, in_flight_max(&observe("si-1b", &buffers)?).0));
+    }
+    let holds = got.iter().all(|&(sends, receives, most)| most <= sends.min(receives));
+    Ok(Judgement::holds(
+        holds,
+        "never more in flight than the smaller of both buffers holds",
+        format!("(sender's, receiver's, most in flight) {got:?} bytes"),
+    ))
 }
 
-fn four_packets(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let changes = ["total_bytes=524288", "socket_buffer_bytes=4096"];
-        let (_, packets) = in_flight_max(&observe("si-1b", &changes)?);
-        Ok(Judgement::numbers(claim, &[packets as f64]))
-    })
+fn four_packets(claim: &Claim, _: &Runs) -> Outcome {
+    let changes = ["total_bytes=524288", "socket_buffer_bytes=4096"];
+    let (_, packets) = in_flight_max(&observe("si-1b", &changes)?);
+    Ok(Judgement::numbers(claim, &[packets as f64]))
 }
 
 /// Buffers and acknowledgments of each case of si-1b, smallest buffer first.
@@ -190,52 +181,52 @@ fn acks(runs: &Runs) -> Vec<(u64, u64)> {
     runs.of("si-1b").cases.iter().map(of).collect()
 }
 
-fn twice_the_acks(claim: &Claim, runs: &Runs) -> Judgement {
+fn twice_the_acks(claim: &Claim, runs: &Runs) -> Outcome {
     let acks = acks(runs);
     let [(_, small), .., (_, large)] = acks[..] else {
-        return Judgement::not_checkable("fewer than two sizes of buffers");
+        return Err("fewer than two sizes of buffers".into());
     };
-    Judgement::numbers(claim, &[small as f64 / large as f64])
-        .with_note(format!("{small} acknowledgments with 4 KB buffers, {large} with the largest"))
+    Ok(Judgement::numbers(claim, &[small as f64 / large as f64])
+        .with_note(format!("{small} acknowledgments with 4 KB buffers, {large} with the largest")))
 }
 
-fn an_ack_a_window(_: &Claim, runs: &Runs) -> Judgement {
+fn an_ack_a_window(_: &Claim, runs: &Runs) -> Outcome {
     let bytes = runs.of("si-1b").cases.first().map_or(0, |case| case.seen.bytes);
     let got: Vec<_> = acks(runs)
         .into_iter()
         .map(|(buffer, acks)| (buffer, acks, bytes.div_ceil(buffer)))
         .collect();
     let holds = got.iter().all(|(_, acks, windows)| acks >= windows);
-    Judgement::holds(
+    Ok(Judgement::holds(
         holds,
         "at least one acknowledgment for each window of data",
         format!("(buffer, acknowledgments, windows) {got:?}"),
-    )
+    ))
 }
 
-fn best_ethernet(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &[best(runs, &ETHERNET)])
+fn best_ethernet(claim: &Claim, runs: &Runs) -> Outcome {
+    Ok(Judgement::numbers(claim, &[best(runs, &ETHERNET)]))
 }
 
-fn best_loopback(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &[best(runs, &LOOPBACK)])
+fn best_loopback(claim: &Claim, runs: &Runs) -> Outcome {
+    Ok(Judgement::numbers(claim, &[best(runs, &LOOPBACK)]))
 }
 
-fn best_sparcstation_2(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &[best(runs, &SPARCSTATION_2)])
+fn best_sparcstation_2(claim: &Claim, runs: &Runs) -> Outcome {
+    Ok(Judgement::numbers(claim, &[best(runs, &SPARCSTATION_2)]))
 }
 
-fn order_of_the_best(_: &Claim, runs: &Runs) -> Judgement {
+fn order_of_the_best(_: &Claim, runs: &Runs) -> Outcome {
     let (loopback, two, one) =
         (best(runs, &LOOPBACK), best(runs, &SPARCSTATION_2), best(runs, &ETHERNET));
-    Judgement::holds(
+    Ok(Judgement::holds(
         loopback > two && two > one,
         "loopback, then two SPARCstation 2, then two SPARCstation 1",
         format!("{loopback:.2}, {two:.2}, {one:.2} Mbit/s"),
-    )
+    ))
 }
 
-fn the_driver_limits(_: &Claim, runs: &Runs) -> Judgement {
+fn the_driver_limits(_: &Claim, runs: &Runs) -> Outcome {
     let pairs = runs.of("si-1c").cases_with(&ETHERNET).collect::<Vec<_>>();
     let rate_of = |driver_gap, percent| {
         let is_it = |case: &&&CaseResult| {
@@ -246,13 +237,13 @@ fn the_driver_limits(_: &Claim, runs: &Runs) -> Judgement {
     };
     let (as_is, without_gap, faster) =
         (rate_of(None, 100), rate_of(Some(false), 100), rate_of(None, 50));
-    Judgement::holds(
+    Ok(Judgement::holds(
         without_gap > as_is * 1.05 && faster < as_is * 1.10,
         "a driver without the gap carries more, a protocol of half the cost does not",
         format!(
             "{as_is:.2} Mbit/s as it is, {without_gap:.2} without the gap, {faster:.2} with half the protocol's cost"
         ),
-    )
+    ))
 }
 
 static LOCAL: LazyLock<Run> = LazyLock::new(|| observe("si-3a", &[]));
@@ -295,8 +286,8 @@ fn opening(seen: &Observed) -> Vec<Window> {
     windows
 }
 
-fn bursts_grow_by_one(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| Ok(grow_by_one(shared(&LOCAL)?)))
+fn bursts_grow_by_one(_: &Claim, _: &Runs) -> Outcome {
+    Ok(grow_by_one(shared(&LOCAL)?))
 }
 
 fn grow_by_one(seen: &Observed) -> Judgement {
@@ -361,26 +352,24 @@ fn teeth_of(seen: &Observed) -> Vec<Tooth> {
     teeth
 }
 
-fn queue_falls_to_zero(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = shared(&ON_TICKS)?;
-        let (teeth, late_ms) = (teeth_of(seen), early_acks_ms(seen));
-        let whole = teeth.iter().filter(|tooth| !tooth.is_cut);
-        let by_window = whole.clone().filter(|tooth| tooth.height == tooth.window).count();
-        let whole = whole.count();
-        Ok(Judgement::holds(
-            whole > 10
-                && by_window == whole
-                && whole * 5 > teeth.len() * 4
-                && late_ms.iter().all(|ms| *ms < TICK_LATE_MS),
-            "the queue grows by the window, is empty again, and only then is it acknowledged, but where the 200 ms timer comes between",
-            format!(
-                "by exactly the window {by_window} times of {whole}; {} times an acknowledgment came between, at most {:.1} ms after a tick",
-                teeth.len() - whole,
-                most(late_ms)
-            ),
-        ))
-    })
+fn queue_falls_to_zero(_: &Claim, _: &Runs) -> Outcome {
+    let seen = shared(&ON_TICKS)?;
+    let (teeth, late_ms) = (teeth_of(seen), early_acks_ms(seen));
+    let whole = teeth.iter().filter(|tooth| !tooth.is_cut);
+    let by_window = whole.clone().filter(|tooth| tooth.height == tooth.window).count();
+    let whole = whole.count();
+    Ok(Judgement::holds(
+        whole > 10
+            && by_window == whole
+            && whole * 5 > teeth.len() * 4
+            && late_ms.iter().all(|ms| *ms < TICK_LATE_MS),
+        "the queue grows by the window, is empty again, and only then is it acknowledged, but where the 200 ms timer comes between",
+        format!(
+            "by exactly the window {by_window} times of {whole}; {} times an acknowledgment came between, at most {:.1} ms after a tick",
+            teeth.len() - whole,
+            most(late_ms)
+        ),
+    ))
 }
 
 /// Where the 200 ms timer stands in [`ON_TICKS`]: at 14, 214, ... ms.
@@ -411,33 +400,29 @@ fn peaks_are_cut(teeth: &[Tooth]) -> bool {
     teeth.windows(3).all(|three| stands_out(three) == three[1].is_cut)
 }
 
-fn peaks_fall_on_ticks(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = shared(&ON_TICKS)?;
-        let (teeth, late_ms) = (teeth_of(seen), early_acks_ms(seen));
-        let peaks = teeth.iter().filter(|tooth| tooth.is_cut).count();
-        let latest = most(late_ms.iter().copied());
-        Ok(Judgement::holds(
-            peaks >= 3 && peaks_are_cut(&teeth) && latest < TICK_LATE_MS,
-            "what is acknowledged before the queue is empty lies on the 200 ms ticks; there, and nowhere else, a peak stands out",
-            format!(
-                "{} such acknowledgments, at most {latest:.1} ms after a tick; {peaks} peaks",
-                late_ms.len()
-            ),
-        ))
-    })
+fn peaks_fall_on_ticks(_: &Claim, _: &Runs) -> Outcome {
+    let seen = shared(&ON_TICKS)?;
+    let (teeth, late_ms) = (teeth_of(seen), early_acks_ms(seen));
+    let peaks = teeth.iter().filter(|tooth| tooth.is_cut).count();
+    let latest = most(late_ms.iter().copied());
+    Ok(Judgement::holds(
+        peaks >= 3 && peaks_are_cut(&teeth) && latest < TICK_LATE_MS,
+        "what is acknowledged before the queue is empty lies on the 200 ms ticks; there, and nowhere else, a peak stands out",
+        format!(
+            "{} such acknowledgments, at most {latest:.1} ms after a tick; {peaks} peaks",
+            late_ms.len()
+        ),
+    ))
 }
 
-fn more_acks_between_hosts(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (local, remote) =
-            (shared(&LOCAL)?.acks().len(), observe("si-3a", &["topology=pair"])?.acks().len());
-        Ok(Judgement::holds(
-            remote > local,
-            "more acknowledgments between two hosts than on one",
-            format!("{remote} between hosts, {local} on one"),
-        ))
-    })
+fn more_acks_between_hosts(_: &Claim, _: &Runs) -> Outcome {
+    let (local, remote) =
+        (shared(&LOCAL)?.acks().len(), observe("si-3a", &["topology=pair"])?.acks().len());
+    Ok(Judgement::holds(
+        remote > local,
+        "more acknowledgments between two hosts than on one",
+        format!("{remote} between hosts, {local} on one"),
+    ))
 }
 
 /// Pauses of the reader whose idle gaps are compared, in milliseconds.
@@ -480,33 +465,31 @@ fn copy_and_round_trip_ms(buffers: [f64; 2]) -> Result<[f64; 2], String> {
     Ok(buffers.map(|bytes| bytes / SEGMENT_BYTES * copy_ms + round_trip_ms))
 }
 
-fn idle_while_copied(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (small, large) = (idle_ms("4096")?, idle_ms("16384")?);
-        let busy = copy_and_round_trip_ms([4096.0, 16_384.0])?;
-        Ok(Judgement::holds(
-            last_as_the_reader(&small, busy[0]) && last_as_the_reader(&large, busy[1]),
-            format!(
-                "copying the buffer out and one round trip, {} ms with 4 and 16 KB, and what the reader sleeps",
-                listed(&busy, 1)
-            ),
-            format!(
-                "for pauses of 0, 20, 40 and 80 ms median gaps of {} ms with 4 KB, {} with 16 KB",
-                listed(&small, 1),
-                listed(&large, 1)
-            ),
-        ))
-    })
+fn idle_while_copied(_: &Claim, _: &Runs) -> Outcome {
+    let (small, large) = (idle_ms("4096")?, idle_ms("16384")?);
+    let busy = copy_and_round_trip_ms([4096.0, 16_384.0])?;
+    Ok(Judgement::holds(
+        last_as_the_reader(&small, busy[0]) && last_as_the_reader(&large, busy[1]),
+        format!(
+            "copying the buffer out and one round trip, {} ms with 4 and 16 KB, and what the reader sleeps",
+            listed(&busy, 1)
+        ),
+        format!(
+            "for pauses of 0, 20, 40 and 80 ms median gaps of {} ms with 4 KB, {} with 16 KB",
+            listed(&small, 1),
+            listed(&large, 1)
+        ),
+    ))
 }
 
-fn falls_with_load(_: &Claim, runs: &Runs) -> Judgement {
+fn falls_with_load(_: &Claim, runs: &Runs) -> Outcome {
     let side = |side| rates(runs, "si-4a", &[("load_at", side)]);
     let (server, client) = (side("server"), side("client"));
     let falls = |rates: &[f64]| {
         rates.windows(2).all(|pair| pair[1] < pair[0] * (1.0 + RATE_NOISE))
             && rates[rates.len() - 1] < rates[0] * 0.7
     };
-    Judgement::holds(
+    Ok(Judgement::holds(
         falls(&server) && falls(&client),
         "throughput falls with the level of load, on either side",
         format!(
@@ -515,7 +498,7 @@ fn falls_with_load(_: &Claim, runs: &Runs) -> Judgement {
             listed(&server, 2),
             listed(&client, 2)
         ),
-    )
+    ))
 }
 
 static QUIET: LazyLock<Run> = LazyLock::new(|| observe("si-4b", &["load=0"]));
@@ -536,43 +519,39 @@ fn found_in_ip_queue(seen: &Observed) -> usize {
     found.iter().filter(|bytes| **bytes > 0).count()
 }
 
-fn server_load_fills_its_socket(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (quiet, loaded) = (shared(&QUIET)?, shared(&SERVER_LOADED)?);
-        let [.., (_, receive_quiet)] = queue_delays(quiet);
-        let [(_, _), (_, interface), (_, input), (_, receive)] = queue_delays(loaded);
-        let [before, gathered] = [quiet, loaded].map(found_in_ip_queue);
-        Ok(Judgement::holds(
-            receive > interface && receive > input && receive > 2.0 * receive_quiet,
-            "of the queues beyond the sender's, the receive socket's delays most",
-            format!(
-                "interface {interface:.0}, IP {input:.0}, receive socket {receive:.0} us; without load {receive_quiet:.0}"
-            ),
-        )
-        .and(Judgement::holds(
-            gathered > before,
-            "the receive socket's queue delays most, and a little gathers in the IP queue, which was empty without load",
-            format!(
-                "receive socket {receive:.0} us, interface {interface:.0}, IP {input:.0}; packets that find others in the IP queue: {gathered}, without load {before}"
-            ),
-        )))
-    })
+fn server_load_fills_its_socket(_: &Claim, _: &Runs) -> Outcome {
+    let (quiet, loaded) = (shared(&QUIET)?, shared(&SERVER_LOADED)?);
+    let [.., (_, receive_quiet)] = queue_delays(quiet);
+    let [(_, _), (_, interface), (_, input), (_, receive)] = queue_delays(loaded);
+    let [before, gathered] = [quiet, loaded].map(found_in_ip_queue);
+    Ok(Judgement::holds(
+        receive > interface && receive > input && receive > 2.0 * receive_quiet,
+        "of the queues beyond the sender's, the receive socket's delays most",
+        format!(
+            "interface {interface:.0}, IP {input:.0}, receive socket {receive:.0} us; without load {receive_quiet:.0}"
+        ),
+    )
+    .and(Judgement::holds(
+        gathered > before,
+        "the receive socket's queue delays most, and a little gathers in the IP queue, which was empty without load",
+        format!(
+            "receive socket {receive:.0} us, interface {interface:.0}, IP {input:.0}; packets that find others in the IP queue: {gathered}, without load {before}"
+        ),
+    )))
 }
 
-fn client_load_holds_the_program(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (quiet, loaded) = (shared(&QUIET)?, shared(&CLIENT_LOADED)?);
-        let [(_, send), (_, interface), (_, input), (_, receive)] = queue_delays(loaded);
-        let (program, without) = (loaded.mean_program_delay_us(), quiet.mean_program_delay_us());
-        let others = interface.max(input).max(receive);
-        Ok(Judgement::holds(
-            program > others && program > 2.0 * without,
-            "data waits before the protocol, in the program's buffer and the socket",
-            format!(
-                "program's buffer {program:.0} us ({without:.0} without load), send socket {send:.0}, the others at most {others:.0}"
-            ),
-        ))
-    })
+fn client_load_holds_the_program(_: &Claim, _: &Runs) -> Outcome {
+    let (quiet, loaded) = (shared(&QUIET)?, shared(&CLIENT_LOADED)?);
+    let [(_, send), (_, interface), (_, input), (_, receive)] = queue_delays(loaded);
+    let (program, without) = (loaded.mean_program_delay_us(), quiet.mean_program_delay_us());
+    let others = interface.max(input).max(receive);
+    Ok(Judgement::holds(
+        program > others && program > 2.0 * without,
+        "data waits before the protocol, in the program's buffer and the socket",
+        format!(
+            "program's buffer {program:.0} us ({without:.0} without load), send socket {send:.0}, the others at most {others:.0}"
+        ),
+    ))
 }
 
 /// Mean protocol delay: gaps in bursts on the sending side, points 6 to 7 on the receiving.
@@ -583,18 +562,16 @@ fn protocol_delays(seen: &Observed) -> [f64; 2] {
     ]
 }
 
-fn protocol_delay_under_load(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let quiet = protocol_delays(shared(&QUIET)?);
-        let (client, server) =
-            (protocol_delays(shared(&CLIENT_LOADED)?), protocol_delays(shared(&SERVER_LOADED)?));
-        let percent = |loaded: f64, quiet: f64| (loaded / quiet - 1.0) * 100.0;
-        let (send, receive) = (percent(client[0], quiet[0]), percent(server[1], quiet[1]));
-        let more = send.max(receive);
-        Ok(Judgement::numbers(claim, &[more]).with_note(format!(
-            "sending side {send:+.1} % with load beside it, receiving side {receive:+.1} %"
-        )))
-    })
+fn protocol_delay_under_load(claim: &Claim, _: &Runs) -> Outcome {
+    let quiet = protocol_delays(shared(&QUIET)?);
+    let (client, server) =
+        (protocol_delays(shared(&CLIENT_LOADED)?), protocol_delays(shared(&SERVER_LOADED)?));
+    let percent = |loaded: f64, quiet: f64| (loaded / quiet - 1.0) * 100.0;
+    let (send, receive) = (percent(client[0], quiet[0]), percent(server[1], quiet[1]));
+    let more = send.max(receive);
+    Ok(Judgement::numbers(claim, &[more]).with_note(format!(
+        "sending side {send:+.1} % with load beside it, receiving side {receive:+.1} %"
+    )))
 }
 
 fn copy_and_checksum_us() -> Result<(f64, f64), String> {
@@ -604,14 +581,12 @@ fn copy_and_checksum_us() -> Result<(f64, f64), String> {
     Ok((us(Copyin), us(TcpCksum)))
 }
 
-fn copies_and_checksums_bound(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (copy, checksum) = copy_and_checksum_us()?;
-        let rate = bound_mbit_per_s("socket_buffer_bytes=49152")?;
-        Ok(Judgement::numbers(claim, &[rate]).with_note(format!(
-            "a run in which nothing else costs time; two copies of {copy:.0} us and two checksums of {checksum:.0} us"
-        )))
-    })
+fn copies_and_checksums_bound(claim: &Claim, _: &Runs) -> Outcome {
+    let (copy, checksum) = copy_and_checksum_us()?;
+    let rate = bound_mbit_per_s("socket_buffer_bytes=49152")?;
+    Ok(Judgement::numbers(claim, &[rate]).with_note(format!(
+        "a run in which nothing else costs time; two copies of {copy:.0} us and two checksums of {checksum:.0} us"
+    )))
 }
 
 /// Rate of local transfers in which only copies and checksums cost time. They are long, since the timer
@@ -622,12 +597,10 @@ fn bound_mbit_per_s(change: &str) -> Result<f64, String> {
     Ok(seen.throughput_bits_per_s().unwrap_or(f64::NAN) / 1e6)
 }
 
-fn share_of_the_bound(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let (copy, checksum) = copy_and_checksum_us()?;
-        let bound = SEGMENT_BYTES * 8.0 / (2.0 * copy + 2.0 * checksum);
-        Ok(Judgement::numbers(claim, &[best(runs, &LOOPBACK) / bound]))
-    })
+fn share_of_the_bound(claim: &Claim, runs: &Runs) -> Outcome {
+    let (copy, checksum) = copy_and_checksum_us()?;
+    let bound = SEGMENT_BYTES * 8.0 / (2.0 * copy + 2.0 * checksum);
+    Ok(Judgement::numbers(claim, &[best(runs, &LOOPBACK) / bound]))
 }
 
 /// Time until a burst of so many packets left, in milliseconds.
@@ -639,32 +612,30 @@ fn opened_ms(changes: &[&str], packets: usize) -> Result<f64, String> {
     Ok((burst.last_ns - first_ns) as f64 / 1e6)
 }
 
-fn slow_readers_open_windows_slowly(_: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let acks = |topology, buffer, pause| {
-            let wanted =
-                [("topology", topology), ("socket_buffer_bytes", buffer), ("read_pause_ms", pause)];
-            runs.of("si-3b").cases_with(&wanted).map(|case| case.seen.acks).sum::<u64>()
-        };
-        let by_buffer = ["4096", "16384", "52428"].map(|buffer| acks("loopback", buffer, "0"));
-        // On one host a reader already finds a whole window each time; between two it can fall behind.
-        let by_pause = ["0", "20", "80"].map(|pause| acks("pair", "52428", pause));
-        let opened = ["0", "20", "80"].map(|pause| {
-            let pause = format!("read_pause_ms={pause}");
-            opened_ms(&["topology=loopback", "socket_buffer_bytes=52428", &pause], 10)
-        });
-        let [at_once, soon, late] = opened;
-        let opened = [at_once?, soon?, late?];
-        let falls = |counts: &[u64]| counts.windows(2).all(|pair| pair[1] < pair[0]);
-        Ok(Judgement::holds(
-            falls(&by_buffer) && falls(&by_pause) && opened.is_sorted() && opened[0] < opened[1],
-            "fewer acknowledgments with larger buffers and slower readers, and windows that open later",
-            format!(
-                "{by_buffer:?} acknowledgments on one host with buffers of 4, 16 and 51 KB; between two with the largest {by_pause:?} for pauses of 0, 20 and 80 ms, and bursts of ten on one after {} ms",
-                listed(&opened, 0)
-            ),
-        ))
-    })
+fn slow_readers_open_windows_slowly(_: &Claim, runs: &Runs) -> Outcome {
+    let acks = |topology, buffer, pause| {
+        let wanted =
+            [("topology", topology), ("socket_buffer_bytes", buffer), ("read_pause_ms", pause)];
+        runs.of("si-3b").cases_with(&wanted).map(|case| case.seen.acks).sum::<u64>()
+    };
+    let by_buffer = ["4096", "16384", "52428"].map(|buffer| acks("loopback", buffer, "0"));
+    // On one host a reader already finds a whole window each time; between two it can fall behind.
+    let by_pause = ["0", "20", "80"].map(|pause| acks("pair", "52428", pause));
+    let opened = ["0", "20", "80"].map(|pause| {
+        let pause = format!("read_pause_ms={pause}");
+        opened_ms(&["topology=loopback", "socket_buffer_bytes=52428", &pause], 10)
+    });
+    let [at_once, soon, late] = opened;
+    let opened = [at_once?, soon?, late?];
+    let falls = |counts: &[u64]| counts.windows(2).all(|pair| pair[1] < pair[0]);
+    Ok(Judgement::holds(
+        falls(&by_buffer) && falls(&by_pause) && opened.is_sorted() && opened[0] < opened[1],
+        "fewer acknowledgments with larger buffers and slower readers, and windows that open later",
+        format!(
+            "{by_buffer:?} acknowledgments on one host with buffers of 4, 16 and 51 KB; between two with the largest {by_pause:?} for pauses of 0, 20 and 80 ms, and bursts of ten on one after {} ms",
+            listed(&opened, 0)
+        ),
+    ))
 }
 
 #[cfg(test)]

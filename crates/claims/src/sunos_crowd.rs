@@ -4,9 +4,9 @@
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::CaseResult;
 
-use super::sunos::{in_flight_max, judged};
+use super::sunos::in_flight_max;
 use super::sunos_runs::observe;
-use super::{Check, Judgement, Runs};
+use super::{Check, Judgement, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] =
     &[Check { id: "sunos-ipc/5-a", needs: &["si-5a"], judge: connections_without_overflow }];
@@ -75,28 +75,26 @@ fn by_connections(crowds: &[Crowd], queue_packets: u64) -> Vec<(u64, u64)> {
     of_queue.map(|crowd| (crowd.connections, crowd.sent_again)).collect()
 }
 
-fn connections_without_overflow(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let (small, large) = (crowds(runs, "4096")?, crowds(runs, "16384")?);
-        let queue = small.iter().chain(&large).map(|crowd| crowd.queue_packets).min();
-        let queue = queue.ok_or("si-5a has no case with these buffers")?;
-        let most = [&small, &large].map(|crowds| guaranteed(crowds, queue) as f64);
-        let again = [&small, &large].map(|crowds| by_connections(crowds, queue));
-        let again = format!(
-            "(connections, segments sent again) {:?} of four packets, {:?} of sixteen",
-            again[0], again[1]
-        );
-        let numbers = Judgement::numbers(claim, &[queue as f64, most[0], most[1]]);
-        Ok(numbers
-            .and(Judgement::holds(
-                lose_beyond_the_queue(&small) && lose_beyond_the_queue(&large),
-                "segments are lost by as many connections as have more than two packets beyond the queue, of which one is in the driver and one at the receiver, and by no fewer",
-                again.clone(),
-            ))
-            .with_note(format!(
-                "{again}; thirteen of four are two packets more than the queue holds, and those are in the driver and at the receiver"
-            )))
-    })
+fn connections_without_overflow(claim: &Claim, runs: &Runs) -> Outcome {
+    let (small, large) = (crowds(runs, "4096")?, crowds(runs, "16384")?);
+    let queue = small.iter().chain(&large).map(|crowd| crowd.queue_packets).min();
+    let queue = queue.ok_or("si-5a has no case with these buffers")?;
+    let most = [&small, &large].map(|crowds| guaranteed(crowds, queue) as f64);
+    let again = [&small, &large].map(|crowds| by_connections(crowds, queue));
+    let again = format!(
+        "(connections, segments sent again) {:?} of four packets, {:?} of sixteen",
+        again[0], again[1]
+    );
+    let numbers = Judgement::numbers(claim, &[queue as f64, most[0], most[1]]);
+    Ok(numbers
+        .and(Judgement::holds(
+            lose_beyond_the_queue(&small) && lose_beyond_the_queue(&large),
+            "segments are lost by as many connections as have more than two packets beyond the queue, of which one is in the driver and one at the receiver, and by no fewer",
+            again.clone(),
+        ))
+        .with_note(format!(
+            "{again}; thirteen of four are two packets more than the queue holds, and those are in the driver and at the receiver"
+        )))
 }
 
 #[cfg(test)]

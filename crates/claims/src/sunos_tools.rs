@@ -11,9 +11,8 @@ use sockscope_record::{Direction, Kind, Point, Record};
 use sockscope_sim::BoundedList;
 use sockscope_stack::Personality;
 
-use super::sunos::judged;
 use super::sunos_runs::observe;
-use super::{Check, Judgement, Runs};
+use super::{Check, Judgement, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
     Check { id: "sunos-ipc/2.2-d", needs: &["si-2a"], judge: lent_without_a_copy },
@@ -28,14 +27,12 @@ pub(super) const CHECKS: &[Check] = &[
 /// Pieces at the beginning and the end of a pipeline that are not its steady state.
 const UNSTEADY: usize = 5;
 
-fn lent_without_a_copy(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let copied = |bytes: &str| observe("si-2a", &[bytes]).map(|seen| seen.copied_in_bytes);
-        let (once, twice) = (copied("total_bytes=262144")?, copied("total_bytes=524288")?);
-        Ok(Judgement::numbers(claim, &[twice as f64 - once as f64]).with_note(format!(
-            "copied for another 262,144 bytes; frames without data, {once} bytes in all, are copied"
-        )))
-    })
+fn lent_without_a_copy(claim: &Claim, _: &Runs) -> Outcome {
+    let copied = |bytes: &str| observe("si-2a", &[bytes]).map(|seen| seen.copied_in_bytes);
+    let (once, twice) = (copied("total_bytes=262144")?, copied("total_bytes=524288")?);
+    Ok(Judgement::numbers(claim, &[twice as f64 - once as f64]).with_note(format!(
+        "copied for another 262,144 bytes; frames without data, {once} bytes in all, are copied"
+    )))
 }
 
 /// Time of a record at each point of the receiving host, and of what it sends.
@@ -51,66 +48,59 @@ fn at_the_receiver(seen: &Observed) -> Vec<(u64, u64, u32)> {
     all
 }
 
-fn mark_starts_the_receiver(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let asked = at_the_receiver(&observe("si-2a", &["so_log=true"])?);
-        let all = at_the_receiver(&observe("si-2a", &[])?);
-        Ok(Judgement::holds(
-            asked == all && !asked.is_empty(),
-            "with SO_LOG at the sender alone the receiver records what it does when all is recorded",
-            format!("{} records of {}", asked.len(), all.len()),
-        ))
-    })
+fn mark_starts_the_receiver(_: &Claim, _: &Runs) -> Outcome {
+    let asked = at_the_receiver(&observe("si-2a", &["so_log=true"])?);
+    let all = at_the_receiver(&observe("si-2a", &[])?);
+    Ok(Judgement::holds(
+        asked == all && !asked.is_empty(),
+        "with SO_LOG at the sender alone the receiver records what it does when all is recorded",
+        format!("{} records of {}", asked.len(), all.len()),
+    ))
 }
 
-fn mark_is_one_bit(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let personality =
-            Personality::by_name("sunos-4.0.3").ok_or("no personality `sunos-4.0.3`")?;
-        let tos = personality.ip.log_tos;
-        // The probes' own time is theirs, not the mark's.
-        let changes = ["probing=false"];
-        let mut plain = carried("si-2a")?;
-        let set = changes.iter().try_for_each(|change| plain.set(change));
-        set.map_err(|error| error.to_string())?;
-        // Nobody wants records: no packet is marked.
-        plain.record = vec![Keep::Throughput];
-        let cases = plain.cases().map_err(|error| error.to_string())?;
-        let unmarked = model::run(&plain, &cases[0], 0)
-            .map_err(|problem| plain.failed(&cases[0], problem).to_string())?;
-        let marked = observe("si-2a", &changes)?.seen;
-        Ok(Judgement::numbers(claim, &[f64::from(tos.count_ones())]).and(Judgement::holds(
-            tos & !0x03 == 0 && unmarked.transfer_ns == marked.transfer_ns,
-            "one of the two low bits; packets without it take the same time",
-            format!("{tos:#04x}; {} and {} ns", unmarked.transfer_ns, marked.transfer_ns),
-        )))
-    })
+fn mark_is_one_bit(claim: &Claim, _: &Runs) -> Outcome {
+    let personality = Personality::by_name("sunos-4.0.3").ok_or("no personality `sunos-4.0.3`")?;
+    let tos = personality.ip.log_tos;
+    // The probes' own time is theirs, not the mark's.
+    let changes = ["probing=false"];
+    let mut plain = carried("si-2a")?;
+    let set = changes.iter().try_for_each(|change| plain.set(change));
+    set.map_err(|error| error.to_string())?;
+    // Nobody wants records: no packet is marked.
+    plain.record = vec![Keep::Throughput];
+    let cases = plain.cases().map_err(|error| error.to_string())?;
+    let unmarked = model::run(&plain, &cases[0], 0)
+        .map_err(|problem| plain.failed(&cases[0], problem).to_string())?;
+    let marked = observe("si-2a", &changes)?.seen;
+    Ok(Judgement::numbers(claim, &[f64::from(tos.count_ones())]).and(Judgement::holds(
+        tos & !0x03 == 0 && unmarked.transfer_ns == marked.transfer_ns,
+        "one of the two low bits; packets without it take the same time",
+        format!("{tos:#04x}; {} and {} ns", unmarked.transfer_ns, marked.transfer_ns),
+    )))
 }
 
 fn carried(id: &str) -> Result<Experiment, String> {
     carried_by_id(id).map_err(|error| error.to_string())
 }
 
-fn full_list_loses(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let experiment = carried("si-2a")?;
-        let cases = experiment.cases().map_err(|error| error.to_string())?;
-        let list = |limit| -> Result<BoundedList, String> {
-            model::record(&experiment, &cases[0], BoundedList::new(limit))
-                .map(|(_, list)| list)
-                .map_err(|problem| experiment.failed(&cases[0], problem).to_string())
-        };
-        let (short, long) = (list(1000)?, list(usize::MAX)?);
-        let kept: &[Record] = &short.records;
-        let lost = short.loss.total();
-        Ok(Judgement::holds(
-            kept == &long.records[..kept.len()]
-                && kept.len() as u64 + lost == long.records.len() as u64
-                && kept.iter().any(|record| record.kind == Kind::ReceiveDequeue),
-            "the first records stay as they were, the others are lost and counted",
-            format!("{} kept, {lost} lost of {}", kept.len(), long.records.len()),
-        ))
-    })
+fn full_list_loses(_: &Claim, _: &Runs) -> Outcome {
+    let experiment = carried("si-2a")?;
+    let cases = experiment.cases().map_err(|error| error.to_string())?;
+    let list = |limit| -> Result<BoundedList, String> {
+        model::record(&experiment, &cases[0], BoundedList::new(limit))
+            .map(|(_, list)| list)
+            .map_err(|problem| experiment.failed(&cases[0], problem).to_string())
+    };
+    let (short, long) = (list(1000)?, list(usize::MAX)?);
+    let kept: &[Record] = &short.records;
+    let lost = short.loss.total();
+    Ok(Judgement::holds(
+        kept == &long.records[..kept.len()]
+            && kept.len() as u64 + lost == long.records.len() as u64
+            && kept.iter().any(|record| record.kind == Kind::ReceiveDequeue),
+        "the first records stay as they were, the others are lost and counted",
+        format!("{} kept, {lost} lost of {}", kept.len(), long.records.len()),
+    ))
 }
 
 static STAGE: LazyLock<Result<Observed, String>> =
@@ -133,29 +123,27 @@ fn hand_overs_ms(before: &[Phase], after: &[Phase]) -> Vec<f64> {
     pairs.map(|(before, after)| (after.from_ns as f64 - before.to_ns as f64) / 1e6).collect()
 }
 
-fn stage_takes_turns(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = STAGE.as_ref().map_err(Clone::clone)?;
-        let [read, compute, write] = ["read", "compute", "write"].map(|name| steady(seen, name));
-        let [reads, computes, writes] = [&read, &compute, &write].map(|phases| lengths_ms(phases));
-        let overs = [
-            hand_overs_ms(&read, &compute),
-            hand_overs_ms(&compute, &write),
-            hand_overs_ms(&write, read.get(1..).unwrap_or(&[])),
-        ];
-        let latest = overs.concat().into_iter().map(f64::abs).fold(0.0, f64::max);
-        let (read, compute, write) = (mean(&reads), mean(&computes), mean(&writes));
-        Ok(Judgement::holds(
-            compute > 2.0 * read && compute > 2.0 * write && latest < 0.05 * compute,
-            "short read, longer compute, short write, each right after the one before",
-            format!(
-                "{read:.1}, {compute:.1} and {write:.1} ms, each within {latest:.2} ms of the end of the one before"
-            ),
-        ))
-    })
+fn stage_takes_turns(_: &Claim, _: &Runs) -> Outcome {
+    let seen = STAGE.as_ref().map_err(Clone::clone)?;
+    let [read, compute, write] = ["read", "compute", "write"].map(|name| steady(seen, name));
+    let [reads, computes, writes] = [&read, &compute, &write].map(|phases| lengths_ms(phases));
+    let overs = [
+        hand_overs_ms(&read, &compute),
+        hand_overs_ms(&compute, &write),
+        hand_overs_ms(&write, read.get(1..).unwrap_or(&[])),
+    ];
+    let latest = overs.concat().into_iter().map(f64::abs).fold(0.0, f64::max);
+    let (read, compute, write) = (mean(&reads), mean(&computes), mean(&writes));
+    Ok(Judgement::holds(
+        compute > 2.0 * read && compute > 2.0 * write && latest < 0.05 * compute,
+        "short read, longer compute, short write, each right after the one before",
+        format!(
+            "{read:.1}, {compute:.1} and {write:.1} ms, each within {latest:.2} ms of the end of the one before"
+        ),
+    ))
 }
 
-fn who_communicates_runs_at_once(_: &Claim, runs: &Runs) -> Judgement {
+fn who_communicates_runs_at_once(_: &Claim, runs: &Runs) -> Outcome {
     let measure = |scheduler, name| {
         let wanted = [("depth", "3"), ("scheduler", scheduler)];
         let mut cases = runs.of("si-4c").cases_with(&wanted);
@@ -163,7 +151,7 @@ fn who_communicates_runs_at_once(_: &Claim, runs: &Runs) -> Judgement {
     };
     let wait = |scheduler| measure(scheduler, "stage_cpu_wait_us");
     let compute = |scheduler| measure(scheduler, "stage_compute_us");
-    Judgement::holds(
+    Ok(Judgement::holds(
         wait("decay") * 4.0 < wait("round-robin") && compute("decay") > 100.0,
         "who communicates waits far less for the CPU than when all take turns; who computes is slowed",
         format!(
@@ -173,17 +161,15 @@ fn who_communicates_runs_at_once(_: &Claim, runs: &Runs) -> Judgement {
             compute("decay"),
             compute("round-robin")
         ),
-    )
+    ))
 }
 
-fn two_checksums(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = observe("si-3a", &[])?;
-        let both = [Direction::FromClient, Direction::FromServer].into_iter();
-        // Both ends are on this host; what its own queue drops is summed once.
-        let arrived = both.map(|way| seen.passes(way, Point::InputDequeue).len()).sum::<usize>();
-        let sums = seen.seen.calls_of("tcp_cksum");
-        Ok(Judgement::numbers(claim, &[(sums as f64 / arrived as f64 * 100.0).round() / 100.0])
-            .with_note(format!("{sums} checksums of {arrived} packets")))
-    })
+fn two_checksums(claim: &Claim, _: &Runs) -> Outcome {
+    let seen = observe("si-3a", &[])?;
+    let both = [Direction::FromClient, Direction::FromServer].into_iter();
+    // Both ends are on this host; what its own queue drops is summed once.
+    let arrived = both.map(|way| seen.passes(way, Point::InputDequeue).len()).sum::<usize>();
+    let sums = seen.seen.calls_of("tcp_cksum");
+    Ok(Judgement::numbers(claim, &[(sums as f64 / arrived as f64 * 100.0).round() / 100.0])
+        .with_note(format!("{sums} checksums of {arrived} packets")))
 }
