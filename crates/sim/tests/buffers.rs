@@ -2,6 +2,7 @@
 
 mod common {
     pub mod buffers;
+    pub mod datagrams;
 }
 
 use common::buffers::{MESSAGES, tcp, udp};

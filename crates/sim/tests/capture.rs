@@ -11,9 +11,9 @@ mod common;
 
 use std::net::Ipv4Addr;
 
+use common::datagrams::{DatagramSender, DatagramSink};
 use common::*;
 use sockscope_record::{FlowId, Kind};
-use sockscope_sim::programs::{DatagramSender, DatagramSink};
 use sockscope_sim::{Everything, LinkCounts, Simulation};
 
 const BYTES: usize = 1024;

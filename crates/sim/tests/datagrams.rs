@@ -2,9 +2,10 @@
 
 mod common;
 
+use common::datagrams::{DatagramSender, DatagramSink};
 use common::*;
 use sockscope_record::{Kind, Point};
-use sockscope_sim::programs::{DatagramSender, DatagramSink, Pace};
+use sockscope_sim::programs::Pace;
 use sockscope_sim::{Everything, Outcome, Simulation};
 use sockscope_stack::Routine;
 

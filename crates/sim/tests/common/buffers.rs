@@ -4,11 +4,13 @@
 
 use std::net::Ipv4Addr;
 
-use sockscope_sim::programs::{BulkWriter, DatagramSender, Sink};
+use sockscope_sim::programs::{BulkWriter, Sink};
 use sockscope_sim::{
     Faults, HostConfig, LinkConfig, LogPolicy, Machine, Outcome, RecordSink, Scenario, Simulation,
 };
 use sockscope_stack::Personality;
+
+use super::datagrams::DatagramSender;
 
 /// Messages of a run.
 pub const MESSAGES: u64 = 10_000;

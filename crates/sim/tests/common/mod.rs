@@ -1,6 +1,9 @@
 //! Scenes that several tests need.
 #![allow(dead_code, reason = "no test needs all of them")]
 
+pub mod datagrams;
+pub mod echo;
+
 use std::net::Ipv4Addr;
 
 use sockscope_sim::{Faults, HostConfig, LinkConfig, LogPolicy, Machine, Scenario};
