@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 use sockscope_experiment::seen::{Phase, SystemCall};
 use sockscope_sim::{Action, Answer};
-use sockscope_stack::{SetOption, SocketId};
+use sockscope_stack::SocketId;
 
 pub(crate) use phased::Phased;
 pub(crate) use portmapper::Portmapper;
@@ -58,32 +58,6 @@ fn fail(log: &SharedLog, what: String) -> Action {
 fn end(log: &SharedLog) -> Action {
     log.borrow_mut().ended += 1;
     Action::Exit
-}
-
-/// What a socket is given before it is used.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SocketSetup {
-    /// Both buffers, in octets; `None` for the personality's.
-    pub buffer: Option<u32>,
-    /// `TCP_NODELAY`.
-    pub nodelay: bool,
-    /// `SO_LOG`.
-    pub log: bool,
-}
-
-impl SocketSetup {
-    /// The actions, the last one to be done first.
-    fn actions(self, socket: SocketId) -> Vec<Action> {
-        let mut actions = Vec::new();
-        if self.nodelay {
-            actions.push(Action::SetOption(socket, SetOption::NoDelay(true)));
-        }
-        if self.log {
-            actions.push(Action::Log(socket));
-        }
-        actions.extend(self.buffer.map(|bytes| Action::Reserve(socket, bytes, bytes)));
-        actions
-    }
 }
 
 /// The socket that an answer brings, or why there is none.
