@@ -3,50 +3,20 @@
 use super::Experiment;
 use crate::error::{Error, Result};
 
-/// The path and the text of `experiments/NAME.toml`.
-macro_rules! file {
-    ($name:literal) => {
-        (
+/// The path and the text of each `experiments/NAME.toml`.
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$((
             concat!("experiments/", $name, ".toml"),
             include_str!(concat!("../../../experiments/", $name, ".toml")),
-        )
+        )),*]
     };
 }
 
-const FILES: &[(&str, &str)] = &[
-    file!("bb-1"),
-    file!("bb-2"),
-    file!("bb-3"),
-    file!("bb-4"),
-    file!("lh-1"),
-    file!("lh-2"),
-    file!("lh-3"),
-    file!("lh-4"),
-    file!("lh-5"),
-    file!("lh-6"),
-    file!("lh-7"),
-    file!("lh-8"),
-    file!("pc-1"),
-    file!("pc-2"),
-    file!("pc-3"),
-    file!("pc-4"),
-    file!("pc-5"),
-    file!("pc-6"),
-    file!("pc-6b"),
-    file!("pc-7a"),
-    file!("pc-7b"),
-    file!("si-1a"),
-    file!("si-1b"),
-    file!("si-1c"),
-    file!("si-2a"),
-    file!("si-2b"),
-    file!("si-3a"),
-    file!("si-3b"),
-    file!("si-4a"),
-    file!("si-4b"),
-    file!("si-4c"),
-    file!("si-5a"),
-    file!("si-5b"),
+const FILES: &[(&str, &str)] = files![
+    "bb-1", "bb-2", "bb-3", "bb-4", "lh-1", "lh-2", "lh-3", "lh-4", "lh-5", "lh-6", "lh-7", "lh-8",
+    "pc-1", "pc-2", "pc-3", "pc-4", "pc-5", "pc-6", "pc-6b", "pc-7a", "pc-7b", "si-1a", "si-1b",
+    "si-1c", "si-2a", "si-2b", "si-3a", "si-3b", "si-4a", "si-4b", "si-4c", "si-5a", "si-5b"
 ];
 
 /// All experiments of the project, by id.

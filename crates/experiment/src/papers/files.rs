@@ -3,10 +3,10 @@
 use super::{Table, WireRow};
 use crate::error::{Error, Result};
 
-/// The name and the text of `papers/NAME.csv`.
-macro_rules! table_file {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../../../../papers/", $name, ".csv")))
+/// The name and the text of each `papers/NAME.csv`.
+macro_rules! table_files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../papers/", $name, ".csv")))),*]
     };
 }
 
@@ -16,25 +16,25 @@ pub const PAPERS: [&str; 4] = ["sunos-ipc", "bsd-buffers", "protocol-choice", "l
 pub(super) const CLAIMS: &str = include_str!("../../../../papers/claims.toml");
 
 /// Name, as `folder/file` without its ending, and text of each table.
-const TABLES: &[(&str, &str)] = &[
-    table_file!("bsd-buffers/buffers-per-message"),
-    table_file!("bsd-buffers/tcp-calls"),
-    table_file!("bsd-buffers/tcp-seconds"),
-    table_file!("bsd-buffers/udp-calls"),
-    table_file!("bsd-buffers/udp-seconds"),
-    table_file!("layering/discard-5118"),
-    table_file!("layering/discard-5120"),
-    table_file!("layering/discard-nodelay-5118"),
-    table_file!("layering/discard-nodelay-5120"),
-    table_file!("layering/rpc-4800"),
-    table_file!("layering/system-calls"),
-    table_file!("protocol-choice/bus-bandwidth"),
-    table_file!("protocol-choice/card-queues"),
-    table_file!("protocol-choice/card-regions"),
-    table_file!("protocol-choice/card-registers"),
-    table_file!("protocol-choice/machines"),
-    table_file!("sunos-ipc/component-delays"),
-    table_file!("sunos-ipc/wire-sample"),
+const TABLES: &[(&str, &str)] = table_files![
+    "bsd-buffers/buffers-per-message",
+    "bsd-buffers/tcp-calls",
+    "bsd-buffers/tcp-seconds",
+    "bsd-buffers/udp-calls",
+    "bsd-buffers/udp-seconds",
+    "layering/discard-5118",
+    "layering/discard-5120",
+    "layering/discard-nodelay-5118",
+    "layering/discard-nodelay-5120",
+    "layering/rpc-4800",
+    "layering/system-calls",
+    "protocol-choice/bus-bandwidth",
+    "protocol-choice/card-queues",
+    "protocol-choice/card-regions",
+    "protocol-choice/card-registers",
+    "protocol-choice/machines",
+    "sunos-ipc/component-delays",
+    "sunos-ipc/wire-sample"
 ];
 
 /// The table `papers/NAME.csv`, as `bsd-buffers/tcp-calls`.
