@@ -63,8 +63,6 @@ pub struct Host {
     counters: BTreeMap<u32, u32>,
     /// How long before time 0 the clock ticked, and both timers with it.
     clock_since_ns: u64,
-    is_profiled: bool,
-    has_probes: bool,
 }
 
 /// The time at which a host stopped.
@@ -97,8 +95,6 @@ impl Host {
             name: config.name,
             number,
             meter: new_meter(&config.machine, config.is_profiled, config.has_probes),
-            is_profiled: config.is_profiled,
-            has_probes: config.has_probes,
             machine: config.machine,
             cpu: Cpu::new(config.personality.interface.masks_devices),
             stack: Stack::new(config.personality, stack),
@@ -134,7 +130,7 @@ impl Host {
         &self.stack
     }
 
-    /// Calls and CPU time of each routine since the start, or since [`Host::reset_meter`].
+    /// Calls and CPU time of each routine since the start.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.meter
@@ -157,11 +153,6 @@ impl Host {
     #[must_use]
     pub fn cpu_used_ns(&self) -> [u64; LEVELS] {
         self.cpu.used_ns
-    }
-
-    /// Begins to count calls and seconds anew, as one switches a profiler on. The CPU must be idle.
-    pub fn reset_meter(&mut self) {
-        self.meter = new_meter(&self.machine, self.is_profiled, self.has_probes);
     }
 
     /// Whether nothing is under way on it but sleeping processes.

@@ -111,11 +111,6 @@ impl<S: RecordSink> Simulation<S> {
         &self.network.hosts[number]
     }
 
-    /// A host, to change it between runs.
-    pub fn host_mut(&mut self, number: usize) -> &mut Host {
-        &mut self.network.hosts[number]
-    }
-
     /// What has passed a link.
     #[must_use]
     pub fn link_counts(&self, link: LinkId) -> LinkCounts {
@@ -173,11 +168,6 @@ impl<S: RecordSink> Simulation<S> {
     /// `limit_ns`. Sockets may still wait for timers.
     pub fn run_to_end(&mut self, limit_ns: u64) -> Outcome {
         self.network.run(limit_ns, Goal::Quiet, &mut self.sink)
-    }
-
-    /// As [`Simulation::run_to_end`], and until the last socket is gone.
-    pub fn run_until_closed(&mut self, limit_ns: u64) -> Outcome {
-        self.network.run(limit_ns, Goal::Closed, &mut self.sink)
     }
 }
 

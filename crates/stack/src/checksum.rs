@@ -25,11 +25,6 @@ impl Checksum {
         self.is_odd = !self.is_odd;
     }
 
-    /// Adds one word in the order of the network, at an even place.
-    pub fn add_word(&mut self, word: u16) {
-        self.sum += u64::from(word.to_be());
-    }
-
     /// Adds a header without options, at an even place.
     pub(crate) fn add_header(&mut self, words: [u32; 5]) {
         self.sum += words.iter().map(|word| u64::from(word.to_be())).sum::<u64>();

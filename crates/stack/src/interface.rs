@@ -213,12 +213,6 @@ impl Interface {
         }
     }
 
-    /// Packets in its queue.
-    #[must_use]
-    pub fn queue_len(&self) -> usize {
-        self.queue.len()
-    }
-
     /// Whether a packet that is made now finds the queue full when its turn comes. What was made before
     /// it in the same step stands there by then, but for what an idle device has taken at once.
     fn is_full(&self) -> bool {

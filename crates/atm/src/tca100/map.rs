@@ -6,9 +6,6 @@
 /// Bytes of the whole region.
 pub const REGION_BYTES: u32 = 0x4_0000;
 
-/// First byte of the ID PROM, one byte in each word.
-pub const PROM: u32 = 0;
-
 /// First byte of the registers.
 pub const REGISTERS: u32 = 0x1_0000;
 

@@ -29,9 +29,6 @@ pub const PAD2_HEADER_ERROR: u32 = 0x2;
 /// Pad2 of a cell received, in word 13: its CRC-10 is wrong, which says nothing without AAL3/4.
 pub const PAD2_PAYLOAD_ERROR: u32 = 0x4;
 
-/// The three of them.
-pub const PAD2_ERRORS: u32 = PAD2_FRAMING_ERROR | PAD2_HEADER_ERROR | PAD2_PAYLOAD_ERROR;
-
 /// Where in word 13 the syndrome of the CRC-10 begins.
 pub const PAD2_SYNDROME_SHIFT: u32 = 6;
 

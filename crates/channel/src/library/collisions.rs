@@ -41,14 +41,6 @@ pub enum Verdict {
     Unknown,
 }
 
-impl Verdict {
-    /// Whether two writes did not know of each other.
-    #[must_use]
-    pub fn is_collision(self) -> bool {
-        matches!(self, Self::CollidedAndStands | Self::CollidedAndFalls)
-    }
-}
-
 /// Does not watch for collisions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Unwatched;

@@ -48,12 +48,6 @@ impl ListenQueue {
         self.complete.pop_front()
     }
 
-    /// Whether a complete connection waits.
-    #[must_use]
-    pub fn has_complete(&self) -> bool {
-        !self.complete.is_empty()
-    }
-
     /// A connection is gone, wherever it stood.
     pub fn remove(&mut self, socket: SocketId) {
         self.incomplete.retain(|id| *id != socket);

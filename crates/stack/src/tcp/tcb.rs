@@ -52,12 +52,6 @@ impl State {
     pub fn has_fin(self) -> bool {
         matches!(self, Self::CloseWait | Self::Closing | Self::LastAck | Self::TimeWait)
     }
-
-    /// Whether this end has closed its direction.
-    #[must_use]
-    pub fn has_closed(self) -> bool {
-        matches!(self, Self::FinWait1 | Self::Closing | Self::LastAck)
-    }
 }
 
 /// TCP's half of a protocol control block (`struct tcpcb`).

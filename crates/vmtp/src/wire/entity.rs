@@ -42,12 +42,6 @@ impl Entity {
         self.0 & GROUP != 0
     }
 
-    /// Whether its segment data is little-endian; says nothing of a group.
-    #[must_use]
-    pub fn is_little_endian(self) -> bool {
-        !self.is_group() && self.0 & VARIANT != 0
-    }
-
     /// The 28 bits that tell it from others of the same host.
     #[must_use]
     pub fn discriminator(self) -> u32 {
