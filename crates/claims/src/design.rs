@@ -5,12 +5,12 @@ use sockscope_record::Protocol;
 use sockscope_stack::mbuf::{CLUSTER_BYTES, MBUF_BYTES, Pool, PoolLimits};
 use sockscope_stack::{Costs, Meter, Personality, SetOption, SocketError, Stack, StackConfig};
 
-use super::{Check, Judgement, Outcome, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/2.2-a", needs: &[], judge: mbuf_sizes },
-    Check { id: "sunos-ipc/2.2-c", needs: &[], judge: logical_copy },
-    Check { id: "sunos-ipc/4.1.1-g", needs: &[], judge: largest_buffer },
+    Check { id: "sunos-ipc/2.2-a", needs: &[], compare: mbuf_sizes },
+    Check { id: "sunos-ipc/2.2-c", needs: &[], compare: logical_copy },
+    Check { id: "sunos-ipc/4.1.1-g", needs: &[], compare: largest_buffer },
 ];
 
 /// The system that the paper measured.
@@ -24,7 +24,7 @@ fn mbuf_sizes(claim: &Claim, _: &Runs) -> Outcome {
     let personality = sunos()?;
     let data = personality.geometry.plain_bytes as usize;
     let sizes = [MBUF_BYTES, data, MBUF_BYTES - data, CLUSTER_BYTES];
-    Ok(Judgement::numbers(claim, &sizes.map(|size| size as f64)))
+    Ok(Comparison::numbers(claim, &sizes.map(|size| size as f64)))
 }
 
 /// A cluster and a plain mbuf, each filled and copied: octets moved, and whether all comes back.
@@ -51,7 +51,7 @@ fn logical_copy(claim: &Claim, _: &Runs) -> Outcome {
         return Err("the pool gave no mbuf".into());
     };
     let used = pool.in_use();
-    Ok(Judgement::numbers(claim, &[cluster]).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[cluster]).and(Comparison::holds(
         plain == 100.0 && used.clusters == 0 && used.mbufs == 0,
         "a plain mbuf of 100 octets is copied whole, and nothing stays in use",
         format!("{plain} octets copied; in use after: {used:?}"),
@@ -76,8 +76,8 @@ fn largest_buffer(claim: &Claim, _: &Runs) -> Outcome {
     let receive = largest_taken(personality, SetOption::ReceiveBuffer);
     let (send, receive) =
         send.and_then(|send| Ok((send, receive?))).map_err(|_| "the stack gave no socket")?;
-    Ok(Judgement::numbers(claim, &[f64::from(send) / 1024.0])
-        .and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[f64::from(send) / 1024.0])
+        .and(Comparison::holds(
             send == receive,
             "sending and receiving buffers alike",
             format!("{send} and {receive} octets"),

@@ -3,21 +3,21 @@
 use sockscope_experiment::papers::{Claim, WireFlags, WireRow, wire_trace};
 use sockscope_experiment::result::{CaseResult, RunResult};
 
-use super::{Check, Judgement, Outcome, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "layering/T3-a", needs: &["lh-2"], judge: request_segments },
-    Check { id: "layering/T3-b", needs: &["lh-2"], judge: reply_wait },
-    Check { id: "layering/T3-c", needs: &["lh-2"], judge: request_wait },
-    Check { id: "layering/T4-a", needs: &["lh-3"], judge: system_calls },
-    Check { id: "layering/edge-a", needs: &["lh-4"], judge: edge },
-    Check { id: "layering/T5-a", needs: &["lh-4"], judge: discard_segments },
-    Check { id: "layering/T5-b", needs: &["lh-4"], judge: discard_times },
-    Check { id: "layering/nagle-a", needs: &["lh-4"], judge: one_small_segment },
-    Check { id: "layering/T6-a", needs: &["lh-5"], judge: small_at_once },
-    Check { id: "layering/T6-b", needs: &["lh-5"], judge: nodelay_times },
-    Check { id: "layering/track-a", needs: &["lh-4"], judge: push_empties },
-    Check { id: "layering/tcpdump-a", needs: &["lh-2"], judge: clock },
+    Check { id: "layering/T3-a", needs: &["lh-2"], compare: request_segments },
+    Check { id: "layering/T3-b", needs: &["lh-2"], compare: reply_wait },
+    Check { id: "layering/T3-c", needs: &["lh-2"], compare: request_wait },
+    Check { id: "layering/T4-a", needs: &["lh-3"], compare: system_calls },
+    Check { id: "layering/edge-a", needs: &["lh-4"], compare: edge },
+    Check { id: "layering/T5-a", needs: &["lh-4"], compare: discard_segments },
+    Check { id: "layering/T5-b", needs: &["lh-4"], compare: discard_times },
+    Check { id: "layering/nagle-a", needs: &["lh-4"], compare: one_small_segment },
+    Check { id: "layering/T6-a", needs: &["lh-5"], compare: small_at_once },
+    Check { id: "layering/T6-b", needs: &["lh-5"], compare: nodelay_times },
+    Check { id: "layering/track-a", needs: &["lh-4"], compare: push_empties },
+    Check { id: "layering/tcpdump-a", needs: &["lh-2"], compare: clock },
 ];
 
 /// Who sent a packet: the side that opened the connection, or the other.
@@ -57,9 +57,9 @@ fn is_as(model: &WireRow, paper: &WireRow) -> bool {
 
 /// Whether the packets of both sides, those without data too, are those of a printed trace; if so the
 /// note says it, calling the trace `table`.
-fn as_printed(wire: &[WireRow], name: &str, table: &str) -> Judgement {
+fn as_printed(wire: &[WireRow], name: &str, table: &str) -> Comparison {
     let Ok(printed) = wire_trace(name) else {
-        return Judgement::not_checkable(format!("{name} is not carried"));
+        return Comparison::not_checkable(format!("{name} is not built in"));
     };
     for side in [From::Client, From::Server] {
         let (model, paper) = (sent(wire, side), sent(&printed, side));
@@ -72,10 +72,10 @@ fn as_printed(wire: &[WireRow], name: &str, table: &str) -> Judgement {
                 format!("{} {}{ack}{mss}", row.flags, row.bytes)
             };
             let words = |rows: &[&WireRow]| rows.iter().map(word).collect::<Vec<_>>().join(", ");
-            return Judgement::holds(false, words(&paper), words(&model));
+            return Comparison::holds(false, words(&paper), words(&model));
         }
     }
-    Judgement::holds(true, "the same packets", "the same packets").with_note(format!(
+    Comparison::holds(true, "the same packets", "the same packets").with_note(format!(
         "flags, sequence numbers and acknowledgments of every packet as in {table}, another window in {}",
         other_windows(wire, name)
     ))
@@ -109,8 +109,8 @@ fn with<'a>(run: &'a RunResult, name: &str, value: &str) -> &'a CaseResult {
 }
 
 fn request_segments(claim: &Claim, runs: &Runs) -> Outcome {
-    let wire = &first(runs.of("lh-2")).seen.wire;
-    Ok(Judgement::numbers(claim, &sizes(&data(wire, From::Client))).and(as_printed(
+    let wire = &first(runs.of("lh-2")).measured.wire;
+    Ok(Comparison::numbers(claim, &sizes(&data(wire, From::Client))).and(as_printed(
         wire,
         "layering/rpc-4800",
         "Table 3",
@@ -125,7 +125,7 @@ fn small_wait(wire: &[WireRow], side: From) -> f64 {
 }
 
 fn reply_wait(claim: &Claim, runs: &Runs) -> Outcome {
-    Ok(Judgement::numbers(claim, &[small_wait(&first(runs.of("lh-2")).seen.wire, From::Server)])
+    Ok(Comparison::numbers(claim, &[small_wait(&first(runs.of("lh-2")).measured.wire, From::Server)])
         .with_note(
             "the timers stand as in Table 3, where the wait is longest: what is found is that the timer ends it; with other phases it is anything up to 200 ms",
         ))
@@ -136,12 +136,12 @@ fn request_wait(claim: &Claim, runs: &Runs) -> Outcome {
         .of("lh-2")
         .cases
         .iter()
-        .map(|case| [From::Client, From::Server].map(|side| small_wait(&case.seen.wire, side)))
+        .map(|case| [From::Client, From::Server].map(|side| small_wait(&case.measured.wire, side)))
         .collect();
     let words: Vec<_> =
         waits.iter().map(|[request, reply]| format!("{request:.0} and {reply:.0}")).collect();
     let only_the_reply = waits.iter().all(|[request, reply]| *request <= 30.0 && *reply > *request);
-    Ok(Judgement::holds(
+    Ok(Comparison::holds(
         only_the_reply,
         format!(
             "request {} to 20 ms, reply {} ms, whenever the call starts",
@@ -153,17 +153,17 @@ fn request_wait(claim: &Claim, runs: &Runs) -> Outcome {
 }
 
 fn system_calls(claim: &Claim, runs: &Runs) -> Outcome {
-    let calls = &first(runs.of("lh-3")).seen.system_calls;
+    let calls = &first(runs.of("lh-3")).measured.system_calls;
     let of = |name: &str| {
         let calls = calls.iter().filter(|call| call.name == name && call.returned > 0);
         calls.map(|call| call.returned as f64).collect::<Vec<_>>()
     };
-    Ok(Judgement::numbers(claim, &[of("write"), of("read")].concat()))
+    Ok(Comparison::numbers(claim, &[of("write"), of("read")].concat()))
 }
 
 /// Whether the writer of this case put a segment of one byte on the wire.
 fn has_tiny(case: &CaseResult) -> bool {
-    data(&case.seen.wire, From::Client).iter().any(|row| row.bytes == 1)
+    data(&case.measured.wire, From::Client).iter().any(|row| row.bytes == 1)
 }
 
 fn edge(claim: &Claim, runs: &Runs) -> Outcome {
@@ -176,7 +176,7 @@ fn edge(claim: &Claim, runs: &Runs) -> Outcome {
     let (last, first) =
         (cut.iter().max().copied().unwrap_or(0), whole.iter().min().copied().unwrap_or(0));
     let [low, high] = [claim.values[0] as u64, claim.values[1] as u64];
-    Ok(Judgement::holds(
+    Ok(Comparison::holds(
         cut.contains(&low) && whole.contains(&high) && last < first,
         format!("{low} octets with a 1-byte segment, {high} without"),
         format!("{last} octets the last with one, {first} the first without"),
@@ -186,9 +186,9 @@ fn edge(claim: &Claim, runs: &Runs) -> Outcome {
 fn discard_segments(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-4");
     let (slow, fast) = (with(run, "total_bytes", "5118"), with(run, "total_bytes", "5120"));
-    Ok(Judgement::numbers(claim, &sizes(&data(&slow.seen.wire, From::Client)))
-        .and(as_printed(&slow.seen.wire, "layering/discard-5118", "Table 5 (5,118)"))
-        .and(as_printed(&fast.seen.wire, "layering/discard-5120", "Table 5 (5,120)")))
+    Ok(Comparison::numbers(claim, &sizes(&data(&slow.measured.wire, From::Client)))
+        .and(as_printed(&slow.measured.wire, "layering/discard-5118", "Table 5 (5,118)"))
+        .and(as_printed(&fast.measured.wire, "layering/discard-5120", "Table 5 (5,120)")))
 }
 
 /// Milliseconds between the first and the last of `rows`.
@@ -201,19 +201,19 @@ fn span_ms(rows: &[&WireRow]) -> f64 {
 
 fn discard_times(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-4");
-    let span = |total| span_ms(&data(&with(run, "total_bytes", total).seen.wire, From::Client));
-    Ok(Judgement::numbers(claim, &[span("5118"), span("5120")]).with_note(
+    let span = |total| span_ms(&data(&with(run, "total_bytes", total).measured.wire, From::Client));
+    Ok(Comparison::numbers(claim, &[span("5118"), span("5120")]).with_note(
         "the last segment of 5,118 leaves with the FIN, so the gap is the program's own 40 ms before it closes, a number of Table 5: what is found is that nothing else lets it go",
     ))
 }
 
 fn nodelay_times(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-5");
-    let wire = |total| &with(run, "total_bytes", total).seen.wire;
+    let wire = |total| &with(run, "total_bytes", total).measured.wire;
     let span = |total| span_ms(&data(wire(total), From::Client));
     let whole = |total: &'static str| span_ms(&wire(total).iter().collect::<Vec<_>>());
     let got = [span("5118"), span("5120"), whole("5118"), whole("5120")];
-    Ok(Judgement::numbers(claim, &got)
+    Ok(Comparison::numbers(claim, &got)
         .with_note(
             "when reader and writer start and close is taken from Table 6, so that only the likeness of both sizes is evidence, and the packets",
         )
@@ -222,11 +222,11 @@ fn nodelay_times(claim: &Claim, runs: &Runs) -> Outcome {
 }
 
 fn small_at_once(claim: &Claim, runs: &Runs) -> Outcome {
-    let wire = &with(runs.of("lh-5"), "total_bytes", "5118").seen.wire;
+    let wire = &with(runs.of("lh-5"), "total_bytes", "5118").measured.wire;
     let rows = data(wire, From::Client);
     let pair = rows.windows(2).find(|pair| pair[1].bytes == 1);
     let ms = pair.map_or(f64::NAN, |pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e6);
-    Ok(Judgement::numbers(claim, &[ms]))
+    Ok(Comparison::numbers(claim, &[ms]))
 }
 
 /// Small segments of a writer that left while an earlier small one was not acknowledged. A FIN
@@ -251,9 +251,9 @@ fn small_too_early(wire: &[WireRow]) -> usize {
 
 fn one_small_segment(claim: &Claim, runs: &Runs) -> Outcome {
     let cases = &runs.of("lh-4").cases;
-    let early: usize = cases.iter().map(|case| small_too_early(&case.seen.wire)).sum();
+    let early: usize = cases.iter().map(|case| small_too_early(&case.measured.wire)).sum();
     let outstanding = if early == 0 { 1.0 } else { 2.0 };
-    Ok(Judgement::numbers(claim, &[outstanding]).with_note(format!(
+    Ok(Comparison::numbers(claim, &[outstanding]).with_note(format!(
         "over {} transfers; a segment with FIN may leave beside another, as in Table 5",
         cases.len()
     )))
@@ -263,13 +263,13 @@ fn one_small_segment(claim: &Claim, runs: &Runs) -> Outcome {
 fn push_empties(_: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-4");
     let pushed = |total: &str| {
-        let rows = data(&with(run, "total_bytes", total).seen.wire, From::Client);
+        let rows = data(&with(run, "total_bytes", total).measured.wire, From::Client);
         let ends =
             rows.into_iter().filter(|row| matches!(row.flags, WireFlags::Tcp { push: true, .. }));
         ends.filter_map(|row| row.sequence).map(|(_, end)| end).collect::<Vec<_>>()
     };
     let (cut, whole) = (pushed("5118"), pushed("5120"));
-    Ok(Judgement::holds(
+    Ok(Comparison::holds(
         cut == [4096, 4097, 5119] && whole == [4096, 5121],
         "push at 4096, 4097 and 5119, and at 4096 and 5121: each end of what was queued, nowhere else",
         format!("push at {cut:?}, and at {whole:?}"),
@@ -291,9 +291,9 @@ mod tests {
     #[test]
     fn a_syn_announces_what_the_tables_print() {
         let wire = |id: &str| {
-            let experiment = sockscope_experiment::carried_by_id(id).unwrap();
+            let experiment = sockscope_experiment::builtin_by_id(id).unwrap();
             let run = sockscope_lab::run::run(&experiment, 1, &mut |_, _| {}).unwrap();
-            with(&run, "total_bytes", "5118").seen.wire.clone()
+            with(&run, "total_bytes", "5118").measured.wire.clone()
         };
         let traces = [
             ("lh-2", "layering/rpc-4800"),

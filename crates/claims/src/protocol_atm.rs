@@ -4,21 +4,21 @@
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::{CaseResult, RunResult};
 
-use super::{Check, Judgement, Outcome, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "protocol-choice/4-atm-a", needs: &["pc-1"], judge: cells_from_cache },
-    Check { id: "protocol-choice/4-atm-b", needs: &["pc-2"], judge: saw_tooth },
-    Check { id: "protocol-choice/4-atm-c", needs: &["pc-2"], judge: smallest_share },
-    Check { id: "protocol-choice/4-atm-d", needs: &["pc-2"], judge: range_of_shares },
-    Check { id: "protocol-choice/4-atm-e", needs: &["pc-2"], judge: two_straight_lines },
-    Check { id: "protocol-choice/4-atm-f", needs: &["pc-2"], judge: what_dominates },
-    Check { id: "protocol-choice/4-atm-g", needs: &["pc-2"], judge: best_and_worst },
-    Check { id: "protocol-choice/4-atm-h", needs: &["pc-2"], judge: limit },
-    Check { id: "protocol-choice/4-atm-i", needs: &["pc-2", "pc-7a"], judge: two_machines },
-    Check { id: "protocol-choice/4-atm-k", needs: &["pc-2"], judge: steps_of_rates },
-    Check { id: "protocol-choice/5-a", needs: &["pc-7b"], judge: receiver_limits },
-    Check { id: "protocol-choice/4-sar-c", needs: &["pc-7b"], judge: discard_or_repair },
+    Check { id: "protocol-choice/4-atm-a", needs: &["pc-1"], compare: cells_from_cache },
+    Check { id: "protocol-choice/4-atm-b", needs: &["pc-2"], compare: saw_tooth },
+    Check { id: "protocol-choice/4-atm-c", needs: &["pc-2"], compare: smallest_share },
+    Check { id: "protocol-choice/4-atm-d", needs: &["pc-2"], compare: range_of_shares },
+    Check { id: "protocol-choice/4-atm-e", needs: &["pc-2"], compare: two_straight_lines },
+    Check { id: "protocol-choice/4-atm-f", needs: &["pc-2"], compare: what_dominates },
+    Check { id: "protocol-choice/4-atm-g", needs: &["pc-2"], compare: best_and_worst },
+    Check { id: "protocol-choice/4-atm-h", needs: &["pc-2"], compare: limit },
+    Check { id: "protocol-choice/4-atm-i", needs: &["pc-2", "pc-7a"], compare: two_machines },
+    Check { id: "protocol-choice/4-atm-k", needs: &["pc-2"], compare: steps_of_rates },
+    Check { id: "protocol-choice/5-a", needs: &["pc-7b"], compare: receiver_limits },
+    Check { id: "protocol-choice/4-sar-c", needs: &["pc-7b"], compare: discard_or_repair },
 ];
 
 const FAST: &str = "decstation-5000-240";
@@ -34,7 +34,7 @@ const ALIKE: usize = 4;
 const LARGEST: usize = 1024;
 
 fn number(case: &CaseResult, name: &str) -> Result<f64, String> {
-    let number = case.seen.measure(name);
+    let number = case.measured.measure(name);
     number.ok_or_else(|| format!("{} has no `{name}`", case.case.words()))
 }
 
@@ -99,7 +99,7 @@ fn cells_from_cache(claim: &Claim, runs: &Runs) -> Outcome {
     let rate = |name| Ok::<_, String>(curve(runs.of("pc-1"), &wanted, name)?.first().copied());
     let (cells, payload) = (rate("cell_bits_per_s")?, rate("payload_bits_per_s")?);
     let (cells, payload) = cells.zip(payload).ok_or("pc-1 has no such case")?;
-    Ok(Judgement::numbers(claim, &[mbit(cells), mbit(payload)])
+    Ok(Comparison::numbers(claim, &[mbit(cells), mbit(payload)])
         .with_note("the time of a flush is fitted to the first number, to the nearest cycle"))
 }
 
@@ -114,7 +114,7 @@ fn saw_tooth(claim: &Claim, runs: &Runs) -> Outcome {
     let mut spaces: Vec<f64> = falls.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
     spaces.dedup();
     let got = format!("falls at {falls:?} octets of data");
-    Ok(Judgement::numbers(claim, &spaces).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &spaces).and(Comparison::holds(
         falls == teeth() && climbs_in_teeth(&shares, SHARE_SLACK),
         "a fall where each cell begins, and nowhere else; lowest there, highest where all cells are full",
         got,
@@ -123,13 +123,13 @@ fn saw_tooth(claim: &Claim, runs: &Runs) -> Outcome {
 
 fn smallest_share(claim: &Claim, runs: &Runs) -> Outcome {
     let shares = by_size(runs, FAST, "copy_percent")?;
-    Ok(Judgement::numbers(claim, &[least_at(&shares) as f64]))
+    Ok(Comparison::numbers(claim, &[least_at(&shares) as f64]))
 }
 
 fn range_of_shares(claim: &Claim, runs: &Runs) -> Outcome {
     let shares = by_size(runs, FAST, "copy_percent")?;
     let ends: Vec<f64> = [claim.low, claim.high].into_iter().flatten().collect();
-    Ok(Judgement::against(claim, &ends, &[shares[FIRST_TOOTH], shares[LARGEST]]))
+    Ok(Comparison::against(claim, &ends, &[shares[FIRST_TOOTH], shares[LARGEST]]))
 }
 
 /// Intercept and slope of the line through a curve by least squares, and the part of its variance that
@@ -164,7 +164,7 @@ fn two_straight_lines(_: &Claim, runs: &Runs) -> Outcome {
     let got = format!(
         "r2 of copying {copy_r2:.5}, of the teeth of the rest {tooth_r2:.5}; these rise by {tooth_s:.3} s a cell, and stand at {jumps:?}"
     );
-    Ok(Judgement::holds(
+    Ok(Comparison::holds(
         copy_r2 > 0.999
             && tooth_r2 > 0.999
             && tooth_s > 0.0
@@ -180,7 +180,7 @@ fn what_dominates(_: &Claim, runs: &Runs) -> Outcome {
     let shares = by_size(runs, FAST, "copy_percent")?;
     let below = shares.iter().filter(|share| **share < 50.0).count();
     let least = shares[least_at(&shares)];
-    Ok(Judgement::holds(
+    Ok(Comparison::holds(
         below > 0 && below < shares.len() / 2,
         "copying takes less than half of the time at some sizes, at fewer than half of them",
         format!("less than half at {below} of {} sizes; least {least:.1} %", shares.len()),
@@ -191,7 +191,7 @@ fn best_and_worst(claim: &Claim, runs: &Runs) -> Outcome {
     let rates = by_size(runs, FAST, "payload_bits_per_s")?;
     let (best, worst) = (most_at(&rates), least_at(&rates));
     let near = [best, 20, worst].map(|at| format!("{at}: {:.1}", mbit(rates[at])));
-    Ok(Judgement::numbers(claim, &[best as f64, worst as f64])
+    Ok(Comparison::numbers(claim, &[best as f64, worst as f64])
         .with_note(format!("Mbit/s by octets of data: {}", near.join(", "))))
 }
 
@@ -208,8 +208,8 @@ fn limit(claim: &Claim, runs: &Runs) -> Outcome {
     let deeper = depths.windows(2).filter(|pair| pair[1] > pair[0]).count();
     let (first, last) = (mbit(depths[0]), mbit(depths[depths.len() - 1]));
     let holds = shrinks(&depths) && levels_off(&full);
-    Ok(Judgement::numbers(claim, &[mbit(rates[LARGEST])])
-        .and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[mbit(rates[LARGEST])])
+        .and(Comparison::holds(
             holds,
             "rates of full cells that level off, each tooth less deep than the one that ended alike",
             format!("teeth {first:.1} Mbit/s deep at first, {last:.1} at last"),
@@ -234,7 +234,7 @@ fn two_machines(_: &Claim, runs: &Runs) -> Outcome {
         fast_ns.len() - 1
     );
     let holds = is_faster == fast.len() && !slower.is_empty() && slower.len() < fast_ns.len();
-    Ok(Judgement::holds(holds, "faster with every size, slower with some timings", got))
+    Ok(Comparison::holds(holds, "faster with every size, slower with some timings", got))
 }
 
 /// Mean of a curve over each whole tooth.
@@ -260,7 +260,7 @@ fn steps_of_rates(_: &Claim, runs: &Runs) -> Outcome {
         means[0],
         means[means.len() - 1],
     );
-    Ok(Judgement::holds(
+    Ok(Comparison::holds(
         shrinks(&steps) && has_peaks && slope < 0.0,
         "steps of packets shrink; cells peak where one is added, and fall slowly from tooth to tooth",
         got,
@@ -286,7 +286,7 @@ fn discard_or_repair(_: &Claim, runs: &Runs) -> Outcome {
         Some(at) => format!("discarding wins below {} lost cells of a million", lost[at]),
         None => "discarding wins at every loss".to_owned(),
     };
-    Ok(Judgement::holds(is_once, "discarding wins at low loss, repair at high loss", words)
+    Ok(Comparison::holds(is_once, "discarding wins at low loss, repair at high loss", words)
         .with_note("what keeping account of a cell costs is our estimate; it moves the crossing"))
 }
 
@@ -304,8 +304,8 @@ fn receiver_limits(claim: &Claim, runs: &Runs) -> Outcome {
     let (rate, carried) = (of("receiver_bits_per_s")?, of("goodput_bits_per_s")?);
     let bus_mbyte_per_s = 2.0 * rate / 8.0;
     let at_work = carried / rate;
-    Ok(Judgement::against(claim, &claim.values[..1], &[rate])
-        .and(Judgement::holds(
+    Ok(Comparison::against(claim, &claim.values[..1], &[rate])
+        .and(Comparison::holds(
             at_work > AT_WORK,
             "the receiving machine is at work all the time, so that nothing else limits",
             format!("at work for {:.0} % of the time", 100.0 * at_work),

@@ -13,20 +13,20 @@ use sockscope_vmtp::wire::Packet;
 
 use super::forwarding::{Path, latency_ns};
 use super::protocol_vmtp_design::packets_of_16_kb;
-use super::{Check, Judgement, Outcome, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "protocol-choice/3-a", needs: &[], judge: header_share },
-    Check { id: "protocol-choice/3-b", needs: &[], judge: cut_through },
-    Check { id: "protocol-choice/4-dec-a", needs: &[], judge: dma_rates },
-    Check { id: "protocol-choice/4-tca-a", needs: &[], judge: queue_sizes },
-    Check { id: "protocol-choice/4-tca-b", needs: &[], judge: queue_times },
-    Check { id: "protocol-choice/4-tca-c", needs: &[], judge: burst },
-    Check { id: "protocol-choice/4-tca-d", needs: &[], judge: overrun },
-    Check { id: "protocol-choice/4-sar-a", needs: &[], judge: message_sizes },
-    Check { id: "protocol-choice/4-sar-b", needs: &[], judge: windows },
-    Check { id: "protocol-choice/4-sar-d", needs: &[], judge: numbering },
-    Check { id: "protocol-choice/4-atm-j", needs: &[], judge: filler },
+    Check { id: "protocol-choice/3-a", needs: &[], compare: header_share },
+    Check { id: "protocol-choice/3-b", needs: &[], compare: cut_through },
+    Check { id: "protocol-choice/4-dec-a", needs: &[], compare: dma_rates },
+    Check { id: "protocol-choice/4-tca-a", needs: &[], compare: queue_sizes },
+    Check { id: "protocol-choice/4-tca-b", needs: &[], compare: queue_times },
+    Check { id: "protocol-choice/4-tca-c", needs: &[], compare: burst },
+    Check { id: "protocol-choice/4-tca-d", needs: &[], compare: overrun },
+    Check { id: "protocol-choice/4-sar-a", needs: &[], compare: message_sizes },
+    Check { id: "protocol-choice/4-sar-b", needs: &[], compare: windows },
+    Check { id: "protocol-choice/4-sar-d", needs: &[], compare: numbering },
+    Check { id: "protocol-choice/4-atm-j", needs: &[], compare: filler },
 ];
 
 const CHANNEL: Channel = Channel::of_path_0(32);
@@ -52,7 +52,7 @@ fn header_share(claim: &Claim, _: &Runs) -> Outcome {
     let cells = cells_of(PACKET_BYTES, Format::FiveBit)?;
     let all: usize = cells.iter().map(|cell| cell.octets().len()).sum();
     let payload: usize = cells.iter().map(|cell| cell.payload().len()).sum();
-    Ok(Judgement::numbers(claim, &[100.0 * (all - payload) as f64 / all as f64]))
+    Ok(Comparison::numbers(claim, &[100.0 * (all - payload) as f64 / all as f64]))
 }
 
 /// Whether each is less than the one before.
@@ -72,7 +72,7 @@ fn cut_through(_: &Claim, _: &Runs) -> Outcome {
     let queued = [0, 4_000_000, 8_000_000, 12_000_000, 20_000_000].map(|ns| saved_ns(rates[0], ns));
     let holds =
         is_falling(&saved) && saved[3] > 0 && is_falling(&queued) && queued[queued.len() - 1] == 0;
-    Ok(Judgement::holds(
+    Ok(Comparison::holds(
         holds,
         "saves less at each higher rate, less behind outputs that are longer in use, and then nothing",
         format!(
@@ -88,7 +88,7 @@ fn dma_rates(claim: &Claim, _: &Runs) -> Outcome {
         [1, 128].map(|words| bus.dma_read_mbyte_per_s(words)),
         [1, 128].map(|words| bus.dma_write_mbyte_per_s(words)),
     );
-    Ok(Judgement::numbers(claim, &[read, write].concat()).with_note(
+    Ok(Comparison::numbers(claim, &[read, write].concat()).with_note(
         "cycles to get the bus are those of one word, so these two rates are taken in; those of 128 words follow",
     ))
 }
@@ -144,7 +144,7 @@ fn queued() -> Result<u64, String> {
 }
 
 fn queue_sizes(claim: &Claim, _: &Runs) -> Outcome {
-    Ok(Judgement::numbers(claim, &[taken(1000)? as f64, queued()? as f64]))
+    Ok(Comparison::numbers(claim, &[taken(1000)? as f64, queued()? as f64]))
 }
 
 /// Time in which so many cells leave a card that always has one, in microseconds.
@@ -184,7 +184,7 @@ fn full_after_us() -> Result<f64, String> {
 }
 
 fn queue_times(claim: &Claim, _: &Runs) -> Outcome {
-    Ok(Judgement::numbers(claim, &[full_after_us()?, line_us(queued()?)?]))
+    Ok(Comparison::numbers(claim, &[full_after_us()?, line_us(queued()?)?]))
 }
 
 /// Octets of data and cells of the largest VMTP message in one group, as its packets travel.
@@ -216,8 +216,8 @@ fn burst(claim: &Claim, _: &Runs) -> Outcome {
     let holds = fits == 0 && more == 1 && whole > 0 && read == 0;
     let expected =
         "16 KB overrun the queue of a receiver that does not drain it, 12,848 octets do not";
-    Ok(Judgement::numbers(claim, &sizes.map(|size| size as f64))
-        .and(Judgement::holds(holds, expected, &got))
+    Ok(Comparison::numbers(claim, &sizes.map(|size| size as f64))
+        .and(Comparison::holds(holds, expected, &got))
         .with_note(got))
 }
 
@@ -244,7 +244,7 @@ fn longest_wait() -> Result<u64, String> {
 fn overrun(claim: &Claim, _: &Runs) -> Outcome {
     let (room, longest) = (taken(1000)?, longest_wait()?);
     let kept = taken(room + 1)?;
-    Ok(Judgement::numbers(claim, &[longest as f64]).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[longest as f64]).and(Comparison::holds(
         kept == room,
         "a cell that arrives at a full queue is dropped",
         format!("{kept} of {} cells kept", room + 1),
@@ -268,8 +268,8 @@ fn message_sizes(claim: &Claim, _: &Runs) -> Outcome {
     let (_, changed) = longest_message(Format::FiveBit)?;
     let packet = cells_of(PACKET_BYTES, Format::FiveBit)?.len();
     let got = format!("{changed} octets as changed; a packet of 1,092 takes {packet} cells");
-    Ok(Judgement::numbers(claim, &[cells as f64, bytes as f64])
-        .and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[cells as f64, bytes as f64])
+        .and(Comparison::holds(
             bytes < PACKET_BYTES && changed == 2 * bytes && packet == 25,
             "twice the octets with one bit more; a 1 KB packet does not fit without it, and takes 25 cells",
             &got,
@@ -287,7 +287,7 @@ fn windows(claim: &Claim, _: &Runs) -> Outcome {
         (0..u16::MAX).take_while(fits).count() / 2
     };
     let got = [Format::Standard, Format::FiveBit].map(|format| window(format) as f64);
-    Ok(Judgement::numbers(claim, &[got[0], got[1], taken(1000)? as f64]))
+    Ok(Comparison::numbers(claim, &[got[0], got[1], taken(1000)? as f64]))
 }
 
 /// First payload words of the cells of a packet, as the driver sends them.
@@ -329,7 +329,7 @@ fn numbering(claim: &Claim, _: &Runs) -> Outcome {
     let step = |pair: &[u16]| (pair[1] & 0x3fff).wrapping_sub(pair[0] & 0x3fff);
     let mut steps: Vec<f64> = words.windows(2).map(|pair| step(pair).into()).collect();
     steps.dedup();
-    Ok(Judgement::numbers(claim, &steps).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &steps).and(Comparison::holds(
         words.len() == 25 && is_one_packet(&words, message_id),
         "25 cells of the driver, numbered 0 to 24, one identifier, types begin, continuation and end",
         format!("words {words:x?}"),
@@ -350,7 +350,7 @@ fn filler(claim: &Claim, _: &Runs) -> Outcome {
         let (filler, sent) = filler_of(bytes)?;
         shares.extend([100.0 * filler / bytes as f64, 100.0 * filler / sent]);
     }
-    Ok(Judgement::numbers(claim, &shares))
+    Ok(Comparison::numbers(claim, &shares))
 }
 
 #[cfg(test)]

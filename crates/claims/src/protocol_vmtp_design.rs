@@ -17,12 +17,12 @@ use sockscope_stack::{Personality, Routine};
 use sockscope_vmtp::wire::{BLOCK_BYTES, Checksum, Entity, Packet, emit};
 use sockscope_vmtp::{Client, Config, Event, Fixed, Options, Request, Server};
 
-use super::{Check, Judgement, Outcome, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "protocol-choice/4-vmtp-l", needs: &[], judge: grains },
-    Check { id: "protocol-choice/5-b", needs: &[], judge: forwarding_copies },
-    Check { id: "protocol-choice/5-d", needs: &[], judge: name_search },
+    Check { id: "protocol-choice/4-vmtp-l", needs: &[], compare: grains },
+    Check { id: "protocol-choice/5-b", needs: &[], compare: forwarding_copies },
+    Check { id: "protocol-choice/5-d", needs: &[], compare: name_search },
 ];
 
 const MS: u64 = 1_000_000;
@@ -102,7 +102,7 @@ fn grains(claim: &Claim, _: &Runs) -> Outcome {
     packets[2] = first_block(&packets[2])?;
     let halves_lost = sent_again(ends, &packets)?;
     let holds = packet_lost == [0xc0] && halves_lost == [0x22];
-    Ok(Judgement::numbers(claim, &numbers).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &numbers).and(Comparison::holds(
         holds,
         "a lost packet is sent again as its two blocks, two lost halves as one packet",
         format!("blocks sent again, as masks: {packet_lost:x?} and {halves_lost:x?}"),
@@ -191,7 +191,7 @@ fn name_search(_: &Claim, _: &Runs) -> Outcome {
     let is_longer = constant_8 == 2 * constant_4
         && doubling_8 > 10 * constant_8
         && doubling_8 > 10 * doubling_4;
-    Ok(Judgement::holds(
+    Ok(Comparison::holds(
         is_longer && falls_by_tries_and_rises_by_loss(&rows) && !close && spread,
         "doubling waits make eight tries last ten times as long as constant ones and more, and as \
          four; few or close ones miss a name that exists, more of them where more is lost",
@@ -287,7 +287,7 @@ fn crossing_copies() -> Result<f64, String> {
 fn forwarding_copies(claim: &Claim, _: &Runs) -> Outcome {
     let kernel = kernel_copies()?;
     let user = kernel + crossing_copies()?;
-    Ok(Judgement::against(claim, &claim.values[1..], &[kernel, user]).with_note(
+    Ok(Comparison::against(claim, &claim.values[1..], &[kernel, user]).with_note(
         "counted: words that the ATM driver moves at a gateway, and octets that a BSD kernel moves to \
          and from a program; not compared: none by cache lines, where by the proposal the line that \
          arrives is the one that is sent",

@@ -31,22 +31,22 @@ pub fn write_json(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()
 pub fn write_text(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()> {
     let width = checked.iter().map(|it| it.claim.id.len()).max().unwrap_or(0);
     for one in checked {
-        let (claim, judgement) = (&one.claim, &one.judgement);
+        let (claim, comparison) = (&one.claim, &one.comparison);
         let role = claim.role.name();
-        writeln!(out, "{:<13}  {:<width$}  {role}", judgement.verdict.name(), claim.id)?;
-        if judgement.verdict == Verdict::NotCheckable {
-            write_wrapped(&judgement.note, out)?;
+        writeln!(out, "{:<13}  {:<width$}  {role}", comparison.verdict.name(), claim.id)?;
+        if comparison.verdict == Verdict::NotCheckable {
+            write_wrapped(&comparison.note, out)?;
             continue;
         }
-        let unit = claim.unit.as_deref().filter(|_| matches!(judgement.got, Shown::Numbers(_)));
+        let unit = claim.unit.as_deref().filter(|_| matches!(comparison.got, Shown::Numbers(_)));
         let unit = unit.map(|unit| format!(" ({unit})")).unwrap_or_default();
-        let (expected, got) = (words(&judgement.expected), words(&judgement.got));
-        if judgement.verdict == Verdict::Differs {
+        let (expected, got) = (words(&comparison.expected), words(&comparison.got));
+        if comparison.verdict == Verdict::Differs {
             write_wrapped(&claim.statement, out)?;
         }
         write_wrapped(&format!("paper {expected}; model {got}{unit}"), out)?;
-        if !judgement.note.is_empty() {
-            write_wrapped(&judgement.note, out)?;
+        if !comparison.note.is_empty() {
+            write_wrapped(&comparison.note, out)?;
         }
     }
     let [reproduced, differs, not_checkable] = counts(checked);
@@ -101,7 +101,7 @@ fn rounded(number: f64) -> String {
 /// How many claims have each verdict, in the order of [`Verdict`].
 fn counts(checked: &[Checked]) -> [usize; 3] {
     [Verdict::Reproduced, Verdict::Differs, Verdict::NotCheckable]
-        .map(|verdict| checked.iter().filter(|it| it.judgement.verdict == verdict).count())
+        .map(|verdict| checked.iter().filter(|it| it.comparison.verdict == verdict).count())
 }
 
 struct Outcome<'a>(&'a [Checked]);
@@ -129,13 +129,13 @@ impl Serialize for Checked {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("id", &self.claim.id)?;
-        map.serialize_entry("verdict", self.judgement.verdict.name())?;
+        map.serialize_entry("verdict", self.comparison.verdict.name())?;
         map.serialize_entry("on", "model")?;
         map.serialize_entry("role", self.claim.role.name())?;
         map.serialize_entry("unit", &self.claim.unit)?;
-        map.serialize_entry("expected", &self.judgement.expected)?;
-        map.serialize_entry("got", &self.judgement.got)?;
-        map.serialize_entry("note", &self.judgement.note)?;
+        map.serialize_entry("expected", &self.comparison.expected)?;
+        map.serialize_entry("got", &self.comparison.got)?;
+        map.serialize_entry("note", &self.comparison.note)?;
         map.end()
     }
 }

@@ -9,11 +9,11 @@ use sockscope_lab::model::Observed;
 use sockscope_record::Point;
 
 use super::sunos_runs::observe;
-use super::{Check, Judgement, Outcome, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/4.3.1-a", needs: &[], judge: when_to_acknowledge },
-    Check { id: "sunos-ipc/4.3.1-b", needs: &[], judge: fast_timer },
+    Check { id: "sunos-ipc/4.3.1-a", needs: &[], compare: when_to_acknowledge },
+    Check { id: "sunos-ipc/4.3.1-b", needs: &[], compare: fast_timer },
 ];
 
 /// Buffers of both ends: five segments are less than 35 % of them.
@@ -67,7 +67,7 @@ fn when_to_acknowledge(claim: &Claim, _: &Runs) -> Outcome {
         is_told(read + SEGMENT_BYTES, read)
     };
     let numbers = [threshold(1..=5, emptied)?, threshold(30..=50, moved)?];
-    Ok(Judgement::numbers(claim, &numbers).with_note(
+    Ok(Comparison::numbers(claim, &numbers).with_note(
         "the fewest segments that are acknowledged when they empty the buffer, and the least share of it when data stay",
     ))
 }
@@ -86,8 +86,8 @@ fn fast_timer(claim: &Claim, _: &Runs) -> Outcome {
     let apart_ms = |pair: &[&_]| (ack_ms(pair[1]) - ack_ms(pair[0])).round();
     let gaps_ms: Vec<f64> = unread.windows(2).map(apart_ms).collect();
     let arrived = seen.data(Point::ReceiveEnqueue).len();
-    Ok(Judgement::numbers(claim, &[gaps_ms.first().copied().unwrap_or(f64::NAN)]).and(
-        Judgement::holds(
+    Ok(Comparison::numbers(claim, &[gaps_ms.first().copied().unwrap_or(f64::NAN)]).and(
+        Comparison::holds(
             gaps_ms.len() > 1 && gaps_ms.iter().all(|gap| *gap == gaps_ms[0]),
             "as long between all acknowledgments of segments that nobody reads",
             format!("{gaps_ms:?} ms"),

@@ -12,34 +12,34 @@ use sockscope_sim::Machine;
 
 use super::sunos::shared;
 use super::sunos_runs::observe;
-use super::{Check, Judgement, Outcome, Runs, least, most};
+use super::{Check, Comparison, Outcome, Runs, least, most};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/2.4-a", needs: &["si-2a"], judge: four_queues },
-    Check { id: "sunos-ipc/3.1-a", needs: &[], judge: sample_trace },
-    Check { id: "sunos-ipc/3.3-a", needs: &["si-2a"], judge: eight_probes },
-    Check { id: "sunos-ipc/3.3-b", needs: &["si-2a"], judge: some_see_acks_only },
-    Check { id: "sunos-ipc/4.2.1-a", needs: &["si-2a"], judge: dense_bursts },
-    Check { id: "sunos-ipc/4.2.1-b", needs: &["si-2a"], judge: smooth_wire },
-    Check { id: "sunos-ipc/4.2.1-c", needs: &["si-2a"], judge: same_pattern },
-    Check { id: "sunos-ipc/4.2.1-d", needs: &["si-2a"], judge: two_last_packets },
-    Check { id: "sunos-ipc/4.2.1-e", needs: &["si-2a"], judge: send_socket_only_falls },
-    Check { id: "sunos-ipc/4.2.1-f", needs: &["si-2a"], judge: growing_peaks },
-    Check { id: "sunos-ipc/4.2.1-g", needs: &["si-2a"], judge: empty_ip_queue },
-    Check { id: "sunos-ipc/4.2.1-h", needs: &["si-2a"], judge: gathered_then_drained },
-    Check { id: "sunos-ipc/4.2.1-i", needs: &["si-2a"], judge: queues_with_an_open_window },
-    Check { id: "sunos-ipc/4.2.1-j", needs: &[], judge: one_entry_a_write },
-    Check { id: "sunos-ipc/4.2.1-k", needs: &["si-2a"], judge: delay_grows_in_a_burst },
-    Check { id: "sunos-ipc/4.2.1-l", needs: &["si-2a"], judge: ip_queue_delay },
-    Check { id: "sunos-ipc/4.2.1-m", needs: &["si-2a"], judge: histograms },
-    Check { id: "sunos-ipc/4.2.1-n", needs: &[], judge: receiving_is_faster },
-    Check { id: "sunos-ipc/4.2.1-o", needs: &[], judge: protocol_ceiling },
-    Check { id: "sunos-ipc/4.2.2-a", needs: &["si-2b"], judge: one_at_a_time },
-    Check { id: "sunos-ipc/4.2.2-b", needs: &[], judge: copy_time },
-    Check { id: "sunos-ipc/4.2.2-c", needs: &["si-2b"], judge: single_packets_cost_more },
-    Check { id: "sunos-ipc/4.2.2-d", needs: &["si-2b"], judge: socket_layers },
-    Check { id: "sunos-ipc/4.2.2-e", needs: &["si-2b"], judge: sockets_against_protocol },
-    Check { id: "sunos-ipc/4.2.2-f", needs: &["si-2b"], judge: driver_and_wire },
+    Check { id: "sunos-ipc/2.4-a", needs: &["si-2a"], compare: four_queues },
+    Check { id: "sunos-ipc/3.1-a", needs: &[], compare: sample_trace },
+    Check { id: "sunos-ipc/3.3-a", needs: &["si-2a"], compare: eight_probes },
+    Check { id: "sunos-ipc/3.3-b", needs: &["si-2a"], compare: some_see_acks_only },
+    Check { id: "sunos-ipc/4.2.1-a", needs: &["si-2a"], compare: dense_bursts },
+    Check { id: "sunos-ipc/4.2.1-b", needs: &["si-2a"], compare: smooth_wire },
+    Check { id: "sunos-ipc/4.2.1-c", needs: &["si-2a"], compare: same_pattern },
+    Check { id: "sunos-ipc/4.2.1-d", needs: &["si-2a"], compare: two_last_packets },
+    Check { id: "sunos-ipc/4.2.1-e", needs: &["si-2a"], compare: send_socket_only_falls },
+    Check { id: "sunos-ipc/4.2.1-f", needs: &["si-2a"], compare: growing_peaks },
+    Check { id: "sunos-ipc/4.2.1-g", needs: &["si-2a"], compare: empty_ip_queue },
+    Check { id: "sunos-ipc/4.2.1-h", needs: &["si-2a"], compare: gathered_then_drained },
+    Check { id: "sunos-ipc/4.2.1-i", needs: &["si-2a"], compare: queues_with_an_open_window },
+    Check { id: "sunos-ipc/4.2.1-j", needs: &[], compare: one_entry_a_write },
+    Check { id: "sunos-ipc/4.2.1-k", needs: &["si-2a"], compare: delay_grows_in_a_burst },
+    Check { id: "sunos-ipc/4.2.1-l", needs: &["si-2a"], compare: ip_queue_delay },
+    Check { id: "sunos-ipc/4.2.1-m", needs: &["si-2a"], compare: histograms },
+    Check { id: "sunos-ipc/4.2.1-n", needs: &[], compare: receiving_is_faster },
+    Check { id: "sunos-ipc/4.2.1-o", needs: &[], compare: protocol_ceiling },
+    Check { id: "sunos-ipc/4.2.2-a", needs: &["si-2b"], compare: one_at_a_time },
+    Check { id: "sunos-ipc/4.2.2-b", needs: &[], compare: copy_time },
+    Check { id: "sunos-ipc/4.2.2-c", needs: &["si-2b"], compare: single_packets_cost_more },
+    Check { id: "sunos-ipc/4.2.2-d", needs: &["si-2b"], compare: socket_layers },
+    Check { id: "sunos-ipc/4.2.2-e", needs: &["si-2b"], compare: sockets_against_protocol },
+    Check { id: "sunos-ipc/4.2.2-f", needs: &["si-2b"], compare: driver_and_wire },
 ];
 
 /// Data of a segment.
@@ -69,7 +69,7 @@ fn continuous() -> Result<&'static Observed, String> {
 }
 
 fn holds(expected: &str, holds: bool, got: String) -> Outcome {
-    Ok(Judgement::holds(holds, expected, got))
+    Ok(Comparison::holds(holds, expected, got))
 }
 
 /// The percentile of values in any order; not a number without values.
@@ -85,7 +85,7 @@ fn four_queues(claim: &Claim, _: &Runs) -> Outcome {
     let visited = queues.iter().filter(|&&stage| !seen.delays(stage).is_empty()).count();
     let first = |point| seen.data(point).first().map(|pass| pass.at_ns);
     let times: Vec<_> = Point::ALL.into_iter().map(first).collect();
-    Ok(Judgement::numbers(claim, &[visited as f64]).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[visited as f64]).and(Comparison::holds(
         times.is_sorted() && times[0].is_some(),
         "the first packet passes the eight points in order",
         format!("{times:?}"),
@@ -106,8 +106,8 @@ fn sample_trace(claim: &Claim, _: &Runs) -> Outcome {
     let first: Vec<f64> = data.iter().take(3).map(|pass| f64::from(pass.len)).collect();
     let pushed = data.iter().take(3).map(|pass| pass.tcp_flags & tcp_flags::PSH != 0);
     let pushed: Vec<bool> = pushed.collect();
-    let numbers: Vec<f64> = first.into_iter().chain([seen.seen.bytes as f64]).collect();
-    Ok(Judgement::numbers(claim, &numbers).and(Judgement::holds(
+    let numbers: Vec<f64> = first.into_iter().chain([seen.measured.bytes as f64]).collect();
+    Ok(Comparison::numbers(claim, &numbers).and(Comparison::holds(
         pushed == [false, false, true],
         "push on the last segment of the window only",
         format!("{pushed:?}"),
@@ -117,7 +117,7 @@ fn sample_trace(claim: &Claim, _: &Runs) -> Outcome {
 fn eight_probes(claim: &Claim, _: &Runs) -> Outcome {
     let seen = continuous()?;
     let active = Point::ALL.into_iter().filter(|&point| !seen.data(point).is_empty()).count();
-    Ok(Judgement::numbers(claim, &[active as f64])
+    Ok(Comparison::numbers(claim, &[active as f64])
         .with_note("records here carry more than time, length and type"))
 }
 
@@ -319,7 +319,7 @@ fn one_entry_a_write(claim: &Claim, _: &Runs) -> Outcome {
     };
     let [one, four, many] = [256 << 10, 64 << 10, 3 << 10].map(entries);
     let counted = [four?, many?];
-    Ok(Judgement::numbers(claim, &[one?]).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[one?]).and(Comparison::holds(
         counted == [4.0, 86.0],
         "four entries for four writes, 86 for 86",
         format!("{counted:?}"),
@@ -441,19 +441,19 @@ fn protocol_means(seen: &Observed) -> [f64; 2] {
 
 fn receiving_is_faster(claim: &Claim, _: &Runs) -> Outcome {
     let [receive, send] = protocol_means(continuous()?);
-    let faster = Judgement::holds(
+    let faster = Comparison::holds(
         receive < send,
         "the receiving side faster",
         format!("{receive:.0} and {send:.0} us"),
     );
-    Ok(Judgement::numbers(claim, &[receive, send])
+    Ok(Comparison::numbers(claim, &[receive, send])
         .and(faster)
         .with_note("the first is what the machine's costs were fitted to, the second was found"))
 }
 
 fn protocol_ceiling(claim: &Claim, _: &Runs) -> Outcome {
     let slower = protocol_means(continuous()?).into_iter().fold(0.0, f64::max);
-    Ok(Judgement::numbers(claim, &[SEGMENT_BYTES * 8.0 / slower]))
+    Ok(Comparison::numbers(claim, &[SEGMENT_BYTES * 8.0 / slower]))
 }
 
 /// The rows of Table 1 that the paper has for single packets: all but driver and wire.
@@ -463,17 +463,17 @@ fn table_1(seen: &Observed) -> [f64; 6] {
 }
 
 fn one_at_a_time(claim: &Claim, _: &Runs) -> Outcome {
-    Ok(Judgement::numbers(claim, &table_1(shared(&SINGLE)?)))
+    Ok(Comparison::numbers(claim, &table_1(shared(&SINGLE)?)))
 }
 
 fn copy_time(claim: &Claim, _: &Runs) -> Outcome {
-    Ok(Judgement::numbers(claim, &[copy_us()?]).with_note("an input of the machine's description"))
+    Ok(Comparison::numbers(claim, &[copy_us()?]).with_note("an input of the machine's description"))
 }
 
 fn single_packets_cost_more(claim: &Claim, _: &Runs) -> Outcome {
     let [_, single, ..] = table_1(shared(&SINGLE)?);
     let [_, continuous] = protocol_means(continuous()?);
-    Ok(Judgement::numbers(claim, &[single - continuous])
+    Ok(Comparison::numbers(claim, &[single - continuous])
         .with_note(format!("{single:.0} us one at a time, {continuous:.0} us in bursts")))
 }
 
@@ -485,7 +485,7 @@ fn copy_us() -> Result<f64, String> {
 
 fn socket_layers(claim: &Claim, _: &Runs) -> Outcome {
     let ([send, .., receive], copy) = (table_1(shared(&SINGLE)?), copy_us()?);
-    Ok(Judgement::numbers(claim, &[(receive - copy) / (send - copy)])
+    Ok(Comparison::numbers(claim, &[(receive - copy) / (send - copy)])
         .with_note(format!("{receive:.0} and {send:.0} us with a copy of {copy:.0}")))
 }
 
@@ -503,7 +503,7 @@ fn sockets_against_protocol(_: &Claim, _: &Runs) -> Outcome {
 fn driver_and_wire(claim: &Claim, _: &Runs) -> Outcome {
     let seen = shared(&SINGLE)?;
     let us = mean(&seen.packet_delays_us(Point::InterfaceDequeue, Point::InputEnqueue));
-    Ok(Judgement::numbers(claim, &[us])
+    Ok(Comparison::numbers(claim, &[us])
         .with_note("until the receiver has it, its interrupt included"))
 }
 

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::atm::AtmParameters;
 use super::parameters::Parameters;
-use super::sense;
+use super::validate;
 use super::vmtp::VmtpParameters;
 use super::workload::Workload;
 
@@ -57,11 +57,11 @@ impl Case {
     }
 
     /// What is wrong with its parameters.
-    pub(super) fn check_sense(&self, workload: Workload) -> Result<(), String> {
+    pub(super) fn validate(&self, workload: Workload) -> Result<(), String> {
         match (&self.atm, &self.vmtp) {
-            (Some(atm), _) => atm.check_sense(workload),
-            (_, Some(vmtp)) => vmtp.check_sense(),
-            _ => sense::check(&self.parameters, workload),
+            (Some(atm), _) => atm.validate(workload),
+            (_, Some(vmtp)) => vmtp.validate(),
+            _ => validate::check(&self.parameters, workload),
         }
     }
 

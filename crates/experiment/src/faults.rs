@@ -49,7 +49,7 @@ impl Faults {
     }
 
     /// Refuses numbers out of their range, and a delay of frames of which none is held back.
-    pub(super) fn check_sense(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Result<(), String> {
         for (name, share) in self.shares() {
             if share > PER_MILLION_MAX {
                 return Err(format!("expected `{name}` from 0 to {PER_MILLION_MAX}"));

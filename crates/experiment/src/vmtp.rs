@@ -82,7 +82,7 @@ impl VmtpParameters {
         }
     }
 
-    pub(super) fn check_sense(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Result<(), String> {
         let segment = SEGMENT_BYTES_MAX as u64;
         // Name, value, least and most.
         let bounds = [
@@ -99,6 +99,6 @@ impl VmtpParameters {
                 return Err(format!("expected `{name}` from {least} to {most}"));
             }
         }
-        self.faults().check_sense()
+        self.faults().validate()
     }
 }

@@ -136,8 +136,8 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// As [`Claims::parse`]; a test keeps the carried register free of them.
-    pub fn carried() -> Result<Self> {
+    /// As [`Claims::parse`]; a test keeps the built-in register free of them.
+    pub fn builtin() -> Result<Self> {
         Self::parse(CLAIMS)
     }
 
@@ -157,7 +157,7 @@ impl Claims {
         for (at, claim) in register.claim.iter().enumerate() {
             let before = &register.claim[..at];
             claim
-                .check_sense(before)
+                .validate(before)
                 .map_err(|problem| Error::file(FILE, format!("claim `{}`: {problem}", claim.id)))?;
         }
         Ok(Self(register.claim))
@@ -191,7 +191,7 @@ impl Claim {
         self.tol_abs.unwrap_or(0.0).max(relative)
     }
 
-    fn check_sense(&self, before: &[Self]) -> std::result::Result<(), String> {
+    fn validate(&self, before: &[Self]) -> std::result::Result<(), String> {
         if !PAPERS.contains(&self.paper()) {
             return Err(format!("expected `{}` before the slash", PAPERS.join("`, `")));
         }
@@ -221,20 +221,20 @@ mod tests {
     use super::*;
 
     fn claims_per_paper() -> Vec<usize> {
-        let claims = Claims::carried().unwrap();
+        let claims = Claims::builtin().unwrap();
         PAPERS.iter().map(|paper| claims.of(Some(paper)).count()).collect()
     }
 
     #[test]
-    fn the_register_that_is_carried_is_whole() {
+    fn the_builtin_register_is_whole() {
         assert_eq!(PAPERS, ["sunos-ipc", "bsd-buffers", "protocol-choice", "layering"]);
         assert_eq!(claims_per_paper(), [63, 32, 38, 21]);
-        assert_eq!(Claims::carried().unwrap().of(None).count(), 154);
+        assert_eq!(Claims::builtin().unwrap().of(None).count(), 154);
     }
 
     #[test]
     fn the_wider_of_two_tolerances_counts() {
-        let claims = Claims::carried().unwrap();
+        let claims = Claims::builtin().unwrap();
         let tolerance = |id, expected| claims.claim(id).unwrap().tolerance(expected);
         assert_eq!(tolerance("bsd-buffers/T3-a", 97158.0), 0.02 * 97158.0);
         assert_eq!(tolerance("layering/T3-b", 200.0), 15.0);

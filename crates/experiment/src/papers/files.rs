@@ -1,4 +1,4 @@
-//! The files of `papers/`, carried in the program so that it needs none beside it.
+//! The files of `papers/`, built into the program so that it needs none beside it.
 
 use super::{Table, WireRow};
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ const TABLES: &[(&str, &str)] = table_files![
 ///
 /// # Errors
 ///
-/// When there is none of that name; a test keeps the carried ones readable.
+/// When there is none of that name; a test keeps the built-in ones readable.
 pub fn table(name: &str) -> Result<Table> {
     let file = format!("papers/{name}.csv");
     let found = TABLES.iter().find(|(known, _)| *known == name);
@@ -64,7 +64,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_table_of_the_folder_is_carried_and_readable() {
+    fn every_table_of_the_folder_is_builtin_and_readable() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers");
         let mut names = Vec::new();
         for paper in PAPERS {

@@ -5,7 +5,7 @@ use std::io;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{CaseResult, RunResult};
-use crate::seen::{Distribution, Seen, SystemCall};
+use crate::measurement::{Distribution, Measurement, SystemCall};
 use crate::{Experiment, Keep};
 
 /// Name and version of the form.
@@ -50,46 +50,46 @@ impl Serialize for Shown<'_> {
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("parameters", &Pairs(&self.case.case.named))?;
         map.serialize_entry("repetitions", &self.experiment.repetitions)?;
-        map.serialize_entry("results", &Results(&self.case.seen, self.experiment))?;
+        map.serialize_entry("results", &Results(&self.case.measured, self.experiment))?;
         map.end()
     }
 }
 
-struct Results<'a>(&'a Seen, &'a Experiment);
+struct Results<'a>(&'a Measurement, &'a Experiment);
 
 impl Serialize for Results<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self(seen, experiment) = self;
+        let Self(measured, experiment) = self;
         let mut map = to.serialize_map(None)?;
         if experiment.keeps(Keep::Calls) {
-            map.serialize_entry("calls", &Pairs(&seen.calls))?;
+            map.serialize_entry("calls", &Pairs(&measured.calls))?;
         }
         if experiment.keeps(Keep::Seconds) {
-            let seconds = seen.routine_ns.iter().map(|(name, ns)| (*name, *ns as f64 / 1e9));
+            let seconds = measured.routine_ns.iter().map(|(name, ns)| (*name, *ns as f64 / 1e9));
             map.serialize_entry("seconds", &Pairs(&seconds.collect::<Vec<_>>()))?;
         }
         if experiment.keeps(Keep::Time) {
-            map.serialize_entry("call_ns", &seen.call_ns)?;
+            map.serialize_entry("call_ns", &measured.call_ns)?;
         }
         if experiment.keeps(Keep::Throughput) {
-            map.serialize_entry("bytes", &seen.bytes)?;
-            map.serialize_entry("transfer_ns", &seen.transfer_ns)?;
-            map.serialize_entry("throughput_bits_per_s", &seen.throughput_bits_per_s())?;
+            map.serialize_entry("bytes", &measured.bytes)?;
+            map.serialize_entry("transfer_ns", &measured.transfer_ns)?;
+            map.serialize_entry("throughput_bits_per_s", &measured.throughput_bits_per_s())?;
         }
         if experiment.keeps(Keep::Packets) {
-            map.serialize_entry("segments", &seen.segments)?;
-            map.serialize_entry("acks", &seen.acks)?;
-            map.serialize_entry("retransmitted_segments", &seen.retransmitted)?;
+            map.serialize_entry("segments", &measured.segments)?;
+            map.serialize_entry("acks", &measured.acks)?;
+            map.serialize_entry("retransmitted_segments", &measured.retransmitted)?;
         }
         if experiment.keeps(Keep::Wire) {
-            let lines: Vec<_> = seen.wire.iter().map(ToString::to_string).collect();
+            let lines: Vec<_> = measured.wire.iter().map(ToString::to_string).collect();
             map.serialize_entry("wire", &lines)?;
         }
         if experiment.keeps(Keep::SystemCalls) {
-            map.serialize_entry("system_calls", &seen.system_calls)?;
+            map.serialize_entry("system_calls", &measured.system_calls)?;
         }
         if experiment.keeps(Keep::Measures) {
-            for measure in &seen.measures {
+            for measure in &measured.measures {
                 map.serialize_entry(measure.name, &measure.value())?;
             }
         }

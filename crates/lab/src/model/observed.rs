@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores, TraceFacts,
 };
-use sockscope_experiment::seen::Seen;
+use sockscope_experiment::measurement::Measurement;
 use sockscope_record::{Direction, Kind, Point, Stage, marks, tcp_flags};
 use sockscope_sim::Everything;
 use sockscope_stack::DropReason;
@@ -32,7 +32,7 @@ pub struct Observed {
     /// What processes did.
     pub activities: Activities,
     /// What the programs saw, and the work of the first host.
-    pub seen: Seen,
+    pub measured: Measurement,
     /// What the last host's driver copied of frames that came in.
     pub copied_in_bytes: u64,
     /// Copying a byte to a program's memory, in picoseconds.
@@ -70,7 +70,7 @@ impl Observed {
             stores,
             analysis,
             activities,
-            seen: run.seen.clone(),
+            measured: run.measured.clone(),
             copied_in_bytes: run.copied_in_bytes,
             copy_byte_ps: run.copy_byte_ps,
         }

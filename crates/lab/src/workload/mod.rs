@@ -12,7 +12,7 @@ mod traced;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use sockscope_experiment::seen::{Phase, SystemCall};
+use sockscope_experiment::measurement::{Phase, SystemCall};
 use sockscope_sim::{Action, Answer};
 use sockscope_stack::SocketId;
 

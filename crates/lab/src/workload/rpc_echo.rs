@@ -483,11 +483,11 @@ mod tests {
     use sockscope_sim::Everything;
 
     use crate::model;
-    use sockscope_experiment::carried_by_id;
+    use sockscope_experiment::builtin_by_id;
 
     /// What a call of 4,800 octets records of these kinds, in order of time.
     fn records(kinds: &[Kind]) -> Vec<Record> {
-        let experiment = carried_by_id("lh-8").unwrap();
+        let experiment = builtin_by_id("lh-8").unwrap();
         let case = experiment.cases().unwrap().remove(0);
         let (_, all) = model::record(&experiment, &case, Everything::default()).unwrap();
         all.records.into_iter().filter(|record| kinds.contains(&record.kind)).collect()

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use sockscope_experiment::seen::Distribution;
+use sockscope_experiment::measurement::Distribution;
 
 use super::form::{DATA_BYTES_MAX, Form, Integrated, Layered, Touches, Wire};
 

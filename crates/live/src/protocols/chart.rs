@@ -128,7 +128,7 @@ fn latency_ns(row: &Row) -> f64 {
 mod tests {
     use super::super::{Figures, Plan, Protocol};
     use super::*;
-    use sockscope_experiment::seen::Distribution;
+    use sockscope_experiment::measurement::Distribution;
 
     fn comparison(clients: &[usize]) -> Comparison {
         let plan = Plan {

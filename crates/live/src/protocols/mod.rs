@@ -25,7 +25,7 @@ mod write;
 use std::io;
 use std::time::Duration;
 
-use sockscope_experiment::seen::Distribution;
+use sockscope_experiment::measurement::Distribution;
 use sockscope_vmtp::driver::Transport as Carrier;
 
 use channel::Channel;

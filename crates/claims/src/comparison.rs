@@ -38,7 +38,7 @@ pub enum Shown {
 
 /// A verdict with both sides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
+pub struct Comparison {
     /// The verdict.
     pub verdict: Verdict,
     /// What the paper says.
@@ -49,7 +49,7 @@ pub struct Judgement {
     pub note: String,
 }
 
-impl Judgement {
+impl Comparison {
     /// Numbers against those of the paper, each within the claim's tolerance.
     pub(crate) fn numbers(claim: &Claim, got: &[f64]) -> Self {
         Self::against(claim, &claim.values, got)
@@ -125,7 +125,7 @@ impl Judgement {
         self
     }
 
-    /// The judgement on a claim that has no check yet.
+    /// The comparison of a claim that has no check yet.
     pub(crate) fn no_experiment(claim: &Claim) -> Self {
         match claim.check {
             Where::Live => Self::not_checkable("only a live machine can show it"),
@@ -142,8 +142,8 @@ mod tests {
     use sockscope_experiment::papers::Claims;
 
     fn verdict(id: &str, got: &[f64]) -> Verdict {
-        let claims = Claims::carried().unwrap();
-        Judgement::numbers(claims.claim(id).unwrap(), got).verdict
+        let claims = Claims::builtin().unwrap();
+        Comparison::numbers(claims.claim(id).unwrap(), got).verdict
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_first_part_that_fails_is_told() {
-        let (good, bad) = (Judgement::holds(true, "a", "a"), Judgement::holds(false, "b", "c"));
+        let (good, bad) = (Comparison::holds(true, "a", "a"), Comparison::holds(false, "b", "c"));
         assert_eq!(good.clone().and(bad.clone()), bad);
         assert_eq!(bad.clone().and(good.clone()), bad);
         assert_eq!(good.clone().and(good.clone()), good);
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_note_is_of_what_holds() {
-        let good = |note: &str| Judgement::holds(true, "a", "a").with_note(note);
-        let bad = Judgement::holds(false, "b", "c");
+        let good = |note: &str| Comparison::holds(true, "a", "a").with_note(note);
+        let bad = Comparison::holds(false, "b", "c");
         assert_eq!(good("as printed").and(bad.clone()).note, "");
         assert_eq!(bad.and(good("as printed")).note, "");
         assert_eq!(good("one").and(good("")).and(good("two")).note, "one; two");

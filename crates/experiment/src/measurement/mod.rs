@@ -1,4 +1,4 @@
-//! What was seen of a run: times, counts and lists, before anybody asks for a table of them.
+//! What was measured in a run: times, counts and lists, without a table of them.
 
 mod distribution;
 mod numbers;
@@ -7,9 +7,9 @@ pub use distribution::Distribution;
 
 use crate::papers::WireRow;
 
-/// What was seen in the repetitions of one case. Counts and sums are of all repetitions.
+/// What was measured in the repetitions of one case. Counts and sums are of all repetitions.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Seen {
+pub struct Measurement {
     /// Calls of each routine at the first host, by its C name, in the order of the model's list.
     pub calls: Vec<(&'static str, u64)>,
     /// Nanoseconds of CPU charged to each routine at the first host.
@@ -85,7 +85,7 @@ pub struct SystemCall {
     pub returned: u64,
 }
 
-impl Seen {
+impl Measurement {
     /// Calls of the routine with this C name; 0 when it was never called.
     #[must_use]
     pub fn calls_of(&self, routine: &str) -> u64 {

@@ -1,4 +1,4 @@
-//! The files of `experiments/`, carried in the program so that it needs none beside it.
+//! The files of `experiments/`, built into the program so that it needs none beside it.
 
 use super::Experiment;
 use crate::error::{Error, Result};
@@ -23,8 +23,8 @@ const FILES: &[(&str, &str)] = files![
 ///
 /// # Errors
 ///
-/// When a file has no sense; a test keeps the carried ones free of that.
-pub fn carried() -> Result<Vec<Experiment>> {
+/// When a file has no sense; a test keeps the built-in ones free of that.
+pub fn builtin() -> Result<Vec<Experiment>> {
     FILES.iter().map(|(file, text)| parse(file, text)).collect()
 }
 
@@ -33,7 +33,7 @@ pub fn carried() -> Result<Vec<Experiment>> {
 /// # Errors
 ///
 /// When there is none.
-pub fn carried_by_id(id: &str) -> Result<Experiment> {
+pub fn builtin_by_id(id: &str) -> Result<Experiment> {
     let path = format!("experiments/{id}.toml");
     match FILES.iter().find(|(file, _)| *file == path) {
         Some((file, text)) => parse(file, text),
@@ -41,7 +41,7 @@ pub fn carried_by_id(id: &str) -> Result<Experiment> {
     }
 }
 
-/// A carried one, which is run by its id.
+/// A built-in one, which is run by its id.
 fn parse(file: &str, text: &str) -> Result<Experiment> {
     Ok(Experiment { own_file: None, ..Experiment::parse(file, text)? })
 }
@@ -53,7 +53,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_file_of_the_folder_is_carried_and_makes_sense() {
+    fn every_file_of_the_folder_is_builtin_and_makes_sense() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let files = std::fs::read_dir(root).unwrap();
         let mut names: Vec<_> = files
@@ -62,7 +62,7 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(FILES.iter().map(|(file, _)| *file).collect::<Vec<_>>(), names);
-        for (experiment, file) in carried().unwrap().iter().zip(names) {
+        for (experiment, file) in builtin().unwrap().iter().zip(names) {
             assert_eq!(experiment.file(), file);
             assert!(!experiment.cases().unwrap().is_empty());
         }
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn experiments_feed_claims_that_exist() {
-        let claims = Claims::carried().unwrap();
-        for experiment in carried().unwrap() {
+        let claims = Claims::builtin().unwrap();
+        for experiment in builtin().unwrap() {
             for id in &experiment.feeds {
                 let claim = claims.claim(id).unwrap_or_else(|| panic!("{}: {id}", experiment.id));
                 assert_eq!(claim.paper(), experiment.paper, "{}", experiment.id);
