@@ -65,7 +65,7 @@ pub fn carried(pdu: &[u8; PAYLOAD_BYTES]) -> u16 {
     u16::from_be_bytes([pdu[WHOLE_OCTETS], pdu[WHOLE_OCTETS + 1]]) & MASK
 }
 
-/// Writes the CRC of a SAR-PDU into its last ten bits; LI beside it stays.
+/// Writes the CRC of a SAR-PDU into its last ten bits; LI next to it stays.
 pub fn insert(pdu: &mut [u8; PAYLOAD_BYTES]) {
     let crc = of_sar_pdu(pdu);
     pdu[WHOLE_OCTETS] = pdu[WHOLE_OCTETS] & 0xfc | (crc >> 8) as u8;

@@ -17,7 +17,7 @@ pub enum State {
     Hunt,
     /// So many right headers have followed the first, each where it should.
     Presync(u32),
-    /// Known; so many wrong headers came in a row just now.
+    /// Known; so many wrong headers arrived in a row just now.
     Sync(u32),
 }
 

@@ -1,6 +1,6 @@
 //! Many to many: every member hears every other.
 //!
-//! There is nobody in the middle. Member n holds the name `GROUP/n`; who joins takes the first name
+//! There is no server in the middle. Member n holds the name `GROUP/n`; who joins takes the first name
 //! that is free, which the kernel gives to one process only and takes back when it ends, and then
 //! subscribes to all others. Each of them, hearing of a member that it does not hear yet, subscribes
 //! in return. So memory has one writer here too: a group of n has n segments.
@@ -155,7 +155,7 @@ impl Circle {
         if self.is_wanted(number, None) { self.call(number) } else { Ok(()) }
     }
 
-    /// Whether the caller is to call that member, of this incarnation or any; then nobody else is.
+    /// Whether the caller is to call that member, of this incarnation or any; then no other member is.
     fn is_wanted(&self, number: u32, incarnation: Option<u64>) -> bool {
         let mut heard = self.heard();
         match heard.get_mut(&number) {
@@ -196,7 +196,7 @@ impl Circle {
         }
         heard.remove(&number);
         Some(match error {
-            // Nobody has that number, or no longer.
+            // No member has that number, or no longer.
             Error::NotThere { .. } | Error::BadSetup { .. } => Ok(()),
             error => Err(error),
         })

@@ -100,7 +100,7 @@ impl Offer {
             when_full,
             next: u64_at(bytes, 24),
         };
-        // A number near the end could not be counted on from; nobody sends so many.
+        // A number near the end could not be counted on from; no sender sends so many.
         if offer.next > u64::MAX >> 1 {
             return Err("a message number below 2^63");
         }

@@ -27,7 +27,7 @@ pub(crate) use rx_ring::{Member, RxRing, call};
 pub struct Receiver<O = Unobserved> {
     settings: Settings,
     peers: Peers<RxRing>,
-    /// Which of them is looked at first.
+    /// Which sender is looked at first.
     turn: usize,
     /// Looks in vain by calls that do not wait.
     idle_looks: u32,
@@ -58,7 +58,7 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// A receiver of nobody yet.
+    /// A receiver without a sender yet.
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
         settings.geometry().map_err(Error::setting)?;
         Ok(Self {
@@ -101,7 +101,7 @@ impl<O: Observer> Receiver<O> {
     /// The next message, in its slot. The slot is given back when the message is dropped.
     ///
     /// # Errors
-    /// `WouldBlock` and `TimedOut` when none came; `PeerGone` and `Misbehaved` once for each sender
+    /// `WouldBlock` and `TimedOut` when none arrived; `PeerGone` and `Misbehaved` once for each sender
     /// that was detached, after what it had sent before. The others' messages are not touched by
     /// that: receive again.
     #[inline]

@@ -32,7 +32,7 @@ pub enum Shown {
     Numbers(Vec<f64>),
     /// What numbers do not say.
     Words(String),
-    /// There is none.
+    /// No such thing.
     Nothing,
 }
 
@@ -111,7 +111,7 @@ impl Comparison {
         self
     }
 
-    /// Both this and `also` must hold; the first that does not is told. Notes are of both when both do.
+    /// Both this and `also` must hold; the first that does not is reported. Notes are of both when both do.
     #[must_use]
     pub(crate) fn and(mut self, also: Self) -> Self {
         if self.verdict != Verdict::Reproduced {

@@ -49,7 +49,7 @@ pub(crate) struct Check {
     pub compare: fn(&Claim, &Runs) -> Outcome,
 }
 
-/// A claim and what came of it.
+/// A claim and how it compares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     /// The claim.

@@ -81,7 +81,7 @@ fn repair_that_costs_nothing_always_wins() {
     assert_all(Verdict::Differs, "pc-7b", &["repair_check_cycles=12"], &["sar-c"]);
 }
 
-/// Small messages that are none: the wire has a part in the ceiling.
+/// Messages that are not small: the wire has a part in the ceiling.
 #[test]
 fn a_ceiling_that_is_not_of_overhead_alone_is_seen() {
     let short = "run_ms=1500";

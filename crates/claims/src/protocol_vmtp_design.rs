@@ -151,7 +151,7 @@ fn missed(
     Ok(missed)
 }
 
-/// How long a search lasts which nobody answers, in milliseconds.
+/// How long a search lasts without an answer, in milliseconds.
 fn unanswered_ms(waits_ns: &[u64]) -> Result<u64, String> {
     search(waits_ns, |_| false).map(|(_, ns)| ns / MS)
 }

@@ -34,7 +34,7 @@ fn checks() -> impl Iterator<Item = &'static Check> {
     papers.into_iter().flatten()
 }
 
-/// Checks the claims of `paper`, or of all, in the order of the register. `progress` is told of each
+/// Checks the claims of `paper`, or of all, in the order of the register. `progress` gets the number of each
 /// finished case, of how many.
 ///
 /// # Errors

@@ -261,8 +261,8 @@ struct Window {
 fn opening(seen: &Observed) -> Vec<Window> {
     let made: Vec<_> = seen.acks().iter().map(|ack| (ack.acknowledged(), ack.at_ns)).collect();
     let lengths = seen.lengths(Stage::ReceiveQueue);
-    // It may tick in the middle of a read, and leaves data in the queue; or while packets are on their
-    // way. The first burst is one segment, which nothing but the timer acknowledges: that is whole.
+    // It may tick in the middle of a read, and leaves data in the queue; or while packets are in
+    // transit. The first burst is one segment, which nothing but the timer acknowledges: that is whole.
     let by_timer = |acknowledged: u64, sent: u64| {
         let ack = made.iter().find(|(position, _)| *position == acknowledged);
         ack.is_some_and(|&(_, at_ns)| {
@@ -325,7 +325,7 @@ struct Tooth {
     window: u64,
     /// Greatest length of the queue.
     height: u64,
-    /// An acknowledgment came while data stood in the queue.
+    /// An acknowledgment arrived while data stood in the queue.
     is_cut: bool,
 }
 
@@ -386,7 +386,7 @@ fn since_tick_ms(at_ns: u64) -> f64 {
     (at_ns as f64 / 1e6 - TICK_MS).rem_euclid(200.0)
 }
 
-/// How long after a tick each acknowledgment came that found data in the queue, in milliseconds.
+/// How long after a tick each acknowledgment arrived that found data in the queue, in milliseconds.
 fn early_acks_ms(seen: &Observed) -> Vec<f64> {
     let lengths = seen.lengths(Stage::ReceiveQueue);
     let early =

@@ -23,7 +23,7 @@ const SEGMENT_BYTES: u64 = 1024;
 const AT_ONCE_NS: u64 = 50_000_000;
 
 /// A run in which the reader begins a second after the connection stands, when the timer has acknowledged
-/// all that came, and the writer closes later still.
+/// all that arrived, and the writer closes later still.
 fn late_reader(changes: &[&str]) -> Result<Observed, String> {
     let buffers = format!("socket_buffer_bytes={BUFFER_BYTES}");
     let always =
@@ -31,7 +31,7 @@ fn late_reader(changes: &[&str]) -> Result<Observed, String> {
     observe("si-1b", &[&always, changes].concat())
 }
 
-/// Whether taking `read` octets of `total` in one call is told to the sender at once.
+/// Whether taking `read` octets of `total` in one call is announced to the sender at once.
 fn is_told(total: u64, read: u64) -> Result<bool, String> {
     let seen = late_reader(&[
         &format!("total_bytes={total}"),

@@ -11,7 +11,7 @@ use super::{Check, Comparison, Outcome, Runs};
 pub(super) const CHECKS: &[Check] =
     &[Check { id: "sunos-ipc/5-a", needs: &["si-5a"], compare: connections_without_overflow }];
 
-/// Packets that are on their way besides those in the interface queue: one in the driver, one that the
+/// Packets that are in transit besides those in the interface queue: one in the driver, one that the
 /// receiver is about to acknowledge.
 const BESIDES_THE_QUEUE: u64 = 2;
 

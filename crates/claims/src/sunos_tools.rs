@@ -66,7 +66,7 @@ fn mark_is_one_bit(claim: &Claim, _: &Runs) -> Outcome {
     let mut plain = experiment("si-2a")?;
     let set = changes.iter().try_for_each(|change| plain.set(change));
     set.map_err(|error| error.to_string())?;
-    // Nobody wants records: no packet is marked.
+    // No program wants records: no packet is marked.
     plain.record = vec![Keep::Throughput];
     let cases = plain.cases().map_err(|error| error.to_string())?;
     let unmarked = model::run(&plain, &cases[0], 0)

@@ -124,7 +124,7 @@ fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), Stri
             "`{name}` of {each} makes {carried} octets in all, over {CARRIED_MAX}"
         ));
     }
-    // Datagrams are messages, and nobody reads them.
+    // Datagrams are messages, and no program reads them.
     if workload == Workload::Send && parameters.protocol == Protocol::Udp {
         return Ok(());
     }

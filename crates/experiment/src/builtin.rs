@@ -1,4 +1,4 @@
-//! The files of `experiments/`, built into the program so that it needs none beside it.
+//! The files of `experiments/`, built into the program so that it needs none next to it.
 
 use super::Experiment;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub fn builtin() -> Result<Vec<Experiment>> {
 ///
 /// # Errors
 ///
-/// When there is none.
+/// When it does not exist.
 pub fn builtin_by_id(id: &str) -> Result<Experiment> {
     let path = format!("experiments/{id}.toml");
     match FILES.iter().find(|(file, _)| *file == path) {

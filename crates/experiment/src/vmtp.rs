@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::faults::Faults;
 
-/// Clients, members of a group, and hosts beside them, each at most.
+/// Clients, members of a group, and other hosts, each at most.
 const COUNT_MAX: u32 = 64;
 
 /// Virtual time of a run at most, in milliseconds.
@@ -35,7 +35,7 @@ pub struct VmtpParameters {
     /// Servers that form a group, to which requests go by multicast; without it, one server that is
     /// asked by its own name.
     pub members: Option<u32>,
-    /// Hosts beside the servers that have no member of the group.
+    /// Hosts other than the servers that have no member of the group.
     #[serde(default)]
     pub bystanders: u32,
     /// Each step of a process takes up to so much less or more than the machine's file says.

@@ -232,7 +232,7 @@ fn keep(
     Ok(())
 }
 
-/// Draws the figures that the experiment wants of the trace of `case`, beside its bundle.
+/// Draws the figures that the experiment wants of the trace of `case`, next to its bundle.
 fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(), Failure> {
     let wanted = figure::plots(experiment, case);
     if wanted.is_empty() {

@@ -15,11 +15,11 @@ use crate::vmtp_pair;
 
 /// Runs one experiment on the model.
 ///
-/// `progress` is told how many of how many repetitions are done.
+/// `progress` gets how many of how many repetitions are done.
 ///
 /// # Errors
 ///
-/// When a case has no sense or its run fails; the first in the order of the file is told.
+/// When a case has no sense or its run fails; the first in the order of the file is reported.
 pub fn run(
     experiment: &Experiment,
     threads: usize,

@@ -126,7 +126,7 @@ fn whatever_a_lossy_link_ends_is_told_with_the_link() {
     assert!(told.contains("part of the response never came") && told.ends_with(hint), "{told}");
 }
 
-/// The call that waits for a connection is told why there is none; a write after the end, that it is over.
+/// The call that waits for a connection learns why it is missing; a write after the end, that it is over.
 #[test]
 fn a_connection_that_gives_up_says_so() {
     let mut experiment = builtin_by_id("lh-6").unwrap();

@@ -94,7 +94,7 @@ impl AuthStatus {
     pub const TOO_WEAK: Self = Self(5);
 }
 
-/// What a message says beside its number.
+/// What a message says in addition to its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A request.

@@ -78,7 +78,7 @@ impl<E: Copy> EventQueue<E> {
         self.heap.push(Reverse(Entry { at_ns, number: self.scheduled, event }));
     }
 
-    /// When the next event happens; `u64::MAX` when there is none.
+    /// When the next event happens; `u64::MAX` without one.
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.heap.peek().map_or(u64::MAX, |Reverse(next)| next.at_ns)

@@ -48,7 +48,7 @@ pub struct Host {
     quantum_armed: bool,
     timers_armed: bool,
     number: u16,
-    /// What the last step of the running process's call came to that did not just go on.
+    /// What the last step of the running process's call gave, other than to go on.
     step_result: StepResult,
     processes: Vec<Process>,
     devices: Vec<Option<Device>>,
@@ -321,7 +321,7 @@ impl Host {
         (since_ns / period_ns + 1).saturating_mul(period_ns) - self.clock_since_ns
     }
 
-    /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
+    /// The clock ticks: it interrupts whatever runs. An idle CPU need not learn of it.
     pub(crate) fn clock_ticked(&mut self) {
         assert!(self.clock_armed, "the clock ticks that was not armed");
         self.clock_armed = false;

@@ -9,7 +9,7 @@ use crate::link::{Frames, Link, LinkConfig, LinkContext, LinkCounts, Port, Stati
 /// What the medium did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediumEvent {
-    /// The last bit of a frame came in at a station.
+    /// The last bit of a frame arrived at a station.
     Arrived {
         /// Where.
         station: u16,

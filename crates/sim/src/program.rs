@@ -114,7 +114,7 @@ impl Data {
         }
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -182,7 +182,7 @@ pub struct ProgramContext<'a> {
     pub(crate) damage: &'a mut Vec<Damage>,
 }
 
-/// A byte that came out other than it went in.
+/// A byte that was read other than it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
     /// When it was found, in nanoseconds.

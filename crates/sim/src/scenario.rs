@@ -104,7 +104,7 @@ impl HostConfig {
         self.with_interface(InterfaceConfig::loopback(Ipv4Addr::LOCALHOST), None)
     }
 
-    /// Address of the interface with this number; unspecified if there is none.
+    /// Address of the interface with this number; unspecified without one.
     #[must_use]
     pub fn address(&self, interface: usize) -> Ipv4Addr {
         let interface = self.stack.interfaces.get(interface);

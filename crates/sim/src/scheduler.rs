@@ -257,7 +257,7 @@ impl Scheduler {
         self.charge_ticks(now_ns);
     }
 
-    /// Where nobody wanted the CPU for long, there is nothing left to decay.
+    /// Where no process wanted the CPU for long, there is nothing left to decay.
     fn skip_idle(&mut self, now_ns: u64) -> bool {
         let seconds = now_ns / SECOND_NS - self.until_ns / SECOND_NS;
         if self.running.is_some() || self.occupied != 0 || seconds <= FORGET_SECONDS {
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(scheduler.pick(MS), Some(hogs[0]));
         assert!(scheduler.wakeup(2 * MS, sleeper));
         assert!(!scheduler.must_reschedule(), "the quantum is not over");
-        // Two seconds of use make nobody worse.
+        // Two seconds of use make no process worse.
         for (second, next) in [(1, hogs[1]), (2, sleeper), (3, hogs[0])] {
             scheduler.quantum_over();
             assert!(scheduler.must_reschedule());

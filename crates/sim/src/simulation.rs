@@ -129,7 +129,7 @@ impl<S: RecordSink> Simulation<S> {
         self.network.shared.names.get(number as usize).map_or("", String::as_str)
     }
 
-    /// Bytes that came out other than they went in; a run with any has failed.
+    /// Bytes that were read other than they were written; a run with any has failed.
     #[must_use]
     pub fn damage(&self) -> &[Damage] {
         &self.network.shared.damage

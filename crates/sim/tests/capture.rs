@@ -19,7 +19,7 @@ use sockscope_sim::{Everything, LinkCounts, Simulation};
 const BYTES: usize = 1024;
 const RUN_NS: u64 = 10 * SECOND_NS;
 
-/// What came in at a third host, in the order of the cable: which of two senders each frame is of.
+/// What arrived at a third host, in the order of the cable: which of two senders each frame is of.
 struct Cable {
     senders: Vec<usize>,
     counts: LinkCounts,

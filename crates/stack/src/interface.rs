@@ -171,7 +171,7 @@ pub struct Interface {
     device_frames_max: usize,
     uses_trailers: bool,
     queue: VecDeque<Packet>,
-    /// Packets on their way to the queue in effects that have not happened yet.
+    /// Packets in transit to the queue in effects that have not happened yet.
     pending: usize,
     /// Frames that the driver has taken and that have not gone, as far as it knows.
     in_device: usize,

@@ -28,7 +28,7 @@ pub struct BufferRules {
     pub compact_spare_bytes: usize,
     /// 4.2BSD puts an empty mbuf for access rights into each datagram's record.
     pub rights_mbuf: bool,
-    /// Low-water mark of send buffers, cut to their limit; 0 where there is none.
+    /// Low-water mark of send buffers, cut to their limit; 0 without one.
     pub send_lowat: u32,
 }
 
@@ -39,7 +39,7 @@ pub struct Datagram {
     pub from: (Ipv4Addr, u16),
     /// Its data.
     pub chain: Chain,
-    /// As it came with the packet, if the sender is logged.
+    /// As it arrived with the packet, if the sender is logged.
     pub mark: Option<Mark>,
     overhead: Chain,
 }
@@ -168,7 +168,7 @@ impl SockBuf {
         }
     }
 
-    /// `len` bytes pass without being kept, as datagrams do on their way out; the stream position
+    /// `len` bytes pass without being kept, as sent datagrams do; the stream position
     /// of the first.
     pub(crate) fn pass(&mut self, len: usize) -> u64 {
         let offset = self.entered;

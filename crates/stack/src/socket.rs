@@ -116,7 +116,7 @@ pub struct Sockets {
 
 #[derive(Debug)]
 struct Slot {
-    /// While the slot is free, one that nobody has touched.
+    /// While the slot is free, one that no program has used.
     socket: Socket,
     is_used: bool,
 }

@@ -19,7 +19,7 @@ use crate::tcp::TcpState;
 pub struct StackConfig {
     /// Interfaces; their numbers are their positions here, at most 255.
     pub interfaces: Vec<InterfaceConfig>,
-    /// Routes beside those to the networks of the interfaces.
+    /// Routes other than those to the networks of the interfaces.
     pub routes: Vec<Route>,
     /// Limits of the mbuf pool.
     pub pool: PoolLimits,

@@ -1,8 +1,8 @@
 //! The server's half: one entity, any number of clients (RFC 1045 chapter 5).
 //!
-//! Use it as [`crate::client`] says; [`Server::poll_request`] gives Requests that came whole, each
+//! Use it as [`crate::client`] says; [`Server::poll_request`] gives Requests that arrived whole, each
 //! once, and [`Server::respond`] answers them, in any order. A client is remembered by its entity: what
-//! it asked last, how far that came, and the Response until the client is known to have it.
+//! it asked last, how far that went, and the Response until the client is known to have it.
 
 mod memory;
 mod record;
@@ -58,7 +58,7 @@ pub enum RespondError {
 pub struct ServerCounters {
     /// Requests given to the application.
     pub requests: u64,
-    /// Requests that came again and were not given again.
+    /// Requests that arrived again and were not given again.
     pub duplicates: u64,
     /// Packets sent, notices included.
     pub packets: u64,
@@ -96,7 +96,7 @@ pub struct Server<A> {
 }
 
 impl<A: Address> Server<A> {
-    /// A server that nobody has asked anything.
+    /// A server without a Request yet.
     #[must_use]
     pub fn new(entity: Entity, config: Config) -> Self {
         Self {
@@ -147,7 +147,7 @@ impl<A: Address> Server<A> {
         self.log.poll()
     }
 
-    /// Sights that nobody took in time.
+    /// Sights that were not taken in time.
     #[must_use]
     pub fn unseen(&self) -> u64 {
         self.log.lost()
@@ -174,7 +174,7 @@ impl<A: Address> Server<A> {
         }
     }
 
-    /// Takes octets that came from `from`.
+    /// Takes octets that arrived from `from`.
     pub fn handle(&mut self, now_ns: u64, from: A, octets: &[u8]) {
         self.log.came(now_ns, from, octets.len());
         self.look_at(now_ns, from, octets);
@@ -354,7 +354,7 @@ impl<A: Address> Server<A> {
         }
     }
 
-    /// Whether the client's silence after a Response was its end or a lost packet, it says itself.
+    /// Whether the client's silence after a Response was its end or a dropped packet, it says itself.
     fn notice(&mut self, now_ns: u64, notice: Notice) {
         let keep_ns = self.config.keep_ns;
         let acknowledgment_ns = self.acknowledgment_ns();
@@ -480,7 +480,7 @@ impl<A: Address> Server<A> {
     }
 
     fn push_notice(&mut self, to: A, header: &Header, delivery: u32, code: u32) {
-        // About what came by multicast, only a Request that was taken is answered.
+        // About what arrived by multicast, only a Request that was taken is answered.
         let is_silent = header.multicast && !matches!(code, code::OK | code::RETRY);
         if is_silent || self.notices.len() >= NOTICES_MAX {
             return;
@@ -630,14 +630,14 @@ impl<A: Address> Server<A> {
         !self.requests.is_empty()
     }
 
-    /// Whether packets wait, or a Response that is kept until its client says that it came.
+    /// Whether packets wait, or a Response that is kept until its client says that it arrived.
     #[must_use]
     pub fn owes(&self) -> bool {
         let is_kept = |record: &Record<A>| record.keeps_answer();
         !self.notices.is_empty() || !self.sending.is_empty() || self.records.values().any(is_kept)
     }
 
-    /// Requests that came whole, in the order in which they did.
+    /// Requests that arrived whole, in the order in which they did.
     pub fn poll_request(&mut self) -> Option<Incoming<A>> {
         let request = self.requests.pop_front()?;
         let record = self.records.get_mut(&request.token.client);

@@ -30,7 +30,7 @@ pub enum Policy {
 /// How much is held, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Messages on their way at once; a cell that begins one more is dropped and counted.
+    /// Messages in transit at once; a cell that begins one more is dropped and counted.
     pub messages_max: usize,
     /// Octets of one message; one that grows longer is given up.
     pub message_bytes_max: usize,
@@ -192,7 +192,7 @@ impl Reassembler {
         self.counters
     }
 
-    /// Messages on their way.
+    /// Messages in transit.
     #[must_use]
     pub fn open_messages(&self) -> usize {
         self.slots.open_messages()

@@ -13,7 +13,7 @@ pub const fn cells_for(bytes: usize) -> usize {
     bytes.div_ceil(CELL_DATA_BYTES)
 }
 
-/// A message on its way into cells.
+/// A message that becomes cells.
 #[derive(Debug, Clone, Copy)]
 pub struct Segmentation<'a> {
     message: &'a [u8],
@@ -69,7 +69,7 @@ impl<'a> Segmentation<'a> {
         cells_for(self.message.len())
     }
 
-    /// Writes cell `at`, counted from 0; `false` and nothing written when there is none.
+    /// Writes cell `at`, counted from 0; `false` and nothing written beyond the last.
     pub fn write_cell(&self, at: usize, cell: &mut Cell) -> bool {
         let Some(rest) = self.message.get(at * CELL_DATA_BYTES..) else { return false };
         if rest.is_empty() {

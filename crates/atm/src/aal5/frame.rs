@@ -29,7 +29,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// A message with nothing beside it.
+    /// A message with nothing else.
     #[must_use]
     pub fn of_payload(payload: &'a [u8]) -> Self {
         Self { payload, user_to_user: 0, common_part: 0 }

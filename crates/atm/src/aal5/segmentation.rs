@@ -4,7 +4,7 @@ use super::frame::{Frame, TRAILER_BYTES, frame_bytes};
 use crate::crc32::{Crc32, crc32};
 use crate::{CELL_BYTES, Cell, Error, HEADER_BYTES, Header, Interface, PAYLOAD_BYTES, hec};
 
-/// A message on its way into cells.
+/// A message that becomes cells.
 #[derive(Debug, Clone, Copy)]
 pub struct Segmentation<'a> {
     payload: &'a [u8],

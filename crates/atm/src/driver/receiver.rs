@@ -8,7 +8,7 @@ use crate::tca100::map::{HEADER, PAYLOAD, RECEIVE_QUEUE, Register, TRAILER};
 use crate::tca100::words::{CELL_WORDS, PAD2_FRAMING_ERROR, to_cell};
 use crate::{Channel, Header, Interface, hec};
 
-/// What came of a cell, to the program above the driver.
+/// The outcome of a cell, for the program above the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery<'a> {
     /// A whole message.
@@ -22,7 +22,7 @@ pub enum Delivery<'a> {
 /// What became of cells that did not reach reassembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverCounters {
-    /// Of a channel that nobody asked for; discarded by a byte written.
+    /// Of a channel that was not asked for; discarded by a byte written.
     pub unwanted: u64,
     /// With a header that could not be put right; discarded by a byte written.
     pub bad_header: u64,

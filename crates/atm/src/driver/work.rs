@@ -125,7 +125,7 @@ struct ByWork([u64; Work::ALL.len()]);
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkCounts(ByWork);
 
-/// What each kind of work costs, in nanoseconds, beside what the card itself makes an access wait.
+/// What each kind of work costs, in nanoseconds, in addition to what the card itself makes an access wait.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Costs(ByWork);
 

@@ -223,7 +223,7 @@ impl Tca100 {
         self.sent.pop_front()
     }
 
-    /// When something happens next that nobody does: a word leaves the transmit queue, or the
+    /// When something happens next without an access: a word leaves the transmit queue, or the
     /// timer ends.
     #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {

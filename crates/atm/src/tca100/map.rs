@@ -93,7 +93,7 @@ pub mod status {
     pub const INTERRUPTS: u32 = 0x00f;
 }
 
-/// Bits of the control register beside those that let status bits interrupt.
+/// Bits of the control register other than those that let status bits interrupt.
 pub mod control {
     /// Cells are taken from the fibre.
     pub const RECEIVE_ENABLE: u32 = 0x040;

@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// The words of `tca100.csv` beside the octets of `sar.csv`, line by line.
+    /// The words of `tca100.csv` next to the octets of `sar.csv`, line by line.
     #[test]
     fn words_and_octets_of_the_vectors_are_the_same_cells() {
         let words = include_str!("../../tests/vectors/tca100.csv").lines().skip(1);

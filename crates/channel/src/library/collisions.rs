@@ -3,7 +3,7 @@
 //! Memory only appears to be shared among the members of a many-to-many channel: each has its own
 //! copy, and two may write the same cell before either has seen the other's write. That is a
 //! collision. Members give cells versions in the manner of version vectors (Parker et al.,
-//! "Detection of Mutual Inconsistency in Distributed Systems", 1983), so that a collision is told from
+//! "Detection of Mutual Inconsistency in Distributed Systems", 1983), so that a collision is distinguished from
 //! a later write whatever order messages arrive in, and all members agree on which write stands.
 
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub enum Verdict {
     CollidedAndFalls,
     /// One that was seen before knew of it: it is late, and falls.
     Late,
-    /// Nobody watches, or the header is none of ours, or there are more cells than are kept.
+    /// No part watches, or the header is not of this library, or there are more cells than are kept.
     Unknown,
 }
 
@@ -109,7 +109,7 @@ impl Versions {
         }
         let version: Vec<u64> =
             (0..self.members).map(|member| word_at(header, 16 + 8 * member)).collect();
-        // Every write counts itself; and nobody counts so far that a step more would overflow.
+        // Every write counts itself; and no writer counts so far that a step more would overflow.
         let sane = version[writer] > 0 && version.iter().all(|count| *count < u64::MAX >> 1);
         sane.then(|| (word_at(header, 0), writer, version))
     }
@@ -144,7 +144,7 @@ impl Collisions for Versions {
                 cell.writer = member;
                 cell.known.clone()
             }
-            // A version of nothing is known to nobody as one.
+            // A version of nothing is known to no member as one.
             None => vec![0; members],
         };
         for (bytes, count) in header[16..].chunks_exact_mut(8).zip(&version) {

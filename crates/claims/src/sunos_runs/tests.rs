@@ -88,7 +88,7 @@ fn what_waits_for_a_lost_segment_is_no_time_of_the_protocol() {
 }
 
 /// What `sockscope report` would say of the first connection of a case: shares of the ledger's parts and
-/// the findings with their counts, most time lost first.
+/// the findings with their counts, most costly first.
 struct Story {
     observed: Observed,
 }

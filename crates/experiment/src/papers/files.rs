@@ -1,4 +1,4 @@
-//! The files of `papers/`, built into the program so that it needs none beside it.
+//! The files of `papers/`, built into the program so that it needs none next to it.
 
 use super::{Table, WireRow};
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ const TABLES: &[(&str, &str)] = table_files![
 ///
 /// # Errors
 ///
-/// When there is none of that name; a test keeps the built-in ones readable.
+/// When none has that name; a test keeps the built-in ones readable.
 pub fn table(name: &str) -> Result<Table> {
     let file = format!("papers/{name}.csv");
     let found = TABLES.iter().find(|(known, _)| *known == name);
@@ -53,7 +53,7 @@ pub fn table(name: &str) -> Result<Table> {
 ///
 /// # Errors
 ///
-/// When there is none of that name, or it is no wire trace.
+/// When none has that name, or it is no wire trace.
 pub fn wire_trace(name: &str) -> Result<Vec<WireRow>> {
     WireRow::rows(&table(name)?)
 }

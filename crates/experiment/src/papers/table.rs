@@ -59,7 +59,7 @@ impl Table {
         Some(&row[at])
     }
 
-    /// The same field as a number; `None` also when it is none.
+    /// The same field as a number; `None` also when it is not one.
     #[must_use]
     pub fn number(&self, row: &str, column: &str) -> Option<f64> {
         self.field(row, column)?.parse().ok()

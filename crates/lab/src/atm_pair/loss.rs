@@ -38,7 +38,7 @@ const ROUNDS_MAX: u32 = 10_000;
 /// What a packet still lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Lack {
-    /// Everything, or nobody knows what.
+    /// Everything, or it is unknown what.
     #[default]
     All,
     /// Cells by their numbers, as bits.

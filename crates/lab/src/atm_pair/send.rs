@@ -34,7 +34,7 @@ pub(super) fn run(
     let work = Packets::new(parameters.driver, &message)?;
     for number in 0..packets {
         work.send(&mut host, number)?;
-        // Nobody listens, and the card need not keep what has left.
+        // No receiver listens, and the card need not keep what has left.
         while host.card.take_sent(0).is_some() {}
     }
     let deformed = host.card.counters().sent_deformed;
@@ -115,7 +115,7 @@ mod tests {
         run(machine, &parameters(data_bytes)).unwrap().measure(name).unwrap()
     }
 
-    /// Nobody says how many words the buffer holds; it must not matter.
+    /// No source says how many words the buffer holds; it must not matter.
     #[test]
     fn the_depth_of_the_write_buffer_changes_nothing_that_is_compared() {
         let mut machine = super::super::machine(&parameters(0)).unwrap();

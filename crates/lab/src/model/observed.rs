@@ -33,7 +33,7 @@ pub struct Observed {
     pub activities: Activities,
     /// What the programs saw, and the work of the first host.
     pub measured: Measurement,
-    /// What the last host's driver copied of frames that came in.
+    /// What the last host's driver copied of frames that arrived.
     pub copied_in_bytes: u64,
     /// Copying a byte to a program's memory, in picoseconds.
     pub copy_byte_ps: u32,
@@ -165,7 +165,7 @@ impl Observed {
         self.data(to).iter().filter_map(delay).collect()
     }
 
-    /// Delay between two points of the packets that came in order, in microseconds: one that waits for
+    /// Delay between two points of the packets that arrived in order, in microseconds: one that waits for
     /// another to be sent again says nothing of the protocol.
     pub fn in_order_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
         let left: BTreeMap<u64, u64> =

@@ -24,7 +24,7 @@ const SERVER_START_NS: u64 = 100_000_000;
 /// When the program of the first host starts.
 pub(super) const CLIENT_START_NS: u64 = 1_000_000_000;
 
-/// The same beside load, in seconds: it is started first and the transfer immediately after (§4.4.1 of the
+/// The same with load, in seconds: it is started first and the transfer immediately after (§4.4.1 of the
 /// SunOS study).
 const LOAD_BEFORE_S: u64 = 3;
 
@@ -82,7 +82,7 @@ pub(super) fn programs(
     Ok(programs)
 }
 
-/// Whether processes compute beside the programs, without end.
+/// Whether processes compute next to the programs, without end.
 pub(super) fn has_load(parameters: &Parameters) -> bool {
     parameters.load > 0
 }

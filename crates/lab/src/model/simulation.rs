@@ -16,16 +16,16 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Virtual time after which a run that has not ended is taken for stuck.
 const LIMIT_NS: u64 = 100_000 * SECOND_NS;
 
-/// The same beside load, which keeps CPUs busy without end: less than the longest pause of a program.
+/// The same with load, which keeps CPUs busy without end: less than the longest pause of a program.
 const LOADED_LIMIT_NS: u64 = 3_000 * SECOND_NS;
 
-/// How often it is looked whether all programs beside load have ended.
+/// How often it is looked whether all programs except load have ended.
 const STEP_NS: u64 = 100_000_000;
 
 /// Time for the last packets of a connection, after that.
 const LINGER_NS: u64 = 1_000_000_000;
 
-/// A run that came to its end.
+/// A run that ended.
 pub(super) struct Ended {
     /// What the programs and the first host's meter saw.
     pub measured: Measurement,
@@ -33,7 +33,7 @@ pub(super) struct Ended {
     pub connections: Vec<Connection>,
     /// Names of the processes, by number.
     pub processes: Vec<String>,
-    /// What the last host's driver copied of frames that came in, in octets.
+    /// What the last host's driver copied of frames that arrived, in octets.
     pub copied_in_bytes: u64,
     /// What copying an octet to a program's memory costs, in picoseconds.
     pub copy_byte_ps: u32,
@@ -103,7 +103,7 @@ fn not_ended(outcome: Outcome, ended: u32, of: u32, is_loaded: bool) -> String {
     format!("{why}; {ended} of {of} {are} done")
 }
 
-/// Runs until all is over. Load never is: beside it, until all programs that end have said so.
+/// Runs until all is over. Load never is: next to it, until all programs that end have said so.
 fn run_programs<S: RecordSink>(
     sim: &mut Simulation<S>,
     has_load: bool,
@@ -132,7 +132,7 @@ fn measured(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameter
     let routines = Routine::ALL.iter();
     let calls = routines.clone().map(|routine| (routine.name(), meter.calls(*routine)));
     let times = routines.map(|routine| (routine.name(), meter.charged_ns(*routine)));
-    // Datagrams nobody reads are over when the last one is sent.
+    // Datagrams that no program reads are over when the last one is sent.
     let is_unread = workload == Workload::Send && parameters.protocol == Protocol::Udp;
     let end_ns = if is_unread { log.last_write_ns } else { log.last_read_ns };
     Measurement {

@@ -77,7 +77,7 @@ fn clients_on_one_host_do_not_collide_and_clients_on_several_do() {
     );
 }
 
-/// Members of a group, and two hosts beside them: packets of a request, of its responses, and frames
+/// Members of a group, and two other hosts: packets of a request, of its responses, and frames
 /// that those two heard.
 #[test]
 fn a_group_costs_the_cable_no_more_than_one_server() {
@@ -104,7 +104,7 @@ fn transactions_outlive_lost_frames() {
     );
 }
 
-/// A member whose request came whole late answers a client that has asked again.
+/// A member whose request arrived whole late answers a client that has asked again.
 #[test]
 fn a_group_outlives_lost_frames() {
     let text = "machine = \"decstation-5000-200\"\nrequest_bytes = 16384\nmembers = 4\nbystanders = 2\n\

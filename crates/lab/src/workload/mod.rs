@@ -41,7 +41,7 @@ pub(crate) struct Log {
     pub phases: Vec<Phase>,
     /// Why a program gave up; none may.
     pub failure: Option<String>,
-    /// Programs that came to their end.
+    /// Programs that ended.
     pub ended: u32,
 }
 
@@ -60,7 +60,7 @@ fn end(log: &SharedLog) -> Action {
     Action::Exit
 }
 
-/// The socket that an answer brings, or why there is none.
+/// The socket that an answer brings, or why it is missing.
 fn socket_of(answer: Answer) -> Result<SocketId, String> {
     answer.socket().ok_or_else(|| format!("expected a socket, got {answer:?}"))
 }

@@ -68,7 +68,7 @@ struct Ends {
     convert_ps: u64,
     read_delay_ns: u64,
     writes: VecDeque<Vec<u8>>,
-    /// What was converted for these writes, until it is told.
+    /// What was converted for these writes, until it is reported.
     converted: Option<Conversion>,
     reader: RecordReader,
     /// Octets read of the record that is coming.
@@ -102,7 +102,7 @@ impl Ends {
     }
 
     /// The next write, or the wait for data when all is written: the library reads only what
-    /// select has announced. What is converted is told before it is written.
+    /// select has announced. What is converted is reported before it is written.
     fn go_on(&mut self) -> Action {
         if let Some(converted) = self.converted.take() {
             return Action::Converted(self.socket, converted);
@@ -250,7 +250,7 @@ impl EchoClient {
             _ if context.answer == Answer::Failed(SocketError::TimedOut) => self.ask(portmapper),
             _ => {
                 let Some(told) = port_told(context.data()) else {
-                    // What answers nothing that was asked is for nobody here: a link may have turned
+                    // What answers nothing that was asked has no receiver here: a link may have turned
                     // a bit of it, or it answers an earlier run of the client.
                     let left_ns = self.answer_until_ns.saturating_sub(context.now_ns);
                     return Ok(Action::ReceiveWithin(socket, 8800, left_ns));
@@ -262,7 +262,7 @@ impl EchoClient {
         }
     }
 
-    /// Asks the portmapper, once more if nothing came.
+    /// Asks the portmapper, once more if nothing arrived.
     fn ask(&mut self, portmapper: Endpoint) -> Result<Action, String> {
         if self.asked == QUESTIONS_MAX {
             let asked_s = u64::from(QUESTIONS_MAX) * ANSWER_NS / 1_000_000_000;
@@ -332,7 +332,7 @@ fn results_of(reply: &[u8]) -> Result<&[u8], String> {
     }
 }
 
-/// The results, or why there are none.
+/// The results, or why they are missing.
 fn results_in(reply: Reply<'_>) -> Result<&[u8], String> {
     let Reply::Accepted { status, .. } = reply else {
         return Err("it denied the call".to_owned());
@@ -394,7 +394,7 @@ pub(crate) struct EchoServer {
 impl EchoServer {
     pub(crate) fn new(task: &EchoTask, log: SharedLog) -> Self {
         let ends = Ends::new(task);
-        // The option is the client's alone: nobody but the sender sets it in the paper.
+        // The option is the client's alone: only the sender sets it in the paper.
         let setup = Setup { no_delay: false, ..task.setup };
         let opening = Opening::at(ECHO.port as u16).set_up(setup);
         Self { log, ends, opening, state: Server::Opening }

@@ -6,7 +6,7 @@
 //! made once more under the recorder, where that has the rights and sees the protocol.
 //!
 //! Times are nanoseconds of the monotonic clock, rates per second; nothing here is compared between
-//! runs: this is what the machine does now, beside what else it does.
+//! runs: this is what the machine does now, next to what else it does.
 
 mod channel;
 mod chart;
@@ -101,7 +101,7 @@ impl Protocol {
     }
 
     /// With ends that tell what passes them, where the probes see nothing; `None` where they do, or
-    /// nobody can tell.
+    /// it is unknown.
     fn telling(self, told: &Told) -> Option<Box<dyn Transport>> {
         let told = Some(told.clone());
         match self {
@@ -111,7 +111,7 @@ impl Protocol {
         }
     }
 
-    /// Why nobody sees its bytes; `None` when somebody does.
+    /// Why no probe sees its bytes; `None` when one does.
     fn unseen(self) -> Option<&'static str> {
         (self == Self::Unix).then_some("its bytes do not pass the network stack")
     }

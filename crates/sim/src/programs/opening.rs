@@ -56,7 +56,7 @@ impl Opening {
         Self::new(Protocol::Tcp, Some(port), Last::Listen)
     }
 
-    /// A socket for datagrams, at a port of the kernel's choice where there is none.
+    /// A socket for datagrams, at a port of the kernel's choice when `port` is `None`.
     pub fn of_datagrams(port: Option<u16>) -> Self {
         Self::new(Protocol::Udp, port, Last::None)
     }

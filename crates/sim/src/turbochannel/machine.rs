@@ -99,7 +99,7 @@ pub struct Driver {
     pub sequence_step: u64,
     /// The choice of the case for the last cell.
     pub fill_case: u64,
-    /// A last word cut, beside its load.
+    /// A last word cut, in addition to its load.
     pub part_word: u64,
     /// A received cell looked at, and its place found.
     pub cell_check: u64,
@@ -114,7 +114,7 @@ impl TurbochannelMachine {
     ///
     /// # Errors
     ///
-    /// When there is none, or its file is not of the expected form; a test keeps those readable.
+    /// When it does not exist, or its file is not of the expected form; a test keeps those readable.
     pub fn by_name(name: &str) -> Result<Self, MachineError> {
         let found = FILES.iter().find(|(known, _)| *known == name);
         let unknown = || {

@@ -47,7 +47,7 @@ pub fn tcp<S: RecordSink>(machine: &Machine, bytes: usize, sink: S) -> Simulatio
     sim
 }
 
-/// `sendto` of so many bytes, 10,000 times, to a port where nobody listens.
+/// `sendto` of so many bytes, 10,000 times, to a port where no socket listens.
 pub fn udp<S: RecordSink>(machine: &Machine, bytes: usize, sink: S) -> Simulation<S> {
     let mut scenario = scenario(machine, Faults::NONE);
     scenario.hosts[1].stack.answers_unreachable = true;

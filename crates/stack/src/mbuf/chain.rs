@@ -6,7 +6,7 @@ use super::id::{MbufId, NIL};
 #[derive(Debug)]
 #[must_use = "the mbufs of a chain are lost unless it is freed or put somewhere"]
 pub struct Chain {
-    /// [`NIL`] when there is none.
+    /// [`NIL`] in an empty chain.
     pub(super) first: u32,
     /// Means something if there is a first.
     pub(super) last: u32,

@@ -97,7 +97,7 @@ impl Rtt {
         self.ticks = 0;
     }
 
-    /// An acknowledgment up to `ack` came; whether it gave a sample.
+    /// An acknowledgment up to `ack` arrived; whether it gave a sample.
     pub fn acknowledged(&mut self, ack: Seq) -> bool {
         let is_sample = self.ticks > 0 && ack.is_after(self.timed);
         if is_sample {

@@ -22,17 +22,17 @@ pub enum State {
     Listen,
     /// A SYN was sent.
     SynSent,
-    /// A SYN came and was answered.
+    /// A SYN arrived and was answered.
     SynReceived,
     /// Data may flow.
     Established,
-    /// A FIN came; this end may still send.
+    /// A FIN arrived; this end may still send.
     CloseWait,
     /// A FIN was sent.
     FinWait1,
     /// FINs crossed on the way.
     Closing,
-    /// A FIN came, and ours was sent.
+    /// A FIN arrived, and ours was sent.
     LastAck,
     /// Our FIN was acknowledged; the peer may still send.
     FinWait2,
@@ -66,7 +66,7 @@ pub struct Tcb {
     pub(super) is_size_announced: bool,
     pub(super) timers: Timers,
     pub(super) rtt: Rtt,
-    /// Slow ticks since a segment came (`t_idle`).
+    /// Slow ticks since a segment arrived (`t_idle`).
     pub(super) idle_ticks: u32,
     /// Duplicate acknowledgments in a row (`t_dupacks`).
     pub(super) duplicates: u32,
@@ -267,7 +267,7 @@ pub struct TcpCounts {
     pub no_connection: u64,
     /// Acknowledgments that were the same as the one before.
     pub duplicate_acks: u64,
-    /// Segments kept because they came before their turn.
+    /// Segments kept because they arrived before their turn.
     pub out_of_order: u64,
     /// Segments or parts of them that had come before, or were beyond the window.
     pub outside_window: u64,

@@ -84,7 +84,7 @@ impl Caller {
         self.client.poll_seen()
     }
 
-    /// Sights that nobody took in time.
+    /// Sights that were not taken in time.
     #[must_use]
     pub fn unseen(&self) -> u64 {
         self.client.unseen()
@@ -94,7 +94,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When it does not exist.
     pub fn call(
         &mut self,
         server: Entity,
@@ -115,7 +115,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When it does not exist.
     pub fn call_group(
         &mut self,
         group: Entity,
@@ -128,7 +128,7 @@ impl Caller {
         self.collect()
     }
 
-    /// Asks who has a name, at fixed times: the answers that came, none for a name that is free.
+    /// Asks who has a name, at fixed times: the answers that arrived, none for a name that is free.
     ///
     /// # Errors
     ///

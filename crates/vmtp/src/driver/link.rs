@@ -152,7 +152,7 @@ impl Link {
         attached.map_err(LinkError::new("cannot filter packets for others"))
     }
 
-    /// Sends a packet. A full queue or a peer that is not there is like a lost packet.
+    /// Sends a packet. A full queue or a peer that is not there is like a dropped packet.
     ///
     /// # Errors
     ///
@@ -177,7 +177,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// Errors of the system other than that nothing came.
+    /// Errors of the system other than that nothing arrived.
     pub(super) fn receive<'b>(
         &self,
         buffer: &'b mut Buffer,

@@ -33,7 +33,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A server that nobody has asked anything.
+    /// A server without a Request yet.
     #[must_use]
     pub fn new(link: Link, entity: Entity, config: Config) -> Self {
         // Without a filter the engine looks at all packets, and lets go of others'.
@@ -116,7 +116,7 @@ impl Service {
         self.server.poll_seen()
     }
 
-    /// Sights that nobody took in time.
+    /// Sights that were not taken in time.
     #[must_use]
     pub fn unseen(&self) -> u64 {
         self.server.unseen()
@@ -180,7 +180,7 @@ impl Service {
         self.transmit()
     }
 
-    /// The next request that came whole.
+    /// The next request that arrived whole.
     pub fn poll_request(&mut self) -> Option<Incoming<SocketAddr>> {
         self.server.poll_request()
     }

@@ -238,7 +238,7 @@ impl Header {
         if self.code.has_segment { self.word(SEGMENT_SIZE_AT) } else { 0 }
     }
 
-    /// Says how long the segment is; 0 says that there is none.
+    /// Says how long the segment is; 0 says that it has none.
     pub fn set_segment_size(&mut self, octets: u32) {
         self.code.has_segment = octets > 0;
         if octets > 0 {
@@ -263,7 +263,7 @@ pub mod code {
     pub const RETRY_ALL: u32 = 2;
     /// No room now; try again later.
     pub const BUSY: u32 = 3;
-    /// Nobody of that name here.
+    /// No entity of that name here.
     pub const NONEXISTENT_ENTITY: u32 = 4;
     /// It lives on another host now.
     pub const ENTITY_MIGRATED: u32 = 5;
@@ -281,13 +281,13 @@ pub mod code {
     pub const STREAMING_NOT_SUPPORTED: u32 = 11;
     /// The run's beginning is not known.
     pub const NO_RUN_RECORD: u32 = 12;
-    /// Nobody answered.
+    /// No answer.
     pub const RETRANS_TIMEOUT: u32 = 13;
     /// The user's own limit passed.
     pub const USER_TIMEOUT: u32 = 14;
     /// The Response is not kept any more.
     pub const RESPONSE_DISCARDED: u32 = 15;
-    /// Part of the Response's segment never came.
+    /// Part of the Response's segment never arrived.
     pub const BAD_REPLY_SEGMENT: u32 = 17;
     /// Too many notices for one transaction.
     pub const TOO_MANY_RETRIES: u32 = 20;

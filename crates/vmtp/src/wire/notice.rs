@@ -33,7 +33,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// The notice in a header; `None` when it is none.
+    /// The notice in a header; `None` in any other header.
     #[must_use]
     pub fn decode(header: &Header) -> Option<Self> {
         if !header.code.datagram || !header.code.public_interface {
