@@ -7,7 +7,6 @@
 use crc_fast::CrcAlgorithm;
 
 /// CRC of `octets`, by the fastest way that this CPU has.
-#[must_use]
 pub fn crc32(octets: &[u8]) -> u32 {
     // A CRC of 32 bits comes in the low half of the result.
     crc_fast::checksum(CrcAlgorithm::Crc32Bzip2, octets) as u32
@@ -28,7 +27,6 @@ pub struct Crc32(crc_fast::Digest);
 
 impl Crc32 {
     /// The CRC of nothing.
-    #[must_use]
     pub fn new() -> Self {
         Self(crc_fast::Digest::new(CrcAlgorithm::Crc32Bzip2))
     }
@@ -39,7 +37,6 @@ impl Crc32 {
     }
 
     /// The CRC of all octets so far.
-    #[must_use]
     pub fn value(&self) -> u32 {
         self.0.finalize() as u32
     }

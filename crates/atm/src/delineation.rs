@@ -31,13 +31,11 @@ pub struct Delineator {
 
 impl Delineator {
     /// An end that knows nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self { state: State::Hunt, octets: [0; CELL_BYTES], filled: 0 }
     }
 
     /// How sure the place of cells is.
-    #[must_use]
     pub fn state(&self) -> State {
         self.state
     }

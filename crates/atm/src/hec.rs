@@ -18,13 +18,11 @@ static BIT_OF_SYNDROME: [u8; 256] = bits_of_syndromes();
 const NO_BIT: u8 = u8::MAX;
 
 /// The HEC octet for the four octets of `header`, given as the word that begins with octet 1.
-#[must_use]
 pub fn of_header(header: u32) -> u8 {
     CRC.checksum(&header.to_be_bytes())
 }
 
 /// What the HEC of a header differs by from the one it carries; 0 when they agree.
-#[must_use]
 pub fn syndrome(octets: &[u8; HEADER_BYTES]) -> u8 {
     let [first, second, third, fourth, hec] = *octets;
     of_header(u32::from_be_bytes([first, second, third, fourth])) ^ hec
@@ -32,7 +30,6 @@ pub fn syndrome(octets: &[u8; HEADER_BYTES]) -> u8 {
 
 /// The one bit (0 to 39, 0 being the first sent) whose error gives `syndrome`; `None` when no
 /// single-bit error does.
-#[must_use]
 pub fn bit_in_error(syndrome: u8) -> Option<u8> {
     let bit = BIT_OF_SYNDROME[usize::from(syndrome)];
     (bit != NO_BIT).then_some(bit)
@@ -67,13 +64,11 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver that may correct the first error it meets.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// What the next bad header will meet.
-    #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }

@@ -31,13 +31,11 @@ impl Address {
     }
 
     /// The name within the user.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Whose address it is.
-    #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid
     }

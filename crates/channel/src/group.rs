@@ -50,7 +50,6 @@ impl Group {
     }
 
     /// This member's number, from 0 on. Free again when the member has left.
-    #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -68,7 +67,6 @@ impl Group {
     }
 
     /// The same, for an [`Endpoint`](crate::library::Endpoint) to put parts on.
-    #[must_use]
     pub fn into_duplex(self) -> Duplex {
         self.duplex
     }

@@ -110,7 +110,6 @@ impl Offer {
 
 impl ConnectRequest {
     /// The message's bytes.
-    #[must_use]
     pub fn encode(&self) -> [u8; SETUP_BYTES] {
         let mut bytes = frame(match self.role {
             Role::Sends => 1,
@@ -145,7 +144,6 @@ impl ConnectRequest {
 
 impl ConnectReply {
     /// The message's bytes.
-    #[must_use]
     pub fn encode(&self) -> [u8; SETUP_BYTES] {
         match self {
             Self::Accepted { offer, incarnation } => {

@@ -134,7 +134,6 @@ impl<O: Observer> Receiver<O> {
 
     /// Messages of the present senders that were written over before they were read. Only senders
     /// that [overwrite](crate::WhenFull::Overwrite) have any.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.peers.here.iter().map(|rx_ring| rx_ring.reader.lost()).sum()
     }
@@ -206,25 +205,21 @@ pub struct Message<'a, O: Observer = Unobserved> {
 
 impl<O: Observer> Message<'_, O> {
     /// Bytes of the message.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.found.len as usize
     }
 
     /// Whether it has no bytes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.found.len == 0
     }
 
     /// Its number in its sender's stream, from 0 on.
-    #[must_use]
     pub fn number(&self) -> u64 {
         self.found.number
     }
 
     /// Who sent it.
-    #[must_use]
     pub fn from(&self) -> Peer {
         self.rx_ring().peer
     }
@@ -253,7 +248,6 @@ impl<O: Observer> Message<'_, O> {
     }
 
     /// A copy of the message.
-    #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len()];
         self.copy_to(&mut bytes);
@@ -265,7 +259,6 @@ impl<O: Observer> Message<'_, O> {
     /// # Safety
     /// The sender's process must be trusted to leave the slot alone until the message is dropped,
     /// as every process does that uses this library. It does not matter for senders that overwrite.
-    #[must_use]
     pub unsafe fn as_bytes(&self) -> &[u8] {
         // SAFETY: passed on to the caller.
         unsafe { self.rx_ring().bytes(self.found.number, self.len()) }

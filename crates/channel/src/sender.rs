@@ -170,19 +170,16 @@ impl<O: Observer> Sender<O> {
     }
 
     /// Messages sent so far.
-    #[must_use]
     pub fn sent(&self) -> u64 {
         self.ring.next()
     }
 
     /// Messages that every receiver has given back, as far as their published progress says.
-    #[must_use]
     pub fn read_by_all(&self) -> u64 {
         self.peers.here.iter().map(TxRing::latest_progress).min().unwrap_or(self.ring.next())
     }
 
     /// Bytes of shared memory that this sender holds.
-    #[must_use]
     pub fn segment_bytes(&self) -> u64 {
         self.ring.geometry().segment_bytes()
     }

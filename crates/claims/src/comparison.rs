@@ -15,7 +15,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The word in results.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",

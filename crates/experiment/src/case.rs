@@ -71,7 +71,6 @@ impl Case {
     }
 
     /// The swept parameters, as `data_bytes 4800, nodelay true`; `the only case` when none is.
-    #[must_use]
     pub fn words(&self) -> String {
         if !self.has_words() {
             return "the only case".to_owned();
@@ -83,7 +82,6 @@ impl Case {
     }
 
     /// A parameter by name, as the file has it.
-    #[must_use]
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.named.iter().find(|(other, _)| other == name).map(|(_, value)| value)
     }
@@ -109,7 +107,6 @@ fn wrong_value<T: DeserializeOwned>(named: &[(String, Value)], message: &str) ->
 }
 
 /// A parameter's value as one word.
-#[must_use]
 pub fn word(value: &Value) -> String {
     match value {
         Value::String(word) => word.clone(),

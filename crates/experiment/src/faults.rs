@@ -40,7 +40,6 @@ impl Faults {
     }
 
     /// What to do about an error that they may have caused, to stand behind it: nothing if none is given.
-    #[must_use]
     pub fn hint(&self) -> String {
         match self.first() {
             Some(name) => format!("; the link has `{name}`: set less of it, or another seed"),

@@ -70,7 +70,6 @@ pub enum Scale {
 
 impl Figure {
     /// Whether the figure shows `case`.
-    #[must_use]
     pub fn shows(&self, case: &Case) -> bool {
         self.only.iter().all(|(name, value)| case.value(name) == Some(value))
     }

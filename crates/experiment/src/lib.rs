@@ -183,7 +183,6 @@ impl Experiment {
 
     /// The command line that runs the first repetition of `case` again. Files stand in it without
     /// their folder, which differs from one computer to the next.
-    #[must_use]
     pub fn command(&self, case: &Case) -> Vec<String> {
         let name = self.own_file.as_ref().unwrap_or(&self.id);
         let mut command = ["sockscope", "lab", "run", name].map(str::to_owned).to_vec();
@@ -207,13 +206,11 @@ impl Experiment {
     }
 
     /// Whether `what` is to be kept.
-    #[must_use]
     pub fn keeps(&self, what: Keep) -> bool {
         self.record.contains(&what)
     }
 
     /// Whether text shows `case`.
-    #[must_use]
     pub fn shows(&self, case: &Case) -> bool {
         self.shown.iter().all(|(name, values)| {
             let value = case.value(name);
@@ -222,14 +219,12 @@ impl Experiment {
     }
 
     /// The error of a run of `case` that gave nothing, for this reason.
-    #[must_use]
     pub fn failed(&self, case: &Case, problem: String) -> Error {
         let case = if case.has_words() { format!("case {}", case.words()) } else { case.words() };
         Error::Run { experiment: self.id.clone(), case, problem }
     }
 
     /// Path of its file in the project.
-    #[must_use]
     pub fn file(&self) -> String {
         format!("experiments/{}.toml", self.id)
     }

@@ -271,7 +271,6 @@ impl Parameters {
     }
 
     /// What goes wrong on the link.
-    #[must_use]
     pub fn faults(&self) -> Faults {
         Faults {
             lost_per_million: self.lost_per_million,
@@ -284,7 +283,6 @@ impl Parameters {
 
     /// What each read of a `discard` asks for: never more than the transfer and one octet, since what
     /// is asked for beyond changes nothing but the memory that the reader takes.
-    #[must_use]
     pub fn discard_read_bytes(&self) -> u64 {
         let asked = self.read_bytes.or(self.write_bytes).unwrap_or(1);
         asked.min(self.total_bytes.unwrap_or(0).saturating_add(1))

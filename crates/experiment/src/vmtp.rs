@@ -65,13 +65,11 @@ fn one() -> u32 {
 
 impl VmtpParameters {
     /// Hosts that have clients.
-    #[must_use]
     pub fn client_hosts(&self) -> u32 {
         if self.own_hosts { self.clients } else { 1 }
     }
 
     /// What goes wrong on the Ethernet.
-    #[must_use]
     pub fn faults(&self) -> Faults {
         Faults {
             lost_per_million: self.lost_per_million,

@@ -36,7 +36,6 @@ pub fn check_plots(file: &str, experiment: &Experiment) -> Result<(), Error> {
 }
 
 /// The figures that the experiment wants of the trace of `case`, each with its plot.
-#[must_use]
 pub fn plots<'a>(experiment: &'a Experiment, case: &Case) -> Vec<(&'a Figure, Plot)> {
     let figures = experiment.figures.iter().filter(|figure| figure.shows(case));
     let plot = |figure: &Figure| figure.plot.as_deref()?.parse().ok();
@@ -45,7 +44,6 @@ pub fn plots<'a>(experiment: &'a Experiment, case: &Case) -> Vec<(&'a Figure, Pl
 
 /// The line under the title of a drawing of the trace of `case`: place in the paper, machine and
 /// personality.
-#[must_use]
 pub fn about(figure: &Figure, experiment: &Experiment, case: &Case) -> String {
     subtitle(figure, experiment, Some(case))
 }

@@ -231,7 +231,6 @@ impl<'a> Message<'a> {
     }
 
     /// Encodes the message with its arguments or results.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         let mut to = Encoder::new(&mut octets);

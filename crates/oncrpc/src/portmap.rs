@@ -58,7 +58,6 @@ impl Mapping {
 }
 
 /// The message that asks for the port of `wanted`.
-#[must_use]
 pub fn getport_call(xid: u32, wanted: Mapping) -> Vec<u8> {
     let mut arguments = Vec::new();
     wanted.encode(&mut Encoder::new(&mut arguments));

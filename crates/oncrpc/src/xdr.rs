@@ -4,7 +4,6 @@
 use super::{Result, RpcError};
 
 /// Octets that a value of `len` octets takes with its fill (RFC 4506 §3).
-#[must_use]
 pub fn padded(len: usize) -> usize {
     len.next_multiple_of(4)
 }
@@ -77,19 +76,16 @@ pub struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// Decodes `octets` from their start.
-    #[must_use]
     pub fn new(octets: &'a [u8]) -> Self {
         Self { octets, at: 0 }
     }
 
     /// Octets taken so far.
-    #[must_use]
     pub fn offset(&self) -> usize {
         self.at
     }
 
     /// Octets not taken yet.
-    #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         &self.octets[self.at..]
     }
@@ -104,7 +100,6 @@ impl<'a> Decoder<'a> {
     }
 
     /// An error at the present place.
-    #[must_use]
     pub fn expected(&self, expected: &'static str) -> RpcError {
         RpcError { offset: self.at, expected }
     }

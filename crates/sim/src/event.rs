@@ -79,7 +79,6 @@ impl<E: Copy> EventQueue<E> {
     }
 
     /// When the next event happens; `u64::MAX` without one.
-    #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.heap.peek().map_or(u64::MAX, |Reverse(next)| next.at_ns)
     }

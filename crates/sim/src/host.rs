@@ -119,38 +119,32 @@ impl Host {
     }
 
     /// As in its configuration.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its kernel.
-    #[must_use]
     pub fn stack(&self) -> &Stack {
         &self.stack
     }
 
     /// Calls and CPU time of each routine since the start.
-    #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
     /// Its machine.
-    #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
     /// Its scheduler.
-    #[must_use]
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
     }
 
     /// CPU time used at each level so far, without what is under way: process, soft, hard.
     /// Nanoseconds.
-    #[must_use]
     pub fn cpu_used_ns(&self) -> [u64; LEVELS] {
         self.cpu.used_ns
     }

@@ -140,7 +140,6 @@ impl Machine {
     }
 
     /// A machine that comes with the program; `instant` is one on which nothing costs time.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         if name == "instant" {
             return Some(Self::instant());
@@ -150,7 +149,6 @@ impl Machine {
     }
 
     /// A CPU on which nothing costs time.
-    #[must_use]
     pub fn instant() -> Self {
         Self {
             name: "instant".to_owned(),

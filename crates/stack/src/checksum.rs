@@ -31,7 +31,6 @@ impl Checksum {
     }
 
     /// What the checksum field must hold for the sum over it to be right.
-    #[must_use]
     pub fn finish(mut self) -> u16 {
         if self.is_odd {
             self.turn();
@@ -40,13 +39,11 @@ impl Checksum {
     }
 
     /// Whether the bytes, their checksum field among them, are undamaged.
-    #[must_use]
     pub fn is_valid(self) -> bool {
         self.finish() == 0
     }
 
     /// A sum that holds the pseudo header of TCP and UDP already (RFC 9293 §3.1, RFC 768).
-    #[must_use]
     pub fn of_pseudo_header(source: [u8; 4], destination: [u8; 4], protocol: u8, len: u16) -> Self {
         let addresses = [source, destination].map(|address| u64::from(u32::from_ne_bytes(address)));
         let words = [u16::from(protocol), len].map(|word| u64::from(word.to_be()));
@@ -79,7 +76,6 @@ pub(crate) fn header_bytes(words: [u32; 5]) -> [u8; 20] {
 }
 
 /// The checksum of these bytes.
-#[must_use]
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = Checksum::default();
     sum.add(bytes);

@@ -31,7 +31,6 @@ pub struct Mark {
 
 impl Mark {
     /// The record of this packet passing `point`; time, CPU and thread are left 0.
-    #[must_use]
     pub fn record(&self, point: Point) -> Record {
         let passed = Record {
             offset: self.offset,
@@ -56,7 +55,6 @@ impl Mark {
     }
 
     /// Bits of [`marks`] that hold at every point.
-    #[must_use]
     pub fn marks(&self) -> u8 {
         let retransmitted = if self.is_retransmission { marks::RETRANSMITTED } else { 0 };
         let loopback = if self.is_loopback { marks::LOOPBACK } else { 0 };

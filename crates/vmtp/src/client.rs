@@ -156,7 +156,6 @@ struct Ended {
 
 impl<A: Copy + PartialEq> Client<A> {
     /// A client whose first transaction has this number.
-    #[must_use]
     pub fn new(entity: Entity, first_transaction: u32, config: Config) -> Self {
         Self {
             config,
@@ -176,13 +175,11 @@ impl<A: Copy + PartialEq> Client<A> {
     }
 
     /// Who this is.
-    #[must_use]
     pub fn entity(&self) -> Entity {
         self.entity
     }
 
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> ClientCounters {
         self.counters
     }
@@ -198,13 +195,11 @@ impl<A: Copy + PartialEq> Client<A> {
     }
 
     /// Sights that were not taken in time.
-    #[must_use]
     pub fn unseen(&self) -> u64 {
         self.log.lost()
     }
 
     /// Whether no transaction is under way.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.active.is_none()
     }
@@ -626,7 +621,6 @@ impl<A: Copy + PartialEq> Client<A> {
     }
 
     /// When [`Client::handle_timeout`] or [`Client::poll_transmit`] is due next.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         let active = self.active.as_ref()?;
         let gap = active.outgoing.has_queued().then_some(self.send_after_ns);

@@ -97,7 +97,6 @@ pub struct Server<A> {
 
 impl<A: Address> Server<A> {
     /// A server without a Request yet.
-    #[must_use]
     pub fn new(entity: Entity, config: Config) -> Self {
         Self {
             config,
@@ -116,7 +115,6 @@ impl<A: Address> Server<A> {
     }
 
     /// Who this is.
-    #[must_use]
     pub fn entity(&self) -> Entity {
         self.entity
     }
@@ -132,7 +130,6 @@ impl<A: Address> Server<A> {
     }
 
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> ServerCounters {
         self.counters
     }
@@ -148,19 +145,16 @@ impl<A: Address> Server<A> {
     }
 
     /// Sights that were not taken in time.
-    #[must_use]
     pub fn unseen(&self) -> u64 {
         self.log.lost()
     }
 
     /// Clients remembered now.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.records.len()
     }
 
     /// Octets kept for Requests and Responses, as [`Config::held_bytes_max`] bounds them.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.memory.bytes()
     }
@@ -616,7 +610,6 @@ impl<A: Address> Server<A> {
     }
 
     /// When [`Server::handle_timeout`] or [`Server::poll_transmit`] is due next.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         let timer_ns = self.timers.first().map(|&(until_ns, _)| until_ns);
         let records = self.sending.iter().filter_map(|client| self.records.get(client));
@@ -625,13 +618,11 @@ impl<A: Address> Server<A> {
     }
 
     /// Whether [`Server::poll_request`] has one.
-    #[must_use]
     pub fn has_requests(&self) -> bool {
         !self.requests.is_empty()
     }
 
     /// Whether packets wait, or a Response that is kept until its client says that it arrived.
-    #[must_use]
     pub fn owes(&self) -> bool {
         let is_kept = |record: &Record<A>| record.keeps_answer();
         !self.notices.is_empty() || !self.sending.is_empty() || self.records.values().any(is_kept)

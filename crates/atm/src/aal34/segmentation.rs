@@ -8,7 +8,6 @@ use crate::{CELL_BYTES, Cell, Error, Header, Interface, crc10, hec};
 const DATA_AT: usize = 7;
 
 /// Cells that a message of `bytes` octets fills.
-#[must_use]
 pub const fn cells_for(bytes: usize) -> usize {
     bytes.div_ceil(CELL_DATA_BYTES)
 }
@@ -64,7 +63,6 @@ impl<'a> Segmentation<'a> {
     }
 
     /// How many cells there are, at least one.
-    #[must_use]
     pub fn cells(&self) -> usize {
         cells_for(self.message.len())
     }

@@ -97,7 +97,6 @@ struct Open {
 
 impl Reassembler {
     /// An end at which nothing has arrived yet.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -145,7 +144,6 @@ impl Reassembler {
     }
 
     /// When [`Reassembler::expire`] has something to do next.
-    #[must_use]
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.deadlines.first().map(|&(deadline_ns, _)| deadline_ns)
     }
@@ -172,13 +170,11 @@ impl Reassembler {
     }
 
     /// What has arrived so far, and what became of it.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
     /// Channels with a message in transit.
-    #[must_use]
     pub fn open_messages(&self) -> usize {
         self.deadlines.len()
     }

@@ -31,7 +31,6 @@ impl<'a> Segmentation<'a> {
     }
 
     /// How many cells there are, at least one.
-    #[must_use]
     pub fn cells(&self) -> usize {
         frame_bytes(self.payload.len()) / PAYLOAD_BYTES
     }
@@ -56,7 +55,6 @@ impl<'a> Segmentation<'a> {
     }
 
     /// All cells.
-    #[must_use]
     pub fn to_cells(&self) -> Vec<Cell> {
         let mut cells = vec![Cell::default(); self.cells()];
         // As many as are needed.

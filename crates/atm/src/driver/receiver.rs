@@ -46,7 +46,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// Takes messages of these channels.
-    #[must_use]
     pub fn new(format: Format, limits: Limits, channels: Vec<Channel>) -> Self {
         let reassembler = Reassembler::new(format, limits);
         let corrects_bits = limits.corrects_bits;
@@ -76,13 +75,11 @@ impl Receiver {
     }
 
     /// What became of cells that did not reach reassembly.
-    #[must_use]
     pub fn counters(&self) -> ReceiverCounters {
         self.counters
     }
 
     /// The reassembly behind it, for its counters and its next deadline.
-    #[must_use]
     pub fn reassembler(&self) -> &Reassembler {
         &self.reassembler
     }

@@ -19,7 +19,6 @@ pub struct Reordering<H> {
 
 impl<H: Host> Reordering<H> {
     /// A buffer of `depth` writes, at least one.
-    #[must_use]
     pub fn new(host: H, depth: usize) -> Self {
         Self { host, pending: Vec::new(), depth: depth.max(1) }
     }

@@ -66,7 +66,6 @@ impl Register {
     ];
 
     /// Its byte offset in the region.
-    #[must_use]
     pub const fn offset(self) -> u32 {
         self as u32
     }

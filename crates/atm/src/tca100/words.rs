@@ -35,7 +35,6 @@ pub const PAD2_SYNDROME_SHIFT: u32 = 6;
 /// A cell as the receive queue presents it: its octets and what is wrong with them.
 ///
 /// A cell that is too short is filled up with zeros, one that is too long cut, and both are marked.
-#[must_use]
 pub fn of_received(octets: &[u8]) -> [u32; CELL_WORDS] {
     let mut whole = [0; CELL_BYTES];
     let present = octets.len().min(CELL_BYTES);
@@ -54,7 +53,6 @@ pub fn of_received(octets: &[u8]) -> [u32; CELL_WORDS] {
 }
 
 /// The words of a cell, both pads 0.
-#[must_use]
 pub fn of_cell(cell: &Cell) -> [u32; CELL_WORDS] {
     let octets = cell.octets();
     let mut words = [0; CELL_WORDS];
@@ -68,7 +66,6 @@ pub fn of_cell(cell: &Cell) -> [u32; CELL_WORDS] {
 }
 
 /// The cell in these words, whatever their pads say.
-#[must_use]
 pub fn to_cell(words: &[u32; CELL_WORDS]) -> Cell {
     let mut octets = [0; CELL_BYTES];
     octets[..4].copy_from_slice(&words[0].to_be_bytes());
@@ -83,7 +80,6 @@ pub fn to_cell(words: &[u32; CELL_WORDS]) -> Cell {
 }
 
 /// Whether a cell ends a message: ST is EOM or SSM. What the card itself goes by is not known.
-#[must_use]
 pub fn ends_message(words: &[u32; CELL_WORDS]) -> bool {
     words[1] & 0x4000 != 0
 }

@@ -87,7 +87,6 @@ impl Cell {
 impl Versions {
     /// For member `member` of `members`, which lie below [`MEMBERS_MAX`] and `members`, else the
     /// part watches as if there were that many. Keeps `cells_max` cells; more are `Unknown`.
-    #[must_use]
     pub fn new(member: usize, members: usize, cells_max: usize) -> Self {
         let members = members.clamp(1, MEMBERS_MAX);
         Self { member: member.min(members - 1), members, cells_max, cells: BTreeMap::new() }

@@ -80,7 +80,6 @@ impl InOrder {
     /// Sends as stream `stream`, which no other sender to the same receivers may use, not even one
     /// that arrived before. Keeps at most `window` messages, 1 at least, for each of `streams_max`
     /// streams; messages of more streams are dropped and count as given up.
-    #[must_use]
     pub fn new(stream: u64, window: u64, streams_max: usize) -> Self {
         Self {
             stream,
@@ -95,19 +94,16 @@ impl InOrder {
     }
 
     /// Messages that were given up, and those that arrived after they were.
-    #[must_use]
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
 
     /// Messages that arrived once more, or after they were given up.
-    #[must_use]
     pub fn repeated(&self) -> u64 {
         self.repeated
     }
 
     /// Messages that are kept.
-    #[must_use]
     pub fn kept(&self) -> usize {
         self.arriving.values().map(|stream| stream.kept.len()).sum()
     }

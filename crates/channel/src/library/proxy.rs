@@ -66,7 +66,6 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
     }
 
     /// What was done so far.
-    #[must_use]
     pub fn counts(&self) -> ProxyCounts {
         self.counts
     }

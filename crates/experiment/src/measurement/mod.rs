@@ -60,13 +60,11 @@ pub struct Measure {
 
 impl Measure {
     /// What one repetition saw.
-    #[must_use]
     pub fn new(name: &'static str, value: f64) -> Self {
         Self { name, sum: value, repetitions: 1 }
     }
 
     /// Mean of the repetitions; `None` when it is no number.
-    #[must_use]
     pub fn value(&self) -> Option<f64> {
         Some(self.sum / f64::from(self.repetitions)).filter(|value| value.is_finite())
     }
@@ -87,13 +85,11 @@ pub struct SystemCall {
 
 impl Measurement {
     /// Calls of the routine with this C name; 0 when it was never called.
-    #[must_use]
     pub fn calls_of(&self, routine: &str) -> u64 {
         self.calls.iter().find(|(name, _)| *name == routine).map_or(0, |(_, calls)| *calls)
     }
 
     /// Seconds charged to the routine with this C name.
-    #[must_use]
     pub fn seconds_of(&self, routine: &str) -> f64 {
         let found = self.routine_ns.iter().find(|(name, _)| *name == routine);
         found.map_or(0.0, |(_, ns)| *ns as f64 / 1e9)
@@ -121,13 +117,11 @@ impl Measurement {
     }
 
     /// The value of the measure with this name.
-    #[must_use]
     pub fn measure(&self, name: &str) -> Option<f64> {
         self.measures.iter().find(|measure| measure.name == name)?.value()
     }
 
     /// Bits a second from the first write to the last octet read; `None` when nothing moved.
-    #[must_use]
     pub fn throughput_bits_per_s(&self) -> Option<f64> {
         (self.transfer_ns > 0).then(|| self.bytes as f64 * 8e9 / self.transfer_ns as f64)
     }

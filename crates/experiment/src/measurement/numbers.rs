@@ -6,7 +6,6 @@ use crate::{Experiment, Keep};
 impl Measurement {
     /// What the experiment keeps, as named numbers in base units; `None` is unknown. Lists, as wire
     /// traces, are not among them.
-    #[must_use]
     pub fn numbers(&self, experiment: &Experiment) -> Vec<(String, Option<f64>)> {
         let mut numbers = Vec::new();
         if experiment.keeps(Keep::Calls) {

@@ -87,7 +87,6 @@ pub enum Role {
 
 impl Role {
     /// The word in the register and in reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Definition => "definition",
@@ -170,7 +169,6 @@ impl Claims {
     }
 
     /// The claim with this id.
-    #[must_use]
     pub fn claim(&self, id: &str) -> Option<&Claim> {
         self.0.iter().find(|claim| claim.id == id)
     }
@@ -178,14 +176,12 @@ impl Claims {
 
 impl Claim {
     /// The paper: what stands before the slash of the id.
-    #[must_use]
     pub fn paper(&self) -> &str {
         self.id.split_once('/').map_or("", |(paper, _)| paper)
     }
 
     /// How far a run's value may be from `expected`, in the claim's unit. With neither tolerance
     /// given the claim is of a form that has none, and the value must agree exactly.
-    #[must_use]
     pub fn tolerance(&self, expected: f64) -> f64 {
         let relative = self.tol_rel.unwrap_or(0.0) * expected.abs();
         self.tol_abs.unwrap_or(0.0).max(relative)

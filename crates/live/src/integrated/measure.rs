@@ -85,7 +85,6 @@ pub struct Comparison {
 
 /// Measures both forms, in turns, so that what disturbs one disturbs the other. Sizes over 1 MiB are
 /// measured at that.
-#[must_use]
 pub fn compare(plan: Plan) -> Comparison {
     let mut rows = Vec::new();
     for &data_bytes in &plan.data_bytes {

@@ -7,7 +7,6 @@ use sockscope_render::units::Quantity;
 use super::{Comparison, ID, Row};
 
 /// The chart of `comparison`: what has fewer than two values is left out.
-#[must_use]
 pub fn chart(comparison: &Comparison) -> Chart {
     let plan = &comparison.plan;
     let mut panels = Vec::new();

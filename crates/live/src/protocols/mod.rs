@@ -69,7 +69,6 @@ impl Protocol {
         [Self::Tcp, Self::Udp, Self::Unix, Self::VmtpUdp, Self::VmtpIp, Self::Quic, Self::Channel];
 
     /// The word in tables and options.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -83,7 +82,6 @@ impl Protocol {
     }
 
     /// The largest request that it carries; `None` without a limit.
-    #[must_use]
     pub fn request_bytes_max(self) -> Option<usize> {
         (self == Self::Udp).then_some(UDP_BYTES_MAX)
     }
@@ -194,7 +192,6 @@ pub struct Figures {
 
 impl Row {
     /// Bits of requests a second; `None` when the case has no figures.
-    #[must_use]
     pub fn throughput_bits_per_s(&self) -> Option<f64> {
         let figures = self.outcome.as_ref().ok()?;
         Some(figures.calls_per_s * self.message_bytes as f64 * 8.0)

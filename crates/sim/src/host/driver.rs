@@ -21,7 +21,6 @@ impl Host {
     }
 
     /// Frames that arrived while the device could hold no more.
-    #[must_use]
     pub fn overruns(&self) -> u64 {
         self.devices.iter().flatten().map(|device| device.overruns).sum()
     }

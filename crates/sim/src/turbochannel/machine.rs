@@ -129,20 +129,17 @@ impl TurbochannelMachine {
 
 impl Bus {
     /// Megabytes a second when each `words` words take so many cycles.
-    #[must_use]
     pub fn mbyte_per_s(&self, words: u64, cycles: u64) -> f64 {
         // Octets a picosecond are 10^6 megabytes a second.
         (words * self.word_bytes) as f64 / (cycles * self.cycle_ps) as f64 * 1e6
     }
 
     /// Rate of DMA reads of `words` words each, in megabytes a second.
-    #[must_use]
     pub fn dma_read_mbyte_per_s(&self, words: u64) -> f64 {
         self.mbyte_per_s(words, self.dma_read_acquire + words)
     }
 
     /// Rate of DMA writes of `words` words each, in megabytes a second.
-    #[must_use]
     pub fn dma_write_mbyte_per_s(&self, words: u64) -> f64 {
         self.mbyte_per_s(words, self.dma_write_acquire + words)
     }

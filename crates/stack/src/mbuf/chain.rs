@@ -27,31 +27,26 @@ impl Chain {
     }
 
     /// Bytes of data.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes as usize
     }
 
     /// Whether it holds no mbuf at all.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first == NIL
     }
 
     /// Number of mbufs.
-    #[must_use]
     pub fn mbufs(&self) -> u32 {
         self.mbufs
     }
 
     /// The first mbuf.
-    #[must_use]
     pub fn first(&self) -> Option<MbufId> {
         MbufId::in_list(self.first)
     }
 
     /// The last mbuf.
-    #[must_use]
     pub fn last(&self) -> Option<MbufId> {
         self.first().map(|_| MbufId(self.last))
     }

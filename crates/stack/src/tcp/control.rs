@@ -123,7 +123,6 @@ impl Stack {
     }
 
     /// Sockets that have a control block of TCP, for tests and tools.
-    #[must_use]
     pub fn tcp_connections(&self) -> &[SocketId] {
         &self.pcbs.of(Protocol::Tcp).sockets
     }

@@ -42,13 +42,11 @@ pub enum State {
 
 impl State {
     /// Whether the peer's SYN has come.
-    #[must_use]
     pub fn has_syn(self) -> bool {
         self >= Self::SynReceived
     }
 
     /// Whether the peer's FIN has come, so that nothing can follow.
-    #[must_use]
     pub fn has_fin(self) -> bool {
         matches!(self, Self::CloseWait | Self::Closing | Self::LastAck | Self::TimeWait)
     }
@@ -174,25 +172,21 @@ impl Tcb {
     }
 
     /// State of the connection.
-    #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
     /// Congestion window and slow-start threshold, in bytes.
-    #[must_use]
     pub fn congestion(&self) -> (u32, u32) {
         (self.snd.cwnd, self.snd.ssthresh)
     }
 
     /// Largest segment that will be sent, in data bytes.
-    #[must_use]
     pub fn segment_bytes(&self) -> u32 {
         self.segment_bytes
     }
 
     /// What is known of the round-trip time.
-    #[must_use]
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
     }

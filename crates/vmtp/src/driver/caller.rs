@@ -50,7 +50,6 @@ pub struct Caller {
 
 impl Caller {
     /// A client whose first transaction has this number: take one that the entity has not used.
-    #[must_use]
     pub fn new(link: Link, entity: Entity, first_transaction: u32, config: Config) -> Self {
         // Without a filter the engine looks at all packets, and lets go of others'.
         let _ = link.want(&Wanted::Client(entity));
@@ -63,13 +62,11 @@ impl Caller {
     }
 
     /// Its socket.
-    #[must_use]
     pub fn link(&self) -> &Link {
         &self.link
     }
 
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> ClientCounters {
         self.client.counters()
     }
@@ -85,7 +82,6 @@ impl Caller {
     }
 
     /// Sights that were not taken in time.
-    #[must_use]
     pub fn unseen(&self) -> u64 {
         self.client.unseen()
     }

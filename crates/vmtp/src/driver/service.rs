@@ -34,7 +34,6 @@ pub struct Service {
 
 impl Service {
     /// A server without a Request yet.
-    #[must_use]
     pub fn new(link: Link, entity: Entity, config: Config) -> Self {
         // Without a filter the engine looks at all packets, and lets go of others'.
         let _ = link.want(&Wanted::Server(entity));
@@ -50,7 +49,6 @@ impl Service {
     }
 
     /// Its socket.
-    #[must_use]
     pub fn link(&self) -> &Link {
         &self.link
     }
@@ -84,19 +82,16 @@ impl Service {
     }
 
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> ServerCounters {
         self.server.counters()
     }
 
     /// Clients that it remembers now.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.server.clients()
     }
 
     /// Octets that it keeps for Requests and Responses.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.server.held_bytes()
     }
@@ -117,7 +112,6 @@ impl Service {
     }
 
     /// Sights that were not taken in time.
-    #[must_use]
     pub fn unseen(&self) -> u64 {
         self.server.unseen()
     }

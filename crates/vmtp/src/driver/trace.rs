@@ -37,7 +37,6 @@ struct Peer {
 
 impl Trace {
     /// For the socket at `local`, which is this end of each connection.
-    #[must_use]
     pub fn new(local: SocketAddr, side: Side, process: Process) -> Self {
         Self {
             local,
@@ -150,7 +149,6 @@ impl Trace {
     }
 
     /// Records not given yet.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.records.len()
     }

@@ -106,7 +106,6 @@ impl StoreClient {
     }
 
     /// Passages that were not reported, because one call had too many.
-    #[must_use]
     pub fn unseen(&self) -> u64 {
         self.caller.unseen()
     }

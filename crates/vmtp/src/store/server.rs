@@ -57,7 +57,6 @@ pub struct Reply {
 
 impl Reply {
     /// As a server responds.
-    #[must_use]
     pub fn outcome(self) -> Outcome {
         match self.answer {
             Ok(answer) => answer.encode(),

@@ -51,7 +51,6 @@ const CONTROL_FLAGS: usize = 9;
 
 impl Control {
     /// From the word.
-    #[must_use]
     pub fn decode(word: u32) -> Self {
         let flag = |number: u32| word & (1 << (31 - number)) != 0;
         Self {
@@ -74,7 +73,6 @@ impl Control {
     }
 
     /// To the word; numbers are cut to their widths, reserved bits are 0.
-    #[must_use]
     pub fn encode(self) -> u32 {
         let flags: [bool; CONTROL_FLAGS] = [
             self.next_receive_sequence,
@@ -121,13 +119,11 @@ pub struct Code {
 
 impl Code {
     /// A code without flags; cut to 24 bits.
-    #[must_use]
     pub fn new(value: u32) -> Self {
         Self { value: value & 0x00ff_ffff, ..Self::default() }
     }
 
     /// From the word.
-    #[must_use]
     pub fn decode(word: u32) -> Self {
         let flag = |number: u32| word & (1 << (31 - number)) != 0;
         Self {
@@ -144,7 +140,6 @@ impl Code {
     }
 
     /// To the word.
-    #[must_use]
     pub fn encode(self) -> u32 {
         let flags = [
             self.only_if_waiting,
@@ -197,7 +192,6 @@ const MESSAGE_MASK_AT: usize = 20;
 
 impl Header {
     /// A Request from `client` to `server` in the Internet's domain, with no flag, code or data.
-    #[must_use]
     pub fn request(client: Entity, server: Entity, transaction: u32) -> Self {
         Self {
             client,
@@ -215,14 +209,12 @@ impl Header {
     }
 
     /// A big-endian word of the parameters, at an offset up to 24.
-    #[must_use]
     pub fn word(&self, at: usize) -> u32 {
         let octets: [u8; 4] = std::array::from_fn(|index| self.parameters[at + index]);
         u32::from_be_bytes(octets)
     }
 
     /// An entity in the parameters, at an offset up to 20.
-    #[must_use]
     pub fn entity(&self, at: usize) -> Entity {
         Entity(u64::from(self.word(at)) << 32 | u64::from(self.word(at + 4)))
     }
@@ -233,7 +225,6 @@ impl Header {
     }
 
     /// Size of the whole segment in octets; 0 without one.
-    #[must_use]
     pub fn segment_size(&self) -> u32 {
         if self.code.has_segment { self.word(SEGMENT_SIZE_AT) } else { 0 }
     }
@@ -247,7 +238,6 @@ impl Header {
     }
 
     /// The blocks that are sent at all, where not all are.
-    #[must_use]
     pub fn message_mask(&self) -> Option<u32> {
         self.code.message_mask.then(|| self.word(MESSAGE_MASK_AT))
     }
