@@ -80,23 +80,9 @@ impl<'a> Decoder<'a> {
         Self { octets, at: 0 }
     }
 
-    /// Octets taken so far.
-    pub fn offset(&self) -> usize {
-        self.at
-    }
-
     /// Octets not taken yet.
     pub fn rest(&self) -> &'a [u8] {
         &self.octets[self.at..]
-    }
-
-    /// Fails unless everything was taken.
-    ///
-    /// # Errors
-    ///
-    /// When octets are left.
-    pub fn end(&self) -> Result<()> {
-        if self.rest().is_empty() { Ok(()) } else { Err(self.expected("the end")) }
     }
 
     /// An error at the present place.
@@ -199,7 +185,7 @@ mod tests {
         assert_eq!(from.string(255), Ok("lisp"));
         assert_eq!(from.string(32), Ok("john"));
         assert_eq!(from.opaque(65535), Ok(&b"(quit)"[..]));
-        assert_eq!(from.end(), Ok(()));
+        assert!(from.rest().is_empty());
     }
 
     #[test]
@@ -217,7 +203,6 @@ mod tests {
             fails("00000001 ff000000", &|from| from.string(9).map(drop)),
             "octet 0: expected text"
         );
-        assert_eq!(fails("00000001", &|from| from.end()), "octet 0: expected the end");
     }
 
     proptest! {
@@ -230,7 +215,7 @@ mod tests {
             prop_assert_eq!(from.uint()?, word);
             prop_assert_eq!(from.opaque(usize::MAX)?, &opaque);
             prop_assert_eq!(from.string(usize::MAX)?, &text);
-            prop_assert!(from.end().is_ok());
+            prop_assert!(from.rest().is_empty());
         }
     }
 }

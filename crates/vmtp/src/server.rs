@@ -124,11 +124,6 @@ impl<A: Address> Server<A> {
         self.groups.insert(group);
     }
 
-    /// Takes no more Requests to `group`.
-    pub fn leave(&mut self, group: Entity) {
-        self.groups.remove(&group);
-    }
-
     /// What has happened so far.
     pub fn counters(&self) -> ServerCounters {
         self.counters

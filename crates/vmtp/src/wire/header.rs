@@ -255,32 +255,16 @@ pub mod code {
     pub const BUSY: u32 = 3;
     /// No entity of that name here.
     pub const NONEXISTENT_ENTITY: u32 = 4;
-    /// It lives on another host now.
-    pub const ENTITY_MIGRATED: u32 = 5;
-    /// Not allowed.
-    pub const NO_PERMISSION: u32 = 6;
-    /// The receiver does not wait.
-    pub const NOT_AWAITING_MSG: u32 = 7;
     /// The packet breaks the protocol.
     pub const VMTP_ERROR: u32 = 8;
-    /// Too many outstanding.
-    pub const MSGTRANS_OVERFLOW: u32 = 9;
-    /// No such transaction.
-    pub const BAD_TRANSACTION_ID: u32 = 10;
-    /// One transaction at a time, please.
-    pub const STREAMING_NOT_SUPPORTED: u32 = 11;
     /// The run's beginning is not known.
     pub const NO_RUN_RECORD: u32 = 12;
     /// No answer.
     pub const RETRANS_TIMEOUT: u32 = 13;
-    /// The user's own limit passed.
-    pub const USER_TIMEOUT: u32 = 14;
     /// The Response is not kept any more.
     pub const RESPONSE_DISCARDED: u32 = 15;
     /// Part of the Response's segment never arrived.
     pub const BAD_REPLY_SEGMENT: u32 = 17;
-    /// Too many notices for one transaction.
-    pub const TOO_MANY_RETRIES: u32 = 20;
     /// The first code of applications.
     pub const APPLICATION: u32 = 0x0080_0000;
 }
