@@ -31,7 +31,7 @@ pub enum Shown {
     Numbers(Vec<f64>),
     /// What numbers do not say.
     Words(String),
-    /// No such thing.
+    /// No value.
     Nothing,
 }
 

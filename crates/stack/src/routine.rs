@@ -140,7 +140,7 @@ impl Routine {
     }
 }
 
-/// What one call had to do after it was called; a cost table is linear in it.
+/// What one call had to do in addition to being called; a cost table is linear in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Bytes moved or summed.

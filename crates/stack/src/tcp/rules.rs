@@ -139,7 +139,7 @@ pub struct CongestionRules {
 /// Where the congestion window begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialWindow {
-    /// No such thing.
+    /// No congestion window.
     Unlimited,
     /// The limit of the send buffer when the socket was made.
     SendBuffer,

@@ -90,7 +90,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// When it does not exist.
+    /// When no Response arrives, or the network fails.
     pub fn call(
         &mut self,
         server: Entity,
@@ -111,7 +111,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// When it does not exist.
+    /// When no Response arrives, or the network fails.
     pub fn call_group(
         &mut self,
         group: Entity,
