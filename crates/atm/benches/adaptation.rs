@@ -100,11 +100,6 @@ fn crc_32(bencher: Bencher<'_, '_>) {
     over_message(bencher, crc32::crc32);
 }
 
-#[divan::bench]
-fn crc_32_by_tables(bencher: Bencher<'_, '_>) {
-    over_message(bencher, crc32::portable);
-}
-
 fn over_message<T>(bencher: Bencher<'_, '_>, run: impl Fn(&[u8]) -> T) {
     let octets = message(LARGE_BYTES);
     bencher.counter(BytesCount::new(LARGE_BYTES)).bench_local(|| run(black_box(&octets)));

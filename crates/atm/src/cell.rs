@@ -25,13 +25,11 @@ impl Cell {
     };
 
     /// A cell of these octets.
-    #[must_use]
     pub const fn from_octets(octets: [u8; CELL_BYTES]) -> Self {
         Self { octets }
     }
 
     /// A cell with this header word, the HEC that belongs to it, and this payload.
-    #[must_use]
     pub fn with_header_word(header: u32, payload: &[u8; PAYLOAD_BYTES]) -> Self {
         let mut cell = Self { octets: [0; CELL_BYTES] };
         cell.octets[..4].copy_from_slice(&header.to_be_bytes());
@@ -50,7 +48,6 @@ impl Cell {
     }
 
     /// The octets in the order in which they are sent.
-    #[must_use]
     pub fn octets(&self) -> &[u8; CELL_BYTES] {
         &self.octets
     }
@@ -68,26 +65,22 @@ impl Cell {
     }
 
     /// Octets 1 to 5.
-    #[must_use]
     pub fn header_octets(&self) -> &[u8; HEADER_BYTES] {
         self.octets.first_chunk().expect("a cell is longer than its header")
     }
 
     /// The word that octets 1 to 4 make.
-    #[must_use]
     pub fn header_word(&self) -> u32 {
         let [first, second, third, fourth, _] = *self.header_octets();
         u32::from_be_bytes([first, second, third, fourth])
     }
 
     /// The header, read as at `interface`.
-    #[must_use]
     pub fn header(&self, interface: Interface) -> Header {
         Header::decode(self.header_word(), interface)
     }
 
     /// Octets 6 to 53.
-    #[must_use]
     pub fn payload(&self) -> &[u8; PAYLOAD_BYTES] {
         self.octets.last_chunk().expect("a cell is longer than its payload")
     }

@@ -34,7 +34,6 @@ static BIT_OF_SYNDROME: [u16; 1 << BITS] = bits_of_syndromes();
 const NO_BIT: u16 = u16::MAX;
 
 /// CRC of `octets`, in the low ten bits.
-#[must_use]
 pub fn crc10(octets: &[u8]) -> u16 {
     let (steps, rest) = octets.as_chunks::<STEP>();
     let crc = steps.iter().fold(0, advance);
@@ -42,7 +41,6 @@ pub fn crc10(octets: &[u8]) -> u16 {
 }
 
 /// CRC of a SAR-PDU over its first 374 bits: 46 octets and the six bits of LI.
-#[must_use]
 pub fn of_sar_pdu(pdu: &[u8; PAYLOAD_BYTES]) -> u16 {
     // 46 = 14 + 16 + 16: a constant number of steps, all of which the compiler unrolls.
     let (first, rest) = pdu[..WHOLE_OCTETS].split_at(WHOLE_OCTETS % STEP);
@@ -54,18 +52,16 @@ pub fn of_sar_pdu(pdu: &[u8; PAYLOAD_BYTES]) -> u16 {
 }
 
 /// What the CRC found of a SAR-PDU differs by from the one it carries; 0 when they agree.
-#[must_use]
 pub fn syndrome(pdu: &[u8; PAYLOAD_BYTES]) -> u16 {
     of_sar_pdu(pdu) ^ carried(pdu)
 }
 
 /// The CRC that a SAR-PDU carries.
-#[must_use]
 pub fn carried(pdu: &[u8; PAYLOAD_BYTES]) -> u16 {
     u16::from_be_bytes([pdu[WHOLE_OCTETS], pdu[WHOLE_OCTETS + 1]]) & MASK
 }
 
-/// Writes the CRC of a SAR-PDU into its last ten bits; LI beside it stays.
+/// Writes the CRC of a SAR-PDU into its last ten bits; LI next to it stays.
 pub fn insert(pdu: &mut [u8; PAYLOAD_BYTES]) {
     let crc = of_sar_pdu(pdu);
     pdu[WHOLE_OCTETS] = pdu[WHOLE_OCTETS] & 0xfc | (crc >> 8) as u8;
@@ -74,14 +70,12 @@ pub fn insert(pdu: &mut [u8; PAYLOAD_BYTES]) {
 
 /// The one bit (0 to 383, 0 being the first sent) whose error gives `syndrome`; `None` when no
 /// single-bit error does. All 384 syndromes differ, and no two-bit error gives one of them.
-#[must_use]
 pub fn bit_in_error(syndrome: u16) -> Option<u16> {
     let bit = *BIT_OF_SYNDROME.get(usize::from(syndrome))?;
     (bit != NO_BIT).then_some(bit)
 }
 
 /// The definition, a bit at a time: what the fast path is tested against.
-#[must_use]
 pub fn bitwise(octets: &[u8]) -> u16 {
     octets.iter().fold(0, |crc, &octet| append_bits(crc, octet, 8))
 }

@@ -17,7 +17,7 @@ pub enum State {
     Hunt,
     /// So many right headers have followed the first, each where it should.
     Presync(u32),
-    /// Known; so many wrong headers came in a row just now.
+    /// Known; so many wrong headers arrived in a row just now.
     Sync(u32),
 }
 
@@ -31,13 +31,11 @@ pub struct Delineator {
 
 impl Delineator {
     /// An end that knows nothing yet.
-    #[must_use]
     pub fn new() -> Self {
         Self { state: State::Hunt, octets: [0; CELL_BYTES], filled: 0 }
     }
 
     /// How sure the place of cells is.
-    #[must_use]
     pub fn state(&self) -> State {
         self.state
     }

@@ -29,7 +29,6 @@ pub struct Channel {
 
 impl Channel {
     /// Channel `vci` of path 0.
-    #[must_use]
     pub const fn of_path_0(vci: u16) -> Self {
         Self { vpi: 0, vci }
     }
@@ -52,31 +51,26 @@ impl PayloadType {
     pub const RESOURCE_MANAGEMENT: Self = Self(0b110);
 
     /// From the low three bits of `bits`.
-    #[must_use]
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits & 0b111)
     }
 
     /// In the low three bits.
-    #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
     /// Whether the cell carries user data, so that the two below mean anything.
-    #[must_use]
     pub const fn is_user_data(self) -> bool {
         self.0 & 0b100 == 0
     }
 
     /// Whether a user data cell passed a congested place.
-    #[must_use]
     pub const fn is_congested(self) -> bool {
         self.is_user_data() && self.0 & 0b010 != 0
     }
 
     /// Whether a user data cell is marked as the last of its message (AAL5).
-    #[must_use]
     pub const fn is_last(self) -> bool {
         self.is_user_data() && self.0 & 0b001 != 0
     }
@@ -97,7 +91,6 @@ pub struct Header {
 
 impl Header {
     /// A cell of user data on `channel`, all else 0.
-    #[must_use]
     pub fn of_channel(channel: Channel) -> Self {
         Self { channel, ..Self::default() }
     }
@@ -120,7 +113,6 @@ impl Header {
     }
 
     /// Reads the word that octets 1 to 4 make. Every word is some header.
-    #[must_use]
     pub fn decode(word: u32, interface: Interface) -> Self {
         let (flow_control, vpi) = match interface {
             Interface::Uni => ((word >> 28) as u8, (word >> 20 & 0xff) as u16),

@@ -4,16 +4,12 @@
 //! single-bit errors give forty different syndromes, and none of the 780 two-bit errors gives one of
 //! them: a receiver corrects one bit or detects two.
 
+use crc::{CRC_8_I_432_1, Crc};
+
 use crate::HEADER_BYTES;
 
-/// The generator without its leading term.
-pub const GENERATOR: u8 = 0x07;
-
-/// What is added to the CRC, so that cells are found in a stream that has slipped.
-pub const COSET: u8 = 0x55;
-
-/// `TABLES[k][b]`: CRC of the octet `b` followed by `k` octets of zero.
-static TABLES: [[u8; 256]; 4] = tables();
+/// The CRC with 0x55 added, so that cells are found in a stream that has slipped.
+static CRC: Crc<u8> = Crc::<u8>::new(&CRC_8_I_432_1);
 
 /// Bit of the header (0 is the first sent) by the syndrome that its error alone gives.
 static BIT_OF_SYNDROME: [u8; 256] = bits_of_syndromes();
@@ -22,14 +18,11 @@ static BIT_OF_SYNDROME: [u8; 256] = bits_of_syndromes();
 const NO_BIT: u8 = u8::MAX;
 
 /// The HEC octet for the four octets of `header`, given as the word that begins with octet 1.
-#[must_use]
 pub fn of_header(header: u32) -> u8 {
-    let [first, second, third, fourth] = header.to_be_bytes().map(usize::from);
-    TABLES[3][first] ^ TABLES[2][second] ^ TABLES[1][third] ^ TABLES[0][fourth] ^ COSET
+    CRC.checksum(&header.to_be_bytes())
 }
 
 /// What the HEC of a header differs by from the one it carries; 0 when they agree.
-#[must_use]
 pub fn syndrome(octets: &[u8; HEADER_BYTES]) -> u8 {
     let [first, second, third, fourth, hec] = *octets;
     of_header(u32::from_be_bytes([first, second, third, fourth])) ^ hec
@@ -37,7 +30,6 @@ pub fn syndrome(octets: &[u8; HEADER_BYTES]) -> u8 {
 
 /// The one bit (0 to 39, 0 being the first sent) whose error gives `syndrome`; `None` when no
 /// single-bit error does.
-#[must_use]
 pub fn bit_in_error(syndrome: u8) -> Option<u8> {
     let bit = BIT_OF_SYNDROME[usize::from(syndrome)];
     (bit != NO_BIT).then_some(bit)
@@ -72,13 +64,11 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver that may correct the first error it meets.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// What the next bad header will meet.
-    #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -101,32 +91,6 @@ impl Receiver {
     }
 }
 
-/// `crc` after eight more bits of zero.
-const fn eight_zeros(mut crc: u8) -> u8 {
-    let mut bit = 0;
-    while bit < 8 {
-        crc = crc << 1 ^ if crc >> 7 == 1 { GENERATOR } else { 0 };
-        bit += 1;
-    }
-    crc
-}
-
-const fn tables() -> [[u8; 256]; 4] {
-    let mut tables = [[0; 256]; 4];
-    let mut octet = 0;
-    while octet < 256 {
-        let mut crc = octet as u8;
-        let mut zeros = 0;
-        while zeros < 4 {
-            crc = eight_zeros(crc);
-            tables[zeros][octet] = crc;
-            zeros += 1;
-        }
-        octet += 1;
-    }
-    tables
-}
-
 const fn bits_of_syndromes() -> [u8; 256] {
     let mut table = [NO_BIT; 256];
     // From the last bit back: an error one bit earlier is divided once more.
@@ -135,7 +99,7 @@ const fn bits_of_syndromes() -> [u8; 256] {
     while bit > 0 {
         bit -= 1;
         table[syndrome as usize] = bit;
-        syndrome = syndrome << 1 ^ if syndrome >> 7 == 1 { GENERATOR } else { 0 };
+        syndrome = syndrome << 1 ^ if syndrome >> 7 == 1 { CRC_8_I_432_1.poly } else { 0 };
     }
     table
 }

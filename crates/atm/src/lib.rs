@@ -3,7 +3,7 @@
 //! From the line up: [where cells begin](delineation), [`Cell`] and [`Header`] with their
 //! [header error control](hec), the adaptation layers [`aal34`] (with the 5-bit sequence number of
 //! that thesis) and [`aal5`], and [`capture`], which writes both in forms that packet analysers
-//! read. Beside them stand [`tca100`], a model of FORE's TCA-100 as its driver saw it, and
+//! read. Next to them stand [`tca100`], a model of FORE's TCA-100 as its driver saw it, and
 //! [`driver`], the thesis's driver on top of it, which counts each access by kind.
 //!
 //! Nothing here reads a clock, a file or a socket. Times are integer nanoseconds of whatever clock

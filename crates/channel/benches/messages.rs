@@ -62,7 +62,7 @@ fn rates(rounds: usize, count: u64) {
     report(&mut kinds, rounds, "million/s");
 }
 
-/// Runs all kinds by turns and prints medians and ranges.
+/// Runs all kinds alternately and prints medians and ranges.
 fn report(kinds: &mut [Kind], rounds: usize, unit: &str) {
     let mut results = vec![Vec::new(); kinds.len()];
     for _ in 0..rounds {

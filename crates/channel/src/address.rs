@@ -8,7 +8,7 @@ use std::fmt;
 /// What all names begin with; the user's id and a slash follow.
 const PREFIX: &str = "sockscope.channel/";
 
-/// Longest name: what `sun_path` leaves (unix(7): 108 bytes) beside the prefix and a user id.
+/// Longest name: what `sun_path` leaves (unix(7): 108 bytes) next to the prefix and a user id.
 pub const NAME_BYTES_MAX: usize = 64;
 
 /// Where one end of a channel is found: a name within a user.
@@ -31,13 +31,11 @@ impl Address {
     }
 
     /// The name within the user.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Whose address it is.
-    #[must_use]
     pub fn uid(&self) -> u32 {
         self.uid
     }

@@ -24,7 +24,7 @@ pub enum Error {
         /// Bytes that a slot holds.
         slot_bytes: usize,
     },
-    /// Nobody listens at the address.
+    /// No receiver listens at the address.
     #[error("nobody listens at {address}")]
     NotThere {
         /// Where somebody was expected.

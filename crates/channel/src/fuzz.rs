@@ -84,7 +84,6 @@ impl Slots {
     }
 
     /// Messages sent, and messages that the reader knows to have lost.
-    #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.writer.next(), self.reader.lost())
     }

@@ -1,6 +1,6 @@
 //! Many to many: every member hears every other.
 //!
-//! There is nobody in the middle. Member n holds the name `GROUP/n`; who joins takes the first name
+//! There is no server in the middle. Member n holds the name `GROUP/n`; who joins takes the first name
 //! that is free, which the kernel gives to one process only and takes back when it ends, and then
 //! subscribes to all others. Each of them, hearing of a member that it does not hear yet, subscribes
 //! in return. So memory has one writer here too: a group of n has n segments.
@@ -50,7 +50,6 @@ impl Group {
     }
 
     /// This member's number, from 0 on. Free again when the member has left.
-    #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
@@ -68,7 +67,6 @@ impl Group {
     }
 
     /// The same, for an [`Endpoint`](crate::library::Endpoint) to put parts on.
-    #[must_use]
     pub fn into_duplex(self) -> Duplex {
         self.duplex
     }
@@ -155,7 +153,7 @@ impl Circle {
         if self.is_wanted(number, None) { self.call(number) } else { Ok(()) }
     }
 
-    /// Whether the caller is to call that member, of this incarnation or any; then nobody else is.
+    /// Whether the caller is to call that member, of this incarnation or any; then no other member is.
     fn is_wanted(&self, number: u32, incarnation: Option<u64>) -> bool {
         let mut heard = self.heard();
         match heard.get_mut(&number) {
@@ -196,7 +194,7 @@ impl Circle {
         }
         heard.remove(&number);
         Some(match error {
-            // Nobody has that number, or no longer.
+            // No member has that number, or no longer.
             Error::NotThere { .. } | Error::BadSetup { .. } => Ok(()),
             error => Err(error),
         })

@@ -100,7 +100,7 @@ impl Offer {
             when_full,
             next: u64_at(bytes, 24),
         };
-        // A number near the end could not be counted on from; nobody sends so many.
+        // A number near the end could not be counted on from; no sender sends so many.
         if offer.next > u64::MAX >> 1 {
             return Err("a message number below 2^63");
         }
@@ -110,7 +110,6 @@ impl Offer {
 
 impl ConnectRequest {
     /// The message's bytes.
-    #[must_use]
     pub fn encode(&self) -> [u8; SETUP_BYTES] {
         let mut bytes = frame(match self.role {
             Role::Sends => 1,
@@ -145,7 +144,6 @@ impl ConnectRequest {
 
 impl ConnectReply {
     /// The message's bytes.
-    #[must_use]
     pub fn encode(&self) -> [u8; SETUP_BYTES] {
         match self {
             Self::Accepted { offer, incarnation } => {

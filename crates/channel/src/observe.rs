@@ -28,7 +28,6 @@ pub struct Event {
 
 impl Event {
     /// The event as a record of flow `flow`.
-    #[must_use]
     pub fn record(&self, flow: FlowId) -> Record {
         Record {
             at_ns: self.at_ns,

@@ -27,7 +27,7 @@ pub(crate) use rx_ring::{Member, RxRing, call};
 pub struct Receiver<O = Unobserved> {
     settings: Settings,
     peers: Peers<RxRing>,
-    /// Which of them is looked at first.
+    /// Which sender is looked at first.
     turn: usize,
     /// Looks in vain by calls that do not wait.
     idle_looks: u32,
@@ -58,7 +58,7 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// A receiver of nobody yet.
+    /// A receiver without a sender yet.
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
         settings.geometry().map_err(Error::setting)?;
         Ok(Self {
@@ -101,7 +101,7 @@ impl<O: Observer> Receiver<O> {
     /// The next message, in its slot. The slot is given back when the message is dropped.
     ///
     /// # Errors
-    /// `WouldBlock` and `TimedOut` when none came; `PeerGone` and `Misbehaved` once for each sender
+    /// `WouldBlock` and `TimedOut` when none arrived; `PeerGone` and `Misbehaved` once for each sender
     /// that was detached, after what it had sent before. The others' messages are not touched by
     /// that: receive again.
     #[inline]
@@ -134,7 +134,6 @@ impl<O: Observer> Receiver<O> {
 
     /// Messages of the present senders that were written over before they were read. Only senders
     /// that [overwrite](crate::WhenFull::Overwrite) have any.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         self.peers.here.iter().map(|rx_ring| rx_ring.reader.lost()).sum()
     }
@@ -206,25 +205,21 @@ pub struct Message<'a, O: Observer = Unobserved> {
 
 impl<O: Observer> Message<'_, O> {
     /// Bytes of the message.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.found.len as usize
     }
 
     /// Whether it has no bytes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.found.len == 0
     }
 
     /// Its number in its sender's stream, from 0 on.
-    #[must_use]
     pub fn number(&self) -> u64 {
         self.found.number
     }
 
     /// Who sent it.
-    #[must_use]
     pub fn from(&self) -> Peer {
         self.rx_ring().peer
     }
@@ -253,7 +248,6 @@ impl<O: Observer> Message<'_, O> {
     }
 
     /// A copy of the message.
-    #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len()];
         self.copy_to(&mut bytes);
@@ -265,7 +259,6 @@ impl<O: Observer> Message<'_, O> {
     /// # Safety
     /// The sender's process must be trusted to leave the slot alone until the message is dropped,
     /// as every process does that uses this library. It does not matter for senders that overwrite.
-    #[must_use]
     pub unsafe fn as_bytes(&self) -> &[u8] {
         // SAFETY: passed on to the caller.
         unsafe { self.rx_ring().bytes(self.found.number, self.len()) }

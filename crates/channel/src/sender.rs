@@ -32,7 +32,7 @@ pub struct Sender<O = Unobserved> {
     data: OwnedFd,
     settings: Settings,
     peers: Peers<TxRing>,
-    /// Whom to call when there is nobody to send to.
+    /// Whom to call when there is no receiver to send to.
     target: Option<Address>,
     order: Order,
     spin_budget: SpinBudget,
@@ -137,7 +137,7 @@ impl<O: Observer> Sender<O> {
         Ok(Slot { sender: self })
     }
 
-    /// Sets up a channel to the receiver bound to `address`, beside those that there are. It gets
+    /// Sets up a channel to the receiver bound to `address`, next to those that there are. It gets
     /// what is sent from now on.
     ///
     /// # Errors
@@ -170,19 +170,16 @@ impl<O: Observer> Sender<O> {
     }
 
     /// Messages sent so far.
-    #[must_use]
     pub fn sent(&self) -> u64 {
         self.ring.next()
     }
 
     /// Messages that every receiver has given back, as far as their published progress says.
-    #[must_use]
     pub fn read_by_all(&self) -> u64 {
         self.peers.here.iter().map(TxRing::latest_progress).min().unwrap_or(self.ring.next())
     }
 
     /// Bytes of shared memory that this sender holds.
-    #[must_use]
     pub fn segment_bytes(&self) -> u64 {
         self.ring.geometry().segment_bytes()
     }

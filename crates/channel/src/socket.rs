@@ -126,7 +126,7 @@ pub(crate) fn send_setup(
     }
 }
 
-/// Receives a set-up message and the descriptor that came with it. Descriptors beyond the first are
+/// Receives a set-up message and the descriptor that arrived with it. Descriptors beyond the first are
 /// closed.
 pub(crate) fn receive_setup(socket: &OwnedFd) -> Result<(Vec<u8>, Option<OwnedFd>), Error> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -16,7 +16,7 @@ enum Barrier {
     BySleeper,
     /// Who goes to sleep has a fence, and the other side nothing.
     SleeperAlone,
-    /// Nobody.
+    /// No process.
     None,
 }
 
@@ -64,7 +64,7 @@ struct Process {
     /// The other's progress when last looked at.
     seen: u8,
     answered: u8,
-    /// Stores that nobody else sees yet.
+    /// Stores that no other thread sees yet.
     buffer: VecDeque<(usize, u8)>,
 }
 

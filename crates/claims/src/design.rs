@@ -5,62 +5,57 @@ use sockscope_record::Protocol;
 use sockscope_stack::mbuf::{CLUSTER_BYTES, MBUF_BYTES, Pool, PoolLimits};
 use sockscope_stack::{Costs, Meter, Personality, SetOption, SocketError, Stack, StackConfig};
 
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/2.2-a", needs: &[], judge: mbuf_sizes },
-    Check { id: "sunos-ipc/2.2-c", needs: &[], judge: logical_copy },
-    Check { id: "sunos-ipc/4.1.1-g", needs: &[], judge: largest_buffer },
+    Check { id: "sunos-ipc/2.2-a", needs: &[], compare: mbuf_sizes },
+    Check { id: "sunos-ipc/2.2-c", needs: &[], compare: logical_copy },
+    Check { id: "sunos-ipc/4.1.1-g", needs: &[], compare: largest_buffer },
 ];
 
 /// The system that the paper measured.
 const SUNOS: &str = "sunos-4.0.3";
 
-fn with_sunos(judge: impl FnOnce(Personality) -> Judgement) -> Judgement {
-    match Personality::by_name(SUNOS) {
-        Some(personality) => judge(personality),
-        None => Judgement::not_checkable("the model has no SunOS 4.0.3"),
-    }
+fn sunos() -> Result<Personality, String> {
+    Personality::by_name(SUNOS).ok_or_else(|| "the model has no SunOS 4.0.3".to_owned())
 }
 
-fn mbuf_sizes(claim: &Claim, _: &Runs) -> Judgement {
-    with_sunos(|personality| {
-        let data = personality.geometry.plain_bytes as usize;
-        let sizes = [MBUF_BYTES, data, MBUF_BYTES - data, CLUSTER_BYTES];
-        Judgement::numbers(claim, &sizes.map(|size| size as f64))
-    })
+fn mbuf_sizes(claim: &Claim, _: &Runs) -> Outcome {
+    let personality = sunos()?;
+    let data = personality.geometry.plain_bytes as usize;
+    let sizes = [MBUF_BYTES, data, MBUF_BYTES - data, CLUSTER_BYTES];
+    Ok(Comparison::numbers(claim, &sizes.map(|size| size as f64)))
 }
 
 /// A cluster and a plain mbuf, each filled and copied: octets moved, and whether all comes back.
-fn logical_copy(claim: &Claim, _: &Runs) -> Judgement {
-    with_sunos(|personality| {
-        let mut pool = Pool::new(personality.geometry, PoolLimits::default());
-        let mut meter = Meter::new(Costs::default());
-        let mut moved = |len: usize, is_cluster: bool| {
-            let id = pool.get(&mut meter)?;
-            if is_cluster && !pool.attach_cluster(id, &mut meter) {
-                return None;
-            }
-            pool.set_range(id, 0, len);
-            let mut chain = sockscope_stack::mbuf::Chain::new();
-            pool.push_back(&mut chain, id);
-            let before = meter.work(sockscope_stack::Routine::MCopy).bytes;
-            let copy = pool.m_copy(&chain, 0, len, &mut meter)?;
-            let bytes = meter.work(sockscope_stack::Routine::MCopy).bytes - before;
-            pool.free_chain(chain, &mut meter);
-            pool.free_chain(copy, &mut meter);
-            Some(bytes as f64)
-        };
-        let (Some(cluster), Some(plain)) = (moved(CLUSTER_BYTES, true), moved(100, false)) else {
-            return Judgement::not_checkable("the pool gave no mbuf");
-        };
-        let used = pool.in_use();
-        Judgement::numbers(claim, &[cluster]).and(Judgement::holds(
-            plain == 100.0 && used.clusters == 0 && used.mbufs == 0,
-            "a plain mbuf of 100 octets is copied whole, and nothing stays in use",
-            format!("{plain} octets copied; in use after: {used:?}"),
-        ))
-    })
+fn logical_copy(claim: &Claim, _: &Runs) -> Outcome {
+    let personality = sunos()?;
+    let mut pool = Pool::new(personality.geometry, PoolLimits::default());
+    let mut meter = Meter::new(Costs::default());
+    let mut moved = |len: usize, is_cluster: bool| {
+        let id = pool.get(&mut meter)?;
+        if is_cluster && !pool.attach_cluster(id, &mut meter) {
+            return None;
+        }
+        pool.set_range(id, 0, len);
+        let mut chain = sockscope_stack::mbuf::Chain::new();
+        pool.push_back(&mut chain, id);
+        let before = meter.work(sockscope_stack::Routine::MCopy).bytes;
+        let copy = pool.m_copy(&chain, 0, len, &mut meter)?;
+        let bytes = meter.work(sockscope_stack::Routine::MCopy).bytes - before;
+        pool.free_chain(chain, &mut meter);
+        pool.free_chain(copy, &mut meter);
+        Some(bytes as f64)
+    };
+    let (Some(cluster), Some(plain)) = (moved(CLUSTER_BYTES, true), moved(100, false)) else {
+        return Err("the pool gave no mbuf".into());
+    };
+    let used = pool.in_use();
+    Ok(Comparison::numbers(claim, &[cluster]).and(Comparison::holds(
+        plain == 100.0 && used.clusters == 0 && used.mbufs == 0,
+        "a plain mbuf of 100 octets is copied whole, and nothing stays in use",
+        format!("{plain} octets copied; in use after: {used:?}"),
+    )))
 }
 
 /// The largest limit of a buffer that a socket takes, of 64 KB and less.
@@ -75,21 +70,19 @@ fn largest_taken(
     Ok((1..=65_536).rev().find(|bytes| is_taken(bytes)).unwrap_or(0))
 }
 
-fn largest_buffer(claim: &Claim, _: &Runs) -> Judgement {
-    with_sunos(|personality| {
-        let send = largest_taken(personality.clone(), SetOption::SendBuffer);
-        let receive = largest_taken(personality, SetOption::ReceiveBuffer);
-        let (Ok(send), Ok(receive)) = (send, receive) else {
-            return Judgement::not_checkable("the stack gave no socket");
-        };
-        Judgement::numbers(claim, &[f64::from(send) / 1024.0])
-            .and(Judgement::holds(
-                send == receive,
-                "sending and receiving buffers alike",
-                format!("{send} and {receive} octets"),
-            ))
-            .with_note(format!("{send} octets, from the limits on mbuf storage; more is refused"))
-    })
+fn largest_buffer(claim: &Claim, _: &Runs) -> Outcome {
+    let personality = sunos()?;
+    let send = largest_taken(personality.clone(), SetOption::SendBuffer);
+    let receive = largest_taken(personality, SetOption::ReceiveBuffer);
+    let (send, receive) =
+        send.and_then(|send| Ok((send, receive?))).map_err(|_| "the stack gave no socket")?;
+    Ok(Comparison::numbers(claim, &[f64::from(send) / 1024.0])
+        .and(Comparison::holds(
+            send == receive,
+            "sending and receiving buffers alike",
+            format!("{send} and {receive} octets"),
+        ))
+        .with_note(format!("{send} octets, from the limits on mbuf storage; more is refused")))
 }
 
 #[cfg(test)]

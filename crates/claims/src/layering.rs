@@ -4,18 +4,18 @@ use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::{CaseResult, RunResult};
 use sockscope_oncrpc::BUFFER_OCTETS;
 
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "layering/glitch-a", needs: &["lh-1"], judge: slow_range },
-    Check { id: "layering/glitch-b", needs: &["lh-1"], judge: slow_ratio },
-    Check { id: "layering/glitch-c", needs: &["lh-1"], judge: irregular_beyond },
-    Check { id: "layering/glitch-e", needs: &["lh-7"], judge: buffer_sizes },
-    Check { id: "layering/bulk-a", needs: &["lh-6"], judge: long_transfers },
-    Check { id: "layering/nagle-b", needs: &["lh-7"], judge: nagle_off },
-    Check { id: "layering/track-b", needs: &["lh-1", "lh-7"], judge: old_rule },
-    Check { id: "layering/track-c", needs: &["lh-7"], judge: repaired_rules },
-    Check { id: "layering/track-d", needs: &["lh-7"], judge: low_water_marks },
+    Check { id: "layering/glitch-a", needs: &["lh-1"], compare: slow_range },
+    Check { id: "layering/glitch-b", needs: &["lh-1"], compare: slow_ratio },
+    Check { id: "layering/glitch-c", needs: &["lh-1"], compare: irregular_beyond },
+    Check { id: "layering/glitch-e", needs: &["lh-7"], compare: buffer_sizes },
+    Check { id: "layering/bulk-a", needs: &["lh-6"], compare: long_transfers },
+    Check { id: "layering/nagle-b", needs: &["lh-7"], compare: nagle_off },
+    Check { id: "layering/track-b", needs: &["lh-1", "lh-7"], compare: old_rule },
+    Check { id: "layering/track-c", needs: &["lh-7"], compare: repaired_rules },
+    Check { id: "layering/track-d", needs: &["lh-7"], compare: low_water_marks },
 ];
 
 /// A call is slow when its mean time is so many times that of calls with a little less data.
@@ -36,7 +36,7 @@ const ROOM: u64 = 4096 - BUFFER;
 fn curve<'a>(cases: impl Iterator<Item = &'a CaseResult>) -> Vec<(u64, f64)> {
     let mut curve: Vec<_> = cases
         .filter_map(|case| {
-            let mean_ns = case.seen.call_ns.mean_ns()?;
+            let mean_ns = case.measured.call_ns.mean_ns()?;
             Some((case.case.parameters.data_bytes?, mean_ns as f64 / 1e6))
         })
         .collect();
@@ -74,35 +74,35 @@ fn computed_edges() -> (u64, u64) {
     (first, last)
 }
 
-fn slow_range(claim: &Claim, runs: &Runs) -> Judgement {
+fn slow_range(claim: &Claim, runs: &Runs) -> Outcome {
     let curve = curve(runs.of("lh-1").cases.iter());
     let Some((first, last, after)) = slow_run(&curve) else {
-        return Judgement::holds(false, "a slow range from 4,000 to 5,000", "no slow range");
+        return Ok(Comparison::holds(false, "a slow range from 4,000 to 5,000", "no slow range"));
     };
     let (computed_first, computed_last) = computed_edges();
-    Judgement::numbers(claim, &[first as f64, after as f64]).with_note(format!(
+    Ok(Comparison::numbers(claim, &[first as f64, after as f64]).with_note(format!(
         "slow from {first} to {last} octets of data; the rule of sosend computes {computed_first} to {computed_last}"
-    ))
+    )))
 }
 
-fn slow_ratio(claim: &Claim, runs: &Runs) -> Judgement {
+fn slow_ratio(claim: &Claim, runs: &Runs) -> Outcome {
     let curve = curve(runs.of("lh-1").cases.iter());
     let at = |wanted| curve.iter().find(|(bytes, _)| *bytes == wanted).map_or(f64::NAN, |it| it.1);
     let outside = (at(4000) + at(5200)) / 2.0;
-    Judgement::numbers(claim, &[at(4800) / outside])
-        .with_note(format!("4,800 octets {:.0} ms, 4,000 and 5,200 {outside:.1} ms", at(4800)))
+    Ok(Comparison::numbers(claim, &[at(4800) / outside])
+        .with_note(format!("4,800 octets {:.0} ms, 4,000 and 5,200 {outside:.1} ms", at(4800))))
 }
 
-fn irregular_beyond(_: &Claim, runs: &Runs) -> Judgement {
+fn irregular_beyond(_: &Claim, runs: &Runs) -> Outcome {
     let curve = curve(runs.of("lh-1").cases.iter());
     let beyond: Vec<_> = curve.iter().filter(|(bytes, _)| *bytes > 5000).collect();
     let slow: Vec<_> =
         beyond.iter().filter(|it| is_slow(&curve, it)).map(|it| it.0.to_string()).collect();
-    Judgement::holds(
+    Ok(Comparison::holds(
         !slow.is_empty() && slow.len() < beyond.len(),
         "further steps beyond 5,000 octets",
         format!("slow at {}", if slow.is_empty() { "no size".to_owned() } else { slow.join(", ") }),
-    )
+    ))
 }
 
 /// The most that a time exceeds the one before it among sizes from 4,000 on, as a ratio.
@@ -140,16 +140,16 @@ fn sizes_words(sizes: &[u64]) -> String {
     }
 }
 
-fn buffer_sizes(claim: &Claim, runs: &Runs) -> Judgement {
+fn buffer_sizes(claim: &Claim, runs: &Runs) -> Outcome {
     let whole = variant(runs, &[("send_rule", "old"), ("rpc_buffer_bytes", "4096")], &[]);
     let window = stack_window("sunos-4.1");
     let below: Vec<_> =
         slow_sizes(&whole).into_iter().filter(|bytes| *bytes < 4096 + CLUSTER).collect();
-    Judgement::numbers(claim, &[BUFFER as f64, window]).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[BUFFER as f64, window]).and(Comparison::holds(
         below.is_empty(),
         "no slow range when the program's buffer is as large as the window",
         format!("with buffers of 4,096: {}", sizes_words(&below)),
-    ))
+    )))
 }
 
 /// Octets of a new TCP socket's receive buffer.
@@ -158,27 +158,27 @@ fn stack_window(personality: &str) -> f64 {
     found.map_or(f64::NAN, |personality| f64::from(personality.socket.tcp_bytes.1))
 }
 
-fn long_transfers(claim: &Claim, runs: &Runs) -> Judgement {
+fn long_transfers(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-6");
     let rate = |bytes: &str| {
         let wanted = [("write_bytes", bytes)];
         let case = run.cases_with(&wanted).next();
-        case.and_then(|case| case.seen.throughput_bits_per_s()).unwrap_or(f64::NAN)
+        case.and_then(|case| case.measured.throughput_bits_per_s()).unwrap_or(f64::NAN)
     };
     let (odd, whole) = (rate("4095"), rate("4096"));
-    Judgement::numbers(claim, &[odd / whole]).with_note(format!(
+    Ok(Comparison::numbers(claim, &[odd / whole]).with_note(format!(
         "{:.3} Mbit/s in buffers of 4,095, {:.3} in 4,096",
         odd / 1e6,
         whole / 1e6
-    ))
+    )))
 }
 
-fn nagle_off(_: &Claim, runs: &Runs) -> Judgement {
+fn nagle_off(_: &Claim, runs: &Runs) -> Outcome {
     let with = old(runs);
     let without = variant(runs, &[("send_rule", "old"), ("nodelay", "true")], &[]);
     let (slow, still) = (slow_sizes(&with), slow_sizes(&without));
     let [before_ms, after_ms] = [&with, &without].map(|curve| mean_over(curve, &slow));
-    Judgement::holds(
+    Ok(Comparison::holds(
         !slow.is_empty() && still.len() * 4 >= slow.len() * 3 && after_ms > before_ms * 2.0 / 3.0,
         "slow sizes stay slow with TCP_NODELAY, and take more than two thirds of their time",
         format!(
@@ -186,11 +186,11 @@ fn nagle_off(_: &Claim, runs: &Runs) -> Judgement {
             sizes_words(&slow),
             sizes_words(&still)
         ),
-    )
+    ))
 }
 
 /// The slow range must be exactly what the rule computes, as far as the swept sizes tell.
-fn old_rule(_: &Claim, runs: &Runs) -> Judgement {
+fn old_rule(_: &Claim, runs: &Runs) -> Outcome {
     let (first, last) = computed_edges();
     let check = |run: &RunResult| {
         let curve = curve(run.cases.iter());
@@ -205,21 +205,21 @@ fn old_rule(_: &Claim, runs: &Runs) -> Judgement {
     let (wanted, slow) = check(runs.of("lh-1"));
     let again = slow_sizes(&old(runs));
     let same = again.iter().all(|bytes| *bytes > 5000 || (first..=last).contains(bytes));
-    Judgement::holds(
+    Ok(Comparison::holds(
         wanted == slow && same,
         format!("slow at every size from {first} to {last}, at no other below 5,000"),
         sizes_words(&slow),
-    )
+    ))
 }
 
-fn repaired_rules(_: &Claim, runs: &Runs) -> Judgement {
+fn repaired_rules(_: &Claim, runs: &Runs) -> Outcome {
     let mark = [("send_rule", "low-water"), ("low_water_bytes", "1024")];
     let [cluster, mark] =
         [&[("send_rule", "cluster")][..], &mark].map(|rule| variant(runs, rule, &[]));
     let before = steepest(&old(runs));
     let [cluster_step, mark_step] = [&cluster, &mark].map(|curve| steepest(curve));
     let slow = [&cluster, &mark].map(|curve| slow_sizes(curve));
-    Judgement::holds(
+    Ok(Comparison::holds(
         before > SLOW_RATIO
             && slow.iter().all(Vec::is_empty)
             && cluster_step < SMOOTH_RATIO
@@ -228,25 +228,25 @@ fn repaired_rules(_: &Claim, runs: &Runs) -> Judgement {
         format!(
             "old rule: up to {before:.1} times; more than a cluster free: {cluster_step:.2}; low-water mark of a cluster: {mark_step:.2}"
         ),
-    )
+    ))
 }
 
-fn low_water_marks(_: &Claim, runs: &Runs) -> Judgement {
+fn low_water_marks(_: &Claim, runs: &Runs) -> Outcome {
     let with = |bytes| {
         slow_sizes(&variant(runs, &[("send_rule", "low-water"), ("low_water_bytes", bytes)], &[]))
     };
     let (none, segment) = (with("0"), with("1460"));
-    Judgement::holds(
+    Ok(Comparison::holds(
         !none.is_empty() && segment.is_empty(),
         "a mark of 0 leaves the slow range, one of a segment removes it",
         format!("mark 0: {}; mark 1,460: {}", sizes_words(&none), sizes_words(&segment)),
-    )
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockscope_experiment::carried_by_id;
+    use sockscope_experiment::builtin_by_id;
     use sockscope_lab::run;
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn the_edges_are_those_of_programs_that_take_their_time() {
         let is_slow = |delay_us: u32, bytes: u32| {
-            let mut experiment = carried_by_id("lh-1").unwrap();
+            let mut experiment = builtin_by_id("lh-1").unwrap();
             let changes = [format!("read_delay_us={delay_us}"), format!("data_bytes={bytes}")];
             experiment.set_all(&changes).unwrap();
             let result = run::run(&experiment, 1, &mut |_, _| {}).unwrap();

@@ -1,13 +1,13 @@
 //! Claims against runs: each claim of a paper, and what the model says to it.
 //!
-//! A check names the experiments that it needs and gives a [`Judgement`]; each experiment runs once
+//! A check names the experiments that it needs and gives a [`Comparison`]; each experiment runs once
 //! for all checks. A claim without a check is not passed over: it is reported as not checkable, with
 //! the reason.
 
 mod buffers;
+mod comparison;
 mod design;
 mod forwarding;
-mod judgement;
 mod layering;
 mod packets;
 mod profile;
@@ -21,7 +21,7 @@ mod registry;
 mod report;
 mod sunos;
 mod sunos_acks;
-mod sunos_crowd;
+mod sunos_contention;
 mod sunos_runs;
 mod sunos_tools;
 mod sunos_trace;
@@ -31,9 +31,12 @@ use std::collections::BTreeMap;
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::RunResult;
 
-pub use judgement::{Judgement, Shown, Verdict};
+pub use comparison::{Comparison, Shown, Verdict};
 pub use registry::{check, check_results};
 pub use report::{write_json, write_text};
+
+/// What a check gives: a comparison, or why nothing here can tell.
+pub(crate) type Outcome = Result<Comparison, String>;
 
 /// How a claim is checked.
 #[derive(Clone, Copy)]
@@ -43,16 +46,16 @@ pub(crate) struct Check {
     /// Experiments whose results it needs.
     pub needs: &'static [&'static str],
     /// What the results say to it.
-    pub judge: fn(&Claim, &Runs) -> Judgement,
+    pub compare: fn(&Claim, &Runs) -> Outcome,
 }
 
-/// A claim and what came of it.
+/// A claim and how it compares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     /// The claim.
     pub claim: Claim,
     /// What the model says to it.
-    pub judgement: Judgement,
+    pub comparison: Comparison,
 }
 
 /// Results of the experiments that checks need.

@@ -3,21 +3,21 @@
 use sockscope_experiment::papers::{Claim, WireFlags, WireRow, wire_trace};
 use sockscope_experiment::result::{CaseResult, RunResult};
 
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "layering/T3-a", needs: &["lh-2"], judge: request_segments },
-    Check { id: "layering/T3-b", needs: &["lh-2"], judge: reply_wait },
-    Check { id: "layering/T3-c", needs: &["lh-2"], judge: request_wait },
-    Check { id: "layering/T4-a", needs: &["lh-3"], judge: system_calls },
-    Check { id: "layering/edge-a", needs: &["lh-4"], judge: edge },
-    Check { id: "layering/T5-a", needs: &["lh-4"], judge: discard_segments },
-    Check { id: "layering/T5-b", needs: &["lh-4"], judge: discard_times },
-    Check { id: "layering/nagle-a", needs: &["lh-4"], judge: one_small_segment },
-    Check { id: "layering/T6-a", needs: &["lh-5"], judge: small_at_once },
-    Check { id: "layering/T6-b", needs: &["lh-5"], judge: nodelay_times },
-    Check { id: "layering/track-a", needs: &["lh-4"], judge: push_empties },
-    Check { id: "layering/tcpdump-a", needs: &["lh-2"], judge: clock },
+    Check { id: "layering/T3-a", needs: &["lh-2"], compare: request_segments },
+    Check { id: "layering/T3-b", needs: &["lh-2"], compare: reply_wait },
+    Check { id: "layering/T3-c", needs: &["lh-2"], compare: request_wait },
+    Check { id: "layering/T4-a", needs: &["lh-3"], compare: system_calls },
+    Check { id: "layering/edge-a", needs: &["lh-4"], compare: edge },
+    Check { id: "layering/T5-a", needs: &["lh-4"], compare: discard_segments },
+    Check { id: "layering/T5-b", needs: &["lh-4"], compare: discard_times },
+    Check { id: "layering/nagle-a", needs: &["lh-4"], compare: one_small_segment },
+    Check { id: "layering/T6-a", needs: &["lh-5"], compare: small_at_once },
+    Check { id: "layering/T6-b", needs: &["lh-5"], compare: nodelay_times },
+    Check { id: "layering/track-a", needs: &["lh-4"], compare: push_empties },
+    Check { id: "layering/tcpdump-a", needs: &["lh-2"], compare: clock },
 ];
 
 /// Who sent a packet: the side that opened the connection, or the other.
@@ -57,9 +57,9 @@ fn is_as(model: &WireRow, paper: &WireRow) -> bool {
 
 /// Whether the packets of both sides, those without data too, are those of a printed trace; if so the
 /// note says it, calling the trace `table`.
-fn as_printed(wire: &[WireRow], name: &str, table: &str) -> Judgement {
+fn as_printed(wire: &[WireRow], name: &str, table: &str) -> Comparison {
     let Ok(printed) = wire_trace(name) else {
-        return Judgement::not_checkable(format!("{name} is not carried"));
+        return Comparison::not_checkable(format!("{name} is not built in"));
     };
     for side in [From::Client, From::Server] {
         let (model, paper) = (sent(wire, side), sent(&printed, side));
@@ -72,10 +72,10 @@ fn as_printed(wire: &[WireRow], name: &str, table: &str) -> Judgement {
                 format!("{} {}{ack}{mss}", row.flags, row.bytes)
             };
             let words = |rows: &[&WireRow]| rows.iter().map(word).collect::<Vec<_>>().join(", ");
-            return Judgement::holds(false, words(&paper), words(&model));
+            return Comparison::holds(false, words(&paper), words(&model));
         }
     }
-    Judgement::holds(true, "the same packets", "the same packets").with_note(format!(
+    Comparison::holds(true, "the same packets", "the same packets").with_note(format!(
         "flags, sequence numbers and acknowledgments of every packet as in {table}, another window in {}",
         other_windows(wire, name)
     ))
@@ -108,13 +108,13 @@ fn with<'a>(run: &'a RunResult, name: &str, value: &str) -> &'a CaseResult {
     found.unwrap_or_else(|| first(run))
 }
 
-fn request_segments(claim: &Claim, runs: &Runs) -> Judgement {
-    let wire = &first(runs.of("lh-2")).seen.wire;
-    Judgement::numbers(claim, &sizes(&data(wire, From::Client))).and(as_printed(
+fn request_segments(claim: &Claim, runs: &Runs) -> Outcome {
+    let wire = &first(runs.of("lh-2")).measured.wire;
+    Ok(Comparison::numbers(claim, &sizes(&data(wire, From::Client))).and(as_printed(
         wire,
         "layering/rpc-4800",
         "Table 3",
-    ))
+    )))
 }
 
 /// Milliseconds from the small segment of `side` to the data segment after it.
@@ -124,24 +124,24 @@ fn small_wait(wire: &[WireRow], side: From) -> f64 {
     pair.map_or(f64::NAN, |pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e6)
 }
 
-fn reply_wait(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &[small_wait(&first(runs.of("lh-2")).seen.wire, From::Server)])
+fn reply_wait(claim: &Claim, runs: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &[small_wait(&first(runs.of("lh-2")).measured.wire, From::Server)])
         .with_note(
             "the timers stand as in Table 3, where the wait is longest: what is found is that the timer ends it; with other phases it is anything up to 200 ms",
-        )
+        ))
 }
 
-fn request_wait(claim: &Claim, runs: &Runs) -> Judgement {
+fn request_wait(claim: &Claim, runs: &Runs) -> Outcome {
     let waits: Vec<_> = runs
         .of("lh-2")
         .cases
         .iter()
-        .map(|case| [From::Client, From::Server].map(|side| small_wait(&case.seen.wire, side)))
+        .map(|case| [From::Client, From::Server].map(|side| small_wait(&case.measured.wire, side)))
         .collect();
     let words: Vec<_> =
         waits.iter().map(|[request, reply]| format!("{request:.0} and {reply:.0}")).collect();
     let only_the_reply = waits.iter().all(|[request, reply]| *request <= 30.0 && *reply > *request);
-    Judgement::holds(
+    Ok(Comparison::holds(
         only_the_reply,
         format!(
             "request {} to 20 ms, reply {} ms, whenever the call starts",
@@ -149,24 +149,24 @@ fn request_wait(claim: &Claim, runs: &Runs) -> Judgement {
         ),
         format!("request and reply wait, by phase of the server's timer: {} ms", words.join("; ")),
     )
-    .with_note("in the model both wait for a timer, and which waits long is a matter of phase")
+    .with_note("in the model both wait for a timer, and which waits long is a matter of phase"))
 }
 
-fn system_calls(claim: &Claim, runs: &Runs) -> Judgement {
-    let calls = &first(runs.of("lh-3")).seen.system_calls;
+fn system_calls(claim: &Claim, runs: &Runs) -> Outcome {
+    let calls = &first(runs.of("lh-3")).measured.system_calls;
     let of = |name: &str| {
         let calls = calls.iter().filter(|call| call.name == name && call.returned > 0);
         calls.map(|call| call.returned as f64).collect::<Vec<_>>()
     };
-    Judgement::numbers(claim, &[of("write"), of("read")].concat())
+    Ok(Comparison::numbers(claim, &[of("write"), of("read")].concat()))
 }
 
 /// Whether the writer of this case put a segment of one byte on the wire.
 fn has_tiny(case: &CaseResult) -> bool {
-    data(&case.seen.wire, From::Client).iter().any(|row| row.bytes == 1)
+    data(&case.measured.wire, From::Client).iter().any(|row| row.bytes == 1)
 }
 
-fn edge(claim: &Claim, runs: &Runs) -> Judgement {
+fn edge(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-4");
     let total = |case: &CaseResult| case.case.parameters.total_bytes.unwrap_or(0);
     let cut: Vec<_> =
@@ -176,19 +176,19 @@ fn edge(claim: &Claim, runs: &Runs) -> Judgement {
     let (last, first) =
         (cut.iter().max().copied().unwrap_or(0), whole.iter().min().copied().unwrap_or(0));
     let [low, high] = [claim.values[0] as u64, claim.values[1] as u64];
-    Judgement::holds(
+    Ok(Comparison::holds(
         cut.contains(&low) && whole.contains(&high) && last < first,
         format!("{low} octets with a 1-byte segment, {high} without"),
         format!("{last} octets the last with one, {first} the first without"),
-    )
+    ))
 }
 
-fn discard_segments(claim: &Claim, runs: &Runs) -> Judgement {
+fn discard_segments(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-4");
     let (slow, fast) = (with(run, "total_bytes", "5118"), with(run, "total_bytes", "5120"));
-    Judgement::numbers(claim, &sizes(&data(&slow.seen.wire, From::Client)))
-        .and(as_printed(&slow.seen.wire, "layering/discard-5118", "Table 5 (5,118)"))
-        .and(as_printed(&fast.seen.wire, "layering/discard-5120", "Table 5 (5,120)"))
+    Ok(Comparison::numbers(claim, &sizes(&data(&slow.measured.wire, From::Client)))
+        .and(as_printed(&slow.measured.wire, "layering/discard-5118", "Table 5 (5,118)"))
+        .and(as_printed(&fast.measured.wire, "layering/discard-5120", "Table 5 (5,120)")))
 }
 
 /// Milliseconds between the first and the last of `rows`.
@@ -199,34 +199,34 @@ fn span_ms(rows: &[&WireRow]) -> f64 {
     }
 }
 
-fn discard_times(claim: &Claim, runs: &Runs) -> Judgement {
+fn discard_times(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-4");
-    let span = |total| span_ms(&data(&with(run, "total_bytes", total).seen.wire, From::Client));
-    Judgement::numbers(claim, &[span("5118"), span("5120")]).with_note(
+    let span = |total| span_ms(&data(&with(run, "total_bytes", total).measured.wire, From::Client));
+    Ok(Comparison::numbers(claim, &[span("5118"), span("5120")]).with_note(
         "the last segment of 5,118 leaves with the FIN, so the gap is the program's own 40 ms before it closes, a number of Table 5: what is found is that nothing else lets it go",
-    )
+    ))
 }
 
-fn nodelay_times(claim: &Claim, runs: &Runs) -> Judgement {
+fn nodelay_times(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-5");
-    let wire = |total| &with(run, "total_bytes", total).seen.wire;
+    let wire = |total| &with(run, "total_bytes", total).measured.wire;
     let span = |total| span_ms(&data(wire(total), From::Client));
     let whole = |total: &'static str| span_ms(&wire(total).iter().collect::<Vec<_>>());
     let got = [span("5118"), span("5120"), whole("5118"), whole("5120")];
-    Judgement::numbers(claim, &got)
+    Ok(Comparison::numbers(claim, &got)
         .with_note(
             "when reader and writer start and close is taken from Table 6, so that only the likeness of both sizes is evidence, and the packets",
         )
         .and(as_printed(wire("5118"), "layering/discard-nodelay-5118", "Table 6 (5,118)"))
-        .and(as_printed(wire("5120"), "layering/discard-nodelay-5120", "Table 6 (5,120)"))
+        .and(as_printed(wire("5120"), "layering/discard-nodelay-5120", "Table 6 (5,120)")))
 }
 
-fn small_at_once(claim: &Claim, runs: &Runs) -> Judgement {
-    let wire = &with(runs.of("lh-5"), "total_bytes", "5118").seen.wire;
+fn small_at_once(claim: &Claim, runs: &Runs) -> Outcome {
+    let wire = &with(runs.of("lh-5"), "total_bytes", "5118").measured.wire;
     let rows = data(wire, From::Client);
     let pair = rows.windows(2).find(|pair| pair[1].bytes == 1);
     let ms = pair.map_or(f64::NAN, |pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e6);
-    Judgement::numbers(claim, &[ms])
+    Ok(Comparison::numbers(claim, &[ms]))
 }
 
 /// Small segments of a writer that left while an earlier small one was not acknowledged. A FIN
@@ -249,38 +249,37 @@ fn small_too_early(wire: &[WireRow]) -> usize {
     small.windows(2).filter(too_early).count()
 }
 
-fn one_small_segment(claim: &Claim, runs: &Runs) -> Judgement {
+fn one_small_segment(claim: &Claim, runs: &Runs) -> Outcome {
     let cases = &runs.of("lh-4").cases;
-    let early: usize = cases.iter().map(|case| small_too_early(&case.seen.wire)).sum();
+    let early: usize = cases.iter().map(|case| small_too_early(&case.measured.wire)).sum();
     let outstanding = if early == 0 { 1.0 } else { 2.0 };
-    Judgement::numbers(claim, &[outstanding]).with_note(format!(
+    Ok(Comparison::numbers(claim, &[outstanding]).with_note(format!(
         "over {} transfers; a segment with FIN may leave beside another, as in Table 5",
         cases.len()
-    ))
+    )))
 }
 
 /// Where segments with push end, against where the writer's queue was empty by the rule of sosend.
-fn push_empties(_: &Claim, runs: &Runs) -> Judgement {
+fn push_empties(_: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("lh-4");
     let pushed = |total: &str| {
-        let rows = data(&with(run, "total_bytes", total).seen.wire, From::Client);
+        let rows = data(&with(run, "total_bytes", total).measured.wire, From::Client);
         let ends =
             rows.into_iter().filter(|row| matches!(row.flags, WireFlags::Tcp { push: true, .. }));
         ends.filter_map(|row| row.sequence).map(|(_, end)| end).collect::<Vec<_>>()
     };
     let (cut, whole) = (pushed("5118"), pushed("5120"));
-    Judgement::holds(
+    Ok(Comparison::holds(
         cut == [4096, 4097, 5119] && whole == [4096, 5121],
         "push at 4096, 4097 and 5119, and at 4096 and 5121: each end of what was queued, nowhere else",
         format!("push at {cut:?}, and at {whole:?}"),
-    )
+    ))
 }
 
-fn clock(_: &Claim, _: &Runs) -> Judgement {
-    Judgement::not_checkable(
-        "a property of the clock of the machine that made the traces; the model's clock is exact, and comparisons with \
-         Tables 3 and 5 allow 10 ms",
-    )
+fn clock(_: &Claim, _: &Runs) -> Outcome {
+    Err("a property of the clock of the machine that made the traces; the model's clock is exact, and comparisons with \
+         Tables 3 and 5 allow 10 ms"
+        .into())
 }
 
 #[cfg(test)]
@@ -292,9 +291,9 @@ mod tests {
     #[test]
     fn a_syn_announces_what_the_tables_print() {
         let wire = |id: &str| {
-            let experiment = sockscope_experiment::carried_by_id(id).unwrap();
+            let experiment = sockscope_experiment::builtin_by_id(id).unwrap();
             let run = sockscope_lab::run::run(&experiment, 1, &mut |_, _| {}).unwrap();
-            with(&run, "total_bytes", "5118").seen.wire.clone()
+            with(&run, "total_bytes", "5118").measured.wire.clone()
         };
         let traces = [
             ("lh-2", "layering/rpc-4800"),

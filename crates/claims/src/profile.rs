@@ -6,7 +6,7 @@
 use sockscope_experiment::papers::{Claim, Table, table};
 use sockscope_experiment::result::{CaseResult, RunResult};
 
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 /// The sizes of Tables 1 to 4.
 pub(super) const SIZES: [&str; 6] = ["1", "112", "113", "1023", "1024", "1025"];
@@ -16,20 +16,20 @@ const CLUSTER: usize = 4;
 const ONE_ABOVE: usize = 5;
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "bsd-buffers/T1-a", needs: &["bb-1"], judge: tcp_bold_sums },
-    Check { id: "bsd-buffers/T1-b", needs: &["bb-1", "bb-2"], judge: light_sums },
-    Check { id: "bsd-buffers/T1-c", needs: &["bb-1"], judge: tcp_ratios },
-    Check { id: "bsd-buffers/4.1-a", needs: &["bb-1", "bb-2"], judge: group_sizes },
-    Check { id: "bsd-buffers/4.1-b", needs: &["bb-1"], judge: most_changing },
-    Check { id: "bsd-buffers/4.1-c", needs: &["bb-1"], judge: tcp_heaviest },
-    Check { id: "bsd-buffers/4.1-d", needs: &["bb-1"], judge: heaviest_at_cluster },
-    Check { id: "bsd-buffers/4.1-e", needs: &["bb-1", "bb-2"], judge: checksum_shares },
-    Check { id: "bsd-buffers/T2-a", needs: &["bb-2"], judge: udp_bold_sums },
-    Check { id: "bsd-buffers/T2-c", needs: &["bb-2"], judge: udp_ratios },
-    Check { id: "bsd-buffers/4.2-b", needs: &["bb-2"], judge: trailer_mbufs },
-    Check { id: "bsd-buffers/4.2-c", needs: &["bb-2"], judge: udp_heaviest },
-    Check { id: "bsd-buffers/4.2-d", needs: &["bb-2"], judge: checksum_leads },
-    Check { id: "bsd-buffers/4.2-e", needs: &["bb-1", "bb-2"], judge: concentration },
+    Check { id: "bsd-buffers/T1-a", needs: &["bb-1"], compare: tcp_bold_sums },
+    Check { id: "bsd-buffers/T1-b", needs: &["bb-1", "bb-2"], compare: light_sums },
+    Check { id: "bsd-buffers/T1-c", needs: &["bb-1"], compare: tcp_ratios },
+    Check { id: "bsd-buffers/4.1-a", needs: &["bb-1", "bb-2"], compare: group_sizes },
+    Check { id: "bsd-buffers/4.1-b", needs: &["bb-1"], compare: most_changing },
+    Check { id: "bsd-buffers/4.1-c", needs: &["bb-1"], compare: tcp_heaviest },
+    Check { id: "bsd-buffers/4.1-d", needs: &["bb-1"], compare: heaviest_at_cluster },
+    Check { id: "bsd-buffers/4.1-e", needs: &["bb-1", "bb-2"], compare: checksum_shares },
+    Check { id: "bsd-buffers/T2-a", needs: &["bb-2"], compare: udp_bold_sums },
+    Check { id: "bsd-buffers/T2-c", needs: &["bb-2"], compare: udp_ratios },
+    Check { id: "bsd-buffers/4.2-b", needs: &["bb-2"], compare: trailer_mbufs },
+    Check { id: "bsd-buffers/4.2-c", needs: &["bb-2"], compare: udp_heaviest },
+    Check { id: "bsd-buffers/4.2-d", needs: &["bb-2"], compare: checksum_leads },
+    Check { id: "bsd-buffers/4.2-e", needs: &["bb-1", "bb-2"], compare: concentration },
 ];
 
 /// What a reader should know of every sum of seconds.
@@ -56,10 +56,10 @@ impl Profile {
         };
         let row = |name: &Vec<String>, table: &Table| {
             let is_bold = table.field(&name[0], "group") == Some("bold");
-            let seconds = SIZES.map(|size| case(run, size).seen.seconds_of(&name[0]));
+            let seconds = SIZES.map(|size| case(run, size).measured.seconds_of(&name[0]));
             (name[0].clone(), is_bold, seconds)
         };
-        // A test reads every carried table; an unreadable one would leave nothing to compare.
+        // A test reads every built-in table; an unreadable one would leave nothing to compare.
         let rows =
             table(file).map(|table| table.rows().iter().map(|name| row(name, &table)).collect());
         Self { rows: rows.unwrap_or_default() }
@@ -97,19 +97,21 @@ pub(super) fn case<'a>(run: &'a RunResult, message_bytes: &str) -> &'a CaseResul
     run.cases.iter().find(is_it).unwrap_or(&run.cases[0])
 }
 
-fn tcp_bold_sums(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &Profile::of(runs, Transport::Tcp).sums(true)).with_note(TAKEN_IN)
+fn tcp_bold_sums(claim: &Claim, runs: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &Profile::of(runs, Transport::Tcp).sums(true))
+        .with_note(TAKEN_IN))
 }
 
-fn udp_bold_sums(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &Profile::of(runs, Transport::Udp).sums(true)).with_note(TAKEN_IN)
+fn udp_bold_sums(claim: &Claim, runs: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &Profile::of(runs, Transport::Udp).sums(true))
+        .with_note(TAKEN_IN))
 }
 
-fn light_sums(claim: &Claim, runs: &Runs) -> Judgement {
+fn light_sums(claim: &Claim, runs: &Runs) -> Outcome {
     let tcp = Profile::of(runs, Transport::Tcp).sums(false);
     let udp = Profile::of(runs, Transport::Udp).sums(false);
     let expected = [claim.values.as_slice(), &claim.values_udp].concat();
-    Judgement::against(claim, &expected, &[tcp, udp].concat()).with_note(TAKEN_IN)
+    Ok(Comparison::against(claim, &expected, &[tcp, udp].concat()).with_note(TAKEN_IN))
 }
 
 /// One byte less and one byte more than a cluster, against the cluster.
@@ -117,14 +119,14 @@ fn ratios(sums: [f64; 6]) -> [f64; 2] {
     [sums[ONE_BELOW] / sums[CLUSTER], sums[ONE_ABOVE] / sums[CLUSTER]]
 }
 
-fn tcp_ratios(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &ratios(Profile::of(runs, Transport::Tcp).sums(true)))
-        .with_note(TAKEN_IN)
+fn tcp_ratios(claim: &Claim, runs: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &ratios(Profile::of(runs, Transport::Tcp).sums(true)))
+        .with_note(TAKEN_IN))
 }
 
-fn udp_ratios(claim: &Claim, runs: &Runs) -> Judgement {
-    Judgement::numbers(claim, &ratios(Profile::of(runs, Transport::Udp).sums(true)))
-        .with_note(TAKEN_IN)
+fn udp_ratios(claim: &Claim, runs: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &ratios(Profile::of(runs, Transport::Udp).sums(true)))
+        .with_note(TAKEN_IN))
 }
 
 /// Whether a routine's seconds depend on the size, by a rule that parts the paper's own four columns
@@ -135,17 +137,17 @@ fn changes(seconds: &[f64; 6], ratio: f64) -> bool {
     max >= ratio * min || max - min >= 3.0
 }
 
-fn group_sizes(claim: &Claim, runs: &Runs) -> Judgement {
+fn group_sizes(claim: &Claim, runs: &Runs) -> Outcome {
     let mut got = Vec::new();
     for (transport, ratio) in [(Transport::Tcp, 2.05), (Transport::Udp, 1.9)] {
         let rows = Profile::of(runs, transport).rows;
         let heavy = rows.iter().filter(|(_, _, seconds)| changes(seconds, ratio)).count();
         got.extend([rows.len(), heavy, rows.len() - heavy].map(|count| count as f64));
     }
-    Judgement::numbers(claim, &got).with_note(
+    Ok(Comparison::numbers(claim, &got).with_note(
         "a routine depends on size where its largest time is 2.05 times (UDP 1.9 times) its smallest or 3 s above it: \
          thresholds that part the paper's own columns as it does",
-    )
+    ))
 }
 
 /// Whether `got` are the same names as `expected`, in any order.
@@ -153,14 +155,14 @@ fn same_names(expected: &[&str], got: &[&str]) -> bool {
     expected.len() == got.len() && expected.iter().all(|name| got.contains(name))
 }
 
-fn names(expected: &[&str], got: &[&str]) -> Judgement {
-    Judgement::holds(same_names(expected, got), expected.join(", "), got.join(", "))
+fn names(expected: &[&str], got: &[&str]) -> Comparison {
+    Comparison::holds(same_names(expected, got), expected.join(", "), got.join(", "))
 }
 
-fn most_changing(_: &Claim, runs: &Runs) -> Judgement {
+fn most_changing(_: &Claim, runs: &Runs) -> Outcome {
     let profile = Profile::of(runs, Transport::Tcp);
     let got = profile.leaders(5, around_cluster);
-    names(&["sosend", "uiomove", "m_copy", "sbappend", "if_wubaput"], &got)
+    Ok(names(&["sosend", "uiomove", "m_copy", "sbappend", "if_wubaput"], &got))
 }
 
 /// How much more a byte less and a byte more cost than a cluster. Less than a tenth of a second at
@@ -170,16 +172,16 @@ fn around_cluster(seconds: &[f64; 6]) -> f64 {
     if base < 0.1 { 0.0 } else { (seconds[ONE_BELOW] + seconds[ONE_ABOVE]) / (2.0 * base) }
 }
 
-fn tcp_heaviest(_: &Claim, runs: &Runs) -> Judgement {
+fn tcp_heaviest(_: &Claim, runs: &Runs) -> Outcome {
     let profile = Profile::of(runs, Transport::Tcp);
     let expected = ["sosend", "if_wubaput", "tcp_cksum", "m_copy"];
     let at = |size: usize| names(&expected, &profile.leaders(4, |seconds| seconds[size]));
-    at(ONE_BELOW).and(at(ONE_ABOVE))
+    Ok(at(ONE_BELOW).and(at(ONE_ABOVE)))
 }
 
-fn heaviest_at_cluster(_: &Claim, runs: &Runs) -> Judgement {
+fn heaviest_at_cluster(_: &Claim, runs: &Runs) -> Outcome {
     let profile = Profile::of(runs, Transport::Tcp);
-    names(&["tcp_input", "tcp_cksum"], &profile.leaders(2, |seconds| seconds[CLUSTER]))
+    Ok(names(&["tcp_input", "tcp_cksum"], &profile.leaders(2, |seconds| seconds[CLUSTER])))
 }
 
 /// Seconds in both checksum routines.
@@ -189,7 +191,7 @@ fn checksums(profile: &Profile, transport: Transport) -> [f64; 6] {
     std::array::from_fn(|size| own[size] + header[size])
 }
 
-fn checksum_shares(claim: &Claim, runs: &Runs) -> Judgement {
+fn checksum_shares(claim: &Claim, runs: &Runs) -> Outcome {
     let mut got = Vec::new();
     for transport in [Transport::Tcp, Transport::Udp] {
         let profile = Profile::of(runs, transport);
@@ -197,48 +199,48 @@ fn checksum_shares(claim: &Claim, runs: &Runs) -> Judgement {
         let sums = checksums(&profile, transport);
         got.extend((0..6).map(|size| sums[size] / (bold[size] + light[size])));
     }
-    Judgement::within(claim, &got).with_note("TCP by size, then UDP by size")
+    Ok(Comparison::within(claim, &got).with_note("TCP by size, then UDP by size"))
 }
 
-fn trailer_mbufs(claim: &Claim, runs: &Runs) -> Judgement {
+fn trailer_mbufs(claim: &Claim, runs: &Runs) -> Outcome {
     let profile = Profile::of(runs, Transport::Udp);
     let times = ["m_freem", "m_get"].map(|name| profile.of_routine(name));
     let is_longest = |seconds: &[f64; 6]| seconds.iter().all(|other| *other <= seconds[CLUSTER]);
     let seconds = times.map(|seconds| seconds[CLUSTER]);
     let run = runs.of("bb-2");
     let per_message = |routine: &str, size: &str| {
-        (case(run, size).seen.calls_of(routine) as f64 / 10_000.0).round()
+        (case(run, size).measured.calls_of(routine) as f64 / 10_000.0).round()
     };
     let calls = SIZES.map(|size| (per_message("m_get", size), per_message("m_freem", size)));
     let one_more =
         (0..6).all(|size| calls[size] == if size == CLUSTER { (3.0, 3.0) } else { (2.0, 2.0) });
     let longest = times.iter().all(is_longest);
-    Judgement::numbers(claim, &seconds).and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &seconds).and(Comparison::holds(
         one_more && longest,
         "3 calls a datagram and the longest time at 1024 bytes, 2 calls elsewhere",
         format!("calls of m_get and m_freem by size: {calls:?}"),
-    ))
+    )))
 }
 
-fn udp_heaviest(_: &Claim, runs: &Runs) -> Judgement {
+fn udp_heaviest(_: &Claim, runs: &Runs) -> Outcome {
     let profile = Profile::of(runs, Transport::Udp);
     let expected = ["udp_cksum", "sosend", "if_wubaput", "Copyin"];
     let at = |size: usize| names(&expected, &profile.leaders(4, |seconds| seconds[size]));
     let varying = names(&["uiomove", "sosend", "if_wubaput"], &profile.leaders(3, around_cluster));
-    at(ONE_BELOW).and(at(ONE_ABOVE)).and(varying)
+    Ok(at(ONE_BELOW).and(at(ONE_ABOVE)).and(varying))
 }
 
-fn checksum_leads(claim: &Claim, runs: &Runs) -> Judgement {
+fn checksum_leads(claim: &Claim, runs: &Runs) -> Outcome {
     let profile = Profile::of(runs, Transport::Udp);
     let sums = checksums(&profile, Transport::Udp);
     let leads = |size: &usize| {
         let others = profile.rows.iter().filter(|(name, ..)| !name.ends_with("cksum"));
         others.map(|(_, _, seconds)| seconds[*size]).all(|seconds| seconds <= sums[*size])
     };
-    Judgement::numbers(claim, &[(0..6).filter(leads).count() as f64])
+    Ok(Comparison::numbers(claim, &[(0..6).filter(leads).count() as f64]))
 }
 
-fn concentration(_: &Claim, runs: &Runs) -> Judgement {
+fn concentration(_: &Claim, runs: &Runs) -> Outcome {
     let share = |transport| {
         let profile = Profile::of(runs, transport);
         let (bold, light) = (profile.sums(true), profile.sums(false));
@@ -250,11 +252,11 @@ fn concentration(_: &Claim, runs: &Runs) -> Judgement {
         let min = shares.iter().copied().fold(1.0, f64::min);
         format!("{min:.2} to {max:.2}")
     };
-    Judgement::holds(
+    Ok(Comparison::holds(
         tcp.iter().zip(&udp).all(|(tcp, udp)| tcp > udp),
         "share of size-dependent routines larger in TCP at every size (0.56 to 0.86, UDP 0.29 to 0.63)",
         format!("TCP {}, UDP {}", range(tcp), range(udp)),
-    )
+    ))
 }
 
 #[cfg(test)]

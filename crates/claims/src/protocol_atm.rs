@@ -4,21 +4,21 @@
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::{CaseResult, RunResult};
 
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "protocol-choice/4-atm-a", needs: &["pc-1"], judge: cells_from_cache },
-    Check { id: "protocol-choice/4-atm-b", needs: &["pc-2"], judge: saw_tooth },
-    Check { id: "protocol-choice/4-atm-c", needs: &["pc-2"], judge: smallest_share },
-    Check { id: "protocol-choice/4-atm-d", needs: &["pc-2"], judge: range_of_shares },
-    Check { id: "protocol-choice/4-atm-e", needs: &["pc-2"], judge: two_straight_lines },
-    Check { id: "protocol-choice/4-atm-f", needs: &["pc-2"], judge: what_dominates },
-    Check { id: "protocol-choice/4-atm-g", needs: &["pc-2"], judge: best_and_worst },
-    Check { id: "protocol-choice/4-atm-h", needs: &["pc-2"], judge: limit },
-    Check { id: "protocol-choice/4-atm-i", needs: &["pc-2", "pc-7a"], judge: two_machines },
-    Check { id: "protocol-choice/4-atm-k", needs: &["pc-2"], judge: steps_of_rates },
-    Check { id: "protocol-choice/5-a", needs: &["pc-7b"], judge: receiver_limits },
-    Check { id: "protocol-choice/4-sar-c", needs: &["pc-7b"], judge: discard_or_repair },
+    Check { id: "protocol-choice/4-atm-a", needs: &["pc-1"], compare: cells_from_cache },
+    Check { id: "protocol-choice/4-atm-b", needs: &["pc-2"], compare: saw_tooth },
+    Check { id: "protocol-choice/4-atm-c", needs: &["pc-2"], compare: smallest_share },
+    Check { id: "protocol-choice/4-atm-d", needs: &["pc-2"], compare: range_of_shares },
+    Check { id: "protocol-choice/4-atm-e", needs: &["pc-2"], compare: two_straight_lines },
+    Check { id: "protocol-choice/4-atm-f", needs: &["pc-2"], compare: what_dominates },
+    Check { id: "protocol-choice/4-atm-g", needs: &["pc-2"], compare: best_and_worst },
+    Check { id: "protocol-choice/4-atm-h", needs: &["pc-2"], compare: limit },
+    Check { id: "protocol-choice/4-atm-i", needs: &["pc-2", "pc-7a"], compare: two_machines },
+    Check { id: "protocol-choice/4-atm-k", needs: &["pc-2"], compare: steps_of_rates },
+    Check { id: "protocol-choice/5-a", needs: &["pc-7b"], compare: receiver_limits },
+    Check { id: "protocol-choice/4-sar-c", needs: &["pc-7b"], compare: discard_or_repair },
 ];
 
 const FAST: &str = "decstation-5000-240";
@@ -33,13 +33,8 @@ const ALIKE: usize = 4;
 /// Largest packet, in octets of data.
 const LARGEST: usize = 1024;
 
-/// What a check gives when its runs lack a number.
-pub(super) fn judged(judge: impl FnOnce() -> Result<Judgement, String>) -> Judgement {
-    judge().unwrap_or_else(Judgement::not_checkable)
-}
-
 fn number(case: &CaseResult, name: &str) -> Result<f64, String> {
-    let number = case.seen.measure(name);
+    let number = case.measured.measure(name);
     number.ok_or_else(|| format!("{} has no `{name}`", case.case.words()))
 }
 
@@ -99,15 +94,13 @@ fn mbit(bits_per_s: f64) -> f64 {
     bits_per_s / 1e6
 }
 
-fn cells_from_cache(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let wanted = [("machine", FAST), ("driver", "cells"), ("data_from", "cache")];
-        let rate = |name| Ok::<_, String>(curve(runs.of("pc-1"), &wanted, name)?.first().copied());
-        let (cells, payload) = (rate("cell_bits_per_s")?, rate("payload_bits_per_s")?);
-        let (cells, payload) = cells.zip(payload).ok_or("pc-1 has no such case")?;
-        Ok(Judgement::numbers(claim, &[mbit(cells), mbit(payload)])
-            .with_note("the time of a flush is fitted to the first number, to the nearest cycle"))
-    })
+fn cells_from_cache(claim: &Claim, runs: &Runs) -> Outcome {
+    let wanted = [("machine", FAST), ("driver", "cells"), ("data_from", "cache")];
+    let rate = |name| Ok::<_, String>(curve(runs.of("pc-1"), &wanted, name)?.first().copied());
+    let (cells, payload) = (rate("cell_bits_per_s")?, rate("payload_bits_per_s")?);
+    let (cells, payload) = cells.zip(payload).ok_or("pc-1 has no such case")?;
+    Ok(Comparison::numbers(claim, &[mbit(cells), mbit(payload)])
+        .with_note("the time of a flush is fitted to the first number, to the nearest cycle"))
 }
 
 /// A fall of the share by half a percent marks a tooth; within one it rises in steps of a word.
@@ -115,35 +108,28 @@ const SHARE_FALL: f64 = 0.5;
 /// It may fall by so much where a word more is the first one of a cache line.
 const SHARE_SLACK: f64 = 0.1;
 
-fn saw_tooth(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let shares = by_size(runs, FAST, "copy_percent")?;
-        let falls = falls(&shares, SHARE_FALL);
-        let mut spaces: Vec<f64> =
-            falls.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
-        spaces.dedup();
-        let got = format!("falls at {falls:?} octets of data");
-        Ok(Judgement::numbers(claim, &spaces).and(Judgement::holds(
-            falls == teeth() && climbs_in_teeth(&shares, SHARE_SLACK),
-            "a fall where each cell begins, and nowhere else; lowest there, highest where all cells are full",
-            got,
-        )))
-    })
+fn saw_tooth(claim: &Claim, runs: &Runs) -> Outcome {
+    let shares = by_size(runs, FAST, "copy_percent")?;
+    let falls = falls(&shares, SHARE_FALL);
+    let mut spaces: Vec<f64> = falls.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
+    spaces.dedup();
+    let got = format!("falls at {falls:?} octets of data");
+    Ok(Comparison::numbers(claim, &spaces).and(Comparison::holds(
+        falls == teeth() && climbs_in_teeth(&shares, SHARE_SLACK),
+        "a fall where each cell begins, and nowhere else; lowest there, highest where all cells are full",
+        got,
+    )))
 }
 
-fn smallest_share(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let shares = by_size(runs, FAST, "copy_percent")?;
-        Ok(Judgement::numbers(claim, &[least_at(&shares) as f64]))
-    })
+fn smallest_share(claim: &Claim, runs: &Runs) -> Outcome {
+    let shares = by_size(runs, FAST, "copy_percent")?;
+    Ok(Comparison::numbers(claim, &[least_at(&shares) as f64]))
 }
 
-fn range_of_shares(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let shares = by_size(runs, FAST, "copy_percent")?;
-        let ends: Vec<f64> = [claim.low, claim.high].into_iter().flatten().collect();
-        Ok(Judgement::against(claim, &ends, &[shares[FIRST_TOOTH], shares[LARGEST]]))
-    })
+fn range_of_shares(claim: &Claim, runs: &Runs) -> Outcome {
+    let shares = by_size(runs, FAST, "copy_percent")?;
+    let ends: Vec<f64> = [claim.low, claim.high].into_iter().flatten().collect();
+    Ok(Comparison::against(claim, &ends, &[shares[FIRST_TOOTH], shares[LARGEST]]))
 }
 
 /// Intercept and slope of the line through a curve by least squares, and the part of its variance that
@@ -165,54 +151,48 @@ fn at_teeth(curve: &[f64]) -> Vec<f64> {
     teeth().into_iter().map(|at| curve[at]).collect()
 }
 
-fn two_straight_lines(_: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let copy = by_size(runs, FAST, "copy_s")?;
-        let other = by_size(runs, FAST, "other_s")?;
-        let (_, _, copy_r2) = line(&copy);
-        let (_, tooth_s, tooth_r2) = line(&at_teeth(&other));
-        // A cell's filler, and more: what a step within a tooth never is. Clocks that meet the bus
-        // otherwise may cost a fifth of it.
-        let (step_s, slack_s) = (0.05, 0.01);
-        let jumps = rises(&other, step_s);
-        let falls: Vec<f64> = other.iter().map(|other_s| -other_s).collect();
-        let got = format!(
-            "r2 of copying {copy_r2:.5}, of the teeth of the rest {tooth_r2:.5}; these rise by {tooth_s:.3} s a cell, and stand at {jumps:?}"
-        );
-        Ok(Judgement::holds(
-            copy_r2 > 0.999
-                && tooth_r2 > 0.999
-                && tooth_s > 0.0
-                && jumps == teeth()
-                && climbs_in_teeth(&falls, slack_s),
-            "copying on a line (r2 over 0.999); the rest jumps 44 octets apart, falls in between, and its teeth rise on a line",
-            got,
-        )
-        .with_note("the rest is what copying leaves of the total, so that they add up says nothing"))
-    })
+fn two_straight_lines(_: &Claim, runs: &Runs) -> Outcome {
+    let copy = by_size(runs, FAST, "copy_s")?;
+    let other = by_size(runs, FAST, "other_s")?;
+    let (_, _, copy_r2) = line(&copy);
+    let (_, tooth_s, tooth_r2) = line(&at_teeth(&other));
+    // A cell's filler, and more: what a step within a tooth never is. Clocks that meet the bus
+    // otherwise may cost a fifth of it.
+    let (step_s, slack_s) = (0.05, 0.01);
+    let jumps = rises(&other, step_s);
+    let falls: Vec<f64> = other.iter().map(|other_s| -other_s).collect();
+    let got = format!(
+        "r2 of copying {copy_r2:.5}, of the teeth of the rest {tooth_r2:.5}; these rise by {tooth_s:.3} s a cell, and stand at {jumps:?}"
+    );
+    Ok(Comparison::holds(
+        copy_r2 > 0.999
+            && tooth_r2 > 0.999
+            && tooth_s > 0.0
+            && jumps == teeth()
+            && climbs_in_teeth(&falls, slack_s),
+        "copying on a line (r2 over 0.999); the rest jumps 44 octets apart, falls in between, and its teeth rise on a line",
+        got,
+    )
+    .with_note("the rest is what copying leaves of the total, so that they add up says nothing"))
 }
 
-fn what_dominates(_: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let shares = by_size(runs, FAST, "copy_percent")?;
-        let below = shares.iter().filter(|share| **share < 50.0).count();
-        let least = shares[least_at(&shares)];
-        Ok(Judgement::holds(
-            below > 0 && below < shares.len() / 2,
-            "copying takes less than half of the time at some sizes, at fewer than half of them",
-            format!("less than half at {below} of {} sizes; least {least:.1} %", shares.len()),
-        ))
-    })
+fn what_dominates(_: &Claim, runs: &Runs) -> Outcome {
+    let shares = by_size(runs, FAST, "copy_percent")?;
+    let below = shares.iter().filter(|share| **share < 50.0).count();
+    let least = shares[least_at(&shares)];
+    Ok(Comparison::holds(
+        below > 0 && below < shares.len() / 2,
+        "copying takes less than half of the time at some sizes, at fewer than half of them",
+        format!("less than half at {below} of {} sizes; least {least:.1} %", shares.len()),
+    ))
 }
 
-fn best_and_worst(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let rates = by_size(runs, FAST, "payload_bits_per_s")?;
-        let (best, worst) = (most_at(&rates), least_at(&rates));
-        let near = [best, 20, worst].map(|at| format!("{at}: {:.1}", mbit(rates[at])));
-        Ok(Judgement::numbers(claim, &[best as f64, worst as f64])
-            .with_note(format!("Mbit/s by octets of data: {}", near.join(", "))))
-    })
+fn best_and_worst(claim: &Claim, runs: &Runs) -> Outcome {
+    let rates = by_size(runs, FAST, "payload_bits_per_s")?;
+    let (best, worst) = (most_at(&rates), least_at(&rates));
+    let near = [best, 20, worst].map(|at| format!("{at}: {:.1}", mbit(rates[at])));
+    Ok(Comparison::numbers(claim, &[best as f64, worst as f64])
+        .with_note(format!("Mbit/s by octets of data: {}", near.join(", "))))
 }
 
 /// Whether the values after the first half lie within two in a hundred of the last.
@@ -221,44 +201,40 @@ fn levels_off(values: &[f64]) -> bool {
     values[values.len() / 2..].iter().all(|value| (value / last - 1.0).abs() < 0.02)
 }
 
-fn limit(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let rates = by_size(runs, FAST, "payload_bits_per_s")?;
-        let full: Vec<f64> = teeth().iter().map(|at| rates[at - 1]).collect();
-        let depths: Vec<f64> = teeth().iter().map(|at| rates[at - 1] - rates[*at]).collect();
-        let deeper = depths.windows(2).filter(|pair| pair[1] > pair[0]).count();
-        let (first, last) = (mbit(depths[0]), mbit(depths[depths.len() - 1]));
-        let holds = shrinks(&depths) && levels_off(&full);
-        Ok(Judgement::numbers(claim, &[mbit(rates[LARGEST])])
-            .and(Judgement::holds(
-                holds,
-                "rates of full cells that level off, each tooth less deep than the one that ended alike",
-                format!("teeth {first:.1} Mbit/s deep at first, {last:.1} at last"),
-            ))
-            .with_note(format!(
-                "teeth {first:.1} Mbit/s deep at first, {last:.1} at last; {deeper} of {} are deeper than the one before them, which ended elsewhere in a cache line",
-                depths.len()
-            )))
-    })
+fn limit(claim: &Claim, runs: &Runs) -> Outcome {
+    let rates = by_size(runs, FAST, "payload_bits_per_s")?;
+    let full: Vec<f64> = teeth().iter().map(|at| rates[at - 1]).collect();
+    let depths: Vec<f64> = teeth().iter().map(|at| rates[at - 1] - rates[*at]).collect();
+    let deeper = depths.windows(2).filter(|pair| pair[1] > pair[0]).count();
+    let (first, last) = (mbit(depths[0]), mbit(depths[depths.len() - 1]));
+    let holds = shrinks(&depths) && levels_off(&full);
+    Ok(Comparison::numbers(claim, &[mbit(rates[LARGEST])])
+        .and(Comparison::holds(
+            holds,
+            "rates of full cells that level off, each tooth less deep than the one that ended alike",
+            format!("teeth {first:.1} Mbit/s deep at first, {last:.1} at last"),
+        ))
+        .with_note(format!(
+            "teeth {first:.1} Mbit/s deep at first, {last:.1} at last; {deeper} of {} are deeper than the one before them, which ended elsewhere in a cache line",
+            depths.len()
+        )))
 }
 
-fn two_machines(_: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let [fast, slow] = [FAST, SLOW].map(|machine| by_size(runs, machine, "total_s"));
-        let (fast, slow) = (fast?, slow?);
-        let is_faster = fast.iter().zip(&slow).filter(|(fast, slow)| fast < slow).count();
-        let access = |machine| curve(runs.of("pc-7a"), &[("machine", machine)], "access_ns");
-        let (fast_ns, slow_ns) = (access(FAST)?, access(SLOW)?);
-        let slower: Vec<usize> =
-            (0..fast_ns.len()).filter(|&cycles| fast_ns[cycles] > slow_ns[cycles]).collect();
-        let got = format!(
-            "the 5000/240 takes less time at {is_faster} of {} sizes; slower with {slower:?} of 0 to {} CPU cycles between accesses",
-            fast.len(),
-            fast_ns.len() - 1
-        );
-        let holds = is_faster == fast.len() && !slower.is_empty() && slower.len() < fast_ns.len();
-        Ok(Judgement::holds(holds, "faster with every size, slower with some timings", got))
-    })
+fn two_machines(_: &Claim, runs: &Runs) -> Outcome {
+    let [fast, slow] = [FAST, SLOW].map(|machine| by_size(runs, machine, "total_s"));
+    let (fast, slow) = (fast?, slow?);
+    let is_faster = fast.iter().zip(&slow).filter(|(fast, slow)| fast < slow).count();
+    let access = |machine| curve(runs.of("pc-7a"), &[("machine", machine)], "access_ns");
+    let (fast_ns, slow_ns) = (access(FAST)?, access(SLOW)?);
+    let slower: Vec<usize> =
+        (0..fast_ns.len()).filter(|&cycles| fast_ns[cycles] > slow_ns[cycles]).collect();
+    let got = format!(
+        "the 5000/240 takes less time at {is_faster} of {} sizes; slower with {slower:?} of 0 to {} CPU cycles between accesses",
+        fast.len(),
+        fast_ns.len() - 1
+    );
+    let holds = is_faster == fast.len() && !slower.is_empty() && slower.len() < fast_ns.len();
+    Ok(Comparison::holds(holds, "faster with every size, slower with some timings", got))
 }
 
 /// Mean of a curve over each whole tooth.
@@ -269,56 +245,49 @@ fn tooth_means(curve: &[f64]) -> Vec<f64> {
     teeth().into_iter().filter_map(mean).collect()
 }
 
-fn steps_of_rates(_: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let packets = by_size(runs, FAST, "packets_per_s")?;
-        let cells = by_size(runs, FAST, "cells_per_s")?;
-        let steps: Vec<f64> = teeth().iter().map(|at| packets[at - 1] - packets[*at]).collect();
-        let has_peaks = teeth().iter().all(|&at| cells[at] > cells[at - 1]);
-        let means = tooth_means(&cells);
-        let (_, slope, _) = line(&means);
-        let got = format!(
-            "packet steps from {:.0} to {:.0} a second; cells jump up at each of {} teeth: {has_peaks}; mean of a tooth from {:.0} to {:.0} cells a second",
-            steps[0],
-            steps[steps.len() - 1],
-            steps.len(),
-            means[0],
-            means[means.len() - 1],
-        );
-        Ok(Judgement::holds(
-            shrinks(&steps) && has_peaks && slope < 0.0,
-            "steps of packets shrink; cells peak where one is added, and fall slowly from tooth to tooth",
-            got,
-        ))
-    })
+fn steps_of_rates(_: &Claim, runs: &Runs) -> Outcome {
+    let packets = by_size(runs, FAST, "packets_per_s")?;
+    let cells = by_size(runs, FAST, "cells_per_s")?;
+    let steps: Vec<f64> = teeth().iter().map(|at| packets[at - 1] - packets[*at]).collect();
+    let has_peaks = teeth().iter().all(|&at| cells[at] > cells[at - 1]);
+    let means = tooth_means(&cells);
+    let (_, slope, _) = line(&means);
+    let got = format!(
+        "packet steps from {:.0} to {:.0} a second; cells jump up at each of {} teeth: {has_peaks}; mean of a tooth from {:.0} to {:.0} cells a second",
+        steps[0],
+        steps[steps.len() - 1],
+        steps.len(),
+        means[0],
+        means[means.len() - 1],
+    );
+    Ok(Comparison::holds(
+        shrinks(&steps) && has_peaks && slope < 0.0,
+        "steps of packets shrink; cells peak where one is added, and fall slowly from tooth to tooth",
+        got,
+    ))
 }
 
 /// Lost cells of a million on a network that is nearly free of errors: one packet of 400 lacks one.
 const NEARLY_NONE: i64 = 100;
 
-fn discard_or_repair(_: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let run = runs.of("pc-7b");
-        let goodput = |policy| curve(run, &[("loss_policy", policy)], "goodput_bits_per_s");
-        let (discard, repair) = (goodput("discard")?, goodput("repair")?);
-        let lost = run.cases_with(&[("loss_policy", "discard")]);
-        let lost: Vec<_> = lost
-            .filter_map(|case| case.case.value("cells_lost_per_million")?.as_integer())
-            .collect();
-        let wins: Vec<bool> = discard.iter().zip(&repair).map(|(one, other)| one > other).collect();
-        let crossing = wins.iter().position(|wins| !wins);
-        let is_once = crossing
-            .is_some_and(|at| lost[at] > NEARLY_NONE && wins[at..].iter().all(|wins| !wins));
-        let words = match crossing {
-            Some(0) => "repair wins at every loss, and at none".to_owned(),
-            Some(at) => format!("discarding wins below {} lost cells of a million", lost[at]),
-            None => "discarding wins at every loss".to_owned(),
-        };
-        Ok(Judgement::holds(is_once, "discarding wins at low loss, repair at high loss", words)
-            .with_note(
-                "what keeping account of a cell costs is our estimate; it moves the crossing",
-            ))
-    })
+fn discard_or_repair(_: &Claim, runs: &Runs) -> Outcome {
+    let run = runs.of("pc-7b");
+    let goodput = |policy| curve(run, &[("loss_policy", policy)], "goodput_bits_per_s");
+    let (discard, repair) = (goodput("discard")?, goodput("repair")?);
+    let lost = run.cases_with(&[("loss_policy", "discard")]);
+    let lost: Vec<_> =
+        lost.filter_map(|case| case.case.value("cells_lost_per_million")?.as_integer()).collect();
+    let wins: Vec<bool> = discard.iter().zip(&repair).map(|(one, other)| one > other).collect();
+    let crossing = wins.iter().position(|wins| !wins);
+    let is_once =
+        crossing.is_some_and(|at| lost[at] > NEARLY_NONE && wins[at..].iter().all(|wins| !wins));
+    let words = match crossing {
+        Some(0) => "repair wins at every loss, and at none".to_owned(),
+        Some(at) => format!("discarding wins below {} lost cells of a million", lost[at]),
+        None => "discarding wins at every loss".to_owned(),
+    };
+    Ok(Comparison::holds(is_once, "discarding wins at low loss, repair at high loss", words)
+        .with_note("what keeping account of a cell costs is our estimate; it moves the crossing"))
 }
 
 /// Part of the time that the receiving machine is at work when it is what limits.
@@ -326,27 +295,25 @@ const AT_WORK: f64 = 0.95;
 
 /// The rate of a receiving machine that is always at work, and that it is what limits. The second
 /// number is the first one twice, since data cross the bus from the card and again to memory.
-fn receiver_limits(claim: &Claim, runs: &Runs) -> Judgement {
-    judged(|| {
-        let lossless = [("loss_policy", "discard"), ("cells_lost_per_million", "0")];
-        let of = |name| {
-            let rate = curve(runs.of("pc-7b"), &lossless, name)?.first().copied().map(mbit);
-            rate.ok_or_else(|| "pc-7b has no case without loss".to_owned())
-        };
-        let (rate, carried) = (of("receiver_bits_per_s")?, of("goodput_bits_per_s")?);
-        let bus_mbyte_per_s = 2.0 * rate / 8.0;
-        let at_work = carried / rate;
-        Ok(Judgement::against(claim, &claim.values[..1], &[rate])
-            .and(Judgement::holds(
-                at_work > AT_WORK,
-                "the receiving machine is at work all the time, so that nothing else limits",
-                format!("at work for {:.0} % of the time", 100.0 * at_work),
-            ))
-            .with_note(format!(
-                "taken as the rate at which the receiving machine, at work for {:.0} % of the time, can drain its card; that twice as much crosses its bus, {bus_mbyte_per_s:.1} MB/s, is arithmetic and not compared",
-                100.0 * at_work
-            )))
-    })
+fn receiver_limits(claim: &Claim, runs: &Runs) -> Outcome {
+    let lossless = [("loss_policy", "discard"), ("cells_lost_per_million", "0")];
+    let of = |name| {
+        let rate = curve(runs.of("pc-7b"), &lossless, name)?.first().copied().map(mbit);
+        rate.ok_or_else(|| "pc-7b has no case without loss".to_owned())
+    };
+    let (rate, carried) = (of("receiver_bits_per_s")?, of("goodput_bits_per_s")?);
+    let bus_mbyte_per_s = 2.0 * rate / 8.0;
+    let at_work = carried / rate;
+    Ok(Comparison::against(claim, &claim.values[..1], &[rate])
+        .and(Comparison::holds(
+            at_work > AT_WORK,
+            "the receiving machine is at work all the time, so that nothing else limits",
+            format!("at work for {:.0} % of the time", 100.0 * at_work),
+        ))
+        .with_note(format!(
+            "taken as the rate at which the receiving machine, at work for {:.0} % of the time, can drain its card; that twice as much crosses its bus, {bus_mbyte_per_s:.1} MB/s, is arithmetic and not compared",
+            100.0 * at_work
+        )))
 }
 
 #[cfg(test)]

@@ -12,22 +12,21 @@ use sockscope_sim::turbochannel::TurbochannelMachine;
 use sockscope_vmtp::wire::Packet;
 
 use super::forwarding::{Path, latency_ns};
-use super::protocol_atm::judged;
 use super::protocol_vmtp_design::packets_of_16_kb;
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "protocol-choice/3-a", needs: &[], judge: header_share },
-    Check { id: "protocol-choice/3-b", needs: &[], judge: cut_through },
-    Check { id: "protocol-choice/4-dec-a", needs: &[], judge: dma_rates },
-    Check { id: "protocol-choice/4-tca-a", needs: &[], judge: queue_sizes },
-    Check { id: "protocol-choice/4-tca-b", needs: &[], judge: queue_times },
-    Check { id: "protocol-choice/4-tca-c", needs: &[], judge: burst },
-    Check { id: "protocol-choice/4-tca-d", needs: &[], judge: overrun },
-    Check { id: "protocol-choice/4-sar-a", needs: &[], judge: message_sizes },
-    Check { id: "protocol-choice/4-sar-b", needs: &[], judge: windows },
-    Check { id: "protocol-choice/4-sar-d", needs: &[], judge: numbering },
-    Check { id: "protocol-choice/4-atm-j", needs: &[], judge: filler },
+    Check { id: "protocol-choice/3-a", needs: &[], compare: header_share },
+    Check { id: "protocol-choice/3-b", needs: &[], compare: cut_through },
+    Check { id: "protocol-choice/4-dec-a", needs: &[], compare: dma_rates },
+    Check { id: "protocol-choice/4-tca-a", needs: &[], compare: queue_sizes },
+    Check { id: "protocol-choice/4-tca-b", needs: &[], compare: queue_times },
+    Check { id: "protocol-choice/4-tca-c", needs: &[], compare: burst },
+    Check { id: "protocol-choice/4-tca-d", needs: &[], compare: overrun },
+    Check { id: "protocol-choice/4-sar-a", needs: &[], compare: message_sizes },
+    Check { id: "protocol-choice/4-sar-b", needs: &[], compare: windows },
+    Check { id: "protocol-choice/4-sar-d", needs: &[], compare: numbering },
+    Check { id: "protocol-choice/4-atm-j", needs: &[], compare: filler },
 ];
 
 const CHANNEL: Channel = Channel::of_path_0(32);
@@ -49,13 +48,11 @@ fn cells_of(bytes: usize, format: Format) -> Result<Vec<Cell>, String> {
     Ok(cells.map_err(refuse)?.iter().collect())
 }
 
-fn header_share(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let cells = cells_of(PACKET_BYTES, Format::FiveBit)?;
-        let all: usize = cells.iter().map(|cell| cell.octets().len()).sum();
-        let payload: usize = cells.iter().map(|cell| cell.payload().len()).sum();
-        Ok(Judgement::numbers(claim, &[100.0 * (all - payload) as f64 / all as f64]))
-    })
+fn header_share(claim: &Claim, _: &Runs) -> Outcome {
+    let cells = cells_of(PACKET_BYTES, Format::FiveBit)?;
+    let all: usize = cells.iter().map(|cell| cell.octets().len()).sum();
+    let payload: usize = cells.iter().map(|cell| cell.payload().len()).sum();
+    Ok(Comparison::numbers(claim, &[100.0 * (all - payload) as f64 / all as f64]))
 }
 
 /// Whether each is less than the one before.
@@ -64,7 +61,7 @@ fn is_falling(values: &[u64]) -> bool {
 }
 
 /// By rate on free links, and by how long outputs of the slowest links are still in use.
-fn cut_through(_: &Claim, _: &Runs) -> Judgement {
+fn cut_through(_: &Claim, _: &Runs) -> Outcome {
     let saved_ns = |bits_per_s, busy_ns| {
         let path = Path { hops: 4, bytes: 16_384, header_bytes: 53, bits_per_s, busy_ns };
         latency_ns(&path, false) - latency_ns(&path, true)
@@ -75,27 +72,25 @@ fn cut_through(_: &Claim, _: &Runs) -> Judgement {
     let queued = [0, 4_000_000, 8_000_000, 12_000_000, 20_000_000].map(|ns| saved_ns(rates[0], ns));
     let holds =
         is_falling(&saved) && saved[3] > 0 && is_falling(&queued) && queued[queued.len() - 1] == 0;
-    Judgement::holds(
+    Ok(Comparison::holds(
         holds,
         "saves less at each higher rate, less behind outputs that are longer in use, and then nothing",
         format!(
             "16 KB over four nodes saves {saved:?} ns at 10, 50, 155 and 1,000 Mbit/s; {queued:?} ns at 10 Mbit/s when outputs are in use for 0, 4, 8, 12 and 20 ms more"
         ),
     )
-    .with_note("arithmetic of a path whose nodes wait for a header or a message, no run")
+    .with_note("arithmetic of a path whose nodes wait for a header or a message, no run"))
 }
 
-fn dma_rates(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let bus = TurbochannelMachine::by_name("decstation-5000-200").map_err(refuse)?.bus;
-        let (read, write) = (
-            [1, 128].map(|words| bus.dma_read_mbyte_per_s(words)),
-            [1, 128].map(|words| bus.dma_write_mbyte_per_s(words)),
-        );
-        Ok(Judgement::numbers(claim, &[read, write].concat()).with_note(
-            "cycles to get the bus are those of one word, so these two rates are taken in; those of 128 words follow",
-        ))
-    })
+fn dma_rates(claim: &Claim, _: &Runs) -> Outcome {
+    let bus = TurbochannelMachine::by_name("decstation-5000-200").map_err(refuse)?.bus;
+    let (read, write) = (
+        [1, 128].map(|words| bus.dma_read_mbyte_per_s(words)),
+        [1, 128].map(|words| bus.dma_write_mbyte_per_s(words)),
+    );
+    Ok(Comparison::numbers(claim, &[read, write].concat()).with_note(
+        "cycles to get the bus are those of one word, so these two rates are taken in; those of 128 words follow",
+    ))
 }
 
 /// A card with these engines on.
@@ -148,8 +143,8 @@ fn queued() -> Result<u64, String> {
     Ok(whole.count() as u64)
 }
 
-fn queue_sizes(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| Ok(Judgement::numbers(claim, &[taken(1000)? as f64, queued()? as f64])))
+fn queue_sizes(claim: &Claim, _: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &[taken(1000)? as f64, queued()? as f64]))
 }
 
 /// Time in which so many cells leave a card that always has one, in microseconds.
@@ -188,8 +183,8 @@ fn full_after_us() -> Result<f64, String> {
     }
 }
 
-fn queue_times(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| Ok(Judgement::numbers(claim, &[full_after_us()?, line_us(queued()?)?])))
+fn queue_times(claim: &Claim, _: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &[full_after_us()?, line_us(queued()?)?]))
 }
 
 /// Octets of data and cells of the largest VMTP message in one group, as its packets travel.
@@ -204,28 +199,26 @@ fn largest_group() -> Result<(usize, u64), String> {
     Ok(sizes)
 }
 
-fn burst(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let room = taken(1000)? as usize;
-        let (bytes, cells) = largest_group()?;
-        let sizes = [room * DATA_BYTES, room * PAYLOAD_BYTES, bytes];
-        let lost = |bytes: usize| {
-            let cells = bytes.div_ceil(DATA_BYTES) as u64;
-            Ok::<_, String>(cells - taken(cells)?)
-        };
-        let (fits, more) = (lost(sizes[0])?, lost(sizes[0] + 1)?);
-        let (whole, read) = (cells - taken(cells)?, cells - taken_of(cells, true)?);
-        let got = format!(
-            "a burst of {} octets loses {fits} cells, one octet more {more}; the {cells} cells of 16 VMTP packets with {bytes} octets {whole}, and {read} when each is read at once",
-            sizes[0]
-        );
-        let holds = fits == 0 && more == 1 && whole > 0 && read == 0;
-        let expected =
-            "16 KB overrun the queue of a receiver that does not drain it, 12,848 octets do not";
-        Ok(Judgement::numbers(claim, &sizes.map(|size| size as f64))
-            .and(Judgement::holds(holds, expected, &got))
-            .with_note(got))
-    })
+fn burst(claim: &Claim, _: &Runs) -> Outcome {
+    let room = taken(1000)? as usize;
+    let (bytes, cells) = largest_group()?;
+    let sizes = [room * DATA_BYTES, room * PAYLOAD_BYTES, bytes];
+    let lost = |bytes: usize| {
+        let cells = bytes.div_ceil(DATA_BYTES) as u64;
+        Ok::<_, String>(cells - taken(cells)?)
+    };
+    let (fits, more) = (lost(sizes[0])?, lost(sizes[0] + 1)?);
+    let (whole, read) = (cells - taken(cells)?, cells - taken_of(cells, true)?);
+    let got = format!(
+        "a burst of {} octets loses {fits} cells, one octet more {more}; the {cells} cells of 16 VMTP packets with {bytes} octets {whole}, and {read} when each is read at once",
+        sizes[0]
+    );
+    let holds = fits == 0 && more == 1 && whole > 0 && read == 0;
+    let expected =
+        "16 KB overrun the queue of a receiver that does not drain it, 12,848 octets do not";
+    Ok(Comparison::numbers(claim, &sizes.map(|size| size as f64))
+        .and(Comparison::holds(holds, expected, &got))
+        .with_note(got))
 }
 
 /// The longest that a card made a write wait before it took it, in cycles: lines slower and slower,
@@ -248,16 +241,14 @@ fn longest_wait() -> Result<u64, String> {
     Err("no line was slow enough for a bus error".to_owned())
 }
 
-fn overrun(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (room, longest) = (taken(1000)?, longest_wait()?);
-        let kept = taken(room + 1)?;
-        Ok(Judgement::numbers(claim, &[longest as f64]).and(Judgement::holds(
-            kept == room,
-            "a cell that arrives at a full queue is dropped",
-            format!("{kept} of {} cells kept", room + 1),
-        )))
-    })
+fn overrun(claim: &Claim, _: &Runs) -> Outcome {
+    let (room, longest) = (taken(1000)?, longest_wait()?);
+    let kept = taken(room + 1)?;
+    Ok(Comparison::numbers(claim, &[longest as f64]).and(Comparison::holds(
+        kept == room,
+        "a cell that arrives at a full queue is dropped",
+        format!("{kept} of {} cells kept", room + 1),
+    )))
 }
 
 /// Cells and octets of the longest message that the driver takes in this format.
@@ -272,35 +263,31 @@ fn longest_message(format: Format) -> Result<(usize, usize), String> {
     (1..3000).rev().find_map(send).ok_or_else(|| "no message was taken".to_owned())
 }
 
-fn message_sizes(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (cells, bytes) = longest_message(Format::Standard)?;
-        let (_, changed) = longest_message(Format::FiveBit)?;
-        let packet = cells_of(PACKET_BYTES, Format::FiveBit)?.len();
-        let got = format!("{changed} octets as changed; a packet of 1,092 takes {packet} cells");
-        Ok(Judgement::numbers(claim, &[cells as f64, bytes as f64])
-            .and(Judgement::holds(
-                bytes < PACKET_BYTES && changed == 2 * bytes && packet == 25,
-                "twice the octets with one bit more; a 1 KB packet does not fit without it, and takes 25 cells",
-                &got,
-            ))
-            .with_note(got))
-    })
+fn message_sizes(claim: &Claim, _: &Runs) -> Outcome {
+    let (cells, bytes) = longest_message(Format::Standard)?;
+    let (_, changed) = longest_message(Format::FiveBit)?;
+    let packet = cells_of(PACKET_BYTES, Format::FiveBit)?.len();
+    let got = format!("{changed} octets as changed; a packet of 1,092 takes {packet} cells");
+    Ok(Comparison::numbers(claim, &[cells as f64, bytes as f64])
+        .and(Comparison::holds(
+            bytes < PACKET_BYTES && changed == 2 * bytes && packet == 25,
+            "twice the octets with one bit more; a 1 KB packet does not fit without it, and takes 25 cells",
+            &got,
+        ))
+        .with_note(got))
 }
 
-fn windows(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        // The largest identifier that fits, by trying; a window is half of them.
-        let window = |format: Format| {
-            let fits = |&id: &u16| {
-                let segment_type = SegmentType::Begin;
-                SarHeader { segment_type, sequence: 0, message_id: id }.encode(format).is_ok()
-            };
-            (0..u16::MAX).take_while(fits).count() / 2
+fn windows(claim: &Claim, _: &Runs) -> Outcome {
+    // The largest identifier that fits, by trying; a window is half of them.
+    let window = |format: Format| {
+        let fits = |&id: &u16| {
+            let segment_type = SegmentType::Begin;
+            SarHeader { segment_type, sequence: 0, message_id: id }.encode(format).is_ok()
         };
-        let got = [Format::Standard, Format::FiveBit].map(|format| window(format) as f64);
-        Ok(Judgement::numbers(claim, &[got[0], got[1], taken(1000)? as f64]))
-    })
+        (0..u16::MAX).take_while(fits).count() / 2
+    };
+    let got = [Format::Standard, Format::FiveBit].map(|format| window(format) as f64);
+    Ok(Comparison::numbers(claim, &[got[0], got[1], taken(1000)? as f64]))
 }
 
 /// First payload words of the cells of a packet, as the driver sends them.
@@ -335,20 +322,18 @@ fn is_one_packet(words: &[u16], message_id: u16) -> bool {
 }
 
 /// With the largest identifier, next to which an addition that went astray would show.
-fn numbering(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let message_id = Format::FiveBit.message_ids() as u16 - 1;
-        let words = sar_words(message_id)?;
-        // The two bits of the segment type aside.
-        let step = |pair: &[u16]| (pair[1] & 0x3fff).wrapping_sub(pair[0] & 0x3fff);
-        let mut steps: Vec<f64> = words.windows(2).map(|pair| step(pair).into()).collect();
-        steps.dedup();
-        Ok(Judgement::numbers(claim, &steps).and(Judgement::holds(
-            words.len() == 25 && is_one_packet(&words, message_id),
-            "25 cells of the driver, numbered 0 to 24, one identifier, types begin, continuation and end",
-            format!("words {words:x?}"),
-        )))
-    })
+fn numbering(claim: &Claim, _: &Runs) -> Outcome {
+    let message_id = Format::FiveBit.message_ids() as u16 - 1;
+    let words = sar_words(message_id)?;
+    // The two bits of the segment type aside.
+    let step = |pair: &[u16]| (pair[1] & 0x3fff).wrapping_sub(pair[0] & 0x3fff);
+    let mut steps: Vec<f64> = words.windows(2).map(|pair| step(pair).into()).collect();
+    steps.dedup();
+    Ok(Comparison::numbers(claim, &steps).and(Comparison::holds(
+        words.len() == 25 && is_one_packet(&words, message_id),
+        "25 cells of the driver, numbered 0 to 24, one identifier, types begin, continuation and end",
+        format!("words {words:x?}"),
+    )))
 }
 
 /// Octets of filler in the cells of a message.
@@ -359,15 +344,13 @@ fn filler_of(bytes: usize) -> Result<(f64, f64), String> {
     Ok(((cells.len() * DATA_BYTES - data) as f64, (cells.len() * DATA_BYTES) as f64))
 }
 
-fn filler(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let mut shares = Vec::new();
-        for bytes in [89, 1057] {
-            let (filler, sent) = filler_of(bytes)?;
-            shares.extend([100.0 * filler / bytes as f64, 100.0 * filler / sent]);
-        }
-        Ok(Judgement::numbers(claim, &shares))
-    })
+fn filler(claim: &Claim, _: &Runs) -> Outcome {
+    let mut shares = Vec::new();
+    for bytes in [89, 1057] {
+        let (filler, sent) = filler_of(bytes)?;
+        shares.extend([100.0 * filler / bytes as f64, 100.0 * filler / sent]);
+    }
+    Ok(Comparison::numbers(claim, &shares))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Checks of the thesis on the choice of protocols against models that are changed: a check that sees
 //! nothing of it would be none. Experiment, changes to it, and the verdicts there by claim.
 
-use sockscope_experiment::carried_by_id;
+use sockscope_experiment::builtin_by_id;
 use sockscope_experiment::papers::Claims;
 use sockscope_lab::run;
 
@@ -10,14 +10,14 @@ use super::*;
 
 /// Verdicts on claims, by what follows `protocol-choice/4-`, when an experiment is changed.
 fn verdicts(experiment: &'static str, changes: &[&str], claims: &[&str]) -> Vec<Verdict> {
-    let mut changed = carried_by_id(experiment).unwrap();
+    let mut changed = builtin_by_id(experiment).unwrap();
     changed.set_all(changes).unwrap();
     let result = run::run(&changed, 2, &mut |_, _| {}).unwrap();
     let runs = Runs(BTreeMap::from([(experiment, result)]));
-    let register = Claims::carried().unwrap();
+    let register = Claims::builtin().unwrap();
     let verdict = |claim: &&str| {
         let claim = register.claim(&format!("protocol-choice/4-{claim}")).unwrap();
-        checked(claim, &runs).judgement.verdict
+        checked(claim, &runs).comparison.verdict
     };
     claims.iter().map(verdict).collect()
 }
@@ -46,13 +46,13 @@ fn a_setup_between_satisfies_other_figures() {
     let claims = ["atm-f", "atm-h", "atm-d", "atm-g", "atm-k"];
     let expected = [same, differs, differs, differs, differs];
     assert_eq!(verdicts("pc-2", &changes, &claims), expected);
-    let mut both = carried_by_id("pc-2").unwrap();
+    let mut both = builtin_by_id("pc-2").unwrap();
     both.set(setup).unwrap();
     let result = run::run(&both, 2, &mut |_, _| {}).unwrap();
     let by_size = |machine, name| {
         let wanted = [("machine", machine)];
         let cases = result.cases_with(&wanted);
-        cases.map(|case| case.seen.measure(name).unwrap()).collect::<Vec<_>>()
+        cases.map(|case| case.measured.measure(name).unwrap()).collect::<Vec<_>>()
     };
     let machines = ["decstation-5000-240", "decstation-5000-200"];
     let [fast, slow] = machines.map(|machine| by_size(machine, "total_ns"));
@@ -81,7 +81,7 @@ fn repair_that_costs_nothing_always_wins() {
     assert_all(Verdict::Differs, "pc-7b", &["repair_check_cycles=12"], &["sar-c"]);
 }
 
-/// Small messages that are none: the wire has a part in the ceiling.
+/// Messages that are not small: the wire has a part in the ceiling.
 #[test]
 fn a_ceiling_that_is_not_of_overhead_alone_is_seen() {
     let short = "run_ms=1500";

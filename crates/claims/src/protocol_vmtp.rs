@@ -4,21 +4,21 @@
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::{CaseResult, RunResult};
 
-use super::{Check, Judgement, Runs, least, most};
+use super::{Check, Comparison, Outcome, Runs, least, most};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "protocol-choice/4-vmtp-a", needs: &["pc-6"], judge: smallest },
-    Check { id: "protocol-choice/4-vmtp-b", needs: &["pc-6"], judge: largest },
-    Check { id: "protocol-choice/4-vmtp-c", needs: &["pc-6"], judge: user_share },
-    Check { id: "protocol-choice/4-vmtp-d", needs: &["pc-3"], judge: throughput_flattens },
-    Check { id: "protocol-choice/4-vmtp-e", needs: &["pc-4"], judge: one_client },
-    Check { id: "protocol-choice/4-vmtp-f", needs: &["pc-4"], judge: each_adds_less },
-    Check { id: "protocol-choice/4-vmtp-g", needs: &["pc-5"], judge: rate_of_a_client },
-    Check { id: "protocol-choice/4-vmtp-h", needs: &["pc-5"], judge: rate_of_the_host },
-    Check { id: "protocol-choice/4-vmtp-i", needs: &["pc-6"], judge: linear },
-    Check { id: "protocol-choice/4-vmtp-j", needs: &["pc-6"], judge: two_small_for_one_large },
-    Check { id: "protocol-choice/4-vmtp-k", needs: &["pc-4"], judge: hosts_collide },
-    Check { id: "protocol-choice/4-vmtp-m", needs: &["pc-6b"], judge: group },
+    Check { id: "protocol-choice/4-vmtp-a", needs: &["pc-6"], compare: smallest },
+    Check { id: "protocol-choice/4-vmtp-b", needs: &["pc-6"], compare: largest },
+    Check { id: "protocol-choice/4-vmtp-c", needs: &["pc-6"], compare: user_share },
+    Check { id: "protocol-choice/4-vmtp-d", needs: &["pc-3"], compare: throughput_flattens },
+    Check { id: "protocol-choice/4-vmtp-e", needs: &["pc-4"], compare: one_client },
+    Check { id: "protocol-choice/4-vmtp-f", needs: &["pc-4"], compare: each_adds_less },
+    Check { id: "protocol-choice/4-vmtp-g", needs: &["pc-5"], compare: rate_of_a_client },
+    Check { id: "protocol-choice/4-vmtp-h", needs: &["pc-5"], compare: rate_of_the_host },
+    Check { id: "protocol-choice/4-vmtp-i", needs: &["pc-6"], compare: linear },
+    Check { id: "protocol-choice/4-vmtp-j", needs: &["pc-6"], compare: two_small_for_one_large },
+    Check { id: "protocol-choice/4-vmtp-k", needs: &["pc-4"], compare: hosts_collide },
+    Check { id: "protocol-choice/4-vmtp-m", needs: &["pc-6b"], compare: group },
 ];
 
 /// The machine that 15.39 ms are fitted on.
@@ -39,7 +39,7 @@ fn case<'a>(run: &'a RunResult, wanted: &[(&str, &str)]) -> Option<&'a CaseResul
 
 /// A measure of the only case with these parameters; no number without one.
 fn measure(run: &RunResult, wanted: &[(&str, &str)], name: &str) -> f64 {
-    case(run, wanted).and_then(|case| case.seen.measure(name)).unwrap_or(f64::NAN)
+    case(run, wanted).and_then(|case| case.measured.measure(name)).unwrap_or(f64::NAN)
 }
 
 /// A transaction with a request of `bytes` of `pc-6`.
@@ -49,37 +49,37 @@ fn sized<'a>(runs: &'a Runs, bytes: &str) -> Option<&'a CaseResult> {
 
 /// Its mean time in milliseconds, and what it puts on the wire.
 fn latency_ms(runs: &Runs, bytes: &str) -> f64 {
-    let mean_ns = sized(runs, bytes).and_then(|case| case.seen.call_ns.mean_ns());
+    let mean_ns = sized(runs, bytes).and_then(|case| case.measured.call_ns.mean_ns());
     mean_ns.map_or(f64::NAN, |ns| ns as f64 / 1e6)
 }
 
 fn wire_ms(runs: &Runs, bytes: &str) -> f64 {
-    let wire_ns = sized(runs, bytes).and_then(|case| case.seen.measure("wire_ns"));
+    let wire_ns = sized(runs, bytes).and_then(|case| case.measured.measure("wire_ns"));
     wire_ns.unwrap_or(f64::NAN) / 1e6
 }
 
-fn smallest(claim: &Claim, runs: &Runs) -> Judgement {
+fn smallest(claim: &Claim, runs: &Runs) -> Outcome {
     let (all, wire) = (latency_ms(runs, "0"), wire_ms(runs, "0"));
-    Judgement::numbers(claim, &[all, wire, 100.0 * wire / all]).with_note(
+    Ok(Comparison::numbers(claim, &[all, wire, 100.0 * wire / all]).with_note(
         "the first number is what the model is fitted to; the wire's follows from the packets",
-    )
+    ))
 }
 
-fn largest(claim: &Claim, runs: &Runs) -> Judgement {
+fn largest(claim: &Claim, runs: &Runs) -> Outcome {
     // The packets of the request alone: its answer is that of the smallest transaction, half of whose
     // octets it is.
     let request = wire_ms(runs, "16384") - wire_ms(runs, "0") / 2.0;
     let all = latency_ms(runs, "16384");
-    Judgement::numbers(claim, &[request])
+    Ok(Comparison::numbers(claim, &[request])
         .with_note(format!(
             "the transaction takes {all:.2} ms, copying included; 29.4 by the claim's sum; 139.776 ms as printed is none of these"
-        ))
+        )))
 }
 
-fn user_share(claim: &Claim, runs: &Runs) -> Judgement {
-    let share = sized(runs, "16384").and_then(|case| case.seen.measure("user_share_percent"));
-    Judgement::numbers(claim, &[share.unwrap_or(f64::NAN)])
-        .with_note("with 20 octets of IP and 18 of Ethernet around each packet")
+fn user_share(claim: &Claim, runs: &Runs) -> Outcome {
+    let share = sized(runs, "16384").and_then(|case| case.measured.measure("user_share_percent"));
+    Ok(Comparison::numbers(claim, &[share.unwrap_or(f64::NAN)])
+        .with_note("with 20 octets of IP and 18 of Ethernet around each packet"))
 }
 
 /// Per cent of its time that a wire is busy which is full or nearly so.
@@ -90,12 +90,12 @@ fn rates(run: &RunResult, machine: &str) -> Vec<f64> {
     let rate = |packets: usize| {
         let bytes = (1024 * packets).to_string();
         let case = case(run, &[("machine", machine), ("request_bytes", &bytes)])?;
-        case.seen.throughput_bits_per_s().map(|rate| rate / 1e6)
+        case.measured.throughput_bits_per_s().map(|rate| rate / 1e6)
     };
     (1..=16).map(|packets| rate(packets).unwrap_or(f64::NAN)).collect()
 }
 
-fn throughput_flattens(_: &Claim, runs: &Runs) -> Judgement {
+fn throughput_flattens(_: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("pc-3");
     let machines = ["decstation-3100", MACHINE, "decstation-5000-240"];
     let all = machines.map(|machine| rates(run, machine));
@@ -108,14 +108,14 @@ fn throughput_flattens(_: &Claim, runs: &Runs) -> Judgement {
         let at = |packets: usize| rates.get(packets - 1).copied().unwrap_or(f64::NAN);
         format!("{:.2}, {:.2}, {:.2}, {:.2}", at(1), at(4), at(8), at(16))
     });
-    Judgement::holds(
+    Ok(Comparison::holds(
         holds,
         "rises with every packet to 16 KB, each time by less, on three machines, none of which fills the wire",
         format!(
             "Mbit/s at 1, 4, 8, 16 KB: {}; the wire is busy for {busy:.0} % at most",
             got.join("; ")
         ),
-    )
+    ))
 }
 
 fn steps(values: &[f64]) -> Vec<f64> {
@@ -134,30 +134,32 @@ fn large<'a>(runs: &'a Runs, clients: u32, own_hosts: &str) -> Option<&'a CaseRe
 }
 
 fn total_mbit_per_s(case: Option<&CaseResult>) -> f64 {
-    case.and_then(|case| case.seen.throughput_bits_per_s()).map_or(f64::NAN, |rate| rate / 1e6)
+    case.and_then(|case| case.measured.throughput_bits_per_s()).map_or(f64::NAN, |rate| rate / 1e6)
 }
 
 /// The part of a transaction in which its VMTP packets are on the wire, as the thesis has it for the
 /// smallest one: without Ethernet, IP and the silence behind each frame.
-fn one_client(claim: &Claim, runs: &Runs) -> Judgement {
+fn one_client(claim: &Claim, runs: &Runs) -> Outcome {
     let one = large(runs, 1, "false");
-    let of = |name: &str| one.and_then(|case| case.seen.measure(name)).unwrap_or(f64::NAN);
-    let call_ns = one.and_then(|case| case.seen.call_ns.mean_ns()).map_or(f64::NAN, |ns| ns as f64);
-    Judgement::numbers(claim, &[100.0 * of("wire_ns") / call_ns]).with_note(format!(
+    let of = |name: &str| one.and_then(|case| case.measured.measure(name)).unwrap_or(f64::NAN);
+    let call_ns =
+        one.and_then(|case| case.measured.call_ns.mean_ns()).map_or(f64::NAN, |ns| ns as f64);
+    Ok(Comparison::numbers(claim, &[100.0 * of("wire_ns") / call_ns]).with_note(format!(
         "time of VMTP packets alone; {:.1} % with frames and the silence behind each; user data is {:.2} Mbit/s",
         of("network_busy_percent"),
         total_mbit_per_s(one)
-    ))
+    )))
 }
 
-fn each_adds_less(_: &Claim, runs: &Runs) -> Judgement {
+fn each_adds_less(_: &Claim, runs: &Runs) -> Outcome {
     let total = |clients| total_mbit_per_s(large(runs, clients, "false"));
     let rates = [1, 2, 3].map(total);
-    let busy = large(runs, 3, "false").and_then(|case| case.seen.measure("network_busy_percent"));
+    let busy =
+        large(runs, 3, "false").and_then(|case| case.measured.measure("network_busy_percent"));
     let busy = busy.unwrap_or(f64::NAN);
     let holds = grows_ever_less(&rates) && busy > WIRE_FULL;
     let got = rates.map(|rate| format!("{rate:.2}")).join(", ");
-    Judgement::holds(
+    Ok(Comparison::holds(
         holds,
         "three clients: each adds less, and the wire is nearly full",
         format!("{got} Mbit/s; the wire is busy for {busy:.0} % with three"),
@@ -166,7 +168,7 @@ fn each_adds_less(_: &Claim, runs: &Runs) -> Judgement {
         "the model goes on: {:.2} Mbit/s with four, {:.2} with six",
         total(4),
         total(6)
-    ))
+    )))
 }
 
 /// The pairs of `pc-5`, and a measure of each by the number of clients.
@@ -199,7 +201,7 @@ fn table(pairs: &[(String, Vec<f64>)]) -> String {
     pairs.iter().map(row).collect::<Vec<_>>().join("; ")
 }
 
-fn rate_of_a_client(_: &Claim, runs: &Runs) -> Judgement {
+fn rate_of_a_client(_: &Claim, runs: &Runs) -> Outcome {
     let pairs = small(runs, "client_packets_per_s");
     let falls = |rates: &[f64]| steps(rates).iter().all(|step| *step < 0.0);
     let is_convex = |rates: &[f64]| steps(rates).windows(2).all(|pair| pair[0] <= pair[1]);
@@ -214,8 +216,8 @@ fn rate_of_a_client(_: &Claim, runs: &Runs) -> Judgement {
         }
         _ => "nor does it from the second client on",
     };
-    Judgement::holds(all(0), "packets a second of each client fall, ever less", table(&pairs))
-        .with_note(note)
+    Ok(Comparison::holds(all(0), "packets a second of each client fall, ever less", table(&pairs))
+        .with_note(note))
 }
 
 /// Whether a rate by clients rises with the first two and is level from three on.
@@ -236,10 +238,10 @@ fn at_the_ceiling(runs: &Runs) -> (f64, f64) {
     (least(busier), most(level("network_busy_percent")))
 }
 
-fn rate_of_the_host(_: &Claim, runs: &Runs) -> Judgement {
+fn rate_of_the_host(_: &Claim, runs: &Runs) -> Outcome {
     let pairs = small(runs, "host_packets_per_s");
     let (cpu, wire) = at_the_ceiling(runs);
-    Judgement::holds(
+    Ok(Comparison::holds(
         pairs.iter().all(|(_, rates)| rises_then_level(rates)) && cpu > 95.0 && wire < 10.0,
         "packets a second of the host rise by a third and more, and are level within 5 % from three \
          clients on, where a CPU is always at work and the wire is not",
@@ -247,11 +249,11 @@ fn rate_of_the_host(_: &Claim, runs: &Runs) -> Judgement {
             "{}; from three clients on a CPU works for at least {cpu:.1} % of the time, and the wire is busy for {wire:.0} % at most",
             table(&pairs)
         ),
-    )
+    ))
 }
 
 /// Coefficients of correlation of all machines' times with the size of a request.
-fn linear(_: &Claim, runs: &Runs) -> Judgement {
+fn linear(_: &Claim, runs: &Runs) -> Outcome {
     let of_machine = |machine: &str| {
         let points: Vec<_> =
             runs.of("pc-6").cases_with(&[("machine", machine)]).filter_map(point).collect();
@@ -259,16 +261,16 @@ fn linear(_: &Claim, runs: &Runs) -> Judgement {
     };
     let all = ["decstation-3100", MACHINE, "decstation-5000-240"].map(of_machine);
     let got = all.map(|(r, sizes)| format!("{r:.5} of {sizes} sizes")).join(", ");
-    Judgement::holds(
+    Ok(Comparison::holds(
         all.iter().all(|(r, _)| *r > 0.99),
         "straight lines: correlation over 0.99 on three machines",
         format!("correlation {got}"),
-    )
+    ))
 }
 
 fn point(case: &CaseResult) -> Option<(f64, f64)> {
     let bytes = case.case.value("request_bytes")?.as_integer()?;
-    Some((bytes as f64, case.seen.call_ns.mean_ns()? as f64))
+    Some((bytes as f64, case.measured.call_ns.mean_ns()? as f64))
 }
 
 /// Pearson's coefficient of correlation.
@@ -282,17 +284,17 @@ fn correlation(points: &[(f64, f64)]) -> f64 {
     xy / (xx * yy).sqrt()
 }
 
-fn two_small_for_one_large(claim: &Claim, runs: &Runs) -> Judgement {
+fn two_small_for_one_large(claim: &Claim, runs: &Runs) -> Outcome {
     let (small, large) = (latency_ms(runs, "1"), latency_ms(runs, "16384"));
-    Judgement::numbers(claim, &[2.0 * small / large])
-        .and(Judgement::holds(
+    Ok(Comparison::numbers(claim, &[2.0 * small / large])
+        .and(Comparison::holds(
             small >= 15.0,
             "another transaction adds at least 15 ms",
             format!("{small:.2} ms"),
         ))
         .with_note(format!(
             "{small:.2} ms with one octet, which is what the model is fitted to; {large:.2} ms with 16 KB"
-        ))
+        )))
 }
 
 /// Totals and collisions of a transaction of so many clients, on one host and on a host each.
@@ -307,7 +309,7 @@ struct Shared {
 fn shared(runs: &Runs, clients: u32) -> Shared {
     let both = ["false", "true"].map(|own_hosts| large(runs, clients, own_hosts));
     let of = |case: Option<&CaseResult>, name: &str| {
-        case.and_then(|case| case.seen.measure(name)).unwrap_or(f64::NAN)
+        case.and_then(|case| case.measured.measure(name)).unwrap_or(f64::NAN)
     };
     let is_full =
         of(both[0], "network_busy_percent") > 99.0 && of(both[0], "dropped_frames") == 0.0;
@@ -329,7 +331,7 @@ fn hosts_lose(full: &[&Shared]) -> bool {
 }
 
 /// Clients on one host as long as it loses no frames of its own; on a host each up to the most.
-fn hosts_collide(_: &Claim, runs: &Runs) -> Judgement {
+fn hosts_collide(_: &Claim, runs: &Runs) -> Outcome {
     let rows: Vec<_> = CLIENTS.map(|clients| shared(runs, clients)).collect();
     let full: Vec<_> = rows.iter().filter(|row| row.is_full).collect();
     let best = most(rows.iter().map(|row| row.mbit_per_s[1]));
@@ -340,7 +342,7 @@ fn hosts_collide(_: &Claim, runs: &Runs) -> Judgement {
     };
     let others = rows.iter().filter(|row| !row.is_full && row.clients > 1);
     let others: Vec<_> = others.map(|row| words(&row)).collect();
-    Judgement::holds(
+    Ok(Comparison::holds(
         hosts_lose(&full) && last < best,
         "once the wire is full, a host for each client gives less than one host, through collisions, and \
          less with the most hosts than with fewer; one host does not fall",
@@ -353,20 +355,20 @@ fn hosts_collide(_: &Claim, runs: &Runs) -> Judgement {
         "not compared: {}. Two clients share no CPU on hosts of their own; from seven on the one host's \
          queue overflows",
         others.join("; ")
-    ))
+    )))
 }
 
-fn group(claim: &Claim, runs: &Runs) -> Judgement {
+fn group(claim: &Claim, runs: &Runs) -> Outcome {
     let run = runs.of("pc-6b");
     let of = |members: &str, name: &str| measure(run, &[("members", members)], name);
     let requests =
         ["2", "4", "8"].map(|members| of(members, "packets_out") / of("1", "packets_out"));
-    Judgement::against(claim, &[1.0; 3], &requests).with_note(format!(
+    Ok(Comparison::against(claim, &[1.0; 3], &requests).with_note(format!(
         "replies come on top: {:.1} packets from eight members; two hosts beside the group hear {:.1} \
          frames of each request in vain",
         of("8", "packets_in"),
         of("8", "heard_in_vain")
-    ))
+    )))
 }
 
 #[cfg(test)]

@@ -12,20 +12,17 @@ use sockscope_atm::{Channel, Header as CellHeader};
 use sockscope_experiment::papers::Claim;
 use sockscope_sim::programs::{BulkWriter, Sink};
 use sockscope_sim::random::Random;
-use sockscope_sim::{
-    HostConfig, LinkConfig, LogPolicy, Machine, NoRecords, Outcome, Scenario, Simulation,
-};
+use sockscope_sim::{HostConfig, LinkConfig, LogPolicy, Machine, NoRecords, Scenario, Simulation};
 use sockscope_stack::{Personality, Routine};
 use sockscope_vmtp::wire::{BLOCK_BYTES, Checksum, Entity, Packet, emit};
 use sockscope_vmtp::{Client, Config, Event, Fixed, Options, Request, Server};
 
-use super::protocol_atm::judged;
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "protocol-choice/4-vmtp-l", needs: &[], judge: grains },
-    Check { id: "protocol-choice/5-b", needs: &[], judge: forwarding_copies },
-    Check { id: "protocol-choice/5-d", needs: &[], judge: name_search },
+    Check { id: "protocol-choice/4-vmtp-l", needs: &[], compare: grains },
+    Check { id: "protocol-choice/5-b", needs: &[], compare: forwarding_copies },
+    Check { id: "protocol-choice/5-d", needs: &[], compare: name_search },
 ];
 
 const MS: u64 = 1_000_000;
@@ -93,25 +90,23 @@ fn first_block(octets: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// One packet lost; then the second halves of two packets.
-fn grains(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let (ends, mut packets) = exchange()?;
-        let first = Packet::new(&packets[0]).map_err(|error| error.to_string())?;
-        let blocks = f64::from(first.header().delivery.count_ones());
-        let numbers = [first.data().len() as f64 / blocks, blocks];
-        packets.remove(3);
-        let packet_lost = sent_again(ends, &packets)?;
-        let (ends, mut packets) = exchange()?;
-        packets[0] = first_block(&packets[0])?;
-        packets[2] = first_block(&packets[2])?;
-        let halves_lost = sent_again(ends, &packets)?;
-        let holds = packet_lost == [0xc0] && halves_lost == [0x22];
-        Ok(Judgement::numbers(claim, &numbers).and(Judgement::holds(
-            holds,
-            "a lost packet is sent again as its two blocks, two lost halves as one packet",
-            format!("blocks sent again, as masks: {packet_lost:x?} and {halves_lost:x?}"),
-        )))
-    })
+fn grains(claim: &Claim, _: &Runs) -> Outcome {
+    let (ends, mut packets) = exchange()?;
+    let first = Packet::new(&packets[0]).map_err(|error| error.to_string())?;
+    let blocks = f64::from(first.header().delivery.count_ones());
+    let numbers = [first.data().len() as f64 / blocks, blocks];
+    packets.remove(3);
+    let packet_lost = sent_again(ends, &packets)?;
+    let (ends, mut packets) = exchange()?;
+    packets[0] = first_block(&packets[0])?;
+    packets[2] = first_block(&packets[2])?;
+    let halves_lost = sent_again(ends, &packets)?;
+    let holds = packet_lost == [0xc0] && halves_lost == [0x22];
+    Ok(Comparison::numbers(claim, &numbers).and(Comparison::holds(
+        holds,
+        "a lost packet is sent again as its two blocks, two lost halves as one packet",
+        format!("blocks sent again, as masks: {packet_lost:x?} and {halves_lost:x?}"),
+    )))
 }
 
 /// A search for a name that `hears` says is heard of or not, sending by sending, each of which waits
@@ -156,7 +151,7 @@ fn missed(
     Ok(missed)
 }
 
-/// How long a search lasts which nobody answers, in milliseconds.
+/// How long a search lasts without an answer, in milliseconds.
 fn unanswered_ms(waits_ns: &[u64]) -> Result<u64, String> {
     search(waits_ns, |_| false).map(|(_, ns)| ns / MS)
 }
@@ -183,33 +178,31 @@ fn falls_by_tries_and_rises_by_loss(rows: &[Vec<u32>]) -> bool {
     rows.iter().all(fewer) && rows.windows(2).all(|pair| more(pair) && single(pair))
 }
 
-fn name_search(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let waits = |tries: usize| vec![100 * MS; tries];
-        let doubled: Vec<u64> = (0..8).map(|k| (100 * MS) << k).collect();
-        let (constant_4, constant_8) = (unanswered_ms(&waits(4))?, unanswered_ms(&waits(8))?);
-        let (doubling_4, doubling_8) = (unanswered_ms(&doubled[..4])?, unanswered_ms(&doubled)?);
-        let rows = missed_by_loss()?;
-        // Nothing heard for the first 250 ms.
-        let outage = |now_ns| now_ns >= 250 * MS;
-        let close = search(&[10 * MS; 8], outage)?.0;
-        let spread = search(&[100 * MS; 8], outage)?.0;
-        let is_longer = constant_8 == 2 * constant_4
-            && doubling_8 > 10 * constant_8
-            && doubling_8 > 10 * doubling_4;
-        Ok(Judgement::holds(
-            is_longer && falls_by_tries_and_rises_by_loss(&rows) && !close && spread,
-            "doubling waits make eight tries last ten times as long as constant ones and more, and as \
-             four; few or close ones miss a name that exists, more of them where more is lost",
-            format!(
-                "four and eight tries: {constant_4} and {constant_8} ms constant, {doubling_4} and \
-                 {doubling_8} ms doubling; of 1,000 searches with 1, 3 and 5 of 10 frames lost, {TRIES:?} \
-                 tries miss {rows:?}; behind a silence of 250 ms eight tries 10 ms apart find: {close}, \
-                 100 ms apart: {spread}"
-            ),
-        )
-        .with_note("waits are the caller's; that doubled ones add up to more is arithmetic"))
-    })
+fn name_search(_: &Claim, _: &Runs) -> Outcome {
+    let waits = |tries: usize| vec![100 * MS; tries];
+    let doubled: Vec<u64> = (0..8).map(|k| (100 * MS) << k).collect();
+    let (constant_4, constant_8) = (unanswered_ms(&waits(4))?, unanswered_ms(&waits(8))?);
+    let (doubling_4, doubling_8) = (unanswered_ms(&doubled[..4])?, unanswered_ms(&doubled)?);
+    let rows = missed_by_loss()?;
+    // Nothing heard for the first 250 ms.
+    let outage = |now_ns| now_ns >= 250 * MS;
+    let close = search(&[10 * MS; 8], outage)?.0;
+    let spread = search(&[100 * MS; 8], outage)?.0;
+    let is_longer = constant_8 == 2 * constant_4
+        && doubling_8 > 10 * constant_8
+        && doubling_8 > 10 * doubling_4;
+    Ok(Comparison::holds(
+        is_longer && falls_by_tries_and_rises_by_loss(&rows) && !close && spread,
+        "doubling waits make eight tries last ten times as long as constant ones and more, and as \
+         four; few or close ones miss a name that exists, more of them where more is lost",
+        format!(
+            "four and eight tries: {constant_4} and {constant_8} ms constant, {doubling_4} and \
+             {doubling_8} ms doubling; of 1,000 searches with 1, 3 and 5 of 10 frames lost, {TRIES:?} \
+             tries miss {rows:?}; behind a silence of 250 ms eight tries 10 ms apart find: {close}, \
+             100 ms apart: {spread}"
+        ),
+    )
+    .with_note("waits are the caller's; that doubled ones add up to more is arithmetic"))
 }
 
 /// Octets of a message that fills 24 cells.
@@ -283,7 +276,7 @@ fn crossing_copies() -> Result<f64, String> {
     let mut sim = Simulation::new(scenario, NoRecords).map_err(|error| error.to_string())?;
     sim.spawn(1, Box::new(Sink::new(9, 4096, 1)), 0);
     sim.spawn(0, Box::new(BulkWriter::new((to, 9), 1000, BYTES / 1000)), 1000);
-    if sim.run_to_end(600_000 * MS) != Outcome::Ended {
+    if sim.run_to_end(600_000 * MS) != sockscope_sim::Outcome::Ended {
         return Err("the transfer did not end".to_owned());
     }
     let moved = |host: usize| sim.host(host).meter().work(Routine::Uiomove).bytes;
@@ -291,16 +284,14 @@ fn crossing_copies() -> Result<f64, String> {
 }
 
 /// The first number, none by cache lines, is a property of hardware that no model of this crate has.
-fn forwarding_copies(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let kernel = kernel_copies()?;
-        let user = kernel + crossing_copies()?;
-        Ok(Judgement::against(claim, &claim.values[1..], &[kernel, user]).with_note(
-            "counted: words that the ATM driver moves at a gateway, and octets that a BSD kernel moves to \
-             and from a program; not compared: none by cache lines, where by the proposal the line that \
-             arrives is the one that is sent",
-        ))
-    })
+fn forwarding_copies(claim: &Claim, _: &Runs) -> Outcome {
+    let kernel = kernel_copies()?;
+    let user = kernel + crossing_copies()?;
+    Ok(Comparison::against(claim, &claim.values[1..], &[kernel, user]).with_note(
+        "counted: words that the ATM driver moves at a gateway, and octets that a BSD kernel moves to \
+         and from a program; not compared: none by cache lines, where by the proposal the line that \
+         arrives is the one that is sent",
+    ))
 }
 
 #[cfg(test)]

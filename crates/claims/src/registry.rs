@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use sockscope_experiment::papers::{Claim, Claims, PAPERS};
 use sockscope_experiment::result::RunResult;
-use sockscope_experiment::{Error, Experiment, Result, carried_by_id};
+use sockscope_experiment::{Error, Experiment, Result, builtin_by_id};
 use sockscope_lab::run;
 
 use super::{
-    Check, Checked, Judgement, Runs, buffers, design, layering, packets, profile, protocol_atm,
-    protocol_atm_design, protocol_vmtp, protocol_vmtp_design, sunos, sunos_acks, sunos_crowd,
+    Check, Checked, Comparison, Runs, buffers, design, layering, packets, profile, protocol_atm,
+    protocol_atm_design, protocol_vmtp, protocol_vmtp_design, sunos, sunos_acks, sunos_contention,
     sunos_tools, sunos_trace,
 };
 
@@ -27,14 +27,14 @@ fn checks() -> impl Iterator<Item = &'static Check> {
         protocol_atm_design::CHECKS,
         sunos::CHECKS,
         sunos_acks::CHECKS,
-        sunos_crowd::CHECKS,
+        sunos_contention::CHECKS,
         sunos_trace::CHECKS,
         sunos_tools::CHECKS,
     ];
     papers.into_iter().flatten()
 }
 
-/// Checks the claims of `paper`, or of all, in the order of the register. `progress` is told of each
+/// Checks the claims of `paper`, or of all, in the order of the register. `progress` gets the number of each
 /// finished case, of how many.
 ///
 /// # Errors
@@ -61,36 +61,36 @@ pub fn check_results(
     if let Some(wanted) = paper.filter(|paper| !PAPERS.contains(paper)) {
         return Err(Error::NoSuchPaper { wanted: wanted.to_owned(), known: PAPERS.join(", ") });
     }
-    let claims = Claims::carried()?;
+    let claims = Claims::builtin()?;
     let is_wanted = |check: &&Check| claims.of(paper).any(|claim| claim.id == check.id);
     let needed: BTreeSet<_> =
         checks().filter(is_wanted).flat_map(|check| check.needs).copied().collect();
-    let experiments = needed.iter().map(|id| carried_by_id(id)).collect::<Result<Vec<_>>>()?;
+    let experiments = needed.iter().map(|id| builtin_by_id(id)).collect::<Result<Vec<_>>>()?;
     let runs = Runs(needed.into_iter().zip(results(&experiments)?).collect());
     Ok(claims.of(paper).map(|claim| checked(claim, &runs)).collect())
 }
 
 pub(super) fn checked(claim: &Claim, runs: &Runs) -> Checked {
     let check = checks().find(|check| check.id == claim.id);
-    let judgement = match check {
-        Some(check) => (check.judge)(claim, runs),
-        None => Judgement::no_experiment(claim),
-    };
-    Checked { claim: claim.clone(), judgement }
+    let comparison = check.map_or_else(
+        || Comparison::no_experiment(claim),
+        |check| (check.compare)(claim, runs).unwrap_or_else(Comparison::not_checkable),
+    );
+    Checked { claim: claim.clone(), comparison }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockscope_experiment::carried;
+    use sockscope_experiment::builtin;
 
     #[test]
     fn every_check_has_a_claim_and_experiments_that_feed_it() {
-        let claims = Claims::carried().unwrap();
+        let claims = Claims::builtin().unwrap();
         for check in checks() {
             let claim = claims.claim(check.id).unwrap_or_else(|| panic!("{}", check.id));
             for need in check.needs {
-                let feeds = carried_by_id(need).unwrap().feeds;
+                let feeds = builtin_by_id(need).unwrap().feeds;
                 assert!(
                     feeds.contains(&claim.id),
                     "{need} does not say that it feeds {}",
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn every_claim_that_an_experiment_feeds_has_a_check() {
-        for experiment in carried().unwrap() {
+        for experiment in builtin().unwrap() {
             for id in &experiment.feeds {
                 assert!(checks().any(|check| check.id == id), "{}: {id}", experiment.id);
             }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_claim_of_the_papers_that_are_modelled_has_a_check() {
-        let claims = Claims::carried().unwrap();
+        let claims = Claims::builtin().unwrap();
         let papers = ["bsd-buffers", "layering", "protocol-choice"];
         for claim in papers.iter().flat_map(|paper| claims.of(Some(paper))) {
             assert!(checks().any(|check| check.id == claim.id), "{}", claim.id);

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
 
 use super::{Checked, Shown, Verdict};
 
@@ -18,7 +18,7 @@ const WIDTH: usize = 100;
 ///
 /// When `out` fails.
 pub fn write_json(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, &Outcome(checked))?;
+    serde_json::to_writer_pretty(&mut *out, &Document::new(checked))?;
     out.write_all(b"\n")
 }
 
@@ -31,22 +31,22 @@ pub fn write_json(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()
 pub fn write_text(checked: &[Checked], out: &mut dyn io::Write) -> io::Result<()> {
     let width = checked.iter().map(|it| it.claim.id.len()).max().unwrap_or(0);
     for one in checked {
-        let (claim, judgement) = (&one.claim, &one.judgement);
+        let (claim, comparison) = (&one.claim, &one.comparison);
         let role = claim.role.name();
-        writeln!(out, "{:<13}  {:<width$}  {role}", judgement.verdict.name(), claim.id)?;
-        if judgement.verdict == Verdict::NotCheckable {
-            write_wrapped(&judgement.note, out)?;
+        writeln!(out, "{:<13}  {:<width$}  {role}", comparison.verdict.name(), claim.id)?;
+        if comparison.verdict == Verdict::NotCheckable {
+            write_wrapped(&comparison.note, out)?;
             continue;
         }
-        let unit = claim.unit.as_deref().filter(|_| matches!(judgement.got, Shown::Numbers(_)));
+        let unit = claim.unit.as_deref().filter(|_| matches!(comparison.got, Shown::Numbers(_)));
         let unit = unit.map(|unit| format!(" ({unit})")).unwrap_or_default();
-        let (expected, got) = (words(&judgement.expected), words(&judgement.got));
-        if judgement.verdict == Verdict::Differs {
+        let (expected, got) = (words(&comparison.expected), words(&comparison.got));
+        if comparison.verdict == Verdict::Differs {
             write_wrapped(&claim.statement, out)?;
         }
         write_wrapped(&format!("paper {expected}; model {got}{unit}"), out)?;
-        if !judgement.note.is_empty() {
-            write_wrapped(&judgement.note, out)?;
+        if !comparison.note.is_empty() {
+            write_wrapped(&comparison.note, out)?;
         }
     }
     let [reproduced, differs, not_checkable] = counts(checked);
@@ -101,54 +101,97 @@ fn rounded(number: f64) -> String {
 /// How many claims have each verdict, in the order of [`Verdict`].
 fn counts(checked: &[Checked]) -> [usize; 3] {
     [Verdict::Reproduced, Verdict::Differs, Verdict::NotCheckable]
-        .map(|verdict| checked.iter().filter(|it| it.judgement.verdict == verdict).count())
+        .map(|verdict| checked.iter().filter(|it| it.comparison.verdict == verdict).count())
 }
 
-struct Outcome<'a>(&'a [Checked]);
-
-impl Serialize for Outcome<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(Some(3))?;
-        map.serialize_entry("schema", SCHEMA)?;
-        map.serialize_entry("claims", self.0)?;
-        map.serialize_entry("summary", &Summary(counts(self.0)))?;
-        map.end()
-    }
+/// The document.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = SCHEMA))]
+struct Document<'a> {
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
+    schema: &'static str,
+    claims: Vec<ClaimView<'a>>,
+    summary: Summary,
 }
 
-struct Summary([usize; 3]);
-
-impl Serialize for Summary {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let names = ["reproduced", "differs", "not_checkable"];
-        to.collect_map(names.into_iter().zip(self.0))
-    }
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ClaimView<'a> {
+    id: &'a str,
+    verdict: &'static str,
+    on: &'static str,
+    role: &'static str,
+    unit: Option<&'a str>,
+    expected: ShownView<'a>,
+    got: ShownView<'a>,
+    note: &'a str,
 }
 
-impl Serialize for Checked {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(None)?;
-        map.serialize_entry("id", &self.claim.id)?;
-        map.serialize_entry("verdict", self.judgement.verdict.name())?;
-        map.serialize_entry("on", "model")?;
-        map.serialize_entry("role", self.claim.role.name())?;
-        map.serialize_entry("unit", &self.claim.unit)?;
-        map.serialize_entry("expected", &self.judgement.expected)?;
-        map.serialize_entry("got", &self.judgement.got)?;
-        map.serialize_entry("note", &self.judgement.note)?;
-        map.end()
-    }
+/// A single number stands alone; what is not a number is null.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+enum ShownView<'a> {
+    One(Option<f64>),
+    Words(&'a str),
+    Numbers(Vec<Option<f64>>),
 }
 
-impl Serialize for Shown {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Nothing => to.serialize_none(),
-            Self::Words(words) => to.serialize_str(words),
-            Self::Numbers(numbers) => match numbers.as_slice() {
-                [one] => to.serialize_f64(*one),
-                all => to.collect_seq(all),
-            },
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Summary {
+    reproduced: usize,
+    differs: usize,
+    not_checkable: usize,
+}
+
+impl<'a> Document<'a> {
+    fn new(checked: &'a [Checked]) -> Self {
+        let [reproduced, differs, not_checkable] = counts(checked);
+        let claim = |Checked { claim, comparison }: &'a Checked| ClaimView {
+            id: &claim.id,
+            verdict: comparison.verdict.name(),
+            on: "model",
+            role: claim.role.name(),
+            unit: claim.unit.as_deref(),
+            expected: shown(&comparison.expected),
+            got: shown(&comparison.got),
+            note: &comparison.note,
+        };
+        Self {
+            schema: SCHEMA,
+            claims: checked.iter().map(claim).collect(),
+            summary: Summary { reproduced, differs, not_checkable },
         }
+    }
+}
+
+fn shown(shown: &Shown) -> ShownView<'_> {
+    let finite = |number: &f64| Some(*number).filter(|number| number.is_finite());
+    match shown {
+        Shown::Nothing => ShownView::One(None),
+        Shown::Words(words) => ShownView::Words(words),
+        Shown::Numbers(numbers) => match numbers.as_slice() {
+            [one] => ShownView::One(finite(one)),
+            all => ShownView::Numbers(all.iter().map(finite).collect()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_file_is_that_of_the_types() {
+        let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<Document<'_>>();
+        let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemas/claims.json");
+        if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == expected, "run SOCKSCOPE_UPDATE=1 cargo test -p sockscope-claims schema");
     }
 }

@@ -8,13 +8,12 @@ use sockscope_experiment::papers::Claim;
 use sockscope_lab::model::Observed;
 use sockscope_record::Point;
 
-use super::sunos::judged;
 use super::sunos_runs::observe;
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/4.3.1-a", needs: &[], judge: when_to_acknowledge },
-    Check { id: "sunos-ipc/4.3.1-b", needs: &[], judge: fast_timer },
+    Check { id: "sunos-ipc/4.3.1-a", needs: &[], compare: when_to_acknowledge },
+    Check { id: "sunos-ipc/4.3.1-b", needs: &[], compare: fast_timer },
 ];
 
 /// Buffers of both ends: five segments are less than 35 % of them.
@@ -24,7 +23,7 @@ const SEGMENT_BYTES: u64 = 1024;
 const AT_ONCE_NS: u64 = 50_000_000;
 
 /// A run in which the reader begins a second after the connection stands, when the timer has acknowledged
-/// all that came, and the writer closes later still.
+/// all that arrived, and the writer closes later still.
 fn late_reader(changes: &[&str]) -> Result<Observed, String> {
     let buffers = format!("socket_buffer_bytes={BUFFER_BYTES}");
     let always =
@@ -32,7 +31,7 @@ fn late_reader(changes: &[&str]) -> Result<Observed, String> {
     observe("si-1b", &[&always, changes].concat())
 }
 
-/// Whether taking `read` octets of `total` in one call is told to the sender at once.
+/// Whether taking `read` octets of `total` in one call is announced to the sender at once.
 fn is_told(total: u64, read: u64) -> Result<bool, String> {
     let seen = late_reader(&[
         &format!("total_bytes={total}"),
@@ -60,48 +59,44 @@ fn threshold(
     Ok(f64::NAN)
 }
 
-fn when_to_acknowledge(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let emptied = |segments| is_told(segments * SEGMENT_BYTES, segments * SEGMENT_BYTES);
-        // A segment stays in the buffer.
-        let moved = |percent: u64| {
-            let read = (BUFFER_BYTES * percent).div_ceil(100);
-            is_told(read + SEGMENT_BYTES, read)
-        };
-        let numbers = [threshold(1..=5, emptied)?, threshold(30..=50, moved)?];
-        Ok(Judgement::numbers(claim, &numbers).with_note(
-            "the fewest segments that are acknowledged when they empty the buffer, and the least share of it when data stay",
-        ))
-    })
+fn when_to_acknowledge(claim: &Claim, _: &Runs) -> Outcome {
+    let emptied = |segments| is_told(segments * SEGMENT_BYTES, segments * SEGMENT_BYTES);
+    // A segment stays in the buffer.
+    let moved = |percent: u64| {
+        let read = (BUFFER_BYTES * percent).div_ceil(100);
+        is_told(read + SEGMENT_BYTES, read)
+    };
+    let numbers = [threshold(1..=5, emptied)?, threshold(30..=50, moved)?];
+    Ok(Comparison::numbers(claim, &numbers).with_note(
+        "the fewest segments that are acknowledged when they empty the buffer, and the least share of it when data stay",
+    ))
 }
 
-fn fast_timer(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = late_reader(&[
-            "total_bytes=8192",
-            "write_bytes=1024",
-            "write_pause_ms=70",
-            "nodelay=true",
-            "read_bytes=8192",
-        ])?;
-        let read_ns = seen.data(Point::ReceiveDequeue).first().map_or(0, |copy| copy.at_ns);
-        let acks = seen.acks();
-        let unread: Vec<_> = acks.iter().filter(|ack| ack.at_ns < read_ns).collect();
-        let apart_ms = |pair: &[&_]| (ack_ms(pair[1]) - ack_ms(pair[0])).round();
-        let gaps_ms: Vec<f64> = unread.windows(2).map(apart_ms).collect();
-        let arrived = seen.data(Point::ReceiveEnqueue).len();
-        Ok(Judgement::numbers(claim, &[gaps_ms.first().copied().unwrap_or(f64::NAN)]).and(
-            Judgement::holds(
-                gaps_ms.len() > 1 && gaps_ms.iter().all(|gap| *gap == gaps_ms[0]),
-                "as long between all acknowledgments of segments that nobody reads",
-                format!("{gaps_ms:?} ms"),
-            ),
-        )
-        .with_note(format!(
-            "{arrived} segments 70 ms apart, read later, are acknowledged {} times; to the millisecond; of one connection: whether a tick is for all at once is not tested",
-            unread.len()
-        )))
-    })
+fn fast_timer(claim: &Claim, _: &Runs) -> Outcome {
+    let seen = late_reader(&[
+        "total_bytes=8192",
+        "write_bytes=1024",
+        "write_pause_ms=70",
+        "nodelay=true",
+        "read_bytes=8192",
+    ])?;
+    let read_ns = seen.data(Point::ReceiveDequeue).first().map_or(0, |copy| copy.at_ns);
+    let acks = seen.acks();
+    let unread: Vec<_> = acks.iter().filter(|ack| ack.at_ns < read_ns).collect();
+    let apart_ms = |pair: &[&_]| (ack_ms(pair[1]) - ack_ms(pair[0])).round();
+    let gaps_ms: Vec<f64> = unread.windows(2).map(apart_ms).collect();
+    let arrived = seen.data(Point::ReceiveEnqueue).len();
+    Ok(Comparison::numbers(claim, &[gaps_ms.first().copied().unwrap_or(f64::NAN)]).and(
+        Comparison::holds(
+            gaps_ms.len() > 1 && gaps_ms.iter().all(|gap| *gap == gaps_ms[0]),
+            "as long between all acknowledgments of segments that nobody reads",
+            format!("{gaps_ms:?} ms"),
+        ),
+    )
+    .with_note(format!(
+        "{arrived} segments 70 ms apart, read later, are acknowledged {} times; to the millisecond; of one connection: whether a tick is for all at once is not tested",
+        unread.len()
+    )))
 }
 
 fn ack_ms(ack: &sockscope_analysis::Pass) -> f64 {

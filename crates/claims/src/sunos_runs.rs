@@ -1,6 +1,6 @@
 //! Runs that the checks of the SunOS IPC study make for themselves, watched at the eight points.
 
-use sockscope_experiment::carried_by_id;
+use sockscope_experiment::builtin_by_id;
 use sockscope_lab::model::{self, Observed};
 
 /// Runs the first case of an experiment with some parameters changed, as `["client_load=4"]`.
@@ -10,7 +10,7 @@ use sockscope_lab::model::{self, Observed};
 /// When there is no such experiment, a change has no sense, or the run fails.
 pub(super) fn observe(id: &str, changes: &[&str]) -> Result<Observed, String> {
     let run = || {
-        let mut experiment = carried_by_id(id)?;
+        let mut experiment = builtin_by_id(id)?;
         changes.iter().try_for_each(|change| experiment.set(change))?;
         let cases = experiment.cases()?;
         // A sweep has at least one case.

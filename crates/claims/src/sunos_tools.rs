@@ -3,39 +3,36 @@
 
 use std::sync::LazyLock;
 
+use sockscope_experiment::measurement::Phase;
 use sockscope_experiment::papers::Claim;
-use sockscope_experiment::seen::Phase;
-use sockscope_experiment::{Experiment, Keep, carried_by_id};
+use sockscope_experiment::{Experiment, Keep, builtin_by_id};
 use sockscope_lab::model::{self, Observed, mean};
 use sockscope_record::{Direction, Kind, Point, Record};
 use sockscope_sim::BoundedList;
 use sockscope_stack::Personality;
 
-use super::sunos::judged;
 use super::sunos_runs::observe;
-use super::{Check, Judgement, Runs};
+use super::{Check, Comparison, Outcome, Runs};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/2.2-d", needs: &["si-2a"], judge: lent_without_a_copy },
-    Check { id: "sunos-ipc/3.3-c", needs: &["si-2a"], judge: mark_starts_the_receiver },
-    Check { id: "sunos-ipc/3.3-d", needs: &["si-2a"], judge: mark_is_one_bit },
-    Check { id: "sunos-ipc/3.3-e", needs: &["si-2a"], judge: full_list_loses },
-    Check { id: "sunos-ipc/4.4.2-a", needs: &["si-4c"], judge: stage_takes_turns },
-    Check { id: "sunos-ipc/4.4.3-a", needs: &["si-4c"], judge: who_communicates_runs_at_once },
-    Check { id: "sunos-ipc/5-d", needs: &["si-3a"], judge: two_checksums },
+    Check { id: "sunos-ipc/2.2-d", needs: &["si-2a"], compare: lent_without_a_copy },
+    Check { id: "sunos-ipc/3.3-c", needs: &["si-2a"], compare: mark_starts_the_receiver },
+    Check { id: "sunos-ipc/3.3-d", needs: &["si-2a"], compare: mark_is_one_bit },
+    Check { id: "sunos-ipc/3.3-e", needs: &["si-2a"], compare: full_list_loses },
+    Check { id: "sunos-ipc/4.4.2-a", needs: &["si-4c"], compare: stage_takes_turns },
+    Check { id: "sunos-ipc/4.4.3-a", needs: &["si-4c"], compare: who_communicates_runs_at_once },
+    Check { id: "sunos-ipc/5-d", needs: &["si-3a"], compare: two_checksums },
 ];
 
 /// Pieces at the beginning and the end of a pipeline that are not its steady state.
 const UNSTEADY: usize = 5;
 
-fn lent_without_a_copy(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let copied = |bytes: &str| observe("si-2a", &[bytes]).map(|seen| seen.copied_in_bytes);
-        let (once, twice) = (copied("total_bytes=262144")?, copied("total_bytes=524288")?);
-        Ok(Judgement::numbers(claim, &[twice as f64 - once as f64]).with_note(format!(
-            "copied for another 262,144 bytes; frames without data, {once} bytes in all, are copied"
-        )))
-    })
+fn lent_without_a_copy(claim: &Claim, _: &Runs) -> Outcome {
+    let copied = |bytes: &str| observe("si-2a", &[bytes]).map(|seen| seen.copied_in_bytes);
+    let (once, twice) = (copied("total_bytes=262144")?, copied("total_bytes=524288")?);
+    Ok(Comparison::numbers(claim, &[twice as f64 - once as f64]).with_note(format!(
+        "copied for another 262,144 bytes; frames without data, {once} bytes in all, are copied"
+    )))
 }
 
 /// Time of a record at each point of the receiving host, and of what it sends.
@@ -51,66 +48,59 @@ fn at_the_receiver(seen: &Observed) -> Vec<(u64, u64, u32)> {
     all
 }
 
-fn mark_starts_the_receiver(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let asked = at_the_receiver(&observe("si-2a", &["so_log=true"])?);
-        let all = at_the_receiver(&observe("si-2a", &[])?);
-        Ok(Judgement::holds(
-            asked == all && !asked.is_empty(),
-            "with SO_LOG at the sender alone the receiver records what it does when all is recorded",
-            format!("{} records of {}", asked.len(), all.len()),
-        ))
-    })
+fn mark_starts_the_receiver(_: &Claim, _: &Runs) -> Outcome {
+    let asked = at_the_receiver(&observe("si-2a", &["so_log=true"])?);
+    let all = at_the_receiver(&observe("si-2a", &[])?);
+    Ok(Comparison::holds(
+        asked == all && !asked.is_empty(),
+        "with SO_LOG at the sender alone the receiver records what it does when all is recorded",
+        format!("{} records of {}", asked.len(), all.len()),
+    ))
 }
 
-fn mark_is_one_bit(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let personality =
-            Personality::by_name("sunos-4.0.3").ok_or("no personality `sunos-4.0.3`")?;
-        let tos = personality.ip.log_tos;
-        // The probes' own time is theirs, not the mark's.
-        let changes = ["probing=false"];
-        let mut plain = carried("si-2a")?;
-        let set = changes.iter().try_for_each(|change| plain.set(change));
-        set.map_err(|error| error.to_string())?;
-        // Nobody wants records: no packet is marked.
-        plain.record = vec![Keep::Throughput];
-        let cases = plain.cases().map_err(|error| error.to_string())?;
-        let unmarked = model::run(&plain, &cases[0], 0)
-            .map_err(|problem| plain.failed(&cases[0], problem).to_string())?;
-        let marked = observe("si-2a", &changes)?.seen;
-        Ok(Judgement::numbers(claim, &[f64::from(tos.count_ones())]).and(Judgement::holds(
-            tos & !0x03 == 0 && unmarked.transfer_ns == marked.transfer_ns,
-            "one of the two low bits; packets without it take the same time",
-            format!("{tos:#04x}; {} and {} ns", unmarked.transfer_ns, marked.transfer_ns),
-        )))
-    })
+fn mark_is_one_bit(claim: &Claim, _: &Runs) -> Outcome {
+    let personality = Personality::by_name("sunos-4.0.3").ok_or("no personality `sunos-4.0.3`")?;
+    let tos = personality.ip.log_tos;
+    // The probes' own time is theirs, not the mark's.
+    let changes = ["probing=false"];
+    let mut plain = experiment("si-2a")?;
+    let set = changes.iter().try_for_each(|change| plain.set(change));
+    set.map_err(|error| error.to_string())?;
+    // No program wants records: no packet is marked.
+    plain.record = vec![Keep::Throughput];
+    let cases = plain.cases().map_err(|error| error.to_string())?;
+    let unmarked = model::run(&plain, &cases[0], 0)
+        .map_err(|problem| plain.failed(&cases[0], problem).to_string())?;
+    let marked = observe("si-2a", &changes)?.measured;
+    Ok(Comparison::numbers(claim, &[f64::from(tos.count_ones())]).and(Comparison::holds(
+        tos & !0x03 == 0 && unmarked.transfer_ns == marked.transfer_ns,
+        "one of the two low bits; packets without it take the same time",
+        format!("{tos:#04x}; {} and {} ns", unmarked.transfer_ns, marked.transfer_ns),
+    )))
 }
 
-fn carried(id: &str) -> Result<Experiment, String> {
-    carried_by_id(id).map_err(|error| error.to_string())
+fn experiment(id: &str) -> Result<Experiment, String> {
+    builtin_by_id(id).map_err(|error| error.to_string())
 }
 
-fn full_list_loses(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let experiment = carried("si-2a")?;
-        let cases = experiment.cases().map_err(|error| error.to_string())?;
-        let list = |limit| -> Result<BoundedList, String> {
-            model::record(&experiment, &cases[0], BoundedList::new(limit))
-                .map(|(_, list)| list)
-                .map_err(|problem| experiment.failed(&cases[0], problem).to_string())
-        };
-        let (short, long) = (list(1000)?, list(usize::MAX)?);
-        let kept: &[Record] = &short.records;
-        let lost = short.loss.total();
-        Ok(Judgement::holds(
-            kept == &long.records[..kept.len()]
-                && kept.len() as u64 + lost == long.records.len() as u64
-                && kept.iter().any(|record| record.kind == Kind::ReceiveDequeue),
-            "the first records stay as they were, the others are lost and counted",
-            format!("{} kept, {lost} lost of {}", kept.len(), long.records.len()),
-        ))
-    })
+fn full_list_loses(_: &Claim, _: &Runs) -> Outcome {
+    let experiment = experiment("si-2a")?;
+    let cases = experiment.cases().map_err(|error| error.to_string())?;
+    let list = |limit| -> Result<BoundedList, String> {
+        model::record(&experiment, &cases[0], BoundedList::new(limit))
+            .map(|(_, list)| list)
+            .map_err(|problem| experiment.failed(&cases[0], problem).to_string())
+    };
+    let (short, long) = (list(1000)?, list(usize::MAX)?);
+    let kept: &[Record] = &short.records;
+    let lost = short.loss.total();
+    Ok(Comparison::holds(
+        kept == &long.records[..kept.len()]
+            && kept.len() as u64 + lost == long.records.len() as u64
+            && kept.iter().any(|record| record.kind == Kind::ReceiveDequeue),
+        "the first records stay as they were, the others are lost and counted",
+        format!("{} kept, {lost} lost of {}", kept.len(), long.records.len()),
+    ))
 }
 
 static STAGE: LazyLock<Result<Observed, String>> =
@@ -118,7 +108,7 @@ static STAGE: LazyLock<Result<Observed, String>> =
 
 /// The phases of a process in steady state.
 fn steady(seen: &Observed, name: &str) -> Vec<Phase> {
-    let all = seen.seen.phases.iter().filter(|phase| phase.process == name);
+    let all = seen.measured.phases.iter().filter(|phase| phase.process == name);
     let count = all.clone().count();
     all.skip(UNSTEADY).take(count.saturating_sub(2 * UNSTEADY)).copied().collect()
 }
@@ -133,37 +123,35 @@ fn hand_overs_ms(before: &[Phase], after: &[Phase]) -> Vec<f64> {
     pairs.map(|(before, after)| (after.from_ns as f64 - before.to_ns as f64) / 1e6).collect()
 }
 
-fn stage_takes_turns(_: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = STAGE.as_ref().map_err(Clone::clone)?;
-        let [read, compute, write] = ["read", "compute", "write"].map(|name| steady(seen, name));
-        let [reads, computes, writes] = [&read, &compute, &write].map(|phases| lengths_ms(phases));
-        let overs = [
-            hand_overs_ms(&read, &compute),
-            hand_overs_ms(&compute, &write),
-            hand_overs_ms(&write, read.get(1..).unwrap_or(&[])),
-        ];
-        let latest = overs.concat().into_iter().map(f64::abs).fold(0.0, f64::max);
-        let (read, compute, write) = (mean(&reads), mean(&computes), mean(&writes));
-        Ok(Judgement::holds(
-            compute > 2.0 * read && compute > 2.0 * write && latest < 0.05 * compute,
-            "short read, longer compute, short write, each right after the one before",
-            format!(
-                "{read:.1}, {compute:.1} and {write:.1} ms, each within {latest:.2} ms of the end of the one before"
-            ),
-        ))
-    })
+fn stage_takes_turns(_: &Claim, _: &Runs) -> Outcome {
+    let seen = STAGE.as_ref().map_err(Clone::clone)?;
+    let [read, compute, write] = ["read", "compute", "write"].map(|name| steady(seen, name));
+    let [reads, computes, writes] = [&read, &compute, &write].map(|phases| lengths_ms(phases));
+    let overs = [
+        hand_overs_ms(&read, &compute),
+        hand_overs_ms(&compute, &write),
+        hand_overs_ms(&write, read.get(1..).unwrap_or(&[])),
+    ];
+    let latest = overs.concat().into_iter().map(f64::abs).fold(0.0, f64::max);
+    let (read, compute, write) = (mean(&reads), mean(&computes), mean(&writes));
+    Ok(Comparison::holds(
+        compute > 2.0 * read && compute > 2.0 * write && latest < 0.05 * compute,
+        "short read, longer compute, short write, each right after the one before",
+        format!(
+            "{read:.1}, {compute:.1} and {write:.1} ms, each within {latest:.2} ms of the end of the one before"
+        ),
+    ))
 }
 
-fn who_communicates_runs_at_once(_: &Claim, runs: &Runs) -> Judgement {
+fn who_communicates_runs_at_once(_: &Claim, runs: &Runs) -> Outcome {
     let measure = |scheduler, name| {
         let wanted = [("depth", "3"), ("scheduler", scheduler)];
         let mut cases = runs.of("si-4c").cases_with(&wanted);
-        cases.next().and_then(|case| case.seen.measure(name)).unwrap_or(f64::NAN) / 1e3
+        cases.next().and_then(|case| case.measured.measure(name)).unwrap_or(f64::NAN) / 1e3
     };
     let wait = |scheduler| measure(scheduler, "stage_cpu_wait_us");
     let compute = |scheduler| measure(scheduler, "stage_compute_us");
-    Judgement::holds(
+    Ok(Comparison::holds(
         wait("decay") * 4.0 < wait("round-robin") && compute("decay") > 100.0,
         "who communicates waits far less for the CPU than when all take turns; who computes is slowed",
         format!(
@@ -173,17 +161,15 @@ fn who_communicates_runs_at_once(_: &Claim, runs: &Runs) -> Judgement {
             compute("decay"),
             compute("round-robin")
         ),
-    )
+    ))
 }
 
-fn two_checksums(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = observe("si-3a", &[])?;
-        let both = [Direction::FromClient, Direction::FromServer].into_iter();
-        // Both ends are on this host; what its own queue drops is summed once.
-        let arrived = both.map(|way| seen.passes(way, Point::InputDequeue).len()).sum::<usize>();
-        let sums = seen.seen.calls_of("tcp_cksum");
-        Ok(Judgement::numbers(claim, &[(sums as f64 / arrived as f64 * 100.0).round() / 100.0])
-            .with_note(format!("{sums} checksums of {arrived} packets")))
-    })
+fn two_checksums(claim: &Claim, _: &Runs) -> Outcome {
+    let seen = observe("si-3a", &[])?;
+    let both = [Direction::FromClient, Direction::FromServer].into_iter();
+    // Both ends are on this host; what its own queue drops is summed once.
+    let arrived = both.map(|way| seen.passes(way, Point::InputDequeue).len()).sum::<usize>();
+    let sums = seen.measured.calls_of("tcp_cksum");
+    Ok(Comparison::numbers(claim, &[(sums as f64 / arrived as f64 * 100.0).round() / 100.0])
+        .with_note(format!("{sums} checksums of {arrived} packets")))
 }

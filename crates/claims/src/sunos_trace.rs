@@ -10,36 +10,36 @@ use sockscope_lab::model::{Burst, Observed, mean};
 use sockscope_record::{Direction, Point, Stage, statistics, tcp_flags};
 use sockscope_sim::Machine;
 
-use super::sunos::{judged, shared};
+use super::sunos::shared;
 use super::sunos_runs::observe;
-use super::{Check, Judgement, Runs, least, most};
+use super::{Check, Comparison, Outcome, Runs, least, most};
 
 pub(super) const CHECKS: &[Check] = &[
-    Check { id: "sunos-ipc/2.4-a", needs: &["si-2a"], judge: four_queues },
-    Check { id: "sunos-ipc/3.1-a", needs: &[], judge: sample_trace },
-    Check { id: "sunos-ipc/3.3-a", needs: &["si-2a"], judge: eight_probes },
-    Check { id: "sunos-ipc/3.3-b", needs: &["si-2a"], judge: some_see_acks_only },
-    Check { id: "sunos-ipc/4.2.1-a", needs: &["si-2a"], judge: dense_bursts },
-    Check { id: "sunos-ipc/4.2.1-b", needs: &["si-2a"], judge: smooth_wire },
-    Check { id: "sunos-ipc/4.2.1-c", needs: &["si-2a"], judge: same_pattern },
-    Check { id: "sunos-ipc/4.2.1-d", needs: &["si-2a"], judge: two_last_packets },
-    Check { id: "sunos-ipc/4.2.1-e", needs: &["si-2a"], judge: send_socket_only_falls },
-    Check { id: "sunos-ipc/4.2.1-f", needs: &["si-2a"], judge: growing_peaks },
-    Check { id: "sunos-ipc/4.2.1-g", needs: &["si-2a"], judge: empty_ip_queue },
-    Check { id: "sunos-ipc/4.2.1-h", needs: &["si-2a"], judge: gathered_then_drained },
-    Check { id: "sunos-ipc/4.2.1-i", needs: &["si-2a"], judge: queues_with_an_open_window },
-    Check { id: "sunos-ipc/4.2.1-j", needs: &[], judge: one_entry_a_write },
-    Check { id: "sunos-ipc/4.2.1-k", needs: &["si-2a"], judge: delay_grows_in_a_burst },
-    Check { id: "sunos-ipc/4.2.1-l", needs: &["si-2a"], judge: ip_queue_delay },
-    Check { id: "sunos-ipc/4.2.1-m", needs: &["si-2a"], judge: histograms },
-    Check { id: "sunos-ipc/4.2.1-n", needs: &[], judge: receiving_is_faster },
-    Check { id: "sunos-ipc/4.2.1-o", needs: &[], judge: protocol_ceiling },
-    Check { id: "sunos-ipc/4.2.2-a", needs: &["si-2b"], judge: one_at_a_time },
-    Check { id: "sunos-ipc/4.2.2-b", needs: &[], judge: copy_time },
-    Check { id: "sunos-ipc/4.2.2-c", needs: &["si-2b"], judge: single_packets_cost_more },
-    Check { id: "sunos-ipc/4.2.2-d", needs: &["si-2b"], judge: socket_layers },
-    Check { id: "sunos-ipc/4.2.2-e", needs: &["si-2b"], judge: sockets_against_protocol },
-    Check { id: "sunos-ipc/4.2.2-f", needs: &["si-2b"], judge: driver_and_wire },
+    Check { id: "sunos-ipc/2.4-a", needs: &["si-2a"], compare: four_queues },
+    Check { id: "sunos-ipc/3.1-a", needs: &[], compare: sample_trace },
+    Check { id: "sunos-ipc/3.3-a", needs: &["si-2a"], compare: eight_probes },
+    Check { id: "sunos-ipc/3.3-b", needs: &["si-2a"], compare: some_see_acks_only },
+    Check { id: "sunos-ipc/4.2.1-a", needs: &["si-2a"], compare: dense_bursts },
+    Check { id: "sunos-ipc/4.2.1-b", needs: &["si-2a"], compare: smooth_wire },
+    Check { id: "sunos-ipc/4.2.1-c", needs: &["si-2a"], compare: same_pattern },
+    Check { id: "sunos-ipc/4.2.1-d", needs: &["si-2a"], compare: two_last_packets },
+    Check { id: "sunos-ipc/4.2.1-e", needs: &["si-2a"], compare: send_socket_only_falls },
+    Check { id: "sunos-ipc/4.2.1-f", needs: &["si-2a"], compare: growing_peaks },
+    Check { id: "sunos-ipc/4.2.1-g", needs: &["si-2a"], compare: empty_ip_queue },
+    Check { id: "sunos-ipc/4.2.1-h", needs: &["si-2a"], compare: gathered_then_drained },
+    Check { id: "sunos-ipc/4.2.1-i", needs: &["si-2a"], compare: queues_with_an_open_window },
+    Check { id: "sunos-ipc/4.2.1-j", needs: &[], compare: one_entry_a_write },
+    Check { id: "sunos-ipc/4.2.1-k", needs: &["si-2a"], compare: delay_grows_in_a_burst },
+    Check { id: "sunos-ipc/4.2.1-l", needs: &["si-2a"], compare: ip_queue_delay },
+    Check { id: "sunos-ipc/4.2.1-m", needs: &["si-2a"], compare: histograms },
+    Check { id: "sunos-ipc/4.2.1-n", needs: &[], compare: receiving_is_faster },
+    Check { id: "sunos-ipc/4.2.1-o", needs: &[], compare: protocol_ceiling },
+    Check { id: "sunos-ipc/4.2.2-a", needs: &["si-2b"], compare: one_at_a_time },
+    Check { id: "sunos-ipc/4.2.2-b", needs: &[], compare: copy_time },
+    Check { id: "sunos-ipc/4.2.2-c", needs: &["si-2b"], compare: single_packets_cost_more },
+    Check { id: "sunos-ipc/4.2.2-d", needs: &["si-2b"], compare: socket_layers },
+    Check { id: "sunos-ipc/4.2.2-e", needs: &["si-2b"], compare: sockets_against_protocol },
+    Check { id: "sunos-ipc/4.2.2-f", needs: &["si-2b"], compare: driver_and_wire },
 ];
 
 /// Data of a segment.
@@ -68,8 +68,8 @@ fn continuous() -> Result<&'static Observed, String> {
     shared(&CONTINUOUS)
 }
 
-fn holds(expected: &str, judge: impl FnOnce() -> Result<(bool, String), String>) -> Judgement {
-    judged(|| judge().map(|(holds, got)| Judgement::holds(holds, expected, got)))
+fn holds(expected: &str, holds: bool, got: String) -> Outcome {
+    Ok(Comparison::holds(holds, expected, got))
 }
 
 /// The percentile of values in any order; not a number without values.
@@ -79,77 +79,72 @@ fn percentile(values: &[f64], percent: u32) -> f64 {
     statistics::percentile(&sorted, percent).unwrap_or(f64::NAN)
 }
 
-fn four_queues(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = continuous()?;
-        let queues =
-            [Stage::SendQueue, Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue];
-        let visited = queues.iter().filter(|&&stage| !seen.delays(stage).is_empty()).count();
-        let first = |point| seen.data(point).first().map(|pass| pass.at_ns);
-        let times: Vec<_> = Point::ALL.into_iter().map(first).collect();
-        Ok(Judgement::numbers(claim, &[visited as f64]).and(Judgement::holds(
-            times.is_sorted() && times[0].is_some(),
-            "the first packet passes the eight points in order",
-            format!("{times:?}"),
-        )))
-    })
+fn four_queues(claim: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let queues = [Stage::SendQueue, Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue];
+    let visited = queues.iter().filter(|&&stage| !seen.delays(stage).is_empty()).count();
+    let first = |point| seen.data(point).first().map(|pass| pass.at_ns);
+    let times: Vec<_> = Point::ALL.into_iter().map(first).collect();
+    Ok(Comparison::numbers(claim, &[visited as f64]).and(Comparison::holds(
+        times.is_sorted() && times[0].is_some(),
+        "the first packet passes the eight points in order",
+        format!("{times:?}"),
+    )))
 }
 
-fn sample_trace(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = observe(
-            "si-1b",
-            &[
-                "personality=sunos-4.1",
-                "socket_buffer_bytes=4096",
-                "write_bytes=4096",
-                "total_bytes=16384",
-            ],
-        )?;
-        let data = seen.data(Point::InterfaceEnqueue);
-        let first: Vec<f64> = data.iter().take(3).map(|pass| f64::from(pass.len)).collect();
-        let pushed = data.iter().take(3).map(|pass| pass.tcp_flags & tcp_flags::PSH != 0);
-        let pushed: Vec<bool> = pushed.collect();
-        let numbers: Vec<f64> = first.into_iter().chain([seen.seen.bytes as f64]).collect();
-        Ok(Judgement::numbers(claim, &numbers).and(Judgement::holds(
-            pushed == [false, false, true],
-            "push on the last segment of the window only",
-            format!("{pushed:?}"),
-        )))
-    })
+fn sample_trace(claim: &Claim, _: &Runs) -> Outcome {
+    let seen = observe(
+        "si-1b",
+        &[
+            "personality=sunos-4.1",
+            "socket_buffer_bytes=4096",
+            "write_bytes=4096",
+            "total_bytes=16384",
+        ],
+    )?;
+    let data = seen.data(Point::InterfaceEnqueue);
+    let first: Vec<f64> = data.iter().take(3).map(|pass| f64::from(pass.len)).collect();
+    let pushed = data.iter().take(3).map(|pass| pass.tcp_flags & tcp_flags::PSH != 0);
+    let pushed: Vec<bool> = pushed.collect();
+    let numbers: Vec<f64> = first.into_iter().chain([seen.measured.bytes as f64]).collect();
+    Ok(Comparison::numbers(claim, &numbers).and(Comparison::holds(
+        pushed == [false, false, true],
+        "push on the last segment of the window only",
+        format!("{pushed:?}"),
+    )))
 }
 
-fn eight_probes(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = continuous()?;
-        let active = Point::ALL.into_iter().filter(|&point| !seen.data(point).is_empty()).count();
-        Ok(Judgement::numbers(claim, &[active as f64])
-            .with_note("records here carry more than time, length and type"))
-    })
+fn eight_probes(claim: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let active = Point::ALL.into_iter().filter(|&point| !seen.data(point).is_empty()).count();
+    Ok(Comparison::numbers(claim, &[active as f64])
+        .with_note("records here carry more than time, length and type"))
 }
 
-fn some_see_acks_only(_: &Claim, _: &Runs) -> Judgement {
-    holds("the way back carries no data at any point", || {
-        let seen = continuous()?;
-        let back = |point| seen.passes(Direction::FromServer, point).iter();
-        let data = Point::ALL.into_iter().flat_map(back).filter(|pass| pass.len > 0).count();
-        let acks = back(Point::InputDequeue).count();
-        Ok((data == 0 && acks > 0, format!("{data} records with data, {acks} packets without")))
-    })
+fn some_see_acks_only(_: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let back = |point| seen.passes(Direction::FromServer, point).iter();
+    let data = Point::ALL.into_iter().flat_map(back).filter(|pass| pass.len > 0).count();
+    let acks = back(Point::InputDequeue).count();
+    holds(
+        "the way back carries no data at any point",
+        data == 0 && acks > 0,
+        format!("{data} records with data, {acks} packets without"),
+    )
 }
 
-fn dense_bursts(_: &Claim, _: &Runs) -> Judgement {
-    holds("gaps between bursts several times those within, while the window opens", || {
-        let bursts = continuous()?.bursts();
-        let opening = &bursts[..bursts.len().min(6)];
-        let between: Vec<f64> = opening
-            .windows(2)
-            .map(|pair| (pair[1].first_ns - pair[0].last_ns) as f64 / 1e3)
-            .collect();
-        let within = mean(&continuous()?.gaps_in_bursts_us());
-        let least = between.iter().copied().fold(f64::INFINITY, f64::min);
-        Ok((least > 3.0 * within, format!("{within:.0} us within, at least {least:.0} us between")))
-    })
+fn dense_bursts(_: &Claim, _: &Runs) -> Outcome {
+    let bursts = continuous()?.bursts();
+    let opening = &bursts[..bursts.len().min(6)];
+    let between: Vec<f64> =
+        opening.windows(2).map(|pair| (pair[1].first_ns - pair[0].last_ns) as f64 / 1e3).collect();
+    let within = mean(&continuous()?.gaps_in_bursts_us());
+    let least = between.iter().copied().fold(f64::INFINITY, f64::min);
+    holds(
+        "gaps between bursts several times those within, while the window opens",
+        least > 3.0 * within,
+        format!("{within:.0} us within, at least {least:.0} us between"),
+    )
 }
 
 /// Gaps at a point but for the first: the first packet waits alone for an acknowledgment that only the
@@ -163,35 +158,32 @@ fn spread(gaps: &[f64]) -> f64 {
     percentile(gaps, 90) / percentile(gaps, 10)
 }
 
-fn smooth_wire(_: &Claim, _: &Runs) -> Judgement {
-    holds("packets leave the driver further apart and more evenly than they come to it", || {
-        let seen = continuous()?;
-        let [queued, sent] = [Point::InterfaceEnqueue, Point::InterfaceDequeue]
-            .map(|point| later_gaps_us(seen, point));
-        let (fast, slow) = (percentile(&queued, 50), percentile(&sent, 50));
-        let (rough, smooth) = (spread(&queued), spread(&sent));
-        Ok((
-            slow > 1.5 * fast && smooth < 0.5 * rough,
-            format!(
-                "median gap {fast:.0} us into the queue, {slow:.0} out of it; the 90th percentile of gaps is {rough:.1} times the 10th into it, {smooth:.1} times out of it"
-            ),
-        ))
-    })
+fn smooth_wire(_: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let [queued, sent] =
+        [Point::InterfaceEnqueue, Point::InterfaceDequeue].map(|point| later_gaps_us(seen, point));
+    let (fast, slow) = (percentile(&queued, 50), percentile(&sent, 50));
+    let (rough, smooth) = (spread(&queued), spread(&sent));
+    holds(
+        "packets leave the driver further apart and more evenly than they come to it",
+        slow > 1.5 * fast && smooth < 0.5 * rough,
+        format!(
+            "median gap {fast:.0} us into the queue, {slow:.0} out of it; the 90th percentile of gaps is {rough:.1} times the 10th into it, {smooth:.1} times out of it"
+        ),
+    )
 }
 
-fn same_pattern(_: &Claim, _: &Runs) -> Judgement {
-    holds("gaps at the receive socket differ from those at the driver by little", || {
-        let seen = continuous()?;
-        let (sent, came) =
-            (seen.gaps_us(Point::InterfaceDequeue), seen.gaps_us(Point::ReceiveEnqueue));
-        let differences: Vec<f64> =
-            sent.iter().zip(&came).map(|(sent, came)| (sent - came).abs()).collect();
-        let (typical, gap) = (percentile(&differences, 50), percentile(&sent, 50));
-        Ok((
-            sent.len() == came.len() && typical < 0.25 * gap,
-            format!("median difference {typical:.0} us of a gap of {gap:.0}"),
-        ))
-    })
+fn same_pattern(_: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let (sent, came) = (seen.gaps_us(Point::InterfaceDequeue), seen.gaps_us(Point::ReceiveEnqueue));
+    let differences: Vec<f64> =
+        sent.iter().zip(&came).map(|(sent, came)| (sent - came).abs()).collect();
+    let (typical, gap) = (percentile(&differences, 50), percentile(&sent, 50));
+    holds(
+        "gaps at the receive socket differ from those at the driver by little",
+        sent.len() == came.len() && typical < 0.25 * gap,
+        format!("median difference {typical:.0} us of a gap of {gap:.0}"),
+    )
 }
 
 /// A packet without data at a point: when, its flags, and how long after the packet before it.
@@ -223,35 +215,33 @@ fn ends_in_two(last: &[Bare], crowded_us: f64) -> bool {
     is_fin(fin) && !is_fin(answer) && last.iter().all(|bare| bare.after_us > crowded_us)
 }
 
-fn two_last_packets(_: &Claim, _: &Runs) -> Judgement {
-    holds("two packets without data, a FIN and an answer, each alone", || {
-        let seen = continuous()?;
-        let last = last_bare(seen.passes(Direction::FromClient, Point::InterfaceEnqueue));
-        let crowded_us = crowded_us(seen);
-        let words = last.iter().map(|bare| {
-            let name = if bare.flags & tcp_flags::FIN != 0 { "FIN" } else { "answer" };
-            format!("{name} {:.1} ms after the packet before it", bare.after_us / 1e3)
-        });
-        let words = words.collect::<Vec<_>>().join(", ");
-        Ok((
-            ends_in_two(&last, crowded_us),
-            format!("{words}; nine in ten with data come within {:.1} ms", crowded_us / 1e3),
-        ))
-    })
+fn two_last_packets(_: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let last = last_bare(seen.passes(Direction::FromClient, Point::InterfaceEnqueue));
+    let crowded_us = crowded_us(seen);
+    let words = last.iter().map(|bare| {
+        let name = if bare.flags & tcp_flags::FIN != 0 { "FIN" } else { "answer" };
+        format!("{name} {:.1} ms after the packet before it", bare.after_us / 1e3)
+    });
+    let words = words.collect::<Vec<_>>().join(", ");
+    holds(
+        "two packets without data, a FIN and an answer, each alone",
+        ends_in_two(&last, crowded_us),
+        format!("{words}; nine in ten with data come within {:.1} ms", crowded_us / 1e3),
+    )
 }
 
-fn send_socket_only_falls(_: &Claim, _: &Runs) -> Judgement {
-    holds("bytes not yet in the buffer fall without rising, at a varying rate", || {
-        let entered = continuous()?.data(Point::SendEnqueue);
-        let only_rises = entered.windows(2).all(|pair| pair[1].offset == pair[0].end());
-        let gaps: Vec<f64> =
-            entered.windows(2).map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e3).collect();
-        let (short, long) = (percentile(&gaps, 10), percentile(&gaps, 99));
-        Ok((
-            only_rises && long > 2.0 * short.max(1.0),
-            format!("{} portions, {short:.0} to {long:.0} us apart", entered.len()),
-        ))
-    })
+fn send_socket_only_falls(_: &Claim, _: &Runs) -> Outcome {
+    let entered = continuous()?.data(Point::SendEnqueue);
+    let only_rises = entered.windows(2).all(|pair| pair[1].offset == pair[0].end());
+    let gaps: Vec<f64> =
+        entered.windows(2).map(|pair| (pair[1].at_ns - pair[0].at_ns) as f64 / 1e3).collect();
+    let (short, long) = (percentile(&gaps, 10), percentile(&gaps, 99));
+    holds(
+        "bytes not yet in the buffer fall without rising, at a varying rate",
+        only_rises && long > 2.0 * short.max(1.0),
+        format!("{} portions, {short:.0} to {long:.0} us apart", entered.len()),
+    )
 }
 
 /// The greatest length of the interface queue in each burst.
@@ -269,77 +259,71 @@ fn each_higher(values: &[u64]) -> bool {
     values.windows(2).all(|pair| pair[1] > pair[0])
 }
 
-fn growing_peaks(_: &Claim, _: &Runs) -> Judgement {
+fn growing_peaks(_: &Claim, _: &Runs) -> Outcome {
+    let peaks = peaks(continuous()?);
+    let opening = &peaks[..peaks.len().min(OPENING_BURSTS)];
     holds(
         "while the window opens, each peak of the interface queue higher than the one before",
-        || {
-            let peaks = peaks(continuous()?);
-            let opening = &peaks[..peaks.len().min(OPENING_BURSTS)];
-            Ok((
-                opening.len() >= 4 && each_higher(opening),
-                format!("first peaks of {opening:?} bytes"),
-            ))
-        },
+        opening.len() >= 4 && each_higher(opening),
+        format!("first peaks of {opening:?} bytes"),
     )
 }
 
-fn empty_ip_queue(_: &Claim, _: &Runs) -> Judgement {
-    holds("nearly every packet finds the IP queue empty", || {
-        let seen = continuous()?;
-        let found = seen.found(Stage::InputQueue, Point::InputEnqueue);
-        let empty = found.iter().filter(|bytes| **bytes == 0).count();
-        Ok((empty * 100 >= found.len() * 95, format!("empty for {empty} of {}", found.len())))
-    })
+fn empty_ip_queue(_: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let found = seen.found(Stage::InputQueue, Point::InputEnqueue);
+    let empty = found.iter().filter(|bytes| **bytes == 0).count();
+    holds(
+        "nearly every packet finds the IP queue empty",
+        empty * 100 >= found.len() * 95,
+        format!("empty for {empty} of {}", found.len()),
+    )
 }
 
-fn gathered_then_drained(_: &Claim, _: &Runs) -> Judgement {
-    holds("data gathers in the receive socket and is drained from time to time", || {
-        let lengths = continuous()?.lengths(Stage::ReceiveQueue);
-        let most = lengths.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0);
-        let drained = lengths.windows(2).filter(|pair| pair[0].1 > 0 && pair[1].1 == 0).count();
-        Ok((most > 2 * 1024 && drained > 3, format!("up to {most} bytes, drained {drained} times")))
-    })
+fn gathered_then_drained(_: &Claim, _: &Runs) -> Outcome {
+    let lengths = continuous()?.lengths(Stage::ReceiveQueue);
+    let most = lengths.iter().map(|&(_, bytes)| bytes).max().unwrap_or(0);
+    let drained = lengths.windows(2).filter(|pair| pair[0].1 > 0 && pair[1].1 == 0).count();
+    holds(
+        "data gathers in the receive socket and is drained from time to time",
+        most > 2 * 1024 && drained > 3,
+        format!("up to {most} bytes, drained {drained} times"),
+    )
 }
 
-fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Judgement {
+fn queues_with_an_open_window(_: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let first_ns = seen.data(Point::InterfaceEnqueue).first().map_or(0, |pass| pass.at_ns);
+    let last_ns = seen.data(Point::InterfaceEnqueue).last().map_or(0, |pass| pass.at_ns);
+    let half_ns = first_ns + (last_ns - first_ns) / 2;
+    let [interface, input, receive] =
+        [Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue]
+            .map(|stage| seen.mean_length(stage, half_ns, last_ns));
     holds(
         "interface queue nearly full, IP queue empty, receive socket in between, in the second half",
-        || {
-            let seen = continuous()?;
-            let first_ns = seen.data(Point::InterfaceEnqueue).first().map_or(0, |pass| pass.at_ns);
-            let last_ns = seen.data(Point::InterfaceEnqueue).last().map_or(0, |pass| pass.at_ns);
-            let half_ns = first_ns + (last_ns - first_ns) / 2;
-            let [interface, input, receive] =
-                [Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue]
-                    .map(|stage| seen.mean_length(stage, half_ns, last_ns));
-            Ok((
-                interface > receive
-                    && receive > input
-                    && interface > 0.75 * INTERFACE_QUEUE_BYTES
-                    && input < 0.25 * SEGMENT_BYTES,
-                format!(
-                    "means of {interface:.0}, {input:.0} and {receive:.0} bytes; full is {INTERFACE_QUEUE_BYTES:.0}"
-                ),
-            ))
-        },
+        interface > receive
+            && receive > input
+            && interface > 0.75 * INTERFACE_QUEUE_BYTES
+            && input < 0.25 * SEGMENT_BYTES,
+        format!(
+            "means of {interface:.0}, {input:.0} and {receive:.0} bytes; full is {INTERFACE_QUEUE_BYTES:.0}"
+        ),
     )
 }
 
-fn one_entry_a_write(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let entries = |write: usize| -> Result<f64, String> {
-            let seen = observe("si-2a", &[&format!("write_bytes={write}")])?;
-            // A delay from each call of write until TCP has its first byte.
-            Ok(seen.delays_from_write_us(Point::SendEnqueue).len() as f64)
-        };
-        let [one, four, many] = [256 << 10, 64 << 10, 3 << 10].map(entries);
-        let counted = [four?, many?];
-        Ok(Judgement::numbers(claim, &[one?]).and(Judgement::holds(
-            counted == [4.0, 86.0],
-            "four entries for four writes, 86 for 86",
-            format!("{counted:?}"),
-        )))
-    })
+fn one_entry_a_write(claim: &Claim, _: &Runs) -> Outcome {
+    let entries = |write: usize| -> Result<f64, String> {
+        let seen = observe("si-2a", &[&format!("write_bytes={write}")])?;
+        // A delay from each call of write until TCP has its first byte.
+        Ok(seen.delays_from_write_us(Point::SendEnqueue).len() as f64)
+    };
+    let [one, four, many] = [256 << 10, 64 << 10, 3 << 10].map(entries);
+    let counted = [four?, many?];
+    Ok(Comparison::numbers(claim, &[one?]).and(Comparison::holds(
+        counted == [4.0, 86.0],
+        "four entries for four writes, 86 for 86",
+        format!("{counted:?}"),
+    )))
 }
 
 /// Interface delays of the packets that began a burst and found the queue empty, in microseconds.
@@ -371,54 +355,48 @@ fn spans_milliseconds(last_us: &[f64], low: f64, high: f64) -> bool {
         && most(last_us.iter().copied()) > MILLISECOND_US
 }
 
-fn delay_grows_in_a_burst(claim: &Claim, _: &Runs) -> Judgement {
+fn delay_grows_in_a_burst(claim: &Claim, _: &Runs) -> Outcome {
     let (low, high) = (claim.low.unwrap_or(f64::NAN), claim.high.unwrap_or(f64::NAN));
+    let seen = continuous()?;
+    let delays = seen.packet_delays_us(Point::InterfaceEnqueue, Point::InterfaceDequeue);
+    let into_empty = delays_into_empty(seen, &delays);
+    let first = most(into_empty.iter().copied());
+    let ends = ends_of_bursts(seen, &delays);
+    let grew = ends.iter().filter(|(first, last)| last > first).count();
+    let opening: Vec<f64> = ends.iter().take(OPENING_BURSTS).map(|(_, last)| *last).collect();
     holds(
         "very small where a burst finds the queue empty; grows from the first packet of a burst to the last, in the bursts while the window opens from hundreds of microseconds to milliseconds",
-        || {
-            let seen = continuous()?;
-            let delays = seen.packet_delays_us(Point::InterfaceEnqueue, Point::InterfaceDequeue);
-            let into_empty = delays_into_empty(seen, &delays);
-            let first = most(into_empty.iter().copied());
-            let ends = ends_of_bursts(seen, &delays);
-            let grew = ends.iter().filter(|(first, last)| last > first).count();
-            let opening: Vec<f64> =
-                ends.iter().take(OPENING_BURSTS).map(|(_, last)| *last).collect();
-            Ok((
-                !ends.is_empty()
-                    && grew * 10 >= ends.len() * 8
-                    && spans_milliseconds(&opening, low, high)
-                    && into_empty.len() > 3
-                    && first < VERY_SMALL_US,
-                format!(
-                    "at most {first:.0} us for {} bursts into an empty queue, grew in {grew} of {} bursts, to {:.1} to {:.1} ms in the first {}, up to {:.1} ms once the window is open",
-                    into_empty.len(),
-                    ends.len(),
-                    least(opening.iter().copied()) / 1e3,
-                    most(opening.iter().copied()) / 1e3,
-                    opening.len(),
-                    most(delays) / 1e3
-                ),
-            ))
-        },
+        !ends.is_empty()
+            && grew * 10 >= ends.len() * 8
+            && spans_milliseconds(&opening, low, high)
+            && into_empty.len() > 3
+            && first < VERY_SMALL_US,
+        format!(
+            "at most {first:.0} us for {} bursts into an empty queue, grew in {grew} of {} bursts, to {:.1} to {:.1} ms in the first {}, up to {:.1} ms once the window is open",
+            into_empty.len(),
+            ends.len(),
+            least(opening.iter().copied()) / 1e3,
+            most(opening.iter().copied()) / 1e3,
+            opening.len(),
+            most(delays) / 1e3
+        ),
     )
 }
 
-fn ip_queue_delay(_: &Claim, _: &Runs) -> Judgement {
-    holds("100 to 200 us for most packets, which arrive about 1 ms apart", || {
-        let seen = continuous()?;
-        let delays = seen.packet_delays_us(Point::InputEnqueue, Point::InputDequeue);
-        let inside = delays.iter().filter(|delay| (75.0..=225.0).contains(*delay)).count();
-        let gap = percentile(&seen.gaps_us(Point::InputEnqueue), 50);
-        Ok((
-            inside * 2 > delays.len() && (700.0..1500.0).contains(&gap),
-            format!(
-                "{inside} of {} within, median {:.0} us; {gap:.0} us apart",
-                delays.len(),
-                percentile(&delays, 50)
-            ),
-        ))
-    })
+fn ip_queue_delay(_: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let delays = seen.packet_delays_us(Point::InputEnqueue, Point::InputDequeue);
+    let inside = delays.iter().filter(|delay| (75.0..=225.0).contains(*delay)).count();
+    let gap = percentile(&seen.gaps_us(Point::InputEnqueue), 50);
+    holds(
+        "100 to 200 us for most packets, which arrive about 1 ms apart",
+        inside * 2 > delays.len() && (700.0..1500.0).contains(&gap),
+        format!(
+            "{inside} of {} within, median {:.0} us; {gap:.0} us apart",
+            delays.len(),
+            percentile(&delays, 50)
+        ),
+    )
 }
 
 /// Bins of 50 us that hold at least a twentieth of all, as ranges of neighbours.
@@ -438,21 +416,19 @@ fn groups(values: &[f64]) -> Vec<(u64, u64)> {
     groups
 }
 
-fn histograms(_: &Claim, _: &Runs) -> Judgement {
+fn histograms(_: &Claim, _: &Runs) -> Outcome {
+    let seen = continuous()?;
+    let send = groups(&seen.gaps_in_bursts_us());
+    let receive = groups(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue));
+    let near =
+        |group: &(u64, u64), low: u64, high: u64| group.0 + 50 >= low && group.1 <= high + 50;
+    let send_fits =
+        matches!(send.as_slice(), [small, large] if near(small, 250, 400) && near(large, 500, 650));
+    let receive_fits = matches!(receive.as_slice(), [group] if near(group, 250, 300));
     holds(
         "sending side in groups of 250 to 400 and 500 to 650 us, receiving side of 250 to 300",
-        || {
-            let seen = continuous()?;
-            let send = groups(&seen.gaps_in_bursts_us());
-            let receive =
-                groups(&seen.packet_delays_us(Point::InputDequeue, Point::ReceiveEnqueue));
-            let near = |group: &(u64, u64), low: u64, high: u64| {
-                group.0 + 50 >= low && group.1 <= high + 50
-            };
-            let send_fits = matches!(send.as_slice(), [small, large] if near(small, 250, 400) && near(large, 500, 650));
-            let receive_fits = matches!(receive.as_slice(), [group] if near(group, 250, 300));
-            Ok((send_fits && receive_fits, format!("sending {send:?}, receiving {receive:?} us")))
-        },
+        send_fits && receive_fits,
+        format!("sending {send:?}, receiving {receive:?} us"),
     )
 }
 
@@ -463,25 +439,21 @@ fn protocol_means(seen: &Observed) -> [f64; 2] {
     ]
 }
 
-fn receiving_is_faster(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let [receive, send] = protocol_means(continuous()?);
-        let faster = Judgement::holds(
-            receive < send,
-            "the receiving side faster",
-            format!("{receive:.0} and {send:.0} us"),
-        );
-        Ok(Judgement::numbers(claim, &[receive, send]).and(faster).with_note(
-            "the first is what the machine's costs were fitted to, the second was found",
-        ))
-    })
+fn receiving_is_faster(claim: &Claim, _: &Runs) -> Outcome {
+    let [receive, send] = protocol_means(continuous()?);
+    let faster = Comparison::holds(
+        receive < send,
+        "the receiving side faster",
+        format!("{receive:.0} and {send:.0} us"),
+    );
+    Ok(Comparison::numbers(claim, &[receive, send])
+        .and(faster)
+        .with_note("the first is what the machine's costs were fitted to, the second was found"))
 }
 
-fn protocol_ceiling(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let slower = protocol_means(continuous()?).into_iter().fold(0.0, f64::max);
-        Ok(Judgement::numbers(claim, &[SEGMENT_BYTES * 8.0 / slower]))
-    })
+fn protocol_ceiling(claim: &Claim, _: &Runs) -> Outcome {
+    let slower = protocol_means(continuous()?).into_iter().fold(0.0, f64::max);
+    Ok(Comparison::numbers(claim, &[SEGMENT_BYTES * 8.0 / slower]))
 }
 
 /// The rows of Table 1 that the paper has for single packets: all but driver and wire.
@@ -490,24 +462,19 @@ fn table_1(seen: &Observed) -> [f64; 6] {
     [send, out, interface, queue, input, receive]
 }
 
-fn one_at_a_time(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| Ok(Judgement::numbers(claim, &table_1(shared(&SINGLE)?))))
+fn one_at_a_time(claim: &Claim, _: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &table_1(shared(&SINGLE)?)))
 }
 
-fn copy_time(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        Ok(Judgement::numbers(claim, &[copy_us()?])
-            .with_note("an input of the machine's description"))
-    })
+fn copy_time(claim: &Claim, _: &Runs) -> Outcome {
+    Ok(Comparison::numbers(claim, &[copy_us()?]).with_note("an input of the machine's description"))
 }
 
-fn single_packets_cost_more(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let [_, single, ..] = table_1(shared(&SINGLE)?);
-        let [_, continuous] = protocol_means(continuous()?);
-        Ok(Judgement::numbers(claim, &[single - continuous])
-            .with_note(format!("{single:.0} us one at a time, {continuous:.0} us in bursts")))
-    })
+fn single_packets_cost_more(claim: &Claim, _: &Runs) -> Outcome {
+    let [_, single, ..] = table_1(shared(&SINGLE)?);
+    let [_, continuous] = protocol_means(continuous()?);
+    Ok(Comparison::numbers(claim, &[single - continuous])
+        .with_note(format!("{single:.0} us one at a time, {continuous:.0} us in bursts")))
 }
 
 fn copy_us() -> Result<f64, String> {
@@ -516,33 +483,28 @@ fn copy_us() -> Result<f64, String> {
     Ok(f64::from(copy.byte_ps) * SEGMENT_BYTES / 1e6)
 }
 
-fn socket_layers(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let ([send, .., receive], copy) = (table_1(shared(&SINGLE)?), copy_us()?);
-        Ok(Judgement::numbers(claim, &[(receive - copy) / (send - copy)])
-            .with_note(format!("{receive:.0} and {send:.0} us with a copy of {copy:.0}")))
-    })
+fn socket_layers(claim: &Claim, _: &Runs) -> Outcome {
+    let ([send, .., receive], copy) = (table_1(shared(&SINGLE)?), copy_us()?);
+    Ok(Comparison::numbers(claim, &[(receive - copy) / (send - copy)])
+        .with_note(format!("{receive:.0} and {send:.0} us with a copy of {copy:.0}")))
 }
 
-fn sockets_against_protocol(_: &Claim, _: &Runs) -> Judgement {
-    holds("neither exceeds the other more than twice", || {
-        let ([send, out, _, _, input, receive], copy) = (table_1(shared(&SINGLE)?), copy_us()?);
-        let (socket, protocol) = (send + receive - 2.0 * copy, out + input);
-        let ratio = socket / protocol;
-        Ok((
-            (0.5..=2.0).contains(&ratio),
-            format!("{socket:.0} us of socket layer, {protocol:.0} us of protocol"),
-        ))
-    })
+fn sockets_against_protocol(_: &Claim, _: &Runs) -> Outcome {
+    let ([send, out, _, _, input, receive], copy) = (table_1(shared(&SINGLE)?), copy_us()?);
+    let (socket, protocol) = (send + receive - 2.0 * copy, out + input);
+    let ratio = socket / protocol;
+    holds(
+        "neither exceeds the other more than twice",
+        (0.5..=2.0).contains(&ratio),
+        format!("{socket:.0} us of socket layer, {protocol:.0} us of protocol"),
+    )
 }
 
-fn driver_and_wire(claim: &Claim, _: &Runs) -> Judgement {
-    judged(|| {
-        let seen = shared(&SINGLE)?;
-        let us = mean(&seen.packet_delays_us(Point::InterfaceDequeue, Point::InputEnqueue));
-        Ok(Judgement::numbers(claim, &[us])
-            .with_note("until the receiver has it, its interrupt included"))
-    })
+fn driver_and_wire(claim: &Claim, _: &Runs) -> Outcome {
+    let seen = shared(&SINGLE)?;
+    let us = mean(&seen.packet_delays_us(Point::InterfaceDequeue, Point::InputEnqueue));
+    Ok(Comparison::numbers(claim, &[us])
+        .with_note("until the receiver has it, its interrupt included"))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use sockscope_experiment::carried_by_id;
+use sockscope_experiment::builtin_by_id;
 
 fn text(file: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -152,7 +152,7 @@ fn every_run_that_is_named_can_be_made() {
     let runs = runs(&fidelity);
     for words in &runs {
         let command = words.join(" ");
-        let mut experiment = carried_by_id(words[2]).unwrap_or_else(|_| panic!("{command}"));
+        let mut experiment = builtin_by_id(words[2]).unwrap_or_else(|_| panic!("{command}"));
         let changes: Vec<_> =
             words.windows(2).filter(|pair| pair[0] == "--set").map(|pair| pair[1]).collect();
         experiment.set_all(&changes).unwrap_or_else(|error| panic!("{command}: {error}"));

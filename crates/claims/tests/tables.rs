@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use sockscope_claims::{Checked, check, check_results};
 use sockscope_experiment::result::{RunResult, write_csv, write_json, write_text};
-use sockscope_experiment::{Experiment, carried, carried_by_id};
+use sockscope_experiment::{Experiment, builtin, builtin_by_id};
 use sockscope_lab::bundle;
 use sockscope_lab::run::run;
 
@@ -26,15 +26,15 @@ fn written(results: &RunResult, write: Write) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Results of an experiment as it is carried, which runs once for its table and all claims.
+/// Results of an experiment as it is built in, which runs once for its table and all claims.
 fn carried_results(id: &str) -> RunResult {
     static RESULTS: Mutex<BTreeMap<String, Arc<OnceLock<RunResult>>>> = Mutex::new(BTreeMap::new());
     let result = RESULTS.lock().unwrap().entry(id.to_owned()).or_default().clone();
-    let run = || run(&carried_by_id(id).unwrap(), 2, &mut |_, _| {}).unwrap();
+    let run = || run(&builtin_by_id(id).unwrap(), 2, &mut |_, _| {}).unwrap();
     result.get_or_init(run).clone()
 }
 
-/// Claims of a paper against results of the experiments as they are carried.
+/// Claims of a paper against results of the experiments as they are built in.
 fn carried_claims(paper: &str) -> Vec<Checked> {
     let results = |needed: &[Experiment]| {
         Ok(needed.iter().map(|experiment| carried_results(&experiment.id)).collect())
@@ -94,7 +94,7 @@ fn vmtp_on_decstations_takes_what_the_tables_say() {
 
 #[test]
 fn every_experiment_has_a_table() {
-    for experiment in carried().unwrap() {
+    for experiment in builtin().unwrap() {
         let file = format!("tests/tables/{}.txt", experiment.id);
         assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join(&file).exists(), "{file}");
     }
@@ -123,7 +123,7 @@ fn a_check_runs_the_experiments_that_it_needs() {
 
 #[test]
 fn threads_change_nothing() {
-    let mut experiment = carried_by_id("lh-1").unwrap();
+    let mut experiment = builtin_by_id("lh-1").unwrap();
     experiment.repetitions = 2;
     experiment.set("data_bytes=4800").unwrap();
     for write in [write_text, write_json, write_csv] {
@@ -133,7 +133,7 @@ fn threads_change_nothing() {
 
 #[test]
 fn results_as_json_have_the_published_names() {
-    let mut experiment = carried_by_id("bb-1").unwrap();
+    let mut experiment = builtin_by_id("bb-1").unwrap();
     experiment.set("messages=20").unwrap();
     experiment.set("message_bytes=1023").unwrap();
     let json: serde_json::Value =
@@ -150,7 +150,7 @@ fn results_as_json_have_the_published_names() {
 
 /// Names of all results of a run of `id` made short.
 fn names_of(id: &str, changes: &[&str]) -> Vec<String> {
-    let mut experiment = carried_by_id(id).unwrap();
+    let mut experiment = builtin_by_id(id).unwrap();
     experiment.set_all(changes).unwrap();
     experiment.repetitions = 1;
     let json: serde_json::Value =
@@ -184,7 +184,7 @@ fn digest(path: &Path) -> u64 {
 }
 
 fn bundles(folder: &Path) -> Vec<PathBuf> {
-    let mut experiment = carried_by_id("lh-2").unwrap();
+    let mut experiment = builtin_by_id("lh-2").unwrap();
     experiment.set("server_timer_ms=30").unwrap();
     let bundles = bundle::write_bundles(&experiment, folder).unwrap();
     bundles.into_iter().map(|(_, path)| path).collect()

@@ -24,7 +24,7 @@ use crate::meta_thread::MetaThread;
 use crate::sink::BundleSink;
 use crate::{bundle, command, temporary};
 
-/// What a kill may cost: records are on their way to the file at most this long.
+/// What a kill may cost: records are in transit to the file at most this long.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// `meta.json` is brought up to date this often.
 const META_EVERY: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 //!
 //! A folder is removed when its owner drops it. A killed owner cannot, so that its name says whose it
 //! is: the process namespace and the process. Whoever makes the next one removes those of the same
-//! user whose process is gone; of other namespaces nobody here knows.
+//! user whose process is gone; processes of other namespaces are unknown here.
 
 use std::fs;
 use std::io;

@@ -1,6 +1,6 @@
 //! The command line without recording: bundles that come with the project, whole and spoilt, and
 //! what is refused. Results go to standard output, messages to standard error; 0 done, 1 found
-//! something with `--check`, 2 an error told in one line.
+//! something with `--check`, 2 an error reported in one line.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -411,12 +411,13 @@ fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output {
     sockscope().args(arguments).output().expect("it was built")
 }
 
-/// Runs it as a user without rights: as it is, or for root as nobody, from where nobody can read.
+/// Runs it as a user without rights: as it is, or for root as user 65534, from a folder that this
+/// user can read.
 fn without_rights(arguments: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a folder for temporary files");
     let program = folder.path().join("sockscope");
     // By a process of its own: a file that this one has open for writing is busy for whatever a
-    // test beside it starts at that moment.
+    // parallel test starts at that moment.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sockscope")).arg(&program).status();
     assert!(copied.expect("cp is part of coreutils").success());
     for place in [folder.path(), &program] {

@@ -1,4 +1,4 @@
-//! What the program prints of the bundles that come with it, compared with files beside this one.
+//! What the program prints of the bundles that come with it, compared with files next to this one.
 //!
 //! `SOCKSCOPE_UPDATE=1 cargo test -p sockscope-cli --test golden` writes them anew; look at the
 //! difference before it is committed.

@@ -20,7 +20,7 @@ impl Alone {
         let folder = tempfile::tempdir().expect("a folder for temporary files");
         let program = folder.path().join("sockscope");
         // By a process of its own: a file that this one has open for writing is busy for whatever a
-        // test beside it starts at that moment.
+        // parallel test starts at that moment.
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_sockscope")).arg(&program).status();
         assert!(copied.expect("cp is part of coreutils").success());
         Self { folder, program }

@@ -87,7 +87,7 @@ pub enum LossPolicy {
 }
 
 impl AtmParameters {
-    pub(super) fn check_sense(&self, workload: Workload) -> Result<(), String> {
+    pub(super) fn validate(&self, workload: Workload) -> Result<(), String> {
         use Workload::{AtmLoss, AtmSend, BusAccess};
         let lost = self.cells_lost_per_million.map(u64::from);
         let policy = self.loss_policy.map(|_| 0);

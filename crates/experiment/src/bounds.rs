@@ -124,7 +124,7 @@ fn check_carried(parameters: &Parameters, workload: Workload) -> Result<(), Stri
             "`{name}` of {each} makes {carried} octets in all, over {CARRIED_MAX}"
         ));
     }
-    // Datagrams are messages, and nobody reads them.
+    // Datagrams are messages, and no program reads them.
     if workload == Workload::Send && parameters.protocol == Protocol::Udp {
         return Ok(());
     }
@@ -170,11 +170,11 @@ fn check_portions(parameters: &Parameters, carried: u64) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::carried_by_id;
+    use crate::builtin_by_id;
 
     /// What an experiment says to some changes of its parameters.
     fn told(id: &str, changes: &[&str]) -> String {
-        let told = carried_by_id(id).unwrap().set_all(changes);
+        let told = builtin_by_id(id).unwrap().set_all(changes);
         told.map_or_else(|error| error.to_string(), |()| "taken".to_owned())
     }
 
@@ -251,7 +251,7 @@ mod tests {
     fn readers_of_many_connections_hold_no_more_than_one_may() {
         let read = "read_bytes=1073741824";
         // No read is longer than its transfer of 131,072 octets and one more.
-        let mut many = carried_by_id("si-5a").unwrap();
+        let mut many = builtin_by_id("si-5a").unwrap();
         many.set_all(&["connections=100", read]).unwrap();
         let cases = many.cases().unwrap();
         assert!(cases.iter().all(|case| case.parameters.discard_read_bytes() == 131_073));

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::atm::AtmParameters;
 use super::parameters::Parameters;
-use super::sense;
+use super::validate;
 use super::vmtp::VmtpParameters;
 use super::workload::Workload;
 
@@ -57,11 +57,11 @@ impl Case {
     }
 
     /// What is wrong with its parameters.
-    pub(super) fn check_sense(&self, workload: Workload) -> Result<(), String> {
+    pub(super) fn validate(&self, workload: Workload) -> Result<(), String> {
         match (&self.atm, &self.vmtp) {
-            (Some(atm), _) => atm.check_sense(workload),
-            (_, Some(vmtp)) => vmtp.check_sense(),
-            _ => sense::check(&self.parameters, workload),
+            (Some(atm), _) => atm.validate(workload),
+            (_, Some(vmtp)) => vmtp.validate(),
+            _ => validate::check(&self.parameters, workload),
         }
     }
 
@@ -71,7 +71,6 @@ impl Case {
     }
 
     /// The swept parameters, as `data_bytes 4800, nodelay true`; `the only case` when none is.
-    #[must_use]
     pub fn words(&self) -> String {
         if !self.has_words() {
             return "the only case".to_owned();
@@ -83,7 +82,6 @@ impl Case {
     }
 
     /// A parameter by name, as the file has it.
-    #[must_use]
     pub fn value(&self, name: &str) -> Option<&Value> {
         self.named.iter().find(|(other, _)| other == name).map(|(_, value)| value)
     }
@@ -109,7 +107,6 @@ fn wrong_value<T: DeserializeOwned>(named: &[(String, Value)], message: &str) ->
 }
 
 /// A parameter's value as one word.
-#[must_use]
 pub fn word(value: &Value) -> String {
     match value {
         Value::String(word) => word.clone(),

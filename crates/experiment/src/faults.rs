@@ -40,7 +40,6 @@ impl Faults {
     }
 
     /// What to do about an error that they may have caused, to stand behind it: nothing if none is given.
-    #[must_use]
     pub fn hint(&self) -> String {
         match self.first() {
             Some(name) => format!("; the link has `{name}`: set less of it, or another seed"),
@@ -49,7 +48,7 @@ impl Faults {
     }
 
     /// Refuses numbers out of their range, and a delay of frames of which none is held back.
-    pub(super) fn check_sense(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Result<(), String> {
         for (name, share) in self.shares() {
             if share > PER_MILLION_MAX {
                 return Err(format!("expected `{name}` from 0 to {PER_MILLION_MAX}"));

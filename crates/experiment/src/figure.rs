@@ -70,13 +70,12 @@ pub enum Scale {
 
 impl Figure {
     /// Whether the figure shows `case`.
-    #[must_use]
     pub fn shows(&self, case: &Case) -> bool {
         self.only.iter().all(|(name, value)| case.value(name) == Some(value))
     }
 
     /// What is wrong with it in an experiment with these cases.
-    pub(super) fn check_sense(&self, cases: &[Case], keeps_traces: bool) -> Result<(), String> {
+    pub(super) fn validate(&self, cases: &[Case], keeps_traces: bool) -> Result<(), String> {
         let refuse = |problem: String| Err(format!("figure `{}`: {problem}", self.name));
         if !is_file_name(&self.name) {
             return refuse("expected a name of letters, digits and `-`".to_owned());
@@ -115,13 +114,13 @@ pub(super) fn is_file_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::carried_by_id;
+    use crate::builtin_by_id;
 
     /// What is wrong with a figure of an experiment whose traces are not kept.
     fn problem(figure: &str) -> Option<String> {
-        let cases = carried_by_id("si-1b").unwrap().cases().unwrap();
+        let cases = builtin_by_id("si-1b").unwrap().cases().unwrap();
         let figure = format!("title = \"t\"\n{figure}");
-        toml::from_str::<Figure>(&figure).unwrap().check_sense(&cases, false).err()
+        toml::from_str::<Figure>(&figure).unwrap().validate(&cases, false).err()
     }
 
     #[test]

@@ -2,23 +2,23 @@
 //!
 //! One file in `experiments/` each. Its fixed parameters with those of one variant and one choice of
 //! the swept ones make a [`Case`]. Variants come in file order; the last swept parameter changes
-//! fastest. What a run of a case shows is [`seen`], all of an experiment's cases make a [`result`], and
+//! fastest. What a run of a case shows is [`measurement`], all of an experiment's cases make a [`result`], and
 //! [`papers`] holds what the papers printed. Machines, personalities and plots are names here: the
 //! crates that run the experiments know what they mean.
 
 mod atm;
 mod bounds;
-mod carried;
+mod builtin;
 mod case;
 mod error;
 mod faults;
 mod figure;
+pub mod measurement;
 pub mod papers;
 mod parameters;
 pub mod result;
-pub mod seen;
-mod sense;
 mod sweep;
+mod validate;
 mod vmtp;
 mod workload;
 
@@ -29,7 +29,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 pub use atm::{AtmParameters, DataFrom, DriverPart, LossPolicy, VMTP_HEADER_BYTES};
-pub use carried::{carried, carried_by_id};
+pub use builtin::{builtin, builtin_by_id};
 pub use case::{Case, word};
 pub use error::{Error, Result};
 pub use faults::Faults;
@@ -130,7 +130,7 @@ impl Experiment {
             toml::from_str(text).map_err(|error| Error::toml(file, text, &error))?;
         experiment.own_file = Some(file_name(file));
         let refuse = |problem| Error::file(file, problem);
-        experiment.check_sense().map_err(refuse)?;
+        experiment.validate().map_err(refuse)?;
         experiment.check_figures().map_err(refuse)?;
         Ok(experiment)
     }
@@ -169,7 +169,7 @@ impl Experiment {
         }
         self.variant = distinct(std::mem::take(&mut self.variant));
         let refuse = |problem: String| Error::file(&given().collect::<Vec<_>>().join(" "), problem);
-        self.check_sense().map_err(refuse)
+        self.validate().map_err(refuse)
     }
 
     /// The cases in order.
@@ -183,7 +183,6 @@ impl Experiment {
 
     /// The command line that runs the first repetition of `case` again. Files stand in it without
     /// their folder, which differs from one computer to the next.
-    #[must_use]
     pub fn command(&self, case: &Case) -> Vec<String> {
         let name = self.own_file.as_ref().unwrap_or(&self.id);
         let mut command = ["sockscope", "lab", "run", name].map(str::to_owned).to_vec();
@@ -207,13 +206,11 @@ impl Experiment {
     }
 
     /// Whether `what` is to be kept.
-    #[must_use]
     pub fn keeps(&self, what: Keep) -> bool {
         self.record.contains(&what)
     }
 
     /// Whether text shows `case`.
-    #[must_use]
     pub fn shows(&self, case: &Case) -> bool {
         self.shown.iter().all(|(name, values)| {
             let value = case.value(name);
@@ -222,19 +219,17 @@ impl Experiment {
     }
 
     /// The error of a run of `case` that gave nothing, for this reason.
-    #[must_use]
     pub fn failed(&self, case: &Case, problem: String) -> Error {
         let case = if case.has_words() { format!("case {}", case.words()) } else { case.words() };
         Error::Run { experiment: self.id.clone(), case, problem }
     }
 
     /// Path of its file in the project.
-    #[must_use]
     pub fn file(&self) -> String {
         format!("experiments/{}.toml", self.id)
     }
 
-    fn check_sense(&self) -> std::result::Result<(), String> {
+    fn validate(&self) -> std::result::Result<(), String> {
         // Results and bundles are named after it.
         if !figure::is_file_name(&self.id) {
             return Err(format!("id `{}`: expected letters, digits and `-`", self.id));
@@ -263,7 +258,7 @@ impl Experiment {
         }
         self.check_shown()?;
         for case in self.expand()? {
-            case.check_sense(self.workload)?;
+            case.validate(self.workload)?;
         }
         Ok(())
     }
@@ -271,7 +266,7 @@ impl Experiment {
     /// Figures are checked against the file alone: one whose cases are set away is not drawn.
     fn check_figures(&self) -> std::result::Result<(), String> {
         let (cases, keeps_traces) = (self.expand()?, self.keeps(Keep::Trace));
-        self.figures.iter().try_for_each(|figure| figure.check_sense(&cases, keeps_traces))
+        self.figures.iter().try_for_each(|figure| figure.validate(&cases, keeps_traces))
     }
 
     fn check_shown(&self) -> std::result::Result<(), String> {

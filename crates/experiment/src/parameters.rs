@@ -68,10 +68,10 @@ pub struct Parameters {
     /// Connections at once, each with programs of its own.
     #[serde(default = "one")]
     pub connections: u16,
-    /// Processes that only compute, beside the writer or the reader.
+    /// Processes that only compute, next to the writer or the reader.
     #[serde(default)]
     pub load: u32,
-    /// Beside whom.
+    /// Next to whom.
     #[serde(default)]
     pub load_at: LoadAt,
     /// How long before the transfer that begins, in seconds; without it, 3.
@@ -120,12 +120,12 @@ pub struct Parameters {
     /// Whether small segments wait for acknowledgments (Nagle's rule); without it, the
     /// personality's rule.
     pub nagle: Option<bool>,
-    /// When room in the receive buffer is told to the sender.
+    /// When room in the receive buffer is announced to the sender.
     #[serde(default)]
     pub ack_rule: AckRule,
     /// Whether UDP keeps the route of the last destination; without it, the personality's rule.
     pub udp_route_cache: Option<bool>,
-    /// Whether a host answers a datagram for a port where nobody listens, by ICMP; without it, it does.
+    /// Whether a host answers a datagram for a port where no socket listens, by ICMP; without it, it does.
     pub udp_answers: Option<bool>,
     /// Whether the Ethernet driver needs an interrupt before each packet; `false` for a device that
     /// sends back to back. Without it, as the machine has it.
@@ -159,7 +159,7 @@ pub struct Parameters {
     pub server_timer_ms: Option<u64>,
 }
 
-/// When room in the receive buffer is told to the sender at once.
+/// When room in the receive buffer is announced to the sender at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AckRule {
@@ -271,7 +271,6 @@ impl Parameters {
     }
 
     /// What goes wrong on the link.
-    #[must_use]
     pub fn faults(&self) -> Faults {
         Faults {
             lost_per_million: self.lost_per_million,
@@ -284,7 +283,6 @@ impl Parameters {
 
     /// What each read of a `discard` asks for: never more than the transfer and one octet, since what
     /// is asked for beyond changes nothing but the memory that the reader takes.
-    #[must_use]
     pub fn discard_read_bytes(&self) -> u64 {
         let asked = self.read_bytes.or(self.write_bytes).unwrap_or(1);
         asked.min(self.total_bytes.unwrap_or(0).saturating_add(1))

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::faults::Faults;
 
-/// Clients, members of a group, and hosts beside them, each at most.
+/// Clients, members of a group, and other hosts, each at most.
 const COUNT_MAX: u32 = 64;
 
 /// Virtual time of a run at most, in milliseconds.
@@ -35,7 +35,7 @@ pub struct VmtpParameters {
     /// Servers that form a group, to which requests go by multicast; without it, one server that is
     /// asked by its own name.
     pub members: Option<u32>,
-    /// Hosts beside the servers that have no member of the group.
+    /// Hosts other than the servers that have no member of the group.
     #[serde(default)]
     pub bystanders: u32,
     /// Each step of a process takes up to so much less or more than the machine's file says.
@@ -65,13 +65,11 @@ fn one() -> u32 {
 
 impl VmtpParameters {
     /// Hosts that have clients.
-    #[must_use]
     pub fn client_hosts(&self) -> u32 {
         if self.own_hosts { self.clients } else { 1 }
     }
 
     /// What goes wrong on the Ethernet.
-    #[must_use]
     pub fn faults(&self) -> Faults {
         Faults {
             lost_per_million: self.lost_per_million,
@@ -82,7 +80,7 @@ impl VmtpParameters {
         }
     }
 
-    pub(super) fn check_sense(&self) -> Result<(), String> {
+    pub(super) fn validate(&self) -> Result<(), String> {
         let segment = SEGMENT_BYTES_MAX as u64;
         // Name, value, least and most.
         let bounds = [
@@ -99,6 +97,6 @@ impl VmtpParameters {
                 return Err(format!("expected `{name}` from {least} to {most}"));
             }
         }
-        self.faults().check_sense()
+        self.faults().validate()
     }
 }

@@ -29,7 +29,6 @@ pub enum Workload {
 
 impl Workload {
     /// The word in files.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Send => "send",

@@ -1,6 +1,6 @@
 //! The experiments that `sockscope lab` knows by name, and what is said of a name that it does not know.
 
-use sockscope_experiment::{Error, carried};
+use sockscope_experiment::{Error, builtin};
 use sockscope_live::{integrated, protocols};
 use sockscope_program::failure::Failure;
 use sockscope_program::suggest::did_you_mean;
@@ -13,8 +13,8 @@ pub const LIVE: [(&str, &str); 2] = [
 
 /// Ids that `lab run` knows.
 fn experiment_ids() -> Vec<String> {
-    let carried = carried().into_iter().flatten().map(|experiment| experiment.id);
-    carried.chain(LIVE.iter().map(|(id, _)| (*id).to_owned())).collect()
+    let builtin = builtin().into_iter().flatten().map(|experiment| experiment.id);
+    builtin.chain(LIVE.iter().map(|(id, _)| (*id).to_owned())).collect()
 }
 
 /// An error of the laboratory as the user sees it, with the name that was probably meant.

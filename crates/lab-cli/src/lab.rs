@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sockscope_claims::Verdict;
-use sockscope_experiment::{Case, Experiment, carried, carried_by_id, one_value_each, result};
+use sockscope_experiment::{Case, Experiment, builtin, builtin_by_id, one_value_each, result};
 use sockscope_lab::{bundle, figure, run};
 use sockscope_live::{integrated, protocols};
 use sockscope_program::failure::Failure;
@@ -40,7 +40,7 @@ pub fn lab(arguments: &Lab) -> Result<Outcome, Failure> {
 
 fn list() -> Result<(), Failure> {
     let mut lines = Vec::new();
-    for experiment in carried().map_err(|error| failure(&error))? {
+    for experiment in builtin().map_err(|error| failure(&error))? {
         let cases = experiment.cases().map_err(|error| failure(&error))?.len();
         let (id, title, paper) = (&experiment.id, &experiment.title, &experiment.paper);
         let source = &experiment.source;
@@ -201,7 +201,7 @@ fn keep_forms<T>(
 /// An experiment of the project by its id, or one of the user's own by its path.
 fn experiment(name: &str) -> Result<Experiment, Failure> {
     if Path::new(name).extension().is_none_or(|it| it != "toml") {
-        return carried_by_id(name).map_err(|error| failure(&error));
+        return builtin_by_id(name).map_err(|error| failure(&error));
     }
     let text = std::fs::read_to_string(name)
         .map_err(|error| Failure::file("cannot read", Path::new(name), &error))?;
@@ -232,7 +232,7 @@ fn keep(
     Ok(())
 }
 
-/// Draws the figures that the experiment wants of the trace of `case`, beside its bundle.
+/// Draws the figures that the experiment wants of the trace of `case`, next to its bundle.
 fn draw_trace(experiment: &Experiment, case: &Case, bundle: &Path) -> Result<(), Failure> {
     let wanted = figure::plots(experiment, case);
     if wanted.is_empty() {
@@ -289,7 +289,7 @@ fn check(arguments: &LabCheck) -> Result<Outcome, Failure> {
         CheckFormat::Json => sockscope_claims::write_json,
     };
     write_to(Path::new("-"), |out| write(&checked, out))?;
-    let differs = checked.iter().any(|one| one.judgement.verdict == Verdict::Differs);
+    let differs = checked.iter().any(|one| one.comparison.verdict == Verdict::Differs);
     Ok(if arguments.check && differs { Outcome::Found } else { Outcome::Done })
 }
 

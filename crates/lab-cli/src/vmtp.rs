@@ -27,7 +27,7 @@ use record::{Background, Recording};
 const ETHERNET_PAYLOAD: [usize; 2] = [1472, 1452];
 /// UDP payload of the longest IP packet, which loopback carries.
 const LOOPBACK_PAYLOAD: usize = 65_507;
-/// A name that nobody says is his three times, a twentieth of a second apart, is free.
+/// A name that no host says is its own three times, a twentieth of a second apart, is free.
 const FIND: Fixed = Fixed { sends: 3, every_ns: 50_000_000 };
 /// Octets that a server sends a stranger for each one that it receives, as QUIC does (RFC 9000 §8.1): a
 /// forged address gets little more than its forger could send it himself.
@@ -63,7 +63,7 @@ fn config(peer: IpAddr) -> Config {
     Config::for_payload(payload)
 }
 
-/// A server as told to; says where it is.
+/// A server by its arguments; says where it is.
 fn service(at: &AtArgs, what: &str) -> Result<Service, Failure> {
     let name = match at.name {
         Some(name) => name,
@@ -120,7 +120,7 @@ fn echo(service: &mut Service, ends: Ends<'_>) -> io::Result<()> {
     service.finish()
 }
 
-/// Whether an interrupt came; takes what the engine saw.
+/// Whether an interrupt arrived; takes what the engine saw.
 type Ends<'e> = &'e mut dyn FnMut(&mut Service) -> bool;
 
 /// Serves until an interrupt or a failure. What was seen until then is kept either way, and a failure
@@ -186,7 +186,7 @@ fn end(recording: Option<Recording>, service: &mut Service) -> Result<(), Failur
     recording.finish(service.unseen())
 }
 
-/// A client on a socket of its own; its name is one that nobody else is likely to have.
+/// A client on a socket of its own; its name is one that no other client is likely to have.
 fn caller(to: SocketAddr, raw: bool) -> Result<Caller, Failure> {
     let any: IpAddr = match to {
         _ if to.ip().is_loopback() => to.ip(),
@@ -330,7 +330,7 @@ impl Session {
 
     fn end(self) -> Result<(), Failure> {
         let unseen = self.client.unseen();
-        // The recording ends when nobody can tell it more.
+        // The recording ends when no sender is left.
         drop(self.client);
         self.recording.map_or(Ok(()), |recording| recording.finish(unseen))
     }

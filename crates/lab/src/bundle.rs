@@ -77,7 +77,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use sockscope_experiment::carried_by_id;
+    use sockscope_experiment::builtin_by_id;
 
     const MACHINE: &str = include_str!("../../../machines/sparcstation-1.toml");
 
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_bundle_says_nothing_of_where_a_machine_s_file_was() {
-        let of = |folder: &Path| files(&mut carried_by_id("lh-2").unwrap(), folder);
+        let of = |folder: &Path| files(&mut builtin_by_id("lh-2").unwrap(), folder);
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let bundle = of(here.path());
         assert!(bundle.len() > 2);
@@ -108,7 +108,7 @@ mod tests {
 
     /// The command in the bundle of the last case of `id` with these changes.
     fn command(id: &str, changes: &[&str]) -> Vec<String> {
-        let mut experiment = carried_by_id(id).unwrap();
+        let mut experiment = builtin_by_id(id).unwrap();
         experiment.set_all(changes).unwrap();
         experiment.seed = 7;
         let case = experiment.cases().unwrap().pop().unwrap();
@@ -133,11 +133,11 @@ mod tests {
 
     #[test]
     fn the_case_of_a_bundle_is_among_those_that_its_command_line_runs() {
-        for experiment in sockscope_experiment::carried().unwrap() {
+        for experiment in sockscope_experiment::builtin().unwrap() {
             for case in experiment.cases().unwrap().into_iter().take(20) {
                 let command = experiment.command(&case);
                 assert_eq!(command[..4], ["sockscope", "lab", "run", &experiment.id]);
-                let mut again = carried_by_id(&command[3]).unwrap();
+                let mut again = builtin_by_id(&command[3]).unwrap();
                 let sets: Vec<_> = command
                     .windows(2)
                     .filter(|pair| pair[0] == "--set")
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_machine_s_file_among_the_variants_gives_a_bundle_a_name_of_one_part() {
-        let mut experiment = carried_by_id("lh-2").unwrap();
+        let mut experiment = builtin_by_id("lh-2").unwrap();
         experiment.id = "../own one".to_owned();
         let mut case = experiment.cases().unwrap().remove(0);
         case.named.push(("machine".to_owned(), toml::Value::from("/tmp/my files/slow.toml")));

@@ -36,7 +36,6 @@ pub fn check_plots(file: &str, experiment: &Experiment) -> Result<(), Error> {
 }
 
 /// The figures that the experiment wants of the trace of `case`, each with its plot.
-#[must_use]
 pub fn plots<'a>(experiment: &'a Experiment, case: &Case) -> Vec<(&'a Figure, Plot)> {
     let figures = experiment.figures.iter().filter(|figure| figure.shows(case));
     let plot = |figure: &Figure| figure.plot.as_deref()?.parse().ok();
@@ -45,7 +44,6 @@ pub fn plots<'a>(experiment: &'a Experiment, case: &Case) -> Vec<(&'a Figure, Pl
 
 /// The line under the title of a drawing of the trace of `case`: place in the paper, machine and
 /// personality.
-#[must_use]
 pub fn about(figure: &Figure, experiment: &Experiment, case: &Case) -> String {
     subtitle(figure, experiment, Some(case))
 }
@@ -131,7 +129,7 @@ fn panel(
     let mut series: Vec<Series> = Vec::new();
     for case in result.cases.iter().filter(|case| figure.shows(&case.case)) {
         let Some(at) = case.case.value(x).and_then(number) else { continue };
-        let numbers = case.seen.numbers(&result.experiment);
+        let numbers = case.measured.numbers(&result.experiment);
         let words = series_words(figure, &case.case, x);
         for name in names {
             let found = numbers.iter().find(|(other, _)| other == name);
@@ -224,9 +222,9 @@ mod tests {
     use super::*;
     use sockscope_render::units::Quantity;
 
-    use sockscope_experiment::carried;
+    use sockscope_experiment::builtin;
+    use sockscope_experiment::measurement::{Measure, Measurement};
     use sockscope_experiment::result::CaseResult;
-    use sockscope_experiment::seen::{Measure, Seen};
 
     const FILE: &str = r#"
         id = "x-1"
@@ -260,14 +258,14 @@ mod tests {
 
     fn result(file: &str) -> RunResult {
         let experiment = Experiment::parse("x", file).unwrap();
-        let seen = |at: usize| Seen {
+        let measured = |at: usize| Measurement {
             measures: ["rate_bits_per_s", "wait_us", "hold_us"]
                 .map(|name| Measure::new(name, at as f64))
                 .to_vec(),
-            ..Seen::default()
+            ..Measurement::default()
         };
         let cases = experiment.cases().unwrap().into_iter().enumerate();
-        let cases = cases.map(|(at, case)| CaseResult { case, seen: seen(at) }).collect();
+        let cases = cases.map(|(at, case)| CaseResult { case, measured: measured(at) }).collect();
         RunResult { experiment, cases }
     }
 
@@ -307,8 +305,8 @@ mod tests {
     }
 
     #[test]
-    fn every_plot_of_the_carried_experiments_exists() {
-        for experiment in carried().unwrap() {
+    fn every_plot_of_the_builtin_experiments_exists() {
+        for experiment in builtin().unwrap() {
             check_plots(&experiment.file(), &experiment).unwrap();
         }
     }

@@ -10,7 +10,7 @@ mod scenario;
 mod simulation;
 mod watch;
 
-use sockscope_experiment::seen::Seen;
+use sockscope_experiment::measurement::Measurement;
 use sockscope_experiment::{Case, Experiment, Keep};
 use sockscope_record::Connection;
 use sockscope_sim::{Everything, RecordSink};
@@ -28,22 +28,23 @@ use crate::wire;
 ///
 /// When the machine or the personality is not known, the scenario is refused, a program gives up,
 /// data arrive damaged, or the run does not end.
-pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Seen, String> {
+pub fn run(experiment: &Experiment, case: &Case, repetition: u32) -> Result<Measurement, String> {
     let what = [Keep::Packets, Keep::Wire, Keep::Measures];
     let needs_records = what.iter().any(|what| experiment.keeps(*what));
     let keeps_rows = experiment.keeps(Keep::Wire) && repetition == 0;
     let all = experiment.keeps(Keep::Measures).then(Everything::default);
     let watch = Watch { is_wanted: needs_records, keeps_rows, all, ..Watch::default() };
     let (ended, watch) = simulate(experiment, case, repetition, watch)?;
-    let mut seen = ended.seen.clone();
+    let mut measured = ended.measured.clone();
     if let Some(all) = &watch.all {
-        seen.measures = Observed::new(&ended, all).measures();
+        measured.measures = Observed::new(&ended, all).measures();
     }
-    (seen.segments, seen.acks, seen.retransmitted) = (watch.segments, watch.acks, watch.again);
+    (measured.segments, measured.acks, measured.retransmitted) =
+        (watch.segments, watch.acks, watch.again);
     if keeps_rows {
-        seen.wire = wire::rows(&watch.records, &ended.connections, CLIENT_START_NS);
+        measured.wire = wire::rows(&watch.records, &ended.connections, CLIENT_START_NS);
     }
-    Ok(seen)
+    Ok(measured)
 }
 
 /// Runs the first repetition of `case` with every record to `sink`; gives the connections that the

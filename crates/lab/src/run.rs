@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+use sockscope_experiment::measurement::Measurement;
 use sockscope_experiment::result::{CaseResult, RunResult};
-use sockscope_experiment::seen::Seen;
 use sockscope_experiment::{Case, Error, Experiment, Result};
 
 use crate::atm_pair;
@@ -15,11 +15,11 @@ use crate::vmtp_pair;
 
 /// Runs one experiment on the model.
 ///
-/// `progress` is told how many of how many repetitions are done.
+/// `progress` gets how many of how many repetitions are done.
 ///
 /// # Errors
 ///
-/// When a case has no sense or its run fails; the first in the order of the file is told.
+/// When a case has no sense or its run fails; the first in the order of the file is reported.
 pub fn run(
     experiment: &Experiment,
     threads: usize,
@@ -56,14 +56,14 @@ pub fn run_all(
             jobs.extend(repetitions.map(|repetition| Job { experiment, case, repetition }));
         }
     }
-    let mut seen = run_jobs(&jobs, threads, progress)?.into_iter();
+    let mut measured = run_jobs(&jobs, threads, progress)?.into_iter();
     let mut results = Vec::new();
     for (experiment, cases) in experiments.iter().zip(&cases) {
         let joined = |case: &Case| {
-            let repetitions = seen.by_ref().take(experiment.repetitions as usize);
+            let repetitions = measured.by_ref().take(experiment.repetitions as usize);
             CaseResult {
                 case: case.clone(),
-                seen: repetitions.reduce(Seen::and).unwrap_or_default(),
+                measured: repetitions.reduce(Measurement::and).unwrap_or_default(),
             }
         };
         let cases = cases.iter().map(joined).collect();
@@ -77,10 +77,10 @@ fn run_jobs(
     jobs: &[Job<'_>],
     threads: usize,
     progress: &mut dyn FnMut(usize, usize),
-) -> Result<Vec<Seen>> {
+) -> Result<Vec<Measurement>> {
     let next = AtomicUsize::new(0);
     let (done, finished) = mpsc::channel();
-    let mut slots: Vec<Option<Result<Seen>>> = jobs.iter().map(|_| None).collect();
+    let mut slots: Vec<Option<Result<Measurement>>> = jobs.iter().map(|_| None).collect();
     thread::scope(|scope| {
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
             let (next, done) = (&next, done.clone());
@@ -105,24 +105,24 @@ fn run_jobs(
 }
 
 impl Job<'_> {
-    fn run(&self) -> Result<Seen> {
+    fn run(&self) -> Result<Measurement> {
         let Self { experiment, case, repetition } = *self;
-        let seen = match (&case.atm, &case.vmtp) {
+        let measured = match (&case.atm, &case.vmtp) {
             (Some(atm), _) => atm_pair::run(experiment, atm, repetition),
             (_, Some(vmtp)) => vmtp_pair::run(experiment, vmtp, repetition),
             _ => model::run(experiment, case, repetition),
         };
-        seen.map_err(|problem| experiment.failed(case, problem))
+        measured.map_err(|problem| experiment.failed(case, problem))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockscope_experiment::carried_by_id;
+    use sockscope_experiment::builtin_by_id;
 
     fn small(changes: &[&str]) -> Experiment {
-        let mut experiment = carried_by_id("bb-2").unwrap();
+        let mut experiment = builtin_by_id("bb-2").unwrap();
         changes.iter().for_each(|change| experiment.set(change).unwrap());
         experiment
     }
@@ -135,7 +135,7 @@ mod tests {
         let sizes: Vec<_> = result.cases.iter().map(|case| case.case.words()).collect();
         assert_eq!(sizes[0], "message_bytes 1");
         assert_eq!(sizes[5], "message_bytes 1025");
-        assert!(result.cases.iter().all(|case| case.seen.calls_of("sosend") == 3));
+        assert!(result.cases.iter().all(|case| case.measured.calls_of("sosend") == 3));
         assert_eq!(told, (1..=6).map(|done| (done, 6)).collect::<Vec<_>>());
     }
 
@@ -144,13 +144,16 @@ mod tests {
         let mut experiment = small(&["messages=3", "message_bytes=112"]);
         experiment.repetitions = 4;
         let result = run(&experiment, 2, &mut |_, _| {}).unwrap();
-        let seen = &result.cases[0].seen;
-        assert_eq!((seen.calls_of("sosend"), seen.call_ns.n(), seen.bytes), (12, 12, 12 * 112));
+        let measured = &result.cases[0].measured;
+        assert_eq!(
+            (measured.calls_of("sosend"), measured.call_ns.n(), measured.bytes),
+            (12, 12, 12 * 112)
+        );
     }
 
     /// What a run of some experiment with changes says instead of results.
     fn problem(id: &str, changes: &[&str]) -> String {
-        let mut experiment = carried_by_id(id).unwrap();
+        let mut experiment = builtin_by_id(id).unwrap();
         experiment.set_all(changes).unwrap();
         let told = run(&experiment, 2, &mut |_, _| {});
         told.map_or_else(|error| error.to_string(), |_| "results".to_owned())
@@ -177,9 +180,9 @@ mod tests {
         let changes = [set.as_str(), "total_bytes=65536", "socket_buffer_bytes=4096"];
         let taken_ns = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            let mut experiment = carried_by_id("si-1b").unwrap();
+            let mut experiment = builtin_by_id("si-1b").unwrap();
             experiment.set_all(&changes).unwrap();
-            run(&experiment, 1, &mut |_, _| {}).unwrap().cases[0].seen.transfer_ns
+            run(&experiment, 1, &mut |_, _| {}).unwrap().cases[0].measured.transfer_ns
         };
         let slow = carried.replace("switch_ns = 180000", "switch_ns = 400000");
         assert!(taken_ns(&slow) > taken_ns(carried));

@@ -4,11 +4,11 @@
 //! when the driver, the bus or a machine's file does.
 
 use sockscope_experiment::result::RunResult;
-use sockscope_experiment::{Experiment, carried_by_id};
+use sockscope_experiment::{Experiment, builtin_by_id};
 use sockscope_lab::run::run;
 
 fn with(id: &str, changes: &[&str]) -> Experiment {
-    let mut experiment = carried_by_id(id).unwrap();
+    let mut experiment = builtin_by_id(id).unwrap();
     changes.iter().for_each(|change| experiment.set(change).unwrap());
     experiment
 }
@@ -19,7 +19,7 @@ fn results(id: &str, changes: &[&str]) -> RunResult {
 
 /// A measure of every case.
 fn column(result: &RunResult, name: &str) -> Vec<f64> {
-    result.cases.iter().map(|case| case.seen.measure(name).unwrap()).collect()
+    result.cases.iter().map(|case| case.measured.measure(name).unwrap()).collect()
 }
 
 /// Cells, copying in percent and Mbit/s of payload of a packet with so much data.
@@ -122,7 +122,7 @@ fn clocks_of_unequal_rate_lose_where_accesses_follow_closely() {
 #[test]
 fn a_parameter_of_another_workload_is_refused() {
     let refusal =
-        |id: &str, change: &str| carried_by_id(id).unwrap().set(change).unwrap_err().to_string();
+        |id: &str, change: &str| builtin_by_id(id).unwrap().set(change).unwrap_err().to_string();
     assert!(refusal("pc-2", "messages=3").contains("means nothing to `atm-send`"));
     assert!(refusal("pc-2", "nodelay=true").contains("nodelay"));
     assert!(refusal("pc-2", "data_bytes=1341").contains("from 0 to 1340"));

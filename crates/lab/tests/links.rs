@@ -1,12 +1,12 @@
 //! Links that lose, double, hold back and damage frames, in experiments of the laboratory.
 
 use sockscope_experiment::result::{RunResult, write_json};
-use sockscope_experiment::{Experiment, carried_by_id};
+use sockscope_experiment::{Experiment, builtin_by_id};
 use sockscope_lab::run::run;
 
 /// The experiment with these changes, run.
 fn result(id: &str, changes: &[&str]) -> Result<RunResult, String> {
-    let mut experiment: Experiment = carried_by_id(id).map_err(|error| error.to_string())?;
+    let mut experiment: Experiment = builtin_by_id(id).map_err(|error| error.to_string())?;
     experiment.set_all(changes).map_err(|error| error.to_string())?;
     run(&experiment, 2, &mut |_, _| {}).map_err(|error| error.to_string())
 }
@@ -21,8 +21,8 @@ fn json(id: &str, changes: &[&str]) -> String {
 fn carried(id: &str, changes: &[&str]) -> (u64, u64, u64) {
     let result = result(id, changes).unwrap();
     assert_eq!(result.cases.len(), 1, "{id} {changes:?}");
-    let seen = &result.cases[0].seen;
-    (seen.bytes, seen.retransmitted, seen.acks)
+    let measured = &result.cases[0].measured;
+    (measured.bytes, measured.retransmitted, measured.acks)
 }
 
 const SHORT: &str = "total_bytes=100000";
@@ -58,10 +58,10 @@ fn the_same_seed_loses_the_same_frames() {
 #[test]
 fn another_seed_loses_others() {
     let again = |seed| {
-        let mut experiment = carried_by_id("lh-6").unwrap();
+        let mut experiment = builtin_by_id("lh-6").unwrap();
         experiment.set_all(&["write_bytes=4096", SHORT, "lost_per_million=20000"]).unwrap();
         (experiment.seed, experiment.repetitions) = (seed, 1);
-        run(&experiment, 2, &mut |_, _| {}).unwrap().cases[0].seen.retransmitted
+        run(&experiment, 2, &mut |_, _| {}).unwrap().cases[0].measured.retransmitted
     };
     let of_seeds: std::collections::BTreeSet<u64> = (1..=8).map(again).collect();
     assert!(of_seeds.len() > 1, "{of_seeds:?}");
@@ -70,15 +70,15 @@ fn another_seed_loses_others() {
 /// A third of all frames is lost: the first question or its answer is, on some seed.
 #[test]
 fn the_portmapper_is_asked_again() {
-    let mut experiment = carried_by_id("lh-2").unwrap();
+    let mut experiment = builtin_by_id("lh-2").unwrap();
     experiment.set_all(&["server_timer_ms=30", "lost_per_million=300000"]).unwrap();
     let mut asked_max = 0;
     for seed in 1..=8 {
         experiment.seed = seed;
         let result = run(&experiment, 2, &mut |_, _| {}).unwrap();
-        let seen = &result.cases[0].seen;
-        assert_eq!(seen.call_ns.n(), 1, "seed {seed}");
-        let asked = seen.system_calls.iter().filter(|call| call.name == "sendto").count();
+        let measured = &result.cases[0].measured;
+        assert_eq!(measured.call_ns.n(), 1, "seed {seed}");
+        let asked = measured.system_calls.iter().filter(|call| call.name == "sendto").count();
         asked_max = asked_max.max(asked);
     }
     assert!(asked_max > 1, "asked {asked_max} times at most");
@@ -88,14 +88,14 @@ fn the_portmapper_is_asked_again() {
 /// numbers, of no message, and of a refusal.
 #[test]
 fn a_damaged_answer_of_the_portmapper_is_not_taken_for_one() {
-    let mut experiment = carried_by_id("lh-2").unwrap();
+    let mut experiment = builtin_by_id("lh-2").unwrap();
     let changes = ["personality=4.2bsd", "server_timer_ms=30", "corrupted_per_million=300000"];
     experiment.set_all(&changes).unwrap();
     let mut ended = 0;
     for seed in 1..=40 {
         experiment.seed = seed;
         match run(&experiment, 2, &mut |_, _| {}) {
-            Ok(result) => ended += result.cases[0].seen.call_ns.n(),
+            Ok(result) => ended += result.cases[0].measured.call_ns.n(),
             Err(error) => {
                 let told = error.to_string();
                 assert!(!told.contains("octet ") && !told.contains('{'), "seed {seed}: {told}");
@@ -110,7 +110,7 @@ fn a_damaged_answer_of_the_portmapper_is_not_taken_for_one() {
 #[test]
 fn whatever_a_lossy_link_ends_is_told_with_the_link() {
     let hint = "; the link has `lost_per_million`: set less of it, or another seed";
-    let mut experiment = carried_by_id("lh-6").unwrap();
+    let mut experiment = builtin_by_id("lh-6").unwrap();
     let changes = ["write_bytes=100", "total_bytes=100", "lost_per_million=500000"];
     experiment.set_all(&changes).unwrap();
     experiment.repetitions = 1;
@@ -126,10 +126,10 @@ fn whatever_a_lossy_link_ends_is_told_with_the_link() {
     assert!(told.contains("part of the response never came") && told.ends_with(hint), "{told}");
 }
 
-/// The call that waits for a connection is told why there is none; a write after the end, that it is over.
+/// The call that waits for a connection learns why it is missing; a write after the end, that it is over.
 #[test]
 fn a_connection_that_gives_up_says_so() {
-    let mut experiment = carried_by_id("lh-6").unwrap();
+    let mut experiment = builtin_by_id("lh-6").unwrap();
     experiment.set_all(&["write_bytes=4096", SHORT, "lost_per_million=500000"]).unwrap();
     for (seed, expected) in [
         (32, "writer after 0 octets: the peer did not answer in time"),
@@ -172,7 +172,7 @@ fn vmtp_repairs_what_the_cable_does() {
     ] {
         let changes = ["clients=1", "own_hosts=false", fault];
         let result = result("pc-4", &changes).unwrap();
-        assert!(result.cases[0].seen.call_ns.n() > 10, "{fault}");
-        assert_ne!(result.cases[0].seen, plain.cases[0].seen, "{fault}");
+        assert!(result.cases[0].measured.call_ns.n() > 10, "{fault}");
+        assert_ne!(result.cases[0].measured, plain.cases[0].measured, "{fault}");
     }
 }

@@ -10,12 +10,8 @@ mod portmap;
 mod record;
 mod xdr;
 
-pub use message::{
-    AcceptStatus, AuthStatus, Body, Call, Denial, Message, OpaqueAuth, Reply, SysCredential, flavor,
-};
-pub use portmap::{
-    Mapping, PORT, PROGRAM, VERSION, decode_dump, getport_call, procedure, protocol,
-};
+pub use message::{AcceptStatus, AuthStatus, Body, Call, Denial, Message, OpaqueAuth, Reply};
+pub use portmap::{Mapping, PORT, PROGRAM, VERSION, getport_call, procedure, protocol};
 pub use record::{BUFFER_OCTETS, FRAGMENT_OCTETS_MAX, RecordReader, RecordWriter};
 pub use xdr::{Decoder, Encoder, Sink, padded};
 

@@ -8,46 +8,13 @@ const RPC_VERSION: u32 = 2;
 /// Longest body of a credential or verifier (RFC 5531 §8.2).
 const AUTH_OCTETS_MAX: usize = 400;
 
-/// Longest machine name and list of groups in AUTH_SYS (RFC 5531 appendix A).
-const MACHINE_NAME_OCTETS_MAX: usize = 255;
-const GROUPS_MAX: usize = 16;
-
-/// Authentication flavours (RFC 5531 §8.2; 6 from RFC 2203).
-pub mod flavor {
-    /// No authentication.
-    pub const NONE: u32 = 0;
-    /// User and group numbers, also called UNIX.
-    pub const SYS: u32 = 1;
-    /// A short form that a server gave out.
-    pub const SHORT: u32 = 2;
-    /// Diffie-Hellman, also called DES.
-    pub const DH: u32 = 3;
-    /// GSS.
-    pub const RPCSEC_GSS: u32 = 6;
-}
-
 /// A credential or a verifier: a flavour and a body that only the flavour explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpaqueAuth<'a> {
-    /// One of [`flavor`], or another.
+    /// A number of RFC 5531 §8.2; 0 is no authentication.
     pub flavor: u32,
     /// At most 400 octets.
     pub body: &'a [u8],
-}
-
-/// The body of an AUTH_SYS credential.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SysCredential {
-    /// Anything that the caller chose.
-    pub stamp: u32,
-    /// The caller's machine, at most 255 octets.
-    pub machine_name: String,
-    /// Effective user number.
-    pub uid: u32,
-    /// Effective group number.
-    pub gid: u32,
-    /// Further groups, at most 16.
-    pub gids: Vec<u32>,
 }
 
 /// A call: which procedure of which program, and its arguments.
@@ -123,23 +90,11 @@ pub enum Denial {
 pub struct AuthStatus(pub u32);
 
 impl AuthStatus {
-    /// The credential is broken.
-    pub const BAD_CREDENTIAL: Self = Self(1);
-    /// The client must begin a new session.
-    pub const REJECTED_CREDENTIAL: Self = Self(2);
-    /// The verifier is broken.
-    pub const BAD_VERIFIER: Self = Self(3);
-    /// The verifier expired or was replayed.
-    pub const REJECTED_VERIFIER: Self = Self(4);
     /// A stronger flavour is wanted.
     pub const TOO_WEAK: Self = Self(5);
-    /// The reply's verifier is broken.
-    pub const INVALID_RESPONSE: Self = Self(6);
-    /// Some other reason.
-    pub const FAILED: Self = Self(7);
 }
 
-/// What a message says beside its number.
+/// What a message says in addition to its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A request.
@@ -256,35 +211,6 @@ impl<'a> OpaqueAuth<'a> {
     }
 }
 
-impl SysCredential {
-    /// Encodes the body.
-    #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
-        let mut octets = Vec::new();
-        let mut to = Encoder::new(&mut octets);
-        to.uint(self.stamp).string(&self.machine_name).uint(self.uid).uint(self.gid);
-        to.array(&self.gids, |to, gid| _ = to.uint(*gid));
-        octets
-    }
-
-    /// Decodes a body.
-    ///
-    /// # Errors
-    ///
-    /// When it is cut short, too long, or something follows it.
-    pub fn decode(octets: &[u8]) -> Result<Self> {
-        let mut from = Decoder::new(octets);
-        let credential = Self {
-            stamp: from.uint()?,
-            machine_name: from.string(MACHINE_NAME_OCTETS_MAX)?.to_owned(),
-            uid: from.uint()?,
-            gid: from.uint()?,
-            gids: from.array(GROUPS_MAX, Decoder::uint)?,
-        };
-        from.end().map(|()| credential)
-    }
-}
-
 impl<'a> Message<'a> {
     /// Decodes a message; arguments and results stay encoded.
     ///
@@ -305,7 +231,6 @@ impl<'a> Message<'a> {
     }
 
     /// Encodes the message with its arguments or results.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         let mut to = Encoder::new(&mut octets);
@@ -411,15 +336,6 @@ mod tests {
                 let again = message.encode();
                 prop_assert_eq!(&octets[..again.len()], &again);
             }
-        }
-
-        #[test]
-        fn a_credential_survives(
-            stamp: u32, machine_name in "[a-z]{0,255}", uid: u32, gid: u32,
-            gids in proptest::collection::vec(any::<u32>(), 0..=16),
-        ) {
-            let credential = SysCredential { stamp, machine_name, uid, gid, gids };
-            prop_assert_eq!(SysCredential::decode(&credential.encode()), Ok(credential));
         }
     }
 }

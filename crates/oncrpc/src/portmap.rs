@@ -9,23 +9,10 @@ pub const VERSION: u32 = 2;
 /// Its own port, UDP and TCP.
 pub const PORT: u16 = 111;
 
-/// Mappings that a dump may list before it is refused.
-const DUMP_MAPPINGS_MAX: usize = 4096;
-
 /// Procedures.
 pub mod procedure {
-    /// Does nothing.
-    pub const NULL: u32 = 0;
-    /// Registers a mapping; gives a boolean.
-    pub const SET: u32 = 1;
-    /// Removes one; gives a boolean.
-    pub const UNSET: u32 = 2;
     /// Gives the port of a mapping, 0 for none.
     pub const GETPORT: u32 = 3;
-    /// Lists all mappings.
-    pub const DUMP: u32 = 4;
-    /// Calls a procedure and answers only if that succeeds.
-    pub const CALLIT: u32 = 5;
 }
 
 /// Protocol numbers in a mapping.
@@ -71,7 +58,6 @@ impl Mapping {
 }
 
 /// The message that asks for the port of `wanted`.
-#[must_use]
 pub fn getport_call(xid: u32, wanted: Mapping) -> Vec<u8> {
     let mut arguments = Vec::new();
     wanted.encode(&mut Encoder::new(&mut arguments));
@@ -83,23 +69,6 @@ pub fn getport_call(xid: u32, wanted: Mapping) -> Vec<u8> {
         ..Call::default()
     };
     Message { xid, body: Body::Call(call) }.encode()
-}
-
-/// Decodes the results of [`procedure::DUMP`]: a linked list of mappings.
-///
-/// # Errors
-///
-/// When the list is cut short, or longer than any portmapper's.
-pub fn decode_dump(results: &[u8]) -> Result<Vec<Mapping>> {
-    let mut from = Decoder::new(results);
-    let mut mappings = Vec::new();
-    while from.bool()? {
-        if mappings.len() == DUMP_MAPPINGS_MAX {
-            return Err(from.expected("the end of the list"));
-        }
-        mappings.push(Mapping::decode(&mut from)?);
-    }
-    from.end().map(|()| mappings)
 }
 
 #[cfg(test)]
@@ -123,16 +92,5 @@ mod tests {
         let reply = Message { xid: 7, body: Body::Reply(reply) }.encode();
         assert_eq!(words(&reply), "00000007 00000001 00000000 00000000 00000000 00000000 0000041f");
         assert_eq!((call.len(), reply.len()), (56, 28));
-    }
-
-    #[test]
-    fn a_dump_is_a_list_that_ends() {
-        let octets = hex("00000001 000186a0 00000002 00000011 0000006f 00000000");
-        let mapping = Mapping { program: PROGRAM, version: 2, protocol: 17, port: 111 };
-        assert_eq!(decode_dump(&octets), Ok(vec![mapping]));
-        assert!(decode_dump(&octets[..20]).is_err());
-        let endless = hex(&"00000001 000186a0 00000002 00000011 0000006f".repeat(5000));
-        let error = decode_dump(&endless).unwrap_err();
-        assert_eq!(error.expected, "the end of the list");
     }
 }

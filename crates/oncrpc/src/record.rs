@@ -39,7 +39,6 @@ pub struct RecordWriter {
 impl RecordWriter {
     /// A stream with a buffer of `wanted` octets, made a multiple of four; less than 100 asks for
     /// the default.
-    #[must_use]
     pub fn new(wanted: usize) -> Self {
         let size = buffer_octets(wanted);
         let mut buffer = Vec::with_capacity(size);
@@ -130,7 +129,6 @@ pub struct RecordReader {
 
 impl RecordReader {
     /// A reader that refuses records of more than `record_max` octets.
-    #[must_use]
     pub fn new(record_max: usize) -> Self {
         let (record, header) = (Vec::new(), Vec::with_capacity(HEADER_OCTETS));
         Self { record, record_max, header, missing: 0, is_last: false, offset: 0 }
@@ -165,7 +163,6 @@ impl RecordReader {
     }
 
     /// Whether the stream may end here: no record has begun.
-    #[must_use]
     pub fn is_between_records(&self) -> bool {
         self.record.is_empty() && self.header.is_empty() && self.missing == 0
     }

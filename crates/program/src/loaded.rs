@@ -66,7 +66,7 @@ pub fn say_notes(notes: &[String]) {
     }
 }
 
-/// What the times of the trace are told by.
+/// The clock of the times in the trace.
 fn clock(source: Source) -> Option<&'static str> {
     match source {
         Source::Live | Source::Engine => Some("monotonic"),

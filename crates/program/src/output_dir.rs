@@ -292,7 +292,7 @@ fn is_current(dir: &Path) -> bool {
     matches!((std::env::current_dir(), fs::canonicalize(dir)), (Ok(current), Ok(dir)) if current == dir)
 }
 
-/// `NAME` with `suffix` beside `NAME`.
+/// `NAME` with `suffix` next to `NAME`.
 fn beside(dir: &Path, suffix: &str) -> Option<PathBuf> {
     let mut name = OsString::from(dir.file_name()?);
     name.push(suffix);

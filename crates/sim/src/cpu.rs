@@ -29,7 +29,7 @@ pub(crate) enum End {
     Nothing,
     /// The device gets the frame.
     Transmit(u8, FrameId),
-    /// A step of the running process's system call is over; the host knows what it came to.
+    /// A step of the running process's system call is over; the host knows its outcome.
     Step,
     /// The running process has computed what it wanted.
     Computed,
@@ -73,9 +73,9 @@ struct Segment {
     level: Level,
     mask: Mask,
     end: End,
-    /// When it began, pushed back by all that came in between.
+    /// When it began, pushed back by all that ran in between.
     began_ns: u64,
-    /// When something came on top of it, while that lasts.
+    /// When something interrupted it, while that lasts.
     suspended_ns: u64,
     len_ns: u64,
     /// Its effects in order, each with the time from its beginning.

@@ -78,8 +78,7 @@ impl<E: Copy> EventQueue<E> {
         self.heap.push(Reverse(Entry { at_ns, number: self.scheduled, event }));
     }
 
-    /// When the next event happens; `u64::MAX` when there is none.
-    #[must_use]
+    /// When the next event happens; `u64::MAX` without one.
     pub fn next_ns(&self) -> u64 {
         self.heap.peek().map_or(u64::MAX, |Reverse(next)| next.at_ns)
     }

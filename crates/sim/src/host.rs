@@ -48,7 +48,7 @@ pub struct Host {
     quantum_armed: bool,
     timers_armed: bool,
     number: u16,
-    /// What the last step of the running process's call came to that did not just go on.
+    /// What the last step of the running process's call gave, other than to go on.
     step_result: StepResult,
     processes: Vec<Process>,
     devices: Vec<Option<Device>>,
@@ -63,8 +63,6 @@ pub struct Host {
     counters: BTreeMap<u32, u32>,
     /// How long before time 0 the clock ticked, and both timers with it.
     clock_since_ns: u64,
-    is_profiled: bool,
-    has_probes: bool,
 }
 
 /// The time at which a host stopped.
@@ -97,8 +95,6 @@ impl Host {
             name: config.name,
             number,
             meter: new_meter(&config.machine, config.is_profiled, config.has_probes),
-            is_profiled: config.is_profiled,
-            has_probes: config.has_probes,
             machine: config.machine,
             cpu: Cpu::new(config.personality.interface.masks_devices),
             stack: Stack::new(config.personality, stack),
@@ -123,45 +119,34 @@ impl Host {
     }
 
     /// As in its configuration.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its kernel.
-    #[must_use]
     pub fn stack(&self) -> &Stack {
         &self.stack
     }
 
-    /// Calls and CPU time of each routine since the start, or since [`Host::reset_meter`].
-    #[must_use]
+    /// Calls and CPU time of each routine since the start.
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
     /// Its machine.
-    #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
     /// Its scheduler.
-    #[must_use]
     pub fn scheduler(&self) -> &Scheduler {
         &self.scheduler
     }
 
     /// CPU time used at each level so far, without what is under way: process, soft, hard.
     /// Nanoseconds.
-    #[must_use]
     pub fn cpu_used_ns(&self) -> [u64; LEVELS] {
         self.cpu.used_ns
-    }
-
-    /// Begins to count calls and seconds anew, as one switches a profiler on. The CPU must be idle.
-    pub fn reset_meter(&mut self) {
-        self.meter = new_meter(&self.machine, self.is_profiled, self.has_probes);
     }
 
     /// Whether nothing is under way on it but sleeping processes.
@@ -330,7 +315,7 @@ impl Host {
         (since_ns / period_ns + 1).saturating_mul(period_ns) - self.clock_since_ns
     }
 
-    /// The clock ticks: it interrupts whatever runs. An idle CPU need not be told.
+    /// The clock ticks: it interrupts whatever runs. An idle CPU need not learn of it.
     pub(crate) fn clock_ticked(&mut self) {
         assert!(self.clock_armed, "the clock ticks that was not armed");
         self.clock_armed = false;

@@ -45,19 +45,16 @@ pub enum LinkKind {
 
 impl LinkConfig {
     /// The 10 Mbit/s Ethernet, without faults.
-    #[must_use]
     pub fn ethernet10() -> Self {
         Self { kind: LinkKind::Ethernet(EthernetConfig::TEN), faults: Faults::NONE }
     }
 
     /// The experimental 3 Mbit/s Ethernet, without faults.
-    #[must_use]
     pub fn ethernet3() -> Self {
         Self { kind: LinkKind::Ethernet(EthernetConfig::THREE), faults: Faults::NONE }
     }
 
     /// A line of so many bits per second (0: no limit) and this delay, without faults.
-    #[must_use]
     pub fn point_to_point(bits_per_s: u64, delay_ns: u64) -> Self {
         let config = PointToPointConfig { bits_per_s, delay_ns };
         Self { kind: LinkKind::PointToPoint(config), faults: Faults::NONE }

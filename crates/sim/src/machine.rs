@@ -1,7 +1,7 @@
 //! Machines: what each routine costs, and how the driver behaves.
 //!
 //! A machine is a file in `machines/`. Costs are nanoseconds of CPU time (per byte: picoseconds);
-//! every number stands beside the source that it comes from.
+//! every number stands next to its source.
 
 use std::collections::BTreeMap;
 
@@ -31,13 +31,13 @@ pub struct Machine {
     pub title: String,
     /// What each routine costs.
     pub costs: Costs,
-    /// The CPU beside the routines.
+    /// The CPU other than the routines.
     pub cpu: Cpu,
     /// The Ethernet driver and its device.
     pub driver: Driver,
 }
 
-/// What the CPU does beside the routines.
+/// What the CPU does other than the routines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cpu {
     /// Going from one process to another (`swtch`), in nanoseconds.
@@ -64,7 +64,7 @@ pub struct Driver {
     pub start_ns: u64,
     /// Least time from the end of one frame to the start of the next one, in nanoseconds.
     pub gap_ns: u64,
-    /// After a frame came in, the device begins none of its own for so long beyond the silence that
+    /// After a frame arrived, the device begins none of its own for so long beyond the silence that
     /// the cable asks for: while frames come back to back it sends nothing. In nanoseconds.
     pub receive_hold_ns: u64,
     /// The device sends queued frames back to back by itself; else each waits for the interrupt
@@ -140,7 +140,6 @@ impl Machine {
     }
 
     /// A machine that comes with the program; `instant` is one on which nothing costs time.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         if name == "instant" {
             return Some(Self::instant());
@@ -150,7 +149,6 @@ impl Machine {
     }
 
     /// A CPU on which nothing costs time.
-    #[must_use]
     pub fn instant() -> Self {
         Self {
             name: "instant".to_owned(),

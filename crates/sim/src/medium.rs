@@ -9,7 +9,7 @@ use crate::link::{Frames, Link, LinkConfig, LinkContext, LinkCounts, Port, Stati
 /// What the medium did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediumEvent {
-    /// The last bit of a frame came in at a station.
+    /// The last bit of a frame arrived at a station.
     Arrived {
         /// Where.
         station: u16,
@@ -34,7 +34,6 @@ pub struct Medium {
 impl Medium {
     /// A link between stations with these addresses; frames begin with that of their receiver, or
     /// with a group address, which every other station hears.
-    #[must_use]
     pub fn new(config: &LinkConfig, addresses: &[[u8; 6]], seed: u64) -> Self {
         let station = |(address, host): (&[u8; 6], u16)| Station {
             port: Port { host, interface: 0 },
@@ -59,7 +58,6 @@ impl Medium {
     }
 
     /// When [`Medium::advance`] is due next; `u64::MAX` while nothing is under way.
-    #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.events.next_ns()
     }
@@ -92,7 +90,6 @@ impl Medium {
     }
 
     /// What has passed.
-    #[must_use]
     pub fn counts(&self) -> LinkCounts {
         self.link.counts()
     }

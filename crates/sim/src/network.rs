@@ -18,8 +18,6 @@ pub(crate) enum Goal {
     Time,
     /// Every program but the daemons has ended and nothing is under way.
     Quiet,
-    /// The last socket is gone too.
-    Closed,
 }
 
 /// Why a run ended.
@@ -65,13 +63,9 @@ impl Network {
 
     /// Whether the goal is reached, once no program works any more.
     fn is_over(&self, goal: Goal) -> bool {
-        let is_quiet = || self.shared.frames.in_use() == 0 && self.hosts.iter().all(Host::is_quiet);
-        let has_socket = |host: &Host| host.stack().sockets.iter().next().is_some();
-        match goal {
-            Goal::Time => false,
-            Goal::Quiet => is_quiet(),
-            Goal::Closed => is_quiet() && !self.hosts.iter().any(has_socket),
-        }
+        goal == Goal::Quiet
+            && self.shared.frames.in_use() == 0
+            && self.hosts.iter().all(Host::is_quiet)
     }
 
     fn advance(&mut self, until_ns: u64, goal: Goal, observer: &mut dyn Observer) -> Outcome {

@@ -29,7 +29,6 @@ impl Payload {
     }
 
     /// The bytes from position `offset` of the stream on; room for `len` must have been made.
-    #[must_use]
     pub fn piece(&self, offset: u64, len: usize) -> &[u8] {
         let start = (offset % PERIOD) as usize;
         assert!(start + len <= self.bytes.len(), "no room was made for {len} bytes");
@@ -37,7 +36,6 @@ impl Payload {
     }
 
     /// Position of the first of `bytes` that is not what the stream has from `offset` on.
-    #[must_use]
     pub fn first_difference(&self, offset: u64, bytes: &[u8]) -> Option<u64> {
         let room = self.bytes.len() - PERIOD as usize;
         let mut at = offset;

@@ -20,7 +20,7 @@ pub struct ProcessId {
     pub index: ProcessIndex,
 }
 
-/// What a step of a system call came to.
+/// The outcome of a step of a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepResult {
     Continue,
@@ -115,7 +115,7 @@ impl Process {
         }
     }
 
-    /// The next step of the call under way: what may interrupt it, and what it came to.
+    /// The next step of the call under way: what may interrupt it, and its outcome.
     pub(crate) fn step(
         &mut self,
         stack: &mut Stack,

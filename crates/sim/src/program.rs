@@ -106,7 +106,6 @@ pub enum Data {
 
 impl Data {
     /// How many bytes.
-    #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Self::Payload { len, .. } => *len,
@@ -114,8 +113,7 @@ impl Data {
         }
     }
 
-    /// Whether there is none.
-    #[must_use]
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -136,7 +134,6 @@ pub enum Answer {
 
 impl Answer {
     /// The socket that was made or accepted.
-    #[must_use]
     pub fn socket(self) -> Option<SocketId> {
         match self {
             Self::Socket(id) => Some(id),
@@ -145,7 +142,6 @@ impl Answer {
     }
 
     /// The bytes transferred; 0 for all else.
-    #[must_use]
     pub fn bytes(self) -> u32 {
         match self {
             Self::Done(bytes) => bytes,
@@ -182,7 +178,7 @@ pub struct ProgramContext<'a> {
     pub(crate) damage: &'a mut Vec<Damage>,
 }
 
-/// A byte that came out other than it went in.
+/// A byte that was read other than it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage {
     /// When it was found, in nanoseconds.
@@ -195,7 +191,6 @@ pub struct Damage {
 
 impl ProgramContext<'_> {
     /// The bytes that the last action read.
-    #[must_use]
     pub fn data(&self) -> &[u8] {
         self.data
     }

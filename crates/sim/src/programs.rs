@@ -3,17 +3,14 @@
 //! They write the [payload](crate::payload) pattern, and check the bytes that they read against it.
 
 mod bulk;
-mod datagrams;
-mod echo;
 mod load;
 mod opening;
 mod pipeline;
 mod sink;
 
 pub use bulk::{BulkWriter, Pace};
-pub use datagrams::{DatagramSender, DatagramSink};
-pub use echo::{EchoClient, EchoServer};
 pub use load::PrimeLoad;
+pub use opening::{Opened, Opening};
 pub use pipeline::{Computer, StageReceiver, StageSender};
 pub use sink::Sink;
 
@@ -47,14 +44,14 @@ impl Setup {
             let options = [SetOption::SendBuffer(bytes), SetOption::ReceiveBuffer(bytes)];
             actions.extend(options.map(|option| Action::SetOption(id, option)));
         }
+        if self.log {
+            actions.push(Action::Log(id));
+        }
         if self.no_delay {
             actions.push(Action::SetOption(id, SetOption::NoDelay(true)));
         }
         if self.keep_alive {
             actions.push(Action::SetOption(id, SetOption::KeepAlive(true)));
-        }
-        if self.log {
-            actions.push(Action::Log(id));
         }
         // Taken from the end.
         actions.reverse();

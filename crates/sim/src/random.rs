@@ -15,7 +15,6 @@ const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
     /// Stream `stream` of `seed`.
-    #[must_use]
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self { state: seed };
         let start = random.next_u64();

@@ -57,7 +57,6 @@ pub struct HostConfig {
 
 impl HostConfig {
     /// A host without interfaces.
-    #[must_use]
     pub fn new(name: &str, personality: Personality, machine: Machine) -> Self {
         Self {
             name: name.to_owned(),
@@ -104,8 +103,7 @@ impl HostConfig {
         self.with_interface(InterfaceConfig::loopback(Ipv4Addr::LOCALHOST), None)
     }
 
-    /// Address of the interface with this number; unspecified if there is none.
-    #[must_use]
+    /// Address of the interface with this number; unspecified without one.
     pub fn address(&self, interface: usize) -> Ipv4Addr {
         let interface = self.stack.interfaces.get(interface);
         interface.map_or(Ipv4Addr::UNSPECIFIED, |interface| interface.address)

@@ -97,7 +97,6 @@ impl Entry {
 
 impl Scheduler {
     /// The scheduler of a host whose clock ticked so many nanoseconds before time 0.
-    #[must_use]
     pub fn new(since_ns: u64) -> Self {
         Self {
             since_ns,
@@ -114,7 +113,6 @@ impl Scheduler {
 
     /// Another scheduler, to compare with: all processes are equal, whatever they used and whatever
     /// they waited for, and take turns of a quantum.
-    #[must_use]
     pub fn round_robin(since_ns: u64) -> Self {
         Self { is_round_robin: true, ..Self::new(since_ns) }
     }
@@ -192,19 +190,16 @@ impl Scheduler {
     }
 
     /// Whether somebody else may have to run, which counts at the next return to user mode.
-    #[must_use]
     pub fn must_reschedule(&self) -> bool {
         self.reschedule && self.occupied != 0
     }
 
     /// The process that has the CPU.
-    #[must_use]
     pub fn running(&self) -> Option<ProcessIndex> {
         self.running
     }
 
     /// Whether somebody waits for the CPU.
-    #[must_use]
     pub fn somebody_waits(&self) -> bool {
         self.occupied != 0
     }
@@ -215,13 +210,11 @@ impl Scheduler {
     }
 
     /// Recent CPU use of a process in ticks (`p_cpu`), 0 to 255.
-    #[must_use]
     pub fn recent_cpu(&self, process: ProcessIndex) -> u32 {
         self.entries[process].cpu
     }
 
     /// The load average over about a minute.
-    #[must_use]
     pub fn load(&self) -> f64 {
         self.load
     }
@@ -257,7 +250,7 @@ impl Scheduler {
         self.charge_ticks(now_ns);
     }
 
-    /// Where nobody wanted the CPU for long, there is nothing left to decay.
+    /// Where no process wanted the CPU for long, there is nothing left to decay.
     fn skip_idle(&mut self, now_ns: u64) -> bool {
         let seconds = now_ns / SECOND_NS - self.until_ns / SECOND_NS;
         if self.running.is_some() || self.occupied != 0 || seconds <= FORGET_SECONDS {
@@ -423,7 +416,7 @@ mod tests {
         assert_eq!(scheduler.pick(MS), Some(hogs[0]));
         assert!(scheduler.wakeup(2 * MS, sleeper));
         assert!(!scheduler.must_reschedule(), "the quantum is not over");
-        // Two seconds of use make nobody worse.
+        // Two seconds of use make no process worse.
         for (second, next) in [(1, hogs[1]), (2, sleeper), (3, hogs[0])] {
             scheduler.quantum_over();
             assert!(scheduler.must_reschedule());

@@ -209,7 +209,7 @@ impl Shared {
 
     fn add_process(&mut self, flow: FlowId, side: Side, thread: u32) {
         if thread == 0 {
-            return; // nobody's: an interrupt
+            return; // no process's: an interrupt
         }
         let index = (flow.connection().0 as usize).wrapping_sub(1);
         let name = self.names.get(thread as usize).cloned().unwrap_or_default();

@@ -100,66 +100,51 @@ impl<S: RecordSink> Simulation<S> {
     }
 
     /// The time, in nanoseconds.
-    #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.network.now_ns
     }
 
     /// A host by its number in the scenario.
-    #[must_use]
     pub fn host(&self, number: usize) -> &Host {
         &self.network.hosts[number]
     }
 
-    /// A host, to change it between runs.
-    pub fn host_mut(&mut self, number: usize) -> &mut Host {
-        &mut self.network.hosts[number]
-    }
-
     /// What has passed a link.
-    #[must_use]
     pub fn link_counts(&self, link: LinkId) -> LinkCounts {
         self.network.shared.links[link].counts()
     }
 
     /// What programs noted, in order of time.
-    #[must_use]
     pub fn notes(&self) -> &[Note] {
         &self.network.shared.notes
     }
 
     /// The name of a process by its number in notes and records.
-    #[must_use]
     pub fn process_name(&self, number: u32) -> &str {
         self.network.shared.names.get(number as usize).map_or("", String::as_str)
     }
 
-    /// Bytes that came out other than they went in; a run with any has failed.
-    #[must_use]
+    /// Bytes that were read other than they were written; a run with any has failed.
     pub fn damage(&self) -> &[Damage] {
         &self.network.shared.damage
     }
 
     /// The connections logged, in order of their numbers.
-    #[must_use]
     pub fn connections(&self) -> &[Connection] {
         &self.network.shared.connections
     }
 
     /// Frames on links and in devices.
-    #[must_use]
     pub fn frames_in_flight(&self) -> usize {
         self.network.shared.frames.in_use()
     }
 
     /// The sink.
-    #[must_use]
     pub fn sink(&self) -> &S {
         &self.sink
     }
 
     /// The sink, with the simulation ended.
-    #[must_use]
     pub fn into_sink(self) -> S {
         self.sink
     }
@@ -173,11 +158,6 @@ impl<S: RecordSink> Simulation<S> {
     /// `limit_ns`. Sockets may still wait for timers.
     pub fn run_to_end(&mut self, limit_ns: u64) -> Outcome {
         self.network.run(limit_ns, Goal::Quiet, &mut self.sink)
-    }
-
-    /// As [`Simulation::run_to_end`], and until the last socket is gone.
-    pub fn run_until_closed(&mut self, limit_ns: u64) -> Outcome {
-        self.network.run(limit_ns, Goal::Closed, &mut self.sink)
     }
 }
 

@@ -137,7 +137,6 @@ pub struct BoundedList {
 
 impl BoundedList {
     /// Room for `limit` records.
-    #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { records: Vec::new(), loss: LossCounts::default(), limit }
     }

@@ -25,7 +25,7 @@ pub enum Step {
     Continue,
     /// Step it again once this is woken.
     Sleep(Channel),
-    /// It has ended, with a number of bytes or of a socket; 0 where there is none to tell.
+    /// It has ended, with a number of bytes or of a socket; 0 without one.
     Done(Result<u32, SocketError>),
 }
 

@@ -25,18 +25,12 @@ impl Checksum {
         self.is_odd = !self.is_odd;
     }
 
-    /// Adds one word in the order of the network, at an even place.
-    pub fn add_word(&mut self, word: u16) {
-        self.sum += u64::from(word.to_be());
-    }
-
     /// Adds a header without options, at an even place.
     pub(crate) fn add_header(&mut self, words: [u32; 5]) {
         self.sum += words.iter().map(|word| u64::from(word.to_be())).sum::<u64>();
     }
 
     /// What the checksum field must hold for the sum over it to be right.
-    #[must_use]
     pub fn finish(mut self) -> u16 {
         if self.is_odd {
             self.turn();
@@ -45,13 +39,11 @@ impl Checksum {
     }
 
     /// Whether the bytes, their checksum field among them, are undamaged.
-    #[must_use]
     pub fn is_valid(self) -> bool {
         self.finish() == 0
     }
 
     /// A sum that holds the pseudo header of TCP and UDP already (RFC 9293 §3.1, RFC 768).
-    #[must_use]
     pub fn of_pseudo_header(source: [u8; 4], destination: [u8; 4], protocol: u8, len: u16) -> Self {
         let addresses = [source, destination].map(|address| u64::from(u32::from_ne_bytes(address)));
         let words = [u16::from(protocol), len].map(|word| u64::from(word.to_be()));
@@ -84,7 +76,6 @@ pub(crate) fn header_bytes(words: [u32; 5]) -> [u8; 20] {
 }
 
 /// The checksum of these bytes.
-#[must_use]
 pub fn checksum(bytes: &[u8]) -> u16 {
     let mut sum = Checksum::default();
     sum.add(bytes);

@@ -20,7 +20,6 @@ pub struct Cost {
 
 impl Cost {
     /// Nanoseconds for `work`, the fixed cost of a call aside; fractions are rounded to nearest.
-    #[must_use]
     pub fn of(&self, work: Work) -> u64 {
         let bytes_ps = u64::from(work.bytes) * u64::from(self.byte_ps);
         (bytes_ps + 500) / 1000
@@ -41,7 +40,6 @@ impl Default for Costs {
 
 impl Costs {
     /// What `routine` costs.
-    #[must_use]
     pub fn of(&self, routine: Routine) -> Cost {
         self.0[routine.index()]
     }
@@ -137,7 +135,6 @@ impl Default for CostMeter {
 
 impl CostMeter {
     /// Nothing counted yet.
-    #[must_use]
     pub fn new(Costs(costs): Costs) -> Self {
         Self { elapsed_ns: 0, probe_ns: 0, cache_miss_percent: 0, rows: costs.map(Row::new) }
     }
@@ -212,25 +209,21 @@ impl CostMeter {
     }
 
     /// CPU time used by the step in progress, in nanoseconds.
-    #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         self.elapsed_ns
     }
 
     /// How often `routine` was called since the meter was made.
-    #[must_use]
     pub fn calls(&self, routine: Routine) -> u64 {
         self.rows[routine.index()].calls
     }
 
     /// CPU time charged to `routine` itself since the meter was made, in nanoseconds.
-    #[must_use]
     pub fn charged_ns(&self, routine: Routine) -> u64 {
         self.rows[routine.index()].charged_ns
     }
 
     /// The work of `routine` since the meter was made.
-    #[must_use]
     pub fn work(&self, routine: Routine) -> WorkTotal {
         self.rows[routine.index()].total
     }

@@ -42,7 +42,6 @@ impl DropReason {
     ];
 
     /// The word in reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::InterfaceQueueFull => "interface-queue-full",

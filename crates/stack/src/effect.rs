@@ -47,7 +47,7 @@ pub enum Effect {
 
 impl Effect {
     /// Whether one of the probes of the SunOS study makes this record (its §3.3.1): the first sees the
-    /// call to write, the second data on their way to the protocol. The host makes the other records.
+    /// call to write, the second data in transit to the protocol. The host makes the other records.
     pub(crate) fn is_of_a_probe(&self) -> bool {
         let Self::Observed(record) = self else { return false };
         use Kind::{InputEnqueue, ReceiveDequeue, ReceiveEnqueue, SendEnqueue, WriteCall};

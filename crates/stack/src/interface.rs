@@ -67,7 +67,6 @@ pub enum InterfaceKind {
 
 impl InterfaceKind {
     /// Bytes of the link header.
-    #[must_use]
     pub fn header_bytes(self) -> usize {
         match self {
             Self::Loopback | Self::PointToPoint => 0,
@@ -98,26 +97,22 @@ pub struct InterfaceConfig {
 
 impl InterfaceConfig {
     /// `lo0` with this address; its MTU is 1536.
-    #[must_use]
     pub fn loopback(address: Ipv4Addr) -> Self {
         Self::of("lo0", InterfaceKind::Loopback, address, 1536)
     }
 
     /// A 3 Mbit/s Ethernet interface with trailers; its MTU is 1536.
-    #[must_use]
     pub fn ethernet3(name: &str, address: Ipv4Addr) -> Self {
         let plain = Self::of(name, InterfaceKind::Ethernet3, address, 1536);
         Self { uses_trailers: true, ..plain }
     }
 
     /// A 10 Mbit/s Ethernet interface without trailers; its MTU is 1500.
-    #[must_use]
     pub fn ethernet10(name: &str, address: Ipv4Addr) -> Self {
         Self::of(name, InterfaceKind::Ethernet10, address, 1500)
     }
 
     /// One end of a line.
-    #[must_use]
     pub fn point_to_point(name: &str, address: Ipv4Addr, mtu: u32) -> Self {
         Self::of(name, InterfaceKind::PointToPoint, address, mtu)
     }
@@ -171,7 +166,7 @@ pub struct Interface {
     device_frames_max: usize,
     uses_trailers: bool,
     queue: VecDeque<Packet>,
-    /// Packets on their way to the queue in effects that have not happened yet.
+    /// Packets in transit to the queue in effects that have not happened yet.
     pending: usize,
     /// Frames that the driver has taken and that have not gone, as far as it knows.
     in_device: usize,
@@ -211,12 +206,6 @@ impl Interface {
             in_device: 0,
             mapped: Chain::new(),
         }
-    }
-
-    /// Packets in its queue.
-    #[must_use]
-    pub fn queue_len(&self) -> usize {
-        self.queue.len()
     }
 
     /// Whether a packet that is made now finds the queue full when its turn comes. What was made before

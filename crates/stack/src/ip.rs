@@ -49,7 +49,7 @@ pub struct IpRules {
     pub log_tos: u8,
 }
 
-/// What `ip_output` is told of a packet beside its bytes.
+/// What `ip_output` gets with a packet in addition to its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputHeader {
     /// Own address; unspecified for that of the interface used.
@@ -75,7 +75,7 @@ pub struct InputHeader {
     pub payload_bytes: u16,
     /// Type of service as received.
     pub tos: u8,
-    /// The interface that it came in through.
+    /// The interface that received it.
     pub interface: u8,
 }
 
@@ -92,7 +92,7 @@ pub struct IpCounts {
     pub too_short: u64,
     /// For another host.
     pub not_for_us: u64,
-    /// For a protocol that nobody handles.
+    /// For a protocol without a handler.
     pub no_protocol: u64,
     /// Fragments received.
     pub fragments: u64,

@@ -27,7 +27,7 @@ pub mod tcp;
 pub mod udp;
 
 #[cfg(test)]
-mod counts;
+mod counts_tests;
 mod drop_reason;
 mod observe;
 mod pcb;

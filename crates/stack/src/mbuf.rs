@@ -152,7 +152,6 @@ pub struct PoolUse {
 
 impl Pool {
     /// An empty pool; memory is taken as it is needed, up to the limits.
-    #[must_use]
     pub fn new(geometry: Geometry, limits: PoolLimits) -> Self {
         assert!(usize::from(geometry.plain_bytes) <= SLOT_BYTES);
         assert!(geometry.header_bytes <= geometry.plain_bytes && limits.mbufs < NIL);
@@ -170,13 +169,11 @@ impl Pool {
     }
 
     /// What is in use now.
-    #[must_use]
     pub fn in_use(&self) -> PoolUse {
         PoolUse { mbufs: self.mbufs_used, clusters: self.clusters.used(), lent: self.lent.used() }
     }
 
     /// Requests refused because a limit was reached.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -188,7 +185,6 @@ impl Pool {
     }
 
     /// The layout in force.
-    #[must_use]
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -358,7 +354,6 @@ impl Pool {
     }
 
     /// The data of one mbuf.
-    #[must_use]
     pub fn data(&self, id: MbufId) -> &[u8] {
         self.data_of(self.mbuf(id))
     }
@@ -383,52 +378,44 @@ impl Pool {
     }
 
     /// Bytes of data in one mbuf.
-    #[must_use]
     pub fn len(&self, id: MbufId) -> usize {
         usize::from(self.mbuf(id).len)
     }
 
     /// Whether the data are in a cluster.
-    #[must_use]
     pub fn is_cluster(&self, id: MbufId) -> bool {
         matches!(self.mbuf(id).store, Store::Cluster(_))
     }
 
     /// Whether the data are in the mbuf itself.
-    #[must_use]
     pub fn is_plain(&self, id: MbufId) -> bool {
         self.mbuf(id).is_plain()
     }
 
     /// Whether the data are a whole cluster from its first byte on, which page mapping needs.
-    #[must_use]
     pub fn is_whole_page(&self, id: MbufId) -> bool {
         // What is so long begins where the cluster does.
         self.is_cluster(id) && self.len(id) == CLUSTER_BYTES
     }
 
     /// Bytes free before the data of a plain mbuf; 0 for other mbufs.
-    #[must_use]
     pub fn leading_room(&self, id: MbufId) -> usize {
         let mbuf = self.mbuf(id);
         if mbuf.is_plain() { (mbuf.at - mbuf.slot) as usize } else { 0 }
     }
 
     /// Bytes free behind the data of a plain mbuf; 0 for other mbufs.
-    #[must_use]
     pub fn trailing_room(&self, id: MbufId) -> usize {
         self.mbuf(id).trailing_room()
     }
 
     /// What one mbuf counts against a socket buffer's storage limit (`mbcnt`). A lent buffer counts
     /// as a cluster, whose place it takes.
-    #[must_use]
     pub fn storage_bytes(&self, id: MbufId) -> usize {
         self.mbuf(id).storage_bytes()
     }
 
     /// What a whole chain counts against a socket buffer's storage limit.
-    #[must_use]
     pub fn chain_storage_bytes(&self, chain: &Chain) -> usize {
         self.ids(chain).map(|id| self.storage_bytes(id)).sum()
     }

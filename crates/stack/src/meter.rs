@@ -33,7 +33,6 @@ impl DerefMut for Meter {
 
 impl Meter {
     /// Nothing counted yet.
-    #[must_use]
     pub fn new(costs: Costs) -> Self {
         Self { effects: Vec::new(), cost: CostMeter::new(costs) }
     }
@@ -65,7 +64,6 @@ impl Meter {
     }
 
     /// Effects of the step in progress, each with the CPU time at which it happens.
-    #[must_use]
     pub fn effects(&self) -> &[(u64, Effect)] {
         &self.effects
     }

@@ -1,4 +1,4 @@
-//! A packet on its way through one host, and the mark that makes its passage visible.
+//! A packet in transit through one host, and the mark that makes its passage visible.
 
 use sockscope_record::{FlowId, Point, Record, SegmentHeader, marks, tcp_flags};
 
@@ -7,7 +7,7 @@ use crate::mbuf::Chain;
 /// What is said of a packet at points 3 to 6, fixed when its segment was made.
 ///
 /// The mark of a logged socket travels with the packet, so that the receiving host knows the flow
-/// without being told.
+/// without a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mark {
     /// The direction of the connection that it belongs to.
@@ -31,7 +31,6 @@ pub struct Mark {
 
 impl Mark {
     /// The record of this packet passing `point`; time, CPU and thread are left 0.
-    #[must_use]
     pub fn record(&self, point: Point) -> Record {
         let passed = Record {
             offset: self.offset,
@@ -56,7 +55,6 @@ impl Mark {
     }
 
     /// Bits of [`marks`] that hold at every point.
-    #[must_use]
     pub fn marks(&self) -> u8 {
         let retransmitted = if self.is_retransmission { marks::RETRANSMITTED } else { 0 };
         let loopback = if self.is_loopback { marks::LOOPBACK } else { 0 };

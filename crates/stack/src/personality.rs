@@ -224,7 +224,6 @@ impl Personality {
     pub const ALL: [Self; 7] = [RELEASED_42, MEASURED_42, BSD_43, TAHOE, RENO, SUNOS_403, SUNOS_41];
 
     /// The personality of this name.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|personality| personality.name == name)
     }

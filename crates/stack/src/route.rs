@@ -30,13 +30,11 @@ pub struct RouteCache {
 
 impl RouteCache {
     /// The cached route, if it leads to `destination`.
-    #[must_use]
     pub fn to(&self, destination: Ipv4Addr) -> Option<Route> {
         self.cached.filter(|(host, _)| *host == destination).map(|(_, route)| route)
     }
 
     /// Whether any route is cached.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cached.is_none()
     }
@@ -59,7 +57,6 @@ pub struct Routes {
 
 impl Routes {
     /// These routes; of two to one network the first counts.
-    #[must_use]
     pub fn new(routes: Vec<Route>) -> Self {
         Self { routes }
     }
@@ -84,14 +81,12 @@ impl Routes {
 
 /// The network number of an address by its class (`in_netof`, RFC 791 §2.3); `None` for multicast
 /// and reserved addresses.
-#[must_use]
 pub fn network_of(address: Ipv4Addr) -> Option<u32> {
     let bits = u32::from(address);
     host_bits(address).map(|host_bits| bits >> host_bits)
 }
 
 /// The host number of an address by its class (`in_lnaof`).
-#[must_use]
 pub fn host_of(address: Ipv4Addr) -> Option<u32> {
     let bits = u32::from(address);
     host_bits(address).map(|host_bits| bits & ((1 << host_bits) - 1))
@@ -99,7 +94,6 @@ pub fn host_of(address: Ipv4Addr) -> Option<u32> {
 
 /// Whether the host number says "every host of this network": all ones, or all zeros as 4.2BSD
 /// had it.
-#[must_use]
 pub fn is_broadcast(address: Ipv4Addr) -> bool {
     let Some(bits) = host_bits(address) else { return address.is_broadcast() };
     let host = u32::from(address) & ((1 << bits) - 1);

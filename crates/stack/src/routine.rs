@@ -18,7 +18,6 @@ macro_rules! routines {
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The name in the C sources and in every table.
-            #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -125,26 +124,23 @@ impl Routine {
     pub const COUNT: usize = Self::ALL.len();
 
     /// Position in [`Routine::ALL`].
-    #[must_use]
     pub fn index(self) -> usize {
         self as usize
     }
 
     /// Whether a profiler counts its calls: not those of macros and assembler code.
-    #[must_use]
     pub fn is_profiled(self) -> bool {
         use Routine::{Copyin, Copyout, MclgetMacro, MfreeMacro, MgetMacro};
         !matches!(self, Copyin | Copyout | MgetMacro | MfreeMacro | MclgetMacro)
     }
 
     /// The routine of this name, if one is counted.
-    #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|routine| routine.name() == name)
     }
 }
 
-/// What one call had to do beside being called; a cost table is linear in it.
+/// What one call had to do in addition to being called; a cost table is linear in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Work {
     /// Bytes moved or summed.
@@ -160,19 +156,16 @@ impl Work {
     pub const NONE: Self = Self { bytes: 0, mbufs: 0, walked: 0 };
 
     /// Work on this many bytes.
-    #[must_use]
     pub fn bytes(bytes: usize) -> Self {
         Self { bytes: bytes as u32, ..Self::NONE }
     }
 
     /// Work on this many mbufs.
-    #[must_use]
     pub fn mbufs(mbufs: u32) -> Self {
         Self { mbufs, ..Self::NONE }
     }
 
     /// Walking past this many entries of a list.
-    #[must_use]
     pub fn walked(walked: u32) -> Self {
         Self { walked, ..Self::NONE }
     }

@@ -28,7 +28,7 @@ pub struct BufferRules {
     pub compact_spare_bytes: usize,
     /// 4.2BSD puts an empty mbuf for access rights into each datagram's record.
     pub rights_mbuf: bool,
-    /// Low-water mark of send buffers, cut to their limit; 0 where there is none.
+    /// Low-water mark of send buffers, cut to their limit; 0 without one.
     pub send_lowat: u32,
 }
 
@@ -39,7 +39,7 @@ pub struct Datagram {
     pub from: (Ipv4Addr, u16),
     /// Its data.
     pub chain: Chain,
-    /// As it came with the packet, if the sender is logged.
+    /// As it arrived with the packet, if the sender is logged.
     pub mark: Option<Mark>,
     overhead: Chain,
 }
@@ -78,37 +78,31 @@ impl SockBuf {
     }
 
     /// Data bytes, and addresses of datagrams.
-    #[must_use]
     pub fn cc(&self) -> u32 {
         self.cc
     }
 
     /// Bytes of storage used.
-    #[must_use]
     pub fn mbcnt(&self) -> u32 {
         self.mbcnt
     }
 
     /// Limit of data bytes.
-    #[must_use]
     pub fn hiwat(&self) -> u32 {
         self.hiwat
     }
 
     /// Limit of storage bytes.
-    #[must_use]
     pub fn mbmax(&self) -> u32 {
         self.mbmax
     }
 
     /// Low-water mark in bytes.
-    #[must_use]
     pub fn lowat(&self) -> u32 {
         self.lowat
     }
 
     /// `sbspace`: bytes that may still enter; negative when a limit is exceeded.
-    #[must_use]
     pub fn space(&self) -> i64 {
         let data = i64::from(self.hiwat) - i64::from(self.cc);
         let storage = i64::from(self.mbmax) - i64::from(self.mbcnt);
@@ -132,13 +126,11 @@ impl SockBuf {
     }
 
     /// Stream position after the last byte that ever entered.
-    #[must_use]
     pub fn entered(&self) -> u64 {
         self.entered
     }
 
     /// Stream position after the last byte that ever left.
-    #[must_use]
     pub fn left(&self) -> u64 {
         self.left
     }
@@ -168,7 +160,7 @@ impl SockBuf {
         }
     }
 
-    /// `len` bytes pass without being kept, as datagrams do on their way out; the stream position
+    /// `len` bytes pass without being kept, as sent datagrams do; the stream position
     /// of the first.
     pub(crate) fn pass(&mut self, len: usize) -> u64 {
         let offset = self.entered;
@@ -277,7 +269,6 @@ impl SockBuf {
     }
 
     /// Datagrams waiting.
-    #[must_use]
     pub fn datagrams(&self) -> usize {
         self.datagrams.len()
     }
@@ -294,7 +285,6 @@ impl SockBuf {
 
 /// Largest data limit when `storage_bytes_max` of storage must hold it in full clusters: 52,428 of
 /// 65,536 bytes (`SB_MAX * CLBYTES / (2 * MSIZE + CLBYTES)` in 4.3BSD).
-#[must_use]
 pub const fn hiwat_limit(storage_bytes_max: u64, mbufs_per_cluster: u64) -> u32 {
     let cluster = CLUSTER_BYTES as u64;
     (storage_bytes_max * cluster / (mbufs_per_cluster * MBUF_BYTES as u64 + cluster)) as u32

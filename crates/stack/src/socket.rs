@@ -95,13 +95,11 @@ impl Socket {
     }
 
     /// `PR_ATOMIC`: one call is one message.
-    #[must_use]
     pub fn is_atomic(&self) -> bool {
         self.protocol == Protocol::Udp
     }
 
     /// The flow that this socket receives, if it is logged.
-    #[must_use]
     pub fn received_flow(&self) -> Option<FlowId> {
         self.log.map(FlowId::reverse)
     }
@@ -116,14 +114,13 @@ pub struct Sockets {
 
 #[derive(Debug)]
 struct Slot {
-    /// While the slot is free, one that nobody has touched.
+    /// While the slot is free, one that no program has used.
     socket: Socket,
     is_used: bool,
 }
 
 impl Sockets {
     /// The socket of this number, if there is one.
-    #[must_use]
     pub fn find(&self, id: SocketId) -> Option<&Socket> {
         let slot = self.slots.get(id.0 as usize)?;
         slot.is_used.then_some(&slot.socket)
@@ -142,7 +139,6 @@ impl Sockets {
     }
 
     /// One more than the largest number in use, for walks that change the sockets on the way.
-    #[must_use]
     pub fn end(&self) -> u32 {
         self.slots.len() as u32
     }

@@ -19,7 +19,7 @@ use crate::tcp::TcpState;
 pub struct StackConfig {
     /// Interfaces; their numbers are their positions here, at most 255.
     pub interfaces: Vec<InterfaceConfig>,
-    /// Routes beside those to the networks of the interfaces.
+    /// Routes other than those to the networks of the interfaces.
     pub routes: Vec<Route>,
     /// Limits of the mbuf pool.
     pub pool: PoolLimits,
@@ -58,7 +58,6 @@ pub struct Stack {
 
 impl Stack {
     /// A host that has just started.
-    #[must_use]
     pub fn new(personality: Personality, config: StackConfig) -> Self {
         let attached = config.interfaces.iter().zip(0..=u8::MAX).map(|(interface, number)| Route {
             network: interface.address,
@@ -96,26 +95,22 @@ impl Stack {
     }
 
     /// An interface by its number.
-    #[must_use]
     pub fn interface(&self, number: u8) -> Option<&Interface> {
         self.interfaces.get(usize::from(number))
     }
 
     /// Whether an interface of this host has the address.
-    #[must_use]
     pub fn has_address(&self, address: Ipv4Addr) -> bool {
         self.interfaces.iter().any(|interface| interface.address == address)
     }
 
     /// Whether the address is on a network that an interface of this host is attached to.
-    #[must_use]
     pub fn is_local(&self, address: Ipv4Addr) -> bool {
         let network = network_of(address);
         self.interfaces.iter().any(|interface| network_of(interface.address) == network)
     }
 
     /// Packets in the IP input queue.
-    #[must_use]
     pub fn ip_queue_len(&self) -> usize {
         self.ip_queue.len()
     }

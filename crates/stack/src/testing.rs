@@ -158,7 +158,7 @@ impl Pair {
         }
     }
 
-    /// Delivers the oldest frame on the wire; `false` when there is none.
+    /// Delivers the oldest frame on the wire; `false` without one.
     pub(crate) fn deliver(&mut self) -> bool {
         let Some(Flight { to, bytes, mark }) = self.wire.pop_front() else { return false };
         let Host { stack, meter } = &mut self.hosts[to];

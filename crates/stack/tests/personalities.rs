@@ -16,7 +16,7 @@ use sockscope_stack::Personality;
 /// Versions that have a column of their own.
 const FOUR: [&str; 4] = ["4.2bsd", "4.3bsd", "tahoe", "reno"];
 
-/// The others, each beside the one that it is told from.
+/// The others, each next to the one that it is distinguished from.
 const DERIVED: [(&str, &str); 3] =
     [("4.2bsd-cabrera", "4.2bsd"), ("sunos-4.0.3", "tahoe"), ("sunos-4.1", "tahoe")];
 

@@ -114,7 +114,7 @@ pub struct Client<A> {
     next: u32,
     next_notice: u32,
     active: Option<Active<A>>,
-    /// The transaction that ended last: its server may still ask whether the Response came.
+    /// The transaction that ended last: its server may still ask whether the Response arrived.
     ended: Option<Ended>,
     notices: VecDeque<(A, Notice)>,
     events: VecDeque<Event<A>>,
@@ -156,7 +156,6 @@ struct Ended {
 
 impl<A: Copy + PartialEq> Client<A> {
     /// A client whose first transaction has this number.
-    #[must_use]
     pub fn new(entity: Entity, first_transaction: u32, config: Config) -> Self {
         Self {
             config,
@@ -176,13 +175,11 @@ impl<A: Copy + PartialEq> Client<A> {
     }
 
     /// Who this is.
-    #[must_use]
     pub fn entity(&self) -> Entity {
         self.entity
     }
 
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> ClientCounters {
         self.counters
     }
@@ -197,14 +194,12 @@ impl<A: Copy + PartialEq> Client<A> {
         self.log.poll()
     }
 
-    /// Sights that nobody took in time.
-    #[must_use]
+    /// Sights that were not taken in time.
     pub fn unseen(&self) -> u64 {
         self.log.lost()
     }
 
     /// Whether no transaction is under way.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         self.active.is_none()
     }
@@ -330,7 +325,7 @@ impl<A: Copy + PartialEq> Client<A> {
         self.round_trip_ns() + self.config.service_ns
     }
 
-    /// Takes octets that came from `from`.
+    /// Takes octets that arrived from `from`.
     pub fn handle(&mut self, now_ns: u64, from: A, octets: &[u8]) {
         self.log.came(now_ns, from, octets.len());
         self.look_at(now_ns, from, octets);
@@ -370,7 +365,7 @@ impl<A: Copy + PartialEq> Client<A> {
             self.trip.sample(trip_ns.min(self.config.round_trip_ns));
         }
         if !from_group {
-            // A Response says that the whole Request came.
+            // A Response says that the whole Request arrived.
             (0..active.outgoing.groups()).for_each(|group| active.outgoing.finish(group));
         }
         let heard = active.replies.add(from, header, data, base, &self.config);
@@ -410,7 +405,7 @@ impl<A: Copy + PartialEq> Client<A> {
         }
     }
 
-    /// A Response to a transaction that is over: one that wants to be acknowledged hears that nobody
+    /// A Response to a transaction that is over: one that wants to be acknowledged hears that no transaction
     /// needs it (RFC 1045 §5.9).
     fn late_response(&mut self, from: A, header: &Header) {
         let Some(ended) = self.ended else { return };
@@ -488,7 +483,7 @@ impl<A: Copy + PartialEq> Client<A> {
                 active.count = 0;
                 active.timer = (Timer::Response, now_ns.saturating_add(wait_ns));
             }
-            // The server knows better: a Response is on its way, or was taken already.
+            // The server knows better: a Response is in flight, or was taken already.
             code::RESPONSE_DISCARDED if !active.outgoing.has_queued() && active.count == 0 => {}
             failed => self.fail(failed),
         }
@@ -626,7 +621,6 @@ impl<A: Copy + PartialEq> Client<A> {
     }
 
     /// When [`Client::handle_timeout`] or [`Client::poll_transmit`] is due next.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         let active = self.active.as_ref()?;
         let gap = active.outgoing.has_queued().then_some(self.send_after_ns);

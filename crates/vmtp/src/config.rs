@@ -1,4 +1,4 @@
-//! What an engine is told once, and the timers it runs.
+//! What an engine is given once, and the timers it runs.
 
 use crate::wire::Checksum;
 
@@ -97,7 +97,7 @@ impl Config {
 /// Every timer of both engines, with its name in RFC 1045 chapter 4 and 5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timer {
-    /// TC1: a Request was sent, or a notice came; now the Response is due.
+    /// TC1: a Request was sent, or a notice arrived; now the Response is due.
     Response,
     /// TC2: a Request was sent again, asking for an acknowledgment.
     Acknowledgment,

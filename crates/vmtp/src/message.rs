@@ -1,4 +1,4 @@
-//! A message on its way: the sending and the receiving side of a segment.
+//! A message in transit: the sending and the receiving side of a segment.
 //!
 //! A segment of up to 16 KiB is one packet group; a longer one is a run of groups with consecutive
 //! transaction numbers (RFC 1045 §2.14). Blocks that were acknowledged stay so.

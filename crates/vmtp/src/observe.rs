@@ -1,10 +1,10 @@
 //! What an engine sees of its own queues: points 1, 2, 7 and 8, and the ends of transactions.
 //!
-//! An engine that was told to observe keeps a [`Seen`] for each passage until its user takes it; one
+//! An engine that observes keeps a [`Seen`] for each passage until its user takes it; one
 //! that was not keeps nothing. Point 1 is when the message of a packet was handed down or asked for
-//! again, point 2 when the packet was made, point 7 when it came in, point 8 when its message was
+//! again, point 2 when the packet was made, point 7 when it arrived, point 8 when its message was
 //! whole and handed up; a packet that adds to no message passes 7 and 8 at once. Times are those that
-//! the engine was told. [`crate::driver::Trace`] makes records of them.
+//! the engine was given. [`crate::driver::Trace`] makes records of them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,7 +34,7 @@ pub enum Sight {
         /// When it entered point 1.
         since_ns: u64,
     },
-    /// Point 7: a packet came in.
+    /// Point 7: a packet arrived.
     Came {
         /// Its number, from 1 on, among all that this engine took.
         packet: u64,
@@ -56,7 +56,7 @@ pub enum Sight {
         began_ns: u64,
         /// Octets of the Request's segment.
         octets: u32,
-        /// Whether a Response came.
+        /// Whether a Response arrived.
         is_answered: bool,
     },
 }
@@ -65,7 +65,7 @@ pub enum Sight {
 #[derive(Debug)]
 pub(crate) struct Log<A> {
     seen: Option<VecDeque<Seen<A>>>,
-    /// The latest time told.
+    /// The latest time given.
     now_ns: u64,
     packets: u64,
     /// The packet being looked at.
@@ -149,7 +149,7 @@ impl<A: Copy> Log<A> {
         packets.for_each(|(from, packet)| self.push(from, Sight::Taken { packet }));
     }
 
-    /// The packet that came was dealt with.
+    /// The packet that arrived was dealt with.
     pub(crate) fn looked_at(&mut self) {
         if let Some((from, packet)) = self.current.take() {
             self.push(from, Sight::Taken { packet });

@@ -1,8 +1,8 @@
 //! The server's half: one entity, any number of clients (RFC 1045 chapter 5).
 //!
-//! Use it as [`crate::client`] says; [`Server::poll_request`] gives Requests that came whole, each
+//! Use it as [`crate::client`] says; [`Server::poll_request`] gives Requests that arrived whole, each
 //! once, and [`Server::respond`] answers them, in any order. A client is remembered by its entity: what
-//! it asked last, how far that came, and the Response until the client is known to have it.
+//! it asked last, how far that went, and the Response until the client is known to have it.
 
 mod memory;
 mod record;
@@ -58,7 +58,7 @@ pub enum RespondError {
 pub struct ServerCounters {
     /// Requests given to the application.
     pub requests: u64,
-    /// Requests that came again and were not given again.
+    /// Requests that arrived again and were not given again.
     pub duplicates: u64,
     /// Packets sent, notices included.
     pub packets: u64,
@@ -96,8 +96,7 @@ pub struct Server<A> {
 }
 
 impl<A: Address> Server<A> {
-    /// A server that nobody has asked anything.
-    #[must_use]
+    /// A server without a Request yet.
     pub fn new(entity: Entity, config: Config) -> Self {
         Self {
             config,
@@ -116,7 +115,6 @@ impl<A: Address> Server<A> {
     }
 
     /// Who this is.
-    #[must_use]
     pub fn entity(&self) -> Entity {
         self.entity
     }
@@ -126,13 +124,7 @@ impl<A: Address> Server<A> {
         self.groups.insert(group);
     }
 
-    /// Takes no more Requests to `group`.
-    pub fn leave(&mut self, group: Entity) {
-        self.groups.remove(&group);
-    }
-
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> ServerCounters {
         self.counters
     }
@@ -147,20 +139,17 @@ impl<A: Address> Server<A> {
         self.log.poll()
     }
 
-    /// Sights that nobody took in time.
-    #[must_use]
+    /// Sights that were not taken in time.
     pub fn unseen(&self) -> u64 {
         self.log.lost()
     }
 
     /// Clients remembered now.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.records.len()
     }
 
     /// Octets kept for Requests and Responses, as [`Config::held_bytes_max`] bounds them.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.memory.bytes()
     }
@@ -174,7 +163,7 @@ impl<A: Address> Server<A> {
         }
     }
 
-    /// Takes octets that came from `from`.
+    /// Takes octets that arrived from `from`.
     pub fn handle(&mut self, now_ns: u64, from: A, octets: &[u8]) {
         self.log.came(now_ns, from, octets.len());
         self.look_at(now_ns, from, octets);
@@ -354,7 +343,7 @@ impl<A: Address> Server<A> {
         }
     }
 
-    /// Whether the client's silence after a Response was its end or a lost packet, it says itself.
+    /// Whether the client's silence after a Response was its end or a dropped packet, it says itself.
     fn notice(&mut self, now_ns: u64, notice: Notice) {
         let keep_ns = self.config.keep_ns;
         let acknowledgment_ns = self.acknowledgment_ns();
@@ -480,7 +469,7 @@ impl<A: Address> Server<A> {
     }
 
     fn push_notice(&mut self, to: A, header: &Header, delivery: u32, code: u32) {
-        // About what came by multicast, only a Request that was taken is answered.
+        // About what arrived by multicast, only a Request that was taken is answered.
         let is_silent = header.multicast && !matches!(code, code::OK | code::RETRY);
         if is_silent || self.notices.len() >= NOTICES_MAX {
             return;
@@ -616,7 +605,6 @@ impl<A: Address> Server<A> {
     }
 
     /// When [`Server::handle_timeout`] or [`Server::poll_transmit`] is due next.
-    #[must_use]
     pub fn poll_timeout(&self) -> Option<u64> {
         let timer_ns = self.timers.first().map(|&(until_ns, _)| until_ns);
         let records = self.sending.iter().filter_map(|client| self.records.get(client));
@@ -625,19 +613,17 @@ impl<A: Address> Server<A> {
     }
 
     /// Whether [`Server::poll_request`] has one.
-    #[must_use]
     pub fn has_requests(&self) -> bool {
         !self.requests.is_empty()
     }
 
-    /// Whether packets wait, or a Response that is kept until its client says that it came.
-    #[must_use]
+    /// Whether packets wait, or a Response that is kept until its client says that it arrived.
     pub fn owes(&self) -> bool {
         let is_kept = |record: &Record<A>| record.keeps_answer();
         !self.notices.is_empty() || !self.sending.is_empty() || self.records.values().any(is_kept)
     }
 
-    /// Requests that came whole, in the order in which they did.
+    /// Requests that arrived whole, in the order in which they did.
     pub fn poll_request(&mut self) -> Option<Incoming<A>> {
         let request = self.requests.pop_front()?;
         let record = self.records.get_mut(&request.token.client);

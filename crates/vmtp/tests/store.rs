@@ -94,7 +94,7 @@ fn a_change_asked_for_again_after_a_restart_is_not_done_again() {
     assert_eq!(std::fs::read(folder.path().join("a")).unwrap(), b"second");
     let again = request(&mut store, session, 3, write(0, b"second"));
     assert_eq!(again.answer, second.answer);
-    // A packet that was long on its way.
+    // A packet that was long in transit.
     let late = request(&mut store, session, 2, write(0, b"first"));
     assert_eq!((late.answer, read(&mut store, 0)), (Err(Refusal::Old), b"second".to_vec()));
     assert_eq!(first.answer.map(|answer| answer.version), Ok(1));

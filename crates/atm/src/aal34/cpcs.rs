@@ -19,7 +19,6 @@ pub const TRAILER_BYTES: usize = 4;
 pub const FRAME_BYTES_MAX: usize = frame_bytes(PAYLOAD_BYTES_MAX);
 
 /// Octets of the frame around `payload_bytes`.
-#[must_use]
 pub const fn frame_bytes(payload_bytes: usize) -> usize {
     HEADER_BYTES + payload_bytes.next_multiple_of(4) + TRAILER_BYTES
 }

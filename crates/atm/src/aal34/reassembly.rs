@@ -30,7 +30,7 @@ pub enum Policy {
 /// How much is held, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Messages on their way at once; a cell that begins one more is dropped and counted.
+    /// Messages in transit at once; a cell that begins one more is dropped and counted.
     pub messages_max: usize,
     /// Octets of one message; one that grows longer is given up.
     pub message_bytes_max: usize,
@@ -135,7 +135,6 @@ pub(super) enum Whole {
 
 impl Reassembler {
     /// An end at which nothing has arrived yet.
-    #[must_use]
     pub fn new(format: Format, limits: Limits) -> Self {
         let single = [0; CELL_DATA_BYTES];
         Self { format, limits, slots: Slots::default(), counters: Counters::default(), single }
@@ -168,7 +167,6 @@ impl Reassembler {
     }
 
     /// When [`Reassembler::expire`] has something to do next.
-    #[must_use]
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.slots.next_deadline_ns()
     }
@@ -187,19 +185,16 @@ impl Reassembler {
     }
 
     /// What has arrived so far, and what became of it.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Messages on their way.
-    #[must_use]
+    /// Messages in transit.
     pub fn open_messages(&self) -> usize {
         self.slots.open_messages()
     }
 
     /// Octets reserved for messages: never above twice what [`Limits`] allow.
-    #[must_use]
     pub fn capacity_bytes(&self) -> usize {
         self.slots.capacity_bytes()
     }

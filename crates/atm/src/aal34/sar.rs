@@ -32,7 +32,6 @@ pub enum Format {
 
 impl Format {
     /// Cells until the sequence number repeats: 16 or 32.
-    #[must_use]
     pub const fn sequence_numbers(self) -> u32 {
         match self {
             Self::Standard => 16,
@@ -41,31 +40,26 @@ impl Format {
     }
 
     /// Values that the message identifier can take: 1,024 or 512.
-    #[must_use]
     pub const fn message_ids(self) -> u32 {
         1 << self.message_id_bits()
     }
 
     /// Octets of a message of which no two cells share a number: 704 or 1,408.
-    #[must_use]
     pub const fn numbered_bytes(self) -> usize {
         self.sequence_numbers() as usize * CELL_DATA_BYTES
     }
 
     /// The window that a sliding window protocol can have over message identifiers: half of them.
-    #[must_use]
     pub const fn window(self) -> u32 {
         self.message_ids() / 2
     }
 
     /// What is added to a SAR header to number the next cell: 0x400 or 0x200.
-    #[must_use]
     pub const fn sequence_step(self) -> u16 {
         1 << self.message_id_bits()
     }
 
     /// The number that follows `sequence`.
-    #[must_use]
     pub const fn next(self, sequence: u8) -> u8 {
         (sequence + 1) & (self.sequence_numbers() - 1) as u8
     }
@@ -93,7 +87,6 @@ pub enum SegmentType {
 
 impl SegmentType {
     /// From the low two bits of `bits`.
-    #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
         match bits & 0b11 {
             0b00 => Self::Continuation,
@@ -104,19 +97,16 @@ impl SegmentType {
     }
 
     /// In the low two bits.
-    #[must_use]
     pub const fn bits(self) -> u16 {
         self as u16
     }
 
     /// Whether a message begins here.
-    #[must_use]
     pub const fn is_first(self) -> bool {
         matches!(self, Self::Begin | Self::Single)
     }
 
     /// Whether a message ends here.
-    #[must_use]
     pub const fn is_last(self) -> bool {
         matches!(self, Self::End | Self::Single)
     }
@@ -145,7 +135,6 @@ impl SarHeader {
     }
 
     /// Reads the two octets. Every value is some header.
-    #[must_use]
     pub fn decode(word: u16, format: Format) -> Self {
         let sequence = word >> format.message_id_bits() & (format.sequence_numbers() as u16 - 1);
         Self {
@@ -171,25 +160,21 @@ pub struct SarPdu<'a> {
 
 impl<'a> SarPdu<'a> {
     /// The payload of a cell.
-    #[must_use]
     pub fn new(octets: &'a [u8; PAYLOAD_BYTES]) -> Self {
         Self { octets }
     }
 
     /// ST, SN and MID.
-    #[must_use]
     pub fn header(&self, format: Format) -> SarHeader {
         SarHeader::decode(u16::from_be_bytes([self.octets[0], self.octets[1]]), format)
     }
 
     /// LI: octets of data, or [`LENGTH_ABORT`].
-    #[must_use]
     pub fn length(&self) -> u8 {
         self.octets[PAYLOAD_BYTES - 2] >> 2
     }
 
     /// All 44 octets of data, filler included.
-    #[must_use]
     pub fn data(&self) -> &'a [u8; CELL_DATA_BYTES] {
         self.octets[HEADER_BYTES..].first_chunk().expect("44 octets and a trailer follow")
     }
@@ -198,7 +183,6 @@ impl<'a> SarPdu<'a> {
     ///
     /// I.363 §4.2.3: 44 in BOM and COM, multiples of 4 from 4 on in EOM and from 8 on in SSM. With
     /// the 5-bit sequence number there is no CPCS that pads to 4, so that 1 to 44 may end a message.
-    #[must_use]
     pub fn is_length_legal(&self, segment_type: SegmentType, format: Format) -> bool {
         let length = self.length();
         let (least, step) = match (segment_type, format) {

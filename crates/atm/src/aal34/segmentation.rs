@@ -8,12 +8,11 @@ use crate::{CELL_BYTES, Cell, Error, Header, Interface, crc10, hec};
 const DATA_AT: usize = 7;
 
 /// Cells that a message of `bytes` octets fills.
-#[must_use]
 pub const fn cells_for(bytes: usize) -> usize {
     bytes.div_ceil(CELL_DATA_BYTES)
 }
 
-/// A message on its way into cells.
+/// A message that becomes cells.
 #[derive(Debug, Clone, Copy)]
 pub struct Segmentation<'a> {
     message: &'a [u8],
@@ -64,12 +63,11 @@ impl<'a> Segmentation<'a> {
     }
 
     /// How many cells there are, at least one.
-    #[must_use]
     pub fn cells(&self) -> usize {
         cells_for(self.message.len())
     }
 
-    /// Writes cell `at`, counted from 0; `false` and nothing written when there is none.
+    /// Writes cell `at`, counted from 0; `false` and nothing written beyond the last.
     pub fn write_cell(&self, at: usize, cell: &mut Cell) -> bool {
         let Some(rest) = self.message.get(at * CELL_DATA_BYTES..) else { return false };
         if rest.is_empty() {

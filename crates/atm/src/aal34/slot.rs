@@ -1,11 +1,11 @@
-//! The messages that are on their way in: a bounded table, found by channel and identifier or by
+//! The messages that are arriving: a bounded table, found by channel and identifier or by
 //! the time at which patience ends.
 
 use std::collections::BTreeMap;
 
 use crate::Channel;
 
-/// What names a message among those on their way.
+/// What names a message among those in transit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Key {
     /// The virtual channel.
@@ -55,7 +55,7 @@ pub struct Missing {
     pub all_from: Option<u8>,
 }
 
-/// One message on its way.
+/// One message in transit.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub key: Key,
@@ -160,7 +160,7 @@ impl Slots {
         self.first.filter(|&at| self.slots[at].deadline_ns <= now_ns)
     }
 
-    /// Messages that are on their way, those delivered and remembered not counted.
+    /// Messages that are in transit, those delivered and remembered not counted.
     pub fn open_messages(&self) -> usize {
         self.by_deadline().filter(|&at| !self.slots[at].is_done).count()
     }

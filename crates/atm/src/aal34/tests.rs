@@ -1,4 +1,4 @@
-//! Both ends of AAL3/4 together: cells of a script in, what came out as one line of text.
+//! Both ends of AAL3/4 together: cells of a script in, what is delivered as one line of text.
 //!
 //! A script is a row of words, each one cell that arrives 1,000 ns after the one before: `7.0` is
 //! cell 0 of message 7; `7.1!` has two wrong bits, `7.1~` one; a time as `5ms` lets the clock run to

@@ -12,7 +12,6 @@ pub const TRAILER_BYTES: usize = 8;
 pub const FRAME_BYTES_MAX: usize = frame_bytes(PAYLOAD_BYTES_MAX);
 
 /// Octets of the frame around `payload_bytes`: a multiple of 48.
-#[must_use]
 pub const fn frame_bytes(payload_bytes: usize) -> usize {
     (payload_bytes + TRAILER_BYTES).next_multiple_of(PAYLOAD_BYTES)
 }
@@ -29,8 +28,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// A message with nothing beside it.
-    #[must_use]
+    /// A message with nothing else.
     pub fn of_payload(payload: &'a [u8]) -> Self {
         Self { payload, user_to_user: 0, common_part: 0 }
     }

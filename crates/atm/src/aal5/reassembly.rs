@@ -8,7 +8,7 @@ use crate::{Channel, Error, Header, PAYLOAD_BYTES};
 /// How much is held, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Channels with a message on its way at once; a cell that begins one more is not used.
+    /// Channels with a message in transit at once; a cell that begins one more is not used.
     pub channels_max: usize,
     /// Octets of one frame, trailer and padding included; one that grows longer is given up.
     pub frame_bytes_max: usize,
@@ -26,9 +26,9 @@ impl Default for Limits {
 /// Why a message is not delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The last cell came, and the frame is refused: cells were lost, damaged, or run together.
+    /// The last cell arrived, and the frame is refused: cells were lost, damaged, or run together.
     Frame(Error),
-    /// No cell marked as the last came within the longest frame; cells until the next such are
+    /// No cell marked as the last arrived within the longest frame; cells until the next such are
     /// passed over.
     TooLong,
     /// The last cell did not come in time.
@@ -80,7 +80,7 @@ pub struct Reassembler {
     limits: Limits,
     open: BTreeMap<Channel, Open>,
     deadlines: BTreeSet<(u64, Channel)>,
-    /// The message of the channel that a cell came from last, taken out of `open`.
+    /// The message of the channel of the latest cell, taken out of `open`.
     latest: Option<(Channel, Open)>,
     /// The frame delivered last, and the memory that the next one takes.
     done: Vec<u8>,
@@ -97,7 +97,6 @@ struct Open {
 
 impl Reassembler {
     /// An end at which nothing has arrived yet.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -145,12 +144,11 @@ impl Reassembler {
     }
 
     /// When [`Reassembler::expire`] has something to do next.
-    #[must_use]
     pub fn next_deadline_ns(&self) -> Option<u64> {
         self.deadlines.first().map(|&(deadline_ns, _)| deadline_ns)
     }
 
-    /// A message whose time is over at `now_ns`; to be called until there is none.
+    /// A message whose time is over at `now_ns`; to be called until none is left.
     pub fn expire(&mut self, now_ns: u64) -> Option<Dropped> {
         loop {
             let &(deadline_ns, channel) = self.deadlines.first()?;
@@ -172,18 +170,16 @@ impl Reassembler {
     }
 
     /// What has arrived so far, and what became of it.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Channels with a message on its way.
-    #[must_use]
+    /// Channels with a message in transit.
     pub fn open_messages(&self) -> usize {
         self.deadlines.len()
     }
 
-    /// Makes the message of `channel` the latest; `false` when there is none and no room for it.
+    /// Makes the message of `channel` the latest; `false` when it has none and there is no room.
     fn turn_to(&mut self, channel: Channel, now_ns: u64) -> bool {
         if self.latest.as_ref().is_some_and(|(latest, _)| *latest == channel) {
             return true;

@@ -4,7 +4,7 @@ use super::frame::{Frame, TRAILER_BYTES, frame_bytes};
 use crate::crc32::{Crc32, crc32};
 use crate::{CELL_BYTES, Cell, Error, HEADER_BYTES, Header, Interface, PAYLOAD_BYTES, hec};
 
-/// A message on its way into cells.
+/// A message that becomes cells.
 #[derive(Debug, Clone, Copy)]
 pub struct Segmentation<'a> {
     payload: &'a [u8],
@@ -31,7 +31,6 @@ impl<'a> Segmentation<'a> {
     }
 
     /// How many cells there are, at least one.
-    #[must_use]
     pub fn cells(&self) -> usize {
         frame_bytes(self.payload.len()) / PAYLOAD_BYTES
     }
@@ -56,7 +55,6 @@ impl<'a> Segmentation<'a> {
     }
 
     /// All cells.
-    #[must_use]
     pub fn to_cells(&self) -> Vec<Cell> {
         let mut cells = vec![Cell::default(); self.cells()];
         // As many as are needed.

@@ -1,5 +1,5 @@
 //! Whole cells in the file format of the DOS Sniffer, version 4: the one form in which tshark
-//! takes a cell with its HEC and is told which adaptation layer it belongs to.
+//! takes a cell with its HEC and learns which adaptation layer it belongs to.
 //!
 //! A file is a magic text and records, each with type and length, all little-endian: one with the
 //! version and the network, one for each cell, one that ends the file.
@@ -26,7 +26,7 @@ const TIME_UNIT: u8 = 6;
 /// Nanoseconds of that unit.
 const TIME_UNIT_NS: u64 = 100;
 
-/// Days are counted beside the time of day.
+/// Days are counted next to the time of day.
 const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// Status bit of a raw cell, not part of a message.
@@ -35,7 +35,7 @@ const STATUS_RAW_CELL: u32 = 0x100;
 /// Octets of a cell record before the cell: 16 of any network, 32 of ATM.
 const BEFORE_CELL_BYTES: usize = 48;
 
-/// Which adaptation layer tshark is told of.
+/// Which adaptation layer tshark assumes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Traffic {

@@ -39,19 +39,16 @@ pub struct CountingHost {
 
 impl CountingHost {
     /// A machine on which work costs what the table says.
-    #[must_use]
     pub fn new(card: Tca100, costs: Costs) -> Self {
         Self { card, costs, ..Self::default() }
     }
 
     /// All work so far.
-    #[must_use]
     pub fn counts(&self) -> WorkCounts {
         self.counts
     }
 
     /// Bus cycles that the card made accesses wait so far.
-    #[must_use]
     pub fn waited_cycles(&self) -> u64 {
         self.waited_cycles
     }

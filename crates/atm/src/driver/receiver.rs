@@ -8,7 +8,7 @@ use crate::tca100::map::{HEADER, PAYLOAD, RECEIVE_QUEUE, Register, TRAILER};
 use crate::tca100::words::{CELL_WORDS, PAD2_FRAMING_ERROR, to_cell};
 use crate::{Channel, Header, Interface, hec};
 
-/// What came of a cell, to the program above the driver.
+/// The outcome of a cell, for the program above the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery<'a> {
     /// A whole message.
@@ -22,7 +22,7 @@ pub enum Delivery<'a> {
 /// What became of cells that did not reach reassembly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReceiverCounters {
-    /// Of a channel that nobody asked for; discarded by a byte written.
+    /// Of a channel that was not asked for; discarded by a byte written.
     pub unwanted: u64,
     /// With a header that could not be put right; discarded by a byte written.
     pub bad_header: u64,
@@ -46,7 +46,6 @@ pub struct Receiver {
 
 impl Receiver {
     /// Takes messages of these channels.
-    #[must_use]
     pub fn new(format: Format, limits: Limits, channels: Vec<Channel>) -> Self {
         let reassembler = Reassembler::new(format, limits);
         let corrects_bits = limits.corrects_bits;
@@ -76,13 +75,11 @@ impl Receiver {
     }
 
     /// What became of cells that did not reach reassembly.
-    #[must_use]
     pub fn counters(&self) -> ReceiverCounters {
         self.counters
     }
 
     /// The reassembly behind it, for its counters and its next deadline.
-    #[must_use]
     pub fn reassembler(&self) -> &Reassembler {
         &self.reassembler
     }

@@ -1,7 +1,7 @@
 //! A write buffer as DECstations have one, between a driver and its card.
 //!
 //! It completes a write to an address before the next access to that address, and promises nothing
-//! of different addresses (Whateley). This one uses that freedom as badly as it can: what came last
+//! of different addresses (Whateley). This one uses that freedom as badly as it can: what was stored last
 //! leaves first, so that a driver that works behind it flushes wherever it has to.
 
 use super::host::Host;
@@ -19,7 +19,6 @@ pub struct Reordering<H> {
 
 impl<H: Host> Reordering<H> {
     /// A buffer of `depth` writes, at least one.
-    #[must_use]
     pub fn new(host: H, depth: usize) -> Self {
         Self { host, pending: Vec::new(), depth: depth.max(1) }
     }

@@ -84,7 +84,6 @@ impl Work {
     ];
 
     /// Whether it moves the message's own octets.
-    #[must_use]
     pub const fn is_copy(self) -> bool {
         matches!(
             self,
@@ -97,7 +96,6 @@ impl Work {
     }
 
     /// Whether it is an access to the card.
-    #[must_use]
     pub const fn is_bus(self) -> bool {
         matches!(
             self,
@@ -125,25 +123,22 @@ struct ByWork([u64; Work::ALL.len()]);
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkCounts(ByWork);
 
-/// What each kind of work costs, in nanoseconds, beside what the card itself makes an access wait.
+/// What each kind of work costs, in nanoseconds, in addition to what the card itself makes an access wait.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Costs(ByWork);
 
 impl WorkCounts {
     /// Words that crossed the bus, and bytes written to discard a cell.
-    #[must_use]
     pub fn bus_accesses(&self) -> u64 {
         self.sum(|work| work.is_bus())
     }
 
     /// Words of the message that were moved, each time that they were.
-    #[must_use]
     pub fn copies(&self) -> u64 {
         self.sum(|work| work.is_copy())
     }
 
     /// What all of it costs, in nanoseconds: that of copying, and the rest.
-    #[must_use]
     pub fn cost_ns(&self, costs: &Costs) -> (u64, u64) {
         let cost = |is_copy: bool| {
             let kinds = Work::ALL.iter().filter(|work| work.is_copy() == is_copy);
@@ -159,7 +154,6 @@ impl WorkCounts {
 
 impl Costs {
     /// Every access to the card costs `bus_ns`, all else nothing.
-    #[must_use]
     pub fn of_bus(bus_ns: u64) -> Self {
         let mut costs = Self::default();
         for work in Work::ALL.into_iter().filter(|work| work.is_bus()) {

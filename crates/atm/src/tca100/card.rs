@@ -114,7 +114,6 @@ pub struct Tca100 {
 
 impl Tca100 {
     /// A card just powered on: queues empty, both engines off.
-    #[must_use]
     pub fn new(config: Config) -> Self {
         let transmit = TransmitQueue::new(config.line_bits_per_s, config.pad1);
         Self { config, transmit, ..Self::default() }
@@ -223,9 +222,8 @@ impl Tca100 {
         self.sent.pop_front()
     }
 
-    /// When something happens next that nobody does: a word leaves the transmit queue, or the
+    /// When something happens next without an access: a word leaves the transmit queue, or the
     /// timer ends.
-    #[must_use]
     pub fn next_event_ns(&self) -> Option<u64> {
         let word_ns = self.transmit.next_room_ns(self.is_transmitting());
         [word_ns, self.timer_ends_ns].into_iter().flatten().min()
@@ -238,7 +236,6 @@ impl Tca100 {
     }
 
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -16,7 +16,6 @@ pub struct LineCell {
 
 impl LineCell {
     /// A cell of these octets, cut at [`LINE_OCTETS_MAX`].
-    #[must_use]
     pub fn new(at_ns: u64, from: &[u8]) -> Self {
         let length = from.len().min(LINE_OCTETS_MAX);
         let mut octets = [0; LINE_OCTETS_MAX];
@@ -25,19 +24,16 @@ impl LineCell {
     }
 
     /// Its octets in the order in which they were sent.
-    #[must_use]
     pub fn octets(&self) -> &[u8] {
         &self.octets[..self.length]
     }
 
     /// The cell, or `None` when it is deformed.
-    #[must_use]
     pub fn cell(&self) -> Option<Cell> {
         Cell::try_from(self.octets()).ok()
     }
 
     /// Whether it has another length than a cell.
-    #[must_use]
     pub fn is_deformed(&self) -> bool {
         self.length != CELL_BYTES
     }

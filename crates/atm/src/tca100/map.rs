@@ -6,9 +6,6 @@
 /// Bytes of the whole region.
 pub const REGION_BYTES: u32 = 0x4_0000;
 
-/// First byte of the ID PROM, one byte in each word.
-pub const PROM: u32 = 0;
-
 /// First byte of the registers.
 pub const REGISTERS: u32 = 0x1_0000;
 
@@ -69,7 +66,6 @@ impl Register {
     ];
 
     /// Its byte offset in the region.
-    #[must_use]
     pub const fn offset(self) -> u32 {
         self as u32
     }
@@ -96,7 +92,7 @@ pub mod status {
     pub const INTERRUPTS: u32 = 0x00f;
 }
 
-/// Bits of the control register beside those that let status bits interrupt.
+/// Bits of the control register other than those that let status bits interrupt.
 pub mod control {
     /// Cells are taken from the fibre.
     pub const RECEIVE_ENABLE: u32 = 0x040;

@@ -47,7 +47,7 @@ impl ReceiveQueue {
         Some(word)
     }
 
-    /// Discards what is left of the first cell; `false` when there is none.
+    /// Discards what is left of the first cell; `false` in an empty queue.
     pub fn discard(&mut self) -> bool {
         self.read = 0;
         self.cells.pop_front().is_some()

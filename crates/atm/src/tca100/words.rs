@@ -29,16 +29,12 @@ pub const PAD2_HEADER_ERROR: u32 = 0x2;
 /// Pad2 of a cell received, in word 13: its CRC-10 is wrong, which says nothing without AAL3/4.
 pub const PAD2_PAYLOAD_ERROR: u32 = 0x4;
 
-/// The three of them.
-pub const PAD2_ERRORS: u32 = PAD2_FRAMING_ERROR | PAD2_HEADER_ERROR | PAD2_PAYLOAD_ERROR;
-
 /// Where in word 13 the syndrome of the CRC-10 begins.
 pub const PAD2_SYNDROME_SHIFT: u32 = 6;
 
 /// A cell as the receive queue presents it: its octets and what is wrong with them.
 ///
 /// A cell that is too short is filled up with zeros, one that is too long cut, and both are marked.
-#[must_use]
 pub fn of_received(octets: &[u8]) -> [u32; CELL_WORDS] {
     let mut whole = [0; CELL_BYTES];
     let present = octets.len().min(CELL_BYTES);
@@ -57,7 +53,6 @@ pub fn of_received(octets: &[u8]) -> [u32; CELL_WORDS] {
 }
 
 /// The words of a cell, both pads 0.
-#[must_use]
 pub fn of_cell(cell: &Cell) -> [u32; CELL_WORDS] {
     let octets = cell.octets();
     let mut words = [0; CELL_WORDS];
@@ -71,7 +66,6 @@ pub fn of_cell(cell: &Cell) -> [u32; CELL_WORDS] {
 }
 
 /// The cell in these words, whatever their pads say.
-#[must_use]
 pub fn to_cell(words: &[u32; CELL_WORDS]) -> Cell {
     let mut octets = [0; CELL_BYTES];
     octets[..4].copy_from_slice(&words[0].to_be_bytes());
@@ -86,7 +80,6 @@ pub fn to_cell(words: &[u32; CELL_WORDS]) -> Cell {
 }
 
 /// Whether a cell ends a message: ST is EOM or SSM. What the card itself goes by is not known.
-#[must_use]
 pub fn ends_message(words: &[u32; CELL_WORDS]) -> bool {
     words[1] & 0x4000 != 0
 }
@@ -97,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// The words of `tca100.csv` beside the octets of `sar.csv`, line by line.
+    /// The words of `tca100.csv` next to the octets of `sar.csv`, line by line.
     #[test]
     fn words_and_octets_of_the_vectors_are_the_same_cells() {
         let words = include_str!("../../tests/vectors/tca100.csv").lines().skip(1);

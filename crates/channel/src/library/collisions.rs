@@ -3,7 +3,7 @@
 //! Memory only appears to be shared among the members of a many-to-many channel: each has its own
 //! copy, and two may write the same cell before either has seen the other's write. That is a
 //! collision. Members give cells versions in the manner of version vectors (Parker et al.,
-//! "Detection of Mutual Inconsistency in Distributed Systems", 1983), so that a collision is told from
+//! "Detection of Mutual Inconsistency in Distributed Systems", 1983), so that a collision is distinguished from
 //! a later write whatever order messages arrive in, and all members agree on which write stands.
 
 use std::collections::BTreeMap;
@@ -37,16 +37,8 @@ pub enum Verdict {
     CollidedAndFalls,
     /// One that was seen before knew of it: it is late, and falls.
     Late,
-    /// Nobody watches, or the header is none of ours, or there are more cells than are kept.
+    /// No part watches, or the header is not of this library, or there are more cells than are kept.
     Unknown,
-}
-
-impl Verdict {
-    /// Whether two writes did not know of each other.
-    #[must_use]
-    pub fn is_collision(self) -> bool {
-        matches!(self, Self::CollidedAndStands | Self::CollidedAndFalls)
-    }
 }
 
 /// Does not watch for collisions.
@@ -95,7 +87,6 @@ impl Cell {
 impl Versions {
     /// For member `member` of `members`, which lie below [`MEMBERS_MAX`] and `members`, else the
     /// part watches as if there were that many. Keeps `cells_max` cells; more are `Unknown`.
-    #[must_use]
     pub fn new(member: usize, members: usize, cells_max: usize) -> Self {
         let members = members.clamp(1, MEMBERS_MAX);
         Self { member: member.min(members - 1), members, cells_max, cells: BTreeMap::new() }
@@ -117,7 +108,7 @@ impl Versions {
         }
         let version: Vec<u64> =
             (0..self.members).map(|member| word_at(header, 16 + 8 * member)).collect();
-        // Every write counts itself; and nobody counts so far that a step more would overflow.
+        // Every write counts itself; and no writer counts so far that a step more would overflow.
         let sane = version[writer] > 0 && version.iter().all(|count| *count < u64::MAX >> 1);
         sane.then(|| (word_at(header, 0), writer, version))
     }
@@ -152,7 +143,7 @@ impl Collisions for Versions {
                 cell.writer = member;
                 cell.known.clone()
             }
-            // A version of nothing is known to nobody as one.
+            // A version of nothing is known to no member as one.
             None => vec![0; members],
         };
         for (bytes, count) in header[16..].chunks_exact_mut(8).zip(&version) {

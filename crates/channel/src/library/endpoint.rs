@@ -20,14 +20,14 @@ pub struct Endpoint<O, C> {
     order_bytes: usize,
 }
 
-/// What is known of a message beside its bytes.
+/// What is known of a message in addition to its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery {
-    /// Which cell it writes; 0 where nobody watches.
+    /// Which cell it writes; 0 where no part watches.
     pub cell: u64,
     /// How it stands to other writes of the cell.
     pub verdict: Verdict,
-    /// From which channel it came; `None` when it was kept until its turn.
+    /// The channel that it arrived by; `None` when it was kept until its turn.
     pub from: Option<Peer>,
 }
 

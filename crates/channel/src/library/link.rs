@@ -51,7 +51,7 @@ impl DatagramLink {
     /// A link over `socket`, which is connected to the counterpart's.
     ///
     /// # Errors
-    /// When the socket is not connected, or cannot be told not to wait.
+    /// When the socket is not connected, or cannot be set not to wait.
     pub fn new(socket: UdpSocket) -> io::Result<Self> {
         socket.peer_addr()?;
         socket.set_nonblocking(true)?;
@@ -78,7 +78,7 @@ impl RemoteLink for DatagramLink {
 }
 
 /// What a call on a link's socket gave; `None` for what passes by itself: nothing to do now, or a
-/// counterpart that does not listen at the moment (a refused datagram is told with a later call).
+/// counterpart that does not listen at the moment (a refused datagram is reported with a later call).
 ///
 /// # Errors
 /// Whatever does not pass.

@@ -78,9 +78,8 @@ struct Stream {
 
 impl InOrder {
     /// Sends as stream `stream`, which no other sender to the same receivers may use, not even one
-    /// that came before. Keeps at most `window` messages, 1 at least, for each of `streams_max`
+    /// that arrived before. Keeps at most `window` messages, 1 at least, for each of `streams_max`
     /// streams; messages of more streams are dropped and count as given up.
-    #[must_use]
     pub fn new(stream: u64, window: u64, streams_max: usize) -> Self {
         Self {
             stream,
@@ -95,19 +94,16 @@ impl InOrder {
     }
 
     /// Messages that were given up, and those that arrived after they were.
-    #[must_use]
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
 
     /// Messages that arrived once more, or after they were given up.
-    #[must_use]
     pub fn repeated(&self) -> u64 {
         self.repeated
     }
 
     /// Messages that are kept.
-    #[must_use]
     pub fn kept(&self) -> usize {
         self.arriving.values().map(|stream| stream.kept.len()).sum()
     }
@@ -158,7 +154,7 @@ impl Ordering for InOrder {
     fn arrive(&mut self, header: &[u8], message: &mut dyn FnMut() -> Vec<u8>) -> Arrival {
         let (id, number) = (word_at(header, 0), word_at(header, 8));
         let window = self.window;
-        // Numbers so large that counting on from them would overflow are nobody's.
+        // Numbers so large that counting on from them would overflow are no sender's.
         let Some(stream) = self.stream(id).filter(|_| number < u64::MAX >> 1) else {
             self.given_up = self.given_up.saturating_add(1);
             return Arrival::Never;
@@ -281,7 +277,7 @@ mod tests {
             let mut arrivals: Vec<u64> = (0..30).collect();
             let mut moved = std::collections::BTreeSet::new();
             for at in swaps {
-                // Neighbours change places at most once, so nobody is more than two places off.
+                // Neighbours change places at most once, so no message is more than two places off.
                 if moved.insert(at) && moved.insert(at + 1) {
                     arrivals.swap(at, at + 1);
                 }

@@ -1,4 +1,4 @@
-//! What a message looks like on its way between two proxies.
+//! What a message looks like in transit between two proxies.
 
 use std::ops::Range;
 

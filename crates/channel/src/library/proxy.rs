@@ -31,7 +31,7 @@ pub struct Proxy<L, F> {
 /// A packet that waits for room.
 struct Packet {
     bytes: Vec<u8>,
-    /// Its length; `None` when there is none.
+    /// Its length; `None` when no packet waits.
     waiting: Option<usize>,
 }
 
@@ -66,7 +66,6 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
     }
 
     /// What was done so far.
-    #[must_use]
     pub fn counts(&self) -> ProxyCounts {
         self.counts
     }
@@ -100,7 +99,7 @@ impl<L: RemoteLink, F: PacketFormat> Proxy<L, F> {
         Ok(moved)
     }
 
-    /// Packs the next message, copied from its slot to its place. False when there is none.
+    /// Packs the next message, copied from its slot to its place. False when no message is left.
     fn pack(&mut self) -> Result<bool, Error> {
         let message = match self.from_local.receive(Wait::NOT) {
             Ok(message) => message,

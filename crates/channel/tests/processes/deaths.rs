@@ -50,7 +50,7 @@ fn a_sender_that_waits_for_room_notices_that_its_receiver_was_killed() {
         };
         assert!(matches!(end, Error::PeerGone { .. }), "{name}: {end}");
         killer.join().unwrap();
-        // The next message calls again, and finds nobody, then somebody new.
+        // The next message calls again, and finds no receiver, then a new one.
         assert!(matches!(sender.send(b"x", Wait::NOT), Err(Error::NotThere { .. })));
         let mut receiver = Receiver::bind(&at, Settings::default()).unwrap();
         sender.send(b"again", Wait::NOT).unwrap();

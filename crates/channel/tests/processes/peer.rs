@@ -104,7 +104,7 @@ fn subscribe(to: &str, count: u64) {
     println!("received {count}");
 }
 
-/// Publishes numbers, as fast as it can and over what nobody has read, until it is killed.
+/// Publishes numbers, as fast as it can and over what no receiver has read, until it is killed.
 fn publish(at: &str) {
     let settings = Settings { slots: 16, when_full: WhenFull::Overwrite, ..Settings::default() };
     let mut sender = Sender::bind(&address(at), settings).expect("a free address");

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sockscope_analysis::{ConnectionAnalysis, FindingId, LedgerPart};
-use sockscope_experiment::{Case, Experiment, carried};
+use sockscope_experiment::{Case, Experiment, builtin};
 use sockscope_record::{Direction, Point, Stage};
 
 use super::*;
 
 /// Every experiment of the study with its cases.
 fn study() -> Vec<(Experiment, Vec<Case>)> {
-    let all = carried().unwrap().into_iter().filter(|one| one.paper == "sunos-ipc");
+    let all = builtin().unwrap().into_iter().filter(|one| one.paper == "sunos-ipc");
     let study: Vec<_> = all.map(|one| (one.clone(), one.cases().unwrap())).collect();
     assert_eq!(study.len(), 12);
     study
@@ -88,18 +88,18 @@ fn what_waits_for_a_lost_segment_is_no_time_of_the_protocol() {
 }
 
 /// What `sockscope report` would say of the first connection of a case: shares of the ledger's parts and
-/// the findings with their counts, most time lost first.
+/// the findings with their counts, most costly first.
 struct Story {
-    seen: Observed,
+    observed: Observed,
 }
 
 impl Story {
     fn of(id: &str, changes: &[&str]) -> Self {
-        Self { seen: observe(id, changes).unwrap() }
+        Self { observed: observe(id, changes).unwrap() }
     }
 
     fn share(&self, parts: &[LedgerPart]) -> f64 {
-        let ledger = &self.seen.analysis.connections[0].flows[0].ledger;
+        let ledger = &self.observed.analysis.connections[0].flows[0].ledger;
         parts.iter().map(|part| ledger.share(*part)).sum()
     }
 
@@ -110,18 +110,18 @@ impl Story {
     }
 
     fn found(&self, id: FindingId) -> u64 {
-        let findings = &self.seen.analysis.connections[0].findings;
+        let findings = &self.observed.analysis.connections[0].findings;
         findings.iter().filter(|one| one.id == id).map(|one| one.count).sum()
     }
 
     fn first(&self) -> Option<FindingId> {
-        self.seen.analysis.connections[0].findings.first().map(|one| one.id)
+        self.observed.analysis.connections[0].findings.first().map(|one| one.id)
     }
 }
 
 /// Where a mean byte of a case stands longest once TCP has taken it, and its share of that way.
 fn stands(story: &Story) -> (Stage, f64) {
-    let stages = &story.seen.analysis.connections[0].flows[0].stages;
+    let stages = &story.observed.analysis.connections[0].flows[0].stages;
     let below = stages.iter().filter(|one| ![Stage::SendQueue, Stage::Total].contains(&one.stage));
     let delays: Vec<_> = below.map(|one| (one.stage, one.byte_delay_ns.unwrap())).collect();
     let sum: f64 = delays.iter().map(|(_, ns)| ns).sum();
@@ -155,12 +155,12 @@ const READER: [FindingId; 2] = [FindingId::SlowReader, FindingId::LateWakeup];
 fn two_hosts_are_bound_by_the_interface_and_not_by_the_reader() {
     for id in ["si-2a", "si-1b"] {
         let story = Story::of(id, &["socket_buffer_bytes=52428"]);
-        let packets = story.seen.data(Point::InterfaceEnqueue).len() as u64;
+        let packets = story.observed.data(Point::InterfaceEnqueue).len() as u64;
         assert!(story.found(FindingId::InterfaceQueueLimited) * 10 > packets * 9, "{id}");
         assert_eq!(READER.map(|finding| story.found(finding)), [0, 0], "{id}");
-        let (from_ns, until_ns) = story.seen.span_ns();
+        let (from_ns, until_ns) = story.observed.span_ns();
         let lengths = [Stage::InterfaceQueue, Stage::InputQueue, Stage::ReceiveQueue]
-            .map(|stage| story.seen.mean_length(stage, from_ns, until_ns));
+            .map(|stage| story.observed.mean_length(stage, from_ns, until_ns));
         assert!(lengths[0] > 5.0 * (lengths[1] + lengths[2]), "{id}: {lengths:?}");
     }
     // Four packets never wait long for the interface.

@@ -35,7 +35,7 @@ impl Slice {
     }
 }
 
-/// Records the transfer with the statistics on, and an empty program beside each probe.
+/// Records the transfer with the statistics on, and an empty program next to each probe.
 pub fn run(load: Load, transfer: &Transfer, plan: &Plan) -> Result<(), Failure> {
     let options = Options { statistics: true, ..Options::default() };
     let dir = plan.folder.join("bench.sockscope");

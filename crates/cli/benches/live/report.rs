@@ -10,7 +10,7 @@ use crate::table::{judged, row};
 use crate::transfer::{Load, Transfer};
 use crate::{Failure, Plan};
 
-/// Beside one bulk transfer.
+/// With one bulk transfer.
 const CALLERS: usize = 8;
 const GIB: f64 = (1_u64 << 30) as f64;
 

@@ -11,7 +11,7 @@ use crate::tcpdump::Tcpdump;
 use crate::transfer::Transfer;
 use crate::{Failure, Plan};
 
-/// What runs beside the transfer.
+/// What runs next to the transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// Nothing: what the noise is.
@@ -47,7 +47,7 @@ pub struct Cost {
     /// Share of one CPU that the recorder's threads used.
     pub thread_cpus: f64,
     pub records_per_s: f64,
-    /// Records lost.
+    /// Records missed.
     pub lost: u64,
     /// Whether every byte of the slice passed point 8, and each point has records.
     pub is_whole: bool,
@@ -57,7 +57,7 @@ pub struct Cost {
 const SETTLE: Duration = Duration::from_millis(50);
 /// A recorder gives its hook for datagrams 400 ms: as long a recording is not yet as it stays.
 const SETTLE_RECORDER: Duration = Duration::from_millis(480);
-/// The discard service: nobody uses it here.
+/// The discard service: no other program uses it here.
 const OTHER_PORT: u16 = 9;
 
 /// Bytes a second while nothing is switched on.

@@ -1,6 +1,6 @@
 //! How results stand in the tables that are printed.
 
-/// What a result that was to be reached came to; `None`: the noise does not tell.
+/// The outcome of a result that was to be reached; `None`: the noise does not tell.
 pub fn judged(goal: &str, is_reached: Option<bool>) -> String {
     let word = match is_reached {
         Some(true) => "reached",

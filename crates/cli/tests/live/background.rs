@@ -1,4 +1,4 @@
-//! Programs that run beside a test: servers and recorders. All end with the test, failed or not.
+//! Programs that run next to a test: servers and recorders. All end with the test, failed or not.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

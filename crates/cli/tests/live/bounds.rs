@@ -100,7 +100,7 @@ fn may_ask(user: &str) -> bool {
     asking.args(ids).args(["--clear-groups", "/usr/bin/python3", "-c", program]);
     let asked = asking.output().expect("util-linux is installed");
     let stderr = String::from_utf8_lossy(&asked.stderr);
-    // ENOPROTOOPT, as where nobody records.
+    // ENOPROTOOPT, as where no program records.
     assert!(asked.status.success() || stderr.contains("Protocol not available"), "{stderr}");
     asked.status.success()
 }

@@ -1,4 +1,4 @@
-//! Recordings: `sockscope run` on a command, or `sockscope record` beside other traffic.
+//! Recordings: `sockscope run` on a command, or `sockscope record` next to other traffic.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,7 @@ pub fn run_once(options: &[&str], command: &[String]) -> Recording {
         .output()
         .expect("it was built");
     let report = Report::parse(&stdout_of(&output));
-    // Beside a report in JSON the command's own output is on standard error.
+    // With a report in JSON the command's own output is on standard error.
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!stderr.contains("the command ended with"), "{command:?}: {stderr}");
     let own = stderr.lines().filter(|line| !line.starts_with("sockscope: "));
@@ -152,7 +152,7 @@ pub fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// `sockscope record` that runs beside the test.
+/// `sockscope record` that runs next to the test.
 pub struct Recorder {
     folder: Folder,
     process: Background,

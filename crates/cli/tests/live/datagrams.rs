@@ -44,7 +44,7 @@ fn root_reads_are_seen_although_the_first_datagram_comes_late() {
     thread::sleep(Duration::from_secs(2));
     let sent = command(&workload("udp_flood.py", &["--port", &port])).output();
     stdout_of(&sent.expect("it can be run"));
-    // Not whole: what was read before the hook came back is not known.
+    // Not whole: what was read before the hook worked again is not known.
     let recording = recorder.stop();
     assert!(recording.report.records_at("ReceiveDequeue") > 0, "{}", recording.report.summary());
 }

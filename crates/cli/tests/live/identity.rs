@@ -126,7 +126,7 @@ fn root_an_accepted_socket_has_its_listeners_options_and_its_own() {
     }
 }
 
-/// Sets an option of a socket that nobody records, as fast as it can.
+/// Sets an option of a socket that no program records, as fast as it can.
 const LOOPS: &str = "
 import socket, sys, time
 one = socket.socket()

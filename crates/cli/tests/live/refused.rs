@@ -1,4 +1,4 @@
-//! Connections that nobody takes.
+//! Connections that no program accepts.
 
 use std::ffi::OsStr;
 

@@ -63,7 +63,7 @@ impl Report {
         self.all_findings().map(|finding| text(&finding["id"])).collect()
     }
 
-    /// What is not whole: lost records, bytes that do not add up or cannot be followed, and time
+    /// What is not whole: missed records, bytes that do not add up or cannot be followed, and time
     /// that the ledger does not divide up.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();

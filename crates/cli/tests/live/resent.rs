@@ -3,7 +3,7 @@
 use crate::bundle::{run_once, sockscope_says, whole, words};
 use crate::turn;
 
-/// Two short segments are on their way while the receiver delays its acknowledgment: TCP soon sends the
+/// Two short segments are in flight while the receiver delays its acknowledgment: TCP soon sends the
 /// last one again, to probe for a loss of both.
 const PROGRAM: &str = "
 import socket, time

@@ -87,7 +87,6 @@ pub enum Role {
 
 impl Role {
     /// The word in the register and in reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Definition => "definition",
@@ -136,8 +135,8 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// As [`Claims::parse`]; a test keeps the carried register free of them.
-    pub fn carried() -> Result<Self> {
+    /// As [`Claims::parse`]; a test keeps the built-in register free of them.
+    pub fn builtin() -> Result<Self> {
         Self::parse(CLAIMS)
     }
 
@@ -157,7 +156,7 @@ impl Claims {
         for (at, claim) in register.claim.iter().enumerate() {
             let before = &register.claim[..at];
             claim
-                .check_sense(before)
+                .validate(before)
                 .map_err(|problem| Error::file(FILE, format!("claim `{}`: {problem}", claim.id)))?;
         }
         Ok(Self(register.claim))
@@ -170,7 +169,6 @@ impl Claims {
     }
 
     /// The claim with this id.
-    #[must_use]
     pub fn claim(&self, id: &str) -> Option<&Claim> {
         self.0.iter().find(|claim| claim.id == id)
     }
@@ -178,20 +176,18 @@ impl Claims {
 
 impl Claim {
     /// The paper: what stands before the slash of the id.
-    #[must_use]
     pub fn paper(&self) -> &str {
         self.id.split_once('/').map_or("", |(paper, _)| paper)
     }
 
     /// How far a run's value may be from `expected`, in the claim's unit. With neither tolerance
     /// given the claim is of a form that has none, and the value must agree exactly.
-    #[must_use]
     pub fn tolerance(&self, expected: f64) -> f64 {
         let relative = self.tol_rel.unwrap_or(0.0) * expected.abs();
         self.tol_abs.unwrap_or(0.0).max(relative)
     }
 
-    fn check_sense(&self, before: &[Self]) -> std::result::Result<(), String> {
+    fn validate(&self, before: &[Self]) -> std::result::Result<(), String> {
         if !PAPERS.contains(&self.paper()) {
             return Err(format!("expected `{}` before the slash", PAPERS.join("`, `")));
         }
@@ -221,20 +217,20 @@ mod tests {
     use super::*;
 
     fn claims_per_paper() -> Vec<usize> {
-        let claims = Claims::carried().unwrap();
+        let claims = Claims::builtin().unwrap();
         PAPERS.iter().map(|paper| claims.of(Some(paper)).count()).collect()
     }
 
     #[test]
-    fn the_register_that_is_carried_is_whole() {
+    fn the_builtin_register_is_whole() {
         assert_eq!(PAPERS, ["sunos-ipc", "bsd-buffers", "protocol-choice", "layering"]);
         assert_eq!(claims_per_paper(), [63, 32, 38, 21]);
-        assert_eq!(Claims::carried().unwrap().of(None).count(), 154);
+        assert_eq!(Claims::builtin().unwrap().of(None).count(), 154);
     }
 
     #[test]
     fn the_wider_of_two_tolerances_counts() {
-        let claims = Claims::carried().unwrap();
+        let claims = Claims::builtin().unwrap();
         let tolerance = |id, expected| claims.claim(id).unwrap().tolerance(expected);
         assert_eq!(tolerance("bsd-buffers/T3-a", 97158.0), 0.02 * 97158.0);
         assert_eq!(tolerance("layering/T3-b", 200.0), 15.0);

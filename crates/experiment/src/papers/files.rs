@@ -1,12 +1,12 @@
-//! The files of `papers/`, carried in the program so that it needs none beside it.
+//! The files of `papers/`, built into the program so that it needs none next to it.
 
 use super::{Table, WireRow};
 use crate::error::{Error, Result};
 
-/// The name and the text of `papers/NAME.csv`.
-macro_rules! table_file {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../../../../papers/", $name, ".csv")))
+/// The name and the text of each `papers/NAME.csv`.
+macro_rules! table_files {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../papers/", $name, ".csv")))),*]
     };
 }
 
@@ -16,32 +16,32 @@ pub const PAPERS: [&str; 4] = ["sunos-ipc", "bsd-buffers", "protocol-choice", "l
 pub(super) const CLAIMS: &str = include_str!("../../../../papers/claims.toml");
 
 /// Name, as `folder/file` without its ending, and text of each table.
-const TABLES: &[(&str, &str)] = &[
-    table_file!("bsd-buffers/buffers-per-message"),
-    table_file!("bsd-buffers/tcp-calls"),
-    table_file!("bsd-buffers/tcp-seconds"),
-    table_file!("bsd-buffers/udp-calls"),
-    table_file!("bsd-buffers/udp-seconds"),
-    table_file!("layering/discard-5118"),
-    table_file!("layering/discard-5120"),
-    table_file!("layering/discard-nodelay-5118"),
-    table_file!("layering/discard-nodelay-5120"),
-    table_file!("layering/rpc-4800"),
-    table_file!("layering/system-calls"),
-    table_file!("protocol-choice/bus-bandwidth"),
-    table_file!("protocol-choice/card-queues"),
-    table_file!("protocol-choice/card-regions"),
-    table_file!("protocol-choice/card-registers"),
-    table_file!("protocol-choice/machines"),
-    table_file!("sunos-ipc/component-delays"),
-    table_file!("sunos-ipc/wire-sample"),
+const TABLES: &[(&str, &str)] = table_files![
+    "bsd-buffers/buffers-per-message",
+    "bsd-buffers/tcp-calls",
+    "bsd-buffers/tcp-seconds",
+    "bsd-buffers/udp-calls",
+    "bsd-buffers/udp-seconds",
+    "layering/discard-5118",
+    "layering/discard-5120",
+    "layering/discard-nodelay-5118",
+    "layering/discard-nodelay-5120",
+    "layering/rpc-4800",
+    "layering/system-calls",
+    "protocol-choice/bus-bandwidth",
+    "protocol-choice/card-queues",
+    "protocol-choice/card-regions",
+    "protocol-choice/card-registers",
+    "protocol-choice/machines",
+    "sunos-ipc/component-delays",
+    "sunos-ipc/wire-sample"
 ];
 
 /// The table `papers/NAME.csv`, as `bsd-buffers/tcp-calls`.
 ///
 /// # Errors
 ///
-/// When there is none of that name; a test keeps the carried ones readable.
+/// When none has that name; a test keeps the built-in ones readable.
 pub fn table(name: &str) -> Result<Table> {
     let file = format!("papers/{name}.csv");
     let found = TABLES.iter().find(|(known, _)| *known == name);
@@ -53,7 +53,7 @@ pub fn table(name: &str) -> Result<Table> {
 ///
 /// # Errors
 ///
-/// When there is none of that name, or it is no wire trace.
+/// When none has that name, or it is no wire trace.
 pub fn wire_trace(name: &str) -> Result<Vec<WireRow>> {
     WireRow::rows(&table(name)?)
 }
@@ -64,7 +64,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_table_of_the_folder_is_carried_and_readable() {
+    fn every_table_of_the_folder_is_builtin_and_readable() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers");
         let mut names = Vec::new();
         for paper in PAPERS {

@@ -1,4 +1,4 @@
-//! What the papers say: claims, tables and wire traces, carried in `papers/`.
+//! What the papers say: claims, tables and wire traces, built in from `papers/`.
 
 mod claim;
 mod files;

@@ -39,28 +39,24 @@ impl Table {
     }
 
     /// The names of the columns.
-    #[must_use]
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
     /// The rows, each with a field for each column.
-    #[must_use]
     pub fn rows(&self) -> &[Vec<String>] {
         &self.rows
     }
 
     /// The field of the first row whose first column is `row`; `None` when there is no such row or
     /// column.
-    #[must_use]
     pub fn field(&self, row: &str, column: &str) -> Option<&str> {
         let at = self.columns.iter().position(|name| name == column)?;
         let row = self.rows.iter().find(|fields| fields[0] == row)?;
         Some(&row[at])
     }
 
-    /// The same field as a number; `None` also when it is none.
-    #[must_use]
+    /// The same field as a number; `None` also when it is not one.
     pub fn number(&self, row: &str, column: &str) -> Option<f64> {
         self.field(row, column)?.parse().ok()
     }

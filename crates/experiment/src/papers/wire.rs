@@ -80,7 +80,6 @@ impl fmt::Display for WireFlags {
 
 impl WireRow {
     /// Whether it is a TCP segment with data.
-    #[must_use]
     pub fn is_data(&self) -> bool {
         self.bytes > 0 && self.flags != WireFlags::Udp
     }

@@ -19,7 +19,7 @@ pub fn write_csv(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> 
         let parameters =
             names.iter().map(|name| case.case.value(name).map(word).unwrap_or_default());
         let parameters = parameters.collect::<Vec<_>>().join(",");
-        for (name, value) in case.seen.numbers(&result.experiment) {
+        for (name, value) in case.measured.numbers(&result.experiment) {
             let value = value.map(|value| value.to_string()).unwrap_or_default();
             writeln!(out, "{number},{parameters},{name},{value}")?;
         }

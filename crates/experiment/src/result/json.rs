@@ -2,10 +2,11 @@
 
 use std::io;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
+use toml::Value;
 
 use super::{CaseResult, RunResult};
-use crate::seen::{Distribution, Seen, SystemCall};
+use crate::measurement::{Distribution, Measurement};
 use crate::{Experiment, Keep};
 
 /// Name and version of the form.
@@ -17,116 +18,213 @@ const SCHEMA: &str = "sockscope.lab/1";
 ///
 /// When `out` fails.
 pub fn write_json(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, result)?;
+    serde_json::to_writer_pretty(&mut *out, &Document::new(result))?;
     out.write_all(b"\n")
 }
 
-impl Serialize for RunResult {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(None)?;
-        map.serialize_entry("schema", SCHEMA)?;
-        map.serialize_entry("experiment", &self.experiment.id)?;
-        map.serialize_entry("on", "model")?;
-        map.serialize_entry("seed", &self.experiment.seed)?;
-        let first = self.cases.first().map(|case| &case.case.parameters);
-        map.serialize_entry("machine", &first.map(|it| &it.machine))?;
-        let personality = first.map(|it| &it.personality).filter(|name| !name.is_empty());
-        map.serialize_entry("personality", &personality)?;
-        map.serialize_entry("notes", &self.experiment.notes)?;
-        let cases = self.cases.iter().map(|case| Shown { case, experiment: &self.experiment });
-        map.serialize_entry("cases", &cases.collect::<Vec<_>>())?;
-        map.end()
+/// The document. Runs on this machine have more results, and their parameters in another order.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(title = SCHEMA))]
+struct Document<'a> {
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
+    schema: &'static str,
+    experiment: &'a str,
+    on: &'static str,
+    seed: u64,
+    machine: Option<&'a str>,
+    personality: Option<&'a str>,
+    notes: &'a [String],
+    cases: Vec<CaseView<'a>>,
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CaseView<'a> {
+    #[cfg_attr(test, schemars(with = "Named<serde_json::Value>"))]
+    parameters: Pairs<&'a str, &'a Value>,
+    repetitions: u32,
+    results: ResultsView<'a>,
+}
+
+/// What the experiment keeps. Measures stand by their names behind the others.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ResultsView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<Named<u64>>"))]
+    calls: Option<Pairs<&'static str, u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<Named<f64>>"))]
+    seconds: Option<Pairs<&'static str, f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_ns: Option<DistributionView>,
+    #[serde(flatten)]
+    throughput: Option<ThroughputView>,
+    #[serde(flatten)]
+    packets: Option<PacketsView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wire: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_calls: Option<Vec<SystemCallView<'a>>>,
+    #[serde(flatten)]
+    #[cfg_attr(test, schemars(with = "Named<Option<f64>>"))]
+    measures: Pairs<&'static str, Option<f64>>,
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ThroughputView {
+    bytes: u64,
+    transfer_ns: u64,
+    throughput_bits_per_s: Option<f64>,
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PacketsView {
+    segments: u64,
+    acks: u64,
+    retransmitted_segments: u64,
+}
+
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SystemCallView<'a> {
+    at_ns: u64,
+    name: &'a str,
+    asked_bytes: u64,
+    returned_bytes: u64,
+}
+
+/// Nanoseconds; percentiles by nearest rank.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DistributionView {
+    n: usize,
+    mean: Option<u64>,
+    min: Option<u64>,
+    p50: Option<u64>,
+    p90: Option<u64>,
+    p99: Option<u64>,
+    max: Option<u64>,
+}
+
+impl<'a> Document<'a> {
+    fn new(RunResult { experiment, cases }: &'a RunResult) -> Self {
+        let first = cases.first().map(|case| &case.case.parameters);
+        let personality = first.map(|it| it.personality.as_str());
+        Self {
+            schema: SCHEMA,
+            experiment: &experiment.id,
+            on: "model",
+            seed: experiment.seed,
+            machine: first.map(|it| it.machine.as_str()),
+            personality: personality.filter(|name| !name.is_empty()),
+            notes: &experiment.notes,
+            cases: cases.iter().map(|case| CaseView::new(case, experiment)).collect(),
+        }
     }
 }
 
-/// A case with what the experiment keeps of it.
-struct Shown<'a> {
-    case: &'a CaseResult,
-    experiment: &'a Experiment,
-}
-
-impl Serialize for Shown<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(None)?;
-        map.serialize_entry("parameters", &Pairs(&self.case.case.named))?;
-        map.serialize_entry("repetitions", &self.experiment.repetitions)?;
-        map.serialize_entry("results", &Results(&self.case.seen, self.experiment))?;
-        map.end()
+impl<'a> CaseView<'a> {
+    fn new(CaseResult { case, measured }: &'a CaseResult, experiment: &Experiment) -> Self {
+        Self {
+            parameters: case.named.iter().map(|(name, value)| (name.as_str(), value)).collect(),
+            repetitions: experiment.repetitions,
+            results: ResultsView::new(measured, experiment),
+        }
     }
 }
 
-struct Results<'a>(&'a Seen, &'a Experiment);
-
-impl Serialize for Results<'_> {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self(seen, experiment) = self;
-        let mut map = to.serialize_map(None)?;
-        if experiment.keeps(Keep::Calls) {
-            map.serialize_entry("calls", &Pairs(&seen.calls))?;
+impl<'a> ResultsView<'a> {
+    fn new(all: &'a Measurement, experiment: &Experiment) -> Self {
+        let kept = |what| experiment.keeps(what).then_some(all);
+        let seconds = |(name, ns): &(_, u64)| (*name, *ns as f64 / 1e9);
+        let system_call = |call: &'a crate::measurement::SystemCall| SystemCallView {
+            at_ns: call.at_ns,
+            name: call.name,
+            asked_bytes: call.asked,
+            returned_bytes: call.returned,
+        };
+        let measures = kept(Keep::Measures).map_or(&[][..], |all| &all.measures);
+        Self {
+            calls: kept(Keep::Calls).map(|all| all.calls.iter().copied().collect()),
+            seconds: kept(Keep::Seconds).map(|all| all.routine_ns.iter().map(seconds).collect()),
+            call_ns: kept(Keep::Time).map(|all| DistributionView::new(&all.call_ns)),
+            throughput: kept(Keep::Throughput).map(|all| ThroughputView {
+                bytes: all.bytes,
+                transfer_ns: all.transfer_ns,
+                throughput_bits_per_s: all.throughput_bits_per_s(),
+            }),
+            packets: kept(Keep::Packets).map(|all| PacketsView {
+                segments: all.segments,
+                acks: all.acks,
+                retransmitted_segments: all.retransmitted,
+            }),
+            wire: kept(Keep::Wire).map(|all| all.wire.iter().map(ToString::to_string).collect()),
+            system_calls: kept(Keep::SystemCalls)
+                .map(|all| all.system_calls.iter().map(system_call).collect()),
+            measures: measures.iter().map(|measure| (measure.name, measure.value())).collect(),
         }
-        if experiment.keeps(Keep::Seconds) {
-            let seconds = seen.routine_ns.iter().map(|(name, ns)| (*name, *ns as f64 / 1e9));
-            map.serialize_entry("seconds", &Pairs(&seconds.collect::<Vec<_>>()))?;
-        }
-        if experiment.keeps(Keep::Time) {
-            map.serialize_entry("call_ns", &seen.call_ns)?;
-        }
-        if experiment.keeps(Keep::Throughput) {
-            map.serialize_entry("bytes", &seen.bytes)?;
-            map.serialize_entry("transfer_ns", &seen.transfer_ns)?;
-            map.serialize_entry("throughput_bits_per_s", &seen.throughput_bits_per_s())?;
-        }
-        if experiment.keeps(Keep::Packets) {
-            map.serialize_entry("segments", &seen.segments)?;
-            map.serialize_entry("acks", &seen.acks)?;
-            map.serialize_entry("retransmitted_segments", &seen.retransmitted)?;
-        }
-        if experiment.keeps(Keep::Wire) {
-            let lines: Vec<_> = seen.wire.iter().map(ToString::to_string).collect();
-            map.serialize_entry("wire", &lines)?;
-        }
-        if experiment.keeps(Keep::SystemCalls) {
-            map.serialize_entry("system_calls", &seen.system_calls)?;
-        }
-        if experiment.keeps(Keep::Measures) {
-            for measure in &seen.measures {
-                map.serialize_entry(measure.name, &measure.value())?;
-            }
-        }
-        map.end()
     }
 }
 
-impl Serialize for SystemCall {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(Some(4))?;
-        map.serialize_entry("at_ns", &self.at_ns)?;
-        map.serialize_entry("name", self.name)?;
-        map.serialize_entry("asked_bytes", &self.asked)?;
-        map.serialize_entry("returned_bytes", &self.returned)?;
-        map.end()
+impl DistributionView {
+    fn new(times: &Distribution) -> Self {
+        Self {
+            n: times.n(),
+            mean: times.mean_ns(),
+            min: times.min_ns(),
+            p50: times.percentile_ns(50),
+            p90: times.percentile_ns(90),
+            p99: times.percentile_ns(99),
+            max: times.max_ns(),
+        }
     }
 }
 
 impl Serialize for Distribution {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(Some(7))?;
-        map.serialize_entry("n", &self.n())?;
-        map.serialize_entry("mean", &self.mean_ns())?;
-        map.serialize_entry("min", &self.min_ns())?;
-        for (name, percent) in [("p50", 50), ("p90", 90), ("p99", 99)] {
-            map.serialize_entry(name, &self.percentile_ns(percent))?;
-        }
-        map.serialize_entry("max", &self.max_ns())?;
-        map.end()
+        DistributionView::new(self).serialize(to)
     }
 }
 
 /// Pairs as one object, in their order.
-struct Pairs<'a, K, V>(&'a [(K, V)]);
+struct Pairs<K, V>(Vec<(K, V)>);
 
-impl<K: Serialize, V: Serialize> Serialize for Pairs<'_, K, V> {
+impl<K, V> FromIterator<(K, V)> for Pairs<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+}
+
+impl<K: Serialize, V: Serialize> Serialize for Pairs<K, V> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         to.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// The schema of [`Pairs`].
+#[cfg(test)]
+type Named<T> = std::collections::BTreeMap<String, T>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_file_is_that_of_the_types() {
+        let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+        let schema = settings.into_generator().into_root_schema_for::<Document<'_>>();
+        let expected = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/schemas/lab.json");
+        if std::env::var_os("SOCKSCOPE_UPDATE").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            found == expected,
+            "run SOCKSCOPE_UPDATE=1 cargo test -p sockscope-experiment schema"
+        );
     }
 }

@@ -9,7 +9,7 @@ pub use csv::write_csv;
 pub use json::write_json;
 pub use text::write_text;
 
-use crate::seen::Seen;
+use crate::measurement::Measurement;
 use crate::{Case, Experiment, word};
 
 /// Everything that an experiment gave.
@@ -26,8 +26,8 @@ pub struct RunResult {
 pub struct CaseResult {
     /// What was run.
     pub case: Case,
-    /// What was seen.
-    pub seen: Seen,
+    /// What was measured.
+    pub measured: Measurement,
 }
 
 impl RunResult {

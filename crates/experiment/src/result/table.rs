@@ -117,7 +117,7 @@ fn broken(name: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// All columns, as many side by side as fit beside the keys.
+/// All columns, as many side by side as fit next to the keys.
 fn write_blocks(keys: &[Column], columns: &[Column], out: &mut dyn io::Write) -> io::Result<()> {
     let mut rest = columns;
     while !rest.is_empty() {
@@ -128,7 +128,7 @@ fn write_blocks(keys: &[Column], columns: &[Column], out: &mut dyn io::Write) ->
     Ok(())
 }
 
-/// How many of `columns` fit beside the keys; one at least.
+/// How many of `columns` fit next to the keys; one at least.
 fn fitting(keys: &[Column], columns: &[Column]) -> usize {
     let with_gap = |column: &Column| column.width() + GAP.len();
     let mut used: usize = keys.iter().map(with_gap).sum();

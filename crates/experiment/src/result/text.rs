@@ -4,7 +4,7 @@ use std::io;
 
 use super::table::{Series, Table};
 use super::{CaseResult, RunResult};
-use crate::seen::Seen;
+use crate::measurement::Measurement;
 use crate::{Keep, word};
 use sockscope_record::counted;
 
@@ -79,7 +79,7 @@ fn wrapped(text: &str) -> Vec<String> {
 fn write_cases(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
     let shown: Vec<_> =
         result.cases.iter().filter(|case| result.experiment.shows(&case.case)).collect();
-    let fields: Vec<_> = shown.iter().map(|case| case_fields(&case.seen, result)).collect();
+    let fields: Vec<_> = shown.iter().map(|case| case_fields(&case.measured, result)).collect();
     let of_head = |(at, head): (usize, &str)| Series {
         name: head.to_owned(),
         values: fields.iter().map(|case| case[at].clone()).collect(),
@@ -139,15 +139,15 @@ fn case_heads(result: &RunResult) -> Vec<&str> {
         heads.extend(["segments", "acks", "sent again"]);
     }
     if experiment.keeps(Keep::Measures) {
-        let measures = result.cases.first().into_iter().flat_map(|case| &case.seen.measures);
+        let measures = result.cases.first().into_iter().flat_map(|case| &case.measured.measures);
         heads.extend(measures.map(|measure| measure.name));
     }
     heads
 }
 
-fn case_fields(seen: &Seen, result: &RunResult) -> Vec<String> {
+fn case_fields(measured: &Measurement, result: &RunResult) -> Vec<String> {
     let mut fields = Vec::new();
-    let times = &seen.call_ns;
+    let times = &measured.call_ns;
     if result.experiment.keeps(Keep::Time) {
         fields.push(times.n().to_string());
         let times = [
@@ -160,17 +160,19 @@ fn case_fields(seen: &Seen, result: &RunResult) -> Vec<String> {
         fields.extend(times.map(|ns| ns.map_or("?".to_owned(), millis)));
     }
     if result.experiment.keeps(Keep::Throughput) {
-        fields.push(seen.bytes.to_string());
-        fields.push(millis(seen.transfer_ns));
-        let rate = seen.throughput_bits_per_s();
+        fields.push(measured.bytes.to_string());
+        fields.push(millis(measured.transfer_ns));
+        let rate = measured.throughput_bits_per_s();
         fields.push(rate.map_or("?".to_owned(), |rate| format!("{:.3}", rate / 1e6)));
     }
     if result.experiment.keeps(Keep::Packets) {
-        fields
-            .extend([seen.segments, seen.acks, seen.retransmitted].map(|count| count.to_string()));
+        fields.extend(
+            [measured.segments, measured.acks, measured.retransmitted]
+                .map(|count| count.to_string()),
+        );
     }
     if result.experiment.keeps(Keep::Measures) {
-        let measures = seen.measures.iter().map(|measure| measure.value());
+        let measures = measured.measures.iter().map(|measure| measure.value());
         fields.extend(measures.map(|value| value.map_or("?".to_owned(), four_digits)));
     }
     fields
@@ -189,12 +191,12 @@ fn millis(ns: u64) -> String {
 
 /// Tables of routines: one row each, one column a case.
 fn write_routines(result: &RunResult, out: &mut dyn io::Write) -> io::Result<()> {
-    let calls = |seen: &Seen, name: &str| match seen.calls_of(name) {
+    let calls = |measured: &Measurement, name: &str| match measured.calls_of(name) {
         0 => None,
         calls => Some(calls.to_string()),
     };
-    let seconds = |seen: &Seen, name: &str| {
-        Some(seen.seconds_of(name)).filter(|s| *s > 0.0).map(|s| format!("{s:.2}"))
+    let seconds = |measured: &Measurement, name: &str| {
+        Some(measured.seconds_of(name)).filter(|s| *s > 0.0).map(|s| format!("{s:.2}"))
     };
     if result.experiment.keeps(Keep::Calls) {
         routine_table(result, "calls of", "0", calls).write_by_name(out)?;
@@ -210,12 +212,12 @@ fn routine_table(
     result: &RunResult,
     title: &str,
     nothing: &str,
-    number: impl Fn(&Seen, &str) -> Option<String>,
+    number: impl Fn(&Measurement, &str) -> Option<String>,
 ) -> Table {
     let cases: Vec<_> = result.cases.iter().collect();
-    let names = cases.first().into_iter().flat_map(|case| &case.seen.calls);
+    let names = cases.first().into_iter().flat_map(|case| &case.measured.calls);
     let of_name = |(name, _): &(&'static str, u64)| {
-        let values: Vec<_> = cases.iter().map(|case| number(&case.seen, name)).collect();
+        let values: Vec<_> = cases.iter().map(|case| number(&case.measured, name)).collect();
         values.iter().any(Option::is_some).then(|| Series {
             name: (*name).to_owned(),
             values: values.into_iter().map(|it| it.unwrap_or_else(|| nothing.into())).collect(),
@@ -230,14 +232,14 @@ fn write_lists(result: &RunResult, case: &CaseResult, out: &mut dyn io::Write) -
     let title = case.case.words();
     if result.experiment.keeps(Keep::Wire) {
         writeln!(out, "on the wire, {title}:")?;
-        for row in &case.seen.wire {
+        for row in &case.measured.wire {
             writeln!(out, "  {row}")?;
         }
         writeln!(out)?;
     }
     if result.experiment.keeps(Keep::SystemCalls) {
         writeln!(out, "system calls of the client, {title}:")?;
-        for call in &case.seen.system_calls {
+        for call in &case.measured.system_calls {
             let asked = if call.asked > 0 { call.asked.to_string() } else { String::new() };
             let at = millis(call.at_ns);
             writeln!(out, "  {at:>12} ms  {}({asked}) = {}", call.name, call.returned)?;
@@ -288,7 +290,10 @@ message_bytes = [1, 2]
         let cases = experiment.cases().unwrap();
         let cases: Vec<_> = cases
             .into_iter()
-            .map(|case| CaseResult { case, seen: Seen { bytes: 1, ..Seen::default() } })
+            .map(|case| CaseResult {
+                case,
+                measured: Measurement { bytes: 1, ..Measurement::default() },
+            })
             .collect();
         let named: Vec<_> = parameters(&cases.iter().collect::<Vec<_>>())
             .into_iter()

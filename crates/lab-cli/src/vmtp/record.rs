@@ -30,7 +30,7 @@ pub struct Recording {
     transport: Transport,
     trace: Trace,
     writer: BundleWriter,
-    /// Nobody else writes there meanwhile.
+    /// No other thread writes there meanwhile.
     _lock: DirLock,
     meta: Meta,
 }

@@ -1,14 +1,14 @@
 //! Accesses to the card one by one, each waited for: how two clocks of unequal rate meet.
 
 use sockscope_experiment::AtmParameters;
-use sockscope_experiment::seen::{Measure, Seen};
+use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_sim::turbochannel::{Timeline, TurbochannelMachine, Until};
 
 /// Writes a word, waits until it is there, works, and so on.
-pub(super) fn run(machine: &TurbochannelMachine, parameters: &AtmParameters) -> Seen {
+pub(super) fn run(machine: &TurbochannelMachine, parameters: &AtmParameters) -> Measurement {
     let accesses = parameters.accesses.unwrap_or(1);
     let ns = access_ns(machine, accesses, parameters.work_cycles.unwrap_or(0));
-    Seen { measures: vec![Measure::new("access_ns", ns)], ..Seen::default() }
+    Measurement { measures: vec![Measure::new("access_ns", ns)], ..Measurement::default() }
 }
 
 fn access_ns(machine: &TurbochannelMachine, accesses: u64, work_cycles: u64) -> f64 {

@@ -26,11 +26,11 @@ pub(crate) struct DecstationHost {
     /// Words of the message that were loaded so far.
     loaded: u64,
     spent_ps: [u64; Work::ALL.len()],
-    /// A bus error that came while nothing could be told of it.
+    /// A bus error that happened while no access could report it.
     refused: Option<BusError>,
 }
 
-/// A write on its way.
+/// A write in transit.
 #[derive(Debug, Clone, Copy)]
 enum Write {
     /// A word to the card.
@@ -192,7 +192,7 @@ impl Host for DecstationHost {
 
     fn work(&mut self, work: Work) {
         let done = self.charged(work, |host| host.act(work));
-        // The card's refusal of a write that was still on its way is told by the next access.
+        // The card's refusal of a write that was still in transit is reported by the next access.
         self.refused = self.refused.or(done.err());
     }
 

@@ -10,7 +10,7 @@ use sockscope_atm::aal34::{Limits, Missing, Policy, Segmentation};
 use sockscope_atm::driver::{Delivery, Receiver, Sender};
 use sockscope_atm::tca100::{BusError, LineCell, words};
 use sockscope_atm::{Cell, Header};
-use sockscope_experiment::seen::{Measure, Seen};
+use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::{AtmParameters, LossPolicy, VMTP_HEADER_BYTES};
 use sockscope_record::counted;
 use sockscope_sim::random::Random;
@@ -38,7 +38,7 @@ const ROUNDS_MAX: u32 = 10_000;
 /// What a packet still lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Lack {
-    /// Everything, or nobody knows what.
+    /// Everything, or it is unknown what.
     #[default]
     All,
     /// Cells by their numbers, as bits.
@@ -52,7 +52,7 @@ pub(super) fn run(
     machine: &TurbochannelMachine,
     parameters: &AtmParameters,
     seed: u64,
-) -> Result<Seen, String> {
+) -> Result<Measurement, String> {
     let messages = parameters.messages.unwrap_or(1);
     let mut pair = Pair::new(machine, parameters, seed)?;
     for number in 0..messages {
@@ -68,7 +68,7 @@ pub(super) fn run(
         ("rounds_per_message", per_message(pair.rounds)),
     ];
     let measures = measures.map(|(name, value)| Measure::new(name, value)).into();
-    Ok(Seen { measures, ..Seen::default() })
+    Ok(Measurement { measures, ..Measurement::default() })
 }
 
 /// One machine with both halves of the driver.
@@ -321,7 +321,7 @@ fn bus(error: BusError) -> String {
 mod tests {
     use super::*;
 
-    fn run(policy: &str, lost: u32, more: &str) -> Seen {
+    fn run(policy: &str, lost: u32, more: &str) -> Measurement {
         let text = format!(
             "machine = \"decstation-5000-240\"\nmessages = 20\nloss_policy = \"{policy}\"\n\
              cells_lost_per_million = {lost}\n{more}"
@@ -331,24 +331,24 @@ mod tests {
         super::run(&machine, &parameters, 1).unwrap()
     }
 
-    fn of(seen: &Seen, name: &str) -> f64 {
-        seen.measure(name).unwrap()
+    fn of(measured: &Measurement, name: &str) -> f64 {
+        measured.measure(name).unwrap()
     }
 
     #[test]
     fn without_loss_every_cell_goes_once_and_every_message_takes_one_round() {
         for policy in ["discard", "repair"] {
-            let seen = run(policy, 0, "");
-            assert_eq!(of(&seen, "cells_per_message"), 400.0);
-            assert_eq!(of(&seen, "rounds_per_message"), 1.0);
+            let measured = run(policy, 0, "");
+            assert_eq!(of(&measured, "cells_per_message"), 400.0);
+            assert_eq!(of(&measured, "rounds_per_message"), 1.0);
         }
     }
 
     #[test]
     fn a_lost_cell_costs_a_packet_under_one_policy_and_a_cell_under_the_other() {
         let (discard, repair) = (run("discard", 1000, ""), run("repair", 1000, ""));
-        let again = |seen: &Seen| {
-            (of(seen, "cells_per_message") - 400.0) / of(seen, "cells_lost_per_message")
+        let again = |measured: &Measurement| {
+            (of(measured, "cells_per_message") - 400.0) / of(measured, "cells_lost_per_message")
         };
         assert!((15.0..=25.0).contains(&again(&discard)), "{}", again(&discard));
         assert!((1.0..=4.0).contains(&again(&repair)), "{}", again(&repair));
@@ -356,8 +356,8 @@ mod tests {
 
     #[test]
     fn messages_arrive_whole_when_a_third_of_all_cells_is_lost() {
-        let seen = run("repair", 300_000, "");
-        assert!(of(&seen, "rounds_per_message") > 3.0);
+        let measured = run("repair", 300_000, "");
+        assert!(of(&measured, "rounds_per_message") > 3.0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod host;
 mod loss;
 mod send;
 
-use sockscope_experiment::seen::Seen;
+use sockscope_experiment::measurement::Measurement;
 use sockscope_experiment::{AtmParameters, Experiment, Workload};
 use sockscope_sim::turbochannel::TurbochannelMachine;
 
@@ -23,7 +23,7 @@ pub(crate) fn run(
     experiment: &Experiment,
     parameters: &AtmParameters,
     repetition: u32,
-) -> Result<Seen, String> {
+) -> Result<Measurement, String> {
     let seed = experiment.seed.wrapping_add(repetition.into());
     machine(parameters).and_then(|machine| match experiment.workload {
         Workload::BusAccess => Ok(bus::run(&machine, parameters)),

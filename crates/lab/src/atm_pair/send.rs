@@ -4,7 +4,7 @@ use sockscope_atm::aal34::{Format, Segmentation, cells_for};
 use sockscope_atm::driver::Sender;
 use sockscope_atm::tca100::words;
 use sockscope_atm::{CELL_BYTES, Channel, Header};
-use sockscope_experiment::seen::{Measure, Seen};
+use sockscope_experiment::measurement::{Measure, Measurement};
 use sockscope_experiment::{AtmParameters, DriverPart, VMTP_HEADER_BYTES};
 use sockscope_record::counted;
 use sockscope_sim::turbochannel::TurbochannelMachine;
@@ -25,7 +25,7 @@ const PACKETS_DRAWN: f64 = 100_000.0;
 pub(super) fn run(
     machine: &TurbochannelMachine,
     parameters: &AtmParameters,
-) -> Result<Seen, String> {
+) -> Result<Measurement, String> {
     let bytes = parameters.data_bytes.unwrap_or(0) + VMTP_HEADER_BYTES;
     let packets = parameters.packets.unwrap_or(1);
     let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
@@ -34,7 +34,7 @@ pub(super) fn run(
     let work = Packets::new(parameters.driver, &message)?;
     for number in 0..packets {
         work.send(&mut host, number)?;
-        // Nobody listens, and the card need not keep what has left.
+        // No receiver listens, and the card need not keep what has left.
         while host.card.take_sent(0).is_some() {}
     }
     let deformed = host.card.counters().sent_deformed;
@@ -42,7 +42,10 @@ pub(super) fn run(
         return Err(format!("{} left the card", counted(deformed, "deformed cell")));
     }
     let cells = cells_for(message.len()) as u64;
-    Ok(Seen { measures: measures(host.spent(), packets, bytes, cells), ..Seen::default() })
+    Ok(Measurement {
+        measures: measures(host.spent(), packets, bytes, cells),
+        ..Measurement::default()
+    })
 }
 
 /// What is sent over and over.
@@ -112,7 +115,7 @@ mod tests {
         run(machine, &parameters(data_bytes)).unwrap().measure(name).unwrap()
     }
 
-    /// Nobody says how many words the buffer holds; it must not matter.
+    /// No source says how many words the buffer holds; it must not matter.
     #[test]
     fn the_depth_of_the_write_buffer_changes_nothing_that_is_compared() {
         let mut machine = super::super::machine(&parameters(0)).unwrap();

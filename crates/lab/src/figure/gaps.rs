@@ -68,7 +68,7 @@ fn outline(bins: &BTreeMap<u64, u64>, last_us: u64) -> Vec<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::run::run;
-    use sockscope_experiment::carried_by_id;
+    use sockscope_experiment::builtin_by_id;
 
     #[test]
     fn a_time_at_an_edge_belongs_to_the_bin_above() {
@@ -81,7 +81,7 @@ mod tests {
     /// The larger group of the paper's sending side is 250 to 400 us, not the time between points 2 and 3.
     #[test]
     fn figure_14_shows_gaps_of_a_burst() {
-        let experiment = carried_by_id("si-2a").unwrap();
+        let experiment = builtin_by_id("si-2a").unwrap();
         let result = run(&experiment, 1, &mut |_, _| {}).unwrap();
         let figure = experiment.figures.iter().find(|one| one.name == "figure-14").unwrap();
         let panels = panels(figure, &result).unwrap();

@@ -37,7 +37,7 @@ impl Measured {
         });
         let (stem, quantity, factor) = found.unwrap_or((stem, Quantity::Count, 1.0));
         let words = format!("{} {part}", stem.replace('_', " "));
-        // The number of values in a distribution is none of them.
+        // The number of values in a distribution is not one of them.
         let quantity = if part == "n" { Quantity::Count } else { quantity };
         Self { words: words.trim_end().to_owned(), quantity, factor }
     }

@@ -1,8 +1,8 @@
 //! When the processes of a pipeline's stage had work: a panel for each, on or off over time.
 
 use sockscope_experiment::Figure;
+use sockscope_experiment::measurement::Phase;
 use sockscope_experiment::result::RunResult;
-use sockscope_experiment::seen::Phase;
 use sockscope_render::chart::{ChartPanel, Join, Series};
 use sockscope_render::units::Quantity;
 
@@ -12,7 +12,7 @@ use super::axis::linear_axis;
 /// shows. Times count from the first phase.
 pub(super) fn panels(figure: &Figure, result: &RunResult) -> Vec<ChartPanel> {
     let case = result.cases.iter().find(|case| figure.shows(&case.case));
-    let phases = case.map_or(&[][..], |case| &case.seen.phases);
+    let phases = case.map_or(&[][..], |case| &case.measured.phases);
     let start_ns = phases.iter().map(|phase| phase.from_ns).min().unwrap_or(0);
     let mut names: Vec<&str> = Vec::new();
     for phase in phases {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use sockscope_analysis::{
     Analysis, Analyzer, ConnectionStore, DelayRun, FlowCurves, Pass, Stores, TraceFacts,
 };
-use sockscope_experiment::seen::Seen;
+use sockscope_experiment::measurement::Measurement;
 use sockscope_record::{Direction, Kind, Point, Stage, marks, tcp_flags};
 use sockscope_sim::Everything;
 use sockscope_stack::DropReason;
@@ -32,8 +32,8 @@ pub struct Observed {
     /// What processes did.
     pub activities: Activities,
     /// What the programs saw, and the work of the first host.
-    pub seen: Seen,
-    /// What the last host's driver copied of frames that came in.
+    pub measured: Measurement,
+    /// What the last host's driver copied of frames that arrived.
     pub copied_in_bytes: u64,
     /// Copying a byte to a program's memory, in picoseconds.
     pub copy_byte_ps: u32,
@@ -70,7 +70,7 @@ impl Observed {
             stores,
             analysis,
             activities,
-            seen: run.seen.clone(),
+            measured: run.measured.clone(),
             copied_in_bytes: run.copied_in_bytes,
             copy_byte_ps: run.copy_byte_ps,
         }
@@ -165,7 +165,7 @@ impl Observed {
         self.data(to).iter().filter_map(delay).collect()
     }
 
-    /// Delay between two points of the packets that came in order, in microseconds: one that waits for
+    /// Delay between two points of the packets that arrived in order, in microseconds: one that waits for
     /// another to be sent again says nothing of the protocol.
     pub fn in_order_delays_us(&self, from: Point, to: Point) -> Vec<f64> {
         let left: BTreeMap<u64, u64> =

@@ -11,7 +11,7 @@ use sockscope_stack::Routine;
 use super::kernel;
 use crate::workload::{
     DatagramWriter, ECHO, EchoClient, EchoServer, EchoTask, Phased, Portmapper, ReadTask,
-    SharedLog, SocketSetup, StreamReader, StreamWriter, Traced, WriteTask,
+    SharedLog, StreamReader, StreamWriter, Traced, WriteTask,
 };
 
 /// The hosts, in the block for documentation (RFC 5737).
@@ -24,7 +24,7 @@ const SERVER_START_NS: u64 = 100_000_000;
 /// When the program of the first host starts.
 pub(super) const CLIENT_START_NS: u64 = 1_000_000_000;
 
-/// The same beside load, in seconds: it is started first and the transfer immediately after (§4.4.1 of the
+/// The same with load, in seconds: it is started first and the transfer immediately after (§4.4.1 of the
 /// SunOS study).
 const LOAD_BEFORE_S: u64 = 3;
 
@@ -82,7 +82,7 @@ pub(super) fn programs(
     Ok(programs)
 }
 
-/// Whether processes compute beside the programs, without end.
+/// Whether processes compute next to the programs, without end.
 pub(super) fn has_load(parameters: &Parameters) -> bool {
     parameters.load > 0
 }
@@ -98,9 +98,10 @@ fn load(parameters: &Parameters) -> Vec<Started> {
     (0..parameters.load).map(prime).collect()
 }
 
-fn setup(parameters: &Parameters) -> SocketSetup {
-    let buffer = parameters.socket_buffer_bytes.map(saturated);
-    SocketSetup { buffer, nodelay: parameters.nodelay, log: parameters.so_log }
+fn setup(parameters: &Parameters) -> Setup {
+    let reserve_bytes = parameters.socket_buffer_bytes.map(saturated);
+    let (no_delay, log) = (parameters.nodelay, parameters.so_log);
+    Setup { reserve_bytes, no_delay, log, ..Setup::default() }
 }
 
 fn saturated(bytes: u64) -> u32 {
@@ -153,8 +154,7 @@ fn pipeline_programs(parameters: &Parameters, log: &SharedLog) -> Vec<Started> {
     let piece = parameters.piece_bytes.unwrap_or(1) as usize;
     let pieces = parameters.pieces.unwrap_or(0);
     let compute_ns = parameters.compute_us.unwrap_or(0) * 1000;
-    let buffer_bytes = setup(parameters).buffer;
-    let setup = Setup { reserve_bytes: buffer_bytes, ..Setup::default() };
+    let setup = Setup { reserve_bytes: setup(parameters).reserve_bytes, ..Setup::default() };
     let receiver = StageReceiver::new(SEND_PORT, piece, pieces, parameters.depth).set_up(setup);
     let sender = StageSender::new((CLIENT, DISCARD_PORT), piece, pieces).set_up(setup);
     let computer = Computer::new(pieces, compute_ns);
@@ -184,8 +184,8 @@ fn write_task(parameters: &Parameters, port: u16, total: u64, chunk: usize) -> W
 fn reader(parameters: &Parameters, port: u16, chunk: usize, log: &SharedLog) -> Started {
     // TCP_NODELAY and SO_LOG are the sender's.
     let own = setup(parameters);
-    let buffer = parameters.receiver_buffer_bytes.map(saturated).or(own.buffer);
-    let setup = SocketSetup { buffer, nodelay: false, log: false };
+    let buffer = parameters.receiver_buffer_bytes.map(saturated).or(own.reserve_bytes);
+    let setup = Setup { reserve_bytes: buffer, ..Setup::default() };
     let task = ReadTask {
         port,
         chunk,

@@ -1,6 +1,6 @@
 //! One repetition of one case on the model, from its first program to its end.
 
-use sockscope_experiment::seen::Seen;
+use sockscope_experiment::measurement::Measurement;
 use sockscope_experiment::{Case, Experiment, Parameters, Protocol, Topology, Workload};
 use sockscope_record::Connection;
 use sockscope_sim::{Outcome, RecordSink, Simulation};
@@ -16,24 +16,24 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Virtual time after which a run that has not ended is taken for stuck.
 const LIMIT_NS: u64 = 100_000 * SECOND_NS;
 
-/// The same beside load, which keeps CPUs busy without end: less than the longest pause of a program.
+/// The same with load, which keeps CPUs busy without end: less than the longest pause of a program.
 const LOADED_LIMIT_NS: u64 = 3_000 * SECOND_NS;
 
-/// How often it is looked whether all programs beside load have ended.
+/// How often it is looked whether all programs except load have ended.
 const STEP_NS: u64 = 100_000_000;
 
 /// Time for the last packets of a connection, after that.
 const LINGER_NS: u64 = 1_000_000_000;
 
-/// A run that came to its end.
+/// A run that ended.
 pub(super) struct Ended {
     /// What the programs and the first host's meter saw.
-    pub seen: Seen,
+    pub measured: Measurement,
     /// The connections recorded.
     pub connections: Vec<Connection>,
     /// Names of the processes, by number.
     pub processes: Vec<String>,
-    /// What the last host's driver copied of frames that came in, in octets.
+    /// What the last host's driver copied of frames that arrived, in octets.
     pub copied_in_bytes: u64,
     /// What copying an octet to a program's memory costs, in picoseconds.
     pub copy_byte_ps: u32,
@@ -71,7 +71,7 @@ pub(super) fn simulate<S: RecordSink>(
     if !sim.damage().is_empty() {
         return Err(format!("data arrived damaged: {:?}", sim.damage()));
     }
-    let seen = {
+    let measured = {
         let log = log.borrow();
         let hint = parameters.faults().hint();
         if let Some(failure) = &log.failure {
@@ -81,14 +81,14 @@ pub(super) fn simulate<S: RecordSink>(
             let why = not_ended(outcome, log.ended, expected_ends, has_load(parameters));
             return Err(format!("{why}{hint}"));
         }
-        seen(&log, sim.host(0).meter(), experiment.workload, parameters)
+        measured(&log, sim.host(0).meter(), experiment.workload, parameters)
     };
     let connections = sim.connections().to_vec();
     let processes = (0..started).map(|number| sim.process_name(number).to_owned()).collect();
     let last = usize::from(parameters.topology == Topology::Pair);
     let copied_in_bytes = sim.host(last).meter().work(Routine::IfRubaget).bytes;
     let copy_byte_ps = kernel::machine(parameters)?.costs.of(Routine::Copyout).byte_ps;
-    let ended = Ended { seen, connections, processes, copied_in_bytes, copy_byte_ps };
+    let ended = Ended { measured, connections, processes, copied_in_bytes, copy_byte_ps };
     Ok((ended, sim.into_sink()))
 }
 
@@ -103,7 +103,7 @@ fn not_ended(outcome: Outcome, ended: u32, of: u32, is_loaded: bool) -> String {
     format!("{why}; {ended} of {of} {are} done")
 }
 
-/// Runs until all is over. Load never is: beside it, until all programs that end have said so.
+/// Runs until all is over. Load never is: next to it, until all programs that end have said so.
 fn run_programs<S: RecordSink>(
     sim: &mut Simulation<S>,
     has_load: bool,
@@ -128,14 +128,14 @@ fn run_programs<S: RecordSink>(
 }
 
 /// What the log and the meter of the first host say.
-fn seen(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -> Seen {
+fn measured(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -> Measurement {
     let routines = Routine::ALL.iter();
     let calls = routines.clone().map(|routine| (routine.name(), meter.calls(*routine)));
     let times = routines.map(|routine| (routine.name(), meter.charged_ns(*routine)));
-    // Datagrams nobody reads are over when the last one is sent.
+    // Datagrams that no program reads are over when the last one is sent.
     let is_unread = workload == Workload::Send && parameters.protocol == Protocol::Udp;
     let end_ns = if is_unread { log.last_write_ns } else { log.last_read_ns };
-    Seen {
+    Measurement {
         calls: calls.collect(),
         routine_ns: times.collect(),
         call_ns: log.call_ns.iter().copied().collect(),
@@ -144,6 +144,6 @@ fn seen(log: &Log, meter: &Meter, workload: Workload, parameters: &Parameters) -
         transfer_ns: log.first_write_ns.map_or(0, |first_ns| end_ns.saturating_sub(first_ns)),
         system_calls: log.system_calls.clone(),
         phases: log.phases.clone(),
-        ..Seen::default()
+        ..Measurement::default()
     }
 }

@@ -1,4 +1,4 @@
-//! A CPU with two levels: interrupts in the order in which they came, and below them one process.
+//! A CPU with two levels: interrupts in the order in which they arrived, and below them one process.
 //!
 //! An interrupt pushes the process's work back by exactly its time. The kernel takes the CPU from no
 //! process that works in it, so who runs next is asked only when a piece of work is over. `W` says
@@ -31,7 +31,7 @@ impl<W> Default for Cpu<W> {
 }
 
 impl<W> Cpu<W> {
-    /// An interrupt that takes `len_ns`, after those that came before it.
+    /// An interrupt that takes `len_ns`, after those that arrived before it.
     pub fn interrupt(&mut self, now_ns: u64, len_ns: u64, work: W) {
         self.used_ns += len_ns;
         self.interrupts.push_back((len_ns, work));
@@ -56,7 +56,7 @@ impl<W> Cpu<W> {
         self.process.is_some()
     }
 
-    /// When a piece of work ends next; `u64::MAX` while there is none.
+    /// When a piece of work ends next; `u64::MAX` without one.
     pub fn next_ns(&self) -> u64 {
         match &self.process {
             _ if !self.interrupts.is_empty() => self.interrupt_end_ns,
@@ -129,7 +129,7 @@ mod tests {
     }
 
     proptest! {
-        /// A process's work of 1,000 ns from 0 ends after all interrupts that came in before its end,
+        /// A process's work of 1,000 ns from 0 ends after all interrupts that arrived before its end,
         /// and interrupts end in their order.
         #[test]
         fn nothing_is_lost_or_worked_on_twice(

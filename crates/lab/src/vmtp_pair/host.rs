@@ -2,7 +2,7 @@
 //!
 //! What comes in is worked on at the level of interrupts, first come first served, and so is what the
 //! protocol sends by itself. Processes run in the order in which they became ready, each until it
-//! sleeps: the kernel of these systems takes the CPU from nobody who works in it.
+//! sleeps: the kernel of these systems takes the CPU from no process that works in it.
 
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ pub(super) struct Host {
     /// Frames that wait for the interface.
     send_queue: VecDeque<Vec<u8>>,
     transmitter: Transmitter,
-    /// Frames that came in and wait for the CPU.
+    /// Frames that arrived and wait for the CPU.
     coming_in: usize,
     variation_percent: u64,
     random: Random,
@@ -62,7 +62,7 @@ pub(super) struct HostCounts {
     pub dropped_out: u64,
     /// Frames lost for want of room in the interface's ring.
     pub dropped_in: u64,
-    /// Frames for a group that nobody here is in.
+    /// Frames for a group without a member here.
     pub in_vain: u64,
 }
 
@@ -144,7 +144,7 @@ impl Host {
         Ok(())
     }
 
-    /// A frame came in from the cable.
+    /// A frame arrived from the cable.
     pub fn arrive(&mut self, now_ns: u64, frame: Vec<u8>) {
         if self.coming_in >= self.machine.interface.receive_ring {
             self.counts.dropped_in += 1;

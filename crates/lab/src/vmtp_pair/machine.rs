@@ -62,7 +62,7 @@ struct Octets {
 pub(super) struct Interface {
     /// Frames that wait to be sent, at most.
     pub send_queue: usize,
-    /// Frames that came in and wait for the CPU, at most.
+    /// Frames that arrived and wait for the CPU, at most.
     pub receive_ring: usize,
     /// Microseconds from the end of a frame until it can begin the next one.
     pub turn_us: u64,

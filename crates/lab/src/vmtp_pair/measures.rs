@@ -1,7 +1,7 @@
 //! What a run of VMTP gives: times of transactions, rates, and where time went.
 
 use sockscope_experiment::VmtpParameters;
-use sockscope_experiment::seen::{Distribution, Measure, Seen};
+use sockscope_experiment::measurement::{Distribution, Measure, Measurement};
 use sockscope_record::counted;
 use sockscope_sim::{EthernetConfig, LinkCounts};
 
@@ -17,12 +17,12 @@ use super::process::Call;
 /// # Errors
 ///
 /// When fewer than two transactions ended.
-pub(super) fn seen(
+pub(super) fn measured(
     parameters: &VmtpParameters,
     before: &Counts,
     after: &Counts,
     span_ns: u64,
-) -> Result<Seen, String> {
+) -> Result<Measurement, String> {
     let calls = &after.tally.calls[before.tally.calls.len()..];
     let [first, .., last] = calls else {
         let ended = counted(calls.len() as u64, "transaction");
@@ -33,12 +33,12 @@ pub(super) fn seen(
     call_ns.extend(calls.iter().map(|call| call.ended_ns - call.began_ns));
     let mut measures = of_calls(parameters, calls, transfer_ns);
     measures.extend(of_hosts(before, after, span_ns));
-    Ok(Seen {
+    Ok(Measurement {
         call_ns,
         bytes: (calls.len() - 1) as u64 * user_bytes(parameters),
         transfer_ns,
         measures,
-        ..Seen::default()
+        ..Measurement::default()
     })
 }
 

@@ -13,7 +13,7 @@ mod measures;
 mod network;
 mod process;
 
-use sockscope_experiment::seen::Seen;
+use sockscope_experiment::measurement::Measurement;
 use sockscope_experiment::{Experiment, VmtpParameters};
 
 use self::machine::Machine;
@@ -31,13 +31,13 @@ pub(crate) fn run(
     experiment: &Experiment,
     parameters: &VmtpParameters,
     repetition: u32,
-) -> Result<Seen, String> {
+) -> Result<Measurement, String> {
     let seed = experiment.seed.wrapping_add(repetition.into());
     simulate(parameters, seed)
 }
 
 /// Runs a case on a seed.
-fn simulate(parameters: &VmtpParameters, seed: u64) -> Result<Seen, String> {
+fn simulate(parameters: &VmtpParameters, seed: u64) -> Result<Measurement, String> {
     let of_server = parameters.server_machine.as_ref().unwrap_or(&parameters.machine);
     let of_server = Machine::by_name(of_server)?;
     simulate_on(parameters, &Machine::by_name(&parameters.machine)?, &of_server, seed)
@@ -49,7 +49,7 @@ fn simulate_on(
     machine: &Machine,
     of_server: &Machine,
     seed: u64,
-) -> Result<Seen, String> {
+) -> Result<Measurement, String> {
     let end_ns = parameters.run_ms * 1_000_000;
     let warm_ns = end_ns / WARM_UP;
     let hinted = |why: String| format!("{why}{}", parameters.faults().hint());
@@ -57,7 +57,7 @@ fn simulate_on(
     network.run(warm_ns).map_err(hinted)?;
     let before = network.counts();
     network.run(end_ns).map_err(hinted)?;
-    measures::seen(parameters, &before, &network.counts(), end_ns - warm_ns).map_err(hinted)
+    measures::measured(parameters, &before, &network.counts(), end_ns - warm_ns).map_err(hinted)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(super) enum Step {
 pub(super) trait Process {
     /// Whether a packet with this header is for it.
     fn takes(&self, header: &Header) -> bool;
-    /// A packet came from a station.
+    /// A packet arrived from a station.
     fn handle(&mut self, now_ns: u64, from: u16, packet: &[u8]);
     /// Whether a process that sleeps has a reason to wake up.
     fn is_awake(&self) -> bool;
@@ -66,7 +66,7 @@ pub(super) struct Call {
     pub packets_out: u64,
     /// Their octets, VMTP's header and checksum included.
     pub octets_out: u64,
-    /// Packets that came for it.
+    /// Packets that arrived for it.
     pub packets_in: u64,
     /// Their octets.
     pub octets_in: u64,
@@ -91,7 +91,7 @@ enum ClientPhase {
     Called,
     Sending,
     Asleep,
-    /// It is on its way back to the program.
+    /// It returns to the program.
     Waking,
 }
 
@@ -241,7 +241,7 @@ impl Process for ClientProcess {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ServerPhase {
     Asleep,
-    /// The request is on its way to the program.
+    /// The request goes to the program.
     Accepting(Incoming<u16>),
     /// The program's answer comes into the kernel.
     Responding(Incoming<u16>),
@@ -281,7 +281,7 @@ impl ServerProcess {
     }
 
     /// A client that another member of the group has answered meanwhile may have asked again: then
-    /// this answer is for nobody, and the process goes on.
+    /// this answer has no receiver, and the process goes on.
     fn respond(&mut self, now_ns: u64, request: &Incoming<u16>) -> Result<(), String> {
         let segment = vec![0xa5; self.bytes];
         let outcome = Outcome { segment, ..Outcome::default() };

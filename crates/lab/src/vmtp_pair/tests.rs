@@ -2,18 +2,18 @@
 
 use super::*;
 
-fn run(text: &str) -> Seen {
+fn run(text: &str) -> Measurement {
     let text = format!("machine = \"decstation-5000-200\"\n{text}");
     simulate(&toml::from_str(&text).unwrap(), 1).unwrap()
 }
 
 /// Mean time of a transaction in microseconds.
-fn mean_us(seen: &Seen) -> u64 {
-    seen.call_ns.mean_ns().unwrap() / 1000
+fn mean_us(measured: &Measurement) -> u64 {
+    measured.call_ns.mean_ns().unwrap() / 1000
 }
 
-fn measure(seen: &Seen, name: &str) -> f64 {
-    (seen.measure(name).unwrap() * 100.0).round() / 100.0
+fn measure(measured: &Measurement, name: &str) -> f64 {
+    (measured.measure(name).unwrap() * 100.0).round() / 100.0
 }
 
 /// The smallest is what the crossing is fitted to (Whateley: 15.39 ms). A full packet more costs the
@@ -21,8 +21,13 @@ fn measure(seen: &Seen, name: &str) -> f64 {
 #[test]
 fn time_of_a_transaction_by_the_size_of_its_request() {
     let table = [0, 1, 512, 1024, 1025, 2048, 15_360, 16_384].map(|bytes| {
-        let seen = run(&format!("request_bytes = {bytes}\nrun_ms = 1000"));
-        (bytes, mean_us(&seen), measure(&seen, "packets_out"), measure(&seen, "wire_ns"))
+        let measured = run(&format!("request_bytes = {bytes}\nrun_ms = 1000"));
+        (
+            bytes,
+            mean_us(&measured),
+            measure(&measured, "packets_out"),
+            measure(&measured, "wire_ns"),
+        )
     });
     assert_eq!(
         table,
@@ -54,8 +59,11 @@ fn clients_on_one_host_do_not_collide_and_clients_on_several_do() {
             "request_bytes = 16384\nresponse_bytes = 16384\nclients = {clients}\nrun_ms = 4000\n"
         );
         let several = run(&format!("{text}own_hosts = true"));
-        [run(&text), several].map(|seen| {
-            (measure(&seen, "network_busy_percent").round(), measure(&seen, "collisions").ceil())
+        [run(&text), several].map(|measured| {
+            (
+                measure(&measured, "network_busy_percent").round(),
+                measure(&measured, "collisions").ceil(),
+            )
         })
     });
     assert_eq!(
@@ -69,16 +77,16 @@ fn clients_on_one_host_do_not_collide_and_clients_on_several_do() {
     );
 }
 
-/// Members of a group, and two hosts beside them: packets of a request, of its responses, and frames
+/// Members of a group, and two other hosts: packets of a request, of its responses, and frames
 /// that those two heard.
 #[test]
 fn a_group_costs_the_cable_no_more_than_one_server() {
     let table = [1, 2, 4].map(|members| {
         let text =
             format!("request_bytes = 16384\nmembers = {members}\nbystanders = 2\nrun_ms = 4000");
-        let seen = run(&text);
+        let measured = run(&text);
         let names = ["packets_out", "packets_in", "heard_in_vain"];
-        names.map(|name| measure(&seen, name).round())
+        names.map(|name| measure(&measured, name).round())
     });
     assert_eq!(table, [[16.0, 1.0, 32.0], [16.0, 2.0, 32.0], [16.0, 4.0, 32.0]]);
 }
@@ -86,20 +94,24 @@ fn a_group_costs_the_cable_no_more_than_one_server() {
 /// What is lost is sent again by blocks, and every transaction ends.
 #[test]
 fn transactions_outlive_lost_frames() {
-    let seen = run("request_bytes = 16384\nresponse_bytes = 16384\nrun_ms = 20000\n\
+    let measured = run("request_bytes = 16384\nresponse_bytes = 16384\nrun_ms = 20000\n\
         lost_per_million = 5000");
-    let again = measure(&seen, "blocks_again");
-    assert!(seen.call_ns.n() > 50 && again > 10.0, "{} calls, {again} blocks", seen.call_ns.n());
+    let again = measure(&measured, "blocks_again");
+    assert!(
+        measured.call_ns.n() > 50 && again > 10.0,
+        "{} calls, {again} blocks",
+        measured.call_ns.n()
+    );
 }
 
-/// A member whose request came whole late answers a client that has asked again.
+/// A member whose request arrived whole late answers a client that has asked again.
 #[test]
 fn a_group_outlives_lost_frames() {
     let text = "machine = \"decstation-5000-200\"\nrequest_bytes = 16384\nmembers = 4\nbystanders = 2\n\
         run_ms = 4000\nlost_per_million = 50000";
     for seed in 1..=3 {
-        let seen = simulate(&toml::from_str(text).unwrap(), seed).unwrap();
-        assert!(seen.call_ns.n() > 10, "seed {seed}: {} calls", seen.call_ns.n());
+        let measured = simulate(&toml::from_str(text).unwrap(), seed).unwrap();
+        assert!(measured.call_ns.n() > 10, "seed {seed}: {} calls", measured.call_ns.n());
     }
 }
 
@@ -140,7 +152,7 @@ fn what_our_estimates_move() {
             let both = "request_bytes = 16384\nresponse_bytes = 16384\nvariation_percent = 10";
             on(&machine, &format!("{both}\nclients = {clients}"))
         });
-        let rates = both.each_ref().map(|seen| seen.throughput_bits_per_s().unwrap() / 1e6);
+        let rates = both.each_ref().map(|measured| measured.throughput_bits_per_s().unwrap() / 1e6);
         let ratio = (200.0 * small / large).round() / 100.0;
         let busy = measure(&both[0], "network_busy_percent").round();
         (packets, octets, turn, busy, ratio, rates.map(|rate| (rate * 10.0).round() / 10.0))

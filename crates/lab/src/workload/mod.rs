@@ -12,9 +12,9 @@ mod traced;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use sockscope_experiment::seen::{Phase, SystemCall};
+use sockscope_experiment::measurement::{Phase, SystemCall};
 use sockscope_sim::{Action, Answer};
-use sockscope_stack::{SetOption, SocketId};
+use sockscope_stack::SocketId;
 
 pub(crate) use phased::Phased;
 pub(crate) use portmapper::Portmapper;
@@ -41,7 +41,7 @@ pub(crate) struct Log {
     pub phases: Vec<Phase>,
     /// Why a program gave up; none may.
     pub failure: Option<String>,
-    /// Programs that came to their end.
+    /// Programs that ended.
     pub ended: u32,
 }
 
@@ -60,33 +60,7 @@ fn end(log: &SharedLog) -> Action {
     Action::Exit
 }
 
-/// What a socket is given before it is used.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct SocketSetup {
-    /// Both buffers, in octets; `None` for the personality's.
-    pub buffer: Option<u32>,
-    /// `TCP_NODELAY`.
-    pub nodelay: bool,
-    /// `SO_LOG`.
-    pub log: bool,
-}
-
-impl SocketSetup {
-    /// The actions, the last one to be done first.
-    fn actions(self, socket: SocketId) -> Vec<Action> {
-        let mut actions = Vec::new();
-        if self.nodelay {
-            actions.push(Action::SetOption(socket, SetOption::NoDelay(true)));
-        }
-        if self.log {
-            actions.push(Action::Log(socket));
-        }
-        actions.extend(self.buffer.map(|bytes| Action::Reserve(socket, bytes, bytes)));
-        actions
-    }
-}
-
-/// The socket that an answer brings, or why there is none.
+/// The socket that an answer brings, or why it is missing.
 fn socket_of(answer: Answer) -> Result<SocketId, String> {
     answer.socket().ok_or_else(|| format!("expected a socket, got {answer:?}"))
 }

@@ -1,6 +1,6 @@
 //! A process of a pipeline's stage whose times with work are listed.
 
-use sockscope_experiment::seen::Phase;
+use sockscope_experiment::measurement::Phase;
 use sockscope_sim::{Action, Program, ProgramContext};
 
 use super::SharedLog;

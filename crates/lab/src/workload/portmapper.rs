@@ -4,19 +4,17 @@ use sockscope_oncrpc::{
     AcceptStatus, Body, Decoder, Encoder, Mapping, Message, OpaqueAuth, PORT, PROGRAM, Reply,
     procedure,
 };
-use sockscope_record::Protocol;
+use sockscope_sim::programs::{Opened, Opening};
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::SocketId;
 
-use super::{SharedLog, fail, socket_of};
+use super::{SharedLog, fail};
 
 /// Largest datagram that it reads: the classic library's UDPMSGSIZE.
 const DATAGRAM_OCTETS_MAX: usize = 8800;
 
 enum State {
-    Begin,
-    Made,
-    Bound,
+    Opening,
     Reading,
     Answered,
 }
@@ -25,13 +23,15 @@ enum State {
 pub(crate) struct Portmapper {
     known: Mapping,
     log: SharedLog,
+    opening: Opening,
     state: State,
     socket: SocketId,
 }
 
 impl Portmapper {
     pub(crate) fn new(known: Mapping, log: SharedLog) -> Self {
-        Self { known, log, state: State::Begin, socket: SocketId(0) }
+        let opening = Opening::of_datagrams(Some(PORT));
+        Self { known, log, opening, state: State::Opening, socket: SocketId(0) }
     }
 
     fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
@@ -39,28 +39,28 @@ impl Portmapper {
             return Err(format!("portmapper: {error}"));
         }
         Ok(match self.state {
-            State::Begin => {
-                self.state = State::Made;
-                Action::Socket(Protocol::Udp)
-            }
-            State::Made => {
-                self.socket = socket_of(context.answer)?;
-                self.state = State::Bound;
-                Action::Bind(self.socket, PORT)
-            }
-            State::Bound | State::Answered => {
-                self.state = State::Reading;
-                Action::ReceiveFrom(self.socket, DATAGRAM_OCTETS_MAX)
-            }
+            State::Opening => match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => {
+                    self.socket = id;
+                    self.receive()
+                }
+            },
+            State::Answered => self.receive(),
             State::Reading => {
-                // What is no call is for nobody here: a link may have turned a bit of it.
+                // What is no call has no receiver here: a link may have turned a bit of it.
                 let Ok(reply) = self.answer(context.data()) else {
-                    return Ok(Action::ReceiveFrom(self.socket, DATAGRAM_OCTETS_MAX));
+                    return Ok(self.receive());
                 };
                 self.state = State::Answered;
                 Action::SendTo(self.socket, context.from, Data::Bytes(reply))
             }
         })
+    }
+
+    fn receive(&mut self) -> Action {
+        self.state = State::Reading;
+        Action::ReceiveFrom(self.socket, DATAGRAM_OCTETS_MAX)
     }
 
     /// The reply to one call.

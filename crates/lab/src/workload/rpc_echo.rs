@@ -9,12 +9,12 @@ use sockscope_oncrpc::{
     AcceptStatus, BUFFER_OCTETS, Body, Call, Decoder, Encoder, Mapping, Message, OpaqueAuth,
     RecordReader, RecordWriter, Reply, getport_call, protocol,
 };
-use sockscope_record::Protocol;
 use sockscope_record::counted;
+use sockscope_sim::programs::{Opened, Opening, Setup};
 use sockscope_sim::{Action, Answer, Conversion, Data, Program, ProgramContext, Way};
 use sockscope_stack::{Endpoint, SocketError, SocketId};
 
-use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
+use super::{SharedLog, end, fail, moved, socket_of};
 
 /// The echo program: a number for local use (RFC 5531 §8.3), its only version and procedure.
 pub(crate) const ECHO: Mapping =
@@ -50,9 +50,15 @@ pub(crate) struct EchoTask {
     /// User time between learning of data and reading them, at both ends.
     pub read_delay_ns: u64,
     /// The socket.
-    pub setup: SocketSetup,
+    pub setup: Setup,
     /// Time in user mode between the last reply and the close.
     pub after_ns: u64,
+}
+
+impl EchoTask {
+    fn stream(&self) -> Opening {
+        Opening::to(self.server).set_up(self.setup)
+    }
 }
 
 /// What both ends have: a connection, its streams, and writes still to be made.
@@ -62,7 +68,7 @@ struct Ends {
     convert_ps: u64,
     read_delay_ns: u64,
     writes: VecDeque<Vec<u8>>,
-    /// What was converted for these writes, until it is told.
+    /// What was converted for these writes, until it is reported.
     converted: Option<Conversion>,
     reader: RecordReader,
     /// Octets read of the record that is coming.
@@ -96,7 +102,7 @@ impl Ends {
     }
 
     /// The next write, or the wait for data when all is written: the library reads only what
-    /// select has announced. What is converted is told before it is written.
+    /// select has announced. What is converted is reported before it is written.
     fn go_on(&mut self) -> Action {
         if let Some(converted) = self.converted.take() {
             return Action::Converted(self.socket, converted);
@@ -130,15 +136,13 @@ impl Ends {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Client {
-    Begin,
-    Asking,
-    Asked,
-    Told,
+    /// It makes a socket to ask this portmapper.
+    Finding(Endpoint),
+    Asked(Endpoint),
+    Told(Endpoint),
     Opening,
-    Made,
-    Setting(Vec<Action>),
-    Connected,
     Writing,
     Selecting,
     Ready,
@@ -153,6 +157,7 @@ pub(crate) struct EchoClient {
     task: EchoTask,
     log: SharedLog,
     ends: Ends,
+    opening: Opening,
     state: Client,
     text: String,
     made: u64,
@@ -166,11 +171,16 @@ impl EchoClient {
     pub(crate) fn new(task: EchoTask, log: SharedLog) -> Self {
         let ends = Ends::new(&task);
         let text = "abcdefghijklmnopqrstuvwxyz".chars().cycle().take(task.data).collect();
+        let (state, opening) = match task.portmapper {
+            Some(portmapper) => (Client::Finding(portmapper), Opening::of_datagrams(None)),
+            None => (Client::Opening, task.stream()),
+        };
         Self {
             task,
             log,
             ends,
-            state: Client::Begin,
+            opening,
+            state,
             text,
             made: 0,
             asked: 0,
@@ -180,32 +190,25 @@ impl EchoClient {
     }
 
     fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
-        let is_unanswered = matches!(self.state, Client::Told)
+        let is_unanswered = matches!(self.state, Client::Told(_))
             && context.answer == Answer::Failed(SocketError::TimedOut);
         if let Answer::Failed(error) = context.answer
             && !is_unanswered
         {
             return Err(format!("client after {}: {error}", counted(self.made, "call")));
         }
-        match &mut self.state {
-            Client::Begin | Client::Asking | Client::Asked | Client::Told => self.find(context),
-            Client::Opening => {
-                self.state = Client::Made;
-                Ok(Action::Socket(Protocol::Tcp))
+        match self.state {
+            Client::Finding(portmapper) | Client::Asked(portmapper) | Client::Told(portmapper) => {
+                self.find(portmapper, context)
             }
-            Client::Made => {
-                self.ends.socket = socket_of(context.answer)?;
-                self.state = Client::Setting(self.task.setup.actions(self.ends.socket));
-                self.step(context)
-            }
-            Client::Setting(actions) => Ok(match actions.pop() {
-                Some(action) => action,
-                None => {
-                    self.state = Client::Connected;
-                    Action::Connect(self.ends.socket, self.task.server)
+            Client::Opening => Ok(match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => {
+                    self.ends.socket = id;
+                    self.call(context.now_ns)
                 }
             }),
-            Client::Connected | Client::Returned => Ok(self.call(context.now_ns)),
+            Client::Returned => Ok(self.call(context.now_ns)),
             Client::Writing => Ok(self.write()),
             Client::Selecting => {
                 self.state = Client::Ready;
@@ -224,51 +227,49 @@ impl EchoClient {
         }
     }
 
-    /// Asks the portmapper for the port, or goes on to open the connection.
-    fn find(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
-        let Some(portmapper) = self.task.portmapper else {
-            self.state = Client::Opening;
-            return self.step(context);
-        };
+    /// Asks the portmapper for the port, and then opens the connection.
+    fn find(
+        &mut self,
+        portmapper: Endpoint,
+        context: &ProgramContext<'_>,
+    ) -> Result<Action, String> {
         let socket = self.ends.socket;
         match self.state {
-            Client::Begin => {
-                self.state = Client::Asking;
-                Ok(Action::Socket(Protocol::Udp))
-            }
-            Client::Asking => {
-                self.ends.socket = socket_of(context.answer)?;
-                self.ask(portmapper)
-            }
-            Client::Asked => {
-                self.state = Client::Told;
+            Client::Finding(_) => match self.opening.go_on(context.answer) {
+                Opened::Not(action) => Ok(action),
+                Opened::Ready(id) => {
+                    self.ends.socket = id;
+                    self.ask(portmapper)
+                }
+            },
+            Client::Asked(_) => {
+                self.state = Client::Told(portmapper);
                 self.answer_until_ns = context.now_ns + ANSWER_NS;
                 Ok(Action::ReceiveWithin(socket, 8800, ANSWER_NS))
             }
             _ if context.answer == Answer::Failed(SocketError::TimedOut) => self.ask(portmapper),
             _ => {
                 let Some(told) = port_told(context.data()) else {
-                    // What answers nothing that was asked is for nobody here: a link may have turned
+                    // What answers nothing that was asked has no receiver here: a link may have turned
                     // a bit of it, or it answers an earlier run of the client.
                     let left_ns = self.answer_until_ns.saturating_sub(context.now_ns);
                     return Ok(Action::ReceiveWithin(socket, 8800, left_ns));
                 };
                 self.task.server.1 = told?;
-                self.task.portmapper = None;
-                self.state = Client::Opening;
+                (self.opening, self.state) = (self.task.stream(), Client::Opening);
                 Ok(Action::Close(socket))
             }
         }
     }
 
-    /// Asks the portmapper, once more if nothing came.
+    /// Asks the portmapper, once more if nothing arrived.
     fn ask(&mut self, portmapper: Endpoint) -> Result<Action, String> {
         if self.asked == QUESTIONS_MAX {
             let asked_s = u64::from(QUESTIONS_MAX) * ANSWER_NS / 1_000_000_000;
             return Err(format!("the portmapper did not answer for {asked_s} s"));
         }
         self.asked += 1;
-        self.state = Client::Asked;
+        self.state = Client::Asked(portmapper);
         let call = getport_call(XID, Mapping { port: 0, ..ECHO });
         Ok(Action::SendTo(self.ends.socket, portmapper, Data::Bytes(call)))
     }
@@ -331,7 +332,7 @@ fn results_of(reply: &[u8]) -> Result<&[u8], String> {
     }
 }
 
-/// The results, or why there are none.
+/// The results, or why they are missing.
 fn results_in(reply: Reply<'_>) -> Result<&[u8], String> {
     let Reply::Accepted { status, .. } = reply else {
         return Err("it denied the call".to_owned());
@@ -372,10 +373,7 @@ impl Program for EchoClient {
 }
 
 enum Server {
-    Begin,
-    Made,
-    Setting(Vec<Action>),
-    Listening,
+    Opening,
     Accepting,
     Going,
     Selecting,
@@ -387,19 +385,19 @@ enum Server {
 
 /// Serves one connection: sends each string back, until the client closes.
 pub(crate) struct EchoServer {
-    setup: SocketSetup,
     log: SharedLog,
     ends: Ends,
+    opening: Opening,
     state: Server,
-    listener: SocketId,
 }
 
 impl EchoServer {
     pub(crate) fn new(task: &EchoTask, log: SharedLog) -> Self {
         let ends = Ends::new(task);
-        // The option is the client's alone: nobody but the sender sets it in the paper.
-        let setup = SocketSetup { nodelay: false, ..task.setup };
-        Self { setup, log, ends, state: Server::Begin, listener: SocketId(0) }
+        // The option is the client's alone: only the sender sets it in the paper.
+        let setup = Setup { no_delay: false, ..task.setup };
+        let opening = Opening::at(ECHO.port as u16).set_up(setup);
+        Self { log, ends, opening, state: Server::Opening }
     }
 
     fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
@@ -407,28 +405,13 @@ impl EchoServer {
             return Err(format!("server: {error}"));
         }
         match &mut self.state {
-            Server::Begin => {
-                self.state = Server::Made;
-                Ok(Action::Socket(Protocol::Tcp))
-            }
-            Server::Made => {
-                self.listener = socket_of(context.answer)?;
-                let mut actions = vec![Action::Bind(self.listener, ECHO.port as u16)];
-                actions.extend(self.setup.actions(self.listener));
-                self.state = Server::Setting(actions);
-                self.step(context)
-            }
-            Server::Setting(actions) => Ok(match actions.pop() {
-                Some(action) => action,
-                None => {
-                    self.state = Server::Listening;
-                    Action::Listen(self.listener, 2)
+            Server::Opening => Ok(match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(listener) => {
+                    self.state = Server::Accepting;
+                    Action::Accept(listener)
                 }
             }),
-            Server::Listening => {
-                self.state = Server::Accepting;
-                Ok(Action::Accept(self.listener))
-            }
             Server::Accepting => {
                 self.ends.socket = socket_of(context.answer)?;
                 Ok(self.go_on())
@@ -500,11 +483,11 @@ mod tests {
     use sockscope_sim::Everything;
 
     use crate::model;
-    use sockscope_experiment::carried_by_id;
+    use sockscope_experiment::builtin_by_id;
 
     /// What a call of 4,800 octets records of these kinds, in order of time.
     fn records(kinds: &[Kind]) -> Vec<Record> {
-        let experiment = carried_by_id("lh-8").unwrap();
+        let experiment = builtin_by_id("lh-8").unwrap();
         let case = experiment.cases().unwrap().remove(0);
         let (_, all) = model::record(&experiment, &case, Everything::default()).unwrap();
         all.records.into_iter().filter(|record| kinds.contains(&record.kind)).collect()

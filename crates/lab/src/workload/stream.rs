@@ -2,10 +2,11 @@
 
 use sockscope_record::Protocol;
 use sockscope_record::counted;
+use sockscope_sim::programs::{Opened, Opening, Setup};
 use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::{Endpoint, SocketError, SocketId};
 
-use super::{SharedLog, SocketSetup, end, fail, moved, socket_of};
+use super::{SharedLog, end, fail, moved, socket_of};
 
 /// What a writer is to do.
 #[derive(Debug, Clone, Copy)]
@@ -23,15 +24,11 @@ pub(crate) struct WriteTask {
     /// Time in user mode between the last write and the close.
     pub after_ns: u64,
     /// The socket.
-    pub setup: SocketSetup,
+    pub setup: Setup,
 }
 
 enum Writing {
-    Begin,
-    Made,
-    /// Options still to set.
-    Setting(Vec<Action>),
-    Connecting,
+    Opening,
     Sending,
     Pausing,
     Closing,
@@ -42,6 +39,7 @@ enum Writing {
 pub(crate) struct StreamWriter {
     task: WriteTask,
     log: SharedLog,
+    opening: Opening,
     state: Writing,
     socket: SocketId,
     written: u64,
@@ -50,35 +48,29 @@ pub(crate) struct StreamWriter {
 
 impl StreamWriter {
     pub(crate) fn new(task: WriteTask, log: SharedLog) -> Self {
-        let socket = SocketId(0);
-        Self { task, log, state: Writing::Begin, socket, written: 0, call_started_ns: None }
+        Self {
+            opening: Opening::to(task.server).set_up(task.setup),
+            task,
+            log,
+            state: Writing::Opening,
+            socket: SocketId(0),
+            written: 0,
+            call_started_ns: None,
+        }
     }
 
     fn step(&mut self, context: &ProgramContext<'_>) -> Result<Action, String> {
         if let Answer::Failed(error) = context.answer {
             return Err(format!("writer after {}: {error}", counted(self.written, "octet")));
         }
-        match &mut self.state {
-            Writing::Begin => {
-                self.state = Writing::Made;
-                Ok(Action::Socket(Protocol::Tcp))
-            }
-            Writing::Made => {
-                self.socket = socket_of(context.answer)?;
-                self.state = Writing::Setting(self.task.setup.actions(self.socket));
-                self.step(context)
-            }
-            Writing::Setting(actions) => Ok(match actions.pop() {
-                Some(action) => action,
-                None => {
-                    self.state = Writing::Connecting;
-                    Action::Connect(self.socket, self.task.server)
+        match self.state {
+            Writing::Opening => Ok(match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(id) => {
+                    (self.socket, self.state) = (id, Writing::Sending);
+                    Action::Compute(self.task.before_ns)
                 }
             }),
-            Writing::Connecting => {
-                self.state = Writing::Sending;
-                Ok(Action::Compute(self.task.before_ns))
-            }
             Writing::Sending => self.have_written(context),
             Writing::Pausing => {
                 self.state = Writing::Sending;
@@ -145,14 +137,11 @@ pub(crate) struct ReadTask {
     /// Time in user mode between the end of the stream and the close.
     pub after_ns: u64,
     /// The socket.
-    pub setup: SocketSetup,
+    pub setup: Setup,
 }
 
 enum Reading {
-    Begin,
-    Made,
-    Setting(Vec<Action>),
-    Listening,
+    Opening,
     Accepting,
     Waiting,
     Taking,
@@ -165,45 +154,30 @@ enum Reading {
 pub(crate) struct StreamReader {
     task: ReadTask,
     log: SharedLog,
+    opening: Opening,
     state: Reading,
-    listener: SocketId,
     socket: SocketId,
     read: u64,
 }
 
 impl StreamReader {
     pub(crate) fn new(task: ReadTask, log: SharedLog) -> Self {
-        let (listener, socket) = (SocketId(0), SocketId(0));
-        Self { task, log, state: Reading::Begin, listener, socket, read: 0 }
+        let opening = Opening::at(task.port).set_up(task.setup);
+        Self { task, log, opening, state: Reading::Opening, socket: SocketId(0), read: 0 }
     }
 
     fn step(&mut self, context: &mut ProgramContext<'_>) -> Result<Action, String> {
         if let Answer::Failed(error) = context.answer {
             return Err(format!("reader after {}: {error}", counted(self.read, "octet")));
         }
-        match &mut self.state {
-            Reading::Begin => {
-                self.state = Reading::Made;
-                Ok(Action::Socket(Protocol::Tcp))
-            }
-            Reading::Made => {
-                self.listener = socket_of(context.answer)?;
-                let mut actions = vec![Action::Bind(self.listener, self.task.port)];
-                actions.extend(self.task.setup.actions(self.listener));
-                self.state = Reading::Setting(actions);
-                self.step(context)
-            }
-            Reading::Setting(actions) => Ok(match actions.pop() {
-                Some(action) => action,
-                None => {
-                    self.state = Reading::Listening;
-                    Action::Listen(self.listener, 5)
+        match self.state {
+            Reading::Opening => Ok(match self.opening.go_on(context.answer) {
+                Opened::Not(action) => action,
+                Opened::Ready(listener) => {
+                    self.state = Reading::Accepting;
+                    Action::Accept(listener)
                 }
             }),
-            Reading::Listening => {
-                self.state = Reading::Accepting;
-                Ok(Action::Accept(self.listener))
-            }
             Reading::Accepting => {
                 self.socket = socket_of(context.answer)?;
                 self.state = Reading::Waiting;

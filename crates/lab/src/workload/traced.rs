@@ -1,6 +1,6 @@
 //! A program whose system calls are listed, as trace(1) or strace would.
 
-use sockscope_experiment::seen::SystemCall;
+use sockscope_experiment::measurement::SystemCall;
 use sockscope_sim::{Action, Program, ProgramContext};
 
 use super::SharedLog;

@@ -12,7 +12,6 @@ const TITLE: &str = "An echo call through layers and by one integrated path";
 type Line = (String, Vec<(usize, u64)>);
 
 /// The chart of what was measured on this machine.
-#[must_use]
 pub fn chart(comparison: &Comparison) -> Chart {
     let mut lines: Vec<Line> = Vec::new();
     for row in &comparison.rows {
@@ -35,7 +34,6 @@ pub fn chart(comparison: &Comparison) -> Chart {
 
 /// The chart of what a model gave. No table says what a loop costs that copies and sums: the path has
 /// two bounds.
-#[must_use]
 pub fn model_chart(modelled: &Modelled) -> Chart {
     let mut lines: Vec<Line> = Vec::new();
     for row in &modelled.rows {

@@ -53,7 +53,7 @@ pub trait Form {
     fn receive(&mut self, wire: &Wire, data: &mut Vec<u8>) -> Result<(), Damage>;
 }
 
-/// Segments on their way.
+/// Segments in transit.
 #[derive(Debug, Clone, Default)]
 pub struct Wire {
     segments: Vec<Segment>,
@@ -68,7 +68,7 @@ struct Segment {
 }
 
 impl Wire {
-    /// Data of the segments that are on their way.
+    /// Data of the segments in transit.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.segments[..self.used].iter().map(|segment| &segment.octets[..segment.len])
     }
@@ -108,7 +108,7 @@ fn head(data_bytes: usize) -> [u8; HEAD_BYTES] {
     head
 }
 
-/// Length of the data that a head announces; `None` when it is none of ours.
+/// Length of the data that a head announces; `None` when it is not one of these calls.
 fn announced(bytes: &[u8]) -> Option<usize> {
     let len = u32::from_be_bytes(bytes.get(HEAD_BYTES - 4..HEAD_BYTES)?.try_into().ok()?);
     let len = usize::try_from(len).ok().filter(|&len| len <= DATA_BYTES_MAX)?;
@@ -164,7 +164,7 @@ impl Layered {
         }
     }
 
-    /// `read()` copies what came into the stub's buffer, which the stub decodes: fragment by fragment,
+    /// `read()` copies what arrived into the stub's buffer, which the stub decodes: fragment by fragment,
     /// as the sender's buffer made them.
     fn decode(&mut self, data: &mut Vec<u8>) -> Option<()> {
         let mut rest = &self.receive_queue[..];

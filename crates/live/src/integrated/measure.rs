@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use sockscope_experiment::seen::Distribution;
+use sockscope_experiment::measurement::Distribution;
 
 use super::form::{DATA_BYTES_MAX, Form, Integrated, Layered, Touches, Wire};
 
@@ -85,7 +85,6 @@ pub struct Comparison {
 
 /// Measures both forms, in turns, so that what disturbs one disturbs the other. Sizes over 1 MiB are
 /// measured at that.
-#[must_use]
 pub fn compare(plan: Plan) -> Comparison {
     let mut rows = Vec::new();
     for &data_bytes in &plan.data_bytes {

@@ -45,7 +45,6 @@ impl Pass {
     ];
 
     /// The word in results.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Encode => "encode",
@@ -63,13 +62,11 @@ impl Pass {
     }
 
     /// Whether it only reads what it goes over.
-    #[must_use]
     pub fn is_sum(self) -> bool {
         matches!(self, Self::Sum | Self::Verify)
     }
 
     /// Whether it copies and sums at once.
-    #[must_use]
     pub fn is_fused(self) -> bool {
         matches!(self, Self::Send | Self::Receive)
     }
@@ -99,7 +96,6 @@ impl Work {
     }
 
     /// Passes of this kind.
-    #[must_use]
     pub fn of(&self, pass: Pass) -> PassCount {
         self.counts[pass as usize]
     }
@@ -110,25 +106,21 @@ impl Work {
     }
 
     /// Bytes that a pass read: all of them.
-    #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.bytes_where(|_| true)
     }
 
     /// Bytes that a pass wrote: those of copies.
-    #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.bytes_where(|pass| !pass.is_sum())
     }
 
     /// Bytes of passes that sum, alone or while they copy.
-    #[must_use]
     pub fn summed_bytes(&self) -> u64 {
         self.bytes_where(|pass| pass.is_sum() || pass.is_fused())
     }
 
     /// System calls: each write and read, or each data unit handed over.
-    #[must_use]
     pub fn system_calls(&self) -> u64 {
         [Pass::Write, Pass::Read, Pass::Hand].map(|pass| self.of(pass).passes).iter().sum()
     }

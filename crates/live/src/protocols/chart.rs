@@ -7,7 +7,6 @@ use sockscope_render::units::Quantity;
 use super::{Comparison, ID, Row};
 
 /// The chart of `comparison`: what has fewer than two values is left out.
-#[must_use]
 pub fn chart(comparison: &Comparison) -> Chart {
     let plan = &comparison.plan;
     let mut panels = Vec::new();
@@ -128,7 +127,7 @@ fn latency_ns(row: &Row) -> f64 {
 mod tests {
     use super::super::{Figures, Plan, Protocol};
     use super::*;
-    use sockscope_experiment::seen::Distribution;
+    use sockscope_experiment::measurement::Distribution;
 
     fn comparison(clients: &[usize]) -> Comparison {
         let plan = Plan {

@@ -5,8 +5,7 @@ use sockscope_record::counted;
 use super::measure::Measured;
 use super::{Comparison, Figures, Plan, Row, ledgers, run};
 
-/// Measures all cases of `plan`; `progress` is told of each before it begins.
-#[must_use]
+/// Measures all cases of `plan`; `progress` gets the number of each before it begins.
 pub fn compare(plan: Plan, progress: &(dyn Fn(&str) + Sync)) -> Comparison {
     let (mut rows, mut notes) = (Vec::new(), Vec::new());
     let mut turns = take_turns(&plan, progress).into_iter();

@@ -99,7 +99,7 @@ fn tell(plan: &Plan, row: &Row) -> Option<(Option<u64>, Option<CaseLedger>)> {
     Some((median_ns(&measured), ledger))
 }
 
-/// Median time of a call with nobody watching.
+/// Median time of a call without a recorder.
 fn plain_ns(plan: &Plan, row: &Row) -> Option<u64> {
     row.outcome.as_ref().ok()?;
     median_ns(&run(row.protocol, row.message_bytes, row.clients, plan.recorded).ok()?)

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sockscope_experiment::seen::Distribution;
+use sockscope_experiment::measurement::Distribution;
 
 use super::transport::{Client, Server};
 

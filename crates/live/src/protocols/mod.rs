@@ -6,7 +6,7 @@
 //! made once more under the recorder, where that has the rights and sees the protocol.
 //!
 //! Times are nanoseconds of the monotonic clock, rates per second; nothing here is compared between
-//! runs: this is what the machine does now, beside what else it does.
+//! runs: this is what the machine does now, next to what else it does.
 
 mod channel;
 mod chart;
@@ -25,7 +25,7 @@ mod write;
 use std::io;
 use std::time::Duration;
 
-use sockscope_experiment::seen::Distribution;
+use sockscope_experiment::measurement::Distribution;
 use sockscope_vmtp::driver::Transport as Carrier;
 
 use channel::Channel;
@@ -69,7 +69,6 @@ impl Protocol {
         [Self::Tcp, Self::Udp, Self::Unix, Self::VmtpUdp, Self::VmtpIp, Self::Quic, Self::Channel];
 
     /// The word in tables and options.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -83,7 +82,6 @@ impl Protocol {
     }
 
     /// The largest request that it carries; `None` without a limit.
-    #[must_use]
     pub fn request_bytes_max(self) -> Option<usize> {
         (self == Self::Udp).then_some(UDP_BYTES_MAX)
     }
@@ -101,7 +99,7 @@ impl Protocol {
     }
 
     /// With ends that tell what passes them, where the probes see nothing; `None` where they do, or
-    /// nobody can tell.
+    /// it is unknown.
     fn telling(self, told: &Told) -> Option<Box<dyn Transport>> {
         let told = Some(told.clone());
         match self {
@@ -111,7 +109,7 @@ impl Protocol {
         }
     }
 
-    /// Why nobody sees its bytes; `None` when somebody does.
+    /// Why no probe sees its bytes; `None` when one does.
     fn unseen(self) -> Option<&'static str> {
         (self == Self::Unix).then_some("its bytes do not pass the network stack")
     }
@@ -194,7 +192,6 @@ pub struct Figures {
 
 impl Row {
     /// Bits of requests a second; `None` when the case has no figures.
-    #[must_use]
     pub fn throughput_bits_per_s(&self) -> Option<f64> {
         let figures = self.outcome.as_ref().ok()?;
         Some(figures.calls_per_s * self.message_bytes as f64 * 8.0)

@@ -19,7 +19,7 @@ pub(super) struct Recording {
     pub lost: u64,
 }
 
-/// What the ends of a case told: connections and their records, in no order.
+/// What the ends of a case reported: connections and their records, in no order.
 pub(super) type Told = Arc<Mutex<(Vec<Connection>, Vec<Record>)>>;
 
 /// A part of a recording: one case.
@@ -95,8 +95,8 @@ impl Recording {
     }
 }
 
-/// The ledger of connections whose ends told their own records; `None` when there are none. A
-/// receiver whose messages are signalled is told of them at once.
+/// The ledger of connections whose ends reported their own records; `None` without any. A
+/// receiver whose messages are signalled learns of them at once.
 pub(super) fn ledger_of(
     connections: Vec<Connection>,
     mut records: Vec<Record>,

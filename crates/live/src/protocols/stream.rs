@@ -129,7 +129,7 @@ impl<S: Stream, C: Fn() -> io::Result<S>> StreamServer<S, C> {
     }
 }
 
-/// Serves each connection on a thread of its own, until told to end by one more connection.
+/// Serves each connection on a thread of its own, until one more connection.
 fn accept<L: Listener>(
     listener: &L,
     request_bytes: usize,

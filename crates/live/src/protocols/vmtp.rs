@@ -43,7 +43,7 @@ type Seen = (Vec<Connection>, Vec<Record>);
 const SERVERS: [u8; 2] = [127, 81];
 const CLIENTS: [u8; 2] = [127, 82];
 
-/// An address of loopback that nobody else takes this way while it is held: a name of a Unix socket, which
+/// An address of loopback that no other process takes this way while it is held: a name of a Unix socket, which
 /// belongs to one socket of the network namespace, stands for it.
 #[derive(Debug)]
 struct OwnAddress {
@@ -218,8 +218,8 @@ fn tell_client(id: ConnectionId, (connections, records): Seen, told: &Told) {
     told.1.extend(records.into_iter().map(|record| of(id, record)));
 }
 
-/// Adds what the server saw to the connections that clients told of before. When any engine did not
-/// see all, nothing stays told: a ledger of a part would be one of another load.
+/// Adds what the server saw to the connections that clients reported before. When any engine did not
+/// see all, nothing is kept: a ledger of a part would be one of another load.
 fn tell_server((connections, records): Seen, unseen: &AtomicU64, told: &Told) {
     let Ok(mut told) = told.lock() else { return };
     // Clients added theirs before they took the lock.
@@ -267,7 +267,7 @@ mod tests {
     }
 
     /// Two runs at once: neither's server hears the other's clients. The network is no other process's, and
-    /// none that servers or clients have, so that nobody else takes what is let go.
+    /// none that servers or clients have, so that no other socket takes what is let go.
     #[test]
     fn an_address_is_one_holder_s_until_it_lets_go() {
         let network = (std::process::id() as u16 | 0x8000).to_be_bytes();

@@ -16,6 +16,8 @@ mod vax;
 
 #[path = "../../tests/common/buffers.rs"]
 mod buffers;
+#[path = "../../tests/common/datagrams.rs"]
+mod datagrams;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What the fitted model gives beside what was measured.
+//! What the fitted model gives next to what was measured.
 
 use crate::rows::Rows;
 use crate::tables::{SIZES, Table};

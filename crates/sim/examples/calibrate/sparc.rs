@@ -1,7 +1,7 @@
 //! The SPARCstations: costs of the VAX-11/750 times a factor for each class of routines, and what the
 //! paper gives by byte.
 //!
-//! There are two factors: one for the protocol on its way in, fitted to a continuous transfer, and one for
+//! There are two factors: one for the receiving protocol, fitted to a continuous transfer, and one for
 //! all else, fitted to the sum of all delays of a single packet. How that sum divides (Table 1) and what
 //! transfers carry is for the model to predict.
 
@@ -46,7 +46,7 @@ const ROUNDS: usize = 3;
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// What each class costs beside the VAX-11/750.
+/// What each class costs next to the VAX-11/750.
 #[derive(Debug, Clone, Copy)]
 struct Factors {
     /// TCP and IP on the way in.

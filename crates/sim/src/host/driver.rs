@@ -20,8 +20,7 @@ impl Host {
         }
     }
 
-    /// Frames that came in while the device could hold no more.
-    #[must_use]
+    /// Frames that arrived while the device could hold no more.
     pub fn overruns(&self) -> u64 {
         self.devices.iter().flatten().map(|device| device.overruns).sum()
     }

@@ -84,7 +84,7 @@ impl Host {
     }
 
     /// Nothing is on the CPU: the running process goes on, or another one gets its turn. `false`
-    /// when nobody wants it.
+    /// when no process wants it.
     pub(super) fn advance_process(&mut self, now_ns: u64, shared: &mut Shared) -> bool {
         let Some(index) = self.scheduler.running() else { return self.switch(now_ns, shared) };
         if self.processes[index].call.is_some() {
@@ -160,7 +160,7 @@ impl Host {
                     self.name_flow(id, shared);
                 }
                 if self.is_late(now_ns, index) {
-                    // Its wake-up came while it was awake, and does not come again.
+                    // Its wake-up happened while it was awake, and does not happen again.
                     self.finish_call(index, Answer::Failed(SocketError::TimedOut));
                 } else {
                     self.sleep(now_ns, index, Awaited::Channel(channel), PSOCK, shared);

@@ -68,7 +68,7 @@ struct Sender {
     collisions: u32,
     /// It waits for the cable to fall silent.
     is_deferring: bool,
-    /// It holds its own frames back until then, for one that came in.
+    /// It holds its own frames back until then, for one that arrived.
     held_ns: u64,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Ethernet {
     current: Option<Transmission>,
     /// Number of the transmission under way: the end of one that collided does not count.
     number: u32,
-    /// Nobody may begin before.
+    /// No station may begin before.
     silent_ns: u64,
     random: Random,
     faults: FaultSource,

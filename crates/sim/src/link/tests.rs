@@ -8,7 +8,7 @@ fn run(config: &LinkConfig, offers: &[(u64, u16, usize)]) -> Vec<String> {
     run_holding(0, config, offers)
 }
 
-/// The same with stations that hold their frames back after one came in.
+/// The same with stations that hold their frames back after one arrived.
 fn run_holding(hold_ns: u64, config: &LinkConfig, offers: &[(u64, u16, usize)]) -> Vec<String> {
     let port = |host| Port { host, interface: 0 };
     // A frame's first byte is the station that it is for: the next one.

@@ -42,7 +42,6 @@ enum State {
 
 impl BulkWriter {
     /// A writer to this server.
-    #[must_use]
     pub fn new(to: Endpoint, write_bytes: usize, count: u64) -> Self {
         Self {
             opening: Opening::to(to),

@@ -13,7 +13,6 @@ pub struct PrimeLoad {
 
 impl PrimeLoad {
     /// It counts its work in slices of so many nanoseconds of CPU time, at least one.
-    #[must_use]
     pub fn new(slice_ns: u64) -> Self {
         Self { slice_ns: slice_ns.max(1), has_begun: false }
     }

@@ -12,7 +12,7 @@ const BACKLOG: u32 = 5;
 /// Makes a socket, binds it where it has a port, does its [`Setup`], and connects or listens, one call
 /// after the other.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub struct Opening {
     protocol: Protocol,
     port: Option<u16>,
     setup: Setup,
@@ -38,7 +38,7 @@ enum Step {
 
 /// How far an opening has come.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub enum Opened {
     /// This is the next call.
     Not(Action),
     /// The last call has been answered.
@@ -47,17 +47,17 @@ pub(super) enum Opened {
 
 impl Opening {
     /// A stream to this server.
-    pub(super) fn to(server: Endpoint) -> Self {
+    pub fn to(server: Endpoint) -> Self {
         Self::new(Protocol::Tcp, None, Last::Connect(server))
     }
 
     /// A socket at which connections to this port are accepted.
-    pub(super) fn at(port: u16) -> Self {
+    pub fn at(port: u16) -> Self {
         Self::new(Protocol::Tcp, Some(port), Last::Listen)
     }
 
-    /// A socket for datagrams, at a port of the kernel's choice where there is none.
-    pub(super) fn of_datagrams(port: Option<u16>) -> Self {
+    /// A socket for datagrams, at a port of the kernel's choice when `port` is `None`.
+    pub fn of_datagrams(port: Option<u16>) -> Self {
         Self::new(Protocol::Udp, port, Last::None)
     }
 
@@ -66,12 +66,12 @@ impl Opening {
     }
 
     /// The same with this done to the socket before the last call.
-    pub(super) fn set_up(self, setup: Setup) -> Self {
+    pub fn set_up(self, setup: Setup) -> Self {
         Self { setup, ..self }
     }
 
     /// Goes on after `answer`, which is not a failure. A program calls this until it is ready.
-    pub(super) fn go_on(&mut self, answer: Answer) -> Opened {
+    pub fn go_on(&mut self, answer: Answer) -> Opened {
         match &mut self.step {
             Step::Begin => {
                 self.step = Step::Made;
@@ -124,9 +124,9 @@ mod tests {
     fn options_come_after_the_address_and_before_connections() {
         let setup = Setup { no_delay: true, log: true, ..Setup::default() };
         let server = Opening::at(9).set_up(setup);
-        assert_eq!(calls(server), ["Socket", "Bind", "SetOption", "Log", "Listen"]);
+        assert_eq!(calls(server), ["Socket", "Bind", "Log", "SetOption", "Listen"]);
         let client = Opening::to((Ipv4Addr::LOCALHOST, 9)).set_up(setup);
-        assert_eq!(calls(client), ["Socket", "SetOption", "Log", "Connect"]);
+        assert_eq!(calls(client), ["Socket", "Log", "SetOption", "Connect"]);
         assert_eq!(calls(Opening::of_datagrams(Some(7))), ["Socket", "Bind"]);
         assert_eq!(calls(Opening::of_datagrams(None)), ["Socket"]);
     }

@@ -41,7 +41,6 @@ enum Receiving {
 
 impl StageReceiver {
     /// Receives `pieces` pieces of so many bytes; `depth` of them may wait.
-    #[must_use]
     pub fn new(port: u16, piece_bytes: usize, pieces: u64, depth: u32) -> Self {
         Self {
             opening: Opening::at(port),
@@ -130,7 +129,6 @@ pub struct Computer {
 
 impl Computer {
     /// Spends `compute_ns` nanoseconds of CPU time on each of `pieces` pieces.
-    #[must_use]
     pub fn new(pieces: u64, compute_ns: u64) -> Self {
         Self { pieces, compute_ns, turn: 0 }
     }
@@ -176,7 +174,6 @@ enum Sending {
 
 impl StageSender {
     /// Sends `pieces` pieces of so many bytes.
-    #[must_use]
     pub fn new(to: Endpoint, piece_bytes: usize, pieces: u64) -> Self {
         let opening = Opening::to(to);
         Self { opening, piece_bytes, pieces, offset: 0, state: Sending::Opening }

@@ -31,7 +31,6 @@ enum State {
 
 impl Sink {
     /// Reads `read_bytes` at a time from `connections` connections to this port.
-    #[must_use]
     pub fn new(port: u16, read_bytes: usize, connections: u64) -> Self {
         Self {
             opening: Opening::at(port),

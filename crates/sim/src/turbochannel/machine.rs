@@ -99,7 +99,7 @@ pub struct Driver {
     pub sequence_step: u64,
     /// The choice of the case for the last cell.
     pub fill_case: u64,
-    /// A last word cut, beside its load.
+    /// A last word cut, in addition to its load.
     pub part_word: u64,
     /// A received cell looked at, and its place found.
     pub cell_check: u64,
@@ -114,7 +114,7 @@ impl TurbochannelMachine {
     ///
     /// # Errors
     ///
-    /// When there is none, or its file is not of the expected form; a test keeps those readable.
+    /// When it does not exist, or its file is not of the expected form; a test keeps those readable.
     pub fn by_name(name: &str) -> Result<Self, MachineError> {
         let found = FILES.iter().find(|(known, _)| *known == name);
         let unknown = || {
@@ -129,20 +129,17 @@ impl TurbochannelMachine {
 
 impl Bus {
     /// Megabytes a second when each `words` words take so many cycles.
-    #[must_use]
     pub fn mbyte_per_s(&self, words: u64, cycles: u64) -> f64 {
         // Octets a picosecond are 10^6 megabytes a second.
         (words * self.word_bytes) as f64 / (cycles * self.cycle_ps) as f64 * 1e6
     }
 
     /// Rate of DMA reads of `words` words each, in megabytes a second.
-    #[must_use]
     pub fn dma_read_mbyte_per_s(&self, words: u64) -> f64 {
         self.mbyte_per_s(words, self.dma_read_acquire + words)
     }
 
     /// Rate of DMA writes of `words` words each, in megabytes a second.
-    #[must_use]
     pub fn dma_write_mbyte_per_s(&self, words: u64) -> f64 {
         self.mbyte_per_s(words, self.dma_write_acquire + words)
     }

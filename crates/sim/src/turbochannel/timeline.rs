@@ -61,7 +61,6 @@ pub enum Until {
 
 impl<W> Timeline<W> {
     /// A machine that has done nothing yet.
-    #[must_use]
     pub fn new(machine: &TurbochannelMachine) -> Self {
         Self {
             bus_cycle_ps: machine.bus.cycle_ps.max(1),
@@ -75,14 +74,12 @@ impl<W> Timeline<W> {
     }
 
     /// The processor's time, in picoseconds.
-    #[must_use]
     pub fn cpu_ps(&self) -> u64 {
         self.cpu_ps
     }
 
     /// When processor and bus are both done with all that was asked for, if no device adds to it, in
     /// picoseconds. It never falls.
-    #[must_use]
     pub fn done_ps(&self) -> u64 {
         let bus_ps = self.waiting.iter().fold(self.bus_ps, |free_ps, waiting| {
             self.tick_ps(free_ps.max(waiting.since_ps)) + waiting.bus_cycles * self.bus_cycle_ps

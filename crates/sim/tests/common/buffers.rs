@@ -4,11 +4,13 @@
 
 use std::net::Ipv4Addr;
 
-use sockscope_sim::programs::{BulkWriter, DatagramSender, Sink};
+use sockscope_sim::programs::{BulkWriter, Sink};
 use sockscope_sim::{
     Faults, HostConfig, LinkConfig, LogPolicy, Machine, Outcome, RecordSink, Scenario, Simulation,
 };
 use sockscope_stack::Personality;
+
+use super::datagrams::DatagramSender;
 
 /// Messages of a run.
 pub const MESSAGES: u64 = 10_000;
@@ -45,7 +47,7 @@ pub fn tcp<S: RecordSink>(machine: &Machine, bytes: usize, sink: S) -> Simulatio
     sim
 }
 
-/// `sendto` of so many bytes, 10,000 times, to a port where nobody listens.
+/// `sendto` of so many bytes, 10,000 times, to a port where no socket listens.
 pub fn udp<S: RecordSink>(machine: &Machine, bytes: usize, sink: S) -> Simulation<S> {
     let mut scenario = scenario(machine, Faults::NONE);
     scenario.hosts[1].stack.answers_unreachable = true;

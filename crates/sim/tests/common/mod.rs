@@ -1,6 +1,8 @@
 //! Scenes that several tests need.
 
 pub mod buffers;
+pub mod datagrams;
+pub mod echo;
 
 use std::net::Ipv4Addr;
 

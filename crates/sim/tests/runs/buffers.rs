@@ -1,4 +1,4 @@
-//! Calls and seconds of the buffer study: Tables 1 to 4 beside what the model does.
+//! Calls and seconds of the buffer study: Tables 1 to 4 next to what the model does.
 
 use crate::common::buffers::{MESSAGES, tcp, udp};
 use sockscope_record::Kind;
@@ -67,7 +67,7 @@ fn calls_of_each_write_are_those_of_table_3() {
 }
 
 /// The space that a write finds decides about its mbufs, the acknowledgment of the one before about
-/// its segments. The paper's times say that this came before the space was looked at in 4 % of the
+/// its segments. The paper's times say that this happened before the space was looked at in 4 % of the
 /// writes; `docs/fidelity.md` tells how the model differs on the rest.
 #[test]
 fn most_writes_of_1025_bytes_find_the_one_before_unacknowledged() {
@@ -130,7 +130,7 @@ fn tolerance(protocol: &str, routine: &str, bytes: usize) -> u64 {
         (_, "syscall" | "getf", _) => 10,
         // Taken in interrupts, during which the profiler of the paper lost counts.
         ("udp", "enrint", _) => 25,
-        // Some answers to datagrams never came; in the model all do.
+        // Some answers to datagrams never arrived; in the model all do.
         ("udp", "ipintr", _) => 12,
         ("udp", "m_freem" | "in_cksum", _) => 6,
         // Chance: when the timer of 200 ms meets a group of seven messages.

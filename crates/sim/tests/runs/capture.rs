@@ -9,15 +9,15 @@
 
 use std::net::Ipv4Addr;
 
+use crate::common::datagrams::{DatagramSender, DatagramSink};
 use crate::common::*;
 use sockscope_record::{FlowId, Kind};
-use sockscope_sim::programs::{DatagramSender, DatagramSink};
 use sockscope_sim::{Everything, LinkCounts, Simulation};
 
 const BYTES: usize = 1024;
 const RUN_NS: u64 = 10 * SECOND_NS;
 
-/// What came in at a third host, in the order of the cable: which of two senders each frame is of.
+/// What arrived at a third host, in the order of the cable: which of two senders each frame is of.
 struct Cable {
     senders: Vec<usize>,
     counts: LinkCounts,

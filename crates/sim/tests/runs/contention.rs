@@ -56,7 +56,7 @@ fn values(notes: &[Note], name: &str) -> Vec<u64> {
     notes.iter().filter(|note| note.name == name).map(|note| note.value).collect()
 }
 
-/// Nothing is lost for good, and no station is starved: who began first is not who ends first by much.
+/// Nothing is lost for ever, and no station is starved: who began first is not who ends first by much.
 #[test]
 fn three_hosts_share_a_cable_fairly_and_lose_nothing() {
     for personality in Personality::ALL.map(|personality| personality.name) {

@@ -1,8 +1,9 @@
 //! Datagrams through two hosts: what is counted, recorded and lost.
 
+use crate::common::datagrams::{DatagramSender, DatagramSink};
 use crate::common::*;
 use sockscope_record::{Kind, Point};
-use sockscope_sim::programs::{DatagramSender, DatagramSink, Pace};
+use sockscope_sim::programs::Pace;
 use sockscope_sim::{Everything, Outcome, Simulation};
 use sockscope_stack::Routine;
 

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::common::echo::{EchoClient, EchoServer};
 use crate::common::*;
 use sockscope_analysis::{Analyzer, TraceFacts};
 use sockscope_record::{Kind, Point, Record};
-use sockscope_sim::programs::{BulkWriter, EchoClient, EchoServer, Sink};
+use sockscope_sim::programs::{BulkWriter, Sink};
 use sockscope_sim::{
     BundleSink, Digest, Everything, Faults, Outcome, RecordSink, Scenario, Simulation,
 };

@@ -1,4 +1,4 @@
-//! A personality from outside: a value made of others, run beside those that exist.
+//! A personality from outside: a value made of others, run next to those that exist.
 
 use crate::common::*;
 use sockscope_record::{Direction, Kind, tcp_flags};

@@ -18,7 +18,6 @@ pub struct ConnectCall {
 
 impl ConnectCall {
     /// `connect(socket, to)`; for a datagram socket it only sets the peer.
-    #[must_use]
     pub fn new(socket: SocketId, to: Endpoint) -> Self {
         Self { socket, to, has_begun: false }
     }
@@ -79,7 +78,6 @@ pub struct AcceptCall {
 
 impl AcceptCall {
     /// `accept(listener)`
-    #[must_use]
     pub fn new(listener: SocketId) -> Self {
         Self { listener, has_begun: false }
     }

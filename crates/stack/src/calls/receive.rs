@@ -44,13 +44,11 @@ enum Next {
 
 impl ReceiveCall {
     /// `read(socket, buffer, len)`
-    #[must_use]
     pub fn read(socket: SocketId, len: usize) -> Self {
         Self::new(socket, len, false)
     }
 
     /// `recvfrom(socket, buffer, len, 0, from)`
-    #[must_use]
     pub fn receive_from(socket: SocketId, len: usize) -> Self {
         Self::new(socket, len, true)
     }
@@ -72,14 +70,12 @@ impl ReceiveCall {
     }
 
     /// Who sent the datagram; `None` for a stream.
-    #[must_use]
     pub fn from(&self) -> Option<Endpoint> {
         self.from
     }
 
     /// Whether the last step only copied data to the process, which soft interrupts may interrupt:
     /// it ran at the lowest priority level.
-    #[must_use]
     pub fn has_copied(&self) -> bool {
         self.has_copied
     }

@@ -48,13 +48,11 @@ enum Next {
 
 impl SendCall {
     /// `write(socket, buffer, len)`
-    #[must_use]
     pub fn write(socket: SocketId, len: usize) -> Self {
         Self::new(socket, len, None)
     }
 
     /// `sendto(socket, buffer, len, 0, to)`
-    #[must_use]
     pub fn send_to(socket: SocketId, len: usize, to: Endpoint) -> Self {
         Self::new(socket, len, Some(to))
     }
@@ -77,7 +75,6 @@ impl SendCall {
 
     /// Whether the last step only copied data from the process, which soft interrupts may interrupt:
     /// it ran at the lowest priority level.
-    #[must_use]
     pub fn has_copied(&self) -> bool {
         self.has_copied
     }

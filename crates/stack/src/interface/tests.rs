@@ -135,7 +135,7 @@ fn trailers_need_the_personality_and_the_interface() {
     assert_eq!(frame[12..14], [0x08, 0x00]);
 }
 
-/// A host that sends datagrams nobody takes from its interface queue.
+/// A host that sends datagrams that no device takes from its interface queue.
 fn fill_queue(limit: usize, datagrams: usize) -> (Pair, Vec<Result<u32, SocketError>>) {
     let interface = InterfaceConfig {
         queue_packets_max: limit,

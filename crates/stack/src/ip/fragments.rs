@@ -1,6 +1,6 @@
 //! Packets in the making: the fragments that are here of each (RFC 791 §3.2).
 //!
-//! Where fragments overlap, what came first stays. The number of packets in the making, of
+//! Where fragments overlap, what arrived first stays. The number of packets in the making, of
 //! fragments of one packet and the time that they wait are bounded.
 
 use std::net::Ipv4Addr;

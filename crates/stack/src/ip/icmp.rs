@@ -21,7 +21,7 @@ const ICMP_HEADER_BYTES: usize = 8;
 const QUOTED_BYTES: usize = IP_HEADER_BYTES + 8;
 
 impl Stack {
-    /// `icmp_error`: tells the sender of a datagram that nobody listens at its port.
+    /// `icmp_error`: tells the sender of a datagram that no socket listens at its port.
     ///
     /// Nothing is sent when the pool is used up or the interface queue full.
     pub(crate) fn icmp_port_unreachable(

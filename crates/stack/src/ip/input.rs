@@ -58,7 +58,6 @@ impl Stack {
     }
 
     /// Whether the soft interrupt is in the middle of the queue: its next packet is not its first.
-    #[must_use]
     pub fn is_draining(&self) -> bool {
         self.is_draining
     }
@@ -74,7 +73,6 @@ impl Stack {
     }
 
     /// The packet that [`Stack::ip_input_step`] will take next.
-    #[must_use]
     pub fn next_input(&self) -> Option<&Packet> {
         self.ip_queue.front().map(|(_, packet)| packet)
     }

@@ -13,7 +13,7 @@ struct Buffer {
     room: u32,
     /// Mbufs that refer to it.
     references: u32,
-    /// The next free one while nobody refers to it.
+    /// The next free one while no mbuf refers to it.
     next: u32,
 }
 

@@ -6,7 +6,7 @@ use super::id::{MbufId, NIL};
 #[derive(Debug)]
 #[must_use = "the mbufs of a chain are lost unless it is freed or put somewhere"]
 pub struct Chain {
-    /// [`NIL`] when there is none.
+    /// [`NIL`] in an empty chain.
     pub(super) first: u32,
     /// Means something if there is a first.
     pub(super) last: u32,
@@ -27,31 +27,26 @@ impl Chain {
     }
 
     /// Bytes of data.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.bytes as usize
     }
 
     /// Whether it holds no mbuf at all.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first == NIL
     }
 
     /// Number of mbufs.
-    #[must_use]
     pub fn mbufs(&self) -> u32 {
         self.mbufs
     }
 
     /// The first mbuf.
-    #[must_use]
     pub fn first(&self) -> Option<MbufId> {
         MbufId::in_list(self.first)
     }
 
     /// The last mbuf.
-    #[must_use]
     pub fn last(&self) -> Option<MbufId> {
         self.first().map(|_| MbufId(self.last))
     }

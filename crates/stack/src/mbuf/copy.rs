@@ -146,14 +146,12 @@ impl Pool {
     }
 
     /// All bytes of a chain, for tests and tools.
-    #[must_use]
     pub fn bytes_of(&self, chain: &Chain) -> Vec<u8> {
         self.pieces(chain).flatten().copied().collect()
     }
 
     /// Whether the first `len` bytes lie together where a header may be read and changed: in the
     /// first mbuf, and not in a cluster.
-    #[must_use]
     pub fn is_pulled_up(&self, chain: &Chain, len: usize) -> bool {
         chain.first().is_some_and(|first| self.is_plain(first) && self.len(first) >= len)
     }

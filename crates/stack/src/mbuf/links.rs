@@ -87,7 +87,6 @@ impl Pool {
     }
 
     /// The data of a chain, mbuf by mbuf.
-    #[must_use]
     pub fn pieces(&self, chain: &Chain) -> Pieces<'_> {
         Pieces { pool: self, next: chain.first }
     }

@@ -78,7 +78,6 @@ pub enum SocketError {
 
 impl SocketError {
     /// The number that records and traces carry: Linux's, whatever the personality.
-    #[must_use]
     pub fn errno(self) -> u8 {
         match self {
             Self::BadSocket => 9,

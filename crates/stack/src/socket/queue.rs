@@ -17,13 +17,11 @@ pub struct ListenQueue {
 
 impl ListenQueue {
     /// Room for `backlog` connections, at most `BACKLOG_MAX` (5).
-    #[must_use]
     pub fn new(backlog: u32) -> Self {
         Self { backlog: backlog.min(BACKLOG_MAX), ..Self::default() }
     }
 
     /// Whether one more connection may begin: up to one and a half times the backlog in all.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         let queued = self.incomplete.len() + self.complete.len();
         queued <= 3 * self.backlog as usize / 2
@@ -46,12 +44,6 @@ impl ListenQueue {
     /// Takes the oldest complete connection.
     pub fn accept(&mut self) -> Option<SocketId> {
         self.complete.pop_front()
-    }
-
-    /// Whether a complete connection waits.
-    #[must_use]
-    pub fn has_complete(&self) -> bool {
-        !self.complete.is_empty()
     }
 
     /// A connection is gone, wherever it stood.

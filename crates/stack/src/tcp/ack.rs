@@ -52,7 +52,7 @@ impl Stack {
             self.tcb_mut(id).grow_window(rules.congestion.growth);
         }
         self.take_reassembled(id, arrival, meter);
-        // This segment's window counts, whatever came before.
+        // This segment's window counts, whatever arrived before.
         self.tcb_mut(id).snd.wl1 = arrival.header.seq - 1;
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Stack {
     fn our_fin(&mut self, id: SocketId, is_acked: bool, meter: &mut Meter) -> Result<(), Stop> {
         match self.tcb(id).state {
             State::FinWait1 if is_acked => {
-                // Nobody will ever read: do not wait for the peer's FIN for ever.
+                // No program will ever read: do not wait for the peer's FIN for ever.
                 if self.sockets[id].state.cannot_receive_more {
                     self.soisdisconnected(id, meter);
                     let ticks = self.personality.tcp.keep_alive.fin_wait_ticks;

@@ -64,7 +64,7 @@ impl Tcb {
         self.duplicates = 0;
     }
 
-    /// Nothing came for a whole timeout: what the window says of the network is out of date.
+    /// Nothing arrived for a whole timeout: what the window says of the network is out of date.
     pub(super) fn restart_when_idle(&mut self) {
         if self.idle_ticks >= self.rtt.timeout_ticks() {
             self.snd.cwnd = self.segment_bytes;

@@ -30,7 +30,7 @@ impl Stack {
         self.in_pcbdetach(id, meter);
     }
 
-    /// `tcp_drop`: the connection fails with `error`; the peer is told if it knows of it.
+    /// `tcp_drop`: the connection fails with `error`; the peer is notified if it knows of it.
     pub(super) fn tcp_drop(&mut self, id: SocketId, error: SocketError, meter: &mut Meter) {
         if self.tcb(id).state.has_syn() {
             self.tcp_set_state(id, State::Closed, meter);
@@ -88,7 +88,7 @@ impl Stack {
 
     /// The connection is made, on either side.
     pub(super) fn tcp_established(&mut self, id: SocketId, meter: &mut Meter) {
-        // A socket closed during the handshake is on its way out already.
+        // A socket closed during the handshake is being closed already.
         if self.tcb(id).state < State::Established {
             self.tcp_set_state(id, State::Established, meter);
             self.soisconnected(id, meter);
@@ -123,7 +123,6 @@ impl Stack {
     }
 
     /// Sockets that have a control block of TCP, for tests and tools.
-    #[must_use]
     pub fn tcp_connections(&self) -> &[SocketId] {
         &self.pcbs.of(Protocol::Tcp).sockets
     }

@@ -184,7 +184,7 @@ impl Stack {
 }
 
 impl Socket {
-    /// Data in order enter the receive buffer (point 7), unless nobody will read them.
+    /// Data in order enter the receive buffer (point 7), unless no program will read them.
     fn deliver(&mut self, chain: Chain, rules: &BufferRules, pool: &mut Pool, meter: &mut Meter) {
         let len = chain.len();
         block_mut(self).rcv.bytes += len as u64;

@@ -34,7 +34,6 @@ pub struct Header {
 impl Header {
     /// Reads a header and its options from the start of `bytes`; `None` when they are too short
     /// or the header claims an impossible length. Options that make no sense end the options.
-    #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let words = checksum::header_words(bytes)?;
         match Self::bytes(&words) {
@@ -82,7 +81,6 @@ impl Header {
     }
 
     /// Whether all bits of `flags` are set.
-    #[must_use]
     pub fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags
     }

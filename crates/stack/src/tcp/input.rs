@@ -25,7 +25,7 @@ use crate::routine::{Routine, Work};
 use crate::socket::{Endpoint, SocketError, SocketId};
 use crate::stack::Stack;
 
-/// A segment on its way through the steps.
+/// A segment in transit through the steps.
 #[derive(Debug)]
 pub(super) struct Arrival {
     /// Its source and destination.
@@ -73,9 +73,9 @@ impl Arrival {
 pub(super) enum Stop {
     /// It is done with.
     Drop,
-    /// The peer is to be told where this end stands (`dropafterack`).
+    /// The peer is to learn where this end stands (`dropafterack`).
     Acknowledge,
-    /// The peer is to be told that there is no such connection (`dropwithreset`).
+    /// The peer is to learn that there is no such connection (`dropwithreset`).
     Reset,
     /// The connection that it was for is gone; it may open a new one.
     Again,
@@ -286,7 +286,7 @@ impl Stack {
         }
         let always = self.personality.tcp.input.always_outputs;
         if always || arrival.needs_output || self.tcb(id).must_ack {
-            // Nobody waits for the outcome here: the timers see to what did not get out.
+            // No caller waits for the outcome here: the timers see to what did not get out.
             let _ = self.tcp_output(id, Caller::Input, meter);
         }
     }
@@ -318,7 +318,7 @@ impl Stack {
             return Err(Stop::Drop);
         }
         if arrival.has(tcp_flags::SYN) {
-            // Both the connection's end and the segment are told of by a reset.
+            // Both the connection's end and the segment are reported by a reset.
             self.tcp_drop(id, SocketError::ConnectionReset, meter);
             return Err(Stop::Reset);
         }

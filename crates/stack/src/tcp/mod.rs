@@ -52,7 +52,6 @@ const SEGMENT_BYTES_MIN: u32 = 32;
 
 impl Stack {
     /// What TCP counted so far.
-    #[must_use]
     pub fn tcp_counts(&self) -> TcpCounts {
         self.tcp.counts
     }

@@ -37,7 +37,6 @@ pub struct Reassembly {
 
 impl Reassembly {
     /// Whether nothing waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }

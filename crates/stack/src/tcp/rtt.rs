@@ -41,7 +41,6 @@ enum Mean {
 
 impl Rtt {
     /// Nothing known yet.
-    #[must_use]
     pub fn new(rules: &RttRules) -> Self {
         let mean = match rules.estimator {
             Estimator::Mean { .. } => Mean::Plain(None),
@@ -97,7 +96,7 @@ impl Rtt {
         self.ticks = 0;
     }
 
-    /// An acknowledgment up to `ack` came; whether it gave a sample.
+    /// An acknowledgment up to `ack` arrived; whether it gave a sample.
     pub fn acknowledged(&mut self, ack: Seq) -> bool {
         let is_sample = self.ticks > 0 && ack.is_after(self.timed);
         if is_sample {
@@ -167,7 +166,6 @@ impl Rtt {
     }
 
     /// Timeouts in a row.
-    #[must_use]
     pub fn shift(&self) -> u32 {
         self.shift
     }
@@ -178,7 +176,6 @@ impl Rtt {
     }
 
     /// Ticks until the retransmission timer runs out, backed off as the timeouts in a row demand.
-    #[must_use]
     pub fn timeout_ticks(&self) -> u32 {
         let bounds = self.rules.timeout_ticks;
         if self.mean == Mean::Scaled(0, DEVIATION_INITIAL) && self.shift == 0 {
@@ -246,7 +243,6 @@ impl Rtt {
 
     /// The smoothed time in microseconds; 0 before the first sample. A clock of half a second
     /// cannot say less than that: a faster network has up to 500,000.
-    #[must_use]
     pub fn smoothed_us(&self) -> u32 {
         let us = match self.mean {
             Mean::Plain(mean) => u64::from(mean.unwrap_or(0)) * MICROSECONDS_PER_TICK / 1000,

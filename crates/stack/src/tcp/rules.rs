@@ -45,7 +45,7 @@ pub struct TcpRules {
     pub keep_alive: KeepAlive,
 }
 
-/// When a segment may leave that is not full, beside being forced or sent again.
+/// When a segment may leave that is not full, other than one that is forced or sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShortSegments {
     /// 4.2BSD: it empties the queue, or it is a quarter of the peer's window.
@@ -89,7 +89,7 @@ pub enum Persist {
     Stuck,
 }
 
-/// What the receiver does beside accepting data.
+/// What the receiver does in addition to accepting data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputRules {
     /// Every segment received ends with a call of output (4.2BSD).
@@ -139,7 +139,7 @@ pub struct CongestionRules {
 /// Where the congestion window begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InitialWindow {
-    /// There is none.
+    /// No congestion window.
     Unlimited,
     /// The limit of the send buffer when the socket was made.
     SendBuffer,
@@ -281,7 +281,7 @@ pub struct KeepAlive {
     pub interval_ticks: u32,
     /// Idle time that ends the connection.
     pub idle_ticks_max: u32,
-    /// How long an end that is closed for good waits for the peer's FIN.
+    /// How long an end that is closed finally waits for the peer's FIN.
     pub fin_wait_ticks: u32,
     /// A probe carries a byte of no meaning, for peers that answer nothing empty.
     pub sends_byte: bool,
@@ -476,7 +476,7 @@ impl TcpRules {
 
     /// SunOS 4.0.3: Tahoe's rules, but slow start also towards local peers, as its bursts show, and no
     /// acknowledgment when space has shrunk: of its two reasons to acknowledge (Papadopoulos and
-    /// Parulkar, §4.3.1) this is none. Both could come of the buffers' 16-bit counters of 4.3BSD.
+    /// Parulkar, §4.3.1) this is not one. Both could come of the buffers' 16-bit counters of 4.3BSD.
     pub const SUNOS_403: Self = Self {
         compares_unsigned: false,
         congestion: CongestionRules { initial: InitialWindow::Segment, ..Self::TAHOE.congestion },

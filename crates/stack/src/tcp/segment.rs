@@ -310,7 +310,7 @@ impl Tcb {
         }
     }
 
-    /// The segment is on its way: the peer will know of the window and has its acknowledgment.
+    /// The segment is in transit: the peer will know of the window and has its acknowledgment.
     fn has_sent(&mut self, outgoing: &Outgoing) {
         if outgoing.window > 0 {
             self.rcv.adv = self.rcv.adv.later(self.rcv.nxt + outgoing.window);

@@ -11,19 +11,16 @@ pub struct Seq(pub u32);
 
 impl Seq {
     /// How far this number is behind `earlier`; negative when it is before it.
-    #[must_use]
     pub fn since(self, earlier: Self) -> i32 {
         self.0.wrapping_sub(earlier.0) as i32
     }
 
     /// Whether this number comes before the other.
-    #[must_use]
     pub fn is_before(self, other: Self) -> bool {
         self.since(other) < 0
     }
 
     /// Whether this number comes after the other.
-    #[must_use]
     pub fn is_after(self, other: Self) -> bool {
         self.since(other) > 0
     }

@@ -48,7 +48,7 @@ impl Stack {
         Ok(id)
     }
 
-    /// A segment while our SYN is on its way.
+    /// A segment while our SYN is in flight.
     pub(super) fn answer_to_syn(
         &mut self,
         id: SocketId,

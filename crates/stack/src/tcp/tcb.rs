@@ -22,17 +22,17 @@ pub enum State {
     Listen,
     /// A SYN was sent.
     SynSent,
-    /// A SYN came and was answered.
+    /// A SYN arrived and was answered.
     SynReceived,
     /// Data may flow.
     Established,
-    /// A FIN came; this end may still send.
+    /// A FIN arrived; this end may still send.
     CloseWait,
     /// A FIN was sent.
     FinWait1,
     /// FINs crossed on the way.
     Closing,
-    /// A FIN came, and ours was sent.
+    /// A FIN arrived, and ours was sent.
     LastAck,
     /// Our FIN was acknowledged; the peer may still send.
     FinWait2,
@@ -42,21 +42,13 @@ pub enum State {
 
 impl State {
     /// Whether the peer's SYN has come.
-    #[must_use]
     pub fn has_syn(self) -> bool {
         self >= Self::SynReceived
     }
 
     /// Whether the peer's FIN has come, so that nothing can follow.
-    #[must_use]
     pub fn has_fin(self) -> bool {
         matches!(self, Self::CloseWait | Self::Closing | Self::LastAck | Self::TimeWait)
-    }
-
-    /// Whether this end has closed its direction.
-    #[must_use]
-    pub fn has_closed(self) -> bool {
-        matches!(self, Self::FinWait1 | Self::Closing | Self::LastAck)
     }
 }
 
@@ -72,7 +64,7 @@ pub struct Tcb {
     pub(super) is_size_announced: bool,
     pub(super) timers: Timers,
     pub(super) rtt: Rtt,
-    /// Slow ticks since a segment came (`t_idle`).
+    /// Slow ticks since a segment arrived (`t_idle`).
     pub(super) idle_ticks: u32,
     /// Duplicate acknowledgments in a row (`t_dupacks`).
     pub(super) duplicates: u32,
@@ -180,25 +172,21 @@ impl Tcb {
     }
 
     /// State of the connection.
-    #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
     /// Congestion window and slow-start threshold, in bytes.
-    #[must_use]
     pub fn congestion(&self) -> (u32, u32) {
         (self.snd.cwnd, self.snd.ssthresh)
     }
 
     /// Largest segment that will be sent, in data bytes.
-    #[must_use]
     pub fn segment_bytes(&self) -> u32 {
         self.segment_bytes
     }
 
     /// What is known of the round-trip time.
-    #[must_use]
     pub fn rtt(&self) -> &Rtt {
         &self.rtt
     }
@@ -273,7 +261,7 @@ pub struct TcpCounts {
     pub no_connection: u64,
     /// Acknowledgments that were the same as the one before.
     pub duplicate_acks: u64,
-    /// Segments kept because they came before their turn.
+    /// Segments kept because they arrived before their turn.
     pub out_of_order: u64,
     /// Segments or parts of them that had come before, or were beyond the window.
     pub outside_window: u64,

@@ -55,7 +55,7 @@ pub(super) struct Script {
     shown: usize,
     stamp: Option<String>,
     text: String,
-    /// Bytes read so far, as they came.
+    /// Bytes read so far, in their order.
     pub(super) read: [Vec<u8>; 2],
 }
 

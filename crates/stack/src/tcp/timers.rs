@@ -7,7 +7,7 @@ pub(super) enum Timer {
     Retransmit,
     /// The peer's window is closed for too long (`TCPT_PERSIST`).
     Persist,
-    /// No segment came for too long; also the handshake takes too long (`TCPT_KEEP`).
+    /// No segment arrived for too long; also the handshake takes too long (`TCPT_KEEP`).
     Keep,
     /// Late segments need no longer be expected (`TCPT_2MSL`); also a FIN is missing for too long.
     Linger,

@@ -11,7 +11,7 @@ use crate::socket::SocketId;
 use crate::stack::Stack;
 
 impl Stack {
-    /// Cuts off what came before and what is beyond the window.
+    /// Cuts off what stands before and what is beyond the window.
     pub(super) fn trim(
         &mut self,
         id: SocketId,
@@ -116,7 +116,7 @@ impl Stack {
             && !ack.is_after(snd.max)
     }
 
-    /// Data that nobody will read: the peer is told, and the connection is over.
+    /// Data that no program will read: the peer is notified, and the connection is over.
     fn refuse_for_orphan(
         &mut self,
         id: SocketId,

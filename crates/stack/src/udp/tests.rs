@@ -31,7 +31,7 @@ fn receive(pair: &mut Pair, id: SocketId, len: usize) -> Option<(Vec<u8>, Option
     }
 }
 
-/// Calls of the sender for each of 100 datagrams of `len` bytes to a port where nobody listens.
+/// Calls of the sender for each of 100 datagrams of `len` bytes to a port where no socket listens.
 fn calls_per_datagram(personality: &Personality, len: usize) -> impl Fn(Routine) -> u64 + use<> {
     let mut pair = Pair::new(personality);
     let id = pair.bound(0, Protocol::Udp, 2000);

@@ -1,9 +1,9 @@
-//! Calls over VMTP on UDP beside calls over bare UDP, TCP and QUIC, on loopback.
+//! Calls over VMTP on UDP next to calls over bare UDP, TCP and QUIC, on loopback.
 //!
 //! `cargo bench -p sockscope-vmtp [-- --quick]`. The client's thread has the first CPU, every server's
 //! the second. Each kind has one server that runs all the time. In each round every kind has one slice
 //! of calls, with a slice of the plain kind between any two; a ratio is that of a slice's time of a call to the
-//! mean of the two plain slices beside it. A slice's time is the median over its pieces, so that a piece in which
+//! mean of the two plain slices next to it. A slice's time is the median over its pieces, so that a piece in which
 //! another program had the CPU does not count. The control is the plain kind measured like the others. Values
 //! are medians over rounds, with the interval that holds the median with 95 % or more (order
 //! statistics: W. J. Conover, Practical Nonparametric Statistics, 3rd edition, §3.2).
@@ -79,7 +79,7 @@ impl Kind {
     }
 }
 
-/// A kind beside the plain one.
+/// A kind next to the plain one.
 struct Compared {
     name: &'static str,
     call_ns: f64,
@@ -113,7 +113,7 @@ impl Median {
     }
 }
 
-/// Measures all by turns and prints times.
+/// Measures all alternately and prints times.
 fn compare(plain: &mut Kind, kinds: &mut [Kind], rounds: usize) -> Vec<Compared> {
     // Round trips of the protocols are learnt first.
     std::iter::once(&mut *plain).chain(&mut *kinds).for_each(|kind| {

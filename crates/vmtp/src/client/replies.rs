@@ -25,7 +25,7 @@ struct Reply<A> {
 #[derive(Debug)]
 pub(super) struct Heard<A> {
     pub whole: Option<Response<A>>,
-    /// What to tell the server, if anything, and which blocks came.
+    /// What to tell the server, if anything, and which blocks arrived.
     pub notice: Option<u32>,
     pub delivery: u32,
     /// More packets of the group must come.
@@ -53,7 +53,7 @@ impl<A: Copy> Replies<A> {
         !self.of.is_empty()
     }
 
-    /// How many came whole.
+    /// How many arrived whole.
     pub(super) fn whole(&self) -> usize {
         self.of.iter().filter(|reply| reply.incoming.is_none()).count()
     }

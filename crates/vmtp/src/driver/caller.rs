@@ -50,7 +50,6 @@ pub struct Caller {
 
 impl Caller {
     /// A client whose first transaction has this number: take one that the entity has not used.
-    #[must_use]
     pub fn new(link: Link, entity: Entity, first_transaction: u32, config: Config) -> Self {
         // Without a filter the engine looks at all packets, and lets go of others'.
         let _ = link.want(&Wanted::Client(entity));
@@ -63,13 +62,11 @@ impl Caller {
     }
 
     /// Its socket.
-    #[must_use]
     pub fn link(&self) -> &Link {
         &self.link
     }
 
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> ClientCounters {
         self.client.counters()
     }
@@ -84,8 +81,7 @@ impl Caller {
         self.client.poll_seen()
     }
 
-    /// Sights that nobody took in time.
-    #[must_use]
+    /// Sights that were not taken in time.
     pub fn unseen(&self) -> u64 {
         self.client.unseen()
     }
@@ -94,7 +90,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When no Response arrives, or the network fails.
     pub fn call(
         &mut self,
         server: Entity,
@@ -115,7 +111,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// When no Response arrives, or the network fails.
     pub fn call_group(
         &mut self,
         group: Entity,
@@ -128,7 +124,7 @@ impl Caller {
         self.collect()
     }
 
-    /// Asks who has a name, at fixed times: the answers that came, none for a name that is free.
+    /// Asks who has a name, at fixed times: the answers that arrived, none for a name that is free.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use crate::wire::{Entity, MANAGER_GROUP, operation};
 pub(super) enum Wanted {
     /// Responses to this client, and notices to it.
     Client(Entity),
-    /// Requests to anybody: to whom there is nobody of that name, the server says so.
+    /// Requests to anybody: where no entity has that name, the server says so.
     Server(Entity),
     /// Requests to this server or one of its groups, and to the management module.
     Member(Entity, Vec<Entity>),

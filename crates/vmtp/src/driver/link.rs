@@ -50,7 +50,6 @@ impl LinkError {
 /// Where a group is asked: its IPv4 host group, or for a network of IPv6 the group `ff15::5350:x:x` with
 /// the low 32 bits of that (site-local, transient; RFC 4291 §2.7; the number is ours). `None` for a
 /// single entity.
-#[must_use]
 pub fn group_address(group: Entity, port: u16, is_ipv6: bool) -> Option<SocketAddr> {
     let v4 = group.host_group()?;
     let [high, low] = [(v4.to_bits() >> 16) as u16, v4.to_bits() as u16];
@@ -152,7 +151,7 @@ impl Link {
         attached.map_err(LinkError::new("cannot filter packets for others"))
     }
 
-    /// Sends a packet. A full queue or a peer that is not there is like a lost packet.
+    /// Sends a packet. A full queue or a peer that is not there is like a dropped packet.
     ///
     /// # Errors
     ///
@@ -177,7 +176,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// Errors of the system other than that nothing came.
+    /// Errors of the system other than that nothing arrived.
     pub(super) fn receive<'b>(
         &self,
         buffer: &'b mut Buffer,

@@ -25,7 +25,6 @@ const WAIT_MAX: Duration = Duration::from_millis(10);
 impl Config {
     /// For a network whose packets carry `payload_bytes` of UDP or IP payload; a group of 16 KiB in one
     /// packet where they are long enough, as on loopback.
-    #[must_use]
     pub fn for_payload(payload_bytes: usize) -> Self {
         let group = HEADER_BYTES + crate::wire::GROUP_BYTES + TRAILER_BYTES;
         Self { packet_bytes: payload_bytes.min(group), ..Self::default() }

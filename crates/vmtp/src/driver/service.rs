@@ -33,8 +33,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// A server that nobody has asked anything.
-    #[must_use]
+    /// A server without a Request yet.
     pub fn new(link: Link, entity: Entity, config: Config) -> Self {
         // Without a filter the engine looks at all packets, and lets go of others'.
         let _ = link.want(&Wanted::Server(entity));
@@ -50,7 +49,6 @@ impl Service {
     }
 
     /// Its socket.
-    #[must_use]
     pub fn link(&self) -> &Link {
         &self.link
     }
@@ -84,19 +82,16 @@ impl Service {
     }
 
     /// What has happened so far.
-    #[must_use]
     pub fn counters(&self) -> ServerCounters {
         self.server.counters()
     }
 
     /// Clients that it remembers now.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.server.clients()
     }
 
     /// Octets that it keeps for Requests and Responses.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.server.held_bytes()
     }
@@ -116,8 +111,7 @@ impl Service {
         self.server.poll_seen()
     }
 
-    /// Sights that nobody took in time.
-    #[must_use]
+    /// Sights that were not taken in time.
     pub fn unseen(&self) -> u64 {
         self.server.unseen()
     }
@@ -180,7 +174,7 @@ impl Service {
         self.transmit()
     }
 
-    /// The next request that came whole.
+    /// The next request that arrived whole.
     pub fn poll_request(&mut self) -> Option<Incoming<SocketAddr>> {
         self.server.poll_request()
     }

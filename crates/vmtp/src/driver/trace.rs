@@ -1,7 +1,7 @@
 //! What engines saw, as records: points 1, 2, 7 and 8 of the flows between this socket and its peers.
 //!
 //! Positions count octets of packets by flow, as a kernel's probes count datagrams, but by this socket
-//! alone: one direction counts what was sent, the other what came. A bundle of them is joined with
+//! alone: one direction counts what was sent, the other what arrived. A bundle of them is joined with
 //! the kernel's by `sockscope merge`. Times are nanoseconds of `CLOCK_MONOTONIC`.
 
 use std::collections::BTreeMap;
@@ -31,13 +31,12 @@ struct Peer {
     came: u64,
     /// Point 1 is passed in the order of point 2.
     entered_ns: u64,
-    /// Packets that came and are not taken: by number, position and octets.
+    /// Packets that arrived and are not taken: by number, position and octets.
     under_way: BTreeMap<u64, (u64, u32)>,
 }
 
 impl Trace {
     /// For the socket at `local`, which is this end of each connection.
-    #[must_use]
     pub fn new(local: SocketAddr, side: Side, process: Process) -> Self {
         Self {
             local,
@@ -150,7 +149,6 @@ impl Trace {
     }
 
     /// Records not given yet.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.records.len()
     }

@@ -14,7 +14,7 @@ pub(super) struct Record<A> {
     groups: usize,
     pub from: A,
     pub state: State,
-    /// Header of the first packet that came.
+    /// Header of the first packet that arrived.
     head: Header,
     /// Header of the Response.
     answer: Header,
@@ -224,7 +224,7 @@ impl<A: Address> Record<A> {
         })
     }
 
-    /// Whether a Response with data was sent of which nobody said yet that it came.
+    /// Whether a Response with data was sent that is not known to have arrived.
     pub(super) fn keeps_answer(&self) -> bool {
         matches!(&self.state, State::Responded(outgoing) if outgoing.bytes() > 0)
     }

@@ -11,7 +11,7 @@ pub struct Token {
     pub transaction: u32,
 }
 
-/// A Request that came whole.
+/// A Request that arrived whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incoming<A> {
     /// For the answer.

@@ -21,7 +21,7 @@ use crate::wire::{Entity, code};
 const PART_ENDING: &str = ".sockscope-part";
 /// Names that are tried for it. That one is taken is next to impossible, with 64 random bits.
 const PART_TRIES: u32 = 8;
-/// Rights of a part that is to replace a file, which may be nobody else's to read, until it is whole.
+/// Rights of a part that is to replace a file, which no other user may read, until it is whole.
 const REPLACING_MODE: u32 = 0o600;
 /// Rights of a new file, without those that the umask takes: what [`File::create`] gives.
 const NEW_MODE: u32 = 0o666;
@@ -80,7 +80,7 @@ pub struct StoreClient {
 }
 
 impl StoreClient {
-    /// Begins a session by `caller`, whose entity nobody else uses, with the store `server` at `to`.
+    /// Begins a session by `caller`, whose entity no other client uses, with the store `server` at `to`.
     /// Each call gives up when `patience` has passed.
     ///
     /// # Errors
@@ -98,15 +98,14 @@ impl StoreClient {
     }
 
     /// Tells `to` from now on what the engine saw, after each call; of all that was, if the caller was
-    /// made to observe before. Who listens to nothing is told nothing.
+    /// made to observe before. A closed channel gets nothing.
     pub fn tell(&mut self, to: Sender<Seen<SocketAddr>>) {
         self.caller.observe();
         self.seen = Some(to);
         self.tell_seen();
     }
 
-    /// Passages that were not told, because one call had too many.
-    #[must_use]
+    /// Passages that were not reported, because one call had too many.
     pub fn unseen(&self) -> u64 {
         self.caller.unseen()
     }
@@ -114,7 +113,7 @@ impl StoreClient {
     fn tell_seen(&mut self) {
         let Some(to) = &self.seen else { return };
         while let Some(seen) = self.caller.poll_seen() {
-            // Nobody listens any more: what is seen is let go.
+            // The receiver is gone: what is seen is let go.
             let _ = to.send(seen);
         }
     }
@@ -268,7 +267,7 @@ impl StoreClient {
         if self.stat(file)?.length == length { Ok(()) } else { Err(differs()) }
     }
 
-    /// Copies `name` to a local file, and sees that nobody changed it meanwhile. The local file is forced
+    /// Copies `name` to a local file, and checks that no client changed it meanwhile. The local file is forced
     /// to disk and takes its place when it is whole; what was there stays until then. A pipe or a
     /// terminal gets the octets as they come.
     ///
@@ -286,7 +285,7 @@ impl StoreClient {
         Ok(info.length)
     }
 
-    /// Copies `name` to a writer, which the messages call `place`, and sees that nobody changed it
+    /// Copies `name` to a writer, which the messages call `place`, and checks that no client changed it
     /// meanwhile.
     ///
     /// # Errors
@@ -350,7 +349,7 @@ fn replace(
     made
 }
 
-/// A new file beside `local`: no file or link of its name was there.
+/// A new file next to `local`: no file or link of its name was there.
 fn new_part(local: &Path) -> Result<(PathBuf, File), ClientError> {
     let mode = if local.exists() { REPLACING_MODE } else { NEW_MODE };
     let mut tries = 0;

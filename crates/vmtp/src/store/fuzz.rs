@@ -4,25 +4,21 @@ use super::dedup_state::{DedupState, Entry};
 use super::journal;
 
 /// A journal that begins with `known` records, and all payloads one after another.
-#[must_use]
 pub fn journal(known: u64, payloads: &[Vec<u8>]) -> Vec<u8> {
     journal::compose(known, payloads)
 }
 
 /// The payloads of whole records; `None` when the part that is made in one step is not whole.
-#[must_use]
 pub fn payloads(journal: &[u8]) -> Option<Vec<Vec<u8>>> {
     journal::parse(journal).ok()
 }
 
 /// The payload as a store would write it again; `None` when no store writes such.
-#[must_use]
 pub fn again(payload: &[u8]) -> Option<Vec<u8>> {
     Entry::decode(payload).map(|entry| entry.encode())
 }
 
 /// What a store knows that has read these payloads, as payloads.
-#[must_use]
 pub fn known(payloads: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut dedup = DedupState::default();
     for entry in payloads.iter().filter_map(|payload| Entry::decode(payload)) {

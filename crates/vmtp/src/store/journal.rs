@@ -3,7 +3,7 @@
 //! A record is length (32 bits), hash (64 bits) and payload, little-endian. A journal begins with a
 //! count of the records that say what was known when it was made; it is made under another name, so
 //! these are always whole. After them comes what happened since; the first record there that is not
-//! whole was being written at the end, and nobody was told of it.
+//! whole was being written at the end, and no client was answered.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -138,7 +138,7 @@ impl Journal {
         io::Seek::seek(&mut self.file, io::SeekFrom::Start(self.bytes)).map(|_| ())
     }
 
-    /// Makes all records durable. After a failure nobody knows what is: the store must stop.
+    /// Makes all records durable. After a failure it is unknown what is: the store must stop.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         if self.is_dirty {
             self.file.sync_data().map_err(StoreError::system("cannot sync the journal"))?;

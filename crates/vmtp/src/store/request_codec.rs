@@ -133,7 +133,6 @@ const REFUSALS: [Refusal; 8] = [
 
 impl Refusal {
     /// Its code in a Response, from the first one of applications on.
-    #[must_use]
     pub fn code(self) -> u32 {
         let at = REFUSALS.iter().position(|&refusal| refusal == self).unwrap_or(REFUSALS.len());
         // Eight at most.
@@ -141,7 +140,6 @@ impl Refusal {
     }
 
     /// The refusal with this code.
-    #[must_use]
     pub fn of_code(code: u32) -> Option<Self> {
         let at = code.checked_sub(code::APPLICATION + 1)?;
         REFUSALS.get(at as usize).copied()
@@ -173,7 +171,6 @@ const LIST: u32 = 9;
 
 impl StoreRequest {
     /// As a Request.
-    #[must_use]
     pub fn encode(&self) -> Request {
         let (operation, file, page, segment) = match &self.operation {
             Operation::Hello => (HELLO, 0, 0, Vec::new()),
@@ -265,7 +262,6 @@ pub(super) fn name(octets: &[u8]) -> Result<String, Refusal> {
 
 impl Answer {
     /// As what a server responds.
-    #[must_use]
     pub fn encode(self) -> Outcome {
         let mut user = [0; 20];
         user[..4].copy_from_slice(&self.number.to_be_bytes());

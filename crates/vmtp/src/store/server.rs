@@ -47,7 +47,7 @@ pub struct Store {
 /// What to tell a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
-    /// The answer, or why there is none.
+    /// The answer, or why it is missing.
     pub answer: Result<Answer, Refusal>,
     /// It must not be given before [`Store::commit`].
     pub waits: bool,
@@ -57,7 +57,6 @@ pub struct Reply {
 
 impl Reply {
     /// As a server responds.
-    #[must_use]
     pub fn outcome(self) -> Outcome {
         match self.answer {
             Ok(answer) => answer.encode(),
@@ -228,7 +227,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When the system cannot: then nobody knows what is durable, and the store must be opened again.
+    /// When the system cannot: then it is unknown what is durable, and the store must be opened again.
     pub fn commit(&mut self) -> Result<(), StoreError> {
         self.journal.sync()?;
         for ((file, page), data) in std::mem::take(&mut self.pending) {

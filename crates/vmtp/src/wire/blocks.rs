@@ -10,14 +10,12 @@ pub const GROUP_BYTES: usize = BLOCK_BYTES * GROUP_BLOCKS;
 pub const MESSAGE_BYTES_MAX: usize = 256 * GROUP_BYTES;
 
 /// Packet groups of a message with a segment of `bytes`; one also without a segment.
-#[must_use]
 pub fn groups_of(bytes: usize) -> usize {
     bytes.div_ceil(GROUP_BYTES).max(1)
 }
 
 /// Whole blocks that fit into a packet of `packet_bytes`, VMTP's header and checksum counted; at least
 /// one and at most a group.
-#[must_use]
 pub fn blocks_per_packet(packet_bytes: usize) -> usize {
     let room = packet_bytes.saturating_sub(super::HEADER_BYTES + super::TRAILER_BYTES);
     (room / BLOCK_BYTES).clamp(1, GROUP_BLOCKS)
@@ -34,21 +32,18 @@ pub struct Group {
 
 impl Group {
     /// Group `number` of a segment of `bytes`; empty beyond its end.
-    #[must_use]
     pub fn of(bytes: usize, number: usize) -> Self {
         let start = (number * GROUP_BYTES).min(bytes);
         Self { start, bytes: (bytes - start).min(GROUP_BYTES) }
     }
 
     /// A bit for each of its blocks.
-    #[must_use]
     pub fn full(self) -> u32 {
         // At most 32 blocks.
         mask_of(self.bytes.div_ceil(BLOCK_BYTES) as u32)
     }
 
     /// Where block `number` lies in the segment; it must be one of the group's.
-    #[must_use]
     pub fn block(self, number: u32) -> std::ops::Range<usize> {
         let from = number as usize * BLOCK_BYTES;
         let to = (from + BLOCK_BYTES).min(self.bytes);
@@ -61,7 +56,6 @@ impl Group {
     }
 
     /// Octets of data that a packet with these blocks carries, padding included.
-    #[must_use]
     pub fn data_bytes(self, delivery: u32) -> usize {
         self.blocks(delivery).map(|block| block.len()).sum::<usize>().next_multiple_of(8)
     }

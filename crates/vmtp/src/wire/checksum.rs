@@ -11,7 +11,6 @@ const CLUSTER_WORDS: usize = CLUSTER_BYTES / 4;
 /// Clusters of 32 octets go to the sums A and B in turn; each is added as 16-bit words with
 /// end-around carry and not complemented, which is how the text reads. Words are added as this machine
 /// has them, and the sum's octets put in order at the end (RFC 1071 §2 B).
-#[must_use]
 pub fn checksum(octets: &[u8]) -> u32 {
     let (pairs, rest) = octets.as_chunks::<{ 2 * CLUSTER_BYTES }>();
     // A sum for each place in a cluster: so the compiler adds several at once.

@@ -24,39 +24,28 @@ const DISCRIMINATOR_BITS: u32 = 28;
 
 impl Entity {
     /// A single entity of domain 1 whose data is big-endian. The discriminator is cut to 28 bits.
-    #[must_use]
     pub fn new(discriminator: u32, host: Ipv4Addr) -> Self {
         let discriminator = u64::from(discriminator & ((1 << DISCRIMINATOR_BITS) - 1));
         Self(discriminator << 32 | u64::from(host.to_bits()))
     }
 
     /// A group that anyone may join.
-    #[must_use]
     pub fn group(discriminator: u32, host: Ipv4Addr) -> Self {
         Self(Self::new(discriminator, host).0 | GROUP | VARIANT)
     }
 
     /// Whether it stands for several.
-    #[must_use]
     pub fn is_group(self) -> bool {
         self.0 & GROUP != 0
     }
 
-    /// Whether its segment data is little-endian; says nothing of a group.
-    #[must_use]
-    pub fn is_little_endian(self) -> bool {
-        !self.is_group() && self.0 & VARIANT != 0
-    }
-
     /// The 28 bits that tell it from others of the same host.
-    #[must_use]
     pub fn discriminator(self) -> u32 {
         // Masked to 28 bits.
         (self.0 >> 32) as u32 & ((1 << DISCRIMINATOR_BITS) - 1)
     }
 
     /// The host that allocated it: only a hint where it is now.
-    #[must_use]
     pub fn host(self) -> Ipv4Addr {
         // The low half.
         Ipv4Addr::from_bits(self.0 as u32)
@@ -64,7 +53,6 @@ impl Entity {
 
     /// The IP host group of a group: the low word where that is one already, else 232.x.x.x with the
     /// low 24 bits of the discriminator. `None` for a single entity.
-    #[must_use]
     pub fn host_group(self) -> Option<Ipv4Addr> {
         let dynamic = Ipv4Addr::from_bits(0xe800_0000 | self.discriminator() & 0x00ff_ffff);
         let group = if self.host().is_multicast() { self.host() } else { dynamic };

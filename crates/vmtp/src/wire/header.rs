@@ -51,7 +51,6 @@ const CONTROL_FLAGS: usize = 9;
 
 impl Control {
     /// From the word.
-    #[must_use]
     pub fn decode(word: u32) -> Self {
         let flag = |number: u32| word & (1 << (31 - number)) != 0;
         Self {
@@ -74,7 +73,6 @@ impl Control {
     }
 
     /// To the word; numbers are cut to their widths, reserved bits are 0.
-    #[must_use]
     pub fn encode(self) -> u32 {
         let flags: [bool; CONTROL_FLAGS] = [
             self.next_receive_sequence,
@@ -121,13 +119,11 @@ pub struct Code {
 
 impl Code {
     /// A code without flags; cut to 24 bits.
-    #[must_use]
     pub fn new(value: u32) -> Self {
         Self { value: value & 0x00ff_ffff, ..Self::default() }
     }
 
     /// From the word.
-    #[must_use]
     pub fn decode(word: u32) -> Self {
         let flag = |number: u32| word & (1 << (31 - number)) != 0;
         Self {
@@ -144,7 +140,6 @@ impl Code {
     }
 
     /// To the word.
-    #[must_use]
     pub fn encode(self) -> u32 {
         let flags = [
             self.only_if_waiting,
@@ -197,7 +192,6 @@ const MESSAGE_MASK_AT: usize = 20;
 
 impl Header {
     /// A Request from `client` to `server` in the Internet's domain, with no flag, code or data.
-    #[must_use]
     pub fn request(client: Entity, server: Entity, transaction: u32) -> Self {
         Self {
             client,
@@ -215,14 +209,12 @@ impl Header {
     }
 
     /// A big-endian word of the parameters, at an offset up to 24.
-    #[must_use]
     pub fn word(&self, at: usize) -> u32 {
         let octets: [u8; 4] = std::array::from_fn(|index| self.parameters[at + index]);
         u32::from_be_bytes(octets)
     }
 
     /// An entity in the parameters, at an offset up to 20.
-    #[must_use]
     pub fn entity(&self, at: usize) -> Entity {
         Entity(u64::from(self.word(at)) << 32 | u64::from(self.word(at + 4)))
     }
@@ -233,12 +225,11 @@ impl Header {
     }
 
     /// Size of the whole segment in octets; 0 without one.
-    #[must_use]
     pub fn segment_size(&self) -> u32 {
         if self.code.has_segment { self.word(SEGMENT_SIZE_AT) } else { 0 }
     }
 
-    /// Says how long the segment is; 0 says that there is none.
+    /// Says how long the segment is; 0 says that it has none.
     pub fn set_segment_size(&mut self, octets: u32) {
         self.code.has_segment = octets > 0;
         if octets > 0 {
@@ -247,7 +238,6 @@ impl Header {
     }
 
     /// The blocks that are sent at all, where not all are.
-    #[must_use]
     pub fn message_mask(&self) -> Option<u32> {
         self.code.message_mask.then(|| self.word(MESSAGE_MASK_AT))
     }
@@ -263,34 +253,18 @@ pub mod code {
     pub const RETRY_ALL: u32 = 2;
     /// No room now; try again later.
     pub const BUSY: u32 = 3;
-    /// Nobody of that name here.
+    /// No entity of that name here.
     pub const NONEXISTENT_ENTITY: u32 = 4;
-    /// It lives on another host now.
-    pub const ENTITY_MIGRATED: u32 = 5;
-    /// Not allowed.
-    pub const NO_PERMISSION: u32 = 6;
-    /// The receiver does not wait.
-    pub const NOT_AWAITING_MSG: u32 = 7;
     /// The packet breaks the protocol.
     pub const VMTP_ERROR: u32 = 8;
-    /// Too many outstanding.
-    pub const MSGTRANS_OVERFLOW: u32 = 9;
-    /// No such transaction.
-    pub const BAD_TRANSACTION_ID: u32 = 10;
-    /// One transaction at a time, please.
-    pub const STREAMING_NOT_SUPPORTED: u32 = 11;
     /// The run's beginning is not known.
     pub const NO_RUN_RECORD: u32 = 12;
-    /// Nobody answered.
+    /// No answer.
     pub const RETRANS_TIMEOUT: u32 = 13;
-    /// The user's own limit passed.
-    pub const USER_TIMEOUT: u32 = 14;
     /// The Response is not kept any more.
     pub const RESPONSE_DISCARDED: u32 = 15;
-    /// Part of the Response's segment never came.
+    /// Part of the Response's segment never arrived.
     pub const BAD_REPLY_SEGMENT: u32 = 17;
-    /// Too many notices for one transaction.
-    pub const TOO_MANY_RETRIES: u32 = 20;
     /// The first code of applications.
     pub const APPLICATION: u32 = 0x0080_0000;
 }

@@ -33,8 +33,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// The notice in a header; `None` when it is none.
-    #[must_use]
+    /// The notice in a header; `None` in any other header.
     pub fn decode(header: &Header) -> Option<Self> {
         if !header.code.datagram || !header.code.public_interface {
             return None;
@@ -63,7 +62,6 @@ impl Notice {
     }
 
     /// The header that carries it, as the module's own transaction `number`.
-    #[must_use]
     pub fn header(&self, number: u32, domain: u16) -> Header {
         let (from, value) = match self.to {
             NoticeTo::Client => (self.server, operation::NOTIFY_CLIENT),

@@ -101,7 +101,6 @@ impl<'a> Packet<'a> {
     }
 
     /// Its fields.
-    #[must_use]
     pub fn header(&self) -> Header {
         let word = self.word(8);
         Header {
@@ -121,7 +120,6 @@ impl<'a> Packet<'a> {
     }
 
     /// Its segment data, padding included.
-    #[must_use]
     pub fn data(&self) -> &'a [u8] {
         &self.octets[HEADER_BYTES..self.octets.len() - TRAILER_BYTES]
     }

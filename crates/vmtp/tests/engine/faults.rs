@@ -18,7 +18,7 @@ struct Asked {
     to_group: bool,
 }
 
-/// A request whose answer can be told from all others.
+/// A request whose answer can be distinguished from all others.
 fn plan(random: &mut Random) -> (Asked, Options) {
     let (to_group, bytes) = random.transaction();
     let seed = random.below(251) as usize;

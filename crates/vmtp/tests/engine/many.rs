@@ -50,7 +50,7 @@ fn thousands_of_clients_wait_at_once_and_each_gets_its_own_answer() {
     assert_eq!(waiting.len(), CLIENTS as usize, "each Request is there once");
     assert_eq!(server.clients(), CLIENTS as usize);
 
-    // The last that came is answered first.
+    // The last that arrived is answered first.
     while let Some(request) = waiting.pop() {
         let segment = request.segment.iter().rev().copied().collect();
         let outcome = Outcome { code: code::APPLICATION, segment, ..Outcome::default() };

@@ -60,7 +60,7 @@ fn client_entity(number: u64) -> Entity {
     Entity::new(number as u32 + 1000, Ipv4Addr::LOCALHOST)
 }
 
-/// What a request carries beside its segment.
+/// What a request carries in addition to its segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Asked {
     client: u32,

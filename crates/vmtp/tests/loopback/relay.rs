@@ -4,7 +4,7 @@
 //! A client sends to a *front*: one socket stands for each server, and two for the group, of which
 //! one takes multicast. For each client there is a *back*, from which its packets go on; what servers
 //! answer comes to it, and leaves by the front that stands for the server. A damaged packet gets a new
-//! UDP checksum on its way, so that VMTP's own has to find it. Times are those of the monotonic clock.
+//! UDP checksum in transit, so that VMTP's own has to find it. Times are those of the monotonic clock.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -164,7 +164,7 @@ impl Relay {
         ready.map(|(at, _)| at).collect()
     }
 
-    /// A packet that came by socket `at` goes on, or not.
+    /// A packet that arrived by socket `at` goes on, or not.
     fn pass(&mut self, at: usize, from: SocketAddr, mut packet: Vec<u8>) {
         let (by, to) = match self.clients.get(&at) {
             Some(&client) => (self.front_of(from), client),

@@ -1,6 +1,6 @@
 //! What was observed, as named numbers: the rows of Table 1 and the queues' lengths and delays.
 
-use sockscope_experiment::seen::Measure;
+use sockscope_experiment::measurement::Measure;
 use sockscope_record::{Point, Stage};
 
 use super::Observed;
@@ -31,11 +31,11 @@ impl Observed {
     /// Of a pipeline's stage: how long its processes have work for one piece, and how long those that
     /// communicate wait for the CPU.
     fn stage_measures(&self) -> Vec<Measure> {
-        if self.seen.phases.is_empty() {
+        if self.measured.phases.is_empty() {
             return Vec::new();
         }
         let lengths = |name| {
-            let phases = self.seen.phases.iter().filter(|phase| phase.process == name);
+            let phases = self.measured.phases.iter().filter(|phase| phase.process == name);
             phases.map(|phase| (phase.to_ns - phase.from_ns) as f64 / 1e3).collect::<Vec<_>>()
         };
         let communicate = ["stage-receive", "stage-send"];

@@ -51,7 +51,7 @@ fn an_update_leaves_when_the_window_moves_far_enough() {
     assert_eq!(threshold("reno", 4096), 2048);
 }
 
-/// Bytes read in one piece into an otherwise empty buffer of 52,428, and whether that speaks.
+/// Bytes read at once into an otherwise empty buffer of 52,428, and whether that speaks.
 fn speaks_after(name: &str, segments: u32) -> bool {
     let mut script = opened_with(name, 52_428);
     fill(&mut script, segments * 1024);

@@ -1,6 +1,6 @@
 //! Two hosts on a bad wire: loss to 30 %, duplication, reordering, damage, all by a seed.
 //!
-//! Every byte arrives in order, or an end is told of an error; nothing stays behind for ever, no
+//! Every byte arrives in order, or an end gets an error; nothing stays behind for ever, no
 //! mbuf leaks. `SOCKSCOPE_SEEDS=1000` runs more seeds than the plain test does.
 
 use std::cmp::Reverse;
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// Frames that left go on their way, and the next thing happens: a frame or a beat.
+    /// Frames that left travel on, and the next thing happens: a frame or a beat.
     fn next_event(&mut self) {
         self.send_off();
         let beat_ms = self.beats_ms.iter().flatten().copied().min().unwrap_or(END_MS);
@@ -262,7 +262,7 @@ impl World {
         while let Step::Done(Ok(number)) = self.pair.step(1, |stack, meter| call.step(stack, meter))
         {
             if self.processes[1].socket.is_some() {
-                // A second one, of a SYN that came again after the first was gone.
+                // A second one, of a SYN that arrived again after the first was gone.
                 let id = SocketId(number);
                 let _ = self.pair.step(1, |stack, meter| stack.close(id, meter));
             } else {
@@ -338,7 +338,7 @@ impl World {
         }
     }
 
-    /// All is written: the peer is told, one way or the other.
+    /// All is written: the peer learns it, one way or the other.
     fn shut_if_done(&mut self, host: usize) {
         let process = &mut self.processes[host];
         let is_done = process.writing.is_none() && process.written == process.to_write;
@@ -384,7 +384,7 @@ impl World {
         let all = client.written == client.to_write && server.read == client.written;
         let back = server.written == server.to_write && client.read == server.written;
         let is_whole = !never_met && all && (self.is_one_way || back);
-        // A process that has closed is told nothing: then the peer, whose read ended, knows.
+        // A process that has closed learns nothing: then the peer, whose read ended, knows.
         let is_told = !client.errors.is_empty() || !server.errors.is_empty();
         let gave_up = [0, 1].map(|host| self.pair.hosts[host].stack.tcp_counts().given_up);
         assert!(

@@ -43,7 +43,7 @@ pub(super) fn check(parameters: &Parameters, workload: Workload) -> Result<(), S
         return Err("`link_delay_us` goes with `link = \"line-3\"`".to_owned());
     }
     let faults = parameters.faults();
-    faults.check_sense()?;
+    faults.validate()?;
     if let Some(name) = faults.first().filter(|_| parameters.topology == Topology::Loopback) {
         return Err(format!(
             "`{name}` needs a link, and `topology = \"loopback\"` has none: set topology=pair too"

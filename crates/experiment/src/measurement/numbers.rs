@@ -1,12 +1,11 @@
 //! Results as named numbers: what CSV, figures and whoever compares cases read.
 
-use super::{Distribution, Seen};
+use super::{Distribution, Measurement};
 use crate::{Experiment, Keep};
 
-impl Seen {
+impl Measurement {
     /// What the experiment keeps, as named numbers in base units; `None` is unknown. Lists, as wire
     /// traces, are not among them.
-    #[must_use]
     pub fn numbers(&self, experiment: &Experiment) -> Vec<(String, Option<f64>)> {
         let mut numbers = Vec::new();
         if experiment.keeps(Keep::Calls) {
@@ -58,17 +57,17 @@ fn distribution(name: &str, times: &Distribution) -> [(String, Option<f64>); 7] 
 mod tests {
     use super::super::Measure;
     use super::*;
-    use crate::carried_by_id;
+    use crate::builtin_by_id;
 
     #[test]
     fn a_measure_is_the_mean_of_its_repetitions() {
-        let mut experiment = carried_by_id("bb-1").unwrap();
+        let mut experiment = builtin_by_id("bb-1").unwrap();
         experiment.record = vec![Keep::Measures];
-        let seen = |percent, wait_ns| Seen {
+        let measured = |percent, wait_ns| Measurement {
             measures: vec![Measure::new("copy_percent", percent), Measure::new("wait_ns", wait_ns)],
-            ..Seen::default()
+            ..Measurement::default()
         };
-        let both = seen(40.0, f64::NAN).and(seen(60.0, 1.0));
+        let both = measured(40.0, f64::NAN).and(measured(60.0, 1.0));
         let expected = [("copy_percent".to_owned(), Some(50.0)), ("wait_ns".to_owned(), None)];
         assert_eq!(both.numbers(&experiment), expected);
         assert_eq!(both.measure("copy_percent"), Some(50.0));

@@ -1,60 +1,30 @@
-//! The files of `experiments/`, carried in the program so that it needs none beside it.
+//! The files of `experiments/`, built into the program so that it needs none next to it.
 
 use super::Experiment;
 use crate::error::{Error, Result};
 
-/// The path and the text of `experiments/NAME.toml`.
-macro_rules! file {
-    ($name:literal) => {
-        (
+/// The path and the text of each `experiments/NAME.toml`.
+macro_rules! files {
+    ($($name:literal),* $(,)?) => {
+        &[$((
             concat!("experiments/", $name, ".toml"),
             include_str!(concat!("../../../experiments/", $name, ".toml")),
-        )
+        )),*]
     };
 }
 
-const FILES: &[(&str, &str)] = &[
-    file!("bb-1"),
-    file!("bb-2"),
-    file!("bb-3"),
-    file!("bb-4"),
-    file!("lh-1"),
-    file!("lh-2"),
-    file!("lh-3"),
-    file!("lh-4"),
-    file!("lh-5"),
-    file!("lh-6"),
-    file!("lh-7"),
-    file!("lh-8"),
-    file!("pc-1"),
-    file!("pc-2"),
-    file!("pc-3"),
-    file!("pc-4"),
-    file!("pc-5"),
-    file!("pc-6"),
-    file!("pc-6b"),
-    file!("pc-7a"),
-    file!("pc-7b"),
-    file!("si-1a"),
-    file!("si-1b"),
-    file!("si-1c"),
-    file!("si-2a"),
-    file!("si-2b"),
-    file!("si-3a"),
-    file!("si-3b"),
-    file!("si-4a"),
-    file!("si-4b"),
-    file!("si-4c"),
-    file!("si-5a"),
-    file!("si-5b"),
+const FILES: &[(&str, &str)] = files![
+    "bb-1", "bb-2", "bb-3", "bb-4", "lh-1", "lh-2", "lh-3", "lh-4", "lh-5", "lh-6", "lh-7", "lh-8",
+    "pc-1", "pc-2", "pc-3", "pc-4", "pc-5", "pc-6", "pc-6b", "pc-7a", "pc-7b", "si-1a", "si-1b",
+    "si-1c", "si-2a", "si-2b", "si-3a", "si-3b", "si-4a", "si-4b", "si-4c", "si-5a", "si-5b"
 ];
 
 /// All experiments of the project, by id.
 ///
 /// # Errors
 ///
-/// When a file has no sense; a test keeps the carried ones free of that.
-pub fn carried() -> Result<Vec<Experiment>> {
+/// When a file has no sense; a test keeps the built-in ones free of that.
+pub fn builtin() -> Result<Vec<Experiment>> {
     FILES.iter().map(|(file, text)| parse(file, text)).collect()
 }
 
@@ -62,8 +32,8 @@ pub fn carried() -> Result<Vec<Experiment>> {
 ///
 /// # Errors
 ///
-/// When there is none.
-pub fn carried_by_id(id: &str) -> Result<Experiment> {
+/// When it does not exist.
+pub fn builtin_by_id(id: &str) -> Result<Experiment> {
     let path = format!("experiments/{id}.toml");
     match FILES.iter().find(|(file, _)| *file == path) {
         Some((file, text)) => parse(file, text),
@@ -71,7 +41,7 @@ pub fn carried_by_id(id: &str) -> Result<Experiment> {
     }
 }
 
-/// A carried one, which is run by its id.
+/// A built-in one, which is run by its id.
 fn parse(file: &str, text: &str) -> Result<Experiment> {
     Ok(Experiment { own_file: None, ..Experiment::parse(file, text)? })
 }
@@ -83,7 +53,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_file_of_the_folder_is_carried_and_makes_sense() {
+    fn every_file_of_the_folder_is_builtin_and_makes_sense() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
         let files = std::fs::read_dir(root).unwrap();
         let mut names: Vec<_> = files
@@ -92,7 +62,7 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(FILES.iter().map(|(file, _)| *file).collect::<Vec<_>>(), names);
-        for (experiment, file) in carried().unwrap().iter().zip(names) {
+        for (experiment, file) in builtin().unwrap().iter().zip(names) {
             assert_eq!(experiment.file(), file);
             assert!(!experiment.cases().unwrap().is_empty());
         }
@@ -100,8 +70,8 @@ mod tests {
 
     #[test]
     fn experiments_feed_claims_that_exist() {
-        let claims = Claims::carried().unwrap();
-        for experiment in carried().unwrap() {
+        let claims = Claims::builtin().unwrap();
+        for experiment in builtin().unwrap() {
             for id in &experiment.feeds {
                 let claim = claims.claim(id).unwrap_or_else(|| panic!("{}: {id}", experiment.id));
                 assert_eq!(claim.paper(), experiment.paper, "{}", experiment.id);

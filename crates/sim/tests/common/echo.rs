@@ -1,10 +1,8 @@
 //! Question and answer over a stream.
 
+use sockscope_sim::programs::{Opened, Opening};
+use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::{Endpoint, SocketId};
-
-use super::Setup;
-use super::opening::{Opened, Opening};
-use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
 /// Sends a message, waits until as many bytes have come back, and so on; each round trip is noted
 /// as `round_trip_ns`.
@@ -28,7 +26,6 @@ enum State {
 
 impl EchoClient {
     /// `count` messages of so many bytes to this server.
-    #[must_use]
     pub fn new(to: Endpoint, message_bytes: usize, count: u64) -> Self {
         Self {
             opening: Opening::to(to),
@@ -39,12 +36,6 @@ impl EchoClient {
             came_back: 0,
             began_ns: 0,
         }
-    }
-
-    /// The same with this done to its socket.
-    #[must_use]
-    pub fn set_up(self, setup: Setup) -> Self {
-        Self { opening: self.opening.set_up(setup), ..self }
     }
 
     fn ask(&mut self, id: SocketId, context: &ProgramContext<'_>) -> Action {
@@ -116,7 +107,6 @@ enum Serving {
 
 impl EchoServer {
     /// Serves this port, reading up to `read_bytes` at a time.
-    #[must_use]
     pub fn new(port: u16, read_bytes: usize) -> Self {
         Self { opening: Opening::at(port), read_bytes, step: Serving::Opening }
     }

@@ -96,7 +96,7 @@ fn a_write_calls_each_routine_of_the_sender_as_often_as_was_measured() {
         check(MGet, trailers[at]);
         check(MFreem, 1 + trailers[at]);
         check(MFree, 0);
-        // Beside them the acknowledgment takes one when it is received.
+        // In addition the acknowledgment takes one when it is received.
         check(MgetMacro, mbufs[at] + 1 + trailers[at]);
     }
 }

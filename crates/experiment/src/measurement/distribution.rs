@@ -21,13 +21,11 @@ impl Distribution {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn n(&self) -> usize {
         self.sorted_ns.len()
     }
 
     /// Their mean, rounded down; `None` of none.
-    #[must_use]
     pub fn mean_ns(&self) -> Option<u64> {
         let sum: u128 = self.sorted_ns.iter().map(|ns| u128::from(*ns)).sum();
         // The mean of 64-bit numbers fits into 64 bits.
@@ -35,19 +33,16 @@ impl Distribution {
     }
 
     /// The shortest.
-    #[must_use]
     pub fn min_ns(&self) -> Option<u64> {
         self.sorted_ns.first().copied()
     }
 
     /// The longest.
-    #[must_use]
     pub fn max_ns(&self) -> Option<u64> {
         self.sorted_ns.last().copied()
     }
 
     /// The percentile of [`sockscope_record::statistics`].
-    #[must_use]
     pub fn percentile_ns(&self, percent: u32) -> Option<u64> {
         percentile(&self.sorted_ns, percent)
     }

@@ -1,4 +1,4 @@
-//! What was seen of a run: times, counts and lists, before anybody asks for a table of them.
+//! What was measured in a run: times, counts and lists, without a table of them.
 
 mod distribution;
 mod numbers;
@@ -7,9 +7,9 @@ pub use distribution::Distribution;
 
 use crate::papers::WireRow;
 
-/// What was seen in the repetitions of one case. Counts and sums are of all repetitions.
+/// What was measured in the repetitions of one case. Counts and sums are of all repetitions.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Seen {
+pub struct Measurement {
     /// Calls of each routine at the first host, by its C name, in the order of the model's list.
     pub calls: Vec<(&'static str, u64)>,
     /// Nanoseconds of CPU charged to each routine at the first host.
@@ -60,13 +60,11 @@ pub struct Measure {
 
 impl Measure {
     /// What one repetition saw.
-    #[must_use]
     pub fn new(name: &'static str, value: f64) -> Self {
         Self { name, sum: value, repetitions: 1 }
     }
 
     /// Mean of the repetitions; `None` when it is no number.
-    #[must_use]
     pub fn value(&self) -> Option<f64> {
         Some(self.sum / f64::from(self.repetitions)).filter(|value| value.is_finite())
     }
@@ -85,15 +83,13 @@ pub struct SystemCall {
     pub returned: u64,
 }
 
-impl Seen {
+impl Measurement {
     /// Calls of the routine with this C name; 0 when it was never called.
-    #[must_use]
     pub fn calls_of(&self, routine: &str) -> u64 {
         self.calls.iter().find(|(name, _)| *name == routine).map_or(0, |(_, calls)| *calls)
     }
 
     /// Seconds charged to the routine with this C name.
-    #[must_use]
     pub fn seconds_of(&self, routine: &str) -> f64 {
         let found = self.routine_ns.iter().find(|(name, _)| *name == routine);
         found.map_or(0.0, |(_, ns)| *ns as f64 / 1e9)
@@ -121,13 +117,11 @@ impl Seen {
     }
 
     /// The value of the measure with this name.
-    #[must_use]
     pub fn measure(&self, name: &str) -> Option<f64> {
         self.measures.iter().find(|measure| measure.name == name)?.value()
     }
 
     /// Bits a second from the first write to the last octet read; `None` when nothing moved.
-    #[must_use]
     pub fn throughput_bits_per_s(&self) -> Option<f64> {
         (self.transfer_ns > 0).then(|| self.bytes as f64 * 8e9 / self.transfer_ns as f64)
     }

@@ -1,10 +1,9 @@
 //! Datagrams one way.
+#![allow(dead_code, reason = "no test needs all of them")]
 
+use sockscope_sim::programs::{Opened, Opening, Pace};
+use sockscope_sim::{Action, Answer, Data, Program, ProgramContext};
 use sockscope_stack::{Endpoint, SocketError, SocketId};
-
-use super::Pace;
-use super::opening::{Opened, Opening};
-use crate::program::{Action, Answer, Data, Program, ProgramContext};
 
 /// Sends `count` datagrams to one address, with `sendto` each time.
 ///
@@ -26,7 +25,6 @@ pub struct DatagramSender {
 
 impl DatagramSender {
     /// A sender of datagrams of so many bytes.
-    #[must_use]
     pub fn new(to: Endpoint, bytes: usize, count: u64) -> Self {
         Self {
             to,
@@ -43,7 +41,6 @@ impl DatagramSender {
     }
 
     /// The same with this between two datagrams.
-    #[must_use]
     pub fn paced(self, pace: Pace) -> Self {
         Self { pace, ..self }
     }
@@ -111,7 +108,6 @@ pub struct DatagramSink {
 
 impl DatagramSink {
     /// Reads up to `read_bytes` of each datagram.
-    #[must_use]
     pub fn new(port: u16, read_bytes: usize, count: u64) -> Self {
         let opening = Opening::of_datagrams(Some(port));
         Self { opening, read_bytes, count, socket: None, received: 0, bytes: 0 }

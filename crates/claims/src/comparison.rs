@@ -15,7 +15,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The word in results.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
@@ -32,13 +31,13 @@ pub enum Shown {
     Numbers(Vec<f64>),
     /// What numbers do not say.
     Words(String),
-    /// There is none.
+    /// No value.
     Nothing,
 }
 
 /// A verdict with both sides.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
+pub struct Comparison {
     /// The verdict.
     pub verdict: Verdict,
     /// What the paper says.
@@ -49,7 +48,7 @@ pub struct Judgement {
     pub note: String,
 }
 
-impl Judgement {
+impl Comparison {
     /// Numbers against those of the paper, each within the claim's tolerance.
     pub(crate) fn numbers(claim: &Claim, got: &[f64]) -> Self {
         Self::against(claim, &claim.values, got)
@@ -111,7 +110,7 @@ impl Judgement {
         self
     }
 
-    /// Both this and `also` must hold; the first that does not is told. Notes are of both when both do.
+    /// Both this and `also` must hold; the first that does not is reported. Notes are of both when both do.
     #[must_use]
     pub(crate) fn and(mut self, also: Self) -> Self {
         if self.verdict != Verdict::Reproduced {
@@ -125,7 +124,7 @@ impl Judgement {
         self
     }
 
-    /// The judgement on a claim that has no check yet.
+    /// The comparison of a claim that has no check yet.
     pub(crate) fn no_experiment(claim: &Claim) -> Self {
         match claim.check {
             Where::Live => Self::not_checkable("only a live machine can show it"),
@@ -142,8 +141,8 @@ mod tests {
     use sockscope_experiment::papers::Claims;
 
     fn verdict(id: &str, got: &[f64]) -> Verdict {
-        let claims = Claims::carried().unwrap();
-        Judgement::numbers(claims.claim(id).unwrap(), got).verdict
+        let claims = Claims::builtin().unwrap();
+        Comparison::numbers(claims.claim(id).unwrap(), got).verdict
     }
 
     #[test]
@@ -157,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_first_part_that_fails_is_told() {
-        let (good, bad) = (Judgement::holds(true, "a", "a"), Judgement::holds(false, "b", "c"));
+        let (good, bad) = (Comparison::holds(true, "a", "a"), Comparison::holds(false, "b", "c"));
         assert_eq!(good.clone().and(bad.clone()), bad);
         assert_eq!(bad.clone().and(good.clone()), bad);
         assert_eq!(good.clone().and(good.clone()), good);
@@ -165,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_note_is_of_what_holds() {
-        let good = |note: &str| Judgement::holds(true, "a", "a").with_note(note);
-        let bad = Judgement::holds(false, "b", "c");
+        let good = |note: &str| Comparison::holds(true, "a", "a").with_note(note);
+        let bad = Comparison::holds(false, "b", "c");
         assert_eq!(good("as printed").and(bad.clone()).note, "");
         assert_eq!(bad.and(good("as printed")).note, "");
         assert_eq!(good("one").and(good("")).and(good("two")).note, "one; two");
