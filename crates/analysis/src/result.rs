@@ -81,7 +81,7 @@ pub struct ConnectionAnalysis {
     pub is_inner: bool,
     /// Buffer sizes asked for and granted.
     pub buffers: Vec<BufferGrant>,
-    /// Most time lost first.
+    /// Highest cost first.
     pub findings: Vec<Finding>,
 }
 
@@ -529,10 +529,10 @@ pub struct Finding {
     pub side: Side,
     /// How often it happened.
     pub count: u64,
-    /// Time lost by it, nanoseconds, all occurrences together.
-    pub lost_ns: u64,
-    /// When that was, from and until, in order and disjoint. Longer than `lost_ns` in all where only the times are
-    /// known between which it was lost.
+    /// Time that it cost, nanoseconds, all occurrences together.
+    pub cost_ns: u64,
+    /// When that was, from and until, in order and disjoint. Longer than `cost_ns` in all where only the times are
+    /// known between which it cost time.
     pub times: Vec<(u64, u64)>,
     /// One sentence with the figures.
     pub summary: String,

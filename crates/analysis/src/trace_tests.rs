@@ -70,8 +70,8 @@ fn what_a_filter_drops_is_in_no_queue_until_it_comes_again() {
     assert_eq!(tcp_input.delay_ns.unwrap().max, 20_000, "from when it came again");
     let means: Vec<_> = analysis.flows[0].stages.iter().filter_map(|it| it.byte_delay_ns).collect();
     let [in_stages @ .., total] = &means[..] else { panic!("no stages") };
-    let lost_ns = analysis.flows[0].lost_byte_delay_ns.unwrap();
-    assert_eq!(in_stages.iter().sum::<f64>() + lost_ns, *total);
+    let cost_ns = analysis.flows[0].lost_byte_delay_ns.unwrap();
+    assert_eq!(in_stages.iter().sum::<f64>() + cost_ns, *total);
 }
 
 #[test]

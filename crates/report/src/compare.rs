@@ -189,11 +189,11 @@ fn findings(findings: &[Finding], page: &Page<'_>) -> Vec<String> {
     }
     let lines = |finding: &Finding| {
         let times = page.style.glyphs().times;
-        let lost = match finding.lost_ns {
+        let cost = match finding.cost_ns {
             0 => "no lost time of its own".to_owned(),
-            lost_ns => format!("{} lost", page.time(lost_ns)),
+            cost_ns => format!("{} lost", page.time(cost_ns)),
         };
-        let figures = format!("  {}{times}, {lost}", count(finding.count));
+        let figures = format!("  {}{times}, {cost}", count(finding.count));
         [finding.id.name().to_owned(), figures]
     };
     findings.iter().flat_map(lines).collect()
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_finding_without_time_of_its_own_has_no_time() {
         let mut split = stall();
-        split.connections[0].findings[0].lost_ns = 0;
+        split.connections[0].findings[0].cost_ns = 0;
         let text = compared(&split, &fixed(), &Options::default());
         assert!(
             text.contains("×, no lost time of its own") && !text.contains("0 ns lost"),

@@ -162,7 +162,7 @@ pub(crate) fn absurd() -> Analysis {
         }
     }
     let connection = &mut analysis.connections[0];
-    connection.findings[0].lost_ns = u64::MAX;
+    connection.findings[0].cost_ns = u64::MAX;
     connection.findings.push(connection.findings[0].clone());
     connection.exchanges = Some(ExchangeSummary {
         total_ns: extreme,
@@ -343,7 +343,7 @@ fn nagle() -> Finding {
         flow: FlowId(2),
         side: Side::Client,
         count: 199,
-        lost_ns: 8_170_000_000,
+        cost_ns: 8_170_000_000,
         times: vec![(START_NS, START_NS + 8_170_000_000)],
         summary: "199 of 200 messages waited 41.1 ms (median) in the send queue for an \
                   acknowledgment that the receiver delayed"
@@ -355,14 +355,14 @@ fn nagle() -> Finding {
     }
 }
 
-fn slow_reader(flow: FlowId, lost_ns: u64) -> Finding {
+fn slow_reader(flow: FlowId, cost_ns: u64) -> Finding {
     Finding {
         id: FindingId::SlowReader,
         flow,
         side: Side::Server,
         count: 3,
-        lost_ns,
-        times: vec![(START_NS, START_NS + lost_ns)],
+        cost_ns,
+        times: vec![(START_NS, START_NS + cost_ns)],
         summary: "data lay in the receive queue while the reader did something else".to_owned(),
         evidence: vec![seen(START_NS + 1_000_000, "47 ms between two reads, 1,000 bytes queued")],
         fix: "read sooner at the server".to_owned(),

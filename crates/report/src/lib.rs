@@ -12,11 +12,11 @@
 mod compare;
 mod csv;
 mod json;
-mod lost_time;
 mod order;
 pub mod plot;
 mod show;
 mod text;
+mod total_cost;
 
 #[cfg(test)]
 mod fixture;
@@ -182,7 +182,7 @@ impl<'a> Report<'a> {
         connection.flows.iter().filter(move |flow| wanted.is_none_or(|id| flow.id == id))
     }
 
-    /// The findings of `connection` that concern the flows to write, most time lost first.
+    /// The findings of `connection` that concern the flows to write, highest cost first.
     fn findings(
         &self,
         connection: &'a ConnectionAnalysis,

@@ -3,7 +3,7 @@
 //!
 //! The flow's own average rate is held down by the buffer and says nothing; the rate within trains of
 //! segments shows what the path carries (packet-train dispersion: Dovrolis, Ramanathan and Moore,
-//! INFOCOM 2001). The time lost is that of the finding which this one explains.
+//! INFOCOM 2001). The cost is that of the finding which this one explains.
 
 use sockscope_record::{Point, Side};
 

@@ -35,8 +35,8 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let holds = facts.whole_holds(LedgerPart::SendCork).into_iter();
     let stalls: Vec<_> = holds.filter_map(|hold| Stall::of(facts, &hold)).collect();
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
-    stalls.iter().for_each(|stall| tally.lose(stall.since_ns, stall.end_ns));
-    if !facts.is_share_of_busy(tally.lost_ns, SHARE_PERCENT_MIN) {
+    stalls.iter().for_each(|stall| tally.add_cost(stall.since_ns, stall.end_ns));
+    if !facts.is_share_of_busy(tally.cost_ns, SHARE_PERCENT_MIN) {
         return None;
     }
     let first_ns = stalls.first()?.start_ns;
@@ -51,7 +51,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let summary = format!(
         "{} of the {sender} waited {}: {} held {} {}.",
         phrasing::counted(tally.count, "short segment"),
-        phrasing::spread(stalls.iter().map(Stall::lost_ns)),
+        phrasing::spread(stalls.iter().map(Stall::cost_ns)),
         cork.name(),
         if tally.count == 1 { "it" } else { "them" },
         until(&stalls, facts.sender()),
@@ -111,10 +111,10 @@ impl Stall {
             return None;
         };
         let stall = Self { start_ns, since_ns, end_ns, offset, end };
-        (stall.lost_ns() >= IDLE_NS_MIN).then_some(stall)
+        (stall.cost_ns() >= IDLE_NS_MIN).then_some(stall)
     }
 
-    fn lost_ns(&self) -> u64 {
+    fn cost_ns(&self) -> u64 {
         self.end_ns - self.since_ns
     }
 }
@@ -233,14 +233,14 @@ fn note(tally: &mut Tally, stall: &Stall, cork: Cork) {
         format!("bytes from {offset} on wait in the send queue: held by {}", cork.name())
     });
     tally.notes.add(end_ns, || {
-        let lost = phrasing::time(stall.lost_ns());
+        let lasted = phrasing::time(stall.cost_ns());
         match end {
             End::Timer => format!(
-                "bytes from {offset} on are sent, after {lost}; no call was made and nothing came: TCP's \
+                "bytes from {offset} on are sent, after {lasted}; no call was made and nothing came: TCP's \
                  timer ran out"
             ),
             End::Program => format!(
-                "bytes from {offset} on are sent, as the program uncorks or closes, {lost} after its last \
+                "bytes from {offset} on are sent, as the program uncorks or closes, {lasted} after its last \
                  write"
             ),
         }

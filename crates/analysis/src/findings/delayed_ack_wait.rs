@@ -35,11 +35,11 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     }
     let mut tally = Tally { count: waits.len() as u64, ..Tally::default() };
     for wait in &waits {
-        tally.lose(wait.since_ns, wait.ack.made_ns);
+        tally.add_cost(wait.since_ns, wait.ack.made_ns);
         note(&mut tally, wait);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));
-    let waited = phrasing::on_average(tally.lost_ns, tally.count);
+    let waited = phrasing::on_average(tally.cost_ns, tally.count);
     let summary = format!(
         "The {sender} waited {waited} for {} of the {receiver}, with {}.",
         phrasing::counted(tally.count, "delayed acknowledgment"),

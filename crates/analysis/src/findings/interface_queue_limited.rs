@@ -33,14 +33,14 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         return None;
     }
     // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then mostly
-    // on its way while those behind it wait: the ledger alone would say that no time is lost. Where it has the
+    // on its way while those behind it wait: the ledger alone would say that nothing costs time. Where it has the
     // oldest byte most of the time, the ledger's time counts, so that both say the same.
-    let lost = match is_bottleneck {
+    let costs = match is_bottleneck {
         true => in_queue,
         false => union(&queue.occupied, &repairs).without(&facts.doubt.of_interface()),
     };
-    let mut tally = Tally::of_times(queue.delayed.len(), &lost);
-    let lost_ns = tally.lost_ns;
+    let mut tally = Tally::of_times(queue.delayed.len(), &costs);
+    let cost_ns = tally.cost_ns;
     for stay in &queue.delayed {
         tally.notes.add(stay.left_ns, || {
             let stayed = phrasing::time(stay.left_ns - stay.entered_ns);
@@ -60,7 +60,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     };
     let share = match in_queue_ns {
         0 => String::new(),
-        _ => format!(" ({})", facts.share_of_busy(lost_ns.min(facts.busy_ns))),
+        _ => format!(" ({})", facts.share_of_busy(cost_ns.min(facts.busy_ns))),
     };
     let sender = facts.who(facts.sender());
     let summary = format!(

@@ -1,7 +1,7 @@
 //! `nagle-delayed-ack`: a short segment waits for an acknowledgment that the receiver's timer holds
 //! back.
 //!
-//! The time lost is that during which the oldest unread byte was held by Nagle's algorithm (RFC 896)
+//! The cost is the time during which the oldest unread byte was held by Nagle's algorithm (RFC 896)
 //! in a hold of [`LATE_NS`] or more that ended with a timer's acknowledgment. As the byte is
 //! the oldest unread one, the reader has read all before it and waits for it.
 
@@ -43,7 +43,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let mut tally = Tally { count: stalls.len() as u64, ..Tally::default() };
     let waited = phrasing::spread(stalls.iter().map(|stall| stall.end_ns - stall.start_ns));
     for stall in &stalls {
-        tally.lose(stall.start_ns, stall.end_ns);
+        tally.add_cost(stall.start_ns, stall.end_ns);
         note(&mut tally, stall);
     }
     let (sender, receiver) = (facts.who(facts.sender()), facts.who(facts.receiver()));

@@ -1,7 +1,7 @@
 //! `retransmission`: data was sent again.
 //!
 //! Ranges that turn out not to have been needed cost no time; they are named only when there are many.
-//! The time lost runs from one transmission of a range to the next, overlapping times counted once.
+//! The cost runs from one transmission of a range to the next, overlapping times counted once.
 
 use sockscope_record::{Point, Record, RetransmitClass, Side, tcp_flags};
 
@@ -32,7 +32,7 @@ pub(super) fn find(facts: &FlowFacts<'_>, is_queue_limited: bool) -> Option<Find
     all.retain(|one| !(is_queue_limited && one.was_dropped_by_interface));
     let (needed, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.was_needed);
     let losses = of_losses(facts, &needed);
-    if losses.count >= REPAIRED_MIN || losses.lost_ns >= REPAIR_NS_MIN || needed.iter().any(is_slow)
+    if losses.count >= REPAIRED_MIN || losses.cost_ns >= REPAIR_NS_MIN || needed.iter().any(is_slow)
     {
         return Some(losses);
     }

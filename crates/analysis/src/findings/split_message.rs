@@ -111,7 +111,7 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
         if is_stall {
             stalled += 1;
         } else {
-            tally.lose(hold.start_ns, hold.end_ns);
+            tally.add_cost(hold.start_ns, hold.end_ns);
         }
         note(&mut tally, message);
         tally.notes.add(hold.start_ns, || {
@@ -122,9 +122,9 @@ fn held(facts: &FlowFacts<'_>, messages: &[Turn<'_>]) -> Option<Finding> {
     if tally.count == 0 {
         return None;
     }
-    let why = match (stalled, tally.lost_ns) {
+    let why = match (stalled, tally.cost_ns) {
         (_, 0) => "which is what lets nagle-delayed-ack happen".to_owned(),
-        (_, lost_ns) => format!("waiting {} for acknowledgments in all", phrasing::time(lost_ns)),
+        (_, cost_ns) => format!("waiting {} for acknowledgments in all", phrasing::time(cost_ns)),
     };
     let messages = phrasing::counted(tally.count, "message");
     let what = format!("{messages} went out in several writes and a later part was held, {why}.");

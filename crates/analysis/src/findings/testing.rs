@@ -111,16 +111,16 @@ impl Fixture {
         self
     }
 
-    /// Every finding as `id @side count lost: summary`.
+    /// Every finding as `id @side count cost: summary`.
     pub(super) fn found(&self) -> String {
         let line = |finding: crate::Finding| {
             assert!(!finding.evidence.is_empty(), "{} proves nothing", finding.id.name());
             assert!(finding.evidence.len() <= crate::Finding::EVIDENCE_MAX);
             assert!(finding.evidence.is_sorted_by_key(|evidence| evidence.at_ns));
             assert!(!finding.fix.is_empty());
-            let crate::Finding { id, side, count, lost_ns, summary, .. } = finding;
-            let lost = super::phrasing::time(lost_ns);
-            format!("{} @{} {count}x {lost}: {summary}", id.name(), side.name())
+            let crate::Finding { id, side, count, cost_ns, summary, .. } = finding;
+            let cost = super::phrasing::time(cost_ns);
+            format!("{} @{} {count}x {cost}: {summary}", id.name(), side.name())
         };
         let lines: Vec<_> = self.findings().into_iter().map(line).collect();
         lines.join("\n")

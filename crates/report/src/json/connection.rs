@@ -116,7 +116,7 @@ impl<'a> FindingView<'a> {
         Self {
             id: finding.id.name(),
             count: finding.count,
-            lost_ns: finding.lost_ns,
+            lost_ns: finding.cost_ns,
             flow: finding.flow.0,
             side: finding.side.name(),
             summary: &finding.summary,

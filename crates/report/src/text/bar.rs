@@ -39,7 +39,7 @@ pub(crate) fn of_ledger(ledger: &Ledger, is_udp: bool) -> Vec<Part> {
 
 /// Where a mean byte spent its time, in path order: its delay in each stage, that in which it was lost, and as
 /// unknown what is left of the total, for which a stage was not seen. None when the total is unknown.
-pub(crate) fn of_delays(stages: &[StageAnalysis], lost_ns: Option<f64>, is_udp: bool) -> Vec<Part> {
+pub(crate) fn of_delays(stages: &[StageAnalysis], cost_ns: Option<f64>, is_udp: bool) -> Vec<Part> {
     let Some(total_ns) = mean_ns(stages, Stage::Total) else { return Vec::new() };
     let places = Stage::ALL.into_iter().filter(|stage| *stage != Stage::Total);
     let mut parts: Vec<_> = places
@@ -52,7 +52,7 @@ pub(crate) fn of_delays(stages: &[StageAnalysis], lost_ns: Option<f64>, is_udp: 
         })
         .collect();
     let lost = LedgerPart::Lost;
-    parts.push((lost.name(), look(lost), lost_ns.and_then(rounded).unwrap_or(0)));
+    parts.push((lost.name(), look(lost), cost_ns.and_then(rounded).unwrap_or(0)));
     let known_ns = parts.iter().fold(0_u64, |sum, (_, _, ns)| sum.saturating_add(*ns));
     let unknown = LedgerPart::Unknown;
     // Each mean is rounded to a nanosecond by itself.

@@ -119,20 +119,20 @@ fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
             page.labelled("fix", &refused.fix(), Tone::Strong)?;
             return write_others(&totals, page);
         }
-        let is_unclear = is_blind(report) || totals.iter().any(|total| total.lost_ns == 0);
+        let is_unclear = is_blind(report) || totals.iter().any(|total| total.cost_ns == 0);
         let tone = if is_unclear { Tone::Plain } else { Tone::Good };
         page.labelled("verdict", &all_clear(report, &totals, page), tone)?;
         return write_others(&totals, page);
     };
     let first = totals.remove(verdict);
-    let costs_most = totals.iter().all(|other| other.lost_ns <= first.lost_ns);
+    let costs_most = totals.iter().all(|other| other.cost_ns <= first.cost_ns);
     page.labelled("verdict", &costliest(report, &first, costs_most, page), Tone::Bad)?;
     page.labelled("why", &first.worst.summary, Tone::Plain)?;
     page.labelled("fix", &first.worst.fix, Tone::Strong)?;
-    let dropped = Dropped::of(report).and_then(|one| one.beside(first.lost_ns, report, page));
-    let more = dropped.or_else(|| writer_away(report, first.lost_ns, page));
-    let more = more.or_else(|| served(report, first.lost_ns, page));
-    if let Some(more) = more.or_else(|| elsewhere(report, first.lost_ns, page)) {
+    let dropped = Dropped::of(report).and_then(|one| one.beside(first.cost_ns, report, page));
+    let more = dropped.or_else(|| writer_away(report, first.cost_ns, page));
+    let more = more.or_else(|| served(report, first.cost_ns, page));
+    if let Some(more) = more.or_else(|| elsewhere(report, first.cost_ns, page)) {
         page.labelled("but", &more, Tone::Strong)?;
     }
     write_others(&totals, page)
@@ -158,21 +158,21 @@ pub(super) fn lead(report: &Report<'_>) -> Option<ConnectionId> {
 struct Dropped<'a> {
     connection: &'a ConnectionAnalysis,
     flow: &'a FlowAnalysis,
-    lost_ns: u64,
+    cost_ns: u64,
 }
 
 impl<'a> Dropped<'a> {
     fn of(report: &Report<'a>) -> Option<Self> {
         let of_flow = |connection, flow: &'a FlowAnalysis| {
-            let lost_ns = flow.ledger.ns[LedgerPart::Lost as usize];
-            Self { connection, flow, lost_ns }
+            let cost_ns = flow.ledger.ns[LedgerPart::Lost as usize];
+            Self { connection, flow, cost_ns }
         };
         let flows = report.connections().flat_map(|connection| {
             report.flows(connection).map(move |flow| of_flow(connection, flow))
         });
-        let worst = flows.max_by_key(|one| (one.lost_ns, Reverse(one.flow.id)))?;
+        let worst = flows.max_by_key(|one| (one.cost_ns, Reverse(one.flow.id)))?;
         let duration_ns = report.analysis.duration_ns;
-        is_verdicts_share(worst.lost_ns, worst.connection, duration_ns).then_some(worst)
+        is_verdicts_share(worst.cost_ns, worst.connection, duration_ns).then_some(worst)
     }
 
     /// The most frequent reason, of those that dropped data where there is one.
@@ -195,7 +195,7 @@ impl<'a> Dropped<'a> {
             let ids = [FindingId::Retransmission, FindingId::InterfaceQueueLimited];
             finding.flow == self.flow.id && ids.contains(&finding.id)
         };
-        if self.lost_ns <= verdict_ns || self.connection.findings.iter().any(has_time) {
+        if self.cost_ns <= verdict_ns || self.connection.findings.iter().any(has_time) {
             return None;
         }
         let (time, share) = self.cost(report, page);
@@ -204,7 +204,7 @@ impl<'a> Dropped<'a> {
     }
 
     fn cost(&self, report: &Report<'_>, page: &Page<'_>) -> (String, String) {
-        (page.time(self.lost_ns), percent_of(self.lost_ns, report.analysis.duration_ns))
+        (page.time(self.cost_ns), percent_of(self.cost_ns, report.analysis.duration_ns))
     }
 
     /// As `what the client sent was dropped for NETFILTER_DROP on the server's host`.
@@ -280,13 +280,13 @@ fn costliest(
         ),
     };
     let id = total.id.name();
-    if total.lost_ns == 0 {
+    if total.cost_ns == 0 {
         return format!("{id}: seen {times} {place}; no time lost that can be measured.");
     }
     let share =
-        format!(" ({} of the trace)", percent_of(total.lost_ns, report.analysis.duration_ns));
+        format!(" ({} of the trace)", percent_of(total.cost_ns, report.analysis.duration_ns));
     let most = if costs_most { " costs most" } else { "" };
-    format!("{id}{most}: {} lost{share}, {times}, {place}.", page.time(total.lost_ns))
+    format!("{id}{most}: {} lost{share}, {times}, {place}.", page.time(total.cost_ns))
 }
 
 fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<()> {
@@ -298,7 +298,7 @@ fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<
         .map(|total| {
             let times = page.style.glyphs().times;
             let seen = format!("{} {}{times}", total.id.name(), count(total.count));
-            match total.lost_ns {
+            match total.cost_ns {
                 0 => seen,
                 ns => format!("{seen} ({})", page.time(ns)),
             }
@@ -346,7 +346,7 @@ fn all_clear(report: &Report<'_>, totals: &[FindingTotal<'_>], page: &Page<'_>) 
 /// What to say where findings are no verdict. Of some the cost is not measured, which is not small for that.
 fn small_costs(totals: &[FindingTotal<'_>]) -> String {
     let percent = 100 / VERDICT_SHARE_DIVISOR;
-    let unmeasured = totals.iter().filter(|total| total.lost_ns == 0);
+    let unmeasured = totals.iter().filter(|total| total.cost_ns == 0);
     let names: Vec<_> = unmeasured.map(|total| total.id.name()).collect();
     match names.len() {
         0 => format!("no finding costs {percent} % of the time"),

@@ -109,7 +109,7 @@ fn verdict_of(analysis: &Analysis) -> String {
 
 #[test]
 fn what_costs_next_to_nothing_is_no_verdict() {
-    let verdict = verdict(|_, finding| finding.lost_ns = 80_000_000);
+    let verdict = verdict(|_, finding| finding.cost_ns = 80_000_000);
     assert!(
         verdict.starts_with("verdict  no finding costs 1 % of the time; of 8.35 s"),
         "{verdict}"
@@ -150,11 +150,11 @@ fn a_writer_that_does_not_use_its_room_is_named_beside_a_verdict_that_cost_less(
 
 #[test]
 fn drops_that_no_finding_has_are_named_beside_a_verdict_that_cost_less() {
-    let with = |lost_ns: u64, id: FindingId| {
+    let with = |cost_ns: u64, id: FindingId| {
         let said = verdict(|analysis, finding| {
             finding.id = id;
             let flow = &mut analysis.connections[0].flows[0];
-            flow.ledger.ns[LedgerPart::Lost as usize] = lost_ns;
+            flow.ledger.ns[LedgerPart::Lost as usize] = cost_ns;
             let (reason, host) = ("QDISC_DROP".to_owned(), Some(Side::Client));
             flow.drops = vec![DropCount { reason, count: 9, bytes: 900, host }];
         });
@@ -172,7 +172,7 @@ fn drops_that_no_finding_has_are_named_beside_a_verdict_that_cost_less() {
 fn a_place_with_ten_times_what_the_verdict_cost_is_named_beside_it() {
     let with = |woken_ns: u64| {
         let said = verdict(|analysis, finding| {
-            finding.lost_ns = 100_000_000;
+            finding.cost_ns = 100_000_000;
             let ledger = &mut analysis.connections[0].flows[0].ledger;
             ledger.ns = Default::default();
             ledger.ns[LedgerPart::SendNagle as usize] = 100_000_000;
@@ -194,7 +194,7 @@ fn where_nagle_has_the_time_and_nobody_is_seen_to_wait_the_verdict_says_what_cou
     let said = verdict_of(&analysis);
     assert!(said.contains("send_queue.nagle"), "{said}");
     assert!(said.contains("set TCP_NODELAY or write each message"), "{said}");
-    let said = verdict(|_, finding| finding.lost_ns = 80_000_000);
+    let said = verdict(|_, finding| finding.cost_ns = 80_000_000);
     assert!(!said.contains("TCP_NODELAY"), "{said}");
 }
 
@@ -266,7 +266,7 @@ fn where_callers_wait_for_the_answering_program_the_verdict_says_so() {
 
 #[test]
 fn one_in_a_hundred_of_the_time_is_a_verdict() {
-    let verdict = verdict(|_, finding| finding.lost_ns = 90_000_000);
+    let verdict = verdict(|_, finding| finding.cost_ns = 90_000_000);
     assert!(verdict.starts_with("verdict  nagle-delayed-ack costs most: 90.0 ms"), "{verdict}");
 }
 
@@ -274,7 +274,7 @@ fn one_in_a_hundred_of_the_time_is_a_verdict() {
 fn a_verdict_beside_findings_that_cost_more_together_does_not_cost_most() {
     let mut analysis = stall();
     let finding = analysis.connections[0].findings.remove(0);
-    let costing = |id, lost_ns| Finding { id, lost_ns, ..finding.clone() };
+    let costing = |id, cost_ns| Finding { id, cost_ns, ..finding.clone() };
     analysis.connections[0].findings = vec![
         costing(FindingId::NagleDelayedAck, 80_000_000),
         costing(FindingId::NagleDelayedAck, 80_000_000),
@@ -294,7 +294,7 @@ fn an_idle_hour_after_the_traffic_makes_no_stall_harmless() {
 #[test]
 fn lost_datagrams_are_a_verdict_whatever_time_they_cost() {
     let verdict = verdict(|_, finding| {
-        (finding.id, finding.lost_ns) = (FindingId::UdpReceiveDrop, 0);
+        (finding.id, finding.cost_ns) = (FindingId::UdpReceiveDrop, 0);
     });
     assert!(verdict.starts_with("verdict  udp-receive-drop: seen "), "{verdict}");
 }
@@ -610,7 +610,7 @@ fn of_very_many_processes_the_first_are_named() {
 #[test]
 fn what_costs_no_time_is_named_without_a_time() {
     let verdict = verdict(|analysis, finding| {
-        let split = Finding { id: FindingId::SplitMessage, lost_ns: 0, ..finding.clone() };
+        let split = Finding { id: FindingId::SplitMessage, cost_ns: 0, ..finding.clone() };
         let mut other = analysis.connections[0].clone();
         other.findings = vec![split];
         analysis.connections.push(other);
