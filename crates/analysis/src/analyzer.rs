@@ -244,7 +244,7 @@ impl Tally {
         let points = Point::ALL.map(|point| PointSummary {
             point,
             records: self.points[point.index()],
-            lost: facts.lost.points[point.index()],
+            missed: facts.missed.points[point.index()],
         });
         Analysis {
             facts,

@@ -96,7 +96,7 @@ fn analyze_flow(
         retransmitted_bytes: traffic::retransmitted_bytes(flow, &curves),
         throughput_bytes_per_s: traffic::throughput(&curves),
         stages: stages::stages(store, &curves, end_ns),
-        lost_byte_delay_ns: stages::drop_gap_mean(&curves),
+        dropped_byte_delay_ns: stages::drop_gap_mean(&curves),
         ledger: ledger::sum(&timeline),
         acks: acks::summarize(store, direction, &curves, losses),
         bursts: traffic::bursts(flow, losses),

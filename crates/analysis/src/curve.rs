@@ -1,8 +1,8 @@
 //! Which bytes passed one point, and when each of them first did.
 //!
 //! A byte may pass a point several times (retransmission), and bytes may pass out of order. Only the
-//! first passage of a byte counts for queues and delays: a byte that was lost on its way stays, by
-//! this rule, in the stage where it was lost until its retransmission gets through. Where a record tells of the
+//! first passage of a byte counts for queues and delays: a byte that was missed on its way stays, by
+//! this rule, in the stage where it was missed until its retransmission gets through. Where a record tells of the
 //! drop, `drop_gap` takes the byte out for that time.
 
 use std::cmp::Reverse;
@@ -20,22 +20,22 @@ pub(crate) struct Run {
     pub pass: u32,
 }
 
-/// Bytes that passed a point unseen: their record was lost between two times.
+/// Bytes that passed a point unseen: their record was missed between two times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LostRun {
+pub(crate) struct MissedPassage {
     pub offset: u64,
     pub end: u64,
     pub from_ns: u64,
     pub until_ns: u64,
 }
 
-/// A run, or a lost run at the last instant at which it can have happened.
+/// A run, or a missed run at the last instant at which it can have happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Passage {
     pub at_ns: u64,
     pub offset: u64,
     pub end: u64,
-    /// False for a lost run: the time is a bound.
+    /// False for a missed run: the time is a bound.
     pub seen: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Curve {
     /// By offset; no byte is in two of them.
     pub runs: Vec<Run>,
     /// By offset; no byte of `runs` is in them.
-    pub lost: Vec<LostRun>,
+    pub missed: Vec<MissedPassage>,
     /// From this time on, until the end of the trace, it cannot be known what passed.
     pub unknown_from_ns: Option<u64>,
     /// From this time on, until the end of the trace, bytes beyond the last ones may have passed.
@@ -105,7 +105,7 @@ impl Curve {
 
     /// Whether no bytes passed that are known, be it that only a loss hides when.
     pub(crate) fn is_without_bytes(&self) -> bool {
-        self.covered.is_empty() && self.lost.is_empty()
+        self.covered.is_empty() && self.missed.is_empty()
     }
 
     /// Lowest position seen.
@@ -118,13 +118,13 @@ impl Curve {
         self.covered.last().map_or(0, |range| range.1)
     }
 
-    /// Runs and lost runs by offset.
+    /// Runs and missed runs by offset.
     pub(crate) fn passages(&self) -> impl Iterator<Item = Passage> + '_ {
         let mut runs = self.runs.iter().map(Passage::of_run).peekable();
-        let mut lost = self.lost.iter().map(Passage::of_lost).peekable();
-        std::iter::from_fn(move || match (runs.peek(), lost.peek()) {
-            (Some(run), Some(gap)) if gap.offset < run.offset => lost.next(),
-            (None, _) => lost.next(),
+        let mut missed = self.missed.iter().map(Passage::of_missed).peekable();
+        std::iter::from_fn(move || match (runs.peek(), missed.peek()) {
+            (Some(run), Some(gap)) if gap.offset < run.offset => missed.next(),
+            (None, _) => missed.next(),
             _ => runs.next(),
         })
     }
@@ -149,19 +149,19 @@ impl Curve {
     /// passed unseen between an earlier time and one after that makes it unknown from the earlier one on.
     pub(crate) fn forget_from(&mut self, from_ns: u64) {
         let mut from_ns = self.unknown_from_ns.map_or(from_ns, |known| known.min(from_ns));
-        self.covered = union(&self.covered, &self.lost_ranges());
-        let passages = self.runs.len() + self.lost.len();
-        self.lost.sort_by_key(|lost| Reverse(lost.until_ns));
-        self.lost.retain(|lost| {
-            let is_kept = lost.until_ns < from_ns;
+        self.covered = union(&self.covered, &self.missed_ranges());
+        let passages = self.runs.len() + self.missed.len();
+        self.missed.sort_by_key(|missed| Reverse(missed.until_ns));
+        self.missed.retain(|missed| {
+            let is_kept = missed.until_ns < from_ns;
             if !is_kept {
-                from_ns = from_ns.min(lost.from_ns);
+                from_ns = from_ns.min(missed.from_ns);
             }
             is_kept
         });
-        self.lost.sort_by_key(|lost| lost.offset);
+        self.missed.sort_by_key(|missed| missed.offset);
         self.runs.retain(|run| run.at_ns < from_ns);
-        self.is_cut |= self.runs.len() + self.lost.len() < passages;
+        self.is_cut |= self.runs.len() + self.missed.len() < passages;
         self.unknown_from_ns = Some(from_ns);
     }
 
@@ -171,31 +171,31 @@ impl Curve {
             return;
         }
         debug_assert!(are_in_order(intervals));
-        let lost = &mut self.lost;
+        let missed = &mut self.missed;
         self.runs.retain(|run| {
             let next = intervals.partition_point(|times| times.1 < run.at_ns);
             let times = intervals.get(next).filter(|times| times.0 <= run.at_ns);
-            let forgotten = times.map(|&(from_ns, until_ns)| LostRun {
+            let forgotten = times.map(|&(from_ns, until_ns)| MissedPassage {
                 offset: run.offset,
                 end: run.end(),
                 from_ns,
                 until_ns,
             });
-            lost.extend(forgotten);
+            missed.extend(forgotten);
             forgotten.is_none()
         });
-        self.lost.sort_by_key(|lost| lost.offset);
+        self.missed.sort_by_key(|missed| missed.offset);
     }
 
     /// What holds of every curve: its passages are in order of position, and no byte passed first twice.
     pub(crate) fn is_sound(&self) -> bool {
         self.runs.windows(2).all(|pair| pair[0].end() <= pair[1].offset)
-            && self.lost.is_sorted_by_key(|lost| lost.offset)
+            && self.missed.is_sorted_by_key(|missed| missed.offset)
     }
 
-    /// Positions of lost runs.
-    pub(crate) fn lost_ranges(&self) -> Vec<Range> {
-        self.lost.iter().map(|lost| (lost.offset, lost.end)).collect()
+    /// Positions of missed runs.
+    pub(crate) fn missed_ranges(&self) -> Vec<Range> {
+        self.missed.iter().map(|missed| (missed.offset, missed.end)).collect()
     }
 
     /// Whether more may have passed than positions show.
@@ -210,9 +210,9 @@ impl Curve {
 
     /// Times at which it is unknown what passed, until the end of the trace for the last one.
     pub(crate) fn unknown_ns(&self) -> impl Iterator<Item = Range> + '_ {
-        let lost = self.lost.iter().map(|lost| (lost.from_ns, lost.until_ns));
+        let missed = self.missed.iter().map(|missed| (missed.from_ns, missed.until_ns));
         let since = self.unknown_from_ns.into_iter().chain(self.open_ns);
-        lost.chain(self.blind.iter().copied()).chain(since.map(|from_ns| (from_ns, u64::MAX)))
+        missed.chain(self.blind.iter().copied()).chain(since.map(|from_ns| (from_ns, u64::MAX)))
     }
 }
 
@@ -221,8 +221,8 @@ impl Passage {
         Self { at_ns: run.at_ns, offset: run.offset, end: run.end(), seen: true }
     }
 
-    fn of_lost(lost: &LostRun) -> Self {
-        Self { at_ns: lost.until_ns, offset: lost.offset, end: lost.end, seen: false }
+    fn of_missed(missed: &MissedPassage) -> Self {
+        Self { at_ns: missed.until_ns, offset: missed.offset, end: missed.end, seen: false }
     }
 }
 

@@ -76,16 +76,16 @@ impl DropGaps {
             return gaps;
         }
         let on_the_way = Point::SendDequeue..Point::ReceiveEnqueue;
-        let lost = dropped_packets(store, direction, reasons).into_iter();
-        let lost: Vec<_> = lost.filter(|lost| lost.drop.len > 0).collect();
-        if lost.is_empty() {
+        let dropped = dropped_packets(store, direction, reasons).into_iter();
+        let dropped: Vec<_> = dropped.filter(|packet| packet.drop.len > 0).collect();
+        if dropped.is_empty() {
             return gaps;
         }
         let flow = store.flow(direction);
         gaps.again =
             Point::ALL.map(|point| Repetitions::of(flow.at(point), &curves[point.index()]));
         let mut refused = Vec::new();
-        for DroppedPacket { drop, after } in lost {
+        for DroppedPacket { drop, after } in dropped {
             let Some(after) = after.filter(|after| on_the_way.contains(after)) else {
                 refused.extend(refusal(drop, curves));
                 continue;
@@ -226,10 +226,10 @@ fn gaps_in(
 ) -> impl Iterator<Item = DropGap> {
     let before_ns = until_ns.map_or(u64::MAX, |until_ns| until_ns.saturating_sub(1));
     let brought = ranges.iter().flat_map(|range| {
-        let first = left.lost.partition_point(|lost| lost.end <= range.0);
-        let lost = left.lost[first..].iter().take_while(|lost| lost.offset < range.1);
-        let lost = lost.map(|lost| (lost.offset, lost.end));
-        passed(left, *range, before_ns).into_iter().chain(lost)
+        let first = left.missed.partition_point(|missed| missed.end <= range.0);
+        let missed = left.missed[first..].iter().take_while(|missed| missed.offset < range.1);
+        let missed = missed.map(|missed| (missed.offset, missed.end));
+        passed(left, *range, before_ns).into_iter().chain(missed)
     });
     let brought: Vec<_> = brought.collect();
     let parts = minus(ranges, &union(&brought, &[])).into_iter();
@@ -266,7 +266,7 @@ pub(crate) fn with_returns(entered: &Curve, gaps: &[DropGap]) -> Curve {
     let returns = gaps.iter().rev().filter_map(|gap| Some((gap.until_ns?, gap.offset, gap.end)));
     let returned = Curve::of_ranges(0, returns);
     let mut curve = entered.without(&returned.covered);
-    curve.lost = entered.lost.clone();
+    curve.missed = entered.missed.clone();
     curve.runs.extend(returned.runs.iter().map(|run| Run { pass: u32::MAX, ..*run }));
     curve.runs.sort_by_key(|run| run.offset);
     curve

@@ -80,10 +80,10 @@ pub(crate) fn named(drop: &Record, reasons: &DropReasons) -> Option<Cause> {
     }
 }
 
-/// Whether the segment was lost by it, as far as its reason tells. The kernel also frees what it has made use
-/// of, what had come before, what a closed socket holds, and copies of what goes on. Where the reason says nothing,
+/// Whether the segment was dropped by it, as far as its reason says. The kernel also frees segments that it has
+/// used, that had arrived before or that a closed socket holds, and copies of segments in transit. Where the reason says nothing,
 /// a segment without data may be one that a closed socket held.
-fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
+fn drops_segment(drop: &Record, reasons: &DropReasons) -> bool {
     let Some(name) = name_of(drop, reasons) else { return drop.len > 0 };
     match name {
         "NOT_SPECIFIED" => drop.len > 0,
@@ -97,10 +97,10 @@ fn loses_segment(drop: &Record, reasons: &DropReasons) -> bool {
     }
 }
 
-/// The drops by which a segment or datagram was lost, in time order: their reasons do not say otherwise, and
-/// the bytes had not come to the receive queue by then. Some drivers free what they have sent as if they
-/// dropped it, without a reason: where only the sender was seen, such bytes were lost if sent again.
-pub(crate) fn losses<'a>(
+/// The drops of segments and datagrams, in time order: their reasons do not say otherwise, and the bytes had not
+/// arrived in the receive queue by then. Some drivers free a sent packet as if they dropped it, without a reason.
+/// Where only the sender was seen, such bytes were dropped if they were retransmitted.
+pub(crate) fn of_segments<'a>(
     flow: &'a FlowStore,
     reasons: &DropReasons,
 ) -> impl Iterator<Item = &'a Record> {
@@ -108,18 +108,18 @@ pub(crate) fn losses<'a>(
         flow.at(Point::ReceiveEnqueue).is_empty() && !flow.at(Point::SendDequeue).is_empty();
     let mut sent_again = RangeSet::default();
     let mut next_drop = None;
-    let mut lost = Vec::new();
+    let mut dropped = Vec::new();
     for event in flow.events.iter().rev() {
         match event.kind {
             Kind::Retransmit => sent_again.insert(event.offset, event.end(), |_, _| ()),
-            Kind::Drop if loses_segment(event, reasons) => {
+            Kind::Drop if drops_segment(event, reasons) => {
                 let has_no_reason = name_of(event, reasons) == Some("NOT_SPECIFIED");
                 let next = event.offset.saturating_add(1);
                 let is_sent = sender_alone && has_no_reason;
                 let is_in_parts =
                     has_no_reason && next_drop.is_some_and(|part| is_part(part, event));
                 if !is_in_parts && (!is_sent || sent_again.contains(event.offset, next)) {
-                    lost.push(event);
+                    dropped.push(event);
                 }
                 next_drop = Some(event);
             }
@@ -128,7 +128,7 @@ pub(crate) fn losses<'a>(
     }
     let mut came = RangeSet::default();
     let mut coming = flow.at(Point::ReceiveEnqueue).iter().peekable();
-    lost.into_iter().rev().filter(move |drop| {
+    dropped.into_iter().rev().filter(move |drop| {
         while let Some(pass) = coming.next_if(|pass| pass.at_ns <= drop.at_ns) {
             came.insert(pass.offset, pass.end(), |_, _| ());
         }
@@ -158,7 +158,7 @@ fn name_of<'a>(drop: &Record, reasons: &'a DropReasons) -> Option<&'a str> {
     Some(reasons.get(&u32::try_from(number_of(drop)).ok()?)?.as_str())
 }
 
-/// What was lost of a flow in the kernel, by reason; the most frequent first.
+/// Drops of a flow in the kernel, by reason; the most frequent first.
 pub(crate) fn counts(
     store: &ConnectionStore,
     direction: Direction,
@@ -166,7 +166,7 @@ pub(crate) fn counts(
 ) -> Vec<DropCount> {
     let flow = store.flow(direction);
     let mut by_reason: BTreeMap<u64, (u64, u64, Hosts)> = BTreeMap::new();
-    for drop in losses(flow, reasons) {
+    for drop in of_segments(flow, reasons) {
         let (count, bytes, hosts) = by_reason.entry(number_of(drop)).or_default();
         *count += 1;
         *bytes += u64::from(drop.len);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_counted_by_reason_and_what_was_freed_after_use_is_not() {
+    fn what_was_dropped_is_counted_by_reason_and_what_was_freed_after_use_is_not() {
         let text = "1ms 1-6 +1000 | 1ms drop 0..1000 detail=77 | 2ms drop 0..1000 detail=77
                     3ms drop 1000..1500 detail=9 | 4ms drop at=1500 detail=2 | 4ms drop at=1500 detail=8 | 5ms drop 0..1000 detail=4";
         let names = [(2, "NOT_SPECIFIED"), (4, "TCP_OLD_DATA"), (77, "NETFILTER_DROP")];
@@ -344,8 +344,8 @@ mod tests {
         assert_eq!(counted(again, false), []);
         let in_part = "1ms 1-7 +1000 | 2ms drop 200..1001 detail=5";
         assert_eq!(counted(in_part, false), one("TCP_INVALID_SEQUENCE", 801));
-        let first_lost = "1ms 1-6 +1000 | 1ms drop 0..1000 detail=77 | 9ms 3-7 0..1000";
-        assert_eq!(counted(first_lost, true), one("NETFILTER_DROP", 1000));
+        let first_dropped = "1ms 1-6 +1000 | 1ms drop 0..1000 detail=77 | 9ms 3-7 0..1000";
+        assert_eq!(counted(first_dropped, true), one("NETFILTER_DROP", 1000));
     }
 
     #[test]
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn data_dropped_without_a_reason_is_lost_unless_it_had_come() {
+    fn a_drop_without_a_reason_counts_unless_the_data_had_arrived() {
         let full_ring = "1ms 1-4 +1000 | 1ms drop 0..1000 detail=2
                          202ms retransmit 0..1000 code=1 | 202ms 3-7 0..1000";
         assert_eq!(counted(full_ring, true), one("NOT_SPECIFIED", 1000));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_queue_drops_in_parts_is_not_lost_a_second_time_as_a_whole() {
+    fn what_a_queue_drops_in_parts_is_not_dropped_a_second_time_as_a_whole() {
         // A token bucket divides a large packet, finds no room for any part, and frees the whole first.
         let text = "1ms 1 +3000 | 2ms drop 0..3000 detail=2 | 2001us drop 1500..3000 detail=50
                     2002us drop 0..1500 detail=50 | 3ms 2-8 +3000";
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn what_a_driver_frees_once_it_is_sent_is_no_loss() {
-        // Towards another host: only what is sent again later was lost.
+        // Towards another host: only data retransmitted later was dropped.
         let text = "1ms 1-4 +2000 | 1ms drop 0..1000 detail=2 | 1ms drop 1000..2000 detail=2
                     202ms retransmit 1000..2000 code=1 | 203ms drop 1000..2000 detail=2";
         assert_eq!(counted(text, true), one("NOT_SPECIFIED", 1000));

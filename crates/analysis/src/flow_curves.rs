@@ -70,7 +70,7 @@ impl FlowCurves {
         self.is_observed(stage).then(|| self.queue(stage).steps())
     }
 
-    /// How long bytes stayed in one stage, by position. Bytes whose passing was lost are left out; of those
+    /// How long bytes stayed in one stage, by position. Bytes whose passing was missed are left out; of those
     /// that were dropped there the time counts from when they came again.
     #[must_use]
     pub fn delays(&self, stage: Stage) -> Vec<DelayRun> {
@@ -129,7 +129,7 @@ impl FlowCurves {
 
     /// The same, be it that nothing tells when.
     pub(crate) fn first_passed(&self) -> Option<&Curve> {
-        self.curves.iter().find(|curve| !curve.covered.is_empty() || !curve.lost.is_empty())
+        self.curves.iter().find(|curve| !curve.covered.is_empty() || !curve.missed.is_empty())
     }
 
     /// The last point that saw any byte, in path order, be it that nothing tells when.

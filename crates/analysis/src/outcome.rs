@@ -1,4 +1,4 @@
-//! Connections that failed: refused, lost in the handshake, reset, or stopped by a closed window.
+//! Connections that failed: refused, dropped in the handshake, reset, or stopped by a closed window.
 
 use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
@@ -10,7 +10,7 @@ use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Pass, Unopene
 const ESTABLISHED: u8 = 1;
 
 /// Why there was no connection; `None` where there was one, where nothing is known, or where records
-/// lost since its first SYN may have said otherwise.
+/// missed since its first SYN may have said otherwise.
 pub(crate) fn unopened(
     store: &ConnectionStore,
     losses: &Losses,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn where_records_were_lost_an_answer_may_have_been_one_of_them() {
+    fn where_records_were_missed_an_answer_may_have_been_one_of_them() {
         assert_eq!(outcome(&format!("{DROPPED} | 20us loss code=6 from=1us")), None);
         let refused = "1us 3-6 syn | 3us <3-6 rst | 4us loss code=3 from=2us";
         assert_eq!(outcome(refused), None);
@@ -178,7 +178,7 @@ mod tests {
             assert!(outcome(&data).is_some(), "no packet passes point {point}");
         }
         let before = format!("0us loss code=6 from=0us | {DROPPED}");
-        assert!(outcome(&before).is_some(), "what was lost before it asked is not of it");
+        assert!(outcome(&before).is_some(), "what was missed before it asked is not of it");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::ranges::{Range, are_in_order, union};
 pub struct QueueStep {
     /// When, in nanoseconds of the trace's clock.
     pub at_ns: u64,
-    /// Bytes in the queue after everything that happened at that instant; `None` where lost records
+    /// Bytes in the queue after everything that happened at that instant; `None` where missed records
     /// make it unknown.
     pub length_bytes: Option<u64>,
 }

@@ -17,7 +17,7 @@ const IDLE_CPU_NS_MAX: u64 = 1_000_000;
 /// Start and end of the time in which the reader waited for a CPU, within `[start_ns, end_ns]`; the
 /// rest of that interval is the program's own. Both are equal when it did not wait.
 ///
-/// `came` is the pass at point 7 (`None`: its record was lost), `read` the one at point 8.
+/// `came` is the pass at point 7 (`None`: its record was missed), `read` the one at point 8.
 ///
 /// - A thread was blocked waiting for this data: from its arrival until the reader got its CPU, or
 ///   for all of the time if that is unknown and it was the reader itself that was woken. A reader

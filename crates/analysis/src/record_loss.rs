@@ -5,7 +5,7 @@
 //! some time between them; before and after, the count is exact. A hole with no loss to explain it is
 //! left as it is, and becomes residue.
 //!
-//! A hit that was lost may have been several points' (2 to 5 on loopback), and its count tells of one. A
+//! A hit that was missed may have been several points' (2 to 5 on loopback), and its count tells of one. A
 //! stream's positions show which of its bytes that may have been: none that the point told saw pass. A
 //! datagram's do not: there it may have been any.
 //!
@@ -17,7 +17,7 @@
 
 use sockscope_record::{Connection, Kind, Point, Protocol, marks};
 
-use crate::curve::{Curve, LostRun, Run};
+use crate::curve::{Curve, MissedPassage, Run};
 use crate::queue::join;
 use crate::ranges::{Range, minus, union};
 use crate::record_buffer::is_gone;
@@ -27,7 +27,7 @@ use crate::{FlowStore, Pass, unseen};
 /// A point as which losses are told that hid records at another one, and what of the stream they did not hide.
 struct Told {
     point: Point,
-    /// Bytes whose first passage it saw: that hit was not lost.
+    /// Bytes whose first passage it saw: that hit was not missed.
     kept: Vec<Range>,
 }
 
@@ -40,7 +40,7 @@ impl Told {
 }
 
 impl Losses {
-    /// First and last instant within `times` at which a hit may be lost that is told as one of `told`.
+    /// First and last instant within `times` at which a hit may be missed that is told as one of `told`.
     fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
         let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
@@ -135,23 +135,23 @@ fn explain_at(
     let told = told_as(curves, point, flow, losses, connection.protocol);
     let repeated = forget_repeats(curves, point, flow, losses, &told, connection.protocol);
     if connection.protocol == Protocol::Tcp {
-        curves[point.index()].lost = unseen::take_spans(curves, point, flow.at(point), losses);
+        curves[point.index()].missed = unseen::take_spans(curves, point, flow.at(point), losses);
     } else if point == Point::ReceiveDequeue {
-        curves[point.index()].lost = gone(curves, flow);
+        curves[point.index()].missed = gone(curves, flow);
     }
     let curve = &mut curves[point.index()];
-    curve.lost.extend(repeated);
-    curve.lost.sort_by_key(|lost| lost.offset);
-    let gone = curves[point.index()].lost_ranges();
+    curve.missed.extend(repeated);
+    curve.missed.sort_by_key(|missed| missed.offset);
+    let gone = curves[point.index()].missed_ranges();
     let passed = union(&surely_passed(curves, point, connection), &gone);
     let holes = minus(&minus(&passed, &curves[point.index()].covered), &gone);
-    let run = |hole: Range, (from_ns, until_ns): Range| LostRun {
+    let run = |hole: Range, (from_ns, until_ns): Range| MissedPassage {
         offset: hole.0,
         end: hole.1,
         from_ns,
         until_ns,
     };
-    let mut lost = Vec::new();
+    let mut missed = Vec::new();
     // Positions show the hits of a stream, also of what no point saw; but a point that missed nothing saw
     // all that there was. Which of the losses hid a hit is not known.
     let (parts, never_there) = match connection.protocol {
@@ -168,7 +168,7 @@ fn explain_at(
         let told = told.iter();
         let told = told.filter(|told| told.point == point || is_there && !told.has_kept(hole));
         let times = times_ns(curves, point, hole, connection.protocol);
-        lost.extend(losses.within_told(told, times).map(|times| run(hole, times)));
+        missed.extend(losses.within_told(told, times).map(|times| run(hole, times)));
     }
     // Of a stream also what came unseen.
     let came = match connection.protocol {
@@ -180,14 +180,14 @@ fn explain_at(
     let unknown_from_ns = match waiting.as_slice() {
         [_, ..] if is_matched(point, connection) => {
             let left_over = LeftOver::of(curves, point, flow.at(point), &waiting, losses);
-            lost.extend(left_over.lost);
+            missed.extend(left_over.missed);
             mismatches = left_over.mismatches;
             left_over.unknown_from_ns
         }
         waiting => {
             let unseen = gone_unseen(curves, point, flow, waiting, losses);
             let ranges: Vec<Range> = unseen.iter().map(|gone| (gone.offset, gone.end)).collect();
-            lost.extend(unseen);
+            missed.extend(unseen);
             let waiting = minus(waiting, &ranges);
             let first_losses = waiting.iter().filter_map(|range| {
                 let times = times_ns(curves, point, *range, connection.protocol);
@@ -199,8 +199,8 @@ fn explain_at(
     };
     let curve = &mut curves[point.index()];
     curve.unknown_from_ns = unknown_from_ns;
-    curve.lost.extend(lost);
-    curve.lost.sort_by_key(|lost| lost.offset);
+    curve.missed.extend(missed);
+    curve.missed.sort_by_key(|missed| missed.offset);
     debug_assert!(curve.is_sound());
     mismatches
 }
@@ -208,7 +208,7 @@ fn explain_at(
 /// Datagrams that came to a point and were not seen to pass it.
 #[derive(Default)]
 struct LeftOver {
-    lost: Vec<LostRun>,
+    missed: Vec<MissedPassage>,
     /// Times in which others may have been taken for them.
     mismatches: Vec<Range>,
     /// Since when, to the end.
@@ -229,8 +229,8 @@ impl LeftOver {
         let mut since_ns = began_ns(curves, point);
         for &(offset, end) in waiting {
             let Some(next) = runs.get(runs.partition_point(|run| run.offset < end)) else {
-                let lost = losses.within_hits(point, since_ns, u64::MAX);
-                found.unknown_from_ns = lost.map(|loss| loss.0);
+                let missed = losses.within_hits(point, since_ns, u64::MAX);
+                found.unknown_from_ns = missed.map(|loss| loss.0);
                 break;
             };
             let is_recognized = passes[next.pass as usize].marks & marks::RECOGNIZED != 0;
@@ -239,7 +239,7 @@ impl LeftOver {
             }
             if let Some((from_ns, _)) = losses.within_hits(point, since_ns, next.at_ns) {
                 let until_ns = next.at_ns;
-                found.lost.push(LostRun { offset, end, from_ns, until_ns });
+                found.missed.push(MissedPassage { offset, end, from_ns, until_ns });
                 if !is_recognized {
                     found.mismatches.push((from_ns, until_ns));
                 }
@@ -263,7 +263,7 @@ fn gone_unseen(
     flow: &FlowStore,
     waiting: &[Range],
     losses: &Losses,
-) -> Vec<LostRun> {
+) -> Vec<MissedPassage> {
     let is_recognized = |pass: &Pass| pass.marks & marks::RECOGNIZED != 0;
     let came = flow.at(Point::ReceiveEnqueue);
     if point != Point::ReceiveDequeue || came.is_empty() || !came.iter().all(is_recognized) {
@@ -274,13 +274,13 @@ fn gone_unseen(
         let bounds = bounds_ns(curves, point, range, true);
         let (from_ns, until_ns) = losses.within(point, bounds.0, bounds.1)?;
         let is_followed = bounds.1 < u64::MAX;
-        is_followed.then_some(LostRun { offset: range.0, end: range.1, from_ns, until_ns })
+        is_followed.then_some(MissedPassage { offset: range.0, end: range.1, from_ns, until_ns })
     });
     gone.collect()
 }
 
 /// When datagrams were first seen before `point`. Packets show no positions, so that they are matched
-/// by order: one whose record was lost gives its place to the next one, and so on. The one that is left
+/// by order: one whose record was missed gives its place to the next one, and so on. The one that is left
 /// over tells of that, not when it began.
 fn began_ns(curves: &[Curve; 8], point: Point) -> u64 {
     let runs = curves[..point.index()].iter().flat_map(|curve| &curve.runs);
@@ -288,22 +288,22 @@ fn began_ns(curves: &[Curve; 8], point: Point) -> u64 {
 }
 
 /// Datagrams that have left the receive queue: between their arrival there and a time that is told.
-fn gone(curves: &[Curve; 8], flow: &FlowStore) -> Vec<LostRun> {
+fn gone(curves: &[Curve; 8], flow: &FlowStore) -> Vec<MissedPassage> {
     let point = Point::ReceiveDequeue;
     let told = flow.events.iter().filter(|event| is_gone(event));
     let told = told.map(|event| (event.at_ns, event.offset, event.end()));
     let gone = Curve::of_ranges(0, told).without(&curves[point.index()].covered);
-    let lost = gone.runs.iter().map(|run| {
+    let missed = gone.runs.iter().map(|run| {
         let range = (run.offset, run.end());
         let (came_ns, _) = bounds_ns(curves, point, range, false);
-        LostRun {
+        MissedPassage {
             offset: range.0,
             end: range.1,
             from_ns: came_ns.min(run.at_ns),
             until_ns: run.at_ns,
         }
     });
-    lost.collect()
+    missed.collect()
 }
 
 /// Whether a stream's bytes pass `point` in order; on the way between hosts they may overtake.
@@ -340,7 +340,7 @@ fn forget_repeats(
     losses: &Losses,
     told: &[Told],
     protocol: Protocol,
-) -> Vec<LostRun> {
+) -> Vec<MissedPassage> {
     if told.is_empty() {
         return Vec::new();
     }
@@ -362,7 +362,7 @@ fn forget_repeats(
             Order::Later => late.push(repeat.range),
             Order::Unknown { .. } => {
                 let (offset, end) = repeat.range;
-                unsure.push(LostRun { offset, end, from_ns, until_ns: repeat.at_ns });
+                unsure.push(MissedPassage { offset, end, from_ns, until_ns: repeat.at_ns });
             }
         }
     }
@@ -370,9 +370,9 @@ fn forget_repeats(
     let unsure = unsure.into_iter().flat_map(|run| {
         let first = late.partition_point(|range| range.1 <= run.offset);
         let rest = minus(&[(run.offset, run.end)], &late[first..]);
-        rest.into_iter().map(move |(offset, end)| LostRun { offset, end, ..run })
+        rest.into_iter().map(move |(offset, end)| MissedPassage { offset, end, ..run })
     });
-    let mut unsure: Vec<LostRun> = unsure.collect();
+    let mut unsure: Vec<MissedPassage> = unsure.collect();
     unsure.sort_by_key(|run| run.offset);
     let ranges: Vec<Range> = unsure.iter().map(|run| (run.offset, run.end)).collect();
     let forgotten = union(&late, &ranges);
@@ -506,7 +506,7 @@ fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> 
     if connection.protocol != Protocol::Tcp {
         return seen;
     }
-    let seen = union(&seen, &curves[point.index()].lost_ranges());
+    let seen = union(&seen, &curves[point.index()].missed_ranges());
     let start = |first: &Range| if connection.preexisting { first.0 } else { 0 };
     match (seen.first(), seen.last()) {
         (Some(first), Some(last)) if keeps_order(point) => vec![(start(first), last.1)],
@@ -522,18 +522,18 @@ fn surely_passed(curves: &[Curve; 8], point: Point, connection: &Connection) -> 
     }
 }
 
-/// Bytes that reached the points before `point`, those included whose records were lost there.
+/// Bytes that reached the points before `point`, those included whose records were missed there.
 fn entered(curves: &[Curve; 8], point: Point) -> Vec<Range> {
     curves[..point.index()]
         .iter()
-        .fold(seen_before(curves, point), |entered, curve| union(&entered, &curve.lost_ranges()))
+        .fold(seen_before(curves, point), |entered, curve| union(&entered, &curve.missed_ranges()))
 }
 
 /// Up to where the receiver is known to have had the stream.
 fn received(curves: &[Curve; 8]) -> Option<u64> {
     let queue = &curves[Point::ReceiveEnqueue.index()..];
     let last = queue.iter().filter_map(|curve| curve.covered.last()).map(|range| range.1);
-    last.chain(queue.iter().flat_map(|curve| &curve.lost).map(|lost| lost.end)).max()
+    last.chain(queue.iter().flat_map(|curve| &curve.missed).map(|missed| missed.end)).max()
 }
 
 fn seen_before(curves: &[Curve; 8], point: Point) -> Vec<Range> {
@@ -583,9 +583,10 @@ fn within_order_ns(curves: &[Curve; 8], point: Point, hole: Range, times: Range)
         if ordered < point {
             let before = runs[..runs.partition_point(|run| run.end() <= hole.0)].last();
             from_ns = from_ns.max(before.map_or(0, |run| run.at_ns));
-            let lost = &curve.lost[..curve.lost.partition_point(|lost| lost.offset <= hole.0)];
-            let lost = lost.last().filter(|lost| lost.end >= hole.1);
-            from_ns = from_ns.max(lost.map_or(0, |lost| lost.from_ns));
+            let missed =
+                &curve.missed[..curve.missed.partition_point(|missed| missed.offset <= hole.0)];
+            let missed = missed.last().filter(|missed| missed.end >= hole.1);
+            from_ns = from_ns.max(missed.map_or(0, |missed| missed.from_ns));
         } else if ordered > point {
             let by_then = runs.get(runs.partition_point(|run| run.end() < hole.1));
             until_ns = until_ns.min(by_then.map_or(u64::MAX, |run| run.at_ns));

@@ -61,7 +61,7 @@ impl ByProtocol {
 pub(crate) struct Losses {
     /// As recorded, by start.
     pub intervals: Vec<LossInterval>,
-    /// Times at which records of each point were lost; sorted, they neither touch nor overlap.
+    /// Times at which records of each point were missed; sorted, they neither touch nor overlap.
     pub(crate) by_point: [Vec<Range>; 8],
     /// The same of all hits that record each point.
     by_hit: [Vec<Range>; 8],
@@ -106,7 +106,7 @@ impl Losses {
             .any(|told| !self.by_point[told.index()].is_empty() && told.of_hit().contains(&point))
     }
 
-    /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be lost.
+    /// First and last instant within `[from_ns, until_ns]` at which a record of `point` may be missed.
     pub(crate) fn within(&self, point: Point, from_ns: u64, until_ns: u64) -> Option<Range> {
         let touched = touching(&self.by_point[point.index()], from_ns, until_ns);
         let (first, last) = (touched.first()?, touched.last()?);
@@ -122,7 +122,7 @@ impl Losses {
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
 
-    /// Times within `bounds` at which hits that record `point` may be lost.
+    /// Times within `bounds` at which hits that record `point` may be missed.
     pub(crate) fn times_of_hits(&self, point: Point, bounds: Range) -> Vec<Range> {
         within(touching(&self.by_hit[point.index()], bounds.0, bounds.1), bounds)
     }
@@ -132,7 +132,7 @@ impl Losses {
         &self.unanchored[point.index()]
     }
 
-    /// Whether records beside the points were lost between two times.
+    /// Whether records beside the points were missed between two times.
     pub(crate) fn beside_points(&self, from_ns: u64, until_ns: u64) -> bool {
         !touching(&self.beside, from_ns, until_ns).is_empty()
     }

@@ -9,9 +9,9 @@ use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, S
 pub struct TraceFacts {
     /// `live`, `model` or `pcap`.
     pub source: String,
-    /// Records the source could not keep.
-    pub lost: LossCounts,
-    /// The records have no end mark: what came after them, and what was lost then, is unknown.
+    /// Records that the source missed.
+    pub missed: LossCounts,
+    /// The records have no end mark: what follows them, and how many were missed then, is unknown.
     pub unfinished: bool,
     /// Cost of the probes, in the order of [`Point::ALL`].
     pub costs: [PointCost; 8],
@@ -53,8 +53,8 @@ pub struct PointSummary {
     pub point: Point,
     /// Records of it in the trace.
     pub records: u64,
-    /// Records of it known to be lost.
-    pub lost: u64,
+    /// Records of it known to be missed.
+    pub missed: u64,
 }
 
 /// One connection: its two flows, what its exchanges cost and what is wrong with it.
@@ -112,7 +112,7 @@ pub struct TransactionSummary {
 pub struct FlowAnalysis {
     /// Its id.
     pub id: FlowId,
-    /// Figures that lost records may have made too small.
+    /// Figures that missed records may have made too small.
     pub at_least: AtLeast,
     /// Distinct bytes that entered the first point seen (retransmissions not counted again), those included
     /// that passed it unseen: positions show them.
@@ -134,7 +134,7 @@ pub struct FlowAnalysis {
     pub stages: Vec<StageAnalysis>,
     /// Mean time, nanoseconds, of the bytes that were seen at points 1 and 8, in which they were in none of the
     /// stages: dropped by the kernel, and not yet there again. `None` when none of them was.
-    pub lost_byte_delay_ns: Option<f64>,
+    pub dropped_byte_delay_ns: Option<f64>,
     /// Where the oldest unread byte was.
     pub ledger: Ledger,
     /// Acknowledgments of this flow's data (they travel in the reverse flow).
@@ -149,12 +149,12 @@ pub struct FlowAnalysis {
     pub reads_are_guessed: bool,
     /// Where they are: the most that was copied to the reader at once, bytes. The largest read returned
     /// as much or more; the largest of `read_bytes` may be several that followed one another without a
-    /// pause. A copy behind a lost record does not count, as it may be two. `None` where no other was seen or
+    /// pause. A copy behind a missed record does not count, as it may be two. `None` where no other was seen or
     /// reads are not guessed.
     pub read_copy_bytes_max: Option<u64>,
 }
 
-/// Figures of one flow that are lower bounds, as lost records may have had more of it. Distributions are of
+/// Figures of one flow that are lower bounds, as missed records may have had more of it. Distributions are of
 /// those that were recorded whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AtLeast {
@@ -201,7 +201,7 @@ pub struct StageAnalysis {
     pub delay_ns: Option<Distribution>,
     /// Mean of the same time, nanoseconds, of the bytes that were seen at points 1 and 8, each weighing
     /// the same; `None` when there are none. Where these bytes were seen at every point, those of the
-    /// seven stages and [`FlowAnalysis::lost_byte_delay_ns`] add up to that of the total.
+    /// seven stages and [`FlowAnalysis::dropped_byte_delay_ns`] add up to that of the total.
     pub byte_delay_ns: Option<f64>,
     /// Bytes in it over the time in which that is known; `None` when unknown throughout. With unknown
     /// intervals the largest is a lower bound.
@@ -287,9 +287,9 @@ pub enum LedgerPart {
     ReceiveWakeup,
     /// In the receive queue while its reader does something else.
     ReceiveApp,
-    /// Dropped by the kernel, and not yet sent again.
-    Lost,
-    /// Cannot be known: lost records, a point not observed.
+    /// Dropped by the kernel, and not yet retransmitted.
+    Dropped,
+    /// Cannot be known: missed records, a point not observed.
     Unknown,
 }
 
@@ -312,7 +312,7 @@ impl LedgerPart {
         Self::TcpInput,
         Self::ReceiveWakeup,
         Self::ReceiveApp,
-        Self::Lost,
+        Self::Dropped,
         Self::Unknown,
     ];
 
@@ -336,7 +336,7 @@ impl LedgerPart {
             Self::TcpInput => "tcp_input",
             Self::ReceiveWakeup => "receive_queue.wakeup",
             Self::ReceiveApp => "receive_queue.app",
-            Self::Lost => "lost",
+            Self::Dropped => "lost",
             Self::Unknown => "unknown",
         }
     }

@@ -124,7 +124,7 @@ fn balance(curves: &FlowCurves, stage: Stage, beyond: Option<&[Range]>) -> (i64,
     let floor = curves.floor(stage);
     let passed = |point| {
         let curve = curves.at(point);
-        from(&ranges::union(&curve.covered, &curve.lost_ranges()), floor)
+        from(&ranges::union(&curve.covered, &curve.missed_ranges()), floor)
     };
     let (entered, left) = (passed(stage.enter()), passed(stage.leave()));
     let only_left = minus(&left, &entered);

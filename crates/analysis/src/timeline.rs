@@ -32,7 +32,7 @@ impl LedgerSpan {
     }
 }
 
-/// Records were lost between two times.
+/// Records were missed between two times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LossInterval {
     /// Not before this.
@@ -50,7 +50,7 @@ pub struct LossInterval {
 }
 
 impl LossInterval {
-    /// Whether records of a connection of this protocol may be among the lost ones.
+    /// Whether records of a connection of this protocol may be among the missed ones.
     #[must_use]
     pub fn may_touch(&self, protocol: Protocol) -> bool {
         !self.of_datagrams || protocol == Protocol::Udp

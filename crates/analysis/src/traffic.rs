@@ -52,10 +52,10 @@ fn carried(curves: &FlowCurves) -> Vec<Range> {
     if first.unknown_ns().next().is_none() {
         return first.covered.clone();
     }
-    ranges::union(&first.lost_ranges(), &curves.seen())
+    ranges::union(&first.missed_ranges(), &curves.seen())
 }
 
-/// Which figures lost records may have made too small.
+/// Which figures missed records may have made too small.
 pub(crate) fn at_least(
     store: &ConnectionStore,
     direction: Direction,
@@ -108,7 +108,7 @@ pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
     let start_ns = first.runs.iter().map(|run| run.at_ns).min()?;
     let end_ns = last.runs.iter().map(|run| run.at_ns).max()?;
     let seconds = end_ns.checked_sub(start_ns).filter(|&ns| ns > 0)? as f64 / 1e9;
-    // By position, so that records lost at the last point cost no bytes.
+    // By position, so that records missed at the last point cost no bytes.
     let beyond = [(last.end(), u64::MAX)];
     let gone = ranges::union(&curves.dropped.covered, &beyond);
     // Where the first bytes were missed, the time begins behind them.
@@ -128,7 +128,7 @@ struct Burst {
     first_ns: u64,
     last_ns: u64,
     bytes: u64,
-    /// Whether no record between its first and its last segment was lost.
+    /// Whether no record between its first and its last segment was missed.
     is_whole: bool,
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn reads(flow: &FlowStore, is_stream: bool, losses: &Losses) -> Reads
     Reads { bytes: Distribution::of(&mut sizes), are_guessed, copied_max }
 }
 
-/// Bytes of each copy; not of one behind a lost record, which may be two: their bytes are counted from
+/// Bytes of each copy; not of one behind a missed record, which may be two: their bytes are counted from
 /// the copy that was seen before.
 fn single_copies(flow: &FlowStore, losses: &Losses) -> impl Iterator<Item = u64> {
     let mut since_ns = 0;
@@ -235,9 +235,9 @@ fn copied_bytes(flow: &FlowStore, grouped: bool, losses: &Losses) -> Vec<u64> {
         let continues =
             |last: &Pass| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
         let before_ns = std::mem::replace(&mut before_ns, copy.at_ns);
-        let lost = losses.within(Point::ReceiveDequeue, before_ns, copy.at_ns);
-        // A datagram is read whole, whatever was lost before it.
-        let is_whole = !grouped || lost.is_none();
+        let missed = losses.within(Point::ReceiveDequeue, before_ns, copy.at_ns);
+        // A datagram is read whole, whatever was missed before it.
+        let is_whole = !grouped || missed.is_none();
         match sizes.last_mut() {
             Some(size) if grouped && last.is_some_and(continues) => {
                 *size = (size.0.saturating_add(u64::from(copy.len)), size.1 && is_whole);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_behind_a_lost_one_may_be_two() {
+    fn a_copy_behind_a_missed_one_may_be_two() {
         let store = testing::store("1us 8 +100 | 100us 8 +90000 | 101us 8 +200");
         let loss = LossInterval {
             start_ns: 50_000,
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passed_point_2_again_counts_as_sent_again_though_the_first_time_was_lost() {
+    fn what_passed_point_2_again_counts_as_sent_again_though_the_first_time_was_missed() {
         let flow = &testing::analyze(
             "1us 1 +100 | 2us 3-8 +100 | 5us loss code=2 from=1us | 9ms 2 +100 retransmitted",
         )

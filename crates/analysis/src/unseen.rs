@@ -11,7 +11,7 @@
 
 use sockscope_record::{Connection, Point, Protocol, marks, tcp_flags};
 
-use crate::curve::{Curve, LostRun, Run};
+use crate::curve::{Curve, MissedPassage, Run};
 use crate::ranges::{Range, union};
 use crate::record_loss_times::Losses;
 use crate::{FlowStore, Pass};
@@ -29,7 +29,7 @@ pub(crate) fn take_spans(
     point: Point,
     passes: &[Pass],
     losses: &Losses,
-) -> Vec<LostRun> {
+) -> Vec<MissedPassage> {
     if !matches!(point, Point::ReceiveEnqueue | Point::ReceiveDequeue) {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ pub(crate) fn take_spans(
         let before = (run.pass as usize).checked_sub(1).and_then(|before| passes.get(before));
         let before_ns = before.map_or(0, |pass| pass.at_ns);
         let (from_ns, _) = losses.within(point, before_ns, run.at_ns)?;
-        Some(LostRun { offset: run.offset, end: run.end(), from_ns, until_ns: run.at_ns })
+        Some(MissedPassage { offset: run.offset, end: run.end(), from_ns, until_ns: run.at_ns })
     });
     let spans: Vec<_> = spans.collect();
     if !spans.is_empty() {
@@ -171,7 +171,7 @@ mod tests {
     use crate::{AtLeast, FlowAnalysis, testing};
 
     /// Losses of `count` records at each point between two times.
-    fn lost_everywhere(from: &str, until: &str, count: u64) -> String {
+    fn missed_everywhere(from: &str, until: &str, count: u64) -> String {
         let losses = Point::ALL.map(|point| {
             format!("{until} loss code={} from={from} detail={count}", point.number())
         });
@@ -181,10 +181,10 @@ mod tests {
     /// A recorder that stands still from 2 ms to 8 ms, in which the bytes from 2000 to 800000 pass. What it sees
     /// first at points 7 and 8 goes back to the last position that it knew there.
     fn standstill() -> String {
-        let lost = lost_everywhere("2ms", "8ms", 900);
+        let missed = missed_everywhere("2ms", "8ms", 900);
         format!(
             "1ms 1-7 0..1000 | 1100us 8 0..1000 thread=7 | 2ms 1-7 1000..2000 | 2100us 8 1000..2000 thread=7
-             {lost}
+             {missed}
              8100us 1-6 800000..801000 | 8200us 7 2000..801000 | 8300us 8 2000..801000 thread=7
              9ms 1-7 801000..802000 | 9100us 8 801000..802000 thread=7
              9200us 3-6 at=802000 fin ack=0"
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn without_a_loss_every_figure_is_known() {
-        let lost = lost_everywhere("2ms", "8ms", 900);
-        let whole = standstill().replace(&lost, "");
+        let missed = missed_everywhere("2ms", "8ms", 900);
+        let whole = standstill().replace(&missed, "");
         let flow = flow(&whole);
         assert_eq!(flow.at_least, AtLeast::default());
         assert_eq!(flow.read_bytes.unwrap().max, 799_000);
@@ -244,8 +244,8 @@ mod tests {
 
     #[test]
     fn behind_the_last_record_more_may_have_passed_unless_a_fin_was_seen() {
-        let lost = lost_everywhere("2ms", "8ms", 3);
-        let open = flow(&format!("1ms 1-8 0..1000 | {lost} | 9ms write"));
+        let missed = missed_everywhere("2ms", "8ms", 3);
+        let open = flow(&format!("1ms 1-8 0..1000 | {missed} | 9ms write"));
         assert_eq!((open.bytes, open.at_least.bytes), (1000, true));
         assert_eq!(open.ledger.share(crate::LedgerPart::Unknown), 7.0 / 8.0);
         assert!(
@@ -253,7 +253,8 @@ mod tests {
                 .iter()
                 .all(|stage| (stage.residue_bytes, stage.resident_bytes) == (None, None))
         );
-        let ended = flow(&format!("1ms 1-8 0..1000 | 1500us 3-6 at=1000 fin | {lost} | 9ms write"));
+        let ended =
+            flow(&format!("1ms 1-8 0..1000 | 1500us 3-6 at=1000 fin | {missed} | 9ms write"));
         assert_eq!((ended.bytes, ended.at_least.bytes), (1000, false));
         assert!(ended.stages.iter().all(|stage| stage.residue_bytes == Some(0)));
     }
@@ -309,9 +310,9 @@ mod tests {
     /// The hit of 100..200 that was missed may have been the first: then the one at 22 us is of a copy.
     #[test]
     fn a_packet_that_later_ones_overtook_behind_a_loss_may_be_a_copy() {
-        let of = |lost: &str| {
+        let of = |missed: &str| {
             let text = format!(
-                "10us 1-5 0..300 | 11us 6-8 0..100 {lost} | 21us 6 200..300 | 22us 6 100..200 | 23us 7-8 100..300"
+                "10us 1-5 0..300 | 11us 6-8 0..100 {missed} | 21us 6 200..300 | 22us 6 100..200 | 23us 7-8 100..300"
             );
             let queue = flow(&text).stages[Stage::InputQueue as usize].clone();
             (queue.delay_ns.unwrap().count, queue.unknown_intervals)
@@ -335,10 +336,10 @@ mod tests {
     /// The packet at 60 us may be a copy: without its event, and with its sending missed, nothing else shows it.
     #[test]
     fn a_copy_of_which_only_the_arrival_was_recorded_is_no_first_passage() {
-        let of = |lost: &str| {
+        let of = |missed: &str| {
             let text = format!(
                 "10us 1-8 0..100 loopback | 20us 1 100..200 | 40us loss code=4 from=15us detail=2
-                 40us loss code=6 from=15us detail=1 {lost} | 60us 6 100..200 loopback | 61us 7-8 100..200"
+                 40us loss code=6 from=15us detail=1 {missed} | 60us 6 100..200 loopback | 61us 7-8 100..200"
             );
             flow(&text).stages[Stage::TcpInput as usize].delay_ns.unwrap().count
         };
@@ -397,9 +398,9 @@ mod tests {
     #[test]
     fn datagrams_that_no_point_saw_leave_their_time_unknown_and_no_more() {
         let udp = Connection { protocol: Protocol::Udp, ..testing::connection(1) };
-        let lost = lost_everywhere("20us", "30us", 5);
+        let missed = missed_everywhere("20us", "30us", 5);
         let text = format!(
-            "10us 1-7 +100 | 11us 8 +100 | {lost} | 50us 1-7 +100 | 51us 8 +100 | 99us write"
+            "10us 1-7 +100 | 11us 8 +100 | {missed} | 50us 1-7 +100 | 51us 8 +100 | 99us write"
         );
         let flow = &testing::analyze_of(udp, &text).flows[0];
         assert_eq!((flow.bytes, flow.at_least.bytes, flow.segments), (200, true, 2));

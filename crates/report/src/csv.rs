@@ -49,7 +49,7 @@ impl Format for Csv {
     fn write(&self, report: &Report<'_>, out: &mut dyn Write) -> Result<(), ReportError> {
         report.check()?;
         writeln!(out, "{}", COLUMNS.join(","))?;
-        let lost_records = report.analysis.facts.lost.total();
+        let lost_records = report.analysis.facts.missed.total();
         for connection in report.connections() {
             for flow in report.flows(connection) {
                 let key = flow_key(connection, flow);

@@ -85,7 +85,7 @@ pub(crate) fn fixed() -> Analysis {
     analysis(vec![connection], 26_200_000)
 }
 
-/// A trace that lost records, of a connection known by its addresses only.
+/// A trace that missed records, of a connection known by its addresses only.
 pub(crate) fn unknown_everything() -> Analysis {
     let mut connection = connection(1, [blank_flow(FlowId(2)), blank_flow(FlowId(3))]);
     connection.connection.processes.clear();
@@ -94,11 +94,11 @@ pub(crate) fn unknown_everything() -> Analysis {
     connection.flows[0].bytes = 4096;
     connection.flows[0].ledger = ledger(&[(LedgerPart::Unknown, 1_000_000)]);
     let mut analysis = analysis(vec![connection], 1_000_000);
-    analysis.facts.lost.add(Some(Point::ReceiveEnqueue), 512);
-    analysis.facts.lost.add(None, 3);
+    analysis.facts.missed.add(Some(Point::ReceiveEnqueue), 512);
+    analysis.facts.missed.add(None, 3);
     analysis.facts.costs = [PointCost::default(); 8];
     analysis.facts.notes = vec!["the bundle is truncated: read to its last whole batch".to_owned()];
-    analysis.points[6].lost = 512;
+    analysis.points[6].missed = 512;
     analysis
 }
 
@@ -179,7 +179,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
     Analysis {
         facts: TraceFacts {
             source: "live".to_owned(),
-            lost: LossCounts::default(),
+            missed: LossCounts::default(),
             unfinished: false,
             costs: [cost; 8],
             notes: Vec::new(),
@@ -189,7 +189,7 @@ fn analysis(connections: Vec<ConnectionAnalysis>, duration_ns: u64) -> Analysis 
         start_ns: START_NS,
         duration_ns,
         records: 12_345,
-        points: Point::ALL.map(|point| PointSummary { point, records: 600, lost: 0 }),
+        points: Point::ALL.map(|point| PointSummary { point, records: 600, missed: 0 }),
         connections,
     }
 }
@@ -281,7 +281,7 @@ fn blank_flow(id: FlowId) -> FlowAnalysis {
         datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: stages.collect(),
-        lost_byte_delay_ns: None,
+        dropped_byte_delay_ns: None,
         ledger: Ledger::default(),
         acks: AckSummary::default(),
         bursts: BurstSummary::default(),

@@ -241,7 +241,7 @@ pub enum Problem {
         /// What should have been there.
         expected: String,
     },
-    /// A batch is not what was written: its rows are left out, and count as lost.
+    /// A batch is not what was written: its rows are left out, and count as missed.
     #[error(
         "{part}: batch {batch}, at byte {at_byte}, is damaged: {} left out: expected {expected}",
         counted(*rows, "row")
@@ -258,8 +258,8 @@ pub enum Problem {
         /// What should have been there.
         expected: String,
     },
-    /// By the seal of the next batch, rows were written that are not in the file; they count as lost.
-    #[error("{part}: {} missing before byte {at_byte}: count as lost", counted(*rows, "row"))]
+    /// By the seal of the next batch, rows were written that are not in the file; they count as missed.
+    #[error("{part}: {} missing before byte {at_byte}: count as missed", counted(*rows, "row"))]
     MissingRows {
         /// The file.
         part: Part,
@@ -291,7 +291,7 @@ pub enum Problem {
         /// How many.
         batches: u64,
     },
-    /// Further batches are damaged or missing; their rows count as lost.
+    /// Further batches are damaged or missing; their rows count as missed.
     #[error("{part}: further damaged or missing batches: {batches}; {} left out", counted(*rows, "row"))]
     MoreDamaged {
         /// The file.
@@ -373,8 +373,8 @@ pub enum Problem {
     },
     /// The loss in the records is not the loss in `meta.json`, in all or at some point.
     #[error(
-        "loss differs: {} lost by the loss records, {} by meta.json, compared point by point: of \
-         some it is unknown when they were lost",
+        "loss differs: {} missed by the loss records, {} by meta.json, compared point by point: of \
+         some it is unknown when they were missed",
         records.total(),
         meta.total()
     )]

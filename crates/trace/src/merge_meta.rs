@@ -83,7 +83,7 @@ pub(crate) fn merged_meta(
         pick: both(&a.pick, &b.pick),
         ring: a.ring,
         drop_reasons: reasons_of_both(a, b),
-        loss: sum_of_losses(&checked[0].lost, &checked[1].lost),
+        loss: sum_of_losses(&checked[0].missed, &checked[1].missed),
         cost: std::array::from_fn(|point| PointCost {
             hits: a.cost[point].hits.saturating_add(b.cost[point].hits),
             run_ns: a.cost[point].run_ns.saturating_add(b.cost[point].run_ns),

@@ -62,7 +62,7 @@ impl Output {
     /// Writes a batch or hands it over; where as many wait already as may, it waits for the disk. Returns
     /// memory for the next records.
     ///
-    /// An error may be that of an earlier batch. What was handed over behind that is lost.
+    /// An error may be that of an earlier batch. Rows handed over after it are not written.
     pub(crate) fn write(&mut self, rows: Rows) -> Result<RecordColumns, Error> {
         let Some(thread) = &mut self.thread else { return self.files().write(rows) };
         match thread.send(rows) {

@@ -118,7 +118,7 @@ impl BundleWriter {
     ///
     /// # Errors
     ///
-    /// When a batch cannot be written; its records are then lost, and the file ends before them.
+    /// When a batch cannot be written; its records are then missing, and the file ends before them.
     pub fn append(&mut self, records: &[Record]) -> Result<(), Error> {
         let (held, written) = (self.columns.rows(), self.written());
         let mut rest = match &mut self.usage {

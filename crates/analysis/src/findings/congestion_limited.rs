@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_syn_that_was_sent_again_is_no_lost_data() {
+    fn a_syn_that_was_sent_again_is_no_dropped_data() {
         let again = "0ms 3-4 syn | 100ms 3-4 syn | 100006us retransmit code=5 |";
         let found = found(&format!("{again} {}", rounds(20_000, "cwnd")), WIRE);
         let said = found.lines().find(|line| line.starts_with("congestion-limited"));

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn where_records_were_lost_a_call_may_have_ended_it() {
+    fn where_records_were_missed_a_call_may_have_ended_it() {
         let text = message(SET, "201ms loss code=29 from=150ms detail=1");
         assert_snapshot!(found(&text, LEDGER), @"");
     }

@@ -27,7 +27,7 @@ pub(super) const ON_THE_PATH: [LedgerPart; 7] = [
     LedgerPart::TcpOutput,
     LedgerPart::Wire,
     LedgerPart::TcpInput,
-    LedgerPart::Lost,
+    LedgerPart::Dropped,
 ];
 
 /// Parts of the ledger in which no queue behind the sender explains why it is held.
@@ -41,7 +41,7 @@ pub(super) const HELD_OR_ON_THE_PATH: [LedgerPart; 10] = [
     LedgerPart::TcpOutput,
     LedgerPart::Wire,
     LedgerPart::TcpInput,
-    LedgerPart::Lost,
+    LedgerPart::Dropped,
 ];
 
 /// Whether nothing is under way then, and the send buffer not full.

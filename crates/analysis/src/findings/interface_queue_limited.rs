@@ -25,7 +25,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     let needed = resent.iter().filter(|one| one.was_needed);
     let repairs = Intervals::union_of(needed.filter_map(Resent::gap));
     let in_queue = facts.times_in(&[LedgerPart::InterfaceQueue]);
-    let dropped_there = repairs.intersect(&facts.times_in(&[LedgerPart::Lost]));
+    let dropped_there = repairs.intersect(&facts.times_in(&[LedgerPart::Dropped]));
     let in_queue = union(&in_queue, &dropped_there);
     let in_queue_ns = in_queue.total_ns();
     let is_bottleneck = facts.is_share_of_busy(in_queue_ns, SHARE_PERCENT_MIN);

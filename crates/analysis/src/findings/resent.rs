@@ -23,7 +23,7 @@ pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
     let flow = view.flow();
     let events = flow.events.iter();
     let retransmissions = events.filter_map(|event| Some((event, event.retransmission()?)));
-    let reverse_losses: Vec<_> = drops::losses(view.reverse(), view.drop_reasons).collect();
+    let reverse_losses: Vec<_> = drops::of_segments(view.reverse(), view.drop_reasons).collect();
     let seen = Seen::new(view);
     let sizes = SegmentSizes::of(flow);
     let mut awaiting = AwaitingRepair::new(flow, view.drop_reasons);

@@ -4,7 +4,7 @@
 //! buffer has over the round trip, and some of it is always unsent. There next to nothing may be unsent.
 //!
 //! What fills the buffer is sent and not acknowledged. Times in which a queue or the reader has the
-//! data, in which an acknowledgment is delayed, or in which records were lost are taken off: what remains is the path's
+//! data, in which an acknowledgment is delayed, or in which records were missed are taken off: what remains is the path's
 //! own latency, which a larger buffer would have filled.
 
 use super::acks::LateAck;

@@ -237,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn gaps_in_which_records_were_lost_prove_nothing() {
+    fn gaps_in_which_records_were_missed_prove_nothing() {
         let text = format!("{} | 990ms loss from=0ms detail=9 code=8", reader("50ms", ""));
         assert_snapshot!(found(&text, "0ms unknown | 1s end"), @"");
     }
 
     #[test]
-    fn what_was_lost_of_datagrams_silences_no_stream() {
+    fn what_was_missed_of_datagrams_silences_no_stream() {
         let loss = "990ms loss from=0ms detail=9 code=8";
         let ids = |loss: &str| {
             let analysis = crate::testing::analyze(&format!("{} | {loss}", reader("50ms", "")));

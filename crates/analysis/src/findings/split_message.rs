@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_in_which_the_timers_acknowledgment_may_have_been_lost_is_nobodys() {
+    fn a_hold_in_which_the_timers_acknowledgment_may_have_been_missed_is_nobodys() {
         let text =
             "1ms 1-8 +100 | 1ms 1 +300 nagle | 41ms loss code=4 from=1ms detail=1 | 41ms 2-8 +300
                     42ms <1-8 +50 ack=400";

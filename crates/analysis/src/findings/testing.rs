@@ -200,7 +200,7 @@ fn analysis(store: &ConnectionStore, direction: Direction) -> FlowAnalysis {
         datagrams_refused: 0,
         throughput_bytes_per_s: None,
         stages: Vec::new(),
-        lost_byte_delay_ns: None,
+        dropped_byte_delay_ns: None,
         ledger: Ledger::default(),
         acks: AckSummary::default(),
         bursts: BurstSummary::default(),

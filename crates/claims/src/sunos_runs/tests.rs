@@ -57,7 +57,7 @@ fn every_byte_is_accounted_for_and_its_stages_add_up() {
                 }
                 // What a queue refused is in no stage until it is sent again.
                 let mean_ns = lost_ns as f64 / flow.bytes as f64;
-                let said_ns = flow.lost_byte_delay_ns.unwrap_or(0.0);
+                let said_ns = flow.dropped_byte_delay_ns.unwrap_or(0.0);
                 assert!((mean_ns - said_ns).abs() < 1.0, "{case}: {mean_ns}, not {said_ns}");
                 assert!(!cuts.is_empty(), "{case}");
             }

@@ -69,7 +69,7 @@ impl Recording {
         })?;
         let summary = recorder.finish(&mut sink, DRAIN_DEADLINE).map_err(io::Error::other)?;
         let facts =
-            TraceFacts { source: "live".into(), lost: summary.lost, ..TraceFacts::default() };
+            TraceFacts { source: "live".into(), missed: summary.lost, ..TraceFacts::default() };
         let recording = Self { analysis: sink.0.finish(facts), lost: summary.lost.total() };
         Ok((recording, done_work))
     }

@@ -59,7 +59,7 @@ impl<'a> FlowView<'a> {
             datagrams_refused: flow.datagrams_refused,
             drops_are_lower_bounds: at_least.drops,
             stages: StagesView(&flow.stages),
-            lost_byte_delay_ns: flow.lost_byte_delay_ns.and_then(rounded),
+            lost_byte_delay_ns: flow.dropped_byte_delay_ns.and_then(rounded),
             ledger: LedgerView(&flow.ledger),
             to: direction.receiver().name(),
             throughput_bytes_per_s: flow.throughput_bytes_per_s.and_then(number),

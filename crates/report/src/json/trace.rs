@@ -34,12 +34,12 @@ impl<'a> TraceView<'a> {
         Self {
             duration_ns: analysis.duration_ns,
             records: analysis.records,
-            lost_records: facts.lost.total(),
+            lost_records: facts.missed.total(),
             points: PointsView(analysis),
             source: &facts.source,
             notes: &facts.notes,
             start_ns: analysis.start_ns,
-            lost_events: facts.lost.events,
+            lost_events: facts.missed.events,
             finished: !facts.unfinished,
             tool_version: origin.tool_version.as_deref(),
             host: origin.host.as_deref(),
@@ -60,7 +60,7 @@ impl Serialize for PointsView<'_> {
         for (summary, cost) in points.iter().zip(&facts.costs) {
             let view = PointView {
                 records: summary.records,
-                lost: summary.lost,
+                lost: summary.missed,
                 cost_ns_mean: cost.mean_ns().and_then(number),
             };
             object.serialize_entry(summary.point.name(), &view)?;

@@ -51,7 +51,7 @@ pub(crate) fn of_delays(stages: &[StageAnalysis], cost_ns: Option<f64>, is_udp: 
             )
         })
         .collect();
-    let lost = LedgerPart::Lost;
+    let lost = LedgerPart::Dropped;
     parts.push((lost.name(), look(lost), cost_ns.and_then(rounded).unwrap_or(0)));
     let known_ns = parts.iter().fold(0_u64, |sum, (_, _, ns)| sum.saturating_add(*ns));
     let unknown = LedgerPart::Unknown;
@@ -170,7 +170,7 @@ fn look(part: LedgerPart) -> Look {
         LedgerPart::TcpInput => ('i', Tone::Fill(3), "protocol input"),
         LedgerPart::ReceiveWakeup => ('U', Tone::Fill(4), "reader waits for a CPU"),
         LedgerPart::ReceiveApp => ('A', Tone::Fill(4), "reader does something else"),
-        LedgerPart::Lost => ('X', Tone::Fill(5), "dropped, and not yet sent again"),
+        LedgerPart::Dropped => ('X', Tone::Fill(5), "dropped, and not yet sent again"),
         LedgerPart::Unknown => ('?', Tone::Fill(5), "cannot be known"),
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn write(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> 
     let analysis = report.analysis;
     let facts = &analysis.facts;
     let counted = if facts.unfinished { ", as far as was counted" } else { "" };
-    let loss = format!("{}{counted}; {}", lost(&facts.lost), cost(&facts.costs, report, page));
+    let loss = format!("{}{counted}; {}", lost(&facts.missed), cost(&facts.costs, report, page));
     page.labelled("lost", &loss, Tone::Plain)
 }
 

@@ -95,10 +95,10 @@ fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
 
 /// A count that was not taken to the end is none of the whole trace.
 fn lost(facts: &TraceFacts) -> String {
-    let lost = count(facts.lost.total());
+    let lost = count(facts.missed.total());
     match facts.unfinished {
         false => format!("{lost} lost"),
-        true if facts.lost.total() == 0 => "not finished".to_owned(),
+        true if facts.missed.total() == 0 => "not finished".to_owned(),
         true => format!("{lost} counted as lost, not finished"),
     }
 }
@@ -164,7 +164,7 @@ struct Dropped<'a> {
 impl<'a> Dropped<'a> {
     fn of(report: &Report<'a>) -> Option<Self> {
         let of_flow = |connection, flow: &'a FlowAnalysis| {
-            let cost_ns = flow.ledger.ns[LedgerPart::Lost as usize];
+            let cost_ns = flow.ledger.ns[LedgerPart::Dropped as usize];
             Self { connection, flow, cost_ns }
         };
         let flows = report.connections().flat_map(|connection| {
@@ -530,7 +530,7 @@ fn under_way(report: &Report<'_>) -> Vec<(LedgerPart, u64)> {
 /// What limits the worth of all that follows.
 fn write_cautions(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let analysis = report.analysis;
-    let lost = analysis.facts.lost.total();
+    let lost = analysis.facts.missed.total();
     if lost > 0 {
         let share = percent_of(lost, lost.saturating_add(analysis.records));
         let text = match lost {

@@ -154,7 +154,7 @@ fn drops_that_no_finding_has_are_named_beside_a_verdict_that_cost_less() {
         let said = verdict(|analysis, finding| {
             finding.id = id;
             let flow = &mut analysis.connections[0].flows[0];
-            flow.ledger.ns[LedgerPart::Lost as usize] = cost_ns;
+            flow.ledger.ns[LedgerPart::Dropped as usize] = cost_ns;
             let (reason, host) = ("QDISC_DROP".to_owned(), Some(Side::Client));
             flow.drops = vec![DropCount { reason, count: 9, bytes: 900, host }];
         });
@@ -377,7 +377,7 @@ fn of_a_trace_that_was_not_finished_nothing_is_said_to_be_whole() {
     lost     no record, as far as was counted; probes: 3,200 hits of 87 ns, 278 µs
              in all, ? of a CPU
     ");
-    analysis.facts.lost.events = 5;
+    analysis.facts.missed.events = 5;
     assert!(text(&analysis).contains("0 records, 5 counted as lost, not finished"));
 }
 
