@@ -336,7 +336,7 @@ impl LedgerPart {
             Self::TcpInput => "tcp_input",
             Self::ReceiveWakeup => "receive_queue.wakeup",
             Self::ReceiveApp => "receive_queue.app",
-            Self::Dropped => "lost",
+            Self::Dropped => "dropped",
             Self::Unknown => "unknown",
         }
     }

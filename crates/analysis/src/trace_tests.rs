@@ -63,7 +63,7 @@ const DROPPED_BEHIND_POINT_6: &str = "1ms 1 +2000 | 1010us 2-4 0..1000 | 1020us 
 
 #[test]
 fn what_a_filter_drops_is_in_no_queue_until_it_comes_again() {
-    assert_snapshot!(places(DROPPED_BEHIND_POINT_6), @"send_queue.other 10us | wire 10us | tcp_input 10us | lost 199970us | wire 10us | tcp_input 20us | receive_queue.app 10us");
+    assert_snapshot!(places(DROPPED_BEHIND_POINT_6), @"send_queue.other 10us | wire 10us | tcp_input 10us | dropped 199970us | wire 10us | tcp_input 20us | receive_queue.app 10us");
     let analysis = testing::analyze(DROPPED_BEHIND_POINT_6);
     assert_snapshot!(balance(&analysis), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/0/0");
     let tcp_input = &analysis.flows[0].stages[5];
@@ -78,7 +78,7 @@ fn what_a_filter_drops_is_in_no_queue_until_it_comes_again() {
 fn a_drop_in_the_interface_queue_is_no_other_case() {
     let text = "1ms 1-3 +1000 | 1500us drop 0..1000 detail=50
         201ms retransmit 0..1000 code=1 | 201ms 2-3 0..1000 retransmitted | 201100us 4-8 0..1000";
-    assert_snapshot!(places(text), @"interface_queue 500us | lost 199500us | interface_queue 100us");
+    assert_snapshot!(places(text), @"interface_queue 500us | dropped 199500us | interface_queue 100us");
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn what_is_dropped_twice_counts_twice_and_what_is_never_retransmitted_stays_drop
         201ms retransmit 0..1000 code=1 | 201ms 2-6 0..1000 retransmitted
         201010us drop 0..1000 detail=77";
     assert_snapshot!(places(&format!("{twice} | 601ms 2-6 0..1000 retransmitted | 601010us 7-8 +1000")),
-        @"tcp_input 10us | lost 199990us | tcp_input 10us | lost 399990us | tcp_input 10us");
+        @"tcp_input 10us | dropped 199990us | tcp_input 10us | dropped 399990us | tcp_input 10us");
     let text = format!("{twice} | 250ms <3-6 ack=0");
-    assert_snapshot!(places(&text), @"tcp_input 10us | lost 199990us | tcp_input 10us | lost 48990us");
+    assert_snapshot!(places(&text), @"tcp_input 10us | dropped 199990us | tcp_input 10us | dropped 48990us");
     assert_snapshot!(balance(&testing::analyze(&text)), @"send_queue 0/0/0 | tcp_output 0/0/0 | interface_queue 0/0/0 | wire 0/0/0 | input_queue 0/0/0 | tcp_input 0/0/0 | receive_queue 0/0/0 | total 0/1000/0");
 }
 
@@ -98,7 +98,7 @@ fn what_the_senders_own_host_refuses_is_dropped_until_tcp_tries_it_with_success(
     // A full queueing discipline takes neither the segment nor its first repetition.
     let text = "1ms 1 +1000 pacing | 1020us drop 0..1000 detail=50 | 2ms 1 +500 pacing
         2020us drop 0..1500 detail=50 | 204ms 2-8 +1500";
-    assert_snapshot!(places(text), @"send_queue.pacing 20us | lost 202980us");
+    assert_snapshot!(places(text), @"send_queue.pacing 20us | dropped 202980us");
     let analysis = testing::analyze(text);
     let max = analysis.flows[0].stages[0].length_bytes.unwrap().max;
     assert_eq!(max, 1500, "TCP has it in its send queue all the time");
@@ -108,7 +108,7 @@ fn what_the_senders_own_host_refuses_is_dropped_until_tcp_tries_it_with_success(
 fn what_is_away_already_is_not_dropped_again() {
     let said_twice = "1ms 1-6 +1000 | 1010us drop 0..1000 code=6 | 1020us drop 0..500 code=6
         201ms retransmit 0..1000 code=1 | 201ms 2-6 0..1000 retransmitted | 201010us 7-8 0..1000";
-    assert_snapshot!(places(said_twice), @"tcp_input 10us | lost 199990us | tcp_input 10us");
+    assert_snapshot!(places(said_twice), @"tcp_input 10us | dropped 199990us | tcp_input 10us");
     let stores = testing::store(said_twice);
     let curves =
         crate::FlowCurves::new(&stores, Direction::FromClient, &[], &crate::DropReasons::new());

@@ -2,7 +2,7 @@
 //!
 //! The connections are a call over loopback that Nagle's algorithm stalls, a bulk transfer whose
 //! window opens, and a transfer behind a token bucket with a standing queue, a drop, and a trace
-//! that lost records. They are made by rule and a fixed seed, so the figures never change by
+//! that missed records. They are made by rule and a fixed seed, so the figures never change by
 //! themselves.
 
 use std::error::Error;

@@ -190,8 +190,8 @@ fn findings(findings: &[Finding], page: &Page<'_>) -> Vec<String> {
     let lines = |finding: &Finding| {
         let times = page.style.glyphs().times;
         let cost = match finding.cost_ns {
-            0 => "no lost time of its own".to_owned(),
-            cost_ns => format!("{} lost", page.time(cost_ns)),
+            0 => "no cost of its own".to_owned(),
+            cost_ns => format!("cost {}", page.time(cost_ns)),
         };
         let figures = format!("  {}{times}, {cost}", count(finding.count));
         [finding.id.name().to_owned(), figures]
@@ -239,10 +239,7 @@ mod tests {
         let mut split = stall();
         split.connections[0].findings[0].cost_ns = 0;
         let text = compared(&split, &fixed(), &Options::default());
-        assert!(
-            text.contains("×, no lost time of its own") && !text.contains("0 ns lost"),
-            "{text}"
-        );
+        assert!(text.contains("×, no cost of its own") && !text.contains("cost 0 ns"), "{text}");
     }
 
     #[test]

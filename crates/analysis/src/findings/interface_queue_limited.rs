@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_the_queue_dropped_costs_until_it_is_sent_again() {
         let round =
-            |at: u64| format!("{at}ms lost | {}ms wire | {}ms app_idle", at + 200, at + 201);
+            |at: u64| format!("{at}ms dropped | {}ms wire | {}ms app_idle", at + 200, at + 201);
         let rounds: Vec<_> = (0..10).map(|i| round(300 + i * 210)).collect();
         let ledger =
             format!("0ms interface_queue | 200ms app_idle | {} | 2500ms end", rounds.join(" | "));
@@ -173,7 +173,7 @@ mod tests {
              180ms 2-4 30000..31000 retransmitted | 180ms retransmit 30000..31000 code=2",
             limited(30, "2ms")
         );
-        let ledger = "0ms interface_queue | 60ms wire | 100ms lost | 180ms wire | 200ms end";
+        let ledger = "0ms interface_queue | 60ms wire | 100ms dropped | 180ms wire | 200ms end";
         assert_snapshot!(found(&text, ledger), @"interface-queue-limited @client 30x 140 ms: Packets of the client stood 31.0 ms on average in its interface queue (70 % of 200 ms with bytes under way); 1000 bytes dropped there and sent again: the interface's rate is the limit.");
     }
 }

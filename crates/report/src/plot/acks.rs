@@ -68,7 +68,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         key(AckKind::Pure, "pure ACK"),
         key(AckKind::Late, "ACK 10 ms or more after its data"),
         key(AckKind::Repeat, "duplicate or window update"),
-        Key { sample: Sample::Unknown, words: "unknown: records were lost" },
+        Key { sample: Sample::Unknown, words: "unknown: records were missed" },
     ];
     let mut page = figure_page::open(scene, "Receive queue and acknowledgments", &keys);
     let areas = page.stack(&[3.2, 1.0], true);

@@ -213,7 +213,7 @@ impl<'a> Pending<'a> {
 
 fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
     let mut used = [BTreeSet::new(), BTreeSet::new()];
-    let lost = [Direction::FromClient, Direction::FromServer]
+    let dropped = [Direction::FromClient, Direction::FromServer]
         .map(|direction| dropped_packets(scene.store, direction, scene.options.drop_reasons));
     picked
         .iter()
@@ -225,8 +225,8 @@ fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
             } else {
                 Some(pass.at_ns)
             };
-            let lost = &lost[*direction as usize];
-            let arrived_ns = came_ns.filter(|at_ns| !is_dropped(flow, lost, pass, *at_ns));
+            let dropped = &dropped[*direction as usize];
+            let arrived_ns = came_ns.filter(|at_ns| !is_dropped(flow, dropped, pass, *at_ns));
             Arrow {
                 from: direction.sender(),
                 departed_ns: is_seen.then_some(pass.at_ns),
@@ -241,7 +241,7 @@ fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
 
 /// When `pass` came to the other end. An arrival may bring the bytes of several segments, but a
 /// segment without data only itself. When the same bytes left again before any arrival that
-/// is left over for this one, this one was lost.
+/// is left over for this one, this one was dropped.
 fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<u64> {
     let arrivals = arriving(flow);
     let start = arrivals.partition_point(|arrival| arrival.at_ns < pass.at_ns);
@@ -275,7 +275,12 @@ fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<
 }
 
 /// Whether the kernel dropped the segment, which came at `arrived_ns`, before the same came again.
-fn is_dropped(flow: &FlowStore, lost: &[DroppedPacket<'_>], pass: &Pass, arrived_ns: u64) -> bool {
+fn is_dropped(
+    flow: &FlowStore,
+    dropped: &[DroppedPacket<'_>],
+    pass: &Pass,
+    arrived_ns: u64,
+) -> bool {
     let arrivals = arriving(flow);
     let later = arrivals.partition_point(|arrival| arrival.at_ns <= arrived_ns);
     // The record of a drop does not tell acknowledgments apart: it is of the last one before it.
@@ -285,9 +290,9 @@ fn is_dropped(flow: &FlowStore, lost: &[DroppedPacket<'_>], pass: &Pass, arrived
     };
     let mut next = arrivals[later..].iter().take(SCAN_MAX).filter(is_next);
     let until_ns = next.next().map_or(u64::MAX, |next| next.at_ns);
-    let first = lost.partition_point(|lost| lost.drop.at_ns < arrived_ns);
-    let mut lost = lost[first..].iter().take_while(|lost| lost.drop.at_ns < until_ns);
-    lost.any(|DroppedPacket { drop, after }| {
+    let first = dropped.partition_point(|packet| packet.drop.at_ns < arrived_ns);
+    let mut near = dropped[first..].iter().take_while(|packet| packet.drop.at_ns < until_ns);
+    near.any(|DroppedPacket { drop, after }| {
         let is_it = match pass.len {
             0 => {
                 let has_flags = [0, pass.tcp_flags].contains(&drop.tcp_flags);

@@ -83,7 +83,7 @@ pub struct PlotOptions<'a> {
     pub width: u32,
     /// Pixels down, within [`SIZES_PX`](sockscope_render::size::SIZES_PX); `time-sequence` is as tall as its events need.
     pub height: u32,
-    /// Where the trace lost records: queue lengths are unknown there.
+    /// Where the trace missed records: queue lengths are unknown there.
     pub losses: &'a [LossInterval],
     /// Names of the numbers in `Drop` records: some drops lose nothing.
     pub drop_reasons: &'a DropReasons,

@@ -34,7 +34,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
         Key { sample: Sample::Bars(Ink::Data), words: "bytes that pass the point" },
         Key { sample: Sample::Stub(Ink::Ack), words: "no data: ACK, SYN, FIN" },
         Key { sample: Sample::Mark(Ink::Alarm, Shape::Cross), words: "sent again" },
-        Key { sample: Sample::Unknown, words: "records of this point were lost" },
+        Key { sample: Sample::Unknown, words: "records of this point were missed" },
     ];
     let mut page = figure_page::open(scene, "Packet trace", &keys);
     for (index, area) in page.stack(&[1.0; 4], true).into_iter().enumerate() {

@@ -46,7 +46,9 @@ fn draw_queue(scene: &Scene<'_>, page: &mut Page, stage: Stage, area: Rect, is_l
     }
     page.svg.end_group();
     if scene.loses_records_of(&[stage.enter(), stage.leave()]) {
-        page.note("bytes whose entry or leaving was among the lost records have no bar".to_owned());
+        page.note(
+            "bytes whose entry or leaving was among the missed records have no bar".to_owned(),
+        );
     }
 }
 

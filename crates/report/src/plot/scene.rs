@@ -95,7 +95,7 @@ impl<'a> Scene<'a> {
         self.options.losses.iter().filter(move |loss| loss.may_touch(protocol))
     }
 
-    /// Whether records of one of `points` were lost within the time shown.
+    /// Whether records of one of `points` were missed within the time shown.
     pub(super) fn loses_records_of(&self, points: &[Point]) -> bool {
         self.losses().any(|loss| {
             loss.point.is_some_and(|point| points.contains(&point))
@@ -139,16 +139,16 @@ impl<'a> Scene<'a> {
 
     /// The line at the foot: records and losses, and the part of the trace that is shown.
     pub(super) fn facts(&self, shown_ns: u64) -> String {
-        let lost: u64 =
+        let missed: u64 =
             self.options.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.count));
-        let lost = match lost {
-            0 => "no records lost".to_owned(),
-            1 => "1 record lost in the trace".to_owned(),
-            lost => format!("{} records lost in the trace", count(lost)),
+        let missed = match missed {
+            0 => "no records missed".to_owned(),
+            1 => "1 record missed in the trace".to_owned(),
+            missed => format!("{} records missed in the trace", count(missed)),
         };
         let span = Quantity::Time.words(shown_ns as f64);
         let records = counted(self.records, "record");
-        format!("sockscope: {records} of this connection; {lost}; {span} shown")
+        format!("sockscope: {records} of this connection; {missed}; {span} shown")
     }
 }
 

@@ -61,7 +61,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
     draw_segments(scene, &mut page, &panel, sent);
     page.svg.end_group();
     if scene.loses_records_of(&[point]) {
-        page.note(format!("records of point {} were lost: segments are missing", point.number()));
+        page.note(format!("records of point {} were missed: segments are missing", point.number()));
     }
     page.finish()
 }

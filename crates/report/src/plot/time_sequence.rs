@@ -117,7 +117,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> String {
 fn note_losses(scene: &Scene<'_>, page: &mut Page, events: &[Event]) {
     let Some((first, last)) = events.first().zip(events.last()) else { return };
     if scene.losses().any(|loss| loss.start_ns <= last.at_ns && loss.end_ns >= first.at_ns) {
-        page.note("records were lost in this time: segments may be missing".to_owned());
+        page.note("records were missed in this time: segments may be missing".to_owned());
     }
 }
 

@@ -89,7 +89,7 @@ pub(super) fn merged<'a>(
 }
 
 /// Losses as records in time order, each at the end of its interval. They are few: a source counts
-/// many lost records in one.
+/// many missed records in one.
 pub(super) fn as_records(losses: &[LossInterval]) -> Vec<Record> {
     let mut records: Vec<_> = losses
         .iter()

@@ -214,7 +214,7 @@ fn one_flow_keeps_the_time_of_the_whole() {
 
 #[test]
 fn a_loss_stands_at_the_end_of_its_interval_whatever_flow_is_picked() {
-    let lost = |point, count| LossInterval {
+    let missed = |point, count| LossInterval {
         start_ns: START_NS + 2_000,
         end_ns: START_NS + 6_000,
         point,
@@ -223,13 +223,13 @@ fn a_loss_stands_at_the_end_of_its_interval_whatever_flow_is_picked() {
         is_anchored: false,
     };
     let options = ShowOptions { flow: Some(FlowId(3)), ..ShowOptions::default() };
-    let losses = [lost(Some(Point::ReceiveEnqueue), 512), lost(None, 3)];
+    let losses = [missed(Some(Point::ReceiveEnqueue), 512), missed(None, 3)];
     let mut out = Vec::new();
     show(&[stalled_message()], &losses, &options, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let events: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    assert!(events[0].ends_with("3 records beside the points lost within 4.000us"), "{text}");
-    assert!(events[1].ends_with("512 records of ReceiveEnqueue lost within 4.000us"), "{text}");
+    assert!(events[0].ends_with("3 records of no point missed within 4.000us"), "{text}");
+    assert!(events[1].ends_with("512 records of ReceiveEnqueue missed within 4.000us"), "{text}");
     assert!(events[2].contains("InterfaceEnqueue"), "{text}");
 }
 

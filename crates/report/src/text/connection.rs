@@ -183,7 +183,7 @@ fn notes(analysis: &ConnectionAnalysis, is_capture: bool) -> Vec<&'static str> {
     if was_established && connection.both_ends_here {
         notes.push(
             "joined on the way, so that the recorder did not look for records that the kernel \
-             skipped: a skipped one shows as residue, not as lost",
+             skipped: a skipped one shows as residue, not as missed",
         );
     }
     notes

@@ -27,10 +27,10 @@ fn write_one(finding: &Finding, analysis: &Analysis, page: &mut Page<'_>) -> io:
     let times = page.style.glyphs().times;
     let cost = match finding.cost_ns {
         // Another finding may have the time: that of one wait counts once.
-        0 => "no lost time of its own".to_owned(),
+        0 => "no cost of its own".to_owned(),
         ns => {
             let share = percent_of(ns, analysis.duration_ns);
-            format!("{} lost ({share} of the trace)", page.time(ns))
+            format!("cost {} ({share} of the trace)", page.time(ns))
         }
     };
     let id = page.style.paint(finding.id.name(), Tone::Bad);

@@ -88,18 +88,18 @@ fn write_trace(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
         "{source}, {duration}{}, {}, {}",
         counted(analysis.connections.len() as u64, "connection"),
         counted(analysis.records, "record"),
-        lost(&analysis.facts),
+        missed(&analysis.facts),
     );
     page.labelled("trace", &line, Tone::Plain)
 }
 
-/// A count that was not taken to the end is none of the whole trace.
-fn lost(facts: &TraceFacts) -> String {
-    let lost = count(facts.missed.total());
+/// Without an end mark the count does not reach to the end of the trace.
+fn missed(facts: &TraceFacts) -> String {
+    let missed = count(facts.missed.total());
     match facts.unfinished {
-        false => format!("{lost} lost"),
+        false => format!("{missed} missed"),
         true if facts.missed.total() == 0 => "not finished".to_owned(),
-        true => format!("{lost} counted as lost, not finished"),
+        true => format!("at least {missed} missed, not finished"),
     }
 }
 
@@ -185,7 +185,7 @@ impl<'a> Dropped<'a> {
         let (time, share) = self.cost(report, page);
         let (id, what) = (self.connection.connection.id.0, self.what());
         format!(
-            "dropped packets cost most: {time} lost ({share} of the trace), on connection {id}; {what}."
+            "dropped packets cost most: {time} ({share} of the trace), on connection {id}; {what}."
         )
     }
 
@@ -281,12 +281,12 @@ fn costliest(
     };
     let id = total.id.name();
     if total.cost_ns == 0 {
-        return format!("{id}: seen {times} {place}; no time lost that can be measured.");
+        return format!("{id}: seen {times} {place}; its cost cannot be measured.");
     }
     let share =
         format!(" ({} of the trace)", percent_of(total.cost_ns, report.analysis.duration_ns));
-    let most = if costs_most { " costs most" } else { "" };
-    format!("{id}{most}: {} lost{share}, {times}, {place}.", page.time(total.cost_ns))
+    let costs = if costs_most { " costs most:" } else { ": cost" };
+    format!("{id}{costs} {}{share}, {times}, {place}.", page.time(total.cost_ns))
 }
 
 fn write_others(others: &[FindingTotal<'_>], page: &mut Page<'_>) -> io::Result<()> {
@@ -530,14 +530,14 @@ fn under_way(report: &Report<'_>) -> Vec<(LedgerPart, u64)> {
 /// What limits the worth of all that follows.
 fn write_cautions(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
     let analysis = report.analysis;
-    let lost = analysis.facts.missed.total();
-    if lost > 0 {
-        let share = percent_of(lost, lost.saturating_add(analysis.records));
-        let text = match lost {
-            1 => format!("1 record ({share}) was lost: what it touches is unknown, not guessed."),
+    let missed = analysis.facts.missed.total();
+    if missed > 0 {
+        let share = percent_of(missed, missed.saturating_add(analysis.records));
+        let text = match missed {
+            1 => format!("1 record ({share}) was missed: what it touches is unknown, not guessed."),
             _ => format!(
-                "{} records ({share}) were lost: what they touch is unknown, not guessed.",
-                count(lost)
+                "{} records ({share}) were missed: what they touch is unknown, not guessed.",
+                count(missed)
             ),
         };
         page.labelled("caution", &text, Tone::Bad)?;

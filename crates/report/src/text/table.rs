@@ -28,7 +28,7 @@ struct Units {
 #[derive(Default)]
 struct Sums {
     bytes: u64,
-    /// Lost records may have had more of them.
+    /// Missed records may have had more of them.
     is_lower_bound: bool,
     cost_ns: u64,
 }
@@ -115,7 +115,7 @@ fn write_head(units: &Units, page: &mut Page<'_>) -> io::Result<()> {
         "B" => "bytes".to_owned(),
         unit => format!("size {unit}"),
     };
-    let (width, cost) = (ends_width(page), format!("lost {}", units.cost.name));
+    let (width, cost) = (ends_width(page), format!("cost {}", units.cost.name));
     let head = format!("{:>5} {ends:<width$} {bytes:>8} {cost:>8}  most in", "id");
     let head = page.style.paint(&head, Tone::Faint);
     page.line(&head)

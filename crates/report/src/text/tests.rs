@@ -87,7 +87,7 @@ fn a_queue_that_does_not_add_up_is_named() {
     insta::assert_snapshot!(closing.join("\n"), @"
     conservation: residue 0 in 12 of 14 queues (7 of each of 2 flows with data); off
              by: flow 3 wire -1,448 B; unknown: flow 3 input_queue
-    lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, <0.1 % of a CPU
+    missed   no record; probes: 3,200 hits of 87 ns, 278 µs in all, <0.1 % of a CPU
     ");
     assert!(text.contains("at end        0 B"), "{text}");
 }
@@ -234,15 +234,15 @@ fn a_very_long_command_has_its_middle_left_out_and_no_line_beyond_the_page() {
 #[test]
 fn time_that_two_flows_lost_at_once_counts_once() {
     let mut analysis = stall();
-    let lost = "8.17 s lost (94.9 % of the trace)";
-    assert!(verdict_of(&analysis).contains(lost));
+    let cost = "8.17 s (94.9 % of the trace)";
+    assert!(verdict_of(&analysis).contains(cost));
     let mut again = analysis.connections[0].findings[0].clone();
     analysis.connections[0].findings.push(again.clone());
-    assert!(verdict_of(&analysis).contains(lost), "{}", verdict_of(&analysis));
+    assert!(verdict_of(&analysis).contains(cost), "{}", verdict_of(&analysis));
     let end_ns = analysis.start_ns + analysis.duration_ns;
     again.times = vec![(end_ns - 8_170_000_000, end_ns)];
     analysis.connections[0].findings.push(again);
-    let whole = "8.61 s lost (100.0 % of the trace)";
+    let whole = "8.61 s (100.0 % of the trace)";
     assert!(verdict_of(&analysis).contains(whole), "{}", verdict_of(&analysis));
 }
 
@@ -281,7 +281,7 @@ fn a_verdict_beside_findings_that_cost_more_together_does_not_cost_most() {
         costing(FindingId::Retransmission, 90_000_000),
     ];
     let verdict = verdict_of(&analysis);
-    assert!(verdict.starts_with("verdict  retransmission: 90.0 ms lost"), "{verdict}");
+    assert!(verdict.starts_with("verdict  retransmission: cost 90.0 ms ("), "{verdict}");
     assert!(verdict.contains("\nalso     nagle-delayed-ack 398× (160 ms)"), "{verdict}");
 }
 
@@ -308,10 +308,10 @@ fn thousands_of_connections_stay_readable() {
 
 #[test]
 fn a_sum_that_the_rows_have_no_part_of_has_a_unit_of_its_own() {
-    // Only the tenth has lost time, and it is shown in full.
+    // Only the tenth has a cost, and it is shown in full.
     let text = written(&Text, &many(12), &Options { detailed: 1, ..Options::default() });
     let rows = text.split("the other 11 connections").nth(1).unwrap();
-    assert!(rows.contains("lost ms"), "{rows}");
+    assert!(rows.contains("cost ms"), "{rows}");
     let sum = rows.lines().find(|line| line.contains("all 12 connections")).unwrap();
     assert_eq!(sum.split_whitespace().last(), Some("10.0"), "{rows}");
 }
@@ -319,7 +319,7 @@ fn a_sum_that_the_rows_have_no_part_of_has_a_unit_of_its_own() {
 #[test]
 fn a_sum_far_above_its_rows_has_a_unit_that_shows_it_in_digits() {
     let mut analysis = many(12);
-    // The tenth has lost time, so it is shown in full.
+    // The tenth has a cost, so it is shown in full.
     for (index, connection) in analysis.connections.iter_mut().enumerate() {
         connection.flows[0].bytes = if index == 9 { 40_000_000 } else { 400 };
         connection.flows[1].bytes = 0;
@@ -354,12 +354,12 @@ fn nothing_recorded_is_a_report_too() {
     insta::assert_snapshot!(text(&empty()), @r"
     sockscope 0.1.0 on anvil, kernel 6.18.1, clock monotonic
     command  python3 rpc.py
-    trace    live, 0 connections, 0 records, 0 lost
+    trace    live, 0 connections, 0 records, 0 missed
 
     verdict  no connection was recorded: nothing that was picked sent or received
              over TCP or UDP (Unix sockets are not recorded).
 
-    lost     no record; probes: 3,200 hits of 87 ns, 278 µs in all, ? of a CPU
+    missed   no record; probes: 3,200 hits of 87 ns, 278 µs in all, ? of a CPU
     ");
 }
 
@@ -374,11 +374,11 @@ fn of_a_trace_that_was_not_finished_nothing_is_said_to_be_whole() {
 
     verdict  there is no connection in the trace.
 
-    lost     no record, as far as was counted; probes: 3,200 hits of 87 ns, 278 µs
+    missed   no record, as far as was counted; probes: 3,200 hits of 87 ns, 278 µs
              in all, ? of a CPU
     ");
     analysis.facts.missed.events = 5;
-    assert!(text(&analysis).contains("0 records, 5 counted as lost, not finished"));
+    assert!(text(&analysis).contains("0 records, at least 5 missed, not finished"));
 }
 
 #[test]
@@ -705,9 +705,9 @@ fn what_the_receivers_filter_drops_is_the_verdict_where_it_alone_was_recorded() 
     let steps: [(u64, &[Kind], u64); 4] =
         [(0, &ARRIVING, 0), (1, &[Kind::Drop], 77), (200_000, &ARRIVING, 0), (200_010, &READ, 0)];
     insta::assert_snapshot!(ten_segments(false, &steps), @r"
-    verdict  dropped packets cost most: 2.00 s lost (95.7 % of the trace), on
-             connection 1; what the client sent was dropped for NETFILTER_DROP on
-             the server's host.
+    verdict  dropped packets cost most: 2.00 s (95.7 % of the trace), on connection
+             1; what the client sent was dropped for NETFILTER_DROP on the server's
+             host.
     fix      On the server's host: find what drops them, a packet filter (nft list
              ruleset) or a full queue (tc -s qdisc show, nstat -az).
     ");
@@ -724,9 +724,9 @@ fn what_the_senders_host_refuses_is_the_verdict() {
         (200_010, &READ, 0),
     ];
     insta::assert_snapshot!(ten_segments(true, &steps), @r"
-    verdict  dropped packets cost most: 2.00 s lost (95.7 % of the trace), on
-             connection 1; what the client sent was dropped for QDISC_DROP on the
-             client's host.
+    verdict  dropped packets cost most: 2.00 s (95.7 % of the trace), on connection
+             1; what the client sent was dropped for QDISC_DROP on the client's
+             host.
     fix      On the client's host: find what drops them, a packet filter (nft list
              ruleset) or a full queue (tc -s qdisc show, nstat -az).
     ");
