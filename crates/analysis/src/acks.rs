@@ -1,4 +1,4 @@
-//! Acknowledgments of one flow's data: how many, for how many bytes, and why they came late.
+//! Acknowledgments of one flow's data: how many, for how many bytes, and why they were late.
 //!
 //! They travel in the reverse flow and are taken where the receiver makes them (point 4, else 3), or
 //! where they arrive when only the sender is on this host (point 6, else 5).
@@ -36,7 +36,7 @@ pub enum AckNews {
     /// (RFC 5681 §2) or a window update.
     Repeats,
     /// Nothing. It has another reason: data of its own, its sender's SYN or FIN, or it answers that of the
-    /// other end; or it is the first one seen of a connection joined on its way.
+    /// other end; or it is the first one seen of a connection that was open before the recording.
     Nothing,
 }
 
@@ -83,14 +83,14 @@ fn point_of(reverse: &FlowStore) -> Point {
 struct Reader {
     /// Position after the last byte of the flow.
     data_end: u64,
-    /// When its FIN came, as far as that was seen; `None` once an acknowledgment may have answered it.
+    /// When its FIN arrived, as far as that was seen; `None` once an acknowledgment may have answered it.
     fin_ns: Option<u64>,
     /// Furthest position acknowledged; `None` while that is not known.
     acknowledged: Option<u64>,
 }
 
 impl Reader {
-    /// No FIN came before `since_ns`.
+    /// No FIN arrived before `since_ns`.
     fn new(store: &ConnectionStore, direction: Direction, data_end: u64, since_ns: u64) -> Self {
         let flow = store.flow(direction);
         Self {
@@ -108,7 +108,7 @@ impl Reader {
         self.acknowledged = known.max(Some(reached));
         let answers_fin = reached == self.data_end
             && self.fin_ns.take_if(|fin_ns| *fin_ns <= pass.at_ns).is_some();
-        // Of a connection joined on its way nothing tells what came before.
+        // Of a connection open before the recording no record shows what was before.
         let Some(from) = known else { return AckNews::Nothing };
         if reached > from {
             return AckNews::Advances { from, to: reached };
@@ -122,7 +122,7 @@ impl Reader {
     }
 }
 
-/// When the first FIN from `since_ns` on came where it was seen last.
+/// When the first FIN from `since_ns` on arrived where it was seen last.
 fn fin_ns(flow: &FlowStore, since_ns: u64) -> Option<u64> {
     let points = Point::ALL[2..6].iter().rev();
     let mut fins = points.filter_map(|point| {

@@ -117,7 +117,7 @@ fn records(flow: &FlowStore) -> u64 {
     (passes + flow.events.len()) as u64
 }
 
-/// A datagram may be empty and is one all the same; a TCP segment without data is none of the flow's.
+/// A datagram may be empty and counts all the same; a TCP segment without data does not.
 fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
     let is_datagram = store.connection.protocol == Protocol::Udp;
     let taken = flow.at(Point::SendDequeue).iter();

@@ -1,9 +1,9 @@
 //! Which bytes passed one point, and when each of them first did.
 //!
 //! A byte may pass a point several times (retransmission), and bytes may pass out of order. Only the
-//! first passage of a byte counts for queues and delays: a byte that was missed on its way stays, by
-//! this rule, in the stage where it was missed until its retransmission gets through. Where a record tells of the
-//! drop, `drop_gap` takes the byte out for that time.
+//! first passage of a byte counts for queues and delays: by this rule a dropped byte stays in the
+//! stage where it was dropped until its retransmission arrives. Where a record shows the drop, `drop_gap` takes the
+//! byte out for that time.
 
 use std::cmp::Reverse;
 

@@ -112,7 +112,7 @@ impl DropGaps {
         self.len_max = lens.max().unwrap_or(0);
     }
 
-    /// Bytes in `dropped` were dropped behind the point; `left` is what came to the next one.
+    /// Bytes in `dropped` were dropped behind the point; `left` is what arrived at the next one.
     fn drop_at(&mut self, index: usize, from_ns: u64, dropped: &[Range], left: &Curve) {
         let mut rest = minus(dropped, &self.away[index].of(dropped, from_ns));
         let before = self.by_point[index].len();
@@ -261,7 +261,7 @@ fn repetitions(passes: &[Pass], curve: &Curve) -> Vec<Again> {
         .collect()
 }
 
-/// `entered` with the last time for those bytes that were dropped and came there again.
+/// `entered` with the last time for those bytes that were dropped and arrived there again.
 pub(crate) fn with_returns(entered: &Curve, gaps: &[DropGap]) -> Curve {
     let returns = gaps.iter().rev().filter_map(|gap| Some((gap.until_ns?, gap.offset, gap.end)));
     let returned = Curve::of_ranges(0, returns);

@@ -17,7 +17,7 @@ const AT_ONCE_NS: u64 = 1_000_000;
 pub(crate) enum Cause {
     /// The socket's receive buffer had no room.
     FullBuffer,
-    /// No socket took it: nobody listens there, or a filter dropped it.
+    /// No socket took it: none listens there, or a filter dropped it.
     NoSocket,
     /// Another one: a wrong checksum, a filter of a socket that took others.
     Unknown,
@@ -59,7 +59,7 @@ pub(crate) fn at_the_socket<'a>(
     })
 }
 
-/// How many of a flow's datagrams came to their host, this one, and found no socket.
+/// How many of a flow's datagrams arrived at their host, this one, and found no socket.
 pub(crate) fn refused(connection: &Connection, flow: &FlowStore, reasons: &DropReasons) -> u64 {
     let drops = at_the_socket(connection, flow, reasons);
     drops.filter(|drop| drop.cause == Cause::NoSocket).count() as u64
@@ -216,7 +216,7 @@ impl Hosts {
     }
 }
 
-/// Whether the segment's sender was recorded, and nothing like it was seen on its way up to then: the sender's
+/// Whether the segment's sender was recorded, and no such packet was seen in transit up to then: the sender's
 /// own host refused it.
 fn was_refused(flow: &FlowStore, drop: &Record) -> bool {
     let is_seen = |point: Point| !flow.at(point).is_empty();

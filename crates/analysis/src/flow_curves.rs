@@ -18,7 +18,7 @@ pub struct FlowCurves {
     pub(crate) curves: [Curve; 8],
     /// Datagrams that left the path; empty for a stream, whose bytes are sent again.
     pub(crate) dropped: Curve,
-    /// Of a stream, bytes that were dropped, until they came again.
+    /// Of a stream, bytes that were dropped, until they were seen again.
     pub(crate) gaps: DropGaps,
     /// Whether the point was watched, in the order of [`Point::ALL`].
     pub(crate) observed: [bool; 8],
@@ -71,7 +71,7 @@ impl FlowCurves {
     }
 
     /// How long bytes stayed in one stage, by position. Bytes whose passing was missed are left out; of those
-    /// that were dropped there the time counts from when they came again.
+    /// that were dropped there the time counts from when they were seen again.
     #[must_use]
     pub fn delays(&self, stage: Stage) -> Vec<DelayRun> {
         let (entered, left) = (self.at(stage.enter()), self.at(stage.leave()));

@@ -6,7 +6,7 @@ use sockscope_record::{Direction, Kind, Point, Protocol, Record};
 use crate::record_loss_times::Losses;
 use crate::{ConnectionStore, FlowStore};
 
-/// Whether the end that sends `flow` is such a socket: data leaves it that nobody wrote there. Of data
+/// Whether the end that sends `flow` is such a socket: data leaves it that no program wrote there. Of data
 /// that was in flight when the recording began that says nothing. Not all that programs write passes
 /// point 1 on every kernel (`docs/reference/hooks.md`): a call seen on the socket shows that it is a
 /// program's, and so does a read at the other end, as a peer on this host is of the same kind.
@@ -20,7 +20,7 @@ pub(crate) fn is_sender_kernel_socket(store: &ConnectionStore, flow: &FlowStore)
         && !flow.events.iter().any(is_write)
 }
 
-/// Whether one of its ends is such a socket, which nobody reads from either. Not where a write or a read
+/// Whether one of its ends is such a socket, from which no program reads either. Not where a write or a read
 /// may be among the missed records. `end_ns` is its last record's time.
 pub(crate) fn has_kernel_socket(store: &ConnectionStore, losses: &Losses, end_ns: u64) -> bool {
     let opened_ns = store.connection.opened_ns;

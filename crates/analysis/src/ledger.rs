@@ -152,7 +152,7 @@ fn departures(
     departures
 }
 
-/// Acknowledgments that came in with the reverse flow, as departures.
+/// Acknowledgments received with the reverse flow, as departures.
 fn acknowledged(reverse: &FlowStore, curves: &FlowCurves) -> Vec<Departure> {
     let end = curves.curves.iter().map(Curve::end).max().unwrap_or(0);
     let mut acknowledged = curves.first_seen().and_then(Curve::first).unwrap_or(0);
@@ -267,7 +267,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What happened to the byte on its way, in order. Without drops its first passages are all.
+    /// What happened to the byte in transit, in order. Without drops its first passages are all.
     fn take_steps(&mut self, offset: u64) {
         self.steps.clear();
         for index in 0..7 {
@@ -348,7 +348,7 @@ impl<'a> Walk<'a> {
         self.now_ns = until_ns;
     }
 
-    /// The byte came into the receive queue by pass `came` and is read by pass `read` at `until_ns`.
+    /// Pass `came` brought the byte into the receive queue; pass `read` reads it at `until_ns`.
     fn wait_for_reader(&mut self, offset: u64, until_ns: u64, came: Option<u32>, read: u32) {
         let came = came.map(|pass| &self.flow.at(Point::ReceiveEnqueue)[pass as usize]);
         let read = &self.flow.at(Point::ReceiveDequeue)[read as usize];

@@ -2,7 +2,7 @@
 //!
 //! The input is every [`Record`](sockscope_record::Record) of a trace, in any order that is nearly that of
 //! time, and what the trace knows of its connections. The output is one [`Analysis`]. Nothing here
-//! reads a clock, a file or a socket, or can tell whether the records came from a kernel, the model
+//! reads a clock, a file or a socket, or can tell whether the records are from a kernel, the model
 //! or a capture.
 
 mod acks;

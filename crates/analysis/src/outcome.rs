@@ -38,12 +38,12 @@ pub(crate) fn unopened(
     })
 }
 
-/// Whether one of the records may have been of a packet outside of the sockets, or beside the points.
+/// Whether one of the records may have been of a packet outside of the sockets, or of no point.
 fn may_hide_opening(loss: &LossInterval) -> bool {
     loss.point.is_none_or(|point| (2..6).contains(&point.index()))
 }
 
-/// Whether the asking socket's connection came about from `asked_ns` on. One that connects to itself has no answer
+/// Whether the asking socket's connection opened from `asked_ns` on. One that connects to itself has no answer
 /// in the other direction: all its packets go from its address to its address.
 fn opened(asked: &FlowStore, asked_ns: u64) -> bool {
     let later = asked.events.iter().filter(|event| event.at_ns >= asked_ns);
@@ -84,7 +84,7 @@ fn shut_since_ns(flow: &FlowStore) -> Option<u64> {
 }
 
 /// When the sender of `flow` first sent the reset after which it sent and took nothing else. What is
-/// on its way to it then, `reverse`, is still seen at the points before its receive queue.
+/// in transit to it then, `reverse`, is still seen at the points before its receive queue.
 fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
     let at_the_socket = [
         flow.at(Point::SendEnqueue),

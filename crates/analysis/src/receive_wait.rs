@@ -24,8 +24,8 @@ const IDLE_CPU_NS_MAX: u64 = 1_000_000;
 ///   that is known to have spent less than that without a CPU did something else in between. None at
 ///   all is a `runnable_ns` of 1.
 /// - None was: `runnable_ns` nanoseconds is what the reader was runnable without a CPU since its last read of
-///   any recorded socket up to when the bytes came, else since its earliest known read. So much of the
-///   interval is put just before the reader last got its CPU, which may be before the data came; if
+///   any recorded socket up to when the bytes arrived, else since its earliest known read. So much of the
+///   interval is put just before the reader last got its CPU, which may be before the data arrived; if
 ///   that is not known, just before it read.
 pub(crate) fn split_wait(
     start_ns: u64,

@@ -6,7 +6,7 @@
 //! left as it is, and becomes residue.
 //!
 //! A hit that was missed may have been several points' (2 to 5 on loopback), and its count tells of one. A
-//! stream's positions show which of its bytes that may have been: none that the point told saw pass. A
+//! stream's positions show which of its bytes that may have been: none that the recorded point saw pass. A
 //! datagram's do not: there it may have been any.
 //!
 //! Datagrams have no positions that prove anything: of those in a receive queue whose read was missed
@@ -24,7 +24,7 @@ use crate::record_buffer::is_gone;
 use crate::record_loss_times::{Losses, within};
 use crate::{FlowStore, Pass, unseen};
 
-/// A point as which losses are told that hid records at another one, and what of the stream they did not hide.
+/// A point as which losses are recorded that hid records at another one, and what of the stream they did not hide.
 struct Told {
     point: Point,
     /// Bytes whose first passage it saw: that hit was not missed.
@@ -40,14 +40,14 @@ impl Told {
 }
 
 impl Losses {
-    /// First and last instant within `times` at which a hit may be missed that is told as one of `told`.
+    /// First and last instant within `times` at which a hit may be missed that is recorded as one of `told`.
     fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
         let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
     }
 }
 
-/// As which points losses are told that hid records at `point`.
+/// As which points losses are recorded that hid records at `point`.
 fn told_as(
     curves: &[Curve; 8],
     point: Point,
@@ -170,7 +170,7 @@ fn explain_at(
         let times = times_ns(curves, point, hole, connection.protocol);
         missed.extend(losses.within_told(told, times).map(|times| run(hole, times)));
     }
-    // Of a stream also what came unseen.
+    // Of a stream also what arrived unseen.
     let came = match connection.protocol {
         Protocol::Tcp => entered(curves, point),
         Protocol::Udp => seen_before(curves, point),
@@ -205,7 +205,7 @@ fn explain_at(
     mismatches
 }
 
-/// Datagrams that came to a point and were not seen to pass it.
+/// Datagrams that arrived at a point and were not seen to pass it.
 #[derive(Default)]
 struct LeftOver {
     missed: Vec<MissedPassage>,
@@ -250,7 +250,7 @@ impl LeftOver {
     }
 }
 
-/// Whether which datagram passed `point` is told by order alone.
+/// Whether order alone says which datagram passed `point`.
 fn is_matched(point: Point, connection: &Connection) -> bool {
     connection.protocol == Protocol::Udp && point < Point::ReceiveDequeue
 }
@@ -287,7 +287,7 @@ fn began_ns(curves: &[Curve; 8], point: Point) -> u64 {
     runs.map(|run| run.at_ns).min().unwrap_or(0)
 }
 
-/// Datagrams that have left the receive queue: between their arrival there and a time that is told.
+/// Datagrams that have left the receive queue: between their arrival there and a recorded time.
 fn gone(curves: &[Curve; 8], flow: &FlowStore) -> Vec<MissedPassage> {
     let point = Point::ReceiveDequeue;
     let told = flow.events.iter().filter(|event| is_gone(event));
@@ -317,7 +317,7 @@ struct Repeat {
     range: Range,
     /// When it saw them.
     at_ns: u64,
-    /// Whether they surely came to this point once they had left the sender: over loopback, or as seen beyond.
+    /// Whether they surely reached this point once they had left the sender: over loopback, or as seen beyond.
     came: bool,
     order: Order,
 }
@@ -326,8 +326,7 @@ struct Repeat {
 enum Order {
     /// A later one.
     Later,
-    /// The first one or a later one. Bytes before them that nothing overtook passed at `behind_ns`; 0 where there are
-    /// none.
+    /// The first one or a later one. Bytes before them that nothing overtook passed at `behind_ns`; 0 without any.
     Unknown { behind_ns: u64 },
 }
 
@@ -453,9 +452,9 @@ fn resent(flow: &FlowStore) -> Vec<Range> {
     union(&marked.map(|pass| (pass.offset, pass.end())).chain(events).collect::<Vec<_>>(), &[])
 }
 
-/// Whether the bytes of `run`, of a packet that came in, may have been sent again before, without any record of it.
+/// Whether the bytes of `run`, of a received packet, may have been sent again before, without any record of it.
 /// Of a sender here the event of it is missed then, and the hit at point 3 or 4. Of one that is elsewhere there never
-/// is a record: then only what point 7 took from this very packet came for the first time, unless a packet before was
+/// is a record: then only what point 7 took from this very packet arrived for the first time, unless a packet before was
 /// dropped.
 fn may_be_resent_unseen(curves: &[Curve; 8], run: &Run, losses: &Losses) -> bool {
     let range = (run.offset, run.end());

@@ -65,7 +65,7 @@ pub(crate) struct Losses {
     pub(crate) by_point: [Vec<Range>; 8],
     /// The same of all hits that record each point.
     by_hit: [Vec<Range>; 8],
-    /// The same of records beside the points.
+    /// The same of records of no point.
     beside: Vec<Range>,
     /// By point, losses after which positions may be short by a multiple of 4 GiB.
     unanchored: [Unanchored; 8],
@@ -99,7 +99,7 @@ impl Losses {
         Self { by_point, by_hit, beside: times_of(None), unanchored, intervals }
     }
 
-    /// Whether losses may have hidden records at `point`, be they told as of another one.
+    /// Whether losses may have hidden records at `point`, also those recorded as of another one.
     pub(crate) fn may_touch(&self, point: Point) -> bool {
         Point::ALL
             .iter()
@@ -127,12 +127,12 @@ impl Losses {
         within(touching(&self.by_hit[point.index()], bounds.0, bounds.1), bounds)
     }
 
-    /// Losses told as of `point` after which positions may be short by a multiple of 4 GiB.
+    /// Losses recorded as of `point` after which positions may be short by a multiple of 4 GiB.
     pub(crate) fn unanchored(&self, point: Point) -> &Unanchored {
         &self.unanchored[point.index()]
     }
 
-    /// Whether records beside the points were missed between two times.
+    /// Whether records of no point were missed between two times.
     pub(crate) fn beside_points(&self, from_ns: u64, until_ns: u64) -> bool {
         !touching(&self.beside, from_ns, until_ns).is_empty()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage};
 
-/// What the trace says of itself beside its records; the caller reads it from the bundle.
+/// What the trace says of itself other than its records; the caller reads it from the bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TraceFacts {
     /// `live`, `model` or `pcap`.
@@ -72,7 +72,7 @@ pub struct ConnectionAnalysis {
     pub transactions: Option<TransactionSummary>,
     /// Why it did not come about; `None` when it did, or when that is unknown.
     pub unopened: Option<Unopened>,
-    /// Who ended it by a reset first (RST, RFC 9293 §3.5.2), and when; `None` when nobody did.
+    /// Who ended it by a reset first (RST, RFC 9293 §3.5.2), and when; `None` when neither end did.
     pub reset: Option<(Side, u64)>,
     /// Sides that offered a receive window of 0 to the end of the trace, and since when (nanoseconds of
     /// its clock); none where the connection ended before.
@@ -91,7 +91,7 @@ pub enum Unopened {
     /// The server's side answered by a reset, or had no socket for it and so did (RFC 9293 §3.5.2,
     /// group 1).
     Refused,
-    /// It came to the server's host, this one, was dropped there and not answered: why, as
+    /// It arrived at the server's host, this one, was dropped there and not answered: why, as
     /// `reason NETFILTER_DROP`, or `reason 77` where the trace has no name for it.
     Dropped(String),
 }
@@ -124,9 +124,9 @@ pub struct FlowAnalysis {
     pub retransmitted_bytes: u64,
     /// What the kernel dropped of it where it could be seen, the most frequent reason first.
     pub drops: Vec<DropCount>,
-    /// Datagrams that came to their host and that no socket took there. 0 for TCP.
+    /// Datagrams that arrived at their host and that no socket took there. 0 for TCP.
     pub datagrams_refused: u64,
-    /// Distinct bytes a second that came as far as the last point seen, from the first byte at the first
+    /// Distinct bytes a second that reached the last point seen, from the first byte at the first
     /// point to the last one there; `None` when none did or no time passed, and when the reader's end was
     /// watched and read nothing.
     pub throughput_bytes_per_s: Option<f64>,
@@ -377,7 +377,7 @@ pub struct AckSummary {
     pub late: Vec<(AckDelayCause, u64)>,
 }
 
-/// Why an acknowledgment came late.
+/// Why an acknowledgment was late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AckDelayCause {
     /// Sent by the delayed-ACK timer, alone (RFC 9293 §3.8.6.3).

@@ -4,7 +4,7 @@ use sockscope_record::{Point, marks};
 
 use crate::{FlowStore, Pass};
 
-/// Segment size assumed where none was told: Ethernet's 1500 less IP and TCP headers with timestamps.
+/// Segment size assumed where none was reported: Ethernet's 1500 less IP and TCP headers with timestamps.
 const SEGMENT_BYTES_USUAL: u32 = 1448;
 
 /// One record at point 1 or 2, with what it leaves in the send queue unsent.
@@ -87,7 +87,7 @@ impl SegmentSizes {
         self.stretches[self.index_at(at_ns)].seen_bytes
     }
 
-    /// The largest around `at_ns`, told or seen.
+    /// The largest around `at_ns`, reported or seen.
     pub(crate) fn largest_at(&self, at_ns: u64) -> u32 {
         self.stretches[self.index_at(at_ns)].largest_bytes()
     }

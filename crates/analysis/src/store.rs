@@ -27,7 +27,7 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// That of the bytes of a record; `None` of an event beside the points.
+    /// That of the bytes of a record; `None` of an event of no point.
     #[must_use]
     pub fn of(record: &Record) -> Option<Self> {
         Some(Self {
@@ -113,8 +113,8 @@ pub struct FlowStore {
     /// Passes by point, in the order of [`Point::ALL`]; segments without data (pure ACKs) at
     /// points 3 to 6 included, with `len` 0.
     pub passes: [Vec<Pass>; 8],
-    /// Everything beside the points; also records of point 8 that are marked `DERIVED`: these bytes have
-    /// left the receive queue by then, nobody saw when.
+    /// Every event of no point; also records of point 8 that are marked `DERIVED`: these bytes have
+    /// left the receive queue by then, at a time that was not recorded.
     pub events: Vec<Record>,
 }
 

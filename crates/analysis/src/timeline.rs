@@ -14,7 +14,7 @@ use crate::{
 /// From `start_ns` to `end_ns` the oldest unread byte of a flow was in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerSpan {
-    /// When it came there; first instant that counts.
+    /// When it arrived there; first instant that counts.
     pub start_ns: u64,
     /// When it left; first instant that no longer counts. Later than `start_ns`.
     pub end_ns: u64,
@@ -39,7 +39,7 @@ pub struct LossInterval {
     pub start_ns: u64,
     /// Not after this.
     pub end_ns: u64,
-    /// Records of this point; `None` for records beside the points.
+    /// Records of this point; `None` for records of no point.
     pub point: Option<Point>,
     /// How many.
     pub count: u64,

@@ -96,7 +96,7 @@ pub(crate) fn at_least(
 }
 
 /// Distinct bytes a second, from the first byte at the first point that saw any to the last byte at
-/// the last point that did, of those that came so far: what lies unread or was dropped did not pass.
+/// the last point that did, of those that reached it: what lies unread or was dropped did not pass.
 /// `None` when that takes no time, none did, the last time there is unknown, or the reader's end was
 /// watched and nothing was read there.
 pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {

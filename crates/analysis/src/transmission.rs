@@ -10,7 +10,7 @@ pub(crate) const LOOK_BACK_PASSES_MAX: usize = 65_536;
 /// No timer of TCP is shorter (`TCP_TIMEOUT_MIN`: two ticks, at most 1000 a second).
 pub(crate) const TIMER_NS_MIN: u64 = 1_000_000;
 
-/// Where a packet can be seen on its way, nearest to the receiver first.
+/// Where a packet can be seen in transit, nearest to the receiver first.
 pub(crate) const ON_THE_WAY: [Point; 4] =
     [Point::InputDequeue, Point::InputEnqueue, Point::InterfaceDequeue, Point::InterfaceEnqueue];
 
@@ -19,7 +19,7 @@ pub(crate) fn seen_before(flow: &FlowStore, reverse: &FlowStore, drop: &Record) 
     told_point(drop).or_else(|| own_point(flow, reverse, drop, true))
 }
 
-/// The same where the drop does not tell; unless `may_be_queued` it never came to the interface queue.
+/// The same where the drop does not tell; unless `may_be_queued` it never reached the interface queue.
 pub(crate) fn own_point(
     flow: &FlowStore,
     reverse: &FlowStore,

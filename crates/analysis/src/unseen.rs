@@ -23,7 +23,7 @@ const UNWRAP_BYTES: u64 = 1 << 31;
 const PACKET_BYTES_USUAL: u64 = 65_536;
 
 /// Takes the first passages out of a stream's curve that may run over a loss at their point, and gives the times
-/// between which their bytes passed. What came to point 7 with the very bytes of one packet at point 6 is whole.
+/// between which their bytes passed. What reached point 7 with the very bytes of one packet at point 6 is whole.
 pub(crate) fn take_spans(
     curves: &mut [Curve; 8],
     point: Point,
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(of("| 20us loss code=6 from=12us detail=1"), (2, 1));
     }
 
-    /// 7 saw only what came before, and 8 all: 6 saw a second copy.
+    /// 7 saw only the bytes before, and 8 all: 6 saw a second copy.
     #[test]
     fn bytes_that_any_point_beyond_saw_before_are_no_first_passage() {
         let flow = flow(
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!((queue.residue_bytes, queue.resident_bytes), (None, None));
     }
 
-    /// Of a sender elsewhere only what came shows what it sent; its own positions go on.
+    /// Of a sender elsewhere only what arrived shows what it sent; its own positions go on.
     #[test]
     fn what_a_receiver_alone_missed_counts_by_its_positions() {
         let receiver = Connection { both_ends_here: false, ..testing::connection(1) };
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!((flow.bytes, flow.at_least.bytes), (400, false));
     }
 
-    /// Of the bytes from 100 on, the lower ones came last of all: when the others came is not known.
+    /// Of the bytes from 100 on, the lower ones arrived last of all: when the others arrived is not known.
     #[test]
     fn what_came_behind_a_late_packet_is_unknown_from_the_loss_on() {
         let flow = flow(

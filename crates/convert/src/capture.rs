@@ -43,7 +43,7 @@ impl Problem {
 }
 
 impl Capture {
-    /// The flow of what `source` sends to `destination`; opens a connection when there is none, by
+    /// The flow of what `source` sends to `destination`; opens a connection without one, by
     /// the side that `opened` says.
     pub(crate) fn flow(
         &mut self,

@@ -53,7 +53,7 @@ pub fn read(text: &str) -> Capture {
 struct Event<'a> {
     tag: &'a str,
     at_ns: u64,
-    /// `None` for probes that are none of the points.
+    /// `None` for probes of no point.
     point: Option<Kind>,
     packet: Option<Packet>,
 }

@@ -1,4 +1,4 @@
-//! The eight points, the stages between them and the events beside them.
+//! The eight points, the stages between them and the events of no point.
 
 /// One of the eight places that every byte passes, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ impl Point {
         usize::from(self as u8) - 1
     }
 
-    /// The points of a probe hit whose loss is told as one of this point: 2 is read at 3 or 4, 3 is 4 where
+    /// The points of a probe hit whose loss is recorded as one of this point: 2 is read at 3 or 4, 3 is 4 where
     /// there is no queueing discipline, and 5 is 4 on loopback, else 6 where it was not observed.
     #[must_use]
     pub fn of_hit(self) -> &'static [Self] {
@@ -148,7 +148,7 @@ impl Stage {
     }
 }
 
-/// What a record observed: one of the eight points (values 1 to 8) or an event beside them.
+/// What a record observed: one of the eight points (values 1 to 8) or an event of no point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 #[repr(u8)]
 pub enum Kind {
@@ -173,7 +173,7 @@ pub enum Kind {
     ReceiveEnqueue = 7,
     /// Point 8. `thread`: the reader. `detail`: when that thread last got its CPU, same clock
     /// (0: unknown). `extra`: nanoseconds that it was runnable without a CPU since its last read of any
-    /// recorded socket up to when these bytes came, else since its earliest known read
+    /// recorded socket up to when these bytes arrived, else since its earliest known read
     /// (saturating; 1: not at all; 0, unknown: a thread's first read).
     ReceiveDequeue = 8,
     /// A write call starts: `len` bytes asked for, of which the first becomes `offset`.
@@ -271,7 +271,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// The point passed, or `None` for an event beside the points.
+    /// The point passed, or `None` for an event of no point.
     #[must_use]
     pub fn point(self) -> Option<Point> {
         let code = self as u8;

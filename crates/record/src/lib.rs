@@ -2,7 +2,7 @@
 //!
 //! A *connection* has two *flows*, one for each direction. A [`Record`] says that at one time, on
 //! one CPU, bytes `[offset, offset + len)` of one flow passed one of the eight [points](Point), or
-//! that something happened beside them (see [`Kind`]). Offsets are 64-bit positions in the stream
+//! that an event of no point happened (see [`Kind`]). Offsets are 64-bit positions in the stream
 //! of the flow, 0 being its first byte; for datagrams they are the running byte count.
 //!
 //! Times are nanoseconds of `CLOCK_MONOTONIC` of the host that made the record (live), or of the

@@ -2,7 +2,7 @@
 
 use crate::Point;
 
-/// Records that a source could not keep, by point, and beside the points.
+/// Records that a source could not keep, by point, and of no point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LossCounts {
     /// Missed records of each point, in the order of [`Point::ALL`].
@@ -36,7 +36,7 @@ impl LossCounts {
         Self { points, events: self.events.saturating_sub(before.events) }
     }
 
-    /// Counts `count` missed records of `point`; `None` is an event beside the points.
+    /// Counts `count` missed records of `point`; `None` is an event of no point.
     pub fn add(&mut self, point: Option<Point>, count: u64) {
         let counter = match point {
             Some(point) => &mut self.points[point.index()],

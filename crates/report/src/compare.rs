@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The flow whose sender asks, or that carries more bytes where nobody does.
+/// The flow whose sender asks, or that carries more bytes where neither asks.
 fn asking_flow(connection: &ConnectionAnalysis) -> &FlowAnalysis {
     let [from_client, from_server] = &connection.flows;
     let direction = match &connection.exchanges {

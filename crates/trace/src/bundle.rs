@@ -92,7 +92,7 @@ impl Bundle {
     }
 
     /// What is wrong with the bundle, with what `reader` found in the records up to now in place of
-    /// what their headers alone told.
+    /// what their headers alone say.
     #[must_use]
     pub fn problems_after<R: Read + Seek>(&self, reader: &RecordReader<R>) -> Vec<Problem> {
         let others = self.problems[..self.other_problems].iter().cloned();
@@ -109,9 +109,9 @@ impl Bundle {
     }
 }
 
-/// Whether the folder `dir` has a bundle's records, and what they or the files beside them hold is a
+/// Whether the folder `dir` has a bundle's records, and what they or the files next to them hold is a
 /// bundle's: by a name alone no file is taken for one that may be replaced. Empty ones may, which is
-/// what a full disk leaves of a bundle that was begun, if nobody else's file has the name of another part.
+/// what a full disk leaves of a bundle that was begun, if no other file has the name of another part.
 #[must_use]
 pub fn is_bundle(dir: &Path) -> bool {
     Folder::open(dir).is_ok_and(|folder| is_bundle_in(&folder))

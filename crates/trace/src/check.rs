@@ -12,7 +12,7 @@ use crate::format::TIME_STEP_BACK_NS_MAX;
 use crate::meta::Meta;
 use crate::records::RecordReader;
 
-/// Distinct unknown connections that are told apart; bounds what a hostile bundle can allocate.
+/// Distinct unknown connections that are counted apart; bounds what a hostile bundle can allocate.
 const UNKNOWN_CONNECTIONS_MAX: usize = 1 << 16;
 
 /// What a bundle holds, counted, and what is wrong with it.
@@ -31,8 +31,8 @@ pub struct CheckReport {
     pub time_steps_back: u64,
     /// How far at most, in nanoseconds.
     pub time_step_back_ns_max: u64,
-    /// Missed records, as the loss records in the file say; rows of damaged batches are with those
-    /// beside the points.
+    /// Missed records, as the loss records in the file say; rows of damaged batches count with those
+    /// of no point.
     pub missed: LossCounts,
     /// What is wrong; empty for a sound bundle.
     pub problems: Vec<Problem>,

@@ -155,7 +155,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error of a write once more, in the system's words where it came from there.
+    /// The error of a write once more, in the system's words where the system has some.
     pub(crate) fn again(&self) -> Self {
         match self {
             Self::Io { path, source } => {
@@ -268,7 +268,7 @@ pub enum Problem {
         /// How many.
         rows: u64,
     },
-    /// By its seal, a batch has rows that came before it, or that were missing before it.
+    /// By its seal, a batch has rows that were before it, or that were missing before it.
     #[error(
         "{part}: batch {batch}, at byte {at_byte}, comes again or not in its place: {} left out",
         counted(*rows, "row")

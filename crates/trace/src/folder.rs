@@ -3,7 +3,7 @@
 //! A path can name another folder a moment later: a user who may write into the folder above can exchange
 //! it, or put a symbolic link there. So all files of a bundle are opened by the folder's descriptor, and no
 //! symbolic link is followed inside of it. A bundle is written only into folders of its user, into
-//! which nobody else can write.
+//! which no other user can write.
 
 use std::ffi::OsString;
 use std::fs::File;

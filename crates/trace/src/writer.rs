@@ -280,7 +280,7 @@ fn make_room(folder: &Folder) -> Result<(), Error> {
     parts.iter().try_for_each(|part| folder.remove(part.file_name()))
 }
 
-/// Writes beside the old file, then renames: a reader sees the one or the other, whole.
+/// Writes next to the old file, then renames: a reader sees the one or the other, whole.
 fn write_meta(folder: &Folder, meta: Meta, limit: Option<SizeLimit>) -> Result<(), Error> {
     let meta = Meta { format_version: FORMAT_VERSION, ..meta };
     let bytes = meta.to_json()?;

@@ -107,7 +107,7 @@ fn a_truncated_half_is_merged_as_far_as_it_goes_and_noted() {
     assert!(noted, "{:?}", both.meta().notes);
 }
 
-/// Two engines' bundles merged, one of packets sent and one of packets that came, by their octets: how
+/// Two engines' bundles merged, one of packets sent and one of packets received, by their octets: how
 /// many connections, whether any has both ends, and the notes.
 fn ends_of_engines(name: &str, sent: &[u32], came: &[u32]) -> (u64, bool, String) {
     let folder = Folder::new();

@@ -142,7 +142,7 @@ mod tests {
         assert!(delays_ms(&format!("{ARRIVED} 502ms <3-6 ack=100")).is_empty());
     }
 
-    /// BSD's timer ticks every 200 ms, whenever the data came.
+    /// BSD's timer ticks every 200 ms, whenever the data arrived.
     #[test]
     fn what_is_delayed_here_is_the_timers_in_the_summary_of_the_flow_too() {
         let cases = ["", "+50", "fin"].into_iter().flat_map(|with| {

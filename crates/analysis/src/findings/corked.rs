@@ -60,7 +60,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     Some(tally.into_finding(FindingId::Corked, facts, facts.sender(), summary, fix))
 }
 
-/// A hold of which nothing came.
+/// A hold without consequence.
 #[derive(Debug, Clone, Copy)]
 struct Stall {
     /// When its first byte began to wait.
@@ -135,7 +135,7 @@ fn any_between(passes: &[Pass], start_ns: u64, end_ns: u64) -> bool {
 }
 
 /// Whether the program uncorked or closed then, or asked for `TCP_NODELAY`, which sends what waits as
-/// well (tcp(7)). One told of thread 0 is what the socket had when it opened or was joined.
+/// well (tcp(7)). One recorded of thread 0 is what the socket had when it opened or was joined.
 fn is_let_go(flow: &FlowStore, start_ns: u64, end_ns: u64) -> bool {
     let later = &flow.events[flow.events.partition_point(|event| event.at_ns < start_ns)..];
     let mut then = later.iter().take_while(|event| event.at_ns <= end_ns);
@@ -220,7 +220,7 @@ fn until(stalls: &[Stall], sender: Side) -> String {
     }
 }
 
-/// What was told last of `TCP_CORK` up to `at_ns`: the program set or cleared it, or, of thread 0, the
+/// What was recorded last of `TCP_CORK` up to `at_ns`: the program set or cleared it, or, of thread 0, the
 /// socket had it when it opened or was joined.
 fn last_option(flow: &FlowStore, at_ns: u64) -> Option<&Record> {
     let earlier = flow.events[..flow.events.partition_point(|event| event.at_ns <= at_ns)].iter();

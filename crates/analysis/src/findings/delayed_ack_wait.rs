@@ -132,7 +132,7 @@ fn window_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
 
 /// The end of a call, shorter than a segment, was the oldest unread byte and left right behind the
 /// acknowledgment of all before it, with nothing written meanwhile and no reason that a record shows. An
-/// option that came from elsewhere shows nowhere, so that it may also be Nagle's rule where that fits.
+/// option that was set elsewhere shows nowhere, so that it may also be Nagle's rule where that fits.
 fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let flow = facts.view.flow();
     let entries = flow.at(Point::SendEnqueue);
@@ -176,8 +176,8 @@ fn is_short_in_flight(facts: &FlowFacts<'_>, rest: &LedgerSpan) -> bool {
     send_queue::has_short(taken, acknowledged, facts.segment_bytes_at(rest.start_ns))
 }
 
-/// Within one write call, or while the program waited to be told of room, nothing entered or left the
-/// send queue until the acknowledgment came, and nothing in it was unsent.
+/// Within one write call, or while the program waited for space, nothing entered or left the
+/// send queue until the acknowledgment arrived, and nothing in it was unsent.
 fn blocked_writes(facts: &FlowFacts<'_>) -> Vec<Wait> {
     let mut waits = Vec::new();
     let mut writes = facts.writes.iter().peekable();

@@ -49,7 +49,7 @@ pub(super) fn is_idle(part: LedgerPart) -> bool {
     matches!(part, LedgerPart::AppIdle | LedgerPart::SendWriter)
 }
 
-/// Without those whose writer came late: it may have been away.
+/// Without those whose writer was late: it may have been away.
 fn prompt_room_waits(view: &FlowView<'_>) -> Vec<SendBufferWait> {
     let mut waits = send_buffer_waits(view.store, view.direction);
     waits.retain(SendBufferWait::is_prompt);

@@ -33,7 +33,7 @@ pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
         return None;
     }
     // Ahead of a standing queue the interface sends without a pause. The oldest unread byte is then mostly
-    // on its way while those behind it wait: the ledger alone would say that nothing costs time. Where it has the
+    // in transit while those behind it wait: the ledger alone would say that nothing costs time. Where it has the
     // oldest byte most of the time, the ledger's time counts, so that both say the same.
     let costs = match is_bottleneck {
         true => in_queue,

@@ -13,7 +13,7 @@ use crate::acks::LATE_NS;
 use crate::send_hold::RELEASE_NS_MAX;
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
-/// One write held by Nagle's algorithm until a delayed acknowledgment came.
+/// One write held by Nagle's algorithm until a delayed acknowledgment arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stall {
     pub start_ns: u64,
@@ -97,7 +97,7 @@ mod tests {
         "#);
     }
 
-    /// Whether the rule fires. Beside each trace that must be silent stands one that differs from it in one
+    /// Whether the rule fires. Each trace that must be silent has one next to it that differs from it in one
     /// point and must not be.
     fn is_stall(text: &str, ledger: &str) -> bool {
         found(text, ledger).contains("nagle-delayed-ack @client")

@@ -80,7 +80,7 @@ fn largest_bytes(facts: &FlowFacts<'_>) -> Option<u64> {
     windows(facts).map(|(_, bytes)| bytes).max()
 }
 
-/// The times in which the window may have been about to grow: nobody has to change anything for that.
+/// The times in which the window may have been about to grow, without a change by the user.
 fn growing(facts: &FlowFacts<'_>) -> Intervals {
     let around_ns = facts.base_rtt_ns.unwrap_or(0).saturating_mul(GROWTH_ROUND_TRIPS);
     let mut largest = 0_u64;

@@ -121,7 +121,7 @@ fn data(
     let flow = view.flow();
     let first_sent = seen.last_before(Point::SendDequeue, offset, at_ns);
     let before_ns = first_sent.map(|pass| pass.at_ns);
-    // What came of it itself does not count as the original. Bytes arrive in order: with the last one all
+    // What arrived of it itself does not count as the original. Bytes arrive in order: with the last one all
     // have arrived.
     let last = event.end() - 1;
     let arrival = seen.last_before(Point::ReceiveEnqueue, last, again_ns);
@@ -157,7 +157,7 @@ fn data(
     }
 }
 
-/// When the repetition that TCP tells of was transmitted; where that was not seen, when TCP told.
+/// When the repetition that TCP reports was transmitted; where that was not seen, when TCP reported it.
 fn transmitted_ns(flow: &FlowStore, event: &Record) -> u64 {
     let told = |other: &&Record| other.kind == Kind::Retransmit && other.offset == event.offset;
     let earlier = &flow.events[..flow.events.partition_point(|other| other.at_ns < event.at_ns)];
@@ -184,7 +184,7 @@ struct Wait {
 
 impl Wait {
     /// On whose host the kernel dropped an acknowledgment of the byte; `None` where it dropped none, or
-    /// one came through all the same.
+    /// one arrived all the same.
     fn acknowledgment_dropped(
         &self,
         view: &FlowView<'_>,

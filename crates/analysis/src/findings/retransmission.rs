@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn what_had_come_before_is_no_drop_in_the_evidence_either() {
-        // The second copy is thrown away as one that came already, the third by the filter.
+        // The second copy is thrown away as one that arrived before, the third by the filter.
         let text = "1ms 1-6 +1000 | 1001us drop 0..1000 detail=77 | 202ms retransmit 0..1000 code=1
                     202ms 3-7 0..1000 retransmitted | 203ms 3-6 0..1000 retransmitted
                     203001us drop 0..1000 detail=5 | 204001us drop 0..1000 detail=77";
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_dropped_segment_that_acknowledges_nothing_new_excuses_no_timeout() {
-        // It had left before the data came; the acknowledgment of that is on its way for 300 ms.
+        // It had left before the data arrived; the acknowledgment of that is in transit for 300 ms.
         let text =
             "1ms <1-4 +500 ack=0 | 1ms 1-7 +1000 | 2ms <3-4 at=500 ack=1000 | 5ms <drop 0..500
                     202ms retransmit 0..1000 code=1 | 302ms <5-6 at=500 ack=1000";
@@ -401,7 +401,7 @@ mod tests {
         the kernel drops bytes from 0 on after an unknown point, reason 50
         bytes 0..1000 are sent again (timeout), last seen at InputDequeue
         ");
-        // An acknowledgment came back meanwhile: time enough for a fast retransmission.
+        // An acknowledgment returned meanwhile: time enough for a fast retransmission.
         let text = "1ms 3-4 +1000 | 1100us <5-6 | 1200us drop 0..1000 detail=50
                     202ms 3-8 0..1000 retransmitted | 202ms retransmit 0..1000 code=1";
         assert_snapshot!(evidence(text, WIRE), @r"

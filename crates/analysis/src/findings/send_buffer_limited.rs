@@ -75,7 +75,7 @@ fn busy(facts: &FlowFacts<'_>) -> Intervals {
 }
 
 /// From the segment that emptied the send queue to the next byte taken, within one write call or while
-/// the program waited to be told of room.
+/// the program waited for space.
 fn blocked_while_all_is_sent(facts: &FlowFacts<'_>, blocked_ns_min: u64) -> Intervals {
     let mut blocked = Vec::new();
     let mut for_room = Vec::new();
@@ -236,7 +236,7 @@ mod tests {
         assert_snapshot!(found(&acked, WIRE), @"send-buffer-limited @client 19x 380 ms: The client was blocked 19 times in write with everything sent (95 % of 400 ms with bytes under way or unacknowledged): its send buffer of 4608 bytes was full of bytes on their way.");
     }
 
-    /// A program that does not block: what finds no room it asks for again when it is told of room, with
+    /// A program that does not block: it writes again what found no space when the kernel reports space, with
     /// more that has come together meanwhile.
     #[test]
     fn so_is_one_that_waits_to_be_told_of_room() {

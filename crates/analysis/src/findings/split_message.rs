@@ -16,13 +16,13 @@ use super::tally::Tally;
 use super::writes::{Turn, Write, corked_offsets, turns};
 use crate::{Finding, FindingId, LedgerPart, LedgerSpan};
 
-/// A hold worth a word: far above a round trip on loopback, where nobody would notice it.
+/// A hold worth a word: far above a round trip on loopback, where it has no effect.
 const HOLD_NS_MIN: u64 = 1_000_000;
 
 /// A turn of more writes than this is a stream, not a message.
 const MESSAGE_WRITES_MAX: usize = 64;
 
-/// Two or three writes (header, body, trailer) may be intended; from four on nobody gathers.
+/// Two or three writes (header, body, trailer) may be intended; four and more are not intended.
 const SCATTERED_WRITES_MIN: usize = 4;
 
 /// What fits into one Ethernet segment would not have needed a second write.

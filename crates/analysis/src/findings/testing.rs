@@ -1,4 +1,4 @@
-//! Fixtures for rules: records as text, and the ledger over time as text beside them.
+//! Fixtures for rules: records as text, and the ledger over time as text.
 //!
 //! The ledger is written out so that a rule's test needs only the rule: `TIME PART [POSITION]`, each
 //! part lasting until the next entry's time, the last entry being `TIME end`.

@@ -31,7 +31,7 @@ enum AckKind {
     OnData,
     /// Acknowledged new data, alone.
     Pure,
-    /// Acknowledged new data long after it came.
+    /// Acknowledged new data long after its arrival.
     Late,
     /// Acknowledged nothing new: a duplicate, or a window update.
     Repeat,

@@ -4,7 +4,7 @@ use sockscope_record::Stage;
 
 use super::scene::Scene;
 
-/// From `at_ns` on a curve has this value; `None` where nobody can know.
+/// From `at_ns` on a curve has this value; `None` where it is unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Step {
     pub(super) at_ns: u64,

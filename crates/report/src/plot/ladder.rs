@@ -1,5 +1,5 @@
-//! What a time-sequence drawing shows: segments that left one end and came to the other, and the
-//! program's writes and reads beside them.
+//! What a time-sequence drawing shows: segments that left one end and arrived at the other, and the
+//! program's writes and reads.
 //!
 //! A segment leaves at point 4 and arrives at point 5; where one of these was not seen, the nearest
 //! point that was seen serves. One that the kernel dropped behind it did not arrive. Times are nanoseconds of the trace's clock.
@@ -22,7 +22,7 @@ const SCAN_MAX: usize = 4096;
 /// The longest gap is worth picking when it is so many times the mean one.
 const LONG_GAP_RATIO: f64 = 4.0;
 
-/// A segment on its way.
+/// A segment in transit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Arrow {
     pub(super) from: Side,
@@ -30,7 +30,7 @@ pub(super) struct Arrow {
     pub(super) departed_ns: Option<u64>,
     /// `None`: it was dropped, or the other end was not seen.
     pub(super) arrived_ns: Option<u64>,
-    /// When it came to the host that dropped it, where only that was seen.
+    /// When it arrived at the host that dropped it, where only that was seen.
     pub(super) dropped_ns: Option<u64>,
     pub(super) carries: Carries,
     pub(super) label: String,
@@ -239,7 +239,7 @@ fn arrows(scene: &Scene<'_>, picked: &[(Direction, &Pass)]) -> Vec<Arrow> {
         .collect()
 }
 
-/// When `pass` came to the other end. An arrival may bring the bytes of several segments, but a
+/// When `pass` arrived at the other end. An arrival may bring the bytes of several segments, but a
 /// segment without data only itself. When the same bytes left again before any arrival that
 /// is left over for this one, this one was dropped.
 fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<u64> {
@@ -274,7 +274,7 @@ fn arrival(flow: &FlowStore, pass: &Pass, used: &mut BTreeSet<usize>) -> Option<
     Some(found.at_ns)
 }
 
-/// Whether the kernel dropped the segment, which came at `arrived_ns`, before the same came again.
+/// Whether the kernel dropped the segment, which arrived at `arrived_ns`, before it arrived again.
 fn is_dropped(
     flow: &FlowStore,
     dropped: &[DroppedPacket<'_>],

@@ -1,4 +1,4 @@
-//! One direction's data on their way through the layers: a column for each of the eight points, from
+//! One direction's data in transit through the layers: a column for each of the eight points, from
 //! the writer at the left to the reader at the right, time downward. Where programs tell of layers of
 //! their own, two columns before the points and two behind them.
 //!
@@ -18,7 +18,7 @@ use sockscope_render::units::{Quantity, grouped};
 use super::figure_page;
 use super::scene::{Scene, end_of};
 
-/// Segments shown at most: more lines than this cannot be told apart.
+/// Segments shown at most: more lines than this cannot be distinguished.
 const SEGMENTS_MAX: usize = 40;
 /// Room for times, left; right as much, or more where the words for segments need it.
 const SIDE_PX: f64 = 92.0;
@@ -354,7 +354,7 @@ fn draw_journey(
     }
 }
 
-/// Each segment's bytes at the right edge, and when it was last seen, beside where that is. Words that
+/// Each segment's bytes at the right edge, and when it was last seen, next to its place. Words that
 /// would cover each other move apart and keep a line to their place; where there are too many for that,
 /// those without room are left out.
 fn label_segments(

@@ -24,7 +24,7 @@ pub enum Figure {
     TimeSequence,
     /// Stream positions over time: sent, acknowledged, allowed and read.
     Sequence,
-    /// Segments on their way through the eight points, time downward.
+    /// Segments in transit through the eight points, time downward.
     Layers,
 }
 

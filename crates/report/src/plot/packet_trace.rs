@@ -133,7 +133,7 @@ pub(super) fn draw_bars(
     page.svg.path(&Ink::Data.drawn(Stroke::Thin), &full);
 }
 
-/// All `events` while they can be told apart, else the topmost of each pixel column.
+/// All `events` while they can be distinguished, else the topmost of each pixel column.
 pub(super) fn one_per_column(
     events: impl Iterator<Item = (f64, f64)>,
     area: Rect,

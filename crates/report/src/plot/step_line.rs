@@ -51,7 +51,7 @@ pub(super) fn draw_length(scene: &Scene<'_>, page: &mut Page, panel: &Panel, ste
     }
 }
 
-/// More steps than pixels: single ones cannot be told apart.
+/// More steps than pixels: single ones cannot be distinguished.
 fn is_dense(steps: &[Step], panel: &Panel) -> bool {
     steps.len() as f64 > panel.area.width
 }

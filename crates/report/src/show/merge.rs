@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use sockscope_analysis::{ConnectionStore, LossInterval, Pass};
 use sockscope_record::{FlowId, Kind, Loss, Point, Record, marks};
 
-/// Lists of a flow: one for each point, one for the events beside them.
+/// Lists of a flow: one for each point, one for the events of no point.
 const CURSORS: usize = Point::ALL.len() + 1;
 
 /// One list and how far it has been read.

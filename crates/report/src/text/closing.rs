@@ -68,8 +68,7 @@ fn queues(flow: &FlowAnalysis) -> impl Iterator<Item = &StageAnalysis> {
     flow.stages.iter().filter(|stage| stage.stage != Stage::Total)
 }
 
-/// The flows with stages whose residue is `odd`, as `flow 3 wire -1,448 B`; `None` when there is
-/// none.
+/// The flows with stages whose residue is `odd`, as `flow 3 wire -1,448 B`; `None` without one.
 fn named(flows: &[&FlowAnalysis], odd: impl Fn(Option<i64>) -> bool) -> Option<String> {
     let mut names = flows.iter().filter_map(|flow| {
         let odd: Vec<_> = queues(flow).filter(|stage| odd(stage.residue_bytes)).collect();

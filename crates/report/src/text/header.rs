@@ -103,7 +103,7 @@ fn missed(facts: &TraceFacts) -> String {
     }
 }
 
-/// A place with so many times what the verdict has cost is named beside it.
+/// A place with so many times the cost of the verdict is named with it.
 const ELSEWHERE_TIMES_MIN: u64 = 10;
 
 fn write_verdict(report: &Report<'_>, page: &mut Page<'_>) -> io::Result<()> {
@@ -153,7 +153,7 @@ pub(super) fn lead(report: &Report<'_>) -> Option<ConnectionId> {
 
 /// The flow that waited longest for what the kernel had dropped, where that is a verdict.
 ///
-/// A finding says so where TCP told of sending it again. It does not where the sender was not recorded, nor
+/// A finding says so where TCP reported the retransmission. It does not where the sender was not recorded, nor
 /// of a first transmission that the sender's own host refused.
 struct Dropped<'a> {
     connection: &'a ConnectionAnalysis,
@@ -189,7 +189,7 @@ impl<'a> Dropped<'a> {
         )
     }
 
-    /// What to say beside a verdict that cost less, where no finding of the flow has this time.
+    /// The words next to a verdict that cost less, where no finding of the flow has this time.
     fn beside(&self, verdict_ns: u64, report: &Report<'_>, page: &Page<'_>) -> Option<String> {
         let has_time = |finding: &Finding| {
             let ids = [FindingId::Retransmission, FindingId::InterfaceQueueLimited];
@@ -357,7 +357,7 @@ fn small_costs(totals: &[FindingTotal<'_>]) -> String {
     }
 }
 
-/// What to say where TCP held short segments most of the time, and nobody was seen to wait for them.
+/// What to say where TCP held short segments most of the time, and no wait for them was seen.
 fn held_words(part: LedgerPart) -> &'static str {
     match part {
         LedgerPart::SendNagle => {
@@ -505,7 +505,7 @@ fn served(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<Strin
     })
 }
 
-/// What to say where the verdict's finding costs next to nothing beside one place: of thousands of short
+/// The words for a verdict whose finding costs next to nothing against one place: of thousands of short
 /// connections one can have it.
 fn elsewhere(report: &Report<'_>, verdict_ns: u64, page: &Page<'_>) -> Option<String> {
     let spent = under_way(report);

@@ -12,7 +12,7 @@ use crate::Report;
 use crate::order::{is_under_way, ledger_sum, place_name};
 use crate::total_cost::TotalCost;
 
-/// Columns beside the two addresses: id, bytes, cost, and the longest finding's name.
+/// Columns other than the two addresses: id, bytes, cost, and the longest finding's name.
 const BESIDE_ENDS: usize = 49;
 
 /// A sum is shown in its rows' unit up to so many times what that unit is for: that has six digits.
