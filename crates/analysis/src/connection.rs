@@ -113,7 +113,7 @@ fn analyze_flow(
 }
 
 fn records(flow: &FlowStore) -> u64 {
-    let passes = flow.passes.iter().map(Vec::len).sum::<usize>();
+    let passes = flow.passages.iter().map(Vec::len).sum::<usize>();
     (passes + flow.events.len()) as u64
 }
 
@@ -125,6 +125,6 @@ fn segments(store: &ConnectionStore, flow: &FlowStore) -> u64 {
 }
 
 fn first_ns(flow: &FlowStore) -> Option<u64> {
-    let passes = flow.passes.iter().filter_map(|passes| passes.first().map(|pass| pass.at_ns));
+    let passes = flow.passages.iter().filter_map(|passes| passes.first().map(|pass| pass.at_ns));
     passes.chain(flow.events.first().map(|event| event.at_ns)).min()
 }

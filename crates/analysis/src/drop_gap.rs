@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use sockscope_record::{Direction, Point, Protocol, Record};
 
-use crate::curve::{Curve, Run};
+use crate::curve::{Curve, FirstPassage};
 use crate::dropped_packets::{DroppedPacket, dropped_packets};
 use crate::ranges::{Range, intersection, minus, union};
-use crate::{ConnectionStore, DropReasons, Pass};
+use crate::{ConnectionStore, DropReasons, Passage};
 
 /// Bytes that left a stage by a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl DropGaps {
 }
 
 impl Repetitions {
-    fn of(passes: &[Pass], curve: &Curve) -> Self {
+    fn of(passes: &[Passage], curve: &Curve) -> Self {
         let all = repetitions(passes, curve);
         let mut by_offset: Vec<_> = (0..all.len()).collect();
         by_offset.sort_by_key(|&index| all[index].offset);
@@ -238,16 +238,16 @@ fn gaps_in(
 
 /// What of `range` had passed by `at_ns`.
 fn passed(curve: &Curve, range: Range, at_ns: u64) -> Vec<Range> {
-    let first = curve.runs.partition_point(|run| run.end() <= range.0);
-    let runs = curve.runs[first..].iter().take_while(|run| run.offset < range.1);
+    let first = curve.seen.partition_point(|run| run.end() <= range.0);
+    let runs = curve.seen[first..].iter().take_while(|run| run.offset < range.1);
     let runs = runs.filter(|run| run.at_ns <= at_ns);
     runs.map(|run| (run.offset.max(range.0), run.end().min(range.1))).collect()
 }
 
 /// Passes with bytes that had passed before, in order of time.
-fn repetitions(passes: &[Pass], curve: &Curve) -> Vec<Again> {
+fn repetitions(passes: &[Passage], curve: &Curve) -> Vec<Again> {
     let mut fresh_bytes = vec![0_u64; passes.len()];
-    for run in &curve.runs {
+    for run in &curve.seen {
         fresh_bytes[run.pass as usize] += u64::from(run.len);
     }
     debug_assert!(
@@ -267,8 +267,8 @@ pub(crate) fn with_returns(entered: &Curve, gaps: &[DropGap]) -> Curve {
     let returned = Curve::of_ranges(0, returns);
     let mut curve = entered.without(&returned.covered);
     curve.missed = entered.missed.clone();
-    curve.runs.extend(returned.runs.iter().map(|run| Run { pass: u32::MAX, ..*run }));
-    curve.runs.sort_by_key(|run| run.offset);
+    curve.seen.extend(returned.seen.iter().map(|run| FirstPassage { pass: u32::MAX, ..*run }));
+    curve.seen.sort_by_key(|run| run.offset);
     curve
 }
 

@@ -8,7 +8,7 @@ use sockscope_record::{Direction, Point, Record};
 use crate::drops;
 use crate::ranges::RangeSet;
 use crate::transmission::{own_point, told_point};
-use crate::{ConnectionStore, DropReasons, FlowStore, Pass};
+use crate::{ConnectionStore, DropReasons, FlowStore, Passage};
 
 /// A packet that the kernel dropped, and with it a segment or datagram that had not arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub fn dropped_packets<'a>(
 
 /// Bytes that had come to the interface queue up to a time that only moves forward.
 struct Queued<'a> {
-    coming: Peekable<Iter<'a, Pass>>,
+    coming: Peekable<Iter<'a, Passage>>,
     bytes: RangeSet,
 }
 

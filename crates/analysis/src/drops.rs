@@ -7,7 +7,7 @@ use sockscope_record::{Connection, Direction, Kind, Point, Protocol, Record, Sid
 
 use crate::ranges::RangeSet;
 use crate::transmission::{last_like, seen_before, told_point};
-use crate::{ConnectionStore, DropCount, DropReasons, FlowStore, Pass};
+use crate::{ConnectionStore, DropCount, DropReasons, FlowStore, Passage};
 
 /// What is dropped within this is dropped in one go: no timer of TCP is shorter.
 const AT_ONCE_NS: u64 = 1_000_000;
@@ -49,7 +49,7 @@ pub(crate) fn at_the_socket<'a>(
         entered.advance(drop.at_ns);
         left.advance(drop.at_ns);
         let waiting_bytes = entered.bytes.saturating_sub(left.bytes);
-        let by_queue = match (waiting_bytes, entered.passes) {
+        let by_queue = match (waiting_bytes, entered.passages) {
             (0, 0) => Cause::NoSocket,
             (0, _) => Cause::Unknown,
             _ => Cause::FullBuffer,
@@ -239,23 +239,23 @@ fn number_of(drop: &Record) -> u64 {
     drop.packet_drop().map_or(0, |drop| drop.reason)
 }
 
-/// Passes and their bytes up to a time that only moves forward.
+/// Passages and their bytes up to a time that only moves forward.
 struct Running<'a> {
-    rest: &'a [Pass],
-    passes: u64,
+    rest: &'a [Passage],
+    passages: u64,
     bytes: u64,
 }
 
 impl<'a> Running<'a> {
-    fn new(passes: &'a [Pass]) -> Self {
-        Self { rest: passes, passes: 0, bytes: 0 }
+    fn new(passages: &'a [Passage]) -> Self {
+        Self { rest: passages, passages: 0, bytes: 0 }
     }
 
     fn advance(&mut self, at_ns: u64) {
         while let Some((first, rest)) = self.rest.split_first()
             && first.at_ns <= at_ns
         {
-            self.passes += 1;
+            self.passages += 1;
             self.bytes += u64::from(first.len);
             self.rest = rest;
         }

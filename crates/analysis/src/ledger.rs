@@ -127,17 +127,17 @@ fn departures(
         return if is_stream { acknowledged(reverse, curves) } else { Vec::new() };
     }
     let read = curves.at(Point::ReceiveDequeue);
-    let mut departures = Vec::with_capacity(read.runs.len() + read.missed.len());
-    departures.extend(read.runs.iter().map(|run| Departure {
+    let mut departures = Vec::with_capacity(read.seen.len() + read.missed.len());
+    departures.extend(read.seen.iter().map(|run| Departure {
         at_ns: run.at_ns,
         offset: run.offset,
         end: run.end(),
         exit: Exit::Read(run.pass),
     }));
     let dropped = curves.dropped.without(&read.covered);
-    let gone = read.passages().filter(|passage| !passage.seen);
+    let gone = read.latest().filter(|passage| !passage.seen);
     let gone = gone.map(|missed| (missed.at_ns, missed.offset, missed.end));
-    let gone = gone.chain(dropped.runs.iter().map(|run| (run.at_ns, run.offset, run.end())));
+    let gone = gone.chain(dropped.seen.iter().map(|run| (run.at_ns, run.offset, run.end())));
     let seen = departures.len();
     departures.extend(gone.map(|(at_ns, offset, end)| Departure {
         at_ns,
@@ -348,7 +348,7 @@ impl<'a> Walk<'a> {
         self.now_ns = until_ns;
     }
 
-    /// Pass `came` brought the byte into the receive queue; pass `read` reads it at `until_ns`.
+    /// Passage `came` brought the byte into the receive queue; pass `read` reads it at `until_ns`.
     fn wait_for_reader(&mut self, offset: u64, until_ns: u64, came: Option<u32>, read: u32) {
         let came = came.map(|pass| &self.flow.at(Point::ReceiveEnqueue)[pass as usize]);
         let read = &self.flow.at(Point::ReceiveDequeue)[read as usize];

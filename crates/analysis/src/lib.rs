@@ -50,8 +50,8 @@ pub use acks::{AckNews, acknowledgments};
 pub use analyzer::{Analyzer, Stores};
 pub use dropped_packets::{DroppedPacket, dropped_packets};
 pub use flow_curves::FlowCurves;
-pub use queue::{DelayRun, QueueStep, queue_delays, queue_lengths};
-pub use store::{ConnectionStore, FlowStore, Pass};
+pub use queue::{QueueStep, Residence, queue_delays, queue_lengths};
+pub use store::{ConnectionStore, FlowStore, Passage};
 pub use timeline::{ConnectionView, FlowView, LedgerSpan, LossInterval, OfOthers};
 
 pub use result::{

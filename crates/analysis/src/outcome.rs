@@ -4,7 +4,7 @@ use sockscope_record::{Direction, Kind, Point, Record, Side, tcp_flags};
 
 use crate::drops::{self, Cause};
 use crate::record_loss_times::Losses;
-use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Pass, Unopened};
+use crate::{ConnectionStore, DropReasons, FlowStore, LossInterval, Passage, Unopened};
 
 /// The state of an open connection (`TCP_ESTABLISHED`).
 const ESTABLISHED: u8 = 1;
@@ -77,8 +77,8 @@ pub(crate) fn shut_windows(store: &ConnectionStore) -> Vec<(Side, u64)> {
 fn shut_since_ns(flow: &FlowStore) -> Option<u64> {
     let no_offer = tcp_flags::SYN | tcp_flags::RST;
     let is_offer =
-        |pass: &&Pass| pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & no_offer == 0;
-    let seen = flow.passes[2..6].iter().find(|passes| !passes.is_empty())?;
+        |pass: &&Passage| pass.tcp_flags & tcp_flags::ACK != 0 && pass.tcp_flags & no_offer == 0;
+    let seen = flow.passages[2..6].iter().find(|passes| !passes.is_empty())?;
     let offers = seen.iter().rev().filter(is_offer);
     offers.take_while(|pass| pass.window_bytes() == 0).last().map(|pass| pass.at_ns)
 }
@@ -92,8 +92,8 @@ fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
         reverse.at(Point::ReceiveEnqueue),
     ];
     let alive_ns =
-        at_the_socket.into_iter().filter_map(<[Pass]>::last).map(|pass| pass.at_ns).max();
-    let by_point = flow.passes[2..6].iter().filter_map(|passes| {
+        at_the_socket.into_iter().filter_map(<[Passage]>::last).map(|pass| pass.at_ns).max();
+    let by_point = flow.passages[2..6].iter().filter_map(|passes| {
         let after = passes.iter().rposition(|pass| !is_reset(pass)).map_or(0, |index| index + 1);
         let last_ones = passes[after..].iter().map(|pass| pass.at_ns);
         last_ones.filter(|at_ns| alive_ns.is_none_or(|alive_ns| *at_ns >= alive_ns)).min()
@@ -102,15 +102,15 @@ fn last_word(flow: &FlowStore, reverse: &FlowStore) -> Option<u64> {
 }
 
 /// What was seen of a flow outside of its sockets.
-fn packets(flow: &FlowStore) -> impl Iterator<Item = &Pass> {
-    flow.passes[2..6].iter().flatten()
+fn packets(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
+    flow.passages[2..6].iter().flatten()
 }
 
 fn is_syn(flags: u8) -> bool {
     flags & tcp_flags::SYN != 0
 }
 
-fn is_reset(pass: &Pass) -> bool {
+fn is_reset(pass: &Passage) -> bool {
     pass.tcp_flags & tcp_flags::RST != 0
 }
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use sockscope_record::{ReaderTimes, marks};
 
-use crate::Pass;
+use crate::Passage;
 
 /// What lies between the arrival of data and the scheduler's note of the thread that it wakes, and how
 /// exactly the scheduler's clock is known.
@@ -30,8 +30,8 @@ const IDLE_CPU_NS_MAX: u64 = 1_000_000;
 pub(crate) fn split_wait(
     start_ns: u64,
     end_ns: u64,
-    came: Option<&Pass>,
-    read: &Pass,
+    came: Option<&Passage>,
+    read: &Passage,
 ) -> (u64, u64) {
     let ReaderTimes { on_cpu_ns, runnable_ns } = read.reader_times();
     let ran_ns = on_cpu_ns.map(|ns| ns.min(end_ns));

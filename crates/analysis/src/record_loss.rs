@@ -17,12 +17,12 @@
 
 use sockscope_record::{Connection, Kind, Point, Protocol, marks};
 
-use crate::curve::{Curve, MissedPassage, Run};
+use crate::curve::{Curve, FirstPassage, MissedPassage};
 use crate::queue::join;
 use crate::ranges::{Range, minus, union};
 use crate::record_buffer::is_gone;
 use crate::record_loss_times::{Losses, within};
-use crate::{FlowStore, Pass, unseen};
+use crate::{FlowStore, Passage, unseen};
 
 /// A point as which losses are recorded that hid records at another one, and what of the stream they did not hide.
 struct Told {
@@ -40,7 +40,7 @@ impl Told {
 }
 
 impl Losses {
-    /// First and last instant within `times` at which a hit may be missed that is recorded as one of `told`.
+    /// First and last instant within `times` at which a hit may be missed that a loss of one of `told` counts.
     fn within_told<'a>(&self, told: impl Iterator<Item = &'a Told>, times: Range) -> Option<Range> {
         let found = told.filter_map(|told| self.within(told.point, times.0, times.1));
         found.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
@@ -220,11 +220,11 @@ impl LeftOver {
     fn of(
         curves: &[Curve; 8],
         point: Point,
-        passes: &[Pass],
+        passes: &[Passage],
         waiting: &[Range],
         losses: &Losses,
     ) -> Self {
-        let runs = &curves[point.index()].runs;
+        let runs = &curves[point.index()].seen;
         let mut found = Self::default();
         let mut since_ns = began_ns(curves, point);
         for &(offset, end) in waiting {
@@ -264,7 +264,7 @@ fn gone_unseen(
     waiting: &[Range],
     losses: &Losses,
 ) -> Vec<MissedPassage> {
-    let is_recognized = |pass: &Pass| pass.marks & marks::RECOGNIZED != 0;
+    let is_recognized = |pass: &Passage| pass.marks & marks::RECOGNIZED != 0;
     let came = flow.at(Point::ReceiveEnqueue);
     if point != Point::ReceiveDequeue || came.is_empty() || !came.iter().all(is_recognized) {
         return Vec::new();
@@ -283,7 +283,7 @@ fn gone_unseen(
 /// by order: one whose record was missed gives its place to the next one, and so on. The one that is left
 /// over tells of that, not when it began.
 fn began_ns(curves: &[Curve; 8], point: Point) -> u64 {
-    let runs = curves[..point.index()].iter().flat_map(|curve| &curve.runs);
+    let runs = curves[..point.index()].iter().flat_map(|curve| &curve.seen);
     runs.map(|run| run.at_ns).min().unwrap_or(0)
 }
 
@@ -293,7 +293,7 @@ fn gone(curves: &[Curve; 8], flow: &FlowStore) -> Vec<MissedPassage> {
     let told = flow.events.iter().filter(|event| is_gone(event));
     let told = told.map(|event| (event.at_ns, event.offset, event.end()));
     let gone = Curve::of_ranges(0, told).without(&curves[point.index()].covered);
-    let missed = gone.runs.iter().map(|run| {
+    let missed = gone.seen.iter().map(|run| {
         let range = (run.offset, run.end());
         let (came_ns, _) = bounds_ns(curves, point, range, false);
         MissedPassage {
@@ -393,20 +393,20 @@ fn repeats(
 ) -> Vec<Repeat> {
     let (here, beyond) = curves[point.index()..].split_at(1);
     let passes = flow.at(point);
-    let marks_of = |run: &Run| passes[run.pass as usize].marks;
-    let repeat = |run: &Run| Repeat {
+    let marks_of = |run: &FirstPassage| passes[run.pass as usize].marks;
+    let repeat = |run: &FirstPassage| Repeat {
         range: (run.offset, run.end()),
         at_ns: run.at_ns,
         came: marks_of(run) & marks::LOOPBACK != 0,
         order: Order::Later,
     };
-    let runs = &here[0].runs;
+    let runs = &here[0].seen;
     let marked = runs.iter().filter(|run| marks_of(run) & marks::RETRANSMITTED != 0);
     let mut late: Vec<Repeat> = marked.map(repeat).collect();
     for curve in beyond {
-        join(&here[0], curve, 0, |stay| {
-            if stay.left_ns < stay.entered_ns {
-                let (range, at_ns) = ((stay.offset, stay.end), stay.entered_ns);
+        join(&here[0], curve, 0, |one, _| {
+            if one.left_ns < one.entered_ns {
+                let (range, at_ns) = ((one.offset, one.offset + one.len), one.entered_ns);
                 late.push(Repeat { range, at_ns, came: true, order: Order::Later });
             }
         });
@@ -429,8 +429,8 @@ fn repeats(
     late
 }
 
-/// Of each run, whether a later position passed before it.
-fn are_overtaken(runs: &[Run]) -> Vec<bool> {
+/// Of each passage, whether a later position passed before it.
+fn are_overtaken(runs: &[FirstPassage]) -> Vec<bool> {
     let mut earliest_ns = u64::MAX;
     let from_the_end = runs.iter().rev().map(|run| {
         let is_overtaken = run.at_ns > earliest_ns;
@@ -444,7 +444,7 @@ fn are_overtaken(runs: &[Run]) -> Vec<bool> {
 
 /// What a sender here was seen to send again.
 fn resent(flow: &FlowStore) -> Vec<Range> {
-    let passes = flow.passes[1..4].iter().flatten();
+    let passes = flow.passages[1..4].iter().flatten();
     let marked = passes.filter(|pass| pass.marks & marks::RETRANSMITTED != 0 && pass.len > 0);
     let events = flow.events.iter();
     let events = events.filter(|event| event.kind == Kind::Retransmit && event.len > 0);
@@ -456,13 +456,13 @@ fn resent(flow: &FlowStore) -> Vec<Range> {
 /// Of a sender here the event of it is missed then, and the hit at point 3 or 4. Of one that is elsewhere there never
 /// is a record: then only what point 7 took from this very packet arrived for the first time, unless a packet before was
 /// dropped.
-fn may_be_resent_unseen(curves: &[Curve; 8], run: &Run, losses: &Losses) -> bool {
+fn may_be_resent_unseen(curves: &[Curve; 8], run: &FirstPassage, losses: &Losses) -> bool {
     let range = (run.offset, run.end());
     let sender = &curves[..Point::InputEnqueue.index()];
     if sender.iter().all(|curve| curve.covered.is_empty()) {
-        let taken = &curves[Point::ReceiveEnqueue.index()].runs;
+        let taken = &curves[Point::ReceiveEnqueue.index()].seen;
         let taken = taken.binary_search_by_key(&run.offset, |taken| taken.offset);
-        let taken = taken.ok().map(|at| &curves[Point::ReceiveEnqueue.index()].runs[at]);
+        let taken = taken.ok().map(|at| &curves[Point::ReceiveEnqueue.index()].seen[at]);
         let is_from_it =
             taken.is_some_and(|taken| taken.len == run.len && taken.at_ns >= run.at_ns);
         return !is_from_it || losses.beside_points(0, run.at_ns);
@@ -564,9 +564,9 @@ fn bounds_ns(curves: &[Curve; 8], point: Point, hole: Range, keeps_order: bool) 
     let mut from_ns = before_ns.map_or(0, |times| times.0);
     let mut until_ns = beyond_ns.map_or(u64::MAX, |times| times.1);
     if keeps_order {
-        let above = here.runs.partition_point(|run| run.offset < hole.1);
-        from_ns = from_ns.max(here.runs[..above].last().map_or(0, |run| run.at_ns));
-        until_ns = until_ns.min(here.runs.get(above).map_or(u64::MAX, |run| run.at_ns));
+        let above = here.seen.partition_point(|run| run.offset < hole.1);
+        from_ns = from_ns.max(here.seen[..above].last().map_or(0, |run| run.at_ns));
+        until_ns = until_ns.min(here.seen.get(above).map_or(u64::MAX, |run| run.at_ns));
     }
     // The clocks of two CPUs may disagree a little.
     (from_ns.min(until_ns), from_ns.max(until_ns))
@@ -578,7 +578,7 @@ fn within_order_ns(curves: &[Curve; 8], point: Point, hole: Range, times: Range)
     let (mut from_ns, mut until_ns) = times;
     for ordered in Point::ALL.into_iter().filter(|ordered| keeps_order(*ordered)) {
         let curve = &curves[ordered.index()];
-        let runs = &curve.runs;
+        let runs = &curve.seen;
         if ordered < point {
             let before = runs[..runs.partition_point(|run| run.end() <= hole.0)].last();
             from_ns = from_ns.max(before.map_or(0, |run| run.at_ns));
@@ -599,8 +599,8 @@ fn within_order_ns(curves: &[Curve; 8], point: Point, hole: Range, times: Range)
 fn times_of(curve: &Curve, range: Range) -> Option<Range> {
     let covering = curve.covered.partition_point(|covered| covered.1 < range.1);
     curve.covered.get(covering).filter(|covered| covered.0 <= range.0)?;
-    let first = curve.runs.partition_point(|run| run.end() <= range.0);
-    let runs = curve.runs[first..].iter().take_while(|run| run.offset < range.1);
+    let first = curve.seen.partition_point(|run| run.end() <= range.0);
+    let runs = curve.seen[first..].iter().take_while(|run| run.offset < range.1);
     runs.fold(None, |times, run| {
         let (first_ns, last_ns) = times.unwrap_or((run.at_ns, run.at_ns));
         Some((first_ns.min(run.at_ns), last_ns.max(run.at_ns)))

@@ -6,7 +6,7 @@ use sockscope_record::{Connection, ConnectionId, Point, Protocol};
 
 use crate::ranges::{Range, union};
 use crate::timeline::by_start;
-use crate::{LossInterval, OfOthers, Pass};
+use crate::{LossInterval, OfOthers, Passage};
 
 /// All losses of a trace, by what they may have touched.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ impl Unanchored {
 
     /// When the first losses begin that no pass parts and that together missed `count` records or more. `passes` are
     /// in order of time.
-    pub(crate) fn since_ns(&self, passes: &[Pass], count: u64) -> Option<u64> {
+    pub(crate) fn since_ns(&self, passes: &[Passage], count: u64) -> Option<u64> {
         let count = u128::from(count);
         if self.missed.last().is_none_or(|all| *all < count) {
             return None;

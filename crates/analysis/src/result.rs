@@ -200,7 +200,7 @@ pub struct StageAnalysis {
     /// when no byte was seen to do both.
     pub delay_ns: Option<Distribution>,
     /// Mean of the same time, nanoseconds, of the bytes that were seen at points 1 and 8, each weighing
-    /// the same; `None` when there are none. Where these bytes were seen at every point, those of the
+    /// the same; `None` without such bytes. Where these bytes were seen at every point, those of the
     /// seven stages and [`FlowAnalysis::dropped_byte_delay_ns`] add up to that of the total.
     pub byte_delay_ns: Option<f64>,
     /// Bytes in it over the time in which that is known; `None` when unknown throughout. With unknown

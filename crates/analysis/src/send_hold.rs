@@ -11,7 +11,7 @@ use std::slice::Iter;
 use sockscope_record::{Direction, Hold, Kind, Point, Record, tcp_flags};
 
 use crate::send_queue::{self, SegmentSizes, SendQueueStep};
-use crate::{ConnectionStore, FlowStore, LedgerPart, Pass};
+use crate::{ConnectionStore, FlowStore, LedgerPart, Passage};
 
 /// What an acknowledgment or a call releases leaves right behind it, an acknowledgment's in the same
 /// softirq; what stays for longer is held by something else.
@@ -57,7 +57,7 @@ pub(crate) fn steps(
 }
 
 /// Segments of the reverse flow that come in, with their acknowledgments.
-pub(crate) fn acks_received(reverse: &FlowStore) -> &[Pass] {
+pub(crate) fn acks_received(reverse: &FlowStore) -> &[Passage] {
     match reverse.at(Point::InputDequeue) {
         [] => reverse.at(Point::InputEnqueue),
         passes => passes,
@@ -66,8 +66,8 @@ pub(crate) fn acks_received(reverse: &FlowStore) -> &[Pass] {
 
 /// What is known of the end that sends.
 struct Sender<'a> {
-    taken: &'a [Pass],
-    acks: &'a [Pass],
+    taken: &'a [Passage],
+    acks: &'a [Passage],
     /// Some record of the flow tells of pacing.
     is_paced: bool,
     /// A record up to now reported Nagle's rule.
@@ -100,7 +100,7 @@ struct Settings {
 }
 
 impl<'a> Sender<'a> {
-    fn new(flow: &'a FlowStore, acks: &'a [Pass]) -> Self {
+    fn new(flow: &'a FlowStore, acks: &'a [Passage]) -> Self {
         let [entered, taken] = [Point::SendEnqueue, Point::SendDequeue].map(|point| flow.at(point));
         let mut passes = entered.iter().chain(taken);
         Self {
@@ -155,7 +155,7 @@ impl<'a> Sender<'a> {
     }
 
     /// Whether this acknowledgment is not older than those before (RFC 9293 §3.10.7.4, SND.WL2).
-    fn takes(&mut self, ack: &Pass) -> bool {
+    fn takes(&mut self, ack: &Passage) -> bool {
         let is_taken = is_plain_ack(ack) && ack.acknowledged() >= self.acknowledged;
         if is_taken {
             self.acknowledged = ack.acknowledged();
@@ -199,7 +199,7 @@ impl<'a> Sender<'a> {
         next.is_some_and(|pass| pass.at_ns - at_ns <= RELEASE_NS_MAX)
     }
 
-    fn next_taken(&self, at_ns: u64) -> Option<&'a Pass> {
+    fn next_taken(&self, at_ns: u64) -> Option<&'a Passage> {
         self.taken.get(self.taken.partition_point(|pass| pass.at_ns < at_ns))
     }
 
@@ -259,7 +259,7 @@ impl<'a> Sender<'a> {
 }
 
 /// Whether its acknowledgment and window count as they do of an open connection.
-pub(crate) fn is_plain_ack(pass: &Pass) -> bool {
+pub(crate) fn is_plain_ack(pass: &Passage) -> bool {
     let says = pass.tcp_flags & (tcp_flags::ACK | tcp_flags::SYN | tcp_flags::RST);
     says == tcp_flags::ACK
 }

@@ -2,7 +2,7 @@
 
 use sockscope_record::{Point, marks};
 
-use crate::{FlowStore, Pass};
+use crate::{FlowStore, Passage};
 
 /// Segment size assumed where none was reported: Ethernet's 1500 less IP and TCP headers with timestamps.
 const SEGMENT_BYTES_USUAL: u32 = 1448;
@@ -10,7 +10,7 @@ const SEGMENT_BYTES_USUAL: u32 = 1448;
 /// One record at point 1 or 2, with what it leaves in the send queue unsent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SendQueueStep<'a> {
-    pub pass: &'a Pass,
+    pub pass: &'a Passage,
     pub is_enqueue: bool,
     /// Position after the last byte sent.
     pub sent_end: u64,
@@ -106,7 +106,7 @@ impl SegmentSizes {
 
 /// Whether one of `taken`, of which what ends at `acknowledged` or before is no longer in flight, is short.
 /// Of several segments in one record only the last can be.
-pub(crate) fn has_short(taken: &[Pass], acknowledged: u64, segment_bytes: u32) -> bool {
+pub(crate) fn has_short(taken: &[Passage], acknowledged: u64, segment_bytes: u32) -> bool {
     let mut in_flight = taken.iter().rev().take_while(|pass| pass.end() > acknowledged);
     in_flight.any(|pass| !pass.len.is_multiple_of(segment_bytes))
 }

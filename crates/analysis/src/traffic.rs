@@ -6,7 +6,7 @@ use crate::curve::Curve;
 use crate::flow_curves::FlowCurves;
 use crate::ranges::{self, Range};
 use crate::record_loss_times::Losses;
-use crate::{AtLeast, BurstSummary, ConnectionStore, Distribution, FlowStore, Pass};
+use crate::{AtLeast, BurstSummary, ConnectionStore, Distribution, FlowStore, Passage};
 
 /// Segments with at least this much time between them belong to different bursts.
 const BURST_GAP_NS: u64 = 1_000_000;
@@ -15,7 +15,7 @@ const READ_GAP_NS: u64 = 20_000;
 
 /// Segments with data, where TCP hands them to IP; where that was not seen, at the first interface
 /// point that was.
-pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Pass> {
+pub(crate) fn segments(flow: &FlowStore) -> impl Iterator<Item = &Passage> {
     let points = [Point::SendDequeue, Point::InterfaceEnqueue, Point::InterfaceDequeue];
     let passes = points.into_iter().map(|point| flow.at(point));
     let seen = passes.into_iter().find(|passes| passes.iter().any(|pass| pass.len > 0));
@@ -36,7 +36,7 @@ pub(crate) fn retransmitted_bytes(flow: &FlowStore, curves: &FlowCurves) -> u64 
     if taken.passed_bytes > 0 || said > 0 {
         return taken.repeated_bytes.max(said);
     }
-    let beyond = flow.passes[2..6].iter().find(|passes| !passes.is_empty());
+    let beyond = flow.passages[2..6].iter().find(|passes| !passes.is_empty());
     let marked = beyond.into_iter().flatten().filter(|pass| pass.marks & marks::RETRANSMITTED != 0);
     marked.map(|pass| u64::from(pass.len)).sum()
 }
@@ -105,8 +105,8 @@ pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
         && curves.at(Point::ReceiveDequeue).is_empty();
     let last = curves.last_passed().filter(|last| !last.is_cut && !is_unread)?;
     let first = curves.first_seen()?;
-    let start_ns = first.runs.iter().map(|run| run.at_ns).min()?;
-    let end_ns = last.runs.iter().map(|run| run.at_ns).max()?;
+    let start_ns = first.seen.iter().map(|run| run.at_ns).min()?;
+    let end_ns = last.seen.iter().map(|run| run.at_ns).max()?;
     let seconds = end_ns.checked_sub(start_ns).filter(|&ns| ns > 0)? as f64 / 1e9;
     // By position, so that records missed at the last point cost no bytes.
     let beyond = [(last.end(), u64::MAX)];
@@ -114,7 +114,7 @@ pub(crate) fn throughput(curves: &FlowCurves) -> Option<f64> {
     // Where the first bytes were missed, the time begins behind them.
     let passed = match is_touched {
         true => {
-            let first_seen = first.runs.iter().min_by_key(|run| run.at_ns)?.offset;
+            let first_seen = first.seen.iter().min_by_key(|run| run.at_ns)?.offset;
             ranges::from(&carried(curves), first_seen)
         }
         false => first.covered.clone(),
@@ -226,14 +226,14 @@ fn copied_bytes(flow: &FlowStore, grouped: bool, losses: &Losses) -> Vec<u64> {
     let mut before_ns = 0;
     // The last copy, unless it left nothing to be read, which ends a call. Where less was seen to
     // arrive than was read, what is left is not known.
-    let mut last: Option<&Pass> = None;
+    let mut last: Option<&Passage> = None;
     let copies = flow.at(Point::ReceiveDequeue).iter();
     for copy in copies.filter(|copy| copy.len > 0 || !grouped) {
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.at_ns <= copy.at_ns) {
             arrived = arrival.end().max(arrived);
         }
         let continues =
-            |last: &Pass| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
+            |last: &Passage| last.thread == copy.thread && copy.at_ns - last.at_ns < READ_GAP_NS;
         let before_ns = std::mem::replace(&mut before_ns, copy.at_ns);
         let missed = losses.within(Point::ReceiveDequeue, before_ns, copy.at_ns);
         // A datagram is read whole, whatever was missed before it.

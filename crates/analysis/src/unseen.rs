@@ -11,10 +11,10 @@
 
 use sockscope_record::{Connection, Point, Protocol, marks, tcp_flags};
 
-use crate::curve::{Curve, MissedPassage, Run};
+use crate::curve::{Curve, FirstPassage, MissedPassage};
 use crate::ranges::{Range, union};
 use crate::record_loss_times::Losses;
-use crate::{FlowStore, Pass};
+use crate::{FlowStore, Passage};
 
 /// A position is certain while fewer bytes than this pass between two records: see `Unwrapper`.
 const UNWRAP_BYTES: u64 = 1 << 31;
@@ -27,15 +27,15 @@ const PACKET_BYTES_USUAL: u64 = 65_536;
 pub(crate) fn take_spans(
     curves: &mut [Curve; 8],
     point: Point,
-    passes: &[Pass],
+    passes: &[Passage],
     losses: &Losses,
 ) -> Vec<MissedPassage> {
     if !matches!(point, Point::ReceiveEnqueue | Point::ReceiveDequeue) {
         return Vec::new();
     }
     let (before, from_here) = curves.split_at_mut(point.index());
-    let (curve, packets) = (&mut from_here[0], &before[Point::InputDequeue.index()].runs);
-    let is_packet = |run: &Run| {
+    let (curve, packets) = (&mut from_here[0], &before[Point::InputDequeue.index()].seen);
+    let is_packet = |run: &FirstPassage| {
         let packet = packets.binary_search_by_key(&run.offset, |packet| packet.offset);
         let Some(packet) = packet.ok().map(|at| &packets[at]) else { return false };
         // Its time may be that of the read which showed that it had come.
@@ -44,7 +44,7 @@ pub(crate) fn take_spans(
         let is_late = is_derived && losses.within(point, times.0, times.1).is_some();
         packet.len == run.len && !is_late
     };
-    let runs = curve.runs.iter();
+    let runs = curve.seen.iter();
     let runs = runs.filter(|run| point == Point::ReceiveDequeue || !is_packet(run));
     let spans = runs.filter_map(|run| {
         let before = (run.pass as usize).checked_sub(1).and_then(|before| passes.get(before));
@@ -99,7 +99,7 @@ fn last_ns(curves: &[Curve; 8], flow: &FlowStore, point: Point, protocol: Protoc
         return last_ns;
     }
     let end = curves.iter().map(Curve::end).max().unwrap_or(0);
-    let shows_end = |pass: &&Pass| pass.len == 0 && pass.offset == end;
+    let shows_end = |pass: &&Passage| pass.len == 0 && pass.offset == end;
     let last_empty = |point| flow.at(point).iter().rev().find(shows_end).map(|pass| pass.at_ns);
     let empty = match point {
         Point::SendDequeue => [Point::InterfaceEnqueue, Point::InterfaceDequeue]
@@ -109,21 +109,22 @@ fn last_ns(curves: &[Curve; 8], flow: &FlowStore, point: Point, protocol: Protoc
         _ => last_empty(point),
     };
     let curve = &curves[point.index()];
-    let is_first = |run: &&Run| flow.at(point)[run.pass as usize].marks & marks::RETRANSMITTED == 0;
-    let first = curve.runs.last().filter(is_first).map(|run| run.at_ns);
+    let is_first =
+        |run: &&FirstPassage| flow.at(point)[run.pass as usize].marks & marks::RETRANSMITTED == 0;
+    let first = curve.seen.last().filter(is_first).map(|run| run.at_ns);
     first.max(empty).unwrap_or(0)
 }
 
 /// Whether a FIN was seen right behind the furthest position.
 fn has_known_end(curves: &[Curve; 8], flow: &FlowStore) -> bool {
     let end = curves.iter().map(Curve::end).max().unwrap_or(0);
-    let fins = flow.passes[2..6]
+    let fins = flow.passages[2..6]
         .iter()
         .flat_map(|passes| passes.iter().rev().take_while(|pass| pass.end() >= end).filter(is_fin));
-    fins.map(Pass::end).any(|at| at == end)
+    fins.map(Passage::end).any(|at| at == end)
 }
 
-fn is_fin(pass: &&Pass) -> bool {
+fn is_fin(pass: &&Passage) -> bool {
     pass.tcp_flags & tcp_flags::FIN != 0
 }
 
@@ -148,7 +149,7 @@ pub(crate) fn note_blind_times(curves: &mut [Curve; 8], losses: &Losses, connect
 /// number of missed records there bounds the bytes that passed unseen. A damaged batch,
 /// whose losses have no count, leaves the other positions as they were recorded.
 pub(crate) fn uncertain_since_ns(flow: &FlowStore, losses: &Losses) -> Option<u64> {
-    let sizes = flow.passes[2..6].iter().flatten().map(|pass| u64::from(pass.len));
+    let sizes = flow.passages[2..6].iter().flatten().map(|pass| u64::from(pass.len));
     let packet_bytes = sizes.max().unwrap_or(0).max(PACKET_BYTES_USUAL);
     let mut since_ns = None;
     for point in [Point::InterfaceDequeue, Point::InputDequeue] {

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use sockscope_analysis::Pass;
+use sockscope_analysis::Passage;
 use sockscope_experiment::papers::Claim;
 use sockscope_experiment::result::CaseResult;
 use sockscope_lab::model::{Observed, length_at, mean};
@@ -400,7 +400,7 @@ fn since_tick_ms(at_ns: u64) -> f64 {
 fn early_acks_ms(seen: &Observed) -> Vec<f64> {
     let lengths = seen.lengths(Stage::ReceiveQueue);
     let early =
-        |ack: &Pass| length_at(&lengths, ack.at_ns) > 0 && ack.acknowledged() < seen.seen.bytes;
+        |ack: &Passage| length_at(&lengths, ack.at_ns) > 0 && ack.acknowledged() < seen.seen.bytes;
     seen.acks().iter().filter(|ack| early(ack)).map(|ack| since_tick_ms(ack.at_ns)).collect()
 }
 

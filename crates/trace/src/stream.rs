@@ -338,7 +338,7 @@ impl<R: Read + Seek> Stream<R> {
     }
 }
 
-/// Length of the header by the message's first bytes, as many as there are; `None` when they are
+/// Length of the header by the message's first bytes, as many as exist; `None` when they are
 /// too few, 0 for the end mark.
 fn header_bytes(prefix: &[u8]) -> Result<Option<u64>, String> {
     let (mark, length) = prefix.split_at(prefix.len().min(CONTINUATION.len()));

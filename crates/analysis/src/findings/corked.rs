@@ -14,7 +14,7 @@ use super::intervals::Interval;
 use super::phrasing;
 use super::tally::Tally;
 use crate::send_hold::{CORK, NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on};
-use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Pass};
+use crate::{Finding, FindingId, FlowStore, FlowView, LedgerPart, LedgerSpan, Passage};
 
 /// A program that corks, writes and uncorks takes microseconds, or as long as it is without a CPU.
 const IDLE_NS_MIN: u64 = 20_000_000;
@@ -126,10 +126,10 @@ fn left_end(flow: &FlowStore, offset: u64, at_ns: u64) -> Option<u64> {
     let then = then.take_while(|pass| pass.at_ns == at_ns);
     let mut then = then.skip_while(|pass| !(pass.offset..pass.end()).contains(&offset));
     let first = then.next()?;
-    Some(then.map(Pass::end).fold(first.end(), u64::max))
+    Some(then.map(Passage::end).fold(first.end(), u64::max))
 }
 
-fn any_between(passes: &[Pass], start_ns: u64, end_ns: u64) -> bool {
+fn any_between(passes: &[Passage], start_ns: u64, end_ns: u64) -> bool {
     let later = &passes[passes.partition_point(|pass| pass.at_ns < start_ns)..];
     later.first().is_some_and(|pass| pass.at_ns <= end_ns)
 }
@@ -148,7 +148,7 @@ fn is_let_go(flow: &FlowStore, start_ns: u64, end_ns: u64) -> bool {
 
 /// Whether the program read an answer after `at_ns` and before `next`, the write that follows, or wrote
 /// no more and closed.
-fn is_message_over(view: &FlowView<'_>, at_ns: u64, next: Option<&Pass>) -> bool {
+fn is_message_over(view: &FlowView<'_>, at_ns: u64, next: Option<&Passage>) -> bool {
     let reads = view.reverse().at(Point::ReceiveDequeue);
     let read = reads.get(reads.partition_point(|read| read.at_ns <= at_ns));
     match (read, next) {

@@ -19,7 +19,7 @@ use crate::send_buffer_wait::WRITER_WAKES_NS_MAX;
 use crate::send_hold::{
     NODELAY, RELEASE_NS_MAX, acks_received, is_of_option, is_option_on, is_plain_ack,
 };
-use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Pass, send_queue};
+use crate::{Finding, FindingId, LedgerPart, LedgerSpan, Passage, send_queue};
 
 pub(super) fn find(facts: &FlowFacts<'_>) -> Option<Finding> {
     if facts.late_acks.is_empty() {
@@ -170,7 +170,7 @@ fn rest_waits(facts: &FlowFacts<'_>) -> Vec<Wait> {
 fn is_short_in_flight(facts: &FlowFacts<'_>, rest: &LedgerSpan) -> bool {
     let acks = acks_received(facts.view.reverse());
     let acks = &acks[..acks.partition_point(|ack| ack.at_ns <= rest.start_ns)];
-    let acknowledged = acks.iter().rfind(|ack| is_plain_ack(ack)).map_or(0, Pass::acknowledged);
+    let acknowledged = acks.iter().rfind(|ack| is_plain_ack(ack)).map_or(0, Passage::acknowledged);
     let taken = facts.view.flow().at(Point::SendDequeue);
     let taken = &taken[..taken.partition_point(|pass| pass.at_ns < rest.end_ns)];
     send_queue::has_short(taken, acknowledged, facts.segment_bytes_at(rest.start_ns))

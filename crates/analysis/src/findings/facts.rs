@@ -16,7 +16,7 @@ use super::reads::{ReadWait, read_waits};
 use super::writes::{Write, writes};
 use crate::send_buffer_wait::{SendBufferWait, send_buffer_waits};
 use crate::send_queue::SegmentSizes;
-use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Pass};
+use crate::{ConnectionView, FlowView, LedgerPart, LedgerSpan, Passage};
 
 /// Parts of the ledger in which the oldest unread byte has not yet arrived and no queue but the path
 /// itself has it; while idle only its acknowledgment may be on the way.
@@ -191,7 +191,7 @@ fn only_syn<'a>(
     connection: &ConnectionView<'a>,
     direction: Direction,
     point: Point,
-) -> Option<&'a Pass> {
+) -> Option<&'a Passage> {
     let passes = connection.store.flow(direction).at(point).iter();
     let mut syns = passes.filter(|pass| pass.tcp_flags & tcp_flags::SYN != 0);
     syns.next().filter(|_| syns.next().is_none())

@@ -16,7 +16,7 @@ use crate::send_queue::SegmentSizes;
 use crate::transmission::{
     LOOK_BACK_PASSES_MAX, ON_THE_WAY, TIMER_NS_MIN, is_like, last_like, told_point,
 };
-use crate::{FlowStore, FlowView, Pass};
+use crate::{FlowStore, FlowView, Passage};
 
 /// All retransmissions of a flow, in order.
 pub(super) fn resent(view: &FlowView<'_>) -> Vec<Resent> {
@@ -101,7 +101,7 @@ impl<'a> Seen<'a> {
     }
 
     /// The last pass there before `at_ns` that has the byte at `offset`, other than of a retransmission.
-    fn last_before(&self, point: Point, offset: u64, at_ns: u64) -> Option<&'a Pass> {
+    fn last_before(&self, point: Point, offset: u64, at_ns: u64) -> Option<&'a Passage> {
         let found = self.points[point.index()].get_or_init(|| ByByte::new(self.flow.at(point)));
         found.last_before(offset, at_ns)
     }
@@ -192,7 +192,7 @@ impl Wait {
     ) -> Option<Side> {
         let reverse = view.reverse();
         let drops: Vec<&Record> = self.part(reverse_losses, |drop| drop.at_ns).copied().collect();
-        let is_dropped = |pass: &Pass| {
+        let is_dropped = |pass: &Passage| {
             let until_ns = pass.at_ns.saturating_add(TIMER_NS_MIN);
             let in_time = |drop: &&Record| pass.at_ns <= drop.at_ns && drop.at_ns <= until_ns;
             drops.iter().copied().filter(in_time).any(|drop| is_like(pass, drop))
@@ -220,7 +220,7 @@ impl Wait {
         &self,
         reverse: &'a FlowStore,
         point: Point,
-    ) -> impl Iterator<Item = &'a Pass> {
+    ) -> impl Iterator<Item = &'a Passage> {
         let offset = self.offset;
         let passes = self.part(reverse.at(point), |pass| pass.at_ns);
         passes.filter(move |pass| pass.acknowledged() > offset)

@@ -139,7 +139,7 @@ impl Fixture {
         let directions = [Direction::FromClient, Direction::FromServer];
         let analyses = directions.map(|direction| analysis(&self.store, direction));
         let times = self.store.flows.iter().flat_map(|flow| {
-            let passes = flow.passes.iter().flatten().map(|pass| pass.at_ns);
+            let passes = flow.passages.iter().flatten().map(|pass| pass.at_ns);
             passes.chain(flow.events.iter().map(|event| event.at_ns))
         });
         let times: Vec<_> = times.collect();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sockscope_record::{Hold, Kind, Point, Record};
 
-use crate::{FlowStore, FlowView, Pass};
+use crate::{FlowStore, FlowView, Passage};
 
 /// One write call that the kernel took bytes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub(super) fn writes(flow: &FlowStore) -> Vec<Write> {
 }
 
 /// Fills in when each call put its last byte into the send queue; later bytes are another call's.
-fn note_taken(writes: &mut [Write], entries: &[Pass]) {
+fn note_taken(writes: &mut [Write], entries: &[Passage]) {
     let mut entries = entries.iter().peekable();
     for index in 0..writes.len() {
         let next = writes.get(index + 1).map_or(u64::MAX, |write| write.offset);

@@ -19,7 +19,7 @@ fn study() -> Vec<(Experiment, Vec<Case>)> {
 /// Delay of each byte in a stage, at the positions where it changes.
 fn delays(seen: &Observed, connection: usize, stage: Stage) -> BTreeMap<u64, (u64, u64)> {
     let runs = seen.delays_of(connection, stage);
-    runs.iter().map(|run| (run.offset, (run.offset + run.len, run.delay_ns))).collect()
+    runs.iter().map(|run| (run.offset, (run.offset + run.len, run.delay_ns()))).collect()
 }
 
 /// The delay of the byte at `offset`.

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use sockscope_analysis::Pass;
+use sockscope_analysis::Passage;
 use sockscope_record::{Point, marks};
 use sockscope_render::number::{count, counted};
 use sockscope_render::page::{Key, Page, Sample};
@@ -109,14 +109,14 @@ fn journeys(scene: &Scene<'_>) -> (Vec<Journey>, usize) {
     let points = [Point::SendDequeue, Point::InterfaceDequeue, Point::InputEnqueue];
     let seen = points.into_iter().find(|point| flow.at(*point).iter().any(|pass| pass.len > 0));
     let Some(seen) = seen else { return (Vec::new(), 0) };
-    let is_first = |pass: &&Pass| pass.len > 0 && pass.marks & marks::RETRANSMITTED == 0;
+    let is_first = |pass: &&Passage| pass.len > 0 && pass.marks & marks::RETRANSMITTED == 0;
     let mut segments = scene.shown(flow.at(seen)).iter().filter(is_first);
     let shown = segments.by_ref().take(SEGMENTS_MAX);
     let journeys = shown.map(|pass| journey(scene, pass)).collect();
     (journeys, segments.count())
 }
 
-fn journey(scene: &Scene<'_>, segment: &Pass) -> Journey {
+fn journey(scene: &Scene<'_>, segment: &Passage) -> Journey {
     let last = end_of(segment).saturating_sub(1);
     let passed = |point| {
         let passes = scene.flow().at(point).iter();

@@ -3,7 +3,7 @@
 
 use insta::assert_snapshot;
 use proptest::prelude::*;
-use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Pass};
+use sockscope_analysis::{ConnectionStore, FlowStore, LossInterval, Passage};
 use sockscope_record::{
     Connection, ConnectionId, Conversion, Direction, Kind, Point, Process, Protocol, Record,
     SegmentHeader, SendWindow, Side, marks, tcp_flags,
@@ -69,14 +69,14 @@ fn trace(text: &str) -> ConnectionStore {
 /// The bytes of `record` pass the point with this index.
 fn put(flow: &mut FlowStore, point: usize, record: Record) {
     let kind = Kind::from(Point::ALL[point]);
-    flow.passes[point].extend(Pass::of(&Record { kind, ..record }));
+    flow.passages[point].extend(Passage::of(&Record { kind, ..record }));
 }
 
 fn no_records() -> ConnectionStore {
     let id = ConnectionId(1);
     let flow = |direction| FlowStore {
         id: id.flow(direction),
-        passes: Default::default(),
+        passages: Default::default(),
         events: Vec::new(),
     };
     ConnectionStore {
@@ -584,7 +584,7 @@ proptest! {
             store.flows[0].events.push(noted.with_send_window(window));
         }
         for flow in &mut store.flows {
-            flow.passes.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
+            flow.passages.iter_mut().for_each(|passes| passes.sort_by_key(|pass| pass.at_ns));
             flow.events.sort_by_key(|event| event.at_ns);
         }
         let losses = [LossInterval {

@@ -1,7 +1,7 @@
 //! Every kind of event as a line, and the order of the lines.
 
 use proptest::prelude::*;
-use sockscope_analysis::{FlowStore, Pass};
+use sockscope_analysis::{FlowStore, Passage};
 use sockscope_record::{
     Connection, ConnectionId, Hold, Kind, Point, Process, Protocol, Record, Side, marks, tcp_flags,
 };
@@ -43,13 +43,13 @@ fn connection() -> Connection {
 fn store(records: &[Record]) -> ConnectionStore {
     let mut flows = [2, 3].map(|id| FlowStore {
         id: FlowId(id),
-        passes: Default::default(),
+        passages: Default::default(),
         events: Vec::new(),
     });
     for record in records {
         let flow = &mut flows[record.flow.direction() as usize];
         match record.point() {
-            Some(point) => flow.passes[point.index()].extend(Pass::of(record)),
+            Some(point) => flow.passages[point.index()].extend(Passage::of(record)),
             None => flow.events.push(*record),
         }
     }
