@@ -15,11 +15,11 @@ mod kind;
 mod loss;
 pub mod marks;
 mod packed;
+mod plural;
 mod record;
 mod sequence;
 pub mod statistics;
 pub mod tcp_flags;
-mod words;
 
 pub use connection::{Connection, ConnectionId, Direction, FlowId, Process, Protocol, Side};
 pub use hold::Hold;
@@ -29,6 +29,6 @@ pub use packed::{
     BufferSize, Congestion, Conversion, Loss, PacketDrop, ReaderTimes, Retransmission,
     SegmentHeader, SendWindow, SocketBuffers, SocketOption, StateChange, Transaction,
 };
+pub use plural::counted;
 pub use record::Record;
 pub use sequence::Unwrapper;
-pub use words::counted;
