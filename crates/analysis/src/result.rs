@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage};
+use sockscope_record::{Connection, FlowId, LossCounts, Point, PointCost, Side, Stage, named};
 
 /// What the trace says of itself other than its records; the caller reads it from the bundle.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -293,52 +293,26 @@ pub enum LedgerPart {
     Unknown,
 }
 
-impl LedgerPart {
-    /// All parts, in path order.
-    pub const ALL: [Self; 18] = [
-        Self::AppIdle,
-        Self::SendBuffer,
-        Self::SendWriter,
-        Self::SendNagle,
-        Self::SendCork,
-        Self::SendCwnd,
-        Self::SendRwnd,
-        Self::SendPacing,
-        Self::SendOther,
-        Self::TcpOutput,
-        Self::InterfaceQueue,
-        Self::Wire,
-        Self::InputQueue,
-        Self::TcpInput,
-        Self::ReceiveWakeup,
-        Self::ReceiveApp,
-        Self::Dropped,
-        Self::Unknown,
-    ];
-
-    /// The name in JSON, as `send_queue.nagle`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::AppIdle => "app_idle",
-            Self::SendBuffer => "send_buffer",
-            Self::SendWriter => "send_buffer.writer",
-            Self::SendNagle => "send_queue.nagle",
-            Self::SendCork => "send_queue.cork",
-            Self::SendCwnd => "send_queue.cwnd",
-            Self::SendRwnd => "send_queue.rwnd",
-            Self::SendPacing => "send_queue.pacing",
-            Self::SendOther => "send_queue.other",
-            Self::TcpOutput => "tcp_output",
-            Self::InterfaceQueue => "interface_queue",
-            Self::Wire => "wire",
-            Self::InputQueue => "input_queue",
-            Self::TcpInput => "tcp_input",
-            Self::ReceiveWakeup => "receive_queue.wakeup",
-            Self::ReceiveApp => "receive_queue.app",
-            Self::Dropped => "dropped",
-            Self::Unknown => "unknown",
-        }
+named! {
+    LedgerPart {
+        AppIdle => "app_idle",
+        SendBuffer => "send_buffer",
+        SendWriter => "send_buffer.writer",
+        SendNagle => "send_queue.nagle",
+        SendCork => "send_queue.cork",
+        SendCwnd => "send_queue.cwnd",
+        SendRwnd => "send_queue.rwnd",
+        SendPacing => "send_queue.pacing",
+        SendOther => "send_queue.other",
+        TcpOutput => "tcp_output",
+        InterfaceQueue => "interface_queue",
+        Wire => "wire",
+        InputQueue => "input_queue",
+        TcpInput => "tcp_input",
+        ReceiveWakeup => "receive_queue.wakeup",
+        ReceiveApp => "receive_queue.app",
+        Dropped => "dropped",
+        Unknown => "unknown",
     }
 }
 
@@ -473,48 +447,24 @@ pub enum FindingId {
     UdpReceiveDrop,
 }
 
-impl FindingId {
-    /// All findings.
-    pub const ALL: [Self; 16] = [
-        Self::NagleDelayedAck,
-        Self::SplitMessage,
-        Self::SmallWrites,
-        Self::DelayedAckWait,
-        Self::Corked,
-        Self::StopAndWait,
-        Self::SendBufferLimited,
-        Self::ReceiveWindowLimited,
-        Self::CongestionLimited,
-        Self::SlowReader,
-        Self::LateWakeup,
-        Self::InterfaceQueueLimited,
-        Self::Retransmission,
-        Self::BufferClipped,
-        Self::BufferBelowBdp,
-        Self::UdpReceiveDrop,
-    ];
-
-    /// The id in reports, as `nagle-delayed-ack`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NagleDelayedAck => "nagle-delayed-ack",
-            Self::SplitMessage => "split-message",
-            Self::SmallWrites => "small-writes",
-            Self::DelayedAckWait => "delayed-ack-wait",
-            Self::Corked => "corked",
-            Self::StopAndWait => "stop-and-wait",
-            Self::SendBufferLimited => "send-buffer-limited",
-            Self::ReceiveWindowLimited => "receive-window-limited",
-            Self::CongestionLimited => "congestion-limited",
-            Self::SlowReader => "slow-reader",
-            Self::LateWakeup => "late-wakeup",
-            Self::InterfaceQueueLimited => "interface-queue-limited",
-            Self::Retransmission => "retransmission",
-            Self::BufferClipped => "buffer-clipped",
-            Self::BufferBelowBdp => "buffer-below-bdp",
-            Self::UdpReceiveDrop => "udp-receive-drop",
-        }
+named! {
+    FindingId {
+        NagleDelayedAck => "nagle-delayed-ack",
+        SplitMessage => "split-message",
+        SmallWrites => "small-writes",
+        DelayedAckWait => "delayed-ack-wait",
+        Corked => "corked",
+        StopAndWait => "stop-and-wait",
+        SendBufferLimited => "send-buffer-limited",
+        ReceiveWindowLimited => "receive-window-limited",
+        CongestionLimited => "congestion-limited",
+        SlowReader => "slow-reader",
+        LateWakeup => "late-wakeup",
+        InterfaceQueueLimited => "interface-queue-limited",
+        Retransmission => "retransmission",
+        BufferClipped => "buffer-clipped",
+        BufferBelowBdp => "buffer-below-bdp",
+        UdpReceiveDrop => "udp-receive-drop",
     }
 }
 

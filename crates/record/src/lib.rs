@@ -9,6 +9,9 @@
 //! simulation's clock (model). Nothing here reads a clock, a file or a socket, and nothing here
 //! serializes: `trace` writes records, `report` prints them.
 
+#[macro_use]
+mod named;
+
 mod connection;
 mod hold;
 mod kind;

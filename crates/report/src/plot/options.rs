@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use sockscope_analysis::{DropReasons, LossInterval};
-use sockscope_record::Direction;
+use sockscope_record::{Direction, named};
 use sockscope_render::size::SizeError;
 
 /// Which picture to draw.
@@ -28,34 +28,20 @@ pub enum Figure {
     Layers,
 }
 
-impl Figure {
-    /// All figures.
-    pub const ALL: [Self; 8] = [
-        Self::PacketTrace,
-        Self::QueueLength,
-        Self::QueueDelay,
-        Self::ProtocolDelay,
-        Self::Acks,
-        Self::TimeSequence,
-        Self::Sequence,
-        Self::Layers,
-    ];
-
-    /// The name on the command line, as `packet-trace`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::PacketTrace => "packet-trace",
-            Self::QueueLength => "queue-length",
-            Self::QueueDelay => "queue-delay",
-            Self::ProtocolDelay => "protocol-delay",
-            Self::Acks => "acks",
-            Self::TimeSequence => "time-sequence",
-            Self::Sequence => "sequence",
-            Self::Layers => "layers",
-        }
+named! {
+    Figure {
+        PacketTrace => "packet-trace",
+        QueueLength => "queue-length",
+        QueueDelay => "queue-delay",
+        ProtocolDelay => "protocol-delay",
+        Acks => "acks",
+        TimeSequence => "time-sequence",
+        Sequence => "sequence",
+        Layers => "layers",
     }
 }
+
+impl Figure {}
 
 impl FromStr for Figure {
     type Err = PlotError;
