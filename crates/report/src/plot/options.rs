@@ -1,6 +1,5 @@
 //! Which figure to draw, of what and how large, and why one cannot be drawn.
 
-use std::fmt;
 use std::str::FromStr;
 
 use sockscope_analysis::{DropReasons, LossInterval};
@@ -40,8 +39,6 @@ named! {
         Layers => "layers",
     }
 }
-
-impl Figure {}
 
 impl FromStr for Figure {
     type Err = PlotError;
@@ -103,11 +100,13 @@ impl Default for PlotOptions<'_> {
 }
 
 /// Why a figure cannot be drawn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlotError {
     /// A width or height that no picture has.
-    Size(SizeError),
+    #[error(transparent)]
+    Size(#[from] SizeError),
     /// The last instant to show is not after the first.
+    #[error("nothing to show: the end, {to_ns} ns, is not after the start, {from_ns} ns")]
     EmptyWindow {
         /// First instant, nanoseconds of the trace's clock.
         from_ns: u64,
@@ -115,34 +114,9 @@ pub enum PlotError {
         to_ns: u64,
     },
     /// No figure has this name.
+    #[error("no figure is called {name:?}; there are {}", Figure::ALL.map(Figure::name).join(", "))]
     UnknownFigure {
         /// The name given.
         name: String,
     },
 }
-
-impl fmt::Display for PlotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Size(error) => error.fmt(f),
-            Self::EmptyWindow { from_ns, to_ns } => {
-                write!(
-                    f,
-                    "nothing to show: the end, {to_ns} ns, is not after the start, {from_ns} ns"
-                )
-            }
-            Self::UnknownFigure { name } => {
-                let names = Figure::ALL.map(Figure::name).join(", ");
-                write!(f, "no figure is called {name:?}; there are {names}")
-            }
-        }
-    }
-}
-
-impl From<SizeError> for PlotError {
-    fn from(error: SizeError) -> Self {
-        Self::Size(error)
-    }
-}
-
-impl std::error::Error for PlotError {}
