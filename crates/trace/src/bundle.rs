@@ -198,9 +198,9 @@ fn read_connections(
 fn folder_of_a_bundle(dir: &Path) -> Result<Folder, Error> {
     let folder = Folder::open(dir).map_err(|error| match error {
         Error::Io { source, path } => match source.kind() {
-            ErrorKind::NotFound => Error::NotThere { path },
-            ErrorKind::NotADirectory if path.exists() => Error::NotAFolder { path },
-            ErrorKind::NotADirectory => Error::NotThere { path },
+            ErrorKind::NotFound => Error::NotThere(path),
+            ErrorKind::NotADirectory if path.exists() => Error::NotAFolder(path),
+            ErrorKind::NotADirectory => Error::NotThere(path),
             _ => Error::Io { path, source },
         },
         other => other,
@@ -217,5 +217,5 @@ fn folder_of_a_bundle(dir: &Path) -> Result<Folder, Error> {
             }
         }
     }
-    Err(refused.unwrap_or_else(|| Error::NotABundle { path: dir.to_owned() }))
+    Err(refused.unwrap_or_else(|| Error::NotABundle(dir.to_owned())))
 }

@@ -24,7 +24,7 @@ impl Shift {
             return Ok(Self { by_ns: [0, 0], moved_ns: 0 });
         }
         let offsets = |bundle: &Bundle| {
-            let no_clock = || Error::NoClock { path: bundle.dir().to_owned() };
+            let no_clock = || Error::NoClock(bundle.dir().to_owned());
             offsets(&bundle.meta().clock).ok_or_else(no_clock)
         };
         Ok(Self::of(offsets(first)?, offsets(second)?))

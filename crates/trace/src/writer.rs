@@ -60,7 +60,7 @@ impl BundleWriter {
     /// As [`BundleWriter::create`].
     pub fn create_in(folder: Folder, meta: Meta) -> Result<Self, Error> {
         if cfg!(target_endian = "big") {
-            return Err(Error::BigEndian { path: folder.path().to_owned() });
+            return Err(Error::BigEndian(folder.path().to_owned()));
         }
         make_room(&folder)?;
         let files = Files::create(&folder)?;
@@ -244,7 +244,7 @@ impl BundleWriter {
         if self.folder.is_in_place() && self.output.is_in_place(&self.folder) {
             return Ok(());
         }
-        Err(Error::Exchanged { path: self.folder.path().to_owned() })
+        Err(Error::Exchanged(self.folder.path().to_owned()))
     }
 }
 
@@ -273,7 +273,7 @@ impl MetaUpdate {
 fn make_room(folder: &Folder) -> Result<(), Error> {
     folder.check_closed()?;
     if !is_bundle_in(folder) && !folder.names()?.is_empty() {
-        return Err(Error::NotOverwritten { path: folder.path().to_owned() });
+        return Err(Error::NotOverwritten(folder.path().to_owned()));
     }
     // The records go last, by the same token.
     let parts = [Part::Meta, Part::Flows, Part::Records];
