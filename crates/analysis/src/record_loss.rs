@@ -47,38 +47,27 @@ impl Losses {
     }
 }
 
+/// What explains the holes of one flow's curves.
+#[derive(Clone, Copy)]
+struct Sources<'a> {
+    flow: &'a FlowStore,
+    dropped: &'a Curve,
+    losses: &'a Losses,
+    connection: &'a Connection,
+}
+
 /// As which points losses are recorded that hid records at `point`.
-fn told_as(
-    curves: &[Curve; 8],
-    point: Point,
-    flow: &FlowStore,
-    losses: &Losses,
-    protocol: Protocol,
-) -> Vec<Told> {
+fn told_as(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Told> {
     let is_its = |told: &Point| told.of_hit().contains(&point);
     let told = Point::ALL.into_iter().filter(is_its);
-    let told = told.filter(|told| !losses.by_point[told.index()].is_empty());
-    let told = told.map(|told| {
-        let kept = if told == point {
-            Vec::new()
-        } else {
-            first_seen(curves, told, flow, losses, protocol)
-        };
-        Told { point: told, kept }
-    });
-    told.collect()
+    let told = told.filter(|told| !sources.losses.by_point[told.index()].is_empty());
+    let kept = |told| if told == point { Vec::new() } else { first_seen(curves, told, sources) };
+    told.map(|told| Told { point: told, kept: kept(told) }).collect()
 }
 
 /// What surely was a first passage where `point` saw it.
-fn first_seen(
-    curves: &[Curve; 8],
-    point: Point,
-    flow: &FlowStore,
-    losses: &Losses,
-    protocol: Protocol,
-) -> Vec<Range> {
-    let repeats =
-        repeats(curves, point, flow, losses, protocol).into_iter().map(|repeat| repeat.range);
+fn first_seen(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Range> {
+    let repeats = repeats(curves, point, sources).into_iter().map(|repeat| repeat.range);
     minus(&curves[point.index()].covered, &union(&repeats.collect::<Vec<_>>(), &[]))
 }
 
@@ -91,6 +80,7 @@ pub(crate) fn explain_holes(
     losses: &Losses,
     connection: &Connection,
 ) -> bool {
+    let sources = Sources { flow, dropped, losses, connection };
     let mut mismatched_ns = None;
     let mut mismatches = Vec::new();
     if losses.intervals.is_empty() {
@@ -100,7 +90,7 @@ pub(crate) fn explain_holes(
         if !losses.may_touch(point) && mismatched_ns.is_none() && mismatches.is_empty() {
             continue;
         }
-        let here = explain_at(curves, point, flow, dropped, losses, connection);
+        let here = explain_at(curves, point, sources);
         mismatches = union(&mismatches, &here);
         let curve = &mut curves[point.index()];
         if is_matched(point, connection) {
@@ -124,16 +114,10 @@ pub(crate) fn explain_holes(
 
 /// Fills the holes of one curve; those before it are done. Gives the times in which datagrams may be matched
 /// wrongly, there and beyond.
-fn explain_at(
-    curves: &mut [Curve; 8],
-    point: Point,
-    flow: &FlowStore,
-    dropped: &Curve,
-    losses: &Losses,
-    connection: &Connection,
-) -> Vec<Range> {
-    let told = told_as(curves, point, flow, losses, connection.protocol);
-    let repeated = forget_repeats(curves, point, flow, losses, &told, connection.protocol);
+fn explain_at(curves: &mut [Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Range> {
+    let Sources { flow, dropped, losses, connection } = sources;
+    let told = told_as(curves, point, sources);
+    let repeated = forget_repeats(curves, point, &told, sources);
     if connection.protocol == Protocol::Tcp {
         curves[point.index()].missed = unseen::take_spans(curves, point, flow.at(point), losses);
     } else if point == Point::ReceiveDequeue {
@@ -145,9 +129,9 @@ fn explain_at(
     let gone = curves[point.index()].missed_ranges();
     let passed = union(&surely_passed(curves, point, connection), &gone);
     let holes = minus(&minus(&passed, &curves[point.index()].covered), &gone);
-    let run = |hole: Range, (from_ns, until_ns): Range| MissedPassage {
-        offset: hole.0,
-        end: hole.1,
+    let passage = |(offset, end): Range, (from_ns, until_ns): Range| MissedPassage {
+        offset,
+        end,
         from_ns,
         until_ns,
     };
@@ -168,7 +152,7 @@ fn explain_at(
         let told = told.iter();
         let told = told.filter(|told| told.point == point || is_there && !told.has_kept(hole));
         let times = times_ns(curves, point, hole, connection.protocol);
-        missed.extend(losses.within_told(told, times).map(|times| run(hole, times)));
+        missed.extend(losses.within_told(told, times).map(|times| passage(hole, times)));
     }
     // Of a stream also what arrived unseen.
     let came = match connection.protocol {
@@ -179,13 +163,13 @@ fn explain_at(
     let mut mismatches = Vec::new();
     let unknown_from_ns = match waiting.as_slice() {
         [_, ..] if is_matched(point, connection) => {
-            let left_over = LeftOver::of(curves, point, flow.at(point), &waiting, losses);
+            let left_over = LeftOver::of(curves, point, &waiting, sources);
             missed.extend(left_over.missed);
             mismatches = left_over.mismatches;
             left_over.unknown_from_ns
         }
         waiting => {
-            let unseen = gone_unseen(curves, point, flow, waiting, losses);
+            let unseen = gone_unseen(curves, point, waiting, sources);
             let ranges: Vec<Range> = unseen.iter().map(|gone| (gone.offset, gone.end)).collect();
             missed.extend(unseen);
             let waiting = minus(waiting, &ranges);
@@ -217,13 +201,8 @@ struct LeftOver {
 
 impl LeftOver {
     /// Of `waiting`, in order; what no loss explains stays there.
-    fn of(
-        curves: &[Curve; 8],
-        point: Point,
-        passes: &[Passage],
-        waiting: &[Range],
-        losses: &Losses,
-    ) -> Self {
+    fn of(curves: &[Curve; 8], point: Point, waiting: &[Range], sources: Sources<'_>) -> Self {
+        let (passes, losses) = (sources.flow.at(point), sources.losses);
         let runs = &curves[point.index()].seen;
         let mut found = Self::default();
         let mut since_ns = began_ns(curves, point);
@@ -260,10 +239,10 @@ fn is_matched(point: Point, connection: &Connection) -> bool {
 fn gone_unseen(
     curves: &[Curve; 8],
     point: Point,
-    flow: &FlowStore,
     waiting: &[Range],
-    losses: &Losses,
+    sources: Sources<'_>,
 ) -> Vec<MissedPassage> {
+    let Sources { flow, losses, .. } = sources;
     let is_recognized = |pass: &Passage| pass.marks & marks::RECOGNIZED != 0;
     let came = flow.at(Point::ReceiveEnqueue);
     if point != Point::ReceiveDequeue || came.is_empty() || !came.iter().all(is_recognized) {
@@ -335,10 +314,8 @@ enum Order {
 fn forget_repeats(
     curves: &mut [Curve; 8],
     point: Point,
-    flow: &FlowStore,
-    losses: &Losses,
     told: &[Told],
-    protocol: Protocol,
+    sources: Sources<'_>,
 ) -> Vec<MissedPassage> {
     if told.is_empty() {
         return Vec::new();
@@ -346,7 +323,7 @@ fn forget_repeats(
     let is_on_way = |told: Point| told < Point::InputEnqueue && point == Point::InputEnqueue;
     let mut late = Vec::new();
     let mut unsure = Vec::new();
-    for repeat in repeats(curves, point, flow, losses, protocol) {
+    for repeat in repeats(curves, point, sources) {
         let told = told.iter().filter(|told| repeat.came || !is_on_way(told.point));
         let told = told.filter(|told| !told.has_kept(repeat.range));
         let (mut from_ns, until_ns) = bounds_ns(curves, point, repeat.range, false);
@@ -356,7 +333,9 @@ fn forget_repeats(
             from_ns = from_ns.max(behind_ns);
         }
         let until_ns = until_ns.min(repeat.at_ns);
-        let Some((from_ns, _)) = losses.within_told(told, (from_ns, until_ns)) else { continue };
+        let Some((from_ns, _)) = sources.losses.within_told(told, (from_ns, until_ns)) else {
+            continue;
+        };
         match repeat.order {
             Order::Later => late.push(repeat.range),
             Order::Unknown { .. } => {
@@ -384,13 +363,8 @@ fn forget_repeats(
 
 /// What `point` may have seen again: bytes that are marked as sent again, or that were seen beyond before. Packets
 /// that come in have no mark: there it may be those that later ones overtook, or that were sent again.
-fn repeats(
-    curves: &[Curve; 8],
-    point: Point,
-    flow: &FlowStore,
-    losses: &Losses,
-    protocol: Protocol,
-) -> Vec<Repeat> {
+fn repeats(curves: &[Curve; 8], point: Point, sources: Sources<'_>) -> Vec<Repeat> {
+    let Sources { flow, losses, connection, .. } = sources;
     let (here, beyond) = curves[point.index()..].split_at(1);
     let passes = flow.at(point);
     let marks_of = |run: &FirstPassage| passes[run.pass as usize].marks;
@@ -411,7 +385,9 @@ fn repeats(
             }
         });
     }
-    if protocol == Protocol::Tcp && matches!(point, Point::InputEnqueue | Point::InputDequeue) {
+    if connection.protocol == Protocol::Tcp
+        && matches!(point, Point::InputEnqueue | Point::InputDequeue)
+    {
         let resent = resent(flow);
         let is_overtaken = are_overtaken(runs);
         let mut behind_ns = 0;
